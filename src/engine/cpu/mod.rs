@@ -1,0 +1,4 @@
+//! The CPU engine.
+
+pub mod edit;
+pub mod set;

@@ -1,0 +1,1 @@
+//! Set similarity joins.

@@ -1,0 +1,187 @@
+//! The engines: from key columns of a build and a probe side to pairs of rows.
+//!
+//! An engine filters by bounds that lose nothing and decides by the measure itself. It knows no plan, no
+//! join type and no residual: the driver in `exec` does the rest.
+
+pub mod cpu;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::common::Result;
+
+/// Pairs of row numbers, one entry a pair in both columns.
+#[derive(Debug, Default)]
+pub struct Pairs {
+    /// Rows of the build side.
+    pub build: Vec<u32>,
+    /// Rows of the probe side.
+    pub probe: Vec<u32>,
+}
+
+impl Pairs {
+    /// Appends one pair.
+    #[inline]
+    pub fn push(&mut self, build: u32, probe: u32) {
+        self.build.push(build);
+        self.probe.push(probe);
+    }
+
+    /// How many pairs there are.
+    pub fn len(&self) -> usize {
+        self.build.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.build.is_empty()
+    }
+
+    /// Forgets the pairs and keeps the memory.
+    pub fn clear(&mut self) {
+        self.build.clear();
+        self.probe.clear();
+    }
+}
+
+/// Tells long loops that nobody waits for their result any more.
+#[derive(Debug, Clone, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Asks the work that shares this flag to stop.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the work should stop. A cancelled loop returns early; what it has produced is not used.
+    #[inline]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The group id of a row that has no partner by the equality keys (a NULL key, or a value that the build side lacks).
+pub const NO_GROUP: u32 = u32::MAX;
+
+/// One side's key column, and the group of each row where the join also has equality keys.
+///
+/// Rows of different groups never pair. Groups are dense ids given by the build side.
+#[derive(Debug, Clone)]
+pub struct KeyColumn {
+    /// One value a row; a NULL value never matches.
+    pub values: ArrayRef,
+    /// One group a row, or none where the join has no equality keys.
+    pub groups: Option<Vec<u32>>,
+}
+
+/// Where a probe stands: which of its rows come next.
+///
+/// For a batch the rows are `0..rows` in the engine's own order; in a self-join they are positions of the index.
+#[derive(Debug, Clone, Copy)]
+pub struct Cursor {
+    /// The next row.
+    pub next: usize,
+    /// One past the last row.
+    pub end: usize,
+}
+
+impl Cursor {
+    /// Whether every row has been probed.
+    pub fn is_done(&self) -> bool {
+        self.next >= self.end
+    }
+}
+
+/// What one call of [`Index::probe`] may do before it returns.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit {
+    /// Return once this many pairs are there; the call may overshoot by what one step of it yields.
+    pub pairs: usize,
+    /// Return after about this much work, in pairs tested, so that the driver can report and be cancelled.
+    pub work: usize,
+}
+
+/// What a probe has done so far.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Counts {
+    /// Pairs that the access path produced.
+    pub candidates: usize,
+    /// Pairs whose score was computed.
+    pub verified: usize,
+    /// Pairs that matched.
+    pub matched: usize,
+}
+
+/// What an index is built with.
+#[derive(Clone, Copy)]
+pub struct BuildContext<'a> {
+    /// How many threads the build may use.
+    pub threads: usize,
+    /// Whether the probe side is the build side itself ([`Probe::Own`]).
+    pub own: bool,
+    /// Rows that will be probed, where the planner knows.
+    pub probe_rows: Option<usize>,
+    /// Stops the build.
+    pub cancel: &'a Cancel,
+    /// Asked before memory is taken, with the bytes that come on top; an error ends the build.
+    pub reserve: &'a (dyn Fn(usize) -> Result<()> + Sync),
+}
+
+/// A build side made ready for probing; shared by all probe partitions.
+pub trait Index: Send + Sync + std::fmt::Debug {
+    /// The access path that was chosen, and why, for EXPLAIN ANALYZE.
+    fn describe(&self) -> String;
+
+    /// Bytes held.
+    fn memory(&self) -> usize;
+
+    /// Rows of the build side that can never match (NULL, blank).
+    fn unmatchable(&self) -> usize;
+
+    /// Rows that a self-join probes: the length of the cursor over [`Probe::Own`].
+    fn own_len(&self) -> usize;
+
+    /// Makes a batch of the probe side ready.
+    fn prepare(&self, keys: &KeyColumn) -> Result<Box<dyn PreparedProbe>>;
+
+    /// Appends matching pairs from `cursor` on until it is done or `limit` is reached, and moves `cursor`.
+    ///
+    /// Over [`Probe::Own`], every unordered pair of two different build rows comes out once over the whole
+    /// range `0..own_len()`, whichever way that range is cut between calls and threads.
+    fn probe(
+        &self,
+        probe: Probe<'_>,
+        cursor: &mut Cursor,
+        limit: Limit,
+        cancel: &Cancel,
+        out: &mut Pairs,
+    ) -> Result<Counts>;
+}
+
+/// What is probed.
+#[derive(Clone, Copy)]
+pub enum Probe<'a> {
+    /// A prepared batch of another input.
+    Batch(&'a dyn PreparedProbe),
+    /// The build side itself.
+    Own,
+}
+
+/// A probe batch in the form that its index wants.
+pub trait PreparedProbe: Send + Sync + std::any::Any {
+    /// The length of the cursor over this batch.
+    fn len(&self) -> usize;
+
+    /// Whether there is nothing to probe.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Rows that can never match (NULL, blank, or no partner by the equality keys).
+    fn unmatchable(&self) -> usize;
+
+    /// For the index to recognise its own.
+    fn as_any(&self) -> &dyn std::any::Any;
+}

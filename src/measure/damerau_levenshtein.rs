@@ -1,0 +1,1 @@
+//! The `damerau_levenshtein` measure.

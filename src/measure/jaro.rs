@@ -1,0 +1,1 @@
+//! The `jaro` measure.

@@ -1,0 +1,1 @@
+//! The `jaro_winkler` measure.

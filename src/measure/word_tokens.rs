@@ -1,0 +1,1 @@
+//! The `word_tokens` measure.

@@ -1,0 +1,5 @@
+//! From a join's expression to the conditions that the engines know.
+
+mod bounds;
+
+pub use bounds::{Bound, Bounds};
