@@ -1,5 +1,12 @@
 //! From a join's expression to the conditions that the engines know.
 
+mod atom;
 mod bounds;
+mod conjunction;
+mod recognise;
+mod sides;
 
+pub use atom::{Atom, Test};
 pub use bounds::{Bound, Bounds};
+pub use conjunction::{Conjunction, EqualityKey, Refusal};
+pub use sides::{Side, Sides};

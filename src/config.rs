@@ -1,0 +1,136 @@
+//! The options under `similarity.*`: `SET`, `SHOW` and `information_schema.df_settings` know them.
+
+use std::any::Any;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigField, ExtensionOptions, Visit};
+use datafusion::common::{DataFusionError, Result, config_err, config_namespace};
+use datafusion::config::ConfigOptions;
+
+config_namespace! {
+    /// What a session may set for similarity joins.
+    pub struct SimilarityOptions {
+        /// Whether joins with similarity conditions are accelerated. When false every join is left to stock DataFusion and SIMILARITY JOIN runs as the plain join: the same rows, slowly.
+        pub enabled: bool, default = true
+
+        /// Which engine runs similarity joins: cpu, cuda (an error where there is no usable device) or auto.
+        pub engine: EngineChoice, default = EngineChoice::Auto
+
+        /// How many candidate pairs one join may produce before the query fails; unset means no limit.
+        pub max_candidates: Option<usize>, default = None
+
+        /// Re-check of accelerated output against the plain join condition while a query runs: off, sample (one output batch in sixteen) or full. A difference fails the query.
+        pub verify: Verify, default = Verify::Off
+    }
+}
+
+/// The engine that a session asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EngineChoice {
+    /// The planner decides.
+    #[default]
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// An NVIDIA GPU.
+    Cuda,
+}
+
+/// How much of the accelerated output is checked against the plain condition.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// Nothing.
+    #[default]
+    Off,
+    /// One output batch in sixteen.
+    Sample,
+    /// Every output batch.
+    Full,
+}
+
+/// An option that takes one of a few words.
+macro_rules! worded_option {
+    ($type:ty, $option:literal, $($word:literal => $value:expr),+) => {
+        impl FromStr for $type {
+            type Err = DataFusionError;
+
+            fn from_str(word: &str) -> Result<Self> {
+                match word.trim().to_ascii_lowercase().as_str() {
+                    $($word => Ok($value),)+
+                    _ => config_err!("similarity.{} takes one of: {}", $option, [$($word),+].join(", ")),
+                }
+            }
+        }
+
+        impl Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                $(if *self == $value { return f.write_str($word); })+
+                Ok(())
+            }
+        }
+
+        impl ConfigField for $type {
+            fn visit<V: Visit>(&self, v: &mut V, key: &str, description: &'static str) {
+                v.some(key, self, description);
+            }
+
+            fn set(&mut self, _key: &str, value: &str) -> Result<()> {
+                *self = value.parse()?;
+                Ok(())
+            }
+        }
+    };
+}
+
+worded_option!(EngineChoice, "engine", "auto" => Self::Auto, "cpu" => Self::Cpu, "cuda" => Self::Cuda);
+worded_option!(Verify, "verify", "off" => Self::Off, "sample" => Self::Sample, "full" => Self::Full);
+
+impl SimilarityOptions {
+    /// The options of a session, or the defaults where the extension is not registered there.
+    pub fn of(config: &ConfigOptions) -> Self {
+        config.extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+}
+
+impl ConfigExtension for SimilarityOptions {
+    const PREFIX: &'static str = "similarity";
+}
+
+// Written by hand because `extensions_options!` lists entries without their prefix, so that SHOW and
+// information_schema would not find them.
+impl ExtensionOptions for SimilarityOptions {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        ConfigField::set(self, key, value)
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        let mut entries = Entries(Vec::new());
+        self.visit(&mut entries, Self::PREFIX, "");
+        entries.0
+    }
+}
+
+struct Entries(Vec<ConfigEntry>);
+
+impl Visit for Entries {
+    fn some<V: Display>(&mut self, key: &str, value: V, description: &'static str) {
+        self.0.push(ConfigEntry { key: key.into(), value: Some(value.to_string()), description });
+    }
+
+    fn none(&mut self, key: &str, description: &'static str) {
+        self.0.push(ConfigEntry { key: key.into(), value: None, description });
+    }
+}

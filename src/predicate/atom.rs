@@ -1,0 +1,128 @@
+//! A similarity condition between one expression of each side.
+
+use std::fmt;
+
+use datafusion::logical_expr::Expr;
+
+use super::Bounds;
+use crate::measure::{EditMeasure, SetMeasure, Tokenizer};
+
+/// What a similarity condition computes and which scores it accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Test {
+    /// The keys become sets.
+    Set {
+        /// How a key becomes a set, the same on both sides.
+        tokenizer: Tokenizer,
+        /// The measure over the two sets.
+        measure: SetMeasure,
+        /// The accepted scores.
+        bounds: Bounds,
+    },
+    /// The keys are strings.
+    Edit {
+        /// The measure over the two strings.
+        measure: EditMeasure,
+        /// The accepted scores or distances.
+        bounds: Bounds,
+    },
+}
+
+impl Test {
+    /// The accepted scores.
+    pub fn bounds(&self) -> Bounds {
+        match self {
+            Self::Set { bounds, .. } | Self::Edit { bounds, .. } => *bounds,
+        }
+    }
+
+    /// Whether the bounds exclude the least similar pairs, so that an access path can skip any.
+    ///
+    /// For sets these are pairs without a common element (blanks among them), which score 0.
+    pub fn is_selective(&self) -> bool {
+        match self {
+            Self::Set { bounds, .. } => !bounds.above_lower(0.0),
+            Self::Edit { measure, bounds } if is_distance(*measure) => bounds.upper().is_some(),
+            Self::Edit { bounds, .. } => !bounds.above_lower(0.0),
+        }
+    }
+
+    /// The same measure with both sets of bounds, where `other` is the same measure.
+    pub fn and(self, other: Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Set { tokenizer, measure, bounds }, Self::Set { tokenizer: t, measure: m, bounds: b })
+                if t == tokenizer && m == measure =>
+            {
+                Some(Self::Set { tokenizer, measure, bounds: bounds.and(b) })
+            }
+            (Self::Edit { measure, bounds }, Self::Edit { measure: m, bounds: b }) if m == measure => {
+                Some(Self::Edit { measure, bounds: bounds.and(b) })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Set { tokenizer, measure, bounds } => {
+                write!(f, "{}({}) {bounds}", measure.name(), describe_tokenizer(*tokenizer))
+            }
+            Self::Edit { measure, bounds } => write!(f, "{} {bounds}", edit_name(*measure)),
+        }
+    }
+}
+
+fn describe_tokenizer(tokenizer: Tokenizer) -> String {
+    match tokenizer {
+        Tokenizer::Elements => "elements".into(),
+        Tokenizer::Words => "words".into(),
+        Tokenizer::QGrams { q, pad: None } => format!("{q}-grams"),
+        Tokenizer::QGrams { q, pad: Some(_) } => format!("padded {q}-grams"),
+        Tokenizer::Trigrams => "trigrams".into(),
+    }
+}
+
+fn edit_name(measure: EditMeasure) -> &'static str {
+    match measure {
+        EditMeasure::Levenshtein => "levenshtein",
+        EditMeasure::LevenshteinSimilarity => "levenshtein_similarity",
+        EditMeasure::Osa => "osa_distance",
+        EditMeasure::DamerauLevenshtein => "damerau_levenshtein",
+        EditMeasure::Hamming => "hamming",
+        EditMeasure::Jaro => "jaro_similarity",
+        EditMeasure::JaroWinkler => "jaro_winkler_similarity",
+    }
+}
+
+fn is_distance(measure: EditMeasure) -> bool {
+    use EditMeasure::{DamerauLevenshtein, Hamming, Levenshtein, Osa};
+    matches!(measure, Levenshtein | Osa | DamerauLevenshtein | Hamming)
+}
+
+/// A similarity condition: `test` over `left` (columns of the left input) and `right` (of the right input).
+///
+/// Either key NULL makes the condition NULL, so that the pair does not match.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Atom {
+    /// The key of the left input.
+    pub left: Expr,
+    /// The key of the right input.
+    pub right: Expr,
+    /// What is computed and accepted.
+    pub test: Test,
+    /// The condition as the query states it.
+    pub condition: Expr,
+}
+
+impl Atom {
+    /// Both atoms as one, where they bound the same measure of the same keys.
+    pub fn and(&self, other: &Self) -> Option<Self> {
+        if self.left != other.left || self.right != other.right {
+            return None;
+        }
+        let test = self.test.and(other.test)?;
+        Some(Self { test, condition: self.condition.clone().and(other.condition.clone()), ..self.clone() })
+    }
+}

@@ -1,0 +1,104 @@
+//! A join condition taken apart into the conjuncts that the engines know and the rest.
+
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator};
+
+use super::{Atom, Sides, recognise};
+
+/// `left = right`, or `left IS NOT DISTINCT FROM right`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct EqualityKey {
+    /// The key of the left input.
+    pub left: Expr,
+    /// The key of the right input.
+    pub right: Expr,
+    /// Whether two NULLs are equal.
+    pub null_equals_null: bool,
+}
+
+/// A join condition, an AND of its parts.
+#[derive(Debug, Clone, Default)]
+pub struct Conjunction {
+    /// Equalities between one expression of each side.
+    pub keys: Vec<EqualityKey>,
+    /// Similarity conditions; several bounds on one measure of the same keys are one atom.
+    pub atoms: Vec<Atom>,
+    /// Everything else, as written.
+    pub residual: Vec<Expr>,
+    /// Conditions over a measure of both sides that no access path serves, and why.
+    pub refused: Vec<Refusal>,
+}
+
+/// Why a condition cannot be accelerated.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// The condition as the query states it.
+    pub condition: Expr,
+    /// What stands in the way.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.condition.human_display(), self.reason)
+    }
+}
+
+impl Conjunction {
+    /// Takes `condition` apart. What is refused also stands in the residual.
+    pub fn of(condition: &Expr, sides: Sides<'_>) -> Self {
+        let mut parts = Self::default();
+        for conjunct in split_conjunction(condition) {
+            for bound in split_between(conjunct.clone().unalias()) {
+                parts.add(bound, sides);
+            }
+        }
+        parts
+    }
+
+    fn add(&mut self, conjunct: Expr, sides: Sides<'_>) {
+        if let Some(key) = equality(&conjunct, sides) {
+            self.keys.push(key);
+            return;
+        }
+        match recognise::atom(&conjunct, sides) {
+            Ok(Some(atom)) => self.add_atom(atom),
+            Ok(None) => self.residual.push(conjunct),
+            Err(reason) => {
+                self.refused.push(Refusal { condition: conjunct.clone(), reason });
+                self.residual.push(conjunct);
+            }
+        }
+    }
+
+    fn add_atom(&mut self, atom: Atom) {
+        for known in &mut self.atoms {
+            if let Some(merged) = known.and(&atom) {
+                *known = merged;
+                return;
+            }
+        }
+        self.atoms.push(atom);
+    }
+}
+
+/// `x BETWEEN a AND b` as its two comparisons; anything else as it is.
+fn split_between(expr: Expr) -> Vec<Expr> {
+    match expr {
+        Expr::Between(Between { expr, negated: false, low, high }) => {
+            vec![expr.clone().gt_eq(*low), expr.lt_eq(*high)]
+        }
+        other => vec![other],
+    }
+}
+
+fn equality(expr: &Expr, sides: Sides<'_>) -> Option<EqualityKey> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return None };
+    let null_equals_null = match op {
+        Operator::Eq => false,
+        Operator::IsNotDistinctFrom => true,
+        _ => return None,
+    };
+    let (left, right) = sides.order(left, right)?;
+    Some(EqualityKey { left, right, null_equals_null })
+}

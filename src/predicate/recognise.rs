@@ -1,0 +1,247 @@
+//! Recognises a similarity condition: a comparison of a known measure with a literal.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::TreeNode;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
+
+use super::sides::Side;
+use super::{Atom, Bounds, Sides, Test};
+use crate::functions;
+use crate::measure::{EditMeasure, SetMeasure, Tokenizer};
+
+/// The atom that `condition` states, `None` where it compares no measure of both sides, and the reason where
+/// it does but cannot be accelerated exactly.
+pub(super) fn atom(condition: &Expr, sides: Sides<'_>) -> Result<Option<Atom>, String> {
+    let Some((score, op, literal)) = comparison(condition) else { return unsupported_use(condition, sides) };
+    let Some(call) = widened_call(score, sides) else { return unsupported_use(condition, sides) };
+    if sides.of(score) != Some(Side::Both) {
+        return Ok(None);
+    }
+    let bounds = bounds(op, literal)?;
+    let atom = match measure(call) {
+        Some(Measure::Set(measure)) => set_atom(measure, call, bounds, condition, sides)?,
+        Some(Measure::Edit(measure)) => edit_atom(measure, call, bounds, condition, sides)?,
+        Some(Measure::LevenshteinLessEqual) => {
+            let bounds = levenshtein_less_equal_bounds(call, bounds)?;
+            edit_atom(EditMeasure::Levenshtein, call, bounds, condition, sides)?
+        }
+        None => return Ok(None),
+    };
+    Ok(Some(atom))
+}
+
+/// A measure inside an expression that is not a plain comparison with a literal is a near miss worth naming.
+fn unsupported_use(condition: &Expr, sides: Sides<'_>) -> Result<Option<Atom>, String> {
+    let over_both = condition
+        .exists(|e| {
+            Ok(matches!(e, Expr::ScalarFunction(call) if measure(call).is_some()) && sides.of(e) == Some(Side::Both))
+        })
+        .unwrap_or(false);
+    if over_both {
+        return Err(
+            "a similarity condition compares a measure with a constant, as in `jaccard(a.x, b.x) >= 0.8`".into()
+        );
+    }
+    Ok(None)
+}
+
+/// A comparison as score, operator (score on the left) and literal.
+fn comparison(condition: &Expr) -> Option<(&Expr, Operator, &ScalarValue)> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
+    match (left.as_ref(), right.as_ref()) {
+        (score, Expr::Literal(value, _)) => Some((score, *op, value)),
+        (Expr::Literal(value, _), score) => Some((score, op.swap()?, value)),
+        _ => None,
+    }
+}
+
+/// The call under aliases and casts that keep every score distinct and in order.
+fn widened_call<'a>(score: &'a Expr, sides: Sides<'_>) -> Option<&'a ScalarFunction> {
+    match score {
+        Expr::ScalarFunction(call) => Some(call),
+        Expr::Alias(alias) => widened_call(&alias.expr, sides),
+        Expr::Cast(Cast { expr, field }) if widens(expr, field.data_type(), sides)? => widened_call(expr, sides),
+        _ => None,
+    }
+}
+
+fn widens(expr: &Expr, to: &DataType, sides: Sides<'_>) -> Option<bool> {
+    use DataType::{Float32, Float64, Int32, Int64};
+    let schema = sides.left.join(sides.right).ok()?;
+    let from = expr.get_type(&schema).ok()?;
+    // distances are far below 2^53, so that an Int64 distance is exact in Float64
+    Some(from == *to || matches!((from, to), (Int32, Int64 | Float64) | (Int64, Float64) | (Float32, Float64)))
+}
+
+fn bounds(op: Operator, literal: &ScalarValue) -> Result<Bounds, String> {
+    let value = match literal {
+        ScalarValue::Float64(Some(v)) => *v,
+        ScalarValue::Float32(Some(v)) => f64::from(*v),
+        ScalarValue::Int64(Some(v)) => *v as f64,
+        ScalarValue::Int32(Some(v)) => f64::from(*v),
+        other => return Err(format!("the threshold is a {}; write a number", other.data_type())),
+    };
+    match op {
+        Operator::GtEq => Ok(Bounds::at_least(value, true)),
+        Operator::Gt => Ok(Bounds::at_least(value, false)),
+        Operator::LtEq => Ok(Bounds::at_most(value, true)),
+        Operator::Lt => Ok(Bounds::at_most(value, false)),
+        Operator::Eq => Ok(Bounds::exactly(value)),
+        other => Err(format!("`{other}` does not bound a score; use >=, >, <=, <, = or BETWEEN")),
+    }
+}
+
+enum Measure {
+    Set(SetMeasure),
+    Edit(EditMeasure),
+    LevenshteinLessEqual,
+}
+
+/// The measure that `call` computes, if the function is really that one and not a namesake.
+fn measure(call: &ScalarFunction) -> Option<Measure> {
+    let measure = match call.name() {
+        "jaccard" => Measure::Set(SetMeasure::Jaccard),
+        "dice" => Measure::Set(SetMeasure::Dice),
+        "set_cosine" => Measure::Set(SetMeasure::Cosine),
+        "overlap_coefficient" => Measure::Set(SetMeasure::OverlapCoefficient),
+        "overlap_count" => Measure::Set(SetMeasure::OverlapCount),
+        "similarity" => Measure::Set(SetMeasure::Trigram),
+        "levenshtein" => Measure::Edit(EditMeasure::Levenshtein),
+        "levenshtein_less_equal" => Measure::LevenshteinLessEqual,
+        "levenshtein_similarity" => Measure::Edit(EditMeasure::LevenshteinSimilarity),
+        "osa_distance" => Measure::Edit(EditMeasure::Osa),
+        "damerau_levenshtein" => Measure::Edit(EditMeasure::DamerauLevenshtein),
+        "hamming" => Measure::Edit(EditMeasure::Hamming),
+        "jaro_similarity" => Measure::Edit(EditMeasure::Jaro),
+        "jaro_winkler_similarity" => Measure::Edit(EditMeasure::JaroWinkler),
+        _ => return None,
+    };
+    functions::is_known(&call.func).then_some(measure)
+}
+
+fn keys(call: &ScalarFunction, sides: Sides<'_>) -> Result<(Expr, Expr), String> {
+    let [a, b, ..] = call.args.as_slice() else { return Err("the measure lacks an argument".into()) };
+    sides
+        .order(a, b)
+        .ok_or_else(|| "each argument of the measure has to read one side of the join, and not the same".into())
+}
+
+fn edit_atom(
+    measure: EditMeasure,
+    call: &ScalarFunction,
+    bounds: Bounds,
+    condition: &Expr,
+    sides: Sides<'_>,
+) -> Result<Atom, String> {
+    let (left, right) = keys(call, sides)?;
+    let test = Test::Edit { measure, bounds };
+    selective(&test)?;
+    Ok(Atom { left, right, test, condition: condition.clone() })
+}
+
+fn set_atom(
+    measure: SetMeasure,
+    call: &ScalarFunction,
+    bounds: Bounds,
+    condition: &Expr,
+    sides: Sides<'_>,
+) -> Result<Atom, String> {
+    let (left, right) = keys(call, sides)?;
+    let (left, right, tokenizer) = if measure == SetMeasure::Trigram {
+        (left, right, Tokenizer::Trigrams)
+    } else if is_string(&left, sides)? {
+        (left, right, Tokenizer::QGrams { q: gram_length(call)?, pad: None })
+    } else {
+        tokenised(left, right)
+    };
+    let test = Test::Set { tokenizer, measure, bounds };
+    selective(&test)?;
+    Ok(Atom { left, right, test, condition: condition.clone() })
+}
+
+fn is_string(key: &Expr, sides: Sides<'_>) -> Result<bool, String> {
+    let schema = sides.left.join(sides.right).map_err(|e| e.to_string())?;
+    let data_type = key.get_type(&schema).map_err(|e| e.to_string())?;
+    Ok(match &data_type {
+        DataType::Dictionary(_, value) => value.is_string(),
+        other => other.is_string(),
+    })
+}
+
+/// The `q` of `jaccard(a, b [, q])` over strings.
+fn gram_length(call: &ScalarFunction) -> Result<usize, String> {
+    match call.args.get(2) {
+        None => Ok(1),
+        Some(q) => positive(q).ok_or_else(|| "q has to be a positive constant".into()),
+    }
+}
+
+/// Both keys under the tokeniser that they share; the lists themselves where they share none.
+fn tokenised(left: Expr, right: Expr) -> (Expr, Expr, Tokenizer) {
+    match (tokenizer_call(&left), tokenizer_call(&right)) {
+        (Some((l, a)), Some((r, b))) if a == b => (l, r, a),
+        _ => (left, right, Tokenizer::Elements),
+    }
+}
+
+/// `word_tokens(x)` or `qgrams(x, q [, pad])` as `x` and its tokeniser, also under a cast between list types.
+fn tokenizer_call(key: &Expr) -> Option<(Expr, Tokenizer)> {
+    match key {
+        Expr::Alias(alias) => tokenizer_call(&alias.expr),
+        Expr::Cast(Cast { expr, field }) if is_list_of_strings(field.data_type()) => tokenizer_call(expr),
+        Expr::ScalarFunction(call) if functions::is_known(&call.func) => match (call.name(), call.args.as_slice()) {
+            ("word_tokens", [s]) => Some((s.clone(), Tokenizer::Words)),
+            ("qgrams", [s, q]) => Some((s.clone(), Tokenizer::QGrams { q: positive(q)?, pad: None })),
+            ("qgrams", [s, q, pad]) => {
+                Some((s.clone(), Tokenizer::QGrams { q: positive(q)?, pad: Some(character(pad)?) }))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn is_list_of_strings(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::List(f) | DataType::LargeList(f) if f.data_type().is_string())
+}
+
+fn positive(expr: &Expr) -> Option<usize> {
+    let Expr::Literal(value, _) = expr else { return None };
+    match value.cast_to(&DataType::Int64).ok()? {
+        ScalarValue::Int64(Some(q)) if q >= 1 => usize::try_from(q).ok(),
+        _ => None,
+    }
+}
+
+fn character(expr: &Expr) -> Option<char> {
+    let Expr::Literal(value, _) = expr else { return None };
+    let text = value.try_as_str()??;
+    let mut chars = text.chars();
+    chars.next().filter(|_| chars.next().is_none())
+}
+
+/// `levenshtein_less_equal(a, b, k)` is the distance up to `k` and `k + 1` beyond: bounds that exclude `k + 1`
+/// bound the distance itself.
+fn levenshtein_less_equal_bounds(call: &ScalarFunction, bounds: Bounds) -> Result<Bounds, String> {
+    let k = match call.args.get(2) {
+        Some(Expr::Literal(value, _)) => match value.cast_to(&DataType::Int64) {
+            Ok(ScalarValue::Int64(Some(k))) if k >= 0 => k,
+            _ => return Err("k has to be a constant of at least 0".into()),
+        },
+        _ => return Err("k has to be a constant of at least 0".into()),
+    };
+    if bounds.contains((k + 1) as f64) {
+        return Err("every distance beyond k is accepted, so that nothing can be skipped".into());
+    }
+    Ok(bounds.and(Bounds::at_most(k as f64, true)))
+}
+
+/// Only bounds that exclude the least similar pairs let an access path skip any.
+fn selective(test: &Test) -> Result<(), String> {
+    if test.is_selective() {
+        return Ok(());
+    }
+    Err(format!("the bound ({}) accepts the least similar pairs too, so that nothing can be skipped", test.bounds()))
+}
