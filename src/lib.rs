@@ -1,8 +1,20 @@
-//! Similarity joins for Apache DataFusion.
+#![doc = include_str!("../README.md")]
+#![deny(missing_docs)]
 
 pub mod config;
 pub mod engine;
+pub mod exec;
 pub mod functions;
 pub mod measure;
+pub mod optimizer;
 pub mod predicate;
 pub mod program;
+pub mod sql;
+
+mod dataframe;
+mod session;
+
+pub use config::SimilarityOptions;
+pub use dataframe::SimilarityDataFrame;
+pub use functions::register_all;
+pub use session::{SimilarityContext, SimilarityStateBuilder};

@@ -1,9 +1,64 @@
-//! The SQL functions.
+//! The SQL functions, by family.
+//!
+//! They compute what [`measure`](crate::measure) defines, over every string and list type, column with column and
+//! column with constant. A NULL argument gives NULL. DataFusion's own functions are left as they are:
+//! `levenshtein`, `array_distance`, `cosine_distance` and `inner_product` come from there.
 
+pub mod contract;
+pub mod expr_fn;
+
+mod arguments;
+mod documentation;
+mod edit;
+mod lists;
+mod phonetic;
+mod set;
+mod strings;
+mod text;
+mod token_sets;
+mod tokens;
+mod trigram;
+mod vectors;
+
+use std::sync::{Arc, LazyLock};
+
+use datafusion::common::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::functions::string::levenshtein::LevenshteinFunc;
 use datafusion::logical_expr::ScalarUDF;
+
+/// Every function, the mark of SIMILARITY JOIN among them.
+pub fn all() -> Vec<Arc<ScalarUDF>> {
+    static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
+        let mut functions = vec![contract::similarity_join_condition()];
+        functions.extend(edit::functions());
+        functions.extend(set::functions());
+        functions.extend(tokens::functions());
+        functions.extend(trigram::functions());
+        functions.extend(phonetic::functions());
+        functions.extend(text::functions());
+        functions.extend(vectors::functions());
+        functions
+    });
+    ALL.clone()
+}
+
+/// Registers the functions alone, without the joins: for places that have nothing but a function registry.
+///
+/// # Errors
+/// What the registry returns.
+pub fn register_all(registry: &mut dyn FunctionRegistry) -> Result<()> {
+    all().into_iter().try_for_each(|function| registry.register_udf(function).map(|_| ()))
+}
 
 /// Whether `function` is one of ours or stock DataFusion's `levenshtein`, and not a namesake that a session
 /// registered in its place.
-pub fn is_known(_function: &ScalarUDF) -> bool {
-    true
+pub fn is_known(function: &ScalarUDF) -> bool {
+    function.inner().is::<LevenshteinFunc>() || all().iter().any(|ours| ours.as_ref() == function)
+}
+
+/// The function of ours with this name. For the modules here, which ask for names that exist.
+fn named(name: &str) -> Arc<ScalarUDF> {
+    let found = all().into_iter().find(|function| function.name() == name);
+    found.unwrap_or_else(|| unreachable!("no function is called {name}"))
 }

@@ -1,5 +1,7 @@
 //! The edit measures as one closed choice, for the parts that treat them alike.
 
+use super::{damerau_levenshtein, hamming, jaro, jaro_winkler, levenshtein, osa};
+
 /// A measure over two strings, counted in Unicode scalar values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EditMeasure {
@@ -17,4 +19,37 @@ pub enum EditMeasure {
     Jaro,
     /// Jaro-Winkler.
     JaroWinkler,
+}
+
+impl EditMeasure {
+    /// The name of the SQL function.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Levenshtein => "levenshtein",
+            Self::LevenshteinSimilarity => "levenshtein_similarity",
+            Self::Osa => "osa_distance",
+            Self::DamerauLevenshtein => "damerau_levenshtein",
+            Self::Hamming => "hamming",
+            Self::Jaro => "jaro_similarity",
+            Self::JaroWinkler => "jaro_winkler_similarity",
+        }
+    }
+
+    /// Whether smaller means closer.
+    pub fn is_distance(self) -> bool {
+        matches!(self, Self::Levenshtein | Self::Osa | Self::DamerauLevenshtein | Self::Hamming)
+    }
+
+    /// The score or distance, `None` where the SQL function is NULL.
+    pub fn score(self, a: &str, b: &str) -> Option<f64> {
+        Some(match self {
+            Self::Levenshtein => levenshtein::levenshtein(a, b) as f64,
+            Self::LevenshteinSimilarity => levenshtein::levenshtein_similarity(a, b),
+            Self::Osa => osa::osa_distance(a, b) as f64,
+            Self::DamerauLevenshtein => damerau_levenshtein::damerau_levenshtein(a, b) as f64,
+            Self::Hamming => return hamming::hamming(a, b).map(|d| d as f64),
+            Self::Jaro => jaro::jaro_similarity(a, b),
+            Self::JaroWinkler => jaro_winkler::jaro_winkler_similarity(a, b),
+        })
+    }
 }

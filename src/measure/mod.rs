@@ -32,7 +32,11 @@ pub mod word_tokens;
 
 mod edit_measure;
 mod set_measure;
+mod symbols;
 mod tokenizer;
+
+#[cfg(test)]
+mod test_strings;
 
 pub use edit_measure::EditMeasure;
 pub use set_measure::SetMeasure;

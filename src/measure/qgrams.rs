@@ -1,1 +1,79 @@
-//! The `qgrams` measure.
+//! q-grams: the substrings of `q` characters, characters being Unicode scalar values.
+
+/// Calls `gram` with each q-gram of `s`, in order, repeats included.
+///
+/// With `pad`, `q - 1` copies of it stand before and after `s`. Without it a string of fewer than `q`
+/// characters is its own gram, and the empty string has none. A `q` of 0 gives nothing.
+/// `scratch` holds the padded string; its content before the call does not matter.
+pub fn qgrams(s: &str, q: usize, pad: Option<char>, scratch: &mut String, mut gram: impl FnMut(&str)) {
+    match pad {
+        _ if q == 0 => {}
+        Some(pad) => {
+            scratch.clear();
+            scratch.extend(std::iter::repeat_n(pad, q - 1));
+            scratch.push_str(s);
+            scratch.extend(std::iter::repeat_n(pad, q - 1));
+            windows(scratch, q, gram);
+        }
+        None if !s.is_empty() && !windows(s, q, &mut gram) => gram(s),
+        None => {}
+    }
+}
+
+/// Calls `gram` with each window of `q` characters and says whether there was one.
+fn windows(s: &str, q: usize, mut gram: impl FnMut(&str)) -> bool {
+    if s.is_ascii() {
+        // Bytes are characters, so the window's end needs no search.
+        (q..=s.len()).for_each(|end| gram(&s[end - q..end]));
+        return s.len() >= q;
+    }
+    let starts = s.char_indices().map(|(at, _)| at);
+    let ends = s.char_indices().map(|(at, c)| at + c.len_utf8()).skip(q - 1);
+    let mut any = false;
+    for (start, end) in starts.zip(ends) {
+        gram(&s[start..end]);
+        any = true;
+    }
+    any
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grams(s: &str, q: usize, pad: Option<char>) -> Vec<String> {
+        let mut all = Vec::new();
+        qgrams(s, q, pad, &mut "left over".to_string(), |g| all.push(g.to_string()));
+        all
+    }
+
+    #[test]
+    fn unpadded() {
+        assert_eq!(grams("banana", 2, None), ["ba", "an", "na", "an", "na"]);
+        assert_eq!(grams("ab", 3, None), ["ab"]);
+        assert_eq!(grams("abc", 3, None), ["abc"]);
+        assert_eq!(grams("ab", 1, None), ["a", "b"]);
+        assert!(grams("", 1, None).is_empty() && grams("", 3, None).is_empty());
+    }
+
+    #[test]
+    fn padded() {
+        assert_eq!(grams("ab", 3, Some('#')), ["##a", "#ab", "ab#", "b##"]);
+        assert_eq!(grams("ab", 1, Some('#')), ["a", "b"]);
+        assert_eq!(grams("", 2, Some('#')), ["##"]);
+        assert!(grams("", 1, Some('#')).is_empty());
+    }
+
+    #[test]
+    fn counted_in_characters() {
+        assert_eq!(grams("čau", 2, None), ["ča", "au"]);
+        assert_eq!(grams("日本", 3, None), ["日本"]);
+        assert_eq!(grams("a", 2, Some('·')), ["·a", "a·"]);
+    }
+
+    #[test]
+    fn a_q_longer_than_any_string() {
+        assert_eq!(grams("abc", usize::MAX, None), ["abc"]);
+        assert!(grams("abc", 0, None).is_empty() && grams("abc", 0, Some('#')).is_empty());
+    }
+}

@@ -1,1 +1,19 @@
-//! optimizer
+//! From a join of the logical plan to the operator that runs it.
+//!
+//! [`SimilarityJoinRule`] recognises a join with a similarity condition and puts a [`SimilarityJoinNode`] in its
+//! place; [`SimilarityJoinPlanner`] analyses the node's condition again (later passes may have rewritten it) and
+//! plans the operator. A join that is not recognised exactly stays what it was, and [`SimilarityQueryPlanner`]
+//! tells EXPLAIN VERBOSE why.
+
+mod build_side;
+mod declined;
+mod node;
+mod planner;
+mod query_planner;
+mod rule;
+mod same_input;
+
+pub use node::SimilarityJoinNode;
+pub use planner::SimilarityJoinPlanner;
+pub use query_planner::SimilarityQueryPlanner;
+pub use rule::SimilarityJoinRule;

@@ -42,7 +42,7 @@ impl Test {
     pub fn is_selective(&self) -> bool {
         match self {
             Self::Set { bounds, .. } => !bounds.above_lower(0.0),
-            Self::Edit { measure, bounds } if is_distance(*measure) => bounds.upper().is_some(),
+            Self::Edit { measure, bounds } if measure.is_distance() => bounds.upper().is_some(),
             Self::Edit { bounds, .. } => !bounds.above_lower(0.0),
         }
     }
@@ -69,7 +69,7 @@ impl fmt::Display for Test {
             Self::Set { tokenizer, measure, bounds } => {
                 write!(f, "{}({}) {bounds}", measure.name(), describe_tokenizer(*tokenizer))
             }
-            Self::Edit { measure, bounds } => write!(f, "{} {bounds}", edit_name(*measure)),
+            Self::Edit { measure, bounds } => write!(f, "{} {bounds}", measure.name()),
         }
     }
 }
@@ -82,23 +82,6 @@ fn describe_tokenizer(tokenizer: Tokenizer) -> String {
         Tokenizer::QGrams { q, pad: Some(_) } => format!("padded {q}-grams"),
         Tokenizer::Trigrams => "trigrams".into(),
     }
-}
-
-fn edit_name(measure: EditMeasure) -> &'static str {
-    match measure {
-        EditMeasure::Levenshtein => "levenshtein",
-        EditMeasure::LevenshteinSimilarity => "levenshtein_similarity",
-        EditMeasure::Osa => "osa_distance",
-        EditMeasure::DamerauLevenshtein => "damerau_levenshtein",
-        EditMeasure::Hamming => "hamming",
-        EditMeasure::Jaro => "jaro_similarity",
-        EditMeasure::JaroWinkler => "jaro_winkler_similarity",
-    }
-}
-
-fn is_distance(measure: EditMeasure) -> bool {
-    use EditMeasure::{DamerauLevenshtein, Hamming, Levenshtein, Osa};
-    matches!(measure, Levenshtein | Osa | DamerauLevenshtein | Hamming)
 }
 
 /// A similarity condition: `test` over `left` (columns of the left input) and `right` (of the right input).

@@ -11,10 +11,16 @@ pub struct Bound {
     pub inclusive: bool,
 }
 
+impl Bound {
+    fn new(value: f64, inclusive: bool) -> Self {
+        Self { value: if value == 0.0 { 0.0 } else { value }, inclusive }
+    }
+}
+
 /// The scores that a condition accepts: every bound on one measure, intersected.
 ///
-/// Scores are ordered as Arrow's comparison kernels order floats, by [`f64::total_cmp`]: a NaN literal is
-/// above every score and -0.0 is below 0.0.
+/// Scores are ordered as DataFusion compares floats: by [`f64::total_cmp`], so that a NaN literal is above every
+/// score, but with -0.0 equal to 0.0. No score is -0.0.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Bounds {
     lower: Option<Bound>,
@@ -29,12 +35,12 @@ impl Bounds {
 
     /// `score >= value`, or `score > value`.
     pub fn at_least(value: f64, inclusive: bool) -> Self {
-        Self { lower: Some(Bound { value, inclusive }), upper: None }
+        Self { lower: Some(Bound::new(value, inclusive)), upper: None }
     }
 
     /// `score <= value`, or `score < value`.
     pub fn at_most(value: f64, inclusive: bool) -> Self {
-        Self { lower: None, upper: Some(Bound { value, inclusive }) }
+        Self { lower: None, upper: Some(Bound::new(value, inclusive)) }
     }
 
     /// `score = value`.
@@ -140,7 +146,7 @@ mod tests {
     fn bounds_follow_arrow_order() {
         let b = Bounds::at_least(0.5, true).and(Bounds::at_most(0.8, false));
         assert!(b.contains(0.5) && b.contains(0.79) && !b.contains(0.8) && !b.contains(0.49));
-        assert!(!Bounds::at_most(-0.0, true).contains(0.0));
+        assert!(Bounds::at_most(-0.0, true).contains(0.0));
         assert!(Bounds::at_least(-0.0, true).contains(0.0));
         assert!(Bounds::at_most(f64::NAN, true).contains(1.0));
         assert!(!Bounds::at_least(f64::NAN, true).contains(1.0));

@@ -9,4 +9,5 @@ mod sides;
 pub use atom::{Atom, Test};
 pub use bounds::{Bound, Bounds};
 pub use conjunction::{Conjunction, EqualityKey, Refusal};
+pub use recognise::mentions_measure;
 pub use sides::{Side, Sides};

@@ -121,6 +121,12 @@ fn measure(call: &ScalarFunction) -> Option<Measure> {
     functions::is_known(&call.func).then_some(measure)
 }
 
+/// Whether `expr` calls a measure that an index knows.
+pub fn mentions_measure(expr: &Expr) -> bool {
+    // the closure never fails
+    expr.exists(|e| Ok(matches!(e, Expr::ScalarFunction(call) if measure(call).is_some()))).unwrap_or(false)
+}
+
 fn keys(call: &ScalarFunction, sides: Sides<'_>) -> Result<(Expr, Expr), String> {
     let [a, b, ..] = call.args.as_slice() else { return Err("the measure lacks an argument".into()) };
     sides

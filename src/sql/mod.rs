@@ -1,1 +1,34 @@
-//! sql
+//! SIMILARITY JOIN in SQL text.
+//!
+//! ```sql
+//! [INNER | LEFT [OUTER] | RIGHT [OUTER] | FULL [OUTER] | [LEFT] SEMI | [LEFT] ANTI | RIGHT SEMI | RIGHT ANTI]
+//!     SIMILARITY JOIN <table> ON <condition>
+//! ```
+//!
+//! stands wherever a join may stand. The parser below DataFusion has no hook for a new join, so the keyword is
+//! handled before it, in three steps:
+//!
+//! 1. `keyword` finds it among the tokens, by its place alone, and takes it out: what is left is a plain join.
+//! 2. `condition` lets the parser itself find where the ON condition of that join ends and puts the condition
+//!    under the mark of [`contract`](crate::functions::contract), which the optimizer rule looks for.
+//! 3. The stock parser reads the tokens. They keep the places they have in the user's text, so that its errors
+//!    point there.
+//!
+//! Because the mark is an ordinary function call, nothing else has to know the syntax: views, EXPLAIN, COPY,
+//! sub-queries and every dialect work, and [`rewrite`] can give the same as text to any other consumer.
+//!
+//! In text that does not come through here, the keyword would silently become the alias of a table:
+//! [`SimilarityAliasPlanner`] makes that an error.
+
+mod alias;
+mod condition;
+mod edit;
+mod error;
+mod keyword;
+mod plan;
+mod source;
+mod statements;
+
+pub use alias::SimilarityAliasPlanner;
+pub use plan::{logical_plan, sql, sql_with_options};
+pub use statements::{StatementText, is_complete, parse, rewrite, split};

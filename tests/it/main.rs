@@ -1,1 +1,22 @@
-fn main() {}
+//! The integration tests: one binary, one module per subject.
+
+mod architecture;
+mod limits;
+mod oracle;
+mod service;
+mod shell;
+mod sql;
+
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_similarity::SimilarityStateBuilder;
+
+/// A session with similarity joins.
+fn session(batch_size: usize, partitions: usize) -> SessionContext {
+    let config = SessionConfig::new()
+        .with_batch_size(batch_size)
+        .with_target_partitions(partitions)
+        .with_information_schema(true);
+    let state = SessionStateBuilder::new().with_config(config).with_default_features().with_similarity().build();
+    SessionContext::new_with_state(state)
+}

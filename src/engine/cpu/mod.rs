@@ -2,3 +2,31 @@
 
 pub mod edit;
 pub mod set;
+pub mod signature;
+
+use datafusion::common::Result;
+
+use super::{BuildContext, Index, KeyColumn};
+use crate::predicate::Test;
+use edit::{EditIndex, EditPredicate};
+use set::{SetIndex, SetPredicate};
+
+/// Indexes the keys of a build side for `test`.
+pub fn build(test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
+    Ok(match test {
+        Test::Set { tokenizer, measure, bounds } => {
+            Box::new(SetIndex::try_new(tokenizer, SetPredicate { measure, bounds }, None, keys, context)?)
+        }
+        Test::Edit { measure, bounds } => {
+            Box::new(EditIndex::try_new(EditPredicate { measure, bounds }, keys, context)?)
+        }
+    })
+}
+
+/// The access paths that the cost of the collected keys decides between.
+pub fn access_paths(test: Test) -> &'static str {
+    match test {
+        Test::Set { .. } => "prefix index or signature tiles (by the cost over the collected keys)",
+        Test::Edit { .. } => "signature tiles over characters or bigrams (by the mean length of the collected keys)",
+    }
+}

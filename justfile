@@ -1,0 +1,21 @@
+# What CI runs.
+check: fmt clippy test doc deny
+
+fmt:
+    cargo fmt --check
+
+clippy:
+    cargo clippy --all-targets -- -D warnings
+
+test:
+    cargo test
+
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
+
+deny:
+    cargo deny check licenses bans sources
+
+# The figures of docs/bench.
+bench:
+    cargo bench

@@ -1,0 +1,101 @@
+//! Statements from files, pipes and arguments.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+
+use datafusion::common::{DataFusionError, Result, plan_err};
+use datafusion_similarity::sql;
+
+use crate::shell::{self, Next, Shell};
+
+/// Runs an argument of `-c`: statements up to the first that fails, or one backslash command.
+pub async fn run_command(shell: &mut Shell, text: &str) -> Result<()> {
+    if text.starts_with('\\') {
+        return shell.command(text).await.map(|_| ());
+    }
+    let statements = sql::split(text, &shell.parser_options())?;
+    if statements.is_empty() {
+        return plan_err!("the command holds no SQL statement");
+    }
+    for statement in statements {
+        shell.run(statement).await?;
+    }
+    Ok(())
+}
+
+/// Runs all statements of `files`, in order, and returns whether all succeeded.
+pub async fn run_files(shell: &mut Shell, files: &[PathBuf]) -> Result<bool> {
+    let mut succeeded = true;
+    for path in files {
+        let file = File::open(path)
+            .map_err(DataFusionError::from)
+            .map_err(|error| error.context(path.display().to_string()))?;
+        succeeded &= run_lines(shell, &mut BufReader::new(file)).await?;
+    }
+    Ok(succeeded)
+}
+
+/// Runs statements and backslash commands as their last line is read. Errors are told and do not end the run;
+/// returns whether there were none.
+pub async fn run_lines(shell: &mut Shell, lines: &mut impl BufRead) -> Result<bool> {
+    let mut succeeded = true;
+    let mut text = String::new();
+    let (mut lines_before, mut lines_read) = (0, 0);
+    loop {
+        let line_start = text.len();
+        let at_end = lines.read_line(&mut text)? == 0;
+        let (before, line) = text.split_at(line_start);
+        lines_read += 1;
+        let done = if before.trim().is_empty() && is_directive(line) {
+            run_directive(shell, line).await
+        } else if at_end || (line.contains(';') && sql::is_complete(&text, &shell.parser_options())) {
+            run_text(shell, &text, lines_before).await.map(|()| Next::Continue)
+        } else {
+            continue;
+        };
+        match done {
+            Ok(Next::Quit) => return Ok(succeeded),
+            Ok(Next::Continue) => {}
+            Err(Told) => succeeded = false,
+        }
+        if at_end {
+            return Ok(succeeded);
+        }
+        text.clear();
+        lines_before = lines_read;
+    }
+}
+
+/// Something failed, and the user knows.
+struct Told;
+
+impl From<DataFusionError> for Told {
+    fn from(error: DataFusionError) -> Self {
+        shell::report(&error);
+        Self
+    }
+}
+
+fn is_directive(line: &str) -> bool {
+    line.starts_with('\\') || line.starts_with("#!")
+}
+
+/// A line outside statements: a backslash command, or `#!` and the name of an interpreter.
+async fn run_directive(shell: &mut Shell, line: &str) -> Result<Next, Told> {
+    if line.starts_with('#') {
+        return Ok(Next::Continue);
+    }
+    Ok(shell.command(line).await?)
+}
+
+/// Runs the statements of `text`, which is that many lines into its file, also those after one that fails.
+async fn run_text(shell: &Shell, text: &str, lines_before: u64) -> Result<(), Told> {
+    let mut outcome = Ok(());
+    for statement in sql::split(text, &shell.parser_options())? {
+        if let Err(error) = shell.run(statement.below(lines_before)).await {
+            outcome = Err(Told::from(error));
+        }
+    }
+    outcome
+}

@@ -1,0 +1,118 @@
+//! One statement or backslash command at a time.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::path::Path;
+
+use datafusion::common::instant::Instant;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::config::SqlParserOptions;
+use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast;
+use datafusion_cli::command::{Command, OutputFormat};
+use datafusion_cli::print_options::PrintOptions;
+use datafusion_cli::{DATAFUSION_CLI_VERSION, exec};
+use datafusion_similarity::sql::{self, StatementText};
+
+use crate::progress::Progress;
+use crate::script;
+
+/// A session and how its results are printed.
+pub struct Shell {
+    pub ctx: SessionContext,
+    pub print: PrintOptions,
+    /// `None` where nobody would see it.
+    pub progress: Option<Progress>,
+}
+
+/// What a backslash command means for the rest of the input.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next {
+    Continue,
+    Quit,
+}
+
+impl Shell {
+    /// Says what answers.
+    pub fn greet(&self) {
+        if !self.print.quiet {
+            let version = env!("CARGO_PKG_VERSION");
+            // whoever reads only part of the output has closed it on purpose
+            let _ = writeln!(io::stdout(), "similarity-cli v{version} (DataFusion CLI v{DATAFUSION_CLI_VERSION})");
+        }
+    }
+
+    /// How the session parses now; a SET may change it between two statements.
+    pub fn parser_options(&self) -> SqlParserOptions {
+        parser_options(&self.ctx)
+    }
+
+    /// Runs one statement and prints its result.
+    pub async fn run(&self, statement: StatementText<'_>) -> Result<()> {
+        let options = self.parser_options();
+        if is_view(statement.parse(&options)?.front()) {
+            return self.create_view(statement.text()).await;
+        }
+        exec::exec_from_commands(&self.ctx, vec![statement.rewrite(&options)?], &self.print).await
+    }
+
+    /// A view is created from the user's words, which SHOW CREATE TABLE repeats.
+    async fn create_view(&self, text: &str) -> Result<()> {
+        let start = Instant::now();
+        let frame = sql::sql(&self.ctx, text).await?;
+        let schema = frame.schema().inner().clone();
+        let state = self.ctx.state();
+        self.print.print_batches(schema, &[], start, 0, &state.config_options().format)
+    }
+
+    /// Runs a line that begins with a backslash.
+    pub async fn command(&mut self, line: &str) -> Result<Next> {
+        let words = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        match words.trim_start_matches('\\').parse() {
+            Ok(Command::Quit) => return Ok(Next::Quit),
+            Ok(Command::OutputFormat(setting)) => self.output_format(setting.as_deref())?,
+            Ok(Command::Include(Some(file))) => {
+                // a file may include files
+                Box::pin(script::run_files(self, &[Path::new(&file).to_path_buf()])).await?;
+            }
+            Ok(command) => command.execute(&self.ctx, &mut self.print).await?,
+            Err(()) => return Err(unknown(line)),
+        }
+        Ok(Next::Continue)
+    }
+
+    fn output_format(&mut self, setting: Option<&str>) -> Result<()> {
+        match setting.map(str::parse::<OutputFormat>) {
+            None => println!("Output format is {:?}.", self.print.format),
+            Some(Ok(change)) => change.execute(&mut self.print)?,
+            Some(Err(())) => return Err(unknown("\\pset")),
+        }
+        Ok(())
+    }
+}
+
+/// How the session of `ctx` parses.
+pub fn parser_options(ctx: &SessionContext) -> SqlParserOptions {
+    ctx.state_ref().read().config_options().sql_parser.clone()
+}
+
+/// Tells the user, not the output, about an error. That nobody reads the output any more is no news.
+pub fn report(error: &DataFusionError) {
+    if !is_closed_pipe(error) {
+        eprintln!("{}", error.strip_backtrace());
+    }
+}
+
+fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
+    let closed = error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+    closed || error.source().is_some_and(is_closed_pipe)
+}
+
+fn is_view(statement: Option<&Statement>) -> bool {
+    matches!(statement, Some(Statement::Statement(s)) if matches!(s.as_ref(), ast::Statement::CreateView(_)))
+}
+
+fn unknown(command: &str) -> DataFusionError {
+    DataFusionError::Execution(format!("{} is no command; \\? lists them", command.trim()))
+}

@@ -1,0 +1,185 @@
+//! What a condition requires of two lengths.
+
+use crate::measure::{EditMeasure, levenshtein, osa};
+use crate::predicate::Bounds;
+
+/// A measure and the scores or distances that are accepted.
+#[derive(Debug, Clone, Copy)]
+pub struct EditPredicate {
+    /// The measure.
+    pub measure: EditMeasure,
+    /// What is accepted; of a distance the upper bound must exist, of a similarity the lower one must exclude 0.
+    pub bounds: Bounds,
+}
+
+/// How much two strings may differ, given their lengths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slack {
+    /// Differing character occurrences: the size of the symmetric difference of the two bags of characters.
+    pub(super) characters: i64,
+    /// Differing bigram occurrences.
+    pub(super) bigrams: i64,
+}
+
+/// Far more than any two strings differ by.
+const UNLIMITED: i64 = i64::MAX / 4;
+
+/// What common prefixes may raise a Jaro-Winkler score by: how long they are at most.
+const LONGEST_PREFIX: usize = 4;
+
+impl EditPredicate {
+    /// How much strings of `left` and `right` characters may differ, `None` where they cannot match at all.
+    ///
+    /// `prefix` bounds the length of their common prefix.
+    pub(super) fn slack(&self, left: usize, right: usize, prefix: usize) -> Option<Slack> {
+        let apart = left.abs_diff(right);
+        let edits = |k: usize, per_edit: (i64, i64)| {
+            let k = i64::try_from(k).unwrap_or(UNLIMITED).min(UNLIMITED);
+            (apart as i64 <= k).then(|| Slack {
+                characters: k.saturating_mul(per_edit.0).min(UNLIMITED),
+                bigrams: k.saturating_mul(per_edit.1).min(UNLIMITED),
+            })
+        };
+        match self.measure {
+            // a substitution changes two characters and four bigrams at most, insertion and deletion fewer
+            EditMeasure::Levenshtein => edits(self.largest_distance()?, (2, 4)),
+            EditMeasure::LevenshteinSimilarity => edits(self.largest_difference(left.max(right))?, (2, 4)),
+            EditMeasure::Hamming if apart > 0 => None,
+            EditMeasure::Hamming => edits(self.largest_distance()?, (2, 4)),
+            // a transposition changes no character and three bigrams on either side
+            EditMeasure::Osa => edits(self.largest_distance()?, (2, 6)),
+            // a transposition may enclose insertions or deletions: bigrams as for twice as many plain edits
+            EditMeasure::DamerauLevenshtein => edits(self.largest_distance()?, (2, 8)),
+            EditMeasure::Jaro | EditMeasure::JaroWinkler => self.jaro_slack(left, right, prefix),
+        }
+    }
+
+    /// The largest accepted distance, `None` where none is.
+    pub(super) fn largest_distance(&self) -> Option<usize> {
+        let upper = self.bounds.upper()?;
+        // not a number is above every distance, as infinity is
+        let floor = if upper.value.is_nan() { f64::INFINITY } else { upper.value.floor() };
+        let below = if floor == upper.value && !upper.inclusive { floor - 1.0 } else { floor };
+        (below >= 0.0).then_some(below as usize)
+    }
+
+    /// The largest distance at which the similarity of strings, the longer of `longest` characters, is accepted.
+    pub(super) fn largest_difference(&self, longest: usize) -> Option<usize> {
+        let accepted = |d: &usize| self.bounds.above_lower(levenshtein::similarity_of_distance(*d, longest));
+        if !accepted(&0) {
+            return None;
+        }
+        let lower = self.bounds.lower().map_or(0.0, |b| b.value);
+        let guess = (((1.0 - lower) * longest as f64) as usize).min(longest);
+        // the guess is off by rounding only
+        let least = guess.saturating_sub(2);
+        (least..=(guess + 2).min(longest)).rev().find(accepted).or_else(|| (0..least).rev().find(accepted))
+    }
+
+    /// From the fewest common characters that could still be accepted.
+    fn jaro_slack(&self, left: usize, right: usize, prefix: usize) -> Option<Slack> {
+        let most = left.min(right);
+        let possible = |common: usize| self.bounds.above_lower(self.highest_jaro(common, left, right, prefix));
+        if !possible(most) {
+            return None;
+        }
+        let (mut none, mut enough) = (0, most);
+        if possible(0) {
+            enough = 0;
+        }
+        while none + 1 < enough {
+            let middle = (none + enough) / 2;
+            if possible(middle) { enough = middle } else { none = middle }
+        }
+        Some(Slack { characters: (left + right - 2 * enough) as i64, bigrams: UNLIMITED })
+    }
+
+    /// At least the score of any two strings of these lengths with `common` common characters.
+    ///
+    /// Jaro's sum is largest where every common character matches and none is transposed; computed in the measure's
+    /// own order it bounds the measure's result, because rounding is monotonous. The Winkler term is not monotonous
+    /// under rounding, so that it gets a margin.
+    fn highest_jaro(&self, common: usize, left: usize, right: usize, prefix: usize) -> f64 {
+        if left == 0 && right == 0 {
+            return 1.0;
+        }
+        if common == 0 {
+            return 0.0;
+        }
+        let m = common as f64;
+        let jaro = (m / left as f64 + m / right as f64 + 1.0) / 3.0;
+        if self.measure == EditMeasure::Jaro || jaro <= 0.7 {
+            return jaro;
+        }
+        let prefix = prefix.min(LONGEST_PREFIX) as f64;
+        jaro + 0.1 * prefix * (1.0 - jaro) + 1e-9
+    }
+
+    /// Whether the first characters of two strings say how large a score can be.
+    pub(super) fn wants_classes(&self) -> bool {
+        self.measure == EditMeasure::JaroWinkler
+    }
+
+    /// Whether two strings, the longer of `longest` characters, match.
+    pub(super) fn matches(&self, left: &str, right: &str, longest: usize) -> bool {
+        let score = match self.measure {
+            EditMeasure::Levenshtein => {
+                let within = self.largest_distance().and_then(|k| levenshtein::levenshtein_within(left, right, k));
+                within.map(|d| d as f64)
+            }
+            EditMeasure::LevenshteinSimilarity => {
+                let k = self.largest_difference(longest);
+                let within = k.and_then(|k| levenshtein::levenshtein_within(left, right, k));
+                within.map(|d| levenshtein::similarity_of_distance(d, longest))
+            }
+            EditMeasure::Osa => {
+                let within = self.largest_distance().and_then(|k| osa::osa_within(left, right, k));
+                within.map(|d| d as f64)
+            }
+            measure => measure.score(left, right),
+        };
+        score.is_some_and(|score| self.bounds.contains(score))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn predicate(measure: EditMeasure, bounds: Bounds) -> EditPredicate {
+        EditPredicate { measure, bounds }
+    }
+
+    #[test]
+    fn distances_are_whole_numbers() {
+        let largest = |bounds| predicate(EditMeasure::Levenshtein, bounds).largest_distance();
+        assert_eq!(largest(Bounds::at_most(2.0, true)), Some(2));
+        assert_eq!(largest(Bounds::at_most(2.0, false)), Some(1));
+        assert_eq!(largest(Bounds::at_most(2.5, false)), Some(2));
+        assert_eq!(largest(Bounds::at_most(0.0, false)), None);
+        assert_eq!(largest(Bounds::at_most(-1.0, true)), None);
+        assert!(largest(Bounds::at_most(f64::INFINITY, true)).is_some_and(|k| k > 1 << 40));
+    }
+
+    #[test]
+    fn similarities_at_the_threshold() {
+        for longest in 1..200usize {
+            for d in 0..=longest {
+                let t = levenshtein::similarity_of_distance(d, longest);
+                if t > 0.0 {
+                    let p = predicate(EditMeasure::LevenshteinSimilarity, Bounds::at_least(t, true));
+                    assert_eq!(p.largest_difference(longest), Some(d));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn jaro_needs_common_characters() {
+        let p = predicate(EditMeasure::Jaro, Bounds::at_least(1.0, true));
+        assert_eq!(p.slack(5, 5, 0).map(|s| s.characters), Some(0));
+        assert_eq!(p.slack(5, 6, 0), None);
+        assert_eq!(p.slack(0, 0, 0).map(|s| s.characters), Some(0));
+        assert_eq!(p.slack(0, 3, 0), None);
+    }
+}

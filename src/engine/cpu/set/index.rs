@@ -1,0 +1,603 @@
+//! The index of a build side, and the probe batches that it makes ready.
+
+use std::sync::Mutex;
+
+use datafusion::common::{Result, exec_err, internal_err};
+
+use super::bits::{self, Bits};
+use super::cost::{Estimate, estimate};
+use super::dictionary::Dictionary;
+use super::join::{AccessPath, Path, Scratch, Sides, Work};
+use super::predicate::SetPredicate;
+use super::prefix::PrefixIndex;
+use super::ranks::{Ranks, rank};
+use super::sets::{Groups, Sets};
+use super::tiles::Tiles;
+use super::tokenise::{RowSets, tokenise_build, tokenise_probe};
+use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
+use crate::measure::Tokenizer;
+
+/// A build side's sets, ready for probing with one predicate.
+#[derive(Debug)]
+pub struct SetIndex {
+    tokenizer: Tokenizer,
+    predicate: SetPredicate,
+    /// Whether it probes itself.
+    own: bool,
+    /// From tokens to ranks; empty where it probes itself.
+    dictionary: Dictionary,
+    bits: Bits,
+    sets: Sets,
+    groups: Groups,
+    path: Box<dyn Path>,
+    /// What the choice of the path rests on, if there was one.
+    estimate: Option<Estimate>,
+    /// One for each probing thread, once it has returned.
+    scratch: Mutex<Vec<Scratch>>,
+}
+
+impl SetIndex {
+    /// Tokenises `keys` and builds the access path, the cheaper one where none is given.
+    ///
+    /// The lower bound of `predicate` must exclude the score 0. For [`Tokenizer::Elements`] keys are lists, for
+    /// all others strings.
+    ///
+    /// # Errors
+    /// A key type that the tokenizer cannot read, more rows or tokens than 32 bits can number, a refused reservation,
+    /// a cancelled build.
+    pub fn try_new(
+        tokenizer: Tokenizer,
+        predicate: SetPredicate,
+        path: Option<AccessPath>,
+        keys: &KeyColumn,
+        context: &BuildContext<'_>,
+    ) -> Result<Self> {
+        let mut ranges = tokenise_build(tokenizer, keys, context.threads, context.cancel, context.reserve)?;
+        let ids: usize = ranges.iter().map(|r| r.ids.len()).sum();
+        if u32::try_from(ids.max(keys.values.len())).is_err() {
+            return exec_err!("a set similarity join cannot index more than 2^32 tokens; join smaller parts");
+        }
+        let (dictionary, ranks, tokens) = rank(&mut ranges, context.own);
+        let bits = Bits::for_sets(tokens, mean_size(&ranges));
+        let sets = Sets::arrange(ranges, &ranks, bits, keys.groups.as_deref(), context.cancel, context.reserve)?;
+        if context.cancel.is_cancelled() {
+            return exec_err!("the build of a set index was cancelled");
+        }
+        let groups = Groups::of(&sets);
+        let sides = Sides { build: &sets, build_groups: &groups, probe: &sets, own: context.own, predicate };
+        let estimate = path.is_none().then(|| estimate(&sides, tokens, context.probe_rows.unwrap_or(sets.len())));
+        let cheaper = estimate.map_or(AccessPath::Prefix, Estimate::cheaper);
+        let path = build_path(path.unwrap_or(cheaper), &sides, tokens, context)?;
+        let scratch = Mutex::default();
+        Ok(Self { tokenizer, predicate, own: context.own, dictionary, bits, sets, groups, path, estimate, scratch })
+    }
+
+    fn sides<'a>(&'a self, probe: Probe<'a>) -> Result<Sides<'a>> {
+        let probe = match probe {
+            Probe::Own if self.own => &self.sets,
+            Probe::Batch(batch) if !self.own => match batch.as_any().downcast_ref::<PreparedSets>() {
+                Some(prepared) => &prepared.sets,
+                None => return internal_err!("a set index was given a probe batch that it did not prepare"),
+            },
+            _ => return internal_err!("a set index was built for the other kind of probe"),
+        };
+        let Self { sets, groups, own, predicate, .. } = self;
+        Ok(Sides { build: sets, build_groups: groups, probe, own: *own, predicate: *predicate })
+    }
+
+    fn take_scratch(&self) -> Scratch {
+        let pooled = self.scratch.lock().ok().and_then(|mut pool| pool.pop());
+        pooled.unwrap_or_else(|| Scratch::new(self.predicate, self.sets.largest()))
+    }
+}
+
+fn mean_size(ranges: &[RowSets]) -> f64 {
+    let rows: usize = ranges.iter().map(|r| r.rows.len()).sum();
+    let ids: usize = ranges.iter().map(|r| r.ids.len()).sum();
+    ids as f64 / rows.max(1) as f64
+}
+
+fn build_path(path: AccessPath, sides: &Sides<'_>, tokens: usize, context: &BuildContext<'_>) -> Result<Box<dyn Path>> {
+    let sets = sides.build;
+    Ok(match path {
+        AccessPath::Prefix => Box::new(PrefixIndex::build(sets, tokens, sides.predicate, sides.own, context.reserve)?),
+        AccessPath::Tiles => match bits::folded_words(sets.words) {
+            1 => Box::new(tiles::<1>(sets, context)?),
+            2 => Box::new(tiles::<2>(sets, context)?),
+            _ => Box::new(tiles::<4>(sets, context)?),
+        },
+    })
+}
+
+fn tiles<const W: usize>(sets: &Sets, context: &BuildContext<'_>) -> Result<Tiles<W>> {
+    (context.reserve)(Tiles::<W>::size(sets.len()))?;
+    Ok(Tiles::build(sets))
+}
+
+impl Index for SetIndex {
+    fn describe(&self) -> String {
+        match self.estimate {
+            Some(estimate) => format!("{} ({estimate})", self.path.name()),
+            None => self.path.name(),
+        }
+    }
+
+    fn memory(&self) -> usize {
+        self.sets.memory() + self.groups.memory() + self.dictionary.memory() + self.path.memory()
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.sets.unmatchable
+    }
+
+    fn own_len(&self) -> usize {
+        self.sets.len()
+    }
+
+    fn prepare(&self, keys: &KeyColumn) -> Result<Box<dyn PreparedProbe>> {
+        if self.own {
+            return internal_err!("a set index was built for a self-join and given another input");
+        }
+        let range = tokenise_probe(self.tokenizer, keys, &self.dictionary)?;
+        let ranks = [Ranks::Below(self.dictionary.len() as u32)];
+        let sets =
+            Sets::arrange(vec![range], &ranks, self.bits, keys.groups.as_deref(), &Cancel::default(), &|_| Ok(()))?;
+        Ok(Box::new(PreparedSets { sets }))
+    }
+
+    fn probe(
+        &self,
+        probe: Probe<'_>,
+        cursor: &mut Cursor,
+        limit: Limit,
+        cancel: &Cancel,
+        out: &mut Pairs,
+    ) -> Result<Counts> {
+        let sides = self.sides(probe)?;
+        let mut scratch = self.take_scratch();
+        let before = out.len();
+        let counts = Counts::default();
+        let mut work = Work { limit, cancel, out, scratch: &mut scratch, counts, done: 0, before };
+        self.path.probe(&sides, cursor, &mut work);
+        let counts = Counts { matched: work.matched(), ..work.counts };
+        if let Ok(mut pool) = self.scratch.lock() {
+            pool.push(scratch);
+        }
+        Ok(counts)
+    }
+}
+
+/// A probe batch as sets over the build side's dictionary.
+struct PreparedSets {
+    sets: Sets,
+}
+
+impl PreparedProbe for PreparedSets {
+    fn len(&self) -> usize {
+        self.sets.len()
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.sets.unmatchable
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use datafusion::arrow::array::{ArrayRef, ListArray, StringArray, StringViewArray};
+    use datafusion::arrow::datatypes::{Float64Type, Int32Type, Int64Type};
+
+    use super::*;
+    use crate::engine::NO_GROUP;
+    use crate::measure::{SetMeasure, qgrams, word_tokens};
+    use crate::predicate::Bounds;
+
+    const MEASURES: [SetMeasure; 6] = [
+        SetMeasure::Jaccard,
+        SetMeasure::Dice,
+        SetMeasure::Cosine,
+        SetMeasure::OverlapCoefficient,
+        SetMeasure::OverlapCount,
+        SetMeasure::Trigram,
+    ];
+    const PATHS: [Option<AccessPath>; 3] = [None, Some(AccessPath::Prefix), Some(AccessPath::Tiles)];
+    const WORDS: Tokenizer = Tokenizer::Words;
+    const UNLIMITED: Limit = Limit { pairs: usize::MAX, work: usize::MAX };
+
+    type Values = Vec<Option<String>>;
+    type Found = BTreeSet<(u32, u32)>;
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, n: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (self.0 >> 33) % n
+        }
+    }
+
+    /// Strings of skewed words: NULL, blank, repeated and non-ASCII ones among them.
+    fn strings(n: usize, words: u64, seed: u64) -> Values {
+        let mut random = Random(seed);
+        let mut all: Values = Vec::new();
+        for _ in 0..n {
+            let value = match random.below(12) {
+                0 => None,
+                1 => Some(" -- ".to_string()),
+                2 if !all.is_empty() => all[random.below(all.len() as u64) as usize].clone(),
+                _ => {
+                    let word = |r: &mut Random| {
+                        let high = 1 + r.below(words);
+                        format!("{}{}", ["w", "É", "a longer "][high as usize % 3], r.below(high))
+                    };
+                    let count = 1 + random.below(9);
+                    Some((0..count).map(|_| word(&mut random)).collect::<Vec<_>>().join(" "))
+                }
+            };
+            all.push(value);
+        }
+        all
+    }
+
+    fn groups(n: usize, count: u64, seed: u64) -> Option<Vec<u32>> {
+        let mut random = Random(seed);
+        let mut group = |_| if random.below(9) == 0 { NO_GROUP } else { random.below(count) as u32 };
+        (count > 0).then(|| (0..n).map(&mut group).collect())
+    }
+
+    fn token_set(tokenizer: Tokenizer, value: &str) -> BTreeSet<String> {
+        let (mut set, mut scratch) = (BTreeSet::new(), String::new());
+        let add = |t: &str| {
+            set.insert(t.to_string());
+        };
+        match tokenizer {
+            Tokenizer::Words => word_tokens::word_tokens(value, &mut scratch, add),
+            Tokenizer::QGrams { q, pad } => qgrams::qgrams(value, q, pad, &mut scratch, add),
+            _ => unreachable!("not under test"),
+        }
+        set
+    }
+
+    /// What a nested loop over the measure finds, as (build, probe); for a self-join each pair once, smaller row first.
+    fn oracle(
+        tokenizer: Tokenizer,
+        predicate: SetPredicate,
+        build: (&Values, &Option<Vec<u32>>),
+        probe: Option<(&Values, &Option<Vec<u32>>)>,
+    ) -> Found {
+        let sets = |values: &Values| -> Vec<Option<BTreeSet<String>>> {
+            values.iter().map(|v| v.as_ref().map(|v| token_set(tokenizer, v))).collect()
+        };
+        let left = sets(build.0);
+        let right = probe.map_or_else(|| left.clone(), |(values, _)| sets(values));
+        let probe_groups = probe.map_or(build.1, |(_, groups)| groups);
+        let mut found = Found::new();
+        for (b, left) in left.iter().enumerate() {
+            for (p, right) in right.iter().enumerate() {
+                let (Some(left), Some(right)) = (left, right) else { continue };
+                let together = match (build.1, probe_groups) {
+                    (Some(l), Some(r)) => l[b] != NO_GROUP && l[b] == r[p],
+                    _ => true,
+                };
+                let overlap = left.intersection(right).count();
+                let score = predicate.measure.score(overlap, left.len(), right.len());
+                if together && predicate.bounds.contains(score) && (probe.is_some() || b < p) {
+                    found.insert((b as u32, p as u32));
+                }
+            }
+        }
+        found
+    }
+
+    fn index(
+        tokenizer: Tokenizer,
+        predicate: SetPredicate,
+        path: Option<AccessPath>,
+        keys: &KeyColumn,
+        own: bool,
+    ) -> SetIndex {
+        let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
+        let context = BuildContext { threads: 2, own, probe_rows: None, cancel: &cancel, reserve: &reserve };
+        SetIndex::try_new(tokenizer, predicate, path, keys, &context).unwrap()
+    }
+
+    fn key_column(values: &Values, groups: &Option<Vec<u32>>) -> KeyColumn {
+        KeyColumn { values: Arc::new(StringArray::from(values.clone())), groups: groups.clone() }
+    }
+
+    /// Runs a probe to its end in ranges of `range` positions, checks that no pair comes twice.
+    fn run(index: &SetIndex, probe: Probe<'_>, len: usize, range: usize, limit: Limit) -> Found {
+        let mut found = Found::new();
+        for next in (0..len).step_by(range.max(1)) {
+            let mut cursor = Cursor { next, end: len.min(next + range) };
+            while !cursor.is_done() {
+                let (before, mut pairs) = (cursor.next, Pairs::default());
+                let counts = index.probe(probe, &mut cursor, limit, &Cancel::default(), &mut pairs).unwrap();
+                assert!(cursor.next > before && counts.matched == pairs.len());
+                assert!(counts.matched <= counts.verified && counts.verified <= counts.candidates);
+                for (&b, &p) in pairs.build.iter().zip(&pairs.probe) {
+                    let pair = if matches!(probe, Probe::Own) { (b.min(p), b.max(p)) } else { (b, p) };
+                    assert!(found.insert(pair), "{pair:?} came twice");
+                }
+            }
+        }
+        found
+    }
+
+    fn own(index: &SetIndex, range: usize, limit: Limit) -> Found {
+        run(index, Probe::Own, index.own_len(), range, limit)
+    }
+
+    fn batch(index: &SetIndex, keys: &KeyColumn, range: usize, limit: Limit) -> Found {
+        let prepared = index.prepare(keys).unwrap();
+        run(index, Probe::Batch(prepared.as_ref()), prepared.len(), range, limit)
+    }
+
+    fn predicates() -> Vec<SetPredicate> {
+        let mut all = Vec::new();
+        for measure in MEASURES {
+            for t in [1.0 / 9.0, 0.25, 1.0 / 3.0, 0.5, 2.0 / 3.0, 0.75, 0.8, 1.0, 2.0, 3.0] {
+                for inclusive in [true, false] {
+                    all.push(SetPredicate { measure, bounds: Bounds::at_least(t, inclusive) });
+                }
+            }
+            let between = Bounds::at_least(0.3, true).and(Bounds::at_most(0.5, false));
+            all.push(SetPredicate { measure, bounds: between });
+            all.push(SetPredicate { measure, bounds: Bounds::exactly(0.5) });
+            all.push(SetPredicate { measure, bounds: Bounds::at_least(0.0, false) });
+            all.push(SetPredicate { measure, bounds: Bounds::at_least(f64::NAN, true) });
+        }
+        all
+    }
+
+    #[test]
+    fn every_predicate_and_path_finds_what_a_nested_loop_finds() {
+        for (case, predicate) in predicates().into_iter().enumerate() {
+            let case = case as u64;
+            let tokenizer = [WORDS, Tokenizer::QGrams { q: 2, pad: Some('#') }, Tokenizer::QGrams { q: 3, pad: None }]
+                [case as usize % 3];
+            let (build, probe) = (strings(70, 12, case), strings(50, 14, case + 1000));
+            let group_count = [0, 1, 3, 20][case as usize % 4];
+            let (build_groups, probe_groups) = (groups(70, group_count, case), groups(50, group_count, case + 7));
+            let (build_keys, probe_keys) = (key_column(&build, &build_groups), key_column(&probe, &probe_groups));
+            let self_join = oracle(tokenizer, predicate, (&build, &build_groups), None);
+            let two_sides = oracle(tokenizer, predicate, (&build, &build_groups), Some((&probe, &probe_groups)));
+            for path in PATHS {
+                let limit = Limit { pairs: 1 + case as usize % 5, work: 40 };
+                let self_index = index(tokenizer, predicate, path, &build_keys, true);
+                assert_eq!(own(&self_index, usize::MAX, UNLIMITED), self_join, "{predicate:?} {path:?}");
+                assert_eq!(own(&self_index, 7, limit), self_join, "{predicate:?} {path:?}");
+                let batch_index = index(tokenizer, predicate, path, &build_keys, false);
+                assert_eq!(
+                    batch(&batch_index, &probe_keys, usize::MAX, UNLIMITED),
+                    two_sides,
+                    "{predicate:?} {path:?}"
+                );
+                assert_eq!(batch(&batch_index, &probe_keys, 5, limit), two_sides, "{predicate:?} {path:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn larger_sides_and_several_threads() {
+        let values = strings(5000, 400, 5);
+        let predicate = SetPredicate { measure: SetMeasure::Jaccard, bounds: Bounds::at_least(0.75, true) };
+        for count in [0, 300] {
+            let groups = groups(5000, count, 9);
+            let keys = key_column(&values, &groups);
+            let found = PATHS.map(|path| own(&index(WORDS, predicate, path, &keys, true), 700, UNLIMITED));
+            assert!(!found[0].is_empty() && found[0] == found[1] && found[1] == found[2]);
+            let expected = oracle(WORDS, predicate, (&values[..600].to_vec(), &groups), Some((&values, &groups)));
+            let expected: Found = expected.into_iter().filter(|(b, p)| b < p).collect();
+            assert_eq!(found[0].iter().filter(|(b, _)| *b < 600).copied().collect::<Found>(), expected);
+        }
+    }
+
+    #[test]
+    fn sets_of_hundreds_of_tokens() {
+        let mut random = Random(11);
+        let mut all: Vec<Vec<u64>> = Vec::new();
+        for i in 0..120 {
+            let mut tokens: Vec<u64> = match i % 3 {
+                0 => (0..100 + random.below(300)).map(|_| random.below(3000)).collect(),
+                _ => all[i - 1].clone(),
+            };
+            (0..random.below(60)).for_each(|_| tokens.push(random.below(3000)));
+            all.push(tokens);
+        }
+        let text = |tokens: &Vec<u64>| Some(tokens.iter().map(|t| format!("w{t} ")).collect());
+        let values: Values = all.iter().map(text).collect();
+        let keys = key_column(&values, &None);
+        for (measure, t) in [(SetMeasure::Jaccard, 0.85), (SetMeasure::Cosine, 0.5), (SetMeasure::OverlapCount, 30.0)] {
+            let predicate = SetPredicate { measure, bounds: Bounds::at_least(t, true) };
+            let expected = oracle(WORDS, predicate, (&values, &None), None);
+            assert!(expected.len() > 20);
+            for path in PATHS {
+                assert_eq!(own(&index(WORDS, predicate, path, &keys, true), 50, UNLIMITED), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn every_string_type_is_the_same_key() {
+        let values = strings(200, 20, 3);
+        let predicate = SetPredicate { measure: SetMeasure::Dice, bounds: Bounds::at_least(0.6, true) };
+        let plain = key_column(&values, &None);
+        let expected = batch(&index(WORDS, predicate, None, &plain, false), &plain, usize::MAX, UNLIMITED);
+        let view: ArrayRef = Arc::new(StringViewArray::from_iter(values.iter().map(Option::as_deref)));
+        let large: ArrayRef =
+            Arc::new(datafusion::arrow::array::LargeStringArray::from_iter(values.iter().map(Option::as_deref)));
+        let dictionary: ArrayRef = Arc::new(
+            values.iter().map(Option::as_deref).collect::<datafusion::arrow::array::DictionaryArray<Int32Type>>(),
+        );
+        for values in [view, large, dictionary] {
+            let keys = KeyColumn { values, groups: None };
+            let index = index(WORDS, predicate, None, &keys, false);
+            assert_eq!(batch(&index, &keys, usize::MAX, UNLIMITED), expected);
+            assert_eq!(batch(&index, &plain, usize::MAX, UNLIMITED), expected);
+        }
+    }
+
+    fn jaccard(threshold: f64) -> SetPredicate {
+        SetPredicate { measure: SetMeasure::Jaccard, bounds: Bounds::at_least(threshold, true) }
+    }
+
+    fn list_pairs(lists: ArrayRef, threshold: f64) -> Found {
+        let keys = KeyColumn { values: lists, groups: None };
+        let found = own(&index(Tokenizer::Elements, jaccard(threshold), None, &keys, true), usize::MAX, UNLIMITED);
+        let index = index(Tokenizer::Elements, jaccard(threshold), None, &keys, false);
+        let both = batch(&index, &keys, usize::MAX, UNLIMITED);
+        assert_eq!(both.into_iter().filter(|(b, p)| b < p).collect::<Found>(), found);
+        found
+    }
+
+    #[test]
+    fn elements_are_distinct_and_not_null() {
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>([
+            Some(vec![Some(1), Some(2), Some(2), None]),
+            Some(vec![Some(2), Some(1)]),
+            Some(vec![Some(1), Some(-1)]),
+            None,
+            Some(vec![]),
+            Some(vec![None]),
+        ]);
+        assert_eq!(list_pairs(Arc::new(lists.clone()), 1.0), Found::from([(0, 1)]));
+        // A slice reads its own part of the child only.
+        assert_eq!(list_pairs(Arc::new(lists.slice(1, 2)), 1.0 / 3.0), Found::from([(0, 1)]));
+    }
+
+    #[test]
+    fn floats_are_their_bits_but_for_zero_and_nan() {
+        let lists = ListArray::from_iter_primitive::<Float64Type, _, _>([
+            Some(vec![Some(0.0), Some(f64::NAN)]),
+            Some(vec![Some(-0.0), Some(-f64::NAN)]),
+            Some(vec![Some(0.1)]),
+            Some(vec![Some(0.1 + 1e-18)]),
+            Some(vec![Some(0.1 + 1e-16)]),
+        ]);
+        assert_eq!(list_pairs(Arc::new(lists), 1.0), Found::from([(0, 1), (2, 3)]));
+    }
+
+    #[test]
+    fn elements_of_any_type() {
+        use datafusion::arrow::array::{Decimal128Array, FixedSizeListArray, StructArray};
+        use datafusion::arrow::datatypes::Field;
+        let decimals: ArrayRef =
+            Arc::new(Decimal128Array::from(vec![Some(1), Some(2), Some(2), Some(1), None, Some(2)]));
+        let field = Arc::new(Field::new("d", decimals.data_type().clone(), true));
+        let structs: ArrayRef = Arc::new(StructArray::from(vec![(field, decimals.clone())]));
+        let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["a", "b", "b", "a", "b", "b"]));
+        let flags: ArrayRef =
+            Arc::new(datafusion::arrow::array::BooleanArray::from(vec![true, false, false, true, false, false]));
+        for child in [decimals, structs, texts, flags] {
+            let field = Arc::new(Field::new_list_field(child.data_type().clone(), true));
+            let lists = FixedSizeListArray::new(field, 2, child, None);
+            assert!(list_pairs(Arc::new(lists), 1.0).contains(&(0, 1)));
+        }
+        let wrong = KeyColumn { values: Arc::new(StringArray::from(vec!["a"])), groups: None };
+        let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
+        let context = BuildContext { threads: 1, own: true, probe_rows: None, cancel: &cancel, reserve: &reserve };
+        assert!(SetIndex::try_new(Tokenizer::Elements, jaccard(0.5), None, &wrong, &context).is_err());
+    }
+
+    #[test]
+    fn unmatchable_rows_are_counted() {
+        let values = vec![None, Some(String::new()), Some("a b".into()), Some("a b".into()), Some("c".into())];
+        let keys = key_column(&values, &Some(vec![0, 0, 0, 0, NO_GROUP]));
+        let index = index(WORDS, jaccard(0.5), None, &keys, false);
+        assert_eq!(index.unmatchable(), 3);
+        let prepared = index.prepare(&keys).unwrap();
+        assert_eq!((prepared.unmatchable(), prepared.len()), (3, 2));
+    }
+
+    #[test]
+    fn empty_sides() {
+        for path in PATHS {
+            let none = key_column(&vec![], &None);
+            let blank = key_column(&vec![None, Some("..".into())], &None);
+            let some = key_column(&vec![Some("a".into())], &None);
+            for keys in [&none, &blank] {
+                assert!(own(&index(WORDS, jaccard(0.5), path, keys, true), 1, UNLIMITED).is_empty());
+                assert!(batch(&index(WORDS, jaccard(0.5), path, keys, false), &some, 1, UNLIMITED).is_empty());
+                assert!(batch(&index(WORDS, jaccard(0.5), path, &some, false), keys, 1, UNLIMITED).is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn identical_strings_stop_at_the_limit() {
+        let keys = key_column(&vec![Some("the same old words again".to_string()); 100_000], &None);
+        for path in PATHS {
+            let index = index(WORDS, jaccard(0.8), path, &keys, true);
+            let mut cursor = Cursor { next: 60_000, end: 100_000 };
+            let mut pairs = Pairs::default();
+            let limit = Limit { pairs: 10, work: usize::MAX };
+            index.probe(Probe::Own, &mut cursor, limit, &Cancel::default(), &mut pairs).unwrap();
+            assert!(pairs.len() >= 10 && pairs.len() < 400_000, "{}", pairs.len());
+        }
+    }
+
+    #[test]
+    fn long_tokens_and_long_lists() {
+        let long = "x".repeat(100_000);
+        let values = vec![Some(format!("{long} a")), Some(format!("{long} a")), Some(format!("{long}y a"))];
+        let keys = key_column(&values, &None);
+        assert_eq!(own(&index(WORDS, jaccard(0.9), None, &keys, true), 1, UNLIMITED), Found::from([(0, 1)]));
+        let long: Vec<_> = (0..300_000).map(Some).collect();
+        let lists = [Some(long.clone()), Some(long[..240_000].to_vec()), Some(vec![Some(1)]), Some(vec![Some(1)])];
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(lists);
+        assert_eq!(list_pairs(Arc::new(lists), 0.8), Found::from([(0, 1), (2, 3)]));
+    }
+
+    #[test]
+    fn a_token_in_every_row_and_many_small_groups() {
+        let values: Values = (0..8000).map(|i| Some(format!("common {} {}", i / 2, i % 701))).collect();
+        let groups = Some((0..8000).map(|i| i / 4).collect());
+        for groups in [None, groups] {
+            let keys = key_column(&values, &groups);
+            let found = PATHS.map(|path| own(&index(WORDS, jaccard(0.5), path, &keys, true), 999, UNLIMITED));
+            assert!(found[0].len() >= 4000 && found[0] == found[1] && found[1] == found[2]);
+        }
+    }
+
+    #[test]
+    fn cancelling_ends_build_and_probe() {
+        let keys = key_column(&vec![Some("a b c".to_string()); 5000], &None);
+        let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
+        let context = BuildContext { threads: 2, own: true, probe_rows: None, cancel: &cancel, reserve: &reserve };
+        let built = PATHS.map(|path| SetIndex::try_new(WORDS, jaccard(0.5), path, &keys, &context).unwrap());
+        cancel.cancel();
+        assert!(SetIndex::try_new(WORDS, jaccard(0.5), None, &keys, &context).is_err());
+        for index in built {
+            let (mut cursor, mut pairs) = (Cursor { next: 0, end: 5000 }, Pairs::default());
+            index.probe(Probe::Own, &mut cursor, UNLIMITED, &cancel, &mut pairs).unwrap();
+            assert!(pairs.is_empty() && !cursor.is_done());
+        }
+    }
+
+    #[test]
+    fn a_refused_reservation_ends_the_build() {
+        let keys = key_column(&strings(3000, 50, 1), &None);
+        let (cancel, asked) = (Cancel::default(), AtomicUsize::new(0));
+        let build = |most: usize| {
+            asked.store(0, Ordering::Relaxed);
+            let reserve = |bytes| {
+                let all = asked.fetch_add(bytes, Ordering::Relaxed) + bytes;
+                if all > most { exec_err!("no more memory") } else { Ok(()) }
+            };
+            let context = BuildContext { threads: 2, own: true, probe_rows: None, cancel: &cancel, reserve: &reserve };
+            SetIndex::try_new(WORDS, jaccard(0.5), None, &keys, &context).map(|i| i.memory())
+        };
+        assert!(build(10_000).is_err());
+        let held = build(usize::MAX).unwrap();
+        assert!(asked.load(Ordering::Relaxed) >= held / 2, "{} for {held}", asked.load(Ordering::Relaxed));
+    }
+}

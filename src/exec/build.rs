@@ -1,0 +1,232 @@
+//! Collects one input and has the engine index it, once for all partitions of a query.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result, exec_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::spill::get_record_batch_memory_size;
+use futures::StreamExt;
+use futures::future::{BoxFuture, FutureExt, Shared};
+
+use super::emission::{Emission, MatchedRows, Rows};
+use super::equality::{self, Groups};
+use super::join_metrics::BuildMetrics;
+use super::spec::JoinSpec;
+use crate::engine::{BuildContext, Cancel, Index, KeyColumn, cpu};
+
+/// The build side, indexed, and what its partitions share while they probe it.
+#[derive(Debug)]
+pub(super) struct BuildSide {
+    pub batch: RecordBatch,
+    pub groups: Option<Groups>,
+    pub index: Box<dyn Index>,
+    /// Rows that have matched; empty where the join type does not ask.
+    pub matched: MatchedRows,
+    /// Partitions that are not done probing.
+    probing: AtomicUsize,
+    /// The next position of the index that nobody probes yet (self-joins).
+    next_own: AtomicUsize,
+    candidates: AtomicUsize,
+    _reservation: MemoryReservation,
+}
+
+impl BuildSide {
+    /// Says that a partition is done; true for the last one, which emits what is left of the build side.
+    pub(super) fn finish_partition(&self) -> bool {
+        self.probing.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// The next positions of a self-join that the caller has to probe, `None` when all are taken.
+    pub(super) fn claim_own(&self, chunk: usize) -> Option<(usize, usize)> {
+        let len = self.index.own_len();
+        let start = self.next_own.fetch_add(chunk, Ordering::Relaxed);
+        (start < len).then(|| (start, len.min(start + chunk)))
+    }
+
+    /// Adds to the candidates of the whole join and returns them.
+    pub(super) fn add_candidates(&self, candidates: usize) -> usize {
+        self.candidates.fetch_add(candidates, Ordering::Relaxed) + candidates
+    }
+}
+
+/// What a build needs.
+#[derive(Clone)]
+pub(super) struct BuildTask {
+    pub spec: Arc<JoinSpec>,
+    pub schema: SchemaRef,
+    pub own: bool,
+    /// Output partitions.
+    pub partitions: usize,
+    pub metrics: BuildMetrics,
+    /// Where the description of the chosen access path goes.
+    pub access_path: Arc<OnceLock<String>>,
+}
+
+type BuildFuture = Shared<BoxFuture<'static, Result<Arc<BuildSide>, Arc<DataFusionError>>>>;
+
+/// The one build of an operator, driven by whichever partition is polled.
+#[derive(Debug, Default)]
+pub(super) struct SharedBuild(Mutex<Option<Running>>);
+
+#[derive(Debug)]
+struct Running {
+    future: BuildFuture,
+    cancel: Cancel,
+    waiting: usize,
+}
+
+impl SharedBuild {
+    /// Starts the build, or joins the one that runs.
+    pub(super) fn join(
+        self: &Arc<Self>,
+        task: BuildTask,
+        input: &Arc<dyn ExecutionPlan>,
+        context: &Arc<TaskContext>,
+    ) -> Result<Waiting> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = match state.take() {
+            Some(running) => running,
+            None => {
+                let cancel = Cancel::default();
+                let stream = input.execute(0, Arc::clone(context))?;
+                let build = build(task, stream, Arc::clone(context), cancel.clone());
+                Running { future: build.map(|r| r.map_err(Arc::new)).boxed().shared(), cancel, waiting: 0 }
+            }
+        };
+        let future = running.future.clone();
+        *state = Some(Running { waiting: running.waiting + 1, ..running });
+        Ok(Waiting { shared: Arc::clone(self), future })
+    }
+}
+
+/// A partition's interest in the build: when the last one goes before the build is done, the build stops.
+pub(super) struct Waiting {
+    shared: Arc<SharedBuild>,
+    future: BuildFuture,
+}
+
+impl Waiting {
+    pub(super) async fn built(&self) -> Result<Arc<BuildSide>> {
+        self.future.clone().await.map_err(DataFusionError::Shared)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut state = self.shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(running) = state.as_mut() else { return };
+        running.waiting -= 1;
+        if running.waiting == 0 && running.future.peek().is_none() {
+            running.cancel.cancel();
+            *state = None;
+        }
+    }
+}
+
+async fn build(
+    task: BuildTask,
+    input: SendableRecordBatchStream,
+    context: Arc<TaskContext>,
+    cancel: Cancel,
+) -> Result<Arc<BuildSide>> {
+    let reservation = MemoryConsumer::new("SimilarityJoinExec[build]").register(context.memory_pool());
+    let batch = collect(input, &task.schema, &reservation).await?;
+    let threads = context.session_config().target_partitions();
+    let indexing = move || task.index(batch, reservation, threads, &cancel);
+    SpawnedTask::spawn_blocking(indexing).join().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?
+}
+
+/// The whole input as one batch, accounted for in `reservation`.
+async fn collect(
+    mut input: SendableRecordBatchStream,
+    schema: &SchemaRef,
+    reservation: &MemoryReservation,
+) -> Result<RecordBatch> {
+    let mut batches = Vec::new();
+    let (mut rows, mut bytes) = (0, 0);
+    while let Some(batch) = input.next().await.transpose()? {
+        let size = get_record_batch_memory_size(&batch);
+        reservation.try_grow(size)?;
+        rows += batch.num_rows();
+        bytes += size;
+        batches.push(batch);
+    }
+    if rows >= u32::MAX as usize {
+        return exec_err!("the build side of a similarity join has {rows} rows; at most {} fit", u32::MAX - 1);
+    }
+    if let [only] = batches.as_slice() {
+        return Ok(only.clone());
+    }
+    // both copies exist until the batches are dropped
+    reservation.try_grow(bytes)?;
+    let whole = concat_batches(schema, &batches)?;
+    drop(batches);
+    reservation.try_resize(get_record_batch_memory_size(&whole))?;
+    Ok(whole)
+}
+
+impl BuildTask {
+    fn index(
+        self,
+        batch: RecordBatch,
+        reservation: MemoryReservation,
+        threads: usize,
+        cancel: &Cancel,
+    ) -> Result<Arc<BuildSide>> {
+        let timer = self.metrics.build_time.timer();
+        let spec = &self.spec;
+        let values = spec.key(spec.build).evaluate(&batch)?.into_array(batch.num_rows())?;
+        let (groups, ids) = self.groups(&batch)?;
+        reservation.try_grow(groups.as_ref().map_or(0, Groups::memory))?;
+        let context = BuildContext {
+            threads,
+            own: self.own,
+            probe_rows: spec.probe_rows,
+            cancel,
+            reserve: &|bytes| reservation.try_grow(bytes),
+        };
+        let index = cpu::build(spec.test, &KeyColumn { values, groups: ids }, &context)?;
+        let matched = match Emission::of(spec.join_type, spec.build).build {
+            Rows::None => MatchedRows::default(),
+            _ => MatchedRows::new(batch.num_rows()),
+        };
+        reservation.try_resize(
+            get_record_batch_memory_size(&batch)
+                + groups.as_ref().map_or(0, Groups::memory)
+                + index.memory()
+                + matched.memory(),
+        )?;
+        timer.done();
+        self.metrics.build_rows.add(batch.num_rows());
+        self.metrics.build_unmatchable.add(index.unmatchable());
+        self.metrics.build_mem_used.set(reservation.size());
+        let _ = self.access_path.set(index.describe());
+        Ok(Arc::new(BuildSide {
+            batch,
+            groups,
+            index,
+            matched,
+            probing: AtomicUsize::new(self.partitions),
+            next_own: AtomicUsize::new(0),
+            candidates: AtomicUsize::new(0),
+            _reservation: reservation,
+        }))
+    }
+
+    fn groups(&self, batch: &RecordBatch) -> Result<(Option<Groups>, Option<Vec<u32>>)> {
+        if self.spec.equalities.is_empty() {
+            return Ok((None, None));
+        }
+        let columns = equality::evaluate(&self.spec.equalities_of(self.spec.build), batch)?;
+        let nulls = self.spec.equalities.iter().map(|e| e.null_equals_null).collect();
+        let (groups, ids) = Groups::build(&columns, nulls)?;
+        Ok((Some(groups), Some(ids)))
+    }
+}

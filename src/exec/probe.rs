@@ -1,0 +1,220 @@
+//! One batch of the probe side, or one stretch of a self-join, on its way through the index.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{RecordBatch, UInt32Array};
+use datafusion::common::{JoinSide, Result, resources_err};
+
+use super::build::BuildSide;
+use super::emission::{Emission, Rows};
+use super::equality;
+use super::join_metrics::ProbeMetrics;
+use super::output::{Output, SideRows};
+use super::residual::{RowPairs, satisfying, verify};
+use super::spec::JoinSpec;
+use crate::config::Verify;
+use crate::engine::{Cancel, Cursor, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
+
+/// How much work one step may do before the driver looks up: a few milliseconds' worth.
+const WORK_PER_STEP: usize = 1 << 23;
+
+/// What every step of one partition needs.
+#[derive(Debug)]
+pub(super) struct Prober {
+    pub spec: Arc<JoinSpec>,
+    pub output: Output,
+    pub batch_size: usize,
+    pub max_candidates: Option<usize>,
+    pub verify: Verify,
+    pub metrics: ProbeMetrics,
+    pub cancel: Cancel,
+}
+
+/// Where a partition stands in what it probes.
+pub(super) struct Probing {
+    cursor: Cursor,
+    source: Source,
+    pairs: Pairs,
+    steps: usize,
+}
+
+enum Source {
+    Batch { batch: RecordBatch, prepared: Box<dyn PreparedProbe>, matched: Vec<bool> },
+    Own,
+}
+
+impl Prober {
+    pub(super) fn emission(&self) -> Emission {
+        Emission::of(self.spec.join_type, self.spec.build)
+    }
+
+    /// Makes `batch` ready for [`step`](Self::step).
+    pub(super) fn start(&self, build: &BuildSide, batch: RecordBatch) -> Result<Probing> {
+        let _timer = self.metrics.probe_time.timer();
+        let side = self.spec.build.negate();
+        let values = self.spec.key(side).evaluate(&batch)?.into_array(batch.num_rows())?;
+        let groups = match &build.groups {
+            Some(groups) => Some(groups.look_up(&equality::evaluate(&self.spec.equalities_of(side), &batch)?)?),
+            None => None,
+        };
+        let prepared = build.index.prepare(&KeyColumn { values, groups })?;
+        self.metrics.probe_rows.add(batch.num_rows());
+        self.metrics.probe_unmatchable.add(prepared.unmatchable());
+        let matched = if self.emission().probe == Rows::None { Vec::new() } else { vec![false; batch.num_rows()] };
+        let cursor = Cursor { next: 0, end: prepared.len() };
+        Ok(Probing { cursor, source: Source::Batch { batch, prepared, matched }, pairs: Pairs::default(), steps: 0 })
+    }
+
+    /// Makes the positions `start..end` of a self-join ready for [`step`](Self::step).
+    pub(super) fn start_own(&self, (start, end): (usize, usize)) -> Probing {
+        self.metrics.probe_rows.add(end - start);
+        Probing { cursor: Cursor { next: start, end }, source: Source::Own, pairs: Pairs::default(), steps: 0 }
+    }
+
+    /// Goes on with `probing` for a bounded while and returns what came out of it.
+    pub(super) fn step(&self, build: &BuildSide, probing: &mut Probing) -> Result<Vec<RecordBatch>> {
+        let _timer = self.metrics.probe_time.timer();
+        probing.pairs.clear();
+        probing.steps += 1;
+        let probe = match &probing.source {
+            Source::Batch { prepared, .. } => Probe::Batch(prepared.as_ref()),
+            Source::Own => Probe::Own,
+        };
+        let limit = Limit { pairs: self.batch_size, work: WORK_PER_STEP };
+        let counts = build.index.probe(probe, &mut probing.cursor, limit, &self.cancel, &mut probing.pairs)?;
+        self.metrics.count(counts);
+        self.check_budget(build.add_candidates(counts.candidates))?;
+        let mut out = self.emit_pairs(build, probing)?;
+        if probing.is_done() {
+            out.extend(self.emit_probe_rows(build, probing)?);
+        }
+        Ok(out)
+    }
+
+    fn check_budget(&self, candidates: usize) -> Result<()> {
+        match self.max_candidates {
+            Some(limit) if candidates > limit => resources_err!(
+                "a similarity join exceeds similarity.max_candidates = {limit}; raise the threshold, add an equality condition or raise the option"
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn emit_pairs(&self, build: &BuildSide, probing: &mut Probing) -> Result<Vec<RecordBatch>> {
+        let mut out = Vec::new();
+        let checked = match self.verify {
+            Verify::Off => false,
+            Verify::Sample => probing.steps % 16 == 1,
+            Verify::Full => true,
+        };
+        for start in (0..probing.pairs.len()).step_by(self.batch_size) {
+            if self.cancel.is_cancelled() {
+                break;
+            }
+            let range = start..probing.pairs.len().min(start + self.batch_size);
+            let one = UInt32Array::from(probing.pairs.build[range.clone()].to_vec());
+            let other = UInt32Array::from(probing.pairs.probe[range].to_vec());
+            match &mut probing.source {
+                Source::Own => {
+                    // the index has found the pair once; the residual says which way round it counts
+                    let turned = (other.clone(), one.clone());
+                    for (left, right) in [(one, other), turned] {
+                        let pairs = RowPairs { left, right };
+                        self.emit(build, &build.batch, pairs, checked, |_| (), &mut out)?;
+                    }
+                }
+                Source::Batch { batch, matched, .. } => {
+                    let (left, right) = if self.spec.build == JoinSide::Right { (other, one) } else { (one, other) };
+                    let mark = |row: u32| {
+                        if let Some(matched) = matched.get_mut(row as usize) {
+                            *matched = true;
+                        }
+                    };
+                    self.emit(build, batch, RowPairs { left, right }, checked, mark, &mut out)?;
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// Residual, check, bookkeeping and output of one chunk of pairs.
+    fn emit(
+        &self,
+        build: &BuildSide,
+        probe: &RecordBatch,
+        pairs: RowPairs,
+        checked: bool,
+        mut mark_probe: impl FnMut(u32),
+        out: &mut Vec<RecordBatch>,
+    ) -> Result<()> {
+        let build_is_right = self.spec.build == JoinSide::Right;
+        let (left, right) = if build_is_right { (probe, &build.batch) } else { (&build.batch, probe) };
+        let pairs = satisfying(&self.spec.residual, pairs, left, right)?;
+        if checked {
+            verify(&self.spec.condition, &pairs, left, right)?;
+        }
+        if pairs.is_empty() {
+            return Ok(());
+        }
+        self.metrics.matched.add(pairs.len());
+        let (of_build, of_probe) =
+            if build_is_right { (&pairs.right, &pairs.left) } else { (&pairs.left, &pairs.right) };
+        let emission = self.emission();
+        if emission.build != Rows::None {
+            of_build.values().iter().for_each(|&row| build.matched.mark(row));
+        }
+        if emission.probe != Rows::None {
+            of_probe.values().iter().for_each(|&row| mark_probe(row));
+        }
+        if emission.pairs {
+            let left = SideRows { batch: left, rows: Some(&pairs.left) };
+            let right = SideRows { batch: right, rows: Some(&pairs.right) };
+            out.push(self.output.assemble(left, right, pairs.len())?);
+        }
+        Ok(())
+    }
+
+    /// Rows of the probe batch that come out by themselves, once all of the batch is probed.
+    fn emit_probe_rows(&self, build: &BuildSide, probing: &Probing) -> Result<Option<RecordBatch>> {
+        let Source::Batch { batch, matched, .. } = &probing.source else { return Ok(None) };
+        let wanted = match self.emission().probe {
+            Rows::None => return Ok(None),
+            which => which == Rows::Matched,
+        };
+        let rows: UInt32Array = (0u32..).zip(matched).filter(|&(_, &m)| m == wanted).map(|(row, _)| row).collect();
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        self.one_sided(self.spec.build.negate(), batch, &build.batch, &rows).map(Some)
+    }
+
+    /// Rows of the build side that come out by themselves, once everything is probed.
+    ///
+    /// `probe` is any batch with the columns of the probe side.
+    pub(super) fn emit_build_rows(&self, build: &BuildSide, probe: &RecordBatch) -> Result<Vec<RecordBatch>> {
+        let rows = build.matched.select(build.batch.num_rows(), self.emission().build);
+        let chunk =
+            |rows: &[u32]| self.one_sided(self.spec.build, &build.batch, probe, &UInt32Array::from(rows.to_vec()));
+        rows.chunks(self.batch_size).map(chunk).collect()
+    }
+
+    /// `rows` of the batch of `side`, beside NULLs for the other side.
+    fn one_sided(
+        &self,
+        side: JoinSide,
+        batch: &RecordBatch,
+        other: &RecordBatch,
+        rows: &UInt32Array,
+    ) -> Result<RecordBatch> {
+        let given = SideRows { batch, rows: Some(rows) };
+        let nulls = SideRows { batch: other, rows: None };
+        let (left, right) = if side == JoinSide::Right { (nulls, given) } else { (given, nulls) };
+        self.output.assemble(left, right, rows.len())
+    }
+}
+
+impl Probing {
+    pub(super) fn is_done(&self) -> bool {
+        self.cursor.is_done()
+    }
+}

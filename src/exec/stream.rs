@@ -1,0 +1,156 @@
+//! The driver: one output partition, from the finished build to the last batch.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::coalesce::LimitedBatchCoalescer;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::build::{BuildSide, Waiting};
+use super::probe::{Prober, Probing};
+use crate::engine::Cancel;
+
+/// What one partition probes the index with.
+pub(super) enum ProbeInput {
+    /// Its share of the other input.
+    Batches(SendableRecordBatchStream),
+    /// Stretches of the build side itself, claimed one by one.
+    Own,
+}
+
+/// The output of one partition.
+pub(super) fn join_stream(prober: Prober, build: Waiting, input: ProbeInput) -> SendableRecordBatchStream {
+    let schema = Arc::clone(&prober.output.schema);
+    let probe_schema = match &input {
+        ProbeInput::Batches(stream) => Some(stream.schema()),
+        ProbeInput::Own => None,
+    };
+    let partition = Partition {
+        coalescer: LimitedBatchCoalescer::new(Arc::clone(&schema), prober.batch_size, None),
+        _cancel: CancelOnDrop(prober.cancel.clone()),
+        prober: Arc::new(prober),
+        waiting: build,
+        input,
+        probe_schema,
+        phase: Phase::Build,
+    };
+    let batches = stream::try_unfold(partition, |partition| partition.next());
+    Box::pin(RecordBatchStreamAdapter::new(schema, batches.into_stream()))
+}
+
+struct Partition {
+    prober: Arc<Prober>,
+    waiting: Waiting,
+    input: ProbeInput,
+    /// Columns of the probe side, where it is not the build side itself.
+    probe_schema: Option<SchemaRef>,
+    phase: Phase,
+    coalescer: LimitedBatchCoalescer,
+    _cancel: CancelOnDrop,
+}
+
+enum Phase {
+    /// The build side is not there yet.
+    Build,
+    /// The next probe rows are to be fetched.
+    Fetch(Arc<BuildSide>),
+    /// Probe rows are on their way.
+    Probe(Arc<BuildSide>, Probing),
+    /// Everything of this partition is probed.
+    Finish(Arc<BuildSide>),
+    /// Nothing more comes but what the coalescer holds.
+    Done,
+}
+
+impl Partition {
+    async fn next(mut self) -> Result<Option<(RecordBatch, Self)>> {
+        loop {
+            if let Some(batch) = self.coalescer.next_completed_batch() {
+                self.prober.metrics.baseline.record_output(batch.num_rows());
+                return Ok(Some((batch, self)));
+            }
+            self.phase = match self.phase {
+                Phase::Build => Phase::Fetch(self.waiting.built().await?),
+                Phase::Fetch(build) => fetch(&self.prober, &mut self.input, build).await?,
+                Phase::Probe(build, probing) => {
+                    let (phase, batches) = step(&self.prober, build, probing).await?;
+                    push(&mut self.coalescer, batches)?;
+                    phase
+                }
+                Phase::Finish(build) => {
+                    if build.finish_partition() {
+                        let probe =
+                            self.probe_schema.clone().map_or_else(|| build.batch.clone(), RecordBatch::new_empty);
+                        push(&mut self.coalescer, self.prober.emit_build_rows(&build, &probe)?)?;
+                    }
+                    self.coalescer.finish()?;
+                    Phase::Done
+                }
+                Phase::Done => {
+                    self.prober.metrics.baseline.done();
+                    return Ok(None);
+                }
+            };
+        }
+    }
+}
+
+async fn fetch(prober: &Arc<Prober>, input: &mut ProbeInput, build: Arc<BuildSide>) -> Result<Phase> {
+    match input {
+        ProbeInput::Own => {
+            let chunk = own_chunk(&build);
+            Ok(match build.claim_own(chunk) {
+                Some(range) => Phase::Probe(build, prober.start_own(range)),
+                None => Phase::Finish(build),
+            })
+        }
+        ProbeInput::Batches(stream) => match stream.next().await.transpose()? {
+            None => Ok(Phase::Finish(build)),
+            Some(batch) if batch.num_rows() == 0 => Ok(Phase::Fetch(build)),
+            Some(batch) => {
+                let prober = Arc::clone(prober);
+                blocking(move || prober.start(&build, batch).map(|probing| Phase::Probe(build, probing))).await
+            }
+        },
+    }
+}
+
+async fn step(prober: &Arc<Prober>, build: Arc<BuildSide>, mut probing: Probing) -> Result<(Phase, Vec<RecordBatch>)> {
+    let prober = Arc::clone(prober);
+    blocking(move || {
+        let batches = prober.step(&build, &mut probing)?;
+        let phase = if probing.is_done() { Phase::Fetch(build) } else { Phase::Probe(build, probing) };
+        Ok((phase, batches))
+    })
+    .await
+}
+
+/// Long loops run where they hold up no task of the runtime; a stream that is dropped meanwhile cancels them.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    SpawnedTask::spawn_blocking(work).join().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?
+}
+
+/// Stretches small enough that partitions end together, large enough that claiming them costs nothing.
+fn own_chunk(build: &BuildSide) -> usize {
+    (build.index.own_len() / 128).clamp(16, 4096)
+}
+
+fn push(coalescer: &mut LimitedBatchCoalescer, batches: Vec<RecordBatch>) -> Result<()> {
+    for batch in batches {
+        coalescer.push_batch(batch)?;
+    }
+    Ok(())
+}
+
+struct CancelOnDrop(Cancel);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}

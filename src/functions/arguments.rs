@@ -1,0 +1,95 @@
+//! Arguments common to the families: their number and types, constants, and the shape of the result.
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
+
+/// The types of arguments that all have to be strings.
+pub(super) fn strings(function: &str, types: &[DataType]) -> Result<Vec<DataType>> {
+    types.iter().enumerate().map(|(i, data_type)| string(function, i, data_type)).collect()
+}
+
+/// The type of one string argument: as it is, or Utf8 for NULL.
+pub(super) fn string(function: &str, index: usize, data_type: &DataType) -> Result<DataType> {
+    match data_type {
+        DataType::Null => Ok(DataType::Utf8),
+        other if is_string(other) => Ok(other.clone()),
+        other => plan_err!("{function}: argument {} has to be a string, it is {other}", index + 1),
+    }
+}
+
+/// The type of one integer argument.
+pub(super) fn integer(function: &str, name: &str, data_type: &DataType) -> Result<DataType> {
+    match data_type {
+        DataType::Null => Ok(DataType::Int64),
+        other if other.is_integer() => Ok(DataType::Int64),
+        other => plan_err!("{function}: {name} has to be an integer, it is {other}"),
+    }
+}
+
+pub(super) fn is_string(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, value) => value.is_string(),
+        other => other.is_string(),
+    }
+}
+
+/// Fails unless there are as many arguments as `expected` allows.
+pub(super) fn count(function: &str, types: &[DataType], expected: std::ops::RangeInclusive<usize>) -> Result<()> {
+    if expected.contains(&types.len()) {
+        return Ok(());
+    }
+    let (least, most) = (expected.start(), expected.end());
+    let wanted = if least == most { least.to_string() } else { format!("{least} to {most}") };
+    plan_err!("{function} takes {wanted} arguments, got {}", types.len())
+}
+
+/// A constant integer argument of at least `least`; `None` for NULL.
+pub(super) fn constant_integer(function: &str, name: &str, value: &ColumnarValue, least: i64) -> Result<Option<i64>> {
+    let ColumnarValue::Scalar(scalar) = value else { return exec_err!("{function}: {name} has to be a constant") };
+    match scalar.cast_to(&DataType::Int64)? {
+        ScalarValue::Int64(Some(value)) if value < least => {
+            exec_err!("{function}: {name} has to be at least {least}, it is {value}")
+        }
+        ScalarValue::Int64(value) => Ok(value),
+        other => exec_err!("{function}: {name} has to be an integer, it is {}", other.data_type()),
+    }
+}
+
+/// Checks a constant integer at planning; whatever is not constant is left to the execution.
+pub(super) fn check_integer(function: &str, name: &str, value: Option<&ScalarValue>, least: i64) -> Result<()> {
+    let Some(ScalarValue::Int64(Some(value))) = value.map(|v| v.cast_to(&DataType::Int64)).transpose()? else {
+        return Ok(());
+    };
+    if value < least {
+        return plan_err!("{function}: {name} has to be at least {least}, it is {value}");
+    }
+    Ok(())
+}
+
+/// A constant string argument; `None` for NULL.
+pub(super) fn constant_string(function: &str, name: &str, value: &ColumnarValue) -> Result<Option<String>> {
+    let ColumnarValue::Scalar(scalar) = value else { return exec_err!("{function}: {name} has to be a constant") };
+    match scalar.try_as_str() {
+        Some(text) => Ok(text.map(str::to_owned)),
+        None => exec_err!("{function}: {name} has to be a string, it is {}", scalar.data_type()),
+    }
+}
+
+/// How many rows have to be computed: one where every argument is constant.
+pub(super) fn rows(args: &ScalarFunctionArgs) -> usize {
+    if all_constant(args) { 1 } else { args.number_rows }
+}
+
+/// The computed rows as the result.
+pub(super) fn result(args: &ScalarFunctionArgs, array: ArrayRef) -> Result<ColumnarValue> {
+    if all_constant(args) {
+        return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?));
+    }
+    Ok(ColumnarValue::Array(array))
+}
+
+fn all_constant(args: &ScalarFunctionArgs) -> bool {
+    args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)))
+}

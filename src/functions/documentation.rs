@@ -1,0 +1,215 @@
+//! What SHOW FUNCTIONS says about each function.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use datafusion::logical_expr::{DocSection, Documentation};
+
+/// The documentation of one of our functions.
+pub(super) fn of(name: &str) -> Option<&'static Documentation> {
+    static BY_NAME: LazyLock<HashMap<&str, Documentation>> =
+        LazyLock::new(|| ENTRIES.iter().map(|entry| (entry.name(), entry.build())).collect());
+    BY_NAME.get(name)
+}
+
+struct Entry {
+    syntax: &'static str,
+    description: &'static str,
+    /// A call and its result.
+    example: (&'static str, &'static str),
+}
+
+impl Entry {
+    fn name(&self) -> &'static str {
+        self.syntax.split('(').next().unwrap_or(self.syntax)
+    }
+
+    fn build(&self) -> Documentation {
+        let (call, result) = self.example;
+        let mut documentation = Documentation::builder(SECTION, self.description, self.syntax)
+            .with_sql_example(format!("```sql\n> SELECT {call};\n{result}\n```"));
+        for argument in self.arguments() {
+            documentation = documentation.with_argument(argument, describe(argument));
+        }
+        documentation.build()
+    }
+
+    fn arguments(&self) -> impl Iterator<Item = &'static str> {
+        let inside = self.syntax.split_once('(').map_or("", |(_, rest)| rest.trim_end_matches(')'));
+        inside.split(',').map(|argument| argument.trim_matches(|c: char| "[] ".contains(c))).filter(|a| !a.is_empty())
+    }
+}
+
+const SECTION: DocSection = DocSection {
+    include: true,
+    label: "Similarity Functions",
+    description: Some("Similarity of strings, sets and vectors"),
+};
+
+fn describe(argument: &str) -> &'static str {
+    match argument {
+        "a" | "b" => "One of the two values compared.",
+        "s" => "A string.",
+        "q" => "The length of a gram in characters, a constant of at least 1.",
+        "k" => "The greatest distance of interest, a constant of at least 0.",
+        "p" => "The order of the distance, at least 1.",
+        "pad" => "One character; q - 1 copies of it are put on each side.",
+        "form" => "'NFC', 'NFD', 'NFKC' or 'NFKD'; NFC if absent.",
+        "max_length" => "The greatest length of the code; 255 if absent.",
+        _ => "",
+    }
+}
+
+const fn entry(syntax: &'static str, description: &'static str, example: (&'static str, &'static str)) -> Entry {
+    Entry { syntax, description, example }
+}
+
+const ENTRIES: [Entry; 31] = [
+    entry(
+        "levenshtein_less_equal(a, b, k)",
+        "The Levenshtein distance in characters, or k + 1 where it exceeds k; faster than levenshtein for a small k.",
+        ("levenshtein_less_equal('kitten', 'sitting', 2)", "3"),
+    ),
+    entry(
+        "levenshtein_similarity(a, b)",
+        "1 - levenshtein(a, b) / the length of the longer string; 1 for two empty strings.",
+        ("levenshtein_similarity('abcd', 'abce')", "0.75"),
+    ),
+    entry(
+        "osa_distance(a, b)",
+        "Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours, no part edited twice.",
+        ("osa_distance('ca', 'abc')", "3"),
+    ),
+    entry(
+        "damerau_levenshtein(a, b)",
+        "Insertions, deletions, substitutions and swaps of neighbours, without restriction.",
+        ("damerau_levenshtein('ca', 'abc')", "2"),
+    ),
+    entry(
+        "hamming(a, b)",
+        "In how many places two strings of equal length differ; NULL for unequal lengths.",
+        ("hamming('karolin', 'kathrin')", "3"),
+    ),
+    entry(
+        "jaro_similarity(a, b)",
+        "Jaro's similarity: common characters near each other, less their transpositions; 1 for two empty strings.",
+        ("round(jaro_similarity('martha', 'marhta'), 3)", "0.944"),
+    ),
+    entry(
+        "jaro_winkler_similarity(a, b)",
+        "Jaro's similarity, raised above 0.7 by a common prefix of up to 4 characters, each with weight 0.1.",
+        ("round(jaro_winkler_similarity('martha', 'marhta'), 3)", "0.961"),
+    ),
+    entry(
+        "jaccard(a, b [, q])",
+        "The share of the union that both sets hold: two lists, or the q-grams of two strings (single characters without q). 0 where either is empty.",
+        ("jaccard(['a', 'b'], ['b', 'c'])", "0.3333333333333333"),
+    ),
+    entry(
+        "dice(a, b [, q])",
+        "Twice the overlap over the sum of the sizes of two lists, or of the q-grams of two strings. 0 where either is empty.",
+        ("dice(['a', 'b'], ['b', 'c'])", "0.5"),
+    ),
+    entry(
+        "set_cosine(a, b [, q])",
+        "The overlap over the geometric mean of the sizes of two lists, or of the q-grams of two strings. 0 where either is empty.",
+        ("set_cosine(['a', 'b'], ['b', 'c'])", "0.5"),
+    ),
+    entry(
+        "overlap_coefficient(a, b [, q])",
+        "The overlap over the size of the smaller of two lists, or of the q-grams of two strings. 0 where either is empty.",
+        ("overlap_coefficient(['a'], ['a', 'b', 'c'])", "1.0"),
+    ),
+    entry(
+        "overlap_count(a, b [, q])",
+        "How many distinct elements two lists, or the q-grams of two strings, share.",
+        ("overlap_count(['a', 'b'], ['b', 'c'])", "1"),
+    ),
+    entry(
+        "word_tokens(s)",
+        "The words of a string in lower case, split at whatever is neither letter nor digit.",
+        ("word_tokens('Miller & Sons')", "[miller, sons]"),
+    ),
+    entry(
+        "qgrams(s, q [, pad])",
+        "The substrings of q characters. Without pad a shorter string is its own gram; an empty one has none.",
+        ("qgrams('abc', 2, '#')", "[#a, ab, bc, c#]"),
+    ),
+    entry(
+        "similarity(a, b)",
+        "pg_trgm: the Jaccard similarity of the trigrams of the words, in single precision.",
+        ("similarity('word', 'two words')", "0.36363637"),
+    ),
+    entry(
+        "word_similarity(a, b)",
+        "pg_trgm: the greatest similarity of the trigrams of a with a continuous extent of the ordered trigrams of b.",
+        ("word_similarity('word', 'two words')", "0.8"),
+    ),
+    entry(
+        "strict_word_similarity(a, b)",
+        "pg_trgm: as word_similarity, with extents that begin and end at words of b.",
+        ("strict_word_similarity('word', 'two words')", "0.5714286"),
+    ),
+    entry(
+        "show_trgm(s)",
+        "pg_trgm: the distinct trigrams of the words of a string.",
+        ("show_trgm('ab')", "[  a,  ab, ab ]"),
+    ),
+    entry("soundex(s)", "The Soundex code, as PostgreSQL's fuzzystrmatch.", ("soundex('Anne')", "A500")),
+    entry(
+        "difference(a, b)",
+        "In how many of its four places the Soundex code of two strings agrees, as PostgreSQL's fuzzystrmatch.",
+        ("difference('Anne', 'Andrew')", "2"),
+    ),
+    entry(
+        "metaphone(s [, max_length])",
+        "The Metaphone code, as PostgreSQL's fuzzystrmatch.",
+        ("metaphone('GUMBO', 4)", "KM"),
+    ),
+    entry(
+        "dmetaphone(s)",
+        "The primary Double Metaphone code, as PostgreSQL's fuzzystrmatch.",
+        ("dmetaphone('gumbo')", "KMP"),
+    ),
+    entry(
+        "dmetaphone_alt(s)",
+        "The alternate Double Metaphone code, as PostgreSQL's fuzzystrmatch.",
+        ("dmetaphone_alt('gumbo')", "KMP"),
+    ),
+    entry(
+        "unaccent(s)",
+        "The string without accents, letters such as ß and ø spelled out.",
+        ("unaccent('Hôtel Straße')", "Hotel Strasse"),
+    ),
+    entry("normalize(s [, form])", "The string in a Unicode normal form.", ("normalize('ﬁn', 'NFKC')", "fin")),
+    entry(
+        "casefold(s)",
+        "The string folded for comparison without case.",
+        ("casefold('STRASSE') = casefold('Straße')", "true"),
+    ),
+    entry(
+        "l1_distance(a, b)",
+        "The sum of the absolute differences of two vectors. NULL where an element is NULL, NaN or infinite.",
+        ("l1_distance([0, 0], [3, 4])", "7.0"),
+    ),
+    entry(
+        "l2_distance(a, b)",
+        "The Euclidean distance of two vectors. NULL where an element is NULL, NaN or infinite.",
+        ("l2_distance([0, 0], [3, 4])", "5.0"),
+    ),
+    entry(
+        "linf_distance(a, b)",
+        "The greatest absolute difference of two vectors. NULL where an element is NULL, NaN or infinite.",
+        ("linf_distance([0, 0], [3, 4])", "4.0"),
+    ),
+    entry(
+        "lp_distance(a, b, p)",
+        "The distance of order p of two vectors. NULL where an element is NULL, NaN or infinite.",
+        ("lp_distance([0, 0], [3, 4], 2)", "5.0"),
+    ),
+    entry(
+        "cosine_similarity(a, b)",
+        "The cosine of the angle between two vectors. NULL for a vector of length zero and where an element is NULL, NaN or infinite.",
+        ("cosine_similarity([1, 0], [1, 0])", "1.0"),
+    ),
+];

@@ -1,0 +1,117 @@
+//! Edit distances and similarities over two strings.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::arguments;
+use super::documentation;
+use super::strings::StringArgument;
+use crate::measure::{EditMeasure, levenshtein};
+
+pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
+    use EditMeasure::{DamerauLevenshtein, Hamming, Jaro, JaroWinkler, LevenshteinSimilarity, Osa};
+    let measures = [LevenshteinSimilarity, Osa, DamerauLevenshtein, Hamming, Jaro, JaroWinkler];
+    let functions = measures.map(|measure| ScalarUDF::from(EditFunction { measure, signature: signature() }));
+    let less_equal = ScalarUDF::from(LevenshteinLessEqual { signature: signature() });
+    functions.into_iter().chain([less_equal]).map(Arc::new).collect()
+}
+
+fn signature() -> Signature {
+    Signature::user_defined(Volatility::Immutable)
+}
+
+/// One of the measures that [`EditMeasure`] names.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct EditFunction {
+    measure: EditMeasure,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for EditFunction {
+    fn name(&self) -> &str {
+        self.measure.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        arguments::count(self.name(), types, 2..=2)?;
+        arguments::strings(self.name(), types)
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(if self.measure.is_distance() { DataType::Int64 } else { DataType::Float64 })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let left = StringArgument::try_new(self.name(), &args.args[0])?;
+        let right = StringArgument::try_new(self.name(), &args.args[1])?;
+        let scores = (0..arguments::rows(&args)).map(|row| self.measure.score(left.at(row)?, right.at(row)?));
+        let array: ArrayRef = match self.measure.is_distance() {
+            true => Arc::new(scores.map(|score| score.map(|d| d as i64)).collect::<Int64Array>()),
+            false => Arc::new(scores.collect::<Float64Array>()),
+        };
+        arguments::result(&args, array)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        documentation::of(self.name())
+    }
+}
+
+/// `levenshtein_less_equal(a, b, k)`: the distance, or `k + 1` once it exceeds `k`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct LevenshteinLessEqual {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for LevenshteinLessEqual {
+    fn name(&self) -> &str {
+        "levenshtein_less_equal"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        arguments::count(self.name(), types, 3..=3)?;
+        let mut coerced = arguments::strings(self.name(), &types[..2])?;
+        coerced.push(arguments::integer(self.name(), "k", &types[2])?);
+        Ok(coerced)
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        arguments::check_integer(self.name(), "k", args.scalar_arguments.get(2).copied().flatten(), 0)?;
+        Ok(Arc::new(Field::new(self.name(), DataType::Int64, true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let left = StringArgument::try_new(self.name(), &args.args[0])?;
+        let right = StringArgument::try_new(self.name(), &args.args[1])?;
+        let k = arguments::constant_integer(self.name(), "k", &args.args[2], 0)?;
+        let distance = |row| {
+            let k = k?;
+            let within = levenshtein::levenshtein_within(left.at(row)?, right.at(row)?, usize::try_from(k).ok()?);
+            Some(within.map_or(k.saturating_add(1), |d| d as i64))
+        };
+        let array = (0..arguments::rows(&args)).map(distance).collect::<Int64Array>();
+        arguments::result(&args, Arc::new(array))
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        documentation::of(self.name())
+    }
+}

@@ -1,0 +1,138 @@
+//! Codes of how an English name sounds.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Int64Array, new_null_array};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::arguments;
+use super::documentation;
+use super::strings::{StringArgument, map_strings};
+use crate::measure::{double_metaphone, metaphone, soundex};
+
+/// PostgreSQL's limit on the length of a metaphone code, taken where the query names none.
+const LONGEST_METAPHONE: i64 = 255;
+
+pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
+    let signature = || Signature::user_defined(Volatility::Immutable);
+    let code = |kind| Arc::new(ScalarUDF::from(PhoneticCode { kind, signature: signature() }));
+    vec![
+        code(Kind::Soundex),
+        code(Kind::Metaphone),
+        code(Kind::DoubleMetaphone),
+        code(Kind::DoubleMetaphoneAlternate),
+        Arc::new(ScalarUDF::from(Difference { signature: signature() })),
+    ]
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Soundex,
+    Metaphone,
+    DoubleMetaphone,
+    DoubleMetaphoneAlternate,
+}
+
+/// The code of one string.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct PhoneticCode {
+    kind: Kind,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for PhoneticCode {
+    fn name(&self) -> &str {
+        match self.kind {
+            Kind::Soundex => "soundex",
+            Kind::Metaphone => "metaphone",
+            Kind::DoubleMetaphone => "dmetaphone",
+            Kind::DoubleMetaphoneAlternate => "dmetaphone_alt",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let most = if self.kind == Kind::Metaphone { 2 } else { 1 };
+        arguments::count(self.name(), types, 1..=most)?;
+        let mut coerced = arguments::strings(self.name(), &types[..1])?;
+        if let Some(length) = types.get(1) {
+            coerced.push(arguments::integer(self.name(), "max_length", length)?);
+        }
+        Ok(coerced)
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        arguments::check_integer(self.name(), "max_length", args.scalar_arguments.get(1).copied().flatten(), 1)?;
+        Ok(Arc::new(Field::new(self.name(), DataType::Utf8, true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = arguments::rows(&args);
+        let length = match args.args.get(1) {
+            Some(length) => arguments::constant_integer(self.name(), "max_length", length, 1)?,
+            None => Some(LONGEST_METAPHONE),
+        };
+        let Some(length) = length else { return arguments::result(&args, new_null_array(&DataType::Utf8, rows)) };
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let strings = StringArgument::try_new(self.name(), &args.args[0])?;
+        let codes = match self.kind {
+            Kind::Soundex => map_strings(&strings, rows, soundex::soundex),
+            Kind::Metaphone => map_strings(&strings, rows, |s| metaphone::metaphone(s, length)),
+            Kind::DoubleMetaphone => map_strings(&strings, rows, |s| double_metaphone::double_metaphone(s).0),
+            Kind::DoubleMetaphoneAlternate => map_strings(&strings, rows, |s| double_metaphone::double_metaphone(s).1),
+        };
+        arguments::result(&args, codes)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        documentation::of(self.name())
+    }
+}
+
+/// `difference(a, b)`: how many places of the Soundex codes agree.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Difference {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Difference {
+    fn name(&self) -> &str {
+        "difference"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        arguments::count(self.name(), types, 2..=2)?;
+        arguments::strings(self.name(), types)
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let left = StringArgument::try_new(self.name(), &args.args[0])?;
+        let right = StringArgument::try_new(self.name(), &args.args[1])?;
+        let places = |row| Some(i64::from(soundex::difference(left.at(row)?, right.at(row)?)));
+        let array = (0..arguments::rows(&args)).map(places).collect::<Int64Array>();
+        arguments::result(&args, Arc::new(array))
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        documentation::of(self.name())
+    }
+}

@@ -1,0 +1,140 @@
+//! Set measures over two lists, or over the q-grams of two strings.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, new_null_array};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{Result, plan_datafusion_err, plan_err};
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::arguments;
+use super::documentation;
+use super::lists::{ListArgument, element_type};
+use super::strings::StringArgument;
+use super::token_sets::{Interner, TokenSets, overlap};
+use crate::measure::{SetMeasure, qgrams};
+
+pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
+    use SetMeasure::{Cosine, Dice, Jaccard, OverlapCoefficient, OverlapCount};
+    let function =
+        |measure| ScalarUDF::from(SetFunction { measure, signature: Signature::user_defined(Volatility::Immutable) });
+    [Jaccard, Dice, Cosine, OverlapCoefficient, OverlapCount].map(function).map(Arc::new).into()
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct SetFunction {
+    measure: SetMeasure,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for SetFunction {
+    fn name(&self) -> &str {
+        self.measure.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        arguments::count(self.name(), types, 2..=3)?;
+        let (left, right) = (&types[0], &types[1]);
+        if element_type(left).is_some() || element_type(right).is_some() {
+            if types.len() == 3 {
+                return plan_err!("{}: q is for strings; two lists take no third argument", self.name());
+            }
+            return self.common_lists(left, right);
+        }
+        let mut coerced = arguments::strings(self.name(), &types[..2])?;
+        if let Some(q) = types.get(2) {
+            coerced.push(arguments::integer(self.name(), "q", q)?);
+        }
+        Ok(coerced)
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(if self.measure == SetMeasure::OverlapCount { DataType::Int64 } else { DataType::Float64 })
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        arguments::check_integer(self.name(), "q", args.scalar_arguments.get(2).copied().flatten(), 1)?;
+        Ok(Arc::new(Field::new(self.name(), self.return_type(&[])?, true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = arguments::rows(&args);
+        let (left, right) = match self.sets(&args, rows)? {
+            Some(sets) => sets,
+            None => return arguments::result(&args, new_null_array(&self.return_type(&[])?, rows)),
+        };
+        let scores = (0..rows).map(|row| {
+            let (l, r) = (left.at(row)?, right.at(row)?);
+            Some(self.measure.score(overlap(l, r), l.len(), r.len()))
+        });
+        let array: ArrayRef = match self.measure {
+            SetMeasure::OverlapCount => Arc::new(scores.map(|s| s.map(|o| o as i64)).collect::<Int64Array>()),
+            _ => Arc::new(scores.collect::<Float64Array>()),
+        };
+        arguments::result(&args, array)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        documentation::of(self.name())
+    }
+}
+
+impl SetFunction {
+    /// Two list types with a common element type.
+    fn common_lists(&self, left: &DataType, right: &DataType) -> Result<Vec<DataType>> {
+        let element = match (element_type(left), element_type(right)) {
+            (Some(l), Some(r)) => common_element(l, r).ok_or_else(|| {
+                plan_datafusion_err!("{}: lists of {l} and of {r} have no common element type", self.name())
+            })?,
+            (Some(e), None) if right.is_null() => e.clone(),
+            (None, Some(e)) if left.is_null() => e.clone(),
+            _ => return plan_err!("{} takes two lists or two strings, got {left} and {right}", self.name()),
+        };
+        Ok([left, right].map(|list| of_elements(list, &element)).into())
+    }
+
+    /// The sets of both sides; `None` where q is NULL.
+    fn sets(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<Option<(TokenSets, TokenSets)>> {
+        let mut interner = Interner::default();
+        let [left, right, ..] = args.args.as_slice() else { return plan_err!("{} takes two sets", self.name()) };
+        if element_type(&left.data_type()).is_some() {
+            let mut sets =
+                |value| TokenSets::of_lists(&ListArgument::try_new(self.name(), value)?, rows, &mut interner);
+            return Ok(Some((sets(left)?, sets(right)?)));
+        }
+        let q = match args.args.get(2) {
+            None => 1,
+            Some(q) => match arguments::constant_integer(self.name(), "q", q, 1)? {
+                Some(q) => usize::try_from(q).unwrap_or(usize::MAX),
+                None => return Ok(None),
+            },
+        };
+        let mut scratch = String::new();
+        let mut sets = |value| -> Result<TokenSets> {
+            let strings = StringArgument::try_new(self.name(), value)?;
+            let tokenise = |text: &str, emit: &mut dyn FnMut(&str)| qgrams::qgrams(text, q, None, &mut scratch, emit);
+            Ok(TokenSets::of_strings(&strings, rows, &mut interner, tokenise))
+        };
+        Ok(Some((sets(left)?, sets(right)?)))
+    }
+}
+
+fn common_element(left: &DataType, right: &DataType) -> Option<DataType> {
+    if left == right { Some(left.clone()) } else { comparison_coercion(left, right) }
+}
+
+/// The list type with another element type; fixed-size lists become lists where their elements change.
+fn of_elements(list: &DataType, element: &DataType) -> DataType {
+    match list {
+        _ if element_type(list) == Some(element) => list.clone(),
+        DataType::LargeList(_) => DataType::new_large_list(element.clone(), true),
+        _ => DataType::new_list(element.clone(), true),
+    }
+}

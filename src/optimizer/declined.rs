@@ -1,0 +1,102 @@
+//! What a join's condition is, and why a join is left to stock DataFusion.
+
+use datafusion::common::NullEquality;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
+use datafusion::logical_expr::{BinaryExpr, Expr, Join, JoinType, Operator, lit};
+
+use crate::functions::contract;
+use crate::predicate::{Conjunction, Sides, mentions_measure};
+
+/// Everything that a join requires of a pair, in one expression.
+pub(super) struct JoinCondition {
+    /// The equality keys of the join and its filter, without the mark of the contract.
+    pub whole: Expr,
+    /// Whether the query says SIMILARITY JOIN.
+    pub contract: bool,
+}
+
+impl JoinCondition {
+    pub(super) fn of(join: &Join) -> Self {
+        let equality = match join.null_equality {
+            NullEquality::NullEqualsNothing => Operator::Eq,
+            NullEquality::NullEqualsNull => Operator::IsNotDistinctFrom,
+        };
+        let mut contract = false;
+        let mut conjuncts: Vec<Expr> = join
+            .on
+            .iter()
+            .map(|(l, r)| Expr::BinaryExpr(BinaryExpr::new(l.clone().into(), equality, r.clone().into())))
+            .collect();
+        for conjunct in join.filter.iter().flat_map(split_conjunction) {
+            match contract::marked(conjunct) {
+                Some(condition) => {
+                    contract = true;
+                    conjuncts.extend(split_conjunction(condition).into_iter().cloned());
+                }
+                None => conjuncts.push(conjunct.clone()),
+            }
+        }
+        Self { whole: conjunction(conjuncts).unwrap_or_else(|| lit(true)), contract }
+    }
+}
+
+/// Why `join` is not accelerated, `None` where it is.
+///
+/// For a join without any similarity condition the reason is of interest only under the contract.
+pub(super) fn why_declined(join: &Join, condition: &JoinCondition) -> Option<String> {
+    if matches!(join.join_type, JoinType::LeftMark | JoinType::RightMark) {
+        return Some("EXISTS or IN under OR or NOT becomes a mark join, which is left to stock DataFusion".into());
+    }
+    if join.null_aware {
+        return Some("NOT IN is a null-aware anti join, which is left to stock DataFusion; write NOT EXISTS".into());
+    }
+    if condition.whole.is_volatile() {
+        return Some(format!("the condition {} calls a volatile function", condition.whole.human_display()));
+    }
+    let sides = Sides { left: join.left.schema(), right: join.right.schema() };
+    let parts = Conjunction::of(&condition.whole, sides);
+    if !parts.atoms.is_empty() {
+        return None;
+    }
+    Some(refusals(&parts).unwrap_or_else(|| no_similarity(&condition.whole)))
+}
+
+/// Whether a reason to decline `join` tells a user something: it has a similarity condition, or the contract.
+pub(super) fn is_worth_telling(condition: &JoinCondition) -> bool {
+    condition.contract || mentions_measure(&condition.whole)
+}
+
+fn refusals(parts: &Conjunction) -> Option<String> {
+    if parts.refused.is_empty() {
+        return None;
+    }
+    Some(parts.refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+}
+
+fn no_similarity(condition: &Expr) -> String {
+    let under_or = condition
+        .exists(|e| Ok(matches!(e, Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) if mentions_measure(e))))
+        .unwrap_or(false);
+    if under_or {
+        return format!("{}: an OR of similarity conditions is not accelerated yet", condition.human_display());
+    }
+    format!(
+        "{}: no condition compares a measure of both sides with a constant, as in `jaccard(a.x, b.x) >= 0.8`",
+        condition.human_display()
+    )
+}
+
+/// The first condition of `expr` that still carries the mark of the contract.
+pub(super) fn surviving_mark(expr: &Expr) -> Option<Expr> {
+    let mut found = None;
+    // the closure never fails
+    let _ = expr.apply(|e| {
+        if let Some(condition) = contract::marked(e) {
+            found = Some(condition.clone());
+            return Ok(TreeNodeRecursion::Stop);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    found
+}

@@ -1,0 +1,89 @@
+//! The query planner of a session with similarity joins.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, plan_datafusion_err};
+use datafusion::execution::context::QueryPlanner;
+use datafusion::logical_expr::{Join, LogicalPlan, PlanType, StringifiedPlan};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+
+use super::declined::{JoinCondition, is_worth_telling, surviving_mark, why_declined};
+use super::planner::SimilarityJoinPlanner;
+use crate::config::SimilarityOptions;
+
+/// DataFusion's planner, with similarity joins; it holds SIMILARITY JOIN to its contract and tells EXPLAIN VERBOSE
+/// which joins were left to stock DataFusion, and why.
+#[derive(Debug, Default)]
+pub struct SimilarityQueryPlanner;
+
+#[async_trait]
+impl QueryPlanner for SimilarityQueryPlanner {
+    async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        uphold_contract(plan)?;
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(SimilarityJoinPlanner)]);
+        let told = match SimilarityOptions::of(session.config_options()).enabled {
+            true => with_reasons(plan)?,
+            false => None,
+        };
+        planner.create_physical_plan(told.as_ref().unwrap_or(plan), session).await
+    }
+}
+
+/// Fails where a mark of SIMILARITY JOIN has outlived the rule: the join would run as a nested loop.
+fn uphold_contract(plan: &LogicalPlan) -> Result<()> {
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Join(join) = node
+            && let condition = JoinCondition::of(join)
+            && condition.contract
+        {
+            let reason = why_declined(join, &condition).unwrap_or_else(|| "the optimizer rule did not run".into());
+            return Err(broken(&reason));
+        }
+        node.apply_expressions(|expr| match surviving_mark(expr) {
+            Some(condition) => Err(broken(&format!(
+                "{}: a condition over one side alone joins nothing by similarity",
+                condition.human_display()
+            ))),
+            None => Ok(TreeNodeRecursion::Continue),
+        })
+    })?;
+    Ok(())
+}
+
+fn broken(reason: &str) -> datafusion::common::DataFusionError {
+    plan_datafusion_err!("SIMILARITY JOIN cannot be accelerated: {reason}")
+}
+
+/// For EXPLAIN VERBOSE: the plan with the reasons of declined joins, `None` where there are none.
+fn with_reasons(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+    let LogicalPlan::Explain(explain) = plan else { return Ok(None) };
+    let reasons = if explain.verbose { declined(&explain.plan)? } else { Vec::new() };
+    if reasons.is_empty() {
+        return Ok(None);
+    }
+    let mut explain = explain.clone();
+    let trace = PlanType::OptimizedLogicalPlan { optimizer_name: "similarity_join (declined)".into() };
+    explain.stringified_plans.push(StringifiedPlan::new(trace, reasons.join("\n")));
+    Ok(Some(LogicalPlan::Explain(explain)))
+}
+
+fn declined(plan: &LogicalPlan) -> Result<Vec<String>> {
+    let mut reasons = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Join(join) = node {
+            reasons.extend(reason(join));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(reasons)
+}
+
+fn reason(join: &Join) -> Option<String> {
+    let condition = JoinCondition::of(join);
+    let why = if is_worth_telling(&condition) { why_declined(join, &condition) } else { None }?;
+    Some(format!("{} Join: {why}", join.join_type))
+}

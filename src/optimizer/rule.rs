@@ -1,0 +1,100 @@
+//! The optimizer rule: a join with a similarity condition becomes a [`SimilarityJoinNode`].
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::Transformed;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
+use datafusion::logical_expr::{Expr, Extension, Filter, Join, JoinType, LogicalPlan};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use super::declined::{JoinCondition, why_declined};
+use super::node::SimilarityJoinNode;
+use crate::config::SimilarityOptions;
+use crate::predicate::{Side, Sides};
+
+/// Recognises joins with a similarity condition. To be appended after DataFusion's own rules.
+///
+/// Appended, because before `push_down_filter` the condition of an inner join may stand in a filter above it.
+/// What it declines stays as it was. A join under the SIMILARITY JOIN contract that it declines keeps its mark,
+/// which [`SimilarityQueryPlanner`](super::SimilarityQueryPlanner) turns into an error that names the condition.
+#[derive(Debug, Default)]
+pub struct SimilarityJoinRule;
+
+impl OptimizerRule for SimilarityJoinRule {
+    fn name(&self) -> &str {
+        "similarity_join"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Join(join) = plan else { return Ok(Transformed::no(plan)) };
+        let condition = JoinCondition::of(&join);
+        if !SimilarityOptions::of(&config.options()).enabled {
+            return Ok(without_mark(join, condition));
+        }
+        if why_declined(&join, &condition).is_some() {
+            return Ok(Transformed::no(LogicalPlan::Join(join)));
+        }
+        let JoinCondition { whole, contract } = condition;
+        let Join { left, right, join_type, .. } = join;
+        let (left, right, whole) = if contract {
+            with_filtered_inputs(Arc::unwrap_or_clone(left), Arc::unwrap_or_clone(right), join_type, &whole)?
+        } else {
+            (Arc::unwrap_or_clone(left), Arc::unwrap_or_clone(right), whole)
+        };
+        let node = SimilarityJoinNode::try_new(left, right, join_type, whole, contract)?;
+        Ok(Transformed::yes(LogicalPlan::Extension(Extension { node: Arc::new(node) })))
+    }
+}
+
+/// A join under the contract as the plain join, for sessions that switch the acceleration off.
+fn without_mark(join: Join, condition: JoinCondition) -> Transformed<LogicalPlan> {
+    if !condition.contract {
+        return Transformed::no(LogicalPlan::Join(join));
+    }
+    let join = Join { on: vec![], filter: Some(condition.whole), ..join };
+    Transformed::yes(LogicalPlan::Join(join))
+}
+
+/// The mark hides a condition from predicate push-down: what DataFusion would have moved into an input goes there
+/// now.
+fn with_filtered_inputs(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    join_type: JoinType,
+    condition: &Expr,
+) -> Result<(LogicalPlan, LogicalPlan, Expr)> {
+    let (to_left, to_right) = filterable(join_type);
+    let sides = Sides { left: left.schema(), right: right.schema() };
+    let (mut on_left, mut on_right, mut kept) = (vec![], vec![], vec![]);
+    for conjunct in split_conjunction(condition) {
+        match sides.of(conjunct) {
+            Some(Side::Left) if to_left => on_left.push(conjunct.clone()),
+            Some(Side::Right) if to_right => on_right.push(conjunct.clone()),
+            _ => kept.push(conjunct.clone()),
+        }
+    }
+    let condition = conjunction(kept).unwrap_or_else(|| condition.clone());
+    Ok((filtered(left, on_left)?, filtered(right, on_right)?, condition))
+}
+
+/// Which inputs may lose the rows that fail a condition over that input alone.
+fn filterable(join_type: JoinType) -> (bool, bool) {
+    match join_type {
+        JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => (true, true),
+        JoinType::Left | JoinType::LeftAnti => (false, true),
+        JoinType::Right | JoinType::RightAnti => (true, false),
+        _ => (false, false),
+    }
+}
+
+fn filtered(input: LogicalPlan, conditions: Vec<Expr>) -> Result<LogicalPlan> {
+    match conjunction(conditions) {
+        Some(predicate) => Ok(LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(input))?)),
+        None => Ok(input),
+    }
+}

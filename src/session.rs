@@ -1,0 +1,69 @@
+//! Registration: functions alone, a session state under construction, or a session that already runs.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::common::Result;
+use datafusion::dataframe::DataFrame;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use crate::config::SimilarityOptions;
+use crate::functions;
+use crate::optimizer::{SimilarityJoinRule, SimilarityQueryPlanner};
+use crate::sql;
+
+/// Similarity joins for a session state under construction.
+pub trait SimilarityStateBuilder {
+    /// Adds the functions, the options under `similarity.*`, the optimizer rule, the query planner, and the error
+    /// for SIMILARITY JOIN in text that did not go through [`SimilarityContext::similarity_sql`].
+    ///
+    /// A session has one query planner: for a session with its own, add
+    /// [`SimilarityJoinPlanner`](crate::optimizer::SimilarityJoinPlanner) to its extension planners and call
+    /// `with_query_planner` after this.
+    fn with_similarity(self) -> Self;
+}
+
+impl SimilarityStateBuilder for SessionStateBuilder {
+    fn with_similarity(mut self) -> Self {
+        self.scalar_functions().get_or_insert_default().extend(functions::all());
+        let extensions = &mut self.config().get_or_insert_with(SessionConfig::new).options_mut().extensions;
+        if extensions.get::<SimilarityOptions>().is_none() {
+            extensions.insert(SimilarityOptions::default());
+        }
+        self.relation_planners().get_or_insert_default().insert(0, Arc::new(sql::SimilarityAliasPlanner));
+        let registered = self.optimizer().iter().flat_map(|o| &o.rules).any(|rule| rule.name() == "similarity_join");
+        if registered { self } else { self.with_optimizer_rule(Arc::new(SimilarityJoinRule)) }
+            .with_query_planner(Arc::new(SimilarityQueryPlanner))
+    }
+}
+
+/// Similarity joins for a session that already runs.
+#[async_trait]
+pub trait SimilarityContext {
+    /// Adds to this session what [`SimilarityStateBuilder::with_similarity`] adds to a new one; tables, functions
+    /// and settings stay.
+    fn enable_similarity(&self) -> Result<()>;
+
+    /// Runs a query that may say SIMILARITY JOIN; otherwise as [`SessionContext::sql`].
+    ///
+    /// # Errors
+    /// What `sql` returns, and a planning error that names the condition where a SIMILARITY JOIN would have become
+    /// a nested loop.
+    async fn similarity_sql(&self, sql: &str) -> Result<DataFrame>;
+}
+
+#[async_trait]
+impl SimilarityContext for SessionContext {
+    fn enable_similarity(&self) -> Result<()> {
+        let state = self.state();
+        let id = state.session_id().to_string();
+        let state = SessionStateBuilder::new_from_existing(state).with_session_id(id).with_similarity().build();
+        *self.state_ref().write() = state;
+        Ok(())
+    }
+
+    async fn similarity_sql(&self, sql: &str) -> Result<DataFrame> {
+        sql::sql(self, sql).await
+    }
+}

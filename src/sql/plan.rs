@@ -1,0 +1,60 @@
+//! From SQL text that may say SIMILARITY JOIN to plans and data frames.
+
+use datafusion::common::{Result, not_impl_err, plan_datafusion_err, plan_err};
+use datafusion::dataframe::DataFrame;
+use datafusion::execution::context::{SQLOptions, SessionState};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::prelude::SessionContext;
+
+use super::statements::StatementText;
+use crate::functions::contract;
+
+/// As [`SessionContext::sql`], for a statement that may say SIMILARITY JOIN.
+///
+/// # Errors
+/// As `sql`: syntax errors point into the text; DDL and DML statements are executed at once.
+pub async fn sql(ctx: &SessionContext, sql: &str) -> Result<DataFrame> {
+    sql_with_options(ctx, sql, SQLOptions::new()).await
+}
+
+/// As [`SessionContext::sql_with_options`], for a statement that may say SIMILARITY JOIN.
+///
+/// # Errors
+/// As [`sql`], and a planning error for statements that `options` do not allow.
+pub async fn sql_with_options(ctx: &SessionContext, sql: &str, options: SQLOptions) -> Result<DataFrame> {
+    let plan = logical_plan(&ctx.state(), sql).await?;
+    options.verify_plan(&plan)?;
+    ctx.execute_logical_plan(plan).await
+}
+
+/// As [`SessionState::create_logical_plan`], for a statement that may say SIMILARITY JOIN.
+///
+/// # Errors
+/// Syntax and planning errors; also where the session does not know similarity joins at all.
+pub async fn logical_plan(state: &SessionState, sql: &str) -> Result<LogicalPlan> {
+    let mut parsed = StatementText::new(sql).parsed(&state.config_options().sql_parser)?;
+    if parsed.statements.len() > 1 {
+        return not_impl_err!("the text holds {} SQL statements; run them one by one", parsed.statements.len());
+    }
+    let statement =
+        parsed.statements.pop_front().ok_or_else(|| plan_datafusion_err!("the text holds no SQL statement"))?;
+    if parsed.joins > 0 && !state.scalar_functions().contains_key(contract::NAME) {
+        return plan_err!(
+            "this session does not know SIMILARITY JOIN; build its state `with_similarity()` or call \
+             `enable_similarity()`"
+        );
+    }
+    let plan = state.statement_to_plan(statement).await?;
+    Ok(if parsed.joins > 0 { with_definition(plan, sql) } else { plan })
+}
+
+/// A view is defined by what its author wrote, not by what the parser was given.
+fn with_definition(plan: LogicalPlan, sql: &str) -> LogicalPlan {
+    match plan {
+        LogicalPlan::Ddl(DdlStatement::CreateView(mut view)) => {
+            view.definition = Some(sql.trim().trim_end_matches(';').trim_end().to_string());
+            LogicalPlan::Ddl(DdlStatement::CreateView(view))
+        }
+        plan => plan,
+    }
+}

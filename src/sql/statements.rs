@@ -1,0 +1,137 @@
+//! Statements that may say SIMILARITY JOIN, as syntax trees and as text for the stock parser.
+
+use std::collections::VecDeque;
+
+use datafusion::common::{Result, plan_datafusion_err};
+use datafusion::config::{self, SqlParserOptions};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::dialect::{Dialect, dialect_from_str};
+use datafusion::sql::sqlparser::parser::ParserError;
+use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
+
+use super::edit::{self, Places};
+use super::source::{self, Parsed};
+
+/// Parses `sql` into statements ready for `SessionState::statement_to_plan`, by the dialect and the recursion
+/// limit of a session's `datafusion.sql_parser` options.
+///
+/// # Errors
+/// Syntax errors, with their line and column in `sql`.
+pub fn parse(sql: &str, options: &SqlParserOptions) -> Result<VecDeque<Statement>> {
+    StatementText::new(sql).parse(options)
+}
+
+/// `sql` in words that every DataFusion parser knows, comments and layout included: for consumers that take text.
+///
+/// The session that plans it needs the function
+/// [`similarity_join_condition`](crate::functions::contract::similarity_join_condition) and our optimizer rule.
+///
+/// # Errors
+/// Syntax errors, with their line and column in `sql`.
+pub fn rewrite(sql: &str, options: &SqlParserOptions) -> Result<String> {
+    StatementText::new(sql).rewrite(options)
+}
+
+/// The statements of a longer text, without their semicolons; empty ones are left out.
+///
+/// # Errors
+/// A literal, a quoted name or a comment without an end.
+pub fn split<'a>(sql: &'a str, options: &SqlParserOptions) -> Result<Vec<StatementText<'a>>> {
+    let tokens = tokenize(sql, dialect(options)?.as_ref())?;
+    let mut places = Places::new(sql);
+    let statements = tokens.split(|token| token.token == Token::SemiColon).filter_map(|tokens| {
+        let mut solid = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+        let first = solid.next()?;
+        let last = solid.next_back().unwrap_or(first);
+        let start = places.offset(first.span.start);
+        Some(StatementText { text: &sql[start..places.offset(last.span.end)], start: first.span.start })
+    });
+    Ok(statements.collect())
+}
+
+/// Whether `sql` ends with a semicolon outside literals and comments, so that no further line belongs to it.
+pub fn is_complete(sql: &str, options: &SqlParserOptions) -> bool {
+    let tokens = dialect(options).and_then(|dialect| tokenize(sql, dialect.as_ref()));
+    tokens.is_ok_and(|tokens| {
+        let last = tokens.iter().rev().find(|token| !matches!(token.token, Token::Whitespace(_)));
+        last.is_some_and(|token| token.token == Token::SemiColon)
+    })
+}
+
+/// One statement of a longer text, which its errors point into.
+#[derive(Debug, Clone, Copy)]
+pub struct StatementText<'a> {
+    text: &'a str,
+    start: Location,
+}
+
+impl<'a> StatementText<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, start: Location::new(1, 1) }
+    }
+
+    /// The statement as the user wrote it.
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// The same statement of a text that begins `lines` lines further down.
+    pub fn below(mut self, lines: u64) -> Self {
+        self.start.line += lines;
+        self
+    }
+
+    /// As [`parse`](self::parse).
+    ///
+    /// # Errors
+    /// Syntax errors, with their line and column in the longer text.
+    pub fn parse(&self, options: &SqlParserOptions) -> Result<VecDeque<Statement>> {
+        Ok(self.parsed(options)?.statements)
+    }
+
+    /// As [`rewrite`](self::rewrite).
+    ///
+    /// # Errors
+    /// Syntax errors, with their line and column in the longer text.
+    pub fn rewrite(&self, options: &SqlParserOptions) -> Result<String> {
+        let mut edits = self.parsed(options)?.edits;
+        edits.iter_mut().for_each(|edit| {
+            edit.start = self.to_local(edit.start);
+            edit.end = self.to_local(edit.end);
+        });
+        Ok(edit::apply(self.text, edits))
+    }
+
+    pub(super) fn parsed(&self, options: &SqlParserOptions) -> Result<Parsed> {
+        let dialect = dialect(options)?;
+        let mut tokens = tokenize(self.text, dialect.as_ref())?;
+        for TokenWithSpan { span, .. } in &mut tokens {
+            *span = Span::new(self.to_global(span.start), self.to_global(span.end));
+        }
+        source::parse(tokens, dialect.as_ref(), options)
+    }
+
+    fn to_global(self, local: Location) -> Location {
+        let column = if local.line == 1 { local.column + self.start.column - 1 } else { local.column };
+        Location::new(local.line + self.start.line - 1, column)
+    }
+
+    fn to_local(self, global: Location) -> Location {
+        let line = global.line - (self.start.line - 1);
+        Location::new(line, if line == 1 { global.column - (self.start.column - 1) } else { global.column })
+    }
+}
+
+fn tokenize(sql: &str, dialect: &dyn Dialect) -> Result<Vec<TokenWithSpan>> {
+    Ok(Tokenizer::new(dialect, sql).tokenize_with_location().map_err(ParserError::from)?)
+}
+
+fn dialect(options: &SqlParserOptions) -> Result<Box<dyn Dialect>> {
+    dialect_from_str(options.dialect).ok_or_else(|| {
+        plan_datafusion_err!(
+            "datafusion.sql_parser.dialect {} is not known to the parser; choose one of {}",
+            options.dialect,
+            config::Dialect::available()
+        )
+    })
+}

@@ -1,0 +1,89 @@
+//! The layers of the house: a module uses only those below its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const LAYERS: [(&str, u8); 11] = [
+    ("measure", 1),
+    ("config", 1),
+    ("functions", 2),
+    ("predicate", 3),
+    ("program", 4),
+    ("engine", 5),
+    ("exec", 6),
+    ("optimizer", 7),
+    ("sql", 8),
+    ("session", 8),
+    ("dataframe", 8),
+];
+const FRONT_DOOR: u8 = 8;
+
+#[test]
+fn modules_use_only_lower_layers() {
+    let mut wrong = Vec::new();
+    for (path, text) in sources() {
+        let own = module_of(&path);
+        for used in text.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(used_modules) {
+            let allowed = used == own || layer(&used) < layer(&own) || layer(&own) == FRONT_DOOR;
+            if !allowed {
+                wrong.push(format!("{} uses {used}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn every_module_says_what_it_is_for_and_is_short() {
+    let mut wrong = Vec::new();
+    for (path, text) in sources() {
+        if !text.starts_with("//!") && !text.starts_with("#![doc = include_str!") {
+            wrong.push(format!("{} does not begin with //!", path.display()));
+        }
+        let code = text.split("#[cfg(test)]").next().map_or(0, |before| before.lines().count());
+        if code > 600 {
+            wrong.push(format!("{} has {code} lines before its tests", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+fn sources() -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    visit(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    assert!(found.len() > 20, "the sources were not found");
+    found
+}
+
+fn visit(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            visit(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            found.push((path, text));
+        }
+    }
+}
+
+fn module_of(path: &Path) -> String {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let first = path.strip_prefix(src).unwrap().components().next().unwrap();
+    first.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned()
+}
+
+/// The names after `crate::` in a line, also in the braces of `use crate::{..}`.
+fn used_modules(line: &str) -> Vec<String> {
+    let after = line.split("crate::").skip(1);
+    let heads = after.flat_map(|rest| match rest.strip_prefix('{') {
+        Some(group) => group.split(',').map(str::to_owned).collect(),
+        None => vec![rest.to_owned()],
+    });
+    let name = |head: String| head.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    heads.map(name).filter(|name| LAYERS.iter().any(|(module, _)| module == name)).collect()
+}
+
+fn layer(module: &str) -> u8 {
+    LAYERS.iter().find(|(name, _)| *name == module).map_or(FRONT_DOOR, |(_, layer)| *layer)
+}

@@ -1,0 +1,290 @@
+//! Every join against stock DataFusion with the rule off: the same rows over random tables, predicates, join types,
+//! string types, batch sizes and partitions.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    ArrayRef, Float64Array, Int64Array, ListBuilder, RecordBatch, StringArray, StringBuilder,
+};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::datasource::MemTable;
+use datafusion::physical_plan::{collect, displayable};
+use datafusion::prelude::SessionContext;
+use datafusion_similarity::SimilarityContext;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use crate::session;
+
+const TABLES: u64 = 110;
+const QUERIES_PER_TABLE: usize = 20;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn same_rows_as_stock() {
+    let halves = (0..2).map(|half| {
+        tokio::spawn(async move {
+            let mut accelerated = 0;
+            for seed in (half..TABLES).step_by(2) {
+                accelerated += check_tables(seed).await;
+            }
+            accelerated
+        })
+    });
+    let mut accelerated = 0;
+    for half in futures::future::join_all(halves).await {
+        accelerated += half.unwrap();
+    }
+    let cases = TABLES as usize * QUERIES_PER_TABLE;
+    println!("{accelerated} of {cases} cases accelerated");
+    assert!(accelerated * 10 > cases * 7, "only {accelerated} of {cases} cases were accelerated");
+}
+
+/// Runs random queries over random tables and returns how many of them were accelerated.
+async fn check_tables(seed: u64) -> usize {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let batch_size = *[1, 7, 8192].choose(&mut rng).unwrap();
+    let partitions = *[1, 4].choose(&mut rng).unwrap();
+    let context = session(batch_size, partitions);
+    for name in ["l", "r"] {
+        let table = random_table(&mut rng);
+        context.register_table(name, Arc::new(table)).unwrap();
+    }
+    let mut accelerated = 0;
+    for _ in 0..QUERIES_PER_TABLE {
+        let query = random_query(&mut rng);
+        let (expected, stock) = match run(&context, &query, false).await {
+            Ran::Rows(rows, plan) => (rows, plan),
+            // what fails in stock may fail here
+            Ran::Failed(_) | Ran::Refused => continue,
+        };
+        assert!(!stock.contains("SimilarityJoinExec"), "seed {seed}: {stock}");
+        let (rows, plan) = match run(&context, &query, true).await {
+            Ran::Rows(rows, plan) => (rows, plan),
+            Ran::Refused => continue,
+            Ran::Failed(error) => panic!("seed {seed}: {query}: {error}"),
+        };
+        assert_eq!(rows, expected, "seed {seed}, batch size {batch_size}, {partitions} partitions: {query}\n{plan}");
+        accelerated += usize::from(plan.contains("SimilarityJoinExec"));
+    }
+    accelerated
+}
+
+/// How a query ended.
+enum Ran {
+    /// The sorted rows, and the plan.
+    Rows(Vec<String>, String),
+    /// SIMILARITY JOIN refuses the condition, as its contract has it.
+    Refused,
+    Failed(String),
+}
+
+async fn run(context: &SessionContext, query: &str, enabled: bool) -> Ran {
+    context.sql(&format!("SET similarity.enabled = {enabled}")).await.unwrap();
+    let frame = context.similarity_sql(query).await.unwrap_or_else(|e| panic!("{query}: {e}"));
+    let plan = match frame.create_physical_plan().await {
+        Ok(plan) => plan,
+        Err(e) => {
+            let refused = e.to_string().contains("SIMILARITY JOIN cannot be accelerated");
+            assert!(refused && enabled && query.contains("SIMILARITY"), "{query}: {e}");
+            return Ran::Refused;
+        }
+    };
+    let text = displayable(plan.as_ref()).indent(false).to_string();
+    let batches = match collect(plan, context.task_ctx()).await {
+        Ok(batches) => batches,
+        Err(e) => return Ran::Failed(format!("{e}\n{text}")),
+    };
+    let mut rows: Vec<String> = batches.iter().flat_map(rows_of).collect();
+    rows.sort_unstable();
+    Ran::Rows(rows, text)
+}
+
+fn rows_of(batch: &RecordBatch) -> Vec<String> {
+    let options = FormatOptions::default().with_null("NULL");
+    let columns: Vec<_> =
+        batch.columns().iter().map(|c| ArrayFormatter::try_new(c.as_ref(), &options).unwrap()).collect();
+    let row = |i| columns.iter().map(|c| c.value(i).to_string()).collect::<Vec<_>>().join(" | ");
+    (0..batch.num_rows()).map(row).collect()
+}
+
+/// id, s (strings with near duplicates), k (a few values), n (a few floats, signed zeros and NaN), l (lists).
+fn random_table(rng: &mut StdRng) -> MemTable {
+    let rows = *[0, 1, 5, 23, 40].choose(rng).unwrap();
+    let strings: Vec<_> = (0..rows).map(|_| random_string(rng)).collect();
+    let keys: Vec<_> =
+        (0..rows).map(|_| [Some("x"), Some("y"), Some("X"), None].choose(rng).copied().flatten()).collect();
+    let floats: Vec<_> = (0..rows)
+        .map(|_| [Some(0.0), Some(-0.0), Some(1.5), Some(f64::NAN), None].choose(rng).copied().flatten())
+        .collect();
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    for _ in 0..rows {
+        for _ in 0..rng.random_range(0..6) {
+            lists.values().append_option(["a", "b", "c", "d", "", "é"].choose(rng).filter(|_| rng.random_bool(0.9)));
+        }
+        lists.append(rng.random_bool(0.9));
+    }
+    let string_type = [
+        DataType::Utf8,
+        DataType::LargeUtf8,
+        DataType::Utf8View,
+        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+    ];
+    let s = cast(&(Arc::new(StringArray::from(strings)) as ArrayRef), string_type.choose(rng).unwrap()).unwrap();
+    let columns: Vec<(&str, ArrayRef, bool)> = vec![
+        ("id", Arc::new(Int64Array::from_iter_values(0..rows as i64)), true),
+        ("s", s, true),
+        ("k", Arc::new(StringArray::from(keys)), true),
+        ("n", Arc::new(Float64Array::from(floats)), true),
+        ("l", Arc::new(lists.finish()), true),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    let cut = rows / 3;
+    let parts = vec![vec![batch.slice(0, cut)], vec![batch.slice(cut, rows - cut)]];
+    MemTable::try_new(batch.schema(), parts).unwrap()
+}
+
+/// Words of a skewed vocabulary, with typos, blanks, repeats, non-ASCII and now and then something long.
+fn random_string(rng: &mut StdRng) -> Option<String> {
+    const WORDS: [&str; 9] = ["the", "the", "the", "data", "fusion", "müller", "Straße", "ab", "x"];
+    match rng.random_range(0..20) {
+        0 => return None,
+        1 => return Some(String::new()),
+        2 => return Some(" - ".into()),
+        3 => return Some(["ab", "a"].choose(rng).unwrap().repeat(rng.random_range(1..150))),
+        _ => {}
+    }
+    let words: Vec<_> = (0..rng.random_range(1..5)).map(|_| *WORDS.choose(rng).unwrap()).collect();
+    let mut text: Vec<char> = words.join(" ").chars().collect();
+    for _ in 0..rng.random_range(0..3) {
+        let at = rng.random_range(0..text.len());
+        match rng.random_range(0..4) {
+            0 => text[at] = *['a', 'e', 'ß', '日'].choose(rng).unwrap(),
+            1 if text.len() > 1 => drop(text.remove(at)),
+            2 if at > 0 => text.swap(at, at - 1),
+            _ => text.insert(at, 'q'),
+        }
+    }
+    Some(text.into_iter().collect())
+}
+
+fn random_query(rng: &mut StdRng) -> String {
+    let right = if rng.random_bool(0.3) { "l" } else { "r" };
+    let condition = random_condition(rng);
+    match rng.random_range(0..14) {
+        0 => format!("SELECT a.id, b.id FROM l a, {right} b WHERE {condition}"),
+        1 => format!("SELECT a.* FROM l a WHERE EXISTS (SELECT 1 FROM {right} b WHERE {condition})"),
+        2 => format!("SELECT a.id FROM l a WHERE NOT EXISTS (SELECT 1 FROM {right} b WHERE {condition})"),
+        3 => format!("SELECT a.id FROM l a WHERE a.k IN (SELECT b.k FROM {right} b WHERE {condition})"),
+        4 => format!("SELECT count(*) FROM l a JOIN {right} b ON {condition}"),
+        5 => format!("SELECT a.s, b.n FROM l a SIMILARITY JOIN {right} b ON {condition} WHERE a.id > 3"),
+        kind => {
+            let join = ["", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI", "RIGHT SEMI", "RIGHT ANTI"][kind - 6];
+            format!("SELECT * FROM l a {join} JOIN {right} b ON {condition}")
+        }
+    }
+}
+
+/// One similarity condition, perhaps equality keys, perhaps a residual, in any order.
+fn random_condition(rng: &mut StdRng) -> String {
+    let mut conjuncts = vec![random_similarity(rng)];
+    if rng.random_bool(0.4) {
+        conjuncts.push(
+            ["a.k = b.k", "(a.k IS NOT DISTINCT FROM b.k)", "b.n = a.n", "lower(a.k) = lower(b.k)", "a.id = b.id + 1"]
+                .choose(rng)
+                .unwrap()
+                .to_string(),
+        );
+    }
+    if rng.random_bool(0.5) {
+        conjuncts.push(
+            [
+                "a.id < b.id",
+                "a.id <> b.id",
+                "b.id < a.id",
+                "a.s <> b.s",
+                "a.n + b.n > 1",
+                "a.k LIKE 'x%'",
+                "length(b.s) > 3",
+                "a.id + b.id < 40 OR a.k = b.k",
+            ]
+            .choose(rng)
+            .unwrap()
+            .to_string(),
+        );
+    }
+    if rng.random_bool(0.15) {
+        conjuncts.push(random_similarity(rng));
+    }
+    let shift = rng.random_range(0..conjuncts.len());
+    conjuncts.rotate_left(shift);
+    conjuncts.join(" AND ")
+}
+
+fn random_similarity(rng: &mut StdRng) -> String {
+    if rng.random_bool(0.5) { random_set_condition(rng) } else { random_edit_condition(rng) }
+}
+
+fn random_set_condition(rng: &mut StdRng) -> String {
+    let arguments = [
+        "word_tokens(a.s), word_tokens(b.s)",
+        "word_tokens(lower(b.s)), word_tokens(lower(a.s))",
+        "qgrams(a.s, 2), qgrams(b.s, 2)",
+        "qgrams(a.s, 3, '#'), qgrams(b.s, 3, '#')",
+        "a.s, b.s",
+        "b.s, a.s, 2",
+        "a.l, b.l",
+        "word_tokens(a.s), b.l",
+    ];
+    let arguments = arguments.choose(rng).unwrap();
+    if rng.random_bool(0.2) {
+        let count = rng.random_range(0..5);
+        return format!("overlap_count({arguments}) {} {count}", [">=", ">", "="].choose(rng).unwrap());
+    }
+    let measure = ["jaccard", "dice", "set_cosine", "overlap_coefficient"].choose(rng).unwrap();
+    if rng.random_bool(0.15) {
+        return bounded("similarity(a.s, b.s)", rng);
+    }
+    bounded(&format!("{measure}({arguments})"), rng)
+}
+
+fn random_edit_condition(rng: &mut StdRng) -> String {
+    let arguments = *["a.s, b.s", "b.s, a.s", "lower(a.s), lower(b.s)"].choose(rng).unwrap();
+    let k = *[0, 1, 2, 2, 3, 5, 8, 100].choose(rng).unwrap();
+    let distance = ["levenshtein", "osa_distance", "damerau_levenshtein", "hamming"].choose(rng).unwrap();
+    match rng.random_range(0..10) {
+        0..5 => {
+            let score = format!("{distance}({arguments})");
+            match rng.random_range(0..6) {
+                0 => format!("{score} < {k}"),
+                1 => format!("{k} >= {score}"),
+                2 => format!("{score} BETWEEN 1 AND {k}"),
+                3 => format!("{score} = {k}"),
+                4 => format!("CAST({score} AS DOUBLE) < {k}.5"),
+                _ => format!("{score} <= {k}"),
+            }
+        }
+        5 => format!("levenshtein_less_equal({arguments}, {k}) <= {}", rng.random_range(0..=k)),
+        6 => bounded(&format!("jaro_similarity({arguments})"), rng),
+        7 => bounded(&format!("jaro_winkler_similarity({arguments})"), rng),
+        _ => bounded(&format!("levenshtein_similarity({arguments})"), rng),
+    }
+}
+
+/// Bounds whose thresholds are fractions that scores meet exactly, or lie outside their range.
+fn bounded(score: &str, rng: &mut StdRng) -> String {
+    let thresholds =
+        ["0.25", "0.3333333333333333", "0.5", "0.6666666666666666", "0.75", "0.8", "0.9", "1", "1.0", "2", "0.0"];
+    let t = thresholds.choose(rng).unwrap();
+    match rng.random_range(0..9) {
+        0 => format!("{score} > {t}"),
+        1 => format!("{t} <= {score}"),
+        2 => format!("{score} = {t}"),
+        3 => format!("{score} BETWEEN {t} AND 0.9"),
+        4 => format!("{score} >= {t} AND {score} < 1.0"),
+        5 => format!("{score} >= 0.1 AND {score} >= {t}"),
+        _ => format!("{score} >= {t}"),
+    }
+}
