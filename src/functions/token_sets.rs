@@ -72,7 +72,7 @@ impl TokenSets {
     pub(super) fn of_lists(lists: &ListArgument, rows: usize, interner: &mut Interner) -> Result<Self> {
         let elements = canonical_floats(lists.elements());
         let converter = RowConverter::new(vec![SortField::new(elements.data_type().clone())])?;
-        let encoded = converter.convert_columns(&[elements.clone()])?;
+        let encoded = converter.convert_columns(std::slice::from_ref(&elements))?;
         let nulls = elements.logical_nulls();
         let is_null = |i| nulls.as_ref().is_some_and(|n| n.is_null(i));
         let mut sets = Self::new(lists.is_constant());

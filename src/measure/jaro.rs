@@ -1,86 +1,96 @@
-//! Jaro: common characters that stand near each other, less their transpositions (Jaro 1989).
+//! Jaro similarity: matches of characters close to each other, and how many of them are out of order.
 //!
-//! Two equal characters are common where their places differ by at most half of the longer length, less one. They
-//! are paired from the left, each with the first that is free. Because the reach is the same for all, that pairing
-//! is what two fingers find that move over the places of one character in both strings, which makes the measure
-//! symmetric and its time linear but for a sort.
+//! Counted in Unicode scalar values. The match is the greedy one: each character of the first string, in
+//! order, takes the first free equal character of the second string within the window. Since windows only
+//! move right, the characters of one kind are thus paired in the order in which they stand, whichever string
+//! is read first: the measure is symmetric, and strings of any length are matched by one merge.
 
-use super::symbols::{Places, Symbol, over_symbols};
+use super::symbols::{Masks, Symbol, Symbols, WORD};
 
-/// The similarity in [0, 1]; 1 for two empty strings, 0 where only one is empty.
+/// The Jaro similarity of `a` and `b`, between 0 and 1; 1 for two empty strings, 0 if only one is empty.
+///
+/// With `m` characters matched within a distance of `max(len) / 2 - 1` and `t` half the number of matched
+/// characters out of order, rounded down: `(m / len(a) + m / len(b) + (m - t) / m) / 3`.
+///
+/// # Example
+///
+/// ```
+/// use datafusion_similarity::measure::jaro::jaro_similarity;
+///
+/// assert!((jaro_similarity("MARTHA", "MARHTA") - 17.0 / 18.0).abs() < 1e-15);
+/// ```
 pub fn jaro_similarity(a: &str, b: &str) -> f64 {
-    over_symbols!(a, b, |x, y| similarity(x, y))
+    match Symbols::of(a, b) {
+        Symbols::Ascii(a, b) => similarity(a, b),
+        Symbols::Decoded(a, b) => similarity::<char>(&a, &b),
+    }
 }
 
 fn similarity<S: Symbol>(a: &[S], b: &[S]) -> f64 {
     if a.is_empty() && b.is_empty() {
         return 1.0;
     }
-    let reach = (a.len().max(b.len()) / 2).saturating_sub(1);
-    let (common, misplaced) = if a.len() <= 64 && b.len() <= 64 {
-        common_in_words(a, b, reach)
-    } else {
-        common_in_sorted_places(a, b, reach)
-    };
-    if common == 0 {
+    let longest = a.len().max(b.len());
+    let window = (longest / 2).saturating_sub(1);
+    let (matches, misplaced) = if longest <= WORD { match_words(a, b, window) } else { match_lists(a, b, window) };
+    if matches == 0 {
         return 0.0;
     }
-    let m = common as f64;
-    let transpositions = misplaced / 2;
-    (m / a.len() as f64 + m / b.len() as f64 + (common - transpositions) as f64 / m) / 3.0
+    let in_order = (matches - misplaced / 2) as f64;
+    let matches = matches as f64;
+    // This order of operations is the definition: it decides the last bit of the score.
+    (matches / a.len() as f64 + matches / b.len() as f64 + in_order / matches) / 3.0
 }
 
-/// Common characters, and how many of them have another one in the same rank on the other side.
-fn common_in_words<S: Symbol>(a: &[S], b: &[S], reach: usize) -> (usize, usize) {
-    let places = Places::of(b);
-    let (mut of_a, mut of_b) = (0u64, 0u64);
+/// The numbers of matches and of matches out of order, of strings of at most 64 symbols.
+fn match_words<S: Symbol>(a: &[S], b: &[S], window: usize) -> (usize, usize) {
+    let masks = S::Masks::of(b);
+    let (mut matched_a, mut matched_b) = (0u64, 0u64);
+    // The positions of `b` within the window of a position of `a`: it grows until its low end leaves 0.
+    let mut within = u64::MAX >> (WORD - 1 - window.min(WORD - 1));
     for (i, &symbol) in a.iter().enumerate() {
-        let near = below(i + reach + 1) & !below(i.saturating_sub(reach));
-        let free = places.get(symbol) & near & !of_b;
-        // the lowest bit, none where there is none
-        let first = free & free.wrapping_neg();
-        of_b |= first;
-        of_a |= u64::from(first != 0) << i;
+        let free = masks.at(symbol) & within & !matched_b;
+        matched_b |= free & free.wrapping_neg();
+        matched_a |= u64::from(free != 0) << i;
+        within = within << 1 | u64::from(i < window);
     }
-    let (common, mut misplaced) = (of_b.count_ones() as usize, 0);
-    for _ in 0..common {
-        misplaced += usize::from(a[of_a.trailing_zeros() as usize] != b[of_b.trailing_zeros() as usize]);
-        of_a &= of_a - 1;
-        of_b &= of_b - 1;
+    let matches = matched_a.count_ones() as usize;
+    let mut misplaced = 0;
+    while matched_a != 0 {
+        let (i, j) = (matched_a.trailing_zeros() as usize, matched_b.trailing_zeros() as usize);
+        misplaced += usize::from(a[i] != b[j]);
+        matched_a &= matched_a - 1;
+        matched_b &= matched_b - 1;
     }
-    (common, misplaced)
+    (matches, misplaced)
 }
 
-/// The bits below `n`.
-fn below(n: usize) -> u64 {
-    if n >= 64 { u64::MAX } else { (1 << n) - 1 }
-}
-
-fn common_in_sorted_places<S: Symbol>(a: &[S], b: &[S], reach: usize) -> (usize, usize) {
-    let sorted = |symbols: &[S]| {
-        let mut places: Vec<(u32, usize)> = symbols.iter().enumerate().map(|(i, s)| (s.code(), i)).collect();
-        places.sort_unstable();
-        places
-    };
-    let (left, right) = (sorted(a), sorted(b));
-    let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
-    let (mut l, mut r) = (0, 0);
-    while l < left.len() && r < right.len() {
-        let ((x, i), (y, j)) = (left[l], right[r]);
-        if x < y || (x == y && i + reach < j) {
-            l += 1;
-        } else if y < x || j + reach < i {
-            r += 1;
-        } else {
-            of_a.push(i);
-            of_b.push(j);
-            (l, r) = (l + 1, r + 1);
+/// [`match_words`] for strings of any length.
+fn match_lists<S: Symbol>(a: &[S], b: &[S], window: usize) -> (usize, usize) {
+    let (order_a, order_b) = (by_symbol(a), by_symbol(b));
+    let (mut matched_a, mut matched_b) = (vec![false; a.len()], vec![false; b.len()]);
+    let (mut matches, mut at_a, mut at_b) = (0, 0, 0);
+    while let (Some(&(symbol_a, i)), Some(&(symbol_b, j))) = (order_a.get(at_a), order_b.get(at_b)) {
+        let pair = symbol_a == symbol_b && i.abs_diff(j) <= window;
+        if pair {
+            (matched_a[i], matched_b[j]) = (true, true);
+            matches += 1;
         }
+        // Without a pair the lesser of the two is out of reach of all that follows in the other string.
+        let (next_a, next_b) = (pair || (symbol_a, i) < (symbol_b, j), pair || (symbol_a, i) > (symbol_b, j));
+        at_a += usize::from(next_a);
+        at_b += usize::from(next_b);
     }
-    of_a.sort_unstable();
-    of_b.sort_unstable();
-    let misplaced = of_a.iter().zip(&of_b).filter(|(i, j)| a[**i] != b[**j]).count();
-    (of_a.len(), misplaced)
+    let in_a = a.iter().zip(&matched_a).filter(|(_, matched)| **matched);
+    let in_b = b.iter().zip(&matched_b).filter(|(_, matched)| **matched);
+    (matches, in_a.zip(in_b).filter(|((x, _), (y, _))| x != y).count())
+}
+
+/// The symbols with their positions, equal symbols together and in order.
+fn by_symbol<S: Symbol>(symbols: &[S]) -> Vec<(S, usize)> {
+    let mut order: Vec<_> = symbols.iter().copied().zip(0..).collect();
+    order.sort_unstable();
+    order
 }
 
 #[cfg(test)]
@@ -93,20 +103,39 @@ mod tests {
         for (a, b) in pairs() {
             let expected = plain_jaro(&a, &b);
             assert_eq!(jaro_similarity(&a, &b), expected, "{a:?} {b:?}");
-            assert_eq!(jaro_similarity(&b, &a), expected, "{a:?} {b:?}");
-            let (x, y): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-            let reach = (x.len().max(y.len()) / 2).saturating_sub(1);
-            if x.len() <= 64 && y.len() <= 64 {
-                assert_eq!(common_in_words(&x, &y, reach), common_in_sorted_places(&x, &y, reach));
+            assert_eq!(jaro_similarity(&b, &a), expected, "{b:?} {a:?}");
+        }
+    }
+
+    #[test]
+    fn both_ways_to_match_agree() {
+        for (a, b) in pairs() {
+            let (a, b) = (a.chars().collect::<Vec<_>>(), b.chars().collect::<Vec<_>>());
+            let longest = a.len().max(b.len());
+            for window in [0, 1, 2, 62, 63, 64, (longest / 2).saturating_sub(1)] {
+                if longest <= WORD {
+                    assert_eq!(match_words(&a, &b, window), match_lists(&a, &b, window), "{a:?} {b:?} {window}");
+                }
             }
         }
     }
 
     #[test]
     fn known_values() {
-        assert_eq!(jaro_similarity("", ""), 1.0);
-        assert_eq!(jaro_similarity("", "a"), 0.0);
         assert!((jaro_similarity("martha", "marhta") - 17.0 / 18.0).abs() < 1e-15);
         assert!((jaro_similarity("dixon", "dicksonx") - 23.0 / 30.0).abs() < 1e-15);
+        assert!((jaro_similarity("jellyfish", "smellyfish") - 0.896_296_296_296_296_3).abs() < 1e-15);
+    }
+
+    #[test]
+    fn empty_and_equal() {
+        assert_eq!(jaro_similarity("", ""), 1.0);
+        assert_eq!(jaro_similarity("", "a"), 0.0);
+        assert_eq!(jaro_similarity("é", ""), 0.0);
+        assert_eq!(jaro_similarity("a", "b"), 0.0);
+        for n in [1, 2, 3, 63, 64, 65, 300] {
+            let s = "aba日".chars().cycle().take(n).collect::<String>();
+            assert_eq!(jaro_similarity(&s, &s), 1.0);
+        }
     }
 }

@@ -30,6 +30,7 @@ pub mod trigram;
 pub mod unaccent;
 pub mod word_tokens;
 
+mod edit_matrix;
 mod edit_measure;
 mod set_measure;
 mod symbols;

@@ -1,8 +1,10 @@
 //! The integration tests: one binary, one module per subject.
 
 mod architecture;
+mod examples;
 mod limits;
 mod oracle;
+mod peers;
 mod service;
 mod shell;
 mod sql;
