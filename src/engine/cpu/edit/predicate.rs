@@ -94,6 +94,39 @@ impl EditPredicate {
         Some(Slack { characters: (left + right - 2 * enough) as i64, bigrams: UNLIMITED })
     }
 
+    /// The most bigram occurrences in which two strings may differ whose characters differ in `characters`.
+    ///
+    /// Let `m` characters be common, `w` of them misplaced. Of the `left - 1` bigrams of the left string at most
+    /// `2 (left - m)` hold a character that is not common, at most `2 w` one that is misplaced, and at most `right - m`
+    /// are torn apart in the right string; all others stand there too. A score of `j` allows `w <= 2 t + 1` where
+    /// `t = m (1 - 3 j + m / left + m / right)`, so that the number of common bigrams has a lower bound that is concave
+    /// in `m`: its least value is at the smallest or the largest possible `m`.
+    pub(super) fn jaro_bigrams(&self, left: usize, right: usize, prefix: usize, characters: i64) -> i64 {
+        let Some(lower) = self.bounds.lower().filter(|_| left > 0 && right > 0) else { return UNLIMITED };
+        let (l, r) = (left as f64, right as f64);
+        let jaro = self.least_jaro(lower.value, prefix);
+        let per_common = 1.0 / l + 1.0 / r;
+        let shared = |m: f64| {
+            let transpositions = (m * (1.0 - 3.0 * jaro + m * per_common)).max(0.0);
+            let misplaced = 2.0 * transpositions + 1.0;
+            3.0 * m - l - r - 1.0 - 2.0 * misplaced
+        };
+        let most = (l + r - characters as f64) / 2.0;
+        let least = ((3.0 * jaro - 1.0) / per_common).min(most);
+        let shared = shared(most).min(shared(least)).floor();
+        if shared > 0.0 { left as i64 + right as i64 - 2 - 2 * shared as i64 } else { UNLIMITED }
+    }
+
+    /// A Jaro similarity below which the score, raised by a common prefix, stays under `score`.
+    fn least_jaro(&self, score: f64, prefix: usize) -> f64 {
+        let raised = 0.1 * prefix.min(LONGEST_PREFIX) as f64;
+        let jaro = match self.measure {
+            EditMeasure::JaroWinkler if score > 0.7 => ((score - raised) / (1.0 - raised)).max(0.7),
+            _ => score,
+        };
+        jaro - 1e-9
+    }
+
     /// At least the score of any two strings of these lengths with `common` common characters.
     ///
     /// Jaro's sum is largest where every common character matches and none is transposed; computed in the measure's
@@ -113,6 +146,11 @@ impl EditPredicate {
         }
         let prefix = prefix.min(LONGEST_PREFIX) as f64;
         jaro + 0.1 * prefix * (1.0 - jaro) + 1e-9
+    }
+
+    /// Whether common characters and their order make the score, not edits.
+    pub(super) fn is_jaro(&self) -> bool {
+        matches!(self.measure, EditMeasure::Jaro | EditMeasure::JaroWinkler)
     }
 
     /// Whether the first characters of two strings say how large a score can be.

@@ -21,7 +21,6 @@ pub(super) struct Texts {
     /// Length in characters.
     pub(super) lengths: Vec<u32>,
     pub(super) characters: Vec<Signature>,
-    /// Empty where the measure makes no use of them.
     pub(super) bigrams: Vec<Signature>,
     starts: Vec<usize>,
     bytes: String,
@@ -42,7 +41,6 @@ type Signed = (Vec<Signature>, Vec<Signature>);
 impl Texts {
     pub(super) fn try_new(
         predicate: &EditPredicate,
-        with_bigrams: bool,
         keys: &KeyColumn,
         threads: usize,
         cancel: &Cancel,
@@ -63,8 +61,7 @@ impl Texts {
             bytes += text.len();
         }
         places.sort_unstable();
-        let signatures = if with_bigrams { 2 } else { 1 };
-        reserve(bytes + places.len() * (size_of::<Family>() + 16 + signatures * size_of::<Signature>()))?;
+        reserve(bytes + places.len() * (size_of::<Family>() + 16 + 2 * size_of::<Signature>()))?;
         let mut texts = Self {
             rows: places.iter().map(|p| p.2).collect(),
             families: places.iter().map(|p| p.0).collect(),
@@ -80,19 +77,18 @@ impl Texts {
             texts.bytes.push_str(values.value(row as usize));
             texts.starts.push(texts.bytes.len());
         }
-        texts.sign(with_bigrams, threads, cancel);
+        texts.sign(threads, cancel);
         Ok(texts)
     }
 
     /// Computes the signatures, a range of positions a thread.
-    fn sign(&mut self, with_bigrams: bool, threads: usize, cancel: &Cancel) {
+    fn sign(&mut self, threads: usize, cancel: &Cancel) {
         let len = self.len();
         let chunk = len.div_ceil(threads.max(1)).max(1024);
         let texts = &*self;
         let parts: Vec<Signed> = std::thread::scope(|scope| {
             let ranges = (0..len).step_by(chunk).map(|start| start..len.min(start + chunk));
-            let running: Vec<_> =
-                ranges.map(|range| scope.spawn(move || texts.signed(range, with_bigrams, cancel))).collect();
+            let running: Vec<_> = ranges.map(|range| scope.spawn(move || texts.signed(range, cancel))).collect();
             running.into_iter().map(|thread| thread.join().unwrap_or_else(|e| std::panic::resume_unwind(e))).collect()
         });
         for (characters, bigrams) in parts {
@@ -101,18 +97,18 @@ impl Texts {
         }
     }
 
-    fn signed(&self, range: Range<usize>, with_bigrams: bool, cancel: &Cancel) -> Signed {
+    fn signed(&self, range: Range<usize>, cancel: &Cancel) -> Signed {
         let mut features = Features::new();
-        let mut signed = (Vec::with_capacity(range.len()), Vec::new());
+        let mut signed = (Vec::with_capacity(range.len()), Vec::with_capacity(range.len()));
         for position in range {
             if cancel.is_cancelled() {
                 // of the right length, never looked at
                 signed.0.push(Signature::default());
-                signed.1.extend(with_bigrams.then(Signature::default));
+                signed.1.push(Signature::default());
                 continue;
             }
             signed.0.push(features.characters(self.text(position)));
-            signed.1.extend(with_bigrams.then(|| features.bigrams(self.text(position))));
+            signed.1.push(features.bigrams(self.text(position)));
         }
         signed
     }

@@ -207,12 +207,19 @@ impl Tiles {
         let lengths = (build.lengths[column] as usize, probe.lengths[row] as usize);
         let prefix = if sides.predicate.wants_classes() { common_prefix(left, right) } else { usize::MAX };
         let Some(slack) = sides.predicate.slack(lengths.0, lengths.1, prefix) else { return };
-        let differ = differing(&build.characters[column], &probe.characters[row]) > slack.characters
-            || (self.tested == Tested::Characters
-                && !build.bigrams.is_empty()
-                && differing(&build.bigrams[column], &probe.bigrams[row]) > slack.bigrams);
+        let characters = differing(&build.characters[column], &probe.characters[row]);
+        if characters > slack.characters {
+            return;
+        }
+        let bigrams = match sides.predicate.is_jaro() {
+            true => sides.predicate.jaro_bigrams(lengths.0, lengths.1, prefix, characters),
+            false => slack.bigrams,
+        };
+        if differing(&build.bigrams[column], &probe.bigrams[row]) > bigrams {
+            return;
+        }
         let longest = lengths.0.max(lengths.1);
-        if differ || (longest > LONG && work.cancel.is_cancelled()) {
+        if longest > LONG && work.cancel.is_cancelled() {
             return;
         }
         work.counts.verified += 1;
