@@ -36,6 +36,8 @@ pub(super) struct Probing {
     source: Source,
     pairs: Pairs,
     steps: usize,
+    /// How many rows it probes.
+    rows: usize,
 }
 
 enum Source {
@@ -58,17 +60,23 @@ impl Prober {
             None => None,
         };
         let prepared = build.index.prepare(&KeyColumn { values, groups })?;
-        self.metrics.probe_rows.add(batch.num_rows());
         self.metrics.probe_unmatchable.add(prepared.unmatchable());
         let matched = if self.emission().probe == Rows::None { Vec::new() } else { vec![false; batch.num_rows()] };
         let cursor = Cursor { next: 0, end: prepared.len() };
-        Ok(Probing { cursor, source: Source::Batch { batch, prepared, matched }, pairs: Pairs::default(), steps: 0 })
+        let rows = batch.num_rows();
+        Ok(Probing {
+            cursor,
+            source: Source::Batch { batch, prepared, matched },
+            pairs: Pairs::default(),
+            steps: 0,
+            rows,
+        })
     }
 
     /// Makes the positions `start..end` of a self-join ready for [`step`](Self::step).
     pub(super) fn start_own(&self, (start, end): (usize, usize)) -> Probing {
-        self.metrics.probe_rows.add(end - start);
-        Probing { cursor: Cursor { next: start, end }, source: Source::Own, pairs: Pairs::default(), steps: 0 }
+        let cursor = Cursor { next: start, end };
+        Probing { cursor, source: Source::Own, pairs: Pairs::default(), steps: 0, rows: end - start }
     }
 
     /// Goes on with `probing` for a bounded while and returns what came out of it.
@@ -86,6 +94,7 @@ impl Prober {
         self.check_budget(build.add_candidates(counts.candidates))?;
         let mut out = self.emit_pairs(build, probing)?;
         if probing.is_done() {
+            self.metrics.probe_rows.add(probing.rows);
             out.extend(self.emit_probe_rows(build, probing)?);
         }
         Ok(out)

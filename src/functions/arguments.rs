@@ -1,5 +1,7 @@
 //! Arguments common to the families: their number and types, constants, and the shape of the result.
 
+use std::ops::RangeInclusive;
+
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
@@ -36,7 +38,7 @@ pub(super) fn is_string(data_type: &DataType) -> bool {
 }
 
 /// Fails unless there are as many arguments as `expected` allows.
-pub(super) fn count(function: &str, types: &[DataType], expected: std::ops::RangeInclusive<usize>) -> Result<()> {
+pub(super) fn count(function: &str, types: &[DataType], expected: RangeInclusive<usize>) -> Result<()> {
     if expected.contains(&types.len()) {
         return Ok(());
     }
@@ -45,12 +47,20 @@ pub(super) fn count(function: &str, types: &[DataType], expected: std::ops::Rang
     plan_err!("{function} takes {wanted} arguments, got {}", types.len())
 }
 
-/// A constant integer argument of at least `least`; `None` for NULL.
-pub(super) fn constant_integer(function: &str, name: &str, value: &ColumnarValue, least: i64) -> Result<Option<i64>> {
+/// The lengths of grams: more than 1,000 characters would only fill memory with copies of the text.
+pub(super) const GRAM_LENGTHS: RangeInclusive<i64> = 1..=1_000;
+
+/// A constant integer argument in `range`; `None` for NULL.
+pub(super) fn constant_integer(
+    function: &str,
+    name: &str,
+    value: &ColumnarValue,
+    range: RangeInclusive<i64>,
+) -> Result<Option<i64>> {
     let ColumnarValue::Scalar(scalar) = value else { return exec_err!("{function}: {name} has to be a constant") };
     match scalar.cast_to(&DataType::Int64)? {
-        ScalarValue::Int64(Some(value)) if value < least => {
-            exec_err!("{function}: {name} has to be at least {least}, it is {value}")
+        ScalarValue::Int64(Some(value)) if !range.contains(&value) => {
+            exec_err!("{function}: {name} has to be {}, it is {value}", describe(&range))
         }
         ScalarValue::Int64(value) => Ok(value),
         other => exec_err!("{function}: {name} has to be an integer, it is {}", other.data_type()),
@@ -58,14 +68,26 @@ pub(super) fn constant_integer(function: &str, name: &str, value: &ColumnarValue
 }
 
 /// Checks a constant integer at planning; whatever is not constant is left to the execution.
-pub(super) fn check_integer(function: &str, name: &str, value: Option<&ScalarValue>, least: i64) -> Result<()> {
+pub(super) fn check_integer(
+    function: &str,
+    name: &str,
+    value: Option<&ScalarValue>,
+    range: RangeInclusive<i64>,
+) -> Result<()> {
     let Some(ScalarValue::Int64(Some(value))) = value.map(|v| v.cast_to(&DataType::Int64)).transpose()? else {
         return Ok(());
     };
-    if value < least {
-        return plan_err!("{function}: {name} has to be at least {least}, it is {value}");
+    if !range.contains(&value) {
+        return plan_err!("{function}: {name} has to be {}, it is {value}", describe(&range));
     }
     Ok(())
+}
+
+fn describe(range: &RangeInclusive<i64>) -> String {
+    match (range.start(), range.end()) {
+        (least, &i64::MAX) => format!("at least {least}"),
+        (least, most) => format!("between {least} and {most}"),
+    }
 }
 
 /// A constant string argument; `None` for NULL.

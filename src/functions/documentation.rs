@@ -50,7 +50,7 @@ fn describe(argument: &str) -> &'static str {
     match argument {
         "a" | "b" => "One of the two values compared.",
         "s" => "A string.",
-        "q" => "The length of a gram in characters, a constant of at least 1.",
+        "q" => "The length of a gram in characters, a constant between 1 and 1000.",
         "k" => "The greatest distance of interest, a constant of at least 0.",
         "p" => "The order of the distance, at least 1.",
         "pad" => "One character; q - 1 copies of it are put on each side.",

@@ -94,14 +94,14 @@ impl ScalarUDFImpl for LevenshteinLessEqual {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        arguments::check_integer(self.name(), "k", args.scalar_arguments.get(2).copied().flatten(), 0)?;
+        arguments::check_integer(self.name(), "k", args.scalar_arguments.get(2).copied().flatten(), 0..=i64::MAX)?;
         Ok(Arc::new(Field::new(self.name(), DataType::Int64, true)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let left = StringArgument::try_new(self.name(), &args.args[0])?;
         let right = StringArgument::try_new(self.name(), &args.args[1])?;
-        let k = arguments::constant_integer(self.name(), "k", &args.args[2], 0)?;
+        let k = arguments::constant_integer(self.name(), "k", &args.args[2], 0..=i64::MAX)?;
         let distance = |row| {
             let k = k?;
             let within = levenshtein::levenshtein_within(left.at(row)?, right.at(row)?, usize::try_from(k).ok()?);

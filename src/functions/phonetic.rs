@@ -1,5 +1,6 @@
 //! Codes of how an English name sounds.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Int64Array, new_null_array};
@@ -14,8 +15,8 @@ use super::documentation;
 use super::strings::{StringArgument, map_strings};
 use crate::measure::{double_metaphone, metaphone, soundex};
 
-/// PostgreSQL's limit on the length of a metaphone code, taken where the query names none.
-const LONGEST_METAPHONE: i64 = 255;
+/// PostgreSQL's limits on the length of a metaphone code; the longest is taken where the query names none.
+const METAPHONE_LENGTHS: RangeInclusive<i64> = 1..=255;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let signature = || Signature::user_defined(Volatility::Immutable);
@@ -73,15 +74,20 @@ impl ScalarUDFImpl for PhoneticCode {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        arguments::check_integer(self.name(), "max_length", args.scalar_arguments.get(1).copied().flatten(), 1)?;
+        arguments::check_integer(
+            self.name(),
+            "max_length",
+            args.scalar_arguments.get(1).copied().flatten(),
+            METAPHONE_LENGTHS,
+        )?;
         Ok(Arc::new(Field::new(self.name(), DataType::Utf8, true)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = arguments::rows(&args);
         let length = match args.args.get(1) {
-            Some(length) => arguments::constant_integer(self.name(), "max_length", length, 1)?,
-            None => Some(LONGEST_METAPHONE),
+            Some(length) => arguments::constant_integer(self.name(), "max_length", length, METAPHONE_LENGTHS)?,
+            None => Some(*METAPHONE_LENGTHS.end()),
         };
         let Some(length) = length else { return arguments::result(&args, new_null_array(&DataType::Utf8, rows)) };
         let length = usize::try_from(length).unwrap_or(usize::MAX);

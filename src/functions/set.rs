@@ -60,7 +60,12 @@ impl ScalarUDFImpl for SetFunction {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        arguments::check_integer(self.name(), "q", args.scalar_arguments.get(2).copied().flatten(), 1)?;
+        arguments::check_integer(
+            self.name(),
+            "q",
+            args.scalar_arguments.get(2).copied().flatten(),
+            arguments::GRAM_LENGTHS,
+        )?;
         Ok(Arc::new(Field::new(self.name(), self.return_type(&[])?, true)))
     }
 
@@ -111,7 +116,7 @@ impl SetFunction {
         }
         let q = match args.args.get(2) {
             None => 1,
-            Some(q) => match arguments::constant_integer(self.name(), "q", q, 1)? {
+            Some(q) => match arguments::constant_integer(self.name(), "q", q, arguments::GRAM_LENGTHS)? {
                 Some(q) => usize::try_from(q).unwrap_or(usize::MAX),
                 None => return Ok(None),
             },

@@ -112,7 +112,7 @@ impl ScalarUDFImpl for QGrams {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let constant = |i: usize| args.scalar_arguments.get(i).copied().flatten();
-        arguments::check_integer(self.name(), "q", constant(1), 1)?;
+        arguments::check_integer(self.name(), "q", constant(1), arguments::GRAM_LENGTHS)?;
         if let Some(pad) = constant(2).and_then(ScalarValue::try_as_str).flatten()
             && only_character(pad).is_none()
         {
@@ -123,7 +123,7 @@ impl ScalarUDFImpl for QGrams {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = arguments::rows(&args);
-        let q = arguments::constant_integer(self.name(), "q", &args.args[1], 1)?;
+        let q = arguments::constant_integer(self.name(), "q", &args.args[1], arguments::GRAM_LENGTHS)?;
         let pad = match args.args.get(2) {
             None => Some(None),
             Some(pad) => arguments::constant_string(self.name(), "pad", pad)?.map(Some),

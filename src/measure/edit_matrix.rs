@@ -71,7 +71,14 @@ fn right_of(value: usize, edge: Edge) -> usize {
 }
 
 /// The edit distance of `a` and `b` if it is at most `k`; with `SWAPS`, optimal string alignment.
-pub(super) fn distance_within<S: Symbol, const SWAPS: bool>(a: &[S], b: &[S], k: usize) -> Option<usize> {
+///
+/// Gives up, with `None`, when `stop` says so, which is asked after each strip.
+pub(super) fn distance_within<S: Symbol, const SWAPS: bool>(
+    a: &[S],
+    b: &[S],
+    k: usize,
+    stop: &dyn Fn() -> bool,
+) -> Option<usize> {
     let (pattern, text) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     if text.len() - pattern.len() > k || (k == 0 && a != b) {
         None
@@ -80,7 +87,7 @@ pub(super) fn distance_within<S: Symbol, const SWAPS: bool>(a: &[S], b: &[S], k:
     } else if pattern.len() <= WORD {
         one_strip::<S, SWAPS>(pattern, text, k)
     } else {
-        strips::<S, SWAPS>(pattern, text, k)
+        strips::<S, SWAPS>(pattern, text, k, stop)
     }
 }
 
@@ -93,7 +100,7 @@ pub(super) fn distance<S: Symbol, const SWAPS: bool>(a: &[S], b: &[S]) -> usize 
         k = (a.len().abs_diff(b.len()) + WORD).min(longest);
     }
     loop {
-        match distance_within::<S, SWAPS>(a, b, k) {
+        match distance_within::<S, SWAPS>(a, b, k, &|| false) {
             Some(distance) => return distance,
             // No distance exceeds the longer length, so the last round finds it.
             None if k >= longest => return longest,
@@ -128,7 +135,7 @@ fn one_strip<S: Symbol, const SWAPS: bool>(pattern: &[S], text: &[S], k: usize) 
 /// columns that its rows can reach. Left of them a strip takes each row as one more than the row above, right
 /// of the strip above it takes each cell as one more than its left neighbour: real paths, so no cell is ever
 /// too low, and none of the paths within the bound is missed.
-fn strips<S: Symbol, const SWAPS: bool>(pattern: &[S], text: &[S], k: usize) -> Option<usize> {
+fn strips<S: Symbol, const SWAPS: bool>(pattern: &[S], text: &[S], k: usize, stop: &dyn Fn() -> bool) -> Option<usize> {
     let longer = text.len() - pattern.len();
     // A transposition reads the column before the previous one, hence the margin.
     let stray = (k.min(text.len()) - longer) / 2 + 1;
@@ -149,7 +156,7 @@ fn strips<S: Symbol, const SWAPS: bool>(pattern: &[S], text: &[S], k: usize) -> 
             3 => cross::<S, SWAPS, 3>(rows, &text[first..end], edges),
             _ => cross::<S, SWAPS, WIDE>(rows, &text[first..end], edges),
         }
-        if least(corner, edges) > k {
+        if least(corner, edges) > k || stop() {
             return None;
         }
     }
@@ -221,8 +228,8 @@ mod tests {
             let (levenshtein, osa) = (plain_levenshtein(&a, &b), plain_osa(&a, &b));
             assert_eq!((distance::<_, false>(x, y), distance::<_, true>(x, y)), (levenshtein, osa));
             for k in [0, 1, 10, 100, 600, 1100, 1300, 1600, usize::MAX, levenshtein, osa, osa - 1] {
-                assert_eq!(distance_within::<_, false>(x, y, k), (levenshtein <= k).then_some(levenshtein));
-                assert_eq!(distance_within::<_, true>(x, y, k), (osa <= k).then_some(osa));
+                assert_eq!(distance_within::<_, false>(x, y, k, &|| false), (levenshtein <= k).then_some(levenshtein));
+                assert_eq!(distance_within::<_, true>(x, y, k, &|| false), (osa <= k).then_some(osa));
             }
         }
     }

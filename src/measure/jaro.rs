@@ -5,6 +5,8 @@
 //! move right, the characters of one kind are thus paired in the order in which they stand, whichever string
 //! is read first: the measure is symmetric, and strings of any length are matched by one merge.
 
+use std::{array, iter};
+
 use super::symbols::{Masks, Symbol, Symbols, WORD};
 
 /// The Jaro similarity of `a` and `b`, between 0 and 1; 1 for two empty strings, 0 if only one is empty.
@@ -32,7 +34,12 @@ fn similarity<S: Symbol>(a: &[S], b: &[S]) -> f64 {
     }
     let longest = a.len().max(b.len());
     let window = (longest / 2).saturating_sub(1);
-    let (matches, misplaced) = if longest <= WORD { match_words(a, b, window) } else { match_lists(a, b, window) };
+    let (matches, misplaced) = match longest.div_ceil(WORD) {
+        0 | 1 => match_words(a, b, window),
+        2 => match_blocks::<S, 2>(a, b, window),
+        3 | 4 => match_blocks::<S, 4>(a, b, window),
+        _ => match_lists(a, b, window),
+    };
     if matches == 0 {
         return 0.0;
     }
@@ -65,30 +72,66 @@ fn match_words<S: Symbol>(a: &[S], b: &[S], window: usize) -> (usize, usize) {
     (matches, misplaced)
 }
 
+/// [`match_words`] for strings of at most `WORDS` times 64 symbols.
+fn match_blocks<S: Symbol, const WORDS: usize>(a: &[S], b: &[S], window: usize) -> (usize, usize) {
+    let mut blocks = b.chunks(WORD);
+    let masks: [S::Masks; WORDS] = array::from_fn(|_| S::Masks::of(blocks.next().unwrap_or_default()));
+    let (mut matched_a, mut matched_b) = ([0u64; WORDS], [0u64; WORDS]);
+    for (i, &symbol) in a.iter().enumerate() {
+        let (low, high) = (i.saturating_sub(window), (i + window).min(WORDS * WORD - 1));
+        for n in low / WORD..=high / WORD {
+            let from = u64::MAX << low.saturating_sub(n * WORD).min(WORD - 1);
+            let to = u64::MAX >> (n * WORD + WORD - 1).saturating_sub(high).min(WORD - 1);
+            let free = masks[n].at(symbol) & from & to & !matched_b[n];
+            if free != 0 {
+                matched_b[n] |= free & free.wrapping_neg();
+                matched_a[i / WORD] |= 1 << (i % WORD);
+                break;
+            }
+        }
+    }
+    let matches = matched_a.iter().map(|word| word.count_ones() as usize).sum();
+    (matches, ones(&matched_a).zip(ones(&matched_b)).filter(|&(i, j)| a[i] != b[j]).count())
+}
+
+/// The positions of the bits that are set, in order.
+fn ones(words: &[u64]) -> impl Iterator<Item = usize> {
+    words.iter().enumerate().flat_map(|(n, &word)| {
+        let rest = |rest: &u64| Some(rest & (rest - 1)).filter(|&rest| rest != 0);
+        iter::successors(Some(word).filter(|&word| word != 0), rest)
+            .map(move |rest| n * WORD + rest.trailing_zeros() as usize)
+    })
+}
+
 /// [`match_words`] for strings of any length.
 fn match_lists<S: Symbol>(a: &[S], b: &[S], window: usize) -> (usize, usize) {
     let (order_a, order_b) = (by_symbol(a), by_symbol(b));
     let (mut matched_a, mut matched_b) = (vec![false; a.len()], vec![false; b.len()]);
     let (mut matches, mut at_a, mut at_b) = (0, 0, 0);
-    while let (Some(&(symbol_a, i)), Some(&(symbol_b, j))) = (order_a.get(at_a), order_b.get(at_b)) {
-        let pair = symbol_a == symbol_b && i.abs_diff(j) <= window;
+    while let (Some(&place_a), Some(&place_b)) = (order_a.get(at_a), order_b.get(at_b)) {
+        let (i, j) = (place_a & POSITION, place_b & POSITION);
+        let pair = place_a >> POSITION_BITS == place_b >> POSITION_BITS && i.abs_diff(j) <= window as u64;
         if pair {
-            (matched_a[i], matched_b[j]) = (true, true);
+            (matched_a[i as usize], matched_b[j as usize]) = (true, true);
             matches += 1;
         }
         // Without a pair the lesser of the two is out of reach of all that follows in the other string.
-        let (next_a, next_b) = (pair || (symbol_a, i) < (symbol_b, j), pair || (symbol_a, i) > (symbol_b, j));
-        at_a += usize::from(next_a);
-        at_b += usize::from(next_b);
+        at_a += usize::from(pair || place_a < place_b);
+        at_b += usize::from(pair || place_a > place_b);
     }
     let in_a = a.iter().zip(&matched_a).filter(|(_, matched)| **matched);
     let in_b = b.iter().zip(&matched_b).filter(|(_, matched)| **matched);
     (matches, in_a.zip(in_b).filter(|((x, _), (y, _))| x != y).count())
 }
 
-/// The symbols with their positions, equal symbols together and in order.
-fn by_symbol<S: Symbol>(symbols: &[S]) -> Vec<(S, usize)> {
-    let mut order: Vec<_> = symbols.iter().copied().zip(0..).collect();
+/// A symbol takes 21 bits, which leaves more for its position than memory has bytes for strings.
+const POSITION_BITS: u32 = 43;
+const POSITION: u64 = (1 << POSITION_BITS) - 1;
+
+/// The symbols with their positions, as one number each, equal symbols together and in order.
+fn by_symbol<S: Symbol>(symbols: &[S]) -> Vec<u64> {
+    let places = symbols.iter().zip(0u64..);
+    let mut order: Vec<_> = places.map(|(&symbol, at)| u64::from(symbol.into()) << POSITION_BITS | at).collect();
     order.sort_unstable();
     order
 }
@@ -108,13 +151,20 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_to_match_agree() {
+    fn all_ways_to_match_agree() {
         for (a, b) in pairs() {
             let (a, b) = (a.chars().collect::<Vec<_>>(), b.chars().collect::<Vec<_>>());
             let longest = a.len().max(b.len());
             for window in [0, 1, 2, 62, 63, 64, (longest / 2).saturating_sub(1)] {
+                let expected = match_lists(&a, &b, window);
                 if longest <= WORD {
-                    assert_eq!(match_words(&a, &b, window), match_lists(&a, &b, window), "{a:?} {b:?} {window}");
+                    assert_eq!(match_words(&a, &b, window), expected, "{a:?} {b:?} {window}");
+                }
+                if longest <= 2 * WORD {
+                    assert_eq!(match_blocks::<_, 2>(&a, &b, window), expected, "{a:?} {b:?} {window}");
+                }
+                if longest <= 4 * WORD {
+                    assert_eq!(match_blocks::<_, 4>(&a, &b, window), expected, "{a:?} {b:?} {window}");
                 }
             }
         }

@@ -27,10 +27,16 @@ pub fn levenshtein(a: &str, b: &str) -> usize {
 /// Stops as soon as `k` is out of reach. Strings of length `n` take `O(n)` time for small `k` and
 /// `O(n k / 64)` for large.
 pub fn levenshtein_within(a: &str, b: &str, k: usize) -> Option<usize> {
+    levenshtein_within_unless(a, b, k, &|| false)
+}
+
+/// [`levenshtein_within`] that gives up, with `None`, once `stop` is true; asked again and again while long strings
+/// are compared.
+pub fn levenshtein_within_unless(a: &str, b: &str, k: usize, stop: &dyn Fn() -> bool) -> Option<usize> {
     let (a, b) = without_common_affixes(a, b);
     match Symbols::of(a, b) {
-        Symbols::Ascii(a, b) => edit_matrix::distance_within::<_, false>(a, b, k),
-        Symbols::Decoded(a, b) => edit_matrix::distance_within::<char, false>(&a, &b, k),
+        Symbols::Ascii(a, b) => edit_matrix::distance_within::<_, false>(a, b, k, stop),
+        Symbols::Decoded(a, b) => edit_matrix::distance_within::<char, false>(&a, &b, k, stop),
     }
 }
 

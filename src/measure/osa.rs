@@ -28,10 +28,16 @@ pub fn osa_distance(a: &str, b: &str) -> usize {
 ///
 /// Stops early and costs the same as `levenshtein_within`.
 pub fn osa_within(a: &str, b: &str, k: usize) -> Option<usize> {
+    osa_within_unless(a, b, k, &|| false)
+}
+
+/// [`osa_within`] that gives up, with `None`, once `stop` is true; asked again and again while long strings
+/// are compared.
+pub fn osa_within_unless(a: &str, b: &str, k: usize, stop: &dyn Fn() -> bool) -> Option<usize> {
     let (a, b) = without_common_affixes(a, b);
     match Symbols::of(a, b) {
-        Symbols::Ascii(a, b) => edit_matrix::distance_within::<_, true>(a, b, k),
-        Symbols::Decoded(a, b) => edit_matrix::distance_within::<char, true>(&a, &b, k),
+        Symbols::Ascii(a, b) => edit_matrix::distance_within::<_, true>(a, b, k, stop),
+        Symbols::Decoded(a, b) => edit_matrix::distance_within::<char, true>(&a, &b, k, stop),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Expr, Extension, Filter, Join, JoinType, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
@@ -11,6 +11,7 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use super::declined::{JoinCondition, why_declined};
 use super::node::SimilarityJoinNode;
 use crate::config::SimilarityOptions;
+use crate::functions::contract;
 use crate::predicate::{Side, Sides};
 
 /// Recognises joins with a similarity condition. To be appended after DataFusion's own rules.
@@ -31,11 +32,11 @@ impl OptimizerRule for SimilarityJoinRule {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        if !SimilarityOptions::of(&config.options()).enabled {
+            return plan.map_expressions(without_marks);
+        }
         let LogicalPlan::Join(join) = plan else { return Ok(Transformed::no(plan)) };
         let condition = JoinCondition::of(&join);
-        if !SimilarityOptions::of(&config.options()).enabled {
-            return Ok(without_mark(join, condition));
-        }
         if why_declined(&join, &condition).is_some() {
             return Ok(Transformed::no(LogicalPlan::Join(join)));
         }
@@ -51,13 +52,15 @@ impl OptimizerRule for SimilarityJoinRule {
     }
 }
 
-/// A join under the contract as the plain join, for sessions that switch the acceleration off.
-fn without_mark(join: Join, condition: JoinCondition) -> Transformed<LogicalPlan> {
-    if !condition.contract {
-        return Transformed::no(LogicalPlan::Join(join));
-    }
-    let join = Join { on: vec![], filter: Some(condition.whole), ..join };
-    Transformed::yes(LogicalPlan::Join(join))
+/// For sessions that switch the acceleration off: SIMILARITY JOIN is the plain join. The mark of a condition over one
+/// side alone may have been pushed below the join.
+fn without_marks(expr: Expr) -> Result<Transformed<Expr>> {
+    expr.transform_down(|e| {
+        Ok(match contract::marked(&e) {
+            Some(condition) => Transformed::yes(condition.clone()),
+            None => Transformed::no(e),
+        })
+    })
 }
 
 /// The mark hides a condition from predicate push-down: what DataFusion would have moved into an input goes there

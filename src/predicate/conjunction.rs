@@ -53,7 +53,24 @@ impl Conjunction {
                 parts.add(bound, sides);
             }
         }
+        parts.refuse_unselective();
         parts
+    }
+
+    /// Only bounds that exclude the least similar pairs let an access path skip any. Asked last, because of
+    /// `x BETWEEN 1 AND 2` one bound alone excludes none.
+    fn refuse_unselective(&mut self) {
+        let (selective, others) = std::mem::take(&mut self.atoms).into_iter().partition(|a| a.test.is_selective());
+        self.atoms = selective;
+        let others: Vec<Atom> = others;
+        for Atom { condition, test, .. } in others {
+            let reason = format!(
+                "the bound ({}) accepts the least similar pairs too, so that nothing can be skipped",
+                test.bounds()
+            );
+            self.refused.push(Refusal { condition: condition.clone(), reason });
+            self.residual.insert(0, condition);
+        }
     }
 
     fn add(&mut self, conjunct: Expr, sides: Sides<'_>) {

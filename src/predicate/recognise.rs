@@ -143,7 +143,6 @@ fn edit_atom(
 ) -> Result<Atom, String> {
     let (left, right) = keys(call, sides)?;
     let test = Test::Edit { measure, bounds };
-    selective(&test)?;
     Ok(Atom { left, right, test, condition: condition.clone() })
 }
 
@@ -163,7 +162,6 @@ fn set_atom(
         tokenised(left, right)
     };
     let test = Test::Set { tokenizer, measure, bounds };
-    selective(&test)?;
     Ok(Atom { left, right, test, condition: condition.clone() })
 }
 
@@ -242,12 +240,4 @@ fn levenshtein_less_equal_bounds(call: &ScalarFunction, bounds: Bounds) -> Resul
         return Err("every distance beyond k is accepted, so that nothing can be skipped".into());
     }
     Ok(bounds.and(Bounds::at_most(k as f64, true)))
-}
-
-/// Only bounds that exclude the least similar pairs let an access path skip any.
-fn selective(test: &Test) -> Result<(), String> {
-    if test.is_selective() {
-        return Ok(());
-    }
-    Err(format!("the bound ({}) accepts the least similar pairs too, so that nothing can be skipped", test.bounds()))
 }

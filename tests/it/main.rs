@@ -5,6 +5,7 @@ mod examples;
 mod limits;
 mod oracle;
 mod peers;
+mod registration;
 mod service;
 mod shell;
 mod sql;

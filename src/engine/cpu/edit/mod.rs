@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! key column --texts-----> columns, ordered by (group, class, length), signatures of what they are made of
-//! probe row  --predicate-> the lengths it can match, and in how many signature bits
+//! probe row  --slacks----> the lengths it can match, and in how many signature bits
 //!            --tiles-----> candidates --measure--> pairs that the condition accepts
 //! ```
 //!
@@ -15,6 +15,7 @@
 mod features;
 mod index;
 mod predicate;
+mod slacks;
 mod texts;
 mod tiles;
 

@@ -24,8 +24,8 @@ pub(super) struct Slack {
 /// Far more than any two strings differ by.
 const UNLIMITED: i64 = i64::MAX / 4;
 
-/// What common prefixes may raise a Jaro-Winkler score by: how long they are at most.
-const LONGEST_PREFIX: usize = 4;
+/// How long a common prefix raises a Jaro-Winkler score.
+pub(super) const LONGEST_PREFIX: usize = 4;
 
 impl EditPredicate {
     /// How much strings of `left` and `right` characters may differ, `None` where they cannot match at all.

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::features::{WORDS, differing};
 use super::predicate::{EditPredicate, Slack};
+use super::slacks::{LengthSlacks, Slacks};
 use super::texts::{Families, Texts};
 use crate::engine::cpu::signature::{self, Block, Hit, Kernel, LANES, Limits};
 use crate::engine::{Cancel, Counts, Cursor, Limit, Pairs};
@@ -22,6 +23,9 @@ pub(super) enum Tested {
 pub(super) struct Tiles {
     pub(super) tested: Tested,
     blocks: Vec<Block<WORDS>>,
+    slacks: Slacks,
+    /// The rank of each column's length in `slacks`.
+    ranks: Vec<u32>,
     kernel: Kernel,
 }
 
@@ -81,16 +85,18 @@ impl Tiles {
             Tested::Characters => &texts.characters,
             Tested::Bigrams => &texts.bigrams,
         };
-        Self { tested, blocks: signature::blocks(signatures), kernel: Kernel::detect() }
+        let slacks = Slacks::new(&texts.lengths);
+        let ranks = texts.lengths.iter().map(|&length| slacks.rank(length)).collect();
+        Self { tested, blocks: signature::blocks(signatures), slacks, ranks, kernel: Kernel::detect() }
     }
 
     /// Bytes that the tiles of `rows` rows take.
     pub(super) fn size(rows: usize) -> usize {
-        rows.div_ceil(LANES) * size_of::<Block<WORDS>>()
+        rows.div_ceil(LANES) * size_of::<Block<WORDS>>() + rows * size_of::<u32>()
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.blocks.len() * size_of::<Block<WORDS>>()
+        Self::size(self.ranks.len()) + self.slacks.memory()
     }
 
     /// The name in EXPLAIN ANALYZE.
@@ -120,20 +126,22 @@ impl Tiles {
     fn probe_run(&self, sides: &Sides<'_>, run: Range<usize>, work: &mut Work<'_>) {
         work.done += run.len();
         let family = sides.probe.families[run.start];
+        let slacks = self.slacks.of(sides.predicate, sides.probe.lengths[run.start]);
         for (other, positions) in sides.families.of_group(family.group) {
-            let prefix = if other.class == family.class { usize::MAX } else { 0 };
-            let mut partners = sides.partners(sides.probe.lengths[run.start], positions.clone(), prefix);
+            let mut partners = sides.partners(&slacks, positions.clone());
             if sides.own {
                 partners.end = partners.end.min(run.end);
             }
             if partners.is_empty() || work.cancel.is_cancelled() {
                 continue;
             }
+            let prefix = if other.class == family.class { usize::MAX } else { 0 };
             work.done += run.len() * partners.len();
             let (mut first, last) = (partners.start / LANES, partners.end.div_ceil(LANES));
             while first < last && !work.cancel.is_cancelled() {
                 let blocks = first..last.min(first + TILE);
-                self.scan(sides, &run, blocks.clone(), &partners, prefix, work);
+                self.fill_limits(&slacks, blocks.clone(), &partners, prefix, &mut work.limits);
+                self.scan(sides, &slacks, &run, blocks.clone(), work);
                 first = blocks.end;
             }
         }
@@ -142,13 +150,11 @@ impl Tiles {
     fn scan(
         &self,
         sides: &Sides<'_>,
+        slacks: &LengthSlacks,
         run: &Range<usize>,
         blocks: Range<usize>,
-        partners: &Range<usize>,
-        prefix: usize,
         work: &mut Work<'_>,
     ) {
-        self.fill_limits(sides, run.start, blocks.clone(), partners, prefix, &mut work.limits);
         work.hits.clear();
         let rows = match self.tested {
             Tested::Characters => &sides.probe.characters,
@@ -159,17 +165,16 @@ impl Tiles {
         for hit in &hits {
             let (row, column) = (run.start + hit.row as usize, blocks.start * LANES + hit.column as usize);
             if !(sides.own && column >= row) {
-                self.decide(sides, row, column, work);
+                self.decide(sides, slacks, row, column, work);
             }
         }
         work.hits = hits;
     }
 
-    /// Fills the limits of a tile for a probe row; columns that are not among its partners are shut out.
+    /// Fills the limits of a tile; columns that are not among the partners are shut out.
     fn fill_limits(
         &self,
-        sides: &Sides<'_>,
-        row: usize,
+        slacks: &LengthSlacks,
         blocks: Range<usize>,
         partners: &Range<usize>,
         prefix: usize,
@@ -178,17 +183,13 @@ impl Tiles {
         limits.clear();
         limits.resize(blocks.len(), Limits::NONE);
         let lanes = blocks.start * LANES;
-        let mut column = partners.start.max(lanes);
-        let end = partners.end.min(blocks.end * LANES);
-        while column < end {
-            let length = sides.build.lengths[column];
-            let same = sides.build.lengths[column..end].partition_point(|&l| l == length);
-            let slack = sides.predicate.slack(sides.probe.lengths[row] as usize, length as usize, prefix);
-            let limit = slack.map_or(-1, |slack| self.limit(slack));
-            for lane in column - lanes..column - lanes + same {
-                limits[lane / LANES].0[lane % LANES] = limit;
+        let columns = partners.start.max(lanes)..partners.end.min(blocks.end * LANES);
+        let mut known = (u32::MAX, -1);
+        for (column, &rank) in columns.clone().zip(&self.ranks[columns]) {
+            if rank != known.0 {
+                known = (rank, slacks.get(rank, prefix).map_or(-1, |slack| self.limit(slack)));
             }
-            column += same;
+            limits[(column - lanes) / LANES].0[(column - lanes) % LANES] = known.1;
         }
     }
 
@@ -200,13 +201,13 @@ impl Tiles {
     }
 
     /// Verifies one candidate and appends it where it matches.
-    fn decide(&self, sides: &Sides<'_>, row: usize, column: usize, work: &mut Work<'_>) {
+    fn decide(&self, sides: &Sides<'_>, slacks: &LengthSlacks, row: usize, column: usize, work: &mut Work<'_>) {
         work.counts.candidates += 1;
         let (probe, build) = (sides.probe, sides.build);
         let (left, right) = (build.text(column), probe.text(row));
         let lengths = (build.lengths[column] as usize, probe.lengths[row] as usize);
         let prefix = if sides.predicate.wants_classes() { common_prefix(left, right) } else { usize::MAX };
-        let Some(slack) = sides.predicate.slack(lengths.0, lengths.1, prefix) else { return };
+        let Some(slack) = slacks.get(self.ranks[column], prefix) else { return };
         let characters = differing(&build.characters[column], &probe.characters[row]);
         if characters > slack.characters {
             return;
@@ -230,14 +231,11 @@ impl Tiles {
 }
 
 impl Sides<'_> {
-    /// Those of `positions`, which are of one family, whose length a string of `length` characters can match.
-    fn partners(&self, length: u32, positions: Range<usize>, prefix: usize) -> Range<usize> {
+    /// Those of `positions`, which are of one family, whose lengths a probe row can match.
+    fn partners(&self, slacks: &LengthSlacks, positions: Range<usize>) -> Range<usize> {
         let lengths = &self.build.lengths[positions.clone()];
-        let possible = |other: u32| self.predicate.slack(length as usize, other as usize, prefix).is_some();
-        let middle = lengths.partition_point(|&l| l < length);
-        // the farther two lengths are apart, the less they can match
-        let low = lengths[..middle].partition_point(|&l| !possible(l));
-        let high = middle + lengths[middle..].partition_point(|&l| possible(l));
+        let low = lengths.partition_point(|&l| l < slacks.reach.start);
+        let high = low + lengths[low..].partition_point(|&l| l < slacks.reach.end);
         positions.start + low..positions.start + high
     }
 }

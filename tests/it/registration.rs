@@ -1,0 +1,130 @@
+//! The three forms of registration, the options, and what is left to stock DataFusion.
+
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::common::Result;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_similarity::{SimilarityContext, register_all};
+
+use crate::session;
+
+async fn table(context: &SessionContext, query: &str) -> Result<String> {
+    Ok(pretty_format_batches(&context.similarity_sql(query).await?.collect().await?)?.to_string())
+}
+
+async fn with_tables(context: SessionContext) -> SessionContext {
+    for name in ["a", "b"] {
+        let create = format!("CREATE TABLE {name} AS VALUES (1, 'data fusion'), (2, 'fusion data'), (3, NULL)");
+        context.sql(&create).await.unwrap().collect().await.unwrap();
+    }
+    context
+}
+
+const JOIN: &str = "SELECT a.column1, b.column1 FROM a JOIN b
+    ON jaccard(word_tokens(a.column2), word_tokens(b.column2)) >= 0.9";
+
+#[tokio::test]
+async fn functions_alone_need_only_a_registry() {
+    let mut context = SessionContext::new();
+    register_all(&mut context).unwrap();
+    let context = with_tables(context).await;
+    let plan = table(&context, &format!("EXPLAIN {JOIN}")).await.unwrap();
+    assert!(plan.contains("NestedLoopJoinExec"), "{plan}");
+    assert_eq!(context.sql(JOIN).await.unwrap().count().await.unwrap(), 4);
+}
+
+#[tokio::test]
+async fn a_running_session_is_extended_in_place() {
+    let context = with_tables(SessionContext::new_with_config(SessionConfig::new().with_batch_size(77))).await;
+    let id = context.session_id();
+    for _ in 0..2 {
+        context.enable_similarity().unwrap();
+    }
+    assert_eq!((context.session_id(), context.copied_config().batch_size()), (id, 77));
+    let plan = table(&context, &format!("EXPLAIN {JOIN}")).await.unwrap();
+    assert!(plan.contains("SimilarityJoinExec"), "{plan}");
+    assert_eq!(context.sql(JOIN).await.unwrap().count().await.unwrap(), 4);
+}
+
+#[tokio::test]
+async fn options_are_set_shown_and_explained() {
+    let context = session(8192, 2);
+    let settings = table(
+        &context,
+        "SELECT name, value, length(description) > 20 AS explained FROM information_schema.df_settings
+         WHERE name LIKE 'similarity.%' ORDER BY name",
+    );
+    let expected = "\
++---------------------------+-------+-----------+
+| name                      | value | explained |
++---------------------------+-------+-----------+
+| similarity.enabled        | true  | true      |
+| similarity.engine         | auto  | true      |
+| similarity.max_candidates |       | true      |
+| similarity.verify         | off   | true      |
++---------------------------+-------+-----------+";
+    assert_eq!(settings.await.unwrap(), expected);
+    context.sql("SET similarity.verify = 'sample'").await.unwrap();
+    assert!(table(&context, "SHOW similarity.verify").await.unwrap().contains("sample"));
+    for (setting, hint) in [
+        ("similarity.engine = 'quantum'", "similarity.engine takes one of: auto, cpu, cuda"),
+        ("similarity.verify = 'maybe'", "similarity.verify takes one of: off, sample, full"),
+        ("similarity.enabled = 'perhaps'", "bool"),
+        ("similarity.nothing = 1", "not found"),
+    ] {
+        let error = context.sql(&format!("SET {setting}")).await.unwrap_err().to_string();
+        assert!(error.contains(hint), "{setting}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn an_engine_that_is_not_there_is_an_error() {
+    let context = with_tables(session(8192, 2)).await;
+    context.sql("SET similarity.engine = 'cuda'").await.unwrap();
+    let error = table(&context, JOIN).await.unwrap_err().to_string();
+    assert!(error.contains("similarity.engine = 'cuda'"), "{error}");
+}
+
+#[tokio::test]
+async fn output_is_checked_where_a_session_asks_for_it() {
+    let context = with_tables(session(1, 2)).await;
+    for verify in ["sample", "full"] {
+        context.sql(&format!("SET similarity.verify = '{verify}'")).await.unwrap();
+        assert_eq!(context.sql(JOIN).await.unwrap().count().await.unwrap(), 4);
+    }
+}
+
+#[tokio::test]
+async fn what_is_declined_says_why() {
+    let context = with_tables(session(8192, 2)).await;
+    let similar = "jaccard(word_tokens(a.column2), word_tokens(b.column2))";
+    let cases = [
+        (format!("SELECT 1 FROM a JOIN b ON {similar} >= 0"), "accepts the least similar pairs too"),
+        (format!("SELECT 1 FROM a JOIN b ON {similar} > random()"), "volatile"),
+        (format!("SELECT 1 FROM a JOIN b ON {similar} >= 0.5 OR a.column1 = b.column1"), "OR"),
+        (format!("SELECT 1 FROM a JOIN b ON {similar} + 0.1 >= 0.5"), "compares a measure with a constant"),
+        (
+            format!("SELECT 1 FROM a WHERE a.column1 = 7 OR EXISTS (SELECT 1 FROM b WHERE {similar} >= 0.5)"),
+            "mark join",
+        ),
+        (format!("SELECT 1 FROM a WHERE a.column1 NOT IN (SELECT b.column1 FROM b WHERE {similar} >= 0.5)"), "NOT IN"),
+    ];
+    for (query, reason) in cases {
+        let plan = table(&context, &format!("EXPLAIN VERBOSE {query}")).await.unwrap();
+        assert!(!plan.contains("SimilarityJoinExec"), "{query}\n{plan}");
+        let told = plan.lines().any(|line| line.contains("similarity_join (declined)") && line.contains(reason));
+        assert!(told, "{query}: {reason} is missing in\n{plan}");
+    }
+}
+
+#[tokio::test]
+async fn the_contract_names_the_condition_in_the_way() {
+    let context = with_tables(session(8192, 2)).await;
+    for condition in ["a.column1 = b.column1", "jaccard(a.column2, b.column2) < 0.5", "true", "a.column1 > 1"] {
+        let query = format!("SELECT 1 FROM a SIMILARITY JOIN b ON {condition}");
+        let error = table(&context, &query).await.unwrap_err().to_string();
+        assert!(error.contains("SIMILARITY JOIN cannot be accelerated"), "{condition}: {error}");
+        context.sql("SET similarity.enabled = false").await.unwrap();
+        table(&context, &query).await.unwrap();
+        context.sql("SET similarity.enabled = true").await.unwrap();
+    }
+}
