@@ -2,7 +2,7 @@
 //!
 //! Unicode's full default case folding (chapter 3.13 of the standard, statuses C and F of `CaseFolding.txt`),
 //! without the Turkic rules and without normalisation. It is derived from the standard library's case
-//! mappings: the lower case of the upper case of a character, but for the few named in [`fold`].
+//! mappings: the lower case of the upper case of a character, but for the few named in `fold`.
 
 /// `s` case-folded: `ß` and `ẞ` become `ss`, ligatures their letters, both small sigmas `σ`.
 pub fn casefold(s: &str) -> String {

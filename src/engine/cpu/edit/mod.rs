@@ -6,7 +6,7 @@
 //!            --tiles-----> candidates --measure--> pairs that the condition accepts
 //! ```
 //!
-//! [`predicate`] says what two lengths allow, [`features`] why a difference of signatures proves a difference of
+//! `predicate` says what two lengths allow, `features` why a difference of signatures proves a difference of
 //! strings. A candidate is decided by the measure itself; nothing else decides.
 //!
 //! Memory: the text of a side once more, 20 bytes and two signatures of 16 to 48 bytes in all a row, and the
