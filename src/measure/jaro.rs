@@ -5,7 +5,8 @@
 //! move right, the characters of one kind are thus paired in the order in which they stand, whichever string
 //! is read first: the measure is symmetric, and strings of any length are matched by one merge.
 
-use std::{array, iter};
+use std::ops::{BitAnd, BitOr, Not, Shl, Shr};
+use std::{array, iter, mem};
 
 use super::symbols::{Masks, Symbol, Symbols, WORD};
 
@@ -35,10 +36,13 @@ fn similarity<S: Symbol>(a: &[S], b: &[S]) -> f64 {
     let longest = a.len().max(b.len());
     let window = (longest / 2).saturating_sub(1);
     let (matches, misplaced) = match longest.div_ceil(WORD) {
-        0 | 1 => match_words(a, b, window),
-        2 => match_blocks::<S, 2>(a, b, window),
+        0 | 1 => match_bits::<S, u64>(a, b, window),
+        2 => match_bits::<S, u128>(a, b, window),
         3 | 4 => match_blocks::<S, 4>(a, b, window),
-        _ => match_lists(a, b, window),
+        _ => match a.iter().chain(b).copied().map(code).max() {
+            Some(largest) if largest < CHAINS => match_chains(a, b, window, largest + 1),
+            _ => match_lists(a, b, window),
+        },
     };
     if matches == 0 {
         return 0.0;
@@ -49,30 +53,100 @@ fn similarity<S: Symbol>(a: &[S], b: &[S]) -> f64 {
     (matches / a.len() as f64 + matches / b.len() as f64 + in_order / matches) / 3.0
 }
 
-/// The numbers of matches and of matches out of order, of strings of at most 64 symbols.
-fn match_words<S: Symbol>(a: &[S], b: &[S], window: usize) -> (usize, usize) {
-    let masks = S::Masks::of(b);
-    let (mut matched_a, mut matched_b) = (0u64, 0u64);
-    // The positions of `b` within the window of a position of `a`: it grows until its low end leaves 0.
-    let mut within = u64::MAX >> (WORD - 1 - window.min(WORD - 1));
-    for (i, &symbol) in a.iter().enumerate() {
-        let free = masks.at(symbol) & within & !matched_b;
-        matched_b |= free & free.wrapping_neg();
-        matched_a |= u64::from(free != 0) << i;
-        within = within << 1 | u64::from(i < window);
-    }
-    let matches = matched_a.count_ones() as usize;
-    let mut misplaced = 0;
-    while matched_a != 0 {
-        let (i, j) = (matched_a.trailing_zeros() as usize, matched_b.trailing_zeros() as usize);
-        misplaced += usize::from(a[i] != b[j]);
-        matched_a &= matched_a - 1;
-        matched_b &= matched_b - 1;
-    }
-    (matches, misplaced)
+/// A set of positions.
+trait Positions:
+    Copy
+    + PartialEq
+    + From<bool>
+    + Not<Output = Self>
+    + BitAnd<Output = Self>
+    + BitOr<Output = Self>
+    + Shl<usize, Output = Self>
+    + Shr<usize, Output = Self>
+{
+    /// How many positions there are.
+    const SIZE: usize;
+    const NONE: Self;
+    /// The positions of each symbol.
+    type Masks<S: Symbol>;
+
+    fn masks<S: Symbol>(pattern: &[S]) -> Self::Masks<S>;
+
+    fn at<S: Symbol>(masks: &Self::Masks<S>, symbol: S) -> Self;
+
+    /// The first position alone, or none.
+    fn first(self) -> Self;
 }
 
-/// [`match_words`] for strings of at most `WORDS` times 64 symbols.
+impl Positions for u64 {
+    const SIZE: usize = WORD;
+    const NONE: Self = 0;
+    type Masks<S: Symbol> = S::Masks;
+
+    #[inline]
+    fn masks<S: Symbol>(pattern: &[S]) -> S::Masks {
+        S::Masks::of(pattern)
+    }
+
+    #[inline]
+    fn at<S: Symbol>(masks: &S::Masks, symbol: S) -> Self {
+        masks.at(symbol)
+    }
+
+    #[inline]
+    fn first(self) -> Self {
+        self & self.wrapping_neg()
+    }
+}
+
+impl Positions for u128 {
+    const SIZE: usize = 2 * WORD;
+    const NONE: Self = 0;
+    type Masks<S: Symbol> = (S::Masks, S::Masks);
+
+    #[inline]
+    fn masks<S: Symbol>(pattern: &[S]) -> Self::Masks<S> {
+        let (low, high) = pattern.split_at(pattern.len().min(WORD));
+        (S::Masks::of(low), S::Masks::of(high))
+    }
+
+    #[inline]
+    fn at<S: Symbol>((low, high): &Self::Masks<S>, symbol: S) -> Self {
+        Self::from(high.at(symbol)) << WORD | Self::from(low.at(symbol))
+    }
+
+    #[inline]
+    fn first(self) -> Self {
+        self & self.wrapping_neg()
+    }
+}
+
+/// The numbers of matches and of matches out of order, of strings of at most as many symbols as `P` has positions.
+#[inline]
+fn match_bits<S: Symbol, P: Positions>(a: &[S], b: &[S], window: usize) -> (usize, usize) {
+    let masks = P::masks(b);
+    let mut matched_b = P::NONE;
+    // The matched symbols in order; what comes after them is overwritten or never read.
+    let (mut in_a, mut in_b) = ([S::default(); 2 * WORD + 1], [S::default(); 2 * WORD + 1]);
+    let mut matches = 0;
+    // The positions of `b` within the window of a position of `a`: it grows until its low end leaves 0.
+    let mut within = !P::NONE >> (P::SIZE - 1 - window.min(P::SIZE - 1));
+    for (i, &symbol) in a.iter().enumerate() {
+        let free = P::at(&masks, symbol) & within & !matched_b;
+        matched_b = matched_b | free.first();
+        in_a[matches] = symbol;
+        matches += usize::from(free != P::NONE);
+        within = within << 1 | P::from(i < window);
+    }
+    let mut seen = 0;
+    for (j, &symbol) in b.iter().enumerate() {
+        in_b[seen] = symbol;
+        seen += usize::from(matched_b >> j & P::from(true) != P::NONE);
+    }
+    (matches, in_a[..matches].iter().zip(&in_b[..matches]).filter(|(x, y)| x != y).count())
+}
+
+/// [`match_bits`] for strings of at most `WORDS` times 64 symbols.
 fn match_blocks<S: Symbol, const WORDS: usize>(a: &[S], b: &[S], window: usize) -> (usize, usize) {
     let mut blocks = b.chunks(WORD);
     let masks: [S::Masks; WORDS] = array::from_fn(|_| S::Masks::of(blocks.next().unwrap_or_default()));
@@ -103,7 +177,39 @@ fn ones(words: &[u64]) -> impl Iterator<Item = usize> {
     })
 }
 
-/// [`match_words`] for strings of any length.
+/// The symbols of an alphabet that is small enough for a table: most scripts but those of East Asia.
+const CHAINS: usize = 4096;
+
+fn code<S: Symbol>(symbol: S) -> usize {
+    symbol.into() as usize
+}
+
+/// [`match_bits`] for strings of any length whose symbols have codes below `codes`, in linear time.
+fn match_chains<S: Symbol>(a: &[S], b: &[S], window: usize, codes: usize) -> (usize, usize) {
+    // For each symbol its first position in `b` that is still in reach, for each position the next of its symbol.
+    let mut firsts = vec![b.len(); codes];
+    let mut nexts = vec![0; b.len()];
+    for (j, &symbol) in b.iter().enumerate().rev() {
+        nexts[j] = mem::replace(&mut firsts[code(symbol)], j);
+    }
+    let mut in_a = Vec::with_capacity(a.len().min(b.len()));
+    let mut matched_b = vec![false; b.len()];
+    for (i, &symbol) in a.iter().enumerate() {
+        let first = &mut firsts[code(symbol)];
+        while *first < b.len() && *first + window < i {
+            *first = nexts[*first];
+        }
+        if *first < b.len() && *first <= i + window {
+            in_a.push(symbol);
+            matched_b[*first] = true;
+            *first = nexts[*first];
+        }
+    }
+    let in_b = b.iter().zip(&matched_b).filter(|(_, matched)| **matched).map(|(symbol, _)| symbol);
+    (in_a.len(), in_a.iter().zip(in_b).filter(|(x, y)| x != y).count())
+}
+
+/// [`match_bits`] for strings of any length.
 fn match_lists<S: Symbol>(a: &[S], b: &[S], window: usize) -> (usize, usize) {
     let (order_a, order_b) = (by_symbol(a), by_symbol(b));
     let (mut matched_a, mut matched_b) = (vec![false; a.len()], vec![false; b.len()]);
@@ -157,11 +263,13 @@ mod tests {
             let longest = a.len().max(b.len());
             for window in [0, 1, 2, 62, 63, 64, (longest / 2).saturating_sub(1)] {
                 let expected = match_lists(&a, &b, window);
+                let codes = a.iter().chain(&b).copied().map(code).max().map_or(0, |largest| largest + 1);
+                assert_eq!(match_chains(&a, &b, window, codes), expected, "{a:?} {b:?} {window}");
                 if longest <= WORD {
-                    assert_eq!(match_words(&a, &b, window), expected, "{a:?} {b:?} {window}");
+                    assert_eq!(match_bits::<_, u64>(&a, &b, window), expected, "{a:?} {b:?} {window}");
                 }
                 if longest <= 2 * WORD {
-                    assert_eq!(match_blocks::<_, 2>(&a, &b, window), expected, "{a:?} {b:?} {window}");
+                    assert_eq!(match_bits::<_, u128>(&a, &b, window), expected, "{a:?} {b:?} {window}");
                 }
                 if longest <= 4 * WORD {
                     assert_eq!(match_blocks::<_, 4>(&a, &b, window), expected, "{a:?} {b:?} {window}");

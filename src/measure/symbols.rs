@@ -9,7 +9,7 @@ use std::ops::Deref;
 pub(super) const WORD: usize = u64::BITS as usize;
 
 /// A symbol: a byte of an ASCII string or a decoded `char`.
-pub(super) trait Symbol: Copy + Ord + Into<u32> {
+pub(super) trait Symbol: Copy + Default + Ord + Into<u32> {
     /// Where each symbol stands in a pattern of at most [`WORD`] symbols.
     type Masks: Masks<Self>;
 }

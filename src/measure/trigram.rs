@@ -34,14 +34,11 @@ pub fn word_similarity(a: &str, b: &str) -> f32 {
     let mut run = Run::new(text.distinct);
     let mut best = 0.0_f32;
     for (at, &element) in text.elements.iter().enumerate() {
+        if element.wanted || !run.is_empty() {
+            run.include(at, element);
+        }
         if element.wanted {
-            if run.start.is_none() {
-                run.start = Some(at);
-            }
-            run.include(at, element);
-            best = best.max(run.shorten(&text, at, |_| true));
-        } else if run.start.is_some() {
-            run.include(at, element);
+            best = best.max(run.shorten(&text, |place| place));
         }
     }
     best
@@ -51,12 +48,11 @@ pub fn word_similarity(a: &str, b: &str) -> f32 {
 pub fn strict_word_similarity(a: &str, b: &str) -> f32 {
     let text = Text::new(a, b);
     let mut run = Run::new(text.distinct);
-    run.start = Some(0);
     let mut best = 0.0_f32;
     for (at, &element) in text.elements.iter().enumerate() {
         run.include(at, element);
         if element.ends_word {
-            best = best.max(run.shorten(&text, at, |element| element.begins_word));
+            best = best.max(run.shorten(&text, |place| text.word_from(place)));
         }
     }
     best
@@ -91,13 +87,14 @@ struct Element {
     id: usize,
     /// Whether the trigram is one of those looked for.
     wanted: bool,
-    begins_word: bool,
     ends_word: bool,
 }
 
 /// A text as the sequence of its trigrams, and what is looked for in it.
 struct Text {
     elements: Vec<Element>,
+    /// Where its words begin, in order.
+    starts: Vec<usize>,
     /// Number of distinct trigrams of the text.
     distinct: usize,
     /// Number of distinct trigrams looked for.
@@ -113,18 +110,25 @@ impl Text {
         wanted.dedup();
         let mut elements = Vec::with_capacity(text.len() + 2);
         let mut known = Vec::with_capacity(text.len() + 2);
+        let mut starts = Vec::new();
         for word in words(text) {
             let first = known.len();
+            starts.push(first);
             trigrams(word, &mut scratch, |trigram| known.push(packed(trigram)));
             elements.extend((first..known.len()).map(|at| Element {
                 id: 0,
                 wanted: wanted.binary_search(&known[at]).is_ok(),
-                begins_word: at == first,
                 ends_word: at + 1 == known.len(),
             }));
         }
         let distinct = number(&known, &mut elements);
-        Self { elements, distinct, wanted: wanted.len() }
+        Self { elements, starts, distinct, wanted: wanted.len() }
+    }
+
+    /// The first place from `place` on where a word begins; behind the text where there is none.
+    fn word_from(&self, place: usize) -> usize {
+        let words_before = self.starts.partition_point(|&start| start < place);
+        self.starts.get(words_before).copied().unwrap_or(self.elements.len())
     }
 }
 
@@ -158,47 +162,87 @@ impl Sizes {
 }
 
 /// The run of trigrams under consideration, which ends at the element included last.
+///
+/// Its distinct trigrams stand in a ring, in the order of their last places: a run that begins later is another
+/// set only where it begins behind the last place of a trigram. So a text of few distinct trigrams is searched
+/// in time proportional to its length.
 struct Run {
-    /// Where it begins, once it has begun.
-    start: Option<usize>,
     sizes: Sizes,
-    /// By trigram, the last place in the run.
-    last: Vec<Option<usize>>,
+    /// By trigram; one more joins the ring's ends.
+    links: Vec<Link>,
+}
+
+#[derive(Clone, Copy)]
+struct Link {
+    /// The trigram's last place in the run, if it has one.
+    last: Option<usize>,
+    before: usize,
+    after: usize,
 }
 
 impl Run {
     fn new(distinct: usize) -> Self {
-        Self { start: None, sizes: Sizes::default(), last: vec![None; distinct] }
+        let alone = |id| Link { last: None, before: id, after: id };
+        Self { sizes: Sizes::default(), links: (0..=distinct).map(alone).collect() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.sizes.distinct == 0
+    }
+
+    fn end(&self) -> usize {
+        self.links.len() - 1
     }
 
     fn include(&mut self, at: usize, element: Element) {
-        if self.last[element.id].replace(at).is_none() {
+        if self.links[element.id].last.is_none() {
             self.sizes.add(element);
         }
+        self.unlink(element.id);
+        let (end, before) = (self.end(), self.links[self.end()].before);
+        self.links[element.id] = Link { last: Some(at), before, after: end };
+        self.links[before].after = element.id;
+        self.links[end].before = element.id;
     }
 
-    /// Moves the start to the place, among those that `may_begin` admits, that makes the run up to `end` most
-    /// similar (the first of equals), and returns that similarity.
-    fn shorten(&mut self, text: &Text, end: usize, may_begin: impl Fn(Element) -> bool) -> f32 {
-        let start = self.start.unwrap_or(end);
+    fn unlink(&mut self, id: usize) {
+        let Link { before, after, .. } = self.links[id];
+        self.links[before].after = after;
+        self.links[after].before = before;
+        self.links[id] = Link { last: None, before: id, after: id };
+    }
+
+    /// Moves the start to the place that makes the run most similar (the first of equals), and returns that
+    /// similarity. `start_from` gives the first place, from a given one on, where a run may begin.
+    fn shorten(&mut self, text: &Text, start_from: impl Fn(usize) -> usize) -> f32 {
         let similarity = |sizes: Sizes| trigram_similarity(sizes.shared, text.wanted, sizes.distinct);
-        let (mut best, mut best_start, mut best_sizes) = (similarity(self.sizes), start, self.sizes);
+        let (mut best, mut best_start) = (similarity(self.sizes), 0);
         let mut sizes = self.sizes;
-        for (at, &element) in text.elements.iter().enumerate().take(end + 1).skip(start) {
-            if may_begin(element) && similarity(sizes) > best {
-                (best, best_start, best_sizes) = (similarity(sizes), at, sizes);
+        let mut first = self.links[self.end()].after;
+        while let Some(last) = self.links[first].last {
+            sizes.remove(text.elements[last]);
+            // A still shorter run shares no more than this one: at best it is all shared.
+            if trigram_similarity(sizes.shared, text.wanted, sizes.shared) <= best {
+                break;
             }
-            if self.last[element.id] == Some(at) {
-                sizes.remove(element);
+            first = self.links[first].after;
+            let start = start_from(last + 1);
+            if self.links[first].last.is_some_and(|next| start <= next) && similarity(sizes) > best {
+                (best, best_start) = (similarity(sizes), start);
             }
         }
-        for (at, element) in text.elements.iter().enumerate().take(best_start).skip(start) {
-            if self.last[element.id] == Some(at) {
-                self.last[element.id] = None;
-            }
-        }
-        (self.start, self.sizes) = (Some(best_start), best_sizes);
+        self.drop_before(best_start, text);
         best
+    }
+
+    fn drop_before(&mut self, start: usize, text: &Text) {
+        let mut first = self.links[self.end()].after;
+        while let Some(last) = self.links[first].last.filter(|&last| last < start) {
+            let after = self.links[first].after;
+            self.sizes.remove(text.elements[last]);
+            self.unlink(first);
+            first = after;
+        }
     }
 }
 
@@ -271,6 +315,13 @@ mod tests {
             assert_eq!(word_similarity(a, b), word, "{a} in {b}");
             assert_eq!(strict_word_similarity(a, b), strict, "{a} in words of {b}");
         }
+    }
+
+    // In time proportional to the square of the length this would take most of an hour.
+    #[test]
+    fn a_long_text_of_few_trigrams_is_searched_once() {
+        assert_eq!(word_similarity("abab", &"ab".repeat(500_000)), 1.0);
+        assert_eq!(strict_word_similarity("ab ba", &"ab ".repeat(300_000)), 0.5);
     }
 
     #[test]

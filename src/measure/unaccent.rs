@@ -3,7 +3,8 @@
 //! A letter loses the marks of Unicode's blocks of combining diacritical marks. Marks of other blocks stay,
 //! because there they are vowels and consonants and not accents (Indic vowel signs, Japanese voicing marks).
 //! Latin letters whose stroke, hook or joining is no separable mark are replaced by a table, as PostgreSQL's
-//! `unaccent` replaces them; its rules for symbols and punctuation are left out.
+//! `unaccent` replaces them. Its rules for symbols, punctuation, numerals, full-width and mathematical letters
+//! are left out: what they rewrite is no accent, and normal form KC is there for most of it.
 
 use unicode_normalization::UnicodeNormalization;
 
@@ -39,91 +40,128 @@ fn replacement(c: char) -> Option<&'static str> {
     if c.is_ascii() {
         return None;
     }
-    joined(c).or_else(|| stroked(c))
+    small(c).or_else(|| capital(c)).or_else(|| joined(c))
 }
 
-/// Letters that are two in one, and those with a shape of their own.
+/// Letters that are several in one.
 fn joined(c: char) -> Option<&'static str> {
     Some(match c {
-        'Æ' => "AE",
+        'ŉ' => "'n",
+        'Ꜳ' => "AA",
+        'ꜳ' => "aa",
+        'Æ' | 'ᴁ' => "AE",
         'æ' => "ae",
-        'Œ' => "OE",
-        'œ' => "oe",
-        'Þ' => "TH",
-        'þ' => "th",
-        'ß' => "ss",
-        'ẞ' => "SS",
-        'Ĳ' => "IJ",
-        'ĳ' => "ij",
+        'Ꜵ' => "AO",
+        'ꜵ' => "ao",
+        'Ꜷ' => "AU",
+        'ꜷ' => "au",
+        'Ꜹ' | 'Ꜻ' => "AV",
+        'ꜹ' | 'ꜻ' => "av",
+        'Ꜽ' => "AY",
+        'ꜽ' => "ay",
+        'ȸ' => "db",
         'Ǆ' | 'Ǳ' => "DZ",
         'ǅ' | 'ǲ' => "Dz",
-        'ǆ' | 'ǳ' => "dz",
+        'ǆ' | 'ǳ' | 'ʣ' | 'ʥ' => "dz",
+        'ﬀ' => "ff",
+        'ﬃ' => "ffi",
+        'ﬄ' => "ffl",
+        'ﬁ' => "fi",
+        'ﬂ' => "fl",
+        'ƕ' => "hv",
+        'Ĳ' => "IJ",
+        'ĳ' => "ij",
         'Ǉ' => "LJ",
         'ǈ' => "Lj",
         'ǉ' => "lj",
+        'Ỻ' => "LL",
+        'ỻ' => "ll",
+        'ʪ' => "ls",
+        'ʫ' => "lz",
         'Ǌ' => "NJ",
         'ǋ' => "Nj",
         'ǌ' => "nj",
-        'ŉ' => "'n",
-        'ﬀ' => "ff",
-        'ﬁ' => "fi",
-        'ﬂ' => "fl",
-        'ﬃ' => "ffi",
-        'ﬄ' => "ffl",
+        'Œ' | 'ɶ' => "OE",
+        'œ' => "oe",
+        'Ƣ' => "OI",
+        'ƣ' => "oi",
+        'Ꝏ' => "OO",
+        'ꝏ' => "oo",
+        'ȹ' => "qp",
+        'ẞ' => "SS",
+        'ß' => "ss",
         'ﬅ' | 'ﬆ' => "st",
-        'ı' => "i",
-        'ȷ' => "j",
-        'ĸ' => "q",
-        'ſ' => "s",
+        'Þ' | 'Ꝥ' | 'Ꝧ' => "TH",
+        'þ' | 'ᵺ' | 'ꝥ' | 'ꝧ' => "th",
+        'ʦ' => "ts",
+        'ᵫ' => "ue",
+        'Ꝡ' => "VY",
+        'ꝡ' => "vy",
         _ => return None,
     })
 }
 
-/// Letters with a stroke, a bar, a hook or a dot beside them.
-fn stroked(c: char) -> Option<&'static str> {
+/// Capital letters with a stroke, a bar or a hook, or of a shape of their own.
+fn capital(c: char) -> Option<&'static str> {
     Some(match c {
-        'Ⱥ' => "A",
-        'ⱥ' => "a",
-        'Ƀ' | 'Ɓ' | 'Ƃ' => "B",
-        'ƀ' | 'ɓ' | 'ƃ' => "b",
-        'Ȼ' | 'Ƈ' => "C",
-        'ȼ' | 'ƈ' => "c",
-        'Đ' | 'Ð' | 'Ɖ' | 'Ɗ' | 'Ƌ' => "D",
-        'đ' | 'ð' | 'ɖ' | 'ɗ' | 'ƌ' => "d",
-        'Ɇ' | 'Ɛ' => "E",
-        'ɇ' | 'ɛ' => "e",
-        'Ƒ' => "F",
-        'ƒ' => "f",
-        'Ǥ' | 'Ɠ' => "G",
-        'ǥ' | 'ɠ' => "g",
-        'Ħ' => "H",
-        'ħ' | 'ɦ' => "h",
-        'Ɨ' => "I",
-        'ɨ' => "i",
-        'Ɉ' => "J",
-        'ɉ' => "j",
-        'Ƙ' => "K",
-        'ƙ' => "k",
-        'Ł' | 'Ŀ' | 'Ƚ' => "L",
-        'ł' | 'ŀ' | 'ƚ' => "l",
-        'Ŋ' | 'Ɲ' => "N",
-        'ŋ' | 'ɲ' | 'ƞ' => "n",
-        'Ø' => "O",
-        'ø' => "o",
-        'Ᵽ' | 'Ƥ' => "P",
-        'ᵽ' | 'ƥ' => "p",
-        'Ɍ' => "R",
-        'ɍ' => "r",
-        'Ŧ' | 'Ƭ' | 'Ʈ' | 'Ⱦ' => "T",
-        'ŧ' | 'ƭ' | 'ʈ' | 'ƫ' | 'ⱦ' => "t",
-        'Ʉ' => "U",
-        'ʉ' => "u",
-        'Ʋ' => "V",
-        'ʋ' => "v",
-        'Ɏ' | 'Ƴ' => "Y",
-        'ɏ' | 'ƴ' => "y",
-        'Ƶ' | 'Ȥ' => "Z",
-        'ƶ' | 'ȥ' => "z",
+        'Ⱥ' | 'ᴀ' => "A",
+        'Ɓ' | 'Ƃ' | 'Ƀ' | 'ʙ' | 'ᴃ' => "B",
+        'Ƈ' | 'Ȼ' | 'ᴄ' | 'Ꞓ' => "C",
+        'Ð' | 'Đ' | 'Ɖ' | 'Ɗ' | 'Ƌ' | 'ᴅ' | 'ᴆ' | 'Ꝺ' => "D",
+        'Ɛ' | 'Ɇ' | 'ᴇ' => "E",
+        'Ƒ' | 'ꜰ' | 'Ꝼ' => "F",
+        'Ɠ' | 'Ǥ' | 'ɢ' | 'ʛ' | 'Ꞡ' => "G",
+        'Ħ' | 'ʜ' | 'Ⱨ' | 'Ɦ' => "H",
+        'Ɩ' | 'Ɨ' | 'ɪ' | 'ᵻ' => "I",
+        'Ɉ' | 'ᴊ' => "J",
+        'Ƙ' | 'ᴋ' | 'Ⱪ' | 'Ꝁ' | 'Ꝃ' | 'Ꝅ' | 'Ꞣ' => "K",
+        'Ŀ' | 'Ł' | 'Ƚ' | 'ʟ' | 'ᴌ' | 'Ⱡ' | 'Ɫ' | 'Ꝇ' | 'Ꝉ' => "L",
+        'ᴍ' | 'Ɱ' => "M",
+        'Ŋ' | 'Ɲ' | 'ɴ' | 'Ꞑ' | 'Ꞥ' => "N",
+        'Ø' | 'ᴏ' | 'Ꝋ' | 'Ꝍ' => "O",
+        'Ƥ' | 'ᴘ' | 'Ᵽ' | 'Ꝑ' | 'Ꝓ' | 'Ꝕ' => "P",
+        'Ꝗ' | 'Ꝙ' => "Q",
+        'Ɍ' | 'ʀ' | 'Ɽ' | 'ꝶ' | 'Ꞧ' => "R",
+        'Ȿ' | 'ꜱ' | 'Ꞩ' => "S",
+        'Ŧ' | 'Ƭ' | 'Ʈ' | 'Ⱦ' | 'ᴛ' | 'Ꞇ' => "T",
+        'Ʉ' | 'ᴜ' | 'ᵾ' => "U",
+        'Ʋ' | 'ᴠ' | 'Ỽ' | 'Ꝟ' => "V",
+        'ᴡ' | 'Ⱳ' => "W",
+        'Ƴ' | 'Ɏ' | 'ʏ' | 'Ỿ' => "Y",
+        'Ƶ' | 'Ȥ' | 'ᴢ' | 'Ⱬ' | 'Ɀ' => "Z",
+        _ => return None,
+    })
+}
+
+/// Small letters with a stroke, a bar or a hook, or of a shape of their own.
+fn small(c: char) -> Option<&'static str> {
+    Some(match c {
+        'ᶏ' | 'ẚ' | 'ⱥ' => "a",
+        'ƀ' | 'ƃ' | 'ɓ' | 'ᵬ' | 'ᶀ' => "b",
+        'ƈ' | 'ȼ' | 'ɕ' | 'ꞓ' => "c",
+        'ð' | 'đ' | 'ƌ' | 'ȡ' | 'ɖ' | 'ɗ' | 'ᵭ' | 'ᶁ' | 'ᶑ' | 'ꝱ' | 'ꝺ' => "d",
+        'ɇ' | 'ɛ' | 'ᶒ' | 'ᶓ' | 'ⱸ' => "e",
+        'ƒ' | 'ᵮ' | 'ᶂ' | 'ꝼ' => "f",
+        'ǥ' | 'ɠ' | 'ɡ' | 'ᶃ' | 'ꞡ' => "g",
+        'ħ' | 'ɦ' | 'ɧ' | 'ⱨ' => "h",
+        'ı' | 'ɨ' | 'ᶖ' => "i",
+        'ȷ' | 'ɉ' | 'ɟ' | 'ʝ' => "j",
+        'ƙ' | 'ᶄ' | 'ⱪ' | 'ꝁ' | 'ꝃ' | 'ꝅ' | 'ꞣ' => "k",
+        'ŀ' | 'ł' | 'ƚ' | 'ȴ' | 'ɫ' | 'ɬ' | 'ɭ' | 'ᶅ' | 'ⱡ' | 'ꝇ' | 'ꝉ' | 'ꝲ' => "l",
+        'ɱ' | 'ᵯ' | 'ᶆ' | 'ꝳ' => "m",
+        'ŋ' | 'ƞ' | 'ȵ' | 'ɲ' | 'ɳ' | 'ᵰ' | 'ᶇ' | 'ꝴ' | 'ꞑ' | 'ꞥ' => "n",
+        'ø' | 'ⱺ' | 'ꝋ' | 'ꝍ' => "o",
+        'ƥ' | 'ᵱ' | 'ᵽ' | 'ᶈ' | 'ꝑ' | 'ꝓ' | 'ꝕ' => "p",
+        'ĸ' | 'ʠ' | 'ꝗ' | 'ꝙ' => "q",
+        'ɍ' | 'ɼ' | 'ɽ' | 'ɾ' | 'ᵲ' | 'ᵳ' | 'ᶉ' | 'ꝵ' | 'ꞧ' => "r",
+        'ſ' | 'ȿ' | 'ʂ' | 'ᵴ' | 'ᶊ' | 'ẜ' | 'ẝ' | 'ꞩ' => "s",
+        'ŧ' | 'ƫ' | 'ƭ' | 'ȶ' | 'ʈ' | 'ᵵ' | 'ⱦ' | 'ꝷ' | 'ꞇ' => "t",
+        'ʉ' | 'ᶙ' => "u",
+        'ʋ' | 'ᶌ' | 'ỽ' | 'ⱱ' | 'ⱴ' | 'ꝟ' => "v",
+        'ⱳ' => "w",
+        'ᶍ' => "x",
+        'ƴ' | 'ɏ' | 'ỿ' => "y",
+        'ƶ' | 'ȥ' | 'ɀ' | 'ʐ' | 'ʑ' | 'ᵶ' | 'ᶎ' | 'ⱬ' => "z",
         _ => return None,
     })
 }
@@ -146,6 +184,9 @@ mod tests {
             ("ẞ ĳ ﬁ", "SS ij fi"),
             ("Tiếng Việt", "Tieng Viet"),
             ("Ɛwe ɖo", "Ewe do"),
+            ("Ɩ Ƣ ƣ ƕ ȸ ɭ", "I OI oi hv db l"),
+            ("ꝏ Ꝡ Ꜳ ꞇ Ⱪ Ɱ", "oo VY AA t K M"),
+            ("ᴀ ʀ ᵬ ᶙ ẚ ʦ", "A R b u a ts"),
         ];
         for (given, expected) in cases {
             assert_eq!(unaccent(given), expected, "{given}");
@@ -172,7 +213,8 @@ mod tests {
 
     #[test]
     fn leaves_what_is_no_accent() {
-        for text in ["が ガ 東京", "한글", "हिन्दी की", "ไทย", "1½ © „x“"] {
+        for text in ["が ガ 東京", "한글", "हिन्दी की", "ไทย", "1½ © „x“ Ⅷ ａ ℓ"]
+        {
             assert_eq!(unaccent(text), text);
         }
     }

@@ -7,6 +7,7 @@ pub mod signature;
 use datafusion::common::Result;
 
 use super::{BuildContext, Index, KeyColumn};
+use crate::measure::EditMeasure;
 use crate::predicate::Test;
 use edit::{EditIndex, EditPredicate};
 use set::{SetIndex, SetPredicate};
@@ -18,7 +19,7 @@ pub fn build(test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result
             Box::new(SetIndex::try_new(tokenizer, SetPredicate { measure, bounds }, None, keys, context)?)
         }
         Test::Edit { measure, bounds } => {
-            Box::new(EditIndex::try_new(EditPredicate { measure, bounds }, keys, context)?)
+            Box::new(EditIndex::try_new(EditPredicate { measure, bounds }, None, keys, context)?)
         }
     })
 }
@@ -27,6 +28,7 @@ pub fn build(test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result
 pub fn access_paths(test: Test) -> &'static str {
     match test {
         Test::Set { .. } => "prefix index or signature tiles (by the cost over the collected keys)",
-        Test::Edit { .. } => "signature tiles over characters or bigrams (by the mean length of the collected keys)",
+        Test::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => "signature tiles",
+        Test::Edit { .. } => "segment index or signature tiles (by the cost over the collected keys)",
     }
 }

@@ -2,41 +2,52 @@
 
 use datafusion::common::{Result, exec_err, internal_err};
 
+use super::cost;
+use super::join::{AccessPath, Paths, Sides, Work};
 use super::predicate::EditPredicate;
-use super::texts::{Families, Texts};
-use super::tiles::{Sides, Tested, Tiles, Work};
+use super::runs::Runs;
+use super::segment_index::SegmentIndex;
+use super::texts::{Signers, Texts};
+use super::tiles::Tiles;
 use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
 
 /// A build side's strings, ready for probing with one predicate.
 #[derive(Debug)]
 pub struct EditIndex {
     predicate: EditPredicate,
+    /// Whether it probes itself.
     own: bool,
+    signers: Signers,
     texts: Texts,
-    families: Families,
-    tiles: Tiles,
+    runs: Runs,
+    paths: Paths,
 }
 
-/// From this mean length on, bigrams tell strings apart better than characters do.
-const LONG_ENOUGH_FOR_BIGRAMS: usize = 12;
-
 impl EditIndex {
-    /// Copies the strings of `keys` in order and signs them.
+    /// Copies the strings of `keys` in order, signs them and builds the access path, the cheaper one where none is
+    /// given.
     ///
     /// # Errors
     /// Keys that are no strings, a refused reservation, a cancelled build.
-    pub fn try_new(predicate: EditPredicate, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Self> {
+    pub fn try_new(
+        predicate: EditPredicate,
+        path: Option<AccessPath>,
+        keys: &KeyColumn,
+        context: &BuildContext<'_>,
+    ) -> Result<Self> {
         let BuildContext { threads, own, cancel, reserve, .. } = *context;
-        let texts = Texts::try_new(&predicate, keys, threads, cancel, reserve)?;
-        if cancel.is_cancelled() {
-            return exec_err!("the query was cancelled");
-        }
-        reserve(Tiles::size(texts.len()))?;
-        let characters: usize = texts.lengths.iter().map(|&l| l as usize).sum();
-        let long = characters >= LONG_ENOUGH_FOR_BIGRAMS * texts.len();
-        let tested = if !predicate.is_jaro() && long { Tested::Bigrams } else { Tested::Characters };
-        let (families, tiles) = (Families::of(&texts), Tiles::build(&texts, tested));
-        Ok(Self { predicate, own, texts, families, tiles })
+        let mut texts = Texts::try_new(&predicate, keys, reserve)?;
+        check(cancel)?;
+        let signers = Signers::learn(&texts);
+        reserve(texts.len() * signers.size() + Runs::size(&texts) + Tiles::size(texts.len()))?;
+        texts.sign(&signers, threads, cancel);
+        check(cancel)?;
+        let runs = Runs::of(&texts);
+        let sides = Sides { predicate: &predicate, build: &texts, runs: &runs, probe: &texts, own };
+        let segments = segment_index(&sides, path, context)?;
+        let tiles = Tiles::build(&texts, cost::choose_feature(&sides));
+        check(cancel)?;
+        Ok(Self { predicate, own, signers, texts, runs, paths: Paths { tiles, segments } })
     }
 
     fn sides<'a>(&'a self, probe: Probe<'a>) -> Result<Sides<'a>> {
@@ -48,18 +59,52 @@ impl EditIndex {
             },
             _ => return internal_err!("an edit index was built for the other kind of probe"),
         };
-        let Self { predicate, texts, families, own, .. } = self;
-        Ok(Sides { predicate, build: texts, families, probe, own: *own })
+        let Self { predicate, texts, runs, own, .. } = self;
+        Ok(Sides { predicate, build: texts, runs, probe, own: *own })
     }
+}
+
+/// Ends a build that nobody waits for.
+fn check(cancel: &Cancel) -> Result<()> {
+    if cancel.is_cancelled() { exec_err!("the build of an edit index was cancelled") } else { Ok(()) }
+}
+
+fn segment_index(
+    sides: &Sides<'_>,
+    path: Option<AccessPath>,
+    context: &BuildContext<'_>,
+) -> Result<Option<SegmentIndex>> {
+    let BuildContext { cancel, reserve, .. } = *context;
+    let mut chosen = cost::choose(sides, path, context);
+    if chosen.is_empty() {
+        return Ok(None);
+    }
+    let segments = std::mem::take(&mut chosen.segments);
+    let measure = sides.predicate.measure;
+    let mut index = SegmentIndex::build(sides.build, sides.runs, segments, measure, cancel, reserve)?;
+    check(cancel)?;
+    Ok(cost::revise(sides, &chosen, &mut index).then_some(index))
 }
 
 impl Index for EditIndex {
     fn describe(&self) -> String {
-        self.tiles.describe()
+        let tiles = self.paths.tiles.describe();
+        let Some(segments) = &self.paths.segments else { return tiles };
+        let cuts = match segments.cuts() {
+            Some((fewest, most)) if fewest < most => format!("{fewest} to {most}"),
+            cuts => cuts.map_or(0, |(fewest, _)| fewest).to_string(),
+        };
+        let indexed = segments.indexed(&self.runs);
+        match self.texts.len() - indexed {
+            0 => format!("segment index of {cuts} segments a string"),
+            rest => format!("segment index of {cuts} segments a string over {indexed} rows, {tiles} over {rest}"),
+        }
     }
 
     fn memory(&self) -> usize {
-        self.texts.memory() + self.families.memory() + self.tiles.memory()
+        let Self { signers, texts, runs, paths: Paths { tiles, segments }, .. } = self;
+        let segments = segments.as_ref().map_or(0, SegmentIndex::memory);
+        signers.memory() + texts.memory() + runs.memory() + tiles.memory() + segments
     }
 
     fn unmatchable(&self) -> usize {
@@ -74,7 +119,8 @@ impl Index for EditIndex {
         if self.own {
             return internal_err!("an edit index was built for a self-join and given another input");
         }
-        let texts = Texts::try_new(&self.predicate, keys, 1, &Cancel::default(), &|_| Ok(()))?;
+        let mut texts = Texts::try_new(&self.predicate, keys, &|_| Ok(()))?;
+        texts.sign(&self.signers, 1, &Cancel::default());
         Ok(Box::new(PreparedTexts(texts)))
     }
 
@@ -88,7 +134,7 @@ impl Index for EditIndex {
     ) -> Result<Counts> {
         let sides = self.sides(probe)?;
         let mut work = Work::new(limit, cancel, out);
-        self.tiles.probe(&sides, cursor, &mut work);
+        self.paths.probe(&sides, cursor, &mut work);
         Ok(Counts { matched: work.matched(), ..work.counts })
     }
 }
@@ -114,8 +160,11 @@ impl PreparedProbe for PreparedTexts {
 mod tests {
     use std::collections::BTreeSet;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use datafusion::arrow::array::StringArray;
+    use datafusion::arrow::array::{ArrayRef, StringArray};
+    use datafusion::arrow::compute::cast;
+    use datafusion::arrow::datatypes::DataType;
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
@@ -200,10 +249,10 @@ mod tests {
         found
     }
 
-    fn index(predicate: EditPredicate, keys: &KeyColumn, own: bool) -> EditIndex {
+    fn index(predicate: EditPredicate, path: Option<AccessPath>, keys: &KeyColumn, own: bool) -> EditIndex {
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
         let context = BuildContext { threads: 2, own, probe_rows: None, cancel: &cancel, reserve: &reserve };
-        EditIndex::try_new(predicate, keys, &context).unwrap()
+        EditIndex::try_new(predicate, path, keys, &context).unwrap()
     }
 
     fn run(index: &EditIndex, probe: Probe<'_>, len: usize, range: usize, limit: Limit) -> Found {
@@ -227,38 +276,171 @@ mod tests {
         KeyColumn { values: Arc::new(StringArray::from(values.clone())), groups: groups.clone() }
     }
 
+    const PATHS: [Option<AccessPath>; 3] = [None, Some(AccessPath::Segments), Some(AccessPath::Tiles)];
+
+    fn levenshtein(k: f64) -> EditPredicate {
+        EditPredicate { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(k, true) }
+    }
+
     #[test]
     fn every_predicate_finds_what_a_nested_loop_finds() {
         for (case, predicate) in predicates().into_iter().enumerate() {
             let mut rng = StdRng::seed_from_u64(case as u64);
-            let (build, probe) = (strings(90, &mut rng), strings(60, &mut rng));
+            let (build, probe) = (strings(80, &mut rng), strings(40, &mut rng));
             let mut groups = |rows: usize| -> Groups {
                 let some = case % 2 == 1;
                 some.then(|| (0..rows).map(|_| [0, 1, 2, NO_GROUP][rng.random_range(0..4)]).collect())
             };
-            let (of_build, of_probe) = (groups(90), groups(60));
+            let (of_build, of_probe) = (groups(80), groups(40));
             let (build_keys, probe_keys) = (keys(&build, &of_build), keys(&probe, &of_probe));
-            let limit = Limit { pairs: 1 + case % 3, work: 50 };
-
-            let own = index(predicate, &build_keys, true);
-            let expected = oracle(predicate, (&build, &of_build), (&build, &of_build), true);
-            assert_eq!(run(&own, Probe::Own, own.own_len(), usize::MAX, UNLIMITED), expected, "{predicate:?}");
-            assert_eq!(run(&own, Probe::Own, own.own_len(), 7, limit), expected, "{predicate:?}");
-
-            let both = index(predicate, &build_keys, false);
-            let prepared = both.prepare(&probe_keys).unwrap();
+            let (range, limit) = match case % 3 {
+                0 => (usize::MAX, UNLIMITED),
+                n => (7, Limit { pairs: n, work: 1000 }),
+            };
+            let expected_own = oracle(predicate, (&build, &of_build), (&build, &of_build), true);
             let expected = oracle(predicate, (&build, &of_build), (&probe, &of_probe), false);
-            let batch = Probe::Batch(prepared.as_ref());
-            assert_eq!(run(&both, batch, prepared.len(), usize::MAX, UNLIMITED), expected, "{predicate:?}");
-            assert_eq!(run(&both, batch, prepared.len(), 9, limit), expected, "{predicate:?}");
+            for path in PATHS {
+                let own = index(predicate, path, &build_keys, true);
+                assert_eq!(run(&own, Probe::Own, own.own_len(), range, limit), expected_own, "{predicate:?} {path:?}");
+                let both = index(predicate, path, &build_keys, false);
+                let prepared = both.prepare(&probe_keys).unwrap();
+                let batch = Probe::Batch(prepared.as_ref());
+                assert_eq!(run(&both, batch, prepared.len(), range, limit), expected, "{predicate:?} {path:?}");
+            }
         }
+    }
+
+    /// Many strings that differ in few places, so that runs are worth an index.
+    fn numbered(rows: usize) -> Values {
+        let mut rng = StdRng::seed_from_u64(1);
+        let mut text = |n: usize| {
+            let mut text: Vec<u8> = (0..28 + n % 3).map(|_| rng.random_range(b'a'..=b'z')).collect();
+            text[0] = b'0' + (n % 10) as u8;
+            String::from_utf8(text).unwrap()
+        };
+        let originals: Vec<String> = (0..rows / 2).map(&mut text).collect();
+        let copies = originals.iter().map(|text| format!("{}{}", &text[..9], &text[10..]));
+        originals.iter().cloned().chain(copies).map(Some).collect()
+    }
+
+    #[test]
+    fn the_cost_chooses_and_both_paths_agree() {
+        let values = numbered(4000);
+        let keys = keys(&values, &None);
+        let found = PATHS.map(|path| {
+            let index = index(levenshtein(2.0), path, &keys, true);
+            assert_eq!(index.describe().contains("segment index"), path != Some(AccessPath::Tiles));
+            assert!(index.memory() > 4000 * 28);
+            run(&index, Probe::Own, index.own_len(), 512, UNLIMITED)
+        });
+        assert!(found[0].len() >= 2000 && found[0] == found[1] && found[1] == found[2]);
+        let alike: Values = (0..4000).map(|n| Some(format!("https://www.example.com/{n:04}/index.html"))).collect();
+        let index = index(levenshtein(1.0), None, &self::keys(&alike, &None), true);
+        assert!(index.describe().starts_with("256-bit signature tiles"), "{}", index.describe());
+    }
+
+    #[test]
+    fn every_string_type_gives_the_same() {
+        let values: Values =
+            vec![Some("kitten".into()), None, Some("sitten".into()), Some("".into()), Some("né a long string".into())];
+        let strings: ArrayRef = Arc::new(StringArray::from(values));
+        for path in PATHS {
+            for data_type in [
+                DataType::Utf8,
+                DataType::LargeUtf8,
+                DataType::Utf8View,
+                DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+                DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::LargeUtf8)),
+            ] {
+                let keys = KeyColumn { values: cast(&strings, &data_type).unwrap(), groups: None };
+                let index = index(levenshtein(1.0), path, &keys, true);
+                assert_eq!((index.own_len(), index.unmatchable()), (4, 1));
+                let found = run(&index, Probe::Own, 4, usize::MAX, UNLIMITED);
+                assert_eq!(found, Found::from([(0, 2)]), "{data_type}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_to_index_and_nothing_to_probe() {
+        for values in [vec![], vec![None, None]] {
+            for predicate in predicates() {
+                for path in PATHS {
+                    let nothing = keys(&values, &None);
+                    let own = index(predicate, path, &nothing, true);
+                    assert_eq!((own.own_len(), own.unmatchable()), (0, values.len()));
+                    let both = index(predicate, path, &nothing, false);
+                    let probed = both.prepare(&keys(&vec![Some("a".into()), Some("".into())], &None)).unwrap();
+                    assert!(run(&both, Probe::Batch(probed.as_ref()), 2, 1, UNLIMITED).is_empty());
+                    let some = index(predicate, path, &keys(&vec![Some("a".into())], &None), false);
+                    assert!(some.prepare(&nothing).unwrap().is_empty());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_refused_reservation_ends_the_build() {
+        let values = numbered(2000);
+        let total = AtomicUsize::new(0);
+        let build = |budget: usize| {
+            total.store(0, Ordering::Relaxed);
+            let reserve = |bytes| match total.fetch_add(bytes, Ordering::Relaxed) + bytes > budget {
+                true => exec_err!("no more"),
+                false => Ok(()),
+            };
+            let (cancel, keys) = (Cancel::default(), keys(&values, &None));
+            let context = BuildContext { threads: 2, own: true, probe_rows: None, cancel: &cancel, reserve: &reserve };
+            EditIndex::try_new(levenshtein(2.0), None, &keys, &context)
+        };
+        let index = build(usize::MAX).unwrap();
+        let asked = total.load(Ordering::Relaxed);
+        assert!(asked >= index.memory() - 2 * 16_384, "{asked} {}", index.memory());
+        for budget in [0, asked / 10, asked / 2, asked - 1] {
+            assert!(build(budget).is_err());
+        }
+    }
+
+    #[test]
+    fn cancelled_work_ends() {
+        let values = numbered(2000);
+        let (cancel, keys) = (Cancel::default(), keys(&values, &None));
+        cancel.cancel();
+        let context = BuildContext { threads: 2, own: true, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+        assert!(EditIndex::try_new(levenshtein(2.0), None, &keys, &context).is_err());
+        let long: Values = (0..2).map(|n| Some("ab".repeat(200_000 + n))).collect();
+        let predicate =
+            EditPredicate { measure: EditMeasure::DamerauLevenshtein, bounds: Bounds::at_most(300_000.0, true) };
+        let index = index(predicate, None, &self::keys(&long, &None), true);
+        let (mut cursor, mut pairs) = (Cursor { next: 0, end: 2 }, Pairs::default());
+        index.probe(Probe::Own, &mut cursor, UNLIMITED, &cancel, &mut pairs).unwrap();
+        assert!(pairs.is_empty());
+    }
+
+    #[test]
+    fn threads_share_a_self_join() {
+        let values = numbered(3000);
+        let index = index(levenshtein(2.0), None, &keys(&values, &None), true);
+        let expected = run(&index, Probe::Own, 3000, usize::MAX, UNLIMITED);
+        let part = |n: usize| {
+            let index = &index;
+            move || {
+                let (mut cursor, mut pairs) = (Cursor { next: n * 750, end: (n + 1) * 750 }, Pairs::default());
+                index.probe(Probe::Own, &mut cursor, UNLIMITED, &Cancel::default(), &mut pairs).unwrap();
+                pairs
+            }
+        };
+        let parts: Vec<Pairs> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|n| scope.spawn(part(n))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(parts.iter().map(Pairs::len).sum::<usize>(), expected.len());
     }
 
     #[test]
     fn identical_strings_stop_at_the_limit() {
         let values: Values = vec![Some("the same string again".into()); 100_000];
-        let predicate = EditPredicate { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(2.0, true) };
-        let index = index(predicate, &keys(&values, &None), true);
+        let index = index(levenshtein(2.0), None, &keys(&values, &None), true);
         let mut cursor = Cursor { next: 60_000, end: 100_000 };
         let mut pairs = Pairs::default();
         let limit = Limit { pairs: 10, work: usize::MAX };

@@ -1,23 +1,31 @@
 //! Edit-distance and Jaro joins.
 //!
 //! ```text
-//! key column --texts-----> columns, ordered by (group, class, length), signatures of what they are made of
-//! probe row  --slacks----> the lengths it can match, and in how many signature bits
-//!            --tiles-----> candidates --measure--> pairs that the condition accepts
+//! key column --texts-----> columns, ordered by (group, length, class of the first character)
+//!            --features--> signatures of the characters and of the bigrams
+//!            --runs, cost> for each run of a group and length: segment index | signature tiles
+//! probe row  --predicate-> the runs that it can match, and in how many signature bits
+//!            ------------> candidates --measure--> pairs that the condition accepts
 //! ```
 //!
-//! `predicate` says what two lengths allow, `features` why a difference of signatures proves a difference of
-//! strings. A candidate is decided by the measure itself; nothing else decides.
+//! `predicate` says what two lengths allow, `features` why a difference of signatures proves a difference of strings,
+//! `segments` why strings at a small distance share a segment. A candidate is decided by the measure itself; nothing
+//! else decides. NULLs and rows without a group are never looked at; empty strings are strings like any other.
 //!
-//! Memory: the text of a side once more, 20 bytes and two signatures of 16 to 48 bytes in all a row, and the
-//! signatures of the tiles once more.
+//! Memory: the text of a side once more, 85 bytes a row, the signatures of the tiles once more (32 bytes a row), and
+//! 16 to 26 bytes for each segment that is indexed, while it is built 16 more.
 
+mod cost;
 mod features;
 mod index;
+mod join;
 mod predicate;
-mod slacks;
+mod runs;
+mod segment_index;
+mod segments;
 mod texts;
 mod tiles;
 
 pub use index::EditIndex;
+pub use join::AccessPath;
 pub use predicate::EditPredicate;

@@ -1,5 +1,6 @@
 //! What a condition requires of two lengths.
 
+use crate::measure::damerau_levenshtein::damerau_levenshtein_within_unless;
 use crate::measure::{EditMeasure, levenshtein, osa};
 use crate::predicate::Bounds;
 
@@ -30,28 +31,55 @@ pub(super) const LONGEST_PREFIX: usize = 4;
 impl EditPredicate {
     /// How much strings of `left` and `right` characters may differ, `None` where they cannot match at all.
     ///
-    /// `prefix` bounds the length of their common prefix.
+    /// `prefix` bounds the length of their common prefix. The farther the lengths are apart, the less is possible.
     pub(super) fn slack(&self, left: usize, right: usize, prefix: usize) -> Option<Slack> {
-        let apart = left.abs_diff(right);
-        let edits = |k: usize, per_edit: (i64, i64)| {
-            let k = i64::try_from(k).unwrap_or(UNLIMITED).min(UNLIMITED);
-            (apart as i64 <= k).then(|| Slack {
-                characters: k.saturating_mul(per_edit.0).min(UNLIMITED),
-                bigrams: k.saturating_mul(per_edit.1).min(UNLIMITED),
-            })
-        };
-        match self.measure {
-            // a substitution changes two characters and four bigrams at most, insertion and deletion fewer
-            EditMeasure::Levenshtein => edits(self.largest_distance()?, (2, 4)),
-            EditMeasure::LevenshteinSimilarity => edits(self.largest_difference(left.max(right))?, (2, 4)),
-            EditMeasure::Hamming if apart > 0 => None,
-            EditMeasure::Hamming => edits(self.largest_distance()?, (2, 4)),
-            // a transposition changes no character and three bigrams on either side
-            EditMeasure::Osa => edits(self.largest_distance()?, (2, 6)),
-            // a transposition may enclose insertions or deletions: bigrams as for twice as many plain edits
-            EditMeasure::DamerauLevenshtein => edits(self.largest_distance()?, (2, 8)),
-            EditMeasure::Jaro | EditMeasure::JaroWinkler => self.jaro_slack(left, right, prefix),
+        if self.is_jaro() {
+            return self.jaro_slack(left, right, prefix);
         }
+        let edits = self.edits(left, right)? as i64;
+        // A substitution changes two characters and four bigrams at most, insertion and deletion fewer. A transposition
+        // changes three bigrams on either side; one that encloses insertions or deletions as many as two plain edits
+        // for each that it costs.
+        let bigrams = match self.measure {
+            EditMeasure::Osa => 6,
+            EditMeasure::DamerauLevenshtein => 8,
+            _ => 4,
+        };
+        Some(Slack { characters: 2 * edits, bigrams: bigrams * edits })
+    }
+
+    /// The most edits between strings of `left` and `right` characters that match, `None` where they cannot.
+    ///
+    /// Must not be asked of Jaro and Jaro-Winkler.
+    #[inline]
+    pub(super) fn edits(&self, left: usize, right: usize) -> Option<usize> {
+        let (longest, apart) = (left.max(right), left.abs_diff(right));
+        let most = match self.measure {
+            EditMeasure::LevenshteinSimilarity => self.largest_difference(longest)?,
+            EditMeasure::Hamming if apart > 0 => return None,
+            // no distance exceeds the longer length
+            _ => self.largest_distance()?.min(longest),
+        };
+        (apart <= most).then_some(most)
+    }
+
+    /// The most edits between a string of `length` characters and any that it matches, `None` where there is no limit.
+    pub(super) fn most_edits(&self, length: usize) -> Option<usize> {
+        if self.is_jaro() {
+            return None;
+        }
+        if self.measure != EditMeasure::LevenshteinSimilarity {
+            return self.largest_distance();
+        }
+        let (mut possible, mut impossible) = (length, 2 * length + 2);
+        while self.edits(impossible, length).is_some() {
+            (possible, impossible) = (impossible, impossible.checked_mul(2)?);
+        }
+        while possible + 1 < impossible {
+            let middle = possible.midpoint(impossible);
+            if self.edits(middle, length).is_some() { possible = middle } else { impossible = middle }
+        }
+        self.edits(possible, length)
     }
 
     /// The largest accepted distance, `None` where none is.
@@ -83,15 +111,31 @@ impl EditPredicate {
         if !possible(most) {
             return None;
         }
-        let (mut none, mut enough) = (0, most);
-        if possible(0) {
-            enough = 0;
+        let jaro = self.least_jaro(self.bounds.lower().map_or(0.0, |b| b.value), prefix);
+        let guess = (3.0 * jaro - 1.0) / (1.0 / left as f64 + 1.0 / right as f64);
+        // The guess is off by rounding only.
+        let mut enough = (guess.ceil() as usize).min(most);
+        while enough > 0 && possible(enough - 1) {
+            enough -= 1;
         }
-        while none + 1 < enough {
-            let middle = (none + enough) / 2;
-            if possible(middle) { enough = middle } else { none = middle }
+        while !possible(enough) {
+            enough += 1;
         }
         Some(Slack { characters: (left + right - 2 * enough) as i64, bigrams: UNLIMITED })
+    }
+
+    /// Whether strings of `left` and `right` characters can match at all; as [`slack`](Self::slack), but faster.
+    pub(super) fn is_possible(&self, left: usize, right: usize, prefix: usize) -> bool {
+        match self.is_jaro() {
+            true => self.is_jaro_possible(left, right, prefix, left.abs_diff(right)),
+            false => self.edits(left, right).is_some(),
+        }
+    }
+
+    /// Whether strings can match that differ in no fewer than `characters` character occurrences.
+    pub(super) fn is_jaro_possible(&self, left: usize, right: usize, prefix: usize, characters: usize) -> bool {
+        let common = (left + right).saturating_sub(characters) / 2;
+        self.bounds.above_lower(self.highest_jaro(common.min(left).min(right), left, right, prefix))
     }
 
     /// The most bigram occurrences in which two strings may differ whose characters differ in `characters`.
@@ -159,20 +203,20 @@ impl EditPredicate {
     }
 
     /// Whether two strings, the longer of `longest` characters, match.
-    pub(super) fn matches(&self, left: &str, right: &str, longest: usize) -> bool {
+    ///
+    /// Once `stop` is true the answer may be no.
+    pub(super) fn matches(&self, left: &str, right: &str, longest: usize, stop: &dyn Fn() -> bool) -> bool {
+        let distance = |k: Option<usize>| match self.measure {
+            EditMeasure::Osa => osa::osa_within_unless(left, right, k?, stop),
+            EditMeasure::DamerauLevenshtein => damerau_levenshtein_within_unless(left, right, k?, stop),
+            _ => levenshtein::levenshtein_within_unless(left, right, k?, stop),
+        };
         let score = match self.measure {
-            EditMeasure::Levenshtein => {
-                let within = self.largest_distance().and_then(|k| levenshtein::levenshtein_within(left, right, k));
-                within.map(|d| d as f64)
+            EditMeasure::Levenshtein | EditMeasure::Osa | EditMeasure::DamerauLevenshtein => {
+                distance(self.largest_distance()).map(|d| d as f64)
             }
             EditMeasure::LevenshteinSimilarity => {
-                let k = self.largest_difference(longest);
-                let within = k.and_then(|k| levenshtein::levenshtein_within(left, right, k));
-                within.map(|d| levenshtein::similarity_of_distance(d, longest))
-            }
-            EditMeasure::Osa => {
-                let within = self.largest_distance().and_then(|k| osa::osa_within(left, right, k));
-                within.map(|d| d as f64)
+                distance(self.largest_difference(longest)).map(|d| levenshtein::similarity_of_distance(d, longest))
             }
             measure => measure.score(left, right),
         };
@@ -208,6 +252,17 @@ mod tests {
                     let p = predicate(EditMeasure::LevenshteinSimilarity, Bounds::at_least(t, true));
                     assert_eq!(p.largest_difference(longest), Some(d));
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn most_edits_cover_every_partner() {
+        for t in [0.05, 0.3, 0.5, 2.0 / 3.0, 0.75, 0.8, 0.9, 0.95, 1.0] {
+            let p = predicate(EditMeasure::LevenshteinSimilarity, Bounds::at_least(t, true));
+            for length in 0..60 {
+                let most = (0..2000).filter_map(|other| p.edits(length, other)).max();
+                assert_eq!(p.most_edits(length), most, "{t} {length}");
             }
         }
     }
