@@ -1,11 +1,38 @@
 //! Arguments common to the families: their number and types, constants, and the shape of the result.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::DataType;
+use datafusion::common::types::NativeType;
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
+use datafusion::logical_expr::{
+    Coercion, ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, Signature, TypeSignature, TypeSignatureClass,
+    Volatility,
+};
+
+/// The signature of a function that takes what its `coerce_types` takes. The `examples`, a list of argument types
+/// each, only tell SHOW FUNCTIONS what to list: it leaves out functions without any.
+pub(super) fn signature<const N: usize>(examples: [&[DataType]; N]) -> Signature {
+    let exact = |data_type: &DataType| {
+        Coercion::new_exact(TypeSignatureClass::Native(Arc::new(NativeType::from(data_type.clone()))))
+    };
+    let examples = examples.map(|types| TypeSignature::Coercible(types.iter().map(exact).collect()));
+    Signature::one_of([TypeSignature::UserDefined].into_iter().chain(examples).collect(), Volatility::Immutable)
+}
+
+/// What `coerce_types` returns: the accepted types, or those of the call where they are refused. Then
+/// `return_type` refuses them again, and its error reaches the user as it is, where DataFusion wraps one of
+/// `coerce_types` into another about signatures.
+pub(super) fn accepted_or_given(accepted: Result<Vec<DataType>>, given: &[DataType]) -> Result<Vec<DataType>> {
+    Ok(accepted.unwrap_or_else(|_| given.to_vec()))
+}
+
+/// The types of a call's arguments.
+pub(super) fn types(args: &ReturnFieldArgs) -> Vec<DataType> {
+    args.arg_fields.iter().map(|field| field.data_type().clone()).collect()
+}
 
 /// The types of arguments that all have to be strings.
 pub(super) fn strings(function: &str, types: &[DataType]) -> Result<Vec<DataType>> {
@@ -44,7 +71,8 @@ pub(super) fn count(function: &str, types: &[DataType], expected: RangeInclusive
     }
     let (least, most) = (expected.start(), expected.end());
     let wanted = if least == most { least.to_string() } else { format!("{least} to {most}") };
-    plan_err!("{function} takes {wanted} arguments, got {}", types.len())
+    let arguments = if *most == 1 { "argument" } else { "arguments" };
+    plan_err!("{function} takes {wanted} {arguments}, got {}", types.len())
 }
 
 /// The lengths of grams: more than 1,000 characters would only fill memory with copies of the text.

@@ -6,7 +6,7 @@ use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
 use super::arguments;
@@ -15,15 +15,13 @@ use super::strings::StringArgument;
 use crate::measure::{EditMeasure, levenshtein};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
+    use DataType::{Int64, Utf8};
     use EditMeasure::{DamerauLevenshtein, Hamming, Jaro, JaroWinkler, LevenshteinSimilarity, Osa};
     let measures = [LevenshteinSimilarity, Osa, DamerauLevenshtein, Hamming, Jaro, JaroWinkler];
-    let functions = measures.map(|measure| ScalarUDF::from(EditFunction { measure, signature: signature() }));
-    let less_equal = ScalarUDF::from(LevenshteinLessEqual { signature: signature() });
+    let functions = measures
+        .map(|measure| ScalarUDF::from(EditFunction { measure, signature: arguments::signature([&[Utf8, Utf8]]) }));
+    let less_equal = ScalarUDF::from(LevenshteinLessEqual { signature: arguments::signature([&[Utf8, Utf8, Int64]]) });
     functions.into_iter().chain([less_equal]).map(Arc::new).collect()
-}
-
-fn signature() -> Signature {
-    Signature::user_defined(Volatility::Immutable)
 }
 
 /// One of the measures that [`EditMeasure`] names.
@@ -43,11 +41,11 @@ impl ScalarUDFImpl for EditFunction {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        arguments::count(self.name(), types, 2..=2)?;
-        arguments::strings(self.name(), types)
+        arguments::accepted_or_given(self.accepted(types), types)
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.accepted(types)?;
         Ok(if self.measure.is_distance() { DataType::Int64 } else { DataType::Float64 })
     }
 
@@ -67,6 +65,14 @@ impl ScalarUDFImpl for EditFunction {
     }
 }
 
+impl EditFunction {
+    /// The types as which it takes arguments of these types.
+    fn accepted(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        arguments::count(self.name(), types, 2..=2)?;
+        arguments::strings(self.name(), types)
+    }
+}
+
 /// `levenshtein_less_equal(a, b, k)`: the distance, or `k + 1` once it exceeds `k`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct LevenshteinLessEqual {
@@ -83,19 +89,18 @@ impl ScalarUDFImpl for LevenshteinLessEqual {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        arguments::count(self.name(), types, 3..=3)?;
-        let mut coerced = arguments::strings(self.name(), &types[..2])?;
-        coerced.push(arguments::integer(self.name(), "k", &types[2])?);
-        Ok(coerced)
+        arguments::accepted_or_given(self.accepted(types), types)
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.accepted(types)?;
         Ok(DataType::Int64)
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let result = self.return_type(&arguments::types(&args))?;
         arguments::check_integer(self.name(), "k", args.scalar_arguments.get(2).copied().flatten(), 0..=i64::MAX)?;
-        Ok(Arc::new(Field::new(self.name(), DataType::Int64, true)))
+        Ok(Arc::new(Field::new(self.name(), result, true)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -113,5 +118,15 @@ impl ScalarUDFImpl for LevenshteinLessEqual {
 
     fn documentation(&self) -> Option<&Documentation> {
         documentation::of(self.name())
+    }
+}
+
+impl LevenshteinLessEqual {
+    /// The types as which it takes arguments of these types.
+    fn accepted(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        arguments::count(self.name(), types, 3..=3)?;
+        let mut coerced = arguments::strings(self.name(), &types[..2])?;
+        coerced.push(arguments::integer(self.name(), "k", &types[2])?);
+        Ok(coerced)
     }
 }

@@ -7,7 +7,7 @@ use datafusion::arrow::array::{Int64Array, new_null_array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
 use super::arguments;
@@ -19,14 +19,18 @@ use crate::measure::{double_metaphone, metaphone, soundex};
 const METAPHONE_LENGTHS: RangeInclusive<i64> = 1..=255;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
-    let signature = || Signature::user_defined(Volatility::Immutable);
-    let code = |kind| Arc::new(ScalarUDF::from(PhoneticCode { kind, signature: signature() }));
+    use DataType::{Int64, Utf8};
+    let signature = |kind| match kind {
+        Kind::Metaphone => arguments::signature([&[Utf8], &[Utf8, Int64]]),
+        _ => arguments::signature([&[Utf8]]),
+    };
+    let code = |kind| Arc::new(ScalarUDF::from(PhoneticCode { kind, signature: signature(kind) }));
     vec![
         code(Kind::Soundex),
         code(Kind::Metaphone),
         code(Kind::DoubleMetaphone),
         code(Kind::DoubleMetaphoneAlternate),
-        Arc::new(ScalarUDF::from(Difference { signature: signature() })),
+        Arc::new(ScalarUDF::from(Difference { signature: arguments::signature([&[Utf8, Utf8]]) })),
     ]
 }
 
@@ -60,27 +64,23 @@ impl ScalarUDFImpl for PhoneticCode {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let most = if self.kind == Kind::Metaphone { 2 } else { 1 };
-        arguments::count(self.name(), types, 1..=most)?;
-        let mut coerced = arguments::strings(self.name(), &types[..1])?;
-        if let Some(length) = types.get(1) {
-            coerced.push(arguments::integer(self.name(), "max_length", length)?);
-        }
-        Ok(coerced)
+        arguments::accepted_or_given(self.accepted(types), types)
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.accepted(types)?;
         Ok(DataType::Utf8)
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let result = self.return_type(&arguments::types(&args))?;
         arguments::check_integer(
             self.name(),
             "max_length",
             args.scalar_arguments.get(1).copied().flatten(),
             METAPHONE_LENGTHS,
         )?;
-        Ok(Arc::new(Field::new(self.name(), DataType::Utf8, true)))
+        Ok(Arc::new(Field::new(self.name(), result, true)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -92,17 +92,30 @@ impl ScalarUDFImpl for PhoneticCode {
         let Some(length) = length else { return arguments::result(&args, new_null_array(&DataType::Utf8, rows)) };
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let strings = StringArgument::try_new(self.name(), &args.args[0])?;
-        let codes = match self.kind {
-            Kind::Soundex => map_strings(&strings, rows, soundex::soundex),
-            Kind::Metaphone => map_strings(&strings, rows, |s| metaphone::metaphone(s, length)),
-            Kind::DoubleMetaphone => map_strings(&strings, rows, |s| double_metaphone::double_metaphone(s).0),
-            Kind::DoubleMetaphoneAlternate => map_strings(&strings, rows, |s| double_metaphone::double_metaphone(s).1),
-        };
+        let codes = map_strings(self.name(), &strings, rows, |s| match self.kind {
+            Kind::Soundex => soundex::soundex(s),
+            Kind::Metaphone => metaphone::metaphone(s, length),
+            Kind::DoubleMetaphone => double_metaphone::double_metaphone(s).0,
+            Kind::DoubleMetaphoneAlternate => double_metaphone::double_metaphone(s).1,
+        })?;
         arguments::result(&args, codes)
     }
 
     fn documentation(&self) -> Option<&Documentation> {
         documentation::of(self.name())
+    }
+}
+
+impl PhoneticCode {
+    /// The types as which it takes arguments of these types.
+    fn accepted(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let most = if self.kind == Kind::Metaphone { 2 } else { 1 };
+        arguments::count(self.name(), types, 1..=most)?;
+        let mut coerced = arguments::strings(self.name(), &types[..1])?;
+        if let Some(length) = types.get(1) {
+            coerced.push(arguments::integer(self.name(), "max_length", length)?);
+        }
+        Ok(coerced)
     }
 }
 
@@ -122,11 +135,11 @@ impl ScalarUDFImpl for Difference {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        arguments::count(self.name(), types, 2..=2)?;
-        arguments::strings(self.name(), types)
+        arguments::accepted_or_given(self.accepted(types), types)
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.accepted(types)?;
         Ok(DataType::Int64)
     }
 
@@ -140,5 +153,13 @@ impl ScalarUDFImpl for Difference {
 
     fn documentation(&self) -> Option<&Documentation> {
         documentation::of(self.name())
+    }
+}
+
+impl Difference {
+    /// The types as which it takes arguments of these types.
+    fn accepted(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        arguments::count(self.name(), types, 2..=2)?;
+        arguments::strings(self.name(), types)
     }
 }

@@ -7,7 +7,7 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
 use super::arguments;
@@ -18,9 +18,10 @@ use super::token_sets::{Interner, TokenSets, overlap};
 use crate::measure::{SetMeasure, qgrams};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
+    use DataType::{Int64, Utf8};
     use SetMeasure::{Cosine, Dice, Jaccard, OverlapCoefficient, OverlapCount};
-    let function =
-        |measure| ScalarUDF::from(SetFunction { measure, signature: Signature::user_defined(Volatility::Immutable) });
+    let signature = || arguments::signature([&[Utf8, Utf8], &[Utf8, Utf8, Int64]]);
+    let function = |measure| ScalarUDF::from(SetFunction { measure, signature: signature() });
     [Jaccard, Dice, Cosine, OverlapCoefficient, OverlapCount].map(function).map(Arc::new).into()
 }
 
@@ -40,40 +41,30 @@ impl ScalarUDFImpl for SetFunction {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        arguments::count(self.name(), types, 2..=3)?;
-        let (left, right) = (&types[0], &types[1]);
-        if element_type(left).is_some() || element_type(right).is_some() {
-            if types.len() == 3 {
-                return plan_err!("{}: q is for strings; two lists take no third argument", self.name());
-            }
-            return self.common_lists(left, right);
-        }
-        let mut coerced = arguments::strings(self.name(), &types[..2])?;
-        if let Some(q) = types.get(2) {
-            coerced.push(arguments::integer(self.name(), "q", q)?);
-        }
-        Ok(coerced)
+        arguments::accepted_or_given(self.accepted(types), types)
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.accepted(types)?;
         Ok(if self.measure == SetMeasure::OverlapCount { DataType::Int64 } else { DataType::Float64 })
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let result = self.return_type(&arguments::types(&args))?;
         arguments::check_integer(
             self.name(),
             "q",
             args.scalar_arguments.get(2).copied().flatten(),
             arguments::GRAM_LENGTHS,
         )?;
-        Ok(Arc::new(Field::new(self.name(), self.return_type(&[])?, true)))
+        Ok(Arc::new(Field::new(self.name(), result, true)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = arguments::rows(&args);
         let (left, right) = match self.sets(&args, rows)? {
             Some(sets) => sets,
-            None => return arguments::result(&args, new_null_array(&self.return_type(&[])?, rows)),
+            None => return arguments::result(&args, new_null_array(args.return_field.data_type(), rows)),
         };
         let scores = (0..rows).map(|row| {
             let (l, r) = (left.at(row)?, right.at(row)?);
@@ -92,6 +83,23 @@ impl ScalarUDFImpl for SetFunction {
 }
 
 impl SetFunction {
+    /// The types as which it takes arguments of these types.
+    fn accepted(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        arguments::count(self.name(), types, 2..=3)?;
+        let (left, right) = (&types[0], &types[1]);
+        if element_type(left).is_some() || element_type(right).is_some() {
+            if types.len() == 3 {
+                return plan_err!("{}: q is for strings; two lists take no third argument", self.name());
+            }
+            return self.common_lists(left, right);
+        }
+        let mut coerced = arguments::strings(self.name(), &types[..2])?;
+        if let Some(q) = types.get(2) {
+            coerced.push(arguments::integer(self.name(), "q", q)?);
+        }
+        Ok(coerced)
+    }
+
     /// Two list types with a common element type.
     fn common_lists(&self, left: &DataType, right: &DataType) -> Result<Vec<DataType>> {
         let element = match (element_type(left), element_type(right)) {

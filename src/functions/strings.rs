@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, LargeStringArray, StringArray, StringViewArray};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, LargeStringArray, StringArray, StringBuilder, StringViewArray,
+};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err};
@@ -63,7 +65,41 @@ impl Values {
     }
 }
 
+/// The bytes of the strings of one result. An array of type Utf8 cannot hold more of them than its offsets reach,
+/// and aborts where it has to.
+#[derive(Default)]
+pub(super) struct ResultBytes(usize);
+
+impl ResultBytes {
+    /// Counts one more string.
+    ///
+    /// # Errors
+    /// Where the array cannot hold it any more.
+    pub(super) fn add(&mut self, function: &str, text: &str) -> Result<()> {
+        self.0 = self.0.saturating_add(text.len());
+        if self.0 > i32::MAX as usize {
+            return exec_err!("{function}: the results of one batch exceed 2 GiB; use a smaller batch_size");
+        }
+        Ok(())
+    }
+}
+
 /// One string a row, from one string a row.
-pub(super) fn map_strings(argument: &StringArgument, rows: usize, map: impl Fn(&str) -> String) -> ArrayRef {
-    Arc::new((0..rows).map(|row| argument.at(row).map(&map)).collect::<StringArray>())
+///
+/// # Errors
+/// Where the results are too long for one array.
+pub(super) fn map_strings(
+    function: &str,
+    argument: &StringArgument,
+    rows: usize,
+    map: impl Fn(&str) -> String,
+) -> Result<ArrayRef> {
+    let mut bytes = ResultBytes::default();
+    let mut mapped = StringBuilder::new();
+    for row in 0..rows {
+        let text = argument.at(row).map(&map);
+        bytes.add(function, text.as_deref().unwrap_or_default())?;
+        mapped.append_option(text);
+    }
+    Ok(Arc::new(mapped.finish()))
 }

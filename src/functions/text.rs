@@ -6,7 +6,7 @@ use datafusion::arrow::array::new_null_array;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, plan_datafusion_err};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
 use super::arguments;
@@ -16,9 +16,10 @@ use crate::measure::normalize::{NormalForm, normalize};
 use crate::measure::{casefold, unaccent};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
-    let signature = || Signature::user_defined(Volatility::Immutable);
-    let text = |kind| Arc::new(ScalarUDF::from(TextFunction { kind, signature: signature() }));
-    vec![text(Kind::Unaccent), text(Kind::Casefold), Arc::new(ScalarUDF::from(Normalize { signature: signature() }))]
+    use DataType::Utf8;
+    let text = |kind| Arc::new(ScalarUDF::from(TextFunction { kind, signature: arguments::signature([&[Utf8]]) }));
+    let normalize = Normalize { signature: arguments::signature([&[Utf8], &[Utf8, Utf8]]) };
+    vec![text(Kind::Unaccent), text(Kind::Casefold), Arc::new(ScalarUDF::from(normalize))]
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,11 +48,11 @@ impl ScalarUDFImpl for TextFunction {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        arguments::count(self.name(), types, 1..=1)?;
-        arguments::strings(self.name(), types)
+        arguments::accepted_or_given(self.accepted(types), types)
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.accepted(types)?;
         Ok(DataType::Utf8)
     }
 
@@ -61,11 +62,19 @@ impl ScalarUDFImpl for TextFunction {
             Kind::Unaccent => unaccent::unaccent,
             Kind::Casefold => casefold::casefold,
         };
-        arguments::result(&args, map_strings(&strings, arguments::rows(&args), map))
+        arguments::result(&args, map_strings(self.name(), &strings, arguments::rows(&args), map)?)
     }
 
     fn documentation(&self) -> Option<&Documentation> {
         documentation::of(self.name())
+    }
+}
+
+impl TextFunction {
+    /// The types as which it takes arguments of these types.
+    fn accepted(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        arguments::count(self.name(), types, 1..=1)?;
+        arguments::strings(self.name(), types)
     }
 }
 
@@ -85,18 +94,19 @@ impl ScalarUDFImpl for Normalize {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        arguments::count(self.name(), types, 1..=2)?;
-        arguments::strings(self.name(), types)
+        arguments::accepted_or_given(self.accepted(types), types)
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.accepted(types)?;
         Ok(DataType::Utf8)
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let result = self.return_type(&arguments::types(&args))?;
         let form = args.scalar_arguments.get(1).copied().flatten();
         form.and_then(ScalarValue::try_as_str).flatten().map(parse_form).transpose()?;
-        Ok(Arc::new(Field::new(self.name(), DataType::Utf8, true)))
+        Ok(Arc::new(Field::new(self.name(), result, true)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -108,11 +118,19 @@ impl ScalarUDFImpl for Normalize {
         let Some(form) = form else { return arguments::result(&args, new_null_array(&DataType::Utf8, rows)) };
         let form = parse_form(&form)?;
         let strings = StringArgument::try_new(self.name(), &args.args[0])?;
-        arguments::result(&args, map_strings(&strings, rows, |s| normalize(s, form)))
+        arguments::result(&args, map_strings(self.name(), &strings, rows, |s| normalize(s, form))?)
     }
 
     fn documentation(&self) -> Option<&Documentation> {
         documentation::of(self.name())
+    }
+}
+
+impl Normalize {
+    /// The types as which it takes arguments of these types.
+    fn accepted(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        arguments::count(self.name(), types, 1..=2)?;
+        arguments::strings(self.name(), types)
     }
 }
 

@@ -6,19 +6,20 @@ use datafusion::arrow::array::{ArrayRef, ListBuilder, StringBuilder, new_null_ar
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
 use super::arguments;
 use super::documentation;
-use super::strings::StringArgument;
+use super::strings::{ResultBytes, StringArgument};
 use crate::measure::{qgrams, word_tokens};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
-    let signature = || Signature::user_defined(Volatility::Immutable);
+    use DataType::{Int64, Utf8};
+    let qgrams = arguments::signature([&[Utf8, Int64], &[Utf8, Int64, Utf8]]);
     vec![
-        Arc::new(ScalarUDF::from(WordTokens { signature: signature() })),
-        Arc::new(ScalarUDF::from(QGrams { signature: signature() })),
+        Arc::new(ScalarUDF::from(WordTokens { signature: arguments::signature([&[Utf8]]) })),
+        Arc::new(ScalarUDF::from(QGrams { signature: qgrams })),
     ]
 }
 
@@ -28,19 +29,33 @@ pub(super) fn token_list() -> DataType {
 }
 
 /// One list a row: what `tokenise` emits for the string in it.
+///
+/// # Errors
+/// Where the tokens of all rows are too long for one array.
 pub(super) fn tokens_of(
+    function: &str,
     strings: &StringArgument,
     rows: usize,
     mut tokenise: impl FnMut(&str, &mut dyn FnMut(&str)),
-) -> ArrayRef {
+) -> Result<ArrayRef> {
+    let mut bytes = ResultBytes::default();
     let mut lists = ListBuilder::new(StringBuilder::new());
     for row in 0..rows {
+        let mut fits = Ok(());
         if let Some(text) = strings.at(row) {
-            tokenise(text, &mut |token| lists.values().append_value(token));
+            tokenise(text, &mut |token| {
+                if fits.is_ok() {
+                    fits = bytes.add(function, token);
+                }
+                if fits.is_ok() {
+                    lists.values().append_value(token);
+                }
+            });
         }
+        fits?;
         lists.append(strings.at(row).is_some());
     }
-    Arc::new(lists.finish())
+    Ok(Arc::new(lists.finish()))
 }
 
 /// `word_tokens(s)`
@@ -59,25 +74,33 @@ impl ScalarUDFImpl for WordTokens {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        arguments::count(self.name(), types, 1..=1)?;
-        arguments::strings(self.name(), types)
+        arguments::accepted_or_given(self.accepted(types), types)
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.accepted(types)?;
         Ok(token_list())
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let strings = StringArgument::try_new(self.name(), &args.args[0])?;
         let mut scratch = String::new();
-        let lists = tokens_of(&strings, arguments::rows(&args), |text, emit| {
+        let lists = tokens_of(self.name(), &strings, arguments::rows(&args), |text, emit| {
             word_tokens::word_tokens(text, &mut scratch, emit);
-        });
+        })?;
         arguments::result(&args, lists)
     }
 
     fn documentation(&self) -> Option<&Documentation> {
         documentation::of(self.name())
+    }
+}
+
+impl WordTokens {
+    /// The types as which it takes arguments of these types.
+    fn accepted(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        arguments::count(self.name(), types, 1..=1)?;
+        arguments::strings(self.name(), types)
     }
 }
 
@@ -97,20 +120,16 @@ impl ScalarUDFImpl for QGrams {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        arguments::count(self.name(), types, 2..=3)?;
-        let mut coerced =
-            vec![arguments::string(self.name(), 0, &types[0])?, arguments::integer(self.name(), "q", &types[1])?];
-        if let Some(pad) = types.get(2) {
-            coerced.push(arguments::string(self.name(), 2, pad)?);
-        }
-        Ok(coerced)
+        arguments::accepted_or_given(self.accepted(types), types)
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.accepted(types)?;
         Ok(token_list())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let result = self.return_type(&arguments::types(&args))?;
         let constant = |i: usize| args.scalar_arguments.get(i).copied().flatten();
         arguments::check_integer(self.name(), "q", constant(1), arguments::GRAM_LENGTHS)?;
         if let Some(pad) = constant(2).and_then(ScalarValue::try_as_str).flatten()
@@ -118,7 +137,7 @@ impl ScalarUDFImpl for QGrams {
         {
             return plan_err!("qgrams: pad has to be one character");
         }
-        Ok(Arc::new(Field::new(self.name(), token_list(), true)))
+        Ok(Arc::new(Field::new(self.name(), result, true)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -139,12 +158,26 @@ impl ScalarUDFImpl for QGrams {
         let q = usize::try_from(q).unwrap_or(usize::MAX);
         let strings = StringArgument::try_new(self.name(), &args.args[0])?;
         let mut scratch = String::new();
-        let lists = tokens_of(&strings, rows, |text, emit| qgrams::qgrams(text, q, pad, &mut scratch, emit));
+        let tokenise = |text: &str, emit: &mut dyn FnMut(&str)| qgrams::qgrams(text, q, pad, &mut scratch, emit);
+        let lists = tokens_of(self.name(), &strings, rows, tokenise)?;
         arguments::result(&args, lists)
     }
 
     fn documentation(&self) -> Option<&Documentation> {
         documentation::of(self.name())
+    }
+}
+
+impl QGrams {
+    /// The types as which it takes arguments of these types.
+    fn accepted(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        arguments::count(self.name(), types, 2..=3)?;
+        let mut coerced =
+            vec![arguments::string(self.name(), 0, &types[0])?, arguments::integer(self.name(), "q", &types[1])?];
+        if let Some(pad) = types.get(2) {
+            coerced.push(arguments::string(self.name(), 2, pad)?);
+        }
+        Ok(coerced)
     }
 }
 

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, Float32Array};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
 
 use super::arguments;
 use super::documentation;
@@ -17,13 +15,14 @@ use super::tokens::{token_list, tokens_of};
 use crate::measure::trigram;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
-    let signature = || Signature::user_defined(Volatility::Immutable);
+    use DataType::Utf8;
+    let signature = || arguments::signature([&[Utf8, Utf8]]);
     let pair = |kind| Arc::new(ScalarUDF::from(TrigramPair { kind, signature: signature() }));
     vec![
         pair(Kind::Similarity),
         pair(Kind::WordSimilarity),
         pair(Kind::StrictWordSimilarity),
-        Arc::new(ScalarUDF::from(ShowTrigrams { signature: signature() })),
+        Arc::new(ScalarUDF::from(ShowTrigrams { signature: arguments::signature([&[Utf8]]) })),
     ]
 }
 
@@ -55,11 +54,11 @@ impl ScalarUDFImpl for TrigramPair {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        arguments::count(self.name(), types, 2..=2)?;
-        arguments::strings(self.name(), types)
+        arguments::accepted_or_given(self.accepted(types), types)
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.accepted(types)?;
         Ok(DataType::Float32)
     }
 
@@ -77,6 +76,14 @@ impl ScalarUDFImpl for TrigramPair {
 
     fn documentation(&self) -> Option<&Documentation> {
         documentation::of(self.name())
+    }
+}
+
+impl TrigramPair {
+    /// The types as which it takes arguments of these types.
+    fn accepted(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        arguments::count(self.name(), types, 2..=2)?;
+        arguments::strings(self.name(), types)
     }
 }
 
@@ -116,28 +123,36 @@ impl ScalarUDFImpl for ShowTrigrams {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        arguments::count(self.name(), types, 1..=1)?;
-        arguments::strings(self.name(), types)
+        arguments::accepted_or_given(self.accepted(types), types)
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.accepted(types)?;
         Ok(token_list())
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let strings = StringArgument::try_new(self.name(), &args.args[0])?;
         let mut scratch = String::new();
-        let lists = tokens_of(&strings, arguments::rows(&args), |text, emit| {
+        let lists = tokens_of(self.name(), &strings, arguments::rows(&args), |text, emit| {
             let mut found = Vec::new();
             trigram::trigrams(text, &mut scratch, |t| found.push(t.to_owned()));
             found.sort_unstable();
             found.dedup();
             found.iter().for_each(|t| emit(t));
-        });
+        })?;
         arguments::result(&args, lists)
     }
 
     fn documentation(&self) -> Option<&Documentation> {
         documentation::of(self.name())
+    }
+}
+
+impl ShowTrigrams {
+    /// The types as which it takes arguments of these types.
+    fn accepted(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        arguments::count(self.name(), types, 1..=1)?;
+        arguments::strings(self.name(), types)
     }
 }

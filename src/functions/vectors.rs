@@ -6,7 +6,7 @@ use datafusion::arrow::array::{Array, AsArray, Float64Array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
 use super::arguments;
@@ -15,9 +15,14 @@ use super::lists::{ListArgument, element_type};
 use crate::measure::{cosine, l1, l2, linf, lp};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
-    let function = |kind| {
-        Arc::new(ScalarUDF::from(VectorFunction { kind, signature: Signature::user_defined(Volatility::Immutable) }))
+    // of the list types, information_schema has names for fixed sizes only
+    let vector = DataType::new_fixed_size_list(DataType::Float64, 3, true);
+    let pair = [vector.clone(), vector.clone()];
+    let signature = |kind| match kind {
+        Kind::Lp => arguments::signature([&[vector.clone(), vector.clone(), DataType::Float64]]),
+        _ => arguments::signature([&pair]),
     };
+    let function = |kind| Arc::new(ScalarUDF::from(VectorFunction { kind, signature: signature(kind) }));
     [Kind::L1, Kind::L2, Kind::Linf, Kind::Lp, Kind::Cosine].map(function).into()
 }
 
@@ -52,35 +57,23 @@ impl ScalarUDFImpl for VectorFunction {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let wanted = if self.kind == Kind::Lp { 3 } else { 2 };
-        arguments::count(self.name(), types, wanted..=wanted)?;
-        let (left, right) = (vector(self.name(), 0, &types[0])?, vector(self.name(), 1, &types[1])?);
-        if let (DataType::FixedSizeList(_, l), DataType::FixedSizeList(_, r)) = (&left, &right)
-            && l != r
-        {
-            return plan_err!("{}: the vectors have {l} and {r} elements", self.name());
-        }
-        let mut coerced = vec![left, right];
-        match types.get(2) {
-            None => {}
-            Some(p) if p.is_numeric() || p.is_null() => coerced.push(DataType::Float64),
-            Some(p) => return plan_err!("{}: p has to be a number, it is {p}", self.name()),
-        }
-        Ok(coerced)
+        arguments::accepted_or_given(self.accepted(types), types)
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.accepted(types)?;
         Ok(DataType::Float64)
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let result = self.return_type(&arguments::types(&args))?;
         if let Some(p) = args.scalar_arguments.get(2).copied().flatten()
             && let ScalarValue::Float64(Some(p)) = p.cast_to(&DataType::Float64)?
             && !is_norm(p)
         {
             return plan_err!("{}: p has to be at least 1, it is {p}", self.name());
         }
-        Ok(Arc::new(Field::new(self.name(), DataType::Float64, true)))
+        Ok(Arc::new(Field::new(self.name(), result, true)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -111,6 +104,27 @@ impl ScalarUDFImpl for VectorFunction {
 
     fn documentation(&self) -> Option<&Documentation> {
         documentation::of(self.name())
+    }
+}
+
+impl VectorFunction {
+    /// The types as which it takes arguments of these types.
+    fn accepted(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let wanted = if self.kind == Kind::Lp { 3 } else { 2 };
+        arguments::count(self.name(), types, wanted..=wanted)?;
+        let (left, right) = (vector(self.name(), 0, &types[0])?, vector(self.name(), 1, &types[1])?);
+        if let (DataType::FixedSizeList(_, l), DataType::FixedSizeList(_, r)) = (&left, &right)
+            && l != r
+        {
+            return plan_err!("{}: the vectors have {l} and {r} elements", self.name());
+        }
+        let mut coerced = vec![left, right];
+        match types.get(2) {
+            None => {}
+            Some(p) if p.is_numeric() || p.is_null() => coerced.push(DataType::Float64),
+            Some(p) => return plan_err!("{}: p has to be a number, it is {p}", self.name()),
+        }
+        Ok(coerced)
     }
 }
 

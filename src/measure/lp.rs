@@ -2,16 +2,20 @@
 //!
 //! The vectors have equal lengths: the caller has seen to it. Sums run from the first element to the last.
 
-use super::{l1, l2};
+use super::{l1, l2, linf};
 
 /// `(sum |a_i - b_i|^p)^(1/p)` in double precision, 0 for empty vectors.
 ///
-/// `p` of 1 and 2 are [`l1_distance`](l1::l1_distance) and [`l2_distance`](l2::l2_distance) to the last bit.
-/// Below 1 the value is no metric but well defined. `None`, which SQL shows as NULL, for a `p` that is not
-/// positive and finite, and where an element, the sum or the result is NaN or infinite.
+/// `p` of 1, 2 and infinity are [`l1_distance`](l1::l1_distance), [`l2_distance`](l2::l2_distance) and
+/// [`linf_distance`](linf::linf_distance) to the last bit. Below 1 the value is no metric but well defined. `None`,
+/// which SQL shows as NULL, for a `p` that is not positive, and where an element, the sum or the result is NaN or
+/// infinite.
 pub fn lp_distance(a: &[f64], b: &[f64], p: f64) -> Option<f64> {
-    if !(p.is_finite() && p > 0.0) {
+    if p.is_nan() || p <= 0.0 {
         return None;
+    }
+    if p.is_infinite() {
+        return linf::linf_distance(a, b);
     }
     if p == 1.0 {
         return l1::l1_distance(a, b);
@@ -33,6 +37,7 @@ mod tests {
         let (a, b) = ([0.1, 0.7, -3.3], [2.9, -0.4, 1.7]);
         assert_eq!(lp_distance(&a, &b, 1.0), l1::l1_distance(&a, &b));
         assert_eq!(lp_distance(&a, &b, 2.0), l2::l2_distance(&a, &b));
+        assert_eq!(lp_distance(&a, &b, f64::INFINITY), linf::linf_distance(&a, &b));
     }
 
     #[test]
