@@ -56,7 +56,9 @@ mod tests {
                 assert_eq!(lp_distance(&[1.0, bad], &[1.0, 1.0], p), None);
                 assert_eq!(lp_distance(&[1.0, bad], &[1.0, bad], p), None);
             }
-            assert_eq!(lp_distance(&[1.0], &[2.0], bad), None);
+        }
+        for p in [f64::NAN, f64::NEG_INFINITY] {
+            assert_eq!(lp_distance(&[1.0], &[2.0], p), None);
         }
         assert_eq!(lp_distance(&[1e200], &[0.0], 3.0), None, "the power overflows");
         assert_eq!(lp_distance(&[2.0, 2.0], &[0.0; 2], 1e-4), None, "the root overflows");
