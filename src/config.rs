@@ -17,6 +17,9 @@ config_namespace! {
         /// Which engine runs similarity joins: cpu, cuda (an error where there is no usable device) or auto.
         pub engine: EngineChoice, default = EngineChoice::Auto
 
+        /// How many clauses a join condition may have, written as an OR of ANDs; one with more is left to stock DataFusion.
+        pub max_clauses: usize, default = 256
+
         /// How many candidate pairs one join may produce before the query fails; unset means no limit.
         pub max_candidates: Option<usize>, default = None
 

@@ -16,17 +16,16 @@ use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt, Shared};
 
 use super::emission::{Emission, MatchedRows, Rows};
-use super::equality::{self, Groups};
 use super::join_metrics::BuildMetrics;
+use super::matcher::{Matcher, Matching};
 use super::spec::JoinSpec;
-use crate::engine::{BuildContext, Cancel, Index, KeyColumn, cpu};
+use crate::engine::{BuildContext, Cancel};
 
 /// The build side, indexed, and what its partitions share while they probe it.
 #[derive(Debug)]
 pub(super) struct BuildSide {
     pub batch: RecordBatch,
-    pub groups: Option<Groups>,
-    pub index: Box<dyn Index>,
+    pub matcher: Box<dyn Matcher>,
     /// Rows that have matched; empty where the join type does not ask.
     pub matched: MatchedRows,
     /// Partitions that are not done probing.
@@ -45,7 +44,7 @@ impl BuildSide {
 
     /// The next positions of a self-join that the caller has to probe, `None` when all are taken.
     pub(super) fn claim_own(&self, chunk: usize) -> Option<(usize, usize)> {
-        let len = self.index.own_len();
+        let len = self.matcher.own_len();
         let start = self.next_own.fetch_add(chunk, Ordering::Relaxed);
         (start < len).then(|| (start, len.min(start + chunk)))
     }
@@ -57,16 +56,16 @@ impl BuildSide {
 }
 
 /// What a build needs.
-#[derive(Clone)]
-pub(super) struct BuildTask {
+pub(super) struct BuildTask<M> {
     pub spec: Arc<JoinSpec>,
+    pub matching: Arc<M>,
     pub schema: SchemaRef,
     pub own: bool,
     /// Output partitions.
     pub partitions: usize,
     pub metrics: BuildMetrics,
-    /// Where the description of the chosen access path goes.
-    pub access_path: Arc<OnceLock<String>>,
+    /// Where the matcher's description of itself goes.
+    pub found: Arc<OnceLock<String>>,
 }
 
 type BuildFuture = Shared<BoxFuture<'static, Result<Arc<BuildSide>, Arc<DataFusionError>>>>;
@@ -84,9 +83,9 @@ struct Running {
 
 impl SharedBuild {
     /// Starts the build, or joins the one that runs.
-    pub(super) fn join(
+    pub(super) fn join<M: Matching>(
         self: &Arc<Self>,
-        task: BuildTask,
+        task: BuildTask<M>,
         input: &Arc<dyn ExecutionPlan>,
         context: &Arc<TaskContext>,
     ) -> Result<Waiting> {
@@ -130,13 +129,13 @@ impl Drop for Waiting {
     }
 }
 
-async fn build(
-    task: BuildTask,
+async fn build<M: Matching>(
+    task: BuildTask<M>,
     input: SendableRecordBatchStream,
     context: Arc<TaskContext>,
     cancel: Cancel,
 ) -> Result<Arc<BuildSide>> {
-    let reservation = MemoryConsumer::new("SimilarityJoinExec[build]").register(context.memory_pool());
+    let reservation = MemoryConsumer::new(format!("{}[build]", M::NAME)).register(context.memory_pool());
     let batch = collect(input, &task.schema, &reservation).await?;
     let threads = context.session_config().target_partitions();
     let indexing = move || task.index(batch, reservation, threads, &cancel);
@@ -172,7 +171,7 @@ async fn collect(
     Ok(whole)
 }
 
-impl BuildTask {
+impl<M: Matching> BuildTask<M> {
     fn index(
         self,
         batch: RecordBatch,
@@ -182,9 +181,6 @@ impl BuildTask {
     ) -> Result<Arc<BuildSide>> {
         let timer = self.metrics.build_time.timer();
         let spec = &self.spec;
-        let values = spec.key(spec.build).evaluate(&batch)?.into_array(batch.num_rows())?;
-        let (groups, ids) = self.groups(&batch)?;
-        reservation.try_grow(groups.as_ref().map_or(0, Groups::memory))?;
         let context = BuildContext {
             threads,
             own: self.own,
@@ -192,41 +188,25 @@ impl BuildTask {
             cancel,
             reserve: &|bytes| reservation.try_grow(bytes),
         };
-        let index = cpu::build(spec.test, &KeyColumn { values, groups: ids }, &context)?;
+        let matcher = self.matching.build(spec.build, &batch, &context)?;
         let matched = match Emission::of(spec.join_type, spec.build).build {
             Rows::None => MatchedRows::default(),
             _ => MatchedRows::new(batch.num_rows()),
         };
-        reservation.try_resize(
-            get_record_batch_memory_size(&batch)
-                + groups.as_ref().map_or(0, Groups::memory)
-                + index.memory()
-                + matched.memory(),
-        )?;
+        reservation.try_resize(get_record_batch_memory_size(&batch) + matcher.memory() + matched.memory())?;
         timer.done();
         self.metrics.build_rows.add(batch.num_rows());
-        self.metrics.build_unmatchable.add(index.unmatchable());
+        self.metrics.build_unmatchable.add(matcher.unmatchable());
         self.metrics.build_mem_used.set(reservation.size());
-        let _ = self.access_path.set(index.describe());
+        let _ = self.found.set(matcher.describe());
         Ok(Arc::new(BuildSide {
             batch,
-            groups,
-            index,
+            matcher,
             matched,
             probing: AtomicUsize::new(self.partitions),
             next_own: AtomicUsize::new(0),
             candidates: AtomicUsize::new(0),
             _reservation: reservation,
         }))
-    }
-
-    fn groups(&self, batch: &RecordBatch) -> Result<(Option<Groups>, Option<Vec<u32>>)> {
-        if self.spec.equalities.is_empty() {
-            return Ok((None, None));
-        }
-        let columns = equality::evaluate(&self.spec.equalities_of(self.spec.build), batch)?;
-        let nulls = self.spec.equalities.iter().map(|e| e.null_equals_null).collect();
-        let (groups, ids) = Groups::build(&columns, nulls)?;
-        Ok((Some(groups), Some(ids)))
     }
 }

@@ -10,6 +10,7 @@ use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, apply_expression_roots,
 };
+use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{EmbeddedProjection, ProjectionExec, try_embed_projection};
 use datafusion::physical_plan::{
@@ -19,20 +20,38 @@ use datafusion::physical_plan::{
 
 use super::build::{BuildTask, SharedBuild};
 use super::join_metrics::{BuildMetrics, ProbeMetrics};
+use super::matcher::Matching;
 use super::output::Output;
 use super::probe::Prober;
+use super::rules::RuleKeys;
+use super::similarity::SimilarityKeys;
 use super::spec::{JoinInputs, JoinSpec};
 use super::stream::{ProbeInput, join_stream};
 use crate::config::SimilarityOptions;
-use crate::engine::{Cancel, cpu};
+use crate::engine::Cancel;
 
 /// Joins two inputs on a similarity condition, by an index over one of them.
 ///
+/// **NULL.** A NULL key, and a NULL equality key under `=`, matches nothing. Rows that cannot match are counted
+/// in `build_unmatchable` and `probe_unmatchable`.
+pub type SimilarityJoinExec = JoinExec<SimilarityKeys>;
+
+/// Joins two inputs on an OR of ANDs: each clause is entered by an index of its own, and what is left of all clauses
+/// that share an entry is verified by one execution tree. A pair comes out once, however many clauses hold.
+///
+/// **NULL.** A clause holds for a pair where each of its atoms is TRUE. In a clause with a NULL key, or a NULL equality
+/// key under `=`, it does not hold; another one may.
+///
+/// Source: HyperBlocker (PVLDB 2024), sections 2, 4 and 5.
+pub type MatchingDependencyBlockExec = JoinExec<RuleKeys>;
+
+/// A join whose pairs are found by `M`.
+///
 /// ```text
-///   build input ──collect──> RecordBatch ──keys, groups──> Index        once
-///                                                            │
-///   probe input ──batch──> keys, groups ──prepare──> probe ──┘          per partition
-///                                                      │
+///   build input ──collect──> RecordBatch ──keys──> Matcher              once
+///                                                     │
+///   probe input ──batch──> keys ──prepare──> probe ───┘                 per partition
+///                                              │
 ///                        pairs ──residual──> marks ──take──> output
 /// ```
 ///
@@ -45,30 +64,29 @@ use crate::engine::{Cancel, cpu};
 /// **Self-join.** Where both inputs are provably the same and every condition is symmetric, the one input is
 /// collected once and each pair is looked for once; the residual decides which way round it counts.
 ///
-/// **NULL.** A NULL key, and a NULL equality key under `=`, matches nothing. Rows that cannot match are counted
-/// in `build_unmatchable` and `probe_unmatchable`.
-///
 /// **Memory.** The collected rows and the index are reserved in the session's memory pool; the operator does not
 /// spill. Output is bounded by the session's batch size.
 #[derive(Debug)]
-pub struct SimilarityJoinExec {
+pub struct JoinExec<M> {
     inputs: JoinInputs,
     spec: Arc<JoinSpec>,
+    matching: Arc<M>,
     projection: Option<Vec<usize>>,
     output: Output,
     properties: Arc<PlanProperties>,
     build: Arc<SharedBuild>,
-    access_path: Arc<OnceLock<String>>,
+    /// What the matcher says of itself, once it is built.
+    found: Arc<OnceLock<String>>,
     metrics: ExecutionPlanMetricsSet,
 }
 
-impl SimilarityJoinExec {
-    /// Joins `inputs` as `spec` says.
-    pub fn new(inputs: JoinInputs, spec: Arc<JoinSpec>) -> Self {
-        Self::with(inputs, spec, None)
+impl<M: Matching> JoinExec<M> {
+    /// Joins `inputs` as `spec` says, on the pairs that `matching` finds.
+    pub fn new(inputs: JoinInputs, spec: Arc<JoinSpec>, matching: Arc<M>) -> Self {
+        Self::with(inputs, spec, matching, None)
     }
 
-    fn with(inputs: JoinInputs, spec: Arc<JoinSpec>, projection: Option<Vec<usize>>) -> Self {
+    fn with(inputs: JoinInputs, spec: Arc<JoinSpec>, matching: Arc<M>, projection: Option<Vec<usize>>) -> Self {
         let (left, right) = inputs.sides();
         let output = Output::new(&left.schema(), &right.schema(), spec.join_type, projection.as_deref());
         let properties = PlanProperties::new(
@@ -80,18 +98,24 @@ impl SimilarityJoinExec {
         Self {
             inputs,
             spec,
+            matching,
             projection,
             output,
             properties: Arc::new(properties),
             build: Arc::default(),
-            access_path: Arc::default(),
+            found: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
         }
     }
 
-    /// What the operator does.
+    /// The join apart from what finds its pairs.
     pub fn spec(&self) -> &JoinSpec {
         &self.spec
+    }
+
+    /// What finds its pairs.
+    pub fn matching(&self) -> &M {
+        &self.matching
     }
 
     /// The inputs.
@@ -99,14 +123,15 @@ impl SimilarityJoinExec {
         &self.inputs
     }
 
-    fn build_task(&self) -> BuildTask {
+    fn build_task(&self) -> BuildTask<M> {
         BuildTask {
             spec: Arc::clone(&self.spec),
+            matching: Arc::clone(&self.matching),
             schema: self.inputs.side(self.spec.build).schema(),
             own: matches!(self.inputs, JoinInputs::Own { .. }),
             partitions: self.properties.partitioning.partition_count(),
             metrics: BuildMetrics::new(&self.metrics),
-            access_path: Arc::clone(&self.access_path),
+            found: Arc::clone(&self.found),
         }
     }
 
@@ -119,7 +144,7 @@ impl SimilarityJoinExec {
             batch_size: config.batch_size(),
             max_candidates: options.max_candidates,
             verify: options.verify,
-            metrics: ProbeMetrics::new(&self.metrics, partition),
+            metrics: ProbeMetrics::new(&self.metrics, partition, self.matching.counters()),
             cancel: Cancel::default(),
         }
     }
@@ -146,31 +171,25 @@ impl JoinInputs {
     }
 }
 
-impl DisplayAs for SimilarityJoinExec {
+impl<M: Matching> DisplayAs for JoinExec<M> {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines = self.explain();
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 let items: Vec<_> = lines.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                write!(f, "SimilarityJoinExec: {}", items.join(", "))
+                write!(f, "{}: {}", M::NAME, items.join(", "))
             }
             DisplayFormatType::TreeRender => lines.iter().try_for_each(|(name, value)| writeln!(f, "{name}={value}")),
         }
     }
 }
 
-impl SimilarityJoinExec {
+impl<M: Matching> JoinExec<M> {
     /// What EXPLAIN says, item by item.
     fn explain(&self) -> Vec<(&'static str, String)> {
         let spec = &self.spec;
-        let mut items = vec![
-            ("join_type", spec.join_type.to_string()),
-            ("on", format!("[{} of ({}, {})]", spec.test, spec.left_key, spec.right_key)),
-        ];
-        if !spec.equalities.is_empty() {
-            let keys: Vec<_> = spec.equalities.iter().map(ToString::to_string).collect();
-            items.push(("keys", format!("[{}]", keys.join(", "))));
-        }
+        let mut items = vec![("join_type", spec.join_type.to_string())];
+        items.extend(self.matching.explain(self.found.get().map(String::as_str)));
         if !spec.residual.is_empty() {
             let residual: Vec<_> = spec.residual.iter().map(|r| r.expression().to_string()).collect();
             items.push(("filter", residual.join(" AND ")));
@@ -182,8 +201,6 @@ impl SimilarityJoinExec {
             }
         });
         items.push(("engine", "cpu".into()));
-        let path = self.access_path.get().cloned();
-        items.push(("access_path", path.unwrap_or_else(|| cpu::access_paths(spec.test).into())));
         if let Some(projection) = &self.projection {
             items.push(("projection", format!("[{}]", self.column_names(projection.len()))));
         }
@@ -196,9 +213,9 @@ impl SimilarityJoinExec {
     }
 }
 
-impl ExecutionPlan for SimilarityJoinExec {
+impl<M: Matching> ExecutionPlan for JoinExec<M> {
     fn name(&self) -> &str {
-        "SimilarityJoinExec"
+        M::NAME
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -229,7 +246,11 @@ impl ExecutionPlan for SimilarityJoinExec {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        apply_expression_roots(self.spec.expressions(), f)
+        let spec = &self.spec;
+        let mut all = self.matching.expressions();
+        all.push(spec.condition.expression());
+        all.extend(spec.residual.iter().map(JoinFilter::expression));
+        apply_expression_roots(all, f)
     }
 
     fn replace_children(
@@ -244,9 +265,10 @@ impl ExecutionPlan for SimilarityJoinExec {
             (JoinInputs::Own { partitions, .. }, [input]) => {
                 JoinInputs::Own { input: Arc::clone(input), partitions: *partitions }
             }
-            _ => return internal_err!("SimilarityJoinExec got {} children", children.len()),
+            _ => return internal_err!("{} got {} children", M::NAME, children.len()),
         };
-        Ok(Arc::new(Self::with(inputs, Arc::clone(&self.spec), self.projection.clone())))
+        let (spec, matching) = (Arc::clone(&self.spec), Arc::clone(&self.matching));
+        Ok(Arc::new(Self::with(inputs, spec, matching, self.projection.clone())))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -256,7 +278,7 @@ impl ExecutionPlan for SimilarityJoinExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let build_input = self.inputs.side(self.spec.build);
         if build_input.properties().partitioning.partition_count() != 1 {
-            return internal_err!("SimilarityJoinExec needs its build side in a single partition");
+            return internal_err!("{} needs its build side in a single partition", M::NAME);
         }
         let input = match &self.inputs {
             JoinInputs::Two { .. } => {
@@ -281,8 +303,9 @@ impl ExecutionPlan for SimilarityJoinExec {
     }
 }
 
-impl EmbeddedProjection for SimilarityJoinExec {
+impl<M: Matching> EmbeddedProjection for JoinExec<M> {
     fn with_projection(&self, projection: Option<Vec<usize>>) -> Result<Self> {
-        Ok(Self::with(self.inputs.clone(), Arc::clone(&self.spec), projection))
+        let (spec, matching) = (Arc::clone(&self.spec), Arc::clone(&self.matching));
+        Ok(Self::with(self.inputs.clone(), spec, matching, projection))
     }
 }

@@ -42,11 +42,13 @@ pub(super) struct ProbeMetrics {
     verified: Count,
     /// Pairs that satisfy the whole condition.
     pub matched: Count,
+    /// What the matcher counts besides.
+    pub counters: Vec<Count>,
 }
 
 impl ProbeMetrics {
-    pub(super) fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
-        let counter = |name| MetricBuilder::new(metrics).counter(name, partition);
+    pub(super) fn new(metrics: &ExecutionPlanMetricsSet, partition: usize, counters: Vec<String>) -> Self {
+        let counter = |name: &'static str| MetricBuilder::new(metrics).counter(name, partition);
         Self {
             baseline: BaselineMetrics::new(metrics, partition),
             probe_time: MetricBuilder::new(metrics).subset_time("probe_time", partition),
@@ -55,6 +57,7 @@ impl ProbeMetrics {
             candidates: counter("candidates"),
             verified: counter("verified"),
             matched: counter("matched"),
+            counters: counters.into_iter().map(|name| MetricBuilder::new(metrics).counter(name, partition)).collect(),
         }
     }
 

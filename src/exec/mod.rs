@@ -1,19 +1,26 @@
-//! The operator and the driver that runs a program on an engine.
+//! The operators and the driver that runs a program on an engine.
 //!
-//! The data's journey: [`SimilarityJoinExec`] is what a plan shows; `build` collects one input and has the engine
-//! index it; `stream` sends the other input through the index, batch by batch; `residual` checks what the index
-//! does not know; `emission` does the bookkeeping of outer, semi and anti joins; `output` takes rows from pairs.
+//! The data's journey: [`JoinExec`] is what a plan shows, as [`SimilarityJoinExec`] or [`MatchingDependencyBlockExec`];
+//! `build` collects one input and has `similarity` or `rules` index it; `stream` sends the other input through that
+//! index, batch by batch; `residual` checks what the index does not know; `emission` does the bookkeeping of outer, semi
+//! and anti joins; `output` takes rows from pairs.
 
 mod build;
 mod emission;
 mod equality;
 mod join;
 mod join_metrics;
+mod matcher;
 mod output;
 mod probe;
 mod residual;
+mod rules;
+mod similarity;
 mod spec;
 mod stream;
 
-pub use join::SimilarityJoinExec;
+pub use join::{JoinExec, MatchingDependencyBlockExec, SimilarityJoinExec};
+pub use matcher::{Matcher, Matching, Prepared, Run};
+pub use rules::{AtomExprs, RuleKeys};
+pub use similarity::SimilarityKeys;
 pub use spec::{EqualityExprs, JoinInputs, JoinSpec};

@@ -7,13 +7,13 @@ use datafusion::common::{JoinSide, Result, resources_err};
 
 use super::build::BuildSide;
 use super::emission::{Emission, Rows};
-use super::equality;
 use super::join_metrics::ProbeMetrics;
+use super::matcher::{Prepared, Run};
 use super::output::{Output, SideRows};
 use super::residual::{RowPairs, satisfying, verify};
 use super::spec::JoinSpec;
 use crate::config::Verify;
-use crate::engine::{Cancel, Cursor, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
+use crate::engine::{Cancel, Cursor, Limit, Pairs};
 
 /// How much work one step may do before the driver looks up: a few milliseconds' worth.
 const WORK_PER_STEP: usize = 1 << 23;
@@ -41,7 +41,7 @@ pub(super) struct Probing {
 }
 
 enum Source {
-    Batch { batch: RecordBatch, prepared: Box<dyn PreparedProbe>, matched: Vec<bool> },
+    Batch { batch: RecordBatch, prepared: Box<dyn Prepared>, matched: Vec<bool> },
     Own,
 }
 
@@ -53,13 +53,7 @@ impl Prober {
     /// Makes `batch` ready for [`step`](Self::step).
     pub(super) fn start(&self, build: &BuildSide, batch: RecordBatch) -> Result<Probing> {
         let _timer = self.metrics.probe_time.timer();
-        let side = self.spec.build.negate();
-        let values = self.spec.key(side).evaluate(&batch)?.into_array(batch.num_rows())?;
-        let groups = match &build.groups {
-            Some(groups) => Some(groups.look_up(&equality::evaluate(&self.spec.equalities_of(side), &batch)?)?),
-            None => None,
-        };
-        let prepared = build.index.prepare(&KeyColumn { values, groups })?;
+        let prepared = build.matcher.prepare(&batch)?;
         self.metrics.probe_unmatchable.add(prepared.unmatchable());
         let matched = if self.emission().probe == Rows::None { Vec::new() } else { vec![false; batch.num_rows()] };
         let cursor = Cursor { next: 0, end: prepared.len() };
@@ -85,11 +79,12 @@ impl Prober {
         probing.pairs.clear();
         probing.steps += 1;
         let probe = match &probing.source {
-            Source::Batch { prepared, .. } => Probe::Batch(prepared.as_ref()),
-            Source::Own => Probe::Own,
+            Source::Batch { prepared, .. } => Some(prepared.as_ref()),
+            Source::Own => None,
         };
         let limit = Limit { pairs: self.batch_size, work: WORK_PER_STEP };
-        let counts = build.index.probe(probe, &mut probing.cursor, limit, &self.cancel, &mut probing.pairs)?;
+        let run = Run { limit, cancel: &self.cancel, counters: &self.metrics.counters };
+        let counts = build.matcher.probe(probe, &mut probing.cursor, &run, &mut probing.pairs)?;
         self.metrics.count(counts);
         self.check_budget(build.add_candidates(counts.candidates))?;
         let mut out = self.emit_pairs(build, probing)?;

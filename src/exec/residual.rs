@@ -68,7 +68,12 @@ pub(super) fn verify(condition: &JoinFilter, pairs: &RowPairs, left: &RecordBatc
 }
 
 /// One value a pair; NULL counts as false in what uses it.
-fn evaluate(condition: &JoinFilter, pairs: &RowPairs, left: &RecordBatch, right: &RecordBatch) -> Result<BooleanArray> {
+pub(super) fn evaluate(
+    condition: &JoinFilter,
+    pairs: &RowPairs,
+    left: &RecordBatch,
+    right: &RecordBatch,
+) -> Result<BooleanArray> {
     let columns = condition.column_indices().iter().map(|column| {
         let (batch, rows) = if column.side == JoinSide::Right { (right, &pairs.right) } else { (left, &pairs.left) };
         Ok(take(batch.column(column.index), rows, None)?)

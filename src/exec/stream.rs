@@ -137,7 +137,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + '
 
 /// Stretches small enough that partitions end together, large enough that claiming them costs nothing.
 fn own_chunk(build: &BuildSide) -> usize {
-    (build.index.own_len() / 128).clamp(16, 4096)
+    (build.matcher.own_len() / 128).clamp(16, 4096)
 }
 
 fn push(coalescer: &mut LimitedBatchCoalescer, batches: Vec<RecordBatch>) -> Result<()> {

@@ -27,6 +27,7 @@ pub(super) fn choose(left: &dyn ExecutionPlan, right: &dyn ExecutionPlan) -> Res
     Ok(BuildSide { side, why, probe_rows: probe.get_value().copied() })
 }
 
-fn rows(input: &dyn ExecutionPlan) -> Result<Precision<usize>> {
+/// How many rows an input has.
+pub(super) fn rows(input: &dyn ExecutionPlan) -> Result<Precision<usize>> {
     Ok(StatisticsContext::new().compute(input, &StatisticsArgs::new())?.num_rows)
 }

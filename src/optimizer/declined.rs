@@ -6,7 +6,8 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, Join, JoinType, Operator, lit};
 
 use crate::functions::contract;
-use crate::predicate::{Conjunction, Sides, mentions_measure};
+use crate::predicate::{Sides, mentions_measure};
+use crate::program::{Compiled, Rules, compile};
 
 /// Everything that a join requires of a pair, in one expression.
 pub(super) struct JoinCondition {
@@ -41,10 +42,10 @@ impl JoinCondition {
     }
 }
 
-/// Why `join` is not accelerated, `None` where it is.
+/// Why `join` is not accelerated, `None` where it is. Its condition may have up to `most_clauses` clauses.
 ///
 /// For a join without any similarity condition the reason is of interest only under the contract.
-pub(super) fn why_declined(join: &Join, condition: &JoinCondition) -> Option<String> {
+pub(super) fn why_declined(join: &Join, condition: &JoinCondition, most_clauses: usize) -> Option<String> {
     if matches!(join.join_type, JoinType::LeftMark | JoinType::RightMark) {
         return Some("EXISTS or IN under OR or NOT becomes a mark join, which is left to stock DataFusion".into());
     }
@@ -55,36 +56,26 @@ pub(super) fn why_declined(join: &Join, condition: &JoinCondition) -> Option<Str
         return Some(format!("the condition {} calls a volatile function", condition.whole.human_display()));
     }
     let sides = Sides { left: join.left.schema(), right: join.right.schema() };
-    let parts = Conjunction::of(&condition.whole, sides);
-    if !parts.atoms.is_empty() {
-        return None;
+    match compile(&condition.whole, sides, most_clauses) {
+        Ok(Compiled::Rules(rules)) if condition.contract => all_pairs(&rules),
+        Ok(_) => None,
+        Err(declined) => Some(declined.explain(&condition.whole)),
     }
-    Some(refusals(&parts).unwrap_or_else(|| no_similarity(&condition.whole)))
+}
+
+/// The first clause that only all pairs would answer.
+fn all_pairs(rules: &Rules) -> Option<String> {
+    let clause = rules.without_entry().next()?;
+    Some(format!(
+        "clause {}, {}: it has no equality of both sides and no similarity condition, so that all pairs would be compared",
+        clause + 1,
+        rules.describe(clause)
+    ))
 }
 
 /// Whether a reason to decline `join` tells a user something: it has a similarity condition, or the contract.
 pub(super) fn is_worth_telling(condition: &JoinCondition) -> bool {
     condition.contract || mentions_measure(&condition.whole)
-}
-
-fn refusals(parts: &Conjunction) -> Option<String> {
-    if parts.refused.is_empty() {
-        return None;
-    }
-    Some(parts.refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
-}
-
-fn no_similarity(condition: &Expr) -> String {
-    let under_or = condition
-        .exists(|e| Ok(matches!(e, Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) if mentions_measure(e))))
-        .unwrap_or(false);
-    if under_or {
-        return format!("{}: an OR of similarity conditions is not accelerated yet", condition.human_display());
-    }
-    format!(
-        "{}: no condition compares a measure of both sides with a constant, as in `jaccard(a.x, b.x) >= 0.8`",
-        condition.human_display()
-    )
 }
 
 /// The first condition of `expr` that still carries the mark of the contract.

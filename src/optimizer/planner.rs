@@ -22,9 +22,12 @@ use super::build_side::{self, BuildSide};
 use super::node::SimilarityJoinNode;
 use super::same_input::{same_expr, same_rows};
 use crate::config::{EngineChoice, SimilarityOptions};
-use crate::exec::{EqualityExprs, JoinInputs, JoinSpec, SimilarityJoinExec};
-use crate::predicate::{Conjunction, EqualityKey, Sides};
-use crate::program::Program;
+use crate::exec::{
+    AtomExprs, EqualityExprs, JoinInputs, JoinSpec, MatchingDependencyBlockExec, RuleKeys, SimilarityJoinExec,
+    SimilarityKeys,
+};
+use crate::predicate::{Atom, Conjunction, EqualityKey, Sides};
+use crate::program::{Compiled, Program, RuleAtom, Rules, compile};
 
 /// Plans similarity joins; for sessions that have a query planner of their own.
 #[derive(Debug, Default)]
@@ -51,12 +54,15 @@ impl ExtensionPlanner for SimilarityJoinPlanner {
             );
         }
         let sides = Sides { left: node.left().schema(), right: node.right().schema() };
-        let Some(program) = Program::compile(Conjunction::of(node.condition(), sides)) else {
+        let Ok(compiled) = compile(node.condition(), sides, options.max_clauses) else {
             return plain_join(planner, node, session).await.map(Some);
         };
         let schema = sides.left.join(sides.right)?;
-        let planned = Planning { planner, session, planning, sides, schema };
-        planned.operator(node, program, left, right).map(Some)
+        let planned = Planning { planner, session, planning, sides, schema, node, inputs: [left, right] };
+        Ok(Some(match compiled {
+            Compiled::Conjunction(program) => planned.similarity_join(program)?,
+            Compiled::Rules(rules) => planned.matching_dependency_block(rules)?,
+        }))
     }
 }
 
@@ -100,55 +106,115 @@ struct Planning<'a> {
     sides: Sides<'a>,
     /// Both sides, left columns first.
     schema: DFSchema,
+    node: &'a SimilarityJoinNode,
+    inputs: [&'a Arc<dyn ExecutionPlan>; 2],
 }
 
 impl Planning<'_> {
-    fn operator(
-        &self,
-        node: &SimilarityJoinNode,
-        program: Program,
-        left: &Arc<dyn ExecutionPlan>,
-        right: &Arc<dyn ExecutionPlan>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let own = self.is_own_join(node, &program) && left.schema().fields().len() == right.schema().fields().len();
+    fn similarity_join(&self, program: Program) -> Result<Arc<dyn ExecutionPlan>> {
+        let Sides { left, right } = self.sides;
+        let symmetric = same_expr(&program.entry.left, left, &program.entry.right, right)
+            && program.keys.iter().all(|key| self.is_symmetric(key));
+        let own = symmetric && self.is_own_join(&program.residual);
         let (equalities, unindexed) = self.equalities(&program.keys)?;
-        let residual = unindexed.into_iter().chain(program.residual);
-        let residual = residual.map(|condition| self.filter(&condition)).collect::<Result<_>>()?;
+        let (inputs, spec) = self.join(own, unindexed.into_iter().chain(program.residual))?;
+        let keys = SimilarityKeys {
+            equalities,
+            left_key: self.expression(&program.entry.left, left)?,
+            right_key: self.expression(&program.entry.right, right)?,
+            test: program.entry.test,
+        };
+        Ok(Arc::new(SimilarityJoinExec::new(inputs, Arc::new(spec), Arc::new(keys))))
+    }
+
+    fn matching_dependency_block(&self, rules: Rules) -> Result<Arc<dyn ExecutionPlan>> {
+        let Sides { left, right } = self.sides;
+        let symmetric = rules.atoms.iter().all(|atom| match atom {
+            RuleAtom::Equality(key) => self.is_symmetric(key),
+            RuleAtom::Similarity(atom) => same_expr(&atom.left, left, &atom.right, right),
+            RuleAtom::OneSided { .. } | RuleAtom::Pair(_) => false,
+        });
+        let own = symmetric && self.is_own_join(&rules.residual);
+        let labels = rules.atoms.iter().map(ToString::to_string).collect();
+        let mut pairs: Vec<(Expr, Expr)> = Vec::new();
+        let mut atoms = Vec::with_capacity(rules.atoms.len());
+        for atom in rules.atoms {
+            atoms.push(self.atom(atom, &mut pairs)?);
+        }
+        let key = |(l, r): &(Expr, Expr)| Ok([self.expression(l, left)?, self.expression(r, right)?]);
+        let keys = pairs.iter().map(key).collect::<Result<_>>()?;
+        let (inputs, spec) = self.join(own, rules.residual)?;
+        let build_rows = match spec.build {
+            JoinSide::Right => build_side::rows(self.inputs[1].as_ref())?,
+            _ => build_side::rows(self.inputs[0].as_ref())?,
+        };
+        let rules = RuleKeys { atoms, labels, keys, clauses: rules.clauses, build_rows: build_rows.get_value().copied() };
+        Ok(Arc::new(MatchingDependencyBlockExec::new(inputs, Arc::new(spec), Arc::new(rules))))
+    }
+
+    /// An atom in physical expressions; its key pair is one of `keys` from then on.
+    fn atom(&self, atom: RuleAtom, keys: &mut Vec<(Expr, Expr)>) -> Result<AtomExprs> {
+        Ok(match atom {
+            RuleAtom::Equality(key) => match self.equality(&key)? {
+                Some(equality) => AtomExprs::Equality(equality),
+                None => AtomExprs::Pair(self.filter(&equality(&key))?),
+            },
+            RuleAtom::Similarity(Atom { left, right, test, .. }) => {
+                let pair = (left, right);
+                let key = keys.iter().position(|known| *known == pair).unwrap_or_else(|| {
+                    keys.push(pair);
+                    keys.len() - 1
+                });
+                AtomExprs::Similarity { key, test }
+            }
+            RuleAtom::OneSided { left: true, condition } => {
+                AtomExprs::OneSided { side: JoinSide::Left, condition: self.expression(&condition, self.sides.left)? }
+            }
+            RuleAtom::OneSided { condition, .. } => {
+                AtomExprs::OneSided { side: JoinSide::Right, condition: self.expression(&condition, self.sides.right)? }
+            }
+            RuleAtom::Pair(condition) => AtomExprs::Pair(self.filter(&condition)?),
+        })
+    }
+
+    /// Inputs and everything but what finds the pairs; `own`, where one input is both sides.
+    fn join(&self, own: bool, residual: impl IntoIterator<Item = Expr>) -> Result<(JoinInputs, JoinSpec)> {
+        let [left, right] = self.inputs;
         let build = match own {
             true => BuildSide { side: JoinSide::Left, why: String::new(), probe_rows: None },
             false => build_side::choose(left.as_ref(), right.as_ref())?,
         };
         let spec = JoinSpec {
-            join_type: node.join_type(),
+            join_type: self.node.join_type(),
             build: build.side,
             why_build: build.why,
             probe_rows: build.probe_rows,
-            equalities,
-            left_key: self.expression(&program.entry.left, self.sides.left)?,
-            right_key: self.expression(&program.entry.right, self.sides.right)?,
-            test: program.entry.test,
-            residual,
-            condition: self.filter(node.condition())?,
+            residual: residual.into_iter().map(|condition| self.filter(&condition)).collect::<Result<_>>()?,
+            condition: self.filter(self.node.condition())?,
         };
         let inputs = match own {
             true => JoinInputs::Own { input: Arc::clone(left), partitions: self.session.config().target_partitions() },
             false => JoinInputs::Two { left: Arc::clone(left), right: Arc::clone(right) },
         };
-        Ok(Arc::new(SimilarityJoinExec::new(inputs, Arc::new(spec))))
+        Ok((inputs, spec))
     }
 
-    /// Whether one execution of one input serves both sides and each pair need be looked for only once: both
-    /// inputs are the same rows, keys and equalities are the same expressions of both sides (every measure is
-    /// symmetric), and a condition of the residual holds for no row with itself.
-    fn is_own_join(&self, node: &SimilarityJoinNode, program: &Program) -> bool {
-        let Sides { left, right } = self.sides;
+    /// Whether one execution of one input serves both sides and each pair need be looked for only once, given that the
+    /// conditions are symmetric (every measure is): both inputs are the same rows, and a condition of the residual holds
+    /// for no row with itself.
+    fn is_own_join(&self, residual: &[Expr]) -> bool {
         let emits_no_right_rows =
-            matches!(node.join_type(), JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti);
+            matches!(self.node.join_type(), JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti);
+        let [left, right] = self.inputs;
         emits_no_right_rows
-            && same_rows(node.left(), node.right())
-            && same_expr(&program.entry.left, left, &program.entry.right, right)
-            && program.keys.iter().all(|key| same_expr(&key.left, left, &key.right, right))
-            && program.residual.iter().any(|condition| self.is_irreflexive(condition))
+            && same_rows(self.node.left(), self.node.right())
+            && residual.iter().any(|condition| self.is_irreflexive(condition))
+            && left.schema().fields().len() == right.schema().fields().len()
+    }
+
+    /// Whether both sides of an equality are the same expression.
+    fn is_symmetric(&self, key: &EqualityKey) -> bool {
+        same_expr(&key.left, self.sides.left, &key.right, self.sides.right)
     }
 
     /// `a.x < b.x`, `a.x > b.x` or `a.x <> b.x`: false or NULL for a row with itself.
@@ -165,17 +231,22 @@ impl Planning<'_> {
     fn equalities(&self, keys: &[EqualityKey]) -> Result<(Vec<EqualityExprs>, Vec<Expr>)> {
         let (mut grouped, mut conditions) = (Vec::new(), Vec::new());
         for key in keys {
-            let left = self.expression(&key.left, self.sides.left)?;
-            let right = self.expression(&key.right, self.sides.right)?;
-            let left_type = left.data_type(self.sides.left.as_arrow())?;
-            let right_type = right.data_type(self.sides.right.as_arrow())?;
-            if left_type == right_type && has_row_equality(&left_type) {
-                grouped.push(EqualityExprs { left, right, null_equals_null: key.null_equals_null });
-            } else {
-                conditions.push(equality(key));
+            match self.equality(key)? {
+                Some(exprs) => grouped.push(exprs),
+                None => conditions.push(equality(key)),
             }
         }
         Ok((grouped, conditions))
+    }
+
+    /// An equality key, if groups can stand for it.
+    fn equality(&self, key: &EqualityKey) -> Result<Option<EqualityExprs>> {
+        let left = self.expression(&key.left, self.sides.left)?;
+        let right = self.expression(&key.right, self.sides.right)?;
+        let left_type = left.data_type(self.sides.left.as_arrow())?;
+        let right_type = right.data_type(self.sides.right.as_arrow())?;
+        let grouped = left_type == right_type && has_row_equality(&left_type);
+        Ok(grouped.then_some(EqualityExprs { left, right, null_equals_null: key.null_equals_null }))
     }
 
     fn expression(&self, expr: &Expr, schema: &DFSchema) -> Result<PhysicalExprRef> {

@@ -23,10 +23,11 @@ pub struct SimilarityQueryPlanner;
 #[async_trait]
 impl QueryPlanner for SimilarityQueryPlanner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        uphold_contract(plan)?;
+        let options = SimilarityOptions::of(session.config_options());
+        uphold_contract(plan, options.max_clauses)?;
         let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(SimilarityJoinPlanner)]);
-        let told = match SimilarityOptions::of(session.config_options()).enabled {
-            true => with_reasons(plan)?,
+        let told = match options.enabled {
+            true => with_reasons(plan, options.max_clauses)?,
             false => None,
         };
         planner.create_physical_plan(told.as_ref().unwrap_or(plan), session).await
@@ -34,13 +35,13 @@ impl QueryPlanner for SimilarityQueryPlanner {
 }
 
 /// Fails where a mark of SIMILARITY JOIN has outlived the rule: the join would run as a nested loop.
-fn uphold_contract(plan: &LogicalPlan) -> Result<()> {
+fn uphold_contract(plan: &LogicalPlan, most_clauses: usize) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::Join(join) = node
             && let condition = JoinCondition::of(join)
             && condition.contract
         {
-            let reason = why_declined(join, &condition).unwrap_or_else(|| "the optimizer rule did not run".into());
+            let reason = why_declined(join, &condition, most_clauses).unwrap_or_else(|| "the optimizer rule did not run".into());
             return Err(broken(&reason));
         }
         node.apply_expressions(|expr| match surviving_mark(expr) {
@@ -59,9 +60,9 @@ fn broken(reason: &str) -> datafusion::common::DataFusionError {
 }
 
 /// For EXPLAIN VERBOSE: the plan with the reasons of declined joins, `None` where there are none.
-fn with_reasons(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+fn with_reasons(plan: &LogicalPlan, most_clauses: usize) -> Result<Option<LogicalPlan>> {
     let LogicalPlan::Explain(explain) = plan else { return Ok(None) };
-    let reasons = if explain.verbose { declined(&explain.plan)? } else { Vec::new() };
+    let reasons = if explain.verbose { declined(&explain.plan, most_clauses)? } else { Vec::new() };
     if reasons.is_empty() {
         return Ok(None);
     }
@@ -71,19 +72,19 @@ fn with_reasons(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     Ok(Some(LogicalPlan::Explain(explain)))
 }
 
-fn declined(plan: &LogicalPlan) -> Result<Vec<String>> {
+fn declined(plan: &LogicalPlan, most_clauses: usize) -> Result<Vec<String>> {
     let mut reasons = Vec::new();
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::Join(join) = node {
-            reasons.extend(reason(join));
+            reasons.extend(reason(join, most_clauses));
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(reasons)
 }
 
-fn reason(join: &Join) -> Option<String> {
+fn reason(join: &Join, most_clauses: usize) -> Option<String> {
     let condition = JoinCondition::of(join);
-    let why = if is_worth_telling(&condition) { why_declined(join, &condition) } else { None }?;
+    let why = if is_worth_telling(&condition) { why_declined(join, &condition, most_clauses) } else { None }?;
     Some(format!("{} Join: {why}", join.join_type))
 }

@@ -32,12 +32,13 @@ impl OptimizerRule for SimilarityJoinRule {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        if !SimilarityOptions::of(&config.options()).enabled {
+        let options = SimilarityOptions::of(&config.options());
+        if !options.enabled {
             return plan.map_expressions(without_marks);
         }
         let LogicalPlan::Join(join) = plan else { return Ok(Transformed::no(plan)) };
         let condition = JoinCondition::of(&join);
-        if why_declined(&join, &condition).is_some() {
+        if why_declined(&join, &condition, options.max_clauses).is_some() {
             return Ok(Transformed::no(LogicalPlan::Join(join)));
         }
         let JoinCondition { whole, contract } = condition;

@@ -3,11 +3,13 @@
 mod atom;
 mod bounds;
 mod conjunction;
+mod normal_form;
 mod recognise;
 mod sides;
 
 pub use atom::{Atom, Test};
 pub use bounds::{Bound, Bounds};
 pub use conjunction::{Conjunction, EqualityKey, Refusal};
+pub use normal_form::{NormalForm, TooManyClauses};
 pub use recognise::mentions_measure;
 pub use sides::{Side, Sides};

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::MetricsSet;
-use datafusion_similarity::exec::{JoinInputs, SimilarityJoinExec};
+use datafusion_similarity::exec::{JoinInputs, JoinSpec, MatchingDependencyBlockExec, SimilarityJoinExec};
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A query shorter than this shows nothing.
@@ -141,9 +141,9 @@ impl Figures {
             metrics.as_ref().and_then(|metrics| metrics.sum_by_name(name)).map_or(0, |value| value.as_usize())
         };
         let children = plan.children();
-        if let Some(join) = plan.downcast_ref::<SimilarityJoinExec>() {
+        if let Some(join) = known_join(plan) {
             self.joins += 1;
-            self.known = self.known.zip(known_rows(join, count("build_rows"))).map(|(all, rows)| all + rows);
+            self.known = self.known.zip(join.rows(count("build_rows"))).map(|(all, rows)| all + rows);
             self.built += count("build_rows");
             self.probed += count("probe_rows");
             self.candidates += count("candidates");
@@ -168,11 +168,27 @@ impl Figures {
     }
 }
 
-/// The rows that a join is going to probe: in a self-join those it has built from, else what statistics know.
-fn known_rows(join: &SimilarityJoinExec, built: usize) -> Option<usize> {
-    match join.inputs() {
-        JoinInputs::Own { .. } => Some(built),
-        JoinInputs::Two { .. } => join.spec().probe_rows,
+/// What progress needs of a join.
+struct KnownJoin<'a> {
+    inputs: &'a JoinInputs,
+    spec: &'a JoinSpec,
+}
+
+fn known_join(plan: &dyn ExecutionPlan) -> Option<KnownJoin<'_>> {
+    if let Some(join) = plan.downcast_ref::<SimilarityJoinExec>() {
+        return Some(KnownJoin { inputs: join.inputs(), spec: join.spec() });
+    }
+    let join = plan.downcast_ref::<MatchingDependencyBlockExec>()?;
+    Some(KnownJoin { inputs: join.inputs(), spec: join.spec() })
+}
+
+impl KnownJoin<'_> {
+    /// The rows that a join is going to probe: in a self-join those it has built from, else what statistics know.
+    fn rows(&self, built: usize) -> Option<usize> {
+        match self.inputs {
+            JoinInputs::Own { .. } => Some(built),
+            JoinInputs::Two { .. } => self.spec.probe_rows,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The CPU engine.
 
 pub mod edit;
+pub mod rules;
 pub mod set;
 pub mod signature;
 

@@ -19,6 +19,7 @@ mod cost;
 mod features;
 mod index;
 mod join;
+mod pair_test;
 mod predicate;
 mod runs;
 mod segment_index;
@@ -28,4 +29,5 @@ mod tiles;
 
 pub use index::EditIndex;
 pub use join::AccessPath;
+pub use pair_test::{EditPairTest, TextColumn};
 pub use predicate::EditPredicate;

@@ -15,7 +15,7 @@ const SHORT: usize = 7;
 ///
 /// One dictionary holds either numbers or texts, never both, for a short text is kept as a number too.
 #[derive(Debug, Default)]
-pub(super) struct Dictionary {
+pub struct Dictionary {
     numbers: HashMap<u64, u32, FixedState>,
     texts: HashTable<Text>,
     arena: Vec<u8>,
@@ -37,7 +37,8 @@ impl Dictionary {
         self.len
     }
 
-    pub(super) fn memory(&self) -> usize {
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
         self.numbers.allocation_size() + self.texts.allocation_size() + self.arena.capacity()
     }
 

@@ -24,6 +24,7 @@ mod index;
 mod join;
 mod memory;
 mod overlap;
+mod pair_test;
 mod predicate;
 mod prefix;
 mod ranks;
@@ -34,5 +35,7 @@ mod tiles;
 mod tokenise;
 
 pub use index::SetIndex;
+pub use dictionary::Dictionary;
 pub use join::AccessPath;
+pub use pair_test::{SetColumn, SetPairTest};
 pub use predicate::SetPredicate;

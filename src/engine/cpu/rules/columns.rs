@@ -1,0 +1,313 @@
+//! The columns of one side in the form in which pairs of rows are decided.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::buffer::BooleanBuffer;
+use datafusion::common::{Result, internal_err};
+
+use crate::engine::cpu::edit::{EditPairTest, EditPredicate, TextColumn};
+use crate::engine::cpu::set::{Dictionary, SetColumn, SetPairTest, SetPredicate};
+use crate::engine::{BuildContext, KeyColumn, NO_GROUP, Pairs};
+use crate::measure::Tokenizer;
+use crate::predicate::Test;
+
+/// How an atom is decided.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum AtomTest {
+    /// Codes of both sides are equal.
+    Equality,
+    /// A measure of a key of each side.
+    Similarity {
+        /// Which key.
+        key: usize,
+        /// The measure and the accepted scores.
+        test: Test,
+    },
+    /// A bit of one side.
+    OneSided,
+    /// The driver decides.
+    Pair,
+}
+
+/// What one side has for an atom.
+#[derive(Debug, Clone)]
+pub enum AtomColumn {
+    /// Equal codes mean equal values; [`NO_GROUP`] equals nothing.
+    Codes(Vec<u32>),
+    /// Whether each row passes.
+    Bits(BooleanBuffer),
+    /// Nothing: the atom does not ask this side, or by a key.
+    None,
+}
+
+/// The columns of a side as the driver evaluates them.
+#[derive(Debug)]
+pub struct SideColumns {
+    /// How many rows there are.
+    pub rows: usize,
+    /// One an atom.
+    pub atoms: Vec<AtomColumn>,
+    /// The keys that similarity atoms name by number.
+    pub keys: Vec<ArrayRef>,
+}
+
+/// A key, made ready for a family of measures.
+#[derive(Debug)]
+enum Key {
+    Texts(TextColumn),
+    Sets(SetColumn),
+}
+
+/// The columns of one side, ready to be compared pair by pair.
+#[derive(Debug)]
+pub(super) struct Columns {
+    pub(super) rows: usize,
+    pub(super) atoms: Vec<AtomColumn>,
+    /// For each atom of a similarity, its key; keys of the same family are shared.
+    keys: Vec<Option<Arc<Key>>>,
+}
+
+/// The tests of all atoms.
+#[derive(Debug)]
+pub(super) struct Tests {
+    pub(super) kinds: Vec<AtomTest>,
+    tests: Vec<PairTest>,
+}
+
+#[derive(Debug)]
+enum PairTest {
+    Codes,
+    Bits,
+    Edit(EditPairTest),
+    Set(SetPairTest, Tokenizer, Arc<Dictionary>),
+    Condition,
+}
+
+/// What a key was made ready for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Family {
+    Texts,
+    Sets(Tokenizer),
+}
+
+fn family(test: Test) -> Family {
+    match test {
+        Test::Edit { .. } => Family::Texts,
+        Test::Set { tokenizer, .. } => Family::Sets(tokenizer),
+    }
+}
+
+impl Tests {
+    /// The tests of `kinds`, and the columns of the build side.
+    pub(super) fn build(
+        kinds: Vec<AtomTest>,
+        side: SideColumns,
+        context: &BuildContext<'_>,
+    ) -> Result<(Self, Columns)> {
+        let mut tests = Vec::with_capacity(kinds.len());
+        let mut known: Vec<(usize, Family, Arc<Key>, Arc<Dictionary>)> = Vec::new();
+        let mut keys = Vec::with_capacity(kinds.len());
+        for kind in &kinds {
+            let AtomTest::Similarity { key, test } = *kind else {
+                keys.push(None);
+                tests.push(match kind {
+                    AtomTest::Equality => PairTest::Codes,
+                    AtomTest::OneSided => PairTest::Bits,
+                    _ => PairTest::Condition,
+                });
+                continue;
+            };
+            let family = family(test);
+            if !known.iter().any(|(k, f, ..)| (*k, *f) == (key, family)) {
+                let Some(values) = side.keys.get(key) else { return internal_err!("an atom names a missing key") };
+                let (column, dictionary) = build_key(family, values, context)?;
+                known.push((key, family, Arc::new(column), Arc::new(dictionary)));
+            }
+            let found = known.iter().find(|(k, f, ..)| (*k, *f) == (key, family));
+            let Some((_, _, column, dictionary)) = found else { return internal_err!("a key was not built") };
+            keys.push(Some(Arc::clone(column)));
+            tests.push(match test {
+                Test::Edit { measure, bounds } => PairTest::Edit(EditPairTest::new(EditPredicate { measure, bounds })),
+                Test::Set { tokenizer, measure, bounds } => {
+                    let test = SetPairTest::new(SetPredicate { measure, bounds });
+                    PairTest::Set(test, tokenizer, Arc::clone(dictionary))
+                }
+            });
+        }
+        Ok((Self { kinds, tests }, Columns { rows: side.rows, atoms: side.atoms, keys }))
+    }
+
+    /// The columns of a probe side.
+    pub(super) fn prepare(&self, side: SideColumns) -> Result<Columns> {
+        let mut known: Vec<(usize, Family, Arc<Key>)> = Vec::new();
+        let mut keys = Vec::with_capacity(self.kinds.len());
+        for (kind, pair_test) in self.kinds.iter().zip(&self.tests) {
+            let AtomTest::Similarity { key, test } = *kind else {
+                keys.push(None);
+                continue;
+            };
+            let family = family(test);
+            let found = known.iter().find(|(k, f, _)| (*k, *f) == (key, family)).map(|(.., column)| Arc::clone(column));
+            keys.push(Some(match found {
+                Some(column) => column,
+                None => {
+                    let Some(values) = side.keys.get(key) else { return internal_err!("an atom names a missing key") };
+                    let column = match pair_test {
+                        PairTest::Set(_, tokenizer, dictionary) => {
+                            let keys = KeyColumn { values: Arc::clone(values), groups: None };
+                            Key::Sets(SetColumn::probe(*tokenizer, &keys, dictionary)?)
+                        }
+                        _ => Key::Texts(TextColumn::try_new(values)?),
+                    };
+                    let column = Arc::new(column);
+                    known.push((key, family, Arc::clone(&column)));
+                    column
+                }
+            }));
+        }
+        Ok(Columns { rows: side.rows, atoms: side.atoms, keys })
+    }
+
+    /// The pairs among `selected` places of `block` that pass `atom`, in order, appended to `passed`.
+    ///
+    /// Must not be asked of a condition that the driver decides.
+    pub(super) fn select(
+        &self,
+        atom: usize,
+        (build, probe): (&Columns, &Columns),
+        block: &Pairs,
+        selected: &[u16],
+        stop: &dyn Fn() -> bool,
+        passed: &mut Vec<u16>,
+    ) {
+        let pair = |place: u16| (block.build[place as usize], block.probe[place as usize]);
+        let mut keep = |holds: &dyn Fn(u32, u32) -> bool| {
+            for &place in selected {
+                let (b, p) = pair(place);
+                if holds(b, p) {
+                    passed.push(place);
+                }
+            }
+        };
+        match (&self.tests[atom], &build.atoms[atom], &probe.atoms[atom]) {
+            (PairTest::Codes, AtomColumn::Codes(left), AtomColumn::Codes(right)) => {
+                keep(&|b, p| left[b as usize] == right[p as usize] && left[b as usize] != NO_GROUP);
+            }
+            (PairTest::Bits, AtomColumn::Bits(bits), AtomColumn::None) => keep(&|b, _| bits.value(b as usize)),
+            (PairTest::Bits, AtomColumn::None, AtomColumn::Bits(bits)) => keep(&|_, p| bits.value(p as usize)),
+            // a side compared with itself, for a sample
+            (PairTest::Bits, AtomColumn::Bits(bits), AtomColumn::Bits(_)) => keep(&|b, _| bits.value(b as usize)),
+            (PairTest::Edit(test), ..) => {
+                if let (Some(left), Some(right)) = (build.texts(atom), probe.texts(atom)) {
+                    keep(&|b, p| test.matches((left, b), (right, p), stop));
+                }
+            }
+            (PairTest::Set(test, ..), ..) => {
+                if let (Some(left), Some(right)) = (build.sets(atom), probe.sets(atom)) {
+                    keep(&|b, p| test.matches((left, b), (right, p)));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Bytes held.
+    pub(super) fn memory(&self) -> usize {
+        let mut seen: Vec<*const Dictionary> = Vec::new();
+        let dictionaries = self.tests.iter().filter_map(|test| match test {
+            PairTest::Set(.., dictionary) => Some(dictionary),
+            _ => None,
+        });
+        dictionaries
+            .filter(|d| !seen.contains(&Arc::as_ptr(d)) && { seen.push(Arc::as_ptr(d)); true })
+            .map(|d| d.memory())
+            .sum()
+    }
+}
+
+fn build_key(family: Family, values: &ArrayRef, context: &BuildContext<'_>) -> Result<(Key, Dictionary)> {
+    match family {
+        Family::Texts => {
+            (context.reserve)(values.len() * (size_of::<u32>() + size_of::<u64>() + size_of::<u128>()))?;
+            Ok((Key::Texts(TextColumn::try_new(values)?), Dictionary::default()))
+        }
+        Family::Sets(tokenizer) => {
+            let keys = KeyColumn { values: Arc::clone(values), groups: None };
+            let (sets, dictionary) = SetColumn::build(tokenizer, &keys, context)?;
+            Ok((Key::Sets(sets), dictionary))
+        }
+    }
+}
+
+impl Columns {
+    fn texts(&self, atom: usize) -> Option<&TextColumn> {
+        match self.keys[atom].as_deref() {
+            Some(Key::Texts(texts)) => Some(texts),
+            _ => None,
+        }
+    }
+
+    fn sets(&self, atom: usize) -> Option<&SetColumn> {
+        match self.keys[atom].as_deref() {
+            Some(Key::Sets(sets)) => Some(sets),
+            _ => None,
+        }
+    }
+
+    /// Rows for which no clause can hold, whatever the other side has: in each an atom is NULL, blank or false.
+    pub(super) fn unmatchable(&self, clauses: &[Vec<usize>]) -> usize {
+        let possible: Vec<BooleanBuffer> = (0..self.atoms.len()).map(|atom| self.possible(atom)).collect();
+        let all = BooleanBuffer::new_set(self.rows);
+        let clause = |atoms: &Vec<usize>| atoms.iter().fold(all.clone(), |rows, &atom| &rows & &possible[atom]);
+        let some = clauses.iter().map(clause).reduce(|a, b| &a | &b);
+        self.rows - some.map_or(0, |rows| rows.count_set_bits())
+    }
+
+    fn possible(&self, atom: usize) -> BooleanBuffer {
+        match (&self.atoms[atom], self.keys[atom].as_deref()) {
+            (AtomColumn::Codes(codes), _) => BooleanBuffer::collect_bool(self.rows, |row| codes[row] != NO_GROUP),
+            (AtomColumn::Bits(bits), _) => bits.clone(),
+            (_, Some(Key::Texts(texts))) => BooleanBuffer::collect_bool(self.rows, |row| texts.can_match(row)),
+            (_, Some(Key::Sets(sets))) => BooleanBuffer::collect_bool(self.rows, |row| sets.can_match(row)),
+            _ => BooleanBuffer::new_set(self.rows),
+        }
+    }
+
+    /// The mean length of a similarity atom's keys, in characters or tokens.
+    pub(super) fn mean_length(&self, atom: usize) -> f64 {
+        match self.keys[atom].as_deref() {
+            Some(Key::Texts(texts)) => texts.mean_length(),
+            Some(Key::Sets(sets)) => sets.mean_size(),
+            None => 0.0,
+        }
+    }
+
+    /// Bytes held.
+    pub(super) fn memory(&self) -> usize {
+        let atoms = self.atoms.iter().map(|column| match column {
+            AtomColumn::Codes(codes) => codes.capacity() * size_of::<u32>(),
+            AtomColumn::Bits(bits) => bits.len() / 8,
+            AtomColumn::None => 0,
+        });
+        let mut seen: Vec<*const Key> = Vec::new();
+        let keys = self.keys.iter().flatten().filter(|key| {
+            let new = !seen.contains(&Arc::as_ptr(key));
+            seen.push(Arc::as_ptr(key));
+            new
+        });
+        let keys = keys.map(|key| match key.as_ref() {
+            Key::Texts(texts) => texts.memory(),
+            Key::Sets(sets) => sets.memory(),
+        });
+        atoms.sum::<usize>() + keys.sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+impl Columns {
+    pub(super) fn of_codes(rows: usize, atoms: Vec<AtomColumn>) -> Self {
+        let keys = atoms.iter().map(|_| None).collect();
+        Self { rows, atoms, keys }
+    }
+}

@@ -1,0 +1,152 @@
+//! Rows that agree in several equalities.
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::columns::{AtomColumn, Columns};
+use crate::engine::NO_GROUP;
+
+/// The rows of a build side by what they have in some equalities; one group of all rows, where there are none.
+#[derive(Debug)]
+pub(super) struct Grouping {
+    keys: Vec<usize>,
+    /// From a group of the equalities so far and the code of the next one to a group; one map for each but the first.
+    maps: Vec<HashMap<u64, u32, FixedState>>,
+    /// Where the rows of each group start; one entry more than groups.
+    starts: Vec<u32>,
+    /// Row numbers by group, ascending within one.
+    rows: Vec<u32>,
+}
+
+impl Grouping {
+    /// The groups of the build side, and the group of each row.
+    pub(super) fn build(columns: &Columns, keys: &[usize]) -> (Self, Vec<u32>) {
+        let (mut maps, mut count) = (Vec::new(), 1u32);
+        let mut groups = match keys {
+            [] => vec![0; columns.rows],
+            [first, ..] => codes(columns, *first).to_vec(),
+        };
+        if !keys.is_empty() {
+            count = groups.iter().filter(|&&g| g != NO_GROUP).max().map_or(0, |&most| most + 1);
+        }
+        for &key in keys.iter().skip(1) {
+            let mut map: HashMap<u64, u32, FixedState> = HashMap::default();
+            for (group, &code) in groups.iter_mut().zip(codes(columns, key)) {
+                if *group == NO_GROUP || code == NO_GROUP {
+                    *group = NO_GROUP;
+                } else {
+                    let next = map.len() as u32;
+                    *group = *map.entry(joined(*group, code)).or_insert(next);
+                }
+            }
+            count = map.len() as u32;
+            maps.push(map);
+        }
+        let (starts, rows) = by_group(&groups, count);
+        (Self { keys: keys.to_vec(), maps, starts, rows }, groups)
+    }
+
+    /// The build side's group of each row of a probe side.
+    pub(super) fn look_up(&self, columns: &Columns) -> Vec<u32> {
+        let mut groups = match self.keys.as_slice() {
+            [] => vec![0; columns.rows],
+            [first, ..] => codes(columns, *first).to_vec(),
+        };
+        for (&key, map) in self.keys.iter().skip(1).zip(&self.maps) {
+            for (group, &code) in groups.iter_mut().zip(codes(columns, key)) {
+                *group = match (*group, code) {
+                    (NO_GROUP, _) | (_, NO_GROUP) => NO_GROUP,
+                    (g, code) => map.get(&joined(g, code)).copied().unwrap_or(NO_GROUP),
+                };
+            }
+        }
+        groups
+    }
+
+    /// The rows that have a group, by group.
+    pub(super) fn rows(&self) -> &[u32] {
+        &self.rows
+    }
+
+    /// The rows of a group, as places in [`rows`](Self::rows).
+    #[inline]
+    pub(super) fn places(&self, group: u32) -> std::ops::Range<usize> {
+        match self.starts.get(group as usize..) {
+            Some([start, end, ..]) => *start as usize..*end as usize,
+            _ => 0..0,
+        }
+    }
+
+    /// The end of the group of each place.
+    pub(super) fn group_ends(&self) -> impl Iterator<Item = u32> {
+        self.starts.windows(2).flat_map(|group| std::iter::repeat_n(group[1], (group[1] - group[0]) as usize))
+    }
+
+    /// How many rows a row meets on average that shares its group, itself included.
+    pub(super) fn mean_partners(&self, rows: usize) -> f64 {
+        let squares: f64 = self.starts.windows(2).map(|group| f64::from(group[1] - group[0]).powi(2)).sum();
+        squares / rows.max(1) as f64
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        let maps: usize = self.maps.iter().map(HashMap::allocation_size).sum();
+        maps + (self.starts.capacity() + self.rows.capacity()) * size_of::<u32>()
+    }
+}
+
+fn joined(group: u32, code: u32) -> u64 {
+    u64::from(group) << 32 | u64::from(code)
+}
+
+fn codes(columns: &Columns, atom: usize) -> &[u32] {
+    match &columns.atoms[atom] {
+        AtomColumn::Codes(codes) => codes,
+        _ => &[],
+    }
+}
+
+fn by_group(groups: &[u32], count: u32) -> (Vec<u32>, Vec<u32>) {
+    let mut starts = vec![0u32; count as usize + 1];
+    let known = || (0u32..).zip(groups).filter(|&(_, &group)| group != NO_GROUP);
+    known().for_each(|(_, &group)| starts[group as usize + 1] += 1);
+    for at in 1..starts.len() {
+        starts[at] += starts[at - 1];
+    }
+    let mut next = starts.clone();
+    let mut rows = vec![0; starts.last().copied().unwrap_or(0) as usize];
+    for (row, &group) in known() {
+        let place = &mut next[group as usize];
+        rows[*place as usize] = row;
+        *place += 1;
+    }
+    (starts, rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(codes: &[&[u32]]) -> Columns {
+        let atoms = codes.iter().map(|c| AtomColumn::Codes(c.to_vec())).collect();
+        Columns::of_codes(codes.first().map_or(3, |c| c.len()), atoms)
+    }
+
+    #[test]
+    fn groups_of_several_equalities() {
+        let build = columns(&[&[0, 1, 0, 0, NO_GROUP], &[5, 5, 5, 6, 5]]);
+        let (grouping, groups) = Grouping::build(&build, &[0, 1]);
+        assert_eq!(groups, [0, 1, 0, 2, NO_GROUP]);
+        assert_eq!(grouping.rows(), [0, 2, 1, 3]);
+        assert_eq!(grouping.places(0), 0..2);
+        assert_eq!(grouping.group_ends().collect::<Vec<_>>(), [2, 2, 3, 4]);
+        let probe = columns(&[&[0, 1, NO_GROUP], &[6, 6, 5]]);
+        assert_eq!(grouping.look_up(&probe), [2, NO_GROUP, NO_GROUP]);
+        assert_eq!(grouping.places(NO_GROUP), 0..0);
+    }
+
+    #[test]
+    fn without_equalities_all_rows_are_one_group() {
+        let (grouping, groups) = Grouping::build(&columns(&[]), &[]);
+        assert_eq!((groups.as_slice(), grouping.rows(), grouping.places(0)), (&[0, 0, 0][..], &[0, 1, 2][..], 0..3));
+    }
+}

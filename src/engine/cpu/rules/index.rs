@@ -1,0 +1,392 @@
+//! A build side ready for all clauses of a condition.
+
+use std::sync::Mutex;
+
+use datafusion::common::{Result, exec_err};
+
+use super::columns::{AtomTest, Columns, SideColumns, Tests};
+use super::grouping::Grouping;
+use super::statistics::BuildStatistics;
+use super::walk::{BLOCK, NO_WITNESS, PairConditions, Path, Scratch, Tally, Walk};
+use crate::engine::cpu;
+use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PreparedProbe, Probe};
+use crate::program::{AtomKind, Entry, RulePlan};
+
+/// What an index of rules is built for.
+#[derive(Debug, Clone)]
+pub struct RuleSource {
+    /// How each atom is decided.
+    pub tests: Vec<AtomTest>,
+    /// What each atom is to the plan.
+    pub kinds: Vec<AtomKind>,
+    /// The atoms of each clause.
+    pub clauses: Vec<Vec<usize>>,
+}
+
+/// A build side with the entries of all clauses and their execution trees.
+#[derive(Debug)]
+pub struct RuleIndex {
+    tests: Tests,
+    columns: Columns,
+    plan: RulePlan,
+    entries: Vec<EntryIndex>,
+    clauses: Vec<Vec<usize>>,
+    scratch: Mutex<Vec<Scratch>>,
+}
+
+/// One entry of a plan, built.
+#[derive(Debug)]
+struct EntryIndex {
+    access: Access,
+    tree: Path,
+    earlier: Path,
+}
+
+#[derive(Debug)]
+enum Access {
+    Hash {
+        grouping: Grouping,
+        /// In a self-join the end of the group of each place.
+        ends: Vec<u32>,
+    },
+    /// The index of a similarity, and the groups within which it pairs.
+    Index { index: Box<dyn Index>, grouping: Option<Grouping> },
+}
+
+/// A probe batch ready for all clauses.
+pub struct PreparedRules {
+    columns: Columns,
+    entries: Vec<PreparedEntry>,
+    unmatchable: usize,
+}
+
+impl PreparedRules {
+    /// Rows for which no clause can hold, whatever the build side has.
+    pub fn unmatchable(&self) -> usize {
+        self.unmatchable
+    }
+}
+
+enum PreparedEntry {
+    /// Probe rows that have partners, and the places of these.
+    Hash(Vec<(u32, std::ops::Range<u32>)>),
+    Index(Box<dyn PreparedProbe>),
+}
+
+impl RuleIndex {
+    /// Plans the clauses over a build side and builds their entries.
+    ///
+    /// # Errors
+    /// Keys of a type that their measure cannot read, a refused reservation, a cancelled build.
+    pub fn try_new(source: RuleSource, side: SideColumns, context: &BuildContext<'_>) -> Result<Self> {
+        let RuleSource { tests, kinds, clauses } = source;
+        let keys = side.keys.clone();
+        let (tests, columns) = Tests::build(tests, side, context)?;
+        check(context.cancel)?;
+        let statistics = BuildStatistics::new(&tests, &columns, context.cancel);
+        let plan = RulePlan::of(&kinds, &clauses, &statistics);
+        check(context.cancel)?;
+        let mut entries = Vec::with_capacity(plan.groups.len());
+        for group in &plan.groups {
+            (context.reserve)(columns.rows * 2 * size_of::<u32>())?;
+            let access = match &group.entry {
+                Entry::Hash(keys) => {
+                    let (grouping, _) = statistics.take_groups(keys);
+                    let ends = if context.own { grouping.group_ends().collect() } else { Vec::new() };
+                    Access::Hash { grouping, ends }
+                }
+                Entry::Index { atom, keys: equalities } => {
+                    let AtomTest::Similarity { key, test } = tests.kinds[*atom] else {
+                        return exec_err!("an entry without an index");
+                    };
+                    let grouped = (!equalities.is_empty()).then(|| statistics.take_groups(equalities));
+                    let (grouping, groups) = grouped.unzip();
+                    let values = KeyColumn { values: keys[key].clone(), groups };
+                    Access::Index { index: cpu::build(test, &values, context)?, grouping }
+                }
+            };
+            let [tree, earlier] = [&group.tree, &group.earlier].map(|tree| Path::new(tree.clone(), kinds.len()));
+            entries.push(EntryIndex { access, tree, earlier });
+        }
+        drop(statistics);
+        Ok(Self { tests, columns, plan, entries, clauses, scratch: Mutex::default() })
+    }
+
+    /// How the clauses are entered and verified.
+    pub fn plan(&self) -> &RulePlan {
+        &self.plan
+    }
+
+    /// What an index of a similarity says of itself, entry by entry.
+    pub fn describe_entry(&self, entry: usize) -> Option<String> {
+        match &self.entries[entry].access {
+            Access::Hash { .. } => None,
+            Access::Index { index, .. } => Some(index.describe()),
+        }
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        let entries = self.entries.iter().map(|entry| match &entry.access {
+            Access::Hash { grouping, ends } => grouping.memory() + ends.capacity() * size_of::<u32>(),
+            Access::Index { index, grouping } => index.memory() + grouping.as_ref().map_or(0, Grouping::memory),
+        });
+        self.tests.memory() + self.columns.memory() + entries.sum::<usize>()
+    }
+
+    /// Rows of the build side for which no clause can hold, whatever the other side has.
+    pub fn unmatchable(&self) -> usize {
+        self.columns.unmatchable(&self.clauses)
+    }
+
+    /// Makes a batch of the probe side ready.
+    ///
+    /// # Errors
+    /// Keys of a type that their measure cannot read.
+    pub fn prepare(&self, side: SideColumns) -> Result<PreparedRules> {
+        let keys = side.keys.clone();
+        let columns = self.tests.prepare(side)?;
+        let mut entries = Vec::with_capacity(self.entries.len());
+        for (entry, group) in self.entries.iter().zip(&self.plan.groups) {
+            entries.push(match (&entry.access, &group.entry) {
+                (Access::Index { index, grouping }, Entry::Index { atom, .. }) => {
+                    let AtomTest::Similarity { key, .. } = self.tests.kinds[*atom] else {
+                        return exec_err!("an entry without an index");
+                    };
+                    let groups = grouping.as_ref().map(|grouping| grouping.look_up(&columns));
+                    PreparedEntry::Index(index.prepare(&KeyColumn { values: keys[key].clone(), groups })?)
+                }
+                (Access::Hash { grouping, .. }, _) => PreparedEntry::Hash(by_place(grouping, &columns)),
+                (Access::Index { .. }, Entry::Hash(_)) => return exec_err!("an entry without an index"),
+            });
+        }
+        let unmatchable = columns.unmatchable(&self.clauses);
+        Ok(PreparedRules { columns, entries, unmatchable })
+    }
+
+    /// The length of the cursor over `probe`, or over the build side itself: all entries, one after the other.
+    pub fn len(&self, probe: Option<&PreparedRules>) -> usize {
+        (0..self.entries.len()).map(|entry| self.entry_len(entry, probe)).sum()
+    }
+
+    fn entry_len(&self, entry: usize, probe: Option<&PreparedRules>) -> usize {
+        match (probe.map(|probe| &probe.entries[entry]), &self.entries[entry].access) {
+            (Some(PreparedEntry::Hash(rows)), _) => rows.len(),
+            (Some(PreparedEntry::Index(prepared)), _) => prepared.len(),
+            (None, Access::Hash { grouping, .. }) => grouping.rows().len(),
+            (None, Access::Index { index, .. }) => index.own_len(),
+        }
+    }
+
+    /// Appends the pairs of which some clause holds, each once over the whole cursor, until it is done or `limit` is
+    /// reached.
+    ///
+    /// # Errors
+    /// Whatever a condition of the driver fails with.
+    pub fn probe(
+        &self,
+        probe: Option<&PreparedRules>,
+        cursor: &mut Cursor,
+        limit: Limit,
+        run: &Run<'_>,
+        out: &mut Pairs,
+        tally: &mut Tally,
+    ) -> Result<Counts> {
+        let pooled = self.scratch.lock().ok().and_then(|mut pool| pool.pop());
+        let mut probing = Probing {
+            index: self,
+            probe,
+            walk: Walk {
+                tests: &self.tests,
+                build: &self.columns,
+                probe: probe.map_or(&self.columns, |probe| &probe.columns),
+                conditions: run.conditions,
+                cancel: run.cancel,
+            },
+            scratch: pooled.unwrap_or_default(),
+            block: Pairs::default(),
+            kept: Pairs::default(),
+            out,
+            tally,
+            counts: Counts::default(),
+        };
+        let (mut entry, mut start) = (0, 0);
+        while !cursor.is_done() && !run.cancel.is_cancelled() && probing.counts.matched < limit.pairs {
+            let end = loop {
+                let end = start + self.entry_len(entry, probe);
+                if cursor.next < end {
+                    break end;
+                }
+                (entry, start) = (entry + 1, end);
+            };
+            let mut within = Cursor { next: cursor.next - start, end: cursor.end.min(end) - start };
+            let left = Limit {
+                pairs: limit.pairs - probing.counts.matched,
+                work: limit.work.saturating_sub(probing.counts.candidates),
+            };
+            probing.entry(entry, &mut within, left)?;
+            cursor.next = start + within.next;
+            if probing.counts.candidates >= limit.work {
+                break;
+            }
+        }
+        let Probing { scratch, counts, .. } = probing;
+        if let Ok(mut pool) = self.scratch.lock() {
+            pool.push(scratch);
+        }
+        Ok(counts)
+    }
+}
+
+/// What a probe needs besides its rows.
+pub struct Run<'a> {
+    /// Decides what the engine cannot.
+    pub conditions: &'a dyn PairConditions,
+    /// Stops the probe.
+    pub cancel: &'a Cancel,
+}
+
+/// Ends a build that nobody waits for.
+fn check(cancel: &Cancel) -> Result<()> {
+    if cancel.is_cancelled() { exec_err!("the build of a matching dependency join was cancelled") } else { Ok(()) }
+}
+
+/// The probe rows that have partners, those of one group side by side.
+fn by_place(grouping: &Grouping, columns: &Columns) -> Vec<(u32, std::ops::Range<u32>)> {
+    let groups = grouping.look_up(columns);
+    let known = (0u32..).zip(groups).filter(|&(_, group)| group != NO_GROUP);
+    let mut rows: Vec<_> = known
+        .map(|(row, group)| {
+            let places = grouping.places(group);
+            (row, places.start as u32..places.end as u32)
+        })
+        .filter(|(_, places)| !places.is_empty())
+        .collect();
+    rows.sort_unstable_by_key(|(row, places)| (places.start, *row));
+    rows
+}
+
+struct Probing<'a> {
+    index: &'a RuleIndex,
+    probe: Option<&'a PreparedRules>,
+    walk: Walk<'a>,
+    scratch: Scratch,
+    block: Pairs,
+    /// Pairs of a block whose witness is of this entry.
+    kept: Pairs,
+    out: &'a mut Pairs,
+    tally: &'a mut Tally,
+    counts: Counts,
+}
+
+impl Probing<'_> {
+    fn entry(&mut self, entry: usize, cursor: &mut Cursor, limit: Limit) -> Result<()> {
+        let index = self.index;
+        match (&index.entries[entry].access, self.probe.map(|probe| &probe.entries[entry])) {
+            (Access::Index { index, .. }, prepared) => {
+                let probe = match prepared {
+                    Some(PreparedEntry::Index(prepared)) => Probe::Batch(prepared.as_ref()),
+                    _ => Probe::Own,
+                };
+                let mut found = Pairs::default();
+                let limit = Limit { pairs: limit.pairs.max(BLOCK), work: limit.work };
+                let counts = index.probe(probe, cursor, limit, self.walk.cancel, &mut found)?;
+                // what the index did counts as work of this entry
+                self.counts.candidates += counts.candidates;
+                self.counts.verified += counts.verified;
+                for start in (0..found.len()).step_by(BLOCK) {
+                    let range = start..found.len().min(start + BLOCK);
+                    self.block.build.extend_from_slice(&found.build[range.clone()]);
+                    self.block.probe.extend_from_slice(&found.probe[range]);
+                    self.finish_block(entry, false)?;
+                }
+                Ok(())
+            }
+            (Access::Hash { grouping, .. }, Some(PreparedEntry::Hash(rows))) => {
+                let (matched, candidates) = (self.counts.matched, self.counts.candidates);
+                while !cursor.is_done() {
+                    let (row, places) = &rows[cursor.next];
+                    self.pair(entry, &grouping.rows()[places.start as usize..places.end as usize], *row)?;
+                    cursor.next += 1;
+                    if self.counts.matched - matched >= limit.pairs
+                        || self.counts.candidates - candidates >= limit.work
+                        || self.walk.cancel.is_cancelled()
+                    {
+                        break;
+                    }
+                }
+                self.finish_block(entry, true)
+            }
+            (Access::Hash { grouping, ends }, _) => {
+                let (matched, candidates) = (self.counts.matched, self.counts.candidates);
+                while !cursor.is_done() {
+                    let place = cursor.next;
+                    let partners = &grouping.rows()[place + 1..ends[place] as usize];
+                    self.pair(entry, partners, grouping.rows()[place])?;
+                    cursor.next += 1;
+                    if self.counts.matched - matched >= limit.pairs
+                        || self.counts.candidates - candidates >= limit.work
+                        || self.walk.cancel.is_cancelled()
+                    {
+                        break;
+                    }
+                }
+                self.finish_block(entry, true)
+            }
+        }
+    }
+
+    /// Adds the candidates of one probe row.
+    fn pair(&mut self, entry: usize, partners: &[u32], row: u32) -> Result<()> {
+        let mut rest = partners;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(BLOCK - self.block.len()));
+            self.block.build.extend_from_slice(now);
+            self.block.probe.resize(self.block.build.len(), row);
+            rest = later;
+            if self.block.len() == BLOCK {
+                self.finish_block(entry, true)?;
+                if self.walk.cancel.is_cancelled() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the witnesses of the block and forgets it.
+    fn finish_block(&mut self, entry: usize, counted: bool) -> Result<()> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        let EntryIndex { tree, earlier, .. } = &self.index.entries[entry];
+        if counted {
+            self.counts.candidates += self.block.len();
+        }
+        for &clause in &self.index.plan.groups[entry].clauses {
+            self.tally.candidates[clause] += self.block.len();
+        }
+        self.walk.block(tree, &self.block, &mut self.scratch, self.tally)?;
+        self.kept.clear();
+        for (at, _) in self.scratch.witness.iter().enumerate().filter(|(_, witness)| **witness != NO_WITNESS) {
+            self.kept.push(self.block.build[at], self.block.probe[at]);
+        }
+        self.block.clear();
+        if self.kept.is_empty() {
+            return Ok(());
+        }
+        if entry > 0 {
+            let mut unused = Tally::new(self.tally.evaluated.len(), self.tally.witnesses.len());
+            self.walk.block(earlier, &self.kept, &mut self.scratch, &mut unused)?;
+            for (at, _) in self.scratch.witness.iter().enumerate().filter(|(_, witness)| **witness == NO_WITNESS) {
+                self.out.push(self.kept.build[at], self.kept.probe[at]);
+                self.counts.matched += 1;
+            }
+        } else {
+            self.out.build.extend_from_slice(&self.kept.build);
+            self.out.probe.extend_from_slice(&self.kept.probe);
+            self.counts.matched += self.kept.len();
+        }
+        Ok(())
+    }
+}

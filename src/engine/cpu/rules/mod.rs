@@ -1,0 +1,27 @@
+//! Joins on an OR of ANDs.
+//!
+//! ```text
+//! columns of all atoms --columns---> codes, strings, sets, bits: any pair of rows can be decided
+//!                      --statistics> selectivities over a sample of the build side
+//!                      --program---> entries, each with its execution tree
+//!                      --grouping--> rows by the equalities of an entry
+//! probe rows           ------------> candidates of one entry --walk--> pairs, each with its witness
+//! ```
+//!
+//! Candidates are walked in blocks: a step of the tree is evaluated for all pairs of a block that reach it, so that a
+//! step without pairs is skipped with everything below it. A pair that satisfies clauses of several entries comes out
+//! of the first of them.
+//!
+//! Memory: for each equality four bytes a row, for each key of an edit measure its text and twelve bytes a row, for
+//! each key of a set measure its tokens as `u32` and twenty bytes a row; for each entry eight bytes a row and an index
+//! where it has one.
+
+mod columns;
+mod grouping;
+mod index;
+mod statistics;
+mod walk;
+
+pub use columns::{AtomColumn, AtomTest, SideColumns};
+pub use index::{PreparedRules, RuleIndex, RuleSource, Run};
+pub use walk::{PairConditions, Tally};

@@ -1,0 +1,110 @@
+//! What a plan of rules is made from: the groups of the build side, and pairs drawn from them.
+
+use std::cell::RefCell;
+use std::hash::BuildHasher;
+
+use super::columns::{AtomTest, Columns, Tests};
+use super::grouping::Grouping;
+use crate::engine::{Cancel, Pairs};
+use crate::program::{AtomEstimate, Entry, Statistics, cost};
+
+/// How many pairs are drawn for an entry.
+const DRAWN: usize = 1024;
+
+/// A grouping, and the group of each build row.
+pub(super) type Grouped = (Grouping, Vec<u32>);
+
+/// Statistics over the build side, compared with itself.
+#[derive(Debug)]
+pub(super) struct BuildStatistics<'a> {
+    tests: &'a Tests,
+    build: &'a Columns,
+    cancel: &'a Cancel,
+    grouped: RefCell<Vec<(Vec<usize>, Grouped)>>,
+}
+
+impl<'a> BuildStatistics<'a> {
+    pub(super) fn new(tests: &'a Tests, build: &'a Columns, cancel: &'a Cancel) -> Self {
+        Self { tests, build, cancel, grouped: RefCell::default() }
+    }
+
+    /// The groups by these equalities, which are taken out.
+    pub(super) fn take_groups(&self, keys: &[usize]) -> Grouped {
+        let mut grouped = self.grouped.borrow_mut();
+        match grouped.iter().position(|(known, _)| known == keys) {
+            Some(at) => grouped.swap_remove(at).1,
+            None => Grouping::build(self.build, keys),
+        }
+    }
+
+    fn with_groups<T>(&self, keys: &[usize], ask: impl FnOnce(&Grouping) -> T) -> T {
+        let mut grouped = self.grouped.borrow_mut();
+        let at = grouped.iter().position(|(known, _)| known == keys).unwrap_or_else(|| {
+            grouped.push((keys.to_vec(), Grouping::build(self.build, keys)));
+            grouped.len() - 1
+        });
+        ask(&grouped[at].1.0)
+    }
+
+    /// Pairs of different rows, evenly drawn from those that share a group; from all pairs, where groups are single
+    /// rows. The same data gives the same pairs.
+    fn draw(&self, grouping: &Grouping) -> Pairs {
+        let mut pairs = Pairs::default();
+        let rows = grouping.rows();
+        let mut before = Vec::with_capacity(rows.len());
+        let mut total = 0u64;
+        for (place, end) in grouping.group_ends().enumerate() {
+            before.push(total);
+            total += u64::from(end) - place as u64 - 1;
+        }
+        let hasher = foldhash::fast::FixedState::default();
+        for n in 0..DRAWN as u64 {
+            let random = hasher.hash_one(n);
+            if total > 0 {
+                let number = (u128::from(random) * u128::from(total) >> 64) as u64;
+                // the last place that does not lie beyond the number: those without a partner lie on the next one's
+                let place = before.partition_point(|&b| b <= number) - 1;
+                let partner = place + 1 + (number - before[place]) as usize;
+                pairs.push(rows[place], rows[partner]);
+            } else if self.build.rows > 1 {
+                let all = self.build.rows as u64;
+                let one = random % all;
+                let step = 1 + hasher.hash_one(random) % (all - 1);
+                pairs.push(one as u32, ((one + step) % all) as u32);
+            }
+        }
+        pairs
+    }
+
+    fn estimate(&self, atom: usize, pairs: &Pairs) -> AtomEstimate {
+        match self.tests.kinds[atom] {
+            AtomTest::Pair => AtomEstimate { cost: cost::EXPRESSION, passes: 0.5, last: true },
+            kind => {
+                let cost = match kind {
+                    AtomTest::Similarity { test, .. } => cost::of_test(test, self.build.mean_length(atom)),
+                    AtomTest::Equality => cost::EQUALITY,
+                    _ => cost::ONE_SIDED,
+                };
+                let (places, mut passed) = ((0..pairs.len() as u16).collect::<Vec<_>>(), Vec::new());
+                let stop = || self.cancel.is_cancelled();
+                self.tests.select(atom, (self.build, self.build), pairs, &places, &stop, &mut passed);
+                let passes = (passed.len() as f64 + 0.5) / (pairs.len() as f64 + 1.0);
+                AtomEstimate { cost, passes, last: false }
+            }
+        }
+    }
+}
+
+impl Statistics for BuildStatistics<'_> {
+    fn partners(&self, keys: &[usize]) -> f64 {
+        self.with_groups(keys, |grouping| grouping.mean_partners(self.build.rows))
+    }
+
+    fn estimates(&self, entry: &Entry) -> Vec<AtomEstimate> {
+        let keys = match entry {
+            Entry::Hash(keys) | Entry::Index { keys, .. } => keys,
+        };
+        let pairs = self.with_groups(keys, |grouping| self.draw(grouping));
+        (0..self.tests.kinds.len()).map(|atom| self.estimate(atom, &pairs)).collect()
+    }
+}

@@ -1,0 +1,85 @@
+//! What finds the pairs of a join: the part in which the operators differ.
+
+use std::any::Any;
+use std::fmt::Debug;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::{JoinSide, Result};
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_plan::metrics::Count;
+
+use crate::engine::{BuildContext, Cancel, Counts, Cursor, Limit, Pairs};
+
+/// What an operator looks for, in physical expressions.
+pub trait Matching: Debug + Send + Sync + 'static {
+    /// The operator's name.
+    const NAME: &'static str;
+
+    /// Every expression.
+    fn expressions(&self) -> Vec<&PhysicalExprRef>;
+
+    /// What EXPLAIN says, item by item; `found` is what the [`Matcher`] has said of itself, once it is built.
+    fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)>;
+
+    /// Names of the counters that [`Matcher::probe`] adds to.
+    fn counters(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Indexes the collected rows of `side`.
+    ///
+    /// # Errors
+    /// Whatever the evaluation of a key fails with, a refused reservation, a cancelled build.
+    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>>;
+}
+
+/// A build side ready to be probed.
+pub trait Matcher: Debug + Send + Sync {
+    /// What was chosen for these rows, and why, for EXPLAIN ANALYZE.
+    fn describe(&self) -> String;
+
+    /// Bytes held.
+    fn memory(&self) -> usize;
+
+    /// Rows of the build side that can never match.
+    fn unmatchable(&self) -> usize;
+
+    /// The length of the cursor of a self-join.
+    fn own_len(&self) -> usize;
+
+    /// Makes a batch of the probe side ready.
+    ///
+    /// # Errors
+    /// Whatever the evaluation of a key fails with.
+    fn prepare(&self, batch: &RecordBatch) -> Result<Box<dyn Prepared>>;
+
+    /// Appends matching pairs from `cursor` on until it is done or `limit` is reached, and moves `cursor`; without a
+    /// probe batch those of a self-join, each in one direction.
+    ///
+    /// # Errors
+    /// Whatever the evaluation of a condition fails with.
+    fn probe(&self, probe: Option<&dyn Prepared>, cursor: &mut Cursor, run: &Run<'_>, out: &mut Pairs)
+    -> Result<Counts>;
+}
+
+/// What a call of [`Matcher::probe`] may do, and what it tells besides pairs.
+pub struct Run<'a> {
+    /// When to return.
+    pub limit: Limit,
+    /// Stops the probe.
+    pub cancel: &'a Cancel,
+    /// One for each of [`Matching::counters`].
+    pub counters: &'a [Count],
+}
+
+/// A probe batch in the form that its matcher wants.
+pub trait Prepared: Send + Sync + Any {
+    /// The length of the cursor over this batch.
+    fn len(&self) -> usize;
+
+    /// Rows that can never match.
+    fn unmatchable(&self) -> usize;
+
+    /// For the matcher to recognise its own.
+    fn as_any(&self) -> &dyn Any;
+}

@@ -1,0 +1,315 @@
+//! Pairs by the clauses of an OR of ANDs.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use datafusion::arrow::buffer::BooleanBuffer;
+use datafusion::common::cast::as_boolean_array;
+use datafusion::common::{JoinSide, Result, internal_datafusion_err, internal_err};
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::metrics::Count;
+
+use super::equality::{self, Groups};
+use super::matcher::{Matcher, Matching, Prepared, Run};
+use super::residual::{self, RowPairs};
+use super::spec::EqualityExprs;
+use crate::engine::cpu::rules::{
+    self, AtomColumn, AtomTest, PairConditions, PreparedRules, RuleIndex, RuleSource, SideColumns, Tally,
+};
+use crate::engine::{BuildContext, Counts, Cursor, Pairs};
+use crate::predicate::Test;
+use crate::program::{AssumedStatistics, AtomKind, RulePlan};
+
+/// An atom in physical expressions.
+#[derive(Debug, Clone)]
+pub enum AtomExprs {
+    /// Both sides are equal.
+    Equality(EqualityExprs),
+    /// A measure of a key of each side.
+    Similarity {
+        /// Which of [`RuleKeys::keys`].
+        key: usize,
+        /// The measure and the accepted scores.
+        test: Test,
+    },
+    /// A condition over one side that fails for no row.
+    OneSided {
+        /// That side.
+        side: JoinSide,
+        /// The condition.
+        condition: PhysicalExprRef,
+    },
+    /// Any other condition.
+    Pair(JoinFilter),
+}
+
+/// The clauses of a condition over shared atoms.
+#[derive(Debug, Clone)]
+pub struct RuleKeys {
+    /// Every atom once.
+    pub atoms: Vec<AtomExprs>,
+    /// Each atom as EXPLAIN names it.
+    pub labels: Vec<String>,
+    /// Keys of similarity conditions, each over the left and over the right input.
+    pub keys: Vec<[PhysicalExprRef; 2]>,
+    /// The atoms of each clause.
+    pub clauses: Vec<Vec<usize>>,
+    /// Rows of the build side, where statistics know.
+    pub build_rows: Option<usize>,
+}
+
+impl RuleKeys {
+    fn tests(&self) -> Vec<AtomTest> {
+        let test = |atom: &AtomExprs| match atom {
+            AtomExprs::Equality(_) => AtomTest::Equality,
+            AtomExprs::Similarity { key, test } => AtomTest::Similarity { key: *key, test: *test },
+            AtomExprs::OneSided { .. } => AtomTest::OneSided,
+            AtomExprs::Pair(_) => AtomTest::Pair,
+        };
+        self.atoms.iter().map(test).collect()
+    }
+
+    fn kinds(&self) -> Vec<AtomKind> {
+        let kind = |atom: &AtomExprs| match atom {
+            AtomExprs::Equality(_) => AtomKind::Equality,
+            AtomExprs::Similarity { test, .. } => AtomKind::Similarity(*test),
+            AtomExprs::OneSided { .. } => AtomKind::OneSided,
+            AtomExprs::Pair(_) => AtomKind::Pair,
+        };
+        self.atoms.iter().map(kind).collect()
+    }
+
+    /// The keys of similarity conditions over `batch`, rows of `side`.
+    fn key_values(&self, side: JoinSide, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let of_side = |[left, right]: &[PhysicalExprRef; 2]| if side == JoinSide::Left { left } else { right }.clone();
+        self.keys.iter().map(|key| of_side(key).evaluate(batch)?.into_array(batch.num_rows())).collect()
+    }
+
+    /// The bits of a condition over one side, where `batch` is of that side.
+    fn bits(&self, atom: usize, side: JoinSide, batch: &RecordBatch) -> Result<AtomColumn> {
+        match &self.atoms[atom] {
+            AtomExprs::OneSided { side: of, condition } if *of == side => {
+                let values = condition.evaluate(batch)?.into_array(batch.num_rows())?;
+                Ok(AtomColumn::Bits(where_true(as_boolean_array(&values)?)))
+            }
+            _ => Ok(AtomColumn::None),
+        }
+    }
+}
+
+fn where_true(values: &datafusion::arrow::array::BooleanArray) -> BooleanBuffer {
+    match datafusion::arrow::array::Array::nulls(values) {
+        Some(nulls) => values.values() & nulls.inner(),
+        None => values.values().clone(),
+    }
+}
+
+impl Matching for RuleKeys {
+    const NAME: &'static str = "MatchingDependencyBlockExec";
+
+    fn expressions(&self) -> Vec<&PhysicalExprRef> {
+        let mut all: Vec<_> = self.keys.iter().flatten().collect();
+        for atom in &self.atoms {
+            match atom {
+                AtomExprs::Equality(equality) => all.extend([&equality.left, &equality.right]),
+                AtomExprs::Similarity { .. } => {}
+                AtomExprs::OneSided { condition, .. } => all.push(condition),
+                AtomExprs::Pair(condition) => all.push(condition.expression()),
+            }
+        }
+        all
+    }
+
+    fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)> {
+        let plan = found.map_or_else(
+            || {
+                let kinds = self.kinds();
+                let assumed = AssumedStatistics { kinds: &kinds, rows: self.build_rows };
+                format!("{} (estimated)", RulePlan::of(&kinds, &self.clauses, &assumed).display(&self.labels))
+            },
+            str::to_owned,
+        );
+        vec![("clauses", self.clauses.len().to_string()), ("tree", plan)]
+    }
+
+    fn counters(&self) -> Vec<String> {
+        let clauses = (1..=self.clauses.len())
+            .flat_map(|n| ["candidates", "verified", "witnesses"].map(|what| format!("clause_{n}_{what}")));
+        let atoms = (1..=self.atoms.len()).flat_map(|n| ["evaluated", "passed"].map(|what| format!("atom_{n}_{what}")));
+        clauses.chain(atoms).collect()
+    }
+
+    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
+        let codes = in_parallel(self.atoms.len(), context.threads, |atom| match &self.atoms[atom] {
+            AtomExprs::Equality(equality) => {
+                let columns = equality::evaluate(&[Arc::clone(equality.of(side))], batch)?;
+                (context.reserve)(batch.num_rows() * size_of::<u32>())?;
+                let (groups, codes) = Groups::build(&columns, vec![equality.null_equals_null])?;
+                (context.reserve)(groups.memory())?;
+                Ok((Some(groups), AtomColumn::Codes(codes)))
+            }
+            _ => Ok((None, self.bits(atom, side, batch)?)),
+        })?;
+        let (groups, atoms) = codes.into_iter().unzip();
+        let columns = SideColumns { rows: batch.num_rows(), atoms, keys: self.key_values(side, batch)? };
+        let source = RuleSource { tests: self.tests(), kinds: self.kinds(), clauses: self.clauses.clone() };
+        let index = RuleIndex::try_new(source, columns, context)?;
+        Ok(Box::new(RuleMatcher { keys: self.clone(), side, batch: batch.clone(), groups, index }))
+    }
+}
+
+/// The results of `work` for `0..count`, in order, by up to `threads` threads.
+fn in_parallel<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let next = AtomicUsize::new(0);
+    let share = || {
+        let mut done = Vec::new();
+        loop {
+            match next.fetch_add(1, Ordering::Relaxed) {
+                n if n < count => done.push((n, work(n))),
+                _ => return done,
+            }
+        }
+    };
+    let mut all = std::thread::scope(|scope| {
+        let helpers: Vec<_> = (1..threads.min(count)).map(|_| scope.spawn(share)).collect();
+        let mut all = share();
+        for helper in helpers {
+            all.extend(helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        all
+    });
+    all.sort_unstable_by_key(|(n, _)| *n);
+    all.into_iter().map(|(_, result)| result).collect()
+}
+
+#[derive(Debug)]
+struct RuleMatcher {
+    keys: RuleKeys,
+    /// The build side.
+    side: JoinSide,
+    batch: RecordBatch,
+    /// For each equality its values.
+    groups: Vec<Option<Groups>>,
+    index: RuleIndex,
+}
+
+struct PreparedBatch {
+    batch: RecordBatch,
+    rules: PreparedRules,
+    len: usize,
+}
+
+impl Matcher for RuleMatcher {
+    fn describe(&self) -> String {
+        self.index.plan().display(&self.keys.labels).to_string()
+    }
+
+    fn memory(&self) -> usize {
+        self.index.memory() + self.groups.iter().flatten().map(Groups::memory).sum::<usize>()
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.index.unmatchable()
+    }
+
+    fn own_len(&self) -> usize {
+        self.index.len(None)
+    }
+
+    fn prepare(&self, batch: &RecordBatch) -> Result<Box<dyn Prepared>> {
+        let side = self.side.negate();
+        let column = |(atom, groups): (usize, &Option<Groups>)| match (&self.keys.atoms[atom], groups) {
+            (AtomExprs::Equality(equality), Some(groups)) => {
+                let columns = equality::evaluate(&[Arc::clone(equality.of(side))], batch)?;
+                Ok(AtomColumn::Codes(groups.look_up(&columns)?))
+            }
+            _ => self.keys.bits(atom, side, batch),
+        };
+        let atoms = self.groups.iter().enumerate().map(column).collect::<Result<_>>()?;
+        let columns = SideColumns { rows: batch.num_rows(), atoms, keys: self.keys.key_values(side, batch)? };
+        let rules = self.index.prepare(columns)?;
+        let len = self.index.len(Some(&rules));
+        Ok(Box::new(PreparedBatch { batch: batch.clone(), rules, len }))
+    }
+
+    fn probe(
+        &self,
+        probe: Option<&dyn Prepared>,
+        cursor: &mut Cursor,
+        run: &Run<'_>,
+        out: &mut Pairs,
+    ) -> Result<Counts> {
+        let prepared = match probe.map(|probe| probe.as_any().downcast_ref::<PreparedBatch>()) {
+            None => None,
+            Some(Some(prepared)) => Some(prepared),
+            Some(None) => return internal_err!("a join of rules was given a probe batch that it did not prepare"),
+        };
+        let conditions = Conditions {
+            atoms: &self.keys.atoms,
+            build: &self.batch,
+            probe: prepared.map_or(&self.batch, |prepared| &prepared.batch),
+            build_is_right: self.side == JoinSide::Right,
+        };
+        let mut tally = Tally::new(self.keys.atoms.len(), self.keys.clauses.len());
+        let counts = self.index.probe(
+            prepared.map(|prepared| &prepared.rules),
+            cursor,
+            run.limit,
+            &rules::Run { conditions: &conditions, cancel: run.cancel },
+            out,
+            &mut tally,
+        )?;
+        add(&tally, run.counters);
+        Ok(counts)
+    }
+}
+
+/// Adds to the counters in the order of [`RuleKeys::counters`].
+fn add(tally: &Tally, counters: &[Count]) {
+    let clauses = tally.candidates.iter().zip(&tally.verified).zip(&tally.witnesses);
+    let clauses = clauses.flat_map(|((candidates, verified), witnesses)| [candidates, verified, witnesses]);
+    let atoms = tally.evaluated.iter().zip(&tally.passed).flat_map(|(evaluated, passed)| [evaluated, passed]);
+    for (counter, number) in counters.iter().zip(clauses.chain(atoms)) {
+        counter.add(*number);
+    }
+}
+
+impl Prepared for PreparedBatch {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.rules.unmatchable()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Decides the conditions that read both sides, over record batches.
+struct Conditions<'a> {
+    atoms: &'a [AtomExprs],
+    build: &'a RecordBatch,
+    probe: &'a RecordBatch,
+    build_is_right: bool,
+}
+
+impl PairConditions for Conditions<'_> {
+    fn select(&self, atom: usize, pairs: &Pairs) -> Result<Vec<u16>> {
+        let AtomExprs::Pair(condition) = &self.atoms[atom] else {
+            return Err(internal_datafusion_err!("atom {atom} is not a condition of the driver"));
+        };
+        let [build, probe] = [&pairs.build, &pairs.probe].map(|rows| UInt32Array::from(rows.clone()));
+        let (rows, left, right) = match self.build_is_right {
+            true => (RowPairs { left: probe, right: build }, self.probe, self.build),
+            false => (RowPairs { left: build, right: probe }, self.build, self.probe),
+        };
+        let holds = where_true(&residual::evaluate(condition, &rows, left, right)?);
+        Ok(holds.set_indices().map(|at| at as u16).collect())
+    }
+}

@@ -1,0 +1,150 @@
+//! Pairs by the index of one similarity condition.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::{JoinSide, Result, internal_err};
+use datafusion::physical_expr::PhysicalExprRef;
+
+use super::equality::{self, Groups};
+use super::matcher::{Matcher, Matching, Prepared, Run};
+use super::spec::EqualityExprs;
+use crate::engine::{BuildContext, Counts, Cursor, Index, KeyColumn, Pairs, PreparedProbe, Probe, cpu};
+use crate::predicate::Test;
+
+/// One similarity condition, within the groups of equality keys.
+#[derive(Debug, Clone)]
+pub struct SimilarityKeys {
+    /// Rows pair only where these agree.
+    pub equalities: Vec<EqualityExprs>,
+    /// The key of the similarity condition over the left input.
+    pub left_key: PhysicalExprRef,
+    /// The key of the similarity condition over the right input.
+    pub right_key: PhysicalExprRef,
+    /// The similarity condition that the index decides.
+    pub test: Test,
+}
+
+/// The keys of one side.
+#[derive(Debug, Clone)]
+struct SideKeys {
+    equalities: Vec<PhysicalExprRef>,
+    key: PhysicalExprRef,
+}
+
+impl SimilarityKeys {
+    fn of(&self, side: JoinSide) -> SideKeys {
+        SideKeys {
+            equalities: self.equalities.iter().map(|e| Arc::clone(e.of(side))).collect(),
+            key: Arc::clone(if side == JoinSide::Left { &self.left_key } else { &self.right_key }),
+        }
+    }
+}
+
+impl SideKeys {
+    fn values(&self, batch: &RecordBatch) -> Result<datafusion::arrow::array::ArrayRef> {
+        self.key.evaluate(batch)?.into_array(batch.num_rows())
+    }
+}
+
+impl Matching for SimilarityKeys {
+    const NAME: &'static str = "SimilarityJoinExec";
+
+    fn expressions(&self) -> Vec<&PhysicalExprRef> {
+        let mut all = vec![&self.left_key, &self.right_key];
+        all.extend(self.equalities.iter().flat_map(|e| [&e.left, &e.right]));
+        all
+    }
+
+    fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)> {
+        let mut items = vec![("on", format!("[{} of ({}, {})]", self.test, self.left_key, self.right_key))];
+        if !self.equalities.is_empty() {
+            let keys: Vec<_> = self.equalities.iter().map(ToString::to_string).collect();
+            items.push(("keys", format!("[{}]", keys.join(", "))));
+        }
+        items.push(("access_path", found.unwrap_or_else(|| cpu::access_paths(self.test)).into()));
+        items
+    }
+
+    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
+        let keys = self.of(side);
+        let values = keys.values(batch)?;
+        let (groups, ids) = match keys.equalities.as_slice() {
+            [] => (None, None),
+            equalities => {
+                let nulls = self.equalities.iter().map(|e| e.null_equals_null).collect();
+                let (groups, ids) = Groups::build(&equality::evaluate(equalities, batch)?, nulls)?;
+                (context.reserve)(groups.memory())?;
+                (Some(groups), Some(ids))
+            }
+        };
+        let index = cpu::build(self.test, &KeyColumn { values, groups: ids }, context)?;
+        Ok(Box::new(SimilarityMatcher { groups, index, probe: self.of(side.negate()) }))
+    }
+}
+
+#[derive(Debug)]
+struct SimilarityMatcher {
+    groups: Option<Groups>,
+    index: Box<dyn Index>,
+    probe: SideKeys,
+}
+
+impl Matcher for SimilarityMatcher {
+    fn describe(&self) -> String {
+        self.index.describe()
+    }
+
+    fn memory(&self) -> usize {
+        self.index.memory() + self.groups.as_ref().map_or(0, Groups::memory)
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.index.unmatchable()
+    }
+
+    fn own_len(&self) -> usize {
+        self.index.own_len()
+    }
+
+    fn prepare(&self, batch: &RecordBatch) -> Result<Box<dyn Prepared>> {
+        let values = self.probe.values(batch)?;
+        let groups = match &self.groups {
+            Some(groups) => Some(groups.look_up(&equality::evaluate(&self.probe.equalities, batch)?)?),
+            None => None,
+        };
+        Ok(Box::new(PreparedKeys(self.index.prepare(&KeyColumn { values, groups })?)))
+    }
+
+    fn probe(
+        &self,
+        probe: Option<&dyn Prepared>,
+        cursor: &mut Cursor,
+        run: &Run<'_>,
+        out: &mut Pairs,
+    ) -> Result<Counts> {
+        let probe = match probe.map(|probe| probe.as_any().downcast_ref::<PreparedKeys>()) {
+            None => Probe::Own,
+            Some(Some(prepared)) => Probe::Batch(prepared.0.as_ref()),
+            Some(None) => return internal_err!("a similarity join was given a probe batch that it did not prepare"),
+        };
+        self.index.probe(probe, cursor, run.limit, run.cancel, out)
+    }
+}
+
+struct PreparedKeys(Box<dyn PreparedProbe>);
+
+impl Prepared for PreparedKeys {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.0.unmatchable()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

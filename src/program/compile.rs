@@ -1,0 +1,75 @@
+//! From a join condition to the program that runs it.
+
+use datafusion::logical_expr::Expr;
+
+use super::conjunctive::Program;
+use super::rules::{RuleAtom, Rules};
+use crate::predicate::{Conjunction, NormalForm, Refusal, Sides, TooManyClauses, mentions_measure};
+
+/// What runs a condition.
+#[derive(Debug, Clone)]
+pub enum Compiled {
+    /// An AND that is entered by one similarity condition.
+    Conjunction(Program),
+    /// An OR of ANDs.
+    Rules(Rules),
+}
+
+/// Why a condition is left to stock DataFusion.
+#[derive(Debug, Clone)]
+pub enum Declined {
+    /// Conditions over a measure that no index serves.
+    Refused(Vec<Refusal>),
+    /// More clauses than the session allows.
+    TooManyClauses(TooManyClauses),
+    /// No similarity condition that every pair has to satisfy, and no OR with an index for its clauses.
+    NoSimilarity,
+}
+
+/// The program of `condition`, which may have up to `most_clauses` clauses.
+///
+/// # Errors
+/// Where no index serves it, or stock DataFusion does as well.
+pub fn compile(condition: &Expr, sides: Sides<'_>, most_clauses: usize) -> Result<Compiled, Declined> {
+    let parts = Conjunction::of(condition, sides);
+    let hashed = !parts.keys.is_empty();
+    let refused = parts.refused.clone();
+    let declined = || if refused.is_empty() { Declined::NoSimilarity } else { Declined::Refused(refused.clone()) };
+    if let Some(program) = Program::compile(parts) {
+        return Ok(Compiled::Conjunction(program));
+    }
+    let form = NormalForm::of(condition, sides, most_clauses).map_err(Declined::TooManyClauses)?;
+    if form.clauses.is_empty() {
+        let whole = form.common.iter().cloned().reduce(Expr::and).ok_or_else(declined)?;
+        return Program::compile(Conjunction::of(&whole, sides)).map(Compiled::Conjunction).ok_or_else(declined);
+    }
+    let rules = Rules::of(&form, sides);
+    let similar = rules.atoms.iter().any(|atom| matches!(atom, RuleAtom::Similarity(_)));
+    // an equality that all clauses share makes it a hash join, which is as good where nothing is similar
+    if similar || (!hashed && rules.without_entry().count() < rules.clauses.len()) {
+        Ok(Compiled::Rules(rules))
+    } else {
+        Err(declined())
+    }
+}
+
+impl Declined {
+    /// The reason, as a user reads it.
+    pub fn explain(&self, condition: &Expr) -> String {
+        match self {
+            Self::Refused(refused) => refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+            Self::TooManyClauses(TooManyClauses { most }) => format!(
+                "{}: as an OR of ANDs it has more than similarity.max_clauses = {most} clauses",
+                condition.human_display()
+            ),
+            Self::NoSimilarity if mentions_measure(condition) => format!(
+                "{}: no similarity condition in it excludes any pair, whatever else holds",
+                condition.human_display()
+            ),
+            Self::NoSimilarity => format!(
+                "{}: no condition compares a measure of both sides with a constant, as in `jaccard(a.x, b.x) >= 0.8`",
+                condition.human_display()
+            ),
+        }
+    }
+}

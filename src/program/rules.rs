@@ -1,0 +1,129 @@
+//! The clauses of a condition over one list of atoms.
+
+use std::fmt;
+
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+
+use crate::predicate::{Atom, Conjunction, EqualityKey, NormalForm, Side, Sides};
+
+/// What a rule asks of a pair of rows.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RuleAtom {
+    /// One expression of each side is equal.
+    Equality(EqualityKey),
+    /// Two keys are similar.
+    Similarity(Atom),
+    /// A condition that reads one side and fails for no row: it is decided once a row.
+    OneSided {
+        /// Whether that side is the left one.
+        left: bool,
+        /// The condition.
+        condition: Expr,
+    },
+    /// Any other condition, decided pair by pair after everything else.
+    Pair(Expr),
+}
+
+/// An OR of ANDs whose atoms are shared.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// Every atom once.
+    pub atoms: Vec<RuleAtom>,
+    /// The atoms of each clause.
+    pub clauses: Vec<Vec<usize>>,
+    /// What a pair has to satisfy besides, whichever clause holds.
+    pub residual: Vec<Expr>,
+}
+
+impl Rules {
+    /// The clauses of `form`, which has some. What all share by equality or similarity is part of each, so that each is
+    /// entered by the best of its atoms.
+    pub fn of(form: &NormalForm, sides: Sides<'_>) -> Self {
+        let common = form.common.iter().cloned().reduce(Expr::and);
+        let Conjunction { keys, atoms, residual, .. } =
+            common.map(|common| Conjunction::of(&common, sides)).unwrap_or_default();
+        let mut rules = Self { atoms: Vec::new(), clauses: Vec::new(), residual };
+        let shared: Vec<RuleAtom> =
+            keys.into_iter().map(RuleAtom::Equality).chain(atoms.into_iter().map(RuleAtom::Similarity)).collect();
+        for clause in &form.clauses {
+            let condition = clause.iter().cloned().reduce(Expr::and);
+            let Conjunction { keys, atoms, residual, .. } =
+                condition.map(|condition| Conjunction::of(&condition, sides)).unwrap_or_default();
+            let own = keys.into_iter().map(RuleAtom::Equality).chain(atoms.into_iter().map(RuleAtom::Similarity));
+            let rest = residual.into_iter().map(|condition| RuleAtom::over(condition, sides));
+            let mut numbers: Vec<usize> =
+                shared.iter().cloned().chain(own).chain(rest).map(|atom| rules.number(atom)).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            rules.clauses.push(numbers);
+        }
+        rules
+    }
+
+    fn number(&mut self, atom: RuleAtom) -> usize {
+        self.atoms.iter().position(|known| *known == atom).unwrap_or_else(|| {
+            self.atoms.push(atom);
+            self.atoms.len() - 1
+        })
+    }
+
+    /// The clauses that no index can enter.
+    pub fn without_entry(&self) -> impl Iterator<Item = usize> {
+        let served = |&atom: &usize| matches!(self.atoms[atom], RuleAtom::Equality(_) | RuleAtom::Similarity(_));
+        (0..self.clauses.len()).filter(move |&clause| !self.clauses[clause].iter().any(served))
+    }
+
+    /// A clause as the query states it.
+    pub fn describe(&self, clause: usize) -> String {
+        self.clauses[clause].iter().map(|&atom| self.atoms[atom].to_string()).collect::<Vec<_>>().join(" AND ")
+    }
+}
+
+impl RuleAtom {
+    fn over(condition: Expr, sides: Sides<'_>) -> Self {
+        match sides.of(&condition) {
+            Some(side @ (Side::Left | Side::Right)) if never_fails(&condition) => {
+                Self::OneSided { left: side == Side::Left, condition }
+            }
+            _ => Self::Pair(condition),
+        }
+    }
+}
+
+/// Whether `expr` has a value for every row: comparisons of columns and constants.
+fn never_fails(expr: &Expr) -> bool {
+    use Operator::{And, Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq, Or};
+    match expr {
+        Expr::Column(_) | Expr::Literal(..) => true,
+        Expr::Alias(alias) => never_fails(&alias.expr),
+        Expr::Not(e)
+        | Expr::IsNull(e)
+        | Expr::IsNotNull(e)
+        | Expr::IsTrue(e)
+        | Expr::IsFalse(e)
+        | Expr::IsUnknown(e)
+        | Expr::IsNotTrue(e)
+        | Expr::IsNotFalse(e)
+        | Expr::IsNotUnknown(e) => never_fails(e),
+        Expr::InList(list) => never_fails(&list.expr) && list.list.iter().all(never_fails),
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            matches!(op, And | Or | Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+                && never_fails(left)
+                && never_fails(right)
+        }
+        _ => false,
+    }
+}
+
+impl fmt::Display for RuleAtom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Equality(EqualityKey { left, right, null_equals_null }) => {
+                let op = if *null_equals_null { "IS NOT DISTINCT FROM" } else { "=" };
+                write!(f, "{} {op} {}", left.human_display(), right.human_display())
+            }
+            Self::Similarity(atom) => write!(f, "{}", atom.condition.human_display()),
+            Self::OneSided { condition, .. } | Self::Pair(condition) => write!(f, "{}", condition.human_display()),
+        }
+    }
+}
