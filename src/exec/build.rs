@@ -32,6 +32,10 @@ pub(super) struct BuildSide {
     probing: AtomicUsize,
     /// The next position of the index that nobody probes yet (self-joins).
     next_own: AtomicUsize,
+    /// Threads that the session allows.
+    threads: usize,
+    /// Threads that probe at the moment.
+    at_work: AtomicUsize,
     candidates: AtomicUsize,
     _reservation: MemoryReservation,
 }
@@ -43,15 +47,53 @@ impl BuildSide {
     }
 
     /// The next positions of a self-join that the caller has to probe, `None` when all are taken.
-    pub(super) fn claim_own(&self, chunk: usize) -> Option<(usize, usize)> {
-        let len = self.matcher.own_len();
-        let start = self.next_own.fetch_add(chunk, Ordering::Relaxed);
-        (start < len).then(|| (start, len.min(start + chunk)))
+    pub(super) fn claim_own(&self) -> Option<(usize, usize)> {
+        let mut start = self.next_own.load(Ordering::Relaxed);
+        loop {
+            if start >= self.matcher.own_len() {
+                return None;
+            }
+            let end = self.matcher.own_stretch(start);
+            match self.next_own.compare_exchange_weak(start, end, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some((start, end)),
+                Err(now) => start = now,
+            }
+        }
+    }
+
+    /// Takes up to `most` of the threads that nobody uses, which are given back by dropping them.
+    pub(super) fn take_idle(&self, most: usize) -> AtWork<'_> {
+        let mut busy = self.at_work.load(Ordering::Relaxed);
+        loop {
+            let count = self.threads.saturating_sub(busy).min(most);
+            match self.at_work.compare_exchange_weak(busy, busy + count, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return AtWork { build: self, count },
+                Err(now) => busy = now,
+            }
+        }
+    }
+
+    /// Counts the calling thread as one at work.
+    pub(super) fn go_to_work(&self) -> AtWork<'_> {
+        self.at_work.fetch_add(1, Ordering::Relaxed);
+        AtWork { build: self, count: 1 }
     }
 
     /// Adds to the candidates of the whole join and returns them.
     pub(super) fn add_candidates(&self, candidates: usize) -> usize {
         self.candidates.fetch_add(candidates, Ordering::Relaxed) + candidates
+    }
+}
+
+/// Threads that probe.
+pub(super) struct AtWork<'a> {
+    build: &'a BuildSide,
+    pub count: usize,
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.build.at_work.fetch_sub(self.count, Ordering::Relaxed);
     }
 }
 
@@ -205,6 +247,8 @@ impl<M: Matching> BuildTask<M> {
             matched,
             probing: AtomicUsize::new(self.partitions),
             next_own: AtomicUsize::new(0),
+            threads,
+            at_work: AtomicUsize::new(0),
             candidates: AtomicUsize::new(0),
             _reservation: reservation,
         }))

@@ -47,6 +47,12 @@ pub trait Matcher: Debug + Send + Sync {
     /// The length of the cursor of a self-join.
     fn own_len(&self) -> usize;
 
+    /// The end of a stretch from `start` on, before [`own_len`](Self::own_len), that is neither too much work for
+    /// partitions to end together nor too little to be worth claiming.
+    fn own_stretch(&self, start: usize) -> usize {
+        self.own_len().min(start + (self.own_len() / 128).clamp(16, 4096))
+    }
+
     /// Makes a batch of the probe side ready.
     ///
     /// # Errors
@@ -58,8 +64,13 @@ pub trait Matcher: Debug + Send + Sync {
     ///
     /// # Errors
     /// Whatever the evaluation of a condition fails with.
-    fn probe(&self, probe: Option<&dyn Prepared>, cursor: &mut Cursor, run: &Run<'_>, out: &mut Pairs)
-    -> Result<Counts>;
+    fn probe(
+        &self,
+        probe: Option<&dyn Prepared>,
+        cursor: &mut Cursor,
+        run: &Run<'_>,
+        out: &mut Pairs,
+    ) -> Result<Counts>;
 }
 
 /// What a call of [`Matcher::probe`] may do, and what it tells besides pairs.

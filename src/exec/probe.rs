@@ -1,6 +1,6 @@
 //! One batch of the probe side, or one stretch of a self-join, on its way through the index.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::common::{JoinSide, Result, resources_err};
@@ -17,6 +17,8 @@ use crate::engine::{Cancel, Cursor, Limit, Pairs};
 
 /// How much work one step may do before the driver looks up: a few milliseconds' worth.
 const WORK_PER_STEP: usize = 1 << 23;
+/// The first step is short, so that others can help with what turns out to be long.
+const WORK_OF_FIRST_STEP: usize = 1 << 18;
 
 /// What every step of one partition needs.
 #[derive(Debug)]
@@ -32,9 +34,9 @@ pub(super) struct Prober {
 
 /// Where a partition stands in what it probes.
 pub(super) struct Probing {
-    cursor: Cursor,
+    /// What is still to be probed, in any order.
+    left: Vec<Cursor>,
     source: Source,
-    pairs: Pairs,
     steps: usize,
     /// How many rows it probes.
     rows: usize,
@@ -56,43 +58,98 @@ impl Prober {
         let prepared = build.matcher.prepare(&batch)?;
         self.metrics.probe_unmatchable.add(prepared.unmatchable());
         let matched = if self.emission().probe == Rows::None { Vec::new() } else { vec![false; batch.num_rows()] };
-        let cursor = Cursor { next: 0, end: prepared.len() };
+        let left = vec![Cursor { next: 0, end: prepared.len() }];
         let rows = batch.num_rows();
-        Ok(Probing {
-            cursor,
-            source: Source::Batch { batch, prepared, matched },
-            pairs: Pairs::default(),
-            steps: 0,
-            rows,
-        })
+        Ok(Probing { left, source: Source::Batch { batch, prepared, matched }, steps: 0, rows })
     }
 
     /// Makes the positions `start..end` of a self-join ready for [`step`](Self::step).
     pub(super) fn start_own(&self, (start, end): (usize, usize)) -> Probing {
-        let cursor = Cursor { next: start, end };
-        Probing { cursor, source: Source::Own, pairs: Pairs::default(), steps: 0, rows: end - start }
+        Probing { left: vec![Cursor { next: start, end }], source: Source::Own, steps: 0, rows: end - start }
     }
 
     /// Goes on with `probing` for a bounded while and returns what came out of it.
     pub(super) fn step(&self, build: &BuildSide, probing: &mut Probing) -> Result<Vec<RecordBatch>> {
         let _timer = self.metrics.probe_time.timer();
-        probing.pairs.clear();
+        let _at_work = build.go_to_work();
         probing.steps += 1;
-        let probe = match &probing.source {
-            Source::Batch { prepared, .. } => Some(prepared.as_ref()),
-            Source::Own => None,
-        };
-        let limit = Limit { pairs: self.batch_size, work: WORK_PER_STEP };
-        let run = Run { limit, cancel: &self.cancel, counters: &self.metrics.counters };
-        let counts = build.matcher.probe(probe, &mut probing.cursor, &run, &mut probing.pairs)?;
-        self.metrics.count(counts);
-        self.check_budget(build.add_candidates(counts.candidates))?;
-        let mut out = self.emit_pairs(build, probing)?;
+        let mut out = Vec::new();
+        for pairs in self.find_pairs(build, probing)? {
+            self.emit_pairs(build, probing, &pairs, &mut out)?;
+        }
         if probing.is_done() {
             self.metrics.probe_rows.add(probing.rows);
             out.extend(self.emit_probe_rows(build, probing)?);
         }
         Ok(out)
+    }
+
+    /// The pairs of one step. What took more than one step is worth the threads of partitions that have nothing to do:
+    /// it is cut into stretches which they take one by one.
+    fn find_pairs(&self, build: &BuildSide, probing: &mut Probing) -> Result<Vec<Pairs>> {
+        let first = probing.steps == 1;
+        let helpers = build.take_idle(if first { 0 } else { usize::MAX });
+        let work = if first { WORK_OF_FIRST_STEP } else { WORK_PER_STEP };
+        let Probing { left, source, .. } = probing;
+        let probe = match &*source {
+            Source::Batch { prepared, .. } => Some(prepared.as_ref()),
+            Source::Own => None,
+        };
+        if helpers.count == 0 {
+            let mut pairs = Pairs::default();
+            if let Some(mut cursor) = left.pop() {
+                self.probe(build, probe, &mut cursor, work, &mut pairs)?;
+                left.extend((!cursor.is_done()).then_some(cursor));
+            }
+            return Ok(vec![pairs]);
+        }
+        cut(left, 8 * (helpers.count + 1));
+        let shared = Mutex::new(std::mem::take(left));
+        let take = || shared.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let share = || {
+            let (mut pairs, mut done) = (Pairs::default(), 0);
+            while pairs.len() < self.batch_size
+                && done < work
+                && let Some(mut cursor) = take()
+            {
+                done += self.probe(build, probe, &mut cursor, work - done, &mut pairs)?.max(1);
+                if !cursor.is_done() {
+                    shared.lock().unwrap_or_else(PoisonError::into_inner).push(cursor);
+                }
+            }
+            Ok(pairs)
+        };
+        let found = std::thread::scope(|scope| {
+            let others: Vec<_> = (0..helpers.count).map(|_| scope.spawn(share)).collect();
+            let mut found = vec![share()];
+            for other in others {
+                found.push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+            found.into_iter().collect()
+        });
+        *left = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        found
+    }
+
+    /// Goes on from `cursor`, and returns how many candidates that was.
+    fn probe(
+        &self,
+        build: &BuildSide,
+        probe: Option<&dyn Prepared>,
+        cursor: &mut Cursor,
+        work: usize,
+        pairs: &mut Pairs,
+    ) -> Result<usize> {
+        let limit = Limit { pairs: self.batch_size, work };
+        let run = Run { limit, cancel: &self.cancel, counters: &self.metrics.counters };
+        let counts = build.matcher.probe(probe, cursor, &run, pairs)?;
+        self.metrics.count(counts);
+        self.check_budget(build.add_candidates(counts.candidates))?;
+        if self.cancel.is_cancelled() {
+            // nobody waits for the rest
+            cursor.next = cursor.end;
+        }
+        Ok(counts.candidates)
     }
 
     fn check_budget(&self, candidates: usize) -> Result<()> {
@@ -104,27 +161,32 @@ impl Prober {
         }
     }
 
-    fn emit_pairs(&self, build: &BuildSide, probing: &mut Probing) -> Result<Vec<RecordBatch>> {
-        let mut out = Vec::new();
+    fn emit_pairs(
+        &self,
+        build: &BuildSide,
+        probing: &mut Probing,
+        pairs: &Pairs,
+        out: &mut Vec<RecordBatch>,
+    ) -> Result<()> {
         let checked = match self.verify {
             Verify::Off => false,
             Verify::Sample => probing.steps % 16 == 1,
             Verify::Full => true,
         };
-        for start in (0..probing.pairs.len()).step_by(self.batch_size) {
+        for start in (0..pairs.len()).step_by(self.batch_size) {
             if self.cancel.is_cancelled() {
                 break;
             }
-            let range = start..probing.pairs.len().min(start + self.batch_size);
-            let one = UInt32Array::from(probing.pairs.build[range.clone()].to_vec());
-            let other = UInt32Array::from(probing.pairs.probe[range].to_vec());
+            let range = start..pairs.len().min(start + self.batch_size);
+            let one = UInt32Array::from(pairs.build[range.clone()].to_vec());
+            let other = UInt32Array::from(pairs.probe[range].to_vec());
             match &mut probing.source {
                 Source::Own => {
                     // the index has found the pair once; the residual says which way round it counts
                     let turned = (other.clone(), one.clone());
                     for (left, right) in [(one, other), turned] {
                         let pairs = RowPairs { left, right };
-                        self.emit(build, &build.batch, pairs, checked, |_| (), &mut out)?;
+                        self.emit(build, &build.batch, pairs, checked, |_| (), out)?;
                     }
                 }
                 Source::Batch { batch, matched, .. } => {
@@ -134,11 +196,11 @@ impl Prober {
                             *matched = true;
                         }
                     };
-                    self.emit(build, batch, RowPairs { left, right }, checked, mark, &mut out)?;
+                    self.emit(build, batch, RowPairs { left, right }, checked, mark, out)?;
                 }
             }
         }
-        Ok(out)
+        Ok(())
     }
 
     /// Residual, check, bookkeeping and output of one chunk of pairs.
@@ -219,6 +281,17 @@ impl Prober {
 
 impl Probing {
     pub(super) fn is_done(&self) -> bool {
-        self.cursor.is_done()
+        self.left.iter().all(Cursor::is_done)
     }
+}
+
+/// Cuts the longest of `left` until there are about `parts` stretches.
+fn cut(left: &mut Vec<Cursor>, parts: usize) {
+    let missing = parts.saturating_sub(left.len());
+    let longest = (0..left.len()).max_by_key(|&at| left[at].end - left[at].next);
+    let (Some(at), true) = (longest, missing > 0) else { return };
+    let Cursor { next, end } = left[at];
+    let stretch = (end - next).div_ceil(missing + 1).max(1);
+    let stretches = (next..end).step_by(stretch).map(|start| Cursor { next: start, end: end.min(start + stretch) });
+    left.splice(at..=at, stretches);
 }

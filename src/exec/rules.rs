@@ -219,6 +219,10 @@ impl Matcher for RuleMatcher {
         self.index.len(None)
     }
 
+    fn own_stretch(&self, start: usize) -> usize {
+        self.index.own_stretch(start)
+    }
+
     fn prepare(&self, batch: &RecordBatch) -> Result<Box<dyn Prepared>> {
         let side = self.side.negate();
         let column = |(atom, groups): (usize, &Option<Groups>)| match (&self.keys.atoms[atom], groups) {

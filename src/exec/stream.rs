@@ -102,13 +102,10 @@ impl Partition {
 
 async fn fetch(prober: &Arc<Prober>, input: &mut ProbeInput, build: Arc<BuildSide>) -> Result<Phase> {
     match input {
-        ProbeInput::Own => {
-            let chunk = own_chunk(&build);
-            Ok(match build.claim_own(chunk) {
-                Some(range) => Phase::Probe(build, prober.start_own(range)),
-                None => Phase::Finish(build),
-            })
-        }
+        ProbeInput::Own => Ok(match build.claim_own() {
+            Some(range) => Phase::Probe(build, prober.start_own(range)),
+            None => Phase::Finish(build),
+        }),
         ProbeInput::Batches(stream) => match stream.next().await.transpose()? {
             None => Ok(Phase::Finish(build)),
             Some(batch) if batch.num_rows() == 0 => Ok(Phase::Fetch(build)),
@@ -133,11 +130,6 @@ async fn step(prober: &Arc<Prober>, build: Arc<BuildSide>, mut probing: Probing)
 /// Long loops run where they hold up no task of the runtime; a stream that is dropped meanwhile cancels them.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     SpawnedTask::spawn_blocking(work).join().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?
-}
-
-/// Stretches small enough that partitions end together, large enough that claiming them costs nothing.
-fn own_chunk(build: &BuildSide) -> usize {
-    (build.matcher.own_len() / 128).clamp(16, 4096)
 }
 
 fn push(coalescer: &mut LimitedBatchCoalescer, batches: Vec<RecordBatch>) -> Result<()> {

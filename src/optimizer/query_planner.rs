@@ -41,7 +41,8 @@ fn uphold_contract(plan: &LogicalPlan, most_clauses: usize) -> Result<()> {
             && let condition = JoinCondition::of(join)
             && condition.contract
         {
-            let reason = why_declined(join, &condition, most_clauses).unwrap_or_else(|| "the optimizer rule did not run".into());
+            let reason =
+                why_declined(join, &condition, most_clauses).unwrap_or_else(|| "the optimizer rule did not run".into());
             return Err(broken(&reason));
         }
         node.apply_expressions(|expr| match surviving_mark(expr) {

@@ -1,8 +1,8 @@
 //! How clauses are entered: groups of clauses that share an entry, each with its execution tree.
 
 use super::conjunctive::entry_rank;
-use super::tree::{AtomEstimate, ExecutionTree};
 use super::cost;
+use super::tree::{AtomEstimate, ExecutionTree};
 use crate::predicate::Test;
 
 /// What produces the candidates of a clause. Atoms are named by their numbers.

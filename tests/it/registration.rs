@@ -60,6 +60,7 @@ async fn options_are_set_shown_and_explained() {
 | similarity.enabled        | true  | true      |
 | similarity.engine         | auto  | true      |
 | similarity.max_candidates |       | true      |
+| similarity.max_clauses    | 256   | true      |
 | similarity.verify         | off   | true      |
 +---------------------------+-------+-----------+";
     assert_eq!(settings.await.unwrap(), expected);
@@ -97,10 +98,14 @@ async fn output_is_checked_where_a_session_asks_for_it() {
 async fn what_is_declined_says_why() {
     let context = with_tables(session(8192, 2)).await;
     let similar = "jaccard(word_tokens(a.column2), word_tokens(b.column2))";
+    let pairs: Vec<_> =
+        (0..9).map(|n| format!("(a.column1 = b.column1 + {n} OR a.column2 = concat(b.column2, '{n}'))")).collect();
+    let many = pairs.join(" AND ");
     let cases = [
         (format!("SELECT 1 FROM a JOIN b ON {similar} >= 0"), "accepts the least similar pairs too"),
         (format!("SELECT 1 FROM a JOIN b ON {similar} > random()"), "volatile"),
-        (format!("SELECT 1 FROM a JOIN b ON {similar} >= 0.5 OR a.column1 = b.column1"), "OR"),
+        (format!("SELECT 1 FROM a JOIN b ON {similar} >= 0.5 OR {many}"), "similarity.max_clauses = 256"),
+        (format!("SELECT 1 FROM a JOIN b ON {similar} < 0.5 OR a.column1 > b.column1"), "excludes any pair"),
         (format!("SELECT 1 FROM a JOIN b ON {similar} + 0.1 >= 0.5"), "compares a measure with a constant"),
         (
             format!("SELECT 1 FROM a WHERE a.column1 = 7 OR EXISTS (SELECT 1 FROM b WHERE {similar} >= 0.5)"),
@@ -127,4 +132,8 @@ async fn the_contract_names_the_condition_in_the_way() {
         table(&context, &query).await.unwrap();
         context.sql("SET similarity.enabled = true").await.unwrap();
     }
+    let query = "SELECT 1 FROM a SIMILARITY JOIN b ON jaccard(a.column2, b.column2) >= 0.5 OR a.column1 > 1";
+    let error = table(&context, query).await.unwrap_err().to_string();
+    assert!(error.contains("clause 2, a.column1 > 1"), "{error}");
+    table(&context, &query.replace("SIMILARITY", "")).await.unwrap();
 }

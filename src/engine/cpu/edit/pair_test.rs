@@ -109,9 +109,7 @@ mod tests {
 
     #[test]
     fn agrees_with_the_measure() {
-        use EditMeasure::{
-            DamerauLevenshtein, Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa,
-        };
+        use EditMeasure::{DamerauLevenshtein, Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
         let words = ["", "a", "ab", "ba", "martha", "marhta", "Straße", "strasse", "dixon", "dicksonx", "aaaaab"];
         let long = ["ab".repeat(40), "ab".repeat(41), "ba".repeat(40)];
         let texts: Vec<Option<&str>> =

@@ -220,7 +220,12 @@ impl Tests {
             _ => None,
         });
         dictionaries
-            .filter(|d| !seen.contains(&Arc::as_ptr(d)) && { seen.push(Arc::as_ptr(d)); true })
+            .filter(|d| {
+                !seen.contains(&Arc::as_ptr(d)) && {
+                    seen.push(Arc::as_ptr(d));
+                    true
+                }
+            })
             .map(|d| d.memory())
             .sum()
     }

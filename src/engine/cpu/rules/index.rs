@@ -9,7 +9,9 @@ use super::grouping::Grouping;
 use super::statistics::BuildStatistics;
 use super::walk::{BLOCK, NO_WITNESS, PairConditions, Path, Scratch, Tally, Walk};
 use crate::engine::cpu;
-use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PreparedProbe, Probe};
+use crate::engine::{
+    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PreparedProbe, Probe,
+};
 use crate::program::{AtomKind, Entry, RulePlan};
 
 /// What an index of rules is built for.
@@ -169,6 +171,26 @@ impl RuleIndex {
         (0..self.entries.len()).map(|entry| self.entry_len(entry, probe)).sum()
     }
 
+    /// The end of a stretch of a self-join's cursor from `start` on: within one entry, and about as much work as any.
+    pub fn own_stretch(&self, start: usize) -> usize {
+        let mut first = 0;
+        for (entry, EntryIndex { access, .. }) in self.entries.iter().enumerate() {
+            let len = self.entry_len(entry, None);
+            if start < first + len {
+                let most = len.min(start - first + (len / 128).clamp(16, LONGEST_STRETCH));
+                let Access::Hash { ends, .. } = access else { return first + most };
+                let mut pairs = 0;
+                let full = (start - first..most).find(|&place| {
+                    pairs += ends[place] as usize - place;
+                    pairs >= PAIRS_A_STRETCH
+                });
+                return first + full.map_or(most, |place| place + 1);
+            }
+            first += len;
+        }
+        first
+    }
+
     fn entry_len(&self, entry: usize, probe: Option<&PreparedRules>) -> usize {
         match (probe.map(|probe| &probe.entries[entry]), &self.entries[entry].access) {
             (Some(PreparedEntry::Hash(rows)), _) => rows.len(),
@@ -237,6 +259,11 @@ impl RuleIndex {
         Ok(counts)
     }
 }
+
+/// Of a self-join, in places of an entry.
+const LONGEST_STRETCH: usize = 4096;
+/// Of a self-join, in pairs of an entry by hash.
+const PAIRS_A_STRETCH: usize = 1 << 20;
 
 /// What a probe needs besides its rows.
 pub struct Run<'a> {

@@ -34,8 +34,8 @@ mod strings;
 mod tiles;
 mod tokenise;
 
-pub use index::SetIndex;
 pub use dictionary::Dictionary;
+pub use index::SetIndex;
 pub use join::AccessPath;
 pub use pair_test::{SetColumn, SetPairTest};
 pub use predicate::SetPredicate;

@@ -138,8 +138,7 @@ impl SetPairTest {
             return false;
         }
         let open = self.predicate.is_open_above();
-        overlap_reaching(a, b, least, !open)
-            .is_some_and(|overlap| open || self.predicate.accepts(overlap, left, right))
+        overlap_reaching(a, b, least, !open).is_some_and(|overlap| open || self.predicate.accepts(overlap, left, right))
     }
 }
 
@@ -162,8 +161,7 @@ mod tests {
             .collect();
         let keys = KeyColumn { values: Arc::new(StringArray::from(texts.clone())) as ArrayRef, groups: None };
         let cancel = Cancel::default();
-        let context =
-            BuildContext { threads: 2, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+        let context = BuildContext { threads: 2, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
         let (build, dictionary) = SetColumn::build(Tokenizer::Words, &keys, &context).unwrap();
         let probe = SetColumn::probe(Tokenizer::Words, &keys, &dictionary).unwrap();
         let words = |text: &Option<String>| -> std::collections::BTreeSet<String> {
