@@ -13,6 +13,7 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 use datafusion_cli::command::{Command, OutputFormat};
+use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::PrintOptions;
 use datafusion_cli::{DATAFUSION_CLI_VERSION, exec};
 use datafusion_similarity::sql::{self, StatementText};
@@ -70,7 +71,11 @@ impl Shell {
         let batches = frame.collect().await?;
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         let state = self.ctx.state();
-        self.print.print_batches(schema, &batches, start, rows, &state.config_options().format)
+        let mut print = self.print.clone();
+        if print.format == PrintFormat::Automatic {
+            print.format = PrintFormat::Table;
+        }
+        print.print_batches(schema, &batches, start, rows, &state.config_options().format)
     }
 
     /// Runs a line that begins with a backslash.

@@ -5,7 +5,9 @@ use std::ops::ControlFlow;
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::sql::planner::IdentNormalizer;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectNamePart, Query, VisitMut, VisitorMut, visit_expressions};
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, Expr, Ident, ObjectNamePart, Query, VisitMut, VisitorMut, visit_expressions,
+};
 use datafusion::sql::sqlparser::tokenizer::Span;
 
 use crate::sql::error::planning_error;
@@ -108,6 +110,10 @@ impl VisitorMut for Columns<'_> {
                 self.parameters.push(lambda.params.iter().map(|parameter| parameter.name.clone()).collect());
                 ControlFlow::Continue(())
             }
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                gather(root, access_chain);
+                ControlFlow::Continue(())
+            }
             Expr::Identifier(name) => self.column(std::slice::from_mut(name)),
             Expr::CompoundIdentifier(parts) => self.column(parts),
             _ => ControlFlow::Continue(()),
@@ -119,6 +125,20 @@ impl VisitorMut for Columns<'_> {
             self.parameters.pop();
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Takes the column of `t.x[1]` together, which the parser reads as `x` and `1` of a column `t`.
+fn gather(root: &mut Expr, chain: &mut Vec<AccessExpr>) {
+    let Expr::Identifier(first) = root else { return };
+    let dots = chain.iter().map_while(|access| match access {
+        AccessExpr::Dot(Expr::Identifier(name)) => Some(name.clone()),
+        _ => None,
+    });
+    let parts: Vec<_> = std::iter::once(first.clone()).chain(dots).collect();
+    if parts.len() > 1 {
+        chain.drain(..parts.len() - 1);
+        *root = Expr::CompoundIdentifier(parts);
     }
 }
 

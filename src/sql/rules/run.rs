@@ -11,7 +11,7 @@ use datafusion::execution::context::SQLOptions;
 use datafusion::logical_expr::{DdlStatement, DropFunction, LogicalPlan, LogicalPlanBuilder};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::planner::IdentNormalizer;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, VisitMut};
+use datafusion::sql::sqlparser::ast::{Expr, VisitMut};
 
 use super::catalog::RuleCatalog;
 use super::expand::Calls;
@@ -63,7 +63,7 @@ async fn rule(create: Create, ctx: &SessionContext, rules: &RuleCatalog, normali
         Body::Files(path) => import(ctx, &path, &left, &right).await?,
         Body::Condition(condition) => {
             [&left, &right].into_iter().try_for_each(is_name_only)?;
-            expanded(condition, rules)?
+            expanded(*condition, rules)?
         }
     };
     Rule::try_new(left.name, right.name, condition, normalizer)
@@ -96,17 +96,15 @@ fn verify_ddl(options: &SQLOptions, statement: &str) -> Result<()> {
 }
 
 fn listing(rules: &RuleCatalog) -> Result<RecordBatch> {
-    let rules = rules.all();
-    let strings = |of: &dyn Fn(&(String, Arc<Rule>)) -> String| -> ArrayRef {
-        Arc::new(rules.iter().map(|rule| Some(of(rule))).collect::<StringArray>())
-    };
-    let value = |name: &Ident| name.value.clone();
-    let clauses: Int64Array = rules.iter().map(|(_, rule)| i64::try_from(rule.clauses().len()).ok()).collect();
+    let (names, rules): (Vec<_>, Vec<_>) = rules.all().into_iter().unzip();
+    let each = |of: fn(&Rule) -> String| rules.iter().map(|rule| of(rule)).collect();
+    let texts = |values: Vec<String>| Arc::new(StringArray::from(values)) as ArrayRef;
+    let clauses: Int64Array = rules.iter().map(|rule| i64::try_from(rule.clauses().len()).ok()).collect();
     Ok(RecordBatch::try_from_iter_with_nullable([
-        ("name", strings(&|(name, _)| name.clone()), false),
-        ("left", strings(&|(_, rule)| value(rule.left())), false),
-        ("right", strings(&|(_, rule)| value(rule.right())), false),
+        ("name", texts(names), false),
+        ("left", texts(each(|rule| rule.left().value.clone())), false),
+        ("right", texts(each(|rule| rule.right().value.clone())), false),
         ("clauses", Arc::new(clauses) as ArrayRef, false),
-        ("definition", strings(&|(_, rule)| rule.condition().to_string()), false),
+        ("definition", texts(each(|rule| rule.condition().to_string())), false),
     ])?)
 }

@@ -34,7 +34,7 @@ pub(super) struct Create {
 /// What a rule says, or where that is written.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Body {
-    Condition(Expr),
+    Condition(Box<Expr>),
     Files(String),
 }
 
@@ -114,7 +114,7 @@ impl Reader<'_> {
         }
         let right = self.side()?;
         let body = if self.0.parse_keyword(Keyword::AS) {
-            Body::Condition(self.0.parse_expr()?)
+            Body::Condition(Box::new(self.0.parse_expr()?))
         } else if self.0.parse_keyword(Keyword::FROM) {
             Body::Files(self.path()?)
         } else {
