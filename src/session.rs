@@ -11,12 +11,12 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use crate::config::SimilarityOptions;
 use crate::functions;
 use crate::optimizer::{SimilarityJoinRule, SimilarityQueryPlanner};
-use crate::sql;
+use crate::sql::{self, RuleCatalog};
 
 /// Similarity joins for a session state under construction.
 pub trait SimilarityStateBuilder {
-    /// Adds the functions, the options under `similarity.*`, the optimizer rule, the query planner, and the error
-    /// for SIMILARITY JOIN in text that did not go through [`SimilarityContext::similarity_sql`].
+    /// Adds the functions, the options under `similarity.*`, a catalog of matching rules, the optimizer rule, the
+    /// query planner, and the error for SIMILARITY JOIN in text that did not go through [`SimilarityContext::similarity_sql`].
     ///
     /// A session has one query planner: for a session with its own, add
     /// [`SimilarityJoinPlanner`](crate::optimizer::SimilarityJoinPlanner) to its extension planners and call
@@ -27,7 +27,11 @@ pub trait SimilarityStateBuilder {
 impl SimilarityStateBuilder for SessionStateBuilder {
     fn with_similarity(mut self) -> Self {
         self.scalar_functions().get_or_insert_default().extend(functions::all());
-        let extensions = &mut self.config().get_or_insert_with(SessionConfig::new).options_mut().extensions;
+        let config = self.config().get_or_insert_with(SessionConfig::new);
+        if config.get_extension::<RuleCatalog>().is_none() {
+            config.set_extension(Arc::new(RuleCatalog::default()));
+        }
+        let extensions = &mut config.options_mut().extensions;
         if extensions.get::<SimilarityOptions>().is_none() {
             extensions.insert(SimilarityOptions::default());
         }
@@ -45,7 +49,7 @@ pub trait SimilarityContext {
     /// and settings stay.
     fn enable_similarity(&self) -> Result<()>;
 
-    /// Runs a query that may say SIMILARITY JOIN; otherwise as [`SessionContext::sql`].
+    /// Runs a statement that may say SIMILARITY JOIN, use matching rules or be about them; otherwise as [`SessionContext::sql`].
     ///
     /// # Errors
     /// What `sql` returns, and a planning error that names the condition where a SIMILARITY JOIN would have become

@@ -6,12 +6,13 @@ use std::ops::ControlFlow;
 
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::planner::{RelationPlanner, RelationPlannerContext, RelationPlanning};
-use datafusion::sql::parser::{CopyToSource, Statement};
-use datafusion::sql::sqlparser::ast::{Ident, TableAlias, TableFactor, VisitMut, VisitorMut};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{Ident, TableAlias, TableFactor, VisitorMut};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use super::edit::Edit;
 use super::keyword::Keywords;
+use super::visit::visit;
 
 /// Refuses tables with the alias `similarity` where the text does not say AS.
 ///
@@ -39,7 +40,9 @@ impl RelationPlanner for SimilarityAliasPlanner {
 /// Gives AS to every alias `similarity`, which was looked at and is a name, except those at `unread`.
 pub(super) fn make_explicit(statements: &mut VecDeque<Statement>, unread: Vec<Location>) -> Vec<Edit> {
     let mut aliases = Aliases { unread, edits: Vec::new() };
-    statements.iter_mut().for_each(|statement| aliases.visit(statement));
+    for statement in statements {
+        let ControlFlow::Continue(()) = visit(statement, &mut aliases);
+    }
     aliases.edits
 }
 
@@ -62,23 +65,6 @@ struct Aliases {
     /// What the planner shall still refuse.
     unread: Vec<Location>,
     edits: Vec<Edit>,
-}
-
-impl Aliases {
-    fn visit(&mut self, statement: &mut Statement) {
-        let _: ControlFlow<Infallible> = match statement {
-            Statement::Statement(statement) => statement.visit(self),
-            Statement::CopyTo(copy) => match &mut copy.source {
-                CopyToSource::Query(query) => query.visit(self),
-                CopyToSource::Relation(_) => ControlFlow::Continue(()),
-            },
-            Statement::Explain(explain) => {
-                self.visit(&mut explain.statement);
-                ControlFlow::Continue(())
-            }
-            Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
-        };
-    }
 }
 
 impl VisitorMut for Aliases {

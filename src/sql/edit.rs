@@ -1,19 +1,21 @@
 //! Changes to a text, by the places of its tokens.
 
+use std::borrow::Cow;
+
 use datafusion::sql::sqlparser::tokenizer::Location;
 
 /// Replaces what lies between two locations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Edit {
     pub start: Location,
     pub end: Location,
-    pub text: &'static str,
+    pub text: Cow<'static, str>,
 }
 
 impl Edit {
     /// Puts `text` at a location.
     pub fn insert(at: Location, text: &'static str) -> Self {
-        Self { start: at, end: at, text }
+        Self { start: at, end: at, text: Cow::Borrowed(text) }
     }
 }
 
@@ -25,7 +27,7 @@ pub(super) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
     let mut done = 0;
     for edit in edits {
         edited.push_str(&text[done..places.offset(edit.start)]);
-        edited.push_str(edit.text);
+        edited.push_str(&edit.text);
         done = places.offset(edit.end);
     }
     edited.push_str(&text[done..]);
@@ -65,7 +67,7 @@ mod tests {
     fn edits_meet_their_places() {
         let at = |line, column| Location::new(line, column);
         let edits = vec![
-            Edit { start: at(2, 3), end: at(2, 4), text: "" },
+            Edit { start: at(2, 3), end: at(2, 4), text: "".into() },
             Edit::insert(at(1, 2), "<"),
             Edit::insert(at(3, 1), ">"),
         ];

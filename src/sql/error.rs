@@ -9,3 +9,9 @@ pub(super) fn syntax_error(message: &str, span: tokenizer::Span) -> DataFusionEr
     let diagnostic = Diagnostic::new_error(message, Span::try_from_sqlparser_span(span));
     DataFusionError::from(ParserError::ParserError(format!("{message}{}", span.start))).with_diagnostic(diagnostic)
 }
+
+/// An error of planning, rather than of syntax, that points at `span`.
+pub(super) fn planning_error(message: &str, span: tokenizer::Span) -> DataFusionError {
+    let diagnostic = Diagnostic::new_error(message, Span::try_from_sqlparser_span(span));
+    DataFusionError::Plan(format!("{message}{}", span.start)).with_diagnostic(diagnostic)
+}

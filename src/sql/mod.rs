@@ -1,4 +1,4 @@
-//! SIMILARITY JOIN in SQL text.
+//! SIMILARITY JOIN and matching rules in SQL text.
 //!
 //! ```sql
 //! [INNER | LEFT [OUTER] | RIGHT [OUTER] | FULL [OUTER] | [LEFT] SEMI | [LEFT] ANTI | RIGHT SEMI | RIGHT ANTI]
@@ -19,6 +19,9 @@
 //!
 //! In text that does not come through here, the keyword would silently become the alias of a table:
 //! [`SimilarityAliasPlanner`] makes that an error.
+//!
+//! Matching rules have statements of their own, [`RuleStatement`], which are read before the stock parser sees them.
+//! Calls that name a rule are replaced in the syntax tree that the parser returns: `rules` says how they read.
 
 mod alias;
 mod condition;
@@ -26,9 +29,12 @@ mod edit;
 mod error;
 mod keyword;
 mod plan;
+mod rules;
 mod source;
 mod statements;
+mod visit;
 
 pub use alias::SimilarityAliasPlanner;
 pub use plan::{logical_plan, sql, sql_with_options};
-pub use statements::{StatementText, is_complete, parse, rewrite, split};
+pub use rules::{RuleCatalog, RuleStatement};
+pub use statements::{StatementText, check, is_complete, parse, rewrite, split};

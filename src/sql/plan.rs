@@ -1,6 +1,7 @@
-//! From SQL text that may say SIMILARITY JOIN to plans and data frames.
+//! From SQL text that may say SIMILARITY JOIN and name matching rules to plans and data frames.
 
 use datafusion::common::{Result, not_impl_err, plan_datafusion_err, plan_err};
+use datafusion::config::SqlParserOptions;
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::context::{SQLOptions, SessionState};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
@@ -9,10 +10,10 @@ use datafusion::prelude::SessionContext;
 use super::statements::StatementText;
 use crate::functions::contract;
 
-/// As [`SessionContext::sql`], for a statement that may say SIMILARITY JOIN.
+/// As [`SessionContext::sql`], for a statement that may say SIMILARITY JOIN, use matching rules or be about them.
 ///
 /// # Errors
-/// As `sql`: syntax errors point into the text; DDL and DML statements are executed at once.
+/// As `sql`: syntax errors and unknown rules point into the text; DDL and DML statements are executed at once.
 pub async fn sql(ctx: &SessionContext, sql: &str) -> Result<DataFrame> {
     sql_with_options(ctx, sql, SQLOptions::new()).await
 }
@@ -22,17 +23,26 @@ pub async fn sql(ctx: &SessionContext, sql: &str) -> Result<DataFrame> {
 /// # Errors
 /// As [`sql`], and a planning error for statements that `options` do not allow.
 pub async fn sql_with_options(ctx: &SessionContext, sql: &str, options: SQLOptions) -> Result<DataFrame> {
+    if let Some(statement) = StatementText::new(sql).rule_statement(&parser_options(ctx))? {
+        return statement.run_with_options(ctx, options).await;
+    }
     let plan = logical_plan(&ctx.state(), sql).await?;
     options.verify_plan(&plan)?;
     ctx.execute_logical_plan(plan).await
 }
 
-/// As [`SessionState::create_logical_plan`], for a statement that may say SIMILARITY JOIN.
+/// As [`SessionState::create_logical_plan`], for a statement that may say SIMILARITY JOIN and use matching rules.
 ///
 /// # Errors
-/// Syntax and planning errors; also where the session does not know similarity joins at all.
+/// Syntax and planning errors; also for a statement about matching rules, and where the session does not know similarity joins at all.
 pub async fn logical_plan(state: &SessionState, sql: &str) -> Result<LogicalPlan> {
-    let mut parsed = StatementText::new(sql).parsed(&state.config_options().sql_parser)?;
+    let text = StatementText::new(sql);
+    if text.rule_statement(&state.config_options().sql_parser)?.is_some() {
+        return not_impl_err!(
+            "a statement about matching rules has no plan; run it with `similarity_sql` or `sql::sql`"
+        );
+    }
+    let mut parsed = text.parsed_for(state)?;
     if parsed.statements.len() > 1 {
         return not_impl_err!("the text holds {} SQL statements; run them one by one", parsed.statements.len());
     }
@@ -45,7 +55,11 @@ pub async fn logical_plan(state: &SessionState, sql: &str) -> Result<LogicalPlan
         );
     }
     let plan = state.statement_to_plan(statement).await?;
-    Ok(if parsed.joins > 0 { with_definition(plan, sql) } else { plan })
+    Ok(if parsed.joins > 0 || parsed.rules { with_definition(plan, sql) } else { plan })
+}
+
+fn parser_options(ctx: &SessionContext) -> SqlParserOptions {
+    ctx.state_ref().read().config_options().sql_parser.clone()
 }
 
 /// A view is defined by what its author wrote, not by what the parser was given.

@@ -1,6 +1,7 @@
 //! A text on its way from tokens with the keyword to tokens that the stock parser reads.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::config::SqlParserOptions;
@@ -13,6 +14,8 @@ use super::alias;
 use super::condition::{Condition, conditions};
 use super::edit::Edit;
 use super::keyword::{Keywords, similarity_joins};
+use super::rules::{Calls, RuleCatalog, call_ends};
+use super::visit::visit;
 use crate::functions::contract;
 
 /// What the parser made of a text, and the same as changes to the text.
@@ -20,14 +23,22 @@ pub(super) struct Parsed {
     pub statements: VecDeque<Statement>,
     /// How many SIMILARITY JOINs there are.
     pub joins: usize,
+    /// Whether calls that name a rule were replaced.
+    pub rules: bool,
     pub edits: Vec<Edit>,
 }
 
-/// Parses tokens that may say SIMILARITY JOIN.
-pub(super) fn parse(tokens: Vec<TokenWithSpan>, dialect: &dyn Dialect, options: &SqlParserOptions) -> Result<Parsed> {
+/// Parses tokens that may say SIMILARITY JOIN and call `rules`; without rules the calls stay as they are.
+pub(super) fn parse(
+    tokens: Vec<TokenWithSpan>,
+    dialect: &dyn Dialect,
+    options: &SqlParserOptions,
+    rules: Option<&RuleCatalog>,
+) -> Result<Parsed> {
     let recursion_limit = options.recursion_limit.get();
     let keywords = similarity_joins(&tokens)?;
     let unread = alias::before_join(&tokens, &keywords);
+    let call_ends = call_ends(&tokens);
     let mut edits = Vec::new();
     let (tokens, joins) = without_keyword(tokens, &keywords, &mut edits);
     let conditions = if joins.is_empty() { vec![] } else { conditions(&tokens, &joins, dialect, recursion_limit) };
@@ -41,7 +52,26 @@ pub(super) fn parse(tokens: Vec<TokenWithSpan>, dialect: &dyn Dialect, options: 
         return Err(error);
     }
     edits.extend(alias::make_explicit(&mut statements, unread));
-    Ok(Parsed { statements, joins: joins.len(), edits })
+    let expansions = rules.map_or(Ok(vec![]), |rules| expand(&mut statements, rules, call_ends))?;
+    let rules = !expansions.is_empty();
+    edits.extend(expansions);
+    Ok(Parsed { statements, joins: joins.len(), rules, edits })
+}
+
+/// Puts rules in the place of the calls that name them.
+fn expand(
+    statements: &mut VecDeque<Statement>,
+    rules: &RuleCatalog,
+    ends: HashMap<Location, Location>,
+) -> Result<Vec<Edit>> {
+    if ends.is_empty() {
+        return Ok(vec![]);
+    }
+    let mut calls = Calls::new(rules, ends);
+    match statements.iter_mut().try_for_each(|statement| visit(statement, &mut calls)) {
+        ControlFlow::Continue(()) => Ok(calls.edits),
+        ControlFlow::Break(error) => Err(*error),
+    }
 }
 
 /// The tokens without the words SIMILARITY, with LEFT for bare SEMI and ANTI, and where the words JOIN are now.
@@ -60,7 +90,7 @@ fn without_keyword(
                 kept.push(word("LEFT", Keyword::LEFT, token.span.start));
             }
             Some(next) if next.similarity == i => {
-                edits.push(Edit { start: token.span.start, end: token.span.end, text: "" });
+                edits.push(Edit { start: token.span.start, end: token.span.end, text: "".into() });
                 continue;
             }
             Some(next) if next.join == i => {

@@ -4,16 +4,31 @@ use std::collections::VecDeque;
 
 use datafusion::common::{Result, plan_datafusion_err};
 use datafusion::config::{self, SqlParserOptions};
+use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::dialect::{Dialect, dialect_from_str};
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
-use super::edit::{self, Places};
+use super::edit::{self, Edit, Places};
+use super::rules::{self, RuleCatalog, RuleStatement};
 use super::source::{self, Parsed};
 
+/// Whether the parser can read every statement of `sql`, those about matching rules included.
+///
+/// # Errors
+/// Syntax errors, with their line and column in `sql`.
+pub fn check(sql: &str, options: &SqlParserOptions) -> Result<()> {
+    for statement in split(sql, options)? {
+        if statement.rule_statement(options)?.is_none() {
+            statement.parse(options)?;
+        }
+    }
+    Ok(())
+}
+
 /// Parses `sql` into statements ready for `SessionState::statement_to_plan`, by the dialect and the recursion
-/// limit of a session's `datafusion.sql_parser` options.
+/// limit of a session's `datafusion.sql_parser` options. Calls that name matching rules stay as they are.
 ///
 /// # Errors
 /// Syntax errors, with their line and column in `sql`.
@@ -24,7 +39,8 @@ pub fn parse(sql: &str, options: &SqlParserOptions) -> Result<VecDeque<Statement
 /// `sql` in words that every DataFusion parser knows, comments and layout included: for consumers that take text.
 ///
 /// The session that plans it needs the function
-/// [`similarity_join_condition`](crate::functions::contract::similarity_join_condition) and our optimizer rule.
+/// [`similarity_join_condition`](crate::functions::contract::similarity_join_condition) and our optimizer rule. Calls that name
+/// matching rules stay as they are; [`StatementText::rewrite_for`] replaces them.
 ///
 /// # Errors
 /// Syntax errors, with their line and column in `sql`.
@@ -86,7 +102,17 @@ impl<'a> StatementText<'a> {
     /// # Errors
     /// Syntax errors, with their line and column in the longer text.
     pub fn parse(&self, options: &SqlParserOptions) -> Result<VecDeque<Statement>> {
-        Ok(self.parsed(options)?.statements)
+        Ok(self.parsed(options, None)?.statements)
+    }
+
+    /// The statement about matching rules that this is, if it is one.
+    ///
+    /// # Errors
+    /// Syntax errors, with their line and column in the longer text.
+    pub fn rule_statement(&self, options: &SqlParserOptions) -> Result<Option<RuleStatement>> {
+        let dialect = dialect(options)?;
+        let tokens = self.tokens(dialect.as_ref())?;
+        rules::parse(&tokens, dialect.as_ref(), options.recursion_limit.get()).transpose()
     }
 
     /// As [`rewrite`](self::rewrite).
@@ -94,21 +120,43 @@ impl<'a> StatementText<'a> {
     /// # Errors
     /// Syntax errors, with their line and column in the longer text.
     pub fn rewrite(&self, options: &SqlParserOptions) -> Result<String> {
-        let mut edits = self.parsed(options)?.edits;
+        Ok(self.edited(self.parsed(options, None)?.edits))
+    }
+
+    /// As [`rewrite`](Self::rewrite) by the options of a session, with its matching rules in the place of the calls
+    /// that name them.
+    ///
+    /// # Errors
+    /// Syntax errors and unknown rules, with their line and column in the longer text.
+    pub fn rewrite_for(&self, state: &SessionState) -> Result<String> {
+        Ok(self.edited(self.parsed_for(state)?.edits))
+    }
+
+    /// The statement by the options of a session, with its matching rules in the place of the calls that name them.
+    pub(super) fn parsed_for(&self, state: &SessionState) -> Result<Parsed> {
+        let rules = state.config().get_extension::<RuleCatalog>();
+        self.parsed(&state.config_options().sql_parser, rules.as_deref())
+    }
+
+    fn parsed(&self, options: &SqlParserOptions, rules: Option<&RuleCatalog>) -> Result<Parsed> {
+        let dialect = dialect(options)?;
+        source::parse(self.tokens(dialect.as_ref())?, dialect.as_ref(), options, rules)
+    }
+
+    fn tokens(&self, dialect: &dyn Dialect) -> Result<Vec<TokenWithSpan>> {
+        let mut tokens = tokenize(self.text, dialect)?;
+        for TokenWithSpan { span, .. } in &mut tokens {
+            *span = Span::new(self.to_global(span.start), self.to_global(span.end));
+        }
+        Ok(tokens)
+    }
+
+    fn edited(&self, mut edits: Vec<Edit>) -> String {
         edits.iter_mut().for_each(|edit| {
             edit.start = self.to_local(edit.start);
             edit.end = self.to_local(edit.end);
         });
-        Ok(edit::apply(self.text, edits))
-    }
-
-    pub(super) fn parsed(&self, options: &SqlParserOptions) -> Result<Parsed> {
-        let dialect = dialect(options)?;
-        let mut tokens = tokenize(self.text, dialect.as_ref())?;
-        for TokenWithSpan { span, .. } in &mut tokens {
-            *span = Span::new(self.to_global(span.start), self.to_global(span.end));
-        }
-        source::parse(tokens, dialect.as_ref(), options)
+        edit::apply(self.text, edits)
     }
 
     fn to_global(self, local: Location) -> Location {

@@ -6,6 +6,7 @@ mod limits;
 mod oracle;
 mod peers;
 mod registration;
+mod rules;
 mod service;
 mod shell;
 mod sql;

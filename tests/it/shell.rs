@@ -119,6 +119,20 @@ fn a_pipe_takes_statements_and_commands() {
 }
 
 #[test]
+fn matching_rules_are_made_and_used() {
+    let shell = Shell::new();
+    shell.write("wrong.sql", "SELECT 1 AS a;\nSELECT match_rule('nope', a, b)\nFROM a, b;\n");
+    let input = "CREATE MATCHING RULE r ON t, s AS t.x = s.x;\nSELECT match_rule('r', a, b) AS m -- here\n\
+                 FROM (SELECT 1 AS x) a, (SELECT 1 AS x) b; SHOW MATCHING RULES;\n";
+    let out = shell.pipe(&["-q", "--format", "csv"], input).clean();
+    assert_eq!(out, "m\ntrue\nname,left,right,clauses,definition\nr,t,s,1,t.x = s.x\n");
+    let table = shell.run(&["-q", "-c", "CREATE MATCHING RULE r ON t, s AS t.x = s.x; SHOW MATCHING RULES"]).clean();
+    assert!(table.contains("| r    | t    | s     | 1       | t.x = s.x  |"), "{table}");
+    let run = shell.run(&["-q", "--format", "csv", "-f", "wrong.sql"]);
+    assert!(!run.succeeded && run.err.contains("no matching rule 'nope'") && run.err.contains("Line: 2"), "{run:?}");
+}
+
+#[test]
 fn tables_and_functions_are_described() {
     let shell = Shell::new();
     let input = "CREATE TABLE city (name VARCHAR, people BIGINT);\n\\d\n\\d city\n\\h\n\\?\n";

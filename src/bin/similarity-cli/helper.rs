@@ -1,4 +1,5 @@
-//! What happens while a statement is typed: datafusion-cli's helper, which also accepts SIMILARITY JOIN.
+//! What happens while a statement is typed: datafusion-cli's helper, which also accepts SIMILARITY JOIN and statements about
+//! matching rules.
 
 use std::borrow::Cow;
 
@@ -39,8 +40,8 @@ impl ShellHelper {
         if !sql::is_complete(input, &options) {
             return ValidationResult::Incomplete;
         }
-        match sql::parse(input, &options) {
-            Ok(_) => ValidationResult::Valid(None),
+        match sql::check(input, &options) {
+            Ok(()) => ValidationResult::Valid(None),
             Err(error) => ValidationResult::Invalid(Some(format!("  {}", error.strip_backtrace()))),
         }
     }
@@ -93,15 +94,20 @@ mod tests {
     fn enter_runs_what_is_complete() {
         let helper = ShellHelper::new(SessionContext::new(), false);
         let judge = |input: &str| helper.judge(input);
-        for complete in
-            ["", "\\d", "SELECT 1;", "SELECT 1; -- done", "SELECT * FROM a l\nLEFT SIMILARITY JOIN b r ON l.x = r.x;"]
-        {
+        for complete in [
+            "",
+            "\\d",
+            "SELECT 1;",
+            "SELECT 1; -- done",
+            "SHOW MATCHING RULES;",
+            "SELECT * FROM a l\nLEFT SIMILARITY JOIN b r ON l.x = r.x;",
+        ] {
             assert!(matches!(judge(complete), ValidationResult::Valid(_)), "{complete}");
         }
         for incomplete in ["SELECT 1", "SELECT ';", "SELECT 1 -- ;", "SELECT 1 /* ;", "SELECT $$;"] {
             assert!(matches!(judge(incomplete), ValidationResult::Incomplete), "{incomplete}");
         }
-        for wrong in ["SELECT );", "SELECT * FROM a SIMILARITY JOIN b;"] {
+        for wrong in ["SELECT );", "SELECT * FROM a SIMILARITY JOIN b;", "DROP MATCHING RULE;"] {
             assert!(matches!(judge(wrong), ValidationResult::Invalid(Some(_))), "{wrong}");
         }
     }

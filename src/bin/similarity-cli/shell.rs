@@ -4,13 +4,16 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::path::Path;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::common::instant::Instant;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::config::SqlParserOptions;
+use datafusion::dataframe::DataFrame;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 use datafusion_cli::command::{Command, OutputFormat};
+use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::PrintOptions;
 use datafusion_cli::{DATAFUSION_CLI_VERSION, exec};
 use datafusion_similarity::sql::{self, StatementText};
@@ -51,19 +54,28 @@ impl Shell {
     /// Runs one statement and prints its result.
     pub async fn run(&self, statement: StatementText<'_>) -> Result<()> {
         let options = self.parser_options();
-        if is_view(statement.parse(&options)?.front()) {
-            return self.create_view(statement.text()).await;
+        let start = Instant::now();
+        if let Some(rule) = statement.rule_statement(&options)? {
+            return self.print(rule.run(&self.ctx).await?, start).await;
         }
-        exec::exec_from_commands(&self.ctx, vec![statement.rewrite(&options)?], &self.print).await
+        if is_view(statement.parse(&options)?.front()) {
+            // from the user's words, which SHOW CREATE TABLE repeats
+            return self.print(sql::sql(&self.ctx, statement.text()).await?, start).await;
+        }
+        let text = statement.rewrite_for(&self.ctx.state())?;
+        exec::exec_from_commands(&self.ctx, vec![text], &self.print).await
     }
 
-    /// A view is created from the user's words, which SHOW CREATE TABLE repeats.
-    async fn create_view(&self, text: &str) -> Result<()> {
-        let start = Instant::now();
-        let frame = sql::sql(&self.ctx, text).await?;
+    async fn print(&self, frame: DataFrame, start: Instant) -> Result<()> {
         let schema = frame.schema().inner().clone();
+        let batches = frame.collect().await?;
+        let rows = batches.iter().map(RecordBatch::num_rows).sum();
         let state = self.ctx.state();
-        self.print.print_batches(schema, &[], start, 0, &state.config_options().format)
+        let mut print = self.print.clone();
+        if print.format == PrintFormat::Automatic {
+            print.format = PrintFormat::Table;
+        }
+        print.print_batches(schema, &batches, start, rows, &state.config_options().format)
     }
 
     /// Runs a line that begins with a backslash.

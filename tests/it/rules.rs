@@ -1,0 +1,248 @@
+//! Matching rules: errors, rule files, and where the catalog of a session reaches.
+
+use std::fs;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::common::Result;
+use datafusion::config::SqlParserOptions;
+use datafusion::execution::context::SQLOptions;
+use datafusion::prelude::SessionContext;
+use datafusion_similarity::SimilarityContext;
+use datafusion_similarity::sql::{self, RuleCatalog};
+use tempfile::TempDir;
+
+use crate::session;
+
+async fn with_people() -> SessionContext {
+    let context = session(8192, 2);
+    let people = "CREATE TABLE people AS SELECT column1 AS id, column2 AS name, column3 AS \"Home Town\" FROM
+                  (VALUES (1, 'martha', 'Bonn'), (2, 'marhta', 'Bonn'), (3, 'martha', 'Kiel'), (4, NULL, 'Kiel'))";
+    context.similarity_sql(people).await.unwrap();
+    run(&context, "CREATE MATCHING RULE same ON t, s AS levenshtein(t.name, s.name) <= 2").await;
+    context
+}
+
+async fn run(context: &SessionContext, statement: &str) -> String {
+    table(context, statement).await.unwrap_or_else(|error| panic!("{statement}: {error}"))
+}
+
+async fn table(context: &SessionContext, statement: &str) -> Result<String> {
+    Ok(pretty_format_batches(&context.similarity_sql(statement).await?.collect().await?)?.to_string())
+}
+
+async fn refusal(context: &SessionContext, statement: &str) -> String {
+    table(context, statement).await.expect_err(statement).strip_backtrace()
+}
+
+#[tokio::test]
+async fn statements_say_what_is_wrong_with_them() {
+    let context = with_people().await;
+    for (statement, hint) in [
+        ("CREATE MATCHING RULE r AS t.x = s.x", "expected ON and the names of the two rows"),
+        ("CREATE MATCHING RULE r ON t AS t.x = s.x", "expected a comma and the name of the second row"),
+        ("CREATE MATCHING RULE r ON t, s", "expected AS and a condition, or FROM"),
+        ("CREATE MATCHING RULE r ON t, s FROM rules", "in single quotes"),
+        ("CREATE MATCHING RULE r ON t, t AS t.x = t.y", "need two names"),
+        ("CREATE MATCHING RULE r ON people t, s AS t.x = s.x", "ON takes nothing but two names"),
+        ("CREATE MATCHING RULE r ON t, s AS t.x = s.x x", "expected the end of the statement, found x at Line: 1"),
+        ("CREATE MATCHING RULE r ON t, s AS t.x = ", "Expected: an expression"),
+        ("CREATE MATCHING RULE r ON t, s AS t.x = s.x AND\n name = 'x'", "the column name of a matching rule"),
+        (
+            "CREATE MATCHING RULE r ON t, s AS t.x = s.x AND\n name = 'x'",
+            "write t.name or s.name at Line: 2, Column: 2",
+        ),
+        ("CREATE MATCHING RULE r ON t, s AS t.x = a.x", "the column a.x of a matching rule"),
+        ("CREATE MATCHING RULE r ON t, s AS t.x IN (SELECT 1)", "no sub-query"),
+        ("CREATE MATCHING RULE same ON t, s AS t.x = s.x", "'same' exists already; CREATE OR REPLACE"),
+        ("CREATE MATCHING RULE r ON t, s AS match_rule('other', t, s)", "no matching rule 'other'"),
+        ("CREATE MATCHING RULE r ON t, s AS t.x = s.x; SELECT 1", "found SELECT"),
+        ("DROP MATCHING RULE other", "no matching rule 'other'; CREATE MATCHING RULE makes one (known are 'same')"),
+        ("DROP MATCHING RULE", "Expected: identifier"),
+        ("SHOW MATCHING RULES LIKE 'x'", "expected the end of the statement, found LIKE"),
+    ] {
+        let error = refusal(&context, statement).await;
+        assert!(error.contains(hint), "{statement}: {error}");
+    }
+    let rules = RuleCatalog::of(&context.copied_config()).unwrap();
+    assert_eq!(rules.names(), ["same"]);
+}
+
+#[tokio::test]
+async fn calls_say_what_is_wrong_with_them() {
+    let context = with_people().await;
+    for (call, hint) in [
+        ("match_rule('sane', a, b)", "no matching rule 'sane'; did you mean 'same'? (known are 'same') at Line: 2"),
+        ("match_rule('same', a)", "as in match_rule('rule', a, b); it has 2 arguments"),
+        ("match_rule(same, a, b)", "the first argument has to be a string literal"),
+        ("Match_Scores('same', 'a', b)", "as in match_scores('rule', a, b); the second argument has to be a table"),
+        ("matched_clause('same', a, b + 1)", "the third argument has to be a table alias"),
+        ("match_rule('same', DISTINCT a, b)", "Expected"),
+        ("match_rule(DISTINCT 'same', a, b)", "it takes no DISTINCT"),
+        ("match_rule('same', a, b) OVER ()", "it takes no DISTINCT, ORDER BY, FILTER or OVER"),
+        ("match_rule('same', a, nobody)", "nobody.name"),
+        ("match_rule()", "it has 0 arguments"),
+    ] {
+        let error = refusal(&context, &format!("SELECT 1 FROM people a, people b\nWHERE {call}")).await;
+        assert!(error.contains(hint), "{call}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_rule_is_an_ordinary_condition() {
+    let context = with_people().await;
+    let plan = run(&context, "EXPLAIN SELECT 1 FROM people a JOIN people b ON match_rule('same', a, b)").await;
+    assert!(plan.contains("SimilarityJoinExec") && !plan.contains("match_rule"), "{plan}");
+    let frame =
+        context.similarity_sql("SELECT matched_clause('same', a, b) AS c FROM people a, people b").await.unwrap();
+    assert_eq!(frame.schema().field(0).data_type(), &DataType::Int64);
+    run(&context, "CREATE VIEW v AS SELECT a.id FROM people a JOIN people b ON match_rule('same', a, b)").await;
+    let definition = run(&context, "SHOW CREATE TABLE v").await;
+    assert!(definition.contains("ON match_rule('same', a, b)"), "{definition}");
+    run(&context, "DROP MATCHING RULE same").await;
+    assert_eq!(context.sql("SELECT * FROM v").await.unwrap().count().await.unwrap(), 9);
+    let listing = context.similarity_sql("SHOW MATCHING RULES").await.unwrap();
+    assert_eq!((listing.schema().fields().len(), listing.count().await.unwrap()), (5, 0));
+}
+
+#[tokio::test]
+async fn text_for_other_consumers_holds_the_rule() {
+    let context = with_people().await;
+    let text = "SELECT match_rule('same', a, b), /* here */ 1 FROM people a SIMILARITY JOIN people b\n\
+                ON match_rule('same', a, b) AND (a.id < b.id)";
+    let statement = sql::split(text, &SqlParserOptions::default()).unwrap()[0];
+    assert_eq!(
+        statement.rewrite_for(&context.state()).unwrap(),
+        "SELECT (levenshtein(a.name, b.name) <= 2) AS \"match_rule('same', a, b)\", /* here */ 1 FROM people a  JOIN \
+         people b\nON similarity_join_condition(((levenshtein(a.name, b.name) <= 2) AND (a.id < b.id)))"
+    );
+    let plain = context.sql("SELECT match_rule('same', a, b) FROM people a, people b").await.unwrap_err();
+    assert!(plain.strip_backtrace().contains("match_rule"), "{plain}");
+    for statement in ["DROP MATCHING RULE same", "SHOW MATCHING RULES"] {
+        let planned = sql::logical_plan(&context.state(), statement).await.unwrap_err().to_string();
+        assert!(planned.contains("has no plan"), "{planned}");
+    }
+}
+
+#[tokio::test]
+async fn each_session_has_its_own_rules() {
+    let (one, other) = (with_people().await, session(8192, 2));
+    assert!(refusal(&other, "DROP MATCHING RULE same").await.contains("this session has none"));
+    one.enable_similarity().unwrap();
+    run(&one, "DROP MATCHING RULE same").await;
+    let stock = SessionContext::new();
+    assert!(refusal(&stock, "SHOW MATCHING RULES").await.contains("does not know matching rules"));
+    let read_only = SQLOptions::new().with_allow_ddl(false);
+    for ddl in ["CREATE MATCHING RULE", "DROP MATCHING RULE"] {
+        let statement = if ddl.starts_with('C') { format!("{ddl} r ON t, s AS t.x = s.x") } else { format!("{ddl} r") };
+        let error = sql::sql_with_options(&one, &statement, read_only).await.unwrap_err().to_string();
+        assert!(error.contains(&format!("DDL not supported: {ddl}")), "{error}");
+    }
+    sql::sql_with_options(&one, "SHOW MATCHING RULES", read_only).await.unwrap();
+}
+
+/// A rule file over the columns id, name and "Home Town".
+fn rule(equalities: &str, sim: &str, threshold: &str) -> String {
+    let relations = "Preconditions:\n  Relations:\n    - [0, 0, 1, 2]\n    - [1, 0, 1, 2]\n";
+    let lists = format!("  Equalities:\n    - [0, 1{equalities}]\n  Sim:\n    - [0, 1{sim}]\n");
+    let end = "Conseq:\n  Option:\n    Equality\n  Equality:\n    [0, 1, 0, 0]\n";
+    format!("{relations}{lists}  Threshold:\n    - [0, 1{threshold}]\n{end}")
+}
+
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+#[tokio::test]
+async fn rule_files_of_a_folder_are_clauses() {
+    let context = with_people().await;
+    let files = [
+        ("1.yml", rule("", ", 1, 1", ", 0.97")),
+        ("0.yaml", rule(", 2, 2", ", 1, 1", ", 0.96")),
+        ("README.md", String::new()),
+    ];
+    let folder = folder(&files.each_ref().map(|(name, text)| (*name, text.as_str())));
+    let path = folder.path().display();
+    run(&context, &format!("CREATE MATCHING RULE files ON people t, people s FROM '{path}'")).await;
+    let listing = run(&context, "SHOW MATCHING RULES").await;
+    let expected = "| files | t    | s     | 2       | (t.\"Home Town\" = s.\"Home Town\" AND \
+                    jaro_winkler_similarity(t.name, s.name) >= 0.96) OR \
+                    (jaro_winkler_similarity(t.name, s.name) >= 0.97) |";
+    assert!(listing.contains(expected), "{listing}");
+    let pairs = "SELECT a.id, b.id AS other, matched_clause('files', a, b) AS clause FROM people a JOIN people b
+                 ON match_rule('files', a, b) AND a.id < b.id ORDER BY 1";
+    let expected = "\
++----+-------+--------+
+| id | other | clause |
++----+-------+--------+
+| 1  | 2     | 1      |
+| 1  | 3     | 2      |
++----+-------+--------+";
+    assert_eq!(run(&context, pairs).await, expected);
+    run(&context, &format!("CREATE OR REPLACE MATCHING RULE files ON people t, people s FROM '{path}/1.yml'")).await;
+    assert!(run(&context, "SHOW MATCHING RULES").await.contains("| 1       | (jaro_winkler"));
+}
+
+#[tokio::test]
+async fn rule_files_say_what_is_wrong_with_them() {
+    let context = with_people().await;
+    let head = "Preconditions:\n  Relations: [[0, 0], [1, 0]]\n";
+    for (text, hint) in [
+        (
+            "Preconditions:\n  Relations:\n    - [0, zero]\n    - [1, 0]\n".to_owned(),
+            "0.yaml:3: Relations takes two lists",
+        ),
+        (
+            format!("{head}  Equality: [[0, 1, 1, 1]]\n"),
+            "0.yaml:3: Preconditions has no such key; it takes Relations, ",
+        ),
+        (format!("{head}  Equalities: [[0, 1, 1]]\n"), "0.yaml:3: Equalities lists columns in pairs"),
+        (format!("{head}  Equalities: [[0, 1, 1, 1], [0, 1, 2, 2]]\n"), "0.yaml:3: Equalities takes one list"),
+        (format!("{head}  Equalities: [[1, 0, 1, 1]]\n"), "begins with the tables, as in - [0, 1, ..]"),
+        (format!("{head}  Equalities: [[0, 1, name, name]]\n"), "0.yaml:3: a column in Equalities is its place"),
+        (
+            format!("{head}  Equalities: [[0, 1, 3, 1]]\n"),
+            "0.yaml:3: there is no column 3: the table of t has 3 columns",
+        ),
+        (format!("{head}  Sim:\n    - [0, 1, 1, 1]\n"), "0.yaml:4: Threshold has to give each pair of Sim a threshold"),
+        (format!("{head}  Sim: [[0, 1, 1, 1]]\n  Threshold: [[0, 1, high]]\n"), "0.yaml:4: a threshold is a number"),
+        (head.to_owned(), "Preconditions compare no columns"),
+        ("Conseq: {}\n".to_owned(), "0.yaml:1: the key Preconditions is missing"),
+        ("- 1\n".to_owned(), "0.yaml:1: a rule file has to be a mapping with the keys Preconditions, Conseq"),
+        (format!("{head}  Sim: [[0, 1\n"), "this is no YAML"),
+        (String::new(), "0.yaml:1: a rule file holds one YAML document, this one holds 0"),
+    ] {
+        let folder = folder(&[("0.yaml", &text)]);
+        let create = format!("CREATE MATCHING RULE r ON people t, people s FROM '{}'", folder.path().display());
+        let error = refusal(&context, &create).await;
+        assert!(error.contains(hint), "{text}{error}");
+    }
+    let empty = folder(&[("rule.txt", "")]);
+    let path = empty.path().display().to_string();
+    for (from, hint) in [
+        (format!("ON people t, people s FROM '{path}'"), "holds no rule file; their names end in .yaml or .yml"),
+        (format!("ON people t, people s FROM '{path}/none.yaml'"), "reading the rule file"),
+        (format!("ON t, s FROM '{path}'"), "rule files count the columns of a table, and t is none"),
+    ] {
+        let error = refusal(&context, &format!("CREATE MATCHING RULE r {from}")).await;
+        assert!(error.contains(hint), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_readme_shows_what_its_rule_returns() {
+    let readme = include_str!("../../README.md");
+    let section = readme.split("## Rules as objects").nth(1).unwrap();
+    let (script, rest) = section.split_once("```sql\n").unwrap().1.split_once("```").unwrap();
+    let shown = rest.split_once("```text\n").unwrap().1.split_once("\n```").unwrap().0;
+    let context = session(8192, 2);
+    let mut output = String::new();
+    for statement in sql::split(script, &SqlParserOptions::default()).unwrap() {
+        output = run(&context, statement.text()).await;
+    }
+    assert_eq!(output, shown);
+}
