@@ -4,19 +4,59 @@ use std::hash::BuildHasher;
 
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
 use datafusion::arrow::row::{RowConverter, Rows, SortField};
-use datafusion::common::Result;
 use datafusion::common::utils::normalize_float_zero;
+use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 use hashbrown::HashTable;
 
+use super::key_groups::KeyGroups;
 use crate::engine::NO_GROUP;
 
 /// The groups of the build side, by the values of its equality keys.
+#[derive(Debug)]
+pub(super) enum Groups {
+    /// One key of a common type.
+    Key(KeyGroups),
+    /// Any keys.
+    Rows(RowGroups),
+}
+
+impl Groups {
+    /// The groups of `columns`, and the group of each row.
+    pub(super) fn build(columns: &[ArrayRef], null_equals_null: Vec<bool>) -> Result<(Self, Vec<u32>)> {
+        if let ([column], [null_equals_null]) = (columns, null_equals_null.as_slice())
+            && KeyGroups::supports(column.data_type())
+        {
+            let (groups, ids) = KeyGroups::build(column, *null_equals_null)?;
+            return Ok((Self::Key(groups), ids));
+        }
+        let (groups, ids) = RowGroups::build(columns, null_equals_null)?;
+        Ok((Self::Rows(groups), ids))
+    }
+
+    /// The build side's group of each row, [`NO_GROUP`] where it has none.
+    pub(super) fn look_up(&self, columns: &[ArrayRef]) -> Result<Vec<u32>> {
+        match (self, columns) {
+            (Self::Key(groups), [column]) => groups.look_up(column),
+            (Self::Key(_), _) => internal_err!("groups of one key were asked for {}", columns.len()),
+            (Self::Rows(groups), _) => groups.look_up(columns),
+        }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        match self {
+            Self::Key(groups) => groups.memory(),
+            Self::Rows(groups) => groups.memory(),
+        }
+    }
+}
+
+/// Groups by rows in Arrow's format.
 ///
 /// Two rows are in one group exactly where Arrow's row format of their keys is equal, which for every type that
 /// reaches it, zeros made positive, is where DataFusion's `=` holds.
 #[derive(Debug)]
-pub(super) struct Groups {
+pub(super) struct RowGroups {
     converter: RowConverter,
     null_equals_null: Vec<bool>,
     /// One row a group.
@@ -25,9 +65,9 @@ pub(super) struct Groups {
     hasher: foldhash::fast::FixedState,
 }
 
-impl Groups {
+impl RowGroups {
     /// The groups of `columns`, and the group of each row.
-    pub(super) fn build(columns: &[ArrayRef], null_equals_null: Vec<bool>) -> Result<(Self, Vec<u32>)> {
+    fn build(columns: &[ArrayRef], null_equals_null: Vec<bool>) -> Result<(Self, Vec<u32>)> {
         let fields = columns.iter().map(|c| SortField::new(c.data_type().clone())).collect();
         let converter = RowConverter::new(fields)?;
         let rows = converter.convert_columns(columns)?;

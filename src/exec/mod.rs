@@ -10,6 +10,7 @@ mod emission;
 mod equality;
 mod join;
 mod join_metrics;
+mod key_groups;
 mod matcher;
 mod output;
 mod probe;

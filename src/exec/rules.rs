@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use datafusion::arrow::buffer::BooleanBuffer;
@@ -19,6 +18,7 @@ use super::spec::EqualityExprs;
 use crate::engine::cpu::rules::{
     self, AtomColumn, AtomTest, PairConditions, PreparedRules, RuleIndex, RuleSource, SideColumns, Tally,
 };
+use crate::engine::parallel::in_turn;
 use crate::engine::{BuildContext, Counts, Cursor, Pairs};
 use crate::predicate::Test;
 use crate::program::{AssumedStatistics, AtomKind, RulePlan};
@@ -143,7 +143,7 @@ impl Matching for RuleKeys {
     }
 
     fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
-        let codes = in_parallel(self.atoms.len(), context.threads, |atom| match &self.atoms[atom] {
+        let codes = in_turn(self.atoms.len(), context.threads, |atom| match &self.atoms[atom] {
             AtomExprs::Equality(equality) => {
                 let columns = equality::evaluate(&[Arc::clone(equality.of(side))], batch)?;
                 (context.reserve)(batch.num_rows() * size_of::<u32>())?;
@@ -159,30 +159,6 @@ impl Matching for RuleKeys {
         let index = RuleIndex::try_new(source, columns, context)?;
         Ok(Box::new(RuleMatcher { keys: self.clone(), side, batch: batch.clone(), groups, index }))
     }
-}
-
-/// The results of `work` for `0..count`, in order, by up to `threads` threads.
-fn in_parallel<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
-    let next = AtomicUsize::new(0);
-    let share = || {
-        let mut done = Vec::new();
-        loop {
-            match next.fetch_add(1, Ordering::Relaxed) {
-                n if n < count => done.push((n, work(n))),
-                _ => return done,
-            }
-        }
-    };
-    let mut all = std::thread::scope(|scope| {
-        let helpers: Vec<_> = (1..threads.min(count)).map(|_| scope.spawn(share)).collect();
-        let mut all = share();
-        for helper in helpers {
-            all.extend(helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        all
-    });
-    all.sort_unstable_by_key(|(n, _)| *n);
-    all.into_iter().map(|(_, result)| result).collect()
 }
 
 #[derive(Debug)]

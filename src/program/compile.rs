@@ -35,13 +35,14 @@ pub fn compile(condition: &Expr, sides: Sides<'_>, most_clauses: usize) -> Resul
     let hashed = !parts.keys.is_empty();
     let refused = parts.refused.clone();
     let declined = || if refused.is_empty() { Declined::NoSimilarity } else { Declined::Refused(refused.clone()) };
-    if let Some(program) = Program::compile(parts) {
-        return Ok(Compiled::Conjunction(program));
+    if !parts.atoms.is_empty() {
+        return Ok(of_conjunction(parts));
     }
     let form = NormalForm::of(condition, sides, most_clauses).map_err(Declined::TooManyClauses)?;
     if form.clauses.is_empty() {
         let whole = form.common.iter().cloned().reduce(Expr::and).ok_or_else(declined)?;
-        return Program::compile(Conjunction::of(&whole, sides)).map(Compiled::Conjunction).ok_or_else(declined);
+        let parts = Conjunction::of(&whole, sides);
+        return if parts.atoms.is_empty() { Err(declined()) } else { Ok(of_conjunction(parts)) };
     }
     let rules = Rules::of(&form, sides);
     let similar = rules.atoms.iter().any(|atom| matches!(atom, RuleAtom::Similarity(_)));
@@ -50,6 +51,14 @@ pub fn compile(condition: &Expr, sides: Sides<'_>, most_clauses: usize) -> Resul
         Ok(Compiled::Rules(rules))
     } else {
         Err(declined())
+    }
+}
+
+/// Of several similarity conditions the data says which is the best entry, so that they are a rule of one clause.
+fn of_conjunction(parts: Conjunction) -> Compiled {
+    match Program::of(parts.clone()) {
+        Some(program) => Compiled::Conjunction(program),
+        None => Compiled::Rules(Rules::of_one(parts)),
     }
 }
 

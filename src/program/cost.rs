@@ -11,23 +11,57 @@ pub const ONE_SIDED: f64 = 2.0;
 /// An expression that DataFusion evaluates, with the rows that it reads.
 pub const EXPRESSION: f64 = 150.0;
 
+/// Producing a pair of rows that agree in their equalities.
+pub const PAIR: f64 = 1.0;
+/// Handling a pair that an index of a similarity has found.
+pub const FOUND: f64 = 100.0;
+/// Building an index of a similarity and looking up one row.
+const INDEXED_ROW: f64 = 1_000.0;
+
+/// Nanoseconds a probe row to find the pairs of `test` by an index, where it meets `partners` rows.
+pub fn of_index(test: &Test, partners: f64) -> f64 {
+    let pair = match *test {
+        Test::Set { measure: SetMeasure::OverlapCount, .. } => 0.5,
+        Test::Set { bounds, .. } => by_threshold(bounds.lower().map_or(0.0, |b| b.value)),
+        Test::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => 4.0,
+        Test::Edit { measure: EditMeasure::LevenshteinSimilarity, bounds } => {
+            by_threshold(bounds.lower().map_or(0.0, |b| b.value))
+        }
+        Test::Edit { bounds, .. } => match bounds.upper().map_or(f64::INFINITY, |b| b.value) {
+            k if k < 2.0 => 0.05,
+            k if k < 3.0 => 0.1,
+            k if k < 4.0 => 0.3,
+            _ => 1.0,
+        },
+    };
+    INDEXED_ROW + partners * pair
+}
+
+/// Of a similarity in [0, 1].
+fn by_threshold(threshold: f64) -> f64 {
+    match threshold {
+        t if t >= 0.9 => 0.1,
+        t if t >= 0.8 => 0.15,
+        t if t >= 0.7 => 0.25,
+        t if t >= 0.6 => 0.4,
+        t if t >= 0.5 => 0.6,
+        _ => 1.5,
+    }
+}
+
 /// Nanoseconds to decide `test` for keys of `length` characters or tokens on average.
 ///
 /// Most pairs are decided by lengths and signatures before any measure is computed, at [`FILTERED`].
 pub fn of_test(test: Test, length: f64) -> f64 {
     FILTERED
         + match test {
-            Test::Set { measure, .. } => of_set(measure, length),
+            Test::Set { .. } => 2.0 * length,
             Test::Edit { measure, .. } => 0.25 * of_edit(measure, length),
         }
 }
 
 /// Lengths and signatures of a pair, fetched and compared.
 const FILTERED: f64 = 8.0;
-
-fn of_set(_measure: SetMeasure, length: f64) -> f64 {
-    2.0 * length
-}
 
 fn of_edit(measure: EditMeasure, length: f64) -> f64 {
     let words = (length / 64.0).ceil().max(1.0);

@@ -1,6 +1,5 @@
 //! How clauses are entered: groups of clauses that share an entry, each with its execution tree.
 
-use super::conjunctive::entry_rank;
 use super::cost;
 use super::tree::{AtomEstimate, ExecutionTree};
 use crate::predicate::Test;
@@ -47,8 +46,8 @@ pub trait Statistics {
     /// How many build rows a probe row meets on average that agrees with it in all of these equalities.
     fn partners(&self, keys: &[usize]) -> f64;
 
-    /// Every atom's estimate over candidates of `entry`.
-    fn estimates(&self, entry: &Entry) -> Vec<AtomEstimate>;
+    /// The estimates of `atoms` over candidates of `entry`; what is said of other atoms means nothing.
+    fn estimates(&self, entry: &Entry, atoms: &[usize]) -> Vec<AtomEstimate>;
 }
 
 /// Clauses entered together.
@@ -75,23 +74,14 @@ pub struct RulePlan {
     pub groups: Vec<EntryGroup>,
 }
 
-/// So many partners a row are verified faster than an index of their similarity is built and probed.
-const FEW_PARTNERS: f64 = 64.0;
-
 impl RulePlan {
     /// Chooses entries for `clauses` and orders what is left to verify.
     pub fn of(kinds: &[AtomKind], clauses: &[Vec<usize>], statistics: &dyn Statistics) -> Self {
-        let mut entries: Vec<(Entry, f64, Vec<usize>)> = Vec::new();
-        for (number, clause) in clauses.iter().enumerate() {
-            let (entry, partners) = entry(kinds, clause, statistics);
-            match entries.iter_mut().find(|(known, ..)| *known == entry) {
-                Some((_, _, numbers)) => numbers.push(number),
-                None => entries.push((entry, partners, vec![number])),
-            }
-        }
         let mut before: Vec<(usize, Vec<usize>)> = Vec::new();
-        let groups = entries.into_iter().map(|(entry, partners, numbers)| {
-            let estimates = statistics.estimates(&entry);
+        let groups = entries(kinds, clauses, statistics).into_iter().map(|(entry, partners, numbers)| {
+            let asked = numbers.iter().flat_map(|&number| clauses[number].iter().copied());
+            let asked: Vec<usize> = asked.chain(before.iter().flat_map(|(_, atoms)| atoms.iter().copied())).collect();
+            let estimates = statistics.estimates(&entry, &asked);
             let left = |&number: &usize| {
                 let atoms = clauses[number].iter().copied().filter(|&atom| !entry.decides(atom));
                 (number, atoms.collect::<Vec<_>>())
@@ -108,18 +98,69 @@ impl RulePlan {
     }
 }
 
-/// By all equalities of a clause, unless they leave many partners and a similarity condition has an index.
-fn entry(kinds: &[AtomKind], clause: &[usize], statistics: &dyn Statistics) -> (Entry, f64) {
-    let keys: Vec<usize> = clause.iter().copied().filter(|&atom| kinds[atom] == AtomKind::Equality).collect();
-    let indexed = clause.iter().copied().filter_map(|atom| match kinds[atom] {
-        AtomKind::Similarity(test) => Some((entry_rank(&test), atom)),
-        _ => None,
-    });
-    let partners = statistics.partners(&keys);
-    match indexed.min() {
-        Some((_, atom)) if keys.is_empty() || partners > FEW_PARTNERS => (Entry::Index { atom, keys }, partners),
-        _ => (Entry::Hash(keys), partners),
+/// An entry, the partners of a row by its equalities, and the clauses that it serves.
+type Served = (Entry, f64, Vec<usize>);
+
+/// The entries of all clauses, in the order of the first clause of each.
+fn entries(kinds: &[AtomKind], clauses: &[Vec<usize>], statistics: &dyn Statistics) -> Vec<Served> {
+    let mut by_keys: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+    for (number, clause) in clauses.iter().enumerate() {
+        let keys: Vec<usize> = clause.iter().copied().filter(|&atom| kinds[atom] == AtomKind::Equality).collect();
+        match by_keys.iter_mut().find(|(known, _)| *known == keys) {
+            Some((_, numbers)) => numbers.push(number),
+            None => by_keys.push((keys, vec![number])),
+        }
     }
+    let mut all: Vec<Served> = Vec::new();
+    for (keys, numbers) in by_keys {
+        let partners = statistics.partners(&keys);
+        for (entry, number) in entries_within(kinds, clauses, &keys, partners, &numbers, statistics) {
+            match all.iter_mut().find(|(known, ..)| *known == entry) {
+                Some((.., served)) => served.push(number),
+                None => all.push((entry, partners, vec![number])),
+            }
+        }
+    }
+    all.sort_by_key(|(.., served)| served.first().copied());
+    all
+}
+
+/// An entry for each of the clauses that share their equalities: one pass over the pairs that agree in these, for some
+/// or all of them, or an index of a similarity, by what either costs a probe row.
+fn entries_within(
+    kinds: &[AtomKind],
+    clauses: &[Vec<usize>],
+    keys: &[usize],
+    partners: f64,
+    numbers: &[usize],
+    statistics: &dyn Statistics,
+) -> Vec<(Entry, usize)> {
+    let hash = Entry::Hash(keys.to_vec());
+    let asked: Vec<usize> = numbers.iter().flat_map(|&number| clauses[number].iter().copied()).collect();
+    let estimates = statistics.estimates(&hash, &asked);
+    let choices = numbers.iter().map(|&number| {
+        let indexed = clauses[number].iter().copied().filter_map(|atom| match kinds[atom] {
+            AtomKind::Similarity(test) => {
+                Some((cost::of_index(&test, partners) + partners * estimates[atom].passes * cost::FOUND, atom))
+            }
+            _ => None,
+        });
+        let index = indexed.min_by(|a, b| a.0.total_cmp(&b.0));
+        let left = clauses[number].iter().copied().filter(|atom| !keys.contains(atom));
+        (number, partners * ExecutionTree::expected_cost(&left.collect::<Vec<_>>(), &estimates), index)
+    });
+    let choices: Vec<_> = choices.collect();
+    let by_index: f64 = choices.iter().map(|(.., index)| index.map_or(f64::INFINITY, |(cost, _)| cost)).sum();
+    let cheaper = |verify: f64, index: Option<(f64, usize)>| index.map_or(verify, |(cost, _)| cost.min(verify));
+    let with_hash =
+        partners * cost::PAIR + choices.iter().map(|&(_, verify, index)| cheaper(verify, index)).sum::<f64>();
+    let entry = |(number, verify, index): (usize, f64, Option<(f64, usize)>)| match index {
+        Some((cost, atom)) if by_index < with_hash || cost < verify => {
+            (Entry::Index { atom, keys: keys.to_vec() }, number)
+        }
+        _ => (hash.clone(), number),
+    };
+    choices.into_iter().map(entry).collect()
 }
 
 /// What EXPLAIN goes by before any row is read.
@@ -147,7 +188,7 @@ impl Statistics for AssumedStatistics<'_> {
         (self.rows.unwrap_or(ROWS) as f64 * EQUAL.powi(keys.len() as i32)).max(1.0)
     }
 
-    fn estimates(&self, _entry: &Entry) -> Vec<AtomEstimate> {
+    fn estimates(&self, _entry: &Entry, _atoms: &[usize]) -> Vec<AtomEstimate> {
         let estimate = |kind: &AtomKind| match kind {
             AtomKind::Equality => AtomEstimate { cost: cost::EQUALITY, passes: EQUAL, last: false },
             AtomKind::Similarity(test) => {

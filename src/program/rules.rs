@@ -60,6 +60,18 @@ impl Rules {
         rules
     }
 
+    /// The single clause of an AND; what is no equality and no similarity is asked of a pair besides.
+    pub fn of_one(parts: Conjunction) -> Self {
+        let Conjunction { keys, atoms, residual, .. } = parts;
+        let mut rules = Self { atoms: Vec::new(), clauses: Vec::new(), residual };
+        let atoms = keys.into_iter().map(RuleAtom::Equality).chain(atoms.into_iter().map(RuleAtom::Similarity));
+        let mut clause: Vec<usize> = atoms.map(|atom| rules.number(atom)).collect();
+        clause.sort_unstable();
+        clause.dedup();
+        rules.clauses.push(clause);
+        rules
+    }
+
     fn number(&mut self, atom: RuleAtom) -> usize {
         self.atoms.iter().position(|known| *known == atom).unwrap_or_else(|| {
             self.atoms.push(atom);

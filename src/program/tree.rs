@@ -16,6 +16,11 @@ pub struct AtomEstimate {
     pub last: bool,
 }
 
+impl AtomEstimate {
+    /// Nothing is known.
+    pub const UNKNOWN: Self = Self { cost: 100.0, passes: 0.5, last: false };
+}
+
 /// One atom on the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
@@ -54,6 +59,15 @@ impl ExecutionTree {
         let mut tree = Self::default();
         tree.append(&siblings(&borrowed, estimates), 0);
         tree
+    }
+
+    /// Nanoseconds to decide one clause for a pair.
+    pub fn expected_cost(atoms: &[usize], estimates: &[AtomEstimate]) -> f64 {
+        let mut atoms: Vec<&AtomEstimate> = atoms.iter().map(|&atom| &estimates[atom]).collect();
+        atoms.sort_by(|a, b| by_rank(a, b));
+        let (cost, _) =
+            atoms.iter().fold((0.0, 1.0), |(cost, reaching), e| (cost + reaching * e.cost, reaching * e.passes));
+        cost
     }
 
     fn append(&mut self, nodes: &[Node], depth: usize) {

@@ -6,6 +6,7 @@ mod limits;
 mod oracle;
 mod peers;
 mod registration;
+mod rule_sets;
 mod rules;
 mod service;
 mod shell;

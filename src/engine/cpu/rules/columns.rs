@@ -8,6 +8,7 @@ use datafusion::common::{Result, internal_err};
 
 use crate::engine::cpu::edit::{EditPairTest, EditPredicate, TextColumn};
 use crate::engine::cpu::set::{Dictionary, SetColumn, SetPairTest, SetPredicate};
+use crate::engine::parallel::in_turn;
 use crate::engine::{BuildContext, KeyColumn, NO_GROUP, Pairs};
 use crate::measure::Tokenizer;
 use crate::predicate::Test;
@@ -91,6 +92,19 @@ enum Family {
     Sets(Tokenizer),
 }
 
+/// Every key with each family of measures that reads it.
+fn wanted(kinds: &[AtomTest]) -> Vec<(usize, Family)> {
+    let mut wanted = Vec::new();
+    for kind in kinds {
+        if let AtomTest::Similarity { key, test } = *kind
+            && !wanted.contains(&(key, family(test)))
+        {
+            wanted.push((key, family(test)));
+        }
+    }
+    wanted
+}
+
 fn family(test: Test) -> Family {
     match test {
         Test::Edit { .. } => Family::Texts,
@@ -105,8 +119,13 @@ impl Tests {
         side: SideColumns,
         context: &BuildContext<'_>,
     ) -> Result<(Self, Columns)> {
+        let known = wanted(&kinds);
+        let built = in_turn(known.len(), context.threads, |at| match side.keys.get(known[at].0) {
+            Some(values) => build_key(known[at].1, values, context),
+            None => internal_err!("an atom names a missing key"),
+        })?;
+        let built: Vec<_> = built.into_iter().map(|(column, words)| (Arc::new(column), Arc::new(words))).collect();
         let mut tests = Vec::with_capacity(kinds.len());
-        let mut known: Vec<(usize, Family, Arc<Key>, Arc<Dictionary>)> = Vec::new();
         let mut keys = Vec::with_capacity(kinds.len());
         for kind in &kinds {
             let AtomTest::Similarity { key, test } = *kind else {
@@ -118,14 +137,10 @@ impl Tests {
                 });
                 continue;
             };
-            let family = family(test);
-            if !known.iter().any(|(k, f, ..)| (*k, *f) == (key, family)) {
-                let Some(values) = side.keys.get(key) else { return internal_err!("an atom names a missing key") };
-                let (column, dictionary) = build_key(family, values, context)?;
-                known.push((key, family, Arc::new(column), Arc::new(dictionary)));
-            }
-            let found = known.iter().find(|(k, f, ..)| (*k, *f) == (key, family));
-            let Some((_, _, column, dictionary)) = found else { return internal_err!("a key was not built") };
+            let at = known.iter().position(|known| *known == (key, family(test)));
+            let Some((column, dictionary)) = at.map(|at| &built[at]) else {
+                return internal_err!("a key was not built");
+            };
             keys.push(Some(Arc::clone(column)));
             tests.push(match test {
                 Test::Edit { measure, bounds } => PairTest::Edit(EditPairTest::new(EditPredicate { measure, bounds })),

@@ -1,6 +1,6 @@
 //! A build side ready for all clauses of a condition.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use datafusion::common::{Result, exec_err};
 
@@ -47,12 +47,12 @@ struct EntryIndex {
 #[derive(Debug)]
 enum Access {
     Hash {
-        grouping: Grouping,
+        grouping: Arc<Grouping>,
         /// In a self-join the end of the group of each place.
         ends: Vec<u32>,
     },
     /// The index of a similarity, and the groups within which it pairs.
-    Index { index: Box<dyn Index>, grouping: Option<Grouping> },
+    Index { index: Box<dyn Index>, grouping: Option<Arc<Grouping>> },
 }
 
 /// A probe batch ready for all clauses.
@@ -85,32 +85,36 @@ impl RuleIndex {
         let keys = side.keys.clone();
         let (tests, columns) = Tests::build(tests, side, context)?;
         check(context.cancel)?;
-        let statistics = BuildStatistics::new(&tests, &columns, context.cancel);
+        (context.reserve)(clauses.len() * columns.rows * size_of::<u32>())?;
+        let statistics = BuildStatistics::new(&tests, &columns, &clauses, context.threads, context.cancel)?;
         let plan = RulePlan::of(&kinds, &clauses, &statistics);
         check(context.cancel)?;
         let mut entries = Vec::with_capacity(plan.groups.len());
         for group in &plan.groups {
             (context.reserve)(columns.rows * 2 * size_of::<u32>())?;
+            let equalities = match &group.entry {
+                Entry::Hash(keys) | Entry::Index { keys, .. } => keys,
+            };
+            let Some(grouped) = statistics.groups(equalities) else { return exec_err!("an entry without groups") };
+            let grouping = Arc::clone(&grouped.grouping);
             let access = match &group.entry {
-                Entry::Hash(keys) => {
-                    let (grouping, _) = statistics.take_groups(keys);
+                Entry::Hash(_) => {
                     let ends = if context.own { grouping.group_ends().collect() } else { Vec::new() };
                     Access::Hash { grouping, ends }
                 }
-                Entry::Index { atom, keys: equalities } => {
+                Entry::Index { atom, .. } => {
                     let AtomTest::Similarity { key, test } = tests.kinds[*atom] else {
                         return exec_err!("an entry without an index");
                     };
-                    let grouped = (!equalities.is_empty()).then(|| statistics.take_groups(equalities));
-                    let (grouping, groups) = grouped.unzip();
+                    let groups = (!equalities.is_empty()).then(|| grouped.groups.as_ref().clone());
                     let values = KeyColumn { values: keys[key].clone(), groups };
+                    let grouping = (!equalities.is_empty()).then_some(grouping);
                     Access::Index { index: cpu::build(test, &values, context)?, grouping }
                 }
             };
             let [tree, earlier] = [&group.tree, &group.earlier].map(|tree| Path::new(tree.clone(), kinds.len()));
             entries.push(EntryIndex { access, tree, earlier });
         }
-        drop(statistics);
         Ok(Self { tests, columns, plan, entries, clauses, scratch: Mutex::default() })
     }
 
@@ -131,7 +135,9 @@ impl RuleIndex {
     pub fn memory(&self) -> usize {
         let entries = self.entries.iter().map(|entry| match &entry.access {
             Access::Hash { grouping, ends } => grouping.memory() + ends.capacity() * size_of::<u32>(),
-            Access::Index { index, grouping } => index.memory() + grouping.as_ref().map_or(0, Grouping::memory),
+            Access::Index { index, grouping } => {
+                index.memory() + grouping.as_ref().map_or(0, |grouping| grouping.memory())
+            }
         });
         self.tests.memory() + self.columns.memory() + entries.sum::<usize>()
     }

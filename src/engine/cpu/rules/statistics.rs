@@ -1,10 +1,13 @@
 //! What a plan of rules is made from: the groups of the build side, and pairs drawn from them.
 
-use std::cell::RefCell;
 use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use datafusion::common::Result;
 
 use super::columns::{AtomTest, Columns, Tests};
 use super::grouping::Grouping;
+use crate::engine::parallel::in_turn;
 use crate::engine::{Cancel, Pairs};
 use crate::program::{AtomEstimate, Entry, Statistics, cost};
 
@@ -12,7 +15,11 @@ use crate::program::{AtomEstimate, Entry, Statistics, cost};
 const DRAWN: usize = 1024;
 
 /// A grouping, and the group of each build row.
-pub(super) type Grouped = (Grouping, Vec<u32>);
+#[derive(Debug, Clone)]
+pub(super) struct Grouped {
+    pub(super) grouping: Arc<Grouping>,
+    pub(super) groups: Arc<Vec<u32>>,
+}
 
 /// Statistics over the build side, compared with itself.
 #[derive(Debug)]
@@ -20,30 +27,37 @@ pub(super) struct BuildStatistics<'a> {
     tests: &'a Tests,
     build: &'a Columns,
     cancel: &'a Cancel,
-    grouped: RefCell<Vec<(Vec<usize>, Grouped)>>,
+    /// By the equalities of some clause.
+    grouped: Vec<(Vec<usize>, Grouped)>,
 }
 
 impl<'a> BuildStatistics<'a> {
-    pub(super) fn new(tests: &'a Tests, build: &'a Columns, cancel: &'a Cancel) -> Self {
-        Self { tests, build, cancel, grouped: RefCell::default() }
-    }
-
-    /// The groups by these equalities, which are taken out.
-    pub(super) fn take_groups(&self, keys: &[usize]) -> Grouped {
-        let mut grouped = self.grouped.borrow_mut();
-        match grouped.iter().position(|(known, _)| known == keys) {
-            Some(at) => grouped.swap_remove(at).1,
-            None => Grouping::build(self.build, keys),
+    /// Groups the rows by the equalities of each clause, with up to `threads` threads.
+    pub(super) fn new(
+        tests: &'a Tests,
+        build: &'a Columns,
+        clauses: &[Vec<usize>],
+        threads: usize,
+        cancel: &'a Cancel,
+    ) -> Result<Self> {
+        let mut wanted: Vec<Vec<usize>> = Vec::new();
+        for clause in clauses {
+            let is_equality = |&atom: &usize| tests.kinds[atom] == AtomTest::Equality;
+            let keys: Vec<usize> = clause.iter().copied().filter(is_equality).collect();
+            if !wanted.contains(&keys) {
+                wanted.push(keys);
+            }
         }
+        let grouped = in_turn(wanted.len(), threads, |at| {
+            let (grouping, groups) = Grouping::build(build, &wanted[at]);
+            Ok(Grouped { grouping: Arc::new(grouping), groups: Arc::new(groups) })
+        })?;
+        Ok(Self { tests, build, cancel, grouped: wanted.into_iter().zip(grouped).collect() })
     }
 
-    fn with_groups<T>(&self, keys: &[usize], ask: impl FnOnce(&Grouping) -> T) -> T {
-        let mut grouped = self.grouped.borrow_mut();
-        let at = grouped.iter().position(|(known, _)| known == keys).unwrap_or_else(|| {
-            grouped.push((keys.to_vec(), Grouping::build(self.build, keys)));
-            grouped.len() - 1
-        });
-        ask(&grouped[at].1.0)
+    /// The groups by these equalities, those of some clause.
+    pub(super) fn groups(&self, keys: &[usize]) -> Option<&Grouped> {
+        self.grouped.iter().find(|(known, _)| known == keys).map(|(_, grouped)| grouped)
     }
 
     /// Pairs of different rows, evenly drawn from those that share a group; from all pairs, where groups are single
@@ -97,14 +111,16 @@ impl<'a> BuildStatistics<'a> {
 
 impl Statistics for BuildStatistics<'_> {
     fn partners(&self, keys: &[usize]) -> f64 {
-        self.with_groups(keys, |grouping| grouping.mean_partners(self.build.rows))
+        self.groups(keys).map_or(0.0, |grouped| grouped.grouping.mean_partners(self.build.rows))
     }
 
-    fn estimates(&self, entry: &Entry) -> Vec<AtomEstimate> {
+    fn estimates(&self, entry: &Entry, atoms: &[usize]) -> Vec<AtomEstimate> {
         let keys = match entry {
             Entry::Hash(keys) | Entry::Index { keys, .. } => keys,
         };
-        let pairs = self.with_groups(keys, |grouping| self.draw(grouping));
-        (0..self.tests.kinds.len()).map(|atom| self.estimate(atom, &pairs)).collect()
+        let pairs = self.groups(keys).map(|grouped| self.draw(&grouped.grouping)).unwrap_or_default();
+        let asked = |atom| atoms.contains(&atom);
+        let estimate = |atom| if asked(atom) { self.estimate(atom, &pairs) } else { AtomEstimate::UNKNOWN };
+        (0..self.tests.kinds.len()).map(estimate).collect()
     }
 }

@@ -1,0 +1,32 @@
+//! The same work on many items, by several threads.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use datafusion::common::Result;
+
+/// The results of `work` for `0..count`, in order, by up to `threads` threads that take one item after the other.
+///
+/// # Errors
+/// The error of the first item that failed.
+pub fn in_turn<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let next = AtomicUsize::new(0);
+    let share = || {
+        let mut done = Vec::new();
+        loop {
+            match next.fetch_add(1, Ordering::Relaxed) {
+                n if n < count => done.push((n, work(n))),
+                _ => return done,
+            }
+        }
+    };
+    let mut all = std::thread::scope(|scope| {
+        let helpers: Vec<_> = (1..threads.min(count)).map(|_| scope.spawn(share)).collect();
+        let mut all = share();
+        for helper in helpers {
+            all.extend(helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        all
+    });
+    all.sort_unstable_by_key(|(n, _)| *n);
+    all.into_iter().map(|(_, result)| result).collect()
+}
