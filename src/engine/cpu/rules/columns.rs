@@ -143,7 +143,10 @@ impl Tests {
             };
             keys.push(Some(Arc::clone(column)));
             tests.push(match test {
-                Test::Edit { measure, bounds } => PairTest::Edit(EditPairTest::new(EditPredicate { measure, bounds })),
+                Test::Edit { measure, bounds } => {
+                    let Key::Texts(texts) = column.as_ref() else { return internal_err!("a key was not built") };
+                    PairTest::Edit(EditPairTest::new(EditPredicate { measure, bounds }, texts))
+                }
                 Test::Set { tokenizer, measure, bounds } => {
                     let test = SetPairTest::new(SetPredicate { measure, bounds });
                     PairTest::Set(test, tokenizer, Arc::clone(dictionary))
@@ -196,31 +199,23 @@ impl Tests {
         stop: &dyn Fn() -> bool,
         passed: &mut Vec<u16>,
     ) {
-        let pair = |place: u16| (block.build[place as usize], block.probe[place as usize]);
-        let mut keep = |holds: &dyn Fn(u32, u32) -> bool| {
-            for &place in selected {
-                let (b, p) = pair(place);
-                if holds(b, p) {
-                    passed.push(place);
-                }
-            }
-        };
         match (&self.tests[atom], &build.atoms[atom], &probe.atoms[atom]) {
             (PairTest::Codes, AtomColumn::Codes(left), AtomColumn::Codes(right)) => {
-                keep(&|b, p| left[b as usize] == right[p as usize] && left[b as usize] != NO_GROUP);
+                let equal = |b, p| left[b as usize] == right[p as usize] && left[b as usize] != NO_GROUP;
+                keep(block, selected, passed, equal);
             }
-            (PairTest::Bits, AtomColumn::Bits(bits), AtomColumn::None) => keep(&|b, _| bits.value(b as usize)),
-            (PairTest::Bits, AtomColumn::None, AtomColumn::Bits(bits)) => keep(&|_, p| bits.value(p as usize)),
-            // a side compared with itself, for a sample
-            (PairTest::Bits, AtomColumn::Bits(bits), AtomColumn::Bits(_)) => keep(&|b, _| bits.value(b as usize)),
+            // a side compared with itself, for a sample, has the bits on both
+            (PairTest::Bits, AtomColumn::Bits(bits), _) => keep(block, selected, passed, |b, _| bits.value(b as usize)),
+            (PairTest::Bits, _, AtomColumn::Bits(bits)) => keep(block, selected, passed, |_, p| bits.value(p as usize)),
             (PairTest::Edit(test), ..) => {
                 if let (Some(left), Some(right)) = (build.texts(atom), probe.texts(atom)) {
-                    keep(&|b, p| test.matches((left, b), (right, p), stop));
+                    let pair = |place: u16| (block.build[place as usize], block.probe[place as usize]);
+                    test.select((left, right), selected, pair, stop, passed);
                 }
             }
             (PairTest::Set(test, ..), ..) => {
                 if let (Some(left), Some(right)) = (build.sets(atom), probe.sets(atom)) {
-                    keep(&|b, p| test.matches((left, b), (right, p)));
+                    keep(block, selected, passed, |b, p| test.matches((left, b), (right, p)));
                 }
             }
             _ => {}
@@ -246,10 +241,16 @@ impl Tests {
     }
 }
 
+/// Appends the places whose pair of a build and a probe row `holds`.
+#[inline]
+fn keep(block: &Pairs, selected: &[u16], passed: &mut Vec<u16>, holds: impl Fn(u32, u32) -> bool) {
+    passed.extend(selected.iter().filter(|&&place| holds(block.build[place as usize], block.probe[place as usize])));
+}
+
 fn build_key(family: Family, values: &ArrayRef, context: &BuildContext<'_>) -> Result<(Key, Dictionary)> {
     match family {
         Family::Texts => {
-            (context.reserve)(values.len() * (size_of::<u32>() + size_of::<u64>() + size_of::<u128>()))?;
+            (context.reserve)(values.len() * 2 * size_of::<u128>())?;
             Ok((Key::Texts(TextColumn::try_new(values)?), Dictionary::default()))
         }
         Family::Sets(tokenizer) => {

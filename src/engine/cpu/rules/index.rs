@@ -2,17 +2,19 @@
 
 use std::sync::{Arc, Mutex};
 
-use datafusion::common::{Result, exec_err};
+use datafusion::arrow::array::ArrayRef;
+use datafusion::common::{Result, exec_err, internal_err};
 
 use super::columns::{AtomTest, Columns, SideColumns, Tests};
 use super::grouping::Grouping;
 use super::statistics::BuildStatistics;
 use super::walk::{BLOCK, NO_WITNESS, PairConditions, Path, Scratch, Tally, Walk};
 use crate::engine::cpu;
+use crate::engine::parallel::in_turn;
 use crate::engine::{
     BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PreparedProbe, Probe,
 };
-use crate::program::{AtomKind, Entry, RulePlan};
+use crate::program::{AtomKind, Entry, EntryGroup, RulePlan};
 
 /// What an index of rules is built for.
 #[derive(Debug, Clone)]
@@ -82,6 +84,7 @@ impl RuleIndex {
     /// Keys of a type that their measure cannot read, a refused reservation, a cancelled build.
     pub fn try_new(source: RuleSource, side: SideColumns, context: &BuildContext<'_>) -> Result<Self> {
         let RuleSource { tests, kinds, clauses } = source;
+        let all_threads = context.threads;
         let keys = side.keys.clone();
         let (tests, columns) = Tests::build(tests, side, context)?;
         check(context.cancel)?;
@@ -89,32 +92,11 @@ impl RuleIndex {
         let statistics = BuildStatistics::new(&tests, &columns, &clauses, context.threads, context.cancel)?;
         let plan = RulePlan::of(&kinds, &clauses, &statistics);
         check(context.cancel)?;
-        let mut entries = Vec::with_capacity(plan.groups.len());
-        for group in &plan.groups {
-            (context.reserve)(columns.rows * 2 * size_of::<u32>())?;
-            let equalities = match &group.entry {
-                Entry::Hash(keys) | Entry::Index { keys, .. } => keys,
-            };
-            let Some(grouped) = statistics.groups(equalities) else { return exec_err!("an entry without groups") };
-            let grouping = Arc::clone(&grouped.grouping);
-            let access = match &group.entry {
-                Entry::Hash(_) => {
-                    let ends = if context.own { grouping.group_ends().collect() } else { Vec::new() };
-                    Access::Hash { grouping, ends }
-                }
-                Entry::Index { atom, .. } => {
-                    let AtomTest::Similarity { key, test } = tests.kinds[*atom] else {
-                        return exec_err!("an entry without an index");
-                    };
-                    let groups = (!equalities.is_empty()).then(|| grouped.groups.as_ref().clone());
-                    let values = KeyColumn { values: keys[key].clone(), groups };
-                    let grouping = (!equalities.is_empty()).then_some(grouping);
-                    Access::Index { index: cpu::build(test, &values, context)?, grouping }
-                }
-            };
-            let [tree, earlier] = [&group.tree, &group.earlier].map(|tree| Path::new(tree.clone(), kinds.len()));
-            entries.push(EntryIndex { access, tree, earlier });
-        }
+        // entries side by side; one alone may use all threads
+        let threads = if plan.groups.len() > 1 { 1 } else { context.threads };
+        let context = BuildContext { threads, ..*context };
+        let building = Building { tests: &tests, keys: &keys, statistics: &statistics, rows: columns.rows };
+        let entries = in_turn(plan.groups.len(), all_threads, |at| building.entry(&plan.groups[at], &context))?;
         Ok(Self { tests, columns, plan, entries, clauses, scratch: Mutex::default() })
     }
 
@@ -159,13 +141,13 @@ impl RuleIndex {
             entries.push(match (&entry.access, &group.entry) {
                 (Access::Index { index, grouping }, Entry::Index { atom, .. }) => {
                     let AtomTest::Similarity { key, .. } = self.tests.kinds[*atom] else {
-                        return exec_err!("an entry without an index");
+                        return internal_err!("an entry without an index");
                     };
                     let groups = grouping.as_ref().map(|grouping| grouping.look_up(&columns));
                     PreparedEntry::Index(index.prepare(&KeyColumn { values: keys[key].clone(), groups })?)
                 }
                 (Access::Hash { grouping, .. }, _) => PreparedEntry::Hash(by_place(grouping, &columns)),
-                (Access::Index { .. }, Entry::Hash(_)) => return exec_err!("an entry without an index"),
+                (Access::Index { .. }, Entry::Hash(_)) => return internal_err!("an entry without an index"),
             });
         }
         let unmatchable = columns.unmatchable(&self.clauses);
@@ -277,6 +259,45 @@ pub struct Run<'a> {
     pub conditions: &'a dyn PairConditions,
     /// Stops the probe.
     pub cancel: &'a Cancel,
+}
+
+/// What entries are built from.
+struct Building<'a> {
+    tests: &'a Tests,
+    keys: &'a [ArrayRef],
+    statistics: &'a BuildStatistics<'a>,
+    rows: usize,
+}
+
+impl Building<'_> {
+    fn entry(&self, group: &EntryGroup, context: &BuildContext<'_>) -> Result<EntryIndex> {
+        (context.reserve)(self.rows * 2 * size_of::<u32>())?;
+        let equalities = match &group.entry {
+            Entry::Hash(keys) | Entry::Index { keys, .. } => keys,
+        };
+        let Some(grouped) = self.statistics.groups(equalities) else { return internal_err!("an entry without groups") };
+        let grouping = Arc::clone(&grouped.grouping);
+        let access = match &group.entry {
+            Entry::Hash(_) => {
+                let mut ends = Vec::with_capacity(if context.own { grouping.rows().len() } else { 0 });
+                if context.own {
+                    ends.extend(grouping.group_ends());
+                }
+                Access::Hash { grouping, ends }
+            }
+            Entry::Index { atom, .. } => {
+                let AtomTest::Similarity { key, test } = self.tests.kinds[*atom] else {
+                    return internal_err!("an entry without an index");
+                };
+                let within = !equalities.is_empty();
+                let groups = within.then(|| grouped.groups.as_ref().clone());
+                let values = KeyColumn { values: Arc::clone(&self.keys[key]), groups };
+                Access::Index { index: cpu::build(test, &values, context)?, grouping: within.then_some(grouping) }
+            }
+        };
+        let [tree, earlier] = [&group.tree, &group.earlier].map(|tree| Path::new(tree.clone(), self.tests.kinds.len()));
+        Ok(EntryIndex { access, tree, earlier })
+    }
 }
 
 /// Ends a build that nobody waits for.

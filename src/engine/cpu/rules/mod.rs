@@ -12,8 +12,8 @@
 //! step without pairs is skipped with everything below it. A pair that satisfies clauses of several entries comes out
 //! of the first of them.
 //!
-//! Memory: for each equality four bytes a row, for each key of an edit measure its text and twelve bytes a row, for
-//! each key of a set measure its tokens as `u32` and twenty bytes a row; for each entry eight bytes a row and an index
+//! Memory: for each equality four bytes a row, for each key of an edit measure its text and 32 bytes a row, for each
+//! key of a set measure its tokens as `u32` and 24 bytes a row; for each entry eight bytes a row and an index
 //! where it has one.
 
 mod columns;

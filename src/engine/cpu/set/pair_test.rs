@@ -13,14 +13,22 @@ use crate::measure::Tokenizer;
 /// The sets of one side, by row.
 #[derive(Debug)]
 pub struct SetColumn {
-    /// Distinct elements, those included that match nothing; 0 for a row that matches nothing (NULL, blank).
-    sizes: Vec<u32>,
-    /// Where the ranks of each row start; one entry more than rows.
-    starts: Vec<usize>,
+    /// What most pairs are decided by, on one cache line.
+    briefs: Vec<Brief>,
     /// Ranks of the tokens that the build side knows, ascending within a row.
     ranks: Vec<u32>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Brief {
     /// A bit for each known token, several tokens a bit.
-    signatures: Vec<u64>,
+    signature: u64,
+    /// Where the ranks of the row start.
+    start: usize,
+    /// How many there are.
+    known: u32,
+    /// Distinct elements, those included that match nothing; 0 for a row that matches nothing (NULL, blank).
+    size: u32,
 }
 
 impl SetColumn {
@@ -34,7 +42,7 @@ impl SetColumn {
             return exec_err!("the build of a matching dependency join was cancelled");
         }
         let ids: usize = ranges.iter().map(|r| r.ids.len()).sum();
-        (context.reserve)(ids * size_of::<u32>() + keys.values.len() * Self::ROW)?;
+        (context.reserve)(ids * size_of::<u32>() + keys.values.len() * size_of::<Brief>())?;
         let (dictionary, ranks, _) = rank(&mut ranges, false);
         Ok((Self::of(&ranges, &ranks), dictionary))
     }
@@ -48,26 +56,18 @@ impl SetColumn {
         Ok(Self::of(&[range], &[Ranks::Below(known.len() as u32)]))
     }
 
-    const ROW: usize = size_of::<u32>() + size_of::<usize>() + size_of::<u64>();
-
     fn of(ranges: &[RowSets], ranks: &[Ranks]) -> Self {
         let rows = ranges.iter().map(|range| range.rows.len()).sum();
-        let mut column = Self {
-            sizes: Vec::with_capacity(rows),
-            starts: Vec::with_capacity(rows + 1),
-            ranks: Vec::with_capacity(ranges.iter().map(|range| range.ids.len()).sum()),
-            signatures: Vec::with_capacity(rows),
-        };
-        column.starts.push(0);
+        let ids = ranges.iter().map(|range| range.ids.len()).sum();
+        let mut column = Self { briefs: Vec::with_capacity(rows), ranks: Vec::with_capacity(ids) };
         for (range, ranks) in ranges.iter().zip(ranks) {
             for at in 0..range.rows.len() {
                 let (ids, start) = (range.ids(at), column.ranks.len());
                 column.ranks.extend(ids.iter().filter_map(|&id| ranks.get(id)));
                 column.ranks[start..].sort_unstable();
                 let signature = column.ranks[start..].iter().fold(0, |bits, rank| bits | 1 << bit(*rank));
-                column.signatures.push(signature);
-                column.sizes.push(ids.len() as u32);
-                column.starts.push(column.ranks.len());
+                let known = (column.ranks.len() - start) as u32;
+                column.briefs.push(Brief { signature, start, known, size: ids.len() as u32 });
             }
         }
         column
@@ -75,22 +75,22 @@ impl SetColumn {
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        self.sizes.len() * Self::ROW + self.ranks.capacity() * size_of::<u32>()
+        self.briefs.len() * size_of::<Brief>() + self.ranks.capacity() * size_of::<u32>()
     }
 
     /// Whether a row is neither NULL nor blank.
     pub fn can_match(&self, row: usize) -> bool {
-        self.sizes[row] > 0
+        self.briefs[row].size > 0
     }
 
     /// The mean number of known tokens a row.
     pub fn mean_size(&self) -> f64 {
-        self.ranks.len() as f64 / self.sizes.len().max(1) as f64
+        self.ranks.len() as f64 / self.briefs.len().max(1) as f64
     }
 
     #[inline]
-    fn ranks(&self, row: usize) -> &[u32] {
-        &self.ranks[self.starts[row]..self.starts[row + 1]]
+    fn ranks(&self, brief: Brief) -> &[u32] {
+        &self.ranks[brief.start..brief.start + brief.known as usize]
     }
 }
 
@@ -121,24 +121,24 @@ impl SetPairTest {
     /// Whether a build and a probe row match.
     #[inline]
     pub fn matches(&self, build: (&SetColumn, u32), probe: (&SetColumn, u32)) -> bool {
-        let ((build, i), (probe, j)) = ((build.0, build.1 as usize), (probe.0, probe.1 as usize));
-        let (left, right) = (build.sizes[i], probe.sizes[j]);
-        let least = if (left as usize) < SMALL && (right as usize) < SMALL {
-            self.least[left as usize * SMALL + right as usize]
+        let (left, right) = (build.0.briefs[build.1 as usize], probe.0.briefs[probe.1 as usize]);
+        let least = if (left.size as usize) < SMALL && (right.size as usize) < SMALL {
+            self.least[left.size as usize * SMALL + right.size as usize]
         } else {
-            self.predicate.min_overlap(left, right).unwrap_or(NEVER)
+            self.predicate.min_overlap(left.size, right.size).unwrap_or(NEVER)
         };
         if least == NEVER {
             return false;
         }
-        let (a, b) = (build.ranks(i), probe.ranks(j));
         // every bit that differs stands for a token that one set has and the other lacks
-        let differing = (build.signatures[i] ^ probe.signatures[j]).count_ones() as usize;
-        if a.len() + b.len() < 2 * least as usize + differing {
+        let differing = (left.signature ^ right.signature).count_ones();
+        if left.known + right.known < 2 * least + differing {
             return false;
         }
+        let (a, b) = (build.0.ranks(left), probe.0.ranks(right));
         let open = self.predicate.is_open_above();
-        overlap_reaching(a, b, least, !open).is_some_and(|overlap| open || self.predicate.accepts(overlap, left, right))
+        overlap_reaching(a, b, least, !open)
+            .is_some_and(|overlap| open || self.predicate.accepts(overlap, left.size, right.size))
     }
 }
 
