@@ -7,7 +7,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{DataFusionError, Result, exec_err};
+use datafusion::common::{DataFusionError, JoinSide, Result, exec_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
@@ -18,6 +18,7 @@ use futures::future::{BoxFuture, FutureExt, Shared};
 use super::emission::{Emission, MatchedRows, Rows};
 use super::join_metrics::BuildMetrics;
 use super::matcher::{Matcher, Matching};
+use super::rules::RuleKeys;
 use super::spec::JoinSpec;
 use crate::engine::{BuildContext, Cancel};
 
@@ -25,7 +26,13 @@ use crate::engine::{BuildContext, Cancel};
 #[derive(Debug)]
 pub(super) struct BuildSide {
     pub batch: RecordBatch,
-    pub matcher: Box<dyn Matcher>,
+    matcher: Box<dyn Matcher>,
+    /// Whether the matcher pairs rows by equalities alone, because another key cannot be evaluated.
+    unchecked: bool,
+    /// As such, for probe rows whose keys cannot be evaluated.
+    fallback: OnceLock<Result<Box<dyn Matcher>, Arc<DataFusionError>>>,
+    equalities: RuleKeys,
+    side: JoinSide,
     /// Rows that have matched; empty where the join type does not ask.
     pub matched: MatchedRows,
     /// Partitions that are not done probing.
@@ -37,10 +44,48 @@ pub(super) struct BuildSide {
     /// Threads that probe at the moment.
     at_work: AtomicUsize,
     candidates: AtomicUsize,
-    _reservation: MemoryReservation,
+    reservation: MemoryReservation,
+}
+
+/// A matcher, and whether the whole condition is still to be checked on its pairs.
+#[derive(Clone, Copy)]
+pub(super) struct Chosen<'a> {
+    pub matcher: &'a dyn Matcher,
+    pub unchecked: bool,
 }
 
 impl BuildSide {
+    /// What finds the pairs; of rows for which a fallback was prepared, where it says so.
+    pub(super) fn matcher(&self, fallback: bool) -> Chosen<'_> {
+        match self.fallback.get() {
+            Some(Ok(matcher)) if fallback => Chosen { matcher: matcher.as_ref(), unchecked: true },
+            _ => Chosen { matcher: self.matcher.as_ref(), unchecked: self.unchecked },
+        }
+    }
+
+    /// Prepares a fallback for rows of which a key cannot be evaluated, given the error that said so.
+    ///
+    /// A plain join evaluates a condition for pairs that agree in their equalities only. To fail no earlier than it
+    /// does, such rows are paired by these, and the condition is evaluated on the pairs.
+    pub(super) fn fall_back(&self, error: DataFusionError) -> Result<Chosen<'_>> {
+        if self.unchecked || !may_be_needless(&error) {
+            return Err(error);
+        }
+        let cancel = Cancel::default();
+        let context = BuildContext {
+            threads: self.threads,
+            own: false,
+            probe_rows: None,
+            cancel: &cancel,
+            reserve: &|bytes| self.reservation.try_grow(bytes),
+        };
+        let build = || self.equalities.build(self.side, &self.batch, &context).map_err(Arc::new);
+        match self.fallback.get_or_init(build) {
+            Ok(_) => Ok(self.matcher(true)),
+            Err(error) => Err(DataFusionError::Shared(Arc::clone(error))),
+        }
+    }
+
     /// Says that a partition is done; true for the last one, which emits what is left of the build side.
     pub(super) fn finish_partition(&self) -> bool {
         self.probing.fetch_sub(1, Ordering::AcqRel) == 1
@@ -83,6 +128,11 @@ impl BuildSide {
     pub(super) fn add_candidates(&self, candidates: usize) -> usize {
         self.candidates.fetch_add(candidates, Ordering::Relaxed) + candidates
     }
+}
+
+/// Whether an error may come from a row that a plain join would not have evaluated.
+fn may_be_needless(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::ArrowError(..) | DataFusionError::Execution(_))
 }
 
 /// Threads that probe.
@@ -230,7 +280,14 @@ impl<M: Matching> BuildTask<M> {
             cancel,
             reserve: &|bytes| reservation.try_grow(bytes),
         };
-        let matcher = self.matching.build(spec.build, &batch, &context)?;
+        let equalities = self.matching.equalities_only();
+        let (matcher, unchecked) = match self.matching.build(spec.build, &batch, &context) {
+            Ok(matcher) => (matcher, false),
+            Err(error) if may_be_needless(&error) && !cancel.is_cancelled() => {
+                (equalities.build(spec.build, &batch, &context)?, true)
+            }
+            Err(error) => return Err(error),
+        };
         let matched = match Emission::of(spec.join_type, spec.build).build {
             Rows::None => MatchedRows::default(),
             _ => MatchedRows::new(batch.num_rows()),
@@ -244,13 +301,17 @@ impl<M: Matching> BuildTask<M> {
         Ok(Arc::new(BuildSide {
             batch,
             matcher,
+            unchecked,
+            fallback: OnceLock::new(),
+            equalities,
+            side: spec.build,
             matched,
             probing: AtomicUsize::new(self.partitions),
             next_own: AtomicUsize::new(0),
             threads,
             at_work: AtomicUsize::new(0),
             candidates: AtomicUsize::new(0),
-            _reservation: reservation,
+            reservation,
         }))
     }
 }

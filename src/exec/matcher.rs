@@ -8,6 +8,7 @@ use datafusion::common::{JoinSide, Result};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::metrics::Count;
 
+use super::rules::RuleKeys;
 use crate::engine::{BuildContext, Cancel, Counts, Cursor, Limit, Pairs};
 
 /// What an operator looks for, in physical expressions.
@@ -25,6 +26,9 @@ pub trait Matching: Debug + Send + Sync + 'static {
     fn counters(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// The equalities that every pair satisfies, for rows whose other keys cannot be evaluated.
+    fn equalities_only(&self) -> RuleKeys;
 
     /// Indexes the collected rows of `side`.
     ///

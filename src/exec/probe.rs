@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::common::{JoinSide, Result, resources_err};
+use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use super::build::BuildSide;
+use super::build::{BuildSide, Chosen};
 use super::emission::{Emission, Rows};
 use super::join_metrics::ProbeMetrics;
 use super::matcher::{Prepared, Run};
@@ -43,8 +44,22 @@ pub(super) struct Probing {
 }
 
 enum Source {
-    Batch { batch: RecordBatch, prepared: Box<dyn Prepared>, matched: Vec<bool> },
+    Batch {
+        batch: RecordBatch,
+        prepared: Box<dyn Prepared>,
+        /// Whether a key cannot be evaluated, so that the fallback has prepared it.
+        fallback: bool,
+        matched: Vec<bool>,
+    },
     Own,
+}
+
+/// What is asked of pairs that a matcher has found.
+#[derive(Clone, Copy)]
+struct Check<'a> {
+    conditions: &'a [JoinFilter],
+    /// Whether the whole condition is evaluated once more.
+    verify: bool,
 }
 
 impl Prober {
@@ -55,12 +70,15 @@ impl Prober {
     /// Makes `batch` ready for [`step`](Self::step).
     pub(super) fn start(&self, build: &BuildSide, batch: RecordBatch) -> Result<Probing> {
         let _timer = self.metrics.probe_time.timer();
-        let prepared = build.matcher.prepare(&batch)?;
+        let (prepared, fallback) = match build.matcher(false).matcher.prepare(&batch) {
+            Ok(prepared) => (prepared, false),
+            Err(error) => (build.fall_back(error)?.matcher.prepare(&batch)?, true),
+        };
         self.metrics.probe_unmatchable.add(prepared.unmatchable());
         let matched = if self.emission().probe == Rows::None { Vec::new() } else { vec![false; batch.num_rows()] };
         let left = vec![Cursor { next: 0, end: prepared.len() }];
         let rows = batch.num_rows();
-        Ok(Probing { left, source: Source::Batch { batch, prepared, matched }, steps: 0, rows })
+        Ok(Probing { left, source: Source::Batch { batch, prepared, fallback, matched }, steps: 0, rows })
     }
 
     /// Makes the positions `start..end` of a self-join ready for [`step`](Self::step).
@@ -90,6 +108,7 @@ impl Prober {
         let first = probing.steps == 1;
         let helpers = build.take_idle(if first { 0 } else { usize::MAX });
         let work = if first { WORK_OF_FIRST_STEP } else { WORK_PER_STEP };
+        let chosen = build.matcher(probing.is_fallback());
         let Probing { left, source, .. } = probing;
         let probe = match &*source {
             Source::Batch { prepared, .. } => Some(prepared.as_ref()),
@@ -98,7 +117,7 @@ impl Prober {
         if helpers.count == 0 {
             let mut pairs = Pairs::default();
             if let Some(mut cursor) = left.pop() {
-                self.probe(build, probe, &mut cursor, work, &mut pairs)?;
+                self.probe(build, chosen, probe, &mut cursor, work, &mut pairs)?;
                 left.extend((!cursor.is_done()).then_some(cursor));
             }
             return Ok(vec![pairs]);
@@ -112,7 +131,7 @@ impl Prober {
                 && done < work
                 && let Some(mut cursor) = take()
             {
-                done += self.probe(build, probe, &mut cursor, work - done, &mut pairs)?.max(1);
+                done += self.probe(build, chosen, probe, &mut cursor, work - done, &mut pairs)?.max(1);
                 if !cursor.is_done() {
                     shared.lock().unwrap_or_else(PoisonError::into_inner).push(cursor);
                 }
@@ -135,14 +154,17 @@ impl Prober {
     fn probe(
         &self,
         build: &BuildSide,
+        chosen: Chosen<'_>,
         probe: Option<&dyn Prepared>,
         cursor: &mut Cursor,
         work: usize,
         pairs: &mut Pairs,
     ) -> Result<usize> {
         let limit = Limit { pairs: self.batch_size, work };
-        let run = Run { limit, cancel: &self.cancel, counters: &self.metrics.counters };
-        let counts = build.matcher.probe(probe, cursor, &run, pairs)?;
+        let Chosen { matcher, unchecked } = chosen;
+        let counters = if unchecked { &[] } else { self.metrics.counters.as_slice() };
+        let run = Run { limit, cancel: &self.cancel, counters };
+        let counts = matcher.probe(probe, cursor, &run, pairs)?;
         self.metrics.count(counts);
         self.check_budget(build.add_candidates(counts.candidates))?;
         if self.cancel.is_cancelled() {
@@ -168,10 +190,16 @@ impl Prober {
         pairs: &Pairs,
         out: &mut Vec<RecordBatch>,
     ) -> Result<()> {
-        let checked = match self.verify {
-            Verify::Off => false,
-            Verify::Sample => probing.steps % 16 == 1,
-            Verify::Full => true,
+        let check = Check {
+            conditions: match build.matcher(probing.is_fallback()).unchecked {
+                true => std::slice::from_ref(&self.spec.condition),
+                false => self.spec.residual.as_slice(),
+            },
+            verify: match self.verify {
+                Verify::Off => false,
+                Verify::Sample => probing.steps % 16 == 1,
+                Verify::Full => true,
+            },
         };
         for start in (0..pairs.len()).step_by(self.batch_size) {
             if self.cancel.is_cancelled() {
@@ -186,7 +214,7 @@ impl Prober {
                     let turned = (other.clone(), one.clone());
                     for (left, right) in [(one, other), turned] {
                         let pairs = RowPairs { left, right };
-                        self.emit(build, &build.batch, pairs, checked, |_| (), out)?;
+                        self.emit(build, &build.batch, pairs, check, |_| (), out)?;
                     }
                 }
                 Source::Batch { batch, matched, .. } => {
@@ -196,7 +224,7 @@ impl Prober {
                             *matched = true;
                         }
                     };
-                    self.emit(build, batch, RowPairs { left, right }, checked, mark, out)?;
+                    self.emit(build, batch, RowPairs { left, right }, check, mark, out)?;
                 }
             }
         }
@@ -209,14 +237,14 @@ impl Prober {
         build: &BuildSide,
         probe: &RecordBatch,
         pairs: RowPairs,
-        checked: bool,
+        check: Check<'_>,
         mut mark_probe: impl FnMut(u32),
         out: &mut Vec<RecordBatch>,
     ) -> Result<()> {
         let build_is_right = self.spec.build == JoinSide::Right;
         let (left, right) = if build_is_right { (probe, &build.batch) } else { (&build.batch, probe) };
-        let pairs = satisfying(&self.spec.residual, pairs, left, right)?;
-        if checked {
+        let pairs = satisfying(check.conditions, pairs, left, right)?;
+        if check.verify {
             verify(&self.spec.condition, &pairs, left, right)?;
         }
         if pairs.is_empty() {
@@ -280,6 +308,10 @@ impl Prober {
 }
 
 impl Probing {
+    fn is_fallback(&self) -> bool {
+        matches!(self.source, Source::Batch { fallback: true, .. })
+    }
+
     pub(super) fn is_done(&self) -> bool {
         self.left.iter().all(Cursor::is_done)
     }

@@ -62,6 +62,18 @@ pub struct RuleKeys {
 }
 
 impl RuleKeys {
+    /// A single clause of equalities.
+    pub(super) fn of_equalities(equalities: impl Iterator<Item = EqualityExprs>) -> Self {
+        let equalities: Vec<EqualityExprs> = equalities.collect();
+        Self {
+            labels: equalities.iter().map(ToString::to_string).collect(),
+            clauses: vec![(0..equalities.len()).collect()],
+            atoms: equalities.into_iter().map(AtomExprs::Equality).collect(),
+            keys: Vec::new(),
+            build_rows: None,
+        }
+    }
+
     fn tests(&self) -> Vec<AtomTest> {
         let test = |atom: &AtomExprs| match atom {
             AtomExprs::Equality(_) => AtomTest::Equality,
@@ -133,6 +145,15 @@ impl Matching for RuleKeys {
             str::to_owned,
         );
         vec![("clauses", self.clauses.len().to_string()), ("tree", plan)]
+    }
+
+    fn equalities_only(&self) -> RuleKeys {
+        let shared = |atom: &usize| self.clauses.iter().all(|clause| clause.contains(atom));
+        let equality = |atom: usize| match &self.atoms[atom] {
+            AtomExprs::Equality(equality) => Some(equality.clone()),
+            _ => None,
+        };
+        RuleKeys::of_equalities((0..self.atoms.len()).filter(shared).filter_map(equality))
     }
 
     fn counters(&self) -> Vec<String> {

@@ -9,6 +9,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 
 use super::equality::{self, Groups};
 use super::matcher::{Matcher, Matching, Prepared, Run};
+use super::rules::RuleKeys;
 use super::spec::EqualityExprs;
 use crate::engine::{BuildContext, Counts, Cursor, Index, KeyColumn, Pairs, PreparedProbe, Probe, cpu};
 use crate::predicate::Test;
@@ -65,6 +66,10 @@ impl Matching for SimilarityKeys {
         }
         items.push(("access_path", found.unwrap_or_else(|| cpu::access_paths(self.test)).into()));
         items
+    }
+
+    fn equalities_only(&self) -> RuleKeys {
+        RuleKeys::of_equalities(self.equalities.iter().cloned())
     }
 
     fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {

@@ -143,17 +143,30 @@ mod tests {
         AtomEstimate { cost, passes, last: false }
     }
 
+    /// HyperBlocker, examples 6 to 8: sname, price, pname, color, description, address; phi 1, phi 2, phi 3.
     #[test]
     fn cheap_and_selective_atoms_come_first_and_prefixes_are_shared() {
-        let estimates = [estimate(100.0, 0.1), estimate(1.0, 0.01), estimate(10.0, 0.5), estimate(50.0, 0.5)];
-        let tree = ExecutionTree::of(&[(0, vec![0, 1, 3]), (1, vec![2, 1])], &estimates);
+        let estimates = [
+            estimate(0.1, 0.4),
+            estimate(0.15, 0.3),
+            estimate(0.6, 0.4),
+            estimate(0.1, 1.0),
+            estimate(0.9, 0.2),
+            estimate(1.0, 0.15),
+        ];
+        let tree = ExecutionTree::of(&[(0, vec![3, 1, 0, 2]), (1, vec![0, 4]), (2, vec![5, 4])], &estimates);
         let step = |atom, depth, skip, witness| Step { atom, depth, skip, witness };
-        let expected = vec![step(1, 0, 4, None), step(2, 1, 2, Some(1)), step(3, 1, 4, None), step(0, 2, 4, Some(0))];
-        let ordered: Vec<_> = tree.steps.iter().map(|s| s.atom).collect();
-        assert_eq!(ordered[..2], [1, 2], "{tree:?}");
-        assert_eq!(tree.steps.len(), expected.len());
-        assert_eq!(tree.steps[0], expected[0]);
-        assert_eq!(tree.steps[1], expected[1]);
+        let expected = [
+            step(0, 0, 5, None),
+            step(1, 1, 4, None),
+            step(2, 2, 4, None),
+            step(3, 3, 4, Some(0)),
+            step(4, 1, 5, Some(1)),
+            step(4, 0, 7, None),
+            step(5, 1, 7, Some(2)),
+        ];
+        assert_eq!(tree.steps, expected);
+        assert_eq!((tree.depth(), tree.certain), (4, None));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod architecture;
 mod examples;
+mod hyperblocker;
 mod limits;
 mod oracle;
 mod peers;

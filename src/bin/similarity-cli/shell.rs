@@ -14,7 +14,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 use datafusion_cli::command::{Command, OutputFormat};
 use datafusion_cli::print_format::PrintFormat;
-use datafusion_cli::print_options::PrintOptions;
+use datafusion_cli::print_options::{MaxRows, PrintOptions};
 use datafusion_cli::{DATAFUSION_CLI_VERSION, exec};
 use datafusion_similarity::sql::{self, StatementText};
 
@@ -63,7 +63,16 @@ impl Shell {
             return self.print(sql::sql(&self.ctx, statement.text()).await?, start).await;
         }
         let text = statement.rewrite_for(&self.ctx.state())?;
-        exec::exec_from_commands(&self.ctx, vec![text], &self.print).await
+        exec::exec_from_commands(&self.ctx, vec![text], &self.print_options()).await
+    }
+
+    /// Only a table, which somebody looks at, is cut to a number of rows; what is read by another program is whole.
+    fn print_options(&self) -> PrintOptions {
+        let mut print = self.print.clone();
+        if !matches!(print.format, PrintFormat::Automatic | PrintFormat::Table) {
+            print.maxrows = MaxRows::Unlimited;
+        }
+        print
     }
 
     async fn print(&self, frame: DataFrame, start: Instant) -> Result<()> {
@@ -71,7 +80,7 @@ impl Shell {
         let batches = frame.collect().await?;
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         let state = self.ctx.state();
-        let mut print = self.print.clone();
+        let mut print = self.print_options();
         if print.format == PrintFormat::Automatic {
             print.format = PrintFormat::Table;
         }
