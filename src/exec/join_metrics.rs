@@ -1,6 +1,8 @@
 //! What EXPLAIN ANALYZE tells about a similarity join.
 
-use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, Time};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, ScopedTimerGuard, Time,
+};
 
 use crate::engine::Counts;
 
@@ -59,6 +61,11 @@ impl ProbeMetrics {
             matched: counter("matched"),
             counters: counters.into_iter().map(|name| MetricBuilder::new(metrics).counter(name, partition)).collect(),
         }
+    }
+
+    /// Run until they are dropped.
+    pub(super) fn timers(&self) -> [ScopedTimerGuard<'_>; 2] {
+        [self.probe_time.timer(), self.baseline.elapsed_compute().timer()]
     }
 
     pub(super) fn count(&self, counts: Counts) {

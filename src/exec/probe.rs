@@ -69,7 +69,7 @@ impl Prober {
 
     /// Makes `batch` ready for [`step`](Self::step).
     pub(super) fn start(&self, build: &BuildSide, batch: RecordBatch) -> Result<Probing> {
-        let _timer = self.metrics.probe_time.timer();
+        let _timers = self.metrics.timers();
         let (prepared, fallback) = match build.matcher(false).matcher.prepare(&batch) {
             Ok(prepared) => (prepared, false),
             Err(error) => (build.fall_back(error)?.matcher.prepare(&batch)?, true),
@@ -88,7 +88,7 @@ impl Prober {
 
     /// Goes on with `probing` for a bounded while and returns what came out of it.
     pub(super) fn step(&self, build: &BuildSide, probing: &mut Probing) -> Result<Vec<RecordBatch>> {
-        let _timer = self.metrics.probe_time.timer();
+        let _timers = self.metrics.timers();
         let _at_work = build.go_to_work();
         probing.steps += 1;
         let mut out = Vec::new();

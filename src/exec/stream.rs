@@ -8,6 +8,7 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::coalesce::LimitedBatchCoalescer;
+use datafusion::physical_plan::metrics::RecordOutput;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -71,7 +72,7 @@ impl Partition {
     async fn next(mut self) -> Result<Option<(RecordBatch, Self)>> {
         loop {
             if let Some(batch) = self.coalescer.next_completed_batch() {
-                self.prober.metrics.baseline.record_output(batch.num_rows());
+                let batch = batch.record_output(&self.prober.metrics.baseline);
                 return Ok(Some((batch, self)));
             }
             self.phase = match self.phase {

@@ -73,6 +73,14 @@ pub(super) fn tokenise_probe(tokenizer: Tokenizer, keys: &KeyColumn, known: &Dic
     })
 }
 
+/// What a dictionary may hold of the grams of `text`: long grams overlap in the text, but not in the dictionary.
+fn arena(tokenizer: Tokenizer, text: &str) -> usize {
+    match tokenizer {
+        Tokenizer::QGrams { q, .. } if q > 8 => text.len().saturating_mul(q),
+        _ => 0,
+    }
+}
+
 /// Below this a thread costs more than it saves.
 const ROWS_WORTH_A_THREAD: usize = 2048;
 
@@ -164,7 +172,7 @@ impl<'a> Tokens<'a> {
         match source {
             Keys::Strings(strings) => {
                 let Some(text) = strings.get(row) else { return Ok(()) };
-                self.expect(text.len())?;
+                self.expect(text.len(), arena(tokenizer, text))?;
                 match tokenizer {
                     Tokenizer::Words => word_tokens::word_tokens(text, scratch, |t| self.add_text(t.as_bytes(), mark)),
                     Tokenizer::QGrams { q, pad } => {
@@ -176,7 +184,7 @@ impl<'a> Tokens<'a> {
             }
             Keys::Lists(lists, elements) => {
                 let Some(range) = lists.get(row) else { return Ok(()) };
-                self.expect(range.len())?;
+                self.expect(range.len(), 0)?;
                 for at in range {
                     match elements.get(at) {
                         Some(Element::Number(number)) => self.add_number(number, mark),
@@ -189,11 +197,11 @@ impl<'a> Tokens<'a> {
         Ok(())
     }
 
-    /// Reserves what is held and what a row of up to `tokens` tokens adds.
-    fn expect(&mut self, tokens: usize) -> Result<()> {
+    /// Reserves what is held and what a row of up to `tokens` tokens adds, the text of which takes up to `bytes`.
+    fn expect(&mut self, tokens: usize, bytes: usize) -> Result<()> {
         let per_id = 2 * size_of::<u32>();
         let held = self.own.memory() + self.ids.capacity() * size_of::<u32>() + self.seen.capacity() * per_id;
-        self.ledger.hold(held + self.ends.capacity() * size_of::<usize>() + tokens * size_of::<u32>())
+        self.ledger.hold(held + self.ends.capacity() * size_of::<usize>() + tokens * size_of::<u32>() + bytes)
     }
 
     #[inline]
