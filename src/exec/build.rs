@@ -15,6 +15,7 @@ use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt, Shared};
 
+use super::distinct::distinct;
 use super::emission::{Emission, MatchedRows, Rows};
 use super::join_metrics::BuildMetrics;
 use super::matcher::{Matcher, Matching};
@@ -273,6 +274,8 @@ impl<M: Matching> BuildTask<M> {
     ) -> Result<Arc<BuildSide>> {
         let timer = self.metrics.build_time.timer();
         let spec = &self.spec;
+        let emission = Emission::of(spec.join_type, spec.build);
+        let batch = if emission.hides_build() && !self.own { distinct(batch)? } else { batch };
         let context = BuildContext {
             threads,
             own: self.own,
@@ -288,7 +291,7 @@ impl<M: Matching> BuildTask<M> {
             }
             Err(error) => return Err(error),
         };
-        let matched = match Emission::of(spec.join_type, spec.build).build {
+        let matched = match emission.build {
             Rows::None => MatchedRows::default(),
             _ => MatchedRows::new(batch.num_rows()),
         };

@@ -42,6 +42,16 @@ impl Emission {
             _ => Self { pairs, build: left, probe: right },
         }
     }
+
+    /// Whether rows of the build side only decide about others.
+    pub(super) fn hides_build(self) -> bool {
+        !self.pairs && self.build == Rows::None
+    }
+
+    /// Whether rows of the probe side only decide about others.
+    pub(super) fn hides_probe(self) -> bool {
+        !self.pairs && self.probe == Rows::None
+    }
 }
 
 /// Which rows of the build side have matched; marked by all partitions at once.

@@ -6,6 +6,7 @@
 //! and anti joins; `output` takes rows from pairs.
 
 mod build;
+mod distinct;
 mod emission;
 mod equality;
 mod join;

@@ -7,6 +7,7 @@ use datafusion::common::{JoinSide, Result, resources_err};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use super::build::{BuildSide, Chosen};
+use super::distinct::distinct;
 use super::emission::{Emission, Rows};
 use super::join_metrics::ProbeMetrics;
 use super::matcher::{Prepared, Run};
@@ -70,6 +71,8 @@ impl Prober {
     /// Makes `batch` ready for [`step`](Self::step).
     pub(super) fn start(&self, build: &BuildSide, batch: RecordBatch) -> Result<Probing> {
         let _timers = self.metrics.timers();
+        let rows = batch.num_rows();
+        let batch = if self.emission().hides_probe() { distinct(batch)? } else { batch };
         let (prepared, fallback) = match build.matcher(false).matcher.prepare(&batch) {
             Ok(prepared) => (prepared, false),
             Err(error) => (build.fall_back(error)?.matcher.prepare(&batch)?, true),
@@ -77,7 +80,6 @@ impl Prober {
         self.metrics.probe_unmatchable.add(prepared.unmatchable());
         let matched = if self.emission().probe == Rows::None { Vec::new() } else { vec![false; batch.num_rows()] };
         let left = vec![Cursor { next: 0, end: prepared.len() }];
-        let rows = batch.num_rows();
         Ok(Probing { left, source: Source::Batch { batch, prepared, fallback, matched }, steps: 0, rows })
     }
 

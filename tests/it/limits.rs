@@ -74,6 +74,11 @@ async fn identical_strings_with_a_limit() {
         let query = format!("SELECT a.id FROM t a SIMILARITY JOIN t b ON {condition} AND a.id < b.id LIMIT 10");
         let rows = bounded(async { context.similarity_sql(&query).await.unwrap().count().await.unwrap() }).await;
         assert_eq!(rows, 10);
+        for (join, rows) in [("LEFT SEMI", 100_000), ("LEFT ANTI", 0), ("RIGHT SEMI", 100_000)] {
+            let query = format!("SELECT 1 FROM t a {join} JOIN t b ON {condition}");
+            let found = bounded(async { context.similarity_sql(&query).await.unwrap().count().await.unwrap() }).await;
+            assert_eq!(found, rows, "{query}");
+        }
     }
 }
 

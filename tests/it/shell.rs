@@ -155,6 +155,14 @@ fn formats_are_those_of_datafusion_cli() {
 }
 
 #[test]
+fn only_tables_are_cut_to_a_number_of_rows() {
+    let query = "SELECT value FROM generate_series(1, 50000)";
+    let lines = |format: &str| Shell::new().run(&["-q", "--format", format, "-c", query]).clean().lines().count();
+    assert_eq!((lines("csv"), lines("nd-json")), (50_001, 50_000));
+    assert!(lines("table") < 60);
+}
+
+#[test]
 fn without_quiet_the_shell_tells_more() {
     let out = Shell::new().run(&["-c", "SELECT 1"]).clean();
     assert!(out.starts_with("similarity-cli v") && out.contains("1 row(s) fetched"), "{out}");
