@@ -92,6 +92,11 @@ pub trait Prepared: Send + Sync + Any {
     /// The length of the cursor over this batch.
     fn len(&self) -> usize;
 
+    /// Whether there is nothing to probe.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Rows that can never match.
     fn unmatchable(&self) -> usize;
 

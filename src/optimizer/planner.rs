@@ -60,7 +60,7 @@ impl ExtensionPlanner for SimilarityJoinPlanner {
         let schema = sides.left.join(sides.right)?;
         let planned = Planning { planner, session, planning, sides, schema, node, inputs: [left, right] };
         Ok(Some(match compiled {
-            Compiled::Conjunction(program) => planned.similarity_join(program)?,
+            Compiled::Conjunction(program) => planned.similarity_join(*program)?,
             Compiled::Rules(rules) => planned.matching_dependency_block(rules)?,
         }))
     }

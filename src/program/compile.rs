@@ -10,7 +10,7 @@ use crate::predicate::{Conjunction, NormalForm, Refusal, Sides, TooManyClauses, 
 #[derive(Debug, Clone)]
 pub enum Compiled {
     /// An AND that is entered by one similarity condition.
-    Conjunction(Program),
+    Conjunction(Box<Program>),
     /// An OR of ANDs.
     Rules(Rules),
 }
@@ -57,7 +57,7 @@ pub fn compile(condition: &Expr, sides: Sides<'_>, most_clauses: usize) -> Resul
 /// Of several similarity conditions the data says which is the best entry, so that they are a rule of one clause.
 fn of_conjunction(parts: Conjunction) -> Compiled {
     match Program::of(parts.clone()) {
-        Some(program) => Compiled::Conjunction(program),
+        Some(program) => Compiled::Conjunction(Box::new(program)),
         None => Compiled::Rules(Rules::of_one(parts)),
     }
 }

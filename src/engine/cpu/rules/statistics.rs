@@ -75,7 +75,7 @@ impl<'a> BuildStatistics<'a> {
         for n in 0..DRAWN as u64 {
             let random = hasher.hash_one(n);
             if total > 0 {
-                let number = (u128::from(random) * u128::from(total) >> 64) as u64;
+                let number = ((u128::from(random) * u128::from(total)) >> 64) as u64;
                 // the last place that does not lie beyond the number: those without a partner lie on the next one's
                 let place = before.partition_point(|&b| b <= number) - 1;
                 let partner = place + 1 + (number - before[place]) as usize;
