@@ -21,31 +21,41 @@ use crate::session;
 
 const TABLES: u64 = 110;
 const RULE_TABLES: u64 = 110;
+const LARGE_TABLES: u64 = 4;
 const QUERIES_PER_TABLE: usize = 20;
+
+/// Rows of a table.
+const SMALL: &[usize] = &[0, 1, 5, 23, 40];
 
 /// A condition at random.
 type Conditions = fn(&mut StdRng) -> String;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn same_rows_as_stock() {
-    check(0..TABLES, "SimilarityJoinExec", random_condition).await;
+    check(0..TABLES, SMALL, "SimilarityJoinExec", random_condition).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_have_the_same_rows_as_stock() {
-    check(1000..1000 + RULE_TABLES, "MatchingDependencyBlockExec", random_rules).await;
+    check(1000..1000 + RULE_TABLES, SMALL, "MatchingDependencyBlockExec", random_rules).await;
+}
+
+/// So many rows that the index of a similarity is cheaper than a pass over all pairs of a group.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rules_entered_by_an_index_have_the_same_rows_as_stock() {
+    check(2000..2000 + LARGE_TABLES, &[600], "index [", random_rules).await;
 }
 
 /// Runs random queries over random tables, one pair of tables a seed, most of which have to be accelerated by
 /// `operator`.
-async fn check(seeds: std::ops::Range<u64>, operator: &'static str, conditions: Conditions) {
+async fn check(seeds: std::ops::Range<u64>, sizes: &'static [usize], operator: &'static str, conditions: Conditions) {
     let cases = seeds.clone().count() * QUERIES_PER_TABLE;
     let halves = (0..2).map(|half| {
         let seeds = seeds.clone();
         tokio::spawn(async move {
             let mut accelerated = 0;
             for seed in seeds.skip(half).step_by(2) {
-                accelerated += check_tables(seed, operator, conditions).await;
+                accelerated += check_tables(seed, sizes, operator, conditions).await;
             }
             accelerated
         })
@@ -59,13 +69,15 @@ async fn check(seeds: std::ops::Range<u64>, operator: &'static str, conditions: 
 }
 
 /// Runs random queries over random tables and returns how many of them were accelerated.
-async fn check_tables(seed: u64, operator: &str, conditions: Conditions) -> usize {
+async fn check_tables(seed: u64, sizes: &[usize], operator: &str, conditions: Conditions) -> usize {
     let mut rng = StdRng::seed_from_u64(seed);
-    let batch_size = *[1, 7, 8192].choose(&mut rng).unwrap();
+    // batches of one row make large tables slow and test nothing more
+    let batch_sizes: &[usize] = if sizes == SMALL { &[1, 7, 8192] } else { &[64, 8192] };
+    let batch_size = *batch_sizes.choose(&mut rng).unwrap();
     let partitions = *[1, 4].choose(&mut rng).unwrap();
     let context = session(batch_size, partitions);
     for name in ["l", "r"] {
-        let table = random_table(&mut rng);
+        let table = random_table(&mut rng, sizes);
         context.register_table(name, Arc::new(table)).unwrap();
     }
     let mut accelerated = 0;
@@ -109,8 +121,10 @@ async fn run(context: &SessionContext, query: &str, enabled: bool) -> Ran {
             return Ran::Refused;
         }
     };
+    let collected = collect(Arc::clone(&plan), context.task_ctx()).await;
+    // an operator that has run shows what it has chosen
     let text = displayable(plan.as_ref()).indent(false).to_string();
-    let batches = match collect(plan, context.task_ctx()).await {
+    let batches = match collected {
         Ok(batches) => batches,
         Err(e) => return Ran::Failed(format!("{e}\n{text}")),
     };
@@ -128,8 +142,8 @@ fn rows_of(batch: &RecordBatch) -> Vec<String> {
 }
 
 /// id, s (strings with near duplicates), k (a few values), n (a few floats, signed zeros and NaN), l (lists).
-fn random_table(rng: &mut StdRng) -> MemTable {
-    let rows = *[0, 1, 5, 23, 40].choose(rng).unwrap();
+fn random_table(rng: &mut StdRng, sizes: &[usize]) -> MemTable {
+    let rows = *sizes.choose(rng).unwrap();
     let strings: Vec<_> = (0..rows).map(|_| random_string(rng)).collect();
     let keys: Vec<_> =
         (0..rows).map(|_| [Some("x"), Some("y"), Some("X"), None].choose(rng).copied().flatten()).collect();
