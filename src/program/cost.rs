@@ -49,26 +49,21 @@ fn by_threshold(threshold: f64) -> f64 {
     }
 }
 
-/// Nanoseconds to decide `test` for keys of `length` characters or tokens on average.
-///
-/// Most pairs are decided by lengths and signatures before any measure is computed, at a small cost.
-pub fn of_test(test: Test, length: f64) -> f64 {
-    FILTERED
-        + match test {
-            Test::Set { .. } => 2.0 * length,
-            Test::Edit { measure, .. } => 0.25 * of_edit(measure, length),
-        }
+/// Nanoseconds to decide `test` for keys of `length` characters or tokens on average, where it takes the measure itself for
+/// a share of `open` pairs and lengths and signatures for the others.
+pub fn of_test(test: Test, length: f64, open: f64) -> f64 {
+    let words = (length / 64.0).ceil().max(1.0);
+    let computed = match test {
+        Test::Set { .. } => 20.0 + 3.0 * length,
+        Test::Edit { measure, .. } => match measure {
+            EditMeasure::Hamming => 20.0 + length,
+            EditMeasure::Jaro | EditMeasure::JaroWinkler => 45.0 + 2.5 * length * words,
+            EditMeasure::DamerauLevenshtein => 40.0 + 1.3 * length * length,
+            _ => 10.0 + 2.6 * length * words,
+        },
+    };
+    FILTERED + open * computed
 }
 
 /// Lengths and signatures of a pair, fetched and compared.
 const FILTERED: f64 = 8.0;
-
-fn of_edit(measure: EditMeasure, length: f64) -> f64 {
-    let words = (length / 64.0).ceil().max(1.0);
-    match measure {
-        EditMeasure::Hamming => 5.0 + length,
-        EditMeasure::Jaro | EditMeasure::JaroWinkler => 20.0 + 4.0 * length * words,
-        EditMeasure::DamerauLevenshtein => 20.0 + 1.3 * length * length,
-        _ => 10.0 + 3.0 * length * words,
-    }
-}

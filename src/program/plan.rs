@@ -180,6 +180,8 @@ const SIMILAR: f64 = 0.02;
 const OTHER: f64 = 0.5;
 /// How many rows an input is held to have.
 const ROWS: usize = 10_000;
+/// For how many pairs a measure is held to be computed.
+const OPEN: f64 = 0.1;
 /// How long a key is held to be.
 const LENGTH: f64 = 12.0;
 
@@ -192,7 +194,7 @@ impl Statistics for AssumedStatistics<'_> {
         let estimate = |kind: &AtomKind| match kind {
             AtomKind::Equality => AtomEstimate { cost: cost::EQUALITY, passes: EQUAL, last: false },
             AtomKind::Similarity(test) => {
-                AtomEstimate { cost: cost::of_test(*test, LENGTH), passes: SIMILAR, last: false }
+                AtomEstimate { cost: cost::of_test(*test, LENGTH, OPEN), passes: SIMILAR, last: false }
             }
             AtomKind::OneSided => AtomEstimate { cost: cost::ONE_SIDED, passes: OTHER, last: false },
             AtomKind::Pair => AtomEstimate { cost: cost::EXPRESSION, passes: OTHER, last: true },

@@ -55,7 +55,17 @@ impl ExecutionTree {
         if let Some((number, _)) = ordered.iter().find(|(_, atoms)| atoms.is_empty()) {
             return Self { steps: Vec::new(), certain: Some(*number) };
         }
-        let borrowed: Vec<_> = ordered.iter().map(|(number, atoms)| (*number, atoms.as_slice())).collect();
+        Self::merged(&ordered, Some(estimates))
+    }
+
+    /// The tree of `clauses`, none of which is empty, with clauses and atoms in the order in which they stand: what
+    /// [`of`](Self::of) is measured against.
+    pub fn in_order(clauses: &[(usize, Vec<usize>)]) -> Self {
+        Self::merged(clauses, None)
+    }
+
+    fn merged(clauses: &[(usize, Vec<usize>)], estimates: Option<&[AtomEstimate]>) -> Self {
+        let borrowed: Vec<_> = clauses.iter().map(|(number, atoms)| (*number, atoms.as_slice())).collect();
         let mut tree = Self::default();
         tree.append(&siblings(&borrowed, estimates), 0);
         tree
@@ -101,8 +111,8 @@ fn by_rank(a: &AtomEstimate, b: &AtomEstimate) -> Ordering {
     a.last.cmp(&b.last).then(rank(b).total_cmp(&rank(a)))
 }
 
-/// The clauses merged by their first atoms, the likeliest witness for the least cost first.
-fn siblings(clauses: &[(usize, &[usize])], estimates: &[AtomEstimate]) -> Vec<Node> {
+/// The clauses merged by their first atoms; given estimates, the likeliest witness for the least cost first.
+fn siblings(clauses: &[(usize, &[usize])], estimates: Option<&[AtomEstimate]>) -> Vec<Node> {
     let mut firsts: Vec<usize> = Vec::new();
     for (_, atoms) in clauses {
         if let [first, ..] = atoms
@@ -112,11 +122,13 @@ fn siblings(clauses: &[(usize, &[usize])], estimates: &[AtomEstimate]) -> Vec<No
         }
     }
     let mut nodes: Vec<Node> = firsts.into_iter().map(|atom| node(atom, clauses, estimates)).collect();
-    nodes.sort_by(|a, b| (b.witnesses / b.cost).total_cmp(&(a.witnesses / a.cost)));
+    if estimates.is_some() {
+        nodes.sort_by(|a, b| (b.witnesses / b.cost).total_cmp(&(a.witnesses / a.cost)));
+    }
     nodes
 }
 
-fn node(atom: usize, clauses: &[(usize, &[usize])], estimates: &[AtomEstimate]) -> Node {
+fn node(atom: usize, clauses: &[(usize, &[usize])], estimates: Option<&[AtomEstimate]>) -> Node {
     let below = clauses.iter().filter_map(|(number, atoms)| match atoms {
         [first, rest @ ..] if *first == atom => Some((*number, rest)),
         _ => None,
@@ -125,7 +137,7 @@ fn node(atom: usize, clauses: &[(usize, &[usize])], estimates: &[AtomEstimate]) 
     let witness = below.iter().filter(|(_, rest)| rest.is_empty()).map(|(number, _)| *number).min();
     // a clause that ends here makes the longer ones needless
     let children = if witness.is_some() { Vec::new() } else { siblings(&below, estimates) };
-    let AtomEstimate { cost, passes, .. } = estimates[atom];
+    let AtomEstimate { cost, passes, .. } = estimates.map_or(AtomEstimate::UNKNOWN, |estimates| estimates[atom]);
     let (mut below_cost, mut undecided) = (0.0, 1.0);
     for child in &children {
         below_cost += undecided * child.cost;

@@ -119,20 +119,23 @@ impl EditPairTest {
         passed.extend(selected.iter().filter(|&&place| self.holds(build, probe, pair(place), stop)));
     }
 
+    /// Whether the measure has to be computed for a pair of a build and a probe row.
     #[inline(always)]
-    fn holds(&self, build: &TextColumn, probe: &TextColumn, (b, p): (u32, u32), stop: &dyn Fn() -> bool) -> bool {
+    pub fn is_open(&self, build: &TextColumn, probe: &TextColumn, (b, p): (u32, u32)) -> bool {
         let (left, right) = (build.briefs[b as usize], probe.briefs[p as usize]);
         let (l, r) = (left.length as usize, right.length as usize);
         if l < self.short && r < self.short {
             // every bit that differs stands for a character that one string has and the other lacks
             let differing = (left.characters ^ right.characters).count_ones() as i8;
-            differing <= self.allowed[l * self.short + r] && self.verify(build, probe, (b, p), stop)
+            differing <= self.allowed[l * self.short + r]
         } else {
-            left.length != NULL
-                && right.length != NULL
-                && self.predicate.is_possible(l, r, LONGEST_PREFIX)
-                && self.verify(build, probe, (b, p), stop)
+            left.length != NULL && right.length != NULL && self.predicate.is_possible(l, r, LONGEST_PREFIX)
         }
+    }
+
+    #[inline(always)]
+    fn holds(&self, build: &TextColumn, probe: &TextColumn, pair: (u32, u32), stop: &dyn Fn() -> bool) -> bool {
+        self.is_open(build, probe, pair) && self.verify(build, probe, pair, stop)
     }
 
     #[inline(never)]

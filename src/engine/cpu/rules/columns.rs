@@ -222,6 +222,19 @@ impl Tests {
         }
     }
 
+    /// For how many pairs of rows of one side the measure of `atom` has to be computed, lengths and signatures saying
+    /// nothing.
+    pub(super) fn open(&self, atom: usize, side: &Columns, pairs: &Pairs) -> usize {
+        let rows = pairs.build.iter().copied().zip(pairs.probe.iter().copied());
+        match (&self.tests[atom], side.texts(atom), side.sets(atom)) {
+            (PairTest::Edit(test), Some(texts), _) => rows.filter(|&pair| test.is_open(texts, texts, pair)).count(),
+            (PairTest::Set(test, ..), _, Some(sets)) => {
+                rows.filter(|&(b, p)| test.is_open((sets, b), (sets, p))).count()
+            }
+            _ => 0,
+        }
+    }
+
     /// Bytes held.
     pub(super) fn memory(&self) -> usize {
         let mut seen: Vec<*const Dictionary> = Vec::new();

@@ -14,7 +14,7 @@ use crate::engine::parallel::in_turn;
 use crate::engine::{
     BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PreparedProbe, Probe,
 };
-use crate::program::{AtomKind, Entry, EntryGroup, RulePlan};
+use crate::program::{AtomKind, Entry, EntryGroup, ExecutionTree, RulePlan};
 
 /// What an index of rules is built for.
 #[derive(Debug, Clone)]
@@ -98,6 +98,11 @@ impl RuleIndex {
         let building = Building { tests: &tests, keys: &keys, statistics: &statistics, rows: columns.rows };
         let entries = in_turn(plan.groups.len(), all_threads, |at| building.entry(&plan.groups[at], &context))?;
         Ok(Self { tests, columns, plan, entries, clauses, scratch: Mutex::default() })
+    }
+
+    /// Verifies the candidates of an entry by another tree of the same clauses: what the chosen one is measured against.
+    pub fn replace_tree(&mut self, entry: usize, tree: &ExecutionTree) {
+        self.entries[entry].tree = Path::new(tree.clone(), self.tests.kinds.len());
     }
 
     /// How the clauses are entered and verified.

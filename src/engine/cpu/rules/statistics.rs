@@ -95,7 +95,10 @@ impl<'a> BuildStatistics<'a> {
             AtomTest::Pair => AtomEstimate { cost: cost::EXPRESSION, passes: 0.5, last: true },
             kind => {
                 let cost = match kind {
-                    AtomTest::Similarity { test, .. } => cost::of_test(test, self.build.mean_length(atom)),
+                    AtomTest::Similarity { test, .. } => {
+                        let open = self.tests.open(atom, self.build, pairs) as f64 / pairs.len().max(1) as f64;
+                        cost::of_test(test, self.build.mean_length(atom), open)
+                    }
                     AtomTest::Equality => cost::EQUALITY,
                     _ => cost::ONE_SIDED,
                 };

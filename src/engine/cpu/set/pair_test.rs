@@ -121,24 +121,31 @@ impl SetPairTest {
     /// Whether a build and a probe row match.
     #[inline]
     pub fn matches(&self, build: (&SetColumn, u32), probe: (&SetColumn, u32)) -> bool {
+        let Some((left, right, least)) = self.open(build, probe) else { return false };
+        let (a, b) = (build.0.ranks(left), probe.0.ranks(right));
+        let unbounded = self.predicate.is_open_above();
+        overlap_reaching(a, b, least, !unbounded)
+            .is_some_and(|overlap| unbounded || self.predicate.accepts(overlap, left.size, right.size))
+    }
+
+    /// Whether the overlap has to be computed for a pair of a build and a probe row.
+    pub fn is_open(&self, build: (&SetColumn, u32), probe: (&SetColumn, u32)) -> bool {
+        self.open(build, probe).is_some()
+    }
+
+    /// The two sets and the least overlap that matches, unless sizes and signatures say no.
+    #[inline]
+    fn open(&self, build: (&SetColumn, u32), probe: (&SetColumn, u32)) -> Option<(Brief, Brief, u32)> {
         let (left, right) = (build.0.briefs[build.1 as usize], probe.0.briefs[probe.1 as usize]);
         let least = if (left.size as usize) < SMALL && (right.size as usize) < SMALL {
             self.least[left.size as usize * SMALL + right.size as usize]
         } else {
             self.predicate.min_overlap(left.size, right.size).unwrap_or(NEVER)
         };
-        if least == NEVER {
-            return false;
-        }
         // every bit that differs stands for a token that one set has and the other lacks
         let differing = (left.signature ^ right.signature).count_ones();
-        if left.known + right.known < 2 * least + differing {
-            return false;
-        }
-        let (a, b) = (build.0.ranks(left), probe.0.ranks(right));
-        let open = self.predicate.is_open_above();
-        overlap_reaching(a, b, least, !open)
-            .is_some_and(|overlap| open || self.predicate.accepts(overlap, left.size, right.size))
+        let possible = least != NEVER && left.known + right.known >= 2 * least + differing;
+        possible.then_some((left, right, least))
     }
 }
 
