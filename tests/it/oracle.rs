@@ -32,22 +32,22 @@ type Conditions = fn(&mut StdRng) -> String;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn same_rows_as_stock() {
-    check(0..TABLES, SMALL, "SimilarityJoinExec", random_condition).await;
+    check(0..TABLES, SMALL, "SimilarityJoinExec", 6, random_condition).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_have_the_same_rows_as_stock() {
-    check(1000..1000 + RULE_TABLES, SMALL, "MatchingDependencyBlockExec", random_rules).await;
+    check(1000..1000 + RULE_TABLES, SMALL, "MatchingDependencyBlockExec", 6, random_rules).await;
 }
 
 /// So many rows that the index of a similarity is cheaper than a pass over all pairs of a group.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_entered_by_an_index_have_the_same_rows_as_stock() {
-    check(2000..2000 + LARGE_TABLES, &[600], "index [", random_rules).await;
+    check(2000..2000 + LARGE_TABLES, &[600], "index [", 3, random_rules).await;
 }
 
-/// Runs random queries over random tables, one pair of tables a seed, most of which have to be accelerated by
-/// `operator`.
+/// Runs random queries over random tables, one pair of tables a seed; in so many tenths of the plans at least there has
+/// to be an `operator`.
 async fn check(seeds: std::ops::Range<u64>, sizes: &'static [usize], operator: &'static str, conditions: Conditions) {
     let cases = seeds.clone().count() * QUERIES_PER_TABLE;
     let halves = (0..2).map(|half| {
@@ -65,7 +65,7 @@ async fn check(seeds: std::ops::Range<u64>, sizes: &'static [usize], operator: &
         accelerated += half.unwrap();
     }
     println!("{accelerated} of {cases} cases accelerated by {operator}");
-    assert!(accelerated * 10 > cases * 6, "only {accelerated} of {cases} cases were accelerated");
+    assert!(accelerated * 10 > cases * tenths, "only {accelerated} of {cases} cases were accelerated");
 }
 
 /// Runs random queries over random tables and returns how many of them were accelerated.
