@@ -48,7 +48,13 @@ async fn rules_entered_by_an_index_have_the_same_rows_as_stock() {
 
 /// Runs random queries over random tables, one pair of tables a seed; in so many tenths of the plans at least there has
 /// to be an `operator`.
-async fn check(seeds: std::ops::Range<u64>, sizes: &'static [usize], operator: &'static str, conditions: Conditions) {
+async fn check(
+    seeds: std::ops::Range<u64>,
+    sizes: &'static [usize],
+    operator: &'static str,
+    tenths: usize,
+    conditions: Conditions,
+) {
     let cases = seeds.clone().count() * QUERIES_PER_TABLE;
     let halves = (0..2).map(|half| {
         let seeds = seeds.clone();
