@@ -110,14 +110,6 @@ impl RuleIndex {
         &self.plan
     }
 
-    /// What an index of a similarity says of itself, entry by entry.
-    pub fn describe_entry(&self, entry: usize) -> Option<String> {
-        match &self.entries[entry].access {
-            Access::Hash { .. } => None,
-            Access::Index { index, .. } => Some(index.describe()),
-        }
-    }
-
     /// Bytes held.
     pub fn memory(&self) -> usize {
         let entries = self.entries.iter().map(|entry| match &entry.access {
