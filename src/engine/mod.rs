@@ -29,6 +29,12 @@ impl Pairs {
         self.probe.push(probe);
     }
 
+    /// The build and the probe row at a place.
+    #[inline(always)]
+    pub fn at(&self, place: u16) -> (u32, u32) {
+        (self.build[place as usize], self.probe[place as usize])
+    }
+
     /// How many pairs there are.
     pub fn len(&self) -> usize {
         self.build.len()

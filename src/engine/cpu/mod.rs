@@ -1,6 +1,8 @@
 //! The CPU engine.
 
 pub mod edit;
+mod keep;
+mod near;
 pub mod rules;
 pub mod set;
 pub mod signature;

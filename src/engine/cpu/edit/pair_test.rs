@@ -6,6 +6,9 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 
 use super::predicate::{EditPredicate, LONGEST_PREFIX};
+use crate::engine::Pairs;
+use crate::engine::cpu::keep::{Filter, fetch, keep, retain_from};
+use crate::engine::cpu::near::{self, Allowance, Lanes};
 
 /// The strings of one side, by row.
 #[derive(Debug)]
@@ -19,13 +22,25 @@ pub struct TextColumn {
 
 #[derive(Debug, Clone, Copy)]
 struct Brief {
-    /// A bit for each character that occurs, several characters a bit.
+    /// A bit for each occurrence of a character, several a bit.
     characters: u64,
-    /// In characters, [`NULL`] for a NULL.
+    /// In characters.
     length: u32,
+    class: u32,
 }
 
-const NULL: u32 = u32::MAX;
+impl Brief {
+    fn of(text: Option<&str>) -> Self {
+        let Some(text) = text else { return Self { characters: 0, length: 0, class: near::NOTHING } };
+        let length = if text.is_ascii() { text.len() } else { text.chars().count() } as u32;
+        Self { characters: occurring(text), length, class: near::class(length) }
+    }
+
+    #[inline(always)]
+    fn near(self) -> (u64, u32) {
+        (self.characters, self.class)
+    }
+}
 
 impl TextColumn {
     /// # Errors
@@ -33,13 +48,8 @@ impl TextColumn {
     pub fn try_new(keys: &ArrayRef) -> Result<Self> {
         let values = cast(keys, &DataType::Utf8View)?;
         let values = values.as_string_view().clone();
-        let length = |text: &str| if text.is_ascii() { text.len() } else { text.chars().count() } as u32;
-        let brief = |text: Option<&str>| match text {
-            Some(text) => Brief { characters: occurring(text), length: length(text) },
-            None => Brief { characters: 0, length: NULL },
-        };
-        let briefs: Vec<Brief> = values.iter().map(brief).collect();
-        let known = briefs.iter().filter(|brief| brief.length != NULL);
+        let briefs: Vec<Brief> = values.iter().map(Brief::of).collect();
+        let known = briefs.iter().filter(|brief| brief.class != near::NOTHING);
         let (count, sum) = known.fold((0u64, 0u64), |(n, sum), brief| (n + 1, sum + u64::from(brief.length)));
         Ok(Self { values, briefs, mean_length: sum as f64 / count.max(1) as f64 })
     }
@@ -51,95 +61,115 @@ impl TextColumn {
 
     /// Whether a row is not NULL.
     pub fn can_match(&self, row: usize) -> bool {
-        self.briefs[row].length != NULL
+        self.briefs[row].class != near::NOTHING
+    }
+
+    /// The signature and the class of a row.
+    #[inline(always)]
+    pub fn near(&self, row: u32) -> (u64, u32) {
+        self.briefs[row as usize].near()
+    }
+
+    /// Puts what is first asked of `rows` side by side.
+    pub fn gather(&self, rows: &[u32], lanes: &mut Lanes) {
+        lanes.gather(rows.iter().map(|&row| self.near(row)));
     }
 
     /// The mean length in characters.
     pub fn mean_length(&self) -> f64 {
         self.mean_length
     }
+}
 
-    fn longest(&self) -> usize {
-        self.briefs.iter().filter(|brief| brief.length != NULL).map(|brief| brief.length as usize).max().unwrap_or(0)
+/// A bit for each character and each time that it occurs: an edit that changes two occurrences changes two bits at most.
+fn occurring(text: &str) -> u64 {
+    let mut times = [0u8; 64];
+    text.chars().fold(0, |bits, c| {
+        let character = (u32::from(c).wrapping_mul(0x9E37_79B1) >> 26) as usize;
+        let nth = u32::from(times[character]);
+        times[character] = times[character].wrapping_add(1);
+        bits | 1 << ((character as u32 + STEP * nth) % 64)
+    })
+}
+
+/// From the bit of an occurrence to that of the next one.
+const STEP: u32 = 27;
+
+struct Near<'a> {
+    allowance: &'a Allowance,
+    build: &'a [Brief],
+    probe: &'a [Brief],
+    block: &'a Pairs,
+}
+
+impl Filter for Near<'_> {
+    #[inline(always)]
+    fn holds(&self, place: u16) -> bool {
+        let (b, p) = self.block.at(place);
+        self.allowance.admits(self.build[b as usize].near(), self.probe[p as usize].near())
     }
 }
 
-fn occurring(text: &str) -> u64 {
-    let bit = |c: char| 1 << (u32::from(c).wrapping_mul(0x9E37_79B1) >> 26);
-    text.chars().fold(0, |bits, c| bits | bit(c))
-}
-
-/// A predicate, and what it allows for short lengths.
+/// A predicate, and what it allows.
 #[derive(Debug)]
 pub struct EditPairTest {
     predicate: EditPredicate,
-    /// Lengths below this are short.
-    short: usize,
-    /// For two short lengths, in how many character occurrences strings may differ; -1 where none match. The smaller
-    /// the table, the longer it stays in the cache.
-    allowed: Vec<i8>,
+    /// In how many character occurrences strings may differ.
+    allowance: Allowance,
 }
 
-/// More lengths are not tabulated.
-const MOST_LENGTHS: usize = 64;
-
 impl EditPairTest {
-    /// For pairs of rows, those of the build side in `build`, that satisfy `predicate`.
-    pub fn new(predicate: EditPredicate, build: &TextColumn) -> Self {
-        let short = (build.longest() + 1).min(MOST_LENGTHS);
-        let lengths = |at: usize| (at / short, at % short);
-        let allowed = |(left, right)| match predicate.slack(left, right, LONGEST_PREFIX) {
-            // no more bits than there are characters in both strings differ
-            Some(slack) => slack.characters.min(i64::from(i8::MAX)) as i8,
-            None => -1,
+    /// For pairs of rows that satisfy `predicate`.
+    pub fn new(predicate: EditPredicate) -> Self {
+        let differing = |build: u32, probe: u32| {
+            predicate.slack(build as usize, probe as usize, LONGEST_PREFIX).map(|slack| slack.characters)
         };
-        Self { predicate, short, allowed: (0..short * short).map(lengths).map(allowed).collect() }
+        Self { predicate, allowance: Allowance::new(differing) }
     }
 
-    /// The places of `selected` whose pair matches, appended to `passed`; `pair` says which rows stand at a place.
-    /// Once `stop` is true some may be missing.
+    /// The places of `selected` whose pair in `block` matches, appended to `passed`. Once `stop` is true some may be
+    /// missing.
     pub fn select(
         &self,
         (build, probe): (&TextColumn, &TextColumn),
+        block: &Pairs,
         selected: &[u16],
-        pair: impl Fn(u16) -> (u32, u32),
         stop: &dyn Fn() -> bool,
         passed: &mut Vec<u16>,
     ) {
-        #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("popcnt") {
-            #[target_feature(enable = "popcnt")]
-            fn counted(passed: &mut Vec<u16>, selected: &[u16], holds: impl Fn(u16) -> bool) {
-                passed.extend(selected.iter().filter(|&&place| holds(place)));
-            }
-            // SAFETY: the feature has been detected.
-            unsafe { counted(passed, selected, |place| self.holds(build, probe, pair(place), stop)) };
-            return;
-        }
-        passed.extend(selected.iter().filter(|&&place| self.holds(build, probe, pair(place), stop)));
+        let first = passed.len();
+        keep(selected, passed, &Near { allowance: &self.allowance, build: &build.briefs, probe: &probe.briefs, block });
+        let ahead = |place| {
+            let (b, p) = block.at(place);
+            fetch(build.values.views(), b as usize);
+            fetch(probe.values.views(), p as usize);
+        };
+        retain_from(passed, first, ahead, |place| self.verify(build, probe, block.at(place), stop));
     }
 
     /// Whether the measure has to be computed for a pair of a build and a probe row.
-    #[inline(always)]
     pub fn is_open(&self, build: &TextColumn, probe: &TextColumn, (b, p): (u32, u32)) -> bool {
-        let (left, right) = (build.briefs[b as usize], probe.briefs[p as usize]);
-        let (l, r) = (left.length as usize, right.length as usize);
-        if l < self.short && r < self.short {
-            // every bit that differs stands for a character that one string has and the other lacks
-            let differing = (left.characters ^ right.characters).count_ones() as i8;
-            differing <= self.allowed[l * self.short + r]
-        } else {
-            left.length != NULL && right.length != NULL && self.predicate.is_possible(l, r, LONGEST_PREFIX)
-        }
+        self.allowance.admits(build.briefs[b as usize].near(), probe.briefs[p as usize].near())
+            && self.is_possible(build, probe, (b, p))
     }
 
-    #[inline(always)]
-    fn holds(&self, build: &TextColumn, probe: &TextColumn, pair: (u32, u32), stop: &dyn Fn() -> bool) -> bool {
-        self.is_open(build, probe, pair) && self.verify(build, probe, pair, stop)
+    /// What sizes and signatures may differ in.
+    pub fn allowance(&self) -> &Allowance {
+        &self.allowance
+    }
+
+    #[inline]
+    fn is_possible(&self, build: &TextColumn, probe: &TextColumn, (b, p): (u32, u32)) -> bool {
+        let (left, right) = (build.briefs[b as usize], probe.briefs[p as usize]);
+        left.class.max(right.class) != near::LARGE
+            || self.predicate.is_possible(left.length as usize, right.length as usize, LONGEST_PREFIX)
     }
 
     #[inline(never)]
     fn verify(&self, build: &TextColumn, probe: &TextColumn, (b, p): (u32, u32), stop: &dyn Fn() -> bool) -> bool {
+        if !self.is_possible(build, probe, (b, p)) {
+            return false;
+        }
         let longest = build.briefs[b as usize].length.max(probe.briefs[p as usize].length) as usize;
         self.predicate.matches(build.values.value(b as usize), probe.values.value(p as usize), longest, stop)
     }
@@ -166,14 +196,14 @@ mod tests {
         let distances = [Levenshtein, Osa, DamerauLevenshtein, Hamming].map(|m| (m, Bounds::at_most(2.0, true)));
         let similarities = [LevenshteinSimilarity, Jaro, JaroWinkler].map(|m| (m, Bounds::at_least(0.8, true)));
         for (measure, bounds) in distances.into_iter().chain(similarities) {
-            let test = EditPairTest::new(EditPredicate { measure, bounds }, &column);
+            let test = EditPairTest::new(EditPredicate { measure, bounds });
             for (i, left) in texts.iter().enumerate() {
                 for (j, right) in texts.iter().enumerate() {
                     let score = left.zip(*right).and_then(|(l, r)| measure.score(l, r));
                     let expected = score.is_some_and(|score| bounds.contains(score));
                     let mut passed = Vec::new();
-                    let pair = |_| (i as u32, j as u32);
-                    test.select((&column, &column), &[7], pair, &|| false, &mut passed);
+                    let block = Pairs { build: vec![0, i as u32], probe: vec![0, j as u32] };
+                    test.select((&column, &column), &block, &[1], &|| false, &mut passed);
                     assert_eq!(!passed.is_empty(), expected, "{measure:?} {left:?} {right:?}");
                 }
             }

@@ -7,6 +7,8 @@ use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::common::{Result, internal_err};
 
 use crate::engine::cpu::edit::{EditPairTest, EditPredicate, TextColumn};
+use crate::engine::cpu::keep::{Filter, keep};
+use crate::engine::cpu::near::{Allowance, Lanes};
 use crate::engine::cpu::set::{Dictionary, SetColumn, SetPairTest, SetPredicate};
 use crate::engine::parallel::in_turn;
 use crate::engine::{BuildContext, KeyColumn, NO_GROUP, Pairs};
@@ -143,10 +145,7 @@ impl Tests {
             };
             keys.push(Some(Arc::clone(column)));
             tests.push(match test {
-                Test::Edit { measure, bounds } => {
-                    let Key::Texts(texts) = column.as_ref() else { return internal_err!("a key was not built") };
-                    PairTest::Edit(EditPairTest::new(EditPredicate { measure, bounds }, texts))
-                }
+                Test::Edit { measure, bounds } => PairTest::Edit(EditPairTest::new(EditPredicate { measure, bounds })),
                 Test::Set { tokenizer, measure, bounds } => {
                     let test = SetPairTest::new(SetPredicate { measure, bounds });
                     PairTest::Set(test, tokenizer, Arc::clone(dictionary))
@@ -201,24 +200,35 @@ impl Tests {
     ) {
         match (&self.tests[atom], &build.atoms[atom], &probe.atoms[atom]) {
             (PairTest::Codes, AtomColumn::Codes(left), AtomColumn::Codes(right)) => {
-                let equal = |b, p| left[b as usize] == right[p as usize] && left[b as usize] != NO_GROUP;
-                keep(block, selected, passed, equal);
+                keep(selected, passed, &Equal { left, right, block });
             }
             // a side compared with itself, for a sample, has the bits on both
-            (PairTest::Bits, AtomColumn::Bits(bits), _) => keep(block, selected, passed, |b, _| bits.value(b as usize)),
-            (PairTest::Bits, _, AtomColumn::Bits(bits)) => keep(block, selected, passed, |_, p| bits.value(p as usize)),
+            (PairTest::Bits, AtomColumn::Bits(bits), _) => {
+                keep(selected, passed, &Passing { bits, rows: &block.build });
+            }
+            (PairTest::Bits, _, AtomColumn::Bits(bits)) => {
+                keep(selected, passed, &Passing { bits, rows: &block.probe });
+            }
             (PairTest::Edit(test), ..) => {
                 if let (Some(left), Some(right)) = (build.texts(atom), probe.texts(atom)) {
-                    let pair = |place: u16| (block.build[place as usize], block.probe[place as usize]);
-                    test.select((left, right), selected, pair, stop, passed);
+                    test.select((left, right), block, selected, stop, passed);
                 }
             }
             (PairTest::Set(test, ..), ..) => {
                 if let (Some(left), Some(right)) = (build.sets(atom), probe.sets(atom)) {
-                    keep(block, selected, passed, |b, p| test.matches((left, b), (right, p)));
+                    test.select((left, right), block, selected, passed);
                 }
             }
             _ => {}
+        }
+    }
+
+    /// What sizes and signatures of the keys of `atom` may differ in, where it compares any.
+    pub(super) fn allowance(&self, atom: usize) -> Option<&Allowance> {
+        match &self.tests[atom] {
+            PairTest::Edit(test) => Some(test.allowance()),
+            PairTest::Set(test, ..) => Some(test.allowance()),
+            PairTest::Codes | PairTest::Bits | PairTest::Condition => None,
         }
     }
 
@@ -228,9 +238,7 @@ impl Tests {
         let rows = pairs.build.iter().copied().zip(pairs.probe.iter().copied());
         match (&self.tests[atom], side.texts(atom), side.sets(atom)) {
             (PairTest::Edit(test), Some(texts), _) => rows.filter(|&pair| test.is_open(texts, texts, pair)).count(),
-            (PairTest::Set(test, ..), _, Some(sets)) => {
-                rows.filter(|&(b, p)| test.is_open((sets, b), (sets, p))).count()
-            }
+            (PairTest::Set(test, ..), _, Some(sets)) => rows.filter(|&pair| test.is_open(sets, sets, pair)).count(),
             _ => 0,
         }
     }
@@ -254,10 +262,31 @@ impl Tests {
     }
 }
 
-/// Appends the places whose pair of a build and a probe row `holds`.
-#[inline]
-fn keep(block: &Pairs, selected: &[u16], passed: &mut Vec<u16>, holds: impl Fn(u32, u32) -> bool) {
-    passed.extend(selected.iter().filter(|&&place| holds(block.build[place as usize], block.probe[place as usize])));
+struct Equal<'a> {
+    left: &'a [u32],
+    right: &'a [u32],
+    block: &'a Pairs,
+}
+
+impl Filter for Equal<'_> {
+    #[inline(always)]
+    fn holds(&self, place: u16) -> bool {
+        let (b, p) = self.block.at(place);
+        let (left, right) = (self.left[b as usize], self.right[p as usize]);
+        (left == right) & (left != NO_GROUP)
+    }
+}
+
+struct Passing<'a> {
+    bits: &'a BooleanBuffer,
+    rows: &'a [u32],
+}
+
+impl Filter for Passing<'_> {
+    #[inline(always)]
+    fn holds(&self, place: u16) -> bool {
+        self.bits.value(self.rows[place as usize] as usize)
+    }
 }
 
 fn build_key(family: Family, values: &ArrayRef, context: &BuildContext<'_>) -> Result<(Key, Dictionary)> {
@@ -286,6 +315,31 @@ impl Columns {
         match self.keys[atom].as_deref() {
             Some(Key::Sets(sets)) => Some(sets),
             _ => None,
+        }
+    }
+
+    /// The signature and the class of the key of `atom` in a row.
+    pub(super) fn near(&self, atom: usize, row: u32) -> Option<(u64, u32)> {
+        Some(match self.keys[atom].as_deref()? {
+            Key::Texts(texts) => texts.near(row),
+            Key::Sets(sets) => sets.near(row),
+        })
+    }
+
+    /// Puts what is first asked of `rows` by `atom` side by side.
+    pub(super) fn gather(&self, atom: usize, rows: &[u32], lanes: &mut Lanes) {
+        match self.keys[atom].as_deref() {
+            Some(Key::Texts(texts)) => texts.gather(rows, lanes),
+            Some(Key::Sets(sets)) => sets.gather(rows, lanes),
+            None => {}
+        }
+    }
+
+    /// Whether two atoms read the same key.
+    pub(super) fn share_key(&self, one: usize, other: usize) -> bool {
+        match (&self.keys[one], &self.keys[other]) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
         }
     }
 

@@ -7,8 +7,9 @@ use datafusion::common::{Result, exec_err, internal_err};
 
 use super::columns::{AtomTest, Columns, SideColumns, Tests};
 use super::grouping::Grouping;
+use super::probing::{Candidates, EntryPaths, Memory, Probing};
 use super::statistics::BuildStatistics;
-use super::walk::{BLOCK, NO_WITNESS, PairConditions, Path, Scratch, Tally, Walk};
+use super::walk::{PairConditions, Path, Tally, Walk};
 use crate::engine::cpu;
 use crate::engine::parallel::in_turn;
 use crate::engine::{
@@ -35,7 +36,7 @@ pub struct RuleIndex {
     plan: RulePlan,
     entries: Vec<EntryIndex>,
     clauses: Vec<Vec<usize>>,
-    scratch: Mutex<Vec<Scratch>>,
+    scratch: Mutex<Vec<Memory>>,
 }
 
 /// One entry of a plan, built.
@@ -95,14 +96,16 @@ impl RuleIndex {
         // entries side by side; one alone may use all threads
         let threads = if plan.groups.len() > 1 { 1 } else { context.threads };
         let context = BuildContext { threads, ..*context };
-        let building = Building { tests: &tests, keys: &keys, statistics: &statistics, rows: columns.rows };
+        let building = Building { tests: &tests, columns: &columns, keys: &keys, statistics: &statistics };
         let entries = in_turn(plan.groups.len(), all_threads, |at| building.entry(&plan.groups[at], &context))?;
         Ok(Self { tests, columns, plan, entries, clauses, scratch: Mutex::default() })
     }
 
     /// Verifies the candidates of an entry by another tree of the same clauses: what the chosen one is measured against.
     pub fn replace_tree(&mut self, entry: usize, tree: &ExecutionTree) {
-        self.entries[entry].tree = Path::new(tree.clone(), self.tests.kinds.len());
+        self.entries[entry].tree = Path::new(tree.clone(), &self.tests, &self.columns);
+        // what threads keep is of the other tree
+        self.scratch = Mutex::default();
     }
 
     /// How the clauses are entered and verified.
@@ -200,23 +203,14 @@ impl RuleIndex {
         tally: &mut Tally,
     ) -> Result<Counts> {
         let pooled = self.scratch.lock().ok().and_then(|mut pool| pool.pop());
-        let mut probing = Probing {
-            index: self,
-            probe,
-            walk: Walk {
-                tests: &self.tests,
-                build: &self.columns,
-                probe: probe.map_or(&self.columns, |probe| &probe.columns),
-                conditions: run.conditions,
-                cancel: run.cancel,
-            },
-            scratch: pooled.unwrap_or_default(),
-            block: Pairs::default(),
-            kept: Pairs::default(),
-            out,
-            tally,
-            counts: Counts::default(),
+        let walk = Walk {
+            tests: &self.tests,
+            build: &self.columns,
+            probe: probe.map_or(&self.columns, |probe| &probe.columns),
+            conditions: run.conditions,
+            cancel: run.cancel,
         };
+        let mut probing = Probing { walk, memory: pooled.unwrap_or_default(), out, tally, counts: Counts::default() };
         let (mut entry, mut start) = (0, 0);
         while !cursor.is_done() && !run.cancel.is_cancelled() && probing.counts.matched < limit.pairs {
             let end = loop {
@@ -231,15 +225,27 @@ impl RuleIndex {
                 pairs: limit.pairs - probing.counts.matched,
                 work: limit.work.saturating_sub(probing.counts.candidates),
             };
-            probing.entry(entry, &mut within, left)?;
+            let candidates = match (&self.entries[entry].access, probe.map(|probe| &probe.entries[entry])) {
+                (Access::Index { index, .. }, Some(PreparedEntry::Index(prepared))) => {
+                    Candidates::Index(index.as_ref(), Probe::Batch(prepared.as_ref()))
+                }
+                (Access::Index { index, .. }, _) => Candidates::Index(index.as_ref(), Probe::Own),
+                (Access::Hash { grouping, .. }, Some(PreparedEntry::Hash(rows))) => {
+                    Candidates::Batch(grouping.rows(), rows)
+                }
+                (Access::Hash { grouping, ends }, _) => Candidates::Own(grouping.rows(), ends),
+            };
+            let EntryIndex { tree, earlier, .. } = &self.entries[entry];
+            let clauses = &self.plan.groups[entry].clauses;
+            probing.entry(&EntryPaths { number: entry, tree, earlier, clauses }, candidates, &mut within, left)?;
             cursor.next = start + within.next;
             if probing.counts.candidates >= limit.work {
                 break;
             }
         }
-        let Probing { scratch, counts, .. } = probing;
+        let Probing { memory, counts, .. } = probing;
         if let Ok(mut pool) = self.scratch.lock() {
-            pool.push(scratch);
+            pool.push(memory);
         }
         Ok(counts)
     }
@@ -261,14 +267,14 @@ pub struct Run<'a> {
 /// What entries are built from.
 struct Building<'a> {
     tests: &'a Tests,
+    columns: &'a Columns,
     keys: &'a [ArrayRef],
     statistics: &'a BuildStatistics<'a>,
-    rows: usize,
 }
 
 impl Building<'_> {
     fn entry(&self, group: &EntryGroup, context: &BuildContext<'_>) -> Result<EntryIndex> {
-        (context.reserve)(self.rows * 2 * size_of::<u32>())?;
+        (context.reserve)(self.columns.rows * 2 * size_of::<u32>())?;
         let equalities = match &group.entry {
             Entry::Hash(keys) | Entry::Index { keys, .. } => keys,
         };
@@ -292,7 +298,8 @@ impl Building<'_> {
                 Access::Index { index: cpu::build(test, &values, context)?, grouping: within.then_some(grouping) }
             }
         };
-        let [tree, earlier] = [&group.tree, &group.earlier].map(|tree| Path::new(tree.clone(), self.tests.kinds.len()));
+        let [tree, earlier] =
+            [&group.tree, &group.earlier].map(|tree| Path::new(tree.clone(), self.tests, self.columns));
         Ok(EntryIndex { access, tree, earlier })
     }
 }
@@ -315,129 +322,4 @@ fn by_place(grouping: &Grouping, columns: &Columns) -> Vec<(u32, std::ops::Range
         .collect();
     rows.sort_unstable_by_key(|(row, places)| (places.start, *row));
     rows
-}
-
-struct Probing<'a> {
-    index: &'a RuleIndex,
-    probe: Option<&'a PreparedRules>,
-    walk: Walk<'a>,
-    scratch: Scratch,
-    block: Pairs,
-    /// Pairs of a block whose witness is of this entry.
-    kept: Pairs,
-    out: &'a mut Pairs,
-    tally: &'a mut Tally,
-    counts: Counts,
-}
-
-impl Probing<'_> {
-    fn entry(&mut self, entry: usize, cursor: &mut Cursor, limit: Limit) -> Result<()> {
-        let index = self.index;
-        match (&index.entries[entry].access, self.probe.map(|probe| &probe.entries[entry])) {
-            (Access::Index { index, .. }, prepared) => {
-                let probe = match prepared {
-                    Some(PreparedEntry::Index(prepared)) => Probe::Batch(prepared.as_ref()),
-                    _ => Probe::Own,
-                };
-                let mut found = Pairs::default();
-                let limit = Limit { pairs: limit.pairs.max(BLOCK), work: limit.work };
-                let counts = index.probe(probe, cursor, limit, self.walk.cancel, &mut found)?;
-                // what the index did counts as work of this entry
-                self.counts.candidates += counts.candidates;
-                self.counts.verified += counts.verified;
-                for start in (0..found.len()).step_by(BLOCK) {
-                    let range = start..found.len().min(start + BLOCK);
-                    self.block.build.extend_from_slice(&found.build[range.clone()]);
-                    self.block.probe.extend_from_slice(&found.probe[range]);
-                    self.finish_block(entry, false)?;
-                }
-                Ok(())
-            }
-            (Access::Hash { grouping, .. }, Some(PreparedEntry::Hash(rows))) => {
-                let (matched, candidates) = (self.counts.matched, self.counts.candidates);
-                while !cursor.is_done() {
-                    let (row, places) = &rows[cursor.next];
-                    self.pair(entry, &grouping.rows()[places.start as usize..places.end as usize], *row)?;
-                    cursor.next += 1;
-                    if self.counts.matched - matched >= limit.pairs
-                        || self.counts.candidates - candidates >= limit.work
-                        || self.walk.cancel.is_cancelled()
-                    {
-                        break;
-                    }
-                }
-                self.finish_block(entry, true)
-            }
-            (Access::Hash { grouping, ends }, _) => {
-                let (matched, candidates) = (self.counts.matched, self.counts.candidates);
-                while !cursor.is_done() {
-                    let place = cursor.next;
-                    let partners = &grouping.rows()[place + 1..ends[place] as usize];
-                    self.pair(entry, partners, grouping.rows()[place])?;
-                    cursor.next += 1;
-                    if self.counts.matched - matched >= limit.pairs
-                        || self.counts.candidates - candidates >= limit.work
-                        || self.walk.cancel.is_cancelled()
-                    {
-                        break;
-                    }
-                }
-                self.finish_block(entry, true)
-            }
-        }
-    }
-
-    /// Adds the candidates of one probe row.
-    fn pair(&mut self, entry: usize, partners: &[u32], row: u32) -> Result<()> {
-        let mut rest = partners;
-        while !rest.is_empty() {
-            let (now, later) = rest.split_at(rest.len().min(BLOCK - self.block.len()));
-            self.block.build.extend_from_slice(now);
-            self.block.probe.resize(self.block.build.len(), row);
-            rest = later;
-            if self.block.len() == BLOCK {
-                self.finish_block(entry, true)?;
-                if self.walk.cancel.is_cancelled() {
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Finds the witnesses of the block and forgets it.
-    fn finish_block(&mut self, entry: usize, counted: bool) -> Result<()> {
-        if self.block.is_empty() {
-            return Ok(());
-        }
-        let EntryIndex { tree, earlier, .. } = &self.index.entries[entry];
-        if counted {
-            self.counts.candidates += self.block.len();
-        }
-        for &clause in &self.index.plan.groups[entry].clauses {
-            self.tally.candidates[clause] += self.block.len();
-        }
-        self.walk.block(tree, &self.block, &mut self.scratch, self.tally)?;
-        self.kept.clear();
-        for (at, _) in self.scratch.witness.iter().enumerate().filter(|(_, witness)| **witness != NO_WITNESS) {
-            self.kept.push(self.block.build[at], self.block.probe[at]);
-        }
-        self.block.clear();
-        if self.kept.is_empty() {
-            return Ok(());
-        }
-        if entry > 0 {
-            let mut unused = Tally::new(self.tally.evaluated.len(), self.tally.witnesses.len());
-            self.walk.block(earlier, &self.kept, &mut self.scratch, &mut unused)?;
-            for (at, _) in self.scratch.witness.iter().enumerate().filter(|(_, witness)| **witness == NO_WITNESS) {
-                self.out.push(self.kept.build[at], self.kept.probe[at]);
-                self.counts.matched += 1;
-            }
-        } else {
-            self.out.build.extend_from_slice(&self.kept.build);
-            self.out.probe.extend_from_slice(&self.kept.probe);
-            self.counts.matched += self.kept.len();
-        }
-        Ok(())
-    }
 }

@@ -19,6 +19,7 @@
 mod columns;
 mod grouping;
 mod index;
+mod probing;
 mod statistics;
 mod walk;
 

@@ -3,8 +3,9 @@
 use datafusion::common::Result;
 
 use super::columns::{AtomTest, Columns, Tests};
+use crate::engine::cpu::near::Allowance;
 use crate::engine::{Cancel, Pairs};
-use crate::program::ExecutionTree;
+use crate::program::{ExecutionTree, Step};
 
 /// The most candidates of a block.
 pub(super) const BLOCK: usize = 1024;
@@ -44,6 +45,17 @@ impl Tally {
             witnesses: vec![0; clauses],
         }
     }
+
+    /// Room for as many atoms and clauses as `other` has.
+    pub(super) fn resize(&mut self, other: &Self) {
+        let (atoms, clauses) = (other.evaluated.len(), other.candidates.len());
+        for numbers in [&mut self.evaluated, &mut self.passed] {
+            numbers.resize(atoms, 0);
+        }
+        for numbers in [&mut self.candidates, &mut self.verified, &mut self.witnesses] {
+            numbers.resize(clauses, 0);
+        }
+    }
 }
 
 /// No clause holds.
@@ -54,10 +66,14 @@ pub(super) const NO_WITNESS: u32 = u32::MAX;
 pub(super) struct Scratch {
     /// The places that have passed the steps above each depth.
     selections: Vec<Vec<u16>>,
+    /// The places that a first step is asked of.
+    marked: Vec<u16>,
     /// What is known of the atoms that stand in several places of the tree; one row of a block each.
     remembered: Vec<Vec<Known>>,
     unknown: Vec<u16>,
     passed: Vec<u16>,
+    /// How many pairs the last step was evaluated for.
+    evaluated: usize,
     /// The clause that holds for each place.
     pub(super) witness: Vec<u32>,
 }
@@ -76,11 +92,24 @@ pub(super) struct Path {
     /// For each atom that occurs more than once its row among the remembered ones.
     rows: Vec<Option<usize>>,
     remembered: usize,
+    /// What can be asked of many candidates at once before the first steps: nothing, or something of each of them.
+    pub(super) filters: Vec<FirstFilter>,
+}
+
+/// A filter before those first steps of a path that compare the same keys.
+#[derive(Debug)]
+pub(super) struct FirstFilter {
+    /// The atoms of the steps.
+    pub(super) atoms: Vec<usize>,
+    /// A bit for each of the steps, by their order in the path.
+    pub(super) bits: u64,
+    /// What one of the atoms or another allows.
+    pub(super) allowance: Allowance,
 }
 
 impl Path {
-    pub(super) fn new(tree: ExecutionTree, atoms: usize) -> Self {
-        let mut times = vec![0usize; atoms];
+    pub(super) fn new(tree: ExecutionTree, tests: &Tests, build: &Columns) -> Self {
+        let mut times = vec![0usize; tests.kinds.len()];
         tree.steps.iter().for_each(|step| times[step.atom] += 1);
         let mut remembered = 0;
         let rows = times.into_iter().map(|times| {
@@ -90,7 +119,60 @@ impl Path {
             })
         });
         let rows = rows.collect();
-        Self { tree, rows, remembered }
+        let filters = first_filters(&tree, tests, build).unwrap_or_default();
+        Self { tree, rows, remembered, filters }
+    }
+}
+
+/// The filters, where each first step has one.
+fn first_filters(tree: &ExecutionTree, tests: &Tests, build: &Columns) -> Option<Vec<FirstFilter>> {
+    let mut by_key: Vec<(Vec<usize>, u64)> = Vec::new();
+    for (number, step) in (0..).zip(tree.steps.iter().filter(|step| step.depth == 0)) {
+        let bit = 1u64.checked_shl(number)?;
+        tests.allowance(step.atom)?;
+        match by_key.iter_mut().find(|(atoms, _)| build.share_key(atoms[0], step.atom)) {
+            Some((atoms, bits)) => {
+                atoms.push(step.atom);
+                *bits |= bit;
+            }
+            None => by_key.push((vec![step.atom], bit)),
+        }
+    }
+    let filter = |(atoms, bits): (Vec<usize>, u64)| {
+        let allowance = Allowance::any(atoms.iter().filter_map(|&atom| tests.allowance(atom)));
+        FirstFilter { atoms, bits, allowance }
+    };
+    Some(by_key.into_iter().map(filter).collect())
+}
+
+/// Candidates, and which first steps of a path each may pass.
+#[derive(Debug, Default)]
+pub(super) struct Block {
+    pub(super) pairs: Pairs,
+    /// A bit for each first step, for each pair; without any, a pair may pass all.
+    pub(super) marks: Vec<u64>,
+}
+
+impl Block {
+    /// Appends the pairs of a probe row with those of `build` that have a mark.
+    pub(super) fn extend_marked(&mut self, build: &[u32], probe: u32, marks: &[u64]) {
+        let first = self.pairs.len();
+        let most = first + build.len();
+        self.pairs.build.resize(most, 0);
+        self.marks.resize(most, 0);
+        let mut next = first;
+        for (&build, &mark) in build.iter().zip(marks) {
+            (self.pairs.build[next], self.marks[next]) = (build, mark);
+            next += usize::from(mark != 0);
+        }
+        self.pairs.build.truncate(next);
+        self.marks.truncate(next);
+        self.pairs.probe.resize(next, probe);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.pairs.clear();
+        self.marks.clear();
     }
 }
 
@@ -106,85 +188,88 @@ pub(super) struct Walk<'a> {
 
 impl Walk<'_> {
     /// Finds the witness of each pair of `block`, which has at most [`BLOCK`].
-    pub(super) fn block(&self, path: &Path, block: &Pairs, scratch: &mut Scratch, tally: &mut Tally) -> Result<()> {
+    pub(super) fn block(&self, path: &Path, block: &Block, scratch: &mut Scratch, tally: &mut Tally) -> Result<()> {
         let Path { tree, remembered, .. } = path;
+        let len = block.pairs.len();
         scratch.witness.clear();
-        scratch.witness.resize(block.len(), NO_WITNESS);
+        scratch.witness.resize(len, NO_WITNESS);
         if let Some(clause) = tree.certain {
             scratch.witness.fill(clause as u32);
-            tally.verified[clause] += block.len();
-            tally.witnesses[clause] += block.len();
+            tally.verified[clause] += len;
+            tally.witnesses[clause] += len;
             return Ok(());
         }
         scratch.selections.resize_with((tree.depth() + 1).max(scratch.selections.len()), Vec::new);
         scratch.remembered.resize_with((*remembered).max(scratch.remembered.len()), Vec::new);
         for row in scratch.remembered.iter_mut().take(*remembered) {
             row.clear();
-            row.resize(block.len(), Known::Nothing);
+            row.resize(len, Known::Nothing);
         }
         scratch.selections[0].clear();
-        scratch.selections[0].extend(0..block.len() as u16);
-        let (mut at, mut witnessed) = (0, false);
+        scratch.selections[0].extend(0..len as u16);
+        let (mut at, mut first, mut witnessed) = (0, 0, false);
         while let Some(step) = tree.steps.get(at) {
+            let Scratch { selections, marked, witness, .. } = &mut *scratch;
+            let above = &mut selections[step.depth];
             if witnessed {
-                let Scratch { selections, witness, .. } = scratch;
-                selections[step.depth].retain(|&place| witness[place as usize] == NO_WITNESS);
+                above.retain(|&place| witness[place as usize] == NO_WITNESS);
             }
-            if scratch.selections[step.depth].is_empty() {
-                at = step.skip;
-                continue;
+            let is_marked = step.depth == 0 && !block.marks.is_empty();
+            if is_marked {
+                marked.clear();
+                marked.extend(above.iter().filter(|&&place| block.marks[place as usize] >> first & 1 == 1));
             }
-            let passed = self.step(path, step.atom, step.depth, block, scratch, tally)?;
+            first += usize::from(step.depth == 0);
+            let asked = if is_marked { marked.len() } else { above.len() };
+            self.step(path, step, block, is_marked, scratch)?;
+            let Scratch { selections, witness, evaluated, .. } = &mut *scratch;
+            let passed = &selections[step.depth + 1];
+            tally.evaluated[step.atom] += *evaluated;
+            tally.passed[step.atom] += passed.len();
             if let Some(clause) = step.witness {
-                tally.verified[clause] += scratch.selections[step.depth].len();
-                tally.witnesses[clause] += passed;
-                witnessed |= passed > 0;
-                let Scratch { selections, witness, .. } = scratch;
-                for &place in &selections[step.depth + 1] {
-                    witness[place as usize] = clause as u32;
-                }
+                tally.verified[clause] += asked;
+                tally.witnesses[clause] += passed.len();
+                passed.iter().for_each(|&place| witness[place as usize] = clause as u32);
+                witnessed |= !passed.is_empty();
             }
-            at = if passed == 0 { step.skip } else { at + 1 };
+            at = if passed.is_empty() { step.skip } else { at + 1 };
         }
         Ok(())
     }
 
-    /// Those of the selection at `depth` that pass `atom` become the selection below; returns how many.
-    fn step(
-        &self,
-        path: &Path,
-        atom: usize,
-        depth: usize,
-        block: &Pairs,
-        scratch: &mut Scratch,
-        tally: &mut Tally,
-    ) -> Result<usize> {
-        let Scratch { selections, remembered, unknown, passed, .. } = scratch;
-        let [selected, below] = &mut selections[depth..depth + 2] else { return Ok(0) };
+    /// Those of the selection above `step`, or of the marked ones, that pass become the selection below it.
+    fn step(&self, path: &Path, step: &Step, block: &Block, is_marked: bool, scratch: &mut Scratch) -> Result<()> {
+        let Scratch { selections, marked, remembered, unknown, passed, evaluated, .. } = scratch;
+        let [above, below] = &mut selections[step.depth..step.depth + 2] else { return Ok(()) };
+        let asked = if is_marked { marked } else { &*above };
         below.clear();
-        let Some(known) = path.rows[atom].map(|row| &mut remembered[row]) else {
-            self.select(atom, block, selected, below)?;
-            tally.evaluated[atom] += selected.len();
-            tally.passed[atom] += below.len();
-            return Ok(below.len());
+        let Some(known) = path.rows[step.atom].map(|row| &mut remembered[row]) else {
+            *evaluated = asked.len();
+            return self.select(step.atom, &block.pairs, asked, below);
         };
         unknown.clear();
-        unknown.extend(selected.iter().filter(|&&place| known[place as usize] == Known::Nothing));
+        unknown.extend(asked.iter().filter(|&&place| known[place as usize] == Known::Nothing));
+        *evaluated = unknown.len();
         passed.clear();
-        self.select(atom, block, unknown, passed)?;
-        tally.evaluated[atom] += unknown.len();
-        tally.passed[atom] += passed.len();
-        unknown.iter().for_each(|&place| known[place as usize] = Known::Fails);
+        self.select(step.atom, &block.pairs, unknown, passed)?;
+        // what is not marked would fail
+        let failed = if is_marked { &*above } else { &*unknown };
+        for &place in failed {
+            let known = &mut known[place as usize];
+            if *known == Known::Nothing {
+                *known = Known::Fails;
+            }
+        }
         passed.iter().for_each(|&place| known[place as usize] = Known::Passes);
-        below.extend(selected.iter().filter(|&&place| known[place as usize] == Known::Passes));
-        Ok(below.len())
+        below.extend(asked.iter().filter(|&&place| known[place as usize] == Known::Passes));
+        Ok(())
     }
 
     fn select(&self, atom: usize, block: &Pairs, selected: &[u16], passed: &mut Vec<u16>) -> Result<()> {
+        if selected.is_empty() {
+            return Ok(());
+        }
         if self.tests.kinds[atom] == AtomTest::Pair {
-            if selected.is_empty() {
-                return Ok(());
-            }
             let pairs = Pairs {
                 build: selected.iter().map(|&place| block.build[place as usize]).collect(),
                 probe: selected.iter().map(|&place| block.probe[place as usize]).collect(),

@@ -7,7 +7,9 @@ use super::overlap::overlap_reaching;
 use super::predicate::SetPredicate;
 use super::ranks::{Ranks, rank};
 use super::tokenise::{RowSets, tokenise_build, tokenise_probe};
-use crate::engine::{BuildContext, KeyColumn};
+use crate::engine::cpu::keep::{Filter, fetch, keep, retain_from};
+use crate::engine::cpu::near::{self, Allowance, Lanes};
+use crate::engine::{BuildContext, KeyColumn, Pairs};
 use crate::measure::Tokenizer;
 
 /// The sets of one side, by row.
@@ -83,6 +85,17 @@ impl SetColumn {
         self.briefs[row].size > 0
     }
 
+    /// The signature and the class of a row.
+    #[inline(always)]
+    pub fn near(&self, row: u32) -> (u64, u32) {
+        self.briefs[row as usize].near()
+    }
+
+    /// Puts what is first asked of `rows` side by side.
+    pub fn gather(&self, rows: &[u32], lanes: &mut Lanes) {
+        lanes.gather(rows.iter().map(|&row| self.near(row)));
+    }
+
     /// The mean number of known tokens a row.
     pub fn mean_size(&self) -> f64 {
         self.ranks.len() as f64 / self.briefs.len().max(1) as f64
@@ -94,58 +107,95 @@ impl SetColumn {
     }
 }
 
+impl Brief {
+    #[inline(always)]
+    fn near(self) -> (u64, u32) {
+        (self.signature, if self.size == 0 { near::NOTHING } else { near::class(self.size) })
+    }
+}
+
 /// The bit of a token.
 fn bit(rank: u32) -> u32 {
     rank.wrapping_mul(0x9E37_79B1) >> 26
 }
 
-/// A predicate, and what it requires of small sizes.
+/// A predicate, and what it allows.
 #[derive(Debug)]
 pub struct SetPairTest {
     predicate: SetPredicate,
-    /// For two sizes below [`SMALL`], the least overlap; [`NEVER`] where none suffices.
-    least: Vec<u32>,
+    /// In how many tokens sets may differ.
+    allowance: Allowance,
 }
-
-const SMALL: usize = 64;
-const NEVER: u32 = u32::MAX;
 
 impl SetPairTest {
     /// For pairs that satisfy `predicate`, whose lower bound excludes the score 0.
     pub fn new(predicate: SetPredicate) -> Self {
-        let sizes = |at: usize| ((at / SMALL) as u32, (at % SMALL) as u32);
-        let least = |(left, right)| predicate.min_overlap(left, right).unwrap_or(NEVER);
-        Self { predicate, least: (0..SMALL * SMALL).map(sizes).map(least).collect() }
+        let differing = |build: u32, probe: u32| {
+            let least = predicate.min_overlap(build, probe)?;
+            Some(i64::from(build) + i64::from(probe) - 2 * i64::from(least))
+        };
+        Self { predicate, allowance: Allowance::new(differing) }
     }
 
-    /// Whether a build and a probe row match.
-    #[inline]
-    pub fn matches(&self, build: (&SetColumn, u32), probe: (&SetColumn, u32)) -> bool {
-        let Some((left, right, least)) = self.open(build, probe) else { return false };
-        let (a, b) = (build.0.ranks(left), probe.0.ranks(right));
-        let unbounded = self.predicate.is_open_above();
-        overlap_reaching(a, b, least, !unbounded)
-            .is_some_and(|overlap| unbounded || self.predicate.accepts(overlap, left.size, right.size))
+    /// The places of `selected` whose pair in `block` matches, appended to `passed`.
+    pub fn select(
+        &self,
+        (build, probe): (&SetColumn, &SetColumn),
+        block: &Pairs,
+        selected: &[u16],
+        passed: &mut Vec<u16>,
+    ) {
+        let first = passed.len();
+        keep(selected, passed, &Near { allowance: &self.allowance, build: &build.briefs, probe: &probe.briefs, block });
+        let ahead = |place| {
+            let (b, p) = block.at(place);
+            fetch(&build.ranks, build.briefs[b as usize].start);
+            fetch(&probe.ranks, probe.briefs[p as usize].start);
+        };
+        retain_from(passed, first, ahead, |place| self.verify(build, probe, block.at(place)));
     }
 
     /// Whether the overlap has to be computed for a pair of a build and a probe row.
-    pub fn is_open(&self, build: (&SetColumn, u32), probe: (&SetColumn, u32)) -> bool {
-        self.open(build, probe).is_some()
+    pub fn is_open(&self, build: &SetColumn, probe: &SetColumn, (b, p): (u32, u32)) -> bool {
+        let (left, right) = (build.briefs[b as usize], probe.briefs[p as usize]);
+        self.allowance.admits(left.near(), right.near()) && self.least(left, right).is_some()
     }
 
-    /// The two sets and the least overlap that matches, unless sizes and signatures say no.
+    /// What sizes and signatures may differ in.
+    pub fn allowance(&self) -> &Allowance {
+        &self.allowance
+    }
+
+    /// The least overlap with which two sets match, `None` where there are not as many known tokens.
     #[inline]
-    fn open(&self, build: (&SetColumn, u32), probe: (&SetColumn, u32)) -> Option<(Brief, Brief, u32)> {
-        let (left, right) = (build.0.briefs[build.1 as usize], probe.0.briefs[probe.1 as usize]);
-        let least = if (left.size as usize) < SMALL && (right.size as usize) < SMALL {
-            self.least[left.size as usize * SMALL + right.size as usize]
-        } else {
-            self.predicate.min_overlap(left.size, right.size).unwrap_or(NEVER)
-        };
-        // every bit that differs stands for a token that one set has and the other lacks
+    fn least(&self, left: Brief, right: Brief) -> Option<u32> {
         let differing = (left.signature ^ right.signature).count_ones();
-        let possible = least != NEVER && left.known + right.known >= 2 * least + differing;
-        possible.then_some((left, right, least))
+        let shared = (u64::from(left.known) + u64::from(right.known)).saturating_sub(u64::from(differing)) / 2;
+        self.predicate.min_overlap(left.size, right.size).filter(|&least| u64::from(least) <= shared)
+    }
+
+    #[inline(never)]
+    fn verify(&self, build: &SetColumn, probe: &SetColumn, (b, p): (u32, u32)) -> bool {
+        let (left, right) = (build.briefs[b as usize], probe.briefs[p as usize]);
+        let Some(least) = self.least(left, right) else { return false };
+        let unbounded = self.predicate.is_open_above();
+        overlap_reaching(build.ranks(left), probe.ranks(right), least, !unbounded)
+            .is_some_and(|overlap| unbounded || self.predicate.accepts(overlap, left.size, right.size))
+    }
+}
+
+struct Near<'a> {
+    allowance: &'a Allowance,
+    build: &'a [Brief],
+    probe: &'a [Brief],
+    block: &'a Pairs,
+}
+
+impl Filter for Near<'_> {
+    #[inline(always)]
+    fn holds(&self, place: u16) -> bool {
+        let (b, p) = self.block.at(place);
+        self.allowance.admits(self.build[b as usize].near(), self.probe[p as usize].near())
     }
 }
 
@@ -182,8 +232,10 @@ mod tests {
                         let (a, b) = (words(left), words(right));
                         let score = measure.score(a.intersection(&b).count(), a.len(), b.len());
                         let expected = !a.is_empty() && !b.is_empty() && bounds.contains(score);
-                        let matches = test.matches((&build, i as u32), (&probe, j as u32));
-                        assert_eq!(matches, expected, "{measure:?} {left:?} {right:?}");
+                        let mut passed = Vec::new();
+                        let block = Pairs { build: vec![0, i as u32], probe: vec![0, j as u32] };
+                        test.select((&build, &probe), &block, &[1], &mut passed);
+                        assert_eq!(!passed.is_empty(), expected, "{measure:?} {left:?} {right:?}");
                     }
                 }
             }

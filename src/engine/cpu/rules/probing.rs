@@ -1,0 +1,236 @@
+//! From the candidates of one entry to pairs that match.
+
+use std::ops::Range;
+
+use datafusion::common::Result;
+
+use super::columns::Columns;
+use super::walk::{BLOCK, Block, FirstFilter, NO_WITNESS, Path, Scratch, Tally, Walk};
+use crate::engine::cpu::near::Lanes;
+use crate::engine::{Counts, Cursor, Index, Limit, Pairs, Probe};
+
+/// Where the candidates of an entry come from.
+#[derive(Clone, Copy)]
+pub(super) enum Candidates<'a> {
+    /// An index finds them.
+    Index(&'a dyn Index, Probe<'a>),
+    /// Build rows by group, and the probe rows with the places of their partners.
+    Batch(&'a [u32], &'a [(u32, Range<u32>)]),
+    /// Rows by group, and where the group of each place ends: each is paired with those behind it.
+    Own(&'a [u32], &'a [u32]),
+}
+
+/// An entry as far as its candidates are verified.
+pub(super) struct EntryPaths<'a> {
+    pub(super) number: usize,
+    pub(super) tree: &'a Path,
+    pub(super) earlier: &'a Path,
+    pub(super) clauses: &'a [usize],
+}
+
+/// What a probing thread writes to and keeps.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    scratch: Scratch,
+    block: Block,
+    /// Pairs of a block whose witness is of this entry.
+    kept: Block,
+    unused: Tally,
+    side_by_side: SideBySide,
+    marks: Vec<u64>,
+}
+
+/// The rows of a group, as far as the filters of a path ask them.
+#[derive(Debug, Default)]
+struct SideBySide {
+    entry: usize,
+    places: Range<usize>,
+    /// For each filter.
+    lanes: Vec<Lanes>,
+}
+
+/// Fewer rows are asked one by one.
+const FEWEST_LANES: usize = 8;
+/// More are, too, so that they stay in a cache.
+const MOST_LANES: usize = 1 << 18;
+/// Lanes that are marked at once.
+const MARKED: usize = BLOCK / 2;
+
+impl SideBySide {
+    /// Lanes of the rows at `places`, unless they are among those that are there.
+    fn gather(&mut self, entry: &EntryPaths<'_>, build: &Columns, rows: &[u32], places: &Range<usize>) {
+        if self.holds(entry.number, places) {
+            return;
+        }
+        let filters = &entry.tree.filters;
+        self.lanes.resize_with(filters.len().max(self.lanes.len()), Lanes::default);
+        for (filter, lanes) in filters.iter().zip(&mut self.lanes) {
+            build.gather(filter.atoms[0], &rows[places.clone()], lanes);
+        }
+        (self.entry, self.places) = (entry.number, places.clone());
+    }
+
+    fn holds(&self, entry: usize, places: &Range<usize>) -> bool {
+        self.entry == entry && self.places.start <= places.start && places.end <= self.places.end
+    }
+}
+
+/// One call of a probe.
+pub(super) struct Probing<'a> {
+    pub(super) walk: Walk<'a>,
+    pub(super) memory: Memory,
+    pub(super) out: &'a mut Pairs,
+    pub(super) tally: &'a mut Tally,
+    pub(super) counts: Counts,
+}
+
+impl Probing<'_> {
+    /// Appends the matches among the candidates from `cursor` on, until it is done or `limit` is reached.
+    pub(super) fn entry(
+        &mut self,
+        entry: &EntryPaths<'_>,
+        candidates: Candidates<'_>,
+        cursor: &mut Cursor,
+        limit: Limit,
+    ) -> Result<()> {
+        if let Candidates::Index(index, probe) = candidates {
+            return self.by_index(entry, (index, probe), cursor, limit);
+        }
+        let (matched, before) = (self.counts.matched, self.counts.candidates);
+        while !cursor.is_done() {
+            let (rows, row, places) = match candidates {
+                Candidates::Batch(rows, partners) => {
+                    let (row, places) = &partners[cursor.next];
+                    (rows, *row, places.start as usize..places.end as usize)
+                }
+                Candidates::Own(rows, ends) => (rows, rows[cursor.next], cursor.next + 1..ends[cursor.next] as usize),
+                Candidates::Index(..) => break,
+            };
+            self.pair(entry, rows, places, row)?;
+            cursor.next += 1;
+            if self.counts.matched - matched >= limit.pairs
+                || self.counts.candidates - before >= limit.work
+                || self.walk.cancel.is_cancelled()
+            {
+                break;
+            }
+        }
+        self.finish_block(entry)
+    }
+
+    fn by_index(
+        &mut self,
+        entry: &EntryPaths<'_>,
+        (index, probe): (&dyn Index, Probe<'_>),
+        cursor: &mut Cursor,
+        limit: Limit,
+    ) -> Result<()> {
+        let mut found = Pairs::default();
+        let limit = Limit { pairs: limit.pairs.max(BLOCK), work: limit.work };
+        let counts = index.probe(probe, cursor, limit, self.walk.cancel, &mut found)?;
+        // what the index did counts as work of this entry
+        self.counts.candidates += counts.candidates;
+        self.counts.verified += counts.verified;
+        for start in (0..found.len()).step_by(BLOCK) {
+            let range = start..found.len().min(start + BLOCK);
+            let Block { pairs, .. } = &mut self.memory.block;
+            pairs.build.extend_from_slice(&found.build[range.clone()]);
+            pairs.probe.extend_from_slice(&found.probe[range.clone()]);
+            self.count(entry, range.len());
+            self.finish_block(entry)?;
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, entry: &EntryPaths<'_>, candidates: usize) {
+        entry.clauses.iter().for_each(|&clause| self.tally.candidates[clause] += candidates);
+    }
+
+    /// Adds the candidates of one probe row, those at `places` among `rows`.
+    fn pair(&mut self, entry: &EntryPaths<'_>, rows: &[u32], places: Range<usize>, row: u32) -> Result<()> {
+        self.counts.candidates += places.len();
+        self.count(entry, places.len());
+        let marked = !entry.tree.filters.is_empty();
+        let few = places.len() < FEWEST_LANES && !self.memory.side_by_side.holds(entry.number, &places);
+        if marked && !few && places.len() <= MOST_LANES {
+            return self.pair_marked(entry, rows, places, row);
+        }
+        let mut rest = &rows[places];
+        while !rest.is_empty() {
+            let Block { pairs, marks } = &mut self.memory.block;
+            let (now, later) = rest.split_at(rest.len().min(BLOCK - pairs.len()));
+            pairs.build.extend_from_slice(now);
+            pairs.probe.resize(pairs.build.len(), row);
+            if marked {
+                marks.resize(pairs.build.len(), u64::MAX);
+            }
+            rest = later;
+            if pairs.len() == BLOCK {
+                self.finish_block(entry)?;
+                if self.walk.cancel.is_cancelled() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds those of the candidates that some first step may hold for.
+    fn pair_marked(&mut self, entry: &EntryPaths<'_>, rows: &[u32], places: Range<usize>, row: u32) -> Result<()> {
+        let Walk { build, probe, cancel, .. } = self.walk;
+        self.memory.side_by_side.gather(entry, build, rows, &places);
+        let mut next = places.start;
+        while next < places.end {
+            if self.memory.block.pairs.len() > BLOCK - MARKED {
+                self.finish_block(entry)?;
+                if cancel.is_cancelled() {
+                    return Ok(());
+                }
+            }
+            let some = next..places.end.min(next + MARKED);
+            next = some.end;
+            let Memory { side_by_side, marks, block, .. } = &mut self.memory;
+            marks.clear();
+            marks.resize(some.len(), 0);
+            let first_lane = some.start - side_by_side.places.start;
+            for (FirstFilter { atoms, bits, allowance }, lanes) in entry.tree.filters.iter().zip(&side_by_side.lanes) {
+                let Some(near) = probe.near(atoms[0], row) else { continue };
+                let may = lanes.mark(allowance, near, first_lane..first_lane + some.len(), *bits, marks);
+                // the others are counted where they are verified
+                atoms.iter().for_each(|&atom| self.tally.evaluated[atom] += some.len() - may);
+            }
+            block.extend_marked(&rows[some], row, marks);
+        }
+        Ok(())
+    }
+
+    /// Finds the witnesses of the block and forgets it.
+    fn finish_block(&mut self, entry: &EntryPaths<'_>) -> Result<()> {
+        let Memory { scratch, block, kept, unused, .. } = &mut self.memory;
+        if block.pairs.is_empty() {
+            return Ok(());
+        }
+        self.walk.block(entry.tree, block, scratch, self.tally)?;
+        kept.clear();
+        for (at, _) in scratch.witness.iter().enumerate().filter(|(_, witness)| **witness != NO_WITNESS) {
+            kept.pairs.push(block.pairs.build[at], block.pairs.probe[at]);
+        }
+        block.clear();
+        if kept.pairs.is_empty() {
+            return Ok(());
+        }
+        if entry.number > 0 {
+            unused.resize(self.tally);
+            self.walk.block(entry.earlier, kept, scratch, unused)?;
+            for (at, _) in scratch.witness.iter().enumerate().filter(|(_, witness)| **witness == NO_WITNESS) {
+                self.out.push(kept.pairs.build[at], kept.pairs.probe[at]);
+                self.counts.matched += 1;
+            }
+        } else {
+            self.out.build.extend_from_slice(&kept.pairs.build);
+            self.out.probe.extend_from_slice(&kept.pairs.probe);
+            self.counts.matched += kept.pairs.len();
+        }
+        Ok(())
+    }
+}
