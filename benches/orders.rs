@@ -232,10 +232,13 @@ async fn main() -> Result<()> {
         let mut measured = Measured::new(&people, entry, &clauses);
         let numbered = measured.clauses.clone();
         let estimates = measured.estimates().to_vec();
-        let by = |change: fn(&mut AtomEstimate)| {
-            let mut changed = estimates.clone();
-            changed.iter_mut().for_each(change);
-            ExecutionTree::of(&numbered, &changed)
+        let by = |what: fn(&AtomEstimate) -> f64| {
+            let mut order = numbered.clone();
+            order.iter_mut().for_each(|(_, atoms)| {
+                atoms.sort_by(|&a, &b| what(&estimates[a]).total_cmp(&what(&estimates[b])));
+            });
+            order.sort_by(|(_, a), (_, b)| what(&estimates[a[0]]).total_cmp(&what(&estimates[b[0]])));
+            ExecutionTree::in_order(&order)
         };
         let chosen_tree = ExecutionTree::of(&numbered, &estimates);
         let (chosen, pairs) = measured.run(&chosen_tree, 5);
@@ -246,12 +249,12 @@ async fn main() -> Result<()> {
             (best, worst) = (best.min(time), worst.max(time));
         }
         let written = measured.run(&ExecutionTree::in_order(&numbered), 5).0;
-        let cheapest = measured.run(&by(|e| e.passes = 0.5), 5).0;
-        let selective = measured.run(&by(|e| e.cost = 1.0), 5).0;
+        let cheapest = measured.run(&by(|e| e.cost), 5).0;
+        let selective = measured.run(&by(|e| e.passes), 5).0;
         let random = (0..20).map(|seed| measured.run(&ExecutionTree::in_order(&shuffled(&numbered, seed)), 3).0);
         let random = random.collect::<Vec<_>>().iter().sum::<f64>() / 20.0;
         println!(
-            "{entry},{pairs},{chosen:.0},{best:.0},{worst:.0},{written:.0},{cheapest:.0},{selective:.0},{random:.0}"
+            "{entry},{pairs},{chosen:.1},{best:.1},{worst:.1},{written:.1},{cheapest:.1},{selective:.1},{random:.1}"
         );
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! What an evaluation of an atom costs: constants from the bench `measures`, versioned with the code, so that the same
 //! data gives the same tree on every machine.
 
+use super::AtomEstimate;
 use crate::measure::{EditMeasure, SetMeasure};
 use crate::predicate::Test;
 
@@ -49,9 +50,9 @@ fn by_threshold(threshold: f64) -> f64 {
     }
 }
 
-/// Nanoseconds to decide `test` for keys of `length` characters or tokens on average, where it takes the measure itself for
-/// a share of `open` pairs and lengths and signatures for the others.
-pub fn of_test(test: Test, length: f64, open: f64) -> f64 {
+/// What it costs to decide `test` for keys of `length` characters or tokens on average, where it takes the measure itself
+/// for a share of `open` pairs, and lengths and signatures for the others.
+pub fn of_test(test: Test, length: f64, open: f64, passes: f64) -> AtomEstimate {
     let words = (length / 64.0).ceil().max(1.0);
     let computed = match test {
         Test::Set { .. } => 20.0 + 3.0 * length,
@@ -62,8 +63,11 @@ pub fn of_test(test: Test, length: f64, open: f64) -> f64 {
             _ => 10.0 + 2.6 * length * words,
         },
     };
-    FILTERED + open * computed
+    let cost = FILTERED + open * computed;
+    AtomEstimate { cost, first: SIDE_BY_SIDE + open * (FILTERED + computed), passes, last: false }
 }
 
 /// Lengths and signatures of a pair, fetched and compared.
 const FILTERED: f64 = 8.0;
+/// Those of a pair among many of the same row.
+const SIDE_BY_SIDE: f64 = 2.0;

@@ -89,7 +89,7 @@ impl RulePlan {
             let tree = ExecutionTree::of(&numbers.iter().map(left).collect::<Vec<_>>(), &estimates);
             let earlier = match before.is_empty() {
                 true => ExecutionTree::default(),
-                false => ExecutionTree::of(&before, &estimates),
+                false => ExecutionTree::by_rank(&before, &estimates),
             };
             before.extend(numbers.iter().map(|&number| (number, clauses[number].clone())));
             EntryGroup { entry, partners, clauses: numbers, tree, earlier, estimates }
@@ -192,12 +192,10 @@ impl Statistics for AssumedStatistics<'_> {
 
     fn estimates(&self, _entry: &Entry, _atoms: &[usize]) -> Vec<AtomEstimate> {
         let estimate = |kind: &AtomKind| match kind {
-            AtomKind::Equality => AtomEstimate { cost: cost::EQUALITY, passes: EQUAL, last: false },
-            AtomKind::Similarity(test) => {
-                AtomEstimate { cost: cost::of_test(*test, LENGTH, OPEN), passes: SIMILAR, last: false }
-            }
-            AtomKind::OneSided => AtomEstimate { cost: cost::ONE_SIDED, passes: OTHER, last: false },
-            AtomKind::Pair => AtomEstimate { cost: cost::EXPRESSION, passes: OTHER, last: true },
+            AtomKind::Equality => AtomEstimate::uniform(cost::EQUALITY, EQUAL),
+            AtomKind::Similarity(test) => cost::of_test(*test, LENGTH, OPEN, SIMILAR),
+            AtomKind::OneSided => AtomEstimate::uniform(cost::ONE_SIDED, OTHER),
+            AtomKind::Pair => AtomEstimate { last: true, ..AtomEstimate::uniform(cost::EXPRESSION, OTHER) },
         };
         self.kinds.iter().map(estimate).collect()
     }

@@ -1,7 +1,9 @@
 //! The execution tree of some clauses, as the flat path that the engines walk.
 //!
 //! Source: HyperBlocker (PVLDB 2024), section 4: atoms in descending order of (1 - selectivity) / cost, clauses merged
-//! by shared prefixes, edges scored by the probability of a witness, the tree walked depth first with checkpoints.
+//! by shared prefixes, edges scored by the probability of a witness, the tree walked depth first with checkpoints. That
+//! order is best for each clause alone; atoms that several clauses share are then moved to where the whole tree costs
+//! least.
 
 use std::cmp::Ordering;
 
@@ -10,6 +12,8 @@ use std::cmp::Ordering;
 pub struct AtomEstimate {
     /// Nanoseconds an evaluation.
     pub cost: f64,
+    /// Nanoseconds an evaluation at the root, where all candidates of a row are asked at once.
+    pub first: f64,
     /// The share of pairs that pass.
     pub passes: f64,
     /// Whether it has to come after all others of a clause, because it may fail.
@@ -18,7 +22,12 @@ pub struct AtomEstimate {
 
 impl AtomEstimate {
     /// Nothing is known.
-    pub const UNKNOWN: Self = Self { cost: 100.0, passes: 0.5, last: false };
+    pub const UNKNOWN: Self = Self::uniform(100.0, 0.5);
+
+    /// An atom that costs as much wherever it stands.
+    pub const fn uniform(cost: f64, passes: f64) -> Self {
+        Self { cost, first: cost, passes, last: false }
+    }
 }
 
 /// One atom on the path.
@@ -44,18 +53,31 @@ pub struct ExecutionTree {
 }
 
 impl ExecutionTree {
-    /// The tree of `clauses`, each its number and its atoms, by the estimates of all atoms.
+    /// The tree of `clauses`, each its number and its atoms, by the estimates of all atoms: the cheapest that is found.
     pub fn of(clauses: &[(usize, Vec<usize>)], estimates: &[AtomEstimate]) -> Self {
+        Self::build(clauses, estimates, improved)
+    }
+
+    /// The tree of `clauses` by the rank of each atom alone: for clauses that are rarely asked.
+    pub fn by_rank(clauses: &[(usize, Vec<usize>)], estimates: &[AtomEstimate]) -> Self {
+        Self::build(clauses, estimates, |ordered, _| ordered)
+    }
+
+    fn build(
+        clauses: &[(usize, Vec<usize>)],
+        estimates: &[AtomEstimate],
+        finish: fn(Vec<Clause>, &[AtomEstimate]) -> Vec<Clause>,
+    ) -> Self {
         let ordered = clauses.iter().map(|(number, atoms)| {
             let mut atoms = atoms.clone();
             atoms.sort_by(|&a, &b| by_rank(&estimates[a], &estimates[b]).then(a.cmp(&b)));
             (*number, atoms)
         });
-        let ordered: Vec<_> = ordered.collect();
+        let ordered: Vec<Clause> = ordered.collect();
         if let Some((number, _)) = ordered.iter().find(|(_, atoms)| atoms.is_empty()) {
             return Self { steps: Vec::new(), certain: Some(*number) };
         }
-        Self::merged(&ordered, Some(estimates))
+        Self::merged(&finish(ordered, estimates), Some(estimates))
     }
 
     /// The tree of `clauses`, none of which is empty, with clauses and atoms in the order in which they stand: what
@@ -65,19 +87,16 @@ impl ExecutionTree {
     }
 
     fn merged(clauses: &[(usize, Vec<usize>)], estimates: Option<&[AtomEstimate]>) -> Self {
-        let borrowed: Vec<_> = clauses.iter().map(|(number, atoms)| (*number, atoms.as_slice())).collect();
         let mut tree = Self::default();
-        tree.append(&siblings(&borrowed, estimates), 0);
+        tree.append(&siblings(&borrowed(clauses), estimates, 0), 0);
         tree
     }
 
-    /// Nanoseconds to decide one clause for a pair.
+    /// Nanoseconds to decide one clause for a candidate.
     pub fn expected_cost(atoms: &[usize], estimates: &[AtomEstimate]) -> f64 {
-        let mut atoms: Vec<&AtomEstimate> = atoms.iter().map(|&atom| &estimates[atom]).collect();
-        atoms.sort_by(|a, b| by_rank(a, b));
-        let (cost, _) =
-            atoms.iter().fold((0.0, 1.0), |(cost, reaching), e| (cost + reaching * e.cost, reaching * e.passes));
-        cost
+        let mut atoms = atoms.to_vec();
+        atoms.sort_by(|&a, &b| by_rank(&estimates[a], &estimates[b]));
+        expected_cost(&[(0, atoms)], estimates)
     }
 
     fn append(&mut self, nodes: &[Node], depth: usize) {
@@ -111,8 +130,91 @@ fn by_rank(a: &AtomEstimate, b: &AtomEstimate) -> Ordering {
     a.last.cmp(&b.last).then(rank(b).total_cmp(&rank(a)))
 }
 
+/// A clause, its number and its atoms.
+type Clause = (usize, Vec<usize>);
+
+fn borrowed(clauses: &[Clause]) -> Vec<(usize, &[usize])> {
+    clauses.iter().map(|(number, atoms)| (*number, atoms.as_slice())).collect()
+}
+
+/// Trees that are looked at times clauses in each.
+const LOOKED_AT: usize = 20_000;
+
+/// The clauses with atoms moved, one atom in one clause or in all that have it, as long as the whole tree gets cheaper.
+fn improved(mut clauses: Vec<Clause>, estimates: &[AtomEstimate]) -> Vec<Clause> {
+    let mut left = LOOKED_AT / clauses.len().max(1);
+    let mut cost = expected_cost(&clauses, estimates);
+    let mut shared: Vec<usize> = clauses.iter().flat_map(|(_, atoms)| atoms.iter().copied()).collect();
+    shared.sort_unstable();
+    shared = shared.chunk_by(|a, b| a == b).filter(|same| same.len() > 1).map(|same| same[0]).collect();
+    let longest = clauses.iter().map(|(_, atoms)| atoms.len()).max().unwrap_or(0);
+    loop {
+        let before = cost;
+        let mut keep_better = |clauses: &mut Vec<Clause>, changed: Vec<Clause>| {
+            let changed_cost = expected_cost(&changed, estimates);
+            if changed_cost < cost {
+                (*clauses, cost) = (changed, changed_cost);
+            }
+        };
+        for &atom in &shared {
+            for to in 0..longest {
+                if left == 0 {
+                    return clauses;
+                }
+                left -= 1;
+                let mut changed = clauses.clone();
+                changed.iter_mut().for_each(|(_, atoms)| {
+                    if let Some(from) = atoms.iter().position(|&a| a == atom) {
+                        move_to(atoms, from, to, estimates);
+                    }
+                });
+                keep_better(&mut clauses, changed);
+            }
+        }
+        for clause in 0..clauses.len() {
+            let len = clauses[clause].1.len();
+            for (from, to) in (0..len).flat_map(|from| (0..len).map(move |to| (from, to))) {
+                if left == 0 {
+                    return clauses;
+                }
+                if from != to {
+                    left -= 1;
+                    let mut changed = clauses.clone();
+                    move_to(&mut changed[clause].1, from, to, estimates);
+                    keep_better(&mut clauses, changed);
+                }
+            }
+        }
+        // a gain of less than a thousandth is not worth another round
+        if cost > 0.999 * before {
+            return clauses;
+        }
+    }
+}
+
+/// Moves an atom unless that would bring one that has to come last before another that has not.
+fn move_to(atoms: &mut Vec<usize>, from: usize, to: usize, estimates: &[AtomEstimate]) {
+    let anywhere = atoms.iter().filter(|&&atom| !estimates[atom].last).count();
+    if from < anywhere {
+        let atom = atoms.remove(from);
+        atoms.insert(to.min(anywhere - 1), atom);
+    }
+}
+
+/// Nanoseconds a candidate.
+fn expected_cost(clauses: &[Clause], estimates: &[AtomEstimate]) -> f64 {
+    one_after_the_other(&siblings(&borrowed(clauses), Some(estimates), 0)).0
+}
+
+/// What siblings cost a pair that reaches the first, and the share of pairs for which none has a witness.
+fn one_after_the_other(nodes: &[Node]) -> (f64, f64) {
+    nodes
+        .iter()
+        .fold((0.0, 1.0), |(cost, undecided), node| (cost + undecided * node.cost, undecided * (1.0 - node.witnesses)))
+}
+
 /// The clauses merged by their first atoms; given estimates, the likeliest witness for the least cost first.
-fn siblings(clauses: &[(usize, &[usize])], estimates: Option<&[AtomEstimate]>) -> Vec<Node> {
+fn siblings(clauses: &[(usize, &[usize])], estimates: Option<&[AtomEstimate]>, depth: usize) -> Vec<Node> {
     let mut firsts: Vec<usize> = Vec::new();
     for (_, atoms) in clauses {
         if let [first, ..] = atoms
@@ -121,14 +223,14 @@ fn siblings(clauses: &[(usize, &[usize])], estimates: Option<&[AtomEstimate]>) -
             firsts.push(*first);
         }
     }
-    let mut nodes: Vec<Node> = firsts.into_iter().map(|atom| node(atom, clauses, estimates)).collect();
+    let mut nodes: Vec<Node> = firsts.into_iter().map(|atom| node(atom, clauses, estimates, depth)).collect();
     if estimates.is_some() {
         nodes.sort_by(|a, b| (b.witnesses / b.cost).total_cmp(&(a.witnesses / a.cost)));
     }
     nodes
 }
 
-fn node(atom: usize, clauses: &[(usize, &[usize])], estimates: Option<&[AtomEstimate]>) -> Node {
+fn node(atom: usize, clauses: &[(usize, &[usize])], estimates: Option<&[AtomEstimate]>, depth: usize) -> Node {
     let below = clauses.iter().filter_map(|(number, atoms)| match atoms {
         [first, rest @ ..] if *first == atom => Some((*number, rest)),
         _ => None,
@@ -136,13 +238,10 @@ fn node(atom: usize, clauses: &[(usize, &[usize])], estimates: Option<&[AtomEsti
     let below: Vec<_> = below.collect();
     let witness = below.iter().filter(|(_, rest)| rest.is_empty()).map(|(number, _)| *number).min();
     // a clause that ends here makes the longer ones needless
-    let children = if witness.is_some() { Vec::new() } else { siblings(&below, estimates) };
-    let AtomEstimate { cost, passes, .. } = estimates.map_or(AtomEstimate::UNKNOWN, |estimates| estimates[atom]);
-    let (mut below_cost, mut undecided) = (0.0, 1.0);
-    for child in &children {
-        below_cost += undecided * child.cost;
-        undecided *= 1.0 - child.witnesses;
-    }
+    let children = if witness.is_some() { Vec::new() } else { siblings(&below, estimates, depth + 1) };
+    let AtomEstimate { cost, first, passes, .. } = estimates.map_or(AtomEstimate::UNKNOWN, |estimates| estimates[atom]);
+    let (below_cost, undecided) = one_after_the_other(&children);
+    let cost = if depth == 0 { first } else { cost };
     let witnesses = if witness.is_some() { passes } else { passes * (1.0 - undecided) };
     Node { atom, witness, children, cost: cost + passes * below_cost, witnesses }
 }
@@ -152,7 +251,7 @@ mod tests {
     use super::*;
 
     fn estimate(cost: f64, passes: f64) -> AtomEstimate {
-        AtomEstimate { cost, passes, last: false }
+        AtomEstimate::uniform(cost, passes)
     }
 
     /// HyperBlocker, examples 6 to 8: sname, price, pname, color, description, address; phi 1, phi 2, phi 3.
@@ -191,8 +290,18 @@ mod tests {
     }
 
     #[test]
+    fn what_clauses_share_comes_first_where_the_whole_gets_cheaper() {
+        // alone, the cheaper atom of each clause would come first, and the shared one be asked twice
+        let estimates = [estimate(10.0, 0.2), estimate(8.0, 0.2), estimate(8.0, 0.2)];
+        let clauses = [(0, vec![0, 1]), (1, vec![0, 2])];
+        let atoms = |tree: ExecutionTree| tree.steps.iter().map(|step| step.atom).collect::<Vec<_>>();
+        assert_eq!(atoms(ExecutionTree::by_rank(&clauses, &estimates)), [1, 0, 2, 0]);
+        assert_eq!(atoms(ExecutionTree::of(&clauses, &estimates)), [0, 1, 2]);
+    }
+
+    #[test]
     fn what_may_fail_comes_last() {
-        let estimates = [AtomEstimate { cost: 0.1, passes: 0.0, last: true }, estimate(500.0, 0.9)];
+        let estimates = [AtomEstimate { last: true, ..estimate(0.1, 0.0) }, estimate(500.0, 0.9)];
         let tree = ExecutionTree::of(&[(0, vec![0, 1])], &estimates);
         assert_eq!(tree.steps.iter().map(|s| s.atom).collect::<Vec<_>>(), [1, 0]);
     }

@@ -1,5 +1,7 @@
 //! Rows that agree in several equalities.
 
+use std::ops::Range;
+
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -70,21 +72,26 @@ impl Grouping {
 
     /// The rows of a group, as places in [`rows`](Self::rows).
     #[inline]
-    pub(super) fn places(&self, group: u32) -> std::ops::Range<usize> {
+    pub(super) fn places(&self, group: u32) -> Range<usize> {
         match self.starts.get(group as usize..) {
             Some([start, end, ..]) => *start as usize..*end as usize,
             _ => 0..0,
         }
     }
 
+    /// The places of each group.
+    pub(super) fn groups(&self) -> impl Iterator<Item = Range<u32>> {
+        self.starts.windows(2).map(|group| group[0]..group[1])
+    }
+
     /// The end of the group of each place.
     pub(super) fn group_ends(&self) -> impl Iterator<Item = u32> {
-        self.starts.windows(2).flat_map(|group| std::iter::repeat_n(group[1], (group[1] - group[0]) as usize))
+        self.groups().flat_map(|group| std::iter::repeat_n(group.end, group.len()))
     }
 
     /// How many rows a row meets on average that shares its group, itself included.
     pub(super) fn mean_partners(&self, rows: usize) -> f64 {
-        let squares: f64 = self.starts.windows(2).map(|group| f64::from(group[1] - group[0]).powi(2)).sum();
+        let squares: f64 = self.groups().map(|group| (group.len() as f64).powi(2)).sum();
         squares / rows.max(1) as f64
     }
 

@@ -19,6 +19,42 @@ const DRAWN: usize = 1024;
 pub(super) struct Grouped {
     pub(super) grouping: Arc<Grouping>,
     pub(super) groups: Arc<Vec<u32>>,
+    /// Pairs of different rows, evenly drawn from those that share a group; from all pairs, where groups are single rows.
+    drawn: Arc<Pairs>,
+}
+
+/// Pairs of places among `rows` places, evenly drawn from those in one group; of any, where each group is one place.
+/// The same groups give the same pairs.
+fn draw(grouping: &Grouping, rows: usize) -> Pairs {
+    let mut pairs = Pairs::default();
+    let mut before = Vec::new();
+    let mut total = 0u64;
+    for group in grouping.groups() {
+        before.push(total);
+        let len = group.len() as u64;
+        total += len * len.saturating_sub(1);
+    }
+    let hasher = foldhash::fast::FixedState::default();
+    for n in 0..DRAWN as u64 {
+        let random = hasher.hash_one(n);
+        if total > 0 {
+            let number = ((u128::from(random) * u128::from(total)) >> 64) as u64;
+            // the last group that does not start beyond the number: those of one row start where the next one does
+            let group = before.partition_point(|&b| b <= number) - 1;
+            let (number, places) = (number - before[group], grouping.places(group as u32));
+            let others = places.len() as u64 - 1;
+            let (one, step) = (number / others, 1 + number % others);
+            let other = (one + step) % places.len() as u64;
+            let group = &grouping.rows()[places];
+            pairs.push(group[one as usize], group[other as usize]);
+        } else if rows > 1 {
+            let all = rows as u64;
+            let one = random % all;
+            let step = 1 + hasher.hash_one(random) % (all - 1);
+            pairs.push(one as u32, ((one + step) % all) as u32);
+        }
+    }
+    pairs
 }
 
 /// Statistics over the build side, compared with itself.
@@ -50,7 +86,8 @@ impl<'a> BuildStatistics<'a> {
         }
         let grouped = in_turn(wanted.len(), threads, |at| {
             let (grouping, groups) = Grouping::build(build, &wanted[at]);
-            Ok(Grouped { grouping: Arc::new(grouping), groups: Arc::new(groups) })
+            let drawn = Arc::new(draw(&grouping, build.rows));
+            Ok(Grouped { grouping: Arc::new(grouping), groups: Arc::new(groups), drawn })
         })?;
         Ok(Self { tests, build, cancel, grouped: wanted.into_iter().zip(grouped).collect() })
     }
@@ -60,54 +97,21 @@ impl<'a> BuildStatistics<'a> {
         self.grouped.iter().find(|(known, _)| known == keys).map(|(_, grouped)| grouped)
     }
 
-    /// Pairs of different rows, evenly drawn from those that share a group; from all pairs, where groups are single
-    /// rows. The same data gives the same pairs.
-    fn draw(&self, grouping: &Grouping) -> Pairs {
-        let mut pairs = Pairs::default();
-        let rows = grouping.rows();
-        let mut before = Vec::with_capacity(rows.len());
-        let mut total = 0u64;
-        for (place, end) in grouping.group_ends().enumerate() {
-            before.push(total);
-            total += u64::from(end) - place as u64 - 1;
-        }
-        let hasher = foldhash::fast::FixedState::default();
-        for n in 0..DRAWN as u64 {
-            let random = hasher.hash_one(n);
-            if total > 0 {
-                let number = ((u128::from(random) * u128::from(total)) >> 64) as u64;
-                // the last place that does not lie beyond the number: those without a partner lie on the next one's
-                let place = before.partition_point(|&b| b <= number) - 1;
-                let partner = place + 1 + (number - before[place]) as usize;
-                pairs.push(rows[place], rows[partner]);
-            } else if self.build.rows > 1 {
-                let all = self.build.rows as u64;
-                let one = random % all;
-                let step = 1 + hasher.hash_one(random) % (all - 1);
-                pairs.push(one as u32, ((one + step) % all) as u32);
-            }
-        }
-        pairs
-    }
-
     fn estimate(&self, atom: usize, pairs: &Pairs) -> AtomEstimate {
+        if self.tests.kinds[atom] == AtomTest::Pair {
+            return AtomEstimate { last: true, ..AtomEstimate::uniform(cost::EXPRESSION, 0.5) };
+        }
+        let (places, mut passed) = ((0..pairs.len() as u16).collect::<Vec<_>>(), Vec::new());
+        let stop = || self.cancel.is_cancelled();
+        self.tests.select(atom, (self.build, self.build), pairs, &places, &stop, &mut passed);
+        let passes = (passed.len() as f64 + 0.5) / (pairs.len() as f64 + 1.0);
         match self.tests.kinds[atom] {
-            AtomTest::Pair => AtomEstimate { cost: cost::EXPRESSION, passes: 0.5, last: true },
-            kind => {
-                let cost = match kind {
-                    AtomTest::Similarity { test, .. } => {
-                        let open = self.tests.open(atom, self.build, pairs) as f64 / pairs.len().max(1) as f64;
-                        cost::of_test(test, self.build.mean_length(atom), open)
-                    }
-                    AtomTest::Equality => cost::EQUALITY,
-                    _ => cost::ONE_SIDED,
-                };
-                let (places, mut passed) = ((0..pairs.len() as u16).collect::<Vec<_>>(), Vec::new());
-                let stop = || self.cancel.is_cancelled();
-                self.tests.select(atom, (self.build, self.build), pairs, &places, &stop, &mut passed);
-                let passes = (passed.len() as f64 + 0.5) / (pairs.len() as f64 + 1.0);
-                AtomEstimate { cost, passes, last: false }
+            AtomTest::Similarity { test, .. } => {
+                let open = self.tests.open(atom, self.build, pairs) as f64 / pairs.len().max(1) as f64;
+                cost::of_test(test, self.build.mean_length(atom), open, passes)
             }
+            AtomTest::Equality => AtomEstimate::uniform(cost::EQUALITY, passes),
+            AtomTest::OneSided | AtomTest::Pair => AtomEstimate::uniform(cost::ONE_SIDED, passes),
         }
     }
 }
@@ -121,7 +125,7 @@ impl Statistics for BuildStatistics<'_> {
         let keys = match entry {
             Entry::Hash(keys) | Entry::Index { keys, .. } => keys,
         };
-        let pairs = self.groups(keys).map(|grouped| self.draw(&grouped.grouping)).unwrap_or_default();
+        let pairs = self.groups(keys).map(|grouped| Arc::clone(&grouped.drawn)).unwrap_or_default();
         let asked = |atom| atoms.contains(&atom);
         let estimate = |atom| if asked(atom) { self.estimate(atom, &pairs) } else { AtomEstimate::UNKNOWN };
         (0..self.tests.kinds.len()).map(estimate).collect()
