@@ -265,7 +265,7 @@ mod tests {
             estimate(0.9, 0.2),
             estimate(1.0, 0.15),
         ];
-        let tree = ExecutionTree::of(&[(0, vec![3, 1, 0, 2]), (1, vec![0, 4]), (2, vec![5, 4])], &estimates);
+        let tree = ExecutionTree::by_rank(&[(0, vec![3, 1, 0, 2]), (1, vec![0, 4]), (2, vec![5, 4])], &estimates);
         let step = |atom, depth, skip, witness| Step { atom, depth, skip, witness };
         let expected = [
             step(0, 0, 5, None),
