@@ -5,6 +5,7 @@
 //! index, batch by batch; `residual` checks what the index does not know; `emission` does the bookkeeping of outer, semi
 //! and anti joins; `output` takes rows from pairs.
 
+mod bands;
 mod build;
 mod distinct;
 mod emission;
@@ -21,6 +22,7 @@ mod similarity;
 mod spec;
 mod stream;
 
+pub use bands::BandExprs;
 pub use join::{JoinExec, MatchingDependencyBlockExec, SimilarityJoinExec};
 pub use matcher::{Matcher, Matching, Prepared, Run};
 pub use rules::{AtomExprs, RuleKeys};

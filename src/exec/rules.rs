@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::{JoinSide, Result, internal_datafusion_err, internal_err};
@@ -11,12 +11,13 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::metrics::Count;
 
+use super::bands::{BandExprs, BandValues};
 use super::equality::{self, Groups};
 use super::matcher::{Matcher, Matching, Prepared, Run};
 use super::residual::{self, RowPairs};
 use super::spec::EqualityExprs;
 use crate::engine::cpu::rules::{
-    self, AtomColumn, AtomTest, PairConditions, PreparedRules, RuleIndex, RuleSource, SideColumns, Tally,
+    self, AtomColumn, AtomTest, PairConditions, PreparedRules, RuleIndex, RuleSource, SideColumns, Span, Tally,
 };
 use crate::engine::parallel::in_turn;
 use crate::engine::{BuildContext, Counts, Cursor, Pairs};
@@ -35,6 +36,8 @@ pub enum AtomExprs {
         /// The measure and the accepted scores.
         test: Test,
     },
+    /// A value of one side lies between two of the other, or a difference between two constants.
+    Band(BandExprs),
     /// A condition over one side that fails for no row.
     OneSided {
         /// That side.
@@ -78,6 +81,7 @@ impl RuleKeys {
         let test = |atom: &AtomExprs| match atom {
             AtomExprs::Equality(_) => AtomTest::Equality,
             AtomExprs::Similarity { key, test } => AtomTest::Similarity { key: *key, test: *test },
+            AtomExprs::Band(_) => AtomTest::Band,
             AtomExprs::OneSided { .. } => AtomTest::OneSided,
             AtomExprs::Pair(_) => AtomTest::Pair,
         };
@@ -88,6 +92,7 @@ impl RuleKeys {
         let kind = |atom: &AtomExprs| match atom {
             AtomExprs::Equality(_) => AtomKind::Equality,
             AtomExprs::Similarity { test, .. } => AtomKind::Similarity(*test),
+            AtomExprs::Band(_) => AtomKind::Band,
             AtomExprs::OneSided { .. } => AtomKind::OneSided,
             AtomExprs::Pair(_) => AtomKind::Pair,
         };
@@ -112,8 +117,8 @@ impl RuleKeys {
     }
 }
 
-fn where_true(values: &datafusion::arrow::array::BooleanArray) -> BooleanBuffer {
-    match datafusion::arrow::array::Array::nulls(values) {
+fn where_true(values: &BooleanArray) -> BooleanBuffer {
+    match values.nulls() {
         Some(nulls) => values.values() & nulls.inner(),
         None => values.values().clone(),
     }
@@ -128,6 +133,7 @@ impl Matching for RuleKeys {
             match atom {
                 AtomExprs::Equality(equality) => all.extend([&equality.left, &equality.right]),
                 AtomExprs::Similarity { .. } => {}
+                AtomExprs::Band(band) => all.extend(band.expressions()),
                 AtomExprs::OneSided { condition, .. } => all.push(condition),
                 AtomExprs::Pair(condition) => all.push(condition.expression()),
             }
@@ -164,21 +170,26 @@ impl Matching for RuleKeys {
     }
 
     fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
-        let codes = in_turn(self.atoms.len(), context.threads, |atom| match &self.atoms[atom] {
+        let columns = in_turn(self.atoms.len(), context.threads, |atom| match &self.atoms[atom] {
             AtomExprs::Equality(equality) => {
                 let columns = equality::evaluate(&[Arc::clone(equality.of(side))], batch)?;
                 (context.reserve)(batch.num_rows() * size_of::<u32>())?;
                 let (groups, codes) = Groups::build(&columns, vec![equality.null_equals_null])?;
                 (context.reserve)(groups.memory())?;
-                Ok((Some(groups), AtomColumn::Codes(codes)))
+                Ok((Known::Groups(groups), AtomColumn::Codes(codes)))
             }
-            _ => Ok((None, self.bits(atom, side, batch)?)),
+            AtomExprs::Band(band) => {
+                (context.reserve)(batch.num_rows() * 2 * (size_of::<i128>() + size_of::<Span>()))?;
+                let (values, column) = band.build(side, batch, context.own)?;
+                Ok((Known::Band(values), AtomColumn::Band(column)))
+            }
+            _ => Ok((Known::Nothing, self.bits(atom, side, batch)?)),
         })?;
-        let (groups, atoms) = codes.into_iter().unzip();
+        let (known, atoms) = columns.into_iter().unzip();
         let columns = SideColumns { rows: batch.num_rows(), atoms, keys: self.key_values(side, batch)? };
         let source = RuleSource { tests: self.tests(), kinds: self.kinds(), clauses: self.clauses.clone() };
         let index = RuleIndex::try_new(source, columns, context)?;
-        Ok(Box::new(RuleMatcher { keys: self.clone(), side, batch: batch.clone(), groups, index }))
+        Ok(Box::new(RuleMatcher { keys: self.clone(), side, batch: batch.clone(), known, index }))
     }
 }
 
@@ -188,9 +199,27 @@ struct RuleMatcher {
     /// The build side.
     side: JoinSide,
     batch: RecordBatch,
-    /// For each equality its values.
-    groups: Vec<Option<Groups>>,
+    /// For each atom.
+    known: Vec<Known>,
     index: RuleIndex,
+}
+
+/// What a probe side is looked up in for an atom.
+#[derive(Debug)]
+enum Known {
+    Groups(Groups),
+    Band(BandValues),
+    Nothing,
+}
+
+impl Known {
+    fn memory(&self) -> usize {
+        match self {
+            Self::Groups(groups) => groups.memory(),
+            Self::Band(values) => values.memory(),
+            Self::Nothing => 0,
+        }
+    }
 }
 
 struct PreparedBatch {
@@ -205,7 +234,7 @@ impl Matcher for RuleMatcher {
     }
 
     fn memory(&self) -> usize {
-        self.index.memory() + self.groups.iter().flatten().map(Groups::memory).sum::<usize>()
+        self.index.memory() + self.known.iter().map(Known::memory).sum::<usize>()
     }
 
     fn unmatchable(&self) -> usize {
@@ -222,14 +251,15 @@ impl Matcher for RuleMatcher {
 
     fn prepare(&self, batch: &RecordBatch) -> Result<Box<dyn Prepared>> {
         let side = self.side.negate();
-        let column = |(atom, groups): (usize, &Option<Groups>)| match (&self.keys.atoms[atom], groups) {
-            (AtomExprs::Equality(equality), Some(groups)) => {
+        let column = |(atom, known): (usize, &Known)| match (&self.keys.atoms[atom], known) {
+            (AtomExprs::Equality(equality), Known::Groups(groups)) => {
                 let columns = equality::evaluate(&[Arc::clone(equality.of(side))], batch)?;
                 Ok(AtomColumn::Codes(groups.look_up(&columns)?))
             }
+            (AtomExprs::Band(band), Known::Band(values)) => Ok(AtomColumn::Band(band.look_up(values, side, batch)?)),
             _ => self.keys.bits(atom, side, batch),
         };
-        let atoms = self.groups.iter().enumerate().map(column).collect::<Result<_>>()?;
+        let atoms = self.known.iter().enumerate().map(column).collect::<Result<_>>()?;
         let columns = SideColumns { rows: batch.num_rows(), atoms, keys: self.keys.key_values(side, batch)? };
         let rules = self.index.prepare(columns)?;
         let len = self.index.len(Some(&rules));

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::{JoinSide, Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 
@@ -44,7 +44,7 @@ impl SimilarityKeys {
 }
 
 impl SideKeys {
-    fn values(&self, batch: &RecordBatch) -> Result<datafusion::arrow::array::ArrayRef> {
+    fn values(&self, batch: &RecordBatch) -> Result<ArrayRef> {
         self.key.evaluate(batch)?.into_array(batch.num_rows())
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn why_declined(join: &Join, condition: &JoinCondition, most_clauses:
         return Some(format!("the condition {} calls a volatile function", condition.whole.human_display()));
     }
     let sides = Sides { left: join.left.schema(), right: join.right.schema() };
-    match compile(&condition.whole, sides, most_clauses) {
+    match compile(&condition.whole, sides, most_clauses, condition.contract) {
         Ok(Compiled::Rules(rules)) if condition.contract => all_pairs(&rules),
         Ok(_) => None,
         Err(declined) => Some(declined.explain(&condition.whole)),
@@ -67,7 +67,7 @@ pub(super) fn why_declined(join: &Join, condition: &JoinCondition, most_clauses:
 fn all_pairs(rules: &Rules) -> Option<String> {
     let clause = rules.without_entry().next()?;
     Some(format!(
-        "clause {}, {}: it has no equality of both sides and no similarity condition, so that all pairs would be compared",
+        "clause {}, {}: it has no equality of both sides, no band and no similarity condition, so that all pairs would be compared",
         clause + 1,
         rules.describe(clause)
     ))

@@ -23,10 +23,10 @@ use super::node::SimilarityJoinNode;
 use super::same_input::{same_expr, same_rows};
 use crate::config::{EngineChoice, SimilarityOptions};
 use crate::exec::{
-    AtomExprs, EqualityExprs, JoinInputs, JoinSpec, MatchingDependencyBlockExec, RuleKeys, SimilarityJoinExec,
-    SimilarityKeys,
+    AtomExprs, BandExprs, EqualityExprs, JoinInputs, JoinSpec, MatchingDependencyBlockExec, RuleKeys,
+    SimilarityJoinExec, SimilarityKeys,
 };
-use crate::predicate::{Atom, Conjunction, EqualityKey, Sides};
+use crate::predicate::{Atom, Band, BandForm, Conjunction, End, EqualityKey, Sides};
 use crate::program::{Compiled, Program, RuleAtom, Rules, compile};
 
 /// Plans similarity joins; for sessions that have a query planner of their own.
@@ -54,7 +54,7 @@ impl ExtensionPlanner for SimilarityJoinPlanner {
             );
         }
         let sides = Sides { left: node.left().schema(), right: node.right().schema() };
-        let Ok(compiled) = compile(node.condition(), sides, options.max_clauses) else {
+        let Ok(compiled) = compile(node.condition(), sides, options.max_clauses, node.contract()) else {
             return plain_join(planner, node, session).await.map(Some);
         };
         let schema = sides.left.join(sides.right)?;
@@ -76,11 +76,12 @@ async fn plain_join(
         return plan_err!("SIMILARITY JOIN on {}: no index serves this condition", node.condition().human_display());
     }
     let sides = Sides { left: node.left().schema(), right: node.right().schema() };
-    let Conjunction { keys, atoms, residual, .. } = Conjunction::of(node.condition(), sides);
+    let Conjunction { keys, atoms, bands, residual, .. } = Conjunction::of(node.condition(), sides);
     let strict = keys.iter().all(|key| !key.null_equals_null);
     let (on, filtered): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| strict || key.null_equals_null);
     let null_equality = if strict { NullEquality::NullEqualsNothing } else { NullEquality::NullEqualsNull };
-    let filter = filtered.iter().map(equality).chain(atoms.into_iter().map(|a| a.condition)).chain(residual);
+    let indexed = atoms.into_iter().map(|atom| atom.condition).chain(bands.into_iter().map(|band| band.condition));
+    let filter = filtered.iter().map(equality).chain(indexed).chain(residual);
     let join = Join::try_new(
         Arc::new(node.left().clone()),
         Arc::new(node.right().clone()),
@@ -132,6 +133,7 @@ impl Planning<'_> {
         let symmetric = rules.atoms.iter().all(|atom| match atom {
             RuleAtom::Equality(key) => self.is_symmetric(key),
             RuleAtom::Similarity(atom) => same_expr(&atom.left, left, &atom.right, right),
+            RuleAtom::Band(band) => self.is_symmetric_band(band),
             RuleAtom::OneSided { .. } | RuleAtom::Pair(_) => false,
         });
         let own = symmetric && self.is_own_join(&rules.residual);
@@ -168,6 +170,7 @@ impl Planning<'_> {
                 });
                 AtomExprs::Similarity { key, test }
             }
+            RuleAtom::Band(band) => AtomExprs::Band(self.band(&band)?),
             RuleAtom::OneSided { left: true, condition } => {
                 AtomExprs::OneSided { side: JoinSide::Left, condition: self.expression(&condition, self.sides.left)? }
             }
@@ -211,6 +214,36 @@ impl Planning<'_> {
             && same_rows(self.node.left(), self.node.right())
             && residual.iter().any(|condition| self.is_irreflexive(condition))
             && left.schema().fields().len() == right.schema().fields().len()
+    }
+
+    fn band(&self, band: &Band) -> Result<BandExprs> {
+        let Sides { left: left_schema, right: right_schema } = self.sides;
+        Ok(match &band.form {
+            BandForm::Difference { left, right, bounds } => BandExprs::Difference {
+                left: self.expression(left, left_schema)?,
+                right: self.expression(right, right_schema)?,
+                bounds: *bounds,
+            },
+            BandForm::Between { value_is_left, value, low, high } => {
+                let (of_value, of_ends) = match value_is_left {
+                    true => (left_schema, right_schema),
+                    false => (right_schema, left_schema),
+                };
+                let end = |end: &End| -> Result<_> { Ok((self.expression(&end.value, of_ends)?, end.inclusive)) };
+                BandExprs::Between {
+                    value_side: if *value_is_left { JoinSide::Left } else { JoinSide::Right },
+                    value: self.expression(value, of_value)?,
+                    low: end(low)?,
+                    high: end(high)?,
+                }
+            }
+        })
+    }
+
+    /// Whether a band holds both ways round where it holds one way.
+    fn is_symmetric_band(&self, band: &Band) -> bool {
+        let BandForm::Difference { left, right, bounds } = &band.form else { return false };
+        same_expr(left, self.sides.left, right, self.sides.right) && bounds.is_symmetric()
     }
 
     /// Whether both sides of an equality are the same expression.

@@ -66,6 +66,15 @@ impl Bounds {
         self.upper
     }
 
+    /// Whether a score is accepted exactly where its negative is.
+    pub fn is_symmetric(&self) -> bool {
+        match (self.lower, self.upper) {
+            (Some(l), Some(u)) => l.value == -u.value && l.inclusive == u.inclusive,
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
     /// Whether `score` is high enough.
     #[inline]
     pub fn above_lower(&self, score: f64) -> bool {

@@ -3,7 +3,7 @@
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator};
 
-use super::{Atom, Sides, recognise};
+use super::{Atom, Band, Sides, recognise};
 
 /// `left = right`, or `left IS NOT DISTINCT FROM right`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,6 +23,8 @@ pub struct Conjunction {
     pub keys: Vec<EqualityKey>,
     /// Similarity conditions; several bounds on one measure of the same keys are one atom.
     pub atoms: Vec<Atom>,
+    /// Bands between both sides.
+    pub bands: Vec<Band>,
     /// Everything else, as written.
     pub residual: Vec<Expr>,
     /// Conditions over a measure of both sides that no access path serves, and why.
@@ -54,6 +56,7 @@ impl Conjunction {
             }
         }
         parts.refuse_unselective();
+        parts.bands = Band::take(&mut parts.residual, sides);
         parts
     }
 

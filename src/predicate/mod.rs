@@ -1,6 +1,7 @@
 //! From a join's expression to the conditions that the engines know.
 
 mod atom;
+mod band;
 mod bounds;
 mod conjunction;
 mod normal_form;
@@ -8,6 +9,7 @@ mod recognise;
 mod sides;
 
 pub use atom::{Atom, Test};
+pub use band::{Band, BandForm, End};
 pub use bounds::{Bound, Bounds};
 pub use conjunction::{Conjunction, EqualityKey, Refusal};
 pub use normal_form::{NormalForm, TooManyClauses};

@@ -3,7 +3,7 @@
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator};
 
-use super::{Side, Sides, mentions_measure};
+use super::{Band, Side, Sides, mentions_measure};
 
 /// `common AND (clause OR clause ...)`: the disjunctive normal form of a condition, up to what all clauses share.
 ///
@@ -26,7 +26,7 @@ pub struct TooManyClauses {
 }
 
 impl NormalForm {
-    /// Takes `condition` apart. An OR that no access path could serve (it has neither a measure nor an equality of both
+    /// Takes `condition` apart. An OR that no access path could serve (it has no measure, equality or band of both
     /// sides) stays whole, as one conjunct.
     ///
     /// # Errors
@@ -77,16 +77,22 @@ fn is_or(expr: &Expr) -> bool {
 fn serves(expr: &Expr, sides: Sides<'_>) -> bool {
     match expr {
         Expr::Alias(alias) => serves(&alias.expr, sides),
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And | Operator::Or, right }) => {
-            serves(left, sides) || serves(right, sides)
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => serves(left, sides) || serves(right, sides),
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            serves(left, sides) || serves(right, sides) || has_band(expr, sides)
         }
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq | Operator::IsNotDistinctFrom, right })
             if sides.order(left, right).is_some() =>
         {
             true
         }
-        other => mentions_measure(other) && sides.of(other) == Some(Side::Both),
+        other => sides.of(other) == Some(Side::Both) && (mentions_measure(other) || has_band(other, sides)),
     }
+}
+
+fn has_band(expr: &Expr, sides: Sides<'_>) -> bool {
+    let mut conjuncts = split_conjunction(expr).into_iter().cloned().collect();
+    !Band::take(&mut conjuncts, sides).is_empty()
 }
 
 /// The clauses of one conjunct.

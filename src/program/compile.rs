@@ -22,27 +22,28 @@ pub enum Declined {
     Refused(Vec<Refusal>),
     /// More clauses than the session allows.
     TooManyClauses(TooManyClauses),
-    /// No similarity condition that every pair has to satisfy, and no OR with an index for its clauses.
+    /// No similarity condition or band that every pair has to satisfy, and no OR with an index for its clauses.
     NoSimilarity,
 }
 
-/// The program of `condition`, which may have up to `most_clauses` clauses.
+/// The program of `condition`, which may have up to `most_clauses` clauses. A band within equalities is left to stock's
+/// hash join, unless the join is under the `contract` of SIMILARITY JOIN.
 ///
 /// # Errors
 /// Where no index serves it, or stock DataFusion does as well.
-pub fn compile(condition: &Expr, sides: Sides<'_>, most_clauses: usize) -> Result<Compiled, Declined> {
+pub fn compile(condition: &Expr, sides: Sides<'_>, most_clauses: usize, contract: bool) -> Result<Compiled, Declined> {
     let parts = Conjunction::of(condition, sides);
     let hashed = !parts.keys.is_empty();
     let refused = parts.refused.clone();
     let declined = || if refused.is_empty() { Declined::NoSimilarity } else { Declined::Refused(refused.clone()) };
-    if !parts.atoms.is_empty() {
+    if is_served(&parts, contract) {
         return Ok(of_conjunction(parts));
     }
     let form = NormalForm::of(condition, sides, most_clauses).map_err(Declined::TooManyClauses)?;
     if form.clauses.is_empty() {
         let whole = form.common.iter().cloned().reduce(Expr::and).ok_or_else(declined)?;
         let parts = Conjunction::of(&whole, sides);
-        return if parts.atoms.is_empty() { Err(declined()) } else { Ok(of_conjunction(parts)) };
+        return if is_served(&parts, contract) { Ok(of_conjunction(parts)) } else { Err(declined()) };
     }
     let rules = Rules::of(&form, sides);
     let similar = rules.atoms.iter().any(|atom| matches!(atom, RuleAtom::Similarity(_)));
@@ -54,7 +55,12 @@ pub fn compile(condition: &Expr, sides: Sides<'_>, most_clauses: usize) -> Resul
     }
 }
 
-/// Of several similarity conditions the data says which is the best entry, so that they are a rule of one clause.
+/// Whether an index serves a conjunction.
+fn is_served(parts: &Conjunction, contract: bool) -> bool {
+    !parts.atoms.is_empty() || (!parts.bands.is_empty() && (contract || parts.keys.is_empty()))
+}
+
+/// Of several conditions with an index the data says which is the best entry, so that they are a rule of one clause.
 fn of_conjunction(parts: Conjunction) -> Compiled {
     match Program::of(parts.clone()) {
         Some(program) => Compiled::Conjunction(Box::new(program)),
@@ -76,7 +82,8 @@ impl Declined {
                 condition.human_display()
             ),
             Self::NoSimilarity => format!(
-                "{}: no condition compares a measure of both sides with a constant, as in `jaccard(a.x, b.x) >= 0.8`",
+                "{}: no condition compares a measure of both sides with a constant, as in `jaccard(a.x, b.x) >= 0.8`, or \
+                 bounds a difference, as in `abs(a.x - b.x) <= 5`",
                 condition.human_display()
             ),
         }

@@ -19,10 +19,10 @@ pub struct Program {
 }
 
 impl Program {
-    /// The program of a conjunction that has one similarity condition.
+    /// The program of a conjunction that has one similarity condition and no band.
     pub fn of(conjunction: Conjunction) -> Option<Self> {
-        let Conjunction { keys, mut atoms, residual, .. } = conjunction;
-        let entry = atoms.pop().filter(|_| atoms.is_empty())?;
+        let Conjunction { keys, mut atoms, bands, residual, .. } = conjunction;
+        let entry = atoms.pop().filter(|_| atoms.is_empty() && bands.is_empty())?;
         Some(Self { keys, entry, residual })
     }
 }

@@ -7,6 +7,8 @@ use crate::predicate::Test;
 
 /// Comparing two numbers of a column.
 pub const EQUALITY: f64 = 2.0;
+/// Comparing the places of two rows in a band.
+pub const BAND: f64 = 3.0;
 /// Looking at one bit of a row.
 pub const ONE_SIDED: f64 = 2.0;
 /// An expression that DataFusion evaluates, with the rows that it reads.
@@ -16,6 +18,8 @@ pub const EXPRESSION: f64 = 150.0;
 pub const PAIR: f64 = 1.0;
 /// Handling a pair that an index of a similarity has found.
 pub const FOUND: f64 = 100.0;
+/// Sorting a row into a band and looking it up.
+pub const SORTED_ROW: f64 = 200.0;
 /// Building an index of a similarity and looking up one row.
 const INDEXED_ROW: f64 = 1_000.0;
 

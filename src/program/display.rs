@@ -35,10 +35,12 @@ impl DisplayPlan<'_> {
         match &group.entry {
             Entry::Hash(keys) if keys.is_empty() => f.write_str("all pairs")?,
             Entry::Hash(keys) => write!(f, "hash [{}]", names(keys))?,
+            Entry::Band { atom, keys } if keys.is_empty() => write!(f, "band [{}]", self.name(*atom))?,
+            Entry::Band { atom, keys } => write!(f, "band [{}] within [{}]", self.name(*atom), names(keys))?,
             Entry::Index { atom, keys } if keys.is_empty() => write!(f, "index [{}]", self.name(*atom))?,
             Entry::Index { atom, keys } => write!(f, "index [{}] within [{}]", self.name(*atom), names(keys))?,
         }
-        if matches!(group.entry, Entry::Hash(_)) {
+        if !matches!(group.entry, Entry::Index { .. }) {
             write!(f, " {} partners a row", rounded(group.partners))?;
         }
         if let Some(clause) = group.tree.certain {

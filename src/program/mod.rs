@@ -13,6 +13,6 @@ mod tree;
 
 pub use compile::{Compiled, Declined, compile};
 pub use conjunctive::Program;
-pub use plan::{AssumedStatistics, AtomKind, Entry, EntryGroup, RulePlan, Statistics};
+pub use plan::{AssumedStatistics, AtomKind, Entry, EntryGroup, IN_BAND, RulePlan, Statistics};
 pub use rules::{RuleAtom, Rules};
 pub use tree::{AtomEstimate, ExecutionTree, Step};

@@ -16,14 +16,30 @@ pub enum Entry {
         /// The equalities.
         keys: Vec<usize>,
     },
+    /// Rows in the order of a band, within the groups of these equalities.
+    Band {
+        /// The band.
+        atom: usize,
+        /// The equalities.
+        keys: Vec<usize>,
+    },
 }
 
 impl Entry {
+    /// The equalities that rows of a pair agree in.
+    pub fn keys(&self) -> &[usize] {
+        match self {
+            Self::Hash(keys) | Self::Index { keys, .. } | Self::Band { keys, .. } => keys,
+        }
+    }
+
     /// Whether a candidate of this entry has passed `atom`.
     pub fn decides(&self, atom: usize) -> bool {
         match self {
             Self::Hash(keys) => keys.contains(&atom),
-            Self::Index { atom: entry, keys } => *entry == atom || keys.contains(&atom),
+            Self::Index { atom: entry, keys } | Self::Band { atom: entry, keys } => {
+                *entry == atom || keys.contains(&atom)
+            }
         }
     }
 }
@@ -35,6 +51,8 @@ pub enum AtomKind {
     Equality,
     /// Served by an index of its own.
     Similarity(Test),
+    /// Served by sorting.
+    Band,
     /// A condition over one side, served by nothing.
     OneSided,
     /// Any other condition, served by nothing.
@@ -55,7 +73,7 @@ pub trait Statistics {
 pub struct EntryGroup {
     /// What produces the candidates.
     pub entry: Entry,
-    /// How many candidates a probe row has on average, where the entry is by hash.
+    /// How many candidates a probe row has on average, where the entry is by hash or by a band.
     pub partners: f64,
     /// The clauses, by number.
     pub clauses: Vec<usize>,
@@ -98,7 +116,7 @@ impl RulePlan {
     }
 }
 
-/// An entry, the partners of a row by its equalities, and the clauses that it serves.
+/// An entry, the candidates of a row where it is by hash or by a band, and the clauses that it serves.
 type Served = (Entry, f64, Vec<usize>);
 
 /// The entries of all clauses, in the order of the first clause of each.
@@ -114,10 +132,10 @@ fn entries(kinds: &[AtomKind], clauses: &[Vec<usize>], statistics: &dyn Statisti
     let mut all: Vec<Served> = Vec::new();
     for (keys, numbers) in by_keys {
         let partners = statistics.partners(&keys);
-        for (entry, number) in entries_within(kinds, clauses, &keys, partners, &numbers, statistics) {
+        for (entry, found, served) in entries_within(kinds, clauses, &keys, partners, &numbers, statistics) {
             match all.iter_mut().find(|(known, ..)| *known == entry) {
-                Some((.., served)) => served.push(number),
-                None => all.push((entry, partners, vec![number])),
+                Some((.., known)) => known.extend(served),
+                None => all.push((entry, found, served)),
             }
         }
     }
@@ -126,7 +144,7 @@ fn entries(kinds: &[AtomKind], clauses: &[Vec<usize>], statistics: &dyn Statisti
 }
 
 /// An entry for each of the clauses that share their equalities: one pass over the pairs that agree in these, for some
-/// or all of them, or an index of a similarity, by what either costs a probe row.
+/// or all of them, or an index of another atom, by what either costs a probe row.
 fn entries_within(
     kinds: &[AtomKind],
     clauses: &[Vec<usize>],
@@ -134,31 +152,44 @@ fn entries_within(
     partners: f64,
     numbers: &[usize],
     statistics: &dyn Statistics,
-) -> Vec<(Entry, usize)> {
+) -> Vec<Served> {
     let hash = Entry::Hash(keys.to_vec());
     let asked: Vec<usize> = numbers.iter().flat_map(|&number| clauses[number].iter().copied()).collect();
     let estimates = statistics.estimates(&hash, &asked);
-    let choices = numbers.iter().map(|&number| {
-        let indexed = clauses[number].iter().copied().filter_map(|atom| match kinds[atom] {
+    let verification = |clause: &[usize], decided: Option<usize>| {
+        let left = clause.iter().copied().filter(|&atom| !keys.contains(&atom) && decided != Some(atom));
+        ExecutionTree::expected_cost(&left.collect::<Vec<_>>(), &estimates)
+    };
+    // an entry with its cost, and the candidates of a row
+    let index = |clause: &[usize], atom: usize| {
+        let keys = keys.to_vec();
+        let found = partners * estimates[atom].passes;
+        match kinds[atom] {
             AtomKind::Similarity(test) => {
-                Some((cost::of_index(&test, partners) + partners * estimates[atom].passes * cost::FOUND, atom))
+                let cost = cost::of_index(&test, partners) + found * cost::FOUND;
+                Some((cost, partners, Entry::Index { atom, keys }))
             }
-            _ => None,
-        });
-        let index = indexed.min_by(|a, b| a.0.total_cmp(&b.0));
-        let left = clauses[number].iter().copied().filter(|atom| !keys.contains(atom));
-        (number, partners * ExecutionTree::expected_cost(&left.collect::<Vec<_>>(), &estimates), index)
+            AtomKind::Band => {
+                let cost = cost::SORTED_ROW + found * (cost::PAIR + verification(clause, Some(atom)));
+                Some((cost, found, Entry::Band { atom, keys }))
+            }
+            AtomKind::Equality | AtomKind::OneSided | AtomKind::Pair => None,
+        }
+    };
+    let choices = numbers.iter().map(|&number| {
+        let clause = clauses[number].as_slice();
+        let indexed = clause.iter().filter_map(|&atom| index(clause, atom));
+        let index = indexed.min_by(|(a, ..), (b, ..)| a.total_cmp(b));
+        (number, partners * verification(clause, None), index)
     });
     let choices: Vec<_> = choices.collect();
-    let by_index: f64 = choices.iter().map(|(.., index)| index.map_or(f64::INFINITY, |(cost, _)| cost)).sum();
-    let cheaper = |verify: f64, index: Option<(f64, usize)>| index.map_or(verify, |(cost, _)| cost.min(verify));
+    let cost = |index: &Option<(f64, f64, Entry)>| index.as_ref().map_or(f64::INFINITY, |(cost, ..)| *cost);
+    let by_index: f64 = choices.iter().map(|(.., index)| cost(index)).sum();
     let with_hash =
-        partners * cost::PAIR + choices.iter().map(|&(_, verify, index)| cheaper(verify, index)).sum::<f64>();
-    let entry = |(number, verify, index): (usize, f64, Option<(f64, usize)>)| match index {
-        Some((cost, atom)) if by_index < with_hash || cost < verify => {
-            (Entry::Index { atom, keys: keys.to_vec() }, number)
-        }
-        _ => (hash.clone(), number),
+        partners * cost::PAIR + choices.iter().map(|(_, verify, index)| cost(index).min(*verify)).sum::<f64>();
+    let entry = |(number, verify, index): (usize, f64, Option<(f64, f64, Entry)>)| match index {
+        Some((cost, found, entry)) if by_index < with_hash || cost < verify => (entry, found, vec![number]),
+        _ => (hash.clone(), partners, vec![number]),
     };
     choices.into_iter().map(entry).collect()
 }
@@ -176,6 +207,8 @@ pub struct AssumedStatistics<'a> {
 const EQUAL: f64 = 0.01;
 /// How selective a similarity is held to be.
 const SIMILAR: f64 = 0.02;
+/// How selective a band is held to be, also where nothing is known of one side.
+pub const IN_BAND: f64 = 0.05;
 /// How selective anything else is held to be.
 const OTHER: f64 = 0.5;
 /// How many rows an input is held to have.
@@ -194,6 +227,7 @@ impl Statistics for AssumedStatistics<'_> {
         let estimate = |kind: &AtomKind| match kind {
             AtomKind::Equality => AtomEstimate::uniform(cost::EQUALITY, EQUAL),
             AtomKind::Similarity(test) => cost::of_test(*test, LENGTH, OPEN, SIMILAR),
+            AtomKind::Band => AtomEstimate::uniform(cost::BAND, IN_BAND),
             AtomKind::OneSided => AtomEstimate::uniform(cost::ONE_SIDED, OTHER),
             AtomKind::Pair => AtomEstimate { last: true, ..AtomEstimate::uniform(cost::EXPRESSION, OTHER) },
         };

@@ -4,7 +4,7 @@ use std::fmt;
 
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 
-use crate::predicate::{Atom, Conjunction, EqualityKey, NormalForm, Side, Sides};
+use crate::predicate::{Atom, Band, Conjunction, EqualityKey, NormalForm, Side, Sides};
 
 /// What a rule asks of a pair of rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,6 +13,8 @@ pub enum RuleAtom {
     Equality(EqualityKey),
     /// Two keys are similar.
     Similarity(Atom),
+    /// A value of one side lies between two of the other, or a difference between two constants.
+    Band(Band),
     /// A condition that reads one side and fails for no row: it is decided once a row.
     OneSided {
         /// Whether that side is the left one.
@@ -40,17 +42,15 @@ impl Rules {
     /// entered by the best of its atoms.
     pub fn of(form: &NormalForm, sides: Sides<'_>) -> Self {
         let common = form.common.iter().cloned().reduce(Expr::and);
-        let Conjunction { keys, atoms, residual, .. } =
-            common.map(|common| Conjunction::of(&common, sides)).unwrap_or_default();
-        let mut rules = Self { atoms: Vec::new(), clauses: Vec::new(), residual };
-        let shared: Vec<RuleAtom> =
-            keys.into_iter().map(RuleAtom::Equality).chain(atoms.into_iter().map(RuleAtom::Similarity)).collect();
+        let mut common = common.map(|common| Conjunction::of(&common, sides)).unwrap_or_default();
+        let mut rules = Self { atoms: Vec::new(), clauses: Vec::new(), residual: std::mem::take(&mut common.residual) };
+        let shared = RuleAtom::served(common);
         for clause in &form.clauses {
             let condition = clause.iter().cloned().reduce(Expr::and);
-            let Conjunction { keys, atoms, residual, .. } =
-                condition.map(|condition| Conjunction::of(&condition, sides)).unwrap_or_default();
-            let own = keys.into_iter().map(RuleAtom::Equality).chain(atoms.into_iter().map(RuleAtom::Similarity));
-            let rest = residual.into_iter().map(|condition| RuleAtom::over(condition, sides));
+            let mut parts = condition.map(|condition| Conjunction::of(&condition, sides)).unwrap_or_default();
+            let rest = std::mem::take(&mut parts.residual);
+            let rest = rest.into_iter().map(|condition| RuleAtom::over(condition, sides));
+            let own = RuleAtom::served(parts);
             let mut numbers: Vec<usize> =
                 shared.iter().cloned().chain(own).chain(rest).map(|atom| rules.number(atom)).collect();
             numbers.sort_unstable();
@@ -60,12 +60,11 @@ impl Rules {
         rules
     }
 
-    /// The single clause of an AND; what is no equality and no similarity is asked of a pair besides.
-    pub fn of_one(parts: Conjunction) -> Self {
-        let Conjunction { keys, atoms, residual, .. } = parts;
+    /// The single clause of an AND; what has no index is asked of a pair besides.
+    pub fn of_one(mut parts: Conjunction) -> Self {
+        let residual = std::mem::take(&mut parts.residual);
         let mut rules = Self { atoms: Vec::new(), clauses: Vec::new(), residual };
-        let atoms = keys.into_iter().map(RuleAtom::Equality).chain(atoms.into_iter().map(RuleAtom::Similarity));
-        let mut clause: Vec<usize> = atoms.map(|atom| rules.number(atom)).collect();
+        let mut clause: Vec<usize> = RuleAtom::served(parts).into_iter().map(|atom| rules.number(atom)).collect();
         clause.sort_unstable();
         clause.dedup();
         rules.clauses.push(clause);
@@ -81,7 +80,7 @@ impl Rules {
 
     /// The clauses that no index can enter.
     pub fn without_entry(&self) -> impl Iterator<Item = usize> {
-        let served = |&atom: &usize| matches!(self.atoms[atom], RuleAtom::Equality(_) | RuleAtom::Similarity(_));
+        let served = |&atom: &usize| !matches!(self.atoms[atom], RuleAtom::OneSided { .. } | RuleAtom::Pair(_));
         (0..self.clauses.len()).filter(move |&clause| !self.clauses[clause].iter().any(served))
     }
 
@@ -92,6 +91,12 @@ impl Rules {
 }
 
 impl RuleAtom {
+    /// Those parts of a conjunction that an index serves.
+    fn served(Conjunction { keys, atoms, bands, .. }: Conjunction) -> Vec<Self> {
+        let similar = atoms.into_iter().map(Self::Similarity);
+        keys.into_iter().map(Self::Equality).chain(similar).chain(bands.into_iter().map(Self::Band)).collect()
+    }
+
     fn over(condition: Expr, sides: Sides<'_>) -> Self {
         match sides.of(&condition) {
             Some(side @ (Side::Left | Side::Right)) if never_fails(&condition) => {
@@ -134,6 +139,7 @@ impl fmt::Display for RuleAtom {
                 let op = if *null_equals_null { "IS NOT DISTINCT FROM" } else { "=" };
                 write!(f, "{} {op} {}", left.human_display(), right.human_display())
             }
+            Self::Band(band) => write!(f, "{band}"),
             Self::Similarity(atom) => write!(f, "{}", atom.condition.human_display()),
             Self::OneSided { condition, .. } | Self::Pair(condition) => write!(f, "{}", condition.human_display()),
         }

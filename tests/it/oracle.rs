@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    ArrayRef, Float64Array, Int64Array, ListBuilder, RecordBatch, StringArray, StringBuilder,
+    ArrayRef, Date32Array, Float64Array, Int8Array, Int64Array, ListBuilder, RecordBatch, StringArray, StringBuilder,
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
@@ -22,6 +22,7 @@ use crate::session;
 const TABLES: u64 = 110;
 const RULE_TABLES: u64 = 110;
 const LARGE_TABLES: u64 = 4;
+const BAND_TABLES: u64 = 40;
 const QUERIES_PER_TABLE: usize = 20;
 
 /// Rows of a table.
@@ -38,6 +39,12 @@ async fn same_rows_as_stock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_have_the_same_rows_as_stock() {
     check(1000..1000 + RULE_TABLES, SMALL, "MatchingDependencyBlockExec", 6, random_rules).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bands_have_the_same_rows_as_stock() {
+    check(3000..3000 + BAND_TABLES, SMALL, "MatchingDependencyBlockExec", 8, random_bands).await;
+    check(4000..4000 + 2 * LARGE_TABLES, &[600], "band [", 4, random_bands).await;
 }
 
 /// So many rows that the index of a similarity is cheaper than a pass over all pairs of a group.
@@ -147,7 +154,8 @@ fn rows_of(batch: &RecordBatch) -> Vec<String> {
     (0..batch.num_rows()).map(row).collect()
 }
 
-/// id, s (strings with near duplicates), k (a few values), n (a few floats, signed zeros and NaN), l (lists).
+/// id, s (strings with near duplicates), k (a few values), n (a few floats, signed zeros and NaN), l (lists), d and until
+/// (days), t (bytes).
 fn random_table(rng: &mut StdRng, sizes: &[usize]) -> MemTable {
     let rows = *sizes.choose(rng).unwrap();
     let strings: Vec<_> = (0..rows).map(|_| random_string(rng)).collect();
@@ -156,6 +164,13 @@ fn random_table(rng: &mut StdRng, sizes: &[usize]) -> MemTable {
     let floats: Vec<_> = (0..rows)
         .map(|_| [Some(0.0), Some(-0.0), Some(1.5), Some(f64::NAN), None].choose(rng).copied().flatten())
         .collect();
+    let mut days = || Some(20_000 + rng.random_range(0..40)).filter(|_| rng.random_bool(0.9));
+    let days: Vec<[Option<i32>; 2]> = (0..rows).map(|_| [days(), days()]).collect();
+    let [days, until] = [0, 1].map(|n| Arc::new(days.iter().map(|d| d[n]).collect::<Date32Array>()) as ArrayRef);
+    // differences of bytes wrap around in few tables, which are then left to stock
+    let most = if rng.random_bool(0.1) { 127 } else { 60 };
+    let bytes: Int8Array =
+        (0..rows).map(|_| Some(rng.random_range(-most..=most)).filter(|_| rng.random_bool(0.9))).collect();
     let mut lists = ListBuilder::new(StringBuilder::new());
     for _ in 0..rows {
         for _ in 0..rng.random_range(0..6) {
@@ -176,6 +191,9 @@ fn random_table(rng: &mut StdRng, sizes: &[usize]) -> MemTable {
         ("k", Arc::new(StringArray::from(keys)), true),
         ("n", Arc::new(Float64Array::from(floats)), true),
         ("l", Arc::new(lists.finish()), true),
+        ("d", days, true),
+        ("until", until, true),
+        ("t", Arc::new(bytes), true),
     ];
     let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
     let cut = rows / 3;
@@ -285,9 +303,24 @@ fn random_rules(rng: &mut StdRng) -> String {
     }
 }
 
+/// An AND, or an OR of two, with a band in each clause.
+fn random_bands(rng: &mut StdRng) -> String {
+    let clauses = (0..rng.random_range(1..3)).map(|_| match rng.random_range(0..5) {
+        0 => format!("{} AND {}", random_band(rng), random_band(rng)),
+        1 => format!("{} AND a.id < b.id", random_band(rng)),
+        2 => format!("a.k = b.k AND {} AND {}", random_similarity(rng), random_band(rng)),
+        3 => format!("{} AND {}", random_band(rng), random_atom(rng)),
+        _ => random_band(rng),
+    });
+    let clauses: Vec<String> = clauses.map(|clause| format!("({clause})")).collect();
+    clauses.join(" OR ")
+}
+
 fn random_key(rng: &mut StdRng) -> String {
-    if rng.random_bool(0.3) {
-        return random_similarity(rng);
+    match rng.random_range(0..10) {
+        0..3 => return random_similarity(rng),
+        3..5 => return random_band(rng),
+        _ => {}
     }
     ["a.k = b.k", "(a.k IS NOT DISTINCT FROM b.k)", "b.n = a.n", "lower(a.k) = lower(b.k)", "a.s = b.s", "a.id = b.id"]
         .choose(rng)
@@ -305,8 +338,6 @@ fn random_atom(rng: &mut StdRng) -> String {
             "a.k = 'x' AND a.k = 'y'",
             "b.k IS NULL",
             "a.n > 1",
-            "abs(a.id - b.id) <= 3",
-            "a.id BETWEEN b.id - 2 AND b.id + 2",
             "a.n + b.n > 1",
             "NOT (a.k = b.k AND a.n = b.n)",
             "TRUE",
@@ -321,6 +352,27 @@ fn random_atom(rng: &mut StdRng) -> String {
         .choose(rng)
         .unwrap()
         .to_string(),
+    }
+}
+
+/// A band over whole numbers, floats with their oddities, days, or bytes that wrap around.
+fn random_band(rng: &mut StdRng) -> String {
+    let (k, e) = (rng.random_range(-1..6), ["0", "1.5", "0.5", "3"].choose(rng).unwrap());
+    let (le, ge) = (["<=", "<"].choose(rng).unwrap(), [">=", ">"].choose(rng).unwrap());
+    match rng.random_range(0..13) {
+        0 => format!("abs(a.id - b.id) {le} {k}"),
+        1 => format!("{k} >= abs(b.id - a.id)"),
+        2 => format!("a.id BETWEEN b.id - {k} AND b.id + 2"),
+        3 => format!("b.id {ge} a.id - 1 AND b.id {le} a.id * 2"),
+        4 => format!("(a.id - b.id {le} {k} AND b.id - a.id {le} 2)"),
+        5 => format!("abs(a.n - b.n) {le} {e}"),
+        6 => format!("a.n - b.n BETWEEN -{e} AND {e}"),
+        7 => format!("a.n BETWEEN b.n AND b.n + {e}"),
+        8 => format!("(a.n {le} b.n + {e} AND {e} + b.n > a.n AND a.n {ge} b.n)"),
+        9 => format!("b.d BETWEEN a.d - INTERVAL '{k} days' AND a.d + INTERVAL '1 day'"),
+        10 => format!("a.d BETWEEN b.d AND b.until"),
+        11 => format!("abs(a.id - b.n) {le} {e}"),
+        _ => format!("abs(a.t - b.t) {le} {k}"),
     }
 }
 

@@ -27,6 +27,8 @@ pub enum AtomTest {
         /// The measure and the accepted scores.
         test: Test,
     },
+    /// The place of a build row lies among those that a probe row accepts.
+    Band,
     /// A bit of one side.
     OneSided,
     /// The driver decides.
@@ -38,10 +40,44 @@ pub enum AtomTest {
 pub enum AtomColumn {
     /// Equal codes mean equal values; [`NO_GROUP`] equals nothing.
     Codes(Vec<u32>),
+    /// The rows of one side in a band.
+    Band(BandColumn),
     /// Whether each row passes.
     Bits(BooleanBuffer),
     /// Nothing: the atom does not ask this side, or by a key.
     None,
+}
+
+/// A stretch of places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Of a build row its first place; of a probe row the first one that it accepts.
+    pub first: u32,
+    /// Of a build row its last place; of a probe row one past the last that it accepts.
+    pub last: u32,
+}
+
+impl Span {
+    /// A build row that nothing accepts.
+    pub const NOWHERE: Self = Self { first: u32::MAX, last: 0 };
+    /// A probe row that accepts nothing.
+    pub const NOTHING: Self = Self { first: u32::MAX, last: 0 };
+
+    /// Whether a build row stands where a probe row accepts it.
+    #[inline(always)]
+    pub fn meets(self, probe: Self) -> bool {
+        (self.first < probe.last) & (self.last >= probe.first)
+    }
+}
+
+/// The rows of one side in a band.
+#[derive(Debug, Clone, Default)]
+pub struct BandColumn {
+    /// As rows of the build side: where each stands.
+    pub places: Vec<Span>,
+    /// As rows of the probe side: what each accepts. Of a build side that is not its own probe side what it would accept
+    /// of itself, or nothing where that is not known.
+    pub accepted: Vec<Span>,
 }
 
 /// The columns of a side as the driver evaluates them.
@@ -81,6 +117,7 @@ pub(super) struct Tests {
 #[derive(Debug)]
 enum PairTest {
     Codes,
+    Band,
     Bits,
     Edit(EditPairTest),
     Set(SetPairTest, Tokenizer, Arc<Dictionary>),
@@ -134,6 +171,7 @@ impl Tests {
                 keys.push(None);
                 tests.push(match kind {
                     AtomTest::Equality => PairTest::Codes,
+                    AtomTest::Band => PairTest::Band,
                     AtomTest::OneSided => PairTest::Bits,
                     _ => PairTest::Condition,
                 });
@@ -202,6 +240,9 @@ impl Tests {
             (PairTest::Codes, AtomColumn::Codes(left), AtomColumn::Codes(right)) => {
                 keep(selected, passed, &Equal { left, right, block });
             }
+            (PairTest::Band, AtomColumn::Band(build), AtomColumn::Band(probe)) => {
+                keep(selected, passed, &Meeting { places: &build.places, accepted: &probe.accepted, block });
+            }
             // a side compared with itself, for a sample, has the bits on both
             (PairTest::Bits, AtomColumn::Bits(bits), _) => {
                 keep(selected, passed, &Passing { bits, rows: &block.build });
@@ -228,7 +269,7 @@ impl Tests {
         match &self.tests[atom] {
             PairTest::Edit(test) => Some(test.allowance()),
             PairTest::Set(test, ..) => Some(test.allowance()),
-            PairTest::Codes | PairTest::Bits | PairTest::Condition => None,
+            PairTest::Codes | PairTest::Band | PairTest::Bits | PairTest::Condition => None,
         }
     }
 
@@ -274,6 +315,20 @@ impl Filter for Equal<'_> {
         let (b, p) = self.block.at(place);
         let (left, right) = (self.left[b as usize], self.right[p as usize]);
         (left == right) & (left != NO_GROUP)
+    }
+}
+
+struct Meeting<'a> {
+    places: &'a [Span],
+    accepted: &'a [Span],
+    block: &'a Pairs,
+}
+
+impl Filter for Meeting<'_> {
+    #[inline(always)]
+    fn holds(&self, place: u16) -> bool {
+        let (b, p) = self.block.at(place);
+        self.places[b as usize].meets(self.accepted[p as usize])
     }
 }
 
@@ -356,6 +411,12 @@ impl Columns {
         match (&self.atoms[atom], self.keys[atom].as_deref()) {
             (AtomColumn::Codes(codes), _) => BooleanBuffer::collect_bool(self.rows, |row| codes[row] != NO_GROUP),
             (AtomColumn::Bits(bits), _) => bits.clone(),
+            (AtomColumn::Band(band), _) if !band.places.is_empty() => {
+                BooleanBuffer::collect_bool(self.rows, |row| band.places[row] != Span::NOWHERE)
+            }
+            (AtomColumn::Band(band), _) => {
+                BooleanBuffer::collect_bool(self.rows, |row| band.accepted[row].first < band.accepted[row].last)
+            }
             (_, Some(Key::Texts(texts))) => BooleanBuffer::collect_bool(self.rows, |row| texts.can_match(row)),
             (_, Some(Key::Sets(sets))) => BooleanBuffer::collect_bool(self.rows, |row| sets.can_match(row)),
             _ => BooleanBuffer::new_set(self.rows),
@@ -376,6 +437,7 @@ impl Columns {
         let atoms = self.atoms.iter().map(|column| match column {
             AtomColumn::Codes(codes) => codes.capacity() * size_of::<u32>(),
             AtomColumn::Bits(bits) => bits.len() / 8,
+            AtomColumn::Band(band) => (band.places.capacity() + band.accepted.capacity()) * size_of::<Span>(),
             AtomColumn::None => 0,
         });
         let mut seen: Vec<*const Key> = Vec::new();

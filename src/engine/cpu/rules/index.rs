@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use datafusion::arrow::array::ArrayRef;
 use datafusion::common::{Result, exec_err, internal_err};
 
-use super::columns::{AtomTest, Columns, SideColumns, Tests};
+use super::band::BandOrder;
+use super::columns::{AtomColumn, AtomTest, Columns, SideColumns, Tests};
 use super::grouping::Grouping;
 use super::probing::{Candidates, EntryPaths, Memory, Probing};
 use super::statistics::BuildStatistics;
@@ -54,6 +55,12 @@ enum Access {
         /// In a self-join the end of the group of each place.
         ends: Vec<u32>,
     },
+    Band {
+        atom: usize,
+        order: BandOrder,
+        /// In a self-join the end of the partners of each place.
+        ends: Vec<u32>,
+    },
     /// The index of a similarity, and the groups within which it pairs.
     Index { index: Box<dyn Index>, grouping: Option<Arc<Grouping>> },
 }
@@ -74,7 +81,7 @@ impl PreparedRules {
 
 enum PreparedEntry {
     /// Probe rows that have partners, and the places of these.
-    Hash(Vec<(u32, std::ops::Range<u32>)>),
+    Places(Vec<(u32, std::ops::Range<u32>)>),
     Index(Box<dyn PreparedProbe>),
 }
 
@@ -117,6 +124,9 @@ impl RuleIndex {
     pub fn memory(&self) -> usize {
         let entries = self.entries.iter().map(|entry| match &entry.access {
             Access::Hash { grouping, ends } => grouping.memory() + ends.capacity() * size_of::<u32>(),
+            Access::Band { order, ends, .. } => {
+                order.grouping.memory() + order.memory() + ends.capacity() * size_of::<u32>()
+            }
             Access::Index { index, grouping } => {
                 index.memory() + grouping.as_ref().map_or(0, |grouping| grouping.memory())
             }
@@ -146,8 +156,14 @@ impl RuleIndex {
                     let groups = grouping.as_ref().map(|grouping| grouping.look_up(&columns));
                     PreparedEntry::Index(index.prepare(&KeyColumn { values: keys[key].clone(), groups })?)
                 }
-                (Access::Hash { grouping, .. }, _) => PreparedEntry::Hash(by_place(grouping, &columns)),
-                (Access::Index { .. }, Entry::Hash(_)) => return internal_err!("an entry without an index"),
+                (Access::Hash { grouping, .. }, _) => PreparedEntry::Places(by_place(grouping, &columns)),
+                (Access::Band { atom, order, .. }, _) => {
+                    let AtomColumn::Band(column) = &columns.atoms[*atom] else {
+                        return internal_err!("an entry without its band");
+                    };
+                    PreparedEntry::Places(order.partners(&order.grouping.look_up(&columns), column))
+                }
+                (Access::Index { .. }, _) => return internal_err!("an entry without an index"),
             });
         }
         let unmatchable = columns.unmatchable(&self.clauses);
@@ -166,7 +182,7 @@ impl RuleIndex {
             let len = self.entry_len(entry, None);
             if start < first + len {
                 let most = len.min(start - first + (len / 128).clamp(16, LONGEST_STRETCH));
-                let Access::Hash { ends, .. } = access else { return first + most };
+                let (Access::Hash { ends, .. } | Access::Band { ends, .. }) = access else { return first + most };
                 let mut pairs = 0;
                 let full = (start - first..most).find(|&place| {
                     pairs += ends[place] as usize - place;
@@ -181,9 +197,10 @@ impl RuleIndex {
 
     fn entry_len(&self, entry: usize, probe: Option<&PreparedRules>) -> usize {
         match (probe.map(|probe| &probe.entries[entry]), &self.entries[entry].access) {
-            (Some(PreparedEntry::Hash(rows)), _) => rows.len(),
+            (Some(PreparedEntry::Places(rows)), _) => rows.len(),
             (Some(PreparedEntry::Index(prepared)), _) => prepared.len(),
             (None, Access::Hash { grouping, .. }) => grouping.rows().len(),
+            (None, Access::Band { order, .. }) => order.rows.len(),
             (None, Access::Index { index, .. }) => index.own_len(),
         }
     }
@@ -230,10 +247,12 @@ impl RuleIndex {
                     Candidates::Index(index.as_ref(), Probe::Batch(prepared.as_ref()))
                 }
                 (Access::Index { index, .. }, _) => Candidates::Index(index.as_ref(), Probe::Own),
-                (Access::Hash { grouping, .. }, Some(PreparedEntry::Hash(rows))) => {
+                (Access::Hash { grouping, .. }, Some(PreparedEntry::Places(rows))) => {
                     Candidates::Batch(grouping.rows(), rows)
                 }
                 (Access::Hash { grouping, ends }, _) => Candidates::Own(grouping.rows(), ends),
+                (Access::Band { order, .. }, Some(PreparedEntry::Places(rows))) => Candidates::Batch(&order.rows, rows),
+                (Access::Band { order, ends, .. }, _) => Candidates::Own(&order.rows, ends),
             };
             let EntryIndex { tree, earlier, .. } = &self.entries[entry];
             let clauses = &self.plan.groups[entry].clauses;
@@ -275,9 +294,7 @@ struct Building<'a> {
 impl Building<'_> {
     fn entry(&self, group: &EntryGroup, context: &BuildContext<'_>) -> Result<EntryIndex> {
         (context.reserve)(self.columns.rows * 2 * size_of::<u32>())?;
-        let equalities = match &group.entry {
-            Entry::Hash(keys) | Entry::Index { keys, .. } => keys,
-        };
+        let equalities = group.entry.keys();
         let Some(grouped) = self.statistics.groups(equalities) else { return internal_err!("an entry without groups") };
         let grouping = Arc::clone(&grouped.grouping);
         let access = match &group.entry {
@@ -287,6 +304,15 @@ impl Building<'_> {
                     ends.extend(grouping.group_ends());
                 }
                 Access::Hash { grouping, ends }
+            }
+            Entry::Band { atom, .. } => {
+                let AtomColumn::Band(column) = &self.columns.atoms[*atom] else {
+                    return internal_err!("an entry without its band");
+                };
+                (context.reserve)(self.columns.rows * 5 * size_of::<u32>())?;
+                let order = BandOrder::build(grouping, column);
+                let ends = if context.own { order.own_ends(column) } else { Vec::new() };
+                Access::Band { atom: *atom, order, ends }
             }
             Entry::Index { atom, .. } => {
                 let AtomTest::Similarity { key, test } = self.tests.kinds[*atom] else {

@@ -1,10 +1,10 @@
 //! Joins on an OR of ANDs.
 //!
 //! ```text
-//! columns of all atoms --columns---> codes, strings, sets, bits: any pair of rows can be decided
+//! columns of all atoms --columns---> codes, places, strings, sets, bits: any pair of rows can be decided
 //!                      --statistics> selectivities over a sample of the build side
 //!                      --program---> entries, each with its execution tree
-//!                      --grouping--> rows by the equalities of an entry
+//!                      --grouping--> rows by the equalities of an entry, and by its band
 //! probe rows           ------------> candidates of one entry --walk--> pairs, each with its witness
 //! ```
 //!
@@ -16,6 +16,7 @@
 //! key of a set measure its tokens as `u32` and 24 bytes a row; for each entry eight bytes a row and an index
 //! where it has one.
 
+mod band;
 mod columns;
 mod grouping;
 mod index;
@@ -23,6 +24,6 @@ mod probing;
 mod statistics;
 mod walk;
 
-pub use columns::{AtomColumn, AtomTest, SideColumns};
+pub use columns::{AtomColumn, AtomTest, BandColumn, SideColumns, Span};
 pub use index::{PreparedRules, RuleIndex, RuleSource, Run};
 pub use walk::{PairConditions, Tally};

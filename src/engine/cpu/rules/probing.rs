@@ -53,21 +53,24 @@ struct SideBySide {
 const FEWEST_LANES: usize = 8;
 /// More are, too, so that they stay in a cache.
 const MOST_LANES: usize = 1 << 18;
+/// Lanes that are gathered at once at least: groups that follow each other share them.
+const GATHERED: usize = 1024;
 /// Lanes that are marked at once.
 const MARKED: usize = BLOCK / 2;
 
 impl SideBySide {
-    /// Lanes of the rows at `places`, unless they are among those that are there.
+    /// Lanes of the rows at `places` and of some behind them, unless they are among those that are there.
     fn gather(&mut self, entry: &EntryPaths<'_>, build: &Columns, rows: &[u32], places: &Range<usize>) {
         if self.holds(entry.number, places) {
             return;
         }
         let filters = &entry.tree.filters;
         self.lanes.resize_with(filters.len().max(self.lanes.len()), Lanes::default);
+        let places = places.start..places.end.max(places.start + GATHERED).min(rows.len());
         for (filter, lanes) in filters.iter().zip(&mut self.lanes) {
             build.gather(filter.atoms[0], &rows[places.clone()], lanes);
         }
-        (self.entry, self.places) = (entry.number, places.clone());
+        (self.entry, self.places) = (entry.number, places);
     }
 
     fn holds(&self, entry: usize, places: &Range<usize>) -> bool {

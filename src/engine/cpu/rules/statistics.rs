@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
-use super::columns::{AtomTest, Columns, Tests};
+use super::columns::{AtomColumn, AtomTest, BandColumn, Columns, Tests};
 use super::grouping::Grouping;
 use crate::engine::parallel::in_turn;
 use crate::engine::{Cancel, Pairs};
-use crate::program::{AtomEstimate, Entry, Statistics, cost};
+use crate::program::{AtomEstimate, Entry, IN_BAND, Statistics, cost};
 
 /// How many pairs are drawn for an entry.
 const DRAWN: usize = 1024;
@@ -101,6 +101,11 @@ impl<'a> BuildStatistics<'a> {
         if self.tests.kinds[atom] == AtomTest::Pair {
             return AtomEstimate { last: true, ..AtomEstimate::uniform(cost::EXPRESSION, 0.5) };
         }
+        if let AtomColumn::Band(BandColumn { accepted, .. }) = &self.build.atoms[atom]
+            && accepted.is_empty()
+        {
+            return AtomEstimate::uniform(cost::BAND, IN_BAND);
+        }
         let (places, mut passed) = ((0..pairs.len() as u16).collect::<Vec<_>>(), Vec::new());
         let stop = || self.cancel.is_cancelled();
         self.tests.select(atom, (self.build, self.build), pairs, &places, &stop, &mut passed);
@@ -111,6 +116,7 @@ impl<'a> BuildStatistics<'a> {
                 cost::of_test(test, self.build.mean_length(atom), open, passes)
             }
             AtomTest::Equality => AtomEstimate::uniform(cost::EQUALITY, passes),
+            AtomTest::Band => AtomEstimate::uniform(cost::BAND, passes),
             AtomTest::OneSided | AtomTest::Pair => AtomEstimate::uniform(cost::ONE_SIDED, passes),
         }
     }
@@ -122,10 +128,7 @@ impl Statistics for BuildStatistics<'_> {
     }
 
     fn estimates(&self, entry: &Entry, atoms: &[usize]) -> Vec<AtomEstimate> {
-        let keys = match entry {
-            Entry::Hash(keys) | Entry::Index { keys, .. } => keys,
-        };
-        let pairs = self.groups(keys).map(|grouped| Arc::clone(&grouped.drawn)).unwrap_or_default();
+        let pairs = self.groups(entry.keys()).map(|grouped| Arc::clone(&grouped.drawn)).unwrap_or_default();
         let asked = |atom| atoms.contains(&atom);
         let estimate = |atom| if asked(atom) { self.estimate(atom, &pairs) } else { AtomEstimate::UNKNOWN };
         (0..self.tests.kinds.len()).map(estimate).collect()
