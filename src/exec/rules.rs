@@ -99,6 +99,17 @@ impl RuleKeys {
         self.atoms.iter().map(kind).collect()
     }
 
+    /// The plan before any row is read.
+    fn estimated(&self) -> RulePlan {
+        let kinds = self.kinds();
+        RulePlan::of(&kinds, &self.clauses, &AssumedStatistics { kinds: &kinds, rows: self.build_rows })
+    }
+
+    /// The execution trees as they are expected to be, in the language of Graphviz.
+    pub fn graphviz(&self) -> String {
+        self.estimated().display(&self.labels, &[]).graphviz()
+    }
+
     /// The keys of similarity conditions over `batch`, rows of `side`.
     fn key_values(&self, side: JoinSide, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
         let of_side = |[left, right]: &[PhysicalExprRef; 2]| if side == JoinSide::Left { left } else { right }.clone();
@@ -142,14 +153,8 @@ impl Matching for RuleKeys {
     }
 
     fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)> {
-        let plan = found.map_or_else(
-            || {
-                let kinds = self.kinds();
-                let assumed = AssumedStatistics { kinds: &kinds, rows: self.build_rows };
-                format!("{} (estimated)", RulePlan::of(&kinds, &self.clauses, &assumed).display(&self.labels))
-            },
-            str::to_owned,
-        );
+        let estimated = || format!("{} (estimated)", self.estimated().display(&self.labels, &[]));
+        let plan = found.map_or_else(estimated, str::to_owned);
         vec![("clauses", self.clauses.len().to_string()), ("tree", plan)]
     }
 
@@ -230,7 +235,7 @@ struct PreparedBatch {
 
 impl Matcher for RuleMatcher {
     fn describe(&self) -> String {
-        self.index.plan().display(&self.keys.labels).to_string()
+        self.index.plan().display(&self.keys.labels, &self.index.chosen()).to_string()
     }
 
     fn memory(&self) -> usize {

@@ -4,16 +4,19 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::Session;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::format::ExplainFormat;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, plan_datafusion_err};
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::{Join, LogicalPlan, PlanType, StringifiedPlan};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::explain::ExplainExec;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
 use super::declined::{JoinCondition, is_worth_telling, surviving_mark, why_declined};
 use super::planner::SimilarityJoinPlanner;
 use crate::config::SimilarityOptions;
+use crate::exec::MatchingDependencyBlockExec;
 
 /// DataFusion's planner, with similarity joins; it holds SIMILARITY JOIN to its contract and tells EXPLAIN VERBOSE
 /// which joins were left to stock DataFusion, and why.
@@ -30,8 +33,31 @@ impl QueryPlanner for SimilarityQueryPlanner {
             true => with_reasons(plan, options.max_clauses)?,
             false => None,
         };
-        planner.create_physical_plan(told.as_ref().unwrap_or(plan), session).await
+        let planned = planner.create_physical_plan(told.as_ref().unwrap_or(plan), session).await?;
+        match plan {
+            LogicalPlan::Explain(explain) if explain.explain_format == ExplainFormat::Graphviz => {
+                with_trees(planned, planner.create_physical_plan(&explain.plan, session).await?)
+            }
+            _ => Ok(planned),
+        }
     }
+}
+
+/// For EXPLAIN FORMAT GRAPHVIZ: the explanation with the execution trees of the joins in `plan`.
+fn with_trees(explanation: Arc<dyn ExecutionPlan>, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut trees = Vec::new();
+    plan.apply(|node| {
+        if let Some(join) = node.downcast_ref::<MatchingDependencyBlockExec>() {
+            trees.push(join.matching().graphviz());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    let Some(explain) = explanation.downcast_ref::<ExplainExec>().filter(|_| !trees.is_empty()) else {
+        return Ok(explanation);
+    };
+    let mut plans = explain.stringified_plans().to_vec();
+    plans.push(StringifiedPlan::new(PlanType::FinalPhysicalPlan, trees.join("\n")));
+    Ok(Arc::new(ExplainExec::new(explain.schema(), plans, explain.verbose())))
 }
 
 /// Fails where a mark of SIMILARITY JOIN has outlived the rule: the join would run as a nested loop.

@@ -8,12 +8,13 @@ use super::plan::{Entry, EntryGroup, RulePlan};
 pub struct DisplayPlan<'a> {
     plan: &'a RulePlan,
     labels: &'a [String],
+    indexes: &'a [String],
 }
 
 impl RulePlan {
-    /// The plan with the atoms called by `labels`.
-    pub fn display<'a>(&'a self, labels: &'a [String]) -> DisplayPlan<'a> {
-        DisplayPlan { plan: self, labels }
+    /// The plan with the atoms called by `labels`; of each entry, where they are known, what its index has chosen.
+    pub fn display<'a>(&'a self, labels: &'a [String], indexes: &'a [String]) -> DisplayPlan<'a> {
+        DisplayPlan { plan: self, labels, indexes }
     }
 }
 
@@ -23,50 +24,88 @@ impl fmt::Display for DisplayPlan<'_> {
             if at > 0 {
                 f.write_str("; ")?;
             }
-            self.group(group, f)?;
+            f.write_str(&self.entry(at, group))?;
+            Self::tree(group, f, |atom| self.step(group, atom, " "))?;
         }
         Ok(())
     }
 }
 
 impl DisplayPlan<'_> {
-    fn group(&self, group: &EntryGroup, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The execution trees in the language of Graphviz: entries above, clauses below.
+    pub fn graphviz(&self) -> String {
+        let mut lines = vec!["digraph execution_trees {".to_owned(), "    node [shape=box]".to_owned()];
+        for (number, group) in self.plan.groups.iter().enumerate() {
+            lines.push(format!("    entry{number} [shape=cds label={}]", quoted(&self.entry(number, group))));
+            let clause = |clause: usize| format!("clause{}", clause + 1);
+            for &clause_number in &group.clauses {
+                lines.push(format!(
+                    "    {} [shape=oval label=\"clause {}\"]",
+                    clause(clause_number),
+                    clause_number + 1
+                ));
+            }
+            if let Some(certain) = group.tree.certain {
+                lines.push(format!("    entry{number} -> {}", clause(certain)));
+            }
+            // the steps above the next one
+            let mut above: Vec<String> = Vec::new();
+            for (at, step) in group.tree.steps.iter().enumerate() {
+                let name = format!("step{number}_{at}");
+                lines.push(format!("    {name} [label={}]", quoted(&self.step(group, step.atom, "\n"))));
+                above.truncate(step.depth);
+                let parent = above.last().cloned().unwrap_or_else(|| format!("entry{number}"));
+                lines.push(format!("    {parent} -> {name}"));
+                lines.extend(step.witness.map(|witness| format!("    {name} -> {}", clause(witness))));
+                above.push(name);
+            }
+        }
+        lines.push("}".to_owned());
+        lines.join("\n")
+    }
+
+    fn entry(&self, number: usize, group: &EntryGroup) -> String {
         let names = |keys: &[usize]| keys.iter().map(|&key| self.name(key)).collect::<Vec<_>>().join(", ");
-        match &group.entry {
-            Entry::Hash(keys) if keys.is_empty() => f.write_str("all pairs")?,
-            Entry::Hash(keys) => write!(f, "hash [{}]", names(keys))?,
-            Entry::Band { atom, keys } if keys.is_empty() => write!(f, "band [{}]", self.name(*atom))?,
-            Entry::Band { atom, keys } => write!(f, "band [{}] within [{}]", self.name(*atom), names(keys))?,
-            Entry::Index { atom, keys } if keys.is_empty() => write!(f, "index [{}]", self.name(*atom))?,
-            Entry::Index { atom, keys } => write!(f, "index [{}] within [{}]", self.name(*atom), names(keys))?,
-        }
-        if !matches!(group.entry, Entry::Index { .. }) {
-            write!(f, " {} partners a row", rounded(group.partners))?;
-        }
+        let within = |keys: &[usize]| match keys {
+            [] => String::new(),
+            keys => format!(" within [{}]", names(keys)),
+        };
+        let entry = match &group.entry {
+            Entry::Hash(keys) if keys.is_empty() => "all pairs".to_owned(),
+            Entry::Hash(keys) => format!("hash [{}]", names(keys)),
+            Entry::Band { atom, keys } => format!("band [{}]{}", self.name(*atom), within(keys)),
+            Entry::Index { atom, keys } => {
+                let chosen = self.indexes.get(number).map(|chosen| format!(" ({chosen})")).unwrap_or_default();
+                return format!("index [{}]{}{chosen}", self.name(*atom), within(keys));
+            }
+        };
+        format!("{entry} {} partners a row", rounded(group.partners))
+    }
+
+    /// The tree on one line, its steps as `step` writes them.
+    fn tree(group: &EntryGroup, f: &mut fmt::Formatter<'_>, step: impl Fn(usize) -> String) -> fmt::Result {
+        let witness = |clause: usize| format!(" -> clause {}", clause + 1);
         if let Some(clause) = group.tree.certain {
-            return write!(f, " -> clause {}", clause + 1);
+            return f.write_str(&witness(clause));
         }
         f.write_str(" {")?;
         let mut depth = 0;
-        for (at, step) in group.tree.steps.iter().enumerate() {
-            for _ in step.depth..depth {
-                f.write_str("}")?;
-            }
+        for (at, node) in group.tree.steps.iter().enumerate() {
+            f.write_str(&"}".repeat(depth - node.depth.min(depth)))?;
             if at > 0 {
-                f.write_str(if step.depth > group.tree.steps[at - 1].depth { " {" } else { " | " })?;
+                f.write_str(if node.depth > depth { " {" } else { " | " })?;
             }
-            depth = step.depth;
-            let estimate = group.estimates[step.atom];
-            let (cost, passes) = (rounded(estimate.cost), rounded(100.0 * estimate.passes));
-            write!(f, "{} [{cost} ns, {passes} %]", self.name(step.atom))?;
-            if let Some(clause) = step.witness {
-                write!(f, " -> clause {}", clause + 1)?;
-            }
+            depth = node.depth;
+            f.write_str(&step(node.atom))?;
+            f.write_str(&node.witness.map(witness).unwrap_or_default())?;
         }
-        for _ in 0..=depth {
-            f.write_str("}")?;
-        }
-        Ok(())
+        f.write_str(&"}".repeat(depth + 1))
+    }
+
+    fn step(&self, group: &EntryGroup, atom: usize, separator: &str) -> String {
+        let estimate = group.estimates[atom];
+        let (cost, passes) = (rounded(estimate.cost), rounded(100.0 * estimate.passes));
+        format!("{}{separator}[{cost} ns, {passes} %]", self.name(atom))
     }
 
     fn name(&self, atom: usize) -> String {
@@ -82,4 +121,8 @@ fn rounded(number: f64) -> String {
         n if n >= 1.0 => format!("{n:.2}"),
         n => format!("{n:.3}"),
     }
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

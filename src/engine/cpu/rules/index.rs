@@ -120,6 +120,15 @@ impl RuleIndex {
         &self.plan
     }
 
+    /// What the index of each entry has chosen; nothing for those that have none.
+    pub fn chosen(&self) -> Vec<String> {
+        let chosen = |entry: &EntryIndex| match &entry.access {
+            Access::Index { index, .. } => index.describe(),
+            Access::Hash { .. } | Access::Band { .. } => String::new(),
+        };
+        self.entries.iter().map(chosen).collect()
+    }
+
     /// Bytes held.
     pub fn memory(&self) -> usize {
         let entries = self.entries.iter().map(|entry| match &entry.access {
