@@ -12,6 +12,7 @@ mod rules;
 mod service;
 mod shell;
 mod sql;
+mod worst_cases;
 
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};

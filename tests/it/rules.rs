@@ -106,6 +106,24 @@ async fn a_rule_is_an_ordinary_condition() {
 }
 
 #[tokio::test]
+async fn execution_trees_can_be_drawn() {
+    let context = with_people().await;
+    let condition = "(a.\"Home Town\" = b.\"Home Town\" AND levenshtein(a.name, b.name) <= 1) OR a.name = b.name";
+    let query = format!("EXPLAIN FORMAT GRAPHVIZ SELECT a.id FROM people a SIMILARITY JOIN people b ON {condition}");
+    let drawn = run(&context, &query).await;
+    for line in [
+        "digraph execution_trees {",
+        r##"entry0 [shape=cds label="hash [#1 a.Home Town = b.Home Town] 1.00 partners a row"]"##,
+        r##"step0_0 [label="#2 levenshtein(a.name, b.name) <= 1\n[12.1 ns, 2.00 %]"]"##,
+        "entry0 -> step0_0",
+        "step0_0 -> clause1",
+        "entry1 -> clause2",
+    ] {
+        assert!(drawn.contains(line), "{line} is missing: {drawn}");
+    }
+}
+
+#[tokio::test]
 async fn text_for_other_consumers_holds_the_rule() {
     let context = with_people().await;
     let text = "SELECT match_rule('same', a, b), /* here */ 1 FROM people a SIMILARITY JOIN people b\n\

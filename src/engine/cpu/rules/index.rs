@@ -358,3 +358,31 @@ fn by_place(grouping: &Grouping, columns: &Columns) -> Vec<(u32, std::ops::Range
     rows.sort_unstable_by_key(|(row, places)| (places.start, *row));
     rows
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tenth of the rows in one group: no stretch of a self-join has much more pairs than any.
+    #[test]
+    fn one_large_group_is_cut_into_stretches() {
+        let rows = 50_000;
+        let codes = (0..rows).map(|row| if row % 10 == 0 { 0 } else { 1 + row % 977 }).collect();
+        let source =
+            RuleSource { tests: vec![AtomTest::Equality], kinds: vec![AtomKind::Equality], clauses: vec![vec![0]] };
+        let side = SideColumns { rows: rows as usize, atoms: vec![AtomColumn::Codes(codes)], keys: Vec::new() };
+        let cancel = Cancel::default();
+        let context = BuildContext { threads: 1, own: true, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+        let index = RuleIndex::try_new(source, side, &context).unwrap();
+        let Access::Hash { ends, .. } = &index.entries[0].access else { panic!("no entry by hash") };
+        let (mut start, mut stretches, mut most) = (0, 0, 0);
+        while start < index.len(None) {
+            let end = index.own_stretch(start);
+            most = most.max((start..end).map(|place| ends[place] as usize - place - 1).sum());
+            (start, stretches) = (end, stretches + 1);
+        }
+        let whole: usize = ends.iter().enumerate().map(|(place, &end)| end as usize - place - 1).sum();
+        assert!(whole > 12_000_000 && stretches > 12, "{whole} pairs in {stretches} stretches");
+        assert!(most < PAIRS_A_STRETCH + 5_000, "{most} pairs in one stretch");
+    }
+}

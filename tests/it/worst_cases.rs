@@ -1,0 +1,105 @@
+//! Rules at their worst: clauses that nothing selects, very many of them, equalities that say little, one value in a
+//! tenth of the rows.
+
+use std::sync::Arc;
+
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::physical_plan::displayable;
+use datafusion::prelude::SessionContext;
+use datafusion_similarity::SimilarityContext;
+
+use crate::session;
+
+/// id, name (of 40, with typos), sex (two values and NULL), town (one of 30, a tenth of the rows in one of them).
+async fn with_people(rows: usize) -> SessionContext {
+    let context = session(1024, 2);
+    let create = format!(
+        "CREATE TABLE p AS SELECT value AS id,
+            concat(substr('johannes maria katharina elisabeth friedrich', 1 + value % 36, 4 + value % 5),
+                   CASE WHEN value % 7 = 0 THEN 'x' ELSE '' END) AS name,
+            CASE value % 11 WHEN 0 THEN NULL WHEN 1 THEN 'f' WHEN 2 THEN 'f' WHEN 3 THEN 'f' ELSE 'm' END AS sex,
+            CASE WHEN value % 10 = 0 THEN 'Berlin' ELSE concat('town ', value % 29) END AS town
+         FROM generate_series(1, {rows})"
+    );
+    context.similarity_sql(&create).await.unwrap();
+    context
+}
+
+/// A sum over all pairs that tells one set of them from another.
+fn query(join: &str, condition: &str) -> String {
+    format!("SELECT count(*), coalesce(sum(a.id * 7919 + b.id), 0) FROM p a {join} p b ON {condition}")
+}
+
+async fn result(context: &SessionContext, query: &str) -> String {
+    let batches = context.similarity_sql(query).await.unwrap().collect().await.unwrap();
+    pretty_format_batches(&batches).unwrap().to_string()
+}
+
+/// Checks the rows against stock DataFusion and returns the plan that ran.
+async fn same_as_stock(context: &SessionContext, condition: &str) -> String {
+    let query = query("JOIN", condition);
+    context.sql("SET similarity.enabled = false").await.unwrap();
+    let expected = result(context, &query).await;
+    context.sql("SET similarity.enabled = true").await.unwrap();
+    let plan = context.similarity_sql(&query).await.unwrap().create_physical_plan().await.unwrap();
+    let batches = datafusion::physical_plan::collect(Arc::clone(&plan), context.task_ctx()).await.unwrap();
+    assert_eq!(pretty_format_batches(&batches).unwrap().to_string(), expected, "{condition}");
+    displayable(plan.as_ref()).indent(false).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clause_of_constants_only() {
+    let context = with_people(500).await;
+    let condition =
+        "(a.sex = 'f' AND b.sex = 'm' AND b.id > 400) OR (a.town = b.town AND levenshtein(a.name, b.name) <= 1)";
+    let plan = same_as_stock(&context, condition).await;
+    assert!(plan.contains("all pairs"), "{plan}");
+    let planned =
+        async { context.similarity_sql(&query("SIMILARITY JOIN", condition)).await?.create_physical_plan().await };
+    let error = planned.await.unwrap_err().to_string();
+    assert!(error.contains("clause 1, a.sex = f AND b.sex = m AND b.id > 400: it has no equality"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clauses_of_similarity_only() {
+    let context = with_people(500).await;
+    let condition = "levenshtein(a.name, b.name) <= 1 OR jaro_winkler_similarity(a.name, b.name) >= 0.95
+                     OR (jaccard(a.name, b.name, 2) >= 0.6 AND a.id < b.id)";
+    let plan = same_as_stock(&context, condition).await;
+    assert!(plan.contains("clauses=3"), "{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_clauses() {
+    let context = with_people(400).await;
+    let clause = |n: usize| {
+        let equality = ["a.town = b.town", "a.sex = b.sex", "a.id % 40 = b.id % 40", "abs(a.id - b.id) <= 9"][n % 4];
+        let similar = match n % 3 {
+            0 => format!("levenshtein(a.name, b.name) <= {}", n % 5),
+            1 => format!("jaro_winkler_similarity(a.name, b.name) >= 0.{}", 70 + n % 29),
+            _ => format!("jaccard(a.name, b.name, 2) >= 0.{}", 40 + n),
+        };
+        format!("({equality} AND {similar} AND a.id % {} = {})", 2 + n % 7, n % 2)
+    };
+    let clauses: Vec<String> = (0..50).map(clause).collect();
+    let plan = same_as_stock(&context, &clauses.join(" OR ")).await;
+    assert!(plan.contains("clauses=50"), "{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_equality_of_two_values() {
+    let context = with_people(700).await;
+    let condition = "a.id < b.id AND (a.sex = b.sex AND levenshtein(a.name, b.name) <= 1
+                     OR a.sex = b.sex AND a.town = b.town)";
+    same_as_stock(&context, condition).await;
+}
+
+/// Two thousand of twenty thousand rows in one town are two million pairs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_value_in_a_tenth_of_the_rows() {
+    let context = with_people(20_000).await;
+    let condition =
+        "a.id < b.id AND (a.town = b.town AND levenshtein(a.name, b.name) <= 1 OR a.town = b.town AND a.id = b.id)";
+    let plan = same_as_stock(&context, condition).await;
+    assert!(plan.contains("self-join"), "{plan}");
+}
