@@ -1,4 +1,4 @@
-//! The same work on many items, by several threads.
+//! The same work on many items or parts, by several threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -29,4 +29,19 @@ pub fn in_turn<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> Re
     });
     all.sort_unstable_by_key(|(n, _)| *n);
     all.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Runs `work` on each part, each on a thread of its own, and returns the results in order.
+///
+/// # Errors
+/// The error of the first part that failed.
+pub fn in_parallel<P: Send, T: Send>(
+    parts: impl Iterator<Item = P>,
+    work: impl Fn(P) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let handles: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
+        handles.into_iter().map(|h| h.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
 }

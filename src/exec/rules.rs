@@ -89,14 +89,7 @@ impl RuleKeys {
     }
 
     fn kinds(&self) -> Vec<AtomKind> {
-        let kind = |atom: &AtomExprs| match atom {
-            AtomExprs::Equality(_) => AtomKind::Equality,
-            AtomExprs::Similarity { test, .. } => AtomKind::Similarity(*test),
-            AtomExprs::Band(_) => AtomKind::Band,
-            AtomExprs::OneSided { .. } => AtomKind::OneSided,
-            AtomExprs::Pair(_) => AtomKind::Pair,
-        };
-        self.atoms.iter().map(kind).collect()
+        self.tests().iter().map(AtomKind::from).collect()
     }
 
     /// The plan before any row is read.

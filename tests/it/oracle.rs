@@ -370,7 +370,7 @@ fn random_band(rng: &mut StdRng) -> String {
         7 => format!("a.n BETWEEN b.n AND b.n + {e}"),
         8 => format!("(a.n {le} b.n + {e} AND {e} + b.n > a.n AND a.n {ge} b.n)"),
         9 => format!("b.d BETWEEN a.d - INTERVAL '{k} days' AND a.d + INTERVAL '1 day'"),
-        10 => format!("a.d BETWEEN b.d AND b.until"),
+        10 => "a.d BETWEEN b.d AND b.until".to_owned(),
         11 => format!("abs(a.id - b.n) {le} {e}"),
         _ => format!("abs(a.t - b.t) {le} {k}"),
     }

@@ -14,6 +14,7 @@ use crate::engine::parallel::in_turn;
 use crate::engine::{BuildContext, KeyColumn, NO_GROUP, Pairs};
 use crate::measure::Tokenizer;
 use crate::predicate::Test;
+use crate::program::AtomKind;
 
 /// How an atom is decided.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,6 +34,18 @@ pub enum AtomTest {
     OneSided,
     /// The driver decides.
     Pair,
+}
+
+impl From<&AtomTest> for AtomKind {
+    fn from(test: &AtomTest) -> Self {
+        match *test {
+            AtomTest::Equality => Self::Equality,
+            AtomTest::Similarity { test, .. } => Self::Similarity(test),
+            AtomTest::Band => Self::Band,
+            AtomTest::OneSided => Self::OneSided,
+            AtomTest::Pair => Self::Pair,
+        }
+    }
 }
 
 /// What one side has for an atom.

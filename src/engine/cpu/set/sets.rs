@@ -7,8 +7,9 @@ use datafusion::common::Result;
 use super::bits::{self, Bits};
 use super::memory::Reserve;
 use super::ranks::Ranks;
-use super::tokenise::{RowSets, in_parallel};
+use super::tokenise::RowSets;
 use crate::engine::Cancel;
+use crate::engine::parallel::in_parallel;
 
 /// The sets of one side, one a position. Positions are ordered by group, then size, then what their signatures
 /// look like, so that the rows that one row can match by group and size are one range of positions.

@@ -12,6 +12,7 @@ use super::dictionary::Dictionary;
 use super::elements::{Element, Elements, Lists};
 use super::memory::{Ledger, Reserve};
 use super::strings::Strings;
+use crate::engine::parallel::in_parallel;
 use crate::engine::{Cancel, KeyColumn, NO_GROUP};
 use crate::measure::{Tokenizer, qgrams, trigram, word_tokens};
 
@@ -83,18 +84,6 @@ fn arena(tokenizer: Tokenizer, text: &str) -> usize {
 
 /// Below this a thread costs more than it saves.
 const ROWS_WORTH_A_THREAD: usize = 2048;
-
-/// Runs `work` on each part, each on a thread of its own, and returns the results in order.
-pub(super) fn in_parallel<P: Send, T: Send>(
-    parts: impl Iterator<Item = P>,
-    work: impl Fn(P) -> Result<T> + Sync,
-) -> Result<Vec<T>> {
-    std::thread::scope(|scope| {
-        let work = &work;
-        let handles: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
-        handles.into_iter().map(|h| h.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    })
-}
 
 fn with_keys<T>(
     tokenizer: Tokenizer,
