@@ -54,6 +54,9 @@ impl Allowance {
     }
 }
 
+/// How many rows ahead are fetched.
+const AHEAD: usize = 16;
+
 /// The signatures and classes of some rows, side by side.
 #[derive(Debug, Default)]
 pub struct Lanes {
@@ -62,14 +65,25 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Forgets what there was, and takes each row's signature and class.
-    pub(super) fn gather(&mut self, rows: impl Iterator<Item = (u64, u32)>) {
+    /// Forgets what there was, and takes the signature and class of each row, of which `near` tells; `fetch` is called with
+    /// each row some rows before.
+    pub(super) fn gather(&mut self, rows: &[u32], near: impl Fn(u32) -> (u64, u32), fetch: impl Fn(u32)) {
         self.signatures.clear();
         self.classes.clear();
-        for (signature, class) in rows {
+        for (at, &row) in rows.iter().enumerate() {
+            if let Some(&ahead) = rows.get(at + AHEAD) {
+                fetch(ahead);
+            }
+            let (signature, class) = near(row);
             self.signatures.push(signature);
             self.classes.push(class as u8);
         }
+    }
+
+    /// The signature and the class in a lane.
+    #[inline]
+    pub(super) fn at(&self, lane: usize) -> (u64, u32) {
+        (self.signatures[lane], u32::from(self.classes[lane]))
     }
 
     /// Sets `bits` for each lane of `lanes` that may match a probe value; returns for how many.
@@ -134,7 +148,8 @@ mod tests {
         let allowance = Allowance::new(|build, probe| (build.abs_diff(probe) < 2).then_some(i64::from(probe)));
         let rows: Vec<(u64, u32)> = (0..=NOTHING).map(|class| (0x1234_5678_9abc_def0 >> (class / 2), class)).collect();
         let mut lanes = Lanes::default();
-        lanes.gather(rows.iter().copied());
+        lanes.gather(&(0..=NOTHING).collect::<Vec<_>>(), |row| rows[row as usize], |_| {});
+        assert_eq!(lanes.at(7), rows[7]);
         for &probe in &rows {
             let mut marks = vec![1u64; rows.len() - 3];
             let marked = lanes.mark(&allowance, probe, 3..rows.len(), 4, &mut marks);

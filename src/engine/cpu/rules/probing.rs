@@ -28,6 +28,15 @@ pub(super) struct EntryPaths<'a> {
     pub(super) clauses: &'a [usize],
 }
 
+/// The row that candidates are for.
+#[derive(Clone, Copy)]
+enum ProbeRow {
+    /// A row of the probe side.
+    Other(u32),
+    /// The row right before its candidates.
+    Before(u32),
+}
+
 /// What a probing thread writes to and keeps.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
@@ -101,15 +110,17 @@ impl Probing<'_> {
         }
         let (matched, before) = (self.counts.matched, self.counts.candidates);
         while !cursor.is_done() {
-            let (rows, row, places) = match candidates {
+            match candidates {
                 Candidates::Batch(rows, partners) => {
                     let (row, places) = &partners[cursor.next];
-                    (rows, *row, places.start as usize..places.end as usize)
+                    self.pair(entry, rows, places.start as usize..places.end as usize, ProbeRow::Other(*row))?;
                 }
-                Candidates::Own(rows, ends) => (rows, rows[cursor.next], cursor.next + 1..ends[cursor.next] as usize),
+                Candidates::Own(rows, ends) => {
+                    let places = cursor.next + 1..ends[cursor.next] as usize;
+                    self.pair(entry, rows, places, ProbeRow::Before(rows[cursor.next]))?;
+                }
                 Candidates::Index(..) => break,
-            };
-            self.pair(entry, rows, places, row)?;
+            }
             cursor.next += 1;
             if self.counts.matched - matched >= limit.pairs
                 || self.counts.candidates - before >= limit.work
@@ -150,7 +161,7 @@ impl Probing<'_> {
     }
 
     /// Adds the candidates of one probe row, those at `places` among `rows`.
-    fn pair(&mut self, entry: &EntryPaths<'_>, rows: &[u32], places: Range<usize>, row: u32) -> Result<()> {
+    fn pair(&mut self, entry: &EntryPaths<'_>, rows: &[u32], places: Range<usize>, row: ProbeRow) -> Result<()> {
         self.counts.candidates += places.len();
         self.count(entry, places.len());
         let marked = !entry.tree.filters.is_empty();
@@ -158,6 +169,7 @@ impl Probing<'_> {
         if marked && !few && places.len() <= MOST_LANES {
             return self.pair_marked(entry, rows, places, row);
         }
+        let (ProbeRow::Other(row) | ProbeRow::Before(row)) = row;
         let mut rest = &rows[places];
         while !rest.is_empty() {
             let Block { pairs, marks } = &mut self.memory.block;
@@ -179,9 +191,19 @@ impl Probing<'_> {
     }
 
     /// Adds those of the candidates that some first step may hold for.
-    fn pair_marked(&mut self, entry: &EntryPaths<'_>, rows: &[u32], places: Range<usize>, row: u32) -> Result<()> {
+    fn pair_marked(
+        &mut self,
+        entry: &EntryPaths<'_>,
+        rows: &[u32],
+        places: Range<usize>,
+        probe_row: ProbeRow,
+    ) -> Result<()> {
         let Walk { build, probe, cancel, .. } = self.walk;
-        self.memory.side_by_side.gather(entry, build, rows, &places);
+        let (row, first) = match probe_row {
+            ProbeRow::Other(row) => (row, places.start),
+            ProbeRow::Before(row) => (row, places.start - 1),
+        };
+        self.memory.side_by_side.gather(entry, build, rows, &(first..places.end));
         let mut next = places.start;
         while next < places.end {
             if self.memory.block.pairs.len() > BLOCK - MARKED {
@@ -195,10 +217,14 @@ impl Probing<'_> {
             let Memory { side_by_side, marks, block, .. } = &mut self.memory;
             marks.clear();
             marks.resize(some.len(), 0);
-            let first_lane = some.start - side_by_side.places.start;
+            let lane = |place: usize| place - side_by_side.places.start;
             for (FirstFilter { atoms, bits, allowance }, lanes) in entry.tree.filters.iter().zip(&side_by_side.lanes) {
-                let Some(near) = probe.near(atoms[0], row) else { continue };
-                let may = lanes.mark(allowance, near, first_lane..first_lane + some.len(), *bits, marks);
+                let near = match probe_row {
+                    ProbeRow::Before(_) => Some(lanes.at(lane(first))),
+                    ProbeRow::Other(row) => probe.near(atoms[0], row),
+                };
+                let Some(near) = near else { continue };
+                let may = lanes.mark(allowance, near, lane(some.start)..lane(some.end), *bits, marks);
                 // the others are counted where they are verified
                 atoms.iter().for_each(|&atom| self.tally.evaluated[atom] += some.len() - may);
             }
