@@ -173,23 +173,26 @@ impl JoinInputs {
 
 impl<M: Matching> DisplayAs for JoinExec<M> {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines = self.explain();
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
+                let lines = self.explain(self.matching.explain(self.found.get().map(String::as_str)));
                 let items: Vec<_> = lines.iter().map(|(name, value)| format!("{name}={value}")).collect();
                 write!(f, "{}: {}", M::NAME, items.join(", "))
             }
-            DisplayFormatType::TreeRender => lines.iter().try_for_each(|(name, value)| writeln!(f, "{name}={value}")),
+            DisplayFormatType::TreeRender => {
+                let lines = self.explain(self.matching.explain_briefly());
+                lines.iter().try_for_each(|(name, value)| writeln!(f, "{name}={value}"))
+            }
         }
     }
 }
 
 impl<M: Matching> JoinExec<M> {
-    /// What EXPLAIN says, item by item.
-    fn explain(&self) -> Vec<(&'static str, String)> {
+    /// What EXPLAIN says, item by item, with what it says of the `matching`.
+    fn explain(&self, matching: Vec<(&'static str, String)>) -> Vec<(&'static str, String)> {
         let spec = &self.spec;
         let mut items = vec![("join_type", spec.join_type.to_string())];
-        items.extend(self.matching.explain(self.found.get().map(String::as_str)));
+        items.extend(matching);
         if !spec.residual.is_empty() {
             let residual: Vec<_> = spec.residual.iter().map(|r| r.expression().to_string()).collect();
             items.push(("filter", residual.join(" AND ")));

@@ -22,6 +22,11 @@ pub trait Matching: Debug + Send + Sync + 'static {
     /// What EXPLAIN says, item by item; `found` is what the [`Matcher`] has said of itself, once it is built.
     fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)>;
 
+    /// The same in as few words as there can be, for boxes.
+    fn explain_briefly(&self) -> Vec<(&'static str, String)> {
+        self.explain(None)
+    }
+
     /// Names of the counters that [`Matcher::probe`] adds to.
     fn counters(&self) -> Vec<String> {
         Vec::new()

@@ -83,9 +83,14 @@ impl Prober {
         Ok(Probing { left, source: Source::Batch { batch, prepared, fallback, matched }, steps: 0, rows })
     }
 
-    /// Makes the positions `start..end` of a self-join ready for [`step`](Self::step).
-    pub(super) fn start_own(&self, (start, end): (usize, usize)) -> Probing {
-        Probing { left: vec![Cursor { next: start, end }], source: Source::Own, steps: 0, rows: end - start }
+    /// Makes the positions `start..end` of a self-join of `rows` rows ready for [`step`](Self::step).
+    pub(super) fn start_own(&self, (start, end): (usize, usize), rows: usize) -> Probing {
+        Probing {
+            left: vec![Cursor { next: start, end }],
+            source: Source::Own,
+            steps: 0,
+            rows: if start == 0 { rows } else { 0 },
+        }
     }
 
     /// Goes on with `probing` for a bounded while and returns what came out of it.

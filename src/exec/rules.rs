@@ -151,6 +151,12 @@ impl Matching for RuleKeys {
         vec![("clauses", self.clauses.len().to_string()), ("tree", plan)]
     }
 
+    fn explain_briefly(&self) -> Vec<(&'static str, String)> {
+        let tree = self.estimated().display(&self.labels, &[]).compact();
+        let hint = "EXPLAIN FORMAT INDENT or GRAPHVIZ".to_owned();
+        vec![("clauses", self.clauses.len().to_string()), ("tree (estimated)", tree), ("what the numbers are", hint)]
+    }
+
     fn equalities_only(&self) -> RuleKeys {
         let shared = |atom: &usize| self.clauses.iter().all(|clause| clause.contains(atom));
         let equality = |atom: usize| match &self.atoms[atom] {

@@ -104,7 +104,10 @@ impl Partition {
 async fn fetch(prober: &Arc<Prober>, input: &mut ProbeInput, build: Arc<BuildSide>) -> Result<Phase> {
     match input {
         ProbeInput::Own => Ok(match build.claim_own() {
-            Some(range) => Phase::Probe(build, prober.start_own(range)),
+            Some(range) => {
+                let probing = prober.start_own(range, build.batch.num_rows());
+                Phase::Probe(build, probing)
+            }
             None => Phase::Finish(build),
         }),
         ProbeInput::Batches(stream) => match stream.next().await.transpose()? {

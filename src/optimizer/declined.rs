@@ -7,7 +7,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Join, JoinType, Operator, lit};
 
 use crate::functions::contract;
 use crate::predicate::{Sides, mentions_measure};
-use crate::program::{Compiled, Rules, compile};
+use crate::program::{Compiled, Declined, Rules, compile};
 
 /// Everything that a join requires of a pair, in one expression.
 pub(super) struct JoinCondition {
@@ -73,9 +73,14 @@ fn all_pairs(rules: &Rules) -> Option<String> {
     ))
 }
 
-/// Whether a reason to decline `join` tells a user something: it has a similarity condition, or the contract.
-pub(super) fn is_worth_telling(condition: &JoinCondition) -> bool {
-    condition.contract || mentions_measure(&condition.whole)
+/// Whether a reason to decline a join of `sides` tells a user something: it has a similarity condition, the contract, or
+/// more clauses than the session allows.
+pub(super) fn is_worth_telling(condition: &JoinCondition, sides: Sides<'_>, most_clauses: usize) -> bool {
+    let too_many = || {
+        let compiled = compile(&condition.whole, sides, most_clauses, condition.contract);
+        matches!(compiled, Err(Declined::TooManyClauses(_)))
+    };
+    condition.contract || mentions_measure(&condition.whole) || too_many()
 }
 
 /// The first condition of `expr` that still carries the mark of the contract.

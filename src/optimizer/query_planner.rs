@@ -17,6 +17,7 @@ use super::declined::{JoinCondition, is_worth_telling, surviving_mark, why_decli
 use super::planner::SimilarityJoinPlanner;
 use crate::config::SimilarityOptions;
 use crate::exec::MatchingDependencyBlockExec;
+use crate::predicate::Sides;
 
 /// DataFusion's planner, with similarity joins; it holds SIMILARITY JOIN to its contract and tells EXPLAIN VERBOSE
 /// which joins were left to stock DataFusion, and why.
@@ -112,6 +113,8 @@ fn declined(plan: &LogicalPlan, most_clauses: usize) -> Result<Vec<String>> {
 
 fn reason(join: &Join, most_clauses: usize) -> Option<String> {
     let condition = JoinCondition::of(join);
-    let why = if is_worth_telling(&condition) { why_declined(join, &condition, most_clauses) } else { None }?;
+    let sides = Sides { left: join.left.schema(), right: join.right.schema() };
+    let worth = is_worth_telling(&condition, sides, most_clauses);
+    let why = if worth { why_declined(join, &condition, most_clauses) } else { None }?;
     Some(format!("{} Join: {why}", join.join_type))
 }

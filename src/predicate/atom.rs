@@ -47,6 +47,11 @@ impl Test {
         }
     }
 
+    /// Whether this is the same measure and accepts every score that `other` accepts.
+    pub fn accepts_all_of(&self, other: &Self) -> bool {
+        self.and(*other).is_some_and(|both| both == *other)
+    }
+
     /// The same measure with both sets of bounds, where `other` is the same measure.
     pub fn and(self, other: Self) -> Option<Self> {
         match (self, other) {

@@ -95,8 +95,9 @@ fn whole(condition: &Expr, sides: Sides<'_>) -> Option<BandForm> {
 
 /// One end of a band.
 enum Half {
-    /// `left - right` within bounds that are open at one end.
-    Difference { left: Expr, right: Expr, bounds: Bounds },
+    /// `left - right` within bounds that are open at one end. Two of them together exclude NaN, which stands above or
+    /// below all numbers, only where they bound the same difference of floats.
+    Difference { left: Expr, right: Expr, bounds: Bounds, turned_floats: bool },
     /// `value >= end` or, where not `is_low`, `value <= end`.
     End { value: Expr, value_is_left: bool, end: End, is_low: bool },
 }
@@ -135,9 +136,9 @@ impl Half {
     fn and(&self, other: &Self) -> Option<BandForm> {
         match (self, other) {
             (
-                Self::Difference { left, right, bounds },
-                Self::Difference { left: other_left, right: other_right, bounds: other },
-            ) if (left, right) == (other_left, other_right) => {
+                Self::Difference { left, right, bounds, turned_floats },
+                Self::Difference { left: other_left, right: other_right, bounds: other, turned_floats: other_turned },
+            ) if (left, right, turned_floats) == (other_left, other_right, other_turned) => {
                 let bounds = bounds.and(*other);
                 let finite = bounds.lower().is_some() && bounds.upper().is_some();
                 finite.then(|| BandForm::Difference { left: left.clone(), right: right.clone(), bounds })
@@ -172,7 +173,8 @@ fn half_difference(condition: &Expr, sides: Sides<'_>) -> Option<Half> {
         (true, true) => Bounds::at_least(-literal, inclusive),
         (false, true) => Bounds::at_most(-literal, inclusive),
     };
-    Some(Half::Difference { left, right, bounds })
+    let turned_floats = swapped && data_type(&left, sides)?.is_floating();
+    Some(Half::Difference { left, right, bounds, turned_floats })
 }
 
 /// A comparison with a constant: what is compared, the operator with it on the left, and the constant.

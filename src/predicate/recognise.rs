@@ -19,15 +19,15 @@ pub(super) fn atom(condition: &Expr, sides: Sides<'_>) -> Result<Option<Atom>, S
     if sides.of(score) != Some(Side::Both) {
         return Ok(None);
     }
+    let Some(measure) = measure(call) else { return Ok(None) };
     let bounds = bounds(op, literal)?;
-    let atom = match measure(call) {
-        Some(Measure::Set(measure)) => set_atom(measure, call, bounds, condition, sides)?,
-        Some(Measure::Edit(measure)) => edit_atom(measure, call, bounds, condition, sides)?,
-        Some(Measure::LevenshteinLessEqual) => {
+    let atom = match measure {
+        Measure::Set(measure) => set_atom(measure, call, bounds, condition, sides)?,
+        Measure::Edit(measure) => edit_atom(measure, call, bounds, condition, sides)?,
+        Measure::LevenshteinLessEqual => {
             let bounds = levenshtein_less_equal_bounds(call, bounds)?;
             edit_atom(EditMeasure::Levenshtein, call, bounds, condition, sides)?
         }
-        None => return Ok(None),
     };
     Ok(Some(atom))
 }

@@ -47,8 +47,9 @@ pub fn compile(condition: &Expr, sides: Sides<'_>, most_clauses: usize, contract
     }
     let rules = Rules::of(&form, sides);
     let similar = rules.atoms.iter().any(|atom| matches!(atom, RuleAtom::Similarity(_)));
-    // an equality that all clauses share makes it a hash join, which is as good where nothing is similar
-    if similar || (!hashed && rules.without_entry().count() < rules.clauses.len()) {
+    // an equality that all clauses share makes it a hash join, and a clause without an index makes it a nested loop: both
+    // are as good where nothing is similar
+    if similar || contract || (!hashed && rules.without_entry().next().is_none()) {
         Ok(Compiled::Rules(rules))
     } else {
         Err(declined())

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::plan::{Entry, EntryGroup, RulePlan};
+use super::plan::{AtomKind, Entry, EntryGroup, RulePlan};
 
 /// A plan with the names of its atoms.
 pub struct DisplayPlan<'a> {
@@ -25,13 +25,30 @@ impl fmt::Display for DisplayPlan<'_> {
                 f.write_str("; ")?;
             }
             f.write_str(&self.entry(at, group))?;
-            Self::tree(group, f, |atom| self.step(group, atom, " "))?;
+            Self::tree(group, f, |atom| self.step(group, atom, " "), "-> clause ")?;
         }
         Ok(())
     }
 }
 
 impl DisplayPlan<'_> {
+    /// The entries and trees in as few words as there can be, with the numbers of the atoms.
+    pub fn compact(&self) -> String {
+        let numbers = |atoms: &[usize]| atoms.iter().map(|atom| format!("#{}", atom + 1)).collect::<Vec<_>>().join(" ");
+        let entry = |group: &EntryGroup| match &group.entry {
+            Entry::Hash(keys) => format!("hash [{}]", numbers(keys)),
+            Entry::Band { atom, keys } => format!("band [{}]", numbers(&[&[*atom], keys.as_slice()].concat())),
+            Entry::Index { atom, keys } => format!("index [{}]", numbers(&[&[*atom], keys.as_slice()].concat())),
+        };
+        let groups = self.plan.groups.iter().map(|group| {
+            let mut text = entry(group);
+            // writing to a string does not fail
+            let _ = Self::tree(group, &mut text, |atom| numbers(&[atom]), "->");
+            text
+        });
+        groups.collect::<Vec<_>>().join("; ")
+    }
+
     /// The execution trees in the language of Graphviz: entries above, clauses below.
     pub fn graphviz(&self) -> String {
         let mut lines = vec!["digraph execution_trees {".to_owned(), "    node [shape=box]".to_owned()];
@@ -65,26 +82,31 @@ impl DisplayPlan<'_> {
     }
 
     fn entry(&self, number: usize, group: &EntryGroup) -> String {
-        let names = |keys: &[usize]| keys.iter().map(|&key| self.name(key)).collect::<Vec<_>>().join(", ");
-        let within = |keys: &[usize]| match keys {
+        let (equalities, conditions): (Vec<usize>, Vec<usize>) =
+            group.entry.keys().iter().partition(|&&key| self.plan.kinds[key] == AtomKind::Equality);
+        let list = |before: &str, atoms: &[usize]| match atoms {
             [] => String::new(),
-            keys => format!(" within [{}]", names(keys)),
+            atoms => {
+                let names: Vec<_> = atoms.iter().map(|&atom| self.name(atom)).collect();
+                format!("{before} [{}]", names.join(", "))
+            }
         };
+        let (within, of) = (list(" within", &equalities), list(" where", &conditions));
         let entry = match &group.entry {
-            Entry::Hash(keys) if keys.is_empty() => "all pairs".to_owned(),
-            Entry::Hash(keys) => format!("hash [{}]", names(keys)),
-            Entry::Band { atom, keys } => format!("band [{}]{}", self.name(*atom), within(keys)),
-            Entry::Index { atom, keys } => {
+            Entry::Hash(_) if equalities.is_empty() => format!("all pairs{of}"),
+            Entry::Hash(_) => format!("{}{of}", list("hash", &equalities)),
+            Entry::Band { atom, .. } => format!("band [{}]{within}{of}", self.name(*atom)),
+            Entry::Index { atom, .. } => {
                 let chosen = self.indexes.get(number).map(|chosen| format!(" ({chosen})")).unwrap_or_default();
-                return format!("index [{}]{}{chosen}", self.name(*atom), within(keys));
+                return format!("index [{}]{within}{of}{chosen}", self.name(*atom));
             }
         };
         format!("{entry} {} partners a row", rounded(group.partners))
     }
 
-    /// The tree on one line, its steps as `step` writes them.
-    fn tree(group: &EntryGroup, f: &mut fmt::Formatter<'_>, step: impl Fn(usize) -> String) -> fmt::Result {
-        let witness = |clause: usize| format!(" -> clause {}", clause + 1);
+    /// The tree on one line, its steps as `step` writes them, and clauses behind `arrow`.
+    fn tree(group: &EntryGroup, f: &mut impl fmt::Write, step: impl Fn(usize) -> String, arrow: &str) -> fmt::Result {
+        let witness = |clause: usize| format!(" {arrow}{}", clause + 1);
         if let Some(clause) = group.tree.certain {
             return f.write_str(&witness(clause));
         }

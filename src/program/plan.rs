@@ -7,26 +7,27 @@ use crate::predicate::Test;
 /// What produces the candidates of a clause. Atoms are named by their numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// Rows that agree in all of these equalities; all rows with all, where there are none.
+    /// Rows that agree in all of these equalities and pass all of these conditions of one side; all rows with all, where
+    /// there are none.
     Hash(Vec<usize>),
-    /// The index of a similarity condition, within the groups of these equalities.
+    /// The index of a similarity condition, within the groups of these keys.
     Index {
         /// The similarity condition.
         atom: usize,
-        /// The equalities.
+        /// Equalities and conditions of one side.
         keys: Vec<usize>,
     },
-    /// Rows in the order of a band, within the groups of these equalities.
+    /// Rows in the order of a band, within the groups of these keys.
     Band {
         /// The band.
         atom: usize,
-        /// The equalities.
+        /// Equalities and conditions of one side.
         keys: Vec<usize>,
     },
 }
 
 impl Entry {
-    /// The equalities that rows of a pair agree in.
+    /// The equalities that rows of a pair agree in, and the conditions that they pass.
     pub fn keys(&self) -> &[usize] {
         match self {
             Self::Hash(keys) | Self::Index { keys, .. } | Self::Band { keys, .. } => keys,
@@ -53,15 +54,22 @@ pub enum AtomKind {
     Similarity(Test),
     /// Served by sorting.
     Band,
-    /// A condition over one side, served by nothing.
+    /// A condition over one side: rows that fail it are left out.
     OneSided,
     /// Any other condition, served by nothing.
     Pair,
 }
 
+impl AtomKind {
+    /// Whether rows that a hash entry pairs have passed it.
+    pub fn is_key(self) -> bool {
+        matches!(self, Self::Equality | Self::OneSided)
+    }
+}
+
 /// What is known of the data.
 pub trait Statistics {
-    /// How many build rows a probe row meets on average that agrees with it in all of these equalities.
+    /// How many build rows a probe row meets on average that agrees with it in all of these keys.
     fn partners(&self, keys: &[usize]) -> f64;
 
     /// The estimates of `atoms` over candidates of `entry`; what is said of other atoms means nothing.
@@ -88,6 +96,8 @@ pub struct EntryGroup {
 /// The plan of all clauses.
 #[derive(Debug, Clone)]
 pub struct RulePlan {
+    /// What each atom is.
+    pub kinds: Vec<AtomKind>,
     /// In the order in which they are probed.
     pub groups: Vec<EntryGroup>,
 }
@@ -112,7 +122,7 @@ impl RulePlan {
             before.extend(numbers.iter().map(|&number| (number, clauses[number].clone())));
             EntryGroup { entry, partners, clauses: numbers, tree, earlier, estimates }
         });
-        Self { groups: groups.collect() }
+        Self { kinds: kinds.to_vec(), groups: groups.collect() }
     }
 }
 
@@ -123,7 +133,7 @@ type Served = (Entry, f64, Vec<usize>);
 fn entries(kinds: &[AtomKind], clauses: &[Vec<usize>], statistics: &dyn Statistics) -> Vec<Served> {
     let mut by_keys: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
     for (number, clause) in clauses.iter().enumerate() {
-        let keys: Vec<usize> = clause.iter().copied().filter(|&atom| kinds[atom] == AtomKind::Equality).collect();
+        let keys: Vec<usize> = clause.iter().copied().filter(|&atom| kinds[atom].is_key()).collect();
         match by_keys.iter_mut().find(|(known, _)| *known == keys) {
             Some((_, numbers)) => numbers.push(number),
             None => by_keys.push((keys, vec![number])),
@@ -187,8 +197,12 @@ fn entries_within(
     let by_index: f64 = choices.iter().map(|(.., index)| cost(index)).sum();
     let with_hash =
         partners * cost::PAIR + choices.iter().map(|(_, verify, index)| cost(index).min(*verify)).sum::<f64>();
+    // all pairs only where no atom of a clause has an index
+    let all_pairs = !keys.iter().any(|&key| kinds[key] == AtomKind::Equality);
     let entry = |(number, verify, index): (usize, f64, Option<(f64, f64, Entry)>)| match index {
-        Some((cost, found, entry)) if by_index < with_hash || cost < verify => (entry, found, vec![number]),
+        Some((cost, found, entry)) if all_pairs || by_index < with_hash || cost < verify => {
+            (entry, found, vec![number])
+        }
         _ => (hash.clone(), partners, vec![number]),
     };
     choices.into_iter().map(entry).collect()
@@ -220,7 +234,8 @@ const LENGTH: f64 = 12.0;
 
 impl Statistics for AssumedStatistics<'_> {
     fn partners(&self, keys: &[usize]) -> f64 {
-        (self.rows.unwrap_or(ROWS) as f64 * EQUAL.powi(keys.len() as i32)).max(1.0)
+        let passes = |&key: &usize| if self.kinds[key] == AtomKind::Equality { EQUAL } else { OTHER };
+        (self.rows.unwrap_or(ROWS) as f64 * keys.iter().map(passes).product::<f64>()).max(1.0)
     }
 
     fn estimates(&self, _entry: &Entry, _atoms: &[usize]) -> Vec<AtomEstimate> {

@@ -57,7 +57,30 @@ impl Rules {
             numbers.dedup();
             rules.clauses.push(numbers);
         }
+        rules.absorb();
         rules
+    }
+
+    /// Forgets clauses that another one implies by the bounds of its atoms: `x <= 2 OR (x <= 1 AND y)` is `x <= 2`.
+    fn absorb(&mut self) {
+        let weaker = |wider: &[usize], clause: &[usize]| {
+            wider.iter().all(|&weak| clause.iter().any(|&strong| self.atoms[strong].implies(&self.atoms[weak])))
+        };
+        let implied = |at: usize| {
+            // of two clauses that imply each other the first stays
+            (0..self.clauses.len()).any(|other| {
+                let (wider, clause) = (&self.clauses[other], &self.clauses[at]);
+                other != at && weaker(wider, clause) && (other < at || !weaker(clause, wider))
+            })
+        };
+        let left: Vec<Vec<usize>> =
+            (0..self.clauses.len()).filter(|&at| !implied(at)).map(|at| self.clauses[at].clone()).collect();
+        let mut used: Vec<usize> = left.iter().flatten().copied().collect();
+        used.sort_unstable();
+        used.dedup();
+        let renumbered = |atom: usize| used.partition_point(|&known| known < atom);
+        self.clauses = left.iter().map(|clause| clause.iter().map(|&atom| renumbered(atom)).collect()).collect();
+        self.atoms = used.iter().map(|&atom| self.atoms[atom].clone()).collect();
     }
 
     /// The single clause of an AND; what has no index is asked of a pair besides.
@@ -72,7 +95,7 @@ impl Rules {
     }
 
     fn number(&mut self, atom: RuleAtom) -> usize {
-        self.atoms.iter().position(|known| *known == atom).unwrap_or_else(|| {
+        self.atoms.iter().position(|known| known.implies(&atom) && atom.implies(known)).unwrap_or_else(|| {
             self.atoms.push(atom);
             self.atoms.len() - 1
         })
@@ -95,6 +118,17 @@ impl RuleAtom {
     fn served(Conjunction { keys, atoms, bands, .. }: Conjunction) -> Vec<Self> {
         let similar = atoms.into_iter().map(Self::Similarity);
         keys.into_iter().map(Self::Equality).chain(similar).chain(bands.into_iter().map(Self::Band)).collect()
+    }
+
+    /// Whether a pair that satisfies this one satisfies `other`, as far as their form tells.
+    fn implies(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Similarity(one), Self::Similarity(other)) => {
+                one.left == other.left && one.right == other.right && other.test.accepts_all_of(&one.test)
+            }
+            (Self::Band(one), Self::Band(other)) => one.form == other.form,
+            (one, other) => one == other,
+        }
     }
 
     fn over(condition: Expr, sides: Sides<'_>) -> Self {

@@ -131,10 +131,14 @@ async fn too_little_memory_is_an_error_that_names_the_operator() {
         .build();
     let context = SessionContext::new_with_state(state);
     register(&context, "t", sentences(200_000));
-    for condition in ["jaccard(qgrams(a.s, 3, '#'), qgrams(b.s, 3, '#')) >= 0.8", "levenshtein(a.s, b.s) <= 3"] {
+    for (condition, operator) in [
+        ("jaccard(qgrams(a.s, 3, '#'), qgrams(b.s, 3, '#')) >= 0.8", "SimilarityJoinExec"),
+        ("levenshtein(a.s, b.s) <= 3", "SimilarityJoinExec"),
+        ("(jaccard(word_tokens(a.s), word_tokens(b.s)) >= 0.8 OR a.s = b.s)", "MatchingDependencyBlockExec"),
+    ] {
         let query = format!("SELECT count(*) FROM t a SIMILARITY JOIN t b ON {condition} AND a.id < b.id");
         let error = context.similarity_sql(&query).await.unwrap().collect().await.unwrap_err().to_string();
-        assert!(error.contains("Resources exhausted") && error.contains("SimilarityJoinExec"), "{condition}: {error}");
+        assert!(error.contains("Resources exhausted") && error.contains(operator), "{condition}: {error}");
     }
 }
 
@@ -143,9 +147,11 @@ async fn a_budget_of_candidates_ends_the_query() {
     let context = session(8192, 2);
     register(&context, "t", strings((0..2_000).map(|i| format!("same words here {}", i % 7))));
     context.sql("SET similarity.max_candidates = 1000").await.unwrap();
-    let query = "SELECT count(*) FROM t a SIMILARITY JOIN t b ON jaccard(word_tokens(a.s), word_tokens(b.s)) >= 0.5";
-    let error = context.similarity_sql(query).await.unwrap().collect().await.unwrap_err().to_string();
-    assert!(error.contains("similarity.max_candidates = 1000"), "{error}");
+    for condition in ["jaccard(word_tokens(a.s), word_tokens(b.s)) >= 0.5", "a.s = b.s OR levenshtein(a.s, b.s) <= 1"] {
+        let query = format!("SELECT count(*) FROM t a SIMILARITY JOIN t b ON {condition}");
+        let error = context.similarity_sql(&query).await.unwrap().collect().await.unwrap_err().to_string();
+        assert!(error.contains("similarity.max_candidates = 1000"), "{condition}: {error}");
+    }
 }
 
 #[test]
@@ -154,6 +160,8 @@ fn dropping_the_stream_stops_the_work() {
         "jaccard(qgrams(a.s, 3, '#'), qgrams(b.s, 3, '#')) >= 0.3 AND a.id < b.id",
         "levenshtein(a.s, b.s) <= 20 AND a.id < b.id",
         "jaro_winkler_similarity(a.s, b.s) >= 0.7",
+        "(length(a.s) % 2 = length(b.s) % 2 AND levenshtein(a.s, b.s) <= 20 OR a.s = b.s) AND a.id < b.id",
+        "length(a.s) % 2 = length(b.s) % 2 AND levenshtein(a.s, b.s) <= 20 OR a.s = b.s",
     ];
     for condition in conditions {
         for after in [30, 400] {

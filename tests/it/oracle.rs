@@ -162,7 +162,9 @@ fn random_table(rng: &mut StdRng, sizes: &[usize]) -> MemTable {
     let keys: Vec<_> =
         (0..rows).map(|_| [Some("x"), Some("y"), Some("X"), None].choose(rng).copied().flatten()).collect();
     let floats: Vec<_> = (0..rows)
-        .map(|_| [Some(0.0), Some(-0.0), Some(1.5), Some(f64::NAN), None].choose(rng).copied().flatten())
+        .map(|_| {
+            [Some(0.0), Some(-0.0), Some(1.5), Some(f64::NAN), Some(f64::INFINITY), None].choose(rng).copied().flatten()
+        })
         .collect();
     let mut days = || Some(20_000 + rng.random_range(0..40)).filter(|_| rng.random_bool(0.9));
     let days: Vec<[Option<i32>; 2]> = (0..rows).map(|_| [days(), days()]).collect();
@@ -335,6 +337,8 @@ fn random_atom(rng: &mut StdRng) -> String {
         _ => [
             "a.k = 'x'",
             "b.k IN ('x', 'X')",
+            "a.k IN ('x', 'y', NULL)",
+            "(a.k = b.k OR a.k <> b.k OR a.k IS NULL OR b.k IS NULL)",
             "a.k = 'x' AND a.k = 'y'",
             "b.k IS NULL",
             "a.n > 1",
@@ -359,7 +363,7 @@ fn random_atom(rng: &mut StdRng) -> String {
 fn random_band(rng: &mut StdRng) -> String {
     let (k, e) = (rng.random_range(-1..6), ["0", "1.5", "0.5", "3"].choose(rng).unwrap());
     let (le, ge) = (["<=", "<"].choose(rng).unwrap(), [">=", ">"].choose(rng).unwrap());
-    match rng.random_range(0..13) {
+    match rng.random_range(0..14) {
         0 => format!("abs(a.id - b.id) {le} {k}"),
         1 => format!("{k} >= abs(b.id - a.id)"),
         2 => format!("a.id BETWEEN b.id - {k} AND b.id + 2"),
@@ -372,6 +376,7 @@ fn random_band(rng: &mut StdRng) -> String {
         9 => format!("b.d BETWEEN a.d - INTERVAL '{k} days' AND a.d + INTERVAL '1 day'"),
         10 => "a.d BETWEEN b.d AND b.until".to_owned(),
         11 => format!("abs(a.id - b.n) {le} {e}"),
+        12 => format!("(a.n - b.n {ge} -{e} AND b.n - a.n {ge} -{k})"),
         _ => format!("abs(a.t - b.t) {le} {k}"),
     }
 }

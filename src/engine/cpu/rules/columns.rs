@@ -1,10 +1,13 @@
 //! The columns of one side in the form in which pairs of rows are decided.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::buffer::BooleanBuffer;
+use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, internal_err};
+use foldhash::fast::FixedState;
 
 use crate::engine::cpu::edit::{EditPairTest, EditPredicate, TextColumn};
 use crate::engine::cpu::keep::{Filter, keep};
@@ -292,7 +295,9 @@ impl Tests {
         let rows = pairs.build.iter().copied().zip(pairs.probe.iter().copied());
         match (&self.tests[atom], side.texts(atom), side.sets(atom)) {
             (PairTest::Edit(test), Some(texts), _) => rows.filter(|&pair| test.is_open(texts, texts, pair)).count(),
-            (PairTest::Set(test, ..), _, Some(sets)) => rows.filter(|&pair| test.is_open(sets, sets, pair)).count(),
+            (PairTest::Set(test, ..), _, Some(sets)) => {
+                rows.filter(|&pair| test.is_likely_open(sets, sets, pair)).count()
+            }
             _ => 0,
         }
     }
@@ -434,6 +439,37 @@ impl Columns {
             (_, Some(Key::Sets(sets))) => BooleanBuffer::collect_bool(self.rows, |row| sets.can_match(row)),
             _ => BooleanBuffer::new_set(self.rows),
         }
+    }
+
+    /// A number for each row by what it holds, as far as atoms ask for it and pairs do not agree in it; `keys` are those of
+    /// similarities.
+    pub(super) fn fingerprints(&self, tests: &Tests, keys: &[ArrayRef]) -> Result<Vec<u64>> {
+        let hasher = FixedState::default();
+        let mut prints = vec![0u64; self.rows];
+        let mut mix = |of: &dyn Fn(usize) -> u64| {
+            prints.iter_mut().enumerate().for_each(|(row, print)| *print = hasher.hash_one((*print, of(row))));
+        };
+        let mut seen = Vec::new();
+        for (atom, kind) in tests.kinds.iter().enumerate() {
+            match (&self.atoms[atom], kind) {
+                (AtomColumn::Bits(bits), _) => mix(&|row| u64::from(bits.value(row))),
+                (AtomColumn::Band(band), _) => mix(&|row| u64::from(band.places[row].first)),
+                (_, AtomTest::Similarity { key, .. }) if !seen.contains(key) => {
+                    seen.push(*key);
+                    let Some(values) = keys.get(*key) else { return internal_err!("an atom names a missing key") };
+                    match self.texts(atom) {
+                        Some(texts) => mix(&|row| hasher.hash_one(texts.near(row as u32))),
+                        None => {
+                            let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())])?;
+                            let rows = converter.convert_columns(&[Arc::clone(values)])?;
+                            mix(&|row| hasher.hash_one(rows.row(row).as_ref()));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(prints)
     }
 
     /// The mean length of a similarity atom's keys, in characters or tokens.

@@ -5,13 +5,15 @@ use std::ops::Range;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::columns::{AtomColumn, Columns};
+use super::columns::{AtomColumn, AtomTest, Columns};
 use crate::engine::NO_GROUP;
 
-/// The rows of a build side by what they have in some equalities; one group of all rows, where there are none.
+/// The rows of a build side by what they have in some equalities, as far as they satisfy some conditions of one side;
+/// one group of all rows, where there are no equalities.
 #[derive(Debug)]
 pub(super) struct Grouping {
-    keys: Vec<usize>,
+    equalities: Vec<usize>,
+    conditions: Vec<usize>,
     /// From a group of the equalities so far and the code of the next one to a group; one map for each but the first.
     maps: Vec<HashMap<u64, u32, FixedState>>,
     /// Where the rows of each group start; one entry more than groups.
@@ -21,17 +23,20 @@ pub(super) struct Grouping {
 }
 
 impl Grouping {
-    /// The groups of the build side, and the group of each row.
-    pub(super) fn build(columns: &Columns, keys: &[usize]) -> (Self, Vec<u32>) {
+    /// The groups of the build side by `keys`, equalities and conditions of one side, and the group of each row.
+    pub(super) fn build(columns: &Columns, tests: &[AtomTest], keys: &[usize]) -> (Self, Vec<u32>) {
+        let (equalities, conditions): (Vec<usize>, Vec<usize>) =
+            keys.iter().partition(|&&key| tests[key] == AtomTest::Equality);
         let (mut maps, mut count) = (Vec::new(), 1u32);
-        let mut groups = match keys {
+        let mut groups = match equalities.as_slice() {
             [] => vec![0; columns.rows],
             [first, ..] => codes(columns, *first).to_vec(),
         };
-        if !keys.is_empty() {
+        if !equalities.is_empty() {
             count = groups.iter().filter(|&&g| g != NO_GROUP).max().map_or(0, |&most| most + 1);
         }
-        for &key in keys.iter().skip(1) {
+        forget_failing(columns, &conditions, &mut groups);
+        for &key in equalities.iter().skip(1) {
             let mut map: HashMap<u64, u32, FixedState> = HashMap::default();
             for (group, &code) in groups.iter_mut().zip(codes(columns, key)) {
                 if *group == NO_GROUP || code == NO_GROUP {
@@ -45,16 +50,17 @@ impl Grouping {
             maps.push(map);
         }
         let (starts, rows) = by_group(&groups, count);
-        (Self { keys: keys.to_vec(), maps, starts, rows }, groups)
+        (Self { equalities, conditions, maps, starts, rows }, groups)
     }
 
     /// The build side's group of each row of a probe side.
     pub(super) fn look_up(&self, columns: &Columns) -> Vec<u32> {
-        let mut groups = match self.keys.as_slice() {
+        let mut groups = match self.equalities.as_slice() {
             [] => vec![0; columns.rows],
             [first, ..] => codes(columns, *first).to_vec(),
         };
-        for (&key, map) in self.keys.iter().skip(1).zip(&self.maps) {
+        forget_failing(columns, &self.conditions, &mut groups);
+        for (&key, map) in self.equalities.iter().skip(1).zip(&self.maps) {
             for (group, &code) in groups.iter_mut().zip(codes(columns, key)) {
                 *group = match (*group, code) {
                     (NO_GROUP, _) | (_, NO_GROUP) => NO_GROUP,
@@ -105,6 +111,15 @@ fn joined(group: u32, code: u32) -> u64 {
     u64::from(group) << 32 | u64::from(code)
 }
 
+/// Takes their group from rows that fail a condition of their side.
+fn forget_failing(columns: &Columns, conditions: &[usize], groups: &mut [u32]) {
+    for &condition in conditions {
+        if let AtomColumn::Bits(bits) = &columns.atoms[condition] {
+            groups.iter_mut().zip(bits).filter(|(_, passes)| !passes).for_each(|(group, _)| *group = NO_GROUP);
+        }
+    }
+}
+
 fn codes(columns: &Columns, atom: usize) -> &[u32] {
     match &columns.atoms[atom] {
         AtomColumn::Codes(codes) => codes,
@@ -131,6 +146,8 @@ fn by_group(groups: &[u32], count: u32) -> (Vec<u32>, Vec<u32>) {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::arrow::buffer::BooleanBuffer;
+
     use super::*;
 
     fn columns(codes: &[&[u32]]) -> Columns {
@@ -141,7 +158,7 @@ mod tests {
     #[test]
     fn groups_of_several_equalities() {
         let build = columns(&[&[0, 1, 0, 0, NO_GROUP], &[5, 5, 5, 6, 5]]);
-        let (grouping, groups) = Grouping::build(&build, &[0, 1]);
+        let (grouping, groups) = Grouping::build(&build, &[AtomTest::Equality; 2], &[0, 1]);
         assert_eq!(groups, [0, 1, 0, 2, NO_GROUP]);
         assert_eq!(grouping.rows(), [0, 2, 1, 3]);
         assert_eq!(grouping.places(0), 0..2);
@@ -152,8 +169,19 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_fail_a_condition_have_no_group() {
+        let bits = AtomColumn::Bits(BooleanBuffer::from(vec![true, false, true]));
+        let build = Columns::of_codes(3, vec![AtomColumn::Codes(vec![0, 0, 1]), bits.clone(), AtomColumn::None]);
+        let tests = [AtomTest::Equality, AtomTest::OneSided, AtomTest::OneSided];
+        let (grouping, groups) = Grouping::build(&build, &tests, &[0, 1, 2]);
+        assert_eq!((groups.as_slice(), grouping.rows()), (&[0, NO_GROUP, 1][..], &[0, 2][..]));
+        let probe = Columns::of_codes(3, vec![AtomColumn::Codes(vec![1, 1, 0]), AtomColumn::None, bits]);
+        assert_eq!(grouping.look_up(&probe), [1, NO_GROUP, 0]);
+    }
+
+    #[test]
     fn without_equalities_all_rows_are_one_group() {
-        let (grouping, groups) = Grouping::build(&columns(&[]), &[]);
+        let (grouping, groups) = Grouping::build(&columns(&[]), &[], &[]);
         assert_eq!((groups.as_slice(), grouping.rows(), grouping.places(0)), (&[0, 0, 0][..], &[0, 1, 2][..], 0..3));
     }
 }

@@ -97,7 +97,7 @@ impl RuleIndex {
         let (tests, columns) = Tests::build(tests, side, context)?;
         check(context.cancel)?;
         (context.reserve)(clauses.len() * columns.rows * size_of::<u32>())?;
-        let statistics = BuildStatistics::new(&tests, &columns, &clauses, context.threads, context.cancel)?;
+        let statistics = BuildStatistics::new(&tests, &columns, &keys, &clauses, context.threads, context.cancel)?;
         let plan = RulePlan::of(&kinds, &clauses, &statistics);
         check(context.cancel)?;
         // entries side by side; one alone may use all threads

@@ -44,6 +44,8 @@ pub(super) struct Memory {
     block: Block,
     /// Pairs of a block whose witness is of this entry.
     kept: Block,
+    /// The clause that holds for each of them.
+    witnesses: Vec<u32>,
     unused: Tally,
     side_by_side: SideBySide,
     marks: Vec<u64>,
@@ -144,7 +146,6 @@ impl Probing<'_> {
         let counts = index.probe(probe, cursor, limit, self.walk.cancel, &mut found)?;
         // what the index did counts as work of this entry
         self.counts.candidates += counts.candidates;
-        self.counts.verified += counts.verified;
         for start in (0..found.len()).step_by(BLOCK) {
             let range = start..found.len().min(start + BLOCK);
             let Block { pairs, .. } = &mut self.memory.block;
@@ -235,14 +236,17 @@ impl Probing<'_> {
 
     /// Finds the witnesses of the block and forgets it.
     fn finish_block(&mut self, entry: &EntryPaths<'_>) -> Result<()> {
-        let Memory { scratch, block, kept, unused, .. } = &mut self.memory;
+        let Memory { scratch, block, kept, witnesses, unused, .. } = &mut self.memory;
         if block.pairs.is_empty() {
             return Ok(());
         }
+        self.counts.verified += block.pairs.len();
         self.walk.block(entry.tree, block, scratch, self.tally)?;
         kept.clear();
-        for (at, _) in scratch.witness.iter().enumerate().filter(|(_, witness)| **witness != NO_WITNESS) {
+        witnesses.clear();
+        for (at, &witness) in scratch.witness.iter().enumerate().filter(|(_, witness)| **witness != NO_WITNESS) {
             kept.pairs.push(block.pairs.build[at], block.pairs.probe[at]);
+            witnesses.push(witness);
         }
         block.clear();
         if kept.pairs.is_empty() {
@@ -251,14 +255,14 @@ impl Probing<'_> {
         if entry.number > 0 {
             unused.resize(self.tally);
             self.walk.block(entry.earlier, kept, scratch, unused)?;
-            for (at, _) in scratch.witness.iter().enumerate().filter(|(_, witness)| **witness == NO_WITNESS) {
-                self.out.push(kept.pairs.build[at], kept.pairs.probe[at]);
-                self.counts.matched += 1;
-            }
         } else {
-            self.out.build.extend_from_slice(&kept.pairs.build);
-            self.out.probe.extend_from_slice(&kept.pairs.probe);
-            self.counts.matched += kept.pairs.len();
+            scratch.witness.clear();
+            scratch.witness.resize(kept.pairs.len(), NO_WITNESS);
+        }
+        for (at, _) in scratch.witness.iter().enumerate().filter(|(_, earlier)| **earlier == NO_WITNESS) {
+            self.out.push(kept.pairs.build[at], kept.pairs.probe[at]);
+            self.tally.witnesses[witnesses[at] as usize] += 1;
+            self.counts.matched += 1;
         }
         Ok(())
     }

@@ -3,13 +3,16 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use datafusion::arrow::array::ArrayRef;
 use datafusion::common::Result;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 
 use super::columns::{AtomColumn, AtomTest, BandColumn, Columns, Tests};
 use super::grouping::Grouping;
 use crate::engine::parallel::in_turn;
 use crate::engine::{Cancel, Pairs};
-use crate::program::{AtomEstimate, Entry, IN_BAND, Statistics, cost};
+use crate::program::{AtomEstimate, AtomKind, Entry, IN_BAND, Statistics, cost};
 
 /// How many pairs are drawn for an entry.
 const DRAWN: usize = 1024;
@@ -23,38 +26,66 @@ pub(super) struct Grouped {
     drawn: Arc<Pairs>,
 }
 
-/// Pairs of places among `rows` places, evenly drawn from those in one group; of any, where each group is one place.
-/// The same groups give the same pairs.
-fn draw(grouping: &Grouping, rows: usize) -> Pairs {
-    let mut pairs = Pairs::default();
-    let mut before = Vec::new();
-    let mut total = 0u64;
-    for group in grouping.groups() {
-        before.push(total);
-        let len = group.len() as u64;
-        total += len * len.saturating_sub(1);
-    }
-    let hasher = foldhash::fast::FixedState::default();
-    for n in 0..DRAWN as u64 {
-        let random = hasher.hash_one(n);
-        if total > 0 {
-            let number = ((u128::from(random) * u128::from(total)) >> 64) as u64;
-            // the last group that does not start beyond the number: those of one row start where the next one does
-            let group = before.partition_point(|&b| b <= number) - 1;
-            let (number, places) = (number - before[group], grouping.places(group as u32));
-            let others = places.len() as u64 - 1;
-            let (one, step) = (number / others, 1 + number % others);
-            let other = (one + step) % places.len() as u64;
-            let group = &grouping.rows()[places];
-            pairs.push(group[one as usize], group[other as usize]);
-        } else if rows > 1 {
-            let all = rows as u64;
-            let one = random % all;
-            let step = 1 + hasher.hash_one(random) % (all - 1);
-            pairs.push(one as u32, ((one + step) % all) as u32);
+/// Rows that tell about all of them: those with the least fingerprints, so that it does not matter in which order rows
+/// have come in.
+struct Sample {
+    fingerprints: Vec<u64>,
+    rows: Vec<u32>,
+}
+
+/// Of how many rows a sample consists.
+const SAMPLED: usize = 1 << 14;
+
+impl Sample {
+    fn of(columns: &Columns, tests: &Tests, keys: &[ArrayRef]) -> Result<Self> {
+        let fingerprints = columns.fingerprints(tests, keys)?;
+        let mut rows: Vec<u32> = (0..columns.rows as u32).collect();
+        let order = |row: &u32| (fingerprints[*row as usize], *row);
+        if rows.len() > SAMPLED {
+            rows.select_nth_unstable_by_key(SAMPLED, order);
+            rows.truncate(SAMPLED);
         }
+        rows.sort_unstable_by_key(order);
+        Ok(Self { fingerprints, rows })
     }
-    pairs
+
+    /// Pairs of different rows, evenly drawn from those that share a group, as far as the sample reaches; of any rows,
+    /// where none share one.
+    fn draw(&self, grouping: &Grouping, groups: &[u32]) -> Pairs {
+        let hasher = FixedState::default();
+        // a row is in as many pairs as its group has other rows: the least of exponential variates by these weights
+        let mut weighted: Vec<(f64, u32)> = Vec::with_capacity(self.rows.len());
+        let mut sampled: HashMap<u32, Vec<u32>, FixedState> = HashMap::default();
+        for &row in &self.rows {
+            let group = groups[row as usize];
+            let others = grouping.places(group).len().saturating_sub(1);
+            if others > 0 {
+                let random = (hasher.hash_one(self.fingerprints[row as usize]) >> 11) as f64 / (1u64 << 53) as f64;
+                weighted.push((-random.max(f64::MIN_POSITIVE).ln() / others as f64, row));
+                sampled.entry(group).or_default().push(row);
+            }
+        }
+        weighted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut pairs = Pairs::default();
+        for (n, &(_, row)) in weighted.iter().take(DRAWN).enumerate() {
+            let group = groups[row as usize];
+            let others = sampled.get(&group).map_or(&[][..], Vec::as_slice);
+            let partner = if others.len() > 1 {
+                let at = others.iter().position(|&other| other == row).unwrap_or(0);
+                others[(at + 1 + (hasher.hash_one(n) % (others.len() as u64 - 1)) as usize) % others.len()]
+            } else {
+                let own = self.fingerprints[row as usize];
+                let distance = |other: &u32| hasher.hash_one(self.fingerprints[*other as usize] ^ own);
+                let others = grouping.rows()[grouping.places(group)].iter().filter(|&&other| other != row);
+                others.copied().min_by_key(distance).unwrap_or(row)
+            };
+            pairs.push(row, partner);
+        }
+        if pairs.is_empty() {
+            self.rows.windows(2).take(DRAWN).for_each(|rows| pairs.push(rows[0], rows[1]));
+        }
+        pairs
+    }
 }
 
 /// Statistics over the build side, compared with itself.
@@ -63,36 +94,38 @@ pub(super) struct BuildStatistics<'a> {
     tests: &'a Tests,
     build: &'a Columns,
     cancel: &'a Cancel,
-    /// By the equalities of some clause.
+    /// By the keys of some clause.
     grouped: Vec<(Vec<usize>, Grouped)>,
 }
 
 impl<'a> BuildStatistics<'a> {
-    /// Groups the rows by the equalities of each clause, with up to `threads` threads.
+    /// Groups the rows by the keys of each clause, with up to `threads` threads.
     pub(super) fn new(
         tests: &'a Tests,
         build: &'a Columns,
+        keys: &[ArrayRef],
         clauses: &[Vec<usize>],
         threads: usize,
         cancel: &'a Cancel,
     ) -> Result<Self> {
         let mut wanted: Vec<Vec<usize>> = Vec::new();
         for clause in clauses {
-            let is_equality = |&atom: &usize| tests.kinds[atom] == AtomTest::Equality;
-            let keys: Vec<usize> = clause.iter().copied().filter(is_equality).collect();
+            let is_key = |&atom: &usize| AtomKind::from(&tests.kinds[atom]).is_key();
+            let keys: Vec<usize> = clause.iter().copied().filter(is_key).collect();
             if !wanted.contains(&keys) {
                 wanted.push(keys);
             }
         }
+        let sample = Sample::of(build, tests, keys)?;
         let grouped = in_turn(wanted.len(), threads, |at| {
-            let (grouping, groups) = Grouping::build(build, &wanted[at]);
-            let drawn = Arc::new(draw(&grouping, build.rows));
+            let (grouping, groups) = Grouping::build(build, &tests.kinds, &wanted[at]);
+            let drawn = Arc::new(sample.draw(&grouping, &groups));
             Ok(Grouped { grouping: Arc::new(grouping), groups: Arc::new(groups), drawn })
         })?;
         Ok(Self { tests, build, cancel, grouped: wanted.into_iter().zip(grouped).collect() })
     }
 
-    /// The groups by these equalities, those of some clause.
+    /// The groups by these keys, those of some clause.
     pub(super) fn groups(&self, keys: &[usize]) -> Option<&Grouped> {
         self.grouped.iter().find(|(known, _)| known == keys).map(|(_, grouped)| grouped)
     }

@@ -30,7 +30,7 @@ pub struct Tally {
     pub candidates: Vec<usize>,
     /// For each clause, the pairs that reached its last atom.
     pub verified: Vec<usize>,
-    /// For each clause, the pairs whose witness it was.
+    /// For each clause, the pairs that came out because of it.
     pub witnesses: Vec<usize>,
 }
 
@@ -196,7 +196,6 @@ impl Walk<'_> {
         if let Some(clause) = tree.certain {
             scratch.witness.fill(clause as u32);
             tally.verified[clause] += len;
-            tally.witnesses[clause] += len;
             return Ok(());
         }
         scratch.selections.resize_with((tree.depth() + 1).max(scratch.selections.len()), Vec::new);
@@ -228,7 +227,6 @@ impl Walk<'_> {
             tally.passed[step.atom] += passed.len();
             if let Some(clause) = step.witness {
                 tally.verified[clause] += asked;
-                tally.witnesses[clause] += passed.len();
                 passed.iter().for_each(|&place| witness[place as usize] = clause as u32);
                 witnessed |= !passed.is_empty();
             }
