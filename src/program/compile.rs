@@ -47,9 +47,9 @@ pub fn compile(condition: &Expr, sides: Sides<'_>, most_clauses: usize, contract
     }
     let rules = Rules::of(&form, sides);
     let similar = rules.atoms.iter().any(|atom| matches!(atom, RuleAtom::Similarity(_)));
-    // an equality that all clauses share makes it a hash join, and a clause without an index makes it a nested loop: both
-    // are as good where nothing is similar
-    if similar || contract || (!hashed && rules.without_entry().next().is_none()) {
+    // an equality that all clauses share makes it a hash join, and a clause without an index a nested loop, which are as
+    // good where nothing is similar
+    if similar || contract || (!hashed && !rules.verifies_all_pairs() && rules.has_entry()) {
         Ok(Compiled::Rules(rules))
     } else {
         Err(declined())

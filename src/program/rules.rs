@@ -107,6 +107,17 @@ impl Rules {
         (0..self.clauses.len()).filter(move |&clause| !self.clauses[clause].iter().any(served))
     }
 
+    /// Whether an index can enter some clause.
+    pub fn has_entry(&self) -> bool {
+        self.without_entry().count() < self.clauses.len()
+    }
+
+    /// Whether some clause asks more of all pairs than conditions of one side each, whose rows all pair.
+    pub fn verifies_all_pairs(&self) -> bool {
+        let one_sided = |&atom: &usize| matches!(self.atoms[atom], RuleAtom::OneSided { .. });
+        self.without_entry().any(|clause| !self.clauses[clause].iter().all(one_sided))
+    }
+
     /// A clause as the query states it.
     pub fn describe(&self, clause: usize) -> String {
         self.clauses[clause].iter().map(|&atom| self.atoms[atom].to_string()).collect::<Vec<_>>().join(" AND ")

@@ -376,7 +376,7 @@ fn random_band(rng: &mut StdRng) -> String {
         9 => format!("b.d BETWEEN a.d - INTERVAL '{k} days' AND a.d + INTERVAL '1 day'"),
         10 => "a.d BETWEEN b.d AND b.until".to_owned(),
         11 => format!("abs(a.id - b.n) {le} {e}"),
-        12 => format!("(a.n - b.n {ge} -{e} AND b.n - a.n {ge} -{k})"),
+        12 => format!("(a.n - b.n {ge} -{e} AND b.n - a.n {ge} ({k}))"),
         _ => format!("abs(a.t - b.t) {le} {k}"),
     }
 }
