@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Five sets of three clauses, each set entered by one equality. Printed are milliseconds to verify all candidates, the
-//! best of five runs: the chosen tree, the best and the worst of all orders of clauses and atoms, clauses and atoms as
-//! written, cheapest first, most selective first, and the mean of twenty orders at random.
+//! best of some runs: the chosen tree, the best and the worst of all orders of clauses and atoms, clauses and atoms as
+//! written, cheapest first, most selective first, and the best and the mean of twenty orders at random.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -88,6 +88,9 @@ fn rule_sets() -> Vec<(&'static str, Vec<Clause>)> {
         ),
     ]
 }
+
+/// Of each order, of which the best counts.
+const RUNS: usize = 3;
 
 struct NoConditions;
 
@@ -227,7 +230,9 @@ async fn main() -> Result<()> {
     let frame = SessionContext::new().read_parquet(path, ParquetReadOptions::default()).await?;
     let batches = frame.collect().await?;
     let people = concat_batches(&batches[0].schema(), &batches)?;
-    println!("entry,pairs,chosen,best,worst,as_written,cheapest_first,most_selective_first,mean_of_random");
+    println!(
+        "entry,pairs,chosen,best,worst,as_written,cheapest_first,most_selective_first,best_of_random,mean_of_random"
+    );
     for (entry, clauses) in rule_sets() {
         let mut measured = Measured::new(&people, entry, &clauses);
         let numbered = measured.clauses.clone();
@@ -241,20 +246,22 @@ async fn main() -> Result<()> {
             ExecutionTree::in_order(&order)
         };
         let chosen_tree = ExecutionTree::of(&numbered, &estimates);
-        let (chosen, pairs) = measured.run(&chosen_tree, 5);
+        let (chosen, pairs) = measured.run(&chosen_tree, RUNS);
         let (mut best, mut worst) = (chosen, chosen);
         for order in all_orders(&numbered) {
-            let (time, found) = measured.run(&ExecutionTree::in_order(&order), 1);
+            let (time, found) = measured.run(&ExecutionTree::in_order(&order), RUNS);
             assert_eq!(found, pairs, "an order changes the result");
             (best, worst) = (best.min(time), worst.max(time));
         }
-        let written = measured.run(&ExecutionTree::in_order(&numbered), 5).0;
-        let cheapest = measured.run(&by(|e| e.cost), 5).0;
-        let selective = measured.run(&by(|e| e.passes), 5).0;
-        let random = (0..20).map(|seed| measured.run(&ExecutionTree::in_order(&shuffled(&numbered, seed)), 3).0);
-        let random = random.collect::<Vec<_>>().iter().sum::<f64>() / 20.0;
+        let written = measured.run(&ExecutionTree::in_order(&numbered), RUNS).0;
+        let cheapest = measured.run(&by(|e| e.cost), RUNS).0;
+        let selective = measured.run(&by(|e| e.passes), RUNS).0;
+        let random = (0..20).map(|seed| measured.run(&ExecutionTree::in_order(&shuffled(&numbered, seed)), RUNS).0);
+        let random: Vec<f64> = random.collect();
+        let (luckiest, random) =
+            (random.iter().copied().fold(f64::INFINITY, f64::min), random.iter().sum::<f64>() / 20.0);
         println!(
-            "{entry},{pairs},{chosen:.1},{best:.1},{worst:.1},{written:.1},{cheapest:.1},{selective:.1},{random:.1}"
+            "{entry},{pairs},{chosen:.1},{best:.1},{worst:.1},{written:.1},{cheapest:.1},{selective:.1},{luckiest:.1},{random:.1}"
         );
     }
     Ok(())

@@ -181,7 +181,9 @@ impl<M: Matching> DisplayAs for JoinExec<M> {
             }
             DisplayFormatType::TreeRender => {
                 let lines = self.explain(self.matching.explain_briefly());
-                lines.iter().try_for_each(|(name, value)| writeln!(f, "{name}={value}"))
+                // the boxes cut text at a byte, which must not lie within a character
+                let ascii = |value: &str| value.replace(|c: char| !c.is_ascii(), "?");
+                lines.iter().try_for_each(|(name, value)| writeln!(f, "{name}={}", ascii(value)))
             }
         }
     }

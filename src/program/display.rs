@@ -43,7 +43,7 @@ impl DisplayPlan<'_> {
         let groups = self.plan.groups.iter().map(|group| {
             let mut text = entry(group);
             // writing to a string does not fail
-            let _ = Self::tree(group, &mut text, |atom| numbers(&[atom]), "->");
+            let _ = Self::tree(group, &mut text, |atom| numbers(&[atom]), ">");
             text
         });
         groups.collect::<Vec<_>>().join("; ")

@@ -47,7 +47,7 @@ async fn witnesses(enabled: bool) -> Vec<(i64, i64, [bool; 3], i64)> {
             let (t, s) = (number(0, row), number(1, row));
             let mut rules = [false; 3];
             for (rule, holds) in rules.iter_mut().enumerate() {
-                *holds = holds_alone(rule, t, s).await;
+                *holds = holds_alone(rule, t, s, enabled).await;
             }
             found.push((t, s, rules, number(3, row)));
         }
@@ -55,14 +55,18 @@ async fn witnesses(enabled: bool) -> Vec<(i64, i64, [bool; 3], i64)> {
     found
 }
 
-/// Whether one rule alone holds, by stock DataFusion.
-async fn holds_alone(rule: usize, t: i64, s: i64) -> bool {
+/// Whether one rule alone holds.
+async fn holds_alone(rule: usize, t: i64, s: i64, enabled: bool) -> bool {
     let context = session(8192, 1);
     context.sql(PRODUCTS).await.unwrap();
-    context.sql("SET similarity.enabled = false").await.unwrap();
+    context.sql(&format!("SET similarity.enabled = {enabled}")).await.unwrap();
     let clause = RULE.split_once("AS\n").unwrap().1.split("\n  OR ").nth(rule).unwrap();
     let query = format!("SELECT 1 FROM products t JOIN products s ON {clause} AND t.pno = {t} AND s.pno = {s}");
-    context.sql(&query).await.unwrap().count().await.unwrap() == 1
+    let frame = context.sql(&query).await.unwrap();
+    let plan = frame.clone().create_physical_plan().await.unwrap();
+    let text = datafusion::physical_plan::displayable(plan.as_ref()).indent(false).to_string();
+    assert_eq!(text.contains("SimilarityJoinExec") || text.contains("MatchingDependencyBlockExec"), enabled, "{text}");
+    frame.count().await.unwrap() == 1
 }
 
 #[tokio::test]

@@ -106,6 +106,55 @@ async fn a_rule_is_an_ordinary_condition() {
 }
 
 #[tokio::test]
+async fn explain_analyze_counts_by_clause_and_atom() {
+    let context = with_people().await;
+    let condition = "(a.\"Home Town\" = b.\"Home Town\" AND levenshtein(a.name, b.name) <= 2) OR a.name = b.name";
+    let query = format!("EXPLAIN ANALYZE SELECT a.id FROM people a SIMILARITY JOIN people b ON {condition}");
+    let plan = run(&context, &query).await;
+    for counter in [
+        "clause_1_candidates=8,",
+        "clause_1_witnesses=5,",
+        "clause_2_candidates=5,",
+        // three of the five have come out by clause 1
+        "clause_2_witnesses=2,",
+        "atom_2_evaluated=8,",
+        "atom_2_passed=5,",
+        "candidates=13,",
+        "matched=7,",
+    ] {
+        assert!(plan.contains(counter), "{counter} is missing: {plan}");
+    }
+}
+
+#[tokio::test]
+async fn explain_shows_the_whole_tree_in_a_box() {
+    let context = with_people().await;
+    let clause = |n: usize| format!("(a.\"Home Town\" = b.\"Home Town\" AND levenshtein(a.name, b.name) = {n})");
+    let clauses: Vec<String> = (0..10).map(clause).collect();
+    let condition = clauses.join(" OR ");
+    let query = format!("EXPLAIN FORMAT TREE SELECT a.id FROM people a SIMILARITY JOIN people b ON {condition}");
+    let plan = run(&context, &query).await;
+    assert!(plan.contains("hash [#1]") && !plan.contains("..."), "{plan}");
+    let unwrapped: String = plan.chars().filter(|c| !c.is_whitespace() && !"│|├──┐".contains(*c)).collect();
+    assert!((1..=10).all(|clause| unwrapped.contains(&format!("#{}>{clause}", clause + 1))), "{plan}");
+}
+
+/// DataFusion's boxes cut text at a byte, which panics within a character.
+#[tokio::test]
+async fn boxes_take_any_character() {
+    let context = session(8192, 2);
+    context.sql("CREATE TABLE t AS SELECT 1 AS id, 'x' AS \"größenwahnsinnig großes maß\"").await.unwrap();
+    let column = "\"größenwahnsinnig großes maß\"";
+    for condition in [
+        format!("levenshtein(a.{column}, b.{column}) <= 1 AND a.{column} <> 'ßßßßßßßßßßßßßßßßßßßßßßßßßßßßßßßßßß'"),
+        format!("levenshtein(a.{column}, b.{column}) <= 1 OR a.{column} = b.{column}"),
+    ] {
+        let query = format!("EXPLAIN FORMAT TREE SELECT a.id FROM t a SIMILARITY JOIN t b ON {condition}");
+        assert!(run(&context, &query).await.contains("Exec"), "{condition}");
+    }
+}
+
+#[tokio::test]
 async fn execution_trees_can_be_drawn() {
     let context = with_people().await;
     let condition = "(a.\"Home Town\" = b.\"Home Town\" AND levenshtein(a.name, b.name) <= 1) OR a.name = b.name";
