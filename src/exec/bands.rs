@@ -91,7 +91,7 @@ impl BandExprs {
         let [lows, highs] = [Sorted::of(&low), Sorted::of(&high)];
         let spans = low.iter().zip(&high).map(|(&low, &high)| {
             if low == NULL || high == NULL {
-                Span::NOWHERE
+                Span::NONE
             } else {
                 Span { first: lows.place(low), last: highs.place(high) }
             }
@@ -116,7 +116,7 @@ impl BandExprs {
             (Self::Between { low, high, .. }, BandValues::Values(sorted)) => {
                 let accepted = |(low_end, high_end): (i128, i128)| {
                     if low_end == NULL || high_end == NULL {
-                        return Span::NOTHING;
+                        return Span::NONE;
                     }
                     let first = sorted.before(low_end, !low.1);
                     Span { first, last: sorted.before(high_end, high.1) }
@@ -125,7 +125,7 @@ impl BandExprs {
             }
             (Self::Between { value, low, high, .. }, BandValues::Ends { lows, highs }) => {
                 let accepted = |value: i128| match value {
-                    NULL => Span::NOTHING,
+                    NULL => Span::NONE,
                     value => Span { first: highs.before(value, !high.1), last: lows.before(value, low.1) },
                 };
                 keys(value, batch)?.into_iter().map(accepted).collect()
@@ -173,7 +173,7 @@ impl Sorted {
     }
 
     fn span(&self, key: i128) -> Span {
-        if key == NULL { Span::NOWHERE } else { Span { first: self.place(key), last: self.place(key) } }
+        if key == NULL { Span::NONE } else { Span { first: self.place(key), last: self.place(key) } }
     }
 
     /// How many keys are less than `key`, or equal to it where those count too.
@@ -275,17 +275,17 @@ impl Difference {
         let numbers = self.numbers(sorted);
         let known = &sorted.0[..numbers.end];
         let (Some(&least), Some(&greatest)) = (known.get(numbers.start), known.last()) else {
-            return Ok(Span::NOTHING);
+            return Ok(Span::NONE);
         };
         match self.arithmetic {
-            Arithmetic::Integers { .. } if key == NULL => return Ok(Span::NOTHING),
+            Arithmetic::Integers { .. } if key == NULL => return Ok(Span::NONE),
             Arithmetic::Integers { most } => {
                 let fits = |number: i128| (key - number).abs() <= most;
                 if !fits(least) || !fits(greatest) {
                     return exec_err!("a difference of two numbers does not fit their type");
                 }
             }
-            Arithmetic::Singles | Arithmetic::Doubles if !is_number(key) => return Ok(Span::NOTHING),
+            Arithmetic::Singles | Arithmetic::Doubles if !is_number(key) => return Ok(Span::NONE),
             Arithmetic::Singles | Arithmetic::Doubles => {}
         }
         // inf - inf is NaN, which lies in no band; it can only stand at either end of the numbers
@@ -312,12 +312,12 @@ impl Difference {
         let mut from = Span { first: 0, last: 0 };
         for &key in &sorted.0 {
             let accepted = self.accepted(sorted, key, false, from)?;
-            if accepted != Span::NOTHING {
+            if accepted != Span::NONE {
                 from = accepted;
             }
             by_place.push(accepted);
         }
-        Ok(places.iter().map(|place| by_place.get(place.first as usize).copied().unwrap_or(Span::NOTHING)).collect())
+        Ok(places.iter().map(|place| by_place.get(place.first as usize).copied().unwrap_or(Span::NONE)).collect())
     }
 
     /// The places that are no NaN.

@@ -235,8 +235,11 @@ fn widened<'a>(expr: &'a Expr, sides: Sides<'_>) -> Option<&'a Expr> {
 }
 
 fn data_type(expr: &Expr, sides: Sides<'_>) -> Option<DataType> {
-    let schema = sides.left.join(sides.right).ok()?;
-    expr.get_type(&schema).ok()
+    match sides.of(expr)? {
+        Side::Left | Side::Neither => expr.get_type(sides.left).ok(),
+        Side::Right => expr.get_type(sides.right).ok(),
+        Side::Both => expr.get_type(&sides.left.join(sides.right).ok()?).ok(),
+    }
 }
 
 /// Numbers whose difference has their own type and orders them.

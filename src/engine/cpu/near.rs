@@ -4,6 +4,9 @@
 //! differs stands for an element that one value has and the other lacks, so that a predicate that bounds how many of
 //! these there may be, by the two sizes, excludes a pair by one comparison.
 
+use super::keep::{Filter, fetch};
+use crate::engine::Pairs;
+
 /// Sizes from here on are not tabulated.
 pub(super) const LARGE: u32 = 64;
 /// The class of a value that matches nothing (NULL, blank).
@@ -54,6 +57,28 @@ impl Allowance {
     }
 }
 
+/// What a side holds of a row.
+pub(super) trait Brief: Copy {
+    /// The signature and the class. Has to be inlined always.
+    fn near(self) -> (u64, u32);
+}
+
+/// The pairs of a block that an allowance admits.
+pub(super) struct Near<'a, B> {
+    pub(super) allowance: &'a Allowance,
+    pub(super) build: &'a [B],
+    pub(super) probe: &'a [B],
+    pub(super) block: &'a Pairs,
+}
+
+impl<B: Brief> Filter for Near<'_, B> {
+    #[inline(always)]
+    fn holds(&self, place: u16) -> bool {
+        let (b, p) = self.block.at(place);
+        self.allowance.admits(self.build[b as usize].near(), self.probe[p as usize].near())
+    }
+}
+
 /// How many rows ahead are fetched.
 const AHEAD: usize = 16;
 
@@ -65,16 +90,15 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Forgets what there was, and takes the signature and class of each row, of which `near` tells; `fetch` is called with
-    /// each row some rows before.
-    pub(super) fn gather(&mut self, rows: &[u32], near: impl Fn(u32) -> (u64, u32), fetch: impl Fn(u32)) {
+    /// Forgets what there was, and takes what `briefs` holds of each row.
+    pub(super) fn gather(&mut self, rows: &[u32], briefs: &[impl Brief]) {
         self.signatures.clear();
         self.classes.clear();
         for (at, &row) in rows.iter().enumerate() {
             if let Some(&ahead) = rows.get(at + AHEAD) {
-                fetch(ahead);
+                fetch(briefs, ahead as usize);
             }
-            let (signature, class) = near(row);
+            let (signature, class) = briefs[row as usize].near();
             self.signatures.push(signature);
             self.classes.push(class as u8);
         }
@@ -136,6 +160,13 @@ fn each<'a>(
 mod tests {
     use super::*;
 
+    impl Brief for (u64, u32) {
+        #[inline(always)]
+        fn near(self) -> (u64, u32) {
+            self
+        }
+    }
+
     #[test]
     fn any_of_two() {
         let [one, two] = [1, 4].map(|most| Allowance::new(move |build, _| (build > 1).then_some(most)));
@@ -148,7 +179,7 @@ mod tests {
         let allowance = Allowance::new(|build, probe| (build.abs_diff(probe) < 2).then_some(i64::from(probe)));
         let rows: Vec<(u64, u32)> = (0..=NOTHING).map(|class| (0x1234_5678_9abc_def0 >> (class / 2), class)).collect();
         let mut lanes = Lanes::default();
-        lanes.gather(&(0..=NOTHING).collect::<Vec<_>>(), |row| rows[row as usize], |_| {});
+        lanes.gather(&(0..=NOTHING).collect::<Vec<_>>(), &rows);
         assert_eq!(lanes.at(7), rows[7]);
         for &probe in &rows {
             let mut marks = vec![1u64; rows.len() - 3];

@@ -7,8 +7,8 @@ use datafusion::common::Result;
 
 use super::predicate::{EditPredicate, LONGEST_PREFIX};
 use crate::engine::Pairs;
-use crate::engine::cpu::keep::{Filter, fetch, keep, retain_from};
-use crate::engine::cpu::near::{self, Allowance, Lanes};
+use crate::engine::cpu::keep::{fetch, keep, retain_from};
+use crate::engine::cpu::near::{self, Allowance, Brief as _, Lanes, Near};
 
 /// The strings of one side, by row.
 #[derive(Debug)]
@@ -35,7 +35,9 @@ impl Brief {
         let length = if text.is_ascii() { text.len() } else { text.chars().count() } as u32;
         Self { characters: occurring(text), length, class: near::class(length) }
     }
+}
 
+impl near::Brief for Brief {
     #[inline(always)]
     fn near(self) -> (u64, u32) {
         (self.characters, self.class)
@@ -72,7 +74,7 @@ impl TextColumn {
 
     /// Puts what is first asked of `rows` side by side.
     pub fn gather(&self, rows: &[u32], lanes: &mut Lanes) {
-        lanes.gather(rows, |row| self.near(row), |row| fetch(&self.briefs, row as usize));
+        lanes.gather(rows, &self.briefs);
     }
 
     /// The mean length in characters.
@@ -94,21 +96,6 @@ fn occurring(text: &str) -> u64 {
 
 /// From the bit of an occurrence to that of the next one.
 const STEP: u32 = 27;
-
-struct Near<'a> {
-    allowance: &'a Allowance,
-    build: &'a [Brief],
-    probe: &'a [Brief],
-    block: &'a Pairs,
-}
-
-impl Filter for Near<'_> {
-    #[inline(always)]
-    fn holds(&self, place: u16) -> bool {
-        let (b, p) = self.block.at(place);
-        self.allowance.admits(self.build[b as usize].near(), self.probe[p as usize].near())
-    }
-}
 
 /// A predicate, and what it allows.
 #[derive(Debug)]

@@ -57,7 +57,7 @@ impl BandOrder {
     pub(super) fn partners(&self, groups: &[u32], column: &BandColumn) -> Vec<(u32, Range<u32>)> {
         let mut partners = Vec::new();
         for (row, (&group, &accepted)) in (0u32..).zip(groups.iter().zip(&column.accepted)) {
-            if group != NO_GROUP && accepted != Span::NOTHING {
+            if group != NO_GROUP && accepted != Span::NONE {
                 self.stretches(self.grouping.places(group), accepted, |stretch| partners.push((row, stretch)));
             }
         }

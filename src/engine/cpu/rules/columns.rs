@@ -74,10 +74,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// A build row that nothing accepts.
-    pub const NOWHERE: Self = Self { first: u32::MAX, last: 0 };
-    /// A probe row that accepts nothing.
-    pub const NOTHING: Self = Self { first: u32::MAX, last: 0 };
+    /// Of a row that no row of the other side meets.
+    pub const NONE: Self = Self { first: u32::MAX, last: 0 };
 
     /// Whether a build row stands where a probe row accepts it.
     #[inline(always)]
@@ -430,7 +428,7 @@ impl Columns {
             (AtomColumn::Codes(codes), _) => BooleanBuffer::collect_bool(self.rows, |row| codes[row] != NO_GROUP),
             (AtomColumn::Bits(bits), _) => bits.clone(),
             (AtomColumn::Band(band), _) if !band.places.is_empty() => {
-                BooleanBuffer::collect_bool(self.rows, |row| band.places[row] != Span::NOWHERE)
+                BooleanBuffer::collect_bool(self.rows, |row| band.places[row] != Span::NONE)
             }
             (AtomColumn::Band(band), _) => {
                 BooleanBuffer::collect_bool(self.rows, |row| band.accepted[row].first < band.accepted[row].last)

@@ -110,7 +110,8 @@ impl RuleIndex {
 
     /// Verifies the candidates of an entry by another tree of the same clauses: what the chosen one is measured against.
     pub fn replace_tree(&mut self, entry: usize, tree: &ExecutionTree) {
-        self.entries[entry].tree = Path::new(tree.clone(), &self.tests, &self.columns);
+        self.entries[entry].tree =
+            Path::new(tree.clone(), self.tests.kinds.len()).with_filters(&self.tests, &self.columns);
         // what threads keep is of the other tree
         self.scratch = Mutex::default();
     }
@@ -333,8 +334,11 @@ impl Building<'_> {
                 Access::Index { index: cpu::build(test, &values, context)?, grouping: within.then_some(grouping) }
             }
         };
-        let [tree, earlier] =
-            [&group.tree, &group.earlier].map(|tree| Path::new(tree.clone(), self.tests, self.columns));
+        let [tree, earlier] = [&group.tree, &group.earlier].map(|tree| Path::new(tree.clone(), self.tests.kinds.len()));
+        let tree = match access {
+            Access::Index { .. } => tree,
+            Access::Hash { .. } | Access::Band { .. } => tree.with_filters(self.tests, self.columns),
+        };
         Ok(EntryIndex { access, tree, earlier })
     }
 }

@@ -108,8 +108,8 @@ pub(super) struct FirstFilter {
 }
 
 impl Path {
-    pub(super) fn new(tree: ExecutionTree, tests: &Tests, build: &Columns) -> Self {
-        let mut times = vec![0usize; tests.kinds.len()];
+    pub(super) fn new(tree: ExecutionTree, atoms: usize) -> Self {
+        let mut times = vec![0usize; atoms];
         tree.steps.iter().for_each(|step| times[step.atom] += 1);
         let mut remembered = 0;
         let rows = times.into_iter().map(|times| {
@@ -118,9 +118,13 @@ impl Path {
                 remembered - 1
             })
         });
-        let rows = rows.collect();
-        let filters = first_filters(&tree, tests, build).unwrap_or_default();
-        Self { tree, rows, remembered, filters }
+        Self { rows: rows.collect(), tree, remembered, filters: Vec::new() }
+    }
+
+    /// For candidates of which many are of one row.
+    pub(super) fn with_filters(self, tests: &Tests, build: &Columns) -> Self {
+        let filters = first_filters(&self.tree, tests, build).unwrap_or_default();
+        Self { filters, ..self }
     }
 }
 

@@ -7,8 +7,8 @@ use super::overlap::overlap_reaching;
 use super::predicate::SetPredicate;
 use super::ranks::{Ranks, rank};
 use super::tokenise::{RowSets, tokenise_build, tokenise_probe};
-use crate::engine::cpu::keep::{Filter, fetch, keep, retain_from};
-use crate::engine::cpu::near::{self, Allowance, Lanes};
+use crate::engine::cpu::keep::{fetch, keep, retain_from};
+use crate::engine::cpu::near::{self, Allowance, Brief as _, Lanes, Near};
 use crate::engine::{BuildContext, KeyColumn, Pairs};
 use crate::measure::Tokenizer;
 
@@ -93,7 +93,7 @@ impl SetColumn {
 
     /// Puts what is first asked of `rows` side by side.
     pub fn gather(&self, rows: &[u32], lanes: &mut Lanes) {
-        lanes.gather(rows, |row| self.near(row), |row| fetch(&self.briefs, row as usize));
+        lanes.gather(rows, &self.briefs);
     }
 
     /// The mean number of known tokens a row.
@@ -107,7 +107,7 @@ impl SetColumn {
     }
 }
 
-impl Brief {
+impl near::Brief for Brief {
     #[inline(always)]
     fn near(self) -> (u64, u32) {
         (self.signature, if self.size == 0 { near::NOTHING } else { near::class(self.size) })
@@ -184,21 +184,6 @@ impl SetPairTest {
         let unbounded = self.predicate.is_open_above();
         overlap_reaching(build.ranks(left), probe.ranks(right), least, !unbounded)
             .is_some_and(|overlap| unbounded || self.predicate.accepts(overlap, left.size, right.size))
-    }
-}
-
-struct Near<'a> {
-    allowance: &'a Allowance,
-    build: &'a [Brief],
-    probe: &'a [Brief],
-    block: &'a Pairs,
-}
-
-impl Filter for Near<'_> {
-    #[inline(always)]
-    fn holds(&self, place: u16) -> bool {
-        let (b, p) = self.block.at(place);
-        self.allowance.admits(self.build[b as usize].near(), self.probe[p as usize].near())
     }
 }
 
