@@ -1,7 +1,7 @@
 //! What an evaluation of an atom costs: constants from the bench `measures`, versioned with the code, so that the same
 //! data gives the same tree on every machine.
 
-use super::AtomEstimate;
+use super::{AtomEstimate, Reading};
 use crate::measure::{EditMeasure, SetMeasure};
 use crate::predicate::Test;
 
@@ -68,10 +68,19 @@ pub fn of_test(test: Test, length: f64, open: f64, passes: f64) -> AtomEstimate 
         },
     };
     let cost = FILTERED + open * computed;
-    AtomEstimate { cost, first: SIDE_BY_SIDE + open * (FILTERED + computed), passes, last: false }
+    AtomEstimate { cost, first: SIDE_BY_SIDE + open * (FILTERED + computed), passes, last: false, reads: None }
+}
+
+/// The estimate where the candidates of a row are too few to be asked side by side; `key` is the number of what the
+/// atom compares.
+pub fn one_by_one(estimate: AtomEstimate, key: usize) -> AtomEstimate {
+    let cost = estimate.cost - FETCHED;
+    AtomEstimate { cost, first: cost, reads: Some(Reading { key, cost: FETCHED }), ..estimate }
 }
 
 /// Lengths and signatures of a pair, fetched and compared.
 const FILTERED: f64 = 8.0;
+/// Of that, where the fetching takes it.
+const FETCHED: f64 = 6.0;
 /// Those of a pair among many of the same row.
 const SIDE_BY_SIDE: f64 = 2.0;

@@ -15,4 +15,4 @@ pub use compile::{Compiled, Declined, compile};
 pub use conjunctive::Program;
 pub use plan::{AssumedStatistics, AtomKind, Entry, EntryGroup, IN_BAND, RulePlan, Statistics};
 pub use rules::{RuleAtom, Rules};
-pub use tree::{AtomEstimate, ExecutionTree, Step};
+pub use tree::{AtomEstimate, ExecutionTree, Reading, Step};

@@ -18,6 +18,17 @@ pub struct AtomEstimate {
     pub passes: f64,
     /// Whether it has to come after all others of a clause, because it may fail.
     pub last: bool,
+    /// What has to be fetched before, where candidates are asked one by one; not part of the other costs.
+    pub reads: Option<Reading>,
+}
+
+/// A key that is fetched once for a pair, whatever number of first steps compare it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reading {
+    /// The number of the key.
+    pub key: usize,
+    /// Nanoseconds a pair.
+    pub cost: f64,
 }
 
 impl AtomEstimate {
@@ -26,7 +37,12 @@ impl AtomEstimate {
 
     /// An atom that costs as much wherever it stands.
     pub const fn uniform(cost: f64, passes: f64) -> Self {
-        Self { cost, first: cost, passes, last: false }
+        Self { cost, first: cost, passes, last: false, reads: None }
+    }
+
+    /// Nanoseconds of an evaluation that finds nothing read.
+    fn alone(&self) -> f64 {
+        self.cost + self.reads.map_or(0.0, |reading| reading.cost)
     }
 }
 
@@ -88,7 +104,7 @@ impl ExecutionTree {
 
     fn merged(clauses: &[(usize, Vec<usize>)], estimates: Option<&[AtomEstimate]>) -> Self {
         let mut tree = Self::default();
-        tree.append(&siblings(&borrowed(clauses), estimates, 0), 0);
+        tree.append(&first_steps(&borrowed(clauses), estimates), 0);
         tree
     }
 
@@ -126,7 +142,7 @@ struct Node {
 
 /// Descending by (1 - passes) / cost.
 fn by_rank(a: &AtomEstimate, b: &AtomEstimate) -> Ordering {
-    let rank = |e: &AtomEstimate| (1.0 - e.passes) / e.cost;
+    let rank = |e: &AtomEstimate| (1.0 - e.passes) / e.alone();
     a.last.cmp(&b.last).then(rank(b).total_cmp(&rank(a)))
 }
 
@@ -203,7 +219,18 @@ fn move_to(atoms: &mut Vec<usize>, from: usize, to: usize, estimates: &[AtomEsti
 
 /// Nanoseconds a candidate.
 fn expected_cost(clauses: &[Clause], estimates: &[AtomEstimate]) -> f64 {
-    one_after_the_other(&siblings(&borrowed(clauses), Some(estimates), 0)).0
+    let nodes = first_steps(&borrowed(clauses), Some(estimates));
+    let mut read: Vec<Reading> = nodes.iter().filter_map(|node| estimates[node.atom].reads).collect();
+    read.sort_unstable_by_key(|reading| reading.key);
+    read.dedup_by_key(|reading| reading.key);
+    one_after_the_other(&nodes).0 + read.iter().map(|reading| reading.cost).sum::<f64>()
+}
+
+/// The nodes of the first steps, which read their keys for nearly all pairs.
+fn first_steps(clauses: &[(usize, &[usize])], estimates: Option<&[AtomEstimate]>) -> Vec<Node> {
+    let key = |atom: usize| estimates.and_then(|estimates| estimates[atom].reads).map(|reading| reading.key);
+    let read: Vec<usize> = clauses.iter().filter_map(|(_, atoms)| key(*atoms.first()?)).collect();
+    siblings(clauses, estimates, 0, &read)
 }
 
 /// What siblings cost a pair that reaches the first, and the share of pairs for which none has a witness.
@@ -214,7 +241,12 @@ fn one_after_the_other(nodes: &[Node]) -> (f64, f64) {
 }
 
 /// The clauses merged by their first atoms; given estimates, the likeliest witness for the least cost first.
-fn siblings(clauses: &[(usize, &[usize])], estimates: Option<&[AtomEstimate]>, depth: usize) -> Vec<Node> {
+fn siblings(
+    clauses: &[(usize, &[usize])],
+    estimates: Option<&[AtomEstimate]>,
+    depth: usize,
+    read: &[usize],
+) -> Vec<Node> {
     let mut firsts: Vec<usize> = Vec::new();
     for (_, atoms) in clauses {
         if let [first, ..] = atoms
@@ -223,14 +255,20 @@ fn siblings(clauses: &[(usize, &[usize])], estimates: Option<&[AtomEstimate]>, d
             firsts.push(*first);
         }
     }
-    let mut nodes: Vec<Node> = firsts.into_iter().map(|atom| node(atom, clauses, estimates, depth)).collect();
+    let mut nodes: Vec<Node> = firsts.into_iter().map(|atom| node(atom, clauses, estimates, depth, read)).collect();
     if estimates.is_some() {
         nodes.sort_by(|a, b| (b.witnesses / b.cost).total_cmp(&(a.witnesses / a.cost)));
     }
     nodes
 }
 
-fn node(atom: usize, clauses: &[(usize, &[usize])], estimates: Option<&[AtomEstimate]>, depth: usize) -> Node {
+fn node(
+    atom: usize,
+    clauses: &[(usize, &[usize])],
+    estimates: Option<&[AtomEstimate]>,
+    depth: usize,
+    read: &[usize],
+) -> Node {
     let below = clauses.iter().filter_map(|(number, atoms)| match atoms {
         [first, rest @ ..] if *first == atom => Some((*number, rest)),
         _ => None,
@@ -238,10 +276,15 @@ fn node(atom: usize, clauses: &[(usize, &[usize])], estimates: Option<&[AtomEsti
     let below: Vec<_> = below.collect();
     let witness = below.iter().filter(|(_, rest)| rest.is_empty()).map(|(number, _)| *number).min();
     // a clause that ends here makes the longer ones needless
-    let children = if witness.is_some() { Vec::new() } else { siblings(&below, estimates, depth + 1) };
-    let AtomEstimate { cost, first, passes, .. } = estimates.map_or(AtomEstimate::UNKNOWN, |estimates| estimates[atom]);
+    let children = if witness.is_some() { Vec::new() } else { siblings(&below, estimates, depth + 1, read) };
+    let estimate = estimates.map_or(AtomEstimate::UNKNOWN, |estimates| estimates[atom]);
+    let AtomEstimate { cost, first, passes, reads, .. } = estimate;
     let (below_cost, undecided) = one_after_the_other(&children);
-    let cost = if depth == 0 { first } else { cost };
+    let cost = match reads {
+        _ if depth == 0 => first,
+        Some(Reading { key, .. }) if read.contains(&key) => cost,
+        _ => estimate.alone(),
+    };
     let witnesses = if witness.is_some() { passes } else { passes * (1.0 - undecided) };
     Node { atom, witness, children, cost: cost + passes * below_cost, witnesses }
 }
@@ -297,6 +340,22 @@ mod tests {
         let atoms = |tree: ExecutionTree| tree.steps.iter().map(|step| step.atom).collect::<Vec<_>>();
         assert_eq!(atoms(ExecutionTree::by_rank(&clauses, &estimates)), [1, 0, 2, 0]);
         assert_eq!(atoms(ExecutionTree::of(&clauses, &estimates)), [0, 1, 2]);
+    }
+
+    #[test]
+    fn first_steps_share_what_they_read() {
+        let reading =
+            |key, cost, passes| AtomEstimate { reads: Some(Reading { key, cost: 6.0 }), ..estimate(cost, passes) };
+        // the third reads another key than the first, and is a little cheaper than the second, which does not
+        let estimates = [reading(0, 2.0, 0.01), reading(0, 4.0, 0.05), reading(1, 3.0, 0.05)];
+        let firsts = |clauses: &[(usize, Vec<usize>)]| {
+            let tree = ExecutionTree::of(clauses, &estimates);
+            tree.steps.iter().filter(|step| step.depth == 0).map(|step| step.atom).collect::<Vec<_>>()
+        };
+        assert_eq!(firsts(&[(1, vec![1, 2])]), [2]);
+        let mut both = firsts(&[(0, vec![0]), (1, vec![1, 2])]);
+        both.sort_unstable();
+        assert_eq!(both, [0, 1]);
     }
 
     #[test]

@@ -61,7 +61,7 @@ struct SideBySide {
 }
 
 /// Fewer rows are asked one by one.
-const FEWEST_LANES: usize = 8;
+pub(super) const FEWEST_LANES: usize = 8;
 /// More are, too, so that they stay in a cache.
 const MOST_LANES: usize = 1 << 18;
 /// Lanes that are gathered at once at least: groups that follow each other share them.

@@ -10,6 +10,7 @@ use hashbrown::HashMap;
 
 use super::columns::{AtomColumn, AtomTest, BandColumn, Columns, Tests};
 use super::grouping::Grouping;
+use super::probing::FEWEST_LANES;
 use crate::engine::parallel::in_turn;
 use crate::engine::{Cancel, Pairs};
 use crate::program::{AtomEstimate, AtomKind, Entry, IN_BAND, Statistics, cost};
@@ -130,7 +131,7 @@ impl<'a> BuildStatistics<'a> {
         self.grouped.iter().find(|(known, _)| known == keys).map(|(_, grouped)| grouped)
     }
 
-    fn estimate(&self, atom: usize, pairs: &Pairs) -> AtomEstimate {
+    fn estimate(&self, atom: usize, pairs: &Pairs, side_by_side: bool) -> AtomEstimate {
         if self.tests.kinds[atom] == AtomTest::Pair {
             return AtomEstimate { last: true, ..AtomEstimate::uniform(cost::EXPRESSION, 0.5) };
         }
@@ -146,7 +147,11 @@ impl<'a> BuildStatistics<'a> {
         match self.tests.kinds[atom] {
             AtomTest::Similarity { test, .. } => {
                 let open = self.tests.open(atom, self.build, pairs) as f64 / pairs.len().max(1) as f64;
-                cost::of_test(test, self.build.mean_length(atom), open, passes)
+                let estimate = cost::of_test(test, self.build.mean_length(atom), open, passes);
+                match (0..atom).find(|&other| self.build.share_key(other, atom)).unwrap_or(atom) {
+                    _ if side_by_side => estimate,
+                    key => cost::one_by_one(estimate, key),
+                }
             }
             AtomTest::Equality => AtomEstimate::uniform(cost::EQUALITY, passes),
             AtomTest::Band => AtomEstimate::uniform(cost::BAND, passes),
@@ -162,8 +167,13 @@ impl Statistics for BuildStatistics<'_> {
 
     fn estimates(&self, entry: &Entry, atoms: &[usize]) -> Vec<AtomEstimate> {
         let pairs = self.groups(entry.keys()).map(|grouped| Arc::clone(&grouped.drawn)).unwrap_or_default();
+        let side_by_side = match entry {
+            Entry::Hash(keys) | Entry::Band { keys, .. } => self.partners(keys) >= FEWEST_LANES as f64,
+            Entry::Index { .. } => false,
+        };
         let asked = |atom| atoms.contains(&atom);
-        let estimate = |atom| if asked(atom) { self.estimate(atom, &pairs) } else { AtomEstimate::UNKNOWN };
+        let estimate =
+            |atom| if asked(atom) { self.estimate(atom, &pairs, side_by_side) } else { AtomEstimate::UNKNOWN };
         (0..self.tests.kinds.len()).map(estimate).collect()
     }
 }
