@@ -147,6 +147,11 @@ pub trait Index: Send + Sync + std::fmt::Debug {
     /// Rows of the build side that can never match (NULL, blank).
     fn unmatchable(&self) -> usize;
 
+    /// Whether pairs may come out that the condition does not hold for, because of rows whose answer is DataFusion's alone.
+    fn is_undecided(&self) -> bool {
+        false
+    }
+
     /// Rows that a self-join probes: the length of the cursor over [`Probe::Own`].
     fn own_len(&self) -> usize;
 
@@ -188,6 +193,11 @@ pub trait PreparedProbe: Send + Sync + std::any::Any {
 
     /// Rows that can never match (NULL, blank, or no partner by the equality keys).
     fn unmatchable(&self) -> usize;
+
+    /// As [`Index::is_undecided`], because of rows of this batch.
+    fn is_undecided(&self) -> bool {
+        false
+    }
 
     /// For the index to recognise its own.
     fn as_any(&self) -> &dyn std::any::Any;

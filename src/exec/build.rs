@@ -28,10 +28,10 @@ use crate::engine::{BuildContext, Cancel};
 pub(super) struct BuildSide {
     pub batch: RecordBatch,
     matcher: Box<dyn Matcher>,
-    /// Whether the matcher pairs rows by equalities alone, because another key cannot be evaluated.
-    unchecked: bool,
-    /// As such, for probe rows whose keys cannot be evaluated.
-    fallback: OnceLock<Result<Box<dyn Matcher>, Arc<DataFusionError>>>,
+    /// Why the matcher pairs rows by equalities alone: what another key cannot be evaluated for.
+    failed: Option<DataFusionError>,
+    /// A matcher that does, for probe rows whose keys cannot be evaluated, and why.
+    fallback: OnceLock<Result<Fallback, Arc<DataFusionError>>>,
     equalities: RuleKeys,
     side: JoinSide,
     /// Rows that have matched; empty where the join type does not ask.
@@ -48,19 +48,39 @@ pub(super) struct BuildSide {
     reservation: MemoryReservation,
 }
 
+/// A matcher by equalities alone, and why.
+type Fallback = (Box<dyn Matcher>, DataFusionError);
+
 /// A matcher, and whether the whole condition is still to be checked on its pairs.
 #[derive(Clone, Copy)]
 pub(super) struct Chosen<'a> {
     pub matcher: &'a dyn Matcher,
     pub unchecked: bool,
+    /// What a key could not be evaluated for: it explains why the condition cannot either.
+    failed: Option<&'a DataFusionError>,
+}
+
+impl Chosen<'_> {
+    /// The error that a user understands best, where the condition cannot be evaluated.
+    pub(super) fn explain(&self, error: DataFusionError) -> DataFusionError {
+        match self.failed.map(DataFusionError::find_root) {
+            Some(DataFusionError::Execution(message)) => DataFusionError::Execution(message.clone()),
+            _ => error,
+        }
+    }
 }
 
 impl BuildSide {
     /// What finds the pairs; of rows for which a fallback was prepared, where it says so.
     pub(super) fn matcher(&self, fallback: bool) -> Chosen<'_> {
         match self.fallback.get() {
-            Some(Ok(matcher)) if fallback => Chosen { matcher: matcher.as_ref(), unchecked: true },
-            _ => Chosen { matcher: self.matcher.as_ref(), unchecked: self.unchecked },
+            Some(Ok((matcher, failed))) if fallback => {
+                Chosen { matcher: matcher.as_ref(), unchecked: true, failed: Some(failed) }
+            }
+            _ => {
+                let unchecked = self.failed.is_some() || self.matcher.is_undecided();
+                Chosen { matcher: self.matcher.as_ref(), unchecked, failed: self.failed.as_ref() }
+            }
         }
     }
 
@@ -69,7 +89,7 @@ impl BuildSide {
     /// A plain join evaluates a condition for pairs that agree in their equalities only. To fail no earlier than it
     /// does, such rows are paired by these, and the condition is evaluated on the pairs.
     pub(super) fn fall_back(&self, error: DataFusionError) -> Result<Chosen<'_>> {
-        if self.unchecked || !may_be_needless(&error) {
+        if self.failed.is_some() || !may_be_needless(&error) {
             return Err(error);
         }
         let cancel = Cancel::default();
@@ -80,7 +100,10 @@ impl BuildSide {
             cancel: &cancel,
             reserve: &|bytes| self.reservation.try_grow(bytes),
         };
-        let build = || self.equalities.build(self.side, &self.batch, &context).map_err(Arc::new);
+        let build = || match self.equalities.build(self.side, &self.batch, &context) {
+            Ok(matcher) => Ok((matcher, error)),
+            Err(error) => Err(Arc::new(error)),
+        };
         match self.fallback.get_or_init(build) {
             Ok(_) => Ok(self.matcher(true)),
             Err(error) => Err(DataFusionError::Shared(Arc::clone(error))),
@@ -284,10 +307,10 @@ impl<M: Matching> BuildTask<M> {
             reserve: &|bytes| reservation.try_grow(bytes),
         };
         let equalities = self.matching.equalities_only();
-        let (matcher, unchecked) = match self.matching.build(spec.build, &batch, &context) {
-            Ok(matcher) => (matcher, false),
+        let (matcher, failed) = match self.matching.build(spec.build, &batch, &context) {
+            Ok(matcher) => (matcher, None),
             Err(error) if may_be_needless(&error) && !cancel.is_cancelled() => {
-                (equalities.build(spec.build, &batch, &context)?, true)
+                (equalities.build(spec.build, &batch, &context)?, Some(error))
             }
             Err(error) => return Err(error),
         };
@@ -304,7 +327,7 @@ impl<M: Matching> BuildTask<M> {
         Ok(Arc::new(BuildSide {
             batch,
             matcher,
-            unchecked,
+            failed,
             fallback: OnceLock::new(),
             equalities,
             side: spec.build,

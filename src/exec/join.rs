@@ -24,7 +24,7 @@ use super::matcher::Matching;
 use super::output::Output;
 use super::probe::Prober;
 use super::rules::RuleKeys;
-use super::similarity::SimilarityKeys;
+use super::similarity::{EpsilonKeys, SimilarityKeys};
 use super::spec::{JoinInputs, JoinSpec};
 use super::stream::{ProbeInput, join_stream};
 use crate::config::SimilarityOptions;
@@ -35,6 +35,15 @@ use crate::engine::Cancel;
 /// **NULL.** A NULL key, and a NULL equality key under `=`, matches nothing. Rows that cannot match are counted
 /// in `build_unmatchable` and `probe_unmatchable`.
 pub type SimilarityJoinExec = JoinExec<SimilarityKeys>;
+
+/// Joins two inputs on the distance of two vectors, by leaves of near points under a tree of boxes.
+///
+/// **NULL.** A NULL vector or element matches nothing; nor does NaN or infinity under this crate's own measures. Vectors
+/// of different lengths are an error where the plain join has one. Under DataFusion's own measures rows with elements that
+/// are not finite are compared with all others, and the condition as the query states it decides.
+///
+/// Source: the epsilon join of LSS (ICDE 2008), section I; `engine::cpu::epsilon` says how.
+pub type EpsilonJoinExec = JoinExec<EpsilonKeys>;
 
 /// Joins two inputs on an OR of ANDs: each clause is entered by an index of its own, and what is left of all clauses
 /// that share an entry is verified by one execution tree. A pair comes out once, however many clauses hold.

@@ -53,6 +53,11 @@ pub trait Matcher: Debug + Send + Sync {
     /// Rows of the build side that can never match.
     fn unmatchable(&self) -> usize;
 
+    /// Whether pairs may come out that the condition does not hold for, so that it has to be evaluated.
+    fn is_undecided(&self) -> bool {
+        false
+    }
+
     /// The length of the cursor of a self-join.
     fn own_len(&self) -> usize;
 
@@ -104,6 +109,11 @@ pub trait Prepared: Send + Sync + Any {
 
     /// Rows that can never match.
     fn unmatchable(&self) -> usize;
+
+    /// As [`Matcher::is_undecided`], because of rows of this batch.
+    fn is_undecided(&self) -> bool {
+        false
+    }
 
     /// For the matcher to recognise its own.
     fn as_any(&self) -> &dyn Any;

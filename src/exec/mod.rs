@@ -1,6 +1,7 @@
 //! The operators and the driver that runs a program on an engine.
 //!
-//! The data's journey: [`JoinExec`] is what a plan shows, as [`SimilarityJoinExec`] or [`MatchingDependencyBlockExec`];
+//! The data's journey: [`JoinExec`] is what a plan shows, as [`SimilarityJoinExec`], [`EpsilonJoinExec`] or
+//! [`MatchingDependencyBlockExec`];
 //! `build` collects one input and has `similarity` or `rules` index it; `stream` sends the other input through that
 //! index, batch by batch; `residual` checks what the index does not know; `emission` does the bookkeeping of outer, semi
 //! and anti joins; `output` takes rows from pairs.
@@ -23,8 +24,8 @@ mod spec;
 mod stream;
 
 pub use bands::BandExprs;
-pub use join::{JoinExec, MatchingDependencyBlockExec, SimilarityJoinExec};
+pub use join::{EpsilonJoinExec, JoinExec, MatchingDependencyBlockExec, SimilarityJoinExec};
 pub use matcher::{Matcher, Matching, Prepared, Run};
 pub use rules::{AtomExprs, RuleKeys};
-pub use similarity::SimilarityKeys;
+pub use similarity::{EpsilonKeys, SimilarityKeys};
 pub use spec::{EqualityExprs, JoinInputs, JoinSpec};

@@ -58,6 +58,7 @@ enum Source {
 /// What is asked of pairs that a matcher has found.
 #[derive(Clone, Copy)]
 struct Check<'a> {
+    chosen: Chosen<'a>,
     conditions: &'a [JoinFilter],
     /// Whether the whole condition is evaluated once more.
     verify: bool,
@@ -168,7 +169,7 @@ impl Prober {
         pairs: &mut Pairs,
     ) -> Result<usize> {
         let limit = Limit { pairs: self.batch_size, work };
-        let Chosen { matcher, unchecked } = chosen;
+        let Chosen { matcher, unchecked, .. } = chosen;
         let counters = if unchecked { &[] } else { self.metrics.counters.as_slice() };
         let run = Run { limit, cancel: &self.cancel, counters };
         let counts = matcher.probe(probe, cursor, &run, pairs)?;
@@ -197,8 +198,10 @@ impl Prober {
         pairs: &Pairs,
         out: &mut Vec<RecordBatch>,
     ) -> Result<()> {
+        let chosen = build.matcher(probing.is_fallback());
         let check = Check {
-            conditions: match build.matcher(probing.is_fallback()).unchecked {
+            chosen,
+            conditions: match chosen.unchecked || probing.is_undecided() {
                 true => std::slice::from_ref(&self.spec.condition),
                 false => self.spec.residual.as_slice(),
             },
@@ -250,7 +253,7 @@ impl Prober {
     ) -> Result<()> {
         let build_is_right = self.spec.build == JoinSide::Right;
         let (left, right) = if build_is_right { (probe, &build.batch) } else { (&build.batch, probe) };
-        let pairs = satisfying(check.conditions, pairs, left, right)?;
+        let pairs = satisfying(check.conditions, pairs, left, right).map_err(|error| check.chosen.explain(error))?;
         if check.verify {
             verify(&self.spec.condition, &pairs, left, right)?;
         }
@@ -317,6 +320,11 @@ impl Prober {
 impl Probing {
     fn is_fallback(&self) -> bool {
         matches!(self.source, Source::Batch { fallback: true, .. })
+    }
+
+    /// Whether the whole condition is asked of pairs, because of rows of the batch.
+    fn is_undecided(&self) -> bool {
+        matches!(&self.source, Source::Batch { prepared, .. } if prepared.is_undecided())
     }
 
     pub(super) fn is_done(&self) -> bool {

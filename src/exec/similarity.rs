@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::common::{JoinSide, Result, internal_err};
+use datafusion::common::{DataFusionError, JoinSide, Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 
 use super::equality::{self, Groups};
@@ -84,8 +84,41 @@ impl Matching for SimilarityKeys {
                 (Some(groups), Some(ids))
             }
         };
-        let index = cpu::build(self.test, &KeyColumn { values, groups: ids }, context)?;
-        Ok(Box::new(SimilarityMatcher { groups, index, probe: self.of(side.negate()) }))
+        let label = format!("{} of ({}, {})", self.test, self.left_key, self.right_key);
+        let index = cpu::build(self.test, &KeyColumn { values, groups: ids }, context).map_err(named(&label))?;
+        Ok(Box::new(SimilarityMatcher { groups, index, probe: self.of(side.negate()), label }))
+    }
+}
+
+/// Errors about keys with the condition that has them.
+fn named(label: &str) -> impl Fn(DataFusionError) -> DataFusionError + '_ {
+    move |error| match error {
+        DataFusionError::Execution(message) => DataFusionError::Execution(format!("{label}: {message}")),
+        other => other,
+    }
+}
+
+/// The distance of two vectors, within the groups of equality keys.
+#[derive(Debug, Clone)]
+pub struct EpsilonKeys(pub SimilarityKeys);
+
+impl Matching for EpsilonKeys {
+    const NAME: &'static str = "EpsilonJoinExec";
+
+    fn expressions(&self) -> Vec<&PhysicalExprRef> {
+        self.0.expressions()
+    }
+
+    fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)> {
+        self.0.explain(found)
+    }
+
+    fn equalities_only(&self) -> RuleKeys {
+        self.0.equalities_only()
+    }
+
+    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
+        self.0.build(side, batch, context)
     }
 }
 
@@ -94,6 +127,8 @@ struct SimilarityMatcher {
     groups: Option<Groups>,
     index: Box<dyn Index>,
     probe: SideKeys,
+    /// The condition, for errors.
+    label: String,
 }
 
 impl Matcher for SimilarityMatcher {
@@ -109,6 +144,10 @@ impl Matcher for SimilarityMatcher {
         self.index.unmatchable()
     }
 
+    fn is_undecided(&self) -> bool {
+        self.index.is_undecided()
+    }
+
     fn own_len(&self) -> usize {
         self.index.own_len()
     }
@@ -119,7 +158,8 @@ impl Matcher for SimilarityMatcher {
             Some(groups) => Some(groups.look_up(&equality::evaluate(&self.probe.equalities, batch)?)?),
             None => None,
         };
-        Ok(Box::new(PreparedKeys(self.index.prepare(&KeyColumn { values, groups })?)))
+        let prepared = self.index.prepare(&KeyColumn { values, groups }).map_err(named(&self.label))?;
+        Ok(Box::new(PreparedKeys(prepared)))
     }
 
     fn probe(
@@ -147,6 +187,10 @@ impl Prepared for PreparedKeys {
 
     fn unmatchable(&self) -> usize {
         self.0.unmatchable()
+    }
+
+    fn is_undecided(&self) -> bool {
+        self.0.is_undecided()
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -25,6 +25,9 @@ use std::sync::{Arc, LazyLock};
 use datafusion::common::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::functions::string::levenshtein::LevenshteinFunc;
+use datafusion::functions_nested::cosine_distance::CosineDistance;
+use datafusion::functions_nested::distance::ArrayDistance;
+use datafusion::functions_nested::inner_product::InnerProduct;
 use datafusion::logical_expr::ScalarUDF;
 
 /// Every function, the mark of SIMILARITY JOIN among them.
@@ -51,10 +54,19 @@ pub fn register_all(registry: &mut dyn FunctionRegistry) -> Result<()> {
     all().into_iter().try_for_each(|function| registry.register_udf(function).map(|_| ()))
 }
 
-/// Whether `function` is one of ours or stock DataFusion's `levenshtein`, and not a namesake that a session
-/// registered in its place.
+/// Whether `function` is one of ours or one of stock DataFusion's measures, and not a namesake that a session registered
+/// in its place.
 pub fn is_known(function: &ScalarUDF) -> bool {
-    function.inner().is::<LevenshteinFunc>() || all().iter().any(|ours| ours.as_ref() == function)
+    function.inner().is::<LevenshteinFunc>()
+        || is_stock_vector_measure(function)
+        || all().iter().any(|ours| ours.as_ref() == function)
+}
+
+/// Whether `function` is one of stock DataFusion's measures of vectors. For elements that are not finite they have
+/// answers of their own.
+pub fn is_stock_vector_measure(function: &ScalarUDF) -> bool {
+    let inner = function.inner();
+    inner.is::<ArrayDistance>() || inner.is::<CosineDistance>() || inner.is::<InnerProduct>()
 }
 
 /// The function of ours with this name. For the modules here, which ask for names that exist.

@@ -17,6 +17,14 @@ pub fn cosine_similarity(a: &[f64], b: &[f64]) -> Option<f64> {
     Some((dot / (a_squares.sqrt() * b_squares.sqrt())).clamp(-1.0, 1.0))
 }
 
+/// `1 - a.b / (sqrt(a.a) sqrt(b.b))` in double precision, as DataFusion's function of that name has it: nothing is cut
+/// off. `None` where a sum of squares is zero; the elements are finite and far from overflow.
+pub fn cosine_distance(a: &[f64], b: &[f64]) -> Option<f64> {
+    let (dot, a_squares, b_squares) =
+        a.iter().zip(b).fold((0.0, 0.0, 0.0), |(dot, aa, bb), (x, y)| (dot + x * y, aa + x * x, bb + y * y));
+    (a_squares != 0.0 && b_squares != 0.0).then(|| 1.0 - dot / (a_squares.sqrt() * b_squares.sqrt()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -35,6 +35,7 @@ mod edit_measure;
 mod set_measure;
 mod symbols;
 mod tokenizer;
+mod vector_measure;
 
 #[cfg(test)]
 mod test_strings;
@@ -42,3 +43,4 @@ mod test_strings;
 pub use edit_measure::EditMeasure;
 pub use set_measure::SetMeasure;
 pub use tokenizer::Tokenizer;
+pub use vector_measure::{Power, VectorMeasure};

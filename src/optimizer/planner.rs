@@ -23,10 +23,10 @@ use super::node::SimilarityJoinNode;
 use super::same_input::{same_expr, same_rows};
 use crate::config::{EngineChoice, SimilarityOptions};
 use crate::exec::{
-    AtomExprs, BandExprs, EqualityExprs, JoinInputs, JoinSpec, MatchingDependencyBlockExec, RuleKeys,
-    SimilarityJoinExec, SimilarityKeys,
+    AtomExprs, BandExprs, EpsilonJoinExec, EpsilonKeys, EqualityExprs, JoinInputs, JoinSpec,
+    MatchingDependencyBlockExec, RuleKeys, SimilarityJoinExec, SimilarityKeys,
 };
-use crate::predicate::{Atom, Band, BandForm, Conjunction, End, EqualityKey, Sides};
+use crate::predicate::{Atom, Band, BandForm, Conjunction, End, EqualityKey, Sides, Test};
 use crate::program::{Compiled, Program, RuleAtom, Rules, compile};
 
 /// Plans similarity joins; for sessions that have a query planner of their own.
@@ -80,7 +80,12 @@ async fn plain_join(
     let strict = keys.iter().all(|key| !key.null_equals_null);
     let (on, filtered): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| strict || key.null_equals_null);
     let null_equality = if strict { NullEquality::NullEqualsNothing } else { NullEquality::NullEqualsNull };
-    let indexed = atoms.into_iter().map(|atom| atom.condition).chain(bands.into_iter().map(|band| band.condition));
+    // the condition of an atom that only filters is part of the residual
+    let indexed = atoms
+        .into_iter()
+        .filter(|atom| !atom.filters)
+        .map(|atom| atom.condition)
+        .chain(bands.into_iter().map(|band| band.condition));
     let filter = filtered.iter().map(equality).chain(indexed).chain(residual);
     let join = Join::try_new(
         Arc::new(node.left().clone()),
@@ -125,7 +130,10 @@ impl Planning<'_> {
             right_key: self.expression(&program.entry.right, right)?,
             test: program.entry.test,
         };
-        Ok(Arc::new(SimilarityJoinExec::new(inputs, Arc::new(spec), Arc::new(keys))))
+        Ok(match keys.test {
+            Test::Vector(_) => Arc::new(EpsilonJoinExec::new(inputs, Arc::new(spec), Arc::new(EpsilonKeys(keys)))),
+            _ => Arc::new(SimilarityJoinExec::new(inputs, Arc::new(spec), Arc::new(keys))),
+        })
     }
 
     fn matching_dependency_block(&self, rules: Rules) -> Result<Arc<dyn ExecutionPlan>> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use datafusion::logical_expr::Expr;
 
-use super::Bounds;
+use super::{Bounds, VectorTest};
 use crate::measure::{EditMeasure, SetMeasure, Tokenizer};
 
 /// What a similarity condition computes and which scores it accepts.
@@ -26,13 +26,15 @@ pub enum Test {
         /// The accepted scores or distances.
         bounds: Bounds,
     },
+    /// The keys are vectors.
+    Vector(VectorTest),
 }
 
 impl Test {
     /// The accepted scores.
     pub fn bounds(&self) -> Bounds {
         match self {
-            Self::Set { bounds, .. } | Self::Edit { bounds, .. } => *bounds,
+            Self::Set { bounds, .. } | Self::Edit { bounds, .. } | Self::Vector(VectorTest { bounds, .. }) => *bounds,
         }
     }
 
@@ -44,6 +46,7 @@ impl Test {
             Self::Set { bounds, .. } => !bounds.above_lower(0.0),
             Self::Edit { measure, bounds } if measure.is_distance() => bounds.upper().is_some(),
             Self::Edit { bounds, .. } => !bounds.above_lower(0.0),
+            Self::Vector(test) => test.is_selective(),
         }
     }
 
@@ -63,6 +66,7 @@ impl Test {
             (Self::Edit { measure, bounds }, Self::Edit { measure: m, bounds: b }) if m == measure => {
                 Some(Self::Edit { measure, bounds: bounds.and(b) })
             }
+            (Self::Vector(one), Self::Vector(other)) => one.and(other).map(Self::Vector),
             _ => None,
         }
     }
@@ -75,6 +79,7 @@ impl fmt::Display for Test {
                 write!(f, "{}({}) {bounds}", measure.name(), describe_tokenizer(*tokenizer))
             }
             Self::Edit { measure, bounds } => write!(f, "{} {bounds}", measure.name()),
+            Self::Vector(test) => write!(f, "{test}"),
         }
     }
 }
@@ -102,12 +107,19 @@ pub struct Atom {
     pub test: Test,
     /// The condition as the query states it.
     pub condition: Expr,
+    /// Whether the test only filters: it holds wherever the condition does, which is still to be asked.
+    pub filters: bool,
 }
 
 impl Atom {
+    /// Whether some pairs that pass the test may fail the condition, which stands nowhere else.
+    pub fn leaves_undecided(&self) -> bool {
+        !self.filters && matches!(self.test, Test::Vector(VectorTest { undecided_from: Some(_), .. }))
+    }
+
     /// Both atoms as one, where they bound the same measure of the same keys.
     pub fn and(&self, other: &Self) -> Option<Self> {
-        if self.left != other.left || self.right != other.right {
+        if self.left != other.left || self.right != other.right || self.filters || other.filters {
             return None;
         }
         let test = self.test.and(other.test)?;

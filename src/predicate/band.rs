@@ -178,7 +178,7 @@ fn half_difference(condition: &Expr, sides: Sides<'_>) -> Option<Half> {
 }
 
 /// A comparison with a constant: what is compared, the operator with it on the left, and the constant.
-fn bounded(condition: &Expr) -> Option<(&Expr, Operator, f64)> {
+pub(super) fn bounded(condition: &Expr) -> Option<(&Expr, Operator, f64)> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
     match (left.as_ref(), right.as_ref()) {
         (score, Expr::Literal(value, _)) => Some((score, *op, constant(value)?)),
@@ -202,7 +202,7 @@ fn constant(value: &ScalarValue) -> Option<f64> {
 }
 
 /// `x - y` as the key of the left input, that of the right one, and whether they stand the other way round.
-fn difference(expr: &Expr, sides: Sides<'_>) -> Option<(Expr, Expr, bool)> {
+pub(super) fn difference(expr: &Expr, sides: Sides<'_>) -> Option<(Expr, Expr, bool)> {
     let Expr::BinaryExpr(BinaryExpr { left: x, op: Operator::Minus, right: y }) = widened(expr, sides)? else {
         return None;
     };
@@ -216,7 +216,7 @@ fn difference(expr: &Expr, sides: Sides<'_>) -> Option<(Expr, Expr, bool)> {
 }
 
 /// An expression under aliases and casts that keep every number distinct and in order.
-fn widened<'a>(expr: &'a Expr, sides: Sides<'_>) -> Option<&'a Expr> {
+pub(super) fn widened<'a>(expr: &'a Expr, sides: Sides<'_>) -> Option<&'a Expr> {
     use DataType::{Float32, Float64, Int8, Int16, Int32, Int64};
     match expr {
         Expr::Alias(alias) => widened(&alias.expr, sides),
@@ -234,7 +234,7 @@ fn widened<'a>(expr: &'a Expr, sides: Sides<'_>) -> Option<&'a Expr> {
     }
 }
 
-fn data_type(expr: &Expr, sides: Sides<'_>) -> Option<DataType> {
+pub(super) fn data_type(expr: &Expr, sides: Sides<'_>) -> Option<DataType> {
     match sides.of(expr)? {
         Side::Left | Side::Neither => expr.get_type(sides.left).ok(),
         Side::Right => expr.get_type(sides.right).ok(),

@@ -3,7 +3,7 @@
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator};
 
-use super::{Atom, Band, Sides, recognise};
+use super::{Atom, Band, Sides, coordinates, recognise};
 
 /// `left = right`, or `left IS NOT DISTINCT FROM right`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -57,6 +57,11 @@ impl Conjunction {
         }
         parts.refuse_unselective();
         parts.bands = Band::take(&mut parts.residual, sides);
+        if parts.keys.is_empty() && parts.atoms.is_empty() {
+            parts.atoms.extend(coordinates::chebyshev(&mut parts.bands, sides));
+        }
+        let filters = parts.atoms.iter().filter(|atom| atom.filters).map(|atom| atom.condition.clone());
+        parts.residual.extend(filters);
         parts
     }
 
@@ -83,7 +88,10 @@ impl Conjunction {
         }
         match recognise::atom(&conjunct, sides) {
             Ok(Some(atom)) => self.add_atom(atom),
-            Ok(None) => self.residual.push(conjunct),
+            Ok(None) => match coordinates::euclidean(&conjunct, sides) {
+                Some(atom) => self.atoms.push(atom),
+                None => self.residual.push(conjunct),
+            },
             Err(reason) => {
                 self.refused.push(Refusal { condition: conjunct.clone(), reason });
                 self.residual.push(conjunct);

@@ -4,9 +4,11 @@ mod atom;
 mod band;
 mod bounds;
 mod conjunction;
+mod coordinates;
 mod normal_form;
 mod recognise;
 mod sides;
+mod vector_test;
 
 pub use atom::{Atom, Test};
 pub use band::{Band, BandForm, End};
@@ -15,3 +17,4 @@ pub use conjunction::{Conjunction, EqualityKey, Refusal};
 pub use normal_form::{NormalForm, TooManyClauses};
 pub use recognise::mentions_measure;
 pub use sides::{Side, Sides};
+pub use vector_test::VectorTest;

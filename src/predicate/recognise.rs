@@ -7,9 +7,9 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
 
 use super::sides::Side;
-use super::{Atom, Bounds, Sides, Test};
+use super::{Atom, Bounds, Sides, Test, VectorTest};
 use crate::functions;
-use crate::measure::{EditMeasure, SetMeasure, Tokenizer};
+use crate::measure::{EditMeasure, Power, SetMeasure, Tokenizer, VectorMeasure};
 
 /// The atom that `condition` states, `None` where it compares no measure of both sides, and the reason where
 /// it does but cannot be accelerated exactly.
@@ -24,6 +24,12 @@ pub(super) fn atom(condition: &Expr, sides: Sides<'_>) -> Result<Option<Atom>, S
     let atom = match measure {
         Measure::Set(measure) => set_atom(measure, call, bounds, condition, sides)?,
         Measure::Edit(measure) => edit_atom(measure, call, bounds, condition, sides)?,
+        Measure::Vector(measure) => {
+            let (left, right) = keys(call, sides)?;
+            let undecided_from = functions::is_stock_vector_measure(&call.func).then_some(NEAR_OVERFLOW);
+            let test = Test::Vector(VectorTest { measure, bounds, undecided_from });
+            Atom { left, right, test, condition: condition.clone(), filters: false }
+        }
         Measure::LevenshteinLessEqual => {
             let bounds = levenshtein_less_equal_bounds(call, bounds)?;
             edit_atom(EditMeasure::Levenshtein, call, bounds, condition, sides)?
@@ -93,9 +99,13 @@ fn bounds(op: Operator, literal: &ScalarValue) -> Result<Bounds, String> {
     }
 }
 
+/// Vectors of up to 2^90 elements below this power of two have products and sums that are finite.
+const NEAR_OVERFLOW: u16 = 465;
+
 enum Measure {
     Set(SetMeasure),
     Edit(EditMeasure),
+    Vector(VectorMeasure),
     LevenshteinLessEqual,
 }
 
@@ -116,9 +126,25 @@ fn measure(call: &ScalarFunction) -> Option<Measure> {
         "hamming" => Measure::Edit(EditMeasure::Hamming),
         "jaro_similarity" => Measure::Edit(EditMeasure::Jaro),
         "jaro_winkler_similarity" => Measure::Edit(EditMeasure::JaroWinkler),
+        "l1_distance" => Measure::Vector(VectorMeasure::L1),
+        "l2_distance" | "array_distance" => Measure::Vector(VectorMeasure::L2),
+        "linf_distance" => Measure::Vector(VectorMeasure::Linf),
+        "lp_distance" => Measure::Vector(VectorMeasure::Lp(power(call)?)),
+        "cosine_similarity" => Measure::Vector(VectorMeasure::Cosine),
+        "cosine_distance" => Measure::Vector(VectorMeasure::CosineDistance),
+        "inner_product" => Measure::Vector(VectorMeasure::InnerProduct),
         _ => return None,
     };
     functions::is_known(&call.func).then_some(measure)
+}
+
+/// The `p` of `lp_distance(a, b, p)`, where it is a constant that makes a distance.
+fn power(call: &ScalarFunction) -> Option<Power> {
+    let Some(Expr::Literal(value, _)) = call.args.get(2) else { return None };
+    match value.cast_to(&DataType::Float64).ok()? {
+        ScalarValue::Float64(Some(p)) => Power::new(p),
+        _ => None,
+    }
 }
 
 /// Whether `expr` calls a measure that an index knows.
@@ -143,7 +169,7 @@ fn edit_atom(
 ) -> Result<Atom, String> {
     let (left, right) = keys(call, sides)?;
     let test = Test::Edit { measure, bounds };
-    Ok(Atom { left, right, test, condition: condition.clone() })
+    Ok(Atom { left, right, test, condition: condition.clone(), filters: false })
 }
 
 fn set_atom(
@@ -162,7 +188,7 @@ fn set_atom(
         tokenised(left, right)
     };
     let test = Test::Set { tokenizer, measure, bounds };
-    Ok(Atom { left, right, test, condition: condition.clone() })
+    Ok(Atom { left, right, test, condition: condition.clone(), filters: false })
 }
 
 fn is_string(key: &Expr, sides: Sides<'_>) -> Result<bool, String> {

@@ -38,6 +38,7 @@ pub fn of_index(test: &Test, partners: f64) -> f64 {
             k if k < 4.0 => 0.3,
             _ => 1.0,
         },
+        Test::Vector(_) => 0.2,
     };
     INDEXED_ROW + partners * pair
 }
@@ -66,6 +67,7 @@ pub fn of_test(test: Test, length: f64, open: f64, passes: f64) -> AtomEstimate 
             EditMeasure::DamerauLevenshtein => 40.0 + 1.3 * length * length,
             _ => 10.0 + 2.6 * length * words,
         },
+        Test::Vector(_) => 10.0 + length,
     };
     let cost = FILTERED + open * computed;
     AtomEstimate { cost, first: SIDE_BY_SIDE + open * (FILTERED + computed), passes, last: false, reads: None }

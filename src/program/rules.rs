@@ -127,7 +127,11 @@ impl Rules {
 impl RuleAtom {
     /// Those parts of a conjunction that an index serves.
     fn served(Conjunction { keys, atoms, bands, .. }: Conjunction) -> Vec<Self> {
-        let similar = atoms.into_iter().map(Self::Similarity);
+        let similar = atoms.into_iter().flat_map(|atom| {
+            // a vector that is not finite passes the test, and DataFusion says what the condition is for it
+            let asked = atom.leaves_undecided().then(|| Self::Pair(atom.condition.clone()));
+            [Self::Similarity(atom)].into_iter().chain(asked)
+        });
         keys.into_iter().map(Self::Equality).chain(similar).chain(bands.into_iter().map(Self::Band)).collect()
     }
 

@@ -1,6 +1,7 @@
 //! The CPU engine.
 
 pub mod edit;
+pub mod epsilon;
 mod keep;
 mod near;
 pub mod rules;
@@ -24,6 +25,7 @@ pub fn build(test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result
         Test::Edit { measure, bounds } => {
             Box::new(EditIndex::try_new(EditPredicate { measure, bounds }, None, keys, context)?)
         }
+        Test::Vector(test) => epsilon::build(test, keys, context)?,
     })
 }
 
@@ -33,5 +35,6 @@ pub fn access_paths(test: Test) -> &'static str {
         Test::Set { .. } => "prefix index or signature tiles (by the cost over the collected keys)",
         Test::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => "signature tiles",
         Test::Edit { .. } => "segment index or signature tiles (by the cost over the collected keys)",
+        Test::Vector(_) => "sorted runs or k-d blocks (by the dimension of the collected keys)",
     }
 }

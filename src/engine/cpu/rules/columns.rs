@@ -10,6 +10,7 @@ use datafusion::common::{Result, internal_err};
 use foldhash::fast::FixedState;
 
 use crate::engine::cpu::edit::{EditPairTest, EditPredicate, TextColumn};
+use crate::engine::cpu::epsilon::{VectorColumn, VectorPairTest};
 use crate::engine::cpu::keep::{Filter, keep};
 use crate::engine::cpu::near::{Allowance, Lanes};
 use crate::engine::cpu::set::{Dictionary, SetColumn, SetPairTest, SetPredicate};
@@ -110,6 +111,7 @@ pub struct SideColumns {
 enum Key {
     Texts(TextColumn),
     Sets(SetColumn),
+    Vectors(VectorColumn),
 }
 
 /// The columns of one side, ready to be compared pair by pair.
@@ -135,6 +137,8 @@ enum PairTest {
     Bits,
     Edit(EditPairTest),
     Set(SetPairTest, Tokenizer, Arc<Dictionary>),
+    /// With the length of the build side's vectors.
+    Vector(VectorPairTest, Option<usize>),
     Condition,
 }
 
@@ -143,6 +147,7 @@ enum PairTest {
 enum Family {
     Texts,
     Sets(Tokenizer),
+    Vectors,
 }
 
 /// Every key with each family of measures that reads it.
@@ -162,6 +167,7 @@ fn family(test: Test) -> Family {
     match test {
         Test::Edit { .. } => Family::Texts,
         Test::Set { tokenizer, .. } => Family::Sets(tokenizer),
+        Test::Vector(_) => Family::Vectors,
     }
 }
 
@@ -202,6 +208,13 @@ impl Tests {
                     let test = SetPairTest::new(SetPredicate { measure, bounds });
                     PairTest::Set(test, tokenizer, Arc::clone(dictionary))
                 }
+                Test::Vector(test) => {
+                    let dimension = match column.as_ref() {
+                        Key::Vectors(vectors) => vectors.dimension(),
+                        _ => None,
+                    };
+                    PairTest::Vector(VectorPairTest::new(test), dimension)
+                }
             });
         }
         Ok((Self { kinds, tests }, Columns { rows: side.rows, atoms: side.atoms, keys }))
@@ -227,6 +240,7 @@ impl Tests {
                             let keys = KeyColumn { values: Arc::clone(values), groups: None };
                             Key::Sets(SetColumn::probe(*tokenizer, &keys, dictionary)?)
                         }
+                        PairTest::Vector(_, dimension) => Key::Vectors(VectorColumn::probe(values, *dimension)?),
                         _ => Key::Texts(TextColumn::try_new(values)?),
                     };
                     let column = Arc::new(column);
@@ -274,6 +288,11 @@ impl Tests {
                     test.select((left, right), block, selected, passed);
                 }
             }
+            (PairTest::Vector(test, _), ..) => {
+                if let (Some(left), Some(right)) = (build.vectors(atom), probe.vectors(atom)) {
+                    test.select((left, right), block, selected, passed);
+                }
+            }
             _ => {}
         }
     }
@@ -283,7 +302,7 @@ impl Tests {
         match &self.tests[atom] {
             PairTest::Edit(test) => Some(test.allowance()),
             PairTest::Set(test, ..) => Some(test.allowance()),
-            PairTest::Codes | PairTest::Band | PairTest::Bits | PairTest::Condition => None,
+            PairTest::Codes | PairTest::Band | PairTest::Bits | PairTest::Vector(..) | PairTest::Condition => None,
         }
     }
 
@@ -296,6 +315,7 @@ impl Tests {
             (PairTest::Set(test, ..), _, Some(sets)) => {
                 rows.filter(|&pair| test.is_likely_open(sets, sets, pair)).count()
             }
+            (PairTest::Vector(..), ..) => pairs.len(),
             _ => 0,
         }
     }
@@ -371,6 +391,10 @@ fn build_key(family: Family, values: &ArrayRef, context: &BuildContext<'_>) -> R
             let (sets, dictionary) = SetColumn::build(tokenizer, &keys, context)?;
             Ok((Key::Sets(sets), dictionary))
         }
+        Family::Vectors => {
+            (context.reserve)(values.get_array_memory_size())?;
+            Ok((Key::Vectors(VectorColumn::try_new(values)?), Dictionary::default()))
+        }
     }
 }
 
@@ -389,12 +413,20 @@ impl Columns {
         }
     }
 
-    /// The signature and the class of the key of `atom` in a row.
+    fn vectors(&self, atom: usize) -> Option<&VectorColumn> {
+        match self.keys[atom].as_deref() {
+            Some(Key::Vectors(vectors)) => Some(vectors),
+            _ => None,
+        }
+    }
+
+    /// The signature and the class of the key of `atom` in a row, where it has any.
     pub(super) fn near(&self, atom: usize, row: u32) -> Option<(u64, u32)> {
-        Some(match self.keys[atom].as_deref()? {
-            Key::Texts(texts) => texts.near(row),
-            Key::Sets(sets) => sets.near(row),
-        })
+        match self.keys[atom].as_deref()? {
+            Key::Texts(texts) => Some(texts.near(row)),
+            Key::Sets(sets) => Some(sets.near(row)),
+            Key::Vectors(_) => None,
+        }
     }
 
     /// Puts what is first asked of `rows` by `atom` side by side.
@@ -402,7 +434,7 @@ impl Columns {
         match self.keys[atom].as_deref() {
             Some(Key::Texts(texts)) => texts.gather(rows, lanes),
             Some(Key::Sets(sets)) => sets.gather(rows, lanes),
-            None => {}
+            Some(Key::Vectors(_)) | None => {}
         }
     }
 
@@ -435,6 +467,7 @@ impl Columns {
             }
             (_, Some(Key::Texts(texts))) => BooleanBuffer::collect_bool(self.rows, |row| texts.can_match(row)),
             (_, Some(Key::Sets(sets))) => BooleanBuffer::collect_bool(self.rows, |row| sets.can_match(row)),
+            (_, Some(Key::Vectors(vectors))) => BooleanBuffer::collect_bool(self.rows, |row| vectors.can_match(row)),
             _ => BooleanBuffer::new_set(self.rows),
         }
     }
@@ -455,9 +488,13 @@ impl Columns {
                 (_, AtomTest::Similarity { key, .. }) if !seen.contains(key) => {
                     seen.push(*key);
                     let Some(values) = keys.get(*key) else { return internal_err!("an atom names a missing key") };
-                    match self.texts(atom) {
-                        Some(texts) => mix(&|row| hasher.hash_one(texts.near(row as u32))),
-                        None => {
+                    match self.keys[atom].as_deref() {
+                        Some(Key::Texts(texts)) => mix(&|row| hasher.hash_one(texts.near(row as u32))),
+                        Some(Key::Vectors(vectors)) => mix(&|row| {
+                            let elements = vectors.at(row as u32).unwrap_or_default().iter();
+                            hasher.hash_one(elements.fold(0, |hash, x| hasher.hash_one((hash, x.to_bits()))))
+                        }),
+                        _ => {
                             let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())])?;
                             let rows = converter.convert_columns(&[Arc::clone(values)])?;
                             mix(&|row| hasher.hash_one(rows.row(row).as_ref()));
@@ -475,6 +512,7 @@ impl Columns {
         match self.keys[atom].as_deref() {
             Some(Key::Texts(texts)) => texts.mean_length(),
             Some(Key::Sets(sets)) => sets.mean_size(),
+            Some(Key::Vectors(vectors)) => vectors.dimension().unwrap_or(0) as f64,
             None => 0.0,
         }
     }
@@ -496,6 +534,7 @@ impl Columns {
         let keys = keys.map(|key| match key.as_ref() {
             Key::Texts(texts) => texts.memory(),
             Key::Sets(sets) => sets.memory(),
+            Key::Vectors(vectors) => vectors.memory(),
         });
         atoms.sum::<usize>() + keys.sum::<usize>()
     }

@@ -1,0 +1,61 @@
+//! The coordinates of the filter: shifted to where most points are, the telling dimensions first.
+
+use super::points::Points;
+
+/// How vectors become points of the filter.
+#[derive(Debug, Clone)]
+pub(super) struct Frame {
+    /// The vector's dimension for each of the filter's.
+    order: Vec<usize>,
+    /// What is subtracted, for each of the filter's dimensions.
+    centre: Vec<f64>,
+    /// Whether vectors are scaled to length 1 before.
+    unit: bool,
+}
+
+/// How many points tell about all.
+const SAMPLED: usize = 1024;
+
+impl Frame {
+    /// The frame for `points`; products are not shifted.
+    pub(super) fn of(points: &Points, unit: bool, shifts: bool) -> Self {
+        let Points { dimension, regular, .. } = points;
+        let mut frame = Self { order: (0..*dimension).collect(), centre: vec![0.0; *dimension], unit };
+        let sample: Vec<Vec<f64>> = sample(regular.len())
+            .map(|at| {
+                let mut point = vec![0.0; *dimension];
+                frame.place(regular.vector(at, *dimension), &mut point);
+                point
+            })
+            .collect();
+        if sample.is_empty() {
+            return frame;
+        }
+        let mut spread = Vec::with_capacity(*dimension);
+        for k in 0..*dimension {
+            let mut column: Vec<f64> = sample.iter().map(|point| point[k]).collect();
+            column.sort_unstable_by(f64::total_cmp);
+            let median = column[column.len() / 2];
+            spread.push((column.iter().map(|x| (x - median).abs()).sum::<f64>(), median));
+        }
+        frame.order.sort_by(|&a, &b| spread[b].0.total_cmp(&spread[a].0));
+        if shifts {
+            frame.centre = frame.order.iter().map(|&k| spread[k].1).collect();
+        }
+        frame
+    }
+
+    /// Writes the point of `vector`.
+    pub(super) fn place(&self, vector: &[f64], point: &mut [f64]) {
+        let scale = if self.unit { vector.iter().map(|x| x * x).sum::<f64>().sqrt() } else { 1.0 };
+        for ((out, &k), centre) in point.iter_mut().zip(&self.order).zip(&self.centre) {
+            *out = vector[k] / scale - centre;
+        }
+    }
+}
+
+/// Some of `len` places, evenly spread.
+pub(super) fn sample(len: usize) -> impl Iterator<Item = usize> {
+    let count = len.min(SAMPLED);
+    (0..count).map(move |n| n * len / count)
+}

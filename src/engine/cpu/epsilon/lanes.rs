@@ -1,0 +1,342 @@
+//! Sixteen numbers side by side, in the widest registers that the machine has.
+
+use super::kernel::LANES;
+use super::metric::Real;
+
+/// Sixteen numbers.
+pub(super) trait Lanes<R>: Copy {
+    /// The same number sixteen times.
+    fn splat(x: R) -> Self;
+    /// The first sixteen of `from`, which has as many.
+    fn load(from: &[R]) -> Self;
+    fn plus(self, other: Self) -> Self;
+    fn minus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+    /// `self * other + sum`, which may be rounded once.
+    fn times_plus(self, other: Self, sum: Self) -> Self;
+    fn magnitude(self) -> Self;
+    /// The smaller of each pair; `other` where one is NaN.
+    fn least(self, other: Self) -> Self;
+    /// The larger of each pair; `other` where one is NaN.
+    fn most(self, other: Self) -> Self;
+    /// A bit for each number that does not exceed `limit`; NaN does not.
+    fn within(self, limit: R) -> u16;
+    fn sum(self) -> R;
+    fn largest(self) -> R;
+}
+
+/// Work that is compiled once for each kind of registers.
+pub(super) trait Task<R: Real> {
+    type Result;
+
+    /// Has to be inlined always.
+    fn run<L: Lanes<R>>(self) -> Self::Result;
+}
+
+/// Runs `task` with the widest registers of this machine.
+#[inline]
+pub(super) fn run<R: Real, T: Task<R>>(task: T) -> T::Result {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("fma") {
+            #[target_feature(enable = "avx512f,avx2,fma")]
+            fn wide<R: Real, T: Task<R>>(task: T) -> T::Result {
+                task.run::<R::Wide>()
+            }
+            // SAFETY: the features have been detected.
+            return unsafe { wide::<R, T>(task) };
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            #[target_feature(enable = "avx2,fma")]
+            fn half<R: Real, T: Task<R>>(task: T) -> T::Result {
+                task.run::<R::Half>()
+            }
+            // SAFETY: the features have been detected.
+            return unsafe { half::<R, T>(task) };
+        }
+    }
+    task.run::<Plain<R>>()
+}
+
+/// Sixteen numbers on any machine.
+#[derive(Clone, Copy)]
+pub(super) struct Plain<R>([R; LANES]);
+
+impl<R: Real> Plain<R> {
+    #[inline(always)]
+    fn of(number: impl Fn(usize) -> R) -> Self {
+        Self(std::array::from_fn(number))
+    }
+}
+
+impl<R: Real> Lanes<R> for Plain<R> {
+    #[inline(always)]
+    fn splat(x: R) -> Self {
+        Self([x; LANES])
+    }
+    #[inline(always)]
+    fn load(from: &[R]) -> Self {
+        Self::of(|lane| from[lane])
+    }
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        Self::of(|lane| self.0[lane].plus(other.0[lane]))
+    }
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        Self::of(|lane| self.0[lane].minus(other.0[lane]))
+    }
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        Self::of(|lane| self.0[lane].times(other.0[lane]))
+    }
+    #[inline(always)]
+    fn times_plus(self, other: Self, sum: Self) -> Self {
+        self.times(other).plus(sum)
+    }
+    #[inline(always)]
+    fn magnitude(self) -> Self {
+        Self::of(|lane| self.0[lane].magnitude())
+    }
+    #[inline(always)]
+    fn least(self, other: Self) -> Self {
+        Self::of(|lane| if self.0[lane] < other.0[lane] { self.0[lane] } else { other.0[lane] })
+    }
+    #[inline(always)]
+    fn most(self, other: Self) -> Self {
+        Self::of(|lane| if self.0[lane] > other.0[lane] { self.0[lane] } else { other.0[lane] })
+    }
+    #[inline(always)]
+    fn within(self, limit: R) -> u16 {
+        self.0.iter().enumerate().fold(0, |bits, (lane, x)| bits | (u16::from(!x.exceeds(limit)) << lane))
+    }
+    #[inline(always)]
+    fn sum(self) -> R {
+        self.0.into_iter().fold(R::ZERO, R::plus)
+    }
+    #[inline(always)]
+    fn largest(self) -> R {
+        self.0.into_iter().fold(R::ZERO.minus(R::INFINITY), |most, x| if x > most { x } else { most })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use registers::{HalfDouble, HalfSingle, WideDouble, WideSingle};
+
+#[cfg(target_arch = "x86_64")]
+mod registers {
+    //! Registers of 64 and of 32 bytes. Their methods are only called from code that runs where the features have been
+    //! detected: by [`run`](super::run).
+    use std::arch::x86_64::*;
+
+    use super::{LANES, Lanes, Real};
+
+    macro_rules! registers {
+        (
+            $name:ident, $real:ty, $register:ty, $count:literal, $set:ident, $load:ident, $add:ident, $sub:ident, $mul:ident,
+            $fused:ident, $min:ident, $max:ident, |$x:ident| $abs:expr, |$y:ident, $limit:ident| $within:expr
+        ) => {
+            /// Sixteen numbers.
+            #[derive(Clone, Copy)]
+            pub struct $name([$register; $count]);
+
+            impl $name {
+                const EACH: usize = LANES / $count;
+
+                #[inline(always)]
+                fn pairs(self, other: Self, f: impl Fn($register, $register) -> $register) -> Self {
+                    Self(std::array::from_fn(|at| f(self.0[at], other.0[at])))
+                }
+
+                #[inline(always)]
+                fn numbers(self) -> [$real; LANES] {
+                    // SAFETY: both are sixteen numbers without any padding.
+                    unsafe { std::mem::transmute(self) }
+                }
+            }
+
+            // SAFETY of all blocks below: the features have been detected, see the module; loads are within the slice.
+            impl Lanes<$real> for $name {
+                #[inline(always)]
+                fn splat(x: $real) -> Self {
+                    Self([unsafe { $set(x) }; $count])
+                }
+                #[inline(always)]
+                fn load(from: &[$real]) -> Self {
+                    let from = &from[..LANES];
+                    Self(std::array::from_fn(|at| unsafe { $load(from[at * Self::EACH..].as_ptr()) }))
+                }
+                #[inline(always)]
+                fn plus(self, other: Self) -> Self {
+                    self.pairs(other, |a, b| unsafe { $add(a, b) })
+                }
+                #[inline(always)]
+                fn minus(self, other: Self) -> Self {
+                    self.pairs(other, |a, b| unsafe { $sub(a, b) })
+                }
+                #[inline(always)]
+                fn times(self, other: Self) -> Self {
+                    self.pairs(other, |a, b| unsafe { $mul(a, b) })
+                }
+                #[inline(always)]
+                fn times_plus(self, other: Self, sum: Self) -> Self {
+                    Self(std::array::from_fn(|at| unsafe { $fused(self.0[at], other.0[at], sum.0[at]) }))
+                }
+                #[inline(always)]
+                fn magnitude(self) -> Self {
+                    Self(self.0.map(|$x| unsafe { $abs }))
+                }
+                #[inline(always)]
+                fn least(self, other: Self) -> Self {
+                    self.pairs(other, |a, b| unsafe { $min(a, b) })
+                }
+                #[inline(always)]
+                fn most(self, other: Self) -> Self {
+                    self.pairs(other, |a, b| unsafe { $max(a, b) })
+                }
+                #[inline(always)]
+                fn within(self, limit: $real) -> u16 {
+                    let $limit = unsafe { $set(limit) };
+                    let each = self.0.map(|$y| unsafe { $within });
+                    each.into_iter().enumerate().fold(0, |bits, (at, each)| bits | (each as u16) << (at * Self::EACH))
+                }
+                #[inline(always)]
+                fn sum(self) -> $real {
+                    self.numbers()
+                        .chunks_exact(4)
+                        .fold([0.0; 4], |sums: [$real; 4], numbers| std::array::from_fn(|at| sums[at] + numbers[at]))
+                        .into_iter()
+                        .sum()
+                }
+                #[inline(always)]
+                fn largest(self) -> $real {
+                    self.numbers()
+                        .into_iter()
+                        .fold(-<$real>::INFINITY, |most, x| if x.exceeds(most) { x } else { most })
+                }
+            }
+        };
+    }
+
+    registers!(
+        WideSingle,
+        f32,
+        __m512,
+        1,
+        _mm512_set1_ps,
+        _mm512_loadu_ps,
+        _mm512_add_ps,
+        _mm512_sub_ps,
+        _mm512_mul_ps,
+        _mm512_fmadd_ps,
+        _mm512_min_ps,
+        _mm512_max_ps,
+        |x| _mm512_abs_ps(x),
+        |x, limit| _mm512_cmp_ps_mask::<_CMP_NGT_UQ>(x, limit)
+    );
+    registers!(
+        WideDouble,
+        f64,
+        __m512d,
+        2,
+        _mm512_set1_pd,
+        _mm512_loadu_pd,
+        _mm512_add_pd,
+        _mm512_sub_pd,
+        _mm512_mul_pd,
+        _mm512_fmadd_pd,
+        _mm512_min_pd,
+        _mm512_max_pd,
+        |x| _mm512_abs_pd(x),
+        |x, limit| _mm512_cmp_pd_mask::<_CMP_NGT_UQ>(x, limit)
+    );
+    registers!(
+        HalfSingle,
+        f32,
+        __m256,
+        2,
+        _mm256_set1_ps,
+        _mm256_loadu_ps,
+        _mm256_add_ps,
+        _mm256_sub_ps,
+        _mm256_mul_ps,
+        _mm256_fmadd_ps,
+        _mm256_min_ps,
+        _mm256_max_ps,
+        |x| _mm256_andnot_ps(_mm256_set1_ps(-0.0), x),
+        |x, limit| _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_NGT_UQ>(x, limit))
+    );
+    registers!(
+        HalfDouble,
+        f64,
+        __m256d,
+        4,
+        _mm256_set1_pd,
+        _mm256_loadu_pd,
+        _mm256_add_pd,
+        _mm256_sub_pd,
+        _mm256_mul_pd,
+        _mm256_fmadd_pd,
+        _mm256_min_pd,
+        _mm256_max_pd,
+        |x| _mm256_andnot_pd(_mm256_set1_pd(-0.0), x),
+        |x, limit| _mm256_movemask_pd(_mm256_cmp_pd::<_CMP_NGT_UQ>(x, limit))
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What each operation gives, by these registers.
+    struct All<R>([R; LANES], [R; LANES]);
+
+    impl<R: Real> Task<R> for All<R> {
+        type Result = (Vec<[R; LANES]>, [u16; 2], [R; 2]);
+
+        #[inline(always)]
+        fn run<L: Lanes<R>>(self) -> Self::Result {
+            let (a, b) = (L::load(&self.0), L::load(&self.1));
+            let all = [
+                a.plus(b),
+                a.minus(b),
+                a.times(b),
+                a.times_plus(b, L::splat(R::of(2.0))),
+                a.magnitude(),
+                a.least(b),
+                a.most(b),
+            ];
+            // a number is what it is not beyond
+            let read = |lanes: L| {
+                std::array::from_fn(|lane| {
+                    let steps = (-4000..4000).map(|n| R::of(f64::from(n) / 4.0));
+                    steps.clone().find(|&x| lanes.within(x) >> lane & 1 == 1).unwrap_or(R::INFINITY)
+                })
+            };
+            (all.map(read).to_vec(), [a.within(R::of(1.0)), b.within(R::of(f64::NAN))], [a.sum(), a.largest()])
+        }
+    }
+
+    fn agrees<R: Real>() {
+        let a = std::array::from_fn(|at| R::of((at as f64 - 7.0) / 2.0));
+        let b = std::array::from_fn(|at| R::of(((at * 5) % 16) as f64 - 3.0));
+        let expected = All(a, b).run::<Plain<R>>();
+        assert_eq!(run(All(a, b)), expected);
+        assert_eq!((expected.1[1], expected.2), (u16::MAX, [R::of(4.0), R::of(4.0)]));
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            #[target_feature(enable = "avx2,fma")]
+            fn half<R: Real>(a: [R; LANES], b: [R; LANES]) -> <All<R> as Task<R>>::Result {
+                All(a, b).run::<R::Half>()
+            }
+            // SAFETY: the features have been detected.
+            assert_eq!(unsafe { half(a, b) }, expected);
+        }
+    }
+
+    #[test]
+    fn every_kind_of_register_computes_the_same() {
+        agrees::<f32>();
+        agrees::<f64>();
+    }
+}

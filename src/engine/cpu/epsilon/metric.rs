@@ -1,0 +1,195 @@
+//! The filter's arithmetic: sums that are small for vectors that are near, in single or double precision.
+
+use std::fmt::Debug;
+
+use super::lanes::Lanes;
+#[cfg(target_arch = "x86_64")]
+use super::lanes::{HalfDouble, HalfSingle, WideDouble, WideSingle};
+
+/// A floating-point number of the filter.
+pub(super) trait Real: Copy + PartialOrd + Debug + Send + Sync + 'static {
+    const ZERO: Self;
+    const INFINITY: Self;
+    /// Half the distance of 1 from the next number.
+    const ROUNDING: f64;
+    /// The least positive number that has all its digits.
+    const LEAST: f64;
+
+    /// Registers of 64 bytes.
+    #[cfg(target_arch = "x86_64")]
+    type Wide: Lanes<Self>;
+    /// Registers of 32 bytes.
+    #[cfg(target_arch = "x86_64")]
+    type Half: Lanes<Self>;
+
+    /// The nearest number.
+    fn of(x: f64) -> Self;
+    /// A number that is no larger.
+    fn below(x: f64) -> Self;
+    /// A number that is no smaller.
+    fn above(x: f64) -> Self;
+    fn get(self) -> f64;
+    fn plus(self, other: Self) -> Self;
+    fn minus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+    fn magnitude(self) -> Self;
+
+    /// Whether it is larger; NaN is not.
+    #[inline(always)]
+    fn exceeds(self, limit: Self) -> bool {
+        self > limit
+    }
+}
+
+macro_rules! real {
+    ($real:ty, $rounding:expr, $wide:ty, $half:ty) => {
+        impl Real for $real {
+            const ZERO: Self = 0.0;
+            const INFINITY: Self = <$real>::INFINITY;
+            const ROUNDING: f64 = $rounding;
+            const LEAST: f64 = <$real>::MIN_POSITIVE as f64;
+
+            #[cfg(target_arch = "x86_64")]
+            type Wide = $wide;
+            #[cfg(target_arch = "x86_64")]
+            type Half = $half;
+
+            #[inline(always)]
+            fn of(x: f64) -> Self {
+                x as $real
+            }
+            fn below(x: f64) -> Self {
+                (x as $real).next_down()
+            }
+            fn above(x: f64) -> Self {
+                (x as $real).next_up()
+            }
+            #[inline(always)]
+            fn get(self) -> f64 {
+                self as f64
+            }
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+            #[inline(always)]
+            fn minus(self, other: Self) -> Self {
+                self - other
+            }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
+            #[inline(always)]
+            fn magnitude(self) -> Self {
+                self.abs()
+            }
+        }
+    };
+}
+
+real!(f32, 1.0 / (1u64 << 24) as f64, WideSingle, HalfSingle);
+real!(f64, 1.0 / (1u64 << 53) as f64, WideDouble, HalfDouble);
+
+/// What is summed up over the dimensions. The smaller the sum, the nearer the vectors. All methods have to be inlined always.
+pub(super) trait Metric: Debug + 'static {
+    /// Whether a sum never falls as dimensions are added, so that one beyond a limit stays there.
+    const RISES: bool;
+
+    /// `sum` with one more dimension.
+    fn add<R: Real, L: Lanes<R>>(sum: L, a: L, b: L) -> L;
+
+    /// `sum` with the least that one more dimension can add, where one vector lies between `a.0` and `a.1` and the other
+    /// between `b.0` and `b.1`.
+    fn add_least<R: Real, L: Lanes<R>>(sum: L, a: (L, L), b: (L, L)) -> L;
+
+    /// The sum of sums over different dimensions.
+    #[inline(always)]
+    fn all<R: Real, L: Lanes<R>>(sums: L) -> R {
+        sums.sum()
+    }
+}
+
+/// How far intervals are apart, 0 where they overlap.
+#[inline(always)]
+fn gap<R: Real, L: Lanes<R>>(a: (L, L), b: (L, L)) -> L {
+    a.0.minus(b.1).most(b.0.minus(a.1)).most(L::splat(R::ZERO))
+}
+
+/// Sums of absolute differences.
+#[derive(Debug)]
+pub(super) struct Manhattan;
+/// Sums of squared differences.
+#[derive(Debug)]
+pub(super) struct Euclidean;
+/// The largest absolute difference.
+#[derive(Debug)]
+pub(super) struct Chebyshev;
+/// Products, subtracted.
+#[derive(Debug)]
+pub(super) struct Products;
+
+impl Metric for Manhattan {
+    const RISES: bool = true;
+
+    #[inline(always)]
+    fn add<R: Real, L: Lanes<R>>(sum: L, a: L, b: L) -> L {
+        sum.plus(a.minus(b).magnitude())
+    }
+
+    #[inline(always)]
+    fn add_least<R: Real, L: Lanes<R>>(sum: L, a: (L, L), b: (L, L)) -> L {
+        sum.plus(gap(a, b))
+    }
+}
+
+impl Metric for Euclidean {
+    const RISES: bool = true;
+
+    #[inline(always)]
+    fn add<R: Real, L: Lanes<R>>(sum: L, a: L, b: L) -> L {
+        let difference = a.minus(b);
+        difference.times_plus(difference, sum)
+    }
+
+    #[inline(always)]
+    fn add_least<R: Real, L: Lanes<R>>(sum: L, a: (L, L), b: (L, L)) -> L {
+        let gap = gap(a, b);
+        gap.times_plus(gap, sum)
+    }
+}
+
+impl Metric for Chebyshev {
+    const RISES: bool = true;
+
+    #[inline(always)]
+    fn add<R: Real, L: Lanes<R>>(sum: L, a: L, b: L) -> L {
+        a.minus(b).magnitude().most(sum)
+    }
+
+    #[inline(always)]
+    fn add_least<R: Real, L: Lanes<R>>(sum: L, a: (L, L), b: (L, L)) -> L {
+        gap(a, b).most(sum)
+    }
+
+    #[inline(always)]
+    fn all<R: Real, L: Lanes<R>>(sums: L) -> R {
+        sums.largest()
+    }
+}
+
+impl Metric for Products {
+    const RISES: bool = false;
+
+    #[inline(always)]
+    fn add<R: Real, L: Lanes<R>>(sum: L, a: L, b: L) -> L {
+        sum.minus(a.times(b))
+    }
+
+    #[inline(always)]
+    fn add_least<R: Real, L: Lanes<R>>(sum: L, a: (L, L), b: (L, L)) -> L {
+        let one = a.0.times(b.0).most(a.0.times(b.1));
+        let other = a.1.times(b.0).most(a.1.times(b.1));
+        sum.minus(one.most(other))
+    }
+}

@@ -1,0 +1,116 @@
+//! The order of points in which near ones follow each other.
+
+use std::cmp::Ordering;
+
+use super::blocks::halved;
+use super::kernel::LANES;
+use crate::engine::BuildContext;
+
+/// The places of the points of each group, ascending by group, in the order of their tree.
+pub(super) fn arrange(
+    points: &[f64],
+    dimension: usize,
+    groups: &[u32],
+    context: &BuildContext<'_>,
+) -> Vec<(u32, Vec<u32>)> {
+    let mut by_group: Vec<(f64, u32)> = (0..groups.len() as u32).map(|place| (0.0, place)).collect();
+    by_group.sort_by_key(|(_, place)| groups[*place as usize]);
+    let points = Arrangement { points, dimension, context };
+    let runs = by_group.chunk_by_mut(|(_, a), (_, b)| groups[*a as usize] == groups[*b as usize]);
+    runs.map(|run| {
+        points.halve(run, context.threads);
+        (groups[run[0].1 as usize], run.iter().map(|(_, place)| *place).collect())
+    })
+    .collect()
+}
+
+struct Arrangement<'a> {
+    /// By place.
+    points: &'a [f64],
+    dimension: usize,
+    context: &'a BuildContext<'a>,
+}
+
+/// Up to so many dimensions points are told apart by one of them.
+const FEW_DIMENSIONS: usize = 8;
+/// How many points of a node say how it is divided.
+const SAMPLED: usize = 32;
+/// Nodes of fewer points are not worth a thread.
+const FEWEST_FOR_THREADS: usize = 1 << 14;
+
+impl Arrangement<'_> {
+    fn point(&self, place: u32) -> &[f64] {
+        &self.points[place as usize * self.dimension..(place as usize + 1) * self.dimension]
+    }
+
+    /// Divides a node until its parts are leaves; each place has room for a key beside it.
+    fn halve(&self, places: &mut [(f64, u32)], threads: usize) {
+        if places.len() <= LANES || self.dimension == 0 || self.context.cancel.is_cancelled() {
+            return;
+        }
+        self.set_keys(places);
+        let middle = halved(places.len());
+        // equal keys are told apart, so that the order is always the same
+        let by_key = |a: &(f64, u32), b: &(f64, u32)| match a.0.total_cmp(&b.0) {
+            Ordering::Equal => a.1.cmp(&b.1),
+            other => other,
+        };
+        places.select_nth_unstable_by(middle, by_key);
+        let (left, right) = places.split_at_mut(middle);
+        if threads > 1 && left.len() >= FEWEST_FOR_THREADS {
+            std::thread::scope(|scope| {
+                scope.spawn(|| self.halve(left, threads / 2));
+                self.halve(right, threads - threads / 2);
+            });
+        } else {
+            self.halve(left, 1);
+            self.halve(right, 1);
+        }
+    }
+
+    /// Gives each place the number by which its node is divided.
+    fn set_keys(&self, places: &mut [(f64, u32)]) {
+        let count = places.len().min(SAMPLED);
+        let sample: Vec<&[f64]> = (0..count).map(|n| self.point(places[n * places.len() / count].1)).collect();
+        if self.dimension <= FEW_DIMENSIONS {
+            let widest = self.widest(&sample);
+            places.iter_mut().for_each(|(key, place)| *key = self.points[*place as usize * self.dimension + widest]);
+        } else {
+            let direction = between_far_points(&sample);
+            places.iter_mut().for_each(|(key, place)| *key = product(self.point(*place), &direction));
+        }
+    }
+
+    fn widest(&self, sample: &[&[f64]]) -> usize {
+        let spread = |k: usize| {
+            let mean = sample.iter().map(|point| point[k]).sum::<f64>() / sample.len() as f64;
+            sample.iter().map(|point| (point[k] - mean).abs()).sum::<f64>()
+        };
+        let spreads: Vec<f64> = (0..self.dimension).map(spread).collect();
+        (0..self.dimension).max_by(|&a, &b| spreads[a].total_cmp(&spreads[b])).unwrap_or(0)
+    }
+}
+
+/// The direction from one of two points that are far apart to the other.
+fn between_far_points(sample: &[&[f64]]) -> Vec<f64> {
+    let squares = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum::<f64>();
+    let farthest = |from: &[f64]| {
+        let others = sample.iter().copied();
+        others.max_by(|a, b| squares(a, from).total_cmp(&squares(b, from))).unwrap_or(sample[0])
+    };
+    let one = farthest(sample[0]);
+    let other = farthest(one);
+    one.iter().zip(other).map(|(x, y)| x - y).collect()
+}
+
+fn product(a: &[f64], b: &[f64]) -> f64 {
+    // eight sums side by side; the order of the points needs no particular rounding
+    let mut sums = [0.0; 8];
+    let (a_rest, b_rest) = (a.chunks_exact(8).remainder(), b.chunks_exact(8).remainder());
+    for (a, b) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
+        for lane in 0..8 {
+            sums[lane] += a[lane] * b[lane];
+        }
+    }
+    sums.iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(|(x, y)| x * y).sum::<f64>()
+}

@@ -1,0 +1,254 @@
+//! The vectors of one side, by row.
+
+use std::ops::Range;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, OffsetSizeTrait};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Float64Type};
+use datafusion::common::{Result, exec_err};
+
+use crate::engine::{KeyColumn, NO_GROUP};
+use crate::measure::VectorMeasure;
+use crate::predicate::VectorTest;
+
+/// A list column, and where the elements of each row are.
+#[derive(Debug)]
+pub struct Vectors {
+    elements: Float64Array,
+    offsets: Offsets,
+    lists: ArrayRef,
+}
+
+#[derive(Debug)]
+enum Offsets {
+    Fixed { first: usize, length: usize },
+    Given(Vec<usize>),
+}
+
+impl Vectors {
+    /// The vectors in `lists`, lists of any kind over numbers.
+    ///
+    /// # Errors
+    /// Anything else.
+    pub fn try_new(lists: &ArrayRef) -> Result<Self> {
+        let (elements, offsets) = match lists.data_type() {
+            DataType::List(_) => (lists.as_list::<i32>().values(), given(lists.as_list::<i32>().value_offsets())),
+            DataType::LargeList(_) => (lists.as_list::<i64>().values(), given(lists.as_list::<i64>().value_offsets())),
+            DataType::FixedSizeList(..) => {
+                let lists = lists.as_fixed_size_list();
+                let offsets =
+                    Offsets::Fixed { first: lists.value_offset(0) as usize, length: lists.value_length() as usize };
+                (lists.values(), offsets)
+            }
+            other => return exec_err!("a vector is a list of numbers, not {other}"),
+        };
+        let elements = match elements.data_type() {
+            DataType::Float64 => elements.as_primitive::<Float64Type>().clone(),
+            _ => cast(elements, &DataType::Float64)?.as_primitive::<Float64Type>().clone(),
+        };
+        Ok(Self { elements, offsets, lists: ArrayRef::clone(lists) })
+    }
+
+    fn places(&self, row: usize) -> Range<usize> {
+        match &self.offsets {
+            Offsets::Fixed { first, length } => first + row * length..first + (row + 1) * length,
+            Offsets::Given(offsets) => offsets[row]..offsets[row + 1],
+        }
+    }
+
+    /// The vector in `row`; `None` for NULL and where an element is NULL.
+    pub fn at(&self, row: usize) -> Option<&[f64]> {
+        if self.lists.is_null(row) {
+            return None;
+        }
+        let places = self.places(row);
+        let nulls = self.elements.nulls().filter(|nulls| nulls.null_count() > 0);
+        let has_null = nulls.is_some_and(|nulls| places.clone().any(|place| nulls.is_null(place)));
+        (!has_null).then(|| &self.elements.values()[places])
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        let offsets = match &self.offsets {
+            Offsets::Fixed { .. } => 0,
+            Offsets::Given(offsets) => offsets.capacity() * size_of::<usize>(),
+        };
+        self.elements.get_array_memory_size() + offsets
+    }
+
+    /// The number of elements that every vector has, none where there is no vector.
+    ///
+    /// # Errors
+    /// Two different numbers of elements.
+    pub fn dimension(&self) -> Result<Option<usize>, [usize; 2]> {
+        let mut dimension = None;
+        for row in 0..self.lists.len() {
+            let length = self.places(row).len();
+            match dimension {
+                Some(known) if known == length => {}
+                _ if self.at(row).is_none() => {}
+                Some(known) => return Err([known, length]),
+                None => dimension = Some(length),
+            }
+        }
+        Ok(dimension)
+    }
+}
+
+fn given<O: OffsetSizeTrait>(offsets: &[O]) -> Offsets {
+    Offsets::Given(offsets.iter().map(|offset| offset.as_usize()).collect())
+}
+
+/// Some rows with their vectors, one behind the other.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    pub(super) rows: Vec<u32>,
+    /// Of each row; all are 0 without equality keys.
+    pub(super) groups: Vec<u32>,
+    /// `rows.len() * dimension` numbers.
+    pub(super) values: Vec<f64>,
+}
+
+impl Rows {
+    fn push(&mut self, row: usize, group: u32, vector: &[f64]) {
+        self.rows.push(row as u32);
+        self.groups.push(group);
+        self.values.extend_from_slice(vector);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(super) fn vector(&self, at: usize, dimension: usize) -> &[f64] {
+        &self.values[at * dimension..(at + 1) * dimension]
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        (self.rows.capacity() + self.groups.capacity()) * size_of::<u32>() + self.values.capacity() * size_of::<f64>()
+    }
+}
+
+/// The rows of one side that may match.
+#[derive(Debug, Default)]
+pub(super) struct Points {
+    /// Numbers a vector; 0 where there is none.
+    pub(super) dimension: usize,
+    /// Rows that a filter may tell apart.
+    pub(super) regular: Rows,
+    /// Rows that have to be compared with all others.
+    pub(super) loose: Rows,
+    /// Rows that can never match.
+    pub(super) unmatchable: usize,
+}
+
+/// Below this sum of squares the rounding of tiny products makes a cosine anything.
+const TINY: f64 = 1e-280;
+
+impl Points {
+    /// The rows of `keys`; those of a batch have the `dimension` of the build side, where that has rows.
+    ///
+    /// # Errors
+    /// Vectors of several lengths.
+    pub(super) fn try_new(test: &VectorTest, keys: &KeyColumn, dimension: Option<usize>) -> Result<Self> {
+        let vectors = Vectors::try_new(&keys.values)?;
+        let (known, other) = match (vectors.dimension(), dimension) {
+            (Err([one, other]), _) => (Some(one), Some(other)),
+            (Ok(own), dimension) => (dimension.or(own), own),
+        };
+        if let (Some(known), Some(other)) = (known, other)
+            && known != other
+        {
+            return exec_err!("vectors of {known} and of {other} elements cannot be compared");
+        }
+        let mut points = Self { dimension: known.unwrap_or(0), ..Self::default() };
+        for row in 0..keys.values.len() {
+            let group = keys.groups.as_ref().map_or(0, |groups| groups[row]);
+            match vectors.at(row).filter(|_| group != NO_GROUP) {
+                Some(vector) => points.add(test, row, group, vector),
+                None => points.unmatchable += 1,
+            }
+        }
+        Ok(points)
+    }
+
+    fn add(&mut self, test: &VectorTest, row: usize, group: u32, vector: &[f64]) {
+        let squares = || vector.iter().map(|x| x * x).sum::<f64>();
+        let angular = matches!(test.measure, VectorMeasure::Cosine | VectorMeasure::CosineDistance);
+        if !test.decides(vector) {
+            match test.undecided_from {
+                Some(_) => self.loose.push(row, group, vector),
+                None => self.unmatchable += 1,
+            }
+        } else if angular && vector.iter().all(|x| *x == 0.0) {
+            self.unmatchable += 1;
+        } else if angular && !(TINY..f64::INFINITY).contains(&squares()) {
+            self.loose.push(row, group, vector);
+        } else {
+            self.regular.push(row, group, vector);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{FixedSizeListArray, LargeListArray, ListArray};
+    use datafusion::arrow::datatypes::{Float32Type, Int64Type};
+
+    use super::*;
+    use crate::predicate::Bounds;
+
+    fn test(measure: VectorMeasure, undecided_from: Option<u16>) -> VectorTest {
+        VectorTest { measure, bounds: Bounds::at_most(1.0, true), undecided_from }
+    }
+
+    #[test]
+    fn vectors_of_every_list_type() {
+        let rows = [Some(vec![Some(1), Some(2)]), None, Some(vec![Some(3), None]), Some(vec![Some(5), Some(6)])];
+        let lists: [ArrayRef; 3] = [
+            Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(rows.clone())),
+            Arc::new(LargeListArray::from_iter_primitive::<Int64Type, _, _>(rows.clone())),
+            Arc::new(FixedSizeListArray::from_iter_primitive::<Int64Type, _, _>(rows, 2)),
+        ];
+        for lists in lists {
+            let vectors = Vectors::try_new(&lists).unwrap();
+            let all: Vec<_> = (0..4).map(|row| vectors.at(row)).collect();
+            assert_eq!(all, [Some(&[1.0, 2.0][..]), None, None, Some(&[5.0, 6.0][..])]);
+            assert_eq!(vectors.dimension(), Ok(Some(2)));
+            let sliced = Vectors::try_new(&lists.slice(3, 1)).unwrap();
+            assert_eq!(sliced.at(0), Some(&[5.0, 6.0][..]));
+        }
+    }
+
+    #[test]
+    fn lengths_differ_where_a_vector_is_whole() {
+        let lists = |rows: Vec<Option<Vec<Option<f32>>>>| -> ArrayRef {
+            Arc::new(ListArray::from_iter_primitive::<Float32Type, _, _>(rows))
+        };
+        let mixed = lists(vec![Some(vec![None]), Some(vec![Some(1.0); 2]), Some(vec![Some(1.0); 3])]);
+        assert_eq!(Vectors::try_new(&mixed).unwrap().dimension(), Err([2, 3]));
+        let same = lists(vec![Some(vec![None]), Some(vec![Some(1.0); 2]), None]);
+        assert_eq!(Vectors::try_new(&same).unwrap().dimension(), Ok(Some(2)));
+        let keys = KeyColumn { values: same, groups: None };
+        assert!(Points::try_new(&test(VectorMeasure::L2, None), &keys, Some(3)).is_err());
+    }
+
+    #[test]
+    fn rows_that_no_filter_tells_apart() {
+        let rows = [vec![1.0], vec![0.0], vec![f64::INFINITY], vec![1e200], vec![1e-200]];
+        let lists = ListArray::from_iter_primitive::<Float64Type, _, _>(
+            rows.map(|row| Some(row.into_iter().map(Some).collect::<Vec<_>>())),
+        );
+        let keys = KeyColumn { values: Arc::new(lists), groups: None };
+        let of = |measure, undecided| {
+            let Points { regular, loose, unmatchable, .. } =
+                Points::try_new(&test(measure, undecided), &keys, None).unwrap();
+            (regular.rows, loose.rows, unmatchable)
+        };
+        assert_eq!(of(VectorMeasure::L2, None), (vec![0, 1, 3, 4], vec![], 1));
+        assert_eq!(of(VectorMeasure::L2, Some(465)), (vec![0, 1, 4], vec![2, 3], 0));
+        assert_eq!(of(VectorMeasure::Cosine, None), (vec![0], vec![3, 4], 2));
+    }
+}

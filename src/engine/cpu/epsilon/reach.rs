@@ -1,0 +1,114 @@
+//! How far the filter has to look, so that no match is lost to rounding.
+//!
+//! With u the filter's rounding (2^-24 or 2^-53) and d dimensions: a point is its vector within u |p| in the norm of the
+//! metric, a difference within u of itself, and a sum of d terms within (d + 2) u of itself. So the sum of a pair at a
+//! distance of e is no more than that of `e (1 + 4 (d + 8) u) + 4 u max(|p|, |q|)`, each term with room to spare. What is
+//! lost to underflow is less than the least normal number. Boxes are rounded outwards, so that they lose nothing by the
+//! rounding of points.
+
+use super::metric::Real;
+use crate::measure::VectorMeasure;
+use crate::predicate::VectorTest;
+
+/// What sums are compared with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Sum {
+    /// Of absolute differences, or the largest of them.
+    Distance,
+    /// Of squared differences.
+    Squares,
+    /// Of products, negated.
+    Products,
+}
+
+/// The farthest that a match may lie, in the metric of the filter.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reach {
+    sum: Sum,
+    /// The largest distance, or the negated least product.
+    most: f64,
+    dimension: usize,
+}
+
+impl Reach {
+    /// The reach of `test` over vectors of so many elements, none where nothing matches.
+    pub(super) fn of(test: &VectorTest, dimension: usize) -> Option<Self> {
+        let d = dimension as f64;
+        let upper = test.bounds.upper().map_or(f64::INFINITY, |bound| bound.value);
+        let lower = test.bounds.lower().map_or(f64::NEG_INFINITY, |bound| bound.value);
+        // the scores themselves round, in double precision
+        let unit = f64::ROUNDING;
+        let distance = |most: f64| {
+            let most = most * (1.0 + (d + 64.0) * 8.0 * unit) + f64::LEAST;
+            (most >= 0.0).then_some(most)
+        };
+        let angle = |least: f64| {
+            (least <= 1.0 + 1e-9).then(|| {
+                let squares = (2.0 - 2.0 * least).max(0.0) + (d + 16.0) * 16.0 * unit;
+                squares.sqrt() + (d + 16.0) * 8.0 * unit
+            })
+        };
+        let (sum, most) = match test.measure {
+            VectorMeasure::L1 | VectorMeasure::Linf => (Sum::Distance, distance(upper)?),
+            VectorMeasure::L2 => (Sum::Squares, distance(upper)?),
+            // |x|_2 <= |x|_p for p <= 2, and |x|_2 <= d^(1/2 - 1/p) |x|_p beyond
+            VectorMeasure::Lp(p) => {
+                let wider = d.powf((0.5 - p.get().recip()).max(0.0)).max(1.0);
+                (Sum::Squares, distance(upper * wider)?)
+            }
+            VectorMeasure::Cosine => (Sum::Squares, angle(lower)?),
+            VectorMeasure::CosineDistance => (Sum::Squares, angle(1.0 - upper - 4.0 * unit)?),
+            VectorMeasure::InnerProduct => (Sum::Products, -lower),
+        };
+        Some(Self { sum, most, dimension })
+    }
+
+    /// The largest sum of a match of two points with norms up to these.
+    pub(super) fn of_points<R: Real>(&self, norms: (f64, f64)) -> R {
+        let d = self.dimension as f64;
+        let by_size = match self.sum {
+            Sum::Products => 4.0 * (d + 8.0) * R::ROUNDING * norms.0 * norms.1,
+            _ => 4.0 * R::ROUNDING * norms.0.max(norms.1),
+        };
+        self.limit(by_size)
+    }
+
+    /// The largest sum of the gaps between two boxes of which points match; for products with the largest norms of their
+    /// corners.
+    pub(super) fn of_boxes<R: Real>(&self, corners: (f64, f64)) -> R {
+        match self.sum {
+            Sum::Products => self.of_points(corners),
+            _ => self.limit(0.0),
+        }
+    }
+
+    fn limit<R: Real>(&self, by_size: f64) -> R {
+        let d = self.dimension as f64;
+        let wider = 1.0 + 4.0 * (d + 8.0) * R::ROUNDING;
+        let limit = match self.sum {
+            Sum::Distance => self.most * wider + by_size,
+            Sum::Squares => (self.most * wider + by_size).powi(2),
+            Sum::Products => self.most + by_size,
+        };
+        let limit = R::above(limit + R::LEAST);
+        if limit.get().is_finite() { limit } else { R::INFINITY }
+    }
+
+    /// Whether single precision tells matches from others as well, among points with norms up to about `norm`.
+    pub(super) fn is_coarse(&self, norm: f64) -> bool {
+        let fits = norm < 1e15;
+        match self.sum {
+            Sum::Products => fits,
+            _ => fits && self.most < 1e15 && 4.0 * f32::ROUNDING * norm <= self.most / 4.0,
+        }
+    }
+
+    /// The norm of a point by which its rounding is bounded.
+    pub(super) fn norm(measure: VectorMeasure, point: &[f64]) -> f64 {
+        match measure {
+            VectorMeasure::L1 => point.iter().map(|x| x.abs()).sum(),
+            VectorMeasure::Linf => point.iter().fold(0.0, |most, x| x.abs().max(most)),
+            _ => point.iter().map(|x| x * x).sum::<f64>().sqrt(),
+        }
+    }
+}
