@@ -35,6 +35,6 @@ pub fn access_paths(test: Test) -> &'static str {
         Test::Set { .. } => "prefix index or signature tiles (by the cost over the collected keys)",
         Test::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => "signature tiles",
         Test::Edit { .. } => "segment index or signature tiles (by the cost over the collected keys)",
-        Test::Vector(_) => "sorted runs or k-d blocks (by the dimension of the collected keys)",
+        Test::Vector(_) => "sorted runs, k-d blocks or metric blocks (by the dimension of the collected keys)",
     }
 }

@@ -2,17 +2,19 @@
 
 use std::any::Any;
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::common::{Result, internal_err};
 
 use super::blocks::Blocks;
 use super::decision::Decision;
 use super::frame::{Frame, sample};
+use super::grow::grow;
 use super::kernel::{LANES, near};
 use super::metric::{Chebyshev, Euclidean, Manhattan, Metric, Products, Real};
 use super::points::{Points, Rows};
 use super::reach::Reach;
+use super::search::{Found, leaves_near};
 use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
 use crate::measure::VectorMeasure;
 use crate::predicate::VectorTest;
@@ -75,6 +77,7 @@ struct EpsilonIndex<R, M> {
     side: Side<R>,
     /// Whether it probes itself.
     own: bool,
+    density: Density,
     metric: PhantomData<fn() -> M>,
 }
 
@@ -91,7 +94,7 @@ impl<R: Real> Side<R> {
             points.regular = Rows::default();
         }
         let undecided = (0..loose.len()).any(|at| !test.decides(loose.vector(at, points.dimension)));
-        let blocks = Blocks::build(points, frame, test.measure, context)?;
+        let blocks = grow(points, frame, (reach.as_ref(), test.measure), context)?;
         Ok(Self { blocks, loose, unmatchable, undecided })
     }
 
@@ -110,68 +113,116 @@ impl<R: Real, M: Metric> EpsilonIndex<R, M> {
     ) -> Result<Self> {
         let side = Side::try_new(&test, reach, &frame, points, context)?;
         let decision = Decision::new(test);
-        Ok(Self { test, decision, reach, frame, side, own: context.own, metric: PhantomData })
+        Ok(Self {
+            test,
+            decision,
+            reach,
+            frame,
+            side,
+            own: context.own,
+            density: Density::default(),
+            metric: PhantomData,
+        })
     }
 
-    /// The pairs of one leaf's points at `positions` with all near ones.
-    fn probe_leaf(&self, probe: &Side<R>, leaf: usize, cursor: &mut Cursor, work: &mut Work<'_>) {
-        let Some(reach) = self.reach else {
+    /// The pairs of some leaves' points, from the cursor on, with all near ones.
+    fn probe_leaves(&self, probe: &Side<R>, cursor: &mut Cursor, work: &mut Work<'_>) {
+        let Some(reach) = &self.reach else {
             cursor.next = cursor.end;
             return;
         };
-        let build = &self.side.blocks;
-        let nodes = match self.own {
-            true => build.nodes_from(leaf),
-            false => build.nodes_of(probe.blocks.group_of(leaf)),
-        };
-        let limit = reach.of_boxes::<R>((build.corner, probe.blocks.corner));
-        let mut found = std::mem::take(&mut work.found);
-        let looked_at = build.leaves_near::<M>(nodes, (&probe.blocks, leaf), limit, &mut found);
-        work.done += looked_at;
-        let first = probe.blocks.leaves[leaf].first as usize;
-        let end = first + probe.blocks.leaves[leaf].len as usize;
-        // what one step may yield is bounded
-        let most = if found.len() * LANES * LANES <= WHOLE_LEAF { LANES } else { FEW_POINTS };
-        let positions = cursor.next..end.min(cursor.end).min(cursor.next + most);
-        for chunk in found.chunks(LEAVES_BETWEEN_LOOKS) {
+        let (build, blocks) = (&self.side.blocks, &probe.blocks);
+        let limit = reach.of_boxes::<R>((build.corner, blocks.corner));
+        let mut abreast: Vec<Abreast> = Vec::new();
+        // in few dimensions what a leaf reaches is another leaf's as well by chance only
+        let most_leaves = if build.width == 0 { MOST_ABREAST } else { 1 };
+        let mut candidates = 0;
+        while abreast.len() < most_leaves && cursor.next < cursor.end.min(blocks.len()) {
+            let leaf = blocks.leaf_of(cursor.next);
+            let nodes = match self.own {
+                true => build.nodes_from(leaf),
+                false => build.nodes_of(blocks.group_of(leaf)),
+            };
+            let mut found = work.spare.pop().unwrap_or_default();
+            work.done += leaves_near::<R, M>(build, nodes, (blocks, leaf), limit, &mut found);
+            let near: usize = found.iter().map(|(_, bits)| bits.count_ones() as usize * LANES).sum();
+            let first = cursor.next - blocks.leaves[leaf].first as usize;
+            let len = blocks.leaves[leaf].len as usize;
+            // what one step may yield is bounded, by what the steps so far have yielded
+            let fit = self.density.most_candidates().saturating_sub(candidates) / near.max(1);
+            if fit < LANES && !abreast.is_empty() {
+                work.spare.push(found);
+                break;
+            }
+            let end = len.min(first + fit.max(FEW_POINTS)).min(first + cursor.end - cursor.next);
+            candidates += (end - first) * near;
+            let rows = (((1u32 << end) - 1) & !((1u32 << first) - 1)) as u16;
+            abreast.push(Abreast { leaf, rows, found, next: 0 });
+            cursor.next += end - first;
+        }
+        let matched = work.out.len();
+        while let Some(sixteen) = abreast.iter().filter_map(Abreast::next).min() {
             if work.cancel.is_cancelled() {
                 break;
             }
-            for &other in chunk {
-                self.pair_leaves(reach, (&probe.blocks, leaf, positions.clone()), other as usize, work);
+            for probe in &mut abreast {
+                if probe.next() == Some(sixteen) {
+                    self.pair_sixteen(reach, blocks, probe, work);
+                    probe.next += 1;
+                }
             }
         }
-        cursor.next = positions.end;
-        work.found = found;
+        self.density.add(candidates, work.out.len() - matched);
+        work.spare.extend(abreast.into_iter().map(|probe| probe.found));
+    }
+
+    /// The pairs of a leaf's points with those of the next sixteen leaves, as far as they are near.
+    fn pair_sixteen(&self, reach: &Reach, blocks: &Blocks<R>, probe: &Abreast, work: &mut Work<'_>) {
+        let build = &self.side.blocks;
+        let (sixteen, bits) = probe.found[probe.next];
+        let leaf = &blocks.leaves[probe.leaf];
+        let mut rows = [probe.rows; LANES];
+        if let (Some((centres, limits)), Some(lanes)) =
+            (build.balls(sixteen as usize, reach, leaf.norm), blocks.lanes(leaf))
+        {
+            work.done += probe.rows.count_ones() as usize * LANES;
+            let masks = near::<R, M>(lanes, centres, probe.rows, &limits);
+            rows = transposed(masks, probe.rows);
+        }
+        for (lane, rows) in rows.into_iter().enumerate() {
+            if bits >> lane & 1 == 1 && rows != 0 {
+                self.pair_leaves(reach, (blocks, probe.leaf, rows), sixteen as usize * LANES + lane, work);
+            }
+        }
     }
 
     /// The pairs of some points of a leaf with those of a leaf of the build side.
     fn pair_leaves(
         &self,
-        reach: Reach,
-        (probe, leaf, positions): (&Blocks<R>, usize, Range<usize>),
+        reach: &Reach,
+        (probe, leaf, mut rows): (&Blocks<R>, usize, u16),
         other: usize,
         work: &mut Work<'_>,
     ) {
         let build = &self.side.blocks;
         let (a, b) = (&probe.leaves[leaf], &build.leaves[other]);
-        work.counts.candidates += positions.len() * b.len as usize;
-        work.done += positions.len() * b.len as usize;
-        let first = a.first as usize;
+        let candidates = rows.count_ones() as usize * b.len as usize;
+        work.counts.candidates += candidates;
+        work.done += candidates;
         let masks = match (probe.lanes(a), build.lanes(b)) {
-            (Some(one), Some(other)) => {
-                let limit = reach.of_points::<R>((a.norm, b.norm));
-                near::<R, M>(one, other, positions.start - first..positions.end - first, limit)
-            }
+            (Some(one), Some(other)) => near::<R, M>(one, other, rows, &[reach.of_points((a.norm, b.norm)); LANES]),
             _ => [u16::MAX; LANES],
         };
         let present = u16::MAX >> (LANES - b.len as usize);
-        for position in positions {
-            let mut mask = masks[position - first] & present;
+        while rows != 0 {
+            let row = rows.trailing_zeros() as usize;
+            rows &= rows - 1;
+            let mut mask = masks[row] & present;
             if self.own && leaf == other {
                 // those behind it
-                mask &= (u32::from(u16::MAX) << (position - first + 1)) as u16;
+                mask &= (u32::from(u16::MAX) << (row + 1)) as u16;
             }
+            let position = a.first as usize + row;
             let vector = probe.vector(position);
             work.counts.verified += mask.count_ones() as usize;
             while mask != 0 {
@@ -230,7 +281,57 @@ struct Work<'a> {
     counts: Counts,
     /// Pairs compared and boxes looked at.
     done: usize,
-    found: Vec<u32>,
+    /// Lists to be used again.
+    spare: Vec<Found>,
+}
+
+/// A leaf of the probe side on its way through the build side.
+struct Abreast {
+    leaf: usize,
+    /// A bit for each of its points that is probed.
+    rows: u16,
+    /// The leaves within reach.
+    found: Found,
+    /// The first of these that is not done.
+    next: usize,
+}
+
+impl Abreast {
+    fn next(&self) -> Option<u32> {
+        self.found.get(self.next).map(|(sixteen, _)| *sixteen)
+    }
+}
+
+/// How many of the candidates so far were matches.
+#[derive(Debug, Default)]
+struct Density {
+    candidates: AtomicUsize,
+    matched: AtomicUsize,
+}
+
+impl Density {
+    fn add(&self, candidates: usize, matched: usize) {
+        self.candidates.fetch_add(candidates, Ordering::Relaxed);
+        self.matched.fetch_add(matched, Ordering::Relaxed);
+    }
+
+    /// How many candidates a step may have: those that will yield about [`MOST_MATCHES`].
+    fn most_candidates(&self) -> usize {
+        let (candidates, matched) = (self.candidates.load(Ordering::Relaxed), self.matched.load(Ordering::Relaxed));
+        let most = (MOST_MATCHES as u128 * candidates as u128 / matched.max(1) as u128) as usize;
+        most.clamp(FEWEST_CANDIDATES, MOST_CANDIDATES)
+    }
+}
+
+/// Each of sixteen rows' bits of columns as each column's bits of `rows`.
+fn transposed(masks: [u16; LANES], rows: u16) -> [u16; LANES] {
+    let mut columns = [0; LANES];
+    for (row, mask) in masks.into_iter().enumerate().filter(|(row, _)| rows >> row & 1 == 1) {
+        for (lane, column) in columns.iter_mut().enumerate() {
+            *column |= (mask >> lane & 1) << row;
+        }
+    }
+    columns
 }
 
 impl Work<'_> {
@@ -241,12 +342,15 @@ impl Work<'_> {
     }
 }
 
-/// A leaf whose points have more candidates than this is probed some points at a time.
-const WHOLE_LEAF: usize = 1 << 18;
-/// How many then.
+/// Leaves that are compared with a leaf of the build side one after the other, so that it is fetched once.
+const MOST_ABREAST: usize = 16;
+/// Points of a leaf that are probed at least, however many candidates they have.
 const FEW_POINTS: usize = 4;
-/// After so many leaves it is asked whether anybody still waits.
-const LEAVES_BETWEEN_LOOKS: usize = 256;
+/// Matches that a step should not exceed by far.
+const MOST_MATCHES: usize = 1 << 16;
+/// Candidates of a step before anything is known, and at most.
+const FEWEST_CANDIDATES: usize = 1 << 18;
+const MOST_CANDIDATES: usize = 1 << 26;
 
 impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
     fn describe(&self) -> String {
@@ -254,6 +358,8 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
         let precision = if size_of::<R>() == size_of::<f32>() { "single" } else { "double" };
         let what = match blocks.dimension {
             0 | 1 => "sorted runs",
+            _ if blocks.width == 0 => "metric blocks",
+            _ if blocks.balls.is_some() => "k-d blocks in balls",
             _ => "k-d blocks",
         };
         let loose = match loose.len() {
@@ -319,7 +425,7 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
             _ => return internal_err!("an epsilon index was built for the other kind of probe"),
         };
         let before = out.len();
-        let mut work = Work { cancel, out, counts: Counts::default(), done: 0, found: Vec::new() };
+        let mut work = Work { cancel, out, counts: Counts::default(), done: 0, spare: Vec::new() };
         let regular = side.blocks.len();
         while !cursor.is_done()
             && work.out.len() - before < limit.pairs
@@ -327,7 +433,7 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
             && !cancel.is_cancelled()
         {
             if cursor.next < regular {
-                self.probe_leaf(side, side.blocks.leaf_of(cursor.next), cursor, &mut work);
+                self.probe_leaves(side, cursor, &mut work);
                 continue;
             }
             match cursor.next - regular {

@@ -1,10 +1,9 @@
 //! All pairs of two leaves, sixteen points each, by the filter's arithmetic.
 
 use std::marker::PhantomData;
-use std::ops::Range;
 
 use super::lanes::{self, Lanes, Task};
-use super::metric::{Metric, Real};
+use super::metric::{Euclidean, Metric, Real};
 
 /// Points of a leaf.
 pub(super) const LANES: usize = 16;
@@ -13,19 +12,19 @@ const ABREAST: usize = 4;
 /// Dimensions after which sums are looked at.
 const STRIDE: usize = 8;
 
-/// For each point of `a` among `rows` the points of `b` whose sum is not beyond `limit`, a bit each; those of points
-/// beside `rows` may be anything.
+/// For each point of `a` among `rows`, a bit each, the points of `b` whose sum is not beyond their limit, a bit each;
+/// those of points beside `rows` may be anything.
 ///
 /// Both leaves have their numbers dimension by dimension, sixteen each. A sum that is NaN is not beyond any limit.
-pub(super) fn near<R: Real, M: Metric>(a: &[R], b: &[R], rows: Range<usize>, limit: R) -> [u16; LANES] {
-    lanes::run(Near::<R, M> { a, b, rows, limit, metric: PhantomData })
+pub(super) fn near<R: Real, M: Metric>(a: &[R], b: &[R], rows: u16, limits: &[R; LANES]) -> [u16; LANES] {
+    lanes::run(Near::<R, M> { a, b, rows, limits, metric: PhantomData })
 }
 
 struct Near<'a, R, M> {
     a: &'a [R],
     b: &'a [R],
-    rows: Range<usize>,
-    limit: R,
+    rows: u16,
+    limits: &'a [R; LANES],
     metric: PhantomData<M>,
 }
 
@@ -35,9 +34,13 @@ impl<R: Real, M: Metric> Task<R> for Near<'_, R, M> {
     #[inline(always)]
     fn run<L: Lanes<R>>(self) -> [u16; LANES] {
         let mut masks = [0; LANES];
-        for first in (self.rows.start / ABREAST * ABREAST..self.rows.end).step_by(ABREAST) {
-            if let Some(sums) = self.sums::<L>(first) {
-                masks[first..].iter_mut().zip(sums).for_each(|(mask, sums)| *mask = sums.within(self.limit));
+        let limits = L::load(self.limits);
+        for first in (0..LANES).step_by(ABREAST) {
+            if self.rows >> first & ((1 << ABREAST) - 1) == 0 {
+                continue;
+            }
+            if let Some(sums) = self.sums::<L>(first, limits) {
+                masks[first..].iter_mut().zip(sums).for_each(|(mask, sums)| *mask = sums.within(limits));
             }
         }
         masks
@@ -45,9 +48,9 @@ impl<R: Real, M: Metric> Task<R> for Near<'_, R, M> {
 }
 
 impl<R: Real, M: Metric> Near<'_, R, M> {
-    /// The sums of some points of `a` with all of `b`, none where all are beyond the limit.
+    /// The sums of some points of `a` with all of `b`, none where all are beyond their limits.
     #[inline(always)]
-    fn sums<L: Lanes<R>>(&self, first: usize) -> Option<[L; ABREAST]> {
+    fn sums<L: Lanes<R>>(&self, first: usize, limits: L) -> Option<[L; ABREAST]> {
         let mut sums = [L::splat(R::ZERO); ABREAST];
         for (a, b) in self.a.chunks(STRIDE * LANES).zip(self.b.chunks(STRIDE * LANES)) {
             for (a, b) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
@@ -56,7 +59,7 @@ impl<R: Real, M: Metric> Near<'_, R, M> {
                     *sum = M::add(*sum, L::splat(a), b);
                 }
             }
-            if M::RISES && sums[0].least(sums[1]).least(sums[2].least(sums[3])).within(self.limit) == 0 {
+            if M::RISES && sums[0].least(sums[1]).least(sums[2].least(sums[3])).within(limits) == 0 {
                 return None;
             }
         }
@@ -64,10 +67,44 @@ impl<R: Real, M: Metric> Near<'_, R, M> {
     }
 }
 
+/// The number of the point that is nearest to `point` among points in blocks of sixteen.
+pub(super) fn nearest_of<'a>(point: &[f32], blocks: impl Iterator<Item = &'a [f32]>) -> usize {
+    lanes::run(Nearest { point, blocks })
+}
+
+struct Nearest<'a, I> {
+    point: &'a [f32],
+    blocks: I,
+}
+
+impl<'a, I: Iterator<Item = &'a [f32]>> Task<f32> for Nearest<'_, I> {
+    type Result = usize;
+
+    #[inline(always)]
+    fn run<L: Lanes<f32>>(self) -> usize {
+        let (mut nearest, mut least) = (0, f32::INFINITY);
+        for (at, block) in self.blocks.enumerate() {
+            let numbers = self.point.iter().zip(block.chunks_exact(LANES));
+            let sums = numbers.fold(L::splat(0.0), |sums, (&x, b)| Euclidean::add(sums, L::splat(x), L::load(b)));
+            // a bit for each that is nearer than the nearest so far
+            let mut nearer = sums.within(L::splat(least.next_down()));
+            while nearer != 0 {
+                let lane = nearer.trailing_zeros() as usize;
+                nearer &= nearer - 1;
+                let sum = sums.number(lane);
+                if sum < least {
+                    (nearest, least) = (at * LANES + lane, sum);
+                }
+            }
+        }
+        nearest
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::lanes::Plain;
-    use super::super::metric::{Chebyshev, Euclidean, Manhattan, Products};
+    use super::super::metric::{Chebyshev, Manhattan, Products};
     use super::*;
 
     fn leaf(seed: usize, dimension: usize) -> Vec<f32> {
@@ -77,14 +114,14 @@ mod tests {
     /// The numbers are such that no sum rounds.
     fn agrees<M: Metric>(dimension: usize, limit: f32) {
         let (a, b) = (leaf(1, dimension), leaf(2, dimension));
-        let masks = near::<f32, M>(&a, &b, 0..LANES, limit);
+        let masks = near::<f32, M>(&a, &b, u16::MAX, &[limit; LANES]);
         for (one, mask) in masks.iter().enumerate() {
             let sums = (0..dimension).fold(Plain::splat(0.0), |sum, k| {
                 M::add(sum, Plain::splat(a[k * LANES + one]), Plain::load(&b[k * LANES..]))
             });
-            assert_eq!(*mask, sums.within(limit), "{dimension} {one}");
+            assert_eq!(*mask, sums.within(Plain::splat(limit)), "{dimension} {one}");
         }
-        let some = near::<f32, M>(&a, &b, 5..6, limit);
+        let some = near::<f32, M>(&a, &b, 1 << 5, &[limit; LANES]);
         assert_eq!(some[5], masks[5]);
     }
 
@@ -97,13 +134,13 @@ mod tests {
             agrees::<Chebyshev>(dimension, 4.0);
             agrees::<Products>(dimension, -16.0 * d);
         }
-        assert_eq!(near::<f32, Euclidean>(&[], &[], 0..LANES, 0.0), [u16::MAX; LANES]);
+        assert_eq!(near::<f32, Euclidean>(&[], &[], u16::MAX, &[0.0; LANES]), [u16::MAX; LANES]);
     }
 
     #[test]
     fn what_is_not_a_number_is_near() {
         let (mut a, b) = (vec![1e30f32; LANES], vec![f32::NAN; LANES]);
         a[3] = f32::INFINITY;
-        assert_eq!(near::<f32, Euclidean>(&a, &b, 0..LANES, f32::INFINITY), [u16::MAX; LANES]);
+        assert_eq!(near::<f32, Euclidean>(&a, &b, u16::MAX, &[f32::INFINITY; LANES]), [u16::MAX; LANES]);
     }
 }

@@ -19,10 +19,12 @@ pub(super) trait Lanes<R>: Copy {
     fn least(self, other: Self) -> Self;
     /// The larger of each pair; `other` where one is NaN.
     fn most(self, other: Self) -> Self;
-    /// A bit for each number that does not exceed `limit`; NaN does not.
-    fn within(self, limit: R) -> u16;
+    /// A bit for each number that does not exceed its limit; NaN does not.
+    fn within(self, limits: Self) -> u16;
     fn sum(self) -> R;
     fn largest(self) -> R;
+    /// One of them.
+    fn number(self, lane: usize) -> R;
 }
 
 /// Work that is compiled once for each kind of registers.
@@ -107,8 +109,9 @@ impl<R: Real> Lanes<R> for Plain<R> {
         Self::of(|lane| if self.0[lane] > other.0[lane] { self.0[lane] } else { other.0[lane] })
     }
     #[inline(always)]
-    fn within(self, limit: R) -> u16 {
-        self.0.iter().enumerate().fold(0, |bits, (lane, x)| bits | (u16::from(!x.exceeds(limit)) << lane))
+    fn within(self, limits: Self) -> u16 {
+        let pairs = self.0.iter().zip(limits.0).enumerate();
+        pairs.fold(0, |bits, (lane, (x, limit))| bits | (u16::from(!x.exceeds(limit)) << lane))
     }
     #[inline(always)]
     fn sum(self) -> R {
@@ -117,6 +120,10 @@ impl<R: Real> Lanes<R> for Plain<R> {
     #[inline(always)]
     fn largest(self) -> R {
         self.0.into_iter().fold(R::ZERO.minus(R::INFINITY), |most, x| if x > most { x } else { most })
+    }
+    #[inline(always)]
+    fn number(self, lane: usize) -> R {
+        self.0[lane]
     }
 }
 
@@ -195,10 +202,11 @@ mod registers {
                     self.pairs(other, |a, b| unsafe { $max(a, b) })
                 }
                 #[inline(always)]
-                fn within(self, limit: $real) -> u16 {
-                    let $limit = unsafe { $set(limit) };
-                    let each = self.0.map(|$y| unsafe { $within });
-                    each.into_iter().enumerate().fold(0, |bits, (at, each)| bits | (each as u16) << (at * Self::EACH))
+                fn within(self, limits: Self) -> u16 {
+                    (0..$count).fold(0, |bits, at| {
+                        let ($y, $limit) = (self.0[at], limits.0[at]);
+                        bits | (unsafe { $within } as u16) << (at * Self::EACH)
+                    })
                 }
                 #[inline(always)]
                 fn sum(self) -> $real {
@@ -213,6 +221,10 @@ mod registers {
                     self.numbers()
                         .into_iter()
                         .fold(-<$real>::INFINITY, |most, x| if x.exceeds(most) { x } else { most })
+                }
+                #[inline(always)]
+                fn number(self, lane: usize) -> $real {
+                    self.numbers()[lane]
                 }
             }
         };
@@ -310,10 +322,14 @@ mod tests {
             let read = |lanes: L| {
                 std::array::from_fn(|lane| {
                     let steps = (-4000..4000).map(|n| R::of(f64::from(n) / 4.0));
-                    steps.clone().find(|&x| lanes.within(x) >> lane & 1 == 1).unwrap_or(R::INFINITY)
+                    steps.clone().find(|&x| lanes.within(L::splat(x)) >> lane & 1 == 1).unwrap_or(R::INFINITY)
                 })
             };
-            (all.map(read).to_vec(), [a.within(R::of(1.0)), b.within(R::of(f64::NAN))], [a.sum(), a.largest()])
+            (
+                all.map(read).to_vec(),
+                [a.within(L::splat(R::of(1.0))), b.within(L::splat(R::of(f64::NAN)))],
+                [a.sum(), a.largest()],
+            )
         }
     }
 

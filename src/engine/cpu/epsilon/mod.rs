@@ -3,8 +3,9 @@
 //! ```text
 //! lists ----points----> vectors, and rows that no filter tells apart
 //!       ----frame-----> points: shifted to where most are, the telling dimensions first
-//!       ----blocks----> leaves of sixteen near points, under a tree of boxes
-//! probe leaf ---boxes---> leaves within reach ---kernel---> pairs within reach ---decision---> pairs
+//!       ----order-----> near points follow each other
+//!       ----grow------> blocks: leaves of sixteen points, under a tree of boxes, in balls
+//! probe leaf ---search---> leaves within reach ---kernel---> pairs within reach ---decision---> pairs
 //! ```
 //!
 //! The filter computes in single precision where that tells matches from others, else in double; `reach` says by how
@@ -16,6 +17,7 @@
 mod blocks;
 mod decision;
 mod frame;
+mod grow;
 mod index;
 mod kernel;
 mod lanes;
@@ -24,6 +26,7 @@ mod order;
 mod pair_test;
 mod points;
 mod reach;
+mod search;
 
 pub use index::build;
 pub use pair_test::{VectorColumn, VectorPairTest};

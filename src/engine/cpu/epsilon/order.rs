@@ -2,24 +2,48 @@
 
 use std::cmp::Ordering;
 
-use super::blocks::halved;
-use super::kernel::LANES;
+use super::grow::MOST_FOR_BOXES;
+use super::kernel::{LANES, nearest_of};
 use crate::engine::BuildContext;
+use crate::engine::parallel::in_turn;
 
-/// The places of the points of each group, ascending by group, in the order of their tree.
+/// Places in order, and where parts of them end that no leaf reaches across.
+pub(super) struct Parts {
+    pub(super) places: Vec<u32>,
+    pub(super) ends: Vec<u32>,
+}
+
+/// Where a node of so many points is divided: all leaves but the last are full.
+pub(super) fn halved(points: usize) -> usize {
+    points.div_ceil(LANES) / 2 * LANES
+}
+
+/// The places of the points of each group, ascending by group, in the order of their tree; where `by_pivots`, points that are
+/// nearest to the same of some points are a part.
 pub(super) fn arrange(
     points: &[f64],
     dimension: usize,
     groups: &[u32],
+    by_pivots: bool,
     context: &BuildContext<'_>,
-) -> Vec<(u32, Vec<u32>)> {
+) -> Vec<(u32, Parts)> {
     let mut by_group: Vec<(f64, u32)> = (0..groups.len() as u32).map(|place| (0.0, place)).collect();
     by_group.sort_by_key(|(_, place)| groups[*place as usize]);
     let points = Arrangement { points, dimension, context };
     let runs = by_group.chunk_by_mut(|(_, a), (_, b)| groups[*a as usize] == groups[*b as usize]);
     runs.map(|run| {
-        points.halve(run, context.threads);
-        (groups[run[0].1 as usize], run.iter().map(|(_, place)| *place).collect())
+        let group = groups[run[0].1 as usize];
+        let mut ends = Vec::new();
+        if by_pivots && run.len() >= FEWEST_FOR_PIVOTS {
+            points.part(run);
+            for part in run.chunk_by_mut(|(a, _), (b, _)| a == b) {
+                ends.push(ends.last().copied().unwrap_or(0) + part.len() as u32);
+                points.halve(part, context.threads);
+            }
+        } else {
+            points.halve(run, context.threads);
+        }
+        (group, Parts { places: run.iter().map(|(_, place)| *place).collect(), ends })
     })
     .collect()
 }
@@ -32,15 +56,48 @@ struct Arrangement<'a> {
 }
 
 /// Up to so many dimensions points are told apart by one of them.
-const FEW_DIMENSIONS: usize = 8;
+const FEW_DIMENSIONS: usize = MOST_FOR_BOXES;
 /// How many points of a node say how it is divided.
 const SAMPLED: usize = 32;
+/// Fewer points are not told apart by pivots.
+const FEWEST_FOR_PIVOTS: usize = 1024;
+/// How many points a pivot has on average.
+const A_PIVOT: usize = 128;
+/// Points whose pivots are looked for at once.
+const STRETCH: usize = 1024;
 /// Nodes of fewer points are not worth a thread.
 const FEWEST_FOR_THREADS: usize = 1 << 14;
 
 impl Arrangement<'_> {
     fn point(&self, place: u32) -> &[f64] {
         &self.points[place as usize * self.dimension..(place as usize + 1) * self.dimension]
+    }
+
+    /// Sorts places by the nearest of some evenly drawn points, whose number becomes their key.
+    fn part(&self, places: &mut [(f64, u32)]) {
+        let count = (places.len() / A_PIVOT).max(1).next_multiple_of(LANES);
+        let drawn: Vec<u32> = (0..count).map(|n| places[n * places.len() / count].1).collect();
+        let mut pivots = vec![0f32; count * self.dimension];
+        for (n, &place) in drawn.iter().enumerate() {
+            let first = n / LANES * LANES * self.dimension + n % LANES;
+            self.point(place).iter().enumerate().for_each(|(k, &x)| pivots[first + k * LANES] = x as f32);
+        }
+        let size = LANES * self.dimension;
+        let stretches: Vec<&mut [(f64, u32)]> = places.chunks_mut(STRETCH).collect();
+        let stretches: Vec<_> = stretches.into_iter().map(std::sync::Mutex::new).collect();
+        let nearest = |at: usize| {
+            let mut stretch = stretches[at].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut point = vec![0f32; self.dimension];
+            for (key, place) in stretch.iter_mut() {
+                self.point(*place).iter().zip(&mut point).for_each(|(&x, to)| *to = x as f32);
+                *key = nearest_of(&point, pivots.chunks_exact(size)) as f64;
+            }
+            Ok(())
+        };
+        // nothing in it fails
+        let _ = in_turn(stretches.len(), self.context.threads, nearest);
+        drop(stretches);
+        places.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     }
 
     /// Divides a node until its parts are leaves; each place has room for a key beside it.

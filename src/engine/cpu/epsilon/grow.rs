@@ -1,0 +1,180 @@
+//! From points to blocks.
+
+use datafusion::common::{Result, exec_err};
+
+use super::blocks::{Balls, Blocks, Leaf, Node};
+use super::frame::Frame;
+use super::kernel::LANES;
+use super::metric::Real;
+use super::order::{Parts, arrange, halved};
+use super::points::Points;
+use super::reach::Reach;
+use crate::engine::BuildContext;
+use crate::measure::VectorMeasure;
+
+/// Groups of fewer points on average have no lanes: they would be mostly empty.
+const FEWEST: usize = LANES / 2;
+/// From so many dimensions on a ball excludes enough to be asked.
+const FEWEST_FOR_BALLS: usize = 6;
+/// Beyond so many dimensions boxes exclude nothing.
+pub(super) const MOST_FOR_BOXES: usize = 32;
+
+/// The blocks of the regular points.
+///
+/// # Errors
+/// A refused reservation, a cancelled build.
+pub(super) fn grow<R: Real>(
+    points: Points,
+    frame: &Frame,
+    (reach, measure): (Option<&Reach>, VectorMeasure),
+    context: &BuildContext<'_>,
+) -> Result<Blocks<R>> {
+    let Points { dimension, regular, .. } = points;
+    let n = regular.len();
+    let may_have_balls = reach.is_some_and(Reach::has_balls);
+    let has_boxes = dimension <= MOST_FOR_BOXES || !may_have_balls;
+    let width = if has_boxes { dimension.next_multiple_of(LANES) } else { 0 };
+    let a_point = dimension * (2 * size_of::<f64>() + size_of::<R>()) + 2 * size_of::<(f64, u32)>();
+    (context.reserve)(n * a_point + n / LANES * (4 * width + dimension) * size_of::<R>())?;
+    let mut placed = vec![0.0; regular.values.len()];
+    if dimension > 0 {
+        let vectors = regular.values.chunks_exact(dimension);
+        vectors.zip(placed.chunks_exact_mut(dimension)).for_each(|(vector, point)| frame.place(vector, point));
+    }
+    let groups = arrange(&placed, dimension, &regular.groups, !has_boxes, context);
+    if context.cancel.is_cancelled() {
+        return exec_err!("the build of an epsilon index was cancelled");
+    }
+    let blocks = Blocks {
+        dimension,
+        rows: Vec::with_capacity(n),
+        values: Vec::with_capacity(n * dimension),
+        leaves: Vec::with_capacity(n.div_ceil(LANES)),
+        lanes: Vec::new(),
+        nodes: Vec::with_capacity(2 * n.div_ceil(LANES)),
+        boxes: Vec::new(),
+        width,
+        balls: None,
+        roots: Vec::with_capacity(groups.len()),
+        corner: 0.0,
+    };
+    let has_lanes = n >= FEWEST * groups.len();
+    let placing = Placing { rows: &regular.rows, vectors: &regular.values, placed: &placed, measure };
+    let mut growing = Growing { blocks, placing, has_lanes, centres: Vec::new(), radii: Vec::new() };
+    for (group, Parts { places, ends }) in groups {
+        let first = growing.blocks.nodes.len() as u32;
+        growing.add(&places, 0, &ends);
+        let nodes = first..growing.blocks.nodes.len() as u32;
+        growing.blocks.roots.push((group, nodes));
+    }
+    let has_balls = has_lanes && may_have_balls && dimension >= FEWEST_FOR_BALLS;
+    Ok(growing.finish(has_balls))
+}
+
+/// The points by place.
+struct Placing<'a> {
+    rows: &'a [u32],
+    vectors: &'a [f64],
+    /// In the frame of the filter.
+    placed: &'a [f64],
+    measure: VectorMeasure,
+}
+
+struct Growing<'a, R> {
+    blocks: Blocks<R>,
+    placing: Placing<'a>,
+    has_lanes: bool,
+    /// Of each leaf, `dimension` numbers.
+    centres: Vec<R>,
+    radii: Vec<f64>,
+}
+
+impl<R: Real> Growing<'_, R> {
+    /// Appends the node of `places`, the first of which is number `first`, and all below; a leaf does not reach across one
+    /// of `ends`.
+    fn add(&mut self, places: &[u32], first: usize, ends: &[u32]) {
+        let node = self.blocks.nodes.len();
+        self.blocks.nodes.push(Node { skip: 0, leaf: None });
+        self.blocks.boxes.resize((node + 1) * 2 * self.blocks.width, R::ZERO);
+        if ends.len() < 2 && places.len() <= LANES {
+            self.add_leaf(places, node);
+        } else {
+            let (middle, (ends, later)) = match ends {
+                [] | [_] => (halved(places.len()), (ends, ends)),
+                _ => (ends[ends.len() / 2 - 1] as usize - first, ends.split_at(ends.len() / 2)),
+            };
+            let (left, right) = places.split_at(middle);
+            self.add(left, first, ends);
+            let other = self.blocks.nodes.len();
+            self.add(right, first + middle, later);
+            let Blocks { boxes, width, .. } = &mut self.blocks;
+            let (low, high) =
+                (|node: usize, k: usize| node * 2 * *width + k, |node: usize, k: usize| (node * 2 + 1) * *width + k);
+            for k in 0..*width {
+                let (one, two) = (boxes[low(node + 1, k)], boxes[low(other, k)]);
+                boxes[low(node, k)] = if two < one { two } else { one };
+                let (one, two) = (boxes[high(node + 1, k)], boxes[high(other, k)]);
+                boxes[high(node, k)] = if two > one { two } else { one };
+            }
+        }
+        self.blocks.nodes[node].skip = self.blocks.nodes.len() as u32;
+    }
+
+    fn add_leaf(&mut self, places: &[u32], node: usize) {
+        let Self { blocks, placing, .. } = self;
+        let (d, first) = (blocks.dimension, blocks.rows.len());
+        let span = |place: u32| place as usize * d..(place as usize + 1) * d;
+        let mut norm = 0.0;
+        for &place in places {
+            blocks.rows.push(placing.rows[place as usize]);
+            blocks.values.extend_from_slice(&placing.vectors[span(place)]);
+            norm = Reach::norm(placing.measure, &placing.placed[span(place)]).max(norm);
+        }
+        let lanes = self.has_lanes.then_some((blocks.lanes.len() / LANES) as u32);
+        let last = places.len() - 1;
+        let mut centre = Vec::with_capacity(d);
+        for k in 0..d {
+            let at = |lane: usize| placing.placed[places[lane.min(last)] as usize * d + k];
+            if blocks.width > 0 {
+                let low = (0..=last).map(at).fold(f64::INFINITY, f64::min);
+                let high = (0..=last).map(at).fold(f64::NEG_INFINITY, f64::max);
+                let first = node * 2 * blocks.width + k;
+                (blocks.boxes[first], blocks.boxes[first + blocks.width]) = (R::below(low), R::above(high));
+            }
+            if self.has_lanes {
+                blocks.lanes.extend((0..LANES).map(|lane| R::of(at(lane))));
+                centre.push(R::of((0..=last).map(at).sum::<f64>() / places.len() as f64));
+            }
+        }
+        if self.has_lanes {
+            let distance = |&place: &u32| {
+                let differences: Vec<f64> =
+                    placing.placed[span(place)].iter().zip(&centre).map(|(x, c)| x - c.get()).collect();
+                Reach::norm(placing.measure, &differences)
+            };
+            self.radii.push(places.iter().map(distance).fold(0.0, f64::max));
+            self.centres.extend(centre);
+        }
+        blocks.nodes[node].leaf = Some(blocks.leaves.len() as u32);
+        blocks.leaves.push(Leaf { first: first as u32, len: places.len() as u32, node: node as u32, lanes, norm });
+    }
+
+    fn finish(self, has_balls: bool) -> Blocks<R> {
+        let Self { mut blocks, centres, radii, .. } = self;
+        let corner = |node: usize| {
+            let (low, high) = blocks.bounds(node);
+            low.iter().zip(high).map(|(low, high)| low.get().abs().max(high.get().abs()).powi(2)).sum::<f64>().sqrt()
+        };
+        blocks.corner = blocks.roots.iter().map(|(_, nodes)| corner(nodes.start as usize)).fold(0.0, f64::max);
+        if has_balls {
+            let d = blocks.dimension;
+            let mut lanes = vec![R::ZERO; radii.len().next_multiple_of(LANES) * d];
+            for (leaf, centre) in centres.chunks_exact(d).enumerate() {
+                let first = leaf / LANES * LANES * d + leaf % LANES;
+                centre.iter().enumerate().for_each(|(k, &c)| lanes[first + k * LANES] = c);
+            }
+            blocks.balls = Some(Balls { centres: lanes, radii });
+        }
+        blocks
+    }
+}

@@ -1,0 +1,86 @@
+//! Which leaves are within reach of a leaf.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use super::blocks::{Blocks, Node};
+use super::kernel::LANES;
+use super::lanes::{self, Lanes, Task};
+use super::metric::{Metric, Real};
+
+/// Leaves in order: the number of sixteen of them that follow each other, and a bit for each.
+pub(super) type Found = Vec<(u32, u16)>;
+
+/// Writes to `found` the leaves of `blocks` under `nodes` whose boxes are within `limit` of that of a leaf of `probe`; all,
+/// where there are no boxes. Returns how many boxes were looked at.
+pub(super) fn leaves_near<R: Real, M: Metric>(
+    blocks: &Blocks<R>,
+    nodes: Range<u32>,
+    (probe, leaf): (&Blocks<R>, usize),
+    limit: R,
+    found: &mut Found,
+) -> usize {
+    found.clear();
+    if blocks.width == 0 {
+        blocks.leaves_of(nodes).for_each(|leaf| add(found, leaf as u32));
+        return found.len();
+    }
+    let probe = probe.bounds(probe.leaves[leaf].node as usize);
+    lanes::run(LeavesNear::<R, M> { blocks, nodes, probe, limit, found, metric: PhantomData })
+}
+
+#[inline(always)]
+fn add(found: &mut Found, leaf: u32) {
+    let (sixteen, bit) = (leaf / LANES as u32, 1 << (leaf % LANES as u32));
+    match found.last_mut() {
+        Some((known, bits)) if *known == sixteen => *bits |= bit,
+        _ => found.push((sixteen, bit)),
+    }
+}
+
+struct LeavesNear<'a, R, M> {
+    blocks: &'a Blocks<R>,
+    nodes: Range<u32>,
+    /// The box of the probe leaf.
+    probe: (&'a [R], &'a [R]),
+    limit: R,
+    found: &'a mut Found,
+    metric: PhantomData<M>,
+}
+
+impl<R: Real, M: Metric> Task<R> for LeavesNear<'_, R, M> {
+    type Result = usize;
+
+    #[inline(always)]
+    fn run<L: Lanes<R>>(self) -> usize {
+        let (mut node, mut looked_at) = (self.nodes.start, 0);
+        while node < self.nodes.end {
+            looked_at += 1;
+            let Node { skip, leaf } = self.blocks.nodes[node as usize];
+            if !self.is_near::<L>(node as usize) {
+                node = skip;
+                continue;
+            }
+            if let Some(leaf) = leaf {
+                add(self.found, leaf);
+            }
+            node += 1;
+        }
+        looked_at
+    }
+}
+
+impl<R: Real, M: Metric> LeavesNear<'_, R, M> {
+    /// Whether the box of a node is not beyond the limit.
+    #[inline(always)]
+    fn is_near<L: Lanes<R>>(&self, node: usize) -> bool {
+        let (low, high) = self.blocks.bounds(node);
+        let own = low.chunks_exact(LANES).zip(high.chunks_exact(LANES));
+        let probe = self.probe.0.chunks_exact(LANES).zip(self.probe.1.chunks_exact(LANES));
+        let mut sums = L::splat(R::ZERO);
+        for ((low, high), (probe_low, probe_high)) in own.zip(probe) {
+            sums = M::add_least(sums, (L::load(low), L::load(high)), (L::load(probe_low), L::load(probe_high)));
+        }
+        !M::all(sums).exceeds(self.limit)
+    }
+}
