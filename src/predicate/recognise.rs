@@ -26,7 +26,11 @@ pub(super) fn atom(condition: &Expr, sides: Sides<'_>) -> Result<Option<Atom>, S
         Measure::Edit(measure) => edit_atom(measure, call, bounds, condition, sides)?,
         Measure::Vector(measure) => {
             let (left, right) = keys(call, sides)?;
-            let undecided_from = functions::is_stock_vector_measure(&call.func).then_some(NEAR_OVERFLOW);
+            let stock = functions::is_stock_vector_measure(&call.func);
+            if stock && key_type(&left, sides)? != key_type(&right, sides)? {
+                return Err("its vectors are a list and a large list, which it may not compare".into());
+            }
+            let undecided_from = stock.then_some(NEAR_OVERFLOW);
             let test = Test::Vector(VectorTest { measure, bounds, undecided_from });
             Atom { left, right, test, condition: condition.clone(), filters: false }
         }
@@ -191,10 +195,13 @@ fn set_atom(
     Ok(Atom { left, right, test, condition: condition.clone(), filters: false })
 }
 
-fn is_string(key: &Expr, sides: Sides<'_>) -> Result<bool, String> {
+fn key_type(key: &Expr, sides: Sides<'_>) -> Result<DataType, String> {
     let schema = sides.left.join(sides.right).map_err(|e| e.to_string())?;
-    let data_type = key.get_type(&schema).map_err(|e| e.to_string())?;
-    Ok(match &data_type {
+    key.get_type(&schema).map_err(|e| e.to_string())
+}
+
+fn is_string(key: &Expr, sides: Sides<'_>) -> Result<bool, String> {
+    Ok(match &key_type(key, sides)? {
         DataType::Dictionary(_, value) => value.is_string(),
         other => other.is_string(),
     })

@@ -26,49 +26,59 @@ const BAND_TABLES: u64 = 40;
 const QUERIES_PER_TABLE: usize = 20;
 
 /// Rows of a table.
-const SMALL: &[usize] = &[0, 1, 5, 23, 40];
+pub(crate) const SMALL: &[usize] = &[0, 1, 5, 23, 40];
 
-/// A condition at random.
-type Conditions = fn(&mut StdRng) -> String;
+/// What is asked of what.
+#[derive(Clone, Copy)]
+pub(crate) struct Cases {
+    /// A table at random, of one of these numbers of rows.
+    pub table: fn(&mut StdRng, &[usize]) -> MemTable,
+    pub sizes: &'static [usize],
+    /// A condition at random.
+    pub condition: fn(&mut StdRng) -> String,
+    /// What has to be in so many tenths of the plans at least.
+    pub operator: &'static str,
+    pub tenths: usize,
+}
+
+const TEXTS: Cases =
+    Cases { table: random_table, sizes: SMALL, condition: random_condition, operator: "SimilarityJoinExec", tenths: 6 };
+const RULES: Cases = Cases { condition: random_rules, operator: "MatchingDependencyBlockExec", ..TEXTS };
+const BANDS: Cases = Cases { condition: random_bands, tenths: 8, ..RULES };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn same_rows_as_stock() {
-    check(0..TABLES, SMALL, "SimilarityJoinExec", 6, random_condition).await;
+    check(0..TABLES, TEXTS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_have_the_same_rows_as_stock() {
-    check(1000..1000 + RULE_TABLES, SMALL, "MatchingDependencyBlockExec", 6, random_rules).await;
+    check(1000..1000 + RULE_TABLES, RULES).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bands_have_the_same_rows_as_stock() {
-    check(3000..3000 + BAND_TABLES, SMALL, "MatchingDependencyBlockExec", 8, random_bands).await;
-    check(4000..4000 + 2 * LARGE_TABLES, &[600], "band [", 4, random_bands).await;
+    check(3000..3000 + BAND_TABLES, BANDS).await;
+    let large = Cases { sizes: &[600], operator: "band [", tenths: 4, ..BANDS };
+    check(4000..4000 + 2 * LARGE_TABLES, large).await;
 }
 
 /// So many rows that the index of a similarity is cheaper than a pass over all pairs of a group.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_entered_by_an_index_have_the_same_rows_as_stock() {
-    check(2000..2000 + LARGE_TABLES, &[600], "index [", 3, random_rules).await;
+    check(2000..2000 + LARGE_TABLES, Cases { sizes: &[600], operator: "index [", tenths: 3, ..RULES }).await;
 }
 
-/// Runs random queries over random tables, one pair of tables a seed; in so many tenths of the plans at least there has
-/// to be an `operator`.
-async fn check(
-    seeds: std::ops::Range<u64>,
-    sizes: &'static [usize],
-    operator: &'static str,
-    tenths: usize,
-    conditions: Conditions,
-) {
+/// Runs random queries over random tables, one pair of tables a seed.
+pub(crate) async fn check(seeds: std::ops::Range<u64>, what: Cases) {
+    let Cases { operator, tenths, .. } = what;
     let cases = seeds.clone().count() * QUERIES_PER_TABLE;
     let halves = (0..2).map(|half| {
         let seeds = seeds.clone();
         tokio::spawn(async move {
             let mut accelerated = 0;
             for seed in seeds.skip(half).step_by(2) {
-                accelerated += check_tables(seed, sizes, operator, conditions).await;
+                accelerated += check_tables(seed, what).await;
             }
             accelerated
         })
@@ -82,7 +92,7 @@ async fn check(
 }
 
 /// Runs random queries over random tables and returns how many of them were accelerated.
-async fn check_tables(seed: u64, sizes: &[usize], operator: &str, conditions: Conditions) -> usize {
+async fn check_tables(seed: u64, Cases { table, sizes, condition, operator, .. }: Cases) -> usize {
     let mut rng = StdRng::seed_from_u64(seed);
     // batches of one row make large tables slow and test nothing more
     let batch_sizes: &[usize] = if sizes == SMALL { &[1, 7, 8192] } else { &[64, 8192] };
@@ -90,12 +100,11 @@ async fn check_tables(seed: u64, sizes: &[usize], operator: &str, conditions: Co
     let partitions = *[1, 4].choose(&mut rng).unwrap();
     let context = session(batch_size, partitions);
     for name in ["l", "r"] {
-        let table = random_table(&mut rng, sizes);
-        context.register_table(name, Arc::new(table)).unwrap();
+        context.register_table(name, Arc::new(table(&mut rng, sizes))).unwrap();
     }
     let mut accelerated = 0;
     for _ in 0..QUERIES_PER_TABLE {
-        let condition = conditions(&mut rng);
+        let condition = condition(&mut rng);
         let query = random_query(&mut rng, &condition);
         let (expected, stock) = match run(&context, &query, false).await {
             Ran::Rows(rows, plan) => (rows, plan),

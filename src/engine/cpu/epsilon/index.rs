@@ -90,9 +90,6 @@ impl<R: Real> Side<R> {
         context: &BuildContext<'_>,
     ) -> Result<Self> {
         let (loose, unmatchable) = (std::mem::take(&mut points.loose), points.unmatchable);
-        if reach.is_none() {
-            points.regular = Rows::default();
-        }
         let undecided = (0..loose.len()).any(|at| !test.decides(loose.vector(at, points.dimension)));
         let blocks = grow(points, frame, (reach.as_ref(), test.measure), context)?;
         Ok(Self { blocks, loose, unmatchable, undecided })
@@ -127,11 +124,11 @@ impl<R: Real, M: Metric> EpsilonIndex<R, M> {
 
     /// The pairs of some leaves' points, from the cursor on, with all near ones.
     fn probe_leaves(&self, probe: &Side<R>, cursor: &mut Cursor, work: &mut Work<'_>) {
+        let (build, blocks) = (&self.side.blocks, &probe.blocks);
         let Some(reach) = &self.reach else {
-            cursor.next = cursor.end;
+            cursor.next = cursor.end.min(blocks.len());
             return;
         };
-        let (build, blocks) = (&self.side.blocks, &probe.blocks);
         let limit = reach.of_boxes::<R>((build.corner, blocks.corner));
         let mut abreast: Vec<Abreast> = Vec::new();
         // in few dimensions what a leaf reaches is another leaf's as well by chance only
