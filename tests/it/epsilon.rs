@@ -2,19 +2,28 @@
 //! everything that is no number, and shapes that spoil an index.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeListArray, Float64Array, Float64Builder, Int64Array, ListArray, ListBuilder,
-    RecordBatch, StringArray,
+    Array, ArrayRef, AsArray, FixedSizeListArray, Float32Array, Float64Array, Float64Builder, Int64Array, ListArray,
+    ListBuilder, RecordBatch, StringArray,
 };
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
+use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::datasource::MemTable;
-use rand::Rng;
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_similarity::{SimilarityContext, SimilarityStateBuilder};
+use futures::StreamExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
 
 use crate::oracle::{Cases, SMALL, check};
+use crate::session;
 
 const FEW: Cases = Cases {
     table: random_table,
@@ -50,6 +59,106 @@ async fn vectors_in_rules_have_the_same_rows_as_stock() {
     let rules = Cases { condition: random_rules, operator: "MatchingDependencyBlockExec", tenths: 5, ..FEW };
     check(5300..5330, rules).await;
     check(5400..5403, Cases { sizes: &[600], ..rules }).await;
+}
+
+/// A table t of `points` in batches of 8,192.
+fn register(context: &SessionContext, name: &str, dimension: usize, points: Vec<f32>) {
+    let field = Arc::new(Field::new_list_field(DataType::Float32, true));
+    let rows = points.len() / dimension;
+    let points = FixedSizeListArray::new(field, dimension as i32, Arc::new(Float32Array::from(points)), None);
+    let id = Int64Array::from_iter_values(0..rows as i64);
+    let batch =
+        RecordBatch::try_from_iter([("id", Arc::new(id) as ArrayRef), ("v", Arc::new(points) as ArrayRef)]).unwrap();
+    let batches = (0..rows).step_by(8192).map(|at| batch.slice(at, 8192.min(rows - at))).collect();
+    context.register_table(name, Arc::new(MemTable::try_new(batch.schema(), vec![batches]).unwrap())).unwrap();
+}
+
+async fn numbers(context: &SessionContext, query: &str) -> Vec<i64> {
+    let batches = context.similarity_sql(query).await.unwrap().collect().await.unwrap();
+    batches[0].columns().iter().map(|column| column.as_primitive::<Int64Type>().value(0)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_points_in_one_place() {
+    let context = session(8192, 2);
+    register(&context, "t", 2, vec![0.5; 2 * 100_000]);
+    let join = "SELECT a.id FROM t a SIMILARITY JOIN t b ON l2_distance(a.v, b.v) <= 0.1 AND a.id < b.id LIMIT 100000";
+    let start = Instant::now();
+    assert_eq!(numbers(&context, &format!("SELECT count(*) FROM ({join})")).await, [100_000]);
+    let semi = "SELECT count(*) FROM t a WHERE EXISTS (SELECT 1 FROM t b WHERE l2_distance(a.v, b.v) <= 0)";
+    assert_eq!(numbers(&context, semi).await, [100_000]);
+    assert!(start.elapsed() < Duration::from_secs(30), "took {:?}", start.elapsed());
+}
+
+/// A grid over all points would have all but a few in one cell.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_point_far_away() {
+    let context = session(8192, 2);
+    for far in [1e12, f32::MAX] {
+        for dimension in [2, 40] {
+            let mut rng = StdRng::seed_from_u64(7);
+            let mut points: Vec<f32> = (0..dimension * 20_000).map(|_| rng.random::<f32>()).collect();
+            points[..dimension].fill(far);
+            register(&context, &format!("t{dimension}"), dimension, points);
+            let query = format!(
+                "EXPLAIN ANALYZE SELECT a.id FROM t{dimension} a SIMILARITY JOIN t{dimension} b
+                 ON l2_distance(a.v, b.v) <= 0.01 AND a.id < b.id"
+            );
+            let batches = context.similarity_sql(&query).await.unwrap().collect().await.unwrap();
+            let plan = pretty_format_batches(&batches).unwrap().to_string();
+            // in single precision, and hardly any pair is decided in double precision
+            let verified = plan.split("verified=").nth(1).and_then(|rest| rest.split([',', ']']).next());
+            let few = verified.is_some_and(|n| n.parse::<usize>().is_ok_and(|n| n < 50_000) || n.ends_with(" K"));
+            assert!(plan.contains("single precision") && few, "{plan}");
+        }
+        for dimension in [2, 40] {
+            context.deregister_table(format!("t{dimension}")).unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_points_in_little_memory() {
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(GreedyMemoryPool::new(160 << 20))).build_arc();
+    let state = SessionStateBuilder::new()
+        .with_config(SessionConfig::new().with_target_partitions(2))
+        .with_runtime_env(runtime.unwrap())
+        .with_default_features()
+        .with_similarity()
+        .build();
+    let context = SessionContext::new_with_state(state);
+    for (name, seed) in [("l", 1), ("r", 2)] {
+        let mut rng = StdRng::seed_from_u64(seed);
+        register(&context, name, 2, (0..2 * 200_000).map(|_| rng.random::<f32>()).collect());
+    }
+    let query = |condition: &str| format!("SELECT count(*) FROM l SIMILARITY JOIN r ON {condition}");
+    // about ten pairs a point
+    let found = numbers(&context, &query("l2_distance(l.v, r.v) <= 0.004")).await[0];
+    assert!((1_900_000..2_100_000).contains(&found), "{found}");
+    register(&context, "wide", 64, vec![0.5; 64 * 200_000]);
+    let query = "SELECT count(*) FROM wide a SIMILARITY JOIN wide b ON l2_distance(a.v, b.v) <= 0 AND a.id < b.id";
+    let error = context.similarity_sql(query).await.unwrap().collect().await.unwrap_err().to_string();
+    assert!(error.contains("Resources exhausted") && error.contains("EpsilonJoinExec"), "{error}");
+}
+
+#[test]
+fn dropping_the_stream_stops_the_work() {
+    for (dimension, eps) in [(2, 10.0), (16, 0.9), (200, 5.0)] {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let context = session(8192, 2);
+            let mut rng = StdRng::seed_from_u64(9);
+            register(&context, "t", dimension, (0..dimension * 60_000).map(|_| rng.random::<f32>()).collect());
+            let query = format!("SELECT count(*) FROM t a SIMILARITY JOIN t b ON l2_distance(a.v, b.v) <= {eps}");
+            let mut stream = context.similarity_sql(&query).await.unwrap().execute_stream().await.unwrap();
+            let waited = tokio::time::timeout(Duration::from_millis(400), stream.next()).await;
+            assert!(waited.is_err(), "{dimension} dimensions were done");
+        });
+        let start = Instant::now();
+        drop(runtime);
+        let took = start.elapsed();
+        assert!(took < Duration::from_millis(300), "{dimension} dimensions: work went on for {took:?}");
+    }
 }
 
 /// Lengths of the vectors in the columns v1, v2, ...

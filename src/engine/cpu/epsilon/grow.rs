@@ -9,7 +9,7 @@ use super::metric::Real;
 use super::order::{Parts, arrange, halved};
 use super::points::Points;
 use super::reach::Reach;
-use crate::engine::BuildContext;
+use crate::engine::{BuildContext, Cancel};
 use crate::measure::VectorMeasure;
 
 /// Groups of fewer points on average have no lanes: they would be mostly empty.
@@ -38,13 +38,13 @@ pub(super) fn grow<R: Real>(
     (context.reserve)(n * a_point + n / LANES * (4 * width + dimension) * size_of::<R>())?;
     let mut placed = vec![0.0; regular.values.len()];
     if dimension > 0 {
-        let vectors = regular.values.chunks_exact(dimension);
-        vectors.zip(placed.chunks_exact_mut(dimension)).for_each(|(vector, point)| frame.place(vector, point));
+        let pairs = regular.values.chunks_exact(dimension).zip(placed.chunks_exact_mut(dimension));
+        for (vector, point) in pairs.take_while(|_| !context.cancel.is_cancelled()) {
+            frame.place(vector, point);
+        }
     }
     let groups = arrange(&placed, dimension, &regular.groups, !has_boxes, context);
-    if context.cancel.is_cancelled() {
-        return exec_err!("the build of an epsilon index was cancelled");
-    }
+    check(context)?;
     let blocks = Blocks {
         dimension,
         rows: Vec::with_capacity(n),
@@ -59,7 +59,8 @@ pub(super) fn grow<R: Real>(
         corner: 0.0,
     };
     let has_lanes = n >= FEWEST * groups.len();
-    let placing = Placing { rows: &regular.rows, vectors: &regular.values, placed: &placed, measure };
+    let cancel = context.cancel;
+    let placing = Placing { rows: &regular.rows, vectors: &regular.values, placed: &placed, measure, cancel };
     let mut growing = Growing { blocks, placing, has_lanes, centres: Vec::new(), radii: Vec::new() };
     for (group, Parts { places, ends }) in groups {
         let first = growing.blocks.nodes.len() as u32;
@@ -67,8 +68,14 @@ pub(super) fn grow<R: Real>(
         let nodes = first..growing.blocks.nodes.len() as u32;
         growing.blocks.roots.push((group, nodes));
     }
+    check(context)?;
     let has_balls = has_lanes && may_have_balls && dimension >= FEWEST_FOR_BALLS;
     Ok(growing.finish(has_balls))
+}
+
+/// Ends a build that nobody waits for.
+fn check(context: &BuildContext<'_>) -> Result<()> {
+    if context.cancel.is_cancelled() { exec_err!("the build of an epsilon index was cancelled") } else { Ok(()) }
 }
 
 /// The points by place.
@@ -78,6 +85,7 @@ struct Placing<'a> {
     /// In the frame of the filter.
     placed: &'a [f64],
     measure: VectorMeasure,
+    cancel: &'a Cancel,
 }
 
 struct Growing<'a, R> {
@@ -93,6 +101,10 @@ impl<R: Real> Growing<'_, R> {
     /// Appends the node of `places`, the first of which is number `first`, and all below; a leaf does not reach across one
     /// of `ends`.
     fn add(&mut self, places: &[u32], first: usize, ends: &[u32]) {
+        // what is missing then is not used
+        if self.placing.cancel.is_cancelled() {
+            return;
+        }
         let node = self.blocks.nodes.len();
         self.blocks.nodes.push(Node { skip: 0, leaf: None });
         self.blocks.boxes.resize((node + 1) * 2 * self.blocks.width, R::ZERO);
@@ -110,7 +122,9 @@ impl<R: Real> Growing<'_, R> {
             let Blocks { boxes, width, .. } = &mut self.blocks;
             let (low, high) =
                 (|node: usize, k: usize| node * 2 * *width + k, |node: usize, k: usize| (node * 2 + 1) * *width + k);
-            for k in 0..*width {
+            // a node that a cancelled build has not added has no box
+            let width = if boxes.len() > high(other, 0) { *width } else { 0 };
+            for k in 0..width {
                 let (one, two) = (boxes[low(node + 1, k)], boxes[low(other, k)]);
                 boxes[low(node, k)] = if two < one { two } else { one };
                 let (one, two) = (boxes[high(node + 1, k)], boxes[high(other, k)]);

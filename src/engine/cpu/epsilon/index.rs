@@ -25,7 +25,7 @@ use crate::predicate::VectorTest;
 /// Keys that are no lists of numbers, vectors of several lengths, a refused reservation, a cancelled build.
 pub fn build(test: VectorTest, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
     (context.reserve)(keys.values.get_array_memory_size())?;
-    let points = Points::try_new(&test, keys, None)?;
+    let points = Points::try_new(&test, keys, None, context.cancel)?;
     Ok(match test.measure {
         VectorMeasure::L1 => with_metric::<Manhattan>(test, points, context)?,
         VectorMeasure::Linf => with_metric::<Chebyshev>(test, points, context)?,
@@ -391,11 +391,11 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
             return internal_err!("an epsilon index was built for a self-join and given another input");
         }
         let empty = self.side.blocks.len() + self.side.loose.len() == 0;
-        let points = Points::try_new(&self.test, keys, (!empty).then_some(self.side.blocks.dimension))?;
+        let cancel = Cancel::default();
+        let points = Points::try_new(&self.test, keys, (!empty).then_some(self.side.blocks.dimension), &cancel)?;
         if empty {
             return Ok(Box::new(PreparedPoints::<R> { side: None, rows: keys.values.len(), loose_build: 0 }));
         }
-        let cancel = Cancel::default();
         let context = BuildContext { threads: 1, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
         let side = Side::<R>::try_new(&self.test, self.reach, &self.frame, points, &context)?;
         Ok(Box::new(PreparedPoints { side: Some(side), rows: keys.values.len(), loose_build: self.side.loose.len() }))

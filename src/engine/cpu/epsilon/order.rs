@@ -88,7 +88,7 @@ impl Arrangement<'_> {
         let nearest = |at: usize| {
             let mut stretch = stretches[at].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let mut point = vec![0f32; self.dimension];
-            for (key, place) in stretch.iter_mut() {
+            for (key, place) in stretch.iter_mut().take_while(|_| !self.context.cancel.is_cancelled()) {
                 self.point(*place).iter().zip(&mut point).for_each(|(&x, to)| *to = x as f32);
                 *key = nearest_of(&point, pivots.chunks_exact(size)) as f64;
             }

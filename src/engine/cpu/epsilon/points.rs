@@ -7,7 +7,7 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::{Result, exec_err};
 
-use crate::engine::{KeyColumn, NO_GROUP};
+use crate::engine::{Cancel, KeyColumn, NO_GROUP};
 use crate::measure::VectorMeasure;
 use crate::predicate::VectorTest;
 
@@ -150,7 +150,12 @@ impl Points {
     ///
     /// # Errors
     /// Vectors of several lengths.
-    pub(super) fn try_new(test: &VectorTest, keys: &KeyColumn, dimension: Option<usize>) -> Result<Self> {
+    pub(super) fn try_new(
+        test: &VectorTest,
+        keys: &KeyColumn,
+        dimension: Option<usize>,
+        cancel: &Cancel,
+    ) -> Result<Self> {
         let vectors = Vectors::try_new(&keys.values)?;
         let (known, other) = match (vectors.dimension(), dimension) {
             (Err([one, other]), _) => (Some(one), Some(other)),
@@ -162,7 +167,7 @@ impl Points {
             return exec_err!("vectors of {known} and of {other} elements cannot be compared");
         }
         let mut points = Self { dimension: known.unwrap_or(0), ..Self::default() };
-        for row in 0..keys.values.len() {
+        for row in (0..keys.values.len()).take_while(|_| !cancel.is_cancelled()) {
             let group = keys.groups.as_ref().map_or(0, |groups| groups[row]);
             match vectors.at(row).filter(|_| group != NO_GROUP) {
                 Some(vector) => points.add(test, row, group, vector),
@@ -232,7 +237,7 @@ mod tests {
         let same = lists(vec![Some(vec![None]), Some(vec![Some(1.0); 2]), None]);
         assert_eq!(Vectors::try_new(&same).unwrap().dimension(), Ok(Some(2)));
         let keys = KeyColumn { values: same, groups: None };
-        assert!(Points::try_new(&test(VectorMeasure::L2, None), &keys, Some(3)).is_err());
+        assert!(Points::try_new(&test(VectorMeasure::L2, None), &keys, Some(3), &Cancel::default()).is_err());
     }
 
     #[test]
@@ -244,7 +249,7 @@ mod tests {
         let keys = KeyColumn { values: Arc::new(lists), groups: None };
         let of = |measure, undecided| {
             let Points { regular, loose, unmatchable, .. } =
-                Points::try_new(&test(measure, undecided), &keys, None).unwrap();
+                Points::try_new(&test(measure, undecided), &keys, None, &Cancel::default()).unwrap();
             (regular.rows, loose.rows, unmatchable)
         };
         assert_eq!(of(VectorMeasure::L2, None), (vec![0, 1, 3, 4], vec![], 1));
