@@ -32,7 +32,7 @@ pub(super) struct BuildSide {
     unchecked: bool,
     /// As such, for probe rows whose keys cannot be evaluated.
     fallback: OnceLock<Result<Box<dyn Matcher>, Arc<DataFusionError>>>,
-    equalities: RuleKeys,
+    equalities: Option<RuleKeys>,
     side: JoinSide,
     /// Rows that have matched; empty where the join type does not ask.
     pub matched: MatchedRows,
@@ -69,9 +69,9 @@ impl BuildSide {
     /// A plain join evaluates a condition for pairs that agree in their equalities only. To fail no earlier than it
     /// does, such rows are paired by these, and the condition is evaluated on the pairs.
     pub(super) fn fall_back(&self, error: DataFusionError) -> Result<Chosen<'_>> {
-        if self.unchecked || !may_be_needless(&error) {
+        let Some(equalities) = self.equalities.as_ref().filter(|_| !self.unchecked && may_be_needless(&error)) else {
             return Err(error);
-        }
+        };
         let cancel = Cancel::default();
         let context = BuildContext {
             threads: self.threads,
@@ -80,7 +80,7 @@ impl BuildSide {
             cancel: &cancel,
             reserve: &|bytes| self.reservation.try_grow(bytes),
         };
-        let build = || self.equalities.build(self.side, &self.batch, &context).map_err(Arc::new);
+        let build = || equalities.build(self.side, &self.batch, &context).map_err(Arc::new);
         match self.fallback.get_or_init(build) {
             Ok(_) => Ok(self.matcher(true)),
             Err(error) => Err(DataFusionError::Shared(Arc::clone(error))),
@@ -284,12 +284,12 @@ impl<M: Matching> BuildTask<M> {
             reserve: &|bytes| reservation.try_grow(bytes),
         };
         let equalities = self.matching.equalities_only();
-        let (matcher, unchecked) = match self.matching.build(spec.build, &batch, &context) {
-            Ok(matcher) => (matcher, false),
-            Err(error) if may_be_needless(&error) && !cancel.is_cancelled() => {
+        let (matcher, unchecked) = match (self.matching.build(spec.build, &batch, &context), &equalities) {
+            (Ok(matcher), _) => (matcher, false),
+            (Err(error), Some(equalities)) if may_be_needless(&error) && !cancel.is_cancelled() => {
                 (equalities.build(spec.build, &batch, &context)?, true)
             }
-            Err(error) => return Err(error),
+            (Err(error), _) => return Err(error),
         };
         let matched = match emission.build {
             Rows::None => MatchedRows::default(),

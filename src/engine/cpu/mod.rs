@@ -3,6 +3,7 @@
 pub mod edit;
 mod keep;
 mod near;
+pub mod nearest;
 pub mod rules;
 pub mod set;
 pub mod signature;
