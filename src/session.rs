@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use datafusion::common::Result;
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::optimizer::OptimizerRule;
+use datafusion::optimizer::Optimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::config::SimilarityOptions;
@@ -47,13 +47,16 @@ impl SimilarityStateBuilder for SessionStateBuilder {
 
 /// Adds the optimizer rules that the session does not have yet.
 fn with_optimizer_rules(mut builder: SessionStateBuilder) -> SessionStateBuilder {
-    let rules: [Arc<dyn OptimizerRule + Send + Sync>; 2] = [Arc::new(NearestFilterRule), Arc::new(SimilarityJoinRule)];
-    for rule in rules {
-        if !builder.optimizer().iter().flat_map(|o| &o.rules).any(|known| known.name() == rule.name()) {
-            builder = builder.with_optimizer_rule(rule);
-        }
+    let rules = &mut builder.optimizer().get_or_insert_with(Optimizer::new).rules;
+    if !rules.iter().any(|rule| rule.name() == "nearest_filter") {
+        // at the end, projections would have come between a filter and the join that it belongs below
+        let at = rules.iter().position(|rule| rule.name() == "push_down_filter").map_or(rules.len(), |at| at + 1);
+        rules.insert(at, Arc::new(NearestFilterRule));
     }
-    builder
+    match rules.iter().any(|rule| rule.name() == "similarity_join") {
+        true => builder,
+        false => builder.with_optimizer_rule(Arc::new(SimilarityJoinRule)),
+    }
 }
 
 /// Similarity joins for a session that already runs.

@@ -4,6 +4,7 @@ mod architecture;
 mod examples;
 mod hyperblocker;
 mod limits;
+mod nearest;
 mod oracle;
 mod peers;
 mod registration;

@@ -4,8 +4,9 @@ use std::any::Any;
 
 use datafusion::common::{Result, exec_err, internal_err};
 
+use super::lanes::{self, LANES, Probe};
 use super::metric::{Arithmetic, Cosine, L1, L2, Limits, Linf, Metric};
-use super::tree::{EMPTY, LANES, Node, Points, Trees};
+use super::tree::{Child, EMPTY, Points, Trees};
 use super::vectors::Vectors;
 use crate::engine::nearest::{Best, NearestIndex, Neighbour};
 use crate::engine::{BuildContext, Counts, KeyColumn, NO_GROUP, PreparedProbe};
@@ -15,18 +16,18 @@ use crate::engine::{BuildContext, Counts, KeyColumn, NO_GROUP, PreparedProbe};
 pub struct KdForest {
     metric: Metric,
     trees: Trees,
-    /// The root of each group, [`NO_TREE`] where none of its rows has a vector; the only one where there are no groups.
-    roots: Vec<u32>,
-    /// For each lane its row, the row's rank and the vector's norm.
+    /// The root of each group; the only one where there are no groups.
+    roots: Vec<Child>,
+    /// The row in each lane.
     rows: Vec<u32>,
+    /// The rank of that row.
     ranks: Vec<u32>,
-    norms: Vec<f64>,
+    /// The norms of the vectors in each block, where the metric asks for them.
+    norms: Vec<[f64; LANES]>,
     /// Whether boxes say anything about scores.
     bounded: bool,
     unmatchable: usize,
 }
-
-const NO_TREE: u32 = u32::MAX;
 
 impl KdForest {
     /// Trees over `vectors`, which all have the same number of elements; `groups` as in [`KeyColumn`], and a rank a row.
@@ -52,8 +53,7 @@ impl KdForest {
         let mut roots = Vec::with_capacity(grouped);
         let mut start = 0;
         for &end in &members.ends {
-            let group = &mut order[start..end];
-            roots.push(if group.is_empty() { NO_TREE } else { trees.add(points, group, context.cancel) });
+            roots.push(trees.add(points, &mut order[start..end], context.cancel));
             start = end;
         }
         let row_of = |&point: &u32| if point == EMPTY { EMPTY } else { members.points[point as usize].0 };
@@ -64,7 +64,12 @@ impl KdForest {
             metric,
             roots,
             ranks: rows.iter().map(rank_of).collect(),
-            norms: if metric == Metric::Cosine { trees.points.iter().map(norm_of).collect() } else { Vec::new() },
+            norms: match metric {
+                Metric::Cosine => {
+                    trees.points.as_chunks().0.iter().map(|block| block.each_ref().map(norm_of)).collect()
+                }
+                _ => Vec::new(),
+            },
             rows,
             bounded: metric != Metric::Cosine || members.points.iter().all(|&(_, norm)| is_ordinary(norm)),
             unmatchable: vectors.rows() - members.points.len(),
@@ -72,18 +77,17 @@ impl KdForest {
         })
     }
 
-    fn root(&self, probe: &PreparedVectors, row: usize) -> Option<u32> {
+    fn root(&self, probe: &PreparedVectors, row: usize) -> Option<Child> {
         let group = probe.groups.as_ref().map_or(0, |groups| groups[row]);
-        self.roots.get(group as usize).copied().filter(|&root| group != NO_GROUP && root != NO_TREE)
+        self.roots.get(group as usize).copied().filter(|&root| root != Child::None)
     }
 
-    fn walk<A: Arithmetic>(&self, root: u32, query: Query<'_>, best: &mut Best<i64>) -> usize {
-        let limits = match best.worst() {
-            Some(worst) => A::limits(worst, self.trees.dimensions),
-            None => Limits::NONE,
-        };
-        let mut walk = Walk { forest: self, query, best, limits, seen: 0 };
-        walk.node::<A>(root);
+    fn walk<A: Arithmetic>(&self, root: Child, mut probe: Probe<'_>, bounded: bool, best: &mut Best<i64>) -> usize {
+        if let Some(worst) = best.worst() {
+            probe.limits = A::limits(worst, self.trees.dimensions);
+        }
+        let mut walk = Walk { forest: self, probe, bounded, best, seen: 0 };
+        walk.visit::<A>(root);
         walk.seen
     }
 }
@@ -142,7 +146,7 @@ fn is_ordinary(norm: f64) -> bool {
 
 impl NearestIndex for KdForest {
     fn describe(&self) -> String {
-        let trees = self.roots.iter().filter(|&&root| root != NO_TREE).count();
+        let trees = self.roots.iter().filter(|&&root| root != Child::None).count();
         let rows = self.rows.iter().filter(|&&row| row != EMPTY).count();
         let plural = if trees == 1 { "tree" } else { "trees" };
         format!("{trees} k-d {plural} over {rows} vectors of {} elements", self.trees.dimensions)
@@ -150,8 +154,9 @@ impl NearestIndex for KdForest {
 
     fn memory(&self) -> usize {
         self.trees.memory()
-            + (self.roots.capacity() + self.rows.capacity() + self.ranks.capacity()) * size_of::<u32>()
-            + self.norms.capacity() * size_of::<f64>()
+            + self.roots.capacity() * size_of::<Child>()
+            + (self.rows.capacity() + self.ranks.capacity()) * size_of::<u32>()
+            + self.norms.capacity() * size_of::<[f64; LANES]>()
     }
 
     fn unmatchable(&self) -> usize {
@@ -186,84 +191,67 @@ impl NearestIndex for KdForest {
             return Ok(Counts::default());
         };
         let Some(norm) = norm(self.metric, vector) else { return Ok(Counts::default()) };
-        let query = Query { vector, place: vector, norm, bounded: self.bounded };
+        let probe = Probe { vector, place: vector, norm, limits: Limits::NONE };
         let seen = match self.metric {
-            Metric::L1 => self.walk::<L1>(root, query, best),
-            Metric::L2 => self.walk::<L2>(root, query, best),
-            Metric::Linf => self.walk::<Linf>(root, query, best),
+            Metric::L1 => self.walk::<L1>(root, probe, true, best),
+            Metric::L2 => self.walk::<L2>(root, probe, true, best),
+            Metric::Linf => self.walk::<Linf>(root, probe, true, best),
             Metric::Cosine => {
                 let direction: Vec<f64> = vector.iter().map(|x| x / norm).collect();
                 let bounded = self.bounded && is_ordinary(norm);
-                self.walk::<Cosine>(root, Query { place: &direction, bounded, ..query }, best)
+                self.walk::<Cosine>(root, Probe { place: &direction, ..probe }, bounded, best)
             }
         };
         Ok(Counts { candidates: seen, verified: seen, matched: 0 })
     }
 }
 
-/// A vector on its way through a tree.
-#[derive(Clone, Copy)]
-struct Query<'a> {
-    vector: &'a [f64],
-    /// Where it lies among the boxes.
-    place: &'a [f64],
-    norm: f64,
-    bounded: bool,
-}
-
+/// A query on its way through a tree.
 struct Walk<'a> {
     forest: &'a KdForest,
-    query: Query<'a>,
+    probe: Probe<'a>,
+    /// Whether boxes say anything about the query.
+    bounded: bool,
     best: &'a mut Best<i64>,
-    limits: Limits,
     /// Rows compared.
     seen: usize,
 }
 
 impl Walk<'_> {
-    fn node<A: Arithmetic>(&mut self, at: u32) {
-        let node = self.forest.trees.nodes[at as usize];
-        if node.second == 0 {
-            return self.leaf::<A>(node);
-        }
-        let (first, second) = (at + 1, node.second);
-        let (near, far) = (self.bound::<A>(first), self.bound::<A>(second));
-        let ((near, nearer), (far, farther)) =
-            if near <= far { ((near, first), (far, second)) } else { ((far, second), (near, first)) };
-        if near <= self.limits.bound {
-            self.node::<A>(nearer);
-        }
-        if far <= self.limits.bound {
-            self.node::<A>(farther);
+    fn visit<A: Arithmetic>(&mut self, child: Child) {
+        match child {
+            Child::None => {}
+            Child::Leaf(first, count) => self.leaf::<A>(first as usize, count as usize),
+            Child::Node(node) => self.node::<A>(node),
         }
     }
 
-    /// What no point in the box of a node is nearer than.
-    #[inline]
-    fn bound<A: Arithmetic>(&self, node: u32) -> f64 {
-        if !self.query.bounded {
-            return 0.0;
+    /// The children of a node, the nearest first, up to those that are beyond the limit.
+    fn node<A: Arithmetic>(&mut self, node: u32) {
+        let (children, boxes) = self.forest.trees.node(node);
+        let bounds = if self.bounded { lanes::bounds::<A>(self.probe, boxes) } else { [0.0; LANES] };
+        let mut order = [0, 1, 2, 3, 4, 5, 6, 7];
+        order.sort_unstable_by(|&a, &b| bounds[a].total_cmp(&bounds[b]));
+        for lane in order {
+            if bounds[lane] > self.probe.limits.bound {
+                break;
+            }
+            self.visit::<A>(children[lane]);
         }
-        let (least, greatest) = self.forest.trees.box_of(node);
-        let sides = self.query.place.iter().zip(least).zip(greatest);
-        sides.fold(0.0, |sum, ((&x, &least), &greatest)| A::widen(sum, (least - x).max(x - greatest).max(0.0)))
     }
 
-    fn leaf<A: Arithmetic>(&mut self, leaf: Node) {
+    fn leaf<A: Arithmetic>(&mut self, first: usize, count: usize) {
         let forest = self.forest;
-        let size = forest.trees.dimensions * LANES;
-        for block in forest.trees.blocks_of(leaf) {
-            let sums = sums::<A>(self.query.vector, &forest.trees.blocks[block * size..][..size], self.limits.value);
-            let Some(sums) = sums else { continue };
-            for (lane, sum) in (block * LANES..).zip(sums) {
-                let norm = if A::GROWS { 0.0 } else { forest.norms[lane] };
-                let value = A::value(sum, self.query.norm, norm);
-                if value <= self.limits.value && forest.rows[lane] != EMPTY {
+        for block in first..first + count.div_ceil(LANES) {
+            let norms = forest.norms.get(block).unwrap_or(&[0.0; LANES]);
+            let Some(values) = lanes::values::<A>(self.probe, forest.trees.block(block), norms) else { continue };
+            for (lane, value) in (block * LANES..).zip(values) {
+                if value <= self.probe.limits.value && forest.rows[lane] != EMPTY {
                     self.offer::<A>(value, lane);
                 }
             }
         }
-        self.seen += leaf.count as usize;
+        self.seen += count;
     }
 
     #[inline]
@@ -271,30 +259,9 @@ impl Walk<'_> {
         let (rank, row) = (self.forest.ranks[lane], self.forest.rows[lane]);
         self.best.offer(Neighbour { score: A::key(value), rank, row });
         if let Some(worst) = self.best.worst() {
-            self.limits = A::limits(worst, self.forest.trees.dimensions);
+            self.probe.limits = A::limits(worst, self.forest.trees.dimensions);
         }
     }
-}
-
-/// How many elements are added before it is looked whether all sums are beyond the limit.
-const STRIDE: usize = 16;
-
-/// The sums of the points of a block, `None` where all of them are known to be beyond `limit`.
-#[inline]
-fn sums<A: Arithmetic>(query: &[f64], block: &[f64], limit: f64) -> Option<[f64; LANES]> {
-    let mut sums = [0.0; LANES];
-    let (lanes, _) = block.as_chunks::<LANES>();
-    for (query, lanes) in query.chunks(STRIDE).zip(lanes.chunks(STRIDE)) {
-        for (&x, points) in query.iter().zip(lanes) {
-            for (sum, &y) in sums.iter_mut().zip(points) {
-                *sum = A::add(*sum, x, y);
-            }
-        }
-        if A::GROWS && sums.iter().all(|&sum| sum > limit) {
-            return None;
-        }
-    }
-    Some(sums)
 }
 
 /// A probe batch.
