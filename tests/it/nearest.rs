@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{
     ArrayRef, Decimal128Array, Float64Array, Float64Builder, Int64Array, ListBuilder, RecordBatch, StringArray,
+    UInt32Array,
 };
-use datafusion::arrow::compute::cast;
+use datafusion::arrow::compute::{cast, take_record_batch};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{JoinType, Result};
-use datafusion::datasource::MemTable;
+use datafusion::datasource::{MemTable, TableProvider};
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::{SessionContext, col};
 use datafusion_similarity::functions::expr_fn::l2_distance;
@@ -51,22 +52,27 @@ async fn same_rows_as_window_functions() {
 async fn check_tables(seed: u64) -> usize {
     let mut rng = StdRng::seed_from_u64(seed);
     let (batch_size, partitions) = (*[1, 7, 8192].choose(&mut rng).unwrap(), *[1, 4].choose(&mut rng).unwrap());
-    let context = session(batch_size, partitions);
+    let (context, stock) = (session(batch_size, partitions), session(8192, 1));
     let dimensions = *[1, 2, 3, 8, 33].choose(&mut rng).unwrap();
     let grid = rng.random_bool(0.5);
     for name in ["l", "r"] {
         let rows = *[0, 1, 7, 40, 150].choose(&mut rng).unwrap();
-        context.register_table(name, Arc::new(random_table(&mut rng, rows, dimensions, grid))).unwrap();
+        let table = Arc::new(random_table(&mut rng, name == "l", rows, dimensions, grid));
+        context.register_table(name, Arc::clone(&table) as Arc<dyn TableProvider>).unwrap();
+        stock.register_table(name, table).unwrap();
     }
     let mut indexed = 0;
     for _ in 0..QUERIES_PER_TABLE {
         let case = Case::random(&mut rng);
         // what fails in stock may fail here
-        let Ok((expected, _)) = run(&context, &case.by_window_functions(), false).await else { continue };
+        let Ok((expected, _)) = run(&stock, &case.by_window_functions(), false).await else { continue };
         for enabled in [true, false] {
             let query = case.nearest();
             let (rows, plan) = run(&context, &query, enabled).await.unwrap_or_else(|e| panic!("{seed}: {query}: {e}"));
-            assert_eq!(rows, expected, "seed {seed}, batch size {batch_size}, {partitions} partitions: {query}\n{plan}");
+            assert_eq!(
+                rows, expected,
+                "seed {seed}, batch size {batch_size}, {partitions} partitions: {query}\n{plan}"
+            );
             indexed += usize::from(plan.contains("k-d tree"));
         }
     }
@@ -82,7 +88,8 @@ async fn run(context: &SessionContext, query: &str, enabled: bool) -> Result<(Ve
     Ok((rows, displayable(plan.as_ref()).indent(false).to_string()))
 }
 
-const POINTS: &str = "CREATE TABLE p AS VALUES (1, [0.0, 0.0]), (2, [1.0, 0.0]), (3, [0.0, 2.0]), (4, [9.0, 9.0]), (5, NULL)";
+const POINTS: &str =
+    "CREATE TABLE p AS VALUES (1, [0.0, 0.0]), (2, [1.0, 0.0]), (3, [0.0, 2.0]), (4, [9.0, 9.0]), (5, NULL)";
 
 #[tokio::test]
 async fn data_frames_have_it_too() {
@@ -97,7 +104,7 @@ async fn data_frames_have_it_too() {
         ..Nearest::new(1, Direction::Distance, score.clone())
     };
     let joined = a.clone().nearest_join(b.clone(), JoinType::Left, nearest.clone()).unwrap();
-    let batches = joined.select_columns(&["a.column1", "b.column1"]).unwrap().collect().await.unwrap();
+    let batches = joined.select(vec![col("a.column1"), col("b.column1")]).unwrap().collect().await.unwrap();
     let mut rows: Vec<String> = batches.iter().flat_map(rows_of).collect();
     rows.sort_unstable();
     assert_eq!(rows, ["1 | 2", "2 | 1", "3 | 1", "4 | 3", "5 | NULL"]);
@@ -193,13 +200,22 @@ impl Case {
             // what else is tied comes out at random
             then_by.extend(["b.x", "b.k", "b.n", "b.d", "b.s", "b.v"]);
         }
-        Self { left_join: rng.random_bool(0.4), rows: rng.random_range(1..6), score, similarity, then_by, condition, ties }
+        Self {
+            left_join: rng.random_bool(0.4),
+            rows: rng.random_range(1..6),
+            score,
+            similarity,
+            then_by,
+            condition,
+            ties,
+        }
     }
 
     fn nearest(&self) -> String {
         let join = if self.left_join { "LEFT JOIN" } else { "JOIN" };
         let direction = if self.similarity { "SIMILARITY" } else { "DISTANCE" };
-        let then_by = if self.then_by.is_empty() { String::new() } else { format!("THEN BY {}", self.then_by.join(", ")) };
+        let then_by =
+            if self.then_by.is_empty() { String::new() } else { format!("THEN BY {}", self.then_by.join(", ")) };
         let on = self.condition.map_or(String::new(), |condition| format!("ON {condition}"));
         let ties = if self.ties { "WITH TIES" } else { "" };
         let (rows, score) = (self.rows, self.score);
@@ -229,9 +245,9 @@ impl Case {
     }
 }
 
-/// id, then [`COLUMNS`]: few values, so that there are ties and rows that are the same, and vectors, of a grid or not, with
+/// A left table with an id, or a right one with rows that are the same; then [`COLUMNS`]: few values, so that there are ties and rows that are the same, and vectors, of a grid or not, with
 /// NULLs and what is no number among them.
-fn random_table(rng: &mut StdRng, rows: usize, dimensions: usize, grid: bool) -> MemTable {
+fn random_table(rng: &mut StdRng, left: bool, rows: usize, dimensions: usize, grid: bool) -> MemTable {
     let floats = [Some(0.0), Some(-0.0), Some(1.5), Some(-2.0), Some(f64::NAN), Some(f64::INFINITY), None];
     let x: Float64Array = (0..rows).map(|_| *floats.choose(rng).unwrap()).collect();
     let keys: StringArray = (0..rows).map(|_| *[Some("x"), Some("y"), Some("z"), None].choose(rng).unwrap()).collect();
@@ -273,7 +289,12 @@ fn random_table(rng: &mut StdRng, rows: usize, dimensions: usize, grid: bool) ->
         ("s", Arc::new(texts), true),
         ("v", vectors, true),
     ];
-    let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    let mut batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    if !left {
+        batch.remove_column(0);
+        let repeated = (0..rows as u32).map(|row| if rng.random_bool(0.2) { rng.random_range(0..=row) } else { row });
+        batch = take_record_batch(&batch, &UInt32Array::from_iter_values(repeated)).unwrap();
+    }
     let cut = rows / 3;
     MemTable::try_new(batch.schema(), vec![vec![batch.slice(0, cut)], vec![batch.slice(cut, rows - cut)]]).unwrap()
 }

@@ -38,7 +38,7 @@ impl fmt::Display for Metric {
 pub(super) struct Limits {
     /// Of [`Arithmetic::value`]: what is more is none.
     pub value: f64,
-    /// Of [`Arithmetic::widen`]: boxes that are farther away hold none.
+    /// Of the gaps to a box: one that is farther away holds none.
     pub bound: f64,
 }
 
@@ -47,16 +47,27 @@ impl Limits {
     pub(super) const NONE: Self = Self { value: f64::MAX, bound: f64::INFINITY };
 }
 
+/// What one element adds to the sum of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The difference.
+    Difference,
+    /// Its square.
+    Square,
+    /// The difference, where it is larger than any before.
+    Largest,
+    /// The product.
+    Product,
+}
+
 /// How a metric computes. What is less is nearer.
 pub(super) trait Arithmetic {
+    /// What elements of both vectors add to the sum; to a bound, the gap between a query and a box adds that of a
+    /// difference, and its square for a product.
+    const STEP: Step;
+
     /// Whether sums only grow, so that one beyond the limit stays there.
     const GROWS: bool = true;
-
-    /// Adds the share of one element of both vectors.
-    fn add(sum: f64, query: f64, point: f64) -> f64;
-
-    /// Adds the share of one element in which the query lies `gap` outside of a box.
-    fn widen(sum: f64, gap: f64) -> f64;
 
     /// What vectors are compared by, NaN or more than any limit where they have no score.
     fn value(sum: f64, _query_norm: f64, _point_norm: f64) -> f64 {
@@ -81,27 +92,11 @@ pub(super) struct Linf;
 pub(super) struct Cosine;
 
 impl Arithmetic for L1 {
-    #[inline(always)]
-    fn add(sum: f64, query: f64, point: f64) -> f64 {
-        sum + (query - point).abs()
-    }
-
-    #[inline(always)]
-    fn widen(sum: f64, gap: f64) -> f64 {
-        sum + gap
-    }
+    const STEP: Step = Step::Difference;
 }
 
 impl Arithmetic for L2 {
-    #[inline(always)]
-    fn add(sum: f64, query: f64, point: f64) -> f64 {
-        sum + (query - point) * (query - point)
-    }
-
-    #[inline(always)]
-    fn widen(sum: f64, gap: f64) -> f64 {
-        sum + gap * gap
-    }
+    const STEP: Step = Step::Square;
 
     fn key(value: f64) -> i64 {
         float_key(value.sqrt())
@@ -116,30 +111,13 @@ impl Arithmetic for L2 {
 }
 
 impl Arithmetic for Linf {
-    #[inline(always)]
-    fn add(sum: f64, query: f64, point: f64) -> f64 {
-        sum.max((query - point).abs())
-    }
-
-    #[inline(always)]
-    fn widen(sum: f64, gap: f64) -> f64 {
-        sum.max(gap)
-    }
+    const STEP: Step = Step::Largest;
 }
 
 /// The value is the negative cosine. Boxes hold the vectors at length 1, where the squared distance is `2 - 2 cos`.
 impl Arithmetic for Cosine {
+    const STEP: Step = Step::Product;
     const GROWS: bool = false;
-
-    #[inline(always)]
-    fn add(sum: f64, query: f64, point: f64) -> f64 {
-        sum + query * point
-    }
-
-    #[inline(always)]
-    fn widen(sum: f64, gap: f64) -> f64 {
-        sum + gap * gap
-    }
 
     #[inline(always)]
     fn value(sum: f64, query_norm: f64, point_norm: f64) -> f64 {
