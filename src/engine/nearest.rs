@@ -34,6 +34,12 @@ pub trait NearestIndex: Send + Sync + std::fmt::Debug {
     /// For keys that cannot be scored against the build side.
     fn prepare(&self, keys: &KeyColumn) -> Result<Box<dyn PreparedProbe>>;
 
+    /// The rows of a probe batch that may have neighbours, in the order in which they are best searched.
+    ///
+    /// # Errors
+    /// For a probe batch that another index has prepared.
+    fn order<'a>(&self, probe: &'a dyn PreparedProbe) -> Result<&'a [u32]>;
+
     /// Offers `best` the neighbours of probe row `row`: all that it keeps of the build rows that share the row's group.
     ///
     /// # Errors

@@ -68,10 +68,11 @@ impl Matcher for NearestMatcher {
         Ok(match &self.ranker {
             Ranker::Indexed(Indexed { index, key }) => {
                 let values = key.evaluate(&batch)?.into_array(batch.num_rows())?;
-                let probe = Some(index.prepare(&KeyColumn { values, groups })?);
-                Box::new(PreparedRows { batch, groups: None, probe })
+                let probe = index.prepare(&KeyColumn { values, groups })?;
+                let positions = index.order(probe.as_ref())?.len();
+                Box::new(PreparedRows { batch, positions, groups: None, probe: Some(probe) })
             }
-            Ranker::Scored(_) => Box::new(PreparedRows { batch, groups, probe: None }),
+            Ranker::Scored(_) => Box::new(PreparedRows { positions: batch.num_rows(), batch, groups, probe: None }),
         })
     }
 
@@ -106,6 +107,7 @@ impl Matcher for NearestMatcher {
 
 impl NearestMatcher {
     fn search(&self, mut search: Search<'_>, cursor: &mut Cursor, run: &Run<'_>, out: &mut Pairs) -> Result<Counts> {
+        let order = search.index.order(search.probe)?;
         let mut best = Best::new(self.keys.wanted());
         let mut found = Vec::new();
         let goes_on = |cursor: &Cursor, counts: &Counts, out: &Pairs| {
@@ -116,11 +118,11 @@ impl NearestMatcher {
         };
         while goes_on(cursor, &search.counts, out) {
             if self.keys.residual.is_empty() {
-                search.row(cursor.next, &mut best, &mut found, out)?;
+                search.row(order[cursor.next], &mut best, &mut found, out)?;
                 cursor.next += 1;
             } else {
                 let end = cursor.end.min(cursor.next + ROWS_AT_ONCE);
-                search.rows(cursor.next..end, out)?;
+                search.rows(&order[cursor.next..end], out)?;
                 cursor.next = end;
             }
         }
@@ -153,6 +155,8 @@ impl NearestMatcher {
 /// A batch of the left side.
 struct PreparedRows {
     batch: RecordBatch,
+    /// How many rows are searched.
+    positions: usize,
     /// The group of each row, where scores decide.
     groups: Option<Vec<u32>>,
     /// The batch as the index wants it.
@@ -161,7 +165,7 @@ struct PreparedRows {
 
 impl Prepared for PreparedRows {
     fn len(&self) -> usize {
-        self.batch.num_rows()
+        self.positions
     }
 
     fn unmatchable(&self) -> usize {

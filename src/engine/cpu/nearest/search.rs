@@ -165,7 +165,8 @@ impl NearestIndex for KdForest {
 
     fn prepare(&self, keys: &KeyColumn) -> Result<Box<dyn PreparedProbe>> {
         let vectors = Vectors::try_new(&keys.values)?;
-        let mut prepared = PreparedVectors { vectors, groups: keys.groups.clone(), unmatchable: 0 };
+        let order = neighbouring(&vectors);
+        let mut prepared = PreparedVectors { vectors, groups: keys.groups.clone(), order, unmatchable: 0 };
         for row in 0..prepared.len() {
             match (prepared.vectors.at(row), self.root(&prepared, row)) {
                 (Some(vector), Some(_)) if vector.len() != self.trees.dimensions => {
@@ -183,10 +184,12 @@ impl NearestIndex for KdForest {
         Ok(Box::new(prepared))
     }
 
+    fn order<'a>(&self, probe: &'a dyn PreparedProbe) -> Result<&'a [u32]> {
+        Ok(&PreparedVectors::of(probe)?.order)
+    }
+
     fn nearest(&self, probe: &dyn PreparedProbe, row: usize, best: &mut Best<i64>) -> Result<Counts> {
-        let Some(probe) = probe.as_any().downcast_ref::<PreparedVectors>() else {
-            return internal_err!("a nearest join was given a probe batch that it did not prepare");
-        };
+        let probe = PreparedVectors::of(probe)?;
         let (Some(vector), Some(root)) = (probe.vectors.at(row), self.root(probe, row)) else {
             return Ok(Counts::default());
         };
@@ -230,9 +233,15 @@ impl Walk<'_> {
     fn node<A: Arithmetic>(&mut self, node: u32) {
         let (children, boxes) = self.forest.trees.node(node);
         let bounds = if self.bounded { lanes::bounds::<A>(self.probe, boxes) } else { [0.0; LANES] };
-        let mut order = [0, 1, 2, 3, 4, 5, 6, 7];
-        order.sort_unstable_by(|&a, &b| bounds[a].total_cmp(&bounds[b]));
-        for lane in order {
+        let (mut order, mut near) = ([0; LANES], 0);
+        for lane in (0..LANES).filter(|&lane| bounds[lane] <= self.probe.limits.bound) {
+            let place =
+                (0..near).rev().find(|&place| bounds[order[place]] <= bounds[lane]).map_or(0, |place| place + 1);
+            order.copy_within(place..near, place + 1);
+            order[place] = lane;
+            near += 1;
+        }
+        for &lane in &order[..near] {
             if bounds[lane] > self.probe.limits.bound {
                 break;
             }
@@ -268,7 +277,27 @@ impl Walk<'_> {
 struct PreparedVectors {
     vectors: Vectors,
     groups: Option<Vec<u32>>,
+    order: Vec<u32>,
     unmatchable: usize,
+}
+
+/// The rows with a vector, neighbours one after the other: they visit the same leaves.
+fn neighbouring(vectors: &Vectors) -> Vec<u32> {
+    let rows: Vec<u32> = (0..vectors.rows() as u32).filter(|&row| vectors.at(row as usize).is_some()).collect();
+    let Some(dimensions) = vectors.length() else { return rows };
+    let points = Points { dimensions, elements: &[], places: vectors.elements() };
+    let mut order: Vec<u32> = (0..rows.len() as u32).collect();
+    points.arrange(&mut order);
+    order.into_iter().map(|point| rows[point as usize]).collect()
+}
+
+impl PreparedVectors {
+    fn of(probe: &dyn PreparedProbe) -> Result<&Self> {
+        match probe.as_any().downcast_ref() {
+            Some(prepared) => Ok(prepared),
+            None => internal_err!("a nearest join was given a probe batch that it did not prepare"),
+        }
+    }
 }
 
 impl PreparedProbe for PreparedVectors {

@@ -69,6 +69,16 @@ impl Points<'_> {
         Extent { least, greatest }
     }
 
+    /// Orders `points` so that neighbours stand together.
+    pub(super) fn arrange(&self, points: &mut [u32]) {
+        if points.len() > LEAF {
+            let middle = self.split(points);
+            let (first, second) = points.split_at_mut(middle);
+            self.arrange(first);
+            self.arrange(second);
+        }
+    }
+
     /// Orders `points` so that those before the returned place lie lower, in the dimension in which they spread most, than
     /// those after it. Blocks are full, except for the last one.
     fn split(&self, points: &mut [u32]) -> usize {

@@ -78,6 +78,11 @@ impl Vectors {
         if self.count == 0 { Some(0) } else { self.length }
     }
 
+    /// The elements of the vectors, vector by vector; rows without one are left out.
+    pub(super) fn elements(&self) -> &[f64] {
+        &self.elements
+    }
+
     /// The vector of a row.
     #[inline]
     pub(super) fn at(&self, row: usize) -> Option<&[f64]> {
