@@ -94,6 +94,12 @@ impl Reader<'_> {
     /// Reads an expression, before which the tokens from `gap` on become `text`, and returns where it ends.
     fn expression(&mut self, gap: usize, text: String) -> Result<usize, ParserError> {
         let start = self.place();
+        let next = self.parser.peek_token();
+        // names elsewhere, but not where the clause goes on with them
+        if matches!(&next.token, Token::Word(word) if matches!(word.keyword, Keyword::THEN | Keyword::ON | Keyword::WITH))
+        {
+            return self.parser.expected("an expression", next);
+        }
         self.parser.parse_expr()?;
         let range = trimmed(start..self.place(), self.tokens);
         self.gaps.push(Gap { tokens: gap..range.start, text });
