@@ -6,17 +6,18 @@ use async_trait::async_trait;
 use datafusion::common::Result;
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::optimizer::Optimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::config::SimilarityOptions;
 use crate::functions;
-use crate::optimizer::{SimilarityJoinRule, SimilarityQueryPlanner};
+use crate::optimizer::{NearestFilterRule, NearestJoinRule, SimilarityJoinRule, SimilarityQueryPlanner};
 use crate::sql::{self, RuleCatalog};
 
 /// Similarity joins for a session state under construction.
 pub trait SimilarityStateBuilder {
-    /// Adds the functions, the options under `similarity.*`, a catalog of matching rules, the optimizer rule, the
-    /// query planner, and the error for SIMILARITY JOIN in text that did not go through [`SimilarityContext::similarity_sql`].
+    /// Adds the functions, the options under `similarity.*`, a catalog of matching rules, the analyzer and
+    /// optimizer rules, the query planner, and the error for SIMILARITY JOIN in text that did not go through [`SimilarityContext::similarity_sql`].
     ///
     /// A session has one query planner: for a session with its own, add
     /// [`SimilarityJoinPlanner`](crate::optimizer::SimilarityJoinPlanner) to its extension planners and call
@@ -36,9 +37,25 @@ impl SimilarityStateBuilder for SessionStateBuilder {
             extensions.insert(SimilarityOptions::default());
         }
         self.relation_planners().get_or_insert_default().insert(0, Arc::new(sql::SimilarityAliasPlanner));
-        let registered = self.optimizer().iter().flat_map(|o| &o.rules).any(|rule| rule.name() == "similarity_join");
-        if registered { self } else { self.with_optimizer_rule(Arc::new(SimilarityJoinRule)) }
-            .with_query_planner(Arc::new(SimilarityQueryPlanner))
+        let builder = match self.analyzer().iter().flat_map(|a| &a.rules).any(|rule| rule.name() == "nearest_join") {
+            true => self,
+            false => self.with_analyzer_rule(Arc::new(NearestJoinRule)),
+        };
+        with_optimizer_rules(builder).with_query_planner(Arc::new(SimilarityQueryPlanner))
+    }
+}
+
+/// Adds the optimizer rules that the session does not have yet.
+fn with_optimizer_rules(mut builder: SessionStateBuilder) -> SessionStateBuilder {
+    let rules = &mut builder.optimizer().get_or_insert_with(Optimizer::new).rules;
+    if !rules.iter().any(|rule| rule.name() == "nearest_filter") {
+        // at the end, projections would have come between a filter and the join that it belongs below
+        let at = rules.iter().position(|rule| rule.name() == "push_down_filter").map_or(rules.len(), |at| at + 1);
+        rules.insert(at, Arc::new(NearestFilterRule));
+    }
+    match rules.iter().any(|rule| rule.name() == "similarity_join") {
+        true => builder,
+        false => builder.with_optimizer_rule(Arc::new(SimilarityJoinRule)),
     }
 }
 

@@ -4,6 +4,7 @@
 //! join type and no residual: the driver in `exec` does the rest.
 
 pub mod cpu;
+pub mod nearest;
 pub mod parallel;
 
 use std::sync::Arc;

@@ -32,7 +32,7 @@ pub(super) struct BuildSide {
     failed: Option<DataFusionError>,
     /// A matcher that does, for probe rows whose keys cannot be evaluated, and why.
     fallback: OnceLock<Result<Fallback, Arc<DataFusionError>>>,
-    equalities: RuleKeys,
+    equalities: Option<RuleKeys>,
     side: JoinSide,
     /// Rows that have matched; empty where the join type does not ask.
     pub matched: MatchedRows,
@@ -89,9 +89,10 @@ impl BuildSide {
     /// A plain join evaluates a condition for pairs that agree in their equalities only. To fail no earlier than it
     /// does, such rows are paired by these, and the condition is evaluated on the pairs.
     pub(super) fn fall_back(&self, error: DataFusionError) -> Result<Chosen<'_>> {
-        if self.failed.is_some() || !may_be_needless(&error) {
+        let needless = self.failed.is_none() && may_be_needless(&error);
+        let Some(equalities) = self.equalities.as_ref().filter(|_| needless) else {
             return Err(error);
-        }
+        };
         let cancel = Cancel::default();
         let context = BuildContext {
             threads: self.threads,
@@ -100,7 +101,7 @@ impl BuildSide {
             cancel: &cancel,
             reserve: &|bytes| self.reservation.try_grow(bytes),
         };
-        let build = || match self.equalities.build(self.side, &self.batch, &context) {
+        let build = || match equalities.build(self.side, &self.batch, &context) {
             Ok(matcher) => Ok((matcher, error)),
             Err(error) => Err(Arc::new(error)),
         };
@@ -307,12 +308,12 @@ impl<M: Matching> BuildTask<M> {
             reserve: &|bytes| reservation.try_grow(bytes),
         };
         let equalities = self.matching.equalities_only();
-        let (matcher, failed) = match self.matching.build(spec.build, &batch, &context) {
-            Ok(matcher) => (matcher, None),
-            Err(error) if may_be_needless(&error) && !cancel.is_cancelled() => {
+        let (matcher, failed) = match (self.matching.build(spec.build, &batch, &context), &equalities) {
+            (Ok(matcher), _) => (matcher, None),
+            (Err(error), Some(equalities)) if may_be_needless(&error) && !cancel.is_cancelled() => {
                 (equalities.build(spec.build, &batch, &context)?, Some(error))
             }
-            Err(error) => return Err(error),
+            (Err(error), _) => return Err(error),
         };
         let matched = match emission.build {
             Rows::None => MatchedRows::default(),

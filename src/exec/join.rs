@@ -21,6 +21,7 @@ use datafusion::physical_plan::{
 use super::build::{BuildTask, SharedBuild};
 use super::join_metrics::{BuildMetrics, ProbeMetrics};
 use super::matcher::Matching;
+use super::nearest::NearestKeys;
 use super::output::Output;
 use super::probe::Prober;
 use super::rules::RuleKeys;
@@ -53,6 +54,13 @@ pub type EpsilonJoinExec = JoinExec<EpsilonKeys>;
 ///
 /// Source: HyperBlocker (PVLDB 2024), sections 2, 4 and 5.
 pub type MatchingDependencyBlockExec = JoinExec<RuleKeys>;
+
+/// Joins each left row with the best rows of the right input, by a score.
+///
+/// **NULL.** A pair without a score is never joined, nor is one with a NULL equality key under `=`.
+///
+/// **Order.** Scores rank in the total order of floats, as in ORDER BY: NaN is greater than any number.
+pub type NearestJoinExec = JoinExec<NearestKeys>;
 
 /// A join whose pairs are found by `M`.
 ///

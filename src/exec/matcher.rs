@@ -32,8 +32,9 @@ pub trait Matching: Debug + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// The equalities that every pair satisfies, for rows whose other keys cannot be evaluated.
-    fn equalities_only(&self) -> RuleKeys;
+    /// The equalities that every pair satisfies, for rows whose other keys cannot be evaluated; `None` where pairs by these
+    /// and the condition would be other pairs.
+    fn equalities_only(&self) -> Option<RuleKeys>;
 
     /// Indexes the collected rows of `side`.
     ///

@@ -1,8 +1,8 @@
 //! The operators and the driver that runs a program on an engine.
 //!
-//! The data's journey: [`JoinExec`] is what a plan shows, as [`SimilarityJoinExec`], [`EpsilonJoinExec`] or
-//! [`MatchingDependencyBlockExec`];
-//! `build` collects one input and has `similarity` or `rules` index it; `stream` sends the other input through that
+//! The data's journey: [`JoinExec`] is what a plan shows, as [`SimilarityJoinExec`], [`EpsilonJoinExec`],
+//! [`MatchingDependencyBlockExec`] or [`NearestJoinExec`]; `build` collects one input and has `similarity`, `rules` or `nearest`
+//! index it; `stream` sends the other input through that
 //! index, batch by batch; `residual` checks what the index does not know; `emission` does the bookkeeping of outer, semi
 //! and anti joins; `output` takes rows from pairs.
 
@@ -15,6 +15,7 @@ mod join;
 mod join_metrics;
 mod key_groups;
 mod matcher;
+mod nearest;
 mod output;
 mod probe;
 mod residual;
@@ -24,8 +25,9 @@ mod spec;
 mod stream;
 
 pub use bands::BandExprs;
-pub use join::{EpsilonJoinExec, JoinExec, MatchingDependencyBlockExec, SimilarityJoinExec};
+pub use join::{EpsilonJoinExec, JoinExec, MatchingDependencyBlockExec, NearestJoinExec, SimilarityJoinExec};
 pub use matcher::{Matcher, Matching, Prepared, Run};
+pub use nearest::{NearestKeys, VectorScore};
 pub use rules::{AtomExprs, RuleKeys};
 pub use similarity::{EpsilonKeys, SimilarityKeys};
 pub use spec::{EqualityExprs, JoinInputs, JoinSpec};

@@ -1,6 +1,6 @@
 //! The conditions that the index does not know, checked on its pairs.
 
-use datafusion::arrow::array::{BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
 use datafusion::arrow::compute::{filter, take};
 use datafusion::common::cast::{as_boolean_array, as_uint32_array};
 use datafusion::common::{JoinSide, Result, exec_err};
@@ -67,20 +67,29 @@ pub(super) fn verify(condition: &JoinFilter, pairs: &RowPairs, left: &RecordBatc
     )
 }
 
-/// One value a pair; NULL counts as false in what uses it.
+/// One truth value a pair; NULL counts as false in what uses it.
 pub(super) fn evaluate(
     condition: &JoinFilter,
     pairs: &RowPairs,
     left: &RecordBatch,
     right: &RecordBatch,
 ) -> Result<BooleanArray> {
-    let columns = condition.column_indices().iter().map(|column| {
+    Ok(as_boolean_array(&values(condition, pairs, left, right)?)?.clone())
+}
+
+/// One value a pair.
+pub(super) fn values(
+    expression: &JoinFilter,
+    pairs: &RowPairs,
+    left: &RecordBatch,
+    right: &RecordBatch,
+) -> Result<ArrayRef> {
+    let columns = expression.column_indices().iter().map(|column| {
         let (batch, rows) = if column.side == JoinSide::Right { (right, &pairs.right) } else { (left, &pairs.left) };
         Ok(take(batch.column(column.index), rows, None)?)
     });
     let options = RecordBatchOptions::new().with_row_count(Some(pairs.len()));
     let batch =
-        RecordBatch::try_new_with_options(condition.schema().clone(), columns.collect::<Result<_>>()?, &options)?;
-    let mask = condition.expression().evaluate(&batch)?.into_array(pairs.len())?;
-    Ok(as_boolean_array(&mask)?.clone())
+        RecordBatch::try_new_with_options(expression.schema().clone(), columns.collect::<Result<_>>()?, &options)?;
+    expression.expression().evaluate(&batch)?.into_array(pairs.len())
 }

@@ -157,13 +157,13 @@ impl Matching for RuleKeys {
         vec![("clauses", self.clauses.len().to_string()), ("tree (estimated)", tree), ("what the numbers are", hint)]
     }
 
-    fn equalities_only(&self) -> RuleKeys {
+    fn equalities_only(&self) -> Option<RuleKeys> {
         let shared = |atom: &usize| self.clauses.iter().all(|clause| clause.contains(atom));
         let equality = |atom: usize| match &self.atoms[atom] {
             AtomExprs::Equality(equality) => Some(equality.clone()),
             _ => None,
         };
-        RuleKeys::of_equalities((0..self.atoms.len()).filter(shared).filter_map(equality))
+        Some(RuleKeys::of_equalities((0..self.atoms.len()).filter(shared).filter_map(equality)))
     }
 
     fn counters(&self) -> Vec<String> {

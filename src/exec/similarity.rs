@@ -68,8 +68,8 @@ impl Matching for SimilarityKeys {
         items
     }
 
-    fn equalities_only(&self) -> RuleKeys {
-        RuleKeys::of_equalities(self.equalities.iter().cloned())
+    fn equalities_only(&self) -> Option<RuleKeys> {
+        Some(RuleKeys::of_equalities(self.equalities.iter().cloned()))
     }
 
     fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
@@ -113,7 +113,7 @@ impl Matching for EpsilonKeys {
         self.0.explain(found)
     }
 
-    fn equalities_only(&self) -> RuleKeys {
+    fn equalities_only(&self) -> Option<RuleKeys> {
         self.0.equalities_only()
     }
 

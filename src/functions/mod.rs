@@ -6,6 +6,7 @@
 
 pub mod contract;
 pub mod expr_fn;
+pub mod nearest;
 
 mod arguments;
 mod documentation;
@@ -30,10 +31,10 @@ use datafusion::functions_nested::distance::ArrayDistance;
 use datafusion::functions_nested::inner_product::InnerProduct;
 use datafusion::logical_expr::ScalarUDF;
 
-/// Every function, the mark of SIMILARITY JOIN among them.
+/// Every function, the marks of SIMILARITY JOIN and NEAREST among them.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
     static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
-        let mut functions = vec![contract::similarity_join_condition()];
+        let mut functions = vec![contract::similarity_join_condition(), nearest::nearest_join_condition()];
         functions.extend(edit::functions());
         functions.extend(set::functions());
         functions.extend(tokens::functions());

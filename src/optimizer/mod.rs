@@ -4,15 +4,20 @@
 //! place; [`SimilarityJoinPlanner`] analyses the node's condition again (later passes may have rewritten it) and
 //! plans the operator. A join that is not recognised exactly stays what it was, and [`SimilarityQueryPlanner`]
 //! tells EXPLAIN VERBOSE why.
+//!
+//! A join with NEAREST becomes a [`NearestJoinNode`] before any of that, in the analyzer: [`NearestJoinRule`] says why.
 
 mod build_side;
 mod declined;
+mod nearest;
 mod node;
+mod physical;
 mod planner;
 mod query_planner;
 mod rule;
 mod same_input;
 
+pub use nearest::{NearestFilterRule, NearestJoinNode, NearestJoinRule};
 pub use node::SimilarityJoinNode;
 pub use planner::SimilarityJoinPlanner;
 pub use query_planner::SimilarityQueryPlanner;

@@ -1,30 +1,25 @@
-//! Plans the operator for a [`SimilarityJoinNode`].
+//! Plans the operators of this crate's logical nodes.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{DataType, Schema};
-use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::catalog::Session;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DFSchema, JoinConstraint, JoinSide, JoinType, NullEquality, Result, config_err, plan_err};
+use datafusion::common::{JoinConstraint, JoinSide, JoinType, NullEquality, Result, config_err, plan_err};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator, UserDefinedLogicalNode};
-use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
 use super::build_side::{self, BuildSide};
+use super::nearest::NearestJoinNode;
 use super::node::SimilarityJoinNode;
+use super::physical::Physical;
 use super::same_input::{same_expr, same_rows};
 use crate::config::{EngineChoice, SimilarityOptions};
 use crate::exec::{
-    AtomExprs, BandExprs, EpsilonJoinExec, EpsilonKeys, EqualityExprs, JoinInputs, JoinSpec,
-    MatchingDependencyBlockExec, RuleKeys, SimilarityJoinExec, SimilarityKeys,
+    AtomExprs, BandExprs, EpsilonJoinExec, EpsilonKeys, JoinInputs, JoinSpec, MatchingDependencyBlockExec, RuleKeys,
+    SimilarityJoinExec, SimilarityKeys,
 };
 use crate::predicate::{Atom, Band, BandForm, Conjunction, End, EqualityKey, Sides, Test};
 use crate::program::{Compiled, Program, RuleAtom, Rules, compile};
@@ -44,21 +39,25 @@ impl ExtensionPlanner for SimilarityJoinPlanner {
         session: &dyn Session,
         planning: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let (Some(node), [left, right]) = (node.as_any().downcast_ref::<SimilarityJoinNode>(), physical_inputs) else {
-            return Ok(None);
-        };
+        let (node, nearest) = (node.as_any().downcast_ref::<SimilarityJoinNode>(), node.as_any().downcast_ref());
+        let ([left, right], true) = (physical_inputs, node.is_some() || nearest.is_some()) else { return Ok(None) };
         let options = SimilarityOptions::of(session.config_options());
         if options.engine == EngineChoice::Cuda {
             return config_err!(
                 "similarity.engine = 'cuda', but this build has no CUDA engine; set it to 'cpu' or 'auto'"
             );
         }
+        if let Some(node) = nearest {
+            let physical = Physical::new(planner, session, planning, NearestJoinNode::sides(node))?;
+            return super::nearest::plan(node, [left, right], &physical, options.enabled).map(Some);
+        }
+        let Some(node) = node else { return Ok(None) };
         let sides = Sides { left: node.left().schema(), right: node.right().schema() };
         let Ok(compiled) = compile(node.condition(), sides, options.max_clauses, node.contract()) else {
             return plain_join(planner, node, session).await.map(Some);
         };
-        let schema = sides.left.join(sides.right)?;
-        let planned = Planning { planner, session, planning, sides, schema, node, inputs: [left, right] };
+        let physical = Physical::new(planner, session, planning, sides)?;
+        let planned = Planning { physical, node, inputs: [left, right] };
         Ok(Some(match compiled {
             Compiled::Conjunction(program) => planned.similarity_join(*program)?,
             Compiled::Rules(rules) => planned.matching_dependency_block(rules)?,
@@ -100,34 +99,29 @@ async fn plain_join(
     planner.create_physical_plan(&LogicalPlan::Join(join), session).await
 }
 
-fn equality(key: &EqualityKey) -> Expr {
+pub(super) fn equality(key: &EqualityKey) -> Expr {
     let op = if key.null_equals_null { Operator::IsNotDistinctFrom } else { Operator::Eq };
     Expr::BinaryExpr(BinaryExpr::new(key.left.clone().into(), op, key.right.clone().into()))
 }
 
 struct Planning<'a> {
-    planner: &'a dyn PhysicalPlanner,
-    session: &'a dyn Session,
-    planning: &'a PhysicalPlanningContext,
-    sides: Sides<'a>,
-    /// Both sides, left columns first.
-    schema: DFSchema,
+    physical: Physical<'a>,
     node: &'a SimilarityJoinNode,
     inputs: [&'a Arc<dyn ExecutionPlan>; 2],
 }
 
 impl Planning<'_> {
     fn similarity_join(&self, program: Program) -> Result<Arc<dyn ExecutionPlan>> {
-        let Sides { left, right } = self.sides;
+        let Sides { left, right } = self.physical.sides;
         let symmetric = same_expr(&program.entry.left, left, &program.entry.right, right)
             && program.keys.iter().all(|key| self.is_symmetric(key));
         let own = symmetric && self.is_own_join(&program.residual);
-        let (equalities, unindexed) = self.equalities(&program.keys)?;
+        let (equalities, unindexed) = self.physical.equalities(&program.keys)?;
         let (inputs, spec) = self.join(own, unindexed.into_iter().chain(program.residual))?;
         let keys = SimilarityKeys {
             equalities,
-            left_key: self.expression(&program.entry.left, left)?,
-            right_key: self.expression(&program.entry.right, right)?,
+            left_key: self.physical.expression(&program.entry.left, left)?,
+            right_key: self.physical.expression(&program.entry.right, right)?,
             test: program.entry.test,
         };
         Ok(match keys.test {
@@ -137,7 +131,7 @@ impl Planning<'_> {
     }
 
     fn matching_dependency_block(&self, rules: Rules) -> Result<Arc<dyn ExecutionPlan>> {
-        let Sides { left, right } = self.sides;
+        let Sides { left, right } = self.physical.sides;
         let symmetric = rules.atoms.iter().all(|atom| match atom {
             RuleAtom::Equality(key) => self.is_symmetric(key),
             RuleAtom::Similarity(atom) => same_expr(&atom.left, left, &atom.right, right),
@@ -151,7 +145,7 @@ impl Planning<'_> {
         for atom in rules.atoms {
             atoms.push(self.atom(atom, &mut pairs)?);
         }
-        let key = |(l, r): &(Expr, Expr)| Ok([self.expression(l, left)?, self.expression(r, right)?]);
+        let key = |(l, r): &(Expr, Expr)| Ok([self.physical.expression(l, left)?, self.physical.expression(r, right)?]);
         let keys = pairs.iter().map(key).collect::<Result<_>>()?;
         let (inputs, spec) = self.join(own, rules.residual)?;
         let build_rows = match spec.build {
@@ -166,9 +160,9 @@ impl Planning<'_> {
     /// An atom in physical expressions; its key pair is one of `keys` from then on.
     fn atom(&self, atom: RuleAtom, keys: &mut Vec<(Expr, Expr)>) -> Result<AtomExprs> {
         Ok(match atom {
-            RuleAtom::Equality(key) => match self.equality(&key)? {
+            RuleAtom::Equality(key) => match self.physical.equality(&key)? {
                 Some(equality) => AtomExprs::Equality(equality),
-                None => AtomExprs::Pair(self.filter(&equality(&key))?),
+                None => AtomExprs::Pair(self.physical.filter(&equality(&key))?),
             },
             RuleAtom::Similarity(Atom { left, right, test, .. }) => {
                 let pair = (left, right);
@@ -179,13 +173,15 @@ impl Planning<'_> {
                 AtomExprs::Similarity { key, test }
             }
             RuleAtom::Band(band) => AtomExprs::Band(self.band(&band)?),
-            RuleAtom::OneSided { left: true, condition } => {
-                AtomExprs::OneSided { side: JoinSide::Left, condition: self.expression(&condition, self.sides.left)? }
-            }
-            RuleAtom::OneSided { condition, .. } => {
-                AtomExprs::OneSided { side: JoinSide::Right, condition: self.expression(&condition, self.sides.right)? }
-            }
-            RuleAtom::Pair(condition) => AtomExprs::Pair(self.filter(&condition)?),
+            RuleAtom::OneSided { left: true, condition } => AtomExprs::OneSided {
+                side: JoinSide::Left,
+                condition: self.physical.expression(&condition, self.physical.sides.left)?,
+            },
+            RuleAtom::OneSided { condition, .. } => AtomExprs::OneSided {
+                side: JoinSide::Right,
+                condition: self.physical.expression(&condition, self.physical.sides.right)?,
+            },
+            RuleAtom::Pair(condition) => AtomExprs::Pair(self.physical.filter(&condition)?),
         })
     }
 
@@ -201,11 +197,14 @@ impl Planning<'_> {
             build: build.side,
             why_build: build.why,
             probe_rows: build.probe_rows,
-            residual: residual.into_iter().map(|condition| self.filter(&condition)).collect::<Result<_>>()?,
-            condition: self.filter(self.node.condition())?,
+            residual: residual.into_iter().map(|condition| self.physical.filter(&condition)).collect::<Result<_>>()?,
+            condition: self.physical.filter(self.node.condition())?,
         };
         let inputs = match own {
-            true => JoinInputs::Own { input: Arc::clone(left), partitions: self.session.config().target_partitions() },
+            true => JoinInputs::Own {
+                input: Arc::clone(left),
+                partitions: self.physical.session.config().target_partitions(),
+            },
             false => JoinInputs::Two { left: Arc::clone(left), right: Arc::clone(right) },
         };
         Ok((inputs, spec))
@@ -225,11 +224,11 @@ impl Planning<'_> {
     }
 
     fn band(&self, band: &Band) -> Result<BandExprs> {
-        let Sides { left: left_schema, right: right_schema } = self.sides;
+        let Sides { left: left_schema, right: right_schema } = self.physical.sides;
         Ok(match &band.form {
             BandForm::Difference { left, right, bounds } => BandExprs::Difference {
-                left: self.expression(left, left_schema)?,
-                right: self.expression(right, right_schema)?,
+                left: self.physical.expression(left, left_schema)?,
+                right: self.physical.expression(right, right_schema)?,
                 bounds: *bounds,
             },
             BandForm::Between { value_is_left, value, low, high } => {
@@ -237,10 +236,11 @@ impl Planning<'_> {
                     true => (left_schema, right_schema),
                     false => (right_schema, left_schema),
                 };
-                let end = |end: &End| -> Result<_> { Ok((self.expression(&end.value, of_ends)?, end.inclusive)) };
+                let end =
+                    |end: &End| -> Result<_> { Ok((self.physical.expression(&end.value, of_ends)?, end.inclusive)) };
                 BandExprs::Between {
                     value_side: if *value_is_left { JoinSide::Left } else { JoinSide::Right },
-                    value: self.expression(value, of_value)?,
+                    value: self.physical.expression(value, of_value)?,
                     low: end(low)?,
                     high: end(high)?,
                 }
@@ -251,12 +251,12 @@ impl Planning<'_> {
     /// Whether a band holds both ways round where it holds one way.
     fn is_symmetric_band(&self, band: &Band) -> bool {
         let BandForm::Difference { left, right, bounds } = &band.form else { return false };
-        same_expr(left, self.sides.left, right, self.sides.right) && bounds.is_symmetric()
+        same_expr(left, self.physical.sides.left, right, self.physical.sides.right) && bounds.is_symmetric()
     }
 
     /// Whether both sides of an equality are the same expression.
     fn is_symmetric(&self, key: &EqualityKey) -> bool {
-        same_expr(&key.left, self.sides.left, &key.right, self.sides.right)
+        same_expr(&key.left, self.physical.sides.left, &key.right, self.physical.sides.right)
     }
 
     /// `a.x < b.x`, `a.x > b.x` or `a.x <> b.x`: false or NULL for a row with itself.
@@ -265,62 +265,7 @@ impl Planning<'_> {
         else {
             return false;
         };
-        let Some((left, right)) = self.sides.order(left, right) else { return false };
-        same_expr(&left, self.sides.left, &right, self.sides.right)
+        let Some((left, right)) = self.physical.sides.order(left, right) else { return false };
+        same_expr(&left, self.physical.sides.left, &right, self.physical.sides.right)
     }
-
-    /// The equality keys that groups can stand for, and the others as conditions.
-    fn equalities(&self, keys: &[EqualityKey]) -> Result<(Vec<EqualityExprs>, Vec<Expr>)> {
-        let (mut grouped, mut conditions) = (Vec::new(), Vec::new());
-        for key in keys {
-            match self.equality(key)? {
-                Some(exprs) => grouped.push(exprs),
-                None => conditions.push(equality(key)),
-            }
-        }
-        Ok((grouped, conditions))
-    }
-
-    /// An equality key, if groups can stand for it.
-    fn equality(&self, key: &EqualityKey) -> Result<Option<EqualityExprs>> {
-        let left = self.expression(&key.left, self.sides.left)?;
-        let right = self.expression(&key.right, self.sides.right)?;
-        let left_type = left.data_type(self.sides.left.as_arrow())?;
-        let right_type = right.data_type(self.sides.right.as_arrow())?;
-        let grouped = left_type == right_type && has_row_equality(&left_type);
-        Ok(grouped.then_some(EqualityExprs { left, right, null_equals_null: key.null_equals_null }))
-    }
-
-    fn expression(&self, expr: &Expr, schema: &DFSchema) -> Result<PhysicalExprRef> {
-        self.planner.create_physical_expr(expr, schema, self.session, self.planning)
-    }
-
-    /// `condition` over both sides, with the columns that it reads.
-    fn filter(&self, condition: &Expr) -> Result<JoinFilter> {
-        let expression = self.expression(condition, &self.schema)?;
-        let mut used: Vec<_> = collect_columns(&expression).into_iter().map(|c| c.index()).collect();
-        used.sort_unstable();
-        let fields: Vec<_> = used.iter().map(|&i| Arc::clone(&self.schema.fields()[i])).collect();
-        let expression = expression
-            .transform_up(|e| match e.downcast_ref::<Column>() {
-                Some(column) => {
-                    let place = used.partition_point(|&i| i < column.index());
-                    Ok(Transformed::yes(Arc::new(Column::new(column.name(), place)) as PhysicalExprRef))
-                }
-                None => Ok(Transformed::no(e)),
-            })
-            .data()?;
-        let left_columns = self.sides.left.fields().len();
-        let indices = used.into_iter().map(|i| match i.checked_sub(left_columns) {
-            Some(index) => ColumnIndex { index, side: JoinSide::Right },
-            None => ColumnIndex { index: i, side: JoinSide::Left },
-        });
-        Ok(JoinFilter::new(expression, indices.collect(), Arc::new(Schema::new(fields))))
-    }
-}
-
-/// Whether equal values of the type have equal rows in Arrow's row format, and only they.
-fn has_row_equality(data_type: &DataType) -> bool {
-    let floats_by_key = matches!(data_type, DataType::Dictionary(_, value) if value.is_floating());
-    !data_type.is_nested() && !floats_by_key && RowConverter::supports_fields(&[SortField::new(data_type.clone())])
 }

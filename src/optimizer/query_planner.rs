@@ -17,6 +17,7 @@ use super::declined::{JoinCondition, is_worth_telling, surviving_mark, why_decli
 use super::planner::SimilarityJoinPlanner;
 use crate::config::SimilarityOptions;
 use crate::exec::MatchingDependencyBlockExec;
+use crate::functions::nearest;
 use crate::predicate::Sides;
 
 /// DataFusion's planner, with similarity joins; it holds SIMILARITY JOIN to its contract and tells EXPLAIN VERBOSE
@@ -61,7 +62,8 @@ fn with_trees(explanation: Arc<dyn ExecutionPlan>, plan: Arc<dyn ExecutionPlan>)
     Ok(Arc::new(ExplainExec::new(explain.schema(), plans, explain.verbose())))
 }
 
-/// Fails where a mark of SIMILARITY JOIN has outlived the rule: the join would run as a nested loop.
+/// Fails where a mark of SIMILARITY JOIN has outlived the rule: the join would run as a nested loop. So it does where one of
+/// NEAREST has, which would have no value.
 fn uphold_contract(plan: &LogicalPlan, most_clauses: usize) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::Join(join) = node
@@ -73,6 +75,7 @@ fn uphold_contract(plan: &LogicalPlan, most_clauses: usize) -> Result<()> {
             return Err(broken(&reason));
         }
         node.apply_expressions(|expr| match surviving_mark(expr) {
+            _ if expr.exists(|e| Ok(nearest::is_marked(e)))? => Err(unread_nearest()),
             Some(condition) => Err(broken(&format!(
                 "{}: a condition over one side alone joins nothing by similarity",
                 condition.human_display()
@@ -81,6 +84,13 @@ fn uphold_contract(plan: &LogicalPlan, most_clauses: usize) -> Result<()> {
         })
     })?;
     Ok(())
+}
+
+fn unread_nearest() -> datafusion::common::DataFusionError {
+    plan_datafusion_err!(
+        "NEAREST cannot be planned here: the analyzer rule `nearest_join` did not see its join; build the session \
+         `with_similarity()` and write NEAREST in the place of ON"
+    )
 }
 
 fn broken(reason: &str) -> datafusion::common::DataFusionError {

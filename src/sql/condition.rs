@@ -67,7 +67,8 @@ fn missing(next: &TokenWithSpan) -> DataFusionError {
     syntax_error(message, next.span)
 }
 
-fn trimmed(range: Range<usize>, tokens: &[TokenWithSpan]) -> Range<usize> {
+/// The range without the white space at either end.
+pub(super) fn trimmed(range: Range<usize>, tokens: &[TokenWithSpan]) -> Range<usize> {
     let solid = |&i: &usize| !matches!(tokens[i].token, Token::Whitespace(_));
     let range = range.start..range.end.min(tokens.len());
     let first = range.clone().find(solid).unwrap_or(range.start);

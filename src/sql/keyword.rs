@@ -32,33 +32,33 @@ pub(super) fn similarity_joins(tokens: &[TokenWithSpan]) -> Result<Vec<Keywords>
 }
 
 /// The tokens without white space and comments.
-struct Significant<'a> {
+pub(super) struct Significant<'a> {
     tokens: &'a [TokenWithSpan],
-    positions: Vec<usize>,
+    pub positions: Vec<usize>,
 }
 
 impl<'a> Significant<'a> {
-    fn of(tokens: &'a [TokenWithSpan]) -> Self {
+    pub(super) fn of(tokens: &'a [TokenWithSpan]) -> Self {
         let positions = (0..tokens.len()).filter(|&i| !matches!(tokens[i].token, Token::Whitespace(_))).collect();
         Self { tokens, positions }
     }
 
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.positions.len()
     }
 
-    fn token(&self, i: usize) -> Option<&'a TokenWithSpan> {
+    pub(super) fn token(&self, i: usize) -> Option<&'a TokenWithSpan> {
         self.positions.get(i).map(|&position| &self.tokens[position])
     }
 
-    fn word(&self, i: usize) -> Option<&'a Word> {
+    pub(super) fn word(&self, i: usize) -> Option<&'a Word> {
         match &self.token(i)?.token {
             Token::Word(word) if word.quote_style.is_none() => Some(word),
             _ => None,
         }
     }
 
-    fn keyword(&self, i: usize) -> Keyword {
+    pub(super) fn keyword(&self, i: usize) -> Keyword {
         self.word(i).map_or(Keyword::NoKeyword, |word| word.keyword)
     }
 
@@ -86,14 +86,14 @@ impl<'a> Significant<'a> {
 
     /// The first of the words before word `i` that belong to its join, `i` itself if there are none, or `None`
     /// where no join can begin.
-    fn first_join_word(&self, i: usize) -> Option<usize> {
+    pub(super) fn first_join_word(&self, i: usize) -> Option<usize> {
         let first = (0..i).rev().take_while(|&j| is_join_word(self.keyword(j))).last().unwrap_or(i);
         // a name may be spelled like a join word, as in `ON a.left SIMILARITY JOIN b`
         (first..=i).find(|&j| j > first || self.operand_ends_before(j))
     }
 
     /// Whether an operand (a table, an expression) can end right before word `i`.
-    fn operand_ends_before(&self, i: usize) -> bool {
+    pub(super) fn operand_ends_before(&self, i: usize) -> bool {
         let Some(before) = i.checked_sub(1).and_then(|j| self.token(j)) else { return false };
         match &before.token {
             Token::Word(word) => {
@@ -104,7 +104,7 @@ impl<'a> Significant<'a> {
         }
     }
 
-    fn error<T>(&self, i: usize, message: &str) -> Result<T> {
+    pub(super) fn error<T>(&self, i: usize, message: &str) -> Result<T> {
         Err(syntax_error(message, self.tokens[self.positions[i]].span))
     }
 }

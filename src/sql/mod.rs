@@ -1,4 +1,4 @@
-//! SIMILARITY JOIN and matching rules in SQL text.
+//! SIMILARITY JOIN, NEAREST and matching rules in SQL text.
 //!
 //! ```sql
 //! [INNER | LEFT [OUTER] | RIGHT [OUTER] | FULL [OUTER] | [LEFT] SEMI | [LEFT] ANTI | RIGHT SEMI | RIGHT ANTI]
@@ -14,6 +14,14 @@
 //! 3. The stock parser reads the tokens. They keep the places they have in the user's text, so that its errors
 //!    point there.
 //!
+//! ```sql
+//! [INNER | LEFT [OUTER]] JOIN <table> NEAREST <rows> BY {DISTANCE | SIMILARITY} <score>
+//!     [THEN BY <expression> [ASC | DESC] [NULLS FIRST | LAST], ...] [ON <condition>] [WITH TIES]
+//! ```
+//!
+//! goes the same way: `nearest` finds the clause, `ranking` turns it into the ON condition
+//! [`nearest_join_condition(..)`](crate::functions::nearest), which an analyzer rule looks for.
+//!
 //! Because the mark is an ordinary function call, nothing else has to know the syntax: views, EXPLAIN, COPY,
 //! sub-queries and every dialect work, and [`rewrite`] can give the same as text to any other consumer.
 //!
@@ -28,7 +36,9 @@ mod condition;
 mod edit;
 mod error;
 mod keyword;
+mod nearest;
 mod plan;
+mod ranking;
 mod rules;
 mod source;
 mod statements;

@@ -50,7 +50,7 @@ pub async fn logical_plan(state: &SessionState, sql: &str) -> Result<LogicalPlan
         parsed.statements.pop_front().ok_or_else(|| plan_datafusion_err!("the text holds no SQL statement"))?;
     if parsed.joins > 0 && !state.scalar_functions().contains_key(contract::NAME) {
         return plan_err!(
-            "this session does not know SIMILARITY JOIN; build its state `with_similarity()` or call \
+            "this session does not know SIMILARITY JOIN and NEAREST; build its state `with_similarity()` or call \
              `enable_similarity()`"
         );
     }

@@ -1,4 +1,4 @@
-//! A text on its way from tokens with the keyword to tokens that the stock parser reads.
+//! A text on its way from tokens with our keywords to tokens that the stock parser reads.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
@@ -14,6 +14,8 @@ use super::alias;
 use super::condition::{Condition, conditions};
 use super::edit::Edit;
 use super::keyword::{Keywords, similarity_joins};
+use super::nearest::nearest_joins;
+use super::ranking::as_conditions;
 use super::rules::{Calls, RuleCatalog, call_ends};
 use super::visit::visit;
 use crate::functions::contract;
@@ -21,14 +23,14 @@ use crate::functions::contract;
 /// What the parser made of a text, and the same as changes to the text.
 pub(super) struct Parsed {
     pub statements: VecDeque<Statement>,
-    /// How many SIMILARITY JOINs there are.
+    /// How many joins there are that only this crate knows.
     pub joins: usize,
     /// Whether calls that name a rule were replaced.
     pub rules: bool,
     pub edits: Vec<Edit>,
 }
 
-/// Parses tokens that may say SIMILARITY JOIN and call `rules`; without rules the calls stay as they are.
+/// Parses tokens that may say SIMILARITY JOIN and NEAREST and call `rules`; without rules the calls stay as they are.
 pub(super) fn parse(
     tokens: Vec<TokenWithSpan>,
     dialect: &dyn Dialect,
@@ -41,6 +43,8 @@ pub(super) fn parse(
     let call_ends = call_ends(&tokens);
     let mut edits = Vec::new();
     let (tokens, joins) = without_keyword(tokens, &keywords, &mut edits);
+    let nearest = nearest_joins(&tokens, &joins)?;
+    let (tokens, joins) = as_conditions(tokens, joins, &nearest, dialect, recursion_limit, &mut edits)?;
     let conditions = if joins.is_empty() { vec![] } else { conditions(&tokens, &joins, dialect, recursion_limit) };
     let (tokens, missing) = marked(tokens, conditions, &mut edits);
     let mut statements = DFParserBuilder::new(tokens)
@@ -55,7 +59,7 @@ pub(super) fn parse(
     let expansions = rules.map_or(Ok(vec![]), |rules| expand(&mut statements, rules, call_ends))?;
     let rules = !expansions.is_empty();
     edits.extend(expansions);
-    Ok(Parsed { statements, joins: joins.len(), rules, edits })
+    Ok(Parsed { statements, joins: joins.len() + nearest.len(), rules, edits })
 }
 
 /// Puts rules in the place of the calls that name them.

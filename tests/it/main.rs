@@ -5,6 +5,7 @@ mod epsilon;
 mod examples;
 mod hyperblocker;
 mod limits;
+mod nearest;
 mod oracle;
 mod peers;
 mod registration;

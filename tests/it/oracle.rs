@@ -155,7 +155,7 @@ async fn run(context: &SessionContext, query: &str, enabled: bool) -> Ran {
     Ran::Rows(rows, text)
 }
 
-fn rows_of(batch: &RecordBatch) -> Vec<String> {
+pub(crate) fn rows_of(batch: &RecordBatch) -> Vec<String> {
     let options = FormatOptions::default().with_null("NULL");
     let columns: Vec<_> =
         batch.columns().iter().map(|c| ArrayFormatter::try_new(c.as_ref(), &options).unwrap()).collect();

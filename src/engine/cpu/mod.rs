@@ -4,6 +4,7 @@ pub mod edit;
 pub mod epsilon;
 mod keep;
 mod near;
+pub mod nearest;
 pub mod rules;
 pub mod set;
 pub mod signature;

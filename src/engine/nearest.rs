@@ -1,0 +1,187 @@
+//! The best rows of a build side for each row of a probe side.
+//!
+//! Rows are ranked by a score, then by a rank that each build row has of its own; what is less is better in both.
+
+use std::collections::BinaryHeap;
+
+use datafusion::common::Result;
+
+use super::{Counts, KeyColumn, PreparedProbe};
+
+/// How many neighbours a probe row gets.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// At least 1.
+    pub rows: usize,
+    /// Whether the rows whose score and rank are those of the last one come too.
+    pub ties: bool,
+}
+
+/// A build side made ready for ranking its rows; shared by all probe partitions.
+pub trait NearestIndex: Send + Sync + std::fmt::Debug {
+    /// The access path that was chosen, and why, for EXPLAIN ANALYZE.
+    fn describe(&self) -> String;
+
+    /// Bytes held.
+    fn memory(&self) -> usize;
+
+    /// Rows of the build side that have no score with any row.
+    fn unmatchable(&self) -> usize;
+
+    /// Makes a batch of the probe side ready.
+    ///
+    /// # Errors
+    /// For keys that cannot be scored against the build side.
+    fn prepare(&self, keys: &KeyColumn) -> Result<Box<dyn PreparedProbe>>;
+
+    /// The rows of a probe batch that may have neighbours, in the order in which they are best searched.
+    ///
+    /// # Errors
+    /// For a probe batch that another index has prepared.
+    fn order<'a>(&self, probe: &'a dyn PreparedProbe) -> Result<&'a [u32]>;
+
+    /// Offers `best` the neighbours of probe row `row`: all that it keeps of the build rows that share the row's group.
+    ///
+    /// # Errors
+    /// For a probe batch that another index has prepared.
+    fn nearest(&self, probe: &dyn PreparedProbe, row: usize, best: &mut Best<i64>) -> Result<Counts>;
+}
+
+/// A build row as a neighbour. The order is that of the ranking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Neighbour<K> {
+    /// What the score is as an integer.
+    pub score: K,
+    /// The rank of the row among those with its score.
+    pub rank: u32,
+    /// The build row.
+    pub row: u32,
+}
+
+impl Wanted {
+    /// How many of `ranked`, which are in order, are wanted.
+    pub fn of<K: Ord + Copy>(self, ranked: &[Neighbour<K>]) -> usize {
+        match ranked.get(self.rows - 1) {
+            None => ranked.len(),
+            Some(last) if self.ties => ranked.partition_point(|neighbour| neighbour.key() <= last.key()),
+            Some(_) => self.rows,
+        }
+    }
+}
+
+impl<K: Ord + Copy> Neighbour<K> {
+    fn key(&self) -> (K, u32) {
+        (self.score, self.rank)
+    }
+}
+
+/// Keeps the best of the neighbours that it is offered.
+#[derive(Debug)]
+pub struct Best<K> {
+    wanted: Wanted,
+    /// The worst on top.
+    kept: BinaryHeap<Neighbour<K>>,
+    /// Others with the score and rank of the worst.
+    ties: Vec<Neighbour<K>>,
+}
+
+impl<K: Ord + Copy> Best<K> {
+    /// Keeps what is `wanted`.
+    pub fn new(wanted: Wanted) -> Self {
+        Self { wanted, kept: BinaryHeap::new(), ties: Vec::new() }
+    }
+
+    /// The worst score that may still be kept, `None` as long as there is room for any.
+    #[inline]
+    pub fn worst(&self) -> Option<K> {
+        if self.kept.len() < self.wanted.rows { None } else { self.kept.peek().map(|worst| worst.score) }
+    }
+
+    /// Keeps a neighbour if it is one of the best so far; the order of offers makes no difference.
+    #[inline]
+    pub fn offer(&mut self, neighbour: Neighbour<K>) {
+        if self.kept.len() < self.wanted.rows {
+            self.kept.push(neighbour);
+            return;
+        }
+        let Some(mut worst) = self.kept.peek_mut() else { return };
+        let before = *worst;
+        if neighbour >= before {
+            if self.wanted.ties && neighbour.key() == before.key() {
+                self.ties.push(neighbour);
+            }
+            return;
+        }
+        *worst = neighbour;
+        drop(worst);
+        if !self.wanted.ties {
+            return;
+        }
+        if self.kept.peek().is_some_and(|now| now.key() == before.key()) {
+            self.ties.push(before);
+        } else {
+            self.ties.clear();
+        }
+    }
+
+    /// Moves what was kept to the end of `out`, best first.
+    pub fn take_into(&mut self, out: &mut Vec<Neighbour<K>>) {
+        let start = out.len();
+        out.extend(self.kept.drain());
+        out.append(&mut self.ties);
+        out[start..].sort_unstable();
+    }
+}
+
+/// An integer in the order of floats, NaN being the greatest.
+#[inline]
+pub fn float_key(value: f64) -> i64 {
+    let bits = value.to_bits() as i64;
+    bits ^ ((bits >> 63) as u64 >> 1) as i64
+}
+
+/// The float of a key.
+#[inline]
+pub fn float_of(key: i64) -> f64 {
+    f64::from_bits((key ^ ((key >> 63) as u64 >> 1) as i64) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+
+    #[test]
+    fn keeps_the_best_and_their_ties() {
+        let mut rng = StdRng::seed_from_u64(1);
+        for case in 0..2000 {
+            let wanted = Wanted { rows: rng.random_range(1..6), ties: case % 2 == 0 };
+            let mut all: Vec<_> = (0..rng.random_range(0..20))
+                .map(|row| Neighbour { score: rng.random_range(0..4), rank: rng.random_range(0..3), row })
+                .collect();
+            let mut best = Best::new(wanted);
+            all.iter().for_each(|&neighbour| best.offer(neighbour));
+            all.sort_unstable();
+            assert_eq!(best.worst(), all.get(wanted.rows - 1).map(|last| last.score));
+            let last = all.get(wanted.rows - 1).copied();
+            let among =
+                |n: &Neighbour<i32>| last.is_none_or(|l| if wanted.ties { n.key() <= l.key() } else { *n <= l });
+            assert_eq!(wanted.of(&all), all.iter().filter(|n| among(n)).count());
+            all.truncate(wanted.of(&all));
+            let mut kept = Vec::new();
+            best.take_into(&mut kept);
+            assert_eq!(kept, all);
+            best.take_into(&mut kept);
+            assert_eq!(kept, all, "nothing is left");
+        }
+    }
+
+    #[test]
+    fn keys_order_floats() {
+        let sorted = [f64::NEG_INFINITY, -1.5, -0.0, 0.0, 1e-300, 2.0, f64::INFINITY, f64::NAN];
+        assert!(sorted.windows(2).all(|pair| float_key(pair[0]) < float_key(pair[1])));
+        assert!(sorted.iter().all(|&value| float_of(float_key(value)).to_bits() == value.to_bits()));
+    }
+}

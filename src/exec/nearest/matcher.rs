@@ -1,0 +1,178 @@
+//! The ranked side, ready to be probed.
+
+use std::any::Any;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::{JoinSide, Result, internal_err};
+
+use super::NearestKeys;
+use super::indexed::{Indexed, Search};
+use super::scored::{self, Scored, Scoring};
+use crate::engine::nearest::Best;
+use crate::engine::{Counts, Cursor, KeyColumn, Pairs, PreparedProbe};
+use crate::exec::equality::Groups;
+use crate::exec::matcher::{Matcher, Prepared, Run};
+
+/// What finds the best rows of a group.
+#[derive(Debug)]
+pub(super) enum Ranker {
+    Indexed(Indexed),
+    Scored(Scored),
+}
+
+/// The right side.
+#[derive(Debug)]
+pub(super) struct NearestMatcher {
+    pub keys: NearestKeys,
+    pub batch: RecordBatch,
+    pub groups: Option<Groups>,
+    pub ranker: Ranker,
+}
+
+/// Rows that are searched before it is looked whether the step has done enough, where there is a condition to check.
+const ROWS_AT_ONCE: usize = 256;
+
+impl Matcher for NearestMatcher {
+    fn describe(&self) -> String {
+        match &self.ranker {
+            Ranker::Indexed(indexed) => indexed.index.describe(),
+            Ranker::Scored(_) => scored::ACCESS_PATH.into(),
+        }
+    }
+
+    fn memory(&self) -> usize {
+        let ranker = match &self.ranker {
+            Ranker::Indexed(indexed) => indexed.index.memory(),
+            Ranker::Scored(scored) => scored.memory(),
+        };
+        ranker + self.groups.as_ref().map_or(0, Groups::memory)
+    }
+
+    fn unmatchable(&self) -> usize {
+        match &self.ranker {
+            Ranker::Indexed(indexed) => indexed.index.unmatchable(),
+            Ranker::Scored(scored) => scored.unmatchable(),
+        }
+    }
+
+    fn own_len(&self) -> usize {
+        0
+    }
+
+    fn prepare(&self, batch: &RecordBatch) -> Result<Box<dyn Prepared>> {
+        let groups = match &self.groups {
+            Some(groups) => Some(groups.look_up(&self.keys.equalities_of(JoinSide::Left, batch)?)?),
+            None => None,
+        };
+        let batch = batch.clone();
+        Ok(match &self.ranker {
+            Ranker::Indexed(Indexed { index, key }) => {
+                let values = key.evaluate(&batch)?.into_array(batch.num_rows())?;
+                let probe = index.prepare(&KeyColumn { values, groups })?;
+                let positions = index.order(probe.as_ref())?.len();
+                Box::new(PreparedRows { batch, positions, groups: None, probe: Some(probe) })
+            }
+            Ranker::Scored(_) => Box::new(PreparedRows { positions: batch.num_rows(), batch, groups, probe: None }),
+        })
+    }
+
+    fn probe(
+        &self,
+        probe: Option<&dyn Prepared>,
+        cursor: &mut Cursor,
+        run: &Run<'_>,
+        out: &mut Pairs,
+    ) -> Result<Counts> {
+        let Some(rows) = probe.and_then(|probe| probe.as_any().downcast_ref::<PreparedRows>()) else {
+            return internal_err!("a nearest join was given a probe batch that it did not prepare");
+        };
+        match (&self.ranker, &rows.probe) {
+            (Ranker::Indexed(indexed), Some(probe)) => {
+                let search = Search {
+                    keys: &self.keys,
+                    index: indexed.index.as_ref(),
+                    probe: probe.as_ref(),
+                    left: &rows.batch,
+                    right: &self.batch,
+                    cancel: run.cancel,
+                    counts: Counts::default(),
+                };
+                self.search(search, cursor, run, out)
+            }
+            (Ranker::Scored(scored), _) => self.score(scored, rows, cursor, run, out),
+            _ => internal_err!("a nearest join was given a probe batch of another one"),
+        }
+    }
+}
+
+impl NearestMatcher {
+    fn search(&self, mut search: Search<'_>, cursor: &mut Cursor, run: &Run<'_>, out: &mut Pairs) -> Result<Counts> {
+        let order = search.index.order(search.probe)?;
+        let mut best = Best::new(self.keys.wanted());
+        let mut found = Vec::new();
+        let goes_on = |cursor: &Cursor, counts: &Counts, out: &Pairs| {
+            !cursor.is_done()
+                && out.len() < run.limit.pairs
+                && counts.candidates < run.limit.work
+                && !run.cancel.is_cancelled()
+        };
+        while goes_on(cursor, &search.counts, out) {
+            if self.keys.residual.is_empty() {
+                search.row(order[cursor.next], &mut best, &mut found, out)?;
+                cursor.next += 1;
+            } else {
+                let end = cursor.end.min(cursor.next + ROWS_AT_ONCE);
+                search.rows(&order[cursor.next..end], out)?;
+                cursor.next = end;
+            }
+        }
+        Ok(search.counts)
+    }
+
+    fn score(
+        &self,
+        scored: &Scored,
+        rows: &PreparedRows,
+        cursor: &mut Cursor,
+        run: &Run<'_>,
+        out: &mut Pairs,
+    ) -> Result<Counts> {
+        let mut scoring = Scoring::new(&self.keys, &rows.batch, &self.batch, scored);
+        while !cursor.is_done()
+            && out.len() < run.limit.pairs
+            && scoring.counts.candidates < run.limit.work
+            && !run.cancel.is_cancelled()
+        {
+            let group = rows.groups.as_ref().map_or(0, |groups| groups[cursor.next]);
+            scoring.row(cursor.next as u32, scored.candidates(group), run.cancel, out)?;
+            cursor.next += 1;
+        }
+        scoring.finish(out)?;
+        Ok(scoring.counts)
+    }
+}
+
+/// A batch of the left side.
+struct PreparedRows {
+    batch: RecordBatch,
+    /// How many rows are searched.
+    positions: usize,
+    /// The group of each row, where scores decide.
+    groups: Option<Vec<u32>>,
+    /// The batch as the index wants it.
+    probe: Option<Box<dyn PreparedProbe>>,
+}
+
+impl Prepared for PreparedRows {
+    fn len(&self) -> usize {
+        self.positions
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.probe.as_ref().map_or(0, |probe| probe.unmatchable())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

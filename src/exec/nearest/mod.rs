@@ -1,0 +1,138 @@
+//! Pairs by ranking: the best rows of the right input for each row of the left one.
+//!
+//! The right side is collected. Each of its rows gets a rank (`ranks`), which decides between equal scores, and a group by
+//! the equalities of the ON condition. Then either an index finds the best rows of a group and the rest of the condition is
+//! checked on them (`indexed`), or every row of the group that satisfies the condition is scored (`scored`).
+
+mod indexed;
+mod matcher;
+mod ranks;
+mod scored;
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::common::{JoinSide, Result, internal_err};
+use datafusion::physical_expr::{PhysicalExprRef, PhysicalSortExpr};
+use datafusion::physical_plan::joins::utils::JoinFilter;
+
+use self::indexed::Indexed;
+use self::matcher::{NearestMatcher, Ranker};
+use self::scored::Scored;
+use super::equality::{self, Groups};
+use super::matcher::{Matcher, Matching};
+use super::rules::RuleKeys;
+use super::spec::EqualityExprs;
+use crate::engine::BuildContext;
+use crate::engine::cpu::nearest::{KdForest, Metric, Vectors};
+use crate::engine::nearest::Wanted;
+use crate::functions::nearest::Direction;
+
+/// The best rows of the right side by a score, within the groups of equality keys.
+#[derive(Debug, Clone)]
+pub struct NearestKeys {
+    /// How many, at least 1.
+    pub rows: usize,
+    /// Whether those that tie with the last one come too.
+    pub ties: bool,
+    /// Which scores are the best ones.
+    pub direction: Direction,
+    /// The score of a pair.
+    pub score: JoinFilter,
+    /// Over the right input; decides between equal scores.
+    pub then_by: Vec<PhysicalSortExpr>,
+    /// Only rows that agree in these are ranked.
+    pub equalities: Vec<EqualityExprs>,
+    /// Only pairs that satisfy these are ranked.
+    pub residual: Vec<JoinFilter>,
+    /// The same score, where an index knows it.
+    pub vectors: Option<VectorScore>,
+}
+
+/// A score between two vectors.
+#[derive(Debug, Clone)]
+pub struct VectorScore {
+    /// The score.
+    pub metric: Metric,
+    /// The vector of the left side, a list of Float64.
+    pub left: PhysicalExprRef,
+    /// The vector of the right side, a list of Float64.
+    pub right: PhysicalExprRef,
+}
+
+impl NearestKeys {
+    fn wanted(&self) -> Wanted {
+        Wanted { rows: self.rows, ties: self.ties }
+    }
+
+    fn equalities_of(&self, side: JoinSide, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let keys: Vec<_> = self.equalities.iter().map(|e| Arc::clone(e.of(side))).collect();
+        equality::evaluate(&keys, batch)
+    }
+}
+
+impl Matching for NearestKeys {
+    const NAME: &'static str = "NearestJoinExec";
+
+    fn expressions(&self) -> Vec<&PhysicalExprRef> {
+        let mut all = vec![self.score.expression()];
+        all.extend(self.then_by.iter().map(|tie| &tie.expr));
+        all.extend(self.equalities.iter().flat_map(|e| [&e.left, &e.right]));
+        all.extend(self.residual.iter().map(JoinFilter::expression));
+        all.extend(self.vectors.iter().flat_map(|v| [&v.left, &v.right]));
+        all
+    }
+
+    fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)> {
+        let direction = self.direction.to_string().to_uppercase();
+        let mut items = vec![("k", self.rows.to_string()), ("by", format!("{} {direction}", self.score.expression()))];
+        let mut list = |name, items_of: Vec<String>, separator: &str| {
+            if !items_of.is_empty() {
+                items.push((name, items_of.join(separator)));
+            }
+        };
+        let in_brackets = |all: Vec<String>| if all.is_empty() { all } else { vec![format!("[{}]", all.join(", "))] };
+        list("then_by", in_brackets(self.then_by.iter().map(ToString::to_string).collect()), "");
+        list("keys", in_brackets(self.equalities.iter().map(ToString::to_string).collect()), "");
+        list("filter", self.residual.iter().map(|r| r.expression().to_string()).collect(), " AND ");
+        items.push(("ties", self.ties.to_string()));
+        let path = found.unwrap_or(if self.vectors.is_some() { "k-d trees" } else { scored::ACCESS_PATH });
+        items.push(("access_path", path.into()));
+        items
+    }
+
+    /// A pair that would not be ranked, were its key evaluated, may stand in the way of others.
+    fn equalities_only(&self) -> Option<RuleKeys> {
+        None
+    }
+
+    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
+        if side != JoinSide::Right {
+            return internal_err!("a nearest join ranks the rows of its right side");
+        }
+        let ranks = ranks::ranks(&self.then_by, batch, context)?;
+        let (groups, ids) = match self.equalities.as_slice() {
+            [] => (None, None),
+            equalities => {
+                let nulls = equalities.iter().map(|e| e.null_equals_null).collect();
+                let (groups, ids) = Groups::build(&self.equalities_of(side, batch)?, nulls)?;
+                (context.reserve)(groups.memory() + ids.capacity() * size_of::<u32>())?;
+                (Some(groups), Some(ids))
+            }
+        };
+        let ranker = match &self.vectors {
+            Some(score) => {
+                let vectors = Vectors::try_new(&score.right.evaluate(batch)?.into_array(batch.num_rows())?)?;
+                if vectors.length().is_some() {
+                    let forest = KdForest::try_new(score.metric, &vectors, ids.as_deref(), &ranks, context)?;
+                    Ranker::Indexed(Indexed { index: Box::new(forest), key: Arc::clone(&score.left) })
+                } else {
+                    // some pair fails, if it is one that has to be scored
+                    Ranker::Scored(Scored::new(ids.as_deref(), ranks))
+                }
+            }
+            None => Ranker::Scored(Scored::new(ids.as_deref(), ranks)),
+        };
+        Ok(Box::new(NearestMatcher { keys: self.clone(), batch: batch.clone(), groups, ranker }))
+    }
+}

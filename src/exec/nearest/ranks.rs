@@ -1,0 +1,77 @@
+//! What decides between equal scores: one number for each row.
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::row::{RowConverter, SortField};
+use datafusion::common::Result;
+use datafusion::physical_expr::PhysicalSortExpr;
+
+use crate::engine::BuildContext;
+
+/// The place of each row of `batch` among the different values of `then_by`, 0 where there is none.
+pub(super) fn ranks(then_by: &[PhysicalSortExpr], batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Vec<u32>> {
+    (context.reserve)(batch.num_rows() * size_of::<u32>())?;
+    let mut ranks = vec![0; batch.num_rows()];
+    // the first of all columns is often a key, which makes the others needless
+    let first = &then_by[..then_by.len().min(1)];
+    let mut ranked = 0;
+    for columns in [first, then_by] {
+        if ranked < columns.len() && rank(columns, batch, context, &mut ranks)? == batch.num_rows() {
+            break;
+        }
+        ranked = columns.len();
+    }
+    Ok(ranks)
+}
+
+/// Ranks the rows and returns how many different values there are.
+fn rank(
+    then_by: &[PhysicalSortExpr],
+    batch: &RecordBatch,
+    context: &BuildContext<'_>,
+    ranks: &mut [u32],
+) -> Result<usize> {
+    let values = |tie: &PhysicalSortExpr| tie.expr.evaluate(batch)?.into_array(batch.num_rows());
+    let values: Vec<ArrayRef> = then_by.iter().map(values).collect::<Result<_>>()?;
+    let fields = values.iter().zip(then_by);
+    let fields = fields.map(|(values, tie)| SortField::new_with_options(values.data_type().clone(), tie.options));
+    let rows = RowConverter::new(fields.collect())?.convert_columns(&values)?;
+    (context.reserve)(rows.size())?;
+    let mut order: Vec<u32> = (0..batch.num_rows() as u32).collect();
+    order.sort_unstable_by(|&a, &b| rows.row(a as usize).cmp(&rows.row(b as usize)));
+    let mut rank = 0;
+    for (at, &row) in order.iter().enumerate() {
+        let differs = at > 0 && rows.row(row as usize) != rows.row(order[at - 1] as usize);
+        rank += u32::from(differs);
+        ranks[row as usize] = rank;
+    }
+    Ok(if order.is_empty() { 0 } else { rank as usize + 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{Int32Array, StringArray};
+    use datafusion::arrow::compute::SortOptions;
+    use datafusion::physical_expr::expressions::Column;
+
+    use super::*;
+    use crate::engine::Cancel;
+
+    #[test]
+    fn equal_rows_share_a_rank() {
+        let numbers: ArrayRef = Arc::new(Int32Array::from(vec![Some(2), None, Some(1), Some(2), Some(2)]));
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["b", "x", "x", "a", "b"]));
+        let batch = RecordBatch::try_from_iter([("n", numbers), ("t", texts)]).unwrap();
+        let cancel = Cancel::default();
+        let context = BuildContext { threads: 1, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+        let by = |name: &str, index, descending, nulls_first| {
+            PhysicalSortExpr::new(Arc::new(Column::new(name, index)), SortOptions { descending, nulls_first })
+        };
+        let ranks = |then_by: &[PhysicalSortExpr]| ranks(then_by, &batch, &context).unwrap();
+        assert_eq!(ranks(&[]), [0; 5]);
+        assert_eq!(ranks(&[by("n", 0, false, false)]), [1, 2, 0, 1, 1]);
+        assert_eq!(ranks(&[by("n", 0, false, false), by("t", 1, false, false)]), [2, 3, 0, 1, 2]);
+        assert_eq!(ranks(&[by("n", 0, true, true)]), [1, 0, 2, 1, 1]);
+    }
+}

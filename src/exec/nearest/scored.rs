@@ -1,0 +1,183 @@
+//! Neighbours by the scores of all candidates.
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
+use datafusion::common::Result;
+
+use super::NearestKeys;
+use crate::engine::nearest::{Best, Neighbour, float_key};
+use crate::engine::{Cancel, Counts, NO_GROUP, Pairs};
+use crate::exec::residual::{RowPairs, satisfying, values};
+use crate::functions::nearest::Direction;
+
+/// What EXPLAIN calls it.
+pub(super) const ACCESS_PATH: &str = "all candidates";
+
+/// Pairs that are scored at once.
+const BLOCK: usize = 8192;
+
+/// The rows of the right side by group.
+#[derive(Debug)]
+pub(super) struct Scored {
+    /// All rows, group by group; those without a group are left out.
+    rows: Vec<u32>,
+    /// Where each group begins, and the end of the last one.
+    starts: Vec<usize>,
+    ranks: Vec<u32>,
+}
+
+impl Scored {
+    /// The rows with `ranks`, all of one group where there are none.
+    pub(super) fn new(groups: Option<&[u32]>, ranks: Vec<u32>) -> Self {
+        let mut rows: Vec<u32> = (0..ranks.len() as u32).collect();
+        let Some(groups) = groups else { return Self { starts: vec![0, rows.len()], rows, ranks } };
+        let group_of = |row: u32| groups[row as usize];
+        rows.retain(|&row| group_of(row) != NO_GROUP);
+        rows.sort_by_key(|&row| group_of(row));
+        let groups = rows.last().map_or(0, |&row| group_of(row) as usize + 1);
+        let starts = (0..=groups as u32).map(|group| rows.partition_point(|&row| group_of(row) < group)).collect();
+        Self { rows, starts, ranks }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        (self.rows.capacity() + self.ranks.capacity()) * size_of::<u32>() + self.starts.capacity() * size_of::<usize>()
+    }
+
+    pub(super) fn unmatchable(&self) -> usize {
+        self.ranks.len() - self.rows.len()
+    }
+
+    /// The candidates of a probe row by its group, 0 where there are no groups.
+    pub(super) fn candidates(&self, group: u32) -> &[u32] {
+        match (self.starts.get(group as usize), self.starts.get(group as usize + 1)) {
+            (Some(&start), Some(&end)) => &self.rows[start..end],
+            _ => &[],
+        }
+    }
+}
+
+/// Scores pairs, left row by left row.
+pub(super) struct Scoring<'a> {
+    keys: &'a NearestKeys,
+    left: &'a RecordBatch,
+    right: &'a RecordBatch,
+    ranks: &'a [u32],
+    /// Pairs that are not scored yet.
+    block: Pairs,
+    /// The left row whose neighbours are being found.
+    row: u32,
+    best: Best<i128>,
+    found: Vec<Neighbour<i128>>,
+    pub counts: Counts,
+}
+
+impl<'a> Scoring<'a> {
+    pub(super) fn new(
+        keys: &'a NearestKeys,
+        left: &'a RecordBatch,
+        right: &'a RecordBatch,
+        scored: &'a Scored,
+    ) -> Self {
+        Self {
+            keys,
+            left,
+            right,
+            ranks: &scored.ranks,
+            block: Pairs::default(),
+            row: 0,
+            best: Best::new(keys.wanted()),
+            found: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes the candidates of a left row, which comes after those before it.
+    pub(super) fn row(&mut self, row: u32, candidates: &[u32], cancel: &Cancel, out: &mut Pairs) -> Result<()> {
+        self.counts.candidates += candidates.len();
+        let mut rest = candidates;
+        while !rest.is_empty() && !cancel.is_cancelled() {
+            let (now, later) = rest.split_at(rest.len().min(BLOCK - self.block.len()));
+            self.block.build.extend_from_slice(now);
+            self.block.probe.resize(self.block.build.len(), row);
+            rest = later;
+            if self.block.len() == BLOCK {
+                self.score(out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of a run of rows.
+    pub(super) fn finish(&mut self, out: &mut Pairs) -> Result<()> {
+        self.score(out)?;
+        self.emit(out);
+        Ok(())
+    }
+
+    fn score(&mut self, out: &mut Pairs) -> Result<()> {
+        let Pairs { build, probe } = std::mem::take(&mut self.block);
+        let pairs = RowPairs { left: UInt32Array::from(probe), right: UInt32Array::from(build) };
+        let pairs = satisfying(&self.keys.residual, pairs, self.left, self.right)?;
+        if pairs.is_empty() {
+            return Ok(());
+        }
+        self.counts.verified += pairs.len();
+        let scores = keys(&values(&self.keys.score, &pairs, self.left, self.right)?)?;
+        let rows = pairs.left.values().iter().zip(pairs.right.values());
+        for ((&left, &right), score) in rows.zip(scores) {
+            if left != self.row {
+                self.emit(out);
+                self.row = left;
+            }
+            if let Some(score) = score {
+                let score = if self.keys.direction == Direction::Similarity { !score } else { score };
+                self.best.offer(Neighbour { score, rank: self.ranks[right as usize], row: right });
+            }
+        }
+        Ok(())
+    }
+
+    fn emit(&mut self, out: &mut Pairs) {
+        self.best.take_into(&mut self.found);
+        self.found.drain(..).for_each(|neighbour| out.push(neighbour.row, self.row));
+    }
+}
+
+/// Scores as integers in their order, `None` for NULL.
+fn keys(scores: &ArrayRef) -> Result<Vec<Option<i128>>> {
+    Ok(match scores.data_type() {
+        DataType::Float16 | DataType::Float32 | DataType::Float64 | DataType::Null => {
+            let scores = cast(scores, &DataType::Float64)?;
+            scores.as_primitive::<Float64Type>().iter().map(|v| v.map(|v| i128::from(float_key(v)))).collect()
+        }
+        DataType::UInt64 => scores.as_primitive::<UInt64Type>().iter().map(|v| v.map(i128::from)).collect(),
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale) => {
+            let scores = cast(scores, &DataType::Decimal128(*precision, *scale))?;
+            scores.as_primitive::<Decimal128Type>().iter().collect()
+        }
+        _ => {
+            let scores = cast(scores, &DataType::Int64)?;
+            scores.as_primitive::<Int64Type>().iter().map(|v| v.map(i128::from)).collect()
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_by_group() {
+        let scored = Scored::new(Some(&[2, 0, NO_GROUP, 2]), vec![0; 4]);
+        assert_eq!(scored.candidates(0), [1]);
+        assert!(scored.candidates(1).is_empty());
+        assert_eq!(scored.candidates(2), [0, 3]);
+        assert!(scored.candidates(3).is_empty());
+        assert!(scored.candidates(NO_GROUP).is_empty());
+        assert_eq!(scored.unmatchable(), 1);
+        assert_eq!(Scored::new(None, vec![0; 2]).candidates(0), [0, 1]);
+    }
+}

@@ -1,0 +1,77 @@
+//! Plans the operator of a [`NearestJoinNode`].
+
+use std::sync::Arc;
+
+use datafusion::arrow::compute::SortOptions;
+use datafusion::common::{JoinSide, Result};
+use datafusion::logical_expr::{Expr, SortExpr, lit};
+use datafusion::physical_expr::PhysicalSortExpr;
+use datafusion::physical_plan::ExecutionPlan;
+
+use super::node::NearestJoinNode;
+use crate::engine::cpu::nearest::Metric;
+use crate::exec::{JoinInputs, JoinSpec, NearestJoinExec, NearestKeys, VectorScore};
+use crate::functions::is_known;
+use crate::functions::nearest::{Direction, Nearest};
+use crate::optimizer::physical::Physical;
+use crate::predicate::Conjunction;
+
+/// The operator; where the acceleration is switched off (`enabled`), one that scores all candidates.
+pub(in crate::optimizer) fn plan(
+    node: &NearestJoinNode,
+    [left, right]: [&Arc<dyn ExecutionPlan>; 2],
+    physical: &Physical<'_>,
+    enabled: bool,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let Nearest { rows, direction, score, then_by, condition, ties } = node.nearest();
+    let condition = condition.clone().unwrap_or_else(|| lit(true));
+    let Conjunction { keys, atoms, bands, residual, .. } = Conjunction::of(&condition, node.sides());
+    let (equalities, ungrouped) = physical.equalities(&keys)?;
+    let indexed = atoms.into_iter().map(|atom| atom.condition).chain(bands.into_iter().map(|band| band.condition));
+    let residual = ungrouped.into_iter().chain(indexed).chain(residual).filter(|condition| *condition != lit(true));
+    let keys = NearestKeys {
+        rows: *rows,
+        ties: *ties,
+        direction: *direction,
+        score: physical.filter(score)?,
+        then_by: then_by.iter().map(|tie| order(tie, physical)).collect::<Result<_>>()?,
+        equalities,
+        residual: residual.map(|condition| physical.filter(&condition)).collect::<Result<_>>()?,
+        vectors: if enabled { vectors(score, *direction, physical)? } else { None },
+    };
+    let spec = JoinSpec {
+        join_type: node.join_type(),
+        build: JoinSide::Right,
+        why_build: "its rows are ranked".into(),
+        probe_rows: None,
+        residual: Vec::new(),
+        condition: physical.filter(&condition)?,
+    };
+    let inputs = JoinInputs::Two { left: Arc::clone(left), right: Arc::clone(right) };
+    Ok(Arc::new(NearestJoinExec::new(inputs, Arc::new(spec), Arc::new(keys))))
+}
+
+fn order(tie: &SortExpr, physical: &Physical<'_>) -> Result<PhysicalSortExpr> {
+    let options = SortOptions { descending: !tie.asc, nulls_first: tie.nulls_first };
+    Ok(PhysicalSortExpr::new(physical.expression(&tie.expr, physical.sides.right)?, options))
+}
+
+/// The score as one that an index ranks by: a distance of ours between a vector of either side.
+fn vectors(score: &Expr, direction: Direction, physical: &Physical<'_>) -> Result<Option<VectorScore>> {
+    let Expr::ScalarFunction(call) = score else { return Ok(None) };
+    let metric = match (call.func.name(), direction) {
+        ("l1_distance", Direction::Distance) => Metric::L1,
+        ("l2_distance", Direction::Distance) => Metric::L2,
+        ("linf_distance", Direction::Distance) => Metric::Linf,
+        ("cosine_similarity", Direction::Similarity) => Metric::Cosine,
+        _ => return Ok(None),
+    };
+    let [a, b] = call.args.as_slice() else { return Ok(None) };
+    // every one of them is symmetric to the last bit
+    let Some((left, right)) = physical.sides.order(a, b).filter(|_| is_known(&call.func)) else { return Ok(None) };
+    Ok(Some(VectorScore {
+        metric,
+        left: physical.expression(&left, physical.sides.left)?,
+        right: physical.expression(&right, physical.sides.right)?,
+    }))
+}

@@ -1,0 +1,337 @@
+//! NEAREST against window functions over the join of all candidates: the same rows over random tables, scores, conditions,
+//! ties, batch sizes and partitions.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    ArrayRef, Decimal128Array, Float64Array, Float64Builder, Int64Array, ListBuilder, RecordBatch, StringArray,
+    UInt32Array,
+};
+use datafusion::arrow::compute::{cast, take_record_batch};
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::{JoinType, Result};
+use datafusion::config::{Dialect, SqlParserOptions};
+use datafusion::datasource::{MemTable, TableProvider};
+use datafusion::physical_plan::{collect, displayable};
+use datafusion::prelude::{SessionContext, col};
+use datafusion_similarity::functions::expr_fn::l2_distance;
+use datafusion_similarity::functions::nearest::{Direction, Nearest};
+use datafusion_similarity::{SimilarityContext, SimilarityDataFrame, sql};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use crate::oracle::rows_of;
+use crate::session;
+
+const TABLES: u64 = 60;
+const QUERIES_PER_TABLE: usize = 15;
+/// All columns of the right table, in order.
+const COLUMNS: [&str; 6] = ["x", "k", "n", "d", "s", "v"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn same_rows_as_window_functions() {
+    let halves = (0..2).map(|half| {
+        tokio::spawn(async move {
+            let mut counts = (0, 0);
+            for seed in (half..TABLES).step_by(2) {
+                let (compared, indexed) = check_tables(seed).await;
+                counts = (counts.0 + compared, counts.1 + indexed);
+            }
+            counts
+        })
+    });
+    let (mut compared, mut indexed) = (0, 0);
+    for half in futures::future::join_all(halves).await {
+        let counts = half.unwrap();
+        (compared, indexed) = (compared + counts.0, indexed + counts.1);
+    }
+    let cases = TABLES as usize * QUERIES_PER_TABLE;
+    println!("{compared} of {cases} cases compared, {indexed} of them by k-d trees");
+    assert!(compared * 10 > cases * 9 && indexed * 4 > cases, "{compared} compared, {indexed} by k-d trees");
+}
+
+/// How many of the cases stock DataFusion answers, and how many of these an index has served.
+async fn check_tables(seed: u64) -> (usize, usize) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let (batch_size, partitions) = (*[1, 7, 8192].choose(&mut rng).unwrap(), *[1, 4].choose(&mut rng).unwrap());
+    let (context, stock) = (session(batch_size, partitions), session(8192, 1));
+    let dimensions = *[1, 2, 3, 8, 33].choose(&mut rng).unwrap();
+    let grid = rng.random_bool(0.5);
+    for name in ["l", "r"] {
+        let rows = *[0, 1, 7, 40, 150].choose(&mut rng).unwrap();
+        let table = Arc::new(random_table(&mut rng, name == "l", rows, dimensions, grid));
+        context.register_table(name, Arc::clone(&table) as Arc<dyn TableProvider>).unwrap();
+        stock.register_table(name, table).unwrap();
+    }
+    let (mut compared, mut indexed) = (0, 0);
+    for _ in 0..QUERIES_PER_TABLE {
+        let case = Case::random(&mut rng);
+        // what fails in stock may fail here
+        let Ok((expected, _)) = run(&stock, &case.by_window_functions(), false).await else { continue };
+        compared += 1;
+        for enabled in [true, false] {
+            let query = case.nearest();
+            let (rows, plan) = run(&context, &query, enabled).await.unwrap_or_else(|e| panic!("{seed}: {query}: {e}"));
+            assert_eq!(
+                rows, expected,
+                "seed {seed}, batch size {batch_size}, {partitions} partitions: {query}\n{plan}"
+            );
+            indexed += usize::from(plan.contains("k-d tree"));
+        }
+    }
+    (compared, indexed)
+}
+
+async fn run(context: &SessionContext, query: &str, enabled: bool) -> Result<(Vec<String>, String)> {
+    context.sql(&format!("SET similarity.enabled = {enabled}")).await?;
+    let plan = context.similarity_sql(query).await?.create_physical_plan().await?;
+    let batches = collect(Arc::clone(&plan), context.task_ctx()).await?;
+    let mut rows: Vec<String> = batches.iter().flat_map(rows_of).collect();
+    rows.sort_unstable();
+    Ok((rows, displayable(plan.as_ref()).indent(false).to_string()))
+}
+
+const POINTS: &str =
+    "CREATE TABLE p AS VALUES (1, [0.0, 0.0]), (2, [1.0, 0.0]), (3, [0.0, 2.0]), (4, [9.0, 9.0]), (5, NULL)";
+
+#[tokio::test]
+async fn data_frames_have_it_too() {
+    let context = session(8192, 2);
+    context.sql(POINTS).await.unwrap();
+    let [a, b] = ["a", "b"].map(|name| async { context.table("p").await?.alias(name) });
+    let (a, b) = (a.await.unwrap(), b.await.unwrap());
+    let score = l2_distance(col("a.column2"), col("b.column2"));
+    let nearest = Nearest {
+        condition: Some(col("a.column1").not_eq(col("b.column1"))),
+        then_by: vec![col("b.column1").sort(false, true)],
+        ..Nearest::new(1, Direction::Distance, score.clone())
+    };
+    let joined = a.clone().nearest_join(b.clone(), JoinType::Left, nearest.clone()).unwrap();
+    let batches = joined.select(vec![col("a.column1"), col("b.column1")]).unwrap().collect().await.unwrap();
+    let mut rows: Vec<String> = batches.iter().flat_map(rows_of).collect();
+    rows.sort_unstable();
+    assert_eq!(rows, ["1 | 2", "2 | 1", "3 | 1", "4 | 3", "5 | NULL"]);
+    for (join_type, rows, hint) in [(JoinType::Full, 1, "not Full"), (JoinType::Inner, 0, "positive whole number")] {
+        let joined = a.clone().nearest_join(b.clone(), join_type, Nearest { rows, ..nearest.clone() });
+        let error = joined.unwrap().collect().await.unwrap_err().to_string();
+        assert!(error.contains(hint), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn vectors_of_different_lengths_are_an_error_where_they_meet() {
+    let context = session(8192, 1);
+    context.sql(POINTS).await.unwrap();
+    context.sql("CREATE TABLE q AS VALUES (1, [0.0, 0.0, 1.0]), (6, [1.0, 0.0])").await.unwrap();
+    let query = "SELECT * FROM p JOIN q NEAREST 1 BY DISTANCE l2_distance(p.column2, q.column2)";
+    for (on, fails) in [("", true), ("ON p.column1 = q.column1", true), ("ON p.column1 + 4 = q.column1", false)] {
+        for enabled in [true, false] {
+            let ran = run(&context, &format!("{query} {on}"), enabled).await;
+            match ran {
+                Ok(_) => assert!(!fails, "{on}"),
+                Err(error) => assert!(fails && error.to_string().contains("l2_distance: the vectors have"), "{error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn the_clause_as_text_for_the_stock_parser() {
+    let options = SqlParserOptions::default();
+    for (text, expected) in [
+        (
+            ", 'ü' -- x\nFROM a LEFT JOIN b AS n\n  nearest 3 /* rows */ BY distance abs(a.x - n.x) -- score\nWHERE true",
+            ", 'ü' -- x\nFROM a LEFT JOIN b AS n\n  ON nearest_join_condition('distance', 3, (abs(a.x - n.x))) -- score\nWHERE true",
+        ),
+        (
+            "FROM a JOIN b NEAREST 1 BY SIMILARITY similarity(a.s, b.s) THEN BY b.y DESC, b.z NULLS FIRST ON a.k = b.k WITH TIES, c",
+            "FROM a JOIN b ON nearest_join_condition('similarity', 1, (similarity(a.s, b.s)), (b.y), 'desc nulls first', \
+             (b.z), 'asc nulls first', (a.k = b.k), 'on', 'with ties'), c",
+        ),
+        (
+            "FROM a JOIN b NEAREST 1 BY DISTANCE (SELECT max(d.x) FROM c JOIN d NEAREST 2 BY DISTANCE c.x WITH TIES) LEFT \
+             SIMILARITY JOIN e ON p JOIN f NEAREST 4 BY DISTANCE h ON EXISTS (SELECT 1 FROM i SIMILARITY JOIN j ON q)",
+            "FROM a JOIN b ON nearest_join_condition('distance', 1, ((SELECT max(d.x) FROM c JOIN d ON \
+             nearest_join_condition('distance', 2, (c.x), 'with ties')))) LEFT  JOIN e ON similarity_join_condition((p)) JOIN f \
+             ON nearest_join_condition('distance', 4, (h), (EXISTS (SELECT 1 FROM i  JOIN j ON similarity_join_condition((q)))), 'on')",
+        ),
+    ] {
+        let text = format!("SELECT 1 {text}");
+        let rewritten = sql::rewrite(&text, &options).unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert_eq!(rewritten, format!("SELECT 1 {expected}"));
+        assert_eq!(sql::rewrite(&rewritten, &options).unwrap(), rewritten);
+    }
+    for info in Dialect::metadata() {
+        let options = SqlParserOptions { dialect: info.dialect, ..options.clone() };
+        let text = "SELECT 1 FROM a JOIN b NEAREST 3 BY DISTANCE a.x - b.x THEN BY b.y ON a.x = b.x WITH TIES";
+        sql::check(text, &options).unwrap_or_else(|e| panic!("{}: {e}", info.canonical_name));
+    }
+}
+
+/// Where the rows of a query are ranked, `plan` shows.
+#[tokio::test]
+async fn conditions_stay_on_their_side_of_the_ranking() {
+    let context = session(8192, 2);
+    context.sql(POINTS).await.unwrap();
+    let query = "SELECT b.column1 FROM (SELECT a.column1 AS x, b.column1
+                 FROM p a JOIN p b NEAREST 2 BY DISTANCE l2_distance(a.column2, b.column2)) b WHERE b.x > 2 AND b.column1 < 2";
+    let (rows, plan) = run(&context, query, true).await.unwrap();
+    assert_eq!(rows, ["1"], "{plan}");
+    let below = plan.split("NearestJoinExec").nth(1).unwrap();
+    assert!(below.contains("FilterExec: column1@0 > 2") && !below.contains("column1@0 < 2"), "{plan}");
+}
+
+/// A query as NEAREST and as window functions say it.
+struct Case {
+    left_join: bool,
+    rows: usize,
+    score: &'static str,
+    similarity: bool,
+    then_by: Vec<&'static str>,
+    condition: Option<&'static str>,
+    ties: bool,
+}
+
+impl Case {
+    fn random(rng: &mut StdRng) -> Self {
+        let (score, similarity) = *[
+            ("l2_distance(a.v, b.v)", false),
+            ("l2_distance(b.v, a.v)", false),
+            ("l1_distance(a.v, b.v)", false),
+            ("linf_distance(a.v, b.v)", false),
+            ("cosine_similarity(a.v, b.v)", true),
+            ("cosine_similarity(a.v, b.v)", false),
+            ("l2_distance(a.v, b.v)", true),
+            ("array_distance(a.v, b.v)", false),
+            ("abs(a.x - b.x)", false),
+            ("a.x * b.x", true),
+            ("levenshtein(a.s, b.s)", false),
+            ("jaccard(a.s, b.s, 2)", true),
+            ("a.n * b.n", true),
+            ("a.d - b.d", false),
+            ("b.x", false),
+            ("CAST(a.n AS INT)", true),
+        ]
+        .choose(rng)
+        .unwrap();
+        let condition = *[
+            None,
+            None,
+            Some("a.k = b.k"),
+            Some("a.k IS NOT DISTINCT FROM b.k"),
+            Some("b.k = a.k AND a.n <> b.n"),
+            Some("a.n < b.n"),
+            Some("a.n = b.n + 1 OR a.k = b.k"),
+            Some("a.id < 20 AND b.x IS NOT NULL"),
+            Some("b.n > 2 AND a.k = b.k AND a.n = b.n"),
+            Some("levenshtein(a.s, b.s) <= 3"),
+            Some("false"),
+        ]
+        .choose(rng)
+        .unwrap();
+        let ties = rng.random_bool(0.4);
+        let orders: [&[&str]; 5] = [&[], &[], &["b.n"], &["b.k DESC", "b.x"], &["b.x DESC NULLS LAST", "b.n + 1 ASC"]];
+        let mut then_by = orders.choose(rng).unwrap().to_vec();
+        if !ties && !then_by.is_empty() {
+            // what else is tied comes out at random
+            then_by.extend(["b.x", "b.k", "b.n", "b.d", "b.s", "b.v"]);
+        }
+        Self {
+            left_join: rng.random_bool(0.4),
+            rows: rng.random_range(1..6),
+            score,
+            similarity,
+            then_by,
+            condition,
+            ties,
+        }
+    }
+
+    fn nearest(&self) -> String {
+        let join = if self.left_join { "LEFT JOIN" } else { "JOIN" };
+        let direction = if self.similarity { "SIMILARITY" } else { "DISTANCE" };
+        let then_by =
+            if self.then_by.is_empty() { String::new() } else { format!("THEN BY {}", self.then_by.join(", ")) };
+        let on = self.condition.map_or(String::new(), |condition| format!("ON {condition}"));
+        let ties = if self.ties { "WITH TIES" } else { "" };
+        let (rows, score) = (self.rows, self.score);
+        format!("SELECT a.id, b.* FROM l a {join} r b NEAREST {rows} BY {direction} {score} {then_by} {on} {ties}")
+    }
+
+    fn by_window_functions(&self) -> String {
+        let columns = COLUMNS.map(|column| format!("b.{column}")).join(", ");
+        let direction = if self.similarity { "DESC" } else { "ASC" };
+        let then_by = match (self.then_by.is_empty(), self.ties) {
+            (true, true) => String::new(),
+            (true, false) => format!(", {columns}"),
+            (false, _) => format!(", {}", self.then_by.join(", ")),
+        };
+        let place = if self.ties { "rank()" } else { "row_number()" };
+        let ranked = format!(
+            "SELECT a.id AS left_id, b.*, {place} OVER (PARTITION BY a.id ORDER BY {score} {direction}{then_by}) AS place
+             FROM l a JOIN r b ON {condition} WHERE {score} IS NOT NULL",
+            score = self.score,
+            condition = self.condition.unwrap_or("true"),
+        );
+        let join = if self.left_join { "LEFT JOIN" } else { "JOIN" };
+        format!(
+            "SELECT a.id, {columns} FROM l a {join} (SELECT * FROM ({ranked}) WHERE place <= {}) b ON a.id = b.left_id",
+            self.rows
+        )
+    }
+}
+
+/// A left table with an id, or a right one with rows that are the same; then [`COLUMNS`]: few values, so that there are ties and rows that are the same, and vectors, of a grid or not, with
+/// NULLs and what is no number among them.
+fn random_table(rng: &mut StdRng, left: bool, rows: usize, dimensions: usize, grid: bool) -> MemTable {
+    let floats = [Some(0.0), Some(-0.0), Some(1.5), Some(-2.0), Some(f64::NAN), Some(f64::INFINITY), None];
+    let x: Float64Array = (0..rows).map(|_| *floats.choose(rng).unwrap()).collect();
+    let keys: StringArray = (0..rows).map(|_| *[Some("x"), Some("y"), Some("z"), None].choose(rng).unwrap()).collect();
+    let n: Int64Array = (0..rows).map(|_| Some(rng.random_range(0..5)).filter(|_| rng.random_bool(0.9))).collect();
+    let decimals: Decimal128Array = (0..rows).map(|_| Some(rng.random_range(-200..200))).collect();
+    let texts: StringArray = (0..rows)
+        .map(|_| *[Some("data"), Some("date"), Some("dates"), Some("fusion"), Some(""), None].choose(rng).unwrap())
+        .collect();
+    let mut vectors = ListBuilder::new(Float64Builder::new());
+    let odd = if rng.random_bool(0.5) { 0.0 } else { 0.1 };
+    for _ in 0..rows {
+        let scale = if rng.random_bool(odd) { *[0.0, 1e-170, 1e200].choose(rng).unwrap() } else { 1.0 };
+        for _ in 0..dimensions {
+            let element = if grid { f64::from(rng.random_range(-1..3)) } else { rng.random_range(-1.0..1.0) };
+            let element = match rng.random_bool(odd / dimensions as f64) {
+                true => *[None, Some(f64::NAN), Some(f64::INFINITY), Some(-0.0)].choose(rng).unwrap(),
+                false => Some(scale * element),
+            };
+            vectors.values().append_option(element);
+        }
+        vectors.append(!rng.random_bool(odd));
+    }
+    let element = |data_type| Arc::new(Field::new("item", data_type, true));
+    let types = [
+        DataType::List(element(DataType::Float64)),
+        DataType::LargeList(element(DataType::Float32)),
+        DataType::FixedSizeList(element(DataType::Float32), dimensions as i32),
+        DataType::FixedSizeList(element(DataType::Float64), dimensions as i32),
+    ];
+    // a NULL list of a fixed size has to have elements
+    let kind = if odd == 0.0 { types.choose(rng).unwrap() } else { &types[0] };
+    let vectors = cast(&(Arc::new(vectors.finish()) as ArrayRef), kind).unwrap();
+    let columns: Vec<(&str, ArrayRef, bool)> = vec![
+        ("id", Arc::new(Int64Array::from_iter_values(0..rows as i64)), true),
+        ("x", Arc::new(x), true),
+        ("k", Arc::new(keys), true),
+        ("n", Arc::new(n), true),
+        ("d", Arc::new(decimals.with_precision_and_scale(10, 2).unwrap()), true),
+        ("s", Arc::new(texts), true),
+        ("v", vectors, true),
+    ];
+    let mut batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    if !left {
+        batch.remove_column(0);
+        let repeated = (0..rows as u32).map(|row| if rng.random_bool(0.2) { rng.random_range(0..=row) } else { row });
+        batch = take_record_batch(&batch, &UInt32Array::from_iter_values(repeated)).unwrap();
+    }
+    let cut = rows / 3;
+    MemTable::try_new(batch.schema(), vec![vec![batch.slice(0, cut)], vec![batch.slice(cut, rows - cut)]]).unwrap()
+}
