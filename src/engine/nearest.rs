@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use datafusion::common::Result;
 
-use super::{Counts, KeyColumn, PreparedProbe};
+use super::{Cancel, Counts, KeyColumn, PreparedProbe};
 
 /// How many neighbours a probe row gets.
 #[derive(Debug, Clone, Copy)]
@@ -40,11 +40,19 @@ pub trait NearestIndex: Send + Sync + std::fmt::Debug {
     /// For a probe batch that another index has prepared.
     fn order<'a>(&self, probe: &'a dyn PreparedProbe) -> Result<&'a [u32]>;
 
-    /// Offers `best` the neighbours of probe row `row`: all that it keeps of the build rows that share the row's group.
+    /// Offers each of `best` the neighbours of the probe row at its place of `positions`, ascending places in the order: all
+    /// that it keeps of the build rows that share the row's group. Rows that follow each other are searched together. Once
+    /// `cancel` says so, some may be missing.
     ///
     /// # Errors
     /// For a probe batch that another index has prepared.
-    fn nearest(&self, probe: &dyn PreparedProbe, row: usize, best: &mut Best<i64>) -> Result<Counts>;
+    fn nearest(
+        &self,
+        probe: &dyn PreparedProbe,
+        positions: &[u32],
+        best: &mut [Best<i64>],
+        cancel: &Cancel,
+    ) -> Result<Counts>;
 }
 
 /// A build row as a neighbour. The order is that of the ranking.

@@ -1,13 +1,12 @@
 //! The CPU engine.
 
 pub mod edit;
-pub mod epsilon;
 mod keep;
 mod near;
-pub mod nearest;
 pub mod rules;
 pub mod set;
 pub mod signature;
+pub mod vectors;
 
 use datafusion::common::Result;
 
@@ -26,7 +25,7 @@ pub fn build(test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result
         Test::Edit { measure, bounds } => {
             Box::new(EditIndex::try_new(EditPredicate { measure, bounds }, None, keys, context)?)
         }
-        Test::Vector(test) => epsilon::build(test, keys, context)?,
+        Test::Vector(test) => vectors::epsilon::build(test, keys, context)?,
     })
 }
 

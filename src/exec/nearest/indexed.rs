@@ -30,58 +30,62 @@ pub(super) struct Search<'a> {
     pub keys: &'a NearestKeys,
     pub index: &'a dyn NearestIndex,
     pub probe: &'a dyn PreparedProbe,
+    /// The row at each position.
+    pub order: &'a [u32],
     pub left: &'a RecordBatch,
     pub right: &'a RecordBatch,
     pub cancel: &'a Cancel,
     pub counts: Counts,
 }
 
+/// Positions that are searched at once.
+pub(super) const TOGETHER: usize = 64;
+
 impl Search<'_> {
-    /// Neighbours of one row, where there is no condition but the groups.
-    pub(super) fn row(
-        &mut self,
-        row: u32,
-        best: &mut Best<i64>,
-        found: &mut Vec<Neighbour<i64>>,
-        out: &mut Pairs,
-    ) -> Result<()> {
-        self.offer(row, best)?;
-        best.take_into(found);
-        found.drain(..).for_each(|neighbour| out.push(neighbour.row, row));
+    /// Neighbours of the rows at some positions, where there is no condition but the groups.
+    pub(super) fn all(&mut self, positions: &[u32], best: &mut Vec<Best<i64>>, out: &mut Pairs) -> Result<()> {
+        best.resize_with(positions.len().max(best.len()), || Best::new(self.keys.wanted()));
+        let best = &mut best[..positions.len()];
+        self.offer(positions, best)?;
+        let mut found = Vec::new();
+        for (best, &position) in best.iter_mut().zip(positions) {
+            best.take_into(&mut found);
+            let row = self.order[position as usize];
+            found.drain(..).for_each(|neighbour| out.push(neighbour.row, row));
+        }
         Ok(())
     }
 
-    fn offer(&mut self, row: u32, best: &mut Best<i64>) -> Result<()> {
-        let counts = self.index.nearest(self.probe, row as usize, best)?;
+    fn offer(&mut self, positions: &[u32], best: &mut [Best<i64>]) -> Result<()> {
+        let counts = self.index.nearest(self.probe, positions, best, self.cancel)?;
         self.counts.candidates += counts.candidates;
         self.counts.verified += counts.verified;
         Ok(())
     }
 
-    /// Neighbours of `rows` that satisfy the condition: more and more of them are looked for until enough do.
-    pub(super) fn rows(&mut self, rows: &[u32], out: &mut Pairs) -> Result<()> {
+    /// Neighbours of the rows at some positions that satisfy the condition: more and more of them are looked for until
+    /// enough do.
+    pub(super) fn satisfied(&mut self, positions: &[u32], out: &mut Pairs) -> Result<()> {
         let wanted = self.keys.wanted();
+        let rows: Vec<u32> = positions.iter().map(|&position| self.order[position as usize]).collect();
         let mut kept: Vec<Vec<Neighbour<i64>>> = vec![Vec::new(); rows.len()];
         let mut pending: Vec<usize> = (0..rows.len()).collect();
         let mut most = wanted.rows.saturating_mul(2).max(16);
         while !pending.is_empty() && !self.cancel.is_cancelled() {
             let tried = std::mem::take(&mut pending);
-            let mut block: Vec<Found> = Vec::new();
-            let mut pairs = 0;
-            for (at, &place) in tried.iter().enumerate() {
-                let mut best = Best::new(Wanted { rows: most, ..wanted });
-                let mut found = Vec::new();
-                self.offer(rows[place], &mut best)?;
-                best.take_into(&mut found);
-                pairs += found.len();
-                block.push((place, found));
-                if pairs < BLOCK && at + 1 < tried.len() {
-                    continue;
+            for tried in tried.chunks((BLOCK / most).clamp(1, TOGETHER)) {
+                let places: Vec<u32> = tried.iter().map(|&place| positions[place]).collect();
+                let mut best: Vec<_> = tried.iter().map(|_| Best::new(Wanted { rows: most, ..wanted })).collect();
+                self.offer(&places, &mut best)?;
+                let mut block: Vec<Found> = Vec::with_capacity(tried.len());
+                for (&place, best) in tried.iter().zip(&mut best) {
+                    let mut found = Vec::new();
+                    best.take_into(&mut found);
+                    block.push((place, found));
                 }
-                pairs = 0;
-                let full: Vec<bool> = block.iter().map(|(_, found)| found.len() < most).collect();
-                let passing = self.satisfying(rows, std::mem::take(&mut block))?;
-                for ((place, mut passing), all_seen) in passing.into_iter().zip(full) {
+                let all_seen: Vec<bool> = block.iter().map(|(_, found)| found.len() < most).collect();
+                let passing = self.satisfying(&rows, block)?;
+                for ((place, mut passing), all_seen) in passing.into_iter().zip(all_seen) {
                     if passing.len() < wanted.rows && !all_seen {
                         pending.push(place);
                         continue;

@@ -6,9 +6,8 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::common::{JoinSide, Result, internal_err};
 
 use super::NearestKeys;
-use super::indexed::{Indexed, Search};
+use super::indexed::{Indexed, Search, TOGETHER};
 use super::scored::{self, Scored, Scoring};
-use crate::engine::nearest::Best;
 use crate::engine::{Counts, Cursor, KeyColumn, Pairs, PreparedProbe};
 use crate::exec::equality::Groups;
 use crate::exec::matcher::{Matcher, Prepared, Run};
@@ -92,6 +91,7 @@ impl Matcher for NearestMatcher {
                     keys: &self.keys,
                     index: indexed.index.as_ref(),
                     probe: probe.as_ref(),
+                    order: indexed.index.order(probe.as_ref())?,
                     left: &rows.batch,
                     right: &self.batch,
                     cancel: run.cancel,
@@ -107,9 +107,7 @@ impl Matcher for NearestMatcher {
 
 impl NearestMatcher {
     fn search(&self, mut search: Search<'_>, cursor: &mut Cursor, run: &Run<'_>, out: &mut Pairs) -> Result<Counts> {
-        let order = search.index.order(search.probe)?;
-        let mut best = Best::new(self.keys.wanted());
-        let mut found = Vec::new();
+        let mut best = Vec::new();
         let goes_on = |cursor: &Cursor, counts: &Counts, out: &Pairs| {
             !cursor.is_done()
                 && out.len() < run.limit.pairs
@@ -117,14 +115,14 @@ impl NearestMatcher {
                 && !run.cancel.is_cancelled()
         };
         while goes_on(cursor, &search.counts, out) {
-            if self.keys.residual.is_empty() {
-                search.row(order[cursor.next], &mut best, &mut found, out)?;
-                cursor.next += 1;
-            } else {
-                let end = cursor.end.min(cursor.next + ROWS_AT_ONCE);
-                search.rows(&order[cursor.next..end], out)?;
-                cursor.next = end;
+            let at_once = if self.keys.residual.is_empty() { TOGETHER } else { ROWS_AT_ONCE };
+            let end = cursor.end.min(cursor.next + at_once);
+            let positions: Vec<u32> = (cursor.next as u32..end as u32).collect();
+            match self.keys.residual.is_empty() {
+                true => search.all(&positions, &mut best, out)?,
+                false => search.satisfied(&positions, out)?,
             }
+            cursor.next = end;
         }
         Ok(search.counts)
     }

@@ -12,7 +12,7 @@ mod scored;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::common::{JoinSide, Result, internal_err};
+use datafusion::common::{DataFusionError, JoinSide, Result, internal_err};
 use datafusion::physical_expr::{PhysicalExprRef, PhysicalSortExpr};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
@@ -23,10 +23,11 @@ use super::equality::{self, Groups};
 use super::matcher::{Matcher, Matching};
 use super::rules::RuleKeys;
 use super::spec::EqualityExprs;
-use crate::engine::BuildContext;
-use crate::engine::cpu::nearest::{KdForest, Metric, Vectors};
+use crate::engine::cpu::vectors;
 use crate::engine::nearest::Wanted;
+use crate::engine::{BuildContext, KeyColumn};
 use crate::functions::nearest::Direction;
+use crate::measure::VectorMeasure;
 
 /// The best rows of the right side by a score, within the groups of equality keys.
 #[derive(Debug, Clone)]
@@ -53,7 +54,7 @@ pub struct NearestKeys {
 #[derive(Debug, Clone)]
 pub struct VectorScore {
     /// The score.
-    pub metric: Metric,
+    pub measure: VectorMeasure,
     /// The vector of the left side, a list of Float64.
     pub left: PhysicalExprRef,
     /// The vector of the right side, a list of Float64.
@@ -96,7 +97,8 @@ impl Matching for NearestKeys {
         list("keys", in_brackets(self.equalities.iter().map(ToString::to_string).collect()), "");
         list("filter", self.residual.iter().map(|r| r.expression().to_string()).collect(), " AND ");
         items.push(("ties", self.ties.to_string()));
-        let path = found.unwrap_or(if self.vectors.is_some() { "k-d trees" } else { scored::ACCESS_PATH });
+        let path =
+            found.unwrap_or(if self.vectors.is_some() { "k-d blocks or metric blocks" } else { scored::ACCESS_PATH });
         items.push(("access_path", path.into()));
         items
     }
@@ -122,13 +124,15 @@ impl Matching for NearestKeys {
         };
         let ranker = match &self.vectors {
             Some(score) => {
-                let vectors = Vectors::try_new(&score.right.evaluate(batch)?.into_array(batch.num_rows())?)?;
-                if vectors.length().is_some() {
-                    let forest = KdForest::try_new(score.metric, &vectors, ids.as_deref(), &ranks, context)?;
-                    Ranker::Indexed(Indexed { index: Box::new(forest), key: Arc::clone(&score.left) })
-                } else {
+                let values = score.right.evaluate(batch)?.into_array(batch.num_rows())?;
+                let keys = KeyColumn { values, groups: ids.clone() };
+                match vectors::nearest::build(score.measure, &keys, ranks.clone(), context) {
+                    Ok(index) => Ranker::Indexed(Indexed { index, key: Arc::clone(&score.left) }),
                     // some pair fails, if it is one that has to be scored
-                    Ranker::Scored(Scored::new(ids.as_deref(), ranks))
+                    Err(DataFusionError::Execution(_)) if !context.cancel.is_cancelled() => {
+                        Ranker::Scored(Scored::new(ids.as_deref(), ranks))
+                    }
+                    Err(error) => return Err(error),
                 }
             }
             None => Ranker::Scored(Scored::new(ids.as_deref(), ranks)),

@@ -9,10 +9,10 @@ use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::node::NearestJoinNode;
-use crate::engine::cpu::nearest::Metric;
 use crate::exec::{JoinInputs, JoinSpec, NearestJoinExec, NearestKeys, VectorScore};
 use crate::functions::is_known;
 use crate::functions::nearest::{Direction, Nearest};
+use crate::measure::VectorMeasure;
 use crate::optimizer::physical::Physical;
 use crate::predicate::Conjunction;
 
@@ -27,7 +27,12 @@ pub(in crate::optimizer) fn plan(
     let condition = condition.clone().unwrap_or_else(|| lit(true));
     let Conjunction { keys, atoms, bands, residual, .. } = Conjunction::of(&condition, node.sides());
     let (equalities, ungrouped) = physical.equalities(&keys)?;
-    let indexed = atoms.into_iter().map(|atom| atom.condition).chain(bands.into_iter().map(|band| band.condition));
+    // the condition of an atom that only filters is part of the residual
+    let indexed = atoms
+        .into_iter()
+        .filter(|atom| !atom.filters)
+        .map(|atom| atom.condition)
+        .chain(bands.into_iter().map(|band| band.condition));
     let residual = ungrouped.into_iter().chain(indexed).chain(residual).filter(|condition| *condition != lit(true));
     let keys = NearestKeys {
         rows: *rows,
@@ -59,18 +64,18 @@ fn order(tie: &SortExpr, physical: &Physical<'_>) -> Result<PhysicalSortExpr> {
 /// The score as one that an index ranks by: a distance of ours between a vector of either side.
 fn vectors(score: &Expr, direction: Direction, physical: &Physical<'_>) -> Result<Option<VectorScore>> {
     let Expr::ScalarFunction(call) = score else { return Ok(None) };
-    let metric = match (call.func.name(), direction) {
-        ("l1_distance", Direction::Distance) => Metric::L1,
-        ("l2_distance", Direction::Distance) => Metric::L2,
-        ("linf_distance", Direction::Distance) => Metric::Linf,
-        ("cosine_similarity", Direction::Similarity) => Metric::Cosine,
+    let measure = match (call.func.name(), direction) {
+        ("l1_distance", Direction::Distance) => VectorMeasure::L1,
+        ("l2_distance", Direction::Distance) => VectorMeasure::L2,
+        ("linf_distance", Direction::Distance) => VectorMeasure::Linf,
+        ("cosine_similarity", Direction::Similarity) => VectorMeasure::Cosine,
         _ => return Ok(None),
     };
     let [a, b] = call.args.as_slice() else { return Ok(None) };
     // every one of them is symmetric to the last bit
     let Some((left, right)) = physical.sides.order(a, b).filter(|_| is_known(&call.func)) else { return Ok(None) };
     Ok(Some(VectorScore {
-        metric,
+        measure,
         left: physical.expression(&left, physical.sides.left)?,
         right: physical.expression(&right, physical.sides.right)?,
     }))

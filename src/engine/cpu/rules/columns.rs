@@ -10,10 +10,10 @@ use datafusion::common::{Result, internal_err};
 use foldhash::fast::FixedState;
 
 use crate::engine::cpu::edit::{EditPairTest, EditPredicate, TextColumn};
-use crate::engine::cpu::epsilon::{VectorColumn, VectorPairTest};
 use crate::engine::cpu::keep::{Filter, keep};
 use crate::engine::cpu::near::{Allowance, Lanes};
 use crate::engine::cpu::set::{Dictionary, SetColumn, SetPairTest, SetPredicate};
+use crate::engine::cpu::vectors::{VectorColumn, VectorPairTest};
 use crate::engine::parallel::in_turn;
 use crate::engine::{BuildContext, KeyColumn, NO_GROUP, Pairs};
 use crate::measure::Tokenizer;

@@ -26,12 +26,13 @@ pub(super) const MOST_FOR_BOXES: usize = 32;
 pub(super) fn grow<R: Real>(
     points: Points,
     frame: &Frame,
-    (reach, measure): (Option<&Reach>, VectorMeasure),
+    measure: VectorMeasure,
     context: &BuildContext<'_>,
 ) -> Result<Blocks<R>> {
     let Points { dimension, regular, .. } = points;
     let n = regular.len();
-    let may_have_balls = reach.is_some_and(Reach::has_balls);
+    // products obey no triangle inequality
+    let may_have_balls = measure != VectorMeasure::InnerProduct;
     let has_boxes = dimension <= MOST_FOR_BOXES || !may_have_balls;
     let width = if has_boxes { dimension.next_multiple_of(LANES) } else { 0 };
     let a_point = dimension * (2 * size_of::<f64>() + size_of::<R>()) + 2 * size_of::<(f64, u32)>();

@@ -79,11 +79,6 @@ impl Reach {
         Self { most: self.most + radius * (1.0 + 4.0 * (d + 8.0) * f64::ROUNDING), ..*self }
     }
 
-    /// Whether distances obey the triangle inequality, so that balls exclude what is far from their centres.
-    pub(super) fn has_balls(&self) -> bool {
-        self.sum != Sum::Products
-    }
-
     /// The largest sum of the gaps between two boxes of which points match; for products with the largest norms of their
     /// corners.
     pub(super) fn of_boxes<R: Real>(&self, corners: (f64, f64)) -> R {

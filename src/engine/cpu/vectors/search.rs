@@ -29,6 +29,28 @@ pub(super) fn leaves_near<R: Real, M: Metric>(
     lanes::run(LeavesNear::<R, M> { blocks, nodes, probe, limit, found, metric: PhantomData })
 }
 
+/// The sum of the gaps between the box of a node of `blocks` and that of a leaf of `probe`.
+pub(super) fn box_sum<R: Real, M: Metric>(blocks: &Blocks<R>, node: u32, (probe, leaf): (&Blocks<R>, usize)) -> R {
+    let (node, probe) = (blocks.bounds(node as usize), probe.bounds(probe.leaves[leaf].node as usize));
+    lanes::run(BoxSum::<R, M> { node, probe, metric: PhantomData })
+}
+
+/// The sums of the centres of all balls of `blocks` with that of a leaf of `probe`; none, where either has no balls.
+pub(super) fn centre_sums<R: Real, M: Metric>(
+    blocks: &Blocks<R>,
+    (probe, leaf): (&Blocks<R>, usize),
+) -> Option<Vec<R>> {
+    let size = blocks.dimension * LANES;
+    let own = &probe.balls.as_ref()?.centres[leaf / LANES * size..][..size];
+    let own: Vec<R> = own.iter().skip(leaf % LANES).step_by(LANES).copied().collect();
+    let centres = blocks.balls.as_ref()?.centres.chunks_exact(size);
+    Some(
+        centres
+            .flat_map(|centres| lanes::run(Sums::<R, M> { point: &own, block: centres, metric: PhantomData }))
+            .collect(),
+    )
+}
+
 #[inline(always)]
 fn add(found: &mut Found, leaf: u32) {
     let (sixteen, bit) = (leaf / LANES as u32, 1 << (leaf % LANES as u32));
@@ -74,13 +96,46 @@ impl<R: Real, M: Metric> LeavesNear<'_, R, M> {
     /// Whether the box of a node is not beyond the limit.
     #[inline(always)]
     fn is_near<L: Lanes<R>>(&self, node: usize) -> bool {
-        let (low, high) = self.blocks.bounds(node);
-        let own = low.chunks_exact(LANES).zip(high.chunks_exact(LANES));
+        let sum = BoxSum::<R, M> { node: self.blocks.bounds(node), probe: self.probe, metric: PhantomData };
+        !sum.run::<L>().exceeds(self.limit)
+    }
+}
+
+struct BoxSum<'a, R, M> {
+    node: (&'a [R], &'a [R]),
+    probe: (&'a [R], &'a [R]),
+    metric: PhantomData<M>,
+}
+
+impl<R: Real, M: Metric> Task<R> for BoxSum<'_, R, M> {
+    type Result = R;
+
+    #[inline(always)]
+    fn run<L: Lanes<R>>(self) -> R {
+        let own = self.node.0.chunks_exact(LANES).zip(self.node.1.chunks_exact(LANES));
         let probe = self.probe.0.chunks_exact(LANES).zip(self.probe.1.chunks_exact(LANES));
         let mut sums = L::splat(R::ZERO);
         for ((low, high), (probe_low, probe_high)) in own.zip(probe) {
             sums = M::add_least(sums, (L::load(low), L::load(high)), (L::load(probe_low), L::load(probe_high)));
         }
-        !M::all(sums).exceeds(self.limit)
+        M::all(sums)
+    }
+}
+
+/// The sums of a point with sixteen others.
+struct Sums<'a, R, M> {
+    point: &'a [R],
+    block: &'a [R],
+    metric: PhantomData<M>,
+}
+
+impl<R: Real, M: Metric> Task<R> for Sums<'_, R, M> {
+    type Result = [R; LANES];
+
+    #[inline(always)]
+    fn run<L: Lanes<R>>(self) -> [R; LANES] {
+        let numbers = self.point.iter().zip(self.block.chunks_exact(LANES));
+        let sums = numbers.fold(L::splat(R::ZERO), |sums, (&x, b)| M::add(sums, L::splat(x), L::load(b)));
+        std::array::from_fn(|lane| sums.number(lane))
     }
 }

@@ -1,4 +1,4 @@
-//! The index of a build side, and the probe batches that it makes ready.
+//! All pairs within reach: the index of a build side, and the probe batches that it makes ready.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -8,13 +8,13 @@ use datafusion::common::{Result, internal_err};
 
 use super::blocks::Blocks;
 use super::decision::Decision;
-use super::frame::{Frame, sample};
-use super::grow::grow;
+use super::frame::Frame;
 use super::kernel::{LANES, near};
 use super::metric::{Chebyshev, Euclidean, Manhattan, Metric, Products, Real};
-use super::points::{Points, Rows};
+use super::points::Points;
 use super::reach::Reach;
 use super::search::{Found, leaves_near};
+use super::side::Side;
 use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
 use crate::measure::VectorMeasure;
 use crate::predicate::VectorTest;
@@ -35,35 +35,13 @@ pub fn build(test: VectorTest, keys: &KeyColumn, context: &BuildContext<'_>) -> 
 }
 
 fn with_metric<M: Metric>(test: VectorTest, points: Points, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
-    let unit = matches!(test.measure, VectorMeasure::Cosine | VectorMeasure::CosineDistance);
-    let frame = Frame::of(&points, unit, test.measure != VectorMeasure::InnerProduct);
+    let frame = Frame::of(&points, test.measure);
     let reach = Reach::of(&test, points.dimension);
-    let coarse = reach.is_none_or(|reach| reach.is_coarse(typical_norm(&points, &frame, test.measure)));
+    let coarse = reach.is_none_or(|reach| reach.is_coarse(frame.typical_norm(&points, test.measure)));
     Ok(match coarse {
         true => Box::new(EpsilonIndex::<f32, M>::try_new(test, reach, frame, points, context)?),
         false => Box::new(EpsilonIndex::<f64, M>::try_new(test, reach, frame, points, context)?),
     })
-}
-
-/// The median of some points' norms.
-fn typical_norm(points: &Points, frame: &Frame, measure: VectorMeasure) -> f64 {
-    let mut placed = vec![0.0; points.dimension];
-    let norms = sample(points.regular.len()).map(|at| {
-        frame.place(points.regular.vector(at, points.dimension), &mut placed);
-        Reach::norm(measure, &placed)
-    });
-    let mut norms: Vec<f64> = norms.collect();
-    norms.sort_unstable_by(f64::total_cmp);
-    norms.get(norms.len() / 2).copied().unwrap_or(0.0)
-}
-
-/// One side of a join.
-#[derive(Debug)]
-struct Side<R> {
-    blocks: Blocks<R>,
-    loose: Rows,
-    unmatchable: usize,
-    undecided: bool,
 }
 
 /// A build side's vectors, ready for probing.
@@ -81,25 +59,6 @@ struct EpsilonIndex<R, M> {
     metric: PhantomData<fn() -> M>,
 }
 
-impl<R: Real> Side<R> {
-    fn try_new(
-        test: &VectorTest,
-        reach: Option<Reach>,
-        frame: &Frame,
-        mut points: Points,
-        context: &BuildContext<'_>,
-    ) -> Result<Self> {
-        let (loose, unmatchable) = (std::mem::take(&mut points.loose), points.unmatchable);
-        let undecided = (0..loose.len()).any(|at| !test.decides(loose.vector(at, points.dimension)));
-        let blocks = grow(points, frame, (reach.as_ref(), test.measure), context)?;
-        Ok(Self { blocks, loose, unmatchable, undecided })
-    }
-
-    fn loose(&self, at: usize) -> &[f64] {
-        self.loose.vector(at, self.blocks.dimension)
-    }
-}
-
 impl<R: Real, M: Metric> EpsilonIndex<R, M> {
     fn try_new(
         test: VectorTest,
@@ -108,7 +67,7 @@ impl<R: Real, M: Metric> EpsilonIndex<R, M> {
         points: Points,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
-        let side = Side::try_new(&test, reach, &frame, points, context)?;
+        let side = Side::try_new(&test, &frame, points, context)?;
         let decision = Decision::new(test);
         Ok(Self {
             test,
@@ -351,27 +310,11 @@ const MOST_CANDIDATES: usize = 1 << 26;
 
 impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
     fn describe(&self) -> String {
-        let Side { blocks, loose, .. } = &self.side;
-        let precision = if size_of::<R>() == size_of::<f32>() { "single" } else { "double" };
-        let what = match blocks.dimension {
-            0 | 1 => "sorted runs",
-            _ if blocks.width == 0 => "metric blocks",
-            _ if blocks.balls.is_some() => "k-d blocks in balls",
-            _ => "k-d blocks",
-        };
-        let loose = match loose.len() {
-            0 => String::new(),
-            loose => format!(", {loose} rows compared with all"),
-        };
-        format!(
-            "{what} of {} leaves over {} dimensions, {precision} precision filter{loose}",
-            blocks.leaves.len(),
-            blocks.dimension
-        )
+        self.side.describe()
     }
 
     fn memory(&self) -> usize {
-        self.side.blocks.memory() + self.side.loose.memory()
+        self.side.memory()
     }
 
     fn unmatchable(&self) -> usize {
@@ -390,14 +333,14 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
         if self.own {
             return internal_err!("an epsilon index was built for a self-join and given another input");
         }
-        let empty = self.side.blocks.len() + self.side.loose.len() == 0;
+        let empty = self.side.is_empty();
         let cancel = Cancel::default();
         let points = Points::try_new(&self.test, keys, (!empty).then_some(self.side.blocks.dimension), &cancel)?;
         if empty {
             return Ok(Box::new(PreparedPoints::<R> { side: None, rows: keys.values.len(), loose_build: 0 }));
         }
         let context = BuildContext { threads: 1, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
-        let side = Side::<R>::try_new(&self.test, self.reach, &self.frame, points, &context)?;
+        let side = Side::<R>::try_new(&self.test, &self.frame, points, &context)?;
         Ok(Box::new(PreparedPoints { side: Some(side), rows: keys.values.len(), loose_build: self.side.loose.len() }))
     }
 

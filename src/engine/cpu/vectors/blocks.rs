@@ -138,6 +138,11 @@ impl<R: Real> Blocks<R> {
         Some((&centres[sixteen * size..(sixteen + 1) * size], std::array::from_fn(limit)))
     }
 
+    /// The radius of a leaf's ball.
+    pub(super) fn radius(&self, leaf: usize) -> Option<f64> {
+        Some(self.balls.as_ref()?.radii[leaf])
+    }
+
     /// Bytes held.
     pub(super) fn memory(&self) -> usize {
         let balls = self.balls.as_ref().map_or(0, |Balls { centres, radii }| {

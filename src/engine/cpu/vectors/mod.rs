@@ -1,10 +1,11 @@
-//! Joins on the distance of two vectors.
+//! Joins on the distance of two vectors: all within reach ([`epsilon`]), or the nearest ones ([`nearest`]).
 //!
 //! ```text
 //! lists ----points----> vectors, and rows that no filter tells apart
 //!       ----frame-----> points: shifted to where most are, the telling dimensions first
 //!       ----order-----> near points follow each other
 //!       ----grow------> blocks: leaves of sixteen points, under a tree of boxes, in balls
+//!       ----side------> both, arranged
 //! probe leaf ---search---> leaves within reach ---kernel---> pairs within reach ---decision---> pairs
 //! ```
 //!
@@ -16,18 +17,18 @@
 
 mod blocks;
 mod decision;
+pub mod epsilon;
 mod frame;
 mod grow;
-mod index;
 mod kernel;
 mod lanes;
 mod metric;
+pub mod nearest;
 mod order;
 mod pair_test;
 mod points;
 mod reach;
 mod search;
+mod side;
 
-pub use index::build;
 pub use pair_test::{VectorColumn, VectorPairTest};
-pub use points::Vectors;

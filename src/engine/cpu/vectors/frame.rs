@@ -1,6 +1,8 @@
 //! The coordinates of the filter: shifted to where most points are, the telling dimensions first.
 
 use super::points::Points;
+use super::reach::Reach;
+use crate::measure::VectorMeasure;
 
 /// How vectors become points of the filter.
 #[derive(Debug, Clone)]
@@ -17,8 +19,9 @@ pub(super) struct Frame {
 const SAMPLED: usize = 1024;
 
 impl Frame {
-    /// The frame for `points`; products are not shifted.
-    pub(super) fn of(points: &Points, unit: bool, shifts: bool) -> Self {
+    /// The frame for `points` that are compared by `measure`; products are not shifted.
+    pub(super) fn of(points: &Points, measure: VectorMeasure) -> Self {
+        let unit = matches!(measure, VectorMeasure::Cosine | VectorMeasure::CosineDistance);
         let Points { dimension, regular, .. } = points;
         let mut frame = Self { order: (0..*dimension).collect(), centre: vec![0.0; *dimension], unit };
         let sample: Vec<Vec<f64>> = sample(regular.len())
@@ -39,7 +42,7 @@ impl Frame {
             spread.push((column.iter().map(|x| (x - median).abs()).sum::<f64>(), median));
         }
         frame.order.sort_by(|&a, &b| spread[b].0.total_cmp(&spread[a].0));
-        if shifts {
+        if measure != VectorMeasure::InnerProduct {
             frame.centre = frame.order.iter().map(|&k| spread[k].1).collect();
         }
         frame
@@ -52,10 +55,22 @@ impl Frame {
             *out = vector[k] / scale - centre;
         }
     }
+
+    /// The median of some points' norms.
+    pub(super) fn typical_norm(&self, points: &Points, measure: VectorMeasure) -> f64 {
+        let mut placed = vec![0.0; points.dimension];
+        let norms = sample(points.regular.len()).map(|at| {
+            self.place(points.regular.vector(at, points.dimension), &mut placed);
+            Reach::norm(measure, &placed)
+        });
+        let mut norms: Vec<f64> = norms.collect();
+        norms.sort_unstable_by(f64::total_cmp);
+        norms.get(norms.len() / 2).copied().unwrap_or(0.0)
+    }
 }
 
 /// Some of `len` places, evenly spread.
-pub(super) fn sample(len: usize) -> impl Iterator<Item = usize> {
+fn sample(len: usize) -> impl Iterator<Item = usize> {
     let count = len.min(SAMPLED);
     (0..count).map(move |n| n * len / count)
 }

@@ -1,0 +1,72 @@
+//! One side of a join, arranged.
+
+use datafusion::common::Result;
+
+use super::blocks::Blocks;
+use super::frame::Frame;
+use super::grow::grow;
+use super::metric::Real;
+use super::points::{Points, Rows};
+use crate::engine::BuildContext;
+use crate::predicate::VectorTest;
+
+/// The rows of one side that may match.
+#[derive(Debug)]
+pub(super) struct Side<R> {
+    pub(super) blocks: Blocks<R>,
+    /// Rows that are compared with all others.
+    pub(super) loose: Rows,
+    /// Rows that can never match.
+    pub(super) unmatchable: usize,
+    /// Whether the test leaves a row to the condition as the query states it.
+    pub(super) undecided: bool,
+}
+
+impl<R: Real> Side<R> {
+    /// # Errors
+    /// A refused reservation, a cancelled build.
+    pub(super) fn try_new(
+        test: &VectorTest,
+        frame: &Frame,
+        mut points: Points,
+        context: &BuildContext<'_>,
+    ) -> Result<Self> {
+        let (loose, unmatchable) = (std::mem::take(&mut points.loose), points.unmatchable);
+        let undecided = (0..loose.len()).any(|at| !test.decides(loose.vector(at, points.dimension)));
+        let blocks = grow(points, frame, test.measure, context)?;
+        Ok(Self { blocks, loose, unmatchable, undecided })
+    }
+
+    /// The vector of a loose row.
+    pub(super) fn loose(&self, at: usize) -> &[f64] {
+        self.loose.vector(at, self.blocks.dimension)
+    }
+
+    /// Whether no row can match.
+    pub(super) fn is_empty(&self) -> bool {
+        self.blocks.len() + self.loose.len() == 0
+    }
+
+    /// What EXPLAIN ANALYZE says.
+    pub(super) fn describe(&self) -> String {
+        let Self { blocks, loose, .. } = self;
+        let precision = if size_of::<R>() == size_of::<f32>() { "single" } else { "double" };
+        let what = match blocks.dimension {
+            0 | 1 => "sorted runs",
+            _ if blocks.width == 0 => "metric blocks",
+            _ if blocks.balls.is_some() => "k-d blocks in balls",
+            _ => "k-d blocks",
+        };
+        let loose = match loose.len() {
+            0 => String::new(),
+            loose => format!(", {loose} rows compared with all"),
+        };
+        let (leaves, dimensions) = (blocks.leaves.len(), blocks.dimension);
+        format!("{what} of {leaves} leaves over {dimensions} dimensions, {precision} precision filter{loose}")
+    }
+
+    /// Bytes held.
+    pub(super) fn memory(&self) -> usize {
+        self.blocks.memory() + self.loose.memory()
+    }
+}
