@@ -99,6 +99,11 @@ impl<K: Ord + Copy> Best<K> {
         Self { wanted, kept: BinaryHeap::new(), ties: Vec::new() }
     }
 
+    /// What is wanted.
+    pub fn wanted(&self) -> Wanted {
+        self.wanted
+    }
+
     /// The worst score that may still be kept, `None` as long as there is room for any.
     #[inline]
     pub fn worst(&self) -> Option<K> {

@@ -39,7 +39,7 @@ pub(super) struct Search<'a> {
 }
 
 /// Positions that are searched at once.
-pub(super) const TOGETHER: usize = 64;
+pub(super) const TOGETHER: usize = 256;
 
 impl Search<'_> {
     /// Neighbours of the rows at some positions, where there is no condition but the groups.

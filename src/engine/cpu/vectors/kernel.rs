@@ -20,6 +20,45 @@ pub(super) fn near<R: Real, M: Metric>(a: &[R], b: &[R], rows: u16, limits: &[R;
     lanes::run(Near::<R, M> { a, b, rows, limits, metric: PhantomData })
 }
 
+/// As [`near`], also with the sums, where a point of `a` has any that is not beyond.
+pub(super) fn near_sums<R: Real, M: Metric>(
+    a: &[R],
+    b: &[R],
+    rows: u16,
+    limits: &[R; LANES],
+    sums: &mut [[R; LANES]; LANES],
+) -> [u16; LANES] {
+    lanes::run(NearSums { near: Near::<R, M> { a, b, rows, limits, metric: PhantomData }, sums })
+}
+
+struct NearSums<'a, R, M> {
+    near: Near<'a, R, M>,
+    sums: &'a mut [[R; LANES]; LANES],
+}
+
+impl<R: Real, M: Metric> Task<R> for NearSums<'_, R, M> {
+    type Result = [u16; LANES];
+
+    #[inline(always)]
+    fn run<L: Lanes<R>>(self) -> [u16; LANES] {
+        let mut masks = [0; LANES];
+        let limits = L::load(self.near.limits);
+        for first in (0..LANES).step_by(ABREAST) {
+            if self.near.rows >> first & ((1 << ABREAST) - 1) == 0 {
+                continue;
+            }
+            let Some(found) = self.near.sums::<L>(first, limits) else { continue };
+            for (at, found) in found.into_iter().enumerate() {
+                masks[first + at] = found.within(limits);
+                if masks[first + at] != 0 {
+                    self.sums[first + at] = found.numbers();
+                }
+            }
+        }
+        masks
+    }
+}
+
 struct Near<'a, R, M> {
     a: &'a [R],
     b: &'a [R],
@@ -91,7 +130,7 @@ impl<'a, I: Iterator<Item = &'a [f32]>> Task<f32> for Nearest<'_, I> {
             while nearer != 0 {
                 let lane = nearer.trailing_zeros() as usize;
                 nearer &= nearer - 1;
-                let sum = sums.number(lane);
+                let sum = sums.numbers()[lane];
                 if sum < least {
                     (nearest, least) = (at * LANES + lane, sum);
                 }

@@ -23,8 +23,7 @@ pub(super) trait Lanes<R>: Copy {
     fn within(self, limits: Self) -> u16;
     fn sum(self) -> R;
     fn largest(self) -> R;
-    /// One of them.
-    fn number(self, lane: usize) -> R;
+    fn numbers(self) -> [R; LANES];
 }
 
 /// Work that is compiled once for each kind of registers.
@@ -122,8 +121,8 @@ impl<R: Real> Lanes<R> for Plain<R> {
         self.0.into_iter().fold(R::ZERO.minus(R::INFINITY), |most, x| if x > most { x } else { most })
     }
     #[inline(always)]
-    fn number(self, lane: usize) -> R {
-        self.0[lane]
+    fn numbers(self) -> [R; LANES] {
+        self.0
     }
 }
 
@@ -153,12 +152,6 @@ mod registers {
                 #[inline(always)]
                 fn pairs(self, other: Self, f: impl Fn($register, $register) -> $register) -> Self {
                     Self(std::array::from_fn(|at| f(self.0[at], other.0[at])))
-                }
-
-                #[inline(always)]
-                fn numbers(self) -> [$real; LANES] {
-                    // SAFETY: both are sixteen numbers without any padding.
-                    unsafe { std::mem::transmute(self) }
                 }
             }
 
@@ -223,8 +216,9 @@ mod registers {
                         .fold(-<$real>::INFINITY, |most, x| if x.exceeds(most) { x } else { most })
                 }
                 #[inline(always)]
-                fn number(self, lane: usize) -> $real {
-                    self.numbers()[lane]
+                fn numbers(self) -> [$real; LANES] {
+                    // SAFETY: both are sixteen numbers without any padding.
+                    unsafe { std::mem::transmute(self) }
                 }
             }
         };

@@ -1,27 +1,27 @@
 //! The nearest rows of a build side for each row of a probe side.
 //!
-//! The points of a leaf of the probe side are searched together: the leaves of the build side come nearest first, by their
-//! boxes or, in many dimensions, by the centres of their balls, until none is nearer than the worst neighbour so far of any of
-//! them. The filter passes what may be as near as that, and the measure's own arithmetic ranks.
+//! The points of a leaf of the probe side are searched together. With boxes, the nearer part of a node is visited first, and
+//! what is farther than the worst neighbour so far of any of them is passed over. Without, the leaves with the nearest centres
+//! come first, and then all others in order, for several leaves of the probe side at once.
 //!
-//! Source: Hjaltason and Samet, Distance browsing in spatial databases (TODS 1999), for a leaf of queries at once.
+//! Neighbours are found by the sums of the filter: what may be as near as the k-th sum, allowing for rounding (`reach`), is
+//! kept, and in the end the measure's own arithmetic ranks what is left.
 
 use std::any::Any;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use datafusion::common::{Result, internal_err};
 
 use super::blocks::Blocks;
 use super::frame::Frame;
-use super::kernel::{LANES, near};
+use super::kernel::{LANES, near_sums};
 use super::metric::{Chebyshev, Euclidean, Manhattan, Metric, Real};
 use super::points::Points;
 use super::reach::Reach;
 use super::search::{box_sum, centre_sums};
 use super::side::Side;
-use crate::engine::nearest::{Best, NearestIndex, Neighbour, float_key, float_of};
+use crate::engine::nearest::{Best, NearestIndex, Neighbour, float_key};
 use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PreparedProbe};
 use crate::measure::VectorMeasure;
 use crate::predicate::{Bounds, VectorTest};
@@ -98,15 +98,6 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
         if self.measure.is_distance() { float_key(score) } else { !float_key(score) }
     }
 
-    /// How far a neighbour may be that is as good as `worst`.
-    fn reach(&self, worst: i64) -> Option<Reach> {
-        let bounds = match self.measure.is_distance() {
-            true => Bounds::at_most(float_of(worst), true),
-            false => Bounds::at_least(float_of(!worst), true),
-        };
-        Reach::of(&VectorTest { bounds, ..any(self.measure) }, self.side.blocks.dimension)
-    }
-
     fn offer(&self, row: u32, build: &[f64], probe: &[f64], best: &mut Best<i64>) {
         if let Some(score) = self.measure.score(build, probe) {
             best.offer(Neighbour { score: self.key(score), rank: self.ranks[row as usize], row });
@@ -176,17 +167,78 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
                 done += 1;
                 continue;
             }
-            let leaf = blocks.leaf_of(position);
-            let end = blocks.leaves[leaf].first + blocks.leaves[leaf].len;
-            let some = positions[done..].iter().take_while(|&&position| position < end).count();
-            let mut walk = Walk::new(self, blocks, leaf, &positions[done..done + some], &mut best[done..done + some]);
-            walk.run(cancel);
-            counts.candidates += walk.candidates;
-            counts.verified += walk.verified;
+            let some = self.abreast(blocks, &positions[done..]);
+            let mut walks = Vec::new();
+            let (mut positions, mut best) = (&positions[done..done + some], &mut best[done..done + some]);
+            while let [first, ..] = positions {
+                let leaf = blocks.leaf_of(*first as usize);
+                let end = blocks.leaves[leaf].first + blocks.leaves[leaf].len;
+                let own = positions.iter().take_while(|&&position| position < end).count();
+                let (now, later) = std::mem::take(&mut best).split_at_mut(own);
+                walks.push(Walk::<R, M>::new(self, blocks, leaf, &positions[..own], now));
+                (positions, best) = (&positions[own..], later);
+            }
+            self.run(&mut walks, cancel);
+            for walk in &mut walks {
+                walk.finish();
+                counts.candidates += walk.candidates;
+                counts.verified += walk.verified;
+            }
             done += some;
         }
         Ok(counts)
     }
+}
+
+/// Leaves whose nearest others are visited before all are, where there are no boxes.
+const NEAREST_LEAVES: usize = 8;
+
+impl<R: Real, M: Metric> NearestBlocks<R, M> {
+    /// How many of `positions` are searched at once: those of one group, where leaves are visited in order.
+    fn abreast(&self, probe: &Blocks<R>, positions: &[u32]) -> usize {
+        let regular = |position: &&u32| (**position as usize) < probe.len();
+        let leaf = |position: u32| probe.leaf_of(position as usize);
+        let first = leaf(positions[0]);
+        let together = |position: u32| match self.side.blocks.width {
+            0 => probe.group_of(leaf(position)) == probe.group_of(first),
+            _ => leaf(position) == first,
+        };
+        positions.iter().take_while(regular).take_while(|position| together(**position)).count()
+    }
+
+    fn run(&self, walks: &mut [Walk<'_, R, M>], cancel: &Cancel) {
+        let Some(first) = walks.first() else { return };
+        let build = &self.side.blocks;
+        let group = first.probe.group_of(first.leaf);
+        walks.iter_mut().for_each(|walk| walk.offer_loose(group));
+        let nodes = build.nodes_of(group);
+        if nodes.is_empty() {
+            return;
+        }
+        if build.width > 0 {
+            walks.iter_mut().for_each(|walk| walk.by_boxes(nodes.start, cancel));
+            return;
+        }
+        let leaves = build.leaves_of(nodes);
+        let mut nearest: Vec<Nearest<R>> = walks.iter_mut().map(|walk| walk.nearest_leaves(leaves.clone())).collect();
+        // each leaf is fetched once for all walks
+        for leaf in leaves {
+            if cancel.is_cancelled() {
+                return;
+            }
+            for (walk, nearest) in walks.iter_mut().zip(&mut nearest) {
+                walk.visit_unless_far(leaf, nearest);
+            }
+        }
+    }
+}
+
+/// What a walk without boxes knows of leaves.
+struct Nearest<R> {
+    /// The sum of each leaf's centre with that of the walk's leaf.
+    sums: Option<Vec<R>>,
+    /// The leaves that it has visited.
+    visited: Vec<usize>,
 }
 
 /// Some points of a leaf on their way through the build side.
@@ -197,11 +249,20 @@ struct Walk<'a, R, M> {
     /// Which of `best` each lane of the leaf has.
     places: [Option<usize>; LANES],
     best: &'a mut [Best<i64>],
-    /// How far the neighbours of each lane may be; none, as long as any are wanted.
-    reaches: [Option<Reach>; LANES],
+    /// For each lane the sums and positions of what may be a neighbour.
+    kept: [Vec<(R, u32)>; LANES],
+    /// How many are kept of a lane before it is looked which of them are too far.
+    full: [usize; LANES],
+    /// The sum of the worst neighbour so far of each lane; none, as long as any are wanted.
+    worst: [Option<R>; LANES],
     /// What sums of points with norms up to `norm` are compared with.
     limits: [R; LANES],
     norm: f64,
+    /// How far the neighbours of any lane may be; none, as long as one takes any.
+    reach: Option<Reach>,
+    /// The sum of gaps to a box that this is.
+    box_limit: f64,
+    sums: [[R; LANES]; LANES],
     candidates: usize,
     verified: usize,
 }
@@ -215,34 +276,37 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
         positions: &[u32],
         best: &'a mut [Best<i64>],
     ) -> Self {
-        let mut places = [None; LANES];
-        let mut limits = [R::ZERO.minus(R::INFINITY); LANES];
+        let mut walk = Self {
+            index,
+            probe,
+            leaf,
+            places: [None; LANES],
+            best,
+            kept: std::array::from_fn(|_| Vec::new()),
+            full: [usize::MAX; LANES],
+            worst: [None; LANES],
+            limits: [R::ZERO.minus(R::INFINITY); LANES],
+            norm: probe.leaves[leaf].norm,
+            reach: None,
+            box_limit: f64::INFINITY,
+            sums: [[R::ZERO; LANES]; LANES],
+            candidates: 0,
+            verified: 0,
+        };
         for (place, &position) in positions.iter().enumerate() {
             let lane = (position - probe.leaves[leaf].first) as usize;
-            (places[lane], limits[lane]) = (Some(place), R::INFINITY);
+            (walk.places[lane], walk.limits[lane]) = (Some(place), R::INFINITY);
+            walk.full[lane] = walk.best[place].wanted().rows;
         }
-        let reaches = [None; LANES];
-        Self { index, probe, leaf, places, best, reaches, limits, norm: 0.0, candidates: 0, verified: 0 }
+        walk
     }
 
-    fn run(&mut self, cancel: &Cancel) {
-        let group = self.probe.group_of(self.leaf);
+    fn offer_loose(&mut self, group: u32) {
         for lane in 0..LANES {
             if let Some(place) = self.places[lane] {
-                let compared = self.index.offer_one_by_one(group, self.vector(lane), false, &mut self.best[place]);
-                self.candidates += compared;
-                self.shrink(lane);
+                let vector = self.vector(lane);
+                self.candidates += self.index.offer_one_by_one(group, vector, false, &mut self.best[place]);
             }
-        }
-        let build = &self.index.side.blocks;
-        let nodes = build.nodes_of(group);
-        if nodes.is_empty() {
-            return;
-        }
-        if build.width == 0 {
-            self.by_centres(build.leaves_of(nodes), cancel);
-        } else {
-            self.by_boxes(nodes.start, cancel);
         }
     }
 
@@ -250,113 +314,150 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
         self.probe.vector(self.probe.leaves[self.leaf].first as usize + lane)
     }
 
-    /// The nearest box first.
+    /// The nearer part of a node first.
     fn by_boxes(&mut self, root: u32, cancel: &Cancel) {
         let build = &self.index.side.blocks;
         let own = (self.probe, self.leaf);
-        let mut frontier = BinaryHeap::from([Reverse((0u64, root))]);
-        while let Some(Reverse((sum, node))) = frontier.pop() {
-            if f64::from_bits(sum) > self.box_limit() || cancel.is_cancelled() {
-                break;
+        let mut left = vec![(0.0, root)];
+        while let Some((sum, node)) = left.pop() {
+            if sum > self.box_limit {
+                continue;
             }
             if let Some(leaf) = build.nodes[node as usize].leaf {
+                if cancel.is_cancelled() {
+                    return;
+                }
                 self.visit(leaf as usize);
                 continue;
             }
-            let limit = self.box_limit();
-            for child in [node + 1, build.nodes[node as usize + 1].skip] {
-                // sums are not negative, so that they are in the order of their bits
-                let sum = box_sum::<R, M>(build, child, own).get().max(0.0);
-                if sum <= limit {
-                    frontier.push(Reverse((sum.to_bits(), child)));
-                }
-            }
+            let children = [node + 1, build.nodes[node as usize + 1].skip];
+            let [one, other] = children.map(|child| (box_sum::<R, M>(build, child, own).get(), child));
+            let (near, far) = if other.0 < one.0 { (other, one) } else { (one, other) };
+            left.extend([far, near]);
         }
     }
 
-    /// The largest sum of gaps to a box that may have a neighbour.
-    fn box_limit(&self) -> f64 {
-        let corners = (self.index.side.blocks.corner, self.probe.corner);
-        let lanes = (0..LANES).filter(|&lane| self.places[lane].is_some());
-        let limit = |lane: usize| match &self.reaches[lane] {
-            Some(reach) => reach.of_boxes::<R>(corners).get(),
-            None => f64::INFINITY,
+    /// Visits the leaves with the nearest centres.
+    fn nearest_leaves(&mut self, leaves: Range<usize>) -> Nearest<R> {
+        let Some(sums) = centre_sums::<R, M>(&self.index.side.blocks, (self.probe, self.leaf)) else {
+            return Nearest { sums: None, visited: Vec::new() };
         };
-        lanes.map(limit).fold(0.0, f64::max)
+        let mut order: Vec<usize> = leaves.collect();
+        let by_sum = |a: &usize, b: &usize| sums[*a].get().total_cmp(&sums[*b].get());
+        if order.len() > NEAREST_LEAVES {
+            order.select_nth_unstable_by(NEAREST_LEAVES, by_sum);
+            order.truncate(NEAREST_LEAVES);
+        }
+        order.iter().for_each(|&leaf| self.visit(leaf));
+        Nearest { sums: Some(sums), visited: order }
     }
 
-    /// The leaf with the nearest centre first.
-    fn by_centres(&mut self, leaves: std::ops::Range<usize>, cancel: &Cancel) {
+    fn visit_unless_far(&mut self, leaf: usize, nearest: &Nearest<R>) {
         let build = &self.index.side.blocks;
-        let (Some(sums), Some(own)) =
-            (centre_sums::<R, M>(build, (self.probe, self.leaf)), self.probe.radius(self.leaf))
-        else {
-            leaves.take_while(|_| !cancel.is_cancelled()).for_each(|leaf| self.visit(leaf));
+        if nearest.visited.contains(&leaf) {
             return;
-        };
-        let mut order: Vec<(u64, u32)> =
-            leaves.map(|leaf| (sums[leaf].get().max(0.0).to_bits(), leaf as u32)).collect();
-        order.sort_unstable();
-        for (sum, leaf) in order {
-            if cancel.is_cancelled() {
+        }
+        if let (Some(sums), Some(reach)) = (&nearest.sums, &self.reach)
+            && let (Some(radius), Some(own)) = (build.radius(leaf), self.probe.radius(self.leaf))
+        {
+            let limit: R = reach.around(radius + own).of_points((self.norm, build.leaves[leaf].norm));
+            if sums[leaf].exceeds(limit) {
                 return;
             }
-            let radius = build.radius(leaf as usize).unwrap_or(f64::INFINITY) + own;
-            if f64::from_bits(sum) <= self.ball_limit(radius, build.leaves[leaf as usize].norm) {
-                self.visit(leaf as usize);
-            }
         }
+        self.visit(leaf);
     }
 
-    /// The largest sum of centres whose balls, with radii that sum up to `radius`, have neighbours.
-    fn ball_limit(&self, radius: f64, norm: f64) -> f64 {
-        let norms = (norm, self.probe.leaves[self.leaf].norm);
-        let lanes = (0..LANES).filter(|&lane| self.places[lane].is_some());
-        let limit = |lane: usize| match &self.reaches[lane] {
-            Some(reach) => reach.around(radius).of_points::<R>(norms).get(),
-            None => f64::INFINITY,
-        };
-        lanes.map(limit).fold(0.0, f64::max)
-    }
-
-    /// Offers what of a leaf may be as near as the neighbours so far.
+    /// Keeps what of a leaf may be as near as the neighbours so far.
     fn visit(&mut self, leaf: usize) {
         let build = &self.index.side.blocks;
         let (a, b) = (&self.probe.leaves[self.leaf], &build.leaves[leaf]);
-        let present = u16::MAX >> (LANES - b.len as usize);
-        if b.norm.max(a.norm) > self.norm {
-            self.norm = b.norm.max(a.norm);
+        self.candidates += b.len as usize * self.best.len();
+        let (Some(rows), Some(lanes)) = (build.lanes(b), self.probe.lanes(a)) else {
+            self.offer_all(b.first..b.first + b.len);
+            return;
+        };
+        if b.norm > self.norm {
+            self.norm = b.norm;
             (0..LANES).for_each(|lane| self.set_limit(lane));
         }
-        let masks = match (build.lanes(b), self.probe.lanes(a)) {
-            (Some(rows), Some(lanes)) => near::<R, M>(rows, lanes, present, &self.limits),
-            _ => [u16::MAX; LANES],
-        };
-        self.candidates += b.len as usize * self.best.len();
-        for (row, &mask) in masks.iter().enumerate().take(b.len as usize) {
-            let position = b.first as usize + row;
-            for lane in (0..LANES).filter(|lane| mask >> lane & 1 == 1) {
-                let Some(place) = self.places[lane] else { continue };
-                self.verified += 1;
-                let (row, vector) = (build.rows[position], self.vector(lane));
-                self.index.offer(row, build.vector(position), vector, &mut self.best[place]);
-                self.shrink(lane);
+        let present = u16::MAX >> (LANES - b.len as usize);
+        let masks = near_sums::<R, M>(rows, lanes, present, &self.limits, &mut self.sums);
+        let mut full = 0u16;
+        for (row, mut mask) in masks.into_iter().enumerate().take(b.len as usize) {
+            while mask != 0 {
+                let lane = mask.trailing_zeros() as usize;
+                mask &= mask - 1;
+                self.kept[lane].push((self.sums[row][lane], b.first + row as u32));
+                full |= u16::from(self.kept[lane].len() >= self.full[lane]) << lane;
             }
+        }
+        while full != 0 {
+            self.thin_out(full.trailing_zeros() as usize);
+            full &= full - 1;
         }
     }
 
-    /// Takes note of the worst neighbour so far of a lane.
-    fn shrink(&mut self, lane: usize) {
-        let worst = self.places[lane].and_then(|place| self.best[place].worst());
-        if let Some(worst) = worst {
-            self.reaches[lane] = self.index.reach(worst);
-            self.set_limit(lane);
+    fn offer_all(&mut self, positions: Range<u32>) {
+        let build = &self.index.side.blocks;
+        for lane in 0..LANES {
+            let Some(place) = self.places[lane] else { continue };
+            for position in positions.clone() {
+                let (row, vector) = (build.rows[position as usize], self.vector(lane));
+                self.index.offer(row, build.vector(position as usize), vector, &mut self.best[place]);
+            }
+            self.verified += positions.len();
         }
+    }
+
+    /// Forgets what of a lane cannot be a neighbour.
+    fn thin_out(&mut self, lane: usize) {
+        let Some(place) = self.places[lane] else { return };
+        let wanted = self.best[place].wanted().rows;
+        let kept = &mut self.kept[lane];
+        if kept.len() < wanted {
+            return;
+        }
+        let (_, worst, _) = kept.select_nth_unstable_by(wanted - 1, |a, b| a.0.get().total_cmp(&b.0.get()));
+        self.worst[lane] = Some(worst.0);
+        self.set_limit(lane);
+        let limit = self.limits[lane];
+        let kept = &mut self.kept[lane];
+        kept.retain(|(sum, _)| !sum.exceeds(limit));
+        self.full[lane] = kept.len() + (wanted / 2).max(8);
     }
 
     fn set_limit(&mut self, lane: usize) {
-        if let (Some(reach), Some(_)) = (&self.reaches[lane], self.places[lane]) {
-            self.limits[lane] = reach.of_points((self.norm, self.norm));
+        let norms = (self.norm, self.norm);
+        let (measure, dimension) = (self.index.measure, self.index.side.blocks.dimension);
+        let reach = |worst: R| Reach::of_sum(measure, dimension, worst, norms);
+        if let Some(worst) = self.worst[lane] {
+            self.limits[lane] = reach(worst).of_points(norms);
+        }
+        let lanes = (0..LANES).filter(|&lane| self.places[lane].is_some());
+        // the widest of all, where each has one
+        let worst = lanes.map(|lane| self.worst[lane]).reduce(|a, b| match (a?, b?) {
+            (a, b) if a < b => Some(b),
+            (a, _) => Some(a),
+        });
+        if let Some(Some(worst)) = worst {
+            let reach = reach(worst);
+            self.box_limit = reach.of_boxes::<R>((self.index.side.blocks.corner, self.probe.corner)).get();
+            self.reach = Some(reach);
+        }
+    }
+
+    /// Offers what was kept.
+    fn finish(&mut self) {
+        for lane in 0..LANES {
+            self.thin_out(lane);
+            let Some(place) = self.places[lane] else { continue };
+            let vector = self.vector(lane);
+            for (_, position) in std::mem::take(&mut self.kept[lane]) {
+                let (row, build) = (self.index.side.blocks.rows[position as usize], &self.index.side.blocks);
+                self.index.offer(row, build.vector(position as usize), vector, &mut self.best[place]);
+                self.verified += 1;
+            }
         }
     }
 }

@@ -73,6 +73,24 @@ impl Reach {
         self.limit(by_size)
     }
 
+    /// As far as two points with norms up to these may be whose sum is `sum`, by `measure`.
+    pub(super) fn of_sum<R: Real>(measure: VectorMeasure, dimension: usize, sum: R, norms: (f64, f64)) -> Self {
+        let (d, unit) = (dimension as f64, f64::ROUNDING);
+        let kind = match measure {
+            VectorMeasure::L1 | VectorMeasure::Linf => Sum::Distance,
+            _ => Sum::Squares,
+        };
+        let sum = sum.get() + R::LEAST;
+        let distance = if kind == Sum::Squares { sum.sqrt() } else { sum };
+        let most = distance * (1.0 + 4.0 * (d + 8.0) * R::ROUNDING) + 4.0 * R::ROUNDING * norms.0.max(norms.1);
+        // and as far as one whose score is no worse, which rounds
+        let most = match measure {
+            VectorMeasure::Cosine => (most * most + (d + 16.0) * 32.0 * unit).sqrt() + (d + 16.0) * 16.0 * unit,
+            _ => most * (1.0 + (d + 64.0) * 8.0 * unit) + f64::LEAST,
+        };
+        Self { sum: kind, most, dimension }
+    }
+
     /// As far around a ball of this radius, measured with this rounding, in double precision.
     pub(super) fn around(&self, radius: f64) -> Self {
         let d = self.dimension as f64;

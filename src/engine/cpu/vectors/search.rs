@@ -136,6 +136,6 @@ impl<R: Real, M: Metric> Task<R> for Sums<'_, R, M> {
     fn run<L: Lanes<R>>(self) -> [R; LANES] {
         let numbers = self.point.iter().zip(self.block.chunks_exact(LANES));
         let sums = numbers.fold(L::splat(R::ZERO), |sums, (&x, b)| M::add(sums, L::splat(x), L::load(b)));
-        std::array::from_fn(|lane| sums.number(lane))
+        sums.numbers()
     }
 }
