@@ -87,6 +87,13 @@ impl<R: Real> Blocks<R> {
         Some(&self.lanes[first..first + self.dimension * LANES])
     }
 
+    /// The numbers of a leaf and of the next one, where both have some.
+    #[inline(always)]
+    pub(super) fn lanes_of_two(&self, leaf: usize) -> Option<&[R]> {
+        let (first, _) = (self.leaves.get(leaf)?.lanes?, self.leaves.get(leaf + 1)?.lanes?);
+        Some(&self.lanes[first as usize * LANES..][..2 * self.dimension * LANES])
+    }
+
     /// The ends of a node's box, where there are boxes.
     #[inline(always)]
     pub(super) fn bounds(&self, node: usize) -> (&[R], &[R]) {

@@ -9,7 +9,7 @@ use datafusion::common::{Result, internal_err};
 use super::blocks::Blocks;
 use super::decision::Decision;
 use super::frame::Frame;
-use super::kernel::{LANES, near};
+use super::kernel::{LANES, near, near_two};
 use super::metric::{Chebyshev, Euclidean, Manhattan, Metric, Products, Real};
 use super::points::Points;
 use super::reach::Reach;
@@ -145,9 +145,27 @@ impl<R: Real, M: Metric> EpsilonIndex<R, M> {
             let masks = near::<R, M>(lanes, centres, probe.rows, &limits);
             rows = transposed(masks, probe.rows);
         }
-        for (lane, rows) in rows.into_iter().enumerate() {
-            if bits >> lane & 1 == 1 && rows != 0 {
-                self.pair_leaves(reach, (blocks, probe.leaf, rows), sixteen as usize * LANES + lane, work);
+        let first = sixteen as usize * LANES;
+        let wanted = |lane: usize| if bits >> lane & 1 == 1 { rows[lane] } else { 0 };
+        for lane in (0..LANES).step_by(2) {
+            let both = [wanted(lane), wanted(lane + 1)];
+            if both[0] != 0
+                && both[1] != 0
+                && build.width == 0
+                && let (Some(one), Some(two)) = (blocks.lanes(leaf), build.lanes_of_two(first + lane))
+            {
+                let limits = [0, 1].map(|at| {
+                    let norm = build.leaves[first + lane + at].norm;
+                    [reach.of_points((leaf.norm, norm)); LANES]
+                });
+                let masks = near_two::<R, M>(one, two, both[0] | both[1], [&limits[0], &limits[1]]);
+                for at in 0..2 {
+                    self.decide((blocks, probe.leaf, both[at]), first + lane + at, &masks[at], work);
+                }
+                continue;
+            }
+            for at in (0..2).filter(|&at| both[at] != 0) {
+                self.pair_leaves(reach, (blocks, probe.leaf, both[at]), first + lane + at, work);
             }
         }
     }
@@ -156,8 +174,25 @@ impl<R: Real, M: Metric> EpsilonIndex<R, M> {
     fn pair_leaves(
         &self,
         reach: &Reach,
+        (probe, leaf, rows): (&Blocks<R>, usize, u16),
+        other: usize,
+        work: &mut Work<'_>,
+    ) {
+        let build = &self.side.blocks;
+        let (a, b) = (&probe.leaves[leaf], &build.leaves[other]);
+        let masks = match (probe.lanes(a), build.lanes(b)) {
+            (Some(one), Some(other)) => near::<R, M>(one, other, rows, &[reach.of_points((a.norm, b.norm)); LANES]),
+            _ => [u16::MAX; LANES],
+        };
+        self.decide((probe, leaf, rows), other, &masks, work);
+    }
+
+    /// Decides the pairs that the filter has left of some points of a leaf with those of another.
+    fn decide(
+        &self,
         (probe, leaf, mut rows): (&Blocks<R>, usize, u16),
         other: usize,
+        masks: &[u16; LANES],
         work: &mut Work<'_>,
     ) {
         let build = &self.side.blocks;
@@ -165,10 +200,6 @@ impl<R: Real, M: Metric> EpsilonIndex<R, M> {
         let candidates = rows.count_ones() as usize * b.len as usize;
         work.counts.candidates += candidates;
         work.done += candidates;
-        let masks = match (probe.lanes(a), build.lanes(b)) {
-            (Some(one), Some(other)) => near::<R, M>(one, other, rows, &[reach.of_points((a.norm, b.norm)); LANES]),
-            _ => [u16::MAX; LANES],
-        };
         let present = u16::MAX >> (LANES - b.len as usize);
         while rows != 0 {
             let row = rows.trailing_zeros() as usize;

@@ -20,6 +20,75 @@ pub(super) fn near<R: Real, M: Metric>(a: &[R], b: &[R], rows: u16, limits: &[R;
     lanes::run(Near::<R, M> { a, b, rows, limits, metric: PhantomData })
 }
 
+/// As [`near`], for two leaves that follow each other in `b`: what is read of `a` serves both.
+pub(super) fn near_two<R: Real, M: Metric>(a: &[R], b: &[R], rows: u16, limits: [&[R; LANES]; 2]) -> [[u16; LANES]; 2] {
+    let (first, second) = b.split_at(a.len());
+    lanes::run(NearTwo::<R, M> { a, b: [first, second], rows, limits, metric: PhantomData })
+}
+
+struct NearTwo<'a, R, M> {
+    a: &'a [R],
+    b: [&'a [R]; 2],
+    rows: u16,
+    limits: [&'a [R; LANES]; 2],
+    metric: PhantomData<M>,
+}
+
+impl<R: Real, M: Metric> Task<R> for NearTwo<'_, R, M> {
+    type Result = [[u16; LANES]; 2];
+
+    #[inline(always)]
+    fn run<L: Lanes<R>>(self) -> [[u16; LANES]; 2] {
+        let mut masks = [[0; LANES]; 2];
+        let limits = [L::load(self.limits[0]), L::load(self.limits[1])];
+        for first in (0..LANES).step_by(ABREAST) {
+            if self.rows >> first & ((1 << ABREAST) - 1) == 0 {
+                continue;
+            }
+            if let Some([one, two]) = self.sums::<L>(first, limits) {
+                for at in 0..ABREAST {
+                    masks[0][first + at] = one[at].within(limits[0]);
+                    masks[1][first + at] = two[at].within(limits[1]);
+                }
+            }
+        }
+        masks
+    }
+}
+
+impl<R: Real, M: Metric> NearTwo<'_, R, M> {
+    /// The sums of some points of `a` with all of both leaves, none where all are beyond their limits.
+    #[inline(always)]
+    fn sums<L: Lanes<R>>(&self, first: usize, limits: [L; 2]) -> Option<[[L; ABREAST]; 2]> {
+        let [mut one, mut two, mut three, mut four] = [L::splat(R::ZERO); ABREAST];
+        let [mut five, mut six, mut seven, mut eight] = [L::splat(R::ZERO); ABREAST];
+        let b = self.b[0].chunks(STRIDE * LANES).zip(self.b[1].chunks(STRIDE * LANES));
+        for (a, (b, c)) in self.a.chunks(STRIDE * LANES).zip(b) {
+            for (a, (b, c)) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES).zip(c.chunks_exact(LANES))) {
+                let (b, c) = (L::load(b), L::load(c));
+                let a = &a[first..first + ABREAST];
+                let (x, y) = (L::splat(a[0]), L::splat(a[1]));
+                one = M::add(one, x, b);
+                five = M::add(five, x, c);
+                two = M::add(two, y, b);
+                six = M::add(six, y, c);
+                let (x, y) = (L::splat(a[2]), L::splat(a[3]));
+                three = M::add(three, x, b);
+                seven = M::add(seven, x, c);
+                four = M::add(four, y, b);
+                eight = M::add(eight, y, c);
+            }
+            if M::RISES
+                && one.least(two).least(three.least(four)).within(limits[0]) == 0
+                && five.least(six).least(seven.least(eight)).within(limits[1]) == 0
+            {
+                return None;
+            }
+        }
+        Some([[one, two, three, four], [five, six, seven, eight]])
+    }
+}
+
 /// As [`near`], also with the sums, where a point of `a` has any that is not beyond.
 pub(super) fn near_sums<R: Real, M: Metric>(
     a: &[R],
@@ -90,19 +159,21 @@ impl<R: Real, M: Metric> Near<'_, R, M> {
     /// The sums of some points of `a` with all of `b`, none where all are beyond their limits.
     #[inline(always)]
     fn sums<L: Lanes<R>>(&self, first: usize, limits: L) -> Option<[L; ABREAST]> {
-        let mut sums = [L::splat(R::ZERO); ABREAST];
+        let [mut one, mut two, mut three, mut four] = [L::splat(R::ZERO); ABREAST];
         for (a, b) in self.a.chunks(STRIDE * LANES).zip(self.b.chunks(STRIDE * LANES)) {
             for (a, b) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
                 let b = L::load(b);
-                for (sum, &a) in sums.iter_mut().zip(&a[first..first + ABREAST]) {
-                    *sum = M::add(*sum, L::splat(a), b);
-                }
+                let a = &a[first..first + ABREAST];
+                one = M::add(one, L::splat(a[0]), b);
+                two = M::add(two, L::splat(a[1]), b);
+                three = M::add(three, L::splat(a[2]), b);
+                four = M::add(four, L::splat(a[3]), b);
             }
-            if M::RISES && sums[0].least(sums[1]).least(sums[2].least(sums[3])).within(limits) == 0 {
+            if M::RISES && one.least(two).least(three.least(four)).within(limits) == 0 {
                 return None;
             }
         }
-        Some(sums)
+        Some([one, two, three, four])
     }
 }
 
@@ -123,8 +194,10 @@ impl<'a, I: Iterator<Item = &'a [f32]>> Task<f32> for Nearest<'_, I> {
     fn run<L: Lanes<f32>>(self) -> usize {
         let (mut nearest, mut least) = (0, f32::INFINITY);
         for (at, block) in self.blocks.enumerate() {
-            let numbers = self.point.iter().zip(block.chunks_exact(LANES));
-            let sums = numbers.fold(L::splat(0.0), |sums, (&x, b)| Euclidean::add(sums, L::splat(x), L::load(b)));
+            let mut sums = L::splat(0.0);
+            for (&x, b) in self.point.iter().zip(block.chunks_exact(LANES)) {
+                sums = Euclidean::add(sums, L::splat(x), L::load(b));
+            }
             // a bit for each that is nearer than the nearest so far
             let mut nearer = sums.within(L::splat(least.next_down()));
             while nearer != 0 {
@@ -162,6 +235,10 @@ mod tests {
         }
         let some = near::<f32, M>(&a, &b, 1 << 5, &[limit; LANES]);
         assert_eq!(some[5], masks[5]);
+        let both = [b, leaf(3, dimension)].concat();
+        let other = near::<f32, M>(&a, &both[a.len()..], u16::MAX, &[limit + 1.0; LANES]);
+        let two = near_two::<f32, M>(&a, &both, u16::MAX, [&[limit; LANES], &[limit + 1.0; LANES]]);
+        assert_eq!(two, [masks, other]);
     }
 
     #[test]

@@ -1,4 +1,6 @@
 //! Sixteen numbers side by side, in the widest registers that the machine has.
+//!
+//! A closure does not get the instructions of the function around it, so that long loops over these are written out.
 
 use super::kernel::LANES;
 use super::metric::Real;
@@ -196,10 +198,12 @@ mod registers {
                 }
                 #[inline(always)]
                 fn within(self, limits: Self) -> u16 {
-                    (0..$count).fold(0, |bits, at| {
+                    let mut bits = 0;
+                    for at in 0..$count {
                         let ($y, $limit) = (self.0[at], limits.0[at]);
-                        bits | (unsafe { $within } as u16) << (at * Self::EACH)
-                    })
+                        bits |= (unsafe { $within } as u16) << (at * Self::EACH);
+                    }
+                    bits
                 }
                 #[inline(always)]
                 fn sum(self) -> $real {

@@ -134,8 +134,10 @@ impl<R: Real, M: Metric> Task<R> for Sums<'_, R, M> {
 
     #[inline(always)]
     fn run<L: Lanes<R>>(self) -> [R; LANES] {
-        let numbers = self.point.iter().zip(self.block.chunks_exact(LANES));
-        let sums = numbers.fold(L::splat(R::ZERO), |sums, (&x, b)| M::add(sums, L::splat(x), L::load(b)));
+        let mut sums = L::splat(R::ZERO);
+        for (&x, b) in self.point.iter().zip(self.block.chunks_exact(LANES)) {
+            sums = M::add(sums, L::splat(x), L::load(b));
+        }
         sums.numbers()
     }
 }
