@@ -157,6 +157,7 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
         let mut counts = Counts::default();
         let Some(probe) = &PreparedPoints::<R>::of(probe)?.side else { return Ok(counts) };
         let blocks = &probe.blocks;
+        let mut spare: Vec<Kept<R>> = Vec::new();
         let mut done = 0;
         while done < positions.len() && !cancel.is_cancelled() {
             let position = positions[done] as usize;
@@ -175,14 +176,16 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
                 let end = blocks.leaves[leaf].first + blocks.leaves[leaf].len;
                 let own = positions.iter().take_while(|&&position| position < end).count();
                 let (now, later) = std::mem::take(&mut best).split_at_mut(own);
-                walks.push(Walk::<R, M>::new(self, blocks, leaf, &positions[..own], now));
+                let kept = spare.pop().unwrap_or_default();
+                walks.push(Walk::<R, M>::new(self, blocks, leaf, &positions[..own], now, kept));
                 (positions, best) = (&positions[own..], later);
             }
             self.run(&mut walks, cancel);
-            for walk in &mut walks {
+            for mut walk in walks {
                 walk.finish();
                 counts.candidates += walk.candidates;
                 counts.verified += walk.verified;
+                spare.push(walk.kept);
             }
             done += some;
         }
@@ -233,6 +236,9 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
     }
 }
 
+/// For each lane the sums and positions of what may be a neighbour.
+type Kept<R> = [Vec<(R, u32)>; LANES];
+
 /// What a walk without boxes knows of leaves.
 struct Nearest<R> {
     /// The sum of each leaf's centre with that of the walk's leaf.
@@ -249,8 +255,7 @@ struct Walk<'a, R, M> {
     /// Which of `best` each lane of the leaf has.
     places: [Option<usize>; LANES],
     best: &'a mut [Best<i64>],
-    /// For each lane the sums and positions of what may be a neighbour.
-    kept: [Vec<(R, u32)>; LANES],
+    kept: Kept<R>,
     /// How many are kept of a lane before it is looked which of them are too far.
     full: [usize; LANES],
     /// The sum of the worst neighbour so far of each lane; none, as long as any are wanted.
@@ -268,13 +273,14 @@ struct Walk<'a, R, M> {
 }
 
 impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
-    /// `positions` are of one leaf, ascending.
+    /// `positions` are of one leaf, ascending; `kept` is empty.
     fn new(
         index: &'a NearestBlocks<R, M>,
         probe: &'a Blocks<R>,
         leaf: usize,
         positions: &[u32],
         best: &'a mut [Best<i64>],
+        kept: Kept<R>,
     ) -> Self {
         let mut walk = Self {
             index,
@@ -282,7 +288,7 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
             leaf,
             places: [None; LANES],
             best,
-            kept: std::array::from_fn(|_| Vec::new()),
+            kept,
             full: [usize::MAX; LANES],
             worst: [None; LANES],
             limits: [R::ZERO.minus(R::INFINITY); LANES],
@@ -424,7 +430,7 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
         let limit = self.limits[lane];
         let kept = &mut self.kept[lane];
         kept.retain(|(sum, _)| !sum.exceeds(limit));
-        self.full[lane] = kept.len() + (wanted / 2).max(8);
+        self.full[lane] = kept.len() + wanted.max(16);
     }
 
     fn set_limit(&mut self, lane: usize) {
@@ -453,8 +459,9 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
             self.thin_out(lane);
             let Some(place) = self.places[lane] else { continue };
             let vector = self.vector(lane);
-            for (_, position) in std::mem::take(&mut self.kept[lane]) {
-                let (row, build) = (self.index.side.blocks.rows[position as usize], &self.index.side.blocks);
+            let build = &self.index.side.blocks;
+            for (_, position) in self.kept[lane].drain(..) {
+                let row = build.rows[position as usize];
                 self.index.offer(row, build.vector(position as usize), vector, &mut self.best[place]);
                 self.verified += 1;
             }
