@@ -67,7 +67,7 @@ impl<R: Real, M: Metric> EpsilonIndex<R, M> {
         points: Points,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
-        let side = Side::try_new(&test, &frame, points, context)?;
+        let side = Side::try_new(&test, &frame, points, None, context)?;
         let decision = Decision::new(test);
         Ok(Self {
             test,
@@ -371,7 +371,7 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
             return Ok(Box::new(PreparedPoints::<R> { side: None, rows: keys.values.len(), loose_build: 0 }));
         }
         let context = BuildContext { threads: 1, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
-        let side = Side::<R>::try_new(&self.test, &self.frame, points, &context)?;
+        let side = Side::<R>::try_new(&self.test, &self.frame, points, Some(&self.side), &context)?;
         Ok(Box::new(PreparedPoints { side: Some(side), rows: keys.values.len(), loose_build: self.side.loose.len() }))
     }
 

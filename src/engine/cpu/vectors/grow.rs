@@ -12,14 +12,14 @@ use super::reach::Reach;
 use crate::engine::{BuildContext, Cancel};
 use crate::measure::VectorMeasure;
 
-/// Groups of fewer points on average have no lanes: they would be mostly empty.
-const FEWEST: usize = LANES / 2;
+/// Groups of fewer points have no lanes: they would be mostly empty.
+const FEWEST: usize = LANES / 4;
 /// From so many dimensions on a ball excludes enough to be asked.
 const FEWEST_FOR_BALLS: usize = 6;
 /// Beyond so many dimensions boxes exclude nothing.
 pub(super) const MOST_FOR_BOXES: usize = 32;
 
-/// The blocks of the regular points.
+/// The blocks of the regular points; those of a probe side have boxes where the build side has.
 ///
 /// # Errors
 /// A refused reservation, a cancelled build.
@@ -27,6 +27,7 @@ pub(super) fn grow<R: Real>(
     points: Points,
     frame: &Frame,
     measure: VectorMeasure,
+    build: Option<&Blocks<R>>,
     context: &BuildContext<'_>,
 ) -> Result<Blocks<R>> {
     let Points { dimension, regular, .. } = points;
@@ -34,9 +35,8 @@ pub(super) fn grow<R: Real>(
     // products obey no triangle inequality
     let may_have_balls = measure != VectorMeasure::InnerProduct;
     let has_boxes = dimension <= MOST_FOR_BOXES || !may_have_balls;
-    let width = if has_boxes { dimension.next_multiple_of(LANES) } else { 0 };
     let a_point = dimension * (2 * size_of::<f64>() + size_of::<R>()) + 2 * size_of::<(f64, u32)>();
-    (context.reserve)(n * a_point + n / LANES * (4 * width + dimension) * size_of::<R>())?;
+    (context.reserve)(n * a_point + n / LANES * (5 * dimension + 4 * LANES) * size_of::<R>())?;
     let mut placed = vec![0.0; regular.values.len()];
     if dimension > 0 {
         let pairs = regular.values.chunks_exact(dimension).zip(placed.chunks_exact_mut(dimension));
@@ -46,6 +46,13 @@ pub(super) fn grow<R: Real>(
     }
     let groups = arrange(&placed, dimension, &regular.groups, !has_boxes, context);
     check(context)?;
+    // in tiny groups alone nothing is worth being excluded
+    let in_lanes: usize = groups.iter().map(|(_, parts)| parts.places.len()).filter(|&len| len >= FEWEST).sum();
+    let width = match build {
+        Some(build) => build.width,
+        None if has_boxes && in_lanes > 0 => dimension.next_multiple_of(LANES),
+        None => 0,
+    };
     let blocks = Blocks {
         dimension,
         rows: Vec::with_capacity(n),
@@ -53,25 +60,25 @@ pub(super) fn grow<R: Real>(
         leaves: Vec::with_capacity(n.div_ceil(LANES)),
         lanes: Vec::new(),
         nodes: Vec::with_capacity(2 * n.div_ceil(LANES)),
-        boxes: Vec::new(),
+        boxes: Vec::with_capacity(2 * n.div_ceil(LANES) * 2 * width),
         width,
         balls: None,
         roots: Vec::with_capacity(groups.len()),
         corner: 0.0,
     };
-    let has_lanes = n >= FEWEST * groups.len();
+    let has_balls = may_have_balls && dimension >= FEWEST_FOR_BALLS && 2 * in_lanes >= n;
     let cancel = context.cancel;
     let placing = Placing { rows: &regular.rows, vectors: &regular.values, placed: &placed, measure, cancel };
-    let mut growing = Growing { blocks, placing, has_lanes, centres: Vec::new(), radii: Vec::new() };
+    let mut growing = Growing { blocks, placing, has_lanes: false, has_balls, centres: Vec::new(), radii: Vec::new() };
     for (group, Parts { places, ends }) in groups {
         let first = growing.blocks.nodes.len() as u32;
+        growing.has_lanes = places.len() >= FEWEST;
         growing.add(&places, 0, &ends);
         let nodes = first..growing.blocks.nodes.len() as u32;
         growing.blocks.roots.push((group, nodes));
     }
     check(context)?;
-    let has_balls = has_lanes && may_have_balls && dimension >= FEWEST_FOR_BALLS;
-    Ok(growing.finish(has_balls))
+    Ok(growing.finish())
 }
 
 /// Ends a build that nobody waits for.
@@ -92,7 +99,9 @@ struct Placing<'a> {
 struct Growing<'a, R> {
     blocks: Blocks<R>,
     placing: Placing<'a>,
+    /// Whether the leaves of the group have.
     has_lanes: bool,
+    has_balls: bool,
     /// Of each leaf, `dimension` numbers.
     centres: Vec<R>,
     radii: Vec<f64>,
@@ -158,10 +167,12 @@ impl<R: Real> Growing<'_, R> {
             }
             if self.has_lanes {
                 blocks.lanes.extend((0..LANES).map(|lane| R::of(at(lane))));
+            }
+            if self.has_balls {
                 centre.push(R::of((0..=last).map(at).sum::<f64>() / places.len() as f64));
             }
         }
-        if self.has_lanes {
+        if self.has_balls {
             let distance = |&place: &u32| {
                 let differences: Vec<f64> =
                     placing.placed[span(place)].iter().zip(&centre).map(|(x, c)| x - c.get()).collect();
@@ -174,8 +185,8 @@ impl<R: Real> Growing<'_, R> {
         blocks.leaves.push(Leaf { first: first as u32, len: places.len() as u32, node: node as u32, lanes, norm });
     }
 
-    fn finish(self, has_balls: bool) -> Blocks<R> {
-        let Self { mut blocks, centres, radii, .. } = self;
+    fn finish(self) -> Blocks<R> {
+        let Self { mut blocks, centres, radii, has_balls, .. } = self;
         let corner = |node: usize| {
             let (low, high) = blocks.bounds(node);
             low.iter().zip(high).map(|(low, high)| low.get().abs().max(high.get().abs()).powi(2)).sum::<f64>().sqrt()

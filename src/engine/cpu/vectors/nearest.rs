@@ -89,7 +89,7 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
         ranks: Vec<u32>,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
-        let side = Side::try_new(&any(measure), &frame, points, context)?;
+        let side = Side::try_new(&any(measure), &frame, points, None, context)?;
         Ok(Self { measure, frame, side, ranks, metric: PhantomData })
     }
 
@@ -138,7 +138,7 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
             return Ok(Box::new(PreparedPoints::<R> { side: None, order: Vec::new(), rows: keys.values.len() }));
         }
         let context = BuildContext { threads: 1, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
-        let side = Side::<R>::try_new(&any(self.measure), &self.frame, points, &context)?;
+        let side = Side::<R>::try_new(&any(self.measure), &self.frame, points, Some(&self.side), &context)?;
         let order = side.blocks.rows.iter().chain(&side.loose.rows).copied().collect();
         Ok(Box::new(PreparedPoints { side: Some(side), order, rows: keys.values.len() }))
     }

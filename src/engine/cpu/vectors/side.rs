@@ -23,17 +23,20 @@ pub(super) struct Side<R> {
 }
 
 impl<R: Real> Side<R> {
+    /// A build side, or a probe side for `build`.
+    ///
     /// # Errors
     /// A refused reservation, a cancelled build.
     pub(super) fn try_new(
         test: &VectorTest,
         frame: &Frame,
         mut points: Points,
+        build: Option<&Self>,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
         let (loose, unmatchable) = (std::mem::take(&mut points.loose), points.unmatchable);
         let undecided = (0..loose.len()).any(|at| !test.decides(loose.vector(at, points.dimension)));
-        let blocks = grow(points, frame, test.measure, context)?;
+        let blocks = grow(points, frame, test.measure, build.map(|build| &build.blocks), context)?;
         Ok(Self { blocks, loose, unmatchable, undecided })
     }
 
