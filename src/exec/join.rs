@@ -43,7 +43,7 @@ pub type SimilarityJoinExec = JoinExec<SimilarityKeys>;
 /// of different lengths are an error where the plain join has one. Under DataFusion's own measures rows with elements that
 /// are not finite are compared with all others, and the condition as the query states it decides.
 ///
-/// Source: the epsilon join of LSS (ICDE 2008), section I; `engine::cpu::epsilon` says how.
+/// Source: the epsilon join of LSS (ICDE 2008), section I; `engine::cpu::vectors` says how.
 pub type EpsilonJoinExec = JoinExec<EpsilonKeys>;
 
 /// Joins two inputs on an OR of ANDs: each clause is entered by an index of its own, and what is left of all clauses

@@ -20,7 +20,7 @@ impl Decision {
     #[inline(always)]
     pub(super) fn holds(&self, a: &[f64], b: &[f64]) -> bool {
         match self.squares {
-            // the same sum as the measure's; one that is not finite is no more than no accepted one
+            // the measure's own sum; one that is not finite is more than any that is accepted
             Some(most) => a.iter().zip(b).fold(0.0, |sum, (x, y)| sum + (x - y) * (x - y)) <= most,
             None => self.test.measure.score(a, b).is_some_and(|score| self.test.bounds.contains(score)),
         }

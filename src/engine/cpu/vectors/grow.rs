@@ -127,19 +127,7 @@ impl<R: Real> Growing<'_, R> {
             };
             let (left, right) = places.split_at(middle);
             self.add(left, first, ends);
-            let other = self.blocks.nodes.len();
             self.add(right, first + middle, later);
-            let Blocks { boxes, width, .. } = &mut self.blocks;
-            let (low, high) =
-                (|node: usize, k: usize| node * 2 * *width + k, |node: usize, k: usize| (node * 2 + 1) * *width + k);
-            // a node that a cancelled build has not added has no box
-            let width = if boxes.len() > high(other, 0) { *width } else { 0 };
-            for k in 0..width {
-                let (one, two) = (boxes[low(node + 1, k)], boxes[low(other, k)]);
-                boxes[low(node, k)] = if two < one { two } else { one };
-                let (one, two) = (boxes[high(node + 1, k)], boxes[high(other, k)]);
-                boxes[high(node, k)] = if two > one { two } else { one };
-            }
         }
         self.blocks.nodes[node].skip = self.blocks.nodes.len() as u32;
     }
@@ -185,8 +173,18 @@ impl<R: Real> Growing<'_, R> {
         blocks.leaves.push(Leaf { first: first as u32, len: places.len() as u32, node: node as u32, lanes, norm });
     }
 
+    /// Draws the boxes of the nodes above leaves, from below, and puts the centres of balls side by side.
     fn finish(self) -> Blocks<R> {
         let Self { mut blocks, centres, radii, has_balls, .. } = self;
+        for node in (0..blocks.nodes.len()).rev().filter(|&node| blocks.nodes[node].leaf.is_none()) {
+            let children = [node + 1, blocks.nodes[node + 1].skip as usize];
+            for k in 0..blocks.width {
+                let [one, two] = children.map(|child| blocks.boxes[child * 2 * blocks.width + k]);
+                blocks.boxes[node * 2 * blocks.width + k] = if two < one { two } else { one };
+                let [one, two] = children.map(|child| blocks.boxes[(child * 2 + 1) * blocks.width + k]);
+                blocks.boxes[(node * 2 + 1) * blocks.width + k] = if two > one { two } else { one };
+            }
+        }
         let corner = |node: usize| {
             let (low, high) = blocks.bounds(node);
             low.iter().zip(high).map(|(low, high)| low.get().abs().max(high.get().abs()).powi(2)).sum::<f64>().sqrt()

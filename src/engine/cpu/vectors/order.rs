@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::grow::MOST_FOR_BOXES;
 use super::kernel::{LANES, nearest_of};
 use crate::engine::BuildContext;
-use crate::engine::parallel::in_turn;
+use crate::engine::parallel::in_parallel;
 
 /// Places in order, and where parts of them end that no leaf reaches across.
 pub(super) struct Parts {
@@ -63,8 +63,6 @@ const SAMPLED: usize = 32;
 const FEWEST_FOR_PIVOTS: usize = 1024;
 /// How many points a pivot has on average.
 const A_PIVOT: usize = 128;
-/// Points whose pivots are looked for at once.
-const STRETCH: usize = 1024;
 /// Nodes of fewer points are not worth a thread.
 const FEWEST_FOR_THREADS: usize = 1 << 14;
 
@@ -83,10 +81,8 @@ impl Arrangement<'_> {
             self.point(place).iter().enumerate().for_each(|(k, &x)| pivots[first + k * LANES] = x as f32);
         }
         let size = LANES * self.dimension;
-        let stretches: Vec<&mut [(f64, u32)]> = places.chunks_mut(STRETCH).collect();
-        let stretches: Vec<_> = stretches.into_iter().map(std::sync::Mutex::new).collect();
-        let nearest = |at: usize| {
-            let mut stretch = stretches[at].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let stretch = places.len().div_ceil(self.context.threads.max(1));
+        let nearest = |stretch: &mut [(f64, u32)]| {
             let mut point = vec![0f32; self.dimension];
             for (key, place) in stretch.iter_mut().take_while(|_| !self.context.cancel.is_cancelled()) {
                 self.point(*place).iter().zip(&mut point).for_each(|(&x, to)| *to = x as f32);
@@ -95,8 +91,7 @@ impl Arrangement<'_> {
             Ok(())
         };
         // nothing in it fails
-        let _ = in_turn(stretches.len(), self.context.threads, nearest);
-        drop(stretches);
+        let _ = in_parallel(places.chunks_mut(stretch), nearest);
         places.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     }
 

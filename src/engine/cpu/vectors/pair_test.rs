@@ -65,15 +65,12 @@ impl VectorColumn {
 
 /// A test of pairs of rows.
 #[derive(Debug)]
-pub struct VectorPairTest {
-    test: VectorTest,
-    decision: Decision,
-}
+pub struct VectorPairTest(Decision);
 
 impl VectorPairTest {
     /// For pairs of rows that satisfy `test`.
     pub fn new(test: VectorTest) -> Self {
-        Self { test, decision: Decision::new(test) }
+        Self(Decision::new(test))
     }
 
     /// The places of `selected` whose pair in `block` matches, or is left to DataFusion, appended to `passed`.
@@ -87,10 +84,7 @@ impl VectorPairTest {
         let holds = |place: &&u16| {
             let (b, p) = block.at(**place);
             let (Some(b), Some(p)) = (build.at(b), probe.at(p)) else { return false };
-            match self.test.undecided_from {
-                Some(_) => self.decision.may_hold(b, p),
-                None => self.decision.holds(b, p),
-            }
+            self.0.may_hold(b, p)
         };
         passed.extend(selected.iter().filter(holds));
     }
