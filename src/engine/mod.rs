@@ -156,8 +156,16 @@ pub trait Index: Send + Sync + std::fmt::Debug {
     /// Rows that a self-join probes: the length of the cursor over [`Probe::Own`].
     fn own_len(&self) -> usize;
 
-    /// Makes a batch of the probe side ready.
-    fn prepare(&self, keys: &KeyColumn) -> Result<Box<dyn PreparedProbe>>;
+    /// How many rows of the probe side are best made ready at once, where it has as many.
+    fn rows_at_once(&self) -> usize {
+        1
+    }
+
+    /// Makes a batch of the probe side ready, by up to so many threads.
+    ///
+    /// # Errors
+    /// For keys that cannot be compared with the build side.
+    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>>;
 
     /// Appends matching pairs from `cursor` on until it is done or `limit` is reached, and moves `cursor`.
     ///

@@ -2,8 +2,6 @@
 //!
 //! Rows are ranked by a score, then by a rank that each build row has of its own; what is less is better in both.
 
-use std::collections::BinaryHeap;
-
 use datafusion::common::Result;
 
 use super::{Cancel, Counts, KeyColumn, PreparedProbe};
@@ -28,11 +26,16 @@ pub trait NearestIndex: Send + Sync + std::fmt::Debug {
     /// Rows of the build side that have no score with any row.
     fn unmatchable(&self) -> usize;
 
-    /// Makes a batch of the probe side ready.
+    /// How many rows of the probe side are best made ready at once, where it has as many.
+    fn rows_at_once(&self) -> usize {
+        1
+    }
+
+    /// Makes a batch of the probe side ready, by up to so many threads.
     ///
     /// # Errors
     /// For keys that cannot be scored against the build side.
-    fn prepare(&self, keys: &KeyColumn) -> Result<Box<dyn PreparedProbe>>;
+    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>>;
 
     /// The rows of a probe batch that may have neighbours, in the order in which they are best searched.
     ///
@@ -75,6 +78,11 @@ impl Wanted {
             Some(_) => self.rows,
         }
     }
+
+    /// Whether a neighbour is wanted where `last` is the last one that has to be.
+    fn is_among<K: Ord + Copy>(self, neighbour: &Neighbour<K>, last: &Neighbour<K>) -> bool {
+        if self.ties { neighbour.key() <= last.key() } else { neighbour <= last }
+    }
 }
 
 impl<K: Ord + Copy> Neighbour<K> {
@@ -87,16 +95,21 @@ impl<K: Ord + Copy> Neighbour<K> {
 #[derive(Debug)]
 pub struct Best<K> {
     wanted: Wanted,
-    /// The worst on top.
-    kept: BinaryHeap<Neighbour<K>>,
-    /// Others with the score and rank of the worst.
-    ties: Vec<Neighbour<K>>,
+    /// What was offered, but for those known to be too bad.
+    kept: Vec<Neighbour<K>>,
+    /// How many are kept before it is looked which of them are.
+    full: usize,
+    /// The last one wanted when that was looked at last.
+    last: Option<Neighbour<K>>,
 }
+
+/// The least number of neighbours that are kept.
+const FEWEST: usize = 32;
 
 impl<K: Ord + Copy> Best<K> {
     /// Keeps what is `wanted`.
     pub fn new(wanted: Wanted) -> Self {
-        Self { wanted, kept: BinaryHeap::new(), ties: Vec::new() }
+        Self { wanted, kept: Vec::new(), full: full(wanted.rows), last: None }
     }
 
     /// What is wanted.
@@ -104,40 +117,38 @@ impl<K: Ord + Copy> Best<K> {
         self.wanted
     }
 
-    /// Keeps a neighbour if it is one of the best so far; the order of offers makes no difference.
+    /// Keeps a neighbour if it may be one of the best so far; the order of offers makes no difference.
     #[inline]
     pub fn offer(&mut self, neighbour: Neighbour<K>) {
-        if self.kept.len() < self.wanted.rows {
-            self.kept.push(neighbour);
+        if self.last.is_some_and(|last| !self.wanted.is_among(&neighbour, &last)) {
             return;
         }
-        let Some(mut worst) = self.kept.peek_mut() else { return };
-        let before = *worst;
-        if neighbour >= before {
-            if self.wanted.ties && neighbour.key() == before.key() {
-                self.ties.push(neighbour);
-            }
-            return;
+        self.kept.push(neighbour);
+        if self.kept.len() >= self.full {
+            self.forget();
         }
-        *worst = neighbour;
-        drop(worst);
-        if !self.wanted.ties {
-            return;
-        }
-        if self.kept.peek().is_some_and(|now| now.key() == before.key()) {
-            self.ties.push(before);
-        } else {
-            self.ties.clear();
-        }
+    }
+
+    /// Forgets what is not wanted, as seen from what is kept.
+    fn forget(&mut self) {
+        let (_, &mut last, _) = self.kept.select_nth_unstable(self.wanted.rows - 1);
+        let wanted = self.wanted;
+        self.kept.retain(|neighbour| wanted.is_among(neighbour, &last));
+        self.last = Some(last);
+        self.full = full(self.kept.len());
     }
 
     /// Moves what was kept to the end of `out`, best first.
     pub fn take_into(&mut self, out: &mut Vec<Neighbour<K>>) {
-        let start = out.len();
-        out.extend(self.kept.drain());
-        out.append(&mut self.ties);
-        out[start..].sort_unstable();
+        self.kept.sort_unstable();
+        self.kept.truncate(self.wanted.of(&self.kept));
+        out.append(&mut self.kept);
+        (self.last, self.full) = (None, full(self.wanted.rows));
     }
+}
+
+fn full(kept: usize) -> usize {
+    kept.saturating_mul(2).max(FEWEST)
 }
 
 /// An integer in the order of floats, NaN being the greatest.
@@ -159,8 +170,8 @@ mod tests {
         let mut rng = StdRng::seed_from_u64(1);
         for case in 0..2000 {
             let wanted = Wanted { rows: rng.random_range(1..6), ties: case % 2 == 0 };
-            let mut all: Vec<_> = (0..rng.random_range(0..20))
-                .map(|row| Neighbour { score: rng.random_range(0..4), rank: rng.random_range(0..3), row })
+            let mut all: Vec<_> = (0..rng.random_range(0..200))
+                .map(|row| Neighbour { score: rng.random_range(0..9), rank: rng.random_range(0..3), row })
                 .collect();
             let mut best = Best::new(wanted);
             all.iter().for_each(|&neighbour| best.offer(neighbour));

@@ -111,6 +111,11 @@ impl BuildSide {
         }
     }
 
+    /// How many probe rows are best made ready at once.
+    pub(super) fn rows_at_once(&self) -> usize {
+        self.matcher.rows_at_once()
+    }
+
     /// Says that a partition is done; true for the last one, which emits what is left of the build side.
     pub(super) fn finish_partition(&self) -> bool {
         self.probing.fetch_sub(1, Ordering::AcqRel) == 1

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{JoinSide, Result, internal_err};
+use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
@@ -163,6 +164,7 @@ impl<M: Matching> JoinExec<M> {
             verify: options.verify,
             metrics: ProbeMetrics::new(&self.metrics, partition, self.matching.counters()),
             cancel: Cancel::default(),
+            reservation: MemoryConsumer::new(format!("{}[probe]", M::NAME)).register(context.memory_pool()),
         }
     }
 }

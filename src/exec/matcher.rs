@@ -68,11 +68,16 @@ pub trait Matcher: Debug + Send + Sync {
         self.own_len().min(start + (self.own_len() / 128).clamp(16, 4096))
     }
 
-    /// Makes a batch of the probe side ready.
+    /// How many rows of the probe side are best made ready at once, where it has as many.
+    fn rows_at_once(&self) -> usize {
+        1
+    }
+
+    /// Makes a batch of the probe side ready, by up to so many threads.
     ///
     /// # Errors
     /// Whatever the evaluation of a key fails with.
-    fn prepare(&self, batch: &RecordBatch) -> Result<Box<dyn Prepared>>;
+    fn prepare(&self, batch: &RecordBatch, threads: usize) -> Result<Box<dyn Prepared>>;
 
     /// Appends matching pairs from `cursor` on until it is done or `limit` is reached, and moves `cursor`; without a
     /// probe batch those of a self-join, each in one direction.

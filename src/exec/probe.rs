@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::common::{JoinSide, Result, resources_err};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use super::build::{BuildSide, Chosen};
@@ -32,6 +33,8 @@ pub(super) struct Prober {
     pub verify: Verify,
     pub metrics: ProbeMetrics,
     pub cancel: Cancel,
+    /// For probe rows that are held together.
+    pub reservation: MemoryReservation,
 }
 
 /// Where a partition stands in what it probes.
@@ -72,12 +75,16 @@ impl Prober {
     /// Makes `batch` ready for [`step`](Self::step).
     pub(super) fn start(&self, build: &BuildSide, batch: RecordBatch) -> Result<Probing> {
         let _timers = self.metrics.timers();
+        let _at_work = build.go_to_work();
         let rows = batch.num_rows();
         let batch = if self.emission().hides_probe() { distinct(batch)? } else { batch };
-        let (prepared, fallback) = match build.matcher(false).matcher.prepare(&batch) {
+        let helpers = build.take_idle(if rows > self.batch_size { usize::MAX } else { 0 });
+        let threads = 1 + helpers.count;
+        let (prepared, fallback) = match build.matcher(false).matcher.prepare(&batch, threads) {
             Ok(prepared) => (prepared, false),
-            Err(error) => (build.fall_back(error)?.matcher.prepare(&batch)?, true),
+            Err(error) => (build.fall_back(error)?.matcher.prepare(&batch, threads)?, true),
         };
+        drop(helpers);
         self.metrics.probe_unmatchable.add(prepared.unmatchable());
         let matched = if self.emission().probe == Rows::None { Vec::new() } else { vec![false; batch.num_rows()] };
         let left = vec![Cursor { next: 0, end: prepared.len() }];

@@ -253,7 +253,7 @@ impl Matcher for RuleMatcher {
         self.index.own_stretch(start)
     }
 
-    fn prepare(&self, batch: &RecordBatch) -> Result<Box<dyn Prepared>> {
+    fn prepare(&self, batch: &RecordBatch, threads: usize) -> Result<Box<dyn Prepared>> {
         let side = self.side.negate();
         let column = |(atom, known): (usize, &Known)| match (&self.keys.atoms[atom], known) {
             (AtomExprs::Equality(equality), Known::Groups(groups)) => {
@@ -265,7 +265,7 @@ impl Matcher for RuleMatcher {
         };
         let atoms = self.known.iter().enumerate().map(column).collect::<Result<_>>()?;
         let columns = SideColumns { rows: batch.num_rows(), atoms, keys: self.keys.key_values(side, batch)? };
-        let rules = self.index.prepare(columns)?;
+        let rules = self.index.prepare(columns, threads)?;
         let len = self.index.len(Some(&rules));
         Ok(Box::new(PreparedBatch { batch: batch.clone(), rules, len }))
     }

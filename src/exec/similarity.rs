@@ -152,13 +152,17 @@ impl Matcher for SimilarityMatcher {
         self.index.own_len()
     }
 
-    fn prepare(&self, batch: &RecordBatch) -> Result<Box<dyn Prepared>> {
+    fn rows_at_once(&self) -> usize {
+        self.index.rows_at_once()
+    }
+
+    fn prepare(&self, batch: &RecordBatch, threads: usize) -> Result<Box<dyn Prepared>> {
         let values = self.probe.values(batch)?;
         let groups = match &self.groups {
             Some(groups) => Some(groups.look_up(&equality::evaluate(&self.probe.equalities, batch)?)?),
             None => None,
         };
-        let prepared = self.index.prepare(&KeyColumn { values, groups }).map_err(named(&self.label))?;
+        let prepared = self.index.prepare(&KeyColumn { values, groups }, threads).map_err(named(&self.label))?;
         Ok(Box::new(PreparedKeys(prepared)))
     }
 

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::coalesce::LimitedBatchCoalescer;
 use datafusion::physical_plan::metrics::RecordOutput;
+use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -110,15 +113,45 @@ async fn fetch(prober: &Arc<Prober>, input: &mut ProbeInput, build: Arc<BuildSid
             }
             None => Phase::Finish(build),
         }),
-        ProbeInput::Batches(stream) => match stream.next().await.transpose()? {
-            None => Ok(Phase::Finish(build)),
-            Some(batch) if batch.num_rows() == 0 => Ok(Phase::Fetch(build)),
-            Some(batch) => {
-                let prober = Arc::clone(prober);
-                blocking(move || prober.start(&build, batch).map(|probing| Phase::Probe(build, probing))).await
-            }
-        },
+        ProbeInput::Batches(stream) => {
+            let batches = gather(stream, build.rows_at_once(), &prober.reservation).await?;
+            let Some(first) = batches.first() else { return Ok(Phase::Finish(build)) };
+            let schema = first.schema();
+            let prober = Arc::clone(prober);
+            blocking(move || {
+                let batch =
+                    if let [only] = batches.as_slice() { only.clone() } else { concat_batches(&schema, &batches)? };
+                drop(batches);
+                prober.start(&build, batch).map(|probing| Phase::Probe(build, probing))
+            })
+            .await
+        }
     }
+}
+
+/// The next batches of `stream`, none at its end: until they have so many `rows` or more is not granted.
+async fn gather(
+    stream: &mut SendableRecordBatchStream,
+    rows: usize,
+    reservation: &MemoryReservation,
+) -> Result<Vec<RecordBatch>> {
+    reservation.free();
+    let (mut batches, mut gathered) = (Vec::new(), 0);
+    while gathered < rows
+        && let Some(batch) = stream.next().await.transpose()?
+    {
+        if batch.num_rows() == 0 {
+            continue;
+        }
+        gathered += batch.num_rows();
+        // the batches, and the one that they become
+        let granted = reservation.try_grow(2 * get_record_batch_memory_size(&batch)).is_ok();
+        batches.push(batch);
+        if !granted {
+            break;
+        }
+    }
+    Ok(batches)
 }
 
 async fn step(prober: &Arc<Prober>, build: Arc<BuildSide>, mut probing: Probing) -> Result<(Phase, Vec<RecordBatch>)> {

@@ -58,7 +58,14 @@ impl Matcher for NearestMatcher {
         0
     }
 
-    fn prepare(&self, batch: &RecordBatch) -> Result<Box<dyn Prepared>> {
+    fn rows_at_once(&self) -> usize {
+        match &self.ranker {
+            Ranker::Indexed(indexed) => indexed.index.rows_at_once(),
+            Ranker::Scored(_) => 1,
+        }
+    }
+
+    fn prepare(&self, batch: &RecordBatch, threads: usize) -> Result<Box<dyn Prepared>> {
         let groups = match &self.groups {
             Some(groups) => Some(groups.look_up(&self.keys.equalities_of(JoinSide::Left, batch)?)?),
             None => None,
@@ -67,7 +74,7 @@ impl Matcher for NearestMatcher {
         Ok(match &self.ranker {
             Ranker::Indexed(Indexed { index, key }) => {
                 let values = key.evaluate(&batch)?.into_array(batch.num_rows())?;
-                let probe = index.prepare(&KeyColumn { values, groups })?;
+                let probe = index.prepare(&KeyColumn { values, groups }, threads)?;
                 let positions = index.order(probe.as_ref())?.len();
                 Box::new(PreparedRows { batch, positions, groups: None, probe: Some(probe) })
             }

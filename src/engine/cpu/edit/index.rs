@@ -115,7 +115,7 @@ impl Index for EditIndex {
         self.texts.len()
     }
 
-    fn prepare(&self, keys: &KeyColumn) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, _threads: usize) -> Result<Box<dyn PreparedProbe>> {
         if self.own {
             return internal_err!("an edit index was built for a self-join and given another input");
         }
@@ -303,7 +303,7 @@ mod tests {
                 let own = index(predicate, path, &build_keys, true);
                 assert_eq!(run(&own, Probe::Own, own.own_len(), range, limit), expected_own, "{predicate:?} {path:?}");
                 let both = index(predicate, path, &build_keys, false);
-                let prepared = both.prepare(&probe_keys).unwrap();
+                let prepared = both.prepare(&probe_keys, 1).unwrap();
                 let batch = Probe::Batch(prepared.as_ref());
                 assert_eq!(run(&both, batch, prepared.len(), range, limit), expected, "{predicate:?} {path:?}");
             }
@@ -370,10 +370,10 @@ mod tests {
                     let own = index(predicate, path, &nothing, true);
                     assert_eq!((own.own_len(), own.unmatchable()), (0, values.len()));
                     let both = index(predicate, path, &nothing, false);
-                    let probed = both.prepare(&keys(&vec![Some("a".into()), Some("".into())], &None)).unwrap();
+                    let probed = both.prepare(&keys(&vec![Some("a".into()), Some("".into())], &None), 1).unwrap();
                     assert!(run(&both, Probe::Batch(probed.as_ref()), 2, 1, UNLIMITED).is_empty());
                     let some = index(predicate, path, &keys(&vec![Some("a".into())], &None), false);
-                    assert!(some.prepare(&nothing).unwrap().is_empty());
+                    assert!(some.prepare(&nothing, 1).unwrap().is_empty());
                 }
             }
         }

@@ -153,7 +153,7 @@ impl RuleIndex {
     ///
     /// # Errors
     /// Keys of a type that their measure cannot read.
-    pub fn prepare(&self, side: SideColumns) -> Result<PreparedRules> {
+    pub fn prepare(&self, side: SideColumns, threads: usize) -> Result<PreparedRules> {
         let keys = side.keys.clone();
         let columns = self.tests.prepare(side)?;
         let mut entries = Vec::with_capacity(self.entries.len());
@@ -164,7 +164,7 @@ impl RuleIndex {
                         return internal_err!("an entry without an index");
                     };
                     let groups = grouping.as_ref().map(|grouping| grouping.look_up(&columns));
-                    PreparedEntry::Index(index.prepare(&KeyColumn { values: keys[key].clone(), groups })?)
+                    PreparedEntry::Index(index.prepare(&KeyColumn { values: keys[key].clone(), groups }, threads)?)
                 }
                 (Access::Hash { grouping, .. }, _) => PreparedEntry::Places(by_place(grouping, &columns)),
                 (Access::Band { atom, order, .. }, _) => {

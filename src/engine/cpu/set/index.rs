@@ -134,7 +134,7 @@ impl Index for SetIndex {
         self.sets.len()
     }
 
-    fn prepare(&self, keys: &KeyColumn) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, _threads: usize) -> Result<Box<dyn PreparedProbe>> {
         if self.own {
             return internal_err!("a set index was built for a self-join and given another input");
         }
@@ -337,7 +337,7 @@ mod tests {
     }
 
     fn batch(index: &SetIndex, keys: &KeyColumn, range: usize, limit: Limit) -> Found {
-        let prepared = index.prepare(keys).unwrap();
+        let prepared = index.prepare(keys, 1).unwrap();
         run(index, Probe::Batch(prepared.as_ref()), prepared.len(), range, limit)
     }
 
@@ -514,7 +514,7 @@ mod tests {
         let keys = key_column(&values, &Some(vec![0, 0, 0, 0, NO_GROUP]));
         let index = index(WORDS, jaccard(0.5), None, &keys, false);
         assert_eq!(index.unmatchable(), 3);
-        let prepared = index.prepare(&keys).unwrap();
+        let prepared = index.prepare(&keys, 1).unwrap();
         assert_eq!((prepared.unmatchable(), prepared.len()), (3, 2));
     }
 

@@ -360,7 +360,11 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
         self.side.blocks.len() + self.side.loose.len()
     }
 
-    fn prepare(&self, keys: &KeyColumn) -> Result<Box<dyn PreparedProbe>> {
+    fn rows_at_once(&self) -> usize {
+        self.side.rows_at_once()
+    }
+
+    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
         if self.own {
             return internal_err!("an epsilon index was built for a self-join and given another input");
         }
@@ -370,7 +374,7 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
         if empty {
             return Ok(Box::new(PreparedPoints::<R> { side: None, rows: keys.values.len(), loose_build: 0 }));
         }
-        let context = BuildContext { threads: 1, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+        let context = BuildContext { threads, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
         let side = Side::<R>::try_new(&self.test, &self.frame, points, Some(&self.side), &context)?;
         Ok(Box::new(PreparedPoints { side: Some(side), rows: keys.values.len(), loose_build: self.side.loose.len() }))
     }

@@ -8,7 +8,7 @@ use super::metric::{Euclidean, Metric, Real};
 /// Points of a leaf.
 pub(super) const LANES: usize = 16;
 /// Points of one leaf that are compared at once, so that what is read of the other serves all of them.
-const ABREAST: usize = 4;
+pub(super) const ABREAST: usize = 4;
 /// Dimensions after which sums are looked at.
 const STRIDE: usize = 8;
 
@@ -89,45 +89,6 @@ impl<R: Real, M: Metric> NearTwo<'_, R, M> {
     }
 }
 
-/// As [`near`], also with the sums, where a point of `a` has any that is not beyond.
-pub(super) fn near_sums<R: Real, M: Metric>(
-    a: &[R],
-    b: &[R],
-    rows: u16,
-    limits: &[R; LANES],
-    sums: &mut [[R; LANES]; LANES],
-) -> [u16; LANES] {
-    lanes::run(NearSums { near: Near::<R, M> { a, b, rows, limits, metric: PhantomData }, sums })
-}
-
-struct NearSums<'a, R, M> {
-    near: Near<'a, R, M>,
-    sums: &'a mut [[R; LANES]; LANES],
-}
-
-impl<R: Real, M: Metric> Task<R> for NearSums<'_, R, M> {
-    type Result = [u16; LANES];
-
-    #[inline(always)]
-    fn run<L: Lanes<R>>(self) -> [u16; LANES] {
-        let mut masks = [0; LANES];
-        let limits = L::load(self.near.limits);
-        for first in (0..LANES).step_by(ABREAST) {
-            if self.near.rows >> first & ((1 << ABREAST) - 1) == 0 {
-                continue;
-            }
-            let Some(found) = self.near.sums::<L>(first, limits) else { continue };
-            for (at, found) in found.into_iter().enumerate() {
-                masks[first + at] = found.within(limits);
-                if masks[first + at] != 0 {
-                    self.sums[first + at] = found.numbers();
-                }
-            }
-        }
-        masks
-    }
-}
-
 struct Near<'a, R, M> {
     a: &'a [R],
     b: &'a [R],
@@ -147,7 +108,7 @@ impl<R: Real, M: Metric> Task<R> for Near<'_, R, M> {
             if self.rows >> first & ((1 << ABREAST) - 1) == 0 {
                 continue;
             }
-            if let Some(sums) = self.sums::<L>(first, limits) {
+            if let Some(sums) = four_sums::<R, M, L>((self.a, first), self.b, limits) {
                 masks[first..].iter_mut().zip(sums).for_each(|(mask, sums)| *mask = sums.within(limits));
             }
         }
@@ -155,26 +116,28 @@ impl<R: Real, M: Metric> Task<R> for Near<'_, R, M> {
     }
 }
 
-impl<R: Real, M: Metric> Near<'_, R, M> {
-    /// The sums of some points of `a` with all of `b`, none where all are beyond their limits.
-    #[inline(always)]
-    fn sums<L: Lanes<R>>(&self, first: usize, limits: L) -> Option<[L; ABREAST]> {
-        let [mut one, mut two, mut three, mut four] = [L::splat(R::ZERO); ABREAST];
-        for (a, b) in self.a.chunks(STRIDE * LANES).zip(self.b.chunks(STRIDE * LANES)) {
-            for (a, b) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
-                let b = L::load(b);
-                let a = &a[first..first + ABREAST];
-                one = M::add(one, L::splat(a[0]), b);
-                two = M::add(two, L::splat(a[1]), b);
-                three = M::add(three, L::splat(a[2]), b);
-                four = M::add(four, L::splat(a[3]), b);
-            }
-            if M::RISES && one.least(two).least(three.least(four)).within(limits) == 0 {
-                return None;
-            }
+/// The sums of the points `first..first + ABREAST` of one leaf with all of `b`, none where all are beyond their limits.
+#[inline(always)]
+pub(super) fn four_sums<R: Real, M: Metric, L: Lanes<R>>(
+    (a, first): (&[R], usize),
+    b: &[R],
+    limits: L,
+) -> Option<[L; ABREAST]> {
+    let [mut one, mut two, mut three, mut four] = [L::splat(R::ZERO); ABREAST];
+    for (a, b) in a.chunks(STRIDE * LANES).zip(b.chunks(STRIDE * LANES)) {
+        for (a, b) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
+            let b = L::load(b);
+            let a = &a[first..first + ABREAST];
+            one = M::add(one, L::splat(a[0]), b);
+            two = M::add(two, L::splat(a[1]), b);
+            three = M::add(three, L::splat(a[2]), b);
+            four = M::add(four, L::splat(a[3]), b);
         }
-        Some([one, two, three, four])
+        if M::RISES && one.least(two).least(three.least(four)).within(limits) == 0 {
+            return None;
+        }
     }
+    Some([one, two, three, four])
 }
 
 /// The number of the point that is nearest to `point` among points in blocks of sixteen.

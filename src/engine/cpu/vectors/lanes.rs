@@ -16,7 +16,11 @@ pub(super) trait Lanes<R>: Copy {
     fn times(self, other: Self) -> Self;
     /// `self * other + sum`, which may be rounded once.
     fn times_plus(self, other: Self, sum: Self) -> Self;
+    /// `sum - self * other`, which may be rounded once.
+    fn times_minus(self, other: Self, sum: Self) -> Self;
     fn magnitude(self) -> Self;
+    /// The square root.
+    fn root(self) -> Self;
     /// The smaller of each pair; `other` where one is NaN.
     fn least(self, other: Self) -> Self;
     /// The larger of each pair; `other` where one is NaN.
@@ -98,8 +102,16 @@ impl<R: Real> Lanes<R> for Plain<R> {
         self.times(other).plus(sum)
     }
     #[inline(always)]
+    fn times_minus(self, other: Self, sum: Self) -> Self {
+        sum.minus(self.times(other))
+    }
+    #[inline(always)]
     fn magnitude(self) -> Self {
         Self::of(|lane| self.0[lane].magnitude())
+    }
+    #[inline(always)]
+    fn root(self) -> Self {
+        Self::of(|lane| self.0[lane].root())
     }
     #[inline(always)]
     fn least(self, other: Self) -> Self {
@@ -142,7 +154,7 @@ mod registers {
     macro_rules! registers {
         (
             $name:ident, $real:ty, $register:ty, $count:literal, $set:ident, $load:ident, $add:ident, $sub:ident, $mul:ident,
-            $fused:ident, $min:ident, $max:ident, |$x:ident| $abs:expr, |$y:ident, $limit:ident| $within:expr
+            $fused:ident, $negated:ident, $root:ident, $min:ident, $max:ident, |$x:ident| $abs:expr, |$y:ident, $limit:ident| $within:expr
         ) => {
             /// Sixteen numbers.
             #[derive(Clone, Copy)]
@@ -185,8 +197,16 @@ mod registers {
                     Self(std::array::from_fn(|at| unsafe { $fused(self.0[at], other.0[at], sum.0[at]) }))
                 }
                 #[inline(always)]
+                fn times_minus(self, other: Self, sum: Self) -> Self {
+                    Self(std::array::from_fn(|at| unsafe { $negated(self.0[at], other.0[at], sum.0[at]) }))
+                }
+                #[inline(always)]
                 fn magnitude(self) -> Self {
                     Self(self.0.map(|$x| unsafe { $abs }))
+                }
+                #[inline(always)]
+                fn root(self) -> Self {
+                    Self(self.0.map(|x| unsafe { $root(x) }))
                 }
                 #[inline(always)]
                 fn least(self, other: Self) -> Self {
@@ -239,6 +259,8 @@ mod registers {
         _mm512_sub_ps,
         _mm512_mul_ps,
         _mm512_fmadd_ps,
+        _mm512_fnmadd_ps,
+        _mm512_sqrt_ps,
         _mm512_min_ps,
         _mm512_max_ps,
         |x| _mm512_abs_ps(x),
@@ -255,6 +277,8 @@ mod registers {
         _mm512_sub_pd,
         _mm512_mul_pd,
         _mm512_fmadd_pd,
+        _mm512_fnmadd_pd,
+        _mm512_sqrt_pd,
         _mm512_min_pd,
         _mm512_max_pd,
         |x| _mm512_abs_pd(x),
@@ -271,6 +295,8 @@ mod registers {
         _mm256_sub_ps,
         _mm256_mul_ps,
         _mm256_fmadd_ps,
+        _mm256_fnmadd_ps,
+        _mm256_sqrt_ps,
         _mm256_min_ps,
         _mm256_max_ps,
         |x| _mm256_andnot_ps(_mm256_set1_ps(-0.0), x),
@@ -287,6 +313,8 @@ mod registers {
         _mm256_sub_pd,
         _mm256_mul_pd,
         _mm256_fmadd_pd,
+        _mm256_fnmadd_pd,
+        _mm256_sqrt_pd,
         _mm256_min_pd,
         _mm256_max_pd,
         |x| _mm256_andnot_pd(_mm256_set1_pd(-0.0), x),
@@ -312,7 +340,9 @@ mod tests {
                 a.minus(b),
                 a.times(b),
                 a.times_plus(b, L::splat(R::of(2.0))),
+                a.times_minus(b, L::splat(R::of(2.0))),
                 a.magnitude(),
+                a.times(a).root(),
                 a.least(b),
                 a.most(b),
             ];

@@ -33,6 +33,8 @@ pub(super) trait Real: Copy + PartialOrd + Debug + Send + Sync + 'static {
     fn minus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
     fn magnitude(self) -> Self;
+    /// The square root.
+    fn root(self) -> Self;
 
     /// Whether it is larger; NaN is not.
     #[inline(always)]
@@ -83,6 +85,10 @@ macro_rules! real {
             #[inline(always)]
             fn magnitude(self) -> Self {
                 self.abs()
+            }
+            #[inline(always)]
+            fn root(self) -> Self {
+                self.sqrt()
             }
         }
     };
@@ -183,7 +189,7 @@ impl Metric for Products {
 
     #[inline(always)]
     fn add<R: Real, L: Lanes<R>>(sum: L, a: L, b: L) -> L {
-        sum.minus(a.times(b))
+        a.times_minus(b, sum)
     }
 
     #[inline(always)]

@@ -6,6 +6,7 @@
 //! lost to underflow is less than the least normal number. Boxes are rounded outwards, so that they lose nothing by the
 //! rounding of points.
 
+use super::lanes::Lanes;
 use super::metric::Real;
 use crate::measure::VectorMeasure;
 use crate::predicate::VectorTest;
@@ -133,6 +134,69 @@ impl Reach {
             VectorMeasure::L1 => point.iter().map(|x| x.abs()).sum(),
             VectorMeasure::Linf => point.iter().fold(0.0, |most, x| x.abs().max(most)),
             _ => point.iter().map(|x| x * x).sum::<f64>().sqrt(),
+        }
+    }
+}
+
+/// As far as a point may be that is as near as one with a known sum: [`Reach::of_sum`] and [`Reach::of_points`] for many
+/// sums at once.
+///
+/// Both are straight lines in the distance, but for the root of a sum in the cosine, which is no more than the sum of the
+/// roots. The three roundings here and those of the square are within eight of the precision.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slack<R> {
+    factor: R,
+    plus: R,
+    squares: bool,
+}
+
+impl<R: Real> Slack<R> {
+    /// For points with norms up to `norm`.
+    pub(super) fn of(measure: VectorMeasure, dimension: usize, norm: f64) -> Self {
+        let (d, unit) = (dimension as f64, f64::ROUNDING);
+        let (wider, by_size) = (1.0 + 4.0 * (d + 8.0) * R::ROUNDING, 4.0 * R::ROUNDING * norm);
+        let (scored, by_score) = match measure {
+            VectorMeasure::Cosine => (1.0, ((d + 16.0) * 32.0 * unit).sqrt() + (d + 16.0) * 16.0 * unit),
+            _ => (1.0 + (d + 64.0) * 8.0 * unit, f64::LEAST),
+        };
+        let rounding = 1.0 + 8.0 * R::ROUNDING;
+        Self {
+            factor: R::above(wider * scored * wider * rounding),
+            plus: R::above(((by_size * scored + by_score) * wider + by_size) * rounding + R::LEAST),
+            squares: !matches!(measure, VectorMeasure::L1 | VectorMeasure::Linf),
+        }
+    }
+
+    /// The largest sum of a point that is no farther than one with this sum.
+    #[inline(always)]
+    pub(super) fn limit<L: Lanes<R>>(&self, sums: L) -> L {
+        let (factor, plus, least) = (L::splat(self.factor), L::splat(self.plus), L::splat(R::above(R::LEAST)));
+        let sums = sums.plus(least);
+        if self.squares {
+            let distance = sums.root().times_plus(factor, plus);
+            distance.times_plus(distance, least)
+        } else {
+            sums.times_plus(factor, plus)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lanes::Plain;
+    use super::*;
+
+    #[test]
+    fn slack_is_no_less_than_the_reach_of_a_sum() {
+        for measure in [VectorMeasure::L1, VectorMeasure::L2, VectorMeasure::Linf, VectorMeasure::Cosine] {
+            for (dimension, norm) in [(1, 0.0), (2, 1e-3), (16, 1.0), (128, 40.0), (768, 1e9)] {
+                for sum in [0.0f32, 1e-40, 1e-12, 0.3, 2.0, 1e7, 1e30, f32::INFINITY] {
+                    let limit = Slack::of(measure, dimension, norm).limit(Plain::splat(sum)).largest();
+                    let reach = Reach::of_sum(measure, dimension, sum, (norm, norm));
+                    let least: f32 = reach.of_points((norm, norm));
+                    assert!(limit >= least, "{measure:?} {dimension} {norm} {sum}: {limit} {least}");
+                }
+            }
         }
     }
 }

@@ -29,12 +29,6 @@ pub(super) fn leaves_near<R: Real, M: Metric>(
     lanes::run(LeavesNear::<R, M> { blocks, nodes, probe, limit, found, metric: PhantomData })
 }
 
-/// The sum of the gaps between the box of a node of `blocks` and that of a leaf of `probe`.
-pub(super) fn box_sum<R: Real, M: Metric>(blocks: &Blocks<R>, node: u32, (probe, leaf): (&Blocks<R>, usize)) -> R {
-    let (node, probe) = (blocks.bounds(node as usize), probe.bounds(probe.leaves[leaf].node as usize));
-    lanes::run(BoxSum::<R, M> { node, probe, metric: PhantomData })
-}
-
 /// The sums of the centres of all balls of `blocks` with that of a leaf of `probe`; none, where either has no balls.
 pub(super) fn centre_sums<R: Real, M: Metric>(
     blocks: &Blocks<R>,
@@ -96,30 +90,20 @@ impl<R: Real, M: Metric> LeavesNear<'_, R, M> {
     /// Whether the box of a node is not beyond the limit.
     #[inline(always)]
     fn is_near<L: Lanes<R>>(&self, node: usize) -> bool {
-        let sum = BoxSum::<R, M> { node: self.blocks.bounds(node), probe: self.probe, metric: PhantomData };
-        !sum.run::<L>().exceeds(self.limit)
+        !box_sum::<R, M, L>(self.blocks.bounds(node), self.probe).exceeds(self.limit)
     }
 }
 
-struct BoxSum<'a, R, M> {
-    node: (&'a [R], &'a [R]),
-    probe: (&'a [R], &'a [R]),
-    metric: PhantomData<M>,
-}
-
-impl<R: Real, M: Metric> Task<R> for BoxSum<'_, R, M> {
-    type Result = R;
-
-    #[inline(always)]
-    fn run<L: Lanes<R>>(self) -> R {
-        let own = self.node.0.chunks_exact(LANES).zip(self.node.1.chunks_exact(LANES));
-        let probe = self.probe.0.chunks_exact(LANES).zip(self.probe.1.chunks_exact(LANES));
-        let mut sums = L::splat(R::ZERO);
-        for ((low, high), (probe_low, probe_high)) in own.zip(probe) {
-            sums = M::add_least(sums, (L::load(low), L::load(high)), (L::load(probe_low), L::load(probe_high)));
-        }
-        M::all(sums)
+/// The sum of the gaps between two boxes.
+#[inline(always)]
+pub(super) fn box_sum<R: Real, M: Metric, L: Lanes<R>>(one: (&[R], &[R]), other: (&[R], &[R])) -> R {
+    let one = one.0.chunks_exact(LANES).zip(one.1.chunks_exact(LANES));
+    let other = other.0.chunks_exact(LANES).zip(other.1.chunks_exact(LANES));
+    let mut sums = L::splat(R::ZERO);
+    for ((low, high), (other_low, other_high)) in one.zip(other) {
+        sums = M::add_least(sums, (L::load(low), L::load(high)), (L::load(other_low), L::load(other_high)));
     }
+    M::all(sums)
 }
 
 /// The sums of a point with sixteen others.

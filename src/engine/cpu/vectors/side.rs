@@ -10,6 +10,9 @@ use super::points::{Points, Rows};
 use crate::engine::BuildContext;
 use crate::predicate::VectorTest;
 
+/// More rows are not worth waiting for.
+const MOST_AT_ONCE: usize = 1 << 17;
+
 /// The rows of one side that may match.
 #[derive(Debug)]
 pub(super) struct Side<R> {
@@ -48,6 +51,12 @@ impl<R: Real> Side<R> {
     /// Whether no row can match.
     pub(super) fn is_empty(&self) -> bool {
         self.blocks.len() + self.loose.len() == 0
+    }
+
+    /// How many rows of the other side are best arranged at once: with boxes, as many as make its leaves no larger than the
+    /// leaves here.
+    pub(super) fn rows_at_once(&self) -> usize {
+        if self.blocks.width == 0 { 1 } else { self.blocks.len().min(MOST_AT_ONCE) }
     }
 
     /// What EXPLAIN ANALYZE says.

@@ -1,0 +1,267 @@
+//! The nearest rows of a build side for each row of a probe side.
+//!
+//! The points of a leaf of the probe side are searched together. With boxes, the nearer part of a node is visited first, and
+//! what is farther than the worst neighbour so far of any of them is passed over. Without, the leaves with the nearest centres
+//! come first, and then all others in order, for several leaves of the probe side at once.
+
+mod tops;
+mod walk;
+
+use std::any::Any;
+use std::marker::PhantomData;
+
+use datafusion::common::{Result, internal_err};
+
+use self::walk::{Centres, Scratch, Walk};
+use super::blocks::Blocks;
+use super::frame::Frame;
+use super::metric::{Chebyshev, Euclidean, Manhattan, Metric, Real};
+use super::points::Points;
+use super::side::Side;
+use crate::engine::nearest::{Best, NearestIndex, Neighbour, float_key};
+use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PreparedProbe};
+use crate::measure::VectorMeasure;
+use crate::predicate::{Bounds, VectorTest};
+
+/// Makes the vectors of `keys`, each row with a rank, ready for being ranked by `measure`, one of this crate's own.
+///
+/// # Errors
+/// Keys that are no lists of numbers, vectors of several lengths, a refused reservation, a cancelled build.
+pub fn build(
+    measure: VectorMeasure,
+    keys: &KeyColumn,
+    ranks: Vec<u32>,
+    context: &BuildContext<'_>,
+) -> Result<Box<dyn NearestIndex>> {
+    (context.reserve)(keys.values.get_array_memory_size())?;
+    let points = Points::try_new(&any(measure), keys, None, context.cancel)?;
+    match measure {
+        VectorMeasure::L1 => with_metric::<Manhattan>(measure, points, ranks, context),
+        VectorMeasure::Linf => with_metric::<Chebyshev>(measure, points, ranks, context),
+        VectorMeasure::L2 | VectorMeasure::Cosine => with_metric::<Euclidean>(measure, points, ranks, context),
+        other => internal_err!("{} ranks by no index", other.name()),
+    }
+}
+
+/// Every score.
+fn any(measure: VectorMeasure) -> VectorTest {
+    VectorTest { measure, bounds: Bounds::everything(), undecided_from: None }
+}
+
+fn with_metric<M: Metric>(
+    measure: VectorMeasure,
+    points: Points,
+    ranks: Vec<u32>,
+    context: &BuildContext<'_>,
+) -> Result<Box<dyn NearestIndex>> {
+    let frame = Frame::of(&points, measure);
+    let norm = frame.typical_norm(&points, measure);
+    // a neighbour is about as far as n^(1/d) points abreast are from each other
+    let abreast = (points.regular.len() as f64).powf((points.dimension.max(1) as f64).recip());
+    Ok(match norm < 1e15 && abreast < MOST_ABREAST {
+        true => Box::new(NearestBlocks::<f32, M>::try_new(measure, frame, points, ranks, context)?),
+        false => Box::new(NearestBlocks::<f64, M>::try_new(measure, frame, points, ranks, context)?),
+    })
+}
+
+/// Points side by side that single precision tells apart well.
+const MOST_ABREAST: f64 = (1u32 << 18) as f64;
+
+/// A build side's vectors, ready for being ranked.
+#[derive(Debug)]
+struct NearestBlocks<R, M> {
+    measure: VectorMeasure,
+    frame: Frame,
+    side: Side<R>,
+    /// By row.
+    ranks: Vec<u32>,
+    metric: PhantomData<fn() -> M>,
+}
+
+impl<R: Real, M: Metric> NearestBlocks<R, M> {
+    fn try_new(
+        measure: VectorMeasure,
+        frame: Frame,
+        points: Points,
+        ranks: Vec<u32>,
+        context: &BuildContext<'_>,
+    ) -> Result<Self> {
+        let side = Side::try_new(&any(measure), &frame, points, None, context)?;
+        Ok(Self { measure, frame, side, ranks, metric: PhantomData })
+    }
+
+    /// A score as an integer, less being better.
+    fn key(&self, score: f64) -> i64 {
+        if self.measure.is_distance() { float_key(score) } else { !float_key(score) }
+    }
+
+    fn offer(&self, row: u32, build: &[f64], probe: &[f64], best: &mut Best<i64>) {
+        if let Some(score) = self.measure.score(build, probe) {
+            best.offer(Neighbour { score: self.key(score), rank: self.ranks[row as usize], row });
+        }
+    }
+
+    /// Offers all loose rows of a group, and where `all` is set the regular ones, too.
+    fn offer_one_by_one(&self, group: u32, vector: &[f64], all: bool, best: &mut Best<i64>) -> usize {
+        let Side { blocks, loose, .. } = &self.side;
+        for at in (0..loose.len()).filter(|&at| loose.groups[at] == group) {
+            self.offer(loose.rows[at], loose.vector(at, blocks.dimension), vector, best);
+        }
+        let positions = if all { blocks.positions_of(group) } else { 0..0 };
+        let compared = loose.len() + positions.len();
+        positions.for_each(|position| self.offer(blocks.rows[position], blocks.vector(position), vector, best));
+        compared
+    }
+}
+
+impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
+    fn describe(&self) -> String {
+        self.side.describe()
+    }
+
+    fn memory(&self) -> usize {
+        self.side.memory() + self.ranks.capacity() * size_of::<u32>()
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.side.unmatchable
+    }
+
+    fn rows_at_once(&self) -> usize {
+        self.side.rows_at_once()
+    }
+
+    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
+        let cancel = Cancel::default();
+        let dimension = (!self.side.is_empty()).then_some(self.side.blocks.dimension);
+        let points = Points::try_new(&any(self.measure), keys, dimension, &cancel)?;
+        if self.side.is_empty() {
+            return Ok(Box::new(PreparedPoints::<R> { side: None, order: Vec::new(), rows: keys.values.len() }));
+        }
+        let context = BuildContext { threads, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+        let side = Side::<R>::try_new(&any(self.measure), &self.frame, points, Some(&self.side), &context)?;
+        let order = side.blocks.rows.iter().chain(&side.loose.rows).copied().collect();
+        Ok(Box::new(PreparedPoints { side: Some(side), order, rows: keys.values.len() }))
+    }
+
+    fn order<'a>(&self, probe: &'a dyn PreparedProbe) -> Result<&'a [u32]> {
+        Ok(&PreparedPoints::<R>::of(probe)?.order)
+    }
+
+    fn nearest(
+        &self,
+        probe: &dyn PreparedProbe,
+        positions: &[u32],
+        best: &mut [Best<i64>],
+        cancel: &Cancel,
+    ) -> Result<Counts> {
+        let mut counts = Counts::default();
+        let Some(probe) = &PreparedPoints::<R>::of(probe)?.side else { return Ok(counts) };
+        let blocks = &probe.blocks;
+        let mut spare: Vec<Scratch<R>> = Vec::new();
+        let mut done = 0;
+        while done < positions.len() && !cancel.is_cancelled() {
+            let position = positions[done] as usize;
+            if position >= blocks.len() {
+                let at = position - blocks.len();
+                let group = probe.loose.groups[at];
+                counts.candidates += self.offer_one_by_one(group, probe.loose(at), true, &mut best[done]);
+                done += 1;
+                continue;
+            }
+            let some = self.abreast(blocks, &positions[done..]);
+            let mut walks = Vec::new();
+            let (mut positions, mut best) = (&positions[done..done + some], &mut best[done..done + some]);
+            while let [first, ..] = positions {
+                let leaf = blocks.leaf_of(*first as usize);
+                let end = blocks.leaves[leaf].first + blocks.leaves[leaf].len;
+                let own = positions.iter().take_while(|&&position| position < end).count();
+                let (now, later) = std::mem::take(&mut best).split_at_mut(own);
+                let scratch = spare.pop().unwrap_or_default();
+                walks.push(Walk::<R, M>::new(self, (blocks, leaf), &positions[..own], now, scratch));
+                (positions, best) = (&positions[own..], later);
+            }
+            self.run(&mut walks, cancel);
+            for mut walk in walks {
+                walk.finish();
+                counts.candidates += walk.candidates;
+                counts.verified += walk.verified;
+                spare.push(walk.scratch);
+            }
+            done += some;
+        }
+        Ok(counts)
+    }
+}
+
+impl<R: Real, M: Metric> NearestBlocks<R, M> {
+    /// How many of `positions` are searched at once: those of one group, where leaves are visited in order.
+    fn abreast(&self, probe: &Blocks<R>, positions: &[u32]) -> usize {
+        let regular = |position: &&u32| (**position as usize) < probe.len();
+        let leaf = |position: u32| probe.leaf_of(position as usize);
+        let first = leaf(positions[0]);
+        let together = |position: u32| match self.side.blocks.width {
+            0 => probe.group_of(leaf(position)) == probe.group_of(first),
+            _ => leaf(position) == first,
+        };
+        positions.iter().take_while(regular).take_while(|position| together(**position)).count()
+    }
+
+    fn run(&self, walks: &mut [Walk<'_, R, M>], cancel: &Cancel) {
+        let Some(first) = walks.first() else { return };
+        let build = &self.side.blocks;
+        let group = first.probe.group_of(first.leaf);
+        walks.iter_mut().for_each(|walk| walk.offer_loose(group));
+        let nodes = build.nodes_of(group);
+        if nodes.is_empty() {
+            return;
+        }
+        if build.width > 0 {
+            walks.iter_mut().for_each(|walk| walk.by_boxes(nodes.start, cancel));
+            return;
+        }
+        let leaves = build.leaves_of(nodes);
+        let centres: Vec<Centres<R>> = walks.iter_mut().map(|walk| walk.nearest_leaves(leaves.clone())).collect();
+        // each leaf is fetched once for all walks
+        for leaf in leaves {
+            if cancel.is_cancelled() {
+                return;
+            }
+            for (walk, centres) in walks.iter_mut().zip(&centres) {
+                walk.visit_unless_far(leaf, centres);
+            }
+        }
+    }
+}
+
+/// A batch of the probe side.
+struct PreparedPoints<R> {
+    /// None where the build side has no rows.
+    side: Option<Side<R>>,
+    /// The rows of the blocks, then the loose ones.
+    order: Vec<u32>,
+    rows: usize,
+}
+
+impl<R: Real> PreparedPoints<R> {
+    fn of(probe: &dyn PreparedProbe) -> Result<&Self> {
+        match probe.as_any().downcast_ref() {
+            Some(prepared) => Ok(prepared),
+            None => internal_err!("a nearest join was given a probe batch that it did not prepare"),
+        }
+    }
+}
+
+impl<R: Real> PreparedProbe for PreparedPoints<R> {
+    fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.side.as_ref().map_or(self.rows, |side| side.unmatchable)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
