@@ -35,7 +35,7 @@ pub(super) struct Node {
 /// A ball around each leaf.
 #[derive(Debug)]
 pub(super) struct Balls<R> {
-    /// The centres, sixteen leaves after the other, sixteen numbers a dimension.
+    /// The centres, sixteen leaves after the other, as the points of a leaf.
     pub(super) centres: Vec<R>,
     pub(super) radii: Vec<f64>,
 }
@@ -44,12 +44,14 @@ pub(super) struct Balls<R> {
 #[derive(Debug)]
 pub(super) struct Blocks<R> {
     pub(super) dimension: usize,
+    /// Numbers of the filter for each point.
+    pub(super) depth: usize,
     /// By position.
     pub(super) rows: Vec<u32>,
     /// The vectors by position, as the query has them.
     pub(super) values: Vec<f64>,
     pub(super) leaves: Vec<Leaf>,
-    /// Sixteen numbers a dimension of the filter for each leaf, those of its last point where it has fewer.
+    /// Of each leaf the first number of sixteen points, their second ones and so on; those of its last point where it has fewer.
     pub(super) lanes: Vec<R>,
     pub(super) nodes: Vec<Node>,
     /// For each node the lower ends of its box and then the upper ones.
@@ -80,18 +82,18 @@ impl<R: Real> Blocks<R> {
         self.leaves.partition_point(|leaf| leaf.first as usize <= position) - 1
     }
 
-    /// The numbers of a leaf, sixteen a dimension; of tiny groups nothing.
+    /// The numbers of a leaf; of tiny groups nothing.
     #[inline(always)]
     pub(super) fn lanes(&self, leaf: &Leaf) -> Option<&[R]> {
         let first = leaf.lanes? as usize * LANES;
-        Some(&self.lanes[first..first + self.dimension * LANES])
+        Some(&self.lanes[first..first + self.depth * LANES])
     }
 
     /// The numbers of a leaf and of the next one, where both have some.
     #[inline(always)]
     pub(super) fn lanes_of_two(&self, leaf: usize) -> Option<&[R]> {
         let (first, _) = (self.leaves.get(leaf)?.lanes?, self.leaves.get(leaf + 1)?.lanes?);
-        Some(&self.lanes[first as usize * LANES..][..2 * self.dimension * LANES])
+        Some(&self.lanes[first as usize * LANES..][..2 * self.depth * LANES])
     }
 
     /// The ends of a node's box, where there are boxes.
@@ -137,7 +139,7 @@ impl<R: Real> Blocks<R> {
     /// have a match in the ball; none without balls.
     pub(super) fn balls(&self, sixteen: usize, reach: &Reach, norm: f64) -> Option<(&[R], [R; LANES])> {
         let Balls { centres, radii } = self.balls.as_ref()?;
-        let size = self.dimension * LANES;
+        let size = self.depth * LANES;
         let limit = |lane: usize| match radii.get(sixteen * LANES + lane) {
             Some(&radius) => reach.around(radius).of_points((norm, self.leaves[sixteen * LANES + lane].norm)),
             None => R::ZERO,

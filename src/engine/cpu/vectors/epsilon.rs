@@ -9,8 +9,9 @@ use datafusion::common::{Result, internal_err};
 use super::blocks::Blocks;
 use super::decision::Decision;
 use super::frame::Frame;
+use super::grow::has_boxes;
 use super::kernel::{LANES, near, near_two};
-use super::metric::{Chebyshev, Euclidean, Manhattan, Metric, Products, Real};
+use super::metric::{Chebyshev, Euclidean, Halves, Manhattan, Metric, Products, Real};
 use super::points::Points;
 use super::reach::Reach;
 use super::search::{Found, leaves_near};
@@ -37,10 +38,14 @@ pub fn build(test: VectorTest, keys: &KeyColumn, context: &BuildContext<'_>) -> 
 fn with_metric<M: Metric>(test: VectorTest, points: Points, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
     let frame = Frame::of(&points, test.measure);
     let reach = Reach::of(&test, points.dimension);
-    let coarse = reach.is_none_or(|reach| reach.is_coarse(frame.typical_norm(&points, test.measure)));
-    Ok(match coarse {
-        true => Box::new(EpsilonIndex::<f32, M>::try_new(test, reach, frame, points, context)?),
-        false => Box::new(EpsilonIndex::<f64, M>::try_new(test, reach, frame, points, context)?),
+    let norm = frame.typical_norm(&points, test.measure);
+    let (test, dimension) = ((test, reach, frame), points.dimension);
+    Ok(match reach {
+        Some(reach) if !reach.is_coarse(norm) => Box::new(EpsilonIndex::<f64, M>::try_new(test, points, context)?),
+        Some(reach) if !has_boxes(dimension) && reach.suits_halves::<f32>(norm) => {
+            Box::new(EpsilonIndex::<f32, Halves>::try_new(test, points, context)?)
+        }
+        _ => Box::new(EpsilonIndex::<f32, M>::try_new(test, points, context)?),
     })
 }
 
@@ -61,13 +66,12 @@ struct EpsilonIndex<R, M> {
 
 impl<R: Real, M: Metric> EpsilonIndex<R, M> {
     fn try_new(
-        test: VectorTest,
-        reach: Option<Reach>,
-        frame: Frame,
+        (test, reach, frame): (VectorTest, Option<Reach>, Frame),
         points: Points,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
-        let side = Side::try_new(&test, &frame, points, None, context)?;
+        let reach = reach.map(|reach| reach.by(M::SUM));
+        let side = Side::try_new::<M>(&test, &frame, points, None, context)?;
         let decision = Decision::new(test);
         Ok(Self {
             test,
@@ -375,7 +379,7 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
             return Ok(Box::new(PreparedPoints::<R> { side: None, rows: keys.values.len(), loose_build: 0 }));
         }
         let context = BuildContext { threads, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
-        let side = Side::<R>::try_new(&self.test, &self.frame, points, Some(&self.side), &context)?;
+        let side = Side::<R>::try_new::<M>(&self.test, &self.frame, points, Some(&self.side), &context)?;
         Ok(Box::new(PreparedPoints { side: Some(side), rows: keys.values.len(), loose_build: self.side.loose.len() }))
     }
 

@@ -15,6 +15,8 @@ pub(super) struct Frame {
     unit: bool,
 }
 
+/// How many points tell how far their nearest others are.
+const ASKED: usize = 32;
 /// How many points tell about all.
 const SAMPLED: usize = 1024;
 
@@ -54,6 +56,28 @@ impl Frame {
         for ((out, &k), centre) in point.iter_mut().zip(&self.order).zip(&self.centre) {
             *out = vector[k] / scale - centre;
         }
+    }
+
+    /// The square of how far some points are from the nearest of some others, the median of it: more than their nearest ones
+    /// of all are.
+    pub(super) fn typical_gap(&self, points: &Points, measure: VectorMeasure) -> f64 {
+        let placed = |at: usize| {
+            let mut point = vec![0.0; points.dimension];
+            self.place(points.regular.vector(at, points.dimension), &mut point);
+            point
+        };
+        let sample: Vec<Vec<f64>> = sample(points.regular.len()).map(placed).collect();
+        let gap = |one: &Vec<f64>, other: &Vec<f64>| {
+            let differences: Vec<f64> = one.iter().zip(other).map(|(x, y)| x - y).collect();
+            Reach::norm(measure, &differences).powi(2)
+        };
+        let nearest = |asked: usize| {
+            let others = sample.iter().enumerate().filter(|(at, _)| *at != asked);
+            others.map(|(_, other)| gap(&sample[asked], other)).fold(f64::INFINITY, f64::min)
+        };
+        let mut gaps: Vec<f64> = (0..sample.len().min(ASKED)).map(nearest).collect();
+        gaps.sort_unstable_by(f64::total_cmp);
+        gaps.get(gaps.len() / 2).copied().unwrap_or(0.0)
     }
 
     /// The median of some points' norms.

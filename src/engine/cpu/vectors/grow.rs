@@ -1,11 +1,13 @@
 //! From points to blocks.
 
+use std::marker::PhantomData;
+
 use datafusion::common::{Result, exec_err};
 
 use super::blocks::{Balls, Blocks, Leaf, Node};
 use super::frame::Frame;
 use super::kernel::LANES;
-use super::metric::Real;
+use super::metric::{Metric, Real, depth, numbers};
 use super::order::{Parts, arrange, halved};
 use super::points::Points;
 use super::reach::Reach;
@@ -19,11 +21,16 @@ const FEWEST_FOR_BALLS: usize = 6;
 /// Beyond so many dimensions boxes exclude nothing.
 pub(super) const MOST_FOR_BOXES: usize = 32;
 
+/// Whether boxes exclude anything in so many dimensions.
+pub(super) fn has_boxes(dimension: usize) -> bool {
+    dimension <= MOST_FOR_BOXES
+}
+
 /// The blocks of the regular points; those of a probe side have boxes where the build side has.
 ///
 /// # Errors
 /// A refused reservation, a cancelled build.
-pub(super) fn grow<R: Real>(
+pub(super) fn grow<R: Real, M: Metric>(
     points: Points,
     frame: &Frame,
     measure: VectorMeasure,
@@ -34,8 +41,9 @@ pub(super) fn grow<R: Real>(
     let n = regular.len();
     // products obey no triangle inequality
     let may_have_balls = measure != VectorMeasure::InnerProduct;
-    let has_boxes = dimension <= MOST_FOR_BOXES || !may_have_balls;
-    let a_point = dimension * (2 * size_of::<f64>() + size_of::<R>()) + 2 * size_of::<(f64, u32)>();
+    let has_boxes = has_boxes(dimension) || !may_have_balls;
+    let a_point =
+        dimension * 2 * size_of::<f64>() + depth::<M>(dimension) * size_of::<R>() + 2 * size_of::<(f64, u32)>();
     (context.reserve)(n * a_point + n / LANES * (5 * dimension + 4 * LANES) * size_of::<R>())?;
     let mut placed = vec![0.0; regular.values.len()];
     if dimension > 0 {
@@ -55,6 +63,7 @@ pub(super) fn grow<R: Real>(
     };
     let blocks = Blocks {
         dimension,
+        depth: depth::<M>(dimension),
         rows: Vec::with_capacity(n),
         values: Vec::with_capacity(n * dimension),
         leaves: Vec::with_capacity(n.div_ceil(LANES)),
@@ -69,7 +78,15 @@ pub(super) fn grow<R: Real>(
     let has_balls = may_have_balls && dimension >= FEWEST_FOR_BALLS && 2 * in_lanes >= n;
     let cancel = context.cancel;
     let placing = Placing { rows: &regular.rows, vectors: &regular.values, placed: &placed, measure, cancel };
-    let mut growing = Growing { blocks, placing, has_lanes: false, has_balls, centres: Vec::new(), radii: Vec::new() };
+    let mut growing = Growing::<R, M> {
+        blocks,
+        placing,
+        has_lanes: false,
+        has_balls,
+        centres: Vec::new(),
+        radii: Vec::new(),
+        metric: PhantomData,
+    };
     for (group, Parts { places, ends }) in groups {
         let first = growing.blocks.nodes.len() as u32;
         growing.has_lanes = places.len() >= FEWEST;
@@ -96,7 +113,7 @@ struct Placing<'a> {
     cancel: &'a Cancel,
 }
 
-struct Growing<'a, R> {
+struct Growing<'a, R, M> {
     blocks: Blocks<R>,
     placing: Placing<'a>,
     /// Whether the leaves of the group have.
@@ -105,9 +122,10 @@ struct Growing<'a, R> {
     /// Of each leaf, `dimension` numbers.
     centres: Vec<R>,
     radii: Vec<f64>,
+    metric: PhantomData<M>,
 }
 
-impl<R: Real> Growing<'_, R> {
+impl<R: Real, M: Metric> Growing<'_, R, M> {
     /// Appends the node of `places`, the first of which is number `first`, and all below; a leaf does not reach across one
     /// of `ends`.
     fn add(&mut self, places: &[u32], first: usize, ends: &[u32]) {
@@ -153,11 +171,19 @@ impl<R: Real> Growing<'_, R> {
                 let first = node * 2 * blocks.width + k;
                 (blocks.boxes[first], blocks.boxes[first + blocks.width]) = (R::below(low), R::above(high));
             }
-            if self.has_lanes {
-                blocks.lanes.extend((0..LANES).map(|lane| R::of(at(lane))));
-            }
             if self.has_balls {
                 centre.push(R::of((0..=last).map(at).sum::<f64>() / places.len() as f64));
+            }
+        }
+        if self.has_lanes {
+            let first = blocks.lanes.len();
+            blocks.lanes.resize(first + blocks.depth * LANES, R::ZERO);
+            let (mut point, mut own) = (Vec::with_capacity(d), Vec::with_capacity(blocks.depth));
+            for lane in 0..LANES {
+                point.clear();
+                point.extend(placing.placed[span(places[lane.min(last)])].iter().map(|&x| R::of(x)));
+                numbers::<R, M>(&point, &mut own);
+                put_lane(&mut blocks.lanes[first..], lane, &own);
             }
         }
         if self.has_balls {
@@ -191,14 +217,19 @@ impl<R: Real> Growing<'_, R> {
         };
         blocks.corner = blocks.roots.iter().map(|(_, nodes)| corner(nodes.start as usize)).fold(0.0, f64::max);
         if has_balls {
-            let d = blocks.dimension;
-            let mut lanes = vec![R::ZERO; radii.len().next_multiple_of(LANES) * d];
-            for (leaf, centre) in centres.chunks_exact(d).enumerate() {
-                let first = leaf / LANES * LANES * d + leaf % LANES;
-                centre.iter().enumerate().for_each(|(k, &c)| lanes[first + k * LANES] = c);
+            let mut lanes = vec![R::ZERO; radii.len().next_multiple_of(LANES) * blocks.depth];
+            let mut own = Vec::with_capacity(blocks.depth);
+            for (leaf, centre) in centres.chunks_exact(blocks.dimension).enumerate() {
+                numbers::<R, M>(centre, &mut own);
+                put_lane(&mut lanes[leaf / LANES * LANES * blocks.depth..], leaf % LANES, &own);
             }
             blocks.balls = Some(Balls { centres: lanes, radii });
         }
         blocks
     }
+}
+
+/// Writes the numbers of one point beside those of others.
+fn put_lane<R: Real>(lanes: &mut [R], lane: usize, numbers: &[R]) {
+    numbers.iter().enumerate().for_each(|(k, &x)| lanes[k * LANES + lane] = x);
 }

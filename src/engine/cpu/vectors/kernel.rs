@@ -9,8 +9,6 @@ use super::metric::{Euclidean, Metric, Real};
 pub(super) const LANES: usize = 16;
 /// Points of one leaf that are compared at once, so that what is read of the other serves all of them.
 pub(super) const ABREAST: usize = 4;
-/// Dimensions after which sums are looked at.
-const STRIDE: usize = 8;
 
 /// For each point of `a` among `rows`, a bit each, the points of `b` whose sum is not beyond their limit, a bit each;
 /// those of points beside `rows` may be anything.
@@ -62,8 +60,22 @@ impl<R: Real, M: Metric> NearTwo<'_, R, M> {
     fn sums<L: Lanes<R>>(&self, first: usize, limits: [L; 2]) -> Option<[[L; ABREAST]; 2]> {
         let [mut one, mut two, mut three, mut four] = [L::splat(R::ZERO); ABREAST];
         let [mut five, mut six, mut seven, mut eight] = [L::splat(R::ZERO); ABREAST];
-        let b = self.b[0].chunks(STRIDE * LANES).zip(self.b[1].chunks(STRIDE * LANES));
-        for (a, (b, c)) in self.a.chunks(STRIDE * LANES).zip(b) {
+        let stride = stride::<M>();
+        let b = self.b[0].chunks(stride).zip(self.b[1].chunks(stride));
+        for (mut a, (mut b, mut c)) in self.a.chunks(stride).zip(b) {
+            if M::STARTS {
+                let (x, y) = (L::load(b), L::load(c));
+                let start = &a[first..first + ABREAST];
+                one = one.plus(x.plus(L::splat(start[0])));
+                five = five.plus(y.plus(L::splat(start[0])));
+                two = two.plus(x.plus(L::splat(start[1])));
+                six = six.plus(y.plus(L::splat(start[1])));
+                three = three.plus(x.plus(L::splat(start[2])));
+                seven = seven.plus(y.plus(L::splat(start[2])));
+                four = four.plus(x.plus(L::splat(start[3])));
+                eight = eight.plus(y.plus(L::splat(start[3])));
+                (a, b, c) = (&a[LANES..], &b[LANES..], &c[LANES..]);
+            }
             for (a, (b, c)) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES).zip(c.chunks_exact(LANES))) {
                 let (b, c) = (L::load(b), L::load(c));
                 let a = &a[first..first + ABREAST];
@@ -116,6 +128,29 @@ impl<R: Real, M: Metric> Task<R> for Near<'_, R, M> {
     }
 }
 
+/// Numbers of a leaf after which sums are looked at.
+#[inline(always)]
+fn stride<M: Metric>() -> usize {
+    (M::STRIDE + usize::from(M::STARTS)) * LANES
+}
+
+/// The sums of one point, by its numbers, with all of a leaf.
+#[inline(always)]
+pub(super) fn sums<R: Real, M: Metric, L: Lanes<R>>(point: &[R], leaf: &[R]) -> L {
+    let mut sums = L::splat(R::ZERO);
+    let strides = point.chunks(stride::<M>() / LANES).zip(leaf.chunks(stride::<M>()));
+    for (mut point, mut leaf) in strides {
+        if M::STARTS {
+            sums = sums.plus(L::load(leaf).plus(L::splat(point[0])));
+            (point, leaf) = (&point[1..], &leaf[LANES..]);
+        }
+        for (&x, b) in point.iter().zip(leaf.chunks_exact(LANES)) {
+            sums = M::add(sums, L::splat(x), L::load(b));
+        }
+    }
+    sums
+}
+
 /// The sums of the points `first..first + ABREAST` of one leaf with all of `b`, none where all are beyond their limits.
 #[inline(always)]
 pub(super) fn four_sums<R: Real, M: Metric, L: Lanes<R>>(
@@ -124,7 +159,15 @@ pub(super) fn four_sums<R: Real, M: Metric, L: Lanes<R>>(
     limits: L,
 ) -> Option<[L; ABREAST]> {
     let [mut one, mut two, mut three, mut four] = [L::splat(R::ZERO); ABREAST];
-    for (a, b) in a.chunks(STRIDE * LANES).zip(b.chunks(STRIDE * LANES)) {
+    for (mut a, mut b) in a.chunks(stride::<M>()).zip(b.chunks(stride::<M>())) {
+        if M::STARTS {
+            let (x, start) = (L::load(b), &a[first..first + ABREAST]);
+            one = one.plus(x.plus(L::splat(start[0])));
+            two = two.plus(x.plus(L::splat(start[1])));
+            three = three.plus(x.plus(L::splat(start[2])));
+            four = four.plus(x.plus(L::splat(start[3])));
+            (a, b) = (&a[LANES..], &b[LANES..]);
+        }
         for (a, b) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
             let b = L::load(b);
             let a = &a[first..first + ABREAST];
@@ -157,10 +200,7 @@ impl<'a, I: Iterator<Item = &'a [f32]>> Task<f32> for Nearest<'_, I> {
     fn run<L: Lanes<f32>>(self) -> usize {
         let (mut nearest, mut least) = (0, f32::INFINITY);
         for (at, block) in self.blocks.enumerate() {
-            let mut sums = L::splat(0.0);
-            for (&x, b) in self.point.iter().zip(block.chunks_exact(LANES)) {
-                sums = Euclidean::add(sums, L::splat(x), L::load(b));
-            }
+            let sums = sums::<f32, Euclidean, L>(self.point, block);
             // a bit for each that is nearer than the nearest so far
             let mut nearer = sums.within(L::splat(least.next_down()));
             while nearer != 0 {
@@ -179,7 +219,7 @@ impl<'a, I: Iterator<Item = &'a [f32]>> Task<f32> for Nearest<'_, I> {
 #[cfg(test)]
 mod tests {
     use super::super::lanes::Plain;
-    use super::super::metric::{Chebyshev, Manhattan, Products};
+    use super::super::metric::{Chebyshev, Halves, Manhattan, Products, depth, numbers};
     use super::*;
 
     fn leaf(seed: usize, dimension: usize) -> Vec<f32> {
@@ -202,6 +242,31 @@ mod tests {
         let other = near::<f32, M>(&a, &both[a.len()..], u16::MAX, &[limit + 1.0; LANES]);
         let two = near_two::<f32, M>(&a, &both, u16::MAX, [&[limit; LANES], &[limit + 1.0; LANES]]);
         assert_eq!(two, [masks, other]);
+    }
+
+    #[test]
+    fn half_squares_by_products() {
+        for dimension in [33, 64, 70] {
+            let (a, b, c) = (leaf(1, dimension), leaf(2, dimension), leaf(3, dimension));
+            let in_halves = |leaf: &[f32]| {
+                let (mut lanes, mut own) = (vec![0.0; depth::<Halves>(dimension) * LANES], Vec::new());
+                for lane in 0..LANES {
+                    let point: Vec<f32> = leaf.iter().skip(lane).step_by(LANES).copied().collect();
+                    numbers::<f32, Halves>(&point, &mut own);
+                    own.iter().enumerate().for_each(|(k, &x)| lanes[k * LANES + lane] = x);
+                }
+                lanes
+            };
+            let (x, y, z) = (in_halves(&a), in_halves(&b), in_halves(&c));
+            let limit = dimension as f32 * 8.0;
+            let expected = |b: &[f32]| near::<f32, Euclidean>(&a, b, u16::MAX, &[limit; LANES]);
+            let found = near::<f32, Halves>(&x, &y, u16::MAX, &[limit / 2.0; LANES]);
+            assert_eq!(found, expected(&b));
+            assert!(found.iter().any(|mask| *mask != 0 && *mask != u16::MAX));
+            let both = [y, z].concat();
+            let two = near_two::<f32, Halves>(&x, &both, u16::MAX, [&[limit / 2.0; LANES]; 2]);
+            assert_eq!(two, [expected(&b), expected(&c)]);
+        }
     }
 
     #[test]

@@ -97,10 +97,29 @@ macro_rules! real {
 real!(f32, 1.0 / (1u64 << 24) as f64, WideSingle, HalfSingle);
 real!(f64, 1.0 / (1u64 << 53) as f64, WideDouble, HalfDouble);
 
+/// What the sums of a metric are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Sum {
+    /// Of absolute differences, or the largest of them.
+    Distance,
+    /// Of squared differences.
+    Squares,
+    /// Half of that, by products.
+    Halves,
+    /// Of products, negated.
+    Products,
+}
+
 /// What is summed up over the dimensions. The smaller the sum, the nearer the vectors. All methods have to be inlined always.
 pub(super) trait Metric: Debug + 'static {
-    /// Whether a sum never falls as dimensions are added, so that one beyond a limit stays there.
-    const RISES: bool;
+    /// What is summed up.
+    const SUM: Sum;
+    /// Whether a sum never falls from one stride of dimensions to the next, so that one beyond a limit stays there.
+    const RISES: bool = true;
+    /// Dimensions after which sums are looked at.
+    const STRIDE: usize = 8;
+    /// Whether the numbers of a point have half the sum of their squares before each stride.
+    const STARTS: bool = false;
 
     /// `sum` with one more dimension.
     fn add<R: Real, L: Lanes<R>>(sum: L, a: L, b: L) -> L;
@@ -131,12 +150,15 @@ pub(super) struct Euclidean;
 /// The largest absolute difference.
 #[derive(Debug)]
 pub(super) struct Chebyshev;
+/// Half the sums of squared differences: half the squares of both points less their products, which is half the work.
+#[derive(Debug)]
+pub(super) struct Halves;
 /// Products, subtracted.
 #[derive(Debug)]
 pub(super) struct Products;
 
 impl Metric for Manhattan {
-    const RISES: bool = true;
+    const SUM: Sum = Sum::Distance;
 
     #[inline(always)]
     fn add<R: Real, L: Lanes<R>>(sum: L, a: L, b: L) -> L {
@@ -150,7 +172,7 @@ impl Metric for Manhattan {
 }
 
 impl Metric for Euclidean {
-    const RISES: bool = true;
+    const SUM: Sum = Sum::Squares;
 
     #[inline(always)]
     fn add<R: Real, L: Lanes<R>>(sum: L, a: L, b: L) -> L {
@@ -166,7 +188,7 @@ impl Metric for Euclidean {
 }
 
 impl Metric for Chebyshev {
-    const RISES: bool = true;
+    const SUM: Sum = Sum::Distance;
 
     #[inline(always)]
     fn add<R: Real, L: Lanes<R>>(sum: L, a: L, b: L) -> L {
@@ -184,7 +206,25 @@ impl Metric for Chebyshev {
     }
 }
 
+impl Metric for Halves {
+    const SUM: Sum = Sum::Halves;
+    const STRIDE: usize = 32;
+    const STARTS: bool = true;
+
+    #[inline(always)]
+    fn add<R: Real, L: Lanes<R>>(sum: L, a: L, b: L) -> L {
+        a.times_minus(b, sum)
+    }
+
+    /// There are no boxes in as many dimensions as this is for.
+    #[inline(always)]
+    fn add_least<R: Real, L: Lanes<R>>(sum: L, _a: (L, L), _b: (L, L)) -> L {
+        sum
+    }
+}
+
 impl Metric for Products {
+    const SUM: Sum = Sum::Products;
     const RISES: bool = false;
 
     #[inline(always)]
@@ -197,5 +237,21 @@ impl Metric for Products {
         let one = a.0.times(b.0).most(a.0.times(b.1));
         let other = a.1.times(b.0).most(a.1.times(b.1));
         sum.minus(one.most(other))
+    }
+}
+
+/// How many numbers a point of `dimension` dimensions has.
+pub(super) fn depth<M: Metric>(dimension: usize) -> usize {
+    if M::STARTS { dimension + dimension.div_ceil(M::STRIDE) } else { dimension }
+}
+
+/// The numbers of a point.
+pub(super) fn numbers<R: Real, M: Metric>(point: &[R], numbers: &mut Vec<R>) {
+    numbers.clear();
+    for stride in point.chunks(M::STRIDE) {
+        if M::STARTS {
+            numbers.push(R::of(stride.iter().map(|x| x.get() * x.get()).sum::<f64>() / 2.0));
+        }
+        numbers.extend_from_slice(stride);
     }
 }

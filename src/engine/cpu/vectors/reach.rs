@@ -3,24 +3,16 @@
 //! With u the filter's rounding (2^-24 or 2^-53) and d dimensions: a point is its vector within u |p| in the norm of the
 //! metric, a difference within u of itself, and a sum of d terms within (d + 2) u of itself. So the sum of a pair at a
 //! distance of e is no more than that of `e (1 + 4 (d + 8) u) + 4 u max(|p|, |q|)`, each term with room to spare. What is
-//! lost to underflow is less than the least normal number. Boxes are rounded outwards, so that they lose nothing by the
+//! lost to underflow is less than the least normal number.
+//!
+//! Half a square by products, `|p|^2 / 2 + |q|^2 / 2 - p q`, is a sum of no more than 2 d terms that are together no larger
+//! than 2 max(|p|, |q|)^2, so that it is within 4 (d + 8) u max(|p|, |q|)^2 of itself. Boxes are rounded outwards, so that they lose nothing by the
 //! rounding of points.
 
 use super::lanes::Lanes;
-use super::metric::Real;
+use super::metric::{Real, Sum};
 use crate::measure::VectorMeasure;
 use crate::predicate::VectorTest;
-
-/// What sums are compared with.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Sum {
-    /// Of absolute differences, or the largest of them.
-    Distance,
-    /// Of squared differences.
-    Squares,
-    /// Of products, negated.
-    Products,
-}
 
 /// The farthest that a match may lie, in the metric of the filter.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +56,16 @@ impl Reach {
         Some(Self { sum, most, dimension })
     }
 
+    /// The same by the sums of another metric for the same distance.
+    pub(super) fn by(self, sum: Sum) -> Self {
+        Self { sum, ..self }
+    }
+
+    /// Whether half squares by products tell matches from others nearly as well, among points with norms up to about `norm`.
+    pub(super) fn suits_halves<R: Real>(&self, norm: f64) -> bool {
+        self.sum == Sum::Squares && 64.0 * product_rounding::<R>(self.dimension, norm) <= self.most * self.most / 2.0
+    }
+
     /// The largest sum of a match of two points with norms up to these.
     pub(super) fn of_points<R: Real>(&self, norms: (f64, f64)) -> R {
         let d = self.dimension as f64;
@@ -71,19 +73,29 @@ impl Reach {
             Sum::Products => 4.0 * (d + 8.0) * R::ROUNDING * norms.0 * norms.1,
             _ => 4.0 * R::ROUNDING * norms.0.max(norms.1),
         };
-        self.limit(by_size)
+        let by_products = match self.sum {
+            Sum::Halves => product_rounding::<R>(self.dimension, norms.0.max(norms.1)),
+            _ => 0.0,
+        };
+        self.limit(by_size, by_products)
     }
 
     /// As far as two points with norms up to these may be whose sum is `sum`, by `measure`.
-    pub(super) fn of_sum<R: Real>(measure: VectorMeasure, dimension: usize, sum: R, norms: (f64, f64)) -> Self {
+    pub(super) fn of_sum<R: Real>(
+        (measure, kind): (VectorMeasure, Sum),
+        dimension: usize,
+        sum: R,
+        norms: (f64, f64),
+    ) -> Self {
         let (d, unit) = (dimension as f64, f64::ROUNDING);
-        let kind = match measure {
-            VectorMeasure::L1 | VectorMeasure::Linf => Sum::Distance,
-            _ => Sum::Squares,
-        };
+        let norm = norms.0.max(norms.1);
         let sum = sum.get() + R::LEAST;
-        let distance = if kind == Sum::Squares { sum.sqrt() } else { sum };
-        let most = distance * (1.0 + 4.0 * (d + 8.0) * R::ROUNDING) + 4.0 * R::ROUNDING * norms.0.max(norms.1);
+        let distance = match kind {
+            Sum::Squares => sum.sqrt(),
+            Sum::Halves => (2.0 * (sum + product_rounding::<R>(dimension, norm)).max(0.0)).sqrt(),
+            _ => sum,
+        };
+        let most = distance * (1.0 + 4.0 * (d + 8.0) * R::ROUNDING) + 4.0 * R::ROUNDING * norm;
         // and as far as one whose score is no worse, which rounds
         let most = match measure {
             VectorMeasure::Cosine => (most * most + (d + 16.0) * 32.0 * unit).sqrt() + (d + 16.0) * 16.0 * unit,
@@ -103,16 +115,17 @@ impl Reach {
     pub(super) fn of_boxes<R: Real>(&self, corners: (f64, f64)) -> R {
         match self.sum {
             Sum::Products => self.of_points(corners),
-            _ => self.limit(0.0),
+            _ => self.limit(0.0, 0.0),
         }
     }
 
-    fn limit<R: Real>(&self, by_size: f64) -> R {
+    fn limit<R: Real>(&self, by_size: f64, by_products: f64) -> R {
         let d = self.dimension as f64;
         let wider = 1.0 + 4.0 * (d + 8.0) * R::ROUNDING;
         let limit = match self.sum {
             Sum::Distance => self.most * wider + by_size,
             Sum::Squares => (self.most * wider + by_size).powi(2),
+            Sum::Halves => (self.most * wider + by_size).powi(2) / 2.0 + by_products,
             Sum::Products => self.most + by_size,
         };
         let limit = R::above(limit + R::LEAST);
@@ -138,6 +151,11 @@ impl Reach {
     }
 }
 
+/// How much half a square by products may be off, among points with norms up to `norm`.
+fn product_rounding<R: Real>(dimension: usize, norm: f64) -> f64 {
+    4.0 * (dimension as f64 + 8.0) * R::ROUNDING * norm * norm
+}
+
 /// As far as a point may be that is as near as one with a known sum: [`Reach::of_sum`] and [`Reach::of_points`] for many
 /// sums at once.
 ///
@@ -145,14 +163,16 @@ impl Reach {
 /// roots. The three roundings here and those of the square are within eight of the precision.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slack<R> {
+    sum: Sum,
     factor: R,
     plus: R,
-    squares: bool,
+    /// What a sum may be off, however small.
+    least: R,
 }
 
 impl<R: Real> Slack<R> {
     /// For points with norms up to `norm`.
-    pub(super) fn of(measure: VectorMeasure, dimension: usize, norm: f64) -> Self {
+    pub(super) fn of((measure, sum): (VectorMeasure, Sum), dimension: usize, norm: f64) -> Self {
         let (d, unit) = (dimension as f64, f64::ROUNDING);
         let (wider, by_size) = (1.0 + 4.0 * (d + 8.0) * R::ROUNDING, 4.0 * R::ROUNDING * norm);
         let (scored, by_score) = match measure {
@@ -160,23 +180,29 @@ impl<R: Real> Slack<R> {
             _ => (1.0 + (d + 64.0) * 8.0 * unit, f64::LEAST),
         };
         let rounding = 1.0 + 8.0 * R::ROUNDING;
+        let by_products = if sum == Sum::Halves { product_rounding::<R>(dimension, norm) } else { 0.0 };
         Self {
+            sum,
+            least: R::above(by_products * rounding + R::LEAST),
             factor: R::above(wider * scored * wider * rounding),
             plus: R::above(((by_size * scored + by_score) * wider + by_size) * rounding + R::LEAST),
-            squares: !matches!(measure, VectorMeasure::L1 | VectorMeasure::Linf),
         }
     }
 
     /// The largest sum of a point that is no farther than one with this sum.
     #[inline(always)]
     pub(super) fn limit<L: Lanes<R>>(&self, sums: L) -> L {
-        let (factor, plus, least) = (L::splat(self.factor), L::splat(self.plus), L::splat(R::above(R::LEAST)));
+        let (factor, plus, least) = (L::splat(self.factor), L::splat(self.plus), L::splat(self.least));
         let sums = sums.plus(least);
-        if self.squares {
-            let distance = sums.root().times_plus(factor, plus);
-            distance.times_plus(distance, least)
-        } else {
-            sums.times_plus(factor, plus)
+        let distance = match self.sum {
+            Sum::Squares => sums.root(),
+            Sum::Halves => sums.plus(sums).most(L::splat(R::ZERO)).root(),
+            _ => return sums.times_plus(factor, plus),
+        };
+        let distance = distance.times_plus(factor, plus);
+        match self.sum {
+            Sum::Halves => distance.times(L::splat(R::of(0.5))).times_plus(distance, least),
+            _ => distance.times_plus(distance, least),
         }
     }
 }
@@ -188,7 +214,15 @@ mod tests {
 
     #[test]
     fn slack_is_no_less_than_the_reach_of_a_sum() {
-        for measure in [VectorMeasure::L1, VectorMeasure::L2, VectorMeasure::Linf, VectorMeasure::Cosine] {
+        let by = [
+            (VectorMeasure::L1, Sum::Distance),
+            (VectorMeasure::L2, Sum::Squares),
+            (VectorMeasure::L2, Sum::Halves),
+            (VectorMeasure::Linf, Sum::Distance),
+            (VectorMeasure::Cosine, Sum::Squares),
+            (VectorMeasure::Cosine, Sum::Halves),
+        ];
+        for measure in by {
             for (dimension, norm) in [(1, 0.0), (2, 1e-3), (16, 1.0), (128, 40.0), (768, 1e9)] {
                 for sum in [0.0f32, 1e-40, 1e-12, 0.3, 2.0, 1e7, 1e30, f32::INFINITY] {
                     let limit = Slack::of(measure, dimension, norm).limit(Plain::splat(sum)).largest();

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::blocks::{Blocks, Node};
-use super::kernel::LANES;
+use super::kernel::{LANES, sums};
 use super::lanes::{self, Lanes, Task};
 use super::metric::{Metric, Real};
 
@@ -34,7 +34,7 @@ pub(super) fn centre_sums<R: Real, M: Metric>(
     blocks: &Blocks<R>,
     (probe, leaf): (&Blocks<R>, usize),
 ) -> Option<Vec<R>> {
-    let size = blocks.dimension * LANES;
+    let size = blocks.depth * LANES;
     let own = &probe.balls.as_ref()?.centres[leaf / LANES * size..][..size];
     let own: Vec<R> = own.iter().skip(leaf % LANES).step_by(LANES).copied().collect();
     let centres = blocks.balls.as_ref()?.centres.chunks_exact(size);
@@ -118,10 +118,6 @@ impl<R: Real, M: Metric> Task<R> for Sums<'_, R, M> {
 
     #[inline(always)]
     fn run<L: Lanes<R>>(self) -> [R; LANES] {
-        let mut sums = L::splat(R::ZERO);
-        for (&x, b) in self.point.iter().zip(self.block.chunks_exact(LANES)) {
-            sums = M::add(sums, L::splat(x), L::load(b));
-        }
-        sums.numbers()
+        sums::<R, M, L>(self.point, self.block).numbers()
     }
 }

@@ -5,7 +5,7 @@ use datafusion::common::Result;
 use super::blocks::Blocks;
 use super::frame::Frame;
 use super::grow::grow;
-use super::metric::Real;
+use super::metric::{Metric, Real};
 use super::points::{Points, Rows};
 use crate::engine::BuildContext;
 use crate::predicate::VectorTest;
@@ -30,7 +30,7 @@ impl<R: Real> Side<R> {
     ///
     /// # Errors
     /// A refused reservation, a cancelled build.
-    pub(super) fn try_new(
+    pub(super) fn try_new<M: Metric>(
         test: &VectorTest,
         frame: &Frame,
         mut points: Points,
@@ -39,7 +39,7 @@ impl<R: Real> Side<R> {
     ) -> Result<Self> {
         let (loose, unmatchable) = (std::mem::take(&mut points.loose), points.unmatchable);
         let undecided = (0..loose.len()).any(|at| !test.decides(loose.vector(at, points.dimension)));
-        let blocks = grow(points, frame, test.measure, build.map(|build| &build.blocks), context)?;
+        let blocks = grow::<R, M>(points, frame, test.measure, build.map(|build| &build.blocks), context)?;
         Ok(Self { blocks, loose, unmatchable, undecided })
     }
 

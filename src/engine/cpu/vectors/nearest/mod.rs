@@ -15,8 +15,10 @@ use datafusion::common::{Result, internal_err};
 use self::walk::{Centres, Scratch, Walk};
 use super::blocks::Blocks;
 use super::frame::Frame;
-use super::metric::{Chebyshev, Euclidean, Manhattan, Metric, Real};
+use super::grow::has_boxes;
+use super::metric::{Chebyshev, Euclidean, Halves, Manhattan, Metric, Real, Sum};
 use super::points::Points;
+use super::reach::Reach;
 use super::side::Side;
 use crate::engine::nearest::{Best, NearestIndex, Neighbour, float_key};
 use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PreparedProbe};
@@ -58,9 +60,18 @@ fn with_metric<M: Metric>(
     let norm = frame.typical_norm(&points, measure);
     // a neighbour is about as far as n^(1/d) points abreast are from each other
     let abreast = (points.regular.len() as f64).powf((points.dimension.max(1) as f64).recip());
-    Ok(match norm < 1e15 && abreast < MOST_ABREAST {
-        true => Box::new(NearestBlocks::<f32, M>::try_new(measure, frame, points, ranks, context)?),
+    let is_coarse = norm < 1e15 && abreast < MOST_ABREAST;
+    let suits_halves = || {
+        let reach =
+            Reach::of_sum((measure, M::SUM), points.dimension, frame.typical_gap(&points, measure), (norm, norm));
+        M::SUM == Sum::Squares && !has_boxes(points.dimension) && reach.suits_halves::<f32>(norm)
+    };
+    Ok(match is_coarse {
         false => Box::new(NearestBlocks::<f64, M>::try_new(measure, frame, points, ranks, context)?),
+        true if suits_halves() => {
+            Box::new(NearestBlocks::<f32, Halves>::try_new(measure, frame, points, ranks, context)?)
+        }
+        true => Box::new(NearestBlocks::<f32, M>::try_new(measure, frame, points, ranks, context)?),
     })
 }
 
@@ -86,7 +97,7 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
         ranks: Vec<u32>,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
-        let side = Side::try_new(&any(measure), &frame, points, None, context)?;
+        let side = Side::try_new::<M>(&any(measure), &frame, points, None, context)?;
         Ok(Self { measure, frame, side, ranks, metric: PhantomData })
     }
 
@@ -139,7 +150,7 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
             return Ok(Box::new(PreparedPoints::<R> { side: None, order: Vec::new(), rows: keys.values.len() }));
         }
         let context = BuildContext { threads, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
-        let side = Side::<R>::try_new(&any(self.measure), &self.frame, points, Some(&self.side), &context)?;
+        let side = Side::<R>::try_new::<M>(&any(self.measure), &self.frame, points, Some(&self.side), &context)?;
         let order = side.blocks.rows.iter().chain(&side.loose.rows).copied().collect();
         Ok(Box::new(PreparedPoints { side: Some(side), order, rows: keys.values.len() }))
     }

@@ -100,7 +100,7 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
             full: [wanted; LANES],
             worst: [R::INFINITY; LANES],
             limits,
-            slack: Slack::of(index.measure, probe.dimension, norm),
+            slack: Slack::of((index.measure, M::SUM), probe.dimension, norm),
             norm,
             candidates: 0,
             verified: 0,
@@ -137,7 +137,7 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
             && let (Some(radius), Some(own)) = (build.radius(leaf), self.probe.radius(self.leaf))
         {
             let norms = (self.norm, build.leaves[leaf].norm);
-            let reach = Reach::of_sum(self.index.measure, build.dimension, self.farthest(), norms);
+            let reach = Reach::of_sum((self.index.measure, M::SUM), build.dimension, self.farthest(), norms);
             let limit: R = reach.around(radius + own).of_points(norms);
             if sums[leaf].exceeds(limit) {
                 return;
@@ -211,7 +211,7 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
         if b.norm > self.norm {
             // somewhat more, so that the next leaf is not beyond it again
             self.norm = b.norm * 1.25;
-            self.slack = Slack::of(self.index.measure, build.dimension, self.norm);
+            self.slack = Slack::of((self.index.measure, M::SUM), build.dimension, self.norm);
             self.set_limits::<L>();
         }
         let (sees_again, has_tops) = (self.sees_again(), self.has_tops());
