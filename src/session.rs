@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use datafusion::catalog::TableFunction;
 use datafusion::common::Result;
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::session_state::SessionStateBuilder;
@@ -12,11 +13,11 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use crate::config::SimilarityOptions;
 use crate::functions;
 use crate::optimizer::{NearestFilterRule, NearestJoinRule, SimilarityJoinRule, SimilarityQueryPlanner};
-use crate::sql::{self, RuleCatalog};
+use crate::sql::{self, NEAREST, RuleCatalog};
 
 /// Similarity joins for a session state under construction.
 pub trait SimilarityStateBuilder {
-    /// Adds the functions, the options under `similarity.*`, a catalog of matching rules, the analyzer and
+    /// Adds the functions and the table function `nearest` (unless there is one of that name), the options under `similarity.*`, a catalog of matching rules, the analyzer and
     /// optimizer rules, the query planner, and the error for SIMILARITY JOIN in text that did not go through [`SimilarityContext::similarity_sql`].
     ///
     /// A session has one query planner: for a session with its own, add
@@ -28,6 +29,8 @@ pub trait SimilarityStateBuilder {
 impl SimilarityStateBuilder for SessionStateBuilder {
     fn with_similarity(mut self) -> Self {
         self.scalar_functions().get_or_insert_default().extend(functions::all());
+        let nearest = TableFunction::new(NEAREST.into(), Arc::new(sql::NearestFunction));
+        self.table_functions().get_or_insert_default().entry(NEAREST.into()).or_insert_with(|| Arc::new(nearest));
         let config = self.config().get_or_insert_with(SessionConfig::new);
         if config.get_extension::<RuleCatalog>().is_none() {
             config.set_extension(Arc::new(RuleCatalog::default()));

@@ -12,6 +12,7 @@ mod arguments;
 mod documentation;
 mod edit;
 mod lists;
+mod opposite;
 mod phonetic;
 mod set;
 mod strings;
@@ -30,6 +31,8 @@ use datafusion::functions_nested::cosine_distance::CosineDistance;
 use datafusion::functions_nested::distance::ArrayDistance;
 use datafusion::functions_nested::inner_product::InnerProduct;
 use datafusion::logical_expr::ScalarUDF;
+
+pub(crate) use opposite::{has_opposite, opposite};
 
 /// Every function, the marks of SIMILARITY JOIN and NEAREST among them.
 pub fn all() -> Vec<Arc<ScalarUDF>> {

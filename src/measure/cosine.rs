@@ -2,7 +2,7 @@
 //!
 //! The vectors have equal lengths: the caller has seen to it. Sums run from the first element to the last.
 
-/// `a.b / (sqrt(a.a) sqrt(b.b))` in double precision, rounding beyond -1 or 1 cut off.
+/// `a.b / (sqrt(a.a) sqrt(b.b))` in double precision, rounding beyond -1 or 1 cut off; zero is never negative.
 ///
 /// `None`, which SQL shows as NULL, where an element, the dot product or a sum of squares is NaN or infinite
 /// and where a sum of squares is zero (empty vectors, all zeros, or elements whose squares underflow).
@@ -14,7 +14,8 @@ pub fn cosine_similarity(a: &[f64], b: &[f64]) -> Option<f64> {
         return None;
     }
     // Each root lies between 1e-162 and 1e154, so the product neither vanishes nor overflows.
-    Some((dot / (a_squares.sqrt() * b_squares.sqrt())).clamp(-1.0, 1.0))
+    // What underflows keeps the sign of the dot product, unless 0 is added.
+    Some((dot / (a_squares.sqrt() * b_squares.sqrt())).clamp(-1.0, 1.0) + 0.0)
 }
 
 /// `1 - a.b / (sqrt(a.a) sqrt(b.b))` in double precision, as DataFusion's function of that name has it: nothing is cut
@@ -61,6 +62,12 @@ mod tests {
     fn the_smallest_norms_that_count_give_a_number() {
         let tiny = 3e-162;
         assert!(cosine_similarity(&[tiny], &[tiny]).is_some_and(f64::is_finite));
+    }
+
+    #[test]
+    fn zero_has_no_sign() {
+        let underflows = cosine_similarity(&[-3.0, 0.0], &[5e-324, 3.0]);
+        assert!(underflows.is_some_and(|s| s == 0.0 && s.is_sign_positive()));
     }
 
     #[test]

@@ -56,6 +56,12 @@ impl Bounds {
         }
     }
 
+    /// The scores whose negatives these accept.
+    pub fn negated(self) -> Self {
+        let negated = |bound: Bound| Bound::new(-bound.value, bound.inclusive);
+        Self { lower: self.upper.map(negated), upper: self.lower.map(negated) }
+    }
+
     /// The lower end, if there is one.
     pub fn lower(&self) -> Option<Bound> {
         self.lower
@@ -161,5 +167,6 @@ mod tests {
         assert!(!Bounds::at_least(f64::NAN, true).contains(1.0));
         assert!(Bounds::exactly(1.0).contains(1.0));
         assert!(!Bounds::exactly(1.0).and(Bounds::at_most(1.0, false)).contains(1.0));
+        assert_eq!(b.negated(), Bounds::at_least(-0.8, false).and(Bounds::at_most(-0.5, true)));
     }
 }

@@ -3,7 +3,7 @@
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator};
 
-use super::{Atom, Band, Sides, coordinates, recognise};
+use super::{Atom, Band, Sides, coordinates, far, normal_form, recognise};
 
 /// `left = right`, or `left IS NOT DISTINCT FROM right`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -55,7 +55,7 @@ impl Conjunction {
                 parts.add(bound, sides);
             }
         }
-        parts.refuse_unselective();
+        parts.refuse_unselective(sides);
         parts.bands = Band::take(&mut parts.residual, sides);
         if parts.keys.is_empty() && parts.atoms.is_empty() {
             parts.atoms.extend(coordinates::chebyshev(&mut parts.bands, sides));
@@ -66,19 +66,29 @@ impl Conjunction {
     }
 
     /// Only bounds that exclude the least similar pairs let an access path skip any. Asked last, because of
-    /// `x BETWEEN 1 AND 2` one bound alone excludes none.
-    fn refuse_unselective(&mut self) {
+    /// `x BETWEEN 1 AND 2` one bound alone excludes none. Vectors that are far apart are an entry where there is no better
+    /// one, neither another condition nor those of an OR.
+    fn refuse_unselective(&mut self, sides: Sides<'_>) {
         let (selective, others) = std::mem::take(&mut self.atoms).into_iter().partition(|a| a.test.is_selective());
         self.atoms = selective;
         let others: Vec<Atom> = others;
-        for Atom { condition, test, .. } in others {
-            let reason = format!(
-                "the bound ({}) accepts the least similar pairs too, so that nothing can be skipped",
-                test.bounds()
-            );
-            self.refused.push(Refusal { condition: condition.clone(), reason });
-            self.residual.insert(0, condition);
+        let has_or = self.residual.iter().any(normal_form::is_or);
+        for atom in others {
+            let turned = far::turned(&atom, sides).filter(|_| self.atoms.is_empty() && !has_or);
+            match turned {
+                Some(turned) => self.atoms.push(turned),
+                None => self.refuse(atom),
+            }
         }
+    }
+
+    fn refuse(&mut self, Atom { condition, test, .. }: Atom) {
+        let reason = format!(
+            "the bound ({}) accepts the least similar pairs too, so that nothing can be skipped",
+            test.bounds()
+        );
+        self.refused.push(Refusal { condition: condition.clone(), reason });
+        self.residual.insert(0, condition);
     }
 
     fn add(&mut self, conjunct: Expr, sides: Sides<'_>) {

@@ -5,6 +5,7 @@ mod band;
 mod bounds;
 mod conjunction;
 mod coordinates;
+mod far;
 mod normal_form;
 mod recognise;
 mod sides;

@@ -65,7 +65,7 @@ impl NormalForm {
     }
 }
 
-fn is_or(expr: &Expr) -> bool {
+pub(super) fn is_or(expr: &Expr) -> bool {
     match expr {
         Expr::Alias(alias) => is_or(&alias.expr),
         Expr::BinaryExpr(BinaryExpr { op, .. }) => *op == Operator::Or,

@@ -22,6 +22,8 @@
 //! goes the same way: `nearest` finds the clause, `ranking` turns it into the ON condition
 //! [`nearest_join_condition(..)`](crate::functions::nearest), which an analyzer rule looks for.
 //!
+//! [`NearestFunction`] is the same join as a table function, for text that the stock parser reads.
+//!
 //! Because the mark is an ordinary function call, nothing else has to know the syntax: views, EXPLAIN, COPY,
 //! sub-queries and every dialect work, and [`rewrite`] can give the same as text to any other consumer.
 //!
@@ -42,9 +44,12 @@ mod ranking;
 mod rules;
 mod source;
 mod statements;
+mod table_function;
 mod visit;
 
 pub use alias::SimilarityAliasPlanner;
 pub use plan::{logical_plan, sql, sql_with_options};
 pub use rules::{RuleCatalog, RuleStatement};
 pub use statements::{StatementText, check, is_complete, parse, rewrite, split};
+pub(crate) use table_function::NEAREST;
+pub use table_function::NearestFunction;

@@ -6,8 +6,9 @@
 
 use datafusion::common::Result;
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
+use super::error::syntax_error;
 use super::keyword::Significant;
 use crate::functions::nearest::Direction;
 
@@ -45,18 +46,36 @@ fn clause_at(words: &Significant<'_>, i: usize, similarity_joins: &[usize]) -> R
     let Some(rows) = rows else {
         return words.error(i + 1, "NEAREST takes a positive whole number of rows, as in NEAREST 3 BY DISTANCE");
     };
-    let direction = match by + 1 {
-        next if is(words, next, "distance") => Direction::Distance,
-        next if is(words, next, "similarity") => Direction::Similarity,
-        next => {
-            let place = if next < words.len() { next } else { by };
-            return words.error(
-                place,
-                "NEAREST .. BY takes DISTANCE, which ranks the smallest first, or SIMILARITY, which ranks the largest first",
-            );
-        }
+    let Some(direction) = direction_at(words, by + 1) else {
+        let place = if by + 1 < words.len() { by + 1 } else { by };
+        return words.error(place, NO_DIRECTION);
     };
     Ok(Some(Nearest { nearest: words.positions[i], rows, by: words.positions[by + 1], direction }))
+}
+
+/// The clause that `tokens` are, from DISTANCE or SIMILARITY on.
+///
+/// # Errors
+/// A syntax error where they begin with neither.
+pub(super) fn clause_of(tokens: &[TokenWithSpan], rows: u64) -> Result<Nearest> {
+    let words = Significant::of(tokens);
+    match (direction_at(&words, 0), words.positions.first()) {
+        (Some(direction), Some(&by)) => Ok(Nearest { nearest: by, rows, by, direction }),
+        (_, Some(_)) => words.error(0, NO_DIRECTION),
+        (_, None) => Err(syntax_error(NO_DIRECTION, Span::empty())),
+    }
+}
+
+const NO_DIRECTION: &str =
+    "NEAREST .. BY takes DISTANCE, which ranks the smallest first, or SIMILARITY, which ranks the largest first";
+
+fn direction_at(words: &Significant<'_>, i: usize) -> Option<Direction> {
+    let direction = |word: &str| match word {
+        "distance" => Some(Direction::Distance),
+        "similarity" => Some(Direction::Similarity),
+        _ => None,
+    };
+    direction(words.word(i)?.value.to_ascii_lowercase().as_str())
 }
 
 /// The word BY of the clause whose NEAREST is word `i`: after nothing, a literal with or without a sign, or a name that is

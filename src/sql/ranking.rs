@@ -16,8 +16,9 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
 use super::condition::trimmed;
-use super::edit::Edit;
-use super::nearest::Nearest;
+use super::edit::{self, Edit};
+use super::error::syntax_error;
+use super::nearest::{Nearest, clause_of};
 use crate::functions::nearest::{NAME, ON, WITH_TIES, order_name};
 
 /// The tokens with each of `clauses` as an ON condition, and where the words JOIN at `joins` are now.
@@ -49,6 +50,29 @@ pub(super) fn as_conditions(
     };
     let joins = (0..tokens.len()).filter(|&i| is_join(&tokens[i])).collect();
     Ok((tokens, joins))
+}
+
+/// `text`, which is a clause from DISTANCE or SIMILARITY on and nothing else, as an ON condition for `rows` rows.
+///
+/// # Errors
+/// A syntax error where it cannot be read, or goes on after the clause.
+pub(super) fn as_condition(text: &str, rows: u64, dialect: &dyn Dialect, recursion_limit: usize) -> Result<String> {
+    let tokens = Tokenizer::new(dialect, text).tokenize_with_location().map_err(ParserError::from)?;
+    let clause = clause_of(&tokens, rows)?;
+    let parser = Parser::new(dialect)
+        .with_recursion_limit(recursion_limit)
+        .with_tokens_with_locations(tokens[clause.by + 1..].to_vec());
+    let gaps = Reader { parser, tokens: &tokens, read: clause.by + 1, gaps: Vec::new() }.read(&clause)?;
+    let end = gaps.last().map_or(0, |gap| gap.tokens.end);
+    if let Some(more) = tokens[end..].iter().find(|token| !matches!(token.token, Token::Whitespace(_))) {
+        return Err(syntax_error(
+            "a ranking ends before this, with THEN BY, ON and WITH TIES in this order",
+            more.span,
+        ));
+    }
+    let mut edits = Vec::new();
+    replaced(tokens, gaps, dialect, &mut edits)?;
+    Ok(edit::apply(text, edits))
 }
 
 /// Tokens between expressions, and what stands there instead.

@@ -170,11 +170,11 @@ impl<'a> StatementText<'a> {
     }
 }
 
-fn tokenize(sql: &str, dialect: &dyn Dialect) -> Result<Vec<TokenWithSpan>> {
+pub(super) fn tokenize(sql: &str, dialect: &dyn Dialect) -> Result<Vec<TokenWithSpan>> {
     Ok(Tokenizer::new(dialect, sql).tokenize_with_location().map_err(ParserError::from)?)
 }
 
-fn dialect(options: &SqlParserOptions) -> Result<Box<dyn Dialect>> {
+pub(super) fn dialect(options: &SqlParserOptions) -> Result<Box<dyn Dialect>> {
     dialect_from_str(options.dialect).ok_or_else(|| {
         plan_datafusion_err!(
             "datafusion.sql_parser.dialect {} is not known to the parser; choose one of {}",

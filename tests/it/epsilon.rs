@@ -248,7 +248,8 @@ fn random_vector_condition(rng: &mut StdRng, dimensions: &[usize]) -> String {
     let le = *["<=", "<=", "<"].choose(rng).unwrap();
     let d = dimensions.choose(rng).unwrap();
     let arguments = if rng.random_bool(0.5) { format!("a.v{d}, b.v{d}") } else { format!("b.v{d}, a.v{d}") };
-    match rng.random_range(0..16) {
+    let ge = *[">=", ">=", ">"].choose(rng).unwrap();
+    match rng.random_range(0..20) {
         0..3 => format!("l2_distance({arguments}) {le} {eps}"),
         3 => format!("l1_distance({arguments}) {le} {eps}"),
         4 => format!("linf_distance({arguments}) {le} {eps}"),
@@ -266,6 +267,10 @@ fn random_vector_condition(rng: &mut StdRng, dimensions: &[usize]) -> String {
         12 => format!("power(b.x - a.x, 2) + power(a.y - b.y, 2) + power(a.z - b.z, 2) {le} {eps}"),
         13 => format!("sqrt((a.x - b.x) * (a.x - b.x) + (a.y - b.y) * (a.y - b.y)) {le} {eps}"),
         14 => format!("abs(a.x - b.x) {le} {eps} AND abs(b.y - a.y) {le} 1"),
+        15 => format!("cosine_similarity({arguments}) {le} {}", ["0.5", "-0.9", "0", "-1"].choose(rng).unwrap()),
+        16 => format!("cosine_distance({arguments}) {ge} {}", ["0.5", "1.9", "1", "2"].choose(rng).unwrap()),
+        17 => format!("inner_product({arguments}) {le} {}", ["0.5", "-100", "0", "2.25", "-1e6"].choose(rng).unwrap()),
+        18 => format!("cosine_distance({arguments}) BETWEEN 0.5 AND {}", ["1.5", "2", "0.7"].choose(rng).unwrap()),
         _ => format!("l2_distance({arguments}) BETWEEN 0.25 AND {eps}"),
     }
 }

@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use datafusion::arrow::array::{
     ArrayRef, Decimal128Array, Float64Array, Float64Builder, Int64Array, ListBuilder, RecordBatch, StringArray,
     UInt32Array,
 };
 use datafusion::arrow::compute::{cast, take_record_batch};
 use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::catalog::SchemaProvider;
 use datafusion::common::{JoinType, Result};
 use datafusion::config::{Dialect, SqlParserOptions};
 use datafusion::datasource::{MemTable, TableProvider};
@@ -79,13 +81,20 @@ async fn check_tables(seed: u64) -> (usize, usize) {
             );
             indexed += usize::from(plan.contains(" leaves over "));
         }
+        let query = case.table_function();
+        let (rows, _) = run(&context, &query, true).await.unwrap_or_else(|e| panic!("{seed}: {query}: {e}"));
+        assert_eq!(rows, expected, "seed {seed}: {query}");
     }
     (compared, indexed)
 }
 
 async fn run(context: &SessionContext, query: &str, enabled: bool) -> Result<(Vec<String>, String)> {
     context.sql(&format!("SET similarity.enabled = {enabled}")).await?;
-    let plan = context.similarity_sql(query).await?.create_physical_plan().await?;
+    let planned = match query.contains("FROM nearest(") {
+        true => context.sql(query).await?,
+        false => context.similarity_sql(query).await?,
+    };
+    let plan = planned.create_physical_plan().await?;
     let batches = collect(Arc::clone(&plan), context.task_ctx()).await?;
     let mut rows: Vec<String> = batches.iter().flat_map(rows_of).collect();
     rows.sort_unstable();
@@ -182,6 +191,64 @@ async fn conditions_stay_on_their_side_of_the_ranking() {
     assert!(below.contains("FilterExec: column1@0 > 2") && !below.contains("column1@0 < 2"), "{plan}");
 }
 
+/// The table function, in text for the stock parser.
+#[tokio::test]
+async fn the_table_function_is_planned_with_its_query() {
+    let context = session(8192, 2);
+    context.sql(POINTS).await.unwrap();
+    let query = "SELECT a.column1, b.column1_right AS other FROM p a
+        JOIN nearest('p x', 'p y', 2, 'DISTANCE l2_distance(x.column2, y.column2)') b ON a.column1 = b.column1
+        WHERE b.column1 > 2 AND b.column1_right < 2";
+    let stock = async |query: &str| {
+        let plan = context.sql(query).await?.create_physical_plan().await?;
+        let batches = collect(Arc::clone(&plan), context.task_ctx()).await?;
+        let rows: Vec<String> = batches.iter().flat_map(rows_of).collect();
+        Result::<_>::Ok((rows, displayable(plan.as_ref()).indent(false).to_string()))
+    };
+    let (rows, plan) = stock(query).await.unwrap();
+    assert_eq!(rows, ["3 | 1"], "{plan}");
+    let below = plan.split("NearestJoinExec").nth(1).unwrap();
+    assert!(below.contains("FilterExec: column1@0 > 2") && !below.contains("column1@0 < 2"), "{plan}");
+    let view = query.replacen("SELECT", "CREATE VIEW v AS SELECT", 1);
+    context.sql(&view).await.unwrap().collect().await.unwrap();
+    assert_eq!(stock("SELECT * FROM v").await.unwrap().0, ["3 | 1"]);
+    let error = stock("SELECT * FROM nearest('p a', $1, 1, 'DISTANCE a.column1')").await.unwrap_err().to_string();
+    assert!(error.contains("argument 2 of nearest, the right table takes a constant text"), "{error}");
+}
+
+/// A catalog that has to ask somebody else for a table.
+#[derive(Debug)]
+struct Remote;
+
+#[async_trait]
+impl SchemaProvider for Remote {
+    fn table_names(&self) -> Vec<String> {
+        vec!["far".to_owned()]
+    }
+
+    async fn table(&self, _name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        tokio::task::yield_now().await;
+        let table = random_table(&mut StdRng::seed_from_u64(1), true, 7, 2, true);
+        Ok(Some(Arc::new(table)))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        name == "far"
+    }
+}
+
+#[tokio::test]
+async fn the_table_function_does_not_wait_for_a_catalog() {
+    let context = session(8192, 1);
+    let catalog = context.catalog("datafusion").unwrap();
+    catalog.register_schema("remote", Arc::new(Remote)).unwrap();
+    let query = |table: &str| format!("SELECT * FROM nearest('{table} a', '{table} b', 1, 'DISTANCE abs(a.x - b.x)')");
+    let error = context.sql(&query("remote.far")).await.unwrap_err().to_string();
+    assert!(error.contains("cannot wait for a catalog") && error.contains("view"), "{error}");
+    context.sql("CREATE VIEW near AS SELECT * FROM remote.far").await.unwrap().collect().await.unwrap();
+    context.sql(&query("near")).await.unwrap().collect().await.unwrap();
+}
+
 /// A query as NEAREST and as window functions say it.
 struct Case {
     left_join: bool,
@@ -250,13 +317,23 @@ impl Case {
 
     fn nearest(&self) -> String {
         let join = if self.left_join { "LEFT JOIN" } else { "JOIN" };
+        format!("SELECT a.id, b.* FROM l a {join} r b NEAREST {} BY {}", self.rows, self.ranking())
+    }
+
+    fn table_function(&self) -> String {
+        let columns = COLUMNS.map(|column| format!("{column}_right")).join(", ");
+        let join_type = if self.left_join { ", 'left'" } else { "" };
+        let ranking = self.ranking().replace('\'', "''");
+        format!("SELECT id, {columns} FROM nearest('l a', 'r AS b', {}, '{ranking}'{join_type})", self.rows)
+    }
+
+    fn ranking(&self) -> String {
         let direction = if self.similarity { "SIMILARITY" } else { "DISTANCE" };
         let then_by =
             if self.then_by.is_empty() { String::new() } else { format!("THEN BY {}", self.then_by.join(", ")) };
         let on = self.condition.map_or(String::new(), |condition| format!("ON {condition}"));
         let ties = if self.ties { "WITH TIES" } else { "" };
-        let (rows, score) = (self.rows, self.score);
-        format!("SELECT a.id, b.* FROM l a {join} r b NEAREST {rows} BY {direction} {score} {then_by} {on} {ties}")
+        format!("{direction} {} {then_by} {on} {ties}", self.score)
     }
 
     fn by_window_functions(&self) -> String {

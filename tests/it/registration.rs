@@ -43,6 +43,8 @@ async fn a_running_session_is_extended_in_place() {
     let plan = table(&context, &format!("EXPLAIN {JOIN}")).await.unwrap();
     assert!(plan.contains("SimilarityJoinExec"), "{plan}");
     assert_eq!(context.sql(JOIN).await.unwrap().count().await.unwrap(), 4);
+    let nearest = "SELECT * FROM nearest('a', 'b', 1, 'DISTANCE abs(a.column1 - b.column1)')";
+    assert_eq!(context.sql(nearest).await.unwrap().count().await.unwrap(), 3);
 }
 
 #[tokio::test]

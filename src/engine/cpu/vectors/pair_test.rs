@@ -1,10 +1,10 @@
 //! Decides a vector condition for any pair of rows.
 
 use datafusion::arrow::array::ArrayRef;
-use datafusion::common::{Result, exec_err};
+use datafusion::common::Result;
 
 use super::decision::Decision;
-use super::points::Vectors;
+use super::points::{Vectors, incomparable};
 use crate::engine::Pairs;
 use crate::predicate::VectorTest;
 
@@ -24,7 +24,7 @@ impl VectorColumn {
         let vectors = Vectors::try_new(keys)?;
         match vectors.dimension() {
             Ok(dimension) => Ok(Self { vectors, dimension }),
-            Err([one, other]) => exec_err!("vectors of {one} and of {other} elements cannot be compared"),
+            Err(lengths) => Err(incomparable(lengths)),
         }
     }
 
@@ -35,9 +35,7 @@ impl VectorColumn {
     pub fn probe(keys: &ArrayRef, build: Option<usize>) -> Result<Self> {
         let column = Self::try_new(keys)?;
         match (column.dimension, build) {
-            (Some(own), Some(other)) if own != other => {
-                exec_err!("vectors of {other} and of {own} elements cannot be compared")
-            }
+            (Some(own), Some(other)) if own != other => Err(incomparable([other, own])),
             _ => Ok(column),
         }
     }

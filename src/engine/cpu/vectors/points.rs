@@ -5,7 +5,7 @@ use std::ops::Range;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, OffsetSizeTrait};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Float64Type};
-use datafusion::common::{Result, exec_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 
 use crate::engine::{Cancel, KeyColumn, NO_GROUP};
 use crate::measure::VectorMeasure;
@@ -95,6 +95,11 @@ impl Vectors {
     }
 }
 
+/// The error for vectors of two lengths.
+pub(super) fn incomparable([one, other]: [usize; 2]) -> DataFusionError {
+    exec_datafusion_err!("vectors of {one} and of {other} elements cannot be compared")
+}
+
 fn given<O: OffsetSizeTrait>(offsets: &[O]) -> Offsets {
     Offsets::Given(offsets.iter().map(|offset| offset.as_usize()).collect())
 }
@@ -164,7 +169,7 @@ impl Points {
         if let (Some(known), Some(other)) = (known, other)
             && known != other
         {
-            return exec_err!("vectors of {known} and of {other} elements cannot be compared");
+            return Err(incomparable([known, other]));
         }
         let mut points = Self { dimension: known.unwrap_or(0), ..Self::default() };
         for row in (0..keys.values.len()).take_while(|_| !cancel.is_cancelled()) {
