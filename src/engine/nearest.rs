@@ -37,21 +37,22 @@ pub trait NearestIndex: Send + Sync + std::fmt::Debug {
     /// For keys that cannot be scored against the build side.
     fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>>;
 
-    /// The rows of a probe batch that may have neighbours, in the order in which they are best searched.
+    /// The rows of a probe batch, or in a self-join its own rows, that may have neighbours, in the order in which they are
+    /// best searched.
     ///
     /// # Errors
-    /// For a probe batch that another index has prepared.
-    fn order<'a>(&self, probe: &'a dyn PreparedProbe) -> Result<&'a [u32]>;
+    /// For a probe batch that another index has prepared, and for none where it was not built for a self-join.
+    fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]>;
 
     /// Offers each of `best` the neighbours of the probe row at its place of `positions`, ascending places in the order: all
     /// that it keeps of the build rows that share the row's group. Rows that follow each other are searched together. Once
     /// `cancel` says so, some may be missing.
     ///
     /// # Errors
-    /// For a probe batch that another index has prepared.
+    /// As [`order`](Self::order).
     fn nearest(
         &self,
-        probe: &dyn PreparedProbe,
+        probe: Option<&dyn PreparedProbe>,
         positions: &[u32],
         best: &mut [Best<i64>],
         cancel: &Cancel,

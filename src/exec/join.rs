@@ -164,6 +164,7 @@ impl<M: Matching> JoinExec<M> {
             verify: options.verify,
             metrics: ProbeMetrics::new(&self.metrics, partition, self.matching.counters()),
             cancel: Cancel::default(),
+            directed: M::DIRECTED,
             reservation: MemoryConsumer::new(format!("{}[probe]", M::NAME)).register(context.memory_pool()),
         }
     }
@@ -221,7 +222,8 @@ impl<M: Matching> JoinExec<M> {
         items.push(match self.inputs {
             JoinInputs::Two { .. } => ("build", format!("{} ({})", spec.build, spec.why_build)),
             JoinInputs::Own { .. } => {
-                ("build", "self-join (both sides are the same input, each pair is tried once)".into())
+                let once = if M::DIRECTED { "" } else { ", each pair is tried once" };
+                ("build", format!("self-join (both sides are the same input{once})"))
             }
         });
         items.push(("engine", "cpu".into()));

@@ -16,6 +16,10 @@ pub trait Matching: Debug + Send + Sync + 'static {
     /// The operator's name.
     const NAME: &'static str;
 
+    /// Whether the left row of a pair is another thing than the right one, in a self-join, too: then the matcher probes
+    /// with all rows, else each pair comes out one way round.
+    const DIRECTED: bool = false;
+
     /// Every expression.
     fn expressions(&self) -> Vec<&PhysicalExprRef>;
 
@@ -80,7 +84,7 @@ pub trait Matcher: Debug + Send + Sync {
     fn prepare(&self, batch: &RecordBatch, threads: usize) -> Result<Box<dyn Prepared>>;
 
     /// Appends matching pairs from `cursor` on until it is done or `limit` is reached, and moves `cursor`; without a
-    /// probe batch those of a self-join, each in one direction.
+    /// probe batch those of a self-join, where they are not directed each one way round.
     ///
     /// # Errors
     /// Whatever the evaluation of a condition fails with.

@@ -33,6 +33,8 @@ pub(super) struct Prober {
     pub verify: Verify,
     pub metrics: ProbeMetrics,
     pub cancel: Cancel,
+    /// [`Matching::DIRECTED`](super::matcher::Matching::DIRECTED).
+    pub directed: bool,
     /// For probe rows that are held together.
     pub reservation: MemoryReservation,
 }
@@ -78,7 +80,7 @@ impl Prober {
         let _at_work = build.go_to_work();
         let rows = batch.num_rows();
         let batch = if self.emission().hides_probe() { distinct(batch)? } else { batch };
-        let helpers = build.take_idle(if rows > self.batch_size { usize::MAX } else { 0 });
+        let helpers = build.take_idle(usize::MAX);
         let threads = 1 + helpers.count;
         let (prepared, fallback) = match build.matcher(false).matcher.prepare(&batch, threads) {
             Ok(prepared) => (prepared, false),
@@ -227,9 +229,9 @@ impl Prober {
             let other = UInt32Array::from(pairs.probe[range].to_vec());
             match &mut probing.source {
                 Source::Own => {
-                    // the index has found the pair once; the residual says which way round it counts
-                    let turned = (other.clone(), one.clone());
-                    for (left, right) in [(one, other), turned] {
+                    // where the index has found the pair once, the residual says which way round it counts
+                    let turned = (!self.directed).then(|| (one.clone(), other.clone()));
+                    for (left, right) in std::iter::once((other, one)).chain(turned) {
                         let pairs = RowPairs { left, right };
                         self.emit(build, &build.batch, pairs, check, |_| (), out)?;
                     }

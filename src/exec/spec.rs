@@ -18,8 +18,8 @@ pub enum JoinInputs {
         /// The right input.
         right: Arc<dyn ExecutionPlan>,
     },
-    /// One input, in a single partition, that is both sides: a self-join whose condition holds for no row with
-    /// itself and whose keys and measures are symmetric, so that each pair is looked for once.
+    /// One input, in a single partition, that is both sides: a self-join whose keys and measures are symmetric. Unless it is
+    /// directed, its condition holds for no row with itself, so that each pair is looked for once.
     Own {
         /// The input.
         input: Arc<dyn ExecutionPlan>,
@@ -51,7 +51,7 @@ impl EqualityExprs {
 pub struct JoinSpec {
     /// The join type.
     pub join_type: JoinType,
-    /// The side that is collected and indexed; the left one for [`JoinInputs::Own`].
+    /// The side that is collected and indexed; for [`JoinInputs::Own`] the left one, or the ranked one.
     pub build: JoinSide,
     /// Why that side, for EXPLAIN.
     pub why_build: String,

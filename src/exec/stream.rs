@@ -137,7 +137,7 @@ async fn gather(
 ) -> Result<Vec<RecordBatch>> {
     reservation.free();
     let (mut batches, mut gathered) = (Vec::new(), 0);
-    while gathered < rows
+    while gathered < rows.max(1)
         && let Some(batch) = stream.next().await.transpose()?
     {
         if batch.num_rows() == 0 {

@@ -124,7 +124,8 @@ fn columns_of(condition: &Expr, schema: &DFSchema) -> Vec<usize> {
     condition.column_refs().into_iter().filter_map(|column| schema.maybe_index_of_column(column)).collect()
 }
 
-fn sorted(mut columns: Vec<usize>) -> Vec<usize> {
+/// Ascending, each once.
+pub(super) fn sorted(mut columns: Vec<usize>) -> Vec<usize> {
     columns.sort_unstable();
     columns.dedup();
     columns

@@ -29,7 +29,8 @@ type Found = (usize, Vec<Neighbour<i64>>);
 pub(super) struct Search<'a> {
     pub keys: &'a NearestKeys,
     pub index: &'a dyn NearestIndex,
-    pub probe: &'a dyn PreparedProbe,
+    /// None for the index's own rows.
+    pub probe: Option<&'a dyn PreparedProbe>,
     /// The row at each position.
     pub order: &'a [u32],
     pub left: &'a RecordBatch,

@@ -1,6 +1,7 @@
 //! The ranked side, ready to be probed.
 
 use std::any::Any;
+use std::fmt;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::{JoinSide, Result, internal_err};
@@ -26,6 +27,8 @@ pub(super) struct NearestMatcher {
     pub batch: RecordBatch,
     pub groups: Option<Groups>,
     pub ranker: Ranker,
+    /// Its own rows as those that get neighbours, in a self-join.
+    pub own: Option<PreparedRows>,
 }
 
 /// Rows that are searched before it is looked whether the step has done enough, where there is a condition to check.
@@ -55,7 +58,7 @@ impl Matcher for NearestMatcher {
     }
 
     fn own_len(&self) -> usize {
-        0
+        self.own.as_ref().map_or(0, Prepared::len)
     }
 
     fn rows_at_once(&self) -> usize {
@@ -75,7 +78,7 @@ impl Matcher for NearestMatcher {
             Ranker::Indexed(Indexed { index, key }) => {
                 let values = key.evaluate(&batch)?.into_array(batch.num_rows())?;
                 let probe = index.prepare(&KeyColumn { values, groups }, threads)?;
-                let positions = index.order(probe.as_ref())?.len();
+                let positions = index.order(Some(probe.as_ref()))?.len();
                 Box::new(PreparedRows { batch, positions, groups: None, probe: Some(probe) })
             }
             Ranker::Scored(_) => Box::new(PreparedRows { positions: batch.num_rows(), batch, groups, probe: None }),
@@ -89,16 +92,21 @@ impl Matcher for NearestMatcher {
         run: &Run<'_>,
         out: &mut Pairs,
     ) -> Result<Counts> {
-        let Some(rows) = probe.and_then(|probe| probe.as_any().downcast_ref::<PreparedRows>()) else {
+        let rows = match probe {
+            Some(probe) => probe.as_any().downcast_ref::<PreparedRows>(),
+            None => self.own.as_ref(),
+        };
+        let Some(rows) = rows else {
             return internal_err!("a nearest join was given a probe batch that it did not prepare");
         };
-        match (&self.ranker, &rows.probe) {
-            (Ranker::Indexed(indexed), Some(probe)) => {
+        match &self.ranker {
+            Ranker::Indexed(indexed) => {
+                let probe = rows.probe.as_deref();
                 let search = Search {
                     keys: &self.keys,
                     index: indexed.index.as_ref(),
-                    probe: probe.as_ref(),
-                    order: indexed.index.order(probe.as_ref())?,
+                    probe,
+                    order: indexed.index.order(probe)?,
                     left: &rows.batch,
                     right: &self.batch,
                     cancel: run.cancel,
@@ -106,8 +114,7 @@ impl Matcher for NearestMatcher {
                 };
                 self.search(search, cursor, run, out)
             }
-            (Ranker::Scored(scored), _) => self.score(scored, rows, cursor, run, out),
-            _ => internal_err!("a nearest join was given a probe batch of another one"),
+            Ranker::Scored(scored) => self.score(scored, rows, cursor, run, out),
         }
     }
 }
@@ -158,14 +165,31 @@ impl NearestMatcher {
 }
 
 /// A batch of the left side.
-struct PreparedRows {
+pub(super) struct PreparedRows {
     batch: RecordBatch,
     /// How many rows are searched.
     positions: usize,
     /// The group of each row, where scores decide.
     groups: Option<Vec<u32>>,
-    /// The batch as the index wants it.
+    /// The batch as the index wants it, where it is not its own.
     probe: Option<Box<dyn PreparedProbe>>,
+}
+
+impl PreparedRows {
+    /// The right side as the left one, given the group of each row.
+    pub(super) fn own(batch: &RecordBatch, ranker: &Ranker, groups: Option<Vec<u32>>) -> Result<Self> {
+        let (positions, groups) = match ranker {
+            Ranker::Indexed(indexed) => (indexed.index.order(None)?.len(), None),
+            Ranker::Scored(_) => (batch.num_rows(), groups),
+        };
+        Ok(Self { batch: batch.clone(), positions, groups, probe: None })
+    }
+}
+
+impl fmt::Debug for PreparedRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedRows").field("positions", &self.positions).finish_non_exhaustive()
+    }
 }
 
 impl Prepared for PreparedRows {

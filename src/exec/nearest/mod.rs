@@ -17,7 +17,7 @@ use datafusion::physical_expr::{PhysicalExprRef, PhysicalSortExpr};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use self::indexed::Indexed;
-use self::matcher::{NearestMatcher, Ranker};
+use self::matcher::{NearestMatcher, PreparedRows, Ranker};
 use self::scored::Scored;
 use super::equality::{self, Groups};
 use super::matcher::{Matcher, Matching};
@@ -74,6 +74,7 @@ impl NearestKeys {
 
 impl Matching for NearestKeys {
     const NAME: &'static str = "NearestJoinExec";
+    const DIRECTED: bool = true;
 
     fn expressions(&self) -> Vec<&PhysicalExprRef> {
         let mut all = vec![self.score.expression()];
@@ -137,6 +138,10 @@ impl Matching for NearestKeys {
             }
             None => Ranker::Scored(Scored::new(ids.as_deref(), ranks)),
         };
-        Ok(Box::new(NearestMatcher { keys: self.clone(), batch: batch.clone(), groups, ranker }))
+        let own = match context.own {
+            true => Some(PreparedRows::own(batch, &ranker, ids)?),
+            false => None,
+        };
+        Ok(Box::new(NearestMatcher { keys: self.clone(), batch: batch.clone(), groups, ranker, own }))
     }
 }

@@ -8,6 +8,8 @@ use datafusion::logical_expr::logical_plan::builder::build_join_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, SortExpr, UserDefinedLogicalNodeCore};
 
 use crate::functions::nearest::Nearest;
+use crate::optimizer::node::sorted;
+use crate::optimizer::same_input::same_rows;
 use crate::predicate::Sides;
 
 /// Each left row with its best right rows.
@@ -125,11 +127,12 @@ impl UserDefinedLogicalNodeCore for NearestJoinNode {
                 None => left.push(column),
             }
         }
-        for columns in [&mut left, &mut right] {
-            columns.sort_unstable();
-            columns.dedup();
+        if same_rows(&self.left, &self.right) {
+            // one input serves both sides as long as both read the same columns of it
+            left.extend(right.iter().copied());
+            right.clone_from(&left);
         }
-        Some(vec![left, right])
+        Some([left, right].map(sorted).into())
     }
 }
 

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::kernel::LANES;
 use super::metric::Real;
+use super::points::Vectors;
 use super::reach::Reach;
 
 /// Sixteen points or fewer.
@@ -40,6 +41,15 @@ pub(super) struct Balls<R> {
     pub(super) radii: Vec<f64>,
 }
 
+/// The vectors of points.
+#[derive(Debug)]
+pub(super) enum Values {
+    /// By position: short ones are read in the order of the walk.
+    Ordered(Vec<f64>),
+    /// By row: long ones are where they are.
+    ByRow(Vectors),
+}
+
 /// The regular points of one side.
 #[derive(Debug)]
 pub(super) struct Blocks<R> {
@@ -48,8 +58,8 @@ pub(super) struct Blocks<R> {
     pub(super) depth: usize,
     /// By position.
     pub(super) rows: Vec<u32>,
-    /// The vectors by position, as the query has them.
-    pub(super) values: Vec<f64>,
+    /// As the query has them.
+    pub(super) values: Values,
     pub(super) leaves: Vec<Leaf>,
     /// Of each leaf the first number of sixteen points, their second ones and so on; those of its last point where it has fewer.
     pub(super) lanes: Vec<R>,
@@ -66,6 +76,11 @@ pub(super) struct Blocks<R> {
 }
 
 impl<R: Real> Blocks<R> {
+    /// Whether it has copies of the vectors.
+    pub(super) fn is_ordered(&self) -> bool {
+        matches!(self.values, Values::Ordered(_))
+    }
+
     /// How many points there are.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
@@ -74,7 +89,10 @@ impl<R: Real> Blocks<R> {
     /// The vector at a position.
     #[inline(always)]
     pub(super) fn vector(&self, position: usize) -> &[f64] {
-        &self.values[position * self.dimension..(position + 1) * self.dimension]
+        match &self.values {
+            Values::Ordered(values) => &values[position * self.dimension..(position + 1) * self.dimension],
+            Values::ByRow(vectors) => vectors.given(self.rows[position] as usize),
+        }
     }
 
     /// The leaf that has a position.
@@ -162,7 +180,10 @@ impl<R: Real> Blocks<R> {
             + self.leaves.capacity() * size_of::<Leaf>()
             + self.nodes.capacity() * size_of::<Node>()
             + self.rows.capacity() * size_of::<u32>()
-            + self.values.capacity() * size_of::<f64>()
+            + match &self.values {
+                Values::Ordered(values) => values.capacity() * size_of::<f64>(),
+                Values::ByRow(vectors) => vectors.memory(),
+            }
             + self.roots.capacity() * size_of::<(u32, Range<u32>)>()
     }
 }

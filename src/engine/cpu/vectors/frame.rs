@@ -1,5 +1,6 @@
 //! The coordinates of the filter: shifted to where most points are, the telling dimensions first.
 
+use super::metric::Real;
 use super::points::Points;
 use super::reach::Reach;
 use crate::measure::VectorMeasure;
@@ -29,7 +30,7 @@ impl Frame {
         let sample: Vec<Vec<f64>> = sample(regular.len())
             .map(|at| {
                 let mut point = vec![0.0; *dimension];
-                frame.place(regular.vector(at, *dimension), &mut point);
+                frame.place(points.regular(at), &mut point);
                 point
             })
             .collect();
@@ -51,10 +52,10 @@ impl Frame {
     }
 
     /// Writes the point of `vector`.
-    pub(super) fn place(&self, vector: &[f64], point: &mut [f64]) {
+    pub(super) fn place<R: Real>(&self, vector: &[f64], point: &mut [R]) {
         let scale = if self.unit { vector.iter().map(|x| x * x).sum::<f64>().sqrt() } else { 1.0 };
         for ((out, &k), centre) in point.iter_mut().zip(&self.order).zip(&self.centre) {
-            *out = vector[k] / scale - centre;
+            *out = R::of(vector[k] / scale - centre);
         }
     }
 
@@ -63,7 +64,7 @@ impl Frame {
     pub(super) fn typical_gap(&self, points: &Points, measure: VectorMeasure) -> f64 {
         let placed = |at: usize| {
             let mut point = vec![0.0; points.dimension];
-            self.place(points.regular.vector(at, points.dimension), &mut point);
+            self.place(points.regular(at), &mut point);
             point
         };
         let sample: Vec<Vec<f64>> = sample(points.regular.len()).map(placed).collect();
@@ -84,7 +85,7 @@ impl Frame {
     pub(super) fn typical_norm(&self, points: &Points, measure: VectorMeasure) -> f64 {
         let mut placed = vec![0.0; points.dimension];
         let norms = sample(points.regular.len()).map(|at| {
-            self.place(points.regular.vector(at, points.dimension), &mut placed);
+            self.place(points.regular(at), &mut placed);
             Reach::norm(measure, &placed)
         });
         let mut norms: Vec<f64> = norms.collect();

@@ -4,13 +4,14 @@ use std::marker::PhantomData;
 
 use datafusion::common::{Result, exec_err};
 
-use super::blocks::{Balls, Blocks, Leaf, Node};
+use super::blocks::{Balls, Blocks, Leaf, Node, Values};
 use super::frame::Frame;
 use super::kernel::LANES;
 use super::metric::{Metric, Real, depth, numbers};
 use super::order::{Parts, arrange, halved};
 use super::points::Points;
 use super::reach::Reach;
+use crate::engine::parallel::in_parallel;
 use crate::engine::{BuildContext, Cancel};
 use crate::measure::VectorMeasure;
 
@@ -18,6 +19,8 @@ use crate::measure::VectorMeasure;
 const FEWEST: usize = LANES / 4;
 /// From so many dimensions on a ball excludes enough to be asked.
 const FEWEST_FOR_BALLS: usize = 6;
+/// Fewer numbers are not worth a thread.
+const FEWEST_FOR_THREADS: usize = 1 << 16;
 /// Beyond so many dimensions boxes exclude nothing.
 pub(super) const MOST_FOR_BOXES: usize = 32;
 
@@ -37,22 +40,16 @@ pub(super) fn grow<R: Real, M: Metric>(
     build: Option<&Blocks<R>>,
     context: &BuildContext<'_>,
 ) -> Result<Blocks<R>> {
-    let Points { dimension, regular, .. } = points;
-    let n = regular.len();
+    let (dimension, n) = (points.dimension, points.regular.len());
     // products obey no triangle inequality
     let may_have_balls = measure != VectorMeasure::InnerProduct;
     let has_boxes = has_boxes(dimension) || !may_have_balls;
-    let a_point =
-        dimension * 2 * size_of::<f64>() + depth::<M>(dimension) * size_of::<R>() + 2 * size_of::<(f64, u32)>();
+    let is_ordered = dimension <= MOST_FOR_BOXES;
+    let copied = if is_ordered { dimension * size_of::<f64>() } else { 0 };
+    let a_point = copied + (dimension + depth::<M>(dimension)) * size_of::<R>() + 2 * size_of::<(f64, u32)>();
     (context.reserve)(n * a_point + n / LANES * (5 * dimension + 4 * LANES) * size_of::<R>())?;
-    let mut placed = vec![0.0; regular.values.len()];
-    if dimension > 0 {
-        let pairs = regular.values.chunks_exact(dimension).zip(placed.chunks_exact_mut(dimension));
-        for (vector, point) in pairs.take_while(|_| !context.cancel.is_cancelled()) {
-            frame.place(vector, point);
-        }
-    }
-    let groups = arrange(&placed, dimension, &regular.groups, !has_boxes, context);
+    let placed = place::<R>(&points, frame, context)?;
+    let groups = arrange(&placed, dimension, &points.regular.groups, !has_boxes, context);
     check(context)?;
     // in tiny groups alone nothing is worth being excluded
     let in_lanes: usize = groups.iter().map(|(_, parts)| parts.places.len()).filter(|&len| len >= FEWEST).sum();
@@ -65,7 +62,10 @@ pub(super) fn grow<R: Real, M: Metric>(
         dimension,
         depth: depth::<M>(dimension),
         rows: Vec::with_capacity(n),
-        values: Vec::with_capacity(n * dimension),
+        values: match is_ordered {
+            true => Values::Ordered(Vec::with_capacity(n * dimension)),
+            false => Values::ByRow(points.vectors.clone()),
+        },
         leaves: Vec::with_capacity(n.div_ceil(LANES)),
         lanes: Vec::new(),
         nodes: Vec::with_capacity(2 * n.div_ceil(LANES)),
@@ -77,7 +77,7 @@ pub(super) fn grow<R: Real, M: Metric>(
     };
     let has_balls = may_have_balls && dimension >= FEWEST_FOR_BALLS && 2 * in_lanes >= n;
     let cancel = context.cancel;
-    let placing = Placing { rows: &regular.rows, vectors: &regular.values, placed: &placed, measure, cancel };
+    let placing = Placing { points: &points, placed: &placed, measure, cancel };
     let mut growing = Growing::<R, M> {
         blocks,
         placing,
@@ -98,24 +98,42 @@ pub(super) fn grow<R: Real, M: Metric>(
     Ok(growing.finish())
 }
 
+/// The points in the frame of the filter.
+fn place<R: Real>(points: &Points, frame: &Frame, context: &BuildContext<'_>) -> Result<Vec<R>> {
+    let (dimension, n) = (points.dimension, points.regular.len());
+    let mut placed = vec![R::ZERO; n * dimension];
+    if placed.is_empty() {
+        return Ok(placed);
+    }
+    let threads = if placed.len() < FEWEST_FOR_THREADS { 1 } else { context.threads.max(1) };
+    let stretch = n.div_ceil(threads);
+    in_parallel(placed.chunks_mut(stretch * dimension).enumerate(), |(part, placed)| {
+        for (at, point) in placed.chunks_exact_mut(dimension).enumerate().take_while(|_| !context.cancel.is_cancelled())
+        {
+            frame.place(points.regular(part * stretch + at), point);
+        }
+        Ok(())
+    })?;
+    Ok(placed)
+}
+
 /// Ends a build that nobody waits for.
 fn check(context: &BuildContext<'_>) -> Result<()> {
     if context.cancel.is_cancelled() { exec_err!("the build of an epsilon index was cancelled") } else { Ok(()) }
 }
 
 /// The points by place.
-struct Placing<'a> {
-    rows: &'a [u32],
-    vectors: &'a [f64],
+struct Placing<'a, R> {
+    points: &'a Points,
     /// In the frame of the filter.
-    placed: &'a [f64],
+    placed: &'a [R],
     measure: VectorMeasure,
     cancel: &'a Cancel,
 }
 
 struct Growing<'a, R, M> {
     blocks: Blocks<R>,
-    placing: Placing<'a>,
+    placing: Placing<'a, R>,
     /// Whether the leaves of the group have.
     has_lanes: bool,
     has_balls: bool,
@@ -156,43 +174,44 @@ impl<R: Real, M: Metric> Growing<'_, R, M> {
         let span = |place: u32| place as usize * d..(place as usize + 1) * d;
         let mut norm = 0.0;
         for &place in places {
-            blocks.rows.push(placing.rows[place as usize]);
-            blocks.values.extend_from_slice(&placing.vectors[span(place)]);
-            norm = Reach::norm(placing.measure, &placing.placed[span(place)]).max(norm);
+            blocks.rows.push(placing.points.regular.rows[place as usize]);
+            if let Values::Ordered(values) = &mut blocks.values {
+                values.extend_from_slice(placing.points.regular(place as usize));
+            }
+            norm = Reach::norm_of(placing.measure, placing.placed[span(place)].iter().map(|x| x.get())).max(norm);
         }
+        // points are rounded
+        norm *= 1.0 + 4.0 * R::ROUNDING;
         let lanes = self.has_lanes.then_some((blocks.lanes.len() / LANES) as u32);
         let last = places.len() - 1;
         let mut centre = Vec::with_capacity(d);
         for k in 0..d {
             let at = |lane: usize| placing.placed[places[lane.min(last)] as usize * d + k];
             if blocks.width > 0 {
-                let low = (0..=last).map(at).fold(f64::INFINITY, f64::min);
-                let high = (0..=last).map(at).fold(f64::NEG_INFINITY, f64::max);
+                let low = (0..=last).map(at).fold(f64::INFINITY, |low, x| low.min(x.get()));
+                let high = (0..=last).map(at).fold(f64::NEG_INFINITY, |high, x| high.max(x.get()));
                 let first = node * 2 * blocks.width + k;
                 (blocks.boxes[first], blocks.boxes[first + blocks.width]) = (R::below(low), R::above(high));
             }
             if self.has_balls {
-                centre.push(R::of((0..=last).map(at).sum::<f64>() / places.len() as f64));
+                centre.push(R::of((0..=last).map(|lane| at(lane).get()).sum::<f64>() / places.len() as f64));
             }
         }
         if self.has_lanes {
             let first = blocks.lanes.len();
             blocks.lanes.resize(first + blocks.depth * LANES, R::ZERO);
-            let (mut point, mut own) = (Vec::with_capacity(d), Vec::with_capacity(blocks.depth));
+            let mut own = Vec::with_capacity(blocks.depth);
             for lane in 0..LANES {
-                point.clear();
-                point.extend(placing.placed[span(places[lane.min(last)])].iter().map(|&x| R::of(x)));
-                numbers::<R, M>(&point, &mut own);
+                numbers::<R, M>(&placing.placed[span(places[lane.min(last)])], &mut own);
                 put_lane(&mut blocks.lanes[first..], lane, &own);
             }
         }
         if self.has_balls {
             let distance = |&place: &u32| {
-                let differences: Vec<f64> =
-                    placing.placed[span(place)].iter().zip(&centre).map(|(x, c)| x - c.get()).collect();
-                Reach::norm(placing.measure, &differences)
+                let point = placing.placed[span(place)].iter().zip(&centre);
+                Reach::norm_of(placing.measure, point.map(|(x, c)| x.get() - c.get()))
             };
-            self.radii.push(places.iter().map(distance).fold(0.0, f64::max));
+            self.radii.push(places.iter().map(distance).fold(0.0, f64::max) + 2.0 * R::ROUNDING * norm);
             self.centres.extend(centre);
         }
         blocks.nodes[node].leaf = Some(blocks.leaves.len() as u32);

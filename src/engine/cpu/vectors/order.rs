@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use super::grow::MOST_FOR_BOXES;
 use super::kernel::{LANES, nearest_of};
+use super::metric::Real;
 use crate::engine::BuildContext;
 use crate::engine::parallel::in_parallel;
 
@@ -20,8 +21,8 @@ pub(super) fn halved(points: usize) -> usize {
 
 /// The places of the points of each group, ascending by group, in the order of their tree; where `by_pivots`, points that are
 /// nearest to the same of some points are a part.
-pub(super) fn arrange(
-    points: &[f64],
+pub(super) fn arrange<R: Real>(
+    points: &[R],
     dimension: usize,
     groups: &[u32],
     by_pivots: bool,
@@ -48,9 +49,9 @@ pub(super) fn arrange(
     .collect()
 }
 
-struct Arrangement<'a> {
+struct Arrangement<'a, R> {
     /// By place.
-    points: &'a [f64],
+    points: &'a [R],
     dimension: usize,
     context: &'a BuildContext<'a>,
 }
@@ -66,8 +67,8 @@ const A_PIVOT: usize = 128;
 /// Nodes of fewer points are not worth a thread.
 const FEWEST_FOR_THREADS: usize = 1 << 14;
 
-impl Arrangement<'_> {
-    fn point(&self, place: u32) -> &[f64] {
+impl<R: Real> Arrangement<'_, R> {
+    fn point(&self, place: u32) -> &[R] {
         &self.points[place as usize * self.dimension..(place as usize + 1) * self.dimension]
     }
 
@@ -78,14 +79,14 @@ impl Arrangement<'_> {
         let mut pivots = vec![0f32; count * self.dimension];
         for (n, &place) in drawn.iter().enumerate() {
             let first = n / LANES * LANES * self.dimension + n % LANES;
-            self.point(place).iter().enumerate().for_each(|(k, &x)| pivots[first + k * LANES] = x as f32);
+            self.point(place).iter().enumerate().for_each(|(k, &x)| pivots[first + k * LANES] = x.get() as f32);
         }
         let size = LANES * self.dimension;
         let stretch = places.len().div_ceil(self.context.threads.max(1));
         let nearest = |stretch: &mut [(f64, u32)]| {
             let mut point = vec![0f32; self.dimension];
             for (key, place) in stretch.iter_mut().take_while(|_| !self.context.cancel.is_cancelled()) {
-                self.point(*place).iter().zip(&mut point).for_each(|(&x, to)| *to = x as f32);
+                self.point(*place).iter().zip(&mut point).for_each(|(&x, to)| *to = x.get() as f32);
                 *key = nearest_of(&point, pivots.chunks_exact(size)) as f64;
             }
             Ok(())
@@ -123,20 +124,22 @@ impl Arrangement<'_> {
     /// Gives each place the number by which its node is divided.
     fn set_keys(&self, places: &mut [(f64, u32)]) {
         let count = places.len().min(SAMPLED);
-        let sample: Vec<&[f64]> = (0..count).map(|n| self.point(places[n * places.len() / count].1)).collect();
+        let sample: Vec<&[R]> = (0..count).map(|n| self.point(places[n * places.len() / count].1)).collect();
         if self.dimension <= FEW_DIMENSIONS {
             let widest = self.widest(&sample);
-            places.iter_mut().for_each(|(key, place)| *key = self.points[*place as usize * self.dimension + widest]);
+            places
+                .iter_mut()
+                .for_each(|(key, place)| *key = self.points[*place as usize * self.dimension + widest].get());
         } else {
             let direction = between_far_points(&sample);
             places.iter_mut().for_each(|(key, place)| *key = product(self.point(*place), &direction));
         }
     }
 
-    fn widest(&self, sample: &[&[f64]]) -> usize {
+    fn widest(&self, sample: &[&[R]]) -> usize {
         let spread = |k: usize| {
-            let mean = sample.iter().map(|point| point[k]).sum::<f64>() / sample.len() as f64;
-            sample.iter().map(|point| (point[k] - mean).abs()).sum::<f64>()
+            let mean = sample.iter().map(|point| point[k].get()).sum::<f64>() / sample.len() as f64;
+            sample.iter().map(|point| (point[k].get() - mean).abs()).sum::<f64>()
         };
         let spreads: Vec<f64> = (0..self.dimension).map(spread).collect();
         (0..self.dimension).max_by(|&a, &b| spreads[a].total_cmp(&spreads[b])).unwrap_or(0)
@@ -144,25 +147,26 @@ impl Arrangement<'_> {
 }
 
 /// The direction from one of two points that are far apart to the other.
-fn between_far_points(sample: &[&[f64]]) -> Vec<f64> {
-    let squares = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum::<f64>();
-    let farthest = |from: &[f64]| {
+fn between_far_points<R: Real>(sample: &[&[R]]) -> Vec<R> {
+    let squares = |a: &[R], b: &[R]| a.iter().zip(b).map(|(x, y)| (x.get() - y.get()).powi(2)).sum::<f64>();
+    let farthest = |from: &[R]| {
         let others = sample.iter().copied();
         others.max_by(|a, b| squares(a, from).total_cmp(&squares(b, from))).unwrap_or(sample[0])
     };
     let one = farthest(sample[0]);
     let other = farthest(one);
-    one.iter().zip(other).map(|(x, y)| x - y).collect()
+    one.iter().zip(other).map(|(x, y)| x.minus(*y)).collect()
 }
 
-fn product(a: &[f64], b: &[f64]) -> f64 {
+fn product<R: Real>(a: &[R], b: &[R]) -> f64 {
     // eight sums side by side; the order of the points needs no particular rounding
-    let mut sums = [0.0; 8];
+    let mut sums = [R::ZERO; 8];
     let (a_rest, b_rest) = (a.chunks_exact(8).remainder(), b.chunks_exact(8).remainder());
     for (a, b) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
         for lane in 0..8 {
-            sums[lane] += a[lane] * b[lane];
+            sums[lane] = sums[lane].plus(a[lane].times(b[lane]));
         }
     }
-    sums.iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(|(x, y)| x * y).sum::<f64>()
+    sums.iter().map(|sum| sum.get()).sum::<f64>()
+        + a_rest.iter().zip(b_rest).map(|(x, y)| x.times(*y).get()).sum::<f64>()
 }

@@ -1,6 +1,7 @@
 //! The vectors of one side, by row.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, OffsetSizeTrait};
 use datafusion::arrow::compute::cast;
@@ -12,17 +13,17 @@ use crate::measure::VectorMeasure;
 use crate::predicate::VectorTest;
 
 /// A list column, and where the elements of each row are.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Vectors {
     elements: Float64Array,
     offsets: Offsets,
     lists: ArrayRef,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Offsets {
     Fixed { first: usize, length: usize },
-    Given(Vec<usize>),
+    Given(Arc<[usize]>),
 }
 
 impl Vectors {
@@ -67,11 +68,17 @@ impl Vectors {
         (!has_null).then(|| &self.elements.values()[places])
     }
 
+    /// The vector in a row that has one.
+    #[inline(always)]
+    pub fn given(&self, row: usize) -> &[f64] {
+        &self.elements.values()[self.places(row)]
+    }
+
     /// Bytes held.
     pub fn memory(&self) -> usize {
         let offsets = match &self.offsets {
             Offsets::Fixed { .. } => 0,
-            Offsets::Given(offsets) => offsets.capacity() * size_of::<usize>(),
+            Offsets::Given(offsets) => size_of_val(&offsets[..]),
         };
         self.elements.get_array_memory_size() + offsets
     }
@@ -104,39 +111,34 @@ fn given<O: OffsetSizeTrait>(offsets: &[O]) -> Offsets {
     Offsets::Given(offsets.iter().map(|offset| offset.as_usize()).collect())
 }
 
-/// Some rows with their vectors, one behind the other.
+/// Some rows with vectors.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) rows: Vec<u32>,
     /// Of each row; all are 0 without equality keys.
     pub(super) groups: Vec<u32>,
-    /// `rows.len() * dimension` numbers.
-    pub(super) values: Vec<f64>,
 }
 
 impl Rows {
-    fn push(&mut self, row: usize, group: u32, vector: &[f64]) {
+    fn push(&mut self, row: usize, group: u32) {
         self.rows.push(row as u32);
         self.groups.push(group);
-        self.values.extend_from_slice(vector);
     }
 
     pub(super) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    pub(super) fn vector(&self, at: usize, dimension: usize) -> &[f64] {
-        &self.values[at * dimension..(at + 1) * dimension]
-    }
-
     pub(super) fn memory(&self) -> usize {
-        (self.rows.capacity() + self.groups.capacity()) * size_of::<u32>() + self.values.capacity() * size_of::<f64>()
+        (self.rows.capacity() + self.groups.capacity()) * size_of::<u32>()
     }
 }
 
 /// The rows of one side that may match.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Points {
+    /// Those of all rows.
+    pub(super) vectors: Vectors,
     /// Numbers a vector; 0 where there is none.
     pub(super) dimension: usize,
     /// Rows that a filter may tell apart.
@@ -171,39 +173,54 @@ impl Points {
         {
             return Err(incomparable([known, other]));
         }
-        let mut points = Self { dimension: known.unwrap_or(0), ..Self::default() };
+        let mut sorting = Sorting { test, regular: Rows::default(), loose: Rows::default(), unmatchable: 0 };
         for row in (0..keys.values.len()).take_while(|_| !cancel.is_cancelled()) {
             let group = keys.groups.as_ref().map_or(0, |groups| groups[row]);
             match vectors.at(row).filter(|_| group != NO_GROUP) {
-                Some(vector) => points.add(test, row, group, vector),
-                None => points.unmatchable += 1,
+                Some(vector) => sorting.add(row, group, vector),
+                None => sorting.unmatchable += 1,
             }
         }
-        Ok(points)
+        let Sorting { regular, loose, unmatchable, .. } = sorting;
+        Ok(Self { vectors, dimension: known.unwrap_or(0), regular, loose, unmatchable })
     }
 
-    fn add(&mut self, test: &VectorTest, row: usize, group: u32, vector: &[f64]) {
+    /// The vector of a regular row.
+    pub(super) fn regular(&self, at: usize) -> &[f64] {
+        self.vectors.given(self.regular.rows[at] as usize)
+    }
+}
+
+/// Tells rows apart.
+struct Sorting<'a> {
+    test: &'a VectorTest,
+    regular: Rows,
+    loose: Rows,
+    unmatchable: usize,
+}
+
+impl Sorting<'_> {
+    fn add(&mut self, row: usize, group: u32, vector: &[f64]) {
+        let test = self.test;
         let squares = || vector.iter().map(|x| x * x).sum::<f64>();
         let angular = matches!(test.measure, VectorMeasure::Cosine | VectorMeasure::CosineDistance);
         if !test.decides(vector) {
             match test.undecided_from {
-                Some(_) => self.loose.push(row, group, vector),
+                Some(_) => self.loose.push(row, group),
                 None => self.unmatchable += 1,
             }
         } else if angular && vector.iter().all(|x| *x == 0.0) {
             self.unmatchable += 1;
         } else if angular && !(TINY..f64::INFINITY).contains(&squares()) {
-            self.loose.push(row, group, vector);
+            self.loose.push(row, group);
         } else {
-            self.regular.push(row, group, vector);
+            self.regular.push(row, group);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use datafusion::arrow::array::{FixedSizeListArray, LargeListArray, ListArray};
     use datafusion::arrow::datatypes::{Float32Type, Int64Type};
 

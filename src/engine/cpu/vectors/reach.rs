@@ -143,10 +143,15 @@ impl Reach {
 
     /// The norm of a point by which its rounding is bounded.
     pub(super) fn norm(measure: VectorMeasure, point: &[f64]) -> f64 {
+        Self::norm_of(measure, point.iter().copied())
+    }
+
+    /// The same of coordinates one after the other.
+    pub(super) fn norm_of(measure: VectorMeasure, point: impl Iterator<Item = f64>) -> f64 {
         match measure {
-            VectorMeasure::L1 => point.iter().map(|x| x.abs()).sum(),
-            VectorMeasure::Linf => point.iter().fold(0.0, |most, x| x.abs().max(most)),
-            _ => point.iter().map(|x| x * x).sum::<f64>().sqrt(),
+            VectorMeasure::L1 => point.map(f64::abs).sum(),
+            VectorMeasure::Linf => point.fold(0.0, |most, x| x.abs().max(most)),
+            _ => point.map(|x| x * x).sum::<f64>().sqrt(),
         }
     }
 }

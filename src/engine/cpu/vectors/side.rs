@@ -6,17 +6,21 @@ use super::blocks::Blocks;
 use super::frame::Frame;
 use super::grow::grow;
 use super::metric::{Metric, Real};
-use super::points::{Points, Rows};
+use super::points::{Points, Rows, Vectors};
 use crate::engine::BuildContext;
 use crate::predicate::VectorTest;
 
 /// More rows are not worth waiting for.
-const MOST_AT_ONCE: usize = 1 << 17;
+const MOST_ROWS: usize = 1 << 17;
+/// Nor are rows with more elements together.
+const MOST_NUMBERS: usize = 1 << 22;
 
 /// The rows of one side that may match.
 #[derive(Debug)]
 pub(super) struct Side<R> {
     pub(super) blocks: Blocks<R>,
+    /// Of all rows, where there are loose ones.
+    vectors: Option<Vectors>,
     /// Rows that are compared with all others.
     pub(super) loose: Rows,
     /// Rows that can never match.
@@ -38,14 +42,20 @@ impl<R: Real> Side<R> {
         context: &BuildContext<'_>,
     ) -> Result<Self> {
         let (loose, unmatchable) = (std::mem::take(&mut points.loose), points.unmatchable);
-        let undecided = (0..loose.len()).any(|at| !test.decides(loose.vector(at, points.dimension)));
+        let undecided = loose.rows.iter().any(|&row| !test.decides(points.vectors.given(row as usize)));
+        let vectors = (loose.len() > 0).then(|| points.vectors.clone());
         let blocks = grow::<R, M>(points, frame, test.measure, build.map(|build| &build.blocks), context)?;
-        Ok(Self { blocks, loose, unmatchable, undecided })
+        Ok(Self { blocks, vectors, loose, unmatchable, undecided })
     }
 
     /// The vector of a loose row.
     pub(super) fn loose(&self, at: usize) -> &[f64] {
-        self.loose.vector(at, self.blocks.dimension)
+        self.vectors.as_ref().map_or(&[], |vectors| vectors.given(self.loose.rows[at] as usize))
+    }
+
+    /// The rows of the blocks, then the loose ones.
+    pub(super) fn order(&self) -> Vec<u32> {
+        self.blocks.rows.iter().chain(&self.loose.rows).copied().collect()
     }
 
     /// Whether no row can match.
@@ -53,10 +63,10 @@ impl<R: Real> Side<R> {
         self.blocks.len() + self.loose.len() == 0
     }
 
-    /// How many rows of the other side are best arranged at once: with boxes, as many as make its leaves no larger than the
+    /// How many rows of the other side are best arranged at once: as many as make its leaves no larger than the
     /// leaves here.
     pub(super) fn rows_at_once(&self) -> usize {
-        if self.blocks.width == 0 { 1 } else { self.blocks.len().min(MOST_AT_ONCE) }
+        self.blocks.len().min(MOST_ROWS).min(MOST_NUMBERS / self.blocks.dimension.max(1))
     }
 
     /// What EXPLAIN ANALYZE says.
@@ -79,6 +89,7 @@ impl<R: Real> Side<R> {
 
     /// Bytes held.
     pub(super) fn memory(&self) -> usize {
-        self.blocks.memory() + self.loose.memory()
+        let vectors = self.vectors.as_ref().filter(|_| self.blocks.is_ordered()).map_or(0, Vectors::memory);
+        self.blocks.memory() + vectors + self.loose.memory()
     }
 }

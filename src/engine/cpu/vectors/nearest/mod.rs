@@ -86,6 +86,8 @@ struct NearestBlocks<R, M> {
     side: Side<R>,
     /// By row.
     ranks: Vec<u32>,
+    /// Its rows as those that get neighbours, in a self-join.
+    own_order: Option<Vec<u32>>,
     metric: PhantomData<fn() -> M>,
 }
 
@@ -98,7 +100,8 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
         context: &BuildContext<'_>,
     ) -> Result<Self> {
         let side = Side::try_new::<M>(&any(measure), &frame, points, None, context)?;
-        Ok(Self { measure, frame, side, ranks, metric: PhantomData })
+        let own_order = context.own.then(|| side.order());
+        Ok(Self { measure, frame, side, ranks, own_order, metric: PhantomData })
     }
 
     /// A score as an integer, less being better.
@@ -116,7 +119,7 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
     fn offer_one_by_one(&self, group: u32, vector: &[f64], all: bool, best: &mut Best<i64>) -> usize {
         let Side { blocks, loose, .. } = &self.side;
         for at in (0..loose.len()).filter(|&at| loose.groups[at] == group) {
-            self.offer(loose.rows[at], loose.vector(at, blocks.dimension), vector, best);
+            self.offer(loose.rows[at], self.side.loose(at), vector, best);
         }
         let positions = if all { blocks.positions_of(group) } else { 0..0 };
         let compared = loose.len() + positions.len();
@@ -131,7 +134,8 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
     }
 
     fn memory(&self) -> usize {
-        self.side.memory() + self.ranks.capacity() * size_of::<u32>()
+        self.side.memory()
+            + (self.ranks.capacity() + self.own_order.as_ref().map_or(0, Vec::capacity)) * size_of::<u32>()
     }
 
     fn unmatchable(&self) -> usize {
@@ -151,23 +155,32 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
         }
         let context = BuildContext { threads, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
         let side = Side::<R>::try_new::<M>(&any(self.measure), &self.frame, points, Some(&self.side), &context)?;
-        let order = side.blocks.rows.iter().chain(&side.loose.rows).copied().collect();
+        let order = side.order();
         Ok(Box::new(PreparedPoints { side: Some(side), order, rows: keys.values.len() }))
     }
 
-    fn order<'a>(&self, probe: &'a dyn PreparedProbe) -> Result<&'a [u32]> {
-        Ok(&PreparedPoints::<R>::of(probe)?.order)
+    fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]> {
+        match (probe, &self.own_order) {
+            (Some(probe), _) => Ok(&PreparedPoints::<R>::of(probe)?.order),
+            (None, Some(order)) => Ok(order),
+            (None, None) => internal_err!("a nearest index was not built for a self-join"),
+        }
     }
 
     fn nearest(
         &self,
-        probe: &dyn PreparedProbe,
+        probe: Option<&dyn PreparedProbe>,
         positions: &[u32],
         best: &mut [Best<i64>],
         cancel: &Cancel,
     ) -> Result<Counts> {
         let mut counts = Counts::default();
-        let Some(probe) = &PreparedPoints::<R>::of(probe)?.side else { return Ok(counts) };
+        let own = Some(&self.side);
+        let Some(probe) =
+            probe.map_or(Ok(own), |probe| PreparedPoints::<R>::of(probe).map(|probe| probe.side.as_ref()))?
+        else {
+            return Ok(counts);
+        };
         let blocks = &probe.blocks;
         let mut spare: Vec<Scratch<R>> = Vec::new();
         let mut done = 0;
