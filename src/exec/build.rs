@@ -11,10 +11,12 @@ use datafusion::common::{DataFusionError, JoinSide, Result, exec_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, SpillMetrics};
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt, Shared};
 
+use super::chunks::{ChunkMetrics, Chunks, Indexing, KeyRegions, Overflow, is_refusal};
 use super::distinct::distinct;
 use super::emission::{Emission, MatchedRows, Rows};
 use super::join_metrics::BuildMetrics;
@@ -34,8 +36,8 @@ pub(super) struct BuildSide {
     fallback: OnceLock<Result<Fallback, Arc<DataFusionError>>>,
     equalities: Option<RuleKeys>,
     side: JoinSide,
-    /// Rows that have matched; empty where the join type does not ask.
-    pub matched: MatchedRows,
+    /// Rows that have matched.
+    pub matched: Matched,
     /// Partitions that are not done probing.
     probing: AtomicUsize,
     /// The next position of the index that nobody probes yet (self-joins).
@@ -44,8 +46,49 @@ pub(super) struct BuildSide {
     threads: usize,
     /// Threads that probe at the moment.
     at_work: AtomicUsize,
-    candidates: AtomicUsize,
+    candidates: Arc<AtomicUsize>,
     reservation: MemoryReservation,
+}
+
+/// Which rows of a build side have matched.
+#[derive(Debug, Default)]
+pub(super) struct Matched {
+    /// Of the part that they are from; empty where the join type does not ask.
+    rows: Arc<MatchedRows>,
+    /// The row of the part that is the first here.
+    first: usize,
+}
+
+impl Matched {
+    /// Rows of a part from `first` on.
+    pub(super) fn part_of(rows: Arc<MatchedRows>, first: usize) -> Self {
+        Self { rows, first }
+    }
+
+    pub(super) fn mark(&self, row: u32) {
+        self.rows.mark(self.first as u32 + row);
+    }
+
+    /// Those of `rows` rows that `which` asks for.
+    pub(super) fn select(&self, rows: usize, which: Rows) -> Vec<u32> {
+        self.rows.select(self.first..self.first + rows, which)
+    }
+}
+
+/// A build side, whole or on disk.
+#[derive(Debug, Clone)]
+pub(super) enum Built {
+    Whole(Arc<BuildSide>),
+    InChunks(Arc<Chunks>),
+}
+
+/// Cancels where nobody waits any more.
+pub(super) struct CancelOnDrop(pub Cancel);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 /// A matcher by equalities alone, and why.
@@ -178,6 +221,7 @@ impl Drop for AtWork<'_> {
 }
 
 /// What a build needs.
+#[derive(Debug)]
 pub(super) struct BuildTask<M> {
     pub spec: Arc<JoinSpec>,
     pub matching: Arc<M>,
@@ -186,11 +230,12 @@ pub(super) struct BuildTask<M> {
     /// Output partitions.
     pub partitions: usize,
     pub metrics: BuildMetrics,
+    pub chunk_metrics: ExecutionPlanMetricsSet,
     /// Where the matcher's description of itself goes.
     pub found: Arc<OnceLock<String>>,
 }
 
-type BuildFuture = Shared<BoxFuture<'static, Result<Arc<BuildSide>, Arc<DataFusionError>>>>;
+type BuildFuture = Shared<BoxFuture<'static, Result<Built, Arc<DataFusionError>>>>;
 
 /// The one build of an operator, driven by whichever partition is polled.
 #[derive(Debug, Default)]
@@ -234,7 +279,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub(super) async fn built(&self) -> Result<Arc<BuildSide>> {
+    pub(super) async fn built(&self) -> Result<Built> {
         self.future.clone().await.map_err(DataFusionError::Shared)
     }
 }
@@ -256,12 +301,45 @@ async fn build<M: Matching>(
     input: SendableRecordBatchStream,
     context: Arc<TaskContext>,
     cancel: Cancel,
-) -> Result<Arc<BuildSide>> {
+) -> Result<Built> {
     let reservation = MemoryConsumer::new(format!("{}[build]", M::NAME)).register(context.memory_pool());
-    let batch = collect(input, &task.schema, &reservation).await?;
     let threads = context.session_config().target_partitions();
-    let indexing = move || task.index(batch, reservation, threads, &cancel);
-    SpawnedTask::spawn_blocking(indexing).join().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?
+    let task = Arc::new(Task { task, threads, candidates: Arc::default() });
+    let (refusal, batches, rest) = match collect(input, &task.task.schema, &reservation).await? {
+        Collected::Whole(batch) => {
+            let (indexing, whole) = (Arc::clone(&task), batch.clone());
+            let indexing = move || indexing.index(whole, None, reservation, &cancel);
+            match SpawnedTask::spawn_blocking(indexing)
+                .join()
+                .await
+                .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?
+            {
+                Err(error) if is_refusal(&error) => (error, vec![batch], None),
+                built => return built.map(|build| Built::Whole(Arc::new(build))),
+            }
+        }
+        Collected::TooMuch { refusal, batches, rest } => {
+            drop(reservation);
+            (refusal, batches, rest)
+        }
+    };
+    if !M::IN_CHUNKS || batches.is_empty() || !context.runtime_env().disk_manager.tmp_files_enabled() {
+        return Err(refusal);
+    }
+    let overflow = task.overflow(batches, rest);
+    let chunks = Chunks::write(overflow, task, context).await?;
+    Ok(Built::InChunks(Arc::new(chunks)))
+}
+
+/// What came of collecting a side.
+enum Collected {
+    Whole(RecordBatch),
+    /// Memory was refused.
+    TooMuch {
+        refusal: DataFusionError,
+        batches: Vec<RecordBatch>,
+        rest: Option<SendableRecordBatchStream>,
+    },
 }
 
 /// The whole input as one batch, accounted for in `reservation`.
@@ -269,68 +347,85 @@ async fn collect(
     mut input: SendableRecordBatchStream,
     schema: &SchemaRef,
     reservation: &MemoryReservation,
-) -> Result<RecordBatch> {
+) -> Result<Collected> {
     let mut batches = Vec::new();
     let (mut rows, mut bytes) = (0, 0);
     while let Some(batch) = input.next().await.transpose()? {
         let size = get_record_batch_memory_size(&batch);
-        reservation.try_grow(size)?;
         rows += batch.num_rows();
         bytes += size;
         batches.push(batch);
+        if let Err(refusal) = reservation.try_grow(size) {
+            return Ok(Collected::TooMuch { refusal, batches, rest: Some(input) });
+        }
     }
     if rows >= u32::MAX as usize {
         return exec_err!("the build side of a similarity join has {rows} rows; at most {} fit", u32::MAX - 1);
     }
     if let [only] = batches.as_slice() {
-        return Ok(only.clone());
+        return Ok(Collected::Whole(only.clone()));
     }
     // both copies exist until the batches are dropped
-    reservation.try_grow(bytes)?;
+    if let Err(refusal) = reservation.try_grow(bytes) {
+        return Ok(Collected::TooMuch { refusal, batches, rest: None });
+    }
     let whole = concat_batches(schema, &batches)?;
     drop(batches);
     reservation.try_resize(get_record_batch_memory_size(&whole))?;
-    Ok(whole)
+    Ok(Collected::Whole(whole))
 }
 
-impl<M: Matching> BuildTask<M> {
+/// A build, and what all its chunks share.
+#[derive(Debug)]
+struct Task<M> {
+    task: BuildTask<M>,
+    threads: usize,
+    candidates: Arc<AtomicUsize>,
+}
+
+impl<M: Matching> Task<M> {
+    /// Indexes the whole build side, or a chunk whose rows are told by `matched`.
     fn index(
-        self,
+        &self,
         batch: RecordBatch,
+        matched: Option<Matched>,
         reservation: MemoryReservation,
-        threads: usize,
         cancel: &Cancel,
-    ) -> Result<Arc<BuildSide>> {
-        let timer = self.metrics.build_time.timer();
-        let spec = &self.spec;
+    ) -> Result<BuildSide> {
+        let BuildTask { spec, matching, own, partitions, metrics, found, .. } = &self.task;
+        let timer = metrics.build_time.timer();
         let emission = Emission::of(spec.join_type, spec.build);
-        let batch = if emission.hides_build() && !self.own { distinct(batch)? } else { batch };
+        let own = *own && matched.is_none();
+        let batch = if emission.hides_build() && !own { distinct(batch)? } else { batch };
         let context = BuildContext {
-            threads,
-            own: self.own,
+            threads: self.threads,
+            own,
             probe_rows: spec.probe_rows,
             cancel,
             reserve: &|bytes| reservation.try_grow(bytes),
         };
-        let equalities = self.matching.equalities_only();
-        let (matcher, failed) = match (self.matching.build(spec.build, &batch, &context), &equalities) {
+        let equalities = matching.equalities_only();
+        let (matcher, failed) = match (matching.build(spec.build, &batch, &context), &equalities) {
             (Ok(matcher), _) => (matcher, None),
             (Err(error), Some(equalities)) if may_be_needless(&error) && !cancel.is_cancelled() => {
                 (equalities.build(spec.build, &batch, &context)?, Some(error))
             }
             (Err(error), _) => return Err(error),
         };
-        let matched = match emission.build {
-            Rows::None => MatchedRows::default(),
-            _ => MatchedRows::new(batch.num_rows()),
-        };
-        reservation.try_resize(get_record_batch_memory_size(&batch) + matcher.memory() + matched.memory())?;
+        let is_chunk = matched.is_some();
+        let matched = matched.unwrap_or_else(|| match emission.build {
+            Rows::None => Matched::default(),
+            _ => Matched::part_of(Arc::new(MatchedRows::new(batch.num_rows())), 0),
+        });
+        let of_rows = if is_chunk { 0 } else { matched.rows.memory() };
+        reservation.try_resize(get_record_batch_memory_size(&batch) + matcher.memory() + of_rows)?;
         timer.done();
-        self.metrics.build_rows.add(batch.num_rows());
-        self.metrics.build_unmatchable.add(matcher.unmatchable());
-        self.metrics.build_mem_used.set(reservation.size());
-        let _ = self.found.set(matcher.describe());
-        Ok(Arc::new(BuildSide {
+        metrics.build_rows.add(batch.num_rows());
+        metrics.build_unmatchable.add(matcher.unmatchable());
+        metrics.build_mem_used.set_max(reservation.size());
+        let description = matcher.describe();
+        let _ = found.set(if is_chunk { format!("in chunks, each with {description}") } else { description });
+        Ok(BuildSide {
             batch,
             matcher,
             failed,
@@ -338,12 +433,46 @@ impl<M: Matching> BuildTask<M> {
             equalities,
             side: spec.build,
             matched,
-            probing: AtomicUsize::new(self.partitions),
+            probing: AtomicUsize::new(*partitions),
             next_own: AtomicUsize::new(0),
-            threads,
+            threads: self.threads,
             at_work: AtomicUsize::new(0),
-            candidates: AtomicUsize::new(0),
+            candidates: Arc::clone(&self.candidates),
             reservation,
-        }))
+        })
+    }
+
+    fn overflow(&self, batches: Vec<RecordBatch>, rest: Option<SendableRecordBatchStream>) -> Overflow {
+        let BuildTask { spec, partitions, chunk_metrics, .. } = &self.task;
+        let counter = |name: &'static str| MetricBuilder::new(chunk_metrics).counter(name, 0);
+        Overflow {
+            batches,
+            rest,
+            side: spec.build,
+            partitions: *partitions,
+            asks_matched: Emission::of(spec.join_type, spec.build).build != Rows::None,
+            metrics: ChunkMetrics {
+                spill: SpillMetrics::new(chunk_metrics, 0),
+                chunks: counter("chunks"),
+                skipped: counter("chunk_pairs_skipped"),
+                probed: counter("chunk_pairs"),
+            },
+        }
+    }
+}
+
+impl<M: Matching> Indexing for Task<M> {
+    fn index_chunk(
+        &self,
+        batch: RecordBatch,
+        matched: Matched,
+        reservation: MemoryReservation,
+        cancel: &Cancel,
+    ) -> Result<BuildSide> {
+        self.index(batch, Some(matched), reservation, cancel)
+    }
+
+    fn regions(&self, sample: &RecordBatch) -> Option<KeyRegions> {
+        self.task.matching.regions(self.task.spec.build, sample)
     }
 }

@@ -1,5 +1,6 @@
 //! Which rows a join type emits, told apart by build and probe side, and which of them have matched.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::common::{JoinSide, JoinType};
@@ -65,7 +66,7 @@ impl MatchedRows {
     }
 
     pub(super) fn mark(&self, row: u32) {
-        let word = &self.0[row as usize / 64];
+        let Some(word) = self.0.get(row as usize / 64) else { return };
         let bit = 1 << (row % 64);
         // most marks repeat: reading first keeps the cache line shared
         if word.load(Ordering::Relaxed) & bit == 0 {
@@ -77,13 +78,14 @@ impl MatchedRows {
         self.0[row as usize / 64].load(Ordering::Relaxed) & (1 << (row % 64)) != 0
     }
 
-    /// The rows among `0..rows` that `which` asks for.
-    pub(super) fn select(&self, rows: usize, which: Rows) -> Vec<u32> {
+    /// Those of `rows` that `which` asks for, numbered from the first of them.
+    pub(super) fn select(&self, rows: Range<usize>, which: Rows) -> Vec<u32> {
         let matched = which == Rows::Matched;
         if which == Rows::None {
             return Vec::new();
         }
-        (0..rows as u32).filter(|&row| self.is_marked(row) == matched).collect()
+        let first = rows.start as u32;
+        (first..rows.end as u32).filter(|&row| self.is_marked(row) == matched).map(|row| row - first).collect()
     }
 
     pub(super) fn memory(&self) -> usize {

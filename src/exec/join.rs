@@ -82,8 +82,9 @@ pub type NearestJoinExec = JoinExec<NearestKeys>;
 /// **Self-join.** Where both inputs are provably the same and every condition is symmetric, the one input is
 /// collected once and each pair is looked for once; the residual decides which way round it counts.
 ///
-/// **Memory.** The collected rows and the index are reserved in the session's memory pool; the operator does not
-/// spill. Output is bounded by the session's batch size.
+/// **Memory.** The collected rows and the index are reserved in the session's memory pool. Where it refuses, both sides go to
+/// disk, and the build side is indexed and probed in chunks (`chunks`); a nearest join, which needs all rows to rank them,
+/// fails. Output is bounded by the session's batch size.
 #[derive(Debug)]
 pub struct JoinExec<M> {
     inputs: JoinInputs,
@@ -149,6 +150,7 @@ impl<M: Matching> JoinExec<M> {
             own: matches!(self.inputs, JoinInputs::Own { .. }),
             partitions: self.properties.partitioning.partition_count(),
             metrics: BuildMetrics::new(&self.metrics),
+            chunk_metrics: self.metrics.clone(),
             found: Arc::clone(&self.found),
         }
     }
@@ -314,7 +316,8 @@ impl<M: Matching> ExecutionPlan for JoinExec<M> {
             JoinInputs::Own { .. } => ProbeInput::Own,
         };
         let build = self.build.join(self.build_task(), build_input, &context)?;
-        Ok(join_stream(self.prober(partition, &context), build, input))
+        let partitions = self.properties.partitioning.partition_count();
+        Ok(join_stream(self.prober(partition, &context), build, input, (partition, partitions)))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

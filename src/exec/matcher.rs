@@ -8,6 +8,7 @@ use datafusion::common::{JoinSide, Result};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::metrics::Count;
 
+use super::chunks::KeyRegions;
 use super::rules::RuleKeys;
 use crate::engine::{BuildContext, Cancel, Counts, Cursor, Limit, Pairs};
 
@@ -19,6 +20,14 @@ pub trait Matching: Debug + Send + Sync + 'static {
     /// Whether the left row of a pair is another thing than the right one, in a self-join, too: then the matcher probes
     /// with all rows, else each pair comes out one way round.
     const DIRECTED: bool = false;
+
+    /// Whether the pairs of each part of the build side are pairs of the whole, so that it can be joined part by part.
+    const IN_CHUNKS: bool = true;
+
+    /// How rows are told apart by where they lie, as the rows `sample` of `side` are spread, for a build side on disk.
+    fn regions(&self, _side: JoinSide, _sample: &RecordBatch) -> Option<KeyRegions> {
+        None
+    }
 
     /// Every expression.
     fn expressions(&self) -> Vec<&PhysicalExprRef>;

@@ -8,6 +8,7 @@
 
 mod bands;
 mod build;
+mod chunks;
 mod distinct;
 mod emission;
 mod equality;

@@ -112,11 +112,13 @@ impl Prober {
         for pairs in self.find_pairs(build, probing)? {
             self.emit_pairs(build, probing, &pairs, &mut out)?;
         }
-        if probing.is_done() {
-            self.metrics.probe_rows.add(probing.rows);
-            out.extend(self.emit_probe_rows(build, probing)?);
-        }
         Ok(out)
+    }
+
+    /// The rows of the probe side that come out by themselves, once all of `probing` is probed with the whole build side.
+    pub(super) fn finish(&self, build: &BuildSide, probing: &Probing) -> Result<Option<RecordBatch>> {
+        self.metrics.probe_rows.add(probing.rows);
+        self.emit_probe_rows(build, probing)
     }
 
     /// The pairs of one step. What took more than one step is worth the threads of partitions that have nothing to do:
@@ -312,7 +314,7 @@ impl Prober {
     }
 
     /// `rows` of the batch of `side`, beside NULLs for the other side.
-    fn one_sided(
+    pub(super) fn one_sided(
         &self,
         side: JoinSide,
         batch: &RecordBatch,
@@ -334,6 +336,20 @@ impl Probing {
     /// Whether the whole condition is asked of pairs, because of rows of the batch.
     fn is_undecided(&self) -> bool {
         matches!(&self.source, Source::Batch { prepared, .. } if prepared.is_undecided())
+    }
+
+    /// How many rows it probes.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The rows of the batch that have matched, where the join type asks.
+    pub(super) fn matched(&self) -> impl Iterator<Item = usize> + '_ {
+        let matched: &[bool] = match &self.source {
+            Source::Batch { matched, .. } => matched,
+            Source::Own => &[],
+        };
+        (0..).zip(matched).filter(|(_, matched)| **matched).map(|(row, _)| row)
     }
 
     pub(super) fn is_done(&self) -> bool {

@@ -7,6 +7,7 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::{DataFusionError, JoinSide, Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 
+use super::chunks::KeyRegions;
 use super::equality::{self, Groups};
 use super::matcher::{Matcher, Matching, Prepared, Run};
 use super::rules::RuleKeys;
@@ -104,6 +105,11 @@ pub struct EpsilonKeys(pub SimilarityKeys);
 
 impl Matching for EpsilonKeys {
     const NAME: &'static str = "EpsilonJoinExec";
+
+    fn regions(&self, side: JoinSide, sample: &RecordBatch) -> Option<KeyRegions> {
+        let Test::Vector(test) = self.0.test else { return None };
+        KeyRegions::of(test, (&self.0.left_key, &self.0.right_key), side, sample)
+    }
 
     fn expressions(&self) -> Vec<&PhysicalExprRef> {
         self.0.expressions()

@@ -15,9 +15,9 @@ use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::build::{BuildSide, Waiting};
+use super::build::{BuildSide, Built, CancelOnDrop, Waiting};
+use super::chunks::chunked;
 use super::probe::{Prober, Probing};
-use crate::engine::Cancel;
 
 /// What one partition probes the index with.
 pub(super) enum ProbeInput {
@@ -27,8 +27,13 @@ pub(super) enum ProbeInput {
     Own,
 }
 
-/// The output of one partition.
-pub(super) fn join_stream(prober: Prober, build: Waiting, input: ProbeInput) -> SendableRecordBatchStream {
+/// The output of one partition, whose number among how many is given.
+pub(super) fn join_stream(
+    prober: Prober,
+    build: Waiting,
+    input: ProbeInput,
+    number: (usize, usize),
+) -> SendableRecordBatchStream {
     let schema = Arc::clone(&prober.output.schema);
     let probe_schema = match &input {
         ProbeInput::Batches(stream) => Some(stream.schema()),
@@ -42,6 +47,7 @@ pub(super) fn join_stream(prober: Prober, build: Waiting, input: ProbeInput) -> 
         input,
         probe_schema,
         phase: Phase::Build,
+        number,
     };
     let batches = stream::try_unfold(partition, |partition| partition.next());
     Box::pin(RecordBatchStreamAdapter::new(schema, batches.into_stream()))
@@ -54,6 +60,8 @@ struct Partition {
     /// Columns of the probe side, where it is not the build side itself.
     probe_schema: Option<SchemaRef>,
     phase: Phase,
+    /// Which of how many partitions it is.
+    number: (usize, usize),
     coalescer: LimitedBatchCoalescer,
     _cancel: CancelOnDrop,
 }
@@ -61,6 +69,8 @@ struct Partition {
 enum Phase {
     /// The build side is not there yet.
     Build,
+    /// The build side is joined in chunks.
+    Chunks(SendableRecordBatchStream),
     /// The next probe rows are to be fetched.
     Fetch(Arc<BuildSide>),
     /// Probe rows are on their way.
@@ -79,7 +89,23 @@ impl Partition {
                 return Ok(Some((batch, self)));
             }
             self.phase = match self.phase {
-                Phase::Build => Phase::Fetch(self.waiting.built().await?),
+                Phase::Build => match self.waiting.built().await? {
+                    Built::Whole(build) => Phase::Fetch(build),
+                    Built::InChunks(chunks) => {
+                        let input = std::mem::replace(&mut self.input, ProbeInput::Own);
+                        Phase::Chunks(chunked(Arc::clone(&self.prober), chunks, input, self.number))
+                    }
+                },
+                Phase::Chunks(mut batches) => match batches.next().await.transpose()? {
+                    Some(batch) => {
+                        push(&mut self.coalescer, vec![batch])?;
+                        Phase::Chunks(batches)
+                    }
+                    None => {
+                        self.coalescer.finish()?;
+                        Phase::Done
+                    }
+                },
                 Phase::Fetch(build) => fetch(&self.prober, &mut self.input, build).await?,
                 Phase::Probe(build, probing) => {
                     let (phase, batches) = step(&self.prober, build, probing).await?;
@@ -130,7 +156,7 @@ async fn fetch(prober: &Arc<Prober>, input: &mut ProbeInput, build: Arc<BuildSid
 }
 
 /// The next batches of `stream`, none at its end: until they have so many `rows` or more is not granted.
-async fn gather(
+pub(super) async fn gather(
     stream: &mut SendableRecordBatchStream,
     rows: usize,
     reservation: &MemoryReservation,
@@ -157,7 +183,10 @@ async fn gather(
 async fn step(prober: &Arc<Prober>, build: Arc<BuildSide>, mut probing: Probing) -> Result<(Phase, Vec<RecordBatch>)> {
     let prober = Arc::clone(prober);
     blocking(move || {
-        let batches = prober.step(&build, &mut probing)?;
+        let mut batches = prober.step(&build, &mut probing)?;
+        if probing.is_done() {
+            batches.extend(prober.finish(&build, &probing)?);
+        }
         let phase = if probing.is_done() { Phase::Fetch(build) } else { Phase::Probe(build, probing) };
         Ok((phase, batches))
     })
@@ -165,7 +194,7 @@ async fn step(prober: &Arc<Prober>, build: Arc<BuildSide>, mut probing: Probing)
 }
 
 /// Long loops run where they hold up no task of the runtime; a stream that is dropped meanwhile cancels them.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     SpawnedTask::spawn_blocking(work).join().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?
 }
 
@@ -174,12 +203,4 @@ fn push(coalescer: &mut LimitedBatchCoalescer, batches: Vec<RecordBatch>) -> Res
         coalescer.push_batch(batch)?;
     }
     Ok(())
-}
-
-struct CancelOnDrop(Cancel);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
 }

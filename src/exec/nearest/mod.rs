@@ -75,6 +75,7 @@ impl NearestKeys {
 impl Matching for NearestKeys {
     const NAME: &'static str = "NearestJoinExec";
     const DIRECTED: bool = true;
+    const IN_CHUNKS: bool = false;
 
     fn expressions(&self) -> Vec<&PhysicalExprRef> {
         let mut all = vec![self.score.expression()];

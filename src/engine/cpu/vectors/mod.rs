@@ -28,7 +28,9 @@ mod order;
 mod pair_test;
 mod points;
 mod reach;
+mod regions;
 mod search;
 mod side;
 
 pub use pair_test::{VectorColumn, VectorPairTest};
+pub use regions::{Extent, Regions};

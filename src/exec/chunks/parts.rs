@@ -1,0 +1,164 @@
+//! Rows of one side on disk, those of a region together.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{RecordBatch, UInt32Array};
+use datafusion::arrow::compute::{concat_batches, take_record_batch};
+use datafusion::common::{JoinSide, Result};
+use datafusion::execution::{SendableRecordBatchStream, SpillFile};
+use datafusion::physical_plan::spill::{SpillManager, get_record_batch_memory_size};
+
+use super::regions::KeyRegions;
+use crate::engine::cpu::vectors::{Extent, Regions};
+
+/// Rows on disk.
+pub(super) struct Part {
+    file: Arc<dyn SpillFile>,
+    pub(super) batches: usize,
+    pub(super) rows: usize,
+    pub(super) extent: Extent,
+}
+
+impl Part {
+    pub(super) fn read(&self, manager: &SpillManager) -> Result<SendableRecordBatchStream> {
+        manager.read_spill_as_stream(Arc::clone(&self.file), None)
+    }
+}
+
+/// Where one side goes.
+pub(super) struct Writer {
+    manager: SpillManager,
+    side: JoinSide,
+    regions: Option<Arc<KeyRegions>>,
+    batch_size: usize,
+    /// Bytes of a part, and of rows that wait to be written.
+    most_bytes: usize,
+    open: Vec<Open>,
+    waiting: usize,
+    parts: Vec<Part>,
+}
+
+/// A file that is written, whose type DataFusion does not name: appends a batch, or ends where there is none.
+type File = Box<dyn FnMut(Option<&RecordBatch>) -> Result<Written> + Send>;
+
+enum Written {
+    Bytes(usize),
+    All(Option<Arc<dyn SpillFile>>),
+}
+
+fn create(manager: &SpillManager) -> Result<File> {
+    let mut file = manager.create_in_progress_file("part of a join")?;
+    Ok(Box::new(move |batch| match batch {
+        Some(batch) => file.append_batch(batch).map(Written::Bytes),
+        None => file.finish().map(Written::All),
+    }))
+}
+
+/// The part of a region that grows.
+#[derive(Default)]
+struct Open {
+    waiting: Vec<RecordBatch>,
+    waiting_rows: usize,
+    file: Option<File>,
+    bytes: usize,
+    batches: usize,
+    rows: usize,
+    extent: Extent,
+}
+
+impl Writer {
+    pub(super) fn new(
+        manager: SpillManager,
+        side: JoinSide,
+        regions: Option<Arc<KeyRegions>>,
+        batch_size: usize,
+        most_bytes: usize,
+    ) -> Self {
+        let count = if regions.is_some() { Regions::COUNT } else { 1 };
+        let open = (0..count).map(|_| Open::default()).collect();
+        Self { manager, side, regions, batch_size, most_bytes, open, waiting: 0, parts: Vec::new() }
+    }
+
+    /// Writes the rows of `batch` where they belong.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        for start in (0..batch.num_rows()).step_by(self.batch_size) {
+            let slice = batch.slice(start, self.batch_size.min(batch.num_rows() - start));
+            match self.regions.clone() {
+                None => self.wait(0, slice)?,
+                Some(regions) => {
+                    let mut rows: Vec<Vec<u32>> = vec![Vec::new(); self.open.len()];
+                    let of_rows = regions.place(self.side, &slice);
+                    of_rows.iter().zip(0..).for_each(|(&region, row)| rows[region as usize].push(row));
+                    for (region, rows) in rows.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
+                        self.wait(region, take_record_batch(&slice, &UInt32Array::from(rows))?)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, region: usize, batch: RecordBatch) -> Result<()> {
+        self.waiting += get_record_batch_memory_size(&batch);
+        let open = &mut self.open[region];
+        open.waiting_rows += batch.num_rows();
+        open.waiting.push(batch);
+        if open.waiting_rows >= self.batch_size {
+            self.flush(region)?;
+        } else if self.waiting >= self.most_bytes {
+            (0..self.open.len()).try_for_each(|region| self.flush(region))?;
+        }
+        Ok(())
+    }
+
+    /// Writes what waits of a region.
+    fn flush(&mut self, region: usize) -> Result<()> {
+        let open = &mut self.open[region];
+        let Some(first) = open.waiting.first() else { return Ok(()) };
+        let batch = concat_batches(&first.schema(), &open.waiting)?;
+        self.waiting -= open.waiting.iter().map(get_record_batch_memory_size).sum::<usize>();
+        open.waiting.clear();
+        open.waiting_rows = 0;
+        let file = match &mut open.file {
+            Some(file) => file,
+            none => none.insert(create(&self.manager)?),
+        };
+        if let Written::Bytes(bytes) = file(Some(&batch))? {
+            open.bytes += bytes;
+        }
+        open.batches += 1;
+        open.rows += batch.num_rows();
+        if let Some(regions) = &self.regions {
+            open.extent.extend(regions.extent(self.side, &batch));
+        }
+        if open.bytes >= self.most_bytes {
+            self.close(region)?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, region: usize) -> Result<()> {
+        let Open { file, batches, rows, extent, .. } = std::mem::take(&mut self.open[region]);
+        let Some(mut file) = file else { return Ok(()) };
+        let extent = if self.regions.is_some() { extent } else { Extent::everywhere() };
+        if let Written::All(Some(file)) = file(None)? {
+            self.parts.push(Part { file, batches, rows, extent });
+        }
+        Ok(())
+    }
+
+    /// What has been written, near parts one after the other.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub(super) fn finish(mut self) -> Result<Vec<Part>> {
+        for region in 0..self.open.len() {
+            self.flush(region)?;
+            self.close(region)?;
+        }
+        Ok(self.parts)
+    }
+}

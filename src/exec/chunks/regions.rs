@@ -1,0 +1,58 @@
+//! Where the rows of both sides of a join lie, by its key.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::common::{JoinSide, Result};
+use datafusion::physical_expr::PhysicalExprRef;
+
+use crate::engine::cpu::vectors::{Extent, Regions};
+use crate::predicate::VectorTest;
+
+/// Regions of a vector key.
+#[derive(Debug)]
+pub struct KeyRegions {
+    regions: Regions,
+    left: PhysicalExprRef,
+    right: PhysicalExprRef,
+}
+
+impl KeyRegions {
+    /// Regions as the rows `sample` of `side` are spread, none where nothing can be told apart.
+    pub fn of(
+        test: VectorTest,
+        (left, right): (&PhysicalExprRef, &PhysicalExprRef),
+        side: JoinSide,
+        sample: &RecordBatch,
+    ) -> Option<Self> {
+        let key = if side == JoinSide::Right { right } else { left };
+        let regions = Regions::of(test, &values(key, sample).ok()?)?;
+        Some(Self { regions, left: Arc::clone(left), right: Arc::clone(right) })
+    }
+
+    fn key(&self, side: JoinSide) -> &PhysicalExprRef {
+        if side == JoinSide::Right { &self.right } else { &self.left }
+    }
+
+    /// The region of each row; rows whose key cannot be evaluated are in the last one, so that the error comes where it
+    /// would come for rows that are held whole.
+    pub(super) fn place(&self, side: JoinSide, batch: &RecordBatch) -> Vec<u32> {
+        let place = values(self.key(side), batch).and_then(|keys| self.regions.place(&keys));
+        place.unwrap_or_else(|_| vec![Regions::COUNT as u32 - 1; batch.num_rows()])
+    }
+
+    /// The box around some rows.
+    pub(super) fn extent(&self, side: JoinSide, batch: &RecordBatch) -> Extent {
+        let extent = values(self.key(side), batch).and_then(|keys| self.regions.extent(&keys));
+        extent.unwrap_or_else(|_| Extent::everywhere())
+    }
+
+    /// Whether a row of one part may match one of the other.
+    pub(super) fn may_match(&self, one: &Extent, other: &Extent) -> bool {
+        self.regions.may_match(one, other)
+    }
+}
+
+fn values(key: &PhysicalExprRef, batch: &RecordBatch) -> Result<ArrayRef> {
+    key.evaluate(batch)?.into_array(batch.num_rows())
+}
