@@ -104,6 +104,24 @@ impl<K: Ord + Copy> Best<K> {
         self.wanted
     }
 
+    /// The worst of what is kept, once there are as many as are wanted.
+    #[inline]
+    pub fn worst(&self) -> Option<&Neighbour<K>> {
+        if self.kept.len() < self.wanted.rows { None } else { self.kept.peek() }
+    }
+
+    /// Whether a neighbour would be kept. Where one would not, none that is worse would.
+    #[inline]
+    pub fn takes(&self, neighbour: &Neighbour<K>) -> bool {
+        let ties = |worst: &Neighbour<K>| self.wanted.ties && neighbour.key() == worst.key();
+        self.worst().is_none_or(|worst| neighbour < worst || ties(worst))
+    }
+
+    /// The rows that are kept, in no order; those that only tie with the worst are left out.
+    pub fn rows(&self) -> impl Iterator<Item = u32> {
+        self.kept.iter().map(|neighbour| neighbour.row)
+    }
+
     /// Keeps a neighbour if it is one of the best so far; the order of offers makes no difference.
     #[inline]
     pub fn offer(&mut self, neighbour: Neighbour<K>) {
@@ -147,6 +165,12 @@ pub fn float_key(value: f64) -> i64 {
     bits ^ ((bits >> 63) as u64 >> 1) as i64
 }
 
+/// The float that has this key.
+#[inline]
+pub fn float_of_key(key: i64) -> f64 {
+    f64::from_bits((key ^ ((key >> 63) as u64 >> 1) as i64) as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use rand::rngs::StdRng;
@@ -163,7 +187,15 @@ mod tests {
                 .map(|row| Neighbour { score: rng.random_range(0..4), rank: rng.random_range(0..3), row })
                 .collect();
             let mut best = Best::new(wanted);
-            all.iter().for_each(|&neighbour| best.offer(neighbour));
+            let mut offered = Vec::new();
+            for &neighbour in &all {
+                let takes = best.takes(&neighbour);
+                best.offer(neighbour);
+                offered.push(neighbour);
+                offered.sort_unstable();
+                assert_eq!(takes, offered[..wanted.of(&offered)].contains(&neighbour));
+                assert_eq!(best.worst(), offered.get(wanted.rows - 1));
+            }
             all.sort_unstable();
             let last = all.get(wanted.rows - 1).copied();
             let among =
@@ -182,5 +214,6 @@ mod tests {
     fn keys_order_floats() {
         let sorted = [f64::NEG_INFINITY, -1.5, -0.0, 0.0, 1e-300, 2.0, f64::INFINITY, f64::NAN];
         assert!(sorted.windows(2).all(|pair| float_key(pair[0]) < float_key(pair[1])));
+        assert!(sorted.iter().all(|float| float_of_key(float_key(*float)).to_bits() == float.to_bits()));
     }
 }

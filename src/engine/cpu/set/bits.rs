@@ -83,6 +83,13 @@ pub(super) fn limit(left: (u32, u32), right: (u32, u32), overlap: u32) -> i64 {
     a + b + 2 * (r - a).min(s - b) - 2 * i64::from(overlap)
 }
 
+/// The most tokens that two sets may share, given the signature of each, its tokens and the bits that they set.
+#[inline]
+pub(super) fn most_overlap(left: (&[u64], (u32, u32)), right: (&[u64], (u32, u32))) -> u32 {
+    let most = limit(left.1, right.1, 0) - differing(left.0, right.0);
+    (most / 2).max(0) as u32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
