@@ -52,7 +52,7 @@ impl SetIndex {
         keys: &KeyColumn,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
-        let Arranged { dictionary, bits, sets, tokens } = Arranged::build(tokenizer, keys, context)?;
+        let Arranged { dictionary, bits, sets, tokens } = Arranged::build(tokenizer, keys, 1.0, context)?;
         let groups = Groups::of(&sets);
         let sides = Sides { build: &sets, build_groups: &groups, probe: &sets, own: context.own, predicate };
         let estimate = path.is_none().then(|| estimate(&sides, tokens, context.probe_rows.unwrap_or(sets.len())));
@@ -92,15 +92,20 @@ pub(super) struct Arranged {
 }
 
 impl Arranged {
-    /// Tokenises `keys` and puts their sets into order.
-    pub(super) fn build(tokenizer: Tokenizer, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Self> {
+    /// Tokenises `keys` and puts their sets into order; signatures are as long as for sets `fineness` times as large.
+    pub(super) fn build(
+        tokenizer: Tokenizer,
+        keys: &KeyColumn,
+        fineness: f64,
+        context: &BuildContext<'_>,
+    ) -> Result<Self> {
         let mut ranges = tokenise_build(tokenizer, keys, context.threads, context.cancel, context.reserve)?;
         let ids: usize = ranges.iter().map(|r| r.ids.len()).sum();
         if u32::try_from(ids.max(keys.values.len())).is_err() {
             return exec_err!("a set similarity join cannot index more than 2^32 tokens; join smaller parts");
         }
         let (dictionary, ranks, tokens) = rank(&mut ranges, context.own);
-        let bits = Bits::for_sets(tokens, mean_size(&ranges));
+        let bits = Bits::for_sets(tokens, fineness * mean_size(&ranges));
         let sets = Sets::arrange(ranges, &ranks, bits, keys.groups.as_deref(), context.cancel, context.reserve)?;
         if context.cancel.is_cancelled() {
             return exec_err!("the build of a set index was cancelled");

@@ -33,6 +33,9 @@ use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, NO_GROUP, PreparedP
 use crate::measure::{SetMeasure, Tokenizer};
 use crate::predicate::Bounds;
 
+/// Signatures are longer than those of threshold joins, for neighbours may have little in common.
+const FINENESS: f64 = 2.0;
+
 /// A build side's sets, ready for being ranked.
 #[derive(Debug)]
 pub struct NearestSets {
@@ -65,7 +68,7 @@ impl NearestSets {
         ranks: Vec<u32>,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
-        let Arranged { dictionary, bits, sets, tokens } = Arranged::build(tokenizer, keys, context)?;
+        let Arranged { dictionary, bits, sets, tokens } = Arranged::build(tokenizer, keys, FINENESS, context)?;
         let shares_some = SetPredicate { measure, bounds: Bounds::at_least(0.0, false) };
         let index = PrefixIndex::build(&sets, tokens, shares_some, false, context.reserve)?;
         (context.reserve)(ByRank::size(keys.values.len()))?;
@@ -185,25 +188,71 @@ impl NearestIndex for NearestSets {
         best: &mut [Best<i64>],
         cancel: &Cancel,
     ) -> Result<Counts> {
-        let PreparedSets { sets: probe, others, .. } = PreparedSets::of(probe)?;
+        let probe = PreparedSets::of(probe)?;
         let mut scratch = self.take_scratch();
+        let counts = self.search(probe, positions, best, &mut scratch, cancel);
+        if let Ok(mut pool) = self.scratch.lock() {
+            pool.push(scratch);
+        }
+        Ok(counts)
+    }
+}
+
+impl NearestSets {
+    /// [`search_rows`](Self::search_rows), with the instruction that counts bits where the machine has it.
+    fn search(
+        &self,
+        probe: &PreparedSets,
+        positions: &[u32],
+        best: &mut [Best<i64>],
+        scratch: &mut Scratch,
+        cancel: &Cancel,
+    ) -> Counts {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("popcnt") {
+            #[target_feature(enable = "popcnt")]
+            fn counting(
+                index: &NearestSets,
+                probe: &PreparedSets,
+                positions: &[u32],
+                best: &mut [Best<i64>],
+                scratch: &mut Scratch,
+                cancel: &Cancel,
+            ) -> Counts {
+                index.search_rows(probe, positions, best, scratch, cancel)
+            }
+            // SAFETY: the feature has been detected.
+            return unsafe { counting(self, probe, positions, best, scratch, cancel) };
+        }
+        self.search_rows(probe, positions, best, scratch, cancel)
+    }
+
+    #[inline(always)]
+    fn search_rows(
+        &self,
+        PreparedSets { sets: probe, others, .. }: &PreparedSets,
+        positions: &[u32],
+        best: &mut [Best<i64>],
+        scratch: &mut Scratch,
+        cancel: &Cancel,
+    ) -> Counts {
         let mut counts = Counts::default();
-        for (&position, best) in positions.iter().zip(best).take_while(|_| !cancel.is_cancelled()) {
+        for (&position, best) in positions.iter().zip(best) {
+            if cancel.is_cancelled() {
+                break;
+            }
             let position = position as usize;
             if position >= probe.len() {
                 self.offer_disjoint(others[position - probe.len()], best);
                 continue;
             }
-            let mut walk = Walk::new(self, probe, position, best, &mut scratch);
+            let mut walk = Walk::new(self, probe, position, best, scratch);
             walk.run(cancel);
             counts.candidates += walk.counts.candidates;
             counts.verified += walk.counts.verified;
             self.offer_disjoint(probe.groups[position], best);
         }
-        if let Ok(mut pool) = self.scratch.lock() {
-            pool.push(scratch);
-        }
-        Ok(counts)
+        counts
     }
 }
 
@@ -238,19 +287,24 @@ impl<'a> Walk<'a> {
         Self { index, probe, position, size, best, scratch, partners, least: 1, floor: None, counts }
     }
 
+    #[inline(always)]
     fn run(&mut self, cancel: &Cancel) {
         let tokens = self.probe.tokens(self.position);
-        for (place, &token) in tokens.iter().enumerate().take_while(|_| !cancel.is_cancelled()) {
+        for (place, &token) in tokens.iter().enumerate() {
             self.narrow();
-            if tokens.len() - place < self.least as usize || self.partners.is_empty() {
+            if tokens.len() - place < self.least as usize || self.partners.is_empty() || cancel.is_cancelled() {
                 return;
             }
             let (index, sizes) = (&self.index.index, &self.index.sets.sizes);
             let list = index.list(token, &self.partners);
             // sets of about the same size are the likeliest to be similar
             let (smaller, others) = list.split_at(list.partition_point(|p| sizes[p.position as usize] < self.size));
-            others.iter().for_each(|posting| self.meet(place, posting));
-            smaller.iter().rev().for_each(|posting| self.meet(place, posting));
+            for posting in others {
+                self.meet(place, posting);
+            }
+            for posting in smaller.iter().rev() {
+                self.meet(place, posting);
+            }
         }
     }
 
@@ -270,7 +324,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Offers a set that the row's token at `place` has led to.
-    #[inline]
+    #[inline(always)]
     fn meet(&mut self, place: usize, posting: &Posting) {
         let position = posting.position as usize;
         if !self.scratch.is_first_meeting(position) {
