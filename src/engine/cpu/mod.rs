@@ -6,6 +6,7 @@ mod near;
 pub mod rules;
 pub mod set;
 pub mod signature;
+mod small_groups;
 pub mod vectors;
 
 use datafusion::common::Result;
@@ -17,8 +18,19 @@ use crate::predicate::Test;
 use edit::{EditIndex, EditPredicate, NearestTexts};
 use set::{NearestSets, SetIndex, SetPredicate};
 
-/// Indexes the keys of a build side for `test`.
+/// Makes the keys of a build side ready for `test`.
+///
+/// # Errors
+/// Keys that `test` is not about, a refused reservation, a cancelled build.
 pub fn build(test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
+    match small_groups::build(test, keys, context, |keys| index(test, keys, context))? {
+        Some(groups) => Ok(Box::new(groups)),
+        None => index(test, keys, context),
+    }
+}
+
+/// Indexes the keys of a build side for `test`.
+fn index(test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
     Ok(match test {
         Test::Set { tokenizer, measure, bounds } => {
             Box::new(SetIndex::try_new(tokenizer, SetPredicate { measure, bounds }, None, keys, context)?)

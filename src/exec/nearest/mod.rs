@@ -121,8 +121,9 @@ impl Matching for NearestKeys {
                 (Some(groups), Some(ids))
             }
         };
+        let few = ids.as_deref().is_some_and(scored::leave_few_candidates);
         let ranker = match &self.indexed {
-            Some(score) => {
+            Some(score) if !few => {
                 let values = score.right.evaluate(batch)?.into_array(batch.num_rows())?;
                 let keys = KeyColumn { values, groups: ids.clone() };
                 match cpu::build_nearest(score.test, &keys, ranks.clone(), context) {
@@ -134,7 +135,7 @@ impl Matching for NearestKeys {
                     Err(error) => return Err(error),
                 }
             }
-            None => Ranker::Scored(Scored::new(ids.as_deref(), ranks)),
+            _ => Ranker::Scored(Scored::new(ids.as_deref(), ranks)),
         };
         Ok(Box::new(NearestMatcher { keys: self.clone(), batch: batch.clone(), groups, ranker }))
     }
