@@ -187,6 +187,41 @@ async fn vectors_of_different_lengths_are_an_error_where_they_meet() {
             }
         }
     }
+    // the side of which each row is searched for
+    let query = "SELECT p.column1 FROM q JOIN p NEAREST 1 BY DISTANCE l2_distance(p.column2, q.column2)";
+    for enabled in [true, false] {
+        let (rows, _) = run(&context, &format!("{query} ON p.column1 + 4 = q.column1"), enabled).await.unwrap();
+        assert_eq!(rows, ["2"]);
+        assert!(run(&context, query, enabled).await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn keys_that_cannot_be_evaluated_are_an_error_where_they_are_scored() {
+    let context = session(8192, 1);
+    context.sql("CREATE TABLE p AS VALUES (1, '07'), (2, 'x'), (3, '12'), (4, '71')").await.unwrap();
+    let number = |side: &str| format!("CAST(CAST({side}.column2 AS INT) AS VARCHAR)");
+    for (left, right, on, rows) in [
+        (
+            number("a"),
+            "b.column2".to_string(),
+            "a.column1 <> 2 AND a.column1 <> b.column1",
+            Some(["1 | 2", "3 | 1", "4 | 1"]),
+        ),
+        ("a.column2".to_string(), number("b"), "b.column1 <> 2 AND a.column1 <> 2", Some(["1 | 1", "3 | 3", "4 | 4"])),
+        (number("a"), "b.column2".to_string(), "a.column1 <> b.column1", None),
+        ("a.column2".to_string(), number("b"), "a.column1 <> b.column1", None),
+    ] {
+        let query = format!(
+            "SELECT a.column1, b.column1 FROM p a JOIN p b NEAREST 1 BY DISTANCE levenshtein({left}, {right}) ON {on}"
+        );
+        for enabled in [true, false] {
+            match (run(&context, &query, enabled).await, rows) {
+                (Ok((found, _)), Some(rows)) => assert_eq!(found, rows, "{query}"),
+                (found, rows) => assert!(found.is_err() && rows.is_none(), "{query}"),
+            }
+        }
+    }
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::any::Any;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::{JoinSide, Result, internal_err};
 
-use super::NearestKeys;
 use super::indexed::{Indexed, Search, TOGETHER};
 use super::scored::{self, Scored, Scoring};
+use super::{NearestKeys, is_about_values};
 use crate::engine::{Counts, Cursor, KeyColumn, Pairs, PreparedProbe};
 use crate::exec::equality::Groups;
 use crate::exec::matcher::{Matcher, Prepared, Run};
@@ -41,7 +41,7 @@ impl Matcher for NearestMatcher {
 
     fn memory(&self) -> usize {
         let ranker = match &self.ranker {
-            Ranker::Indexed(indexed) => indexed.index.memory(),
+            Ranker::Indexed(indexed) => indexed.memory(),
             Ranker::Scored(scored) => scored.memory(),
         };
         ranker + self.groups.as_ref().map_or(0, Groups::memory)
@@ -64,15 +64,19 @@ impl Matcher for NearestMatcher {
             None => None,
         };
         let batch = batch.clone();
-        Ok(match &self.ranker {
-            Ranker::Indexed(Indexed { index, key }) => {
-                let values = key.evaluate(&batch)?.into_array(batch.num_rows())?;
-                let probe = index.prepare(&KeyColumn { values, groups })?;
-                let positions = index.order(probe.as_ref())?.len();
-                Box::new(PreparedRows { batch, positions, groups: None, probe: Some(probe) })
+        if let Ranker::Indexed(Indexed { index, key, .. }) = &self.ranker {
+            let values = key.evaluate(&batch).and_then(|values| values.into_array(batch.num_rows()));
+            match values.and_then(|values| index.prepare(&KeyColumn { values, groups: groups.clone() })) {
+                Ok(probe) => {
+                    let positions = index.order(probe.as_ref())?.len();
+                    return Ok(Box::new(PreparedRows { batch, positions, groups: None, probe: Some(probe) }));
+                }
+                Err(error) if !is_about_values(&error) => return Err(error),
+                // all of its pairs are scored
+                Err(_) => {}
             }
-            Ranker::Scored(_) => Box::new(PreparedRows { positions: batch.num_rows(), batch, groups, probe: None }),
-        })
+        }
+        Ok(Box::new(PreparedRows { positions: batch.num_rows(), batch, groups, probe: None }))
     }
 
     fn probe(
@@ -99,8 +103,8 @@ impl Matcher for NearestMatcher {
                 };
                 self.search(search, cursor, run, out)
             }
+            (Ranker::Indexed(indexed), None) => self.score(indexed.scored(), rows, cursor, run, out),
             (Ranker::Scored(scored), _) => self.score(scored, rows, cursor, run, out),
-            _ => internal_err!("a nearest join was given a probe batch of another one"),
         }
     }
 }

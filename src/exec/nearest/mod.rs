@@ -72,6 +72,11 @@ impl NearestKeys {
     }
 }
 
+/// Whether some pair fails, if it is one that has to be scored, so that it is not for an index to fail.
+fn is_about_values(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::ArrowError(..) | DataFusionError::Execution(_))
+}
+
 impl Matching for NearestKeys {
     const NAME: &'static str = "NearestJoinExec";
 
@@ -124,12 +129,14 @@ impl Matching for NearestKeys {
         let few = ids.as_deref().is_some_and(scored::leave_few_candidates);
         let ranker = match &self.indexed {
             Some(score) if !few => {
-                let values = score.right.evaluate(batch)?.into_array(batch.num_rows())?;
-                let keys = KeyColumn { values, groups: ids.clone() };
-                match cpu::build_nearest(score.test, &keys, ranks.clone(), context) {
-                    Ok(index) => Ranker::Indexed(Indexed { index, key: Arc::clone(&score.left) }),
-                    // some pair fails, if it is one that has to be scored
-                    Err(DataFusionError::Execution(_)) if !context.cancel.is_cancelled() => {
+                let values = score.right.evaluate(batch).and_then(|values| values.into_array(batch.num_rows()));
+                let index = values.and_then(|values| {
+                    let keys = KeyColumn { values, groups: ids.clone() };
+                    cpu::build_nearest(score.test, &keys, ranks.clone(), context)
+                });
+                match index {
+                    Ok(index) => Ranker::Indexed(Indexed::new(index, &score.left, ids, ranks)),
+                    Err(error) if is_about_values(&error) && !context.cancel.is_cancelled() => {
                         Ranker::Scored(Scored::new(ids.as_deref(), ranks))
                     }
                     Err(error) => return Err(error),
