@@ -2,6 +2,8 @@
 //!
 //! Rows are ranked by a score, then by a rank that each build row has of its own; what is less is better in both.
 
+use std::collections::BinaryHeap;
+
 use datafusion::common::Result;
 
 use super::{Cancel, Counts, KeyColumn, PreparedProbe};
@@ -79,11 +81,6 @@ impl Wanted {
             Some(_) => self.rows,
         }
     }
-
-    /// Whether a neighbour is wanted where `last` is the last one that has to be.
-    fn is_among<K: Ord + Copy>(self, neighbour: &Neighbour<K>, last: &Neighbour<K>) -> bool {
-        if self.ties { neighbour.key() <= last.key() } else { neighbour <= last }
-    }
 }
 
 impl<K: Ord + Copy> Neighbour<K> {
@@ -96,21 +93,16 @@ impl<K: Ord + Copy> Neighbour<K> {
 #[derive(Debug)]
 pub struct Best<K> {
     wanted: Wanted,
-    /// What was offered, but for those known to be too bad.
-    kept: Vec<Neighbour<K>>,
-    /// How many are kept before it is looked which of them are.
-    full: usize,
-    /// The last one wanted when that was looked at last.
-    last: Option<Neighbour<K>>,
+    /// The worst on top.
+    kept: BinaryHeap<Neighbour<K>>,
+    /// Others with the score and rank of the worst.
+    ties: Vec<Neighbour<K>>,
 }
-
-/// The least number of neighbours that are kept.
-const FEWEST: usize = 32;
 
 impl<K: Ord + Copy> Best<K> {
     /// Keeps what is `wanted`.
     pub fn new(wanted: Wanted) -> Self {
-        Self { wanted, kept: Vec::new(), full: full(wanted.rows), last: None }
+        Self { wanted, kept: BinaryHeap::new(), ties: Vec::new() }
     }
 
     /// What is wanted.
@@ -118,38 +110,58 @@ impl<K: Ord + Copy> Best<K> {
         self.wanted
     }
 
-    /// Keeps a neighbour if it may be one of the best so far; the order of offers makes no difference.
+    /// The worst of what is kept, once there are as many as are wanted.
     #[inline]
-    pub fn offer(&mut self, neighbour: Neighbour<K>) {
-        if self.last.is_some_and(|last| !self.wanted.is_among(&neighbour, &last)) {
-            return;
-        }
-        self.kept.push(neighbour);
-        if self.kept.len() >= self.full {
-            self.forget();
-        }
+    pub fn worst(&self) -> Option<&Neighbour<K>> {
+        if self.kept.len() < self.wanted.rows { None } else { self.kept.peek() }
     }
 
-    /// Forgets what is not wanted, as seen from what is kept.
-    fn forget(&mut self) {
-        let (_, &mut last, _) = self.kept.select_nth_unstable(self.wanted.rows - 1);
-        let wanted = self.wanted;
-        self.kept.retain(|neighbour| wanted.is_among(neighbour, &last));
-        self.last = Some(last);
-        self.full = full(self.kept.len());
+    /// Whether a neighbour would be kept. Where one would not, none that is worse would.
+    #[inline]
+    pub fn takes(&self, neighbour: &Neighbour<K>) -> bool {
+        let ties = |worst: &Neighbour<K>| self.wanted.ties && neighbour.key() == worst.key();
+        self.worst().is_none_or(|worst| neighbour < worst || ties(worst))
+    }
+
+    /// The rows that are kept, in no order; those that only tie with the worst are left out.
+    pub fn rows(&self) -> impl Iterator<Item = u32> {
+        self.kept.iter().map(|neighbour| neighbour.row)
+    }
+
+    /// Keeps a neighbour if it is one of the best so far; the order of offers makes no difference.
+    #[inline]
+    pub fn offer(&mut self, neighbour: Neighbour<K>) {
+        if self.kept.len() < self.wanted.rows {
+            self.kept.push(neighbour);
+            return;
+        }
+        let Some(mut worst) = self.kept.peek_mut() else { return };
+        let before = *worst;
+        if neighbour >= before {
+            if self.wanted.ties && neighbour.key() == before.key() {
+                self.ties.push(neighbour);
+            }
+            return;
+        }
+        *worst = neighbour;
+        drop(worst);
+        if !self.wanted.ties {
+            return;
+        }
+        if self.kept.peek().is_some_and(|now| now.key() == before.key()) {
+            self.ties.push(before);
+        } else {
+            self.ties.clear();
+        }
     }
 
     /// Moves what was kept to the end of `out`, best first.
     pub fn take_into(&mut self, out: &mut Vec<Neighbour<K>>) {
-        self.kept.sort_unstable();
-        self.kept.truncate(self.wanted.of(&self.kept));
-        out.append(&mut self.kept);
-        (self.last, self.full) = (None, full(self.wanted.rows));
+        let start = out.len();
+        out.extend(self.kept.drain());
+        out.append(&mut self.ties);
+        out[start..].sort_unstable();
     }
-}
-
-fn full(kept: usize) -> usize {
-    kept.saturating_mul(2).max(FEWEST)
 }
 
 /// An integer in the order of floats, NaN being the greatest.
@@ -157,6 +169,12 @@ fn full(kept: usize) -> usize {
 pub fn float_key(value: f64) -> i64 {
     let bits = value.to_bits() as i64;
     bits ^ ((bits >> 63) as u64 >> 1) as i64
+}
+
+/// The float that has this key.
+#[inline]
+pub fn float_of_key(key: i64) -> f64 {
+    f64::from_bits((key ^ ((key >> 63) as u64 >> 1) as i64) as u64)
 }
 
 #[cfg(test)]
@@ -171,11 +189,19 @@ mod tests {
         let mut rng = StdRng::seed_from_u64(1);
         for case in 0..2000 {
             let wanted = Wanted { rows: rng.random_range(1..6), ties: case % 2 == 0 };
-            let mut all: Vec<_> = (0..rng.random_range(0..200))
-                .map(|row| Neighbour { score: rng.random_range(0..9), rank: rng.random_range(0..3), row })
+            let mut all: Vec<_> = (0..rng.random_range(0..20))
+                .map(|row| Neighbour { score: rng.random_range(0..4), rank: rng.random_range(0..3), row })
                 .collect();
             let mut best = Best::new(wanted);
-            all.iter().for_each(|&neighbour| best.offer(neighbour));
+            let mut offered = Vec::new();
+            for &neighbour in &all {
+                let takes = best.takes(&neighbour);
+                best.offer(neighbour);
+                offered.push(neighbour);
+                offered.sort_unstable();
+                assert_eq!(takes, offered[..wanted.of(&offered)].contains(&neighbour));
+                assert_eq!(best.worst(), offered.get(wanted.rows - 1));
+            }
             all.sort_unstable();
             let last = all.get(wanted.rows - 1).copied();
             let among =
@@ -194,5 +220,6 @@ mod tests {
     fn keys_order_floats() {
         let sorted = [f64::NEG_INFINITY, -1.5, -0.0, 0.0, 1e-300, 2.0, f64::INFINITY, f64::NAN];
         assert!(sorted.windows(2).all(|pair| float_key(pair[0]) < float_key(pair[1])));
+        assert!(sorted.iter().all(|float| float_of_key(float_key(*float)).to_bits() == float.to_bits()));
     }
 }

@@ -1,11 +1,12 @@
 //! The groups of one equality key whose values are strings or whole numbers.
 //!
-//! A string of up to twelve bytes is its own view, one integer; so is a number.
+//! A string of up to twelve bytes is its own view, one integer; so is a number. Numbers that lie close together, as those of a
+//! key often do, index a table instead of being hashed.
 
 use std::hash::BuildHasher;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
-use datafusion::arrow::compute::cast;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringViewArray};
+use datafusion::arrow::compute::{cast, max, min};
 use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::Result;
 use foldhash::fast::FixedState;
@@ -19,12 +20,46 @@ pub(super) struct KeyGroups {
     /// The id of NULL, where two NULLs are equal.
     null: Option<u32>,
     short: HashMap<u128, u32, FixedState>,
+    /// Numbers that lie close together.
+    close: Option<CloseNumbers>,
     /// Hash, id and row of each longer string.
     long: HashTable<(u64, u32, u32)>,
     /// The build side, for the longer strings.
     values: Option<StringViewArray>,
     next: u32,
     hasher: FixedState,
+}
+
+/// Ids by number.
+#[derive(Debug)]
+struct CloseNumbers {
+    least: i64,
+    /// [`NO_GROUP`] for a number that there is none of.
+    ids: Vec<u32>,
+}
+
+/// Places of the table for each number at most: with fewer it is smaller than a hash table.
+const PLACES: i128 = 4;
+
+impl CloseNumbers {
+    /// A table for `numbers`, where they lie close enough together.
+    fn for_numbers(numbers: &Int64Array) -> Option<Self> {
+        let (least, most) = (min(numbers)?, max(numbers)?);
+        let places = i128::from(most) - i128::from(least) + 1;
+        let close = places <= PLACES * numbers.len() as i128;
+        close.then(|| Self { least, ids: vec![NO_GROUP; places as usize] })
+    }
+
+    /// The place of a number; one beyond the table where it is not between the least and the most.
+    #[inline]
+    fn place(&self, number: i64) -> usize {
+        number.wrapping_sub(self.least) as u64 as usize
+    }
+
+    #[inline]
+    fn find(&self, number: i64) -> u32 {
+        self.ids.get(self.place(number)).copied().unwrap_or(NO_GROUP)
+    }
 }
 
 /// The longest string that its view holds.
@@ -63,6 +98,7 @@ impl KeyGroups {
         let mut groups = Self {
             null: None,
             short: HashMap::default(),
+            close: None,
             long: HashTable::new(),
             values: None,
             next: 0,
@@ -73,9 +109,10 @@ impl KeyGroups {
         match &values {
             Values::Numbers(numbers) => {
                 let numbers = numbers.as_primitive::<Int64Type>();
+                groups.close = CloseNumbers::for_numbers(numbers);
                 for number in numbers {
                     ids.push(match number {
-                        Some(number) => groups.intern_short(number as u64 as u128),
+                        Some(number) => groups.intern_number(number),
                         None => groups.intern_null(null_equals_null),
                     });
                 }
@@ -103,7 +140,11 @@ impl KeyGroups {
         Ok(match Values::of(column)? {
             Values::Numbers(numbers) => {
                 let numbers = numbers.as_primitive::<Int64Type>();
-                numbers.iter().map(|number| number.map_or(null, |number| short(number as u64 as u128))).collect()
+                let find = |number: i64| match &self.close {
+                    Some(close) => close.find(number),
+                    None => short(number as u64 as u128),
+                };
+                numbers.iter().map(|number| number.map_or(null, find)).collect()
             }
             Values::Strings(strings) => {
                 let id = |row: usize| match strings.is_null(row) {
@@ -118,7 +159,8 @@ impl KeyGroups {
 
     pub(super) fn memory(&self) -> usize {
         // the strings themselves are those of the collected rows, or count with them
-        self.short.allocation_size() + self.long.allocation_size()
+        let close = self.close.as_ref().map_or(0, |close| close.ids.capacity() * size_of::<u32>());
+        self.short.allocation_size() + self.long.allocation_size() + close
     }
 
     fn new_id(&mut self) -> u32 {
@@ -138,6 +180,18 @@ impl KeyGroups {
                 id
             }
         }
+    }
+
+    #[inline]
+    fn intern_number(&mut self, number: i64) -> u32 {
+        let Some(close) = &mut self.close else { return self.intern_short(number as u64 as u128) };
+        let place = close.place(number);
+        let id = &mut close.ids[place];
+        if *id == NO_GROUP {
+            *id = self.next;
+            self.next += 1;
+        }
+        *id
     }
 
     fn intern_short(&mut self, key: u128) -> u32 {
@@ -200,9 +254,23 @@ mod tests {
             let unknown: ArrayRef = Arc::new(StringArray::from(vec!["y", "another string that no view holds"]));
             assert_eq!(groups.look_up(&unknown).unwrap(), [NO_GROUP; 2]);
         }
-        let numbers: ArrayRef = Arc::new(Int32Array::from(vec![Some(-1), None, Some(7), Some(-1)]));
-        let (groups, ids) = KeyGroups::build(&numbers, false).unwrap();
-        assert_eq!(ids, [0, NO_GROUP, 1, 0]);
-        assert_eq!(groups.look_up(&numbers).unwrap(), ids);
+    }
+
+    #[test]
+    fn equal_numbers_have_equal_groups() {
+        for (other, close) in [(7, true), (15, false), (i64::MAX, false)] {
+            let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(-1), None, Some(other), Some(-1)]));
+            let (groups, ids) = KeyGroups::build(&numbers, false).unwrap();
+            assert_eq!(groups.close.is_some(), close);
+            assert_eq!(ids, [0, NO_GROUP, 1, 0]);
+            assert_eq!(groups.look_up(&numbers).unwrap(), ids);
+            let unknown: ArrayRef = Arc::new(Int64Array::from(vec![-2, 0, 6, 8, i64::MIN, i64::MAX - 1]));
+            assert_eq!(groups.look_up(&unknown).unwrap(), [NO_GROUP; 6]);
+        }
+        let (_, ids) =
+            KeyGroups::build(&(Arc::new(Int32Array::from(vec![Some(3), None, None])) as ArrayRef), true).unwrap();
+        assert_eq!(ids, [0, 1, 1]);
+        let (_, ids) = KeyGroups::build(&(Arc::new(Int32Array::from(vec![None; 2])) as ArrayRef), false).unwrap();
+        assert_eq!(ids, [NO_GROUP; 2]);
     }
 }

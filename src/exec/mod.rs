@@ -28,7 +28,7 @@ mod stream;
 pub use bands::BandExprs;
 pub use join::{EpsilonJoinExec, JoinExec, MatchingDependencyBlockExec, NearestJoinExec, SimilarityJoinExec};
 pub use matcher::{Matcher, Matching, Prepared, Run};
-pub use nearest::{NearestKeys, VectorScore};
+pub use nearest::{IndexedScore, NearestKeys};
 pub use rules::{AtomExprs, RuleKeys};
 pub use similarity::{EpsilonKeys, SimilarityKeys};
 pub use spec::{EqualityExprs, JoinInputs, JoinSpec};

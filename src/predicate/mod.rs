@@ -16,6 +16,6 @@ pub use band::{Band, BandForm, End};
 pub use bounds::{Bound, Bounds};
 pub use conjunction::{Conjunction, EqualityKey, Refusal};
 pub use normal_form::{NormalForm, TooManyClauses};
-pub use recognise::mentions_measure;
+pub use recognise::{measured, mentions_measure};
 pub use sides::{Side, Sides};
 pub use vector_test::VectorTest;

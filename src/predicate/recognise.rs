@@ -21,25 +21,48 @@ pub(super) fn atom(condition: &Expr, sides: Sides<'_>) -> Result<Option<Atom>, S
     }
     let Some(measure) = measure(call) else { return Ok(None) };
     let bounds = bounds(op, literal)?;
-    let atom = match measure {
-        Measure::Set(measure) => set_atom(measure, call, bounds, condition, sides)?,
-        Measure::Edit(measure) => edit_atom(measure, call, bounds, condition, sides)?,
+    let (left, right, test) = bounded(measure, call, bounds, sides)?;
+    Ok(Some(Atom { left, right, test, condition: condition.clone(), filters: false }))
+}
+
+/// Both keys, in order, and the test, which accepts every score, where `score` is a known measure of an expression of either
+/// side.
+pub fn measured(score: &Expr, sides: Sides<'_>) -> Option<(Expr, Expr, Test)> {
+    let call = widened_call(score, sides)?;
+    match measure(call)? {
+        // up to its limit it is a distance, beyond it is none
+        Measure::LevenshteinLessEqual => None,
+        measure => bounded(measure, call, Bounds::everything(), sides).ok(),
+    }
+}
+
+/// The keys of a measure, and the test that its scores are within `bounds`.
+fn bounded(
+    measure: Measure,
+    call: &ScalarFunction,
+    bounds: Bounds,
+    sides: Sides<'_>,
+) -> Result<(Expr, Expr, Test), String> {
+    let (left, right) = keys(call, sides)?;
+    Ok(match measure {
+        Measure::Set(measure) => {
+            let (left, right, tokenizer) = sets(measure, call, (left, right), sides)?;
+            (left, right, Test::Set { tokenizer, measure, bounds })
+        }
+        Measure::Edit(measure) => (left, right, Test::Edit { measure, bounds }),
         Measure::Vector(measure) => {
-            let (left, right) = keys(call, sides)?;
             let stock = functions::is_stock_vector_measure(&call.func);
             if stock && key_type(&left, sides)? != key_type(&right, sides)? {
                 return Err("its vectors are a list and a large list, which it may not compare".into());
             }
             let undecided_from = stock.then_some(NEAR_OVERFLOW);
-            let test = Test::Vector(VectorTest { measure, bounds, undecided_from });
-            Atom { left, right, test, condition: condition.clone(), filters: false }
+            (left, right, Test::Vector(VectorTest { measure, bounds, undecided_from }))
         }
         Measure::LevenshteinLessEqual => {
             let bounds = levenshtein_less_equal_bounds(call, bounds)?;
-            edit_atom(EditMeasure::Levenshtein, call, bounds, condition, sides)?
+            (left, right, Test::Edit { measure: EditMeasure::Levenshtein, bounds })
         }
-    };
-    Ok(Some(atom))
+    })
 }
 
 /// A measure inside an expression that is not a plain comparison with a literal is a near miss worth naming.
@@ -164,35 +187,20 @@ fn keys(call: &ScalarFunction, sides: Sides<'_>) -> Result<(Expr, Expr), String>
         .ok_or_else(|| "each argument of the measure has to read one side of the join, and not the same".into())
 }
 
-fn edit_atom(
-    measure: EditMeasure,
-    call: &ScalarFunction,
-    bounds: Bounds,
-    condition: &Expr,
-    sides: Sides<'_>,
-) -> Result<Atom, String> {
-    let (left, right) = keys(call, sides)?;
-    let test = Test::Edit { measure, bounds };
-    Ok(Atom { left, right, test, condition: condition.clone(), filters: false })
-}
-
-fn set_atom(
+/// Keys that become sets, and how.
+fn sets(
     measure: SetMeasure,
     call: &ScalarFunction,
-    bounds: Bounds,
-    condition: &Expr,
+    (left, right): (Expr, Expr),
     sides: Sides<'_>,
-) -> Result<Atom, String> {
-    let (left, right) = keys(call, sides)?;
-    let (left, right, tokenizer) = if measure == SetMeasure::Trigram {
+) -> Result<(Expr, Expr, Tokenizer), String> {
+    Ok(if measure == SetMeasure::Trigram {
         (left, right, Tokenizer::Trigrams)
     } else if is_string(&left, sides)? {
         (left, right, Tokenizer::QGrams { q: gram_length(call)?, pad: None })
     } else {
         tokenised(left, right)
-    };
-    let test = Test::Set { tokenizer, measure, bounds };
-    Ok(Atom { left, right, test, condition: condition.clone(), filters: false })
+    })
 }
 
 fn key_type(key: &Expr, sides: Sides<'_>) -> Result<DataType, String> {

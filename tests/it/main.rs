@@ -1,6 +1,7 @@
 //! The integration tests: one binary, one module per subject.
 
 mod architecture;
+mod chunks;
 mod epsilon;
 mod examples;
 mod hyperblocker;

@@ -41,11 +41,11 @@ use crate::engine::Cancel;
 pub(super) use self::join::chunked;
 pub use self::regions::KeyRegions;
 
-/// Parts are so many times smaller than what had been collected when memory ran out: an index takes several times the bytes
-/// of its rows, and several partitions may hold one each.
-const PARTS_IN_MEMORY: usize = 16;
+/// Parts are so many times smaller, for each partition that may hold one, than what had been collected when memory ran out:
+/// an index takes several times the bytes of its rows.
+const PARTS_IN_MEMORY: usize = 12;
 /// Smaller parts are not worth a file.
-const FEWEST_BYTES: usize = 1 << 16;
+const FEWEST_BYTES: usize = 1 << 14;
 /// Rows that say how space is divided.
 const SAMPLED: usize = 8192;
 
@@ -148,7 +148,7 @@ impl Chunks {
     ) -> Result<Self> {
         let Overflow { batches, rest, side, partitions, asks_matched, metrics } = overflow;
         let collected: usize = batches.iter().map(get_record_batch_memory_size).sum();
-        let most_bytes = (collected / PARTS_IN_MEMORY).max(FEWEST_BYTES);
+        let most_bytes = (collected / (PARTS_IN_MEMORY * partitions)).max(FEWEST_BYTES);
         let schema = match (batches.first(), &rest) {
             (Some(batch), _) => batch.schema(),
             (None, Some(rest)) => rest.schema(),

@@ -1,10 +1,13 @@
 //! Neighbours by an index, with the conditions that it does not know.
 
+use std::sync::{Arc, OnceLock};
+
 use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalExprRef;
 
 use super::NearestKeys;
+use super::scored::Scored;
 use crate::engine::nearest::{Best, NearestIndex, Neighbour, Wanted};
 use crate::engine::{Cancel, Counts, Pairs, PreparedProbe};
 use crate::exec::residual::{RowPairs, satisfying};
@@ -15,6 +18,33 @@ pub(super) struct Indexed {
     pub index: Box<dyn NearestIndex>,
     /// Over the left input.
     pub key: PhysicalExprRef,
+    /// The group and the rank of each row.
+    ids: Option<Vec<u32>>,
+    ranks: Vec<u32>,
+    /// For left rows whose keys cannot be evaluated.
+    scored: OnceLock<Scored>,
+}
+
+impl Indexed {
+    /// An index of rows with these groups and ranks.
+    pub(super) fn new(
+        index: Box<dyn NearestIndex>,
+        key: &PhysicalExprRef,
+        ids: Option<Vec<u32>>,
+        ranks: Vec<u32>,
+    ) -> Self {
+        Self { index, key: Arc::clone(key), ids, ranks, scored: OnceLock::new() }
+    }
+
+    /// The same rows without an index.
+    pub(super) fn scored(&self) -> &Scored {
+        self.scored.get_or_init(|| Scored::new(self.ids.as_deref(), self.ranks.clone()))
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        let ids = self.ids.as_ref().map_or(0, Vec::capacity);
+        self.index.memory() + (ids + self.ranks.capacity()) * size_of::<u32>()
+    }
 }
 
 /// Pairs that a condition is checked on at once, about.

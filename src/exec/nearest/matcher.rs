@@ -6,9 +6,9 @@ use std::fmt;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::{JoinSide, Result, internal_err};
 
-use super::NearestKeys;
 use super::indexed::{Indexed, Search, TOGETHER};
 use super::scored::{self, Scored, Scoring};
+use super::{NearestKeys, is_about_values};
 use crate::engine::{Counts, Cursor, KeyColumn, Pairs, PreparedProbe};
 use crate::exec::equality::Groups;
 use crate::exec::matcher::{Matcher, Prepared, Run};
@@ -44,7 +44,7 @@ impl Matcher for NearestMatcher {
 
     fn memory(&self) -> usize {
         let ranker = match &self.ranker {
-            Ranker::Indexed(indexed) => indexed.index.memory(),
+            Ranker::Indexed(indexed) => indexed.memory(),
             Ranker::Scored(scored) => scored.memory(),
         };
         ranker + self.groups.as_ref().map_or(0, Groups::memory)
@@ -74,15 +74,19 @@ impl Matcher for NearestMatcher {
             None => None,
         };
         let batch = batch.clone();
-        Ok(match &self.ranker {
-            Ranker::Indexed(Indexed { index, key }) => {
-                let values = key.evaluate(&batch)?.into_array(batch.num_rows())?;
-                let probe = index.prepare(&KeyColumn { values, groups }, threads)?;
-                let positions = index.order(Some(probe.as_ref()))?.len();
-                Box::new(PreparedRows { batch, positions, groups: None, probe: Some(probe) })
+        if let Ranker::Indexed(Indexed { index, key, .. }) = &self.ranker {
+            let values = key.evaluate(&batch).and_then(|values| values.into_array(batch.num_rows()));
+            match values.and_then(|values| index.prepare(&KeyColumn { values, groups: groups.clone() }, threads)) {
+                Ok(probe) => {
+                    let positions = index.order(Some(probe.as_ref()))?.len();
+                    return Ok(Box::new(PreparedRows { batch, positions, groups: None, probe: Probed::Batch(probe) }));
+                }
+                Err(error) if !is_about_values(&error) => return Err(error),
+                // all of its pairs are scored
+                Err(_) => {}
             }
-            Ranker::Scored(_) => Box::new(PreparedRows { positions: batch.num_rows(), batch, groups, probe: None }),
-        })
+        }
+        Ok(Box::new(PreparedRows { positions: batch.num_rows(), batch, groups, probe: Probed::Scored }))
     }
 
     fn probe(
@@ -99,23 +103,25 @@ impl Matcher for NearestMatcher {
         let Some(rows) = rows else {
             return internal_err!("a nearest join was given a probe batch that it did not prepare");
         };
-        match &self.ranker {
-            Ranker::Indexed(indexed) => {
-                let probe = rows.probe.as_deref();
-                let search = Search {
-                    keys: &self.keys,
-                    index: indexed.index.as_ref(),
-                    probe,
-                    order: indexed.index.order(probe)?,
-                    left: &rows.batch,
-                    right: &self.batch,
-                    cancel: run.cancel,
-                    counts: Counts::default(),
-                };
-                self.search(search, cursor, run, out)
+        let (indexed, probe) = match (&self.ranker, &rows.probe) {
+            (Ranker::Scored(scored), _) => return self.score(scored, rows, cursor, run, out),
+            (Ranker::Indexed(indexed), Probed::Scored) => {
+                return self.score(indexed.scored(), rows, cursor, run, out);
             }
-            Ranker::Scored(scored) => self.score(scored, rows, cursor, run, out),
-        }
+            (Ranker::Indexed(indexed), Probed::Own) => (indexed, None),
+            (Ranker::Indexed(indexed), Probed::Batch(probe)) => (indexed, Some(probe.as_ref())),
+        };
+        let search = Search {
+            keys: &self.keys,
+            index: indexed.index.as_ref(),
+            probe,
+            order: indexed.index.order(probe)?,
+            left: &rows.batch,
+            right: &self.batch,
+            cancel: run.cancel,
+            counts: Counts::default(),
+        };
+        self.search(search, cursor, run, out)
     }
 }
 
@@ -171,18 +177,27 @@ pub(super) struct PreparedRows {
     positions: usize,
     /// The group of each row, where scores decide.
     groups: Option<Vec<u32>>,
-    /// The batch as the index wants it, where it is not its own.
-    probe: Option<Box<dyn PreparedProbe>>,
+    probe: Probed,
+}
+
+/// What the neighbours of a batch are sought with.
+enum Probed {
+    /// The batch as the index wants it.
+    Batch(Box<dyn PreparedProbe>),
+    /// The index's own rows.
+    Own,
+    /// All pairs are scored.
+    Scored,
 }
 
 impl PreparedRows {
     /// The right side as the left one, given the group of each row.
     pub(super) fn own(batch: &RecordBatch, ranker: &Ranker, groups: Option<Vec<u32>>) -> Result<Self> {
-        let (positions, groups) = match ranker {
-            Ranker::Indexed(indexed) => (indexed.index.order(None)?.len(), None),
-            Ranker::Scored(_) => (batch.num_rows(), groups),
+        let (positions, groups, probe) = match ranker {
+            Ranker::Indexed(indexed) => (indexed.index.order(None)?.len(), None, Probed::Own),
+            Ranker::Scored(_) => (batch.num_rows(), groups, Probed::Scored),
         };
-        Ok(Self { batch: batch.clone(), positions, groups, probe: None })
+        Ok(Self { batch: batch.clone(), positions, groups, probe })
     }
 }
 
@@ -198,7 +213,10 @@ impl Prepared for PreparedRows {
     }
 
     fn unmatchable(&self) -> usize {
-        self.probe.as_ref().map_or(0, |probe| probe.unmatchable())
+        match &self.probe {
+            Probed::Batch(probe) => probe.unmatchable(),
+            Probed::Own | Probed::Scored => 0,
+        }
     }
 
     fn as_any(&self) -> &dyn Any {

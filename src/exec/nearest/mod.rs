@@ -23,11 +23,11 @@ use super::equality::{self, Groups};
 use super::matcher::{Matcher, Matching};
 use super::rules::RuleKeys;
 use super::spec::EqualityExprs;
-use crate::engine::cpu::vectors;
+use crate::engine::cpu;
 use crate::engine::nearest::Wanted;
 use crate::engine::{BuildContext, KeyColumn};
 use crate::functions::nearest::Direction;
-use crate::measure::VectorMeasure;
+use crate::predicate::Test;
 
 /// The best rows of the right side by a score, within the groups of equality keys.
 #[derive(Debug, Clone)]
@@ -47,17 +47,17 @@ pub struct NearestKeys {
     /// Only pairs that satisfy these are ranked.
     pub residual: Vec<JoinFilter>,
     /// The same score, where an index knows it.
-    pub vectors: Option<VectorScore>,
+    pub indexed: Option<IndexedScore>,
 }
 
-/// A score between two vectors.
+/// A score that an index ranks by.
 #[derive(Debug, Clone)]
-pub struct VectorScore {
-    /// The score.
-    pub measure: VectorMeasure,
-    /// The vector of the left side, a list of Float64.
+pub struct IndexedScore {
+    /// What computes it; the bounds are of no account.
+    pub test: Test,
+    /// The key of the left side.
     pub left: PhysicalExprRef,
-    /// The vector of the right side, a list of Float64.
+    /// The key of the right side.
     pub right: PhysicalExprRef,
 }
 
@@ -72,6 +72,11 @@ impl NearestKeys {
     }
 }
 
+/// Whether some pair fails, if it is one that has to be scored, so that it is not for an index to fail.
+fn is_about_values(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::ArrowError(..) | DataFusionError::Execution(_))
+}
+
 impl Matching for NearestKeys {
     const NAME: &'static str = "NearestJoinExec";
     const DIRECTED: bool = true;
@@ -82,7 +87,7 @@ impl Matching for NearestKeys {
         all.extend(self.then_by.iter().map(|tie| &tie.expr));
         all.extend(self.equalities.iter().flat_map(|e| [&e.left, &e.right]));
         all.extend(self.residual.iter().map(JoinFilter::expression));
-        all.extend(self.vectors.iter().flat_map(|v| [&v.left, &v.right]));
+        all.extend(self.indexed.iter().flat_map(|score| [&score.left, &score.right]));
         all
     }
 
@@ -99,9 +104,8 @@ impl Matching for NearestKeys {
         list("keys", in_brackets(self.equalities.iter().map(ToString::to_string).collect()), "");
         list("filter", self.residual.iter().map(|r| r.expression().to_string()).collect(), " AND ");
         items.push(("ties", self.ties.to_string()));
-        let path =
-            found.unwrap_or(if self.vectors.is_some() { "k-d blocks or metric blocks" } else { scored::ACCESS_PATH });
-        items.push(("access_path", path.into()));
+        let path = self.indexed.as_ref().map_or(scored::ACCESS_PATH, |score| cpu::nearest_access_paths(score.test));
+        items.push(("access_path", found.unwrap_or(path).into()));
         items
     }
 
@@ -124,23 +128,27 @@ impl Matching for NearestKeys {
                 (Some(groups), Some(ids))
             }
         };
-        let ranker = match &self.vectors {
-            Some(score) => {
-                let values = score.right.evaluate(batch)?.into_array(batch.num_rows())?;
-                let keys = KeyColumn { values, groups: ids.clone() };
-                match vectors::nearest::build(score.measure, &keys, ranks.clone(), context) {
-                    Ok(index) => Ranker::Indexed(Indexed { index, key: Arc::clone(&score.left) }),
-                    // some pair fails, if it is one that has to be scored
-                    Err(DataFusionError::Execution(_)) if !context.cancel.is_cancelled() => {
+        let own_ids = if context.own { ids.clone() } else { None };
+        let few = ids.as_deref().is_some_and(scored::leave_few_candidates);
+        let ranker = match &self.indexed {
+            Some(score) if !few => {
+                let values = score.right.evaluate(batch).and_then(|values| values.into_array(batch.num_rows()));
+                let index = values.and_then(|values| {
+                    let keys = KeyColumn { values, groups: ids.clone() };
+                    cpu::build_nearest(score.test, &keys, ranks.clone(), context)
+                });
+                match index {
+                    Ok(index) => Ranker::Indexed(Indexed::new(index, &score.left, ids, ranks)),
+                    Err(error) if is_about_values(&error) && !context.cancel.is_cancelled() => {
                         Ranker::Scored(Scored::new(ids.as_deref(), ranks))
                     }
                     Err(error) => return Err(error),
                 }
             }
-            None => Ranker::Scored(Scored::new(ids.as_deref(), ranks)),
+            _ => Ranker::Scored(Scored::new(ids.as_deref(), ranks)),
         };
         let own = match context.own {
-            true => Some(PreparedRows::own(batch, &ranker, ids)?),
+            true => Some(PreparedRows::own(batch, &ranker, own_ids)?),
             false => None,
         };
         Ok(Box::new(NearestMatcher { keys: self.clone(), batch: batch.clone(), groups, ranker, own }))

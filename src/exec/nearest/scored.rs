@@ -17,6 +17,22 @@ pub(super) const ACCESS_PATH: &str = "all candidates";
 /// Pairs that are scored at once.
 const BLOCK: usize = 8192;
 
+/// Candidates of a row, on average, which are scored before an index of each group would be built.
+const FEW: usize = 8;
+
+/// Whether groups are so small that no index is worth its while.
+pub(super) fn leave_few_candidates(groups: &[u32]) -> bool {
+    let mut sizes: Vec<usize> = Vec::new();
+    for &group in groups.iter().filter(|group| **group != NO_GROUP) {
+        if group as usize >= sizes.len() {
+            sizes.resize(group as usize + 1, 0);
+        }
+        sizes[group as usize] += 1;
+    }
+    let rows: usize = sizes.iter().sum();
+    sizes.iter().map(|size| size * size).sum::<usize>() <= FEW * rows
+}
+
 /// The rows of the right side by group.
 #[derive(Debug)]
 pub(super) struct Scored {
@@ -168,6 +184,15 @@ fn keys(scores: &ArrayRef) -> Result<Vec<Option<i128>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_groups_leave_few_candidates() {
+        assert!(leave_few_candidates(&[]));
+        assert!(leave_few_candidates(&[0, 1, 1, 2, NO_GROUP]));
+        assert!(!leave_few_candidates(&[3; 9]));
+        let mostly_small: Vec<u32> = (0..1000).map(|row| if row % 10 == 0 { 0 } else { row }).collect();
+        assert!(!leave_few_candidates(&mostly_small), "a tenth of the rows have many");
+    }
 
     #[test]
     fn candidates_by_group() {

@@ -65,7 +65,7 @@ impl EditIndex {
 }
 
 /// Ends a build that nobody waits for.
-fn check(cancel: &Cancel) -> Result<()> {
+pub(super) fn check(cancel: &Cancel) -> Result<()> {
     if cancel.is_cancelled() { exec_err!("the build of an edit index was cancelled") } else { Ok(()) }
 }
 

@@ -12,6 +12,8 @@
 //! `segments` why strings at a small distance share a segment. A candidate is decided by the measure itself; nothing
 //! else decides. NULLs and rows without a group are never looked at; empty strings are strings like any other.
 //!
+//! The most similar strings (`nearest`) are found by the tiles, with the score of the k-th one so far as the condition.
+//!
 //! Memory: the text of a side once more, 85 bytes a row, the signatures of the tiles once more (32 bytes a row), and
 //! 16 to 26 bytes for each segment that is indexed, while it is built 16 more.
 
@@ -19,6 +21,7 @@ mod cost;
 mod features;
 mod index;
 mod join;
+mod nearest;
 mod pair_test;
 mod predicate;
 mod runs;
@@ -29,5 +32,6 @@ mod tiles;
 
 pub use index::EditIndex;
 pub use join::AccessPath;
+pub use nearest::NearestTexts;
 pub use pair_test::{EditPairTest, TextColumn};
 pub use predicate::EditPredicate;

@@ -206,12 +206,19 @@ impl EditPredicate {
     ///
     /// Once `stop` is true the answer may be no.
     pub(super) fn matches(&self, left: &str, right: &str, longest: usize, stop: &dyn Fn() -> bool) -> bool {
+        self.score(left, right, longest, stop).is_some_and(|score| self.bounds.contains(score))
+    }
+
+    /// The score of two strings, the longer of `longest` characters; may be none where it is not accepted.
+    ///
+    /// Once `stop` is true it may be none.
+    pub(super) fn score(&self, left: &str, right: &str, longest: usize, stop: &dyn Fn() -> bool) -> Option<f64> {
         let distance = |k: Option<usize>| match self.measure {
             EditMeasure::Osa => osa::osa_within_unless(left, right, k?, stop),
             EditMeasure::DamerauLevenshtein => damerau_levenshtein_within_unless(left, right, k?, stop),
             _ => levenshtein::levenshtein_within_unless(left, right, k?, stop),
         };
-        let score = match self.measure {
+        match self.measure {
             EditMeasure::Levenshtein | EditMeasure::Osa | EditMeasure::DamerauLevenshtein => {
                 distance(self.largest_distance()).map(|d| d as f64)
             }
@@ -219,8 +226,7 @@ impl EditPredicate {
                 distance(self.largest_difference(longest)).map(|d| levenshtein::similarity_of_distance(d, longest))
             }
             measure => measure.score(left, right),
-        };
-        score.is_some_and(|score| self.bounds.contains(score))
+        }
     }
 }
 

@@ -75,6 +75,13 @@ impl Runs {
         first as usize + low..first as usize + high
     }
 
+    /// The runs of a group, and the first of them that is not shorter than `length` characters.
+    pub(super) fn around(&self, group: u32, length: u32) -> (Range<usize>, usize) {
+        let runs = self.within(group, length, |_| true);
+        let shorter = self.runs[runs.clone()].partition_point(|run| run.length < length);
+        (runs.clone(), runs.start + shorter)
+    }
+
     /// The positions of neighbouring runs, `None` if there are none.
     pub(super) fn positions(&self, runs: Range<usize>) -> Option<Range<usize>> {
         let runs = &self.runs[runs];

@@ -8,7 +8,7 @@ use super::features::{Feature, Signature, WORDS};
 use super::join::{Sides, Work};
 use super::runs::Run;
 use super::texts::Texts;
-use crate::engine::cpu::signature::{self, Block, Kernel, LANES, Limits};
+use crate::engine::cpu::signature::{self, Block, Hit, Kernel, LANES, Limits};
 
 /// The signatures of a build side in blocks.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Tiles {
 }
 
 /// Blocks of a tile: with their limits they share a cache of 32 KiB with the rows.
-const TILE: usize = 64;
+pub(super) const TILE: usize = 64;
 
 impl Tiles {
     pub(super) fn build(texts: &Texts, tested: Feature) -> Self {
@@ -71,11 +71,8 @@ impl Tiles {
         work: &mut Work<'_>,
     ) {
         let origin = blocks.start * LANES;
-        self.fill_limits(sides, rows.start, blocks.clone(), runs, &mut work.scratch.limits);
         let mut hits = std::mem::take(&mut work.scratch.hits);
-        hits.clear();
-        let signatures = &signatures(sides.probe, self.tested)[rows.clone()];
-        self.kernel.scan(signatures, &self.blocks[blocks], &work.scratch.limits, &mut hits);
+        self.find(sides, rows, blocks, runs, (&mut work.scratch.limits, &mut hits));
         for hit in &hits {
             let (row, column) = (rows.start + hit.row as usize, origin + hit.column as usize);
             if !(sides.own && column >= row) {
@@ -83,6 +80,27 @@ impl Tiles {
             }
         }
         work.scratch.hits = hits;
+    }
+
+    /// The signatures that are tested.
+    pub(super) fn signatures<'a>(&self, texts: &'a Texts) -> &'a [Signature] {
+        signatures(texts, self.tested)
+    }
+
+    /// Finds the pairs of `rows` and a tile that signatures leave, and takes from `runs` those that end with the tile.
+    /// Limits and hits are memory to be used.
+    pub(super) fn find(
+        &self,
+        sides: &Sides<'_>,
+        rows: &Range<usize>,
+        blocks: Range<usize>,
+        runs: &mut Range<usize>,
+        (limits, hits): (&mut Vec<Limits>, &mut Vec<Hit>),
+    ) {
+        self.fill_limits(sides, rows.start, blocks.clone(), runs, limits);
+        hits.clear();
+        let signatures = &self.signatures(sides.probe)[rows.clone()];
+        self.kernel.scan(signatures, &self.blocks[blocks], limits, hits);
     }
 
     /// Fills the limits of a tile for a probe row; columns outside of `runs` are shut out.

@@ -116,7 +116,7 @@ enum Key {
 
 /// The columns of one side, ready to be compared pair by pair.
 #[derive(Debug)]
-pub(super) struct Columns {
+pub(in crate::engine::cpu) struct Columns {
     pub(super) rows: usize,
     pub(super) atoms: Vec<AtomColumn>,
     /// For each atom of a similarity, its key; keys of the same family are shared.
@@ -125,7 +125,7 @@ pub(super) struct Columns {
 
 /// The tests of all atoms.
 #[derive(Debug)]
-pub(super) struct Tests {
+pub(in crate::engine::cpu) struct Tests {
     pub(super) kinds: Vec<AtomTest>,
     tests: Vec<PairTest>,
 }
@@ -173,7 +173,7 @@ fn family(test: Test) -> Family {
 
 impl Tests {
     /// The tests of `kinds`, and the columns of the build side.
-    pub(super) fn build(
+    pub(in crate::engine::cpu) fn build(
         kinds: Vec<AtomTest>,
         side: SideColumns,
         context: &BuildContext<'_>,
@@ -221,7 +221,7 @@ impl Tests {
     }
 
     /// The columns of a probe side.
-    pub(super) fn prepare(&self, side: SideColumns) -> Result<Columns> {
+    pub(in crate::engine::cpu) fn prepare(&self, side: SideColumns) -> Result<Columns> {
         let mut known: Vec<(usize, Family, Arc<Key>)> = Vec::new();
         let mut keys = Vec::with_capacity(self.kinds.len());
         for (kind, pair_test) in self.kinds.iter().zip(&self.tests) {
@@ -255,7 +255,7 @@ impl Tests {
     /// The pairs among `selected` places of `block` that pass `atom`, in order, appended to `passed`.
     ///
     /// Must not be asked of a condition that the driver decides.
-    pub(super) fn select(
+    pub(in crate::engine::cpu) fn select(
         &self,
         atom: usize,
         (build, probe): (&Columns, &Columns),
@@ -321,7 +321,7 @@ impl Tests {
     }
 
     /// Bytes held.
-    pub(super) fn memory(&self) -> usize {
+    pub(in crate::engine::cpu) fn memory(&self) -> usize {
         let mut seen: Vec<*const Dictionary> = Vec::new();
         let dictionaries = self.tests.iter().filter_map(|test| match test {
             PairTest::Set(.., dictionary) => Some(dictionary),
@@ -447,7 +447,7 @@ impl Columns {
     }
 
     /// Rows for which no clause can hold, whatever the other side has: in each an atom is NULL, blank or false.
-    pub(super) fn unmatchable(&self, clauses: &[Vec<usize>]) -> usize {
+    pub(in crate::engine::cpu) fn unmatchable(&self, clauses: &[Vec<usize>]) -> usize {
         let possible: Vec<BooleanBuffer> = (0..self.atoms.len()).map(|atom| self.possible(atom)).collect();
         let all = BooleanBuffer::new_set(self.rows);
         let clause = |atoms: &Vec<usize>| atoms.iter().fold(all.clone(), |rows, &atom| &rows & &possible[atom]);
@@ -518,7 +518,7 @@ impl Columns {
     }
 
     /// Bytes held.
-    pub(super) fn memory(&self) -> usize {
+    pub(in crate::engine::cpu) fn memory(&self) -> usize {
         let atoms = self.atoms.iter().map(|column| match column {
             AtomColumn::Codes(codes) => codes.capacity() * size_of::<u32>(),
             AtomColumn::Bits(bits) => bits.len() / 8,

@@ -25,5 +25,6 @@ mod statistics;
 mod walk;
 
 pub use columns::{AtomColumn, AtomTest, BandColumn, SideColumns, Span};
+pub(super) use columns::{Columns, Tests};
 pub use index::{PreparedRules, RuleIndex, RuleSource, Run};
 pub use walk::{PairConditions, Tally};

@@ -83,6 +83,17 @@ pub(super) fn limit(left: (u32, u32), right: (u32, u32), overlap: u32) -> i64 {
     a + b + 2 * (r - a).min(s - b) - 2 * i64::from(overlap)
 }
 
+/// The most tokens that two sets may share, given the signature of each, its tokens and the bits that they set.
+#[inline(always)]
+pub(super) fn most_overlap(left: (&[u64], (u32, u32)), right: (&[u64], (u32, u32))) -> u32 {
+    let mut differing = 0;
+    // no closure: the bits are counted by what instructions the caller has
+    for (l, r) in left.0.iter().zip(right.0) {
+        differing += i64::from((l ^ r).count_ones());
+    }
+    ((limit(left.1, right.1, 0) - differing) / 2).max(0) as u32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

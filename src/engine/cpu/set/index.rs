@@ -52,17 +52,7 @@ impl SetIndex {
         keys: &KeyColumn,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
-        let mut ranges = tokenise_build(tokenizer, keys, context.threads, context.cancel, context.reserve)?;
-        let ids: usize = ranges.iter().map(|r| r.ids.len()).sum();
-        if u32::try_from(ids.max(keys.values.len())).is_err() {
-            return exec_err!("a set similarity join cannot index more than 2^32 tokens; join smaller parts");
-        }
-        let (dictionary, ranks, tokens) = rank(&mut ranges, context.own);
-        let bits = Bits::for_sets(tokens, mean_size(&ranges));
-        let sets = Sets::arrange(ranges, &ranks, bits, keys.groups.as_deref(), context.cancel, context.reserve)?;
-        if context.cancel.is_cancelled() {
-            return exec_err!("the build of a set index was cancelled");
-        }
+        let Arranged { dictionary, bits, sets, tokens } = Arranged::build(tokenizer, keys, 1.0, context)?;
         let groups = Groups::of(&sets);
         let sides = Sides { build: &sets, build_groups: &groups, probe: &sets, own: context.own, predicate };
         let estimate = path.is_none().then(|| estimate(&sides, tokens, context.probe_rows.unwrap_or(sets.len())));
@@ -88,6 +78,46 @@ impl SetIndex {
     fn take_scratch(&self) -> Scratch {
         let pooled = self.scratch.lock().ok().and_then(|mut pool| pool.pop());
         pooled.unwrap_or_else(|| Scratch::new(self.predicate, self.sets.largest()))
+    }
+}
+
+/// The sets of a build side in order.
+pub(super) struct Arranged {
+    /// From tokens to ranks; empty where the side probes itself.
+    pub(super) dictionary: Dictionary,
+    pub(super) bits: Bits,
+    pub(super) sets: Sets,
+    /// How many tokens have a rank.
+    pub(super) tokens: usize,
+}
+
+impl Arranged {
+    /// Tokenises `keys` and puts their sets into order; signatures are as long as for sets `fineness` times as large.
+    pub(super) fn build(
+        tokenizer: Tokenizer,
+        keys: &KeyColumn,
+        fineness: f64,
+        context: &BuildContext<'_>,
+    ) -> Result<Self> {
+        let mut ranges = tokenise_build(tokenizer, keys, context.threads, context.cancel, context.reserve)?;
+        let ids: usize = ranges.iter().map(|r| r.ids.len()).sum();
+        if u32::try_from(ids.max(keys.values.len())).is_err() {
+            return exec_err!("a set similarity join cannot index more than 2^32 tokens; join smaller parts");
+        }
+        let (dictionary, ranks, tokens) = rank(&mut ranges, context.own);
+        let bits = Bits::for_sets(tokens, fineness * mean_size(&ranges));
+        let sets = Sets::arrange(ranges, &ranks, bits, keys.groups.as_deref(), context.cancel, context.reserve)?;
+        if context.cancel.is_cancelled() {
+            return exec_err!("the build of a set index was cancelled");
+        }
+        Ok(Self { dictionary, bits, sets, tokens })
+    }
+
+    /// The sets of a probe batch, in the order and with the ranks of a build side.
+    pub(super) fn probe(tokenizer: Tokenizer, keys: &KeyColumn, known: &Dictionary, bits: Bits) -> Result<Sets> {
+        let range = tokenise_probe(tokenizer, keys, known)?;
+        let ranks = [Ranks::Below(known.len() as u32)];
+        Sets::arrange(vec![range], &ranks, bits, keys.groups.as_deref(), &Cancel::default(), &|_| Ok(()))
     }
 }
 
@@ -138,10 +168,7 @@ impl Index for SetIndex {
         if self.own {
             return internal_err!("a set index was built for a self-join and given another input");
         }
-        let range = tokenise_probe(self.tokenizer, keys, &self.dictionary)?;
-        let ranks = [Ranks::Below(self.dictionary.len() as u32)];
-        let sets =
-            Sets::arrange(vec![range], &ranks, self.bits, keys.groups.as_deref(), &Cancel::default(), &|_| Ok(()))?;
+        let sets = Arranged::probe(self.tokenizer, keys, &self.dictionary, self.bits)?;
         Ok(Box::new(PreparedSets { sets }))
     }
 

@@ -12,6 +12,8 @@
 //! by the size of the exact overlap; nothing else decides. Rows that are NULL, blank or without a group are never
 //! looked at, which is right because the bound excludes the score 0.
 //!
+//! The most similar sets (`nearest`) are found by a prefix index of all tokens, 8 bytes a token.
+//!
 //! Memory: the tokens of a side as `u32` (twice while it is built), 24 bytes and a signature a row (16 or 32 bytes,
 //! for sets of more than 100 tokens at most a byte a token), the dictionary unless it is a self-join; then 8 bytes
 //! for each token of a prefix, or for the tiles a folded signature (at most 32 bytes) and 16 bytes a row.
@@ -23,6 +25,7 @@ mod elements;
 mod index;
 mod join;
 mod memory;
+mod nearest;
 mod overlap;
 mod pair_test;
 mod predicate;
@@ -37,5 +40,6 @@ mod tokenise;
 pub use dictionary::Dictionary;
 pub use index::SetIndex;
 pub use join::AccessPath;
+pub use nearest::NearestSets;
 pub use pair_test::{SetColumn, SetPairTest};
 pub use predicate::SetPredicate;

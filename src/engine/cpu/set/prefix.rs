@@ -30,10 +30,10 @@ pub(super) struct PrefixIndex {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Posting {
-    position: u32,
+pub(super) struct Posting {
+    pub(super) position: u32,
     /// Tokens of the set from this one on.
-    rest: u32,
+    pub(super) rest: u32,
 }
 
 /// How many of its tokens a set must be indexed under.
@@ -84,7 +84,7 @@ impl PrefixIndex {
     }
 
     /// The part of a token's list that lies within `positions`.
-    fn list(&self, token: u32, positions: &Range<usize>) -> &[Posting] {
+    pub(super) fn list(&self, token: u32, positions: &Range<usize>) -> &[Posting] {
         let list = &self.postings[self.starts[token as usize] as usize..self.starts[token as usize + 1] as usize];
         let list = &list[list.partition_point(|p| (p.position as usize) < positions.start)..];
         &list[..list.partition_point(|p| (p.position as usize) < positions.end)]

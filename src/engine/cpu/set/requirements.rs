@@ -66,7 +66,8 @@ impl Requirements {
     }
 }
 
-fn reach(predicate: &SetPredicate, size: u32, largest: u32) -> Reach {
+/// What a set of `size` elements can match among sets of up to `largest`.
+pub(super) fn reach(predicate: &SetPredicate, size: u32, largest: u32) -> Reach {
     let window = predicate.sizes(size, largest);
     let found = window.and_then(|w| Some((w.clone(), predicate.least_overlap(size, *w.start())?)));
     match found {

@@ -270,7 +270,8 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
         let limit = self.limits[lane];
         let kept = &mut self.scratch.kept[lane];
         kept.retain(|(sum, _)| !sum.exceeds(limit));
-        self.full[lane] = kept.len() + self.wanted.max(FEWEST_KEPT);
+        // twice as many, so that ties are not looked through again and again
+        self.full[lane] = (2 * kept.len()).max(FEWEST_KEPT);
     }
 }
 

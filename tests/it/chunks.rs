@@ -1,0 +1,140 @@
+//! Build sides larger than memory: the same rows as stock DataFusion with as much memory as it likes.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, FixedSizeListArray, Int64Array, RecordBatch, StringArray};
+use datafusion::arrow::datatypes::Float64Type;
+use datafusion::datasource::MemTable;
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_similarity::{SimilarityContext, SimilarityStateBuilder};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::oracle::rows_of;
+
+const ROWS: usize = 3000;
+
+/// Points with names, in batches of a hundred rows; a few are NULL.
+fn table(seed: u64, rows: usize) -> MemTable {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let batch = |first: usize, rng: &mut StdRng| {
+        let ids = Arc::new(Int64Array::from_iter_values(first as i64..first as i64 + 100)) as ArrayRef;
+        let mut point = |_| {
+            let is_some = rng.random_range(0..50) > 0;
+            is_some.then(|| [Some(rng.random_range(0.0..100.0)), Some(rng.random_range(0.0..100.0))])
+        };
+        let points: Vec<Option<[Option<f64>; 2]>> = (0..100).map(&mut point).collect();
+        let points = Arc::new(FixedSizeListArray::from_iter_primitive::<Float64Type, _, _>(points, 2)) as ArrayRef;
+        let name = |_| format!("name {:05} {}", rng.random_range(0..20_000), "x".repeat(200));
+        let names = Arc::new(StringArray::from_iter_values((0..100).map(name))) as ArrayRef;
+        RecordBatch::try_from_iter_with_nullable([("id", ids, true), ("v", points, true), ("s", names, true)]).unwrap()
+    };
+    let batches: Vec<_> = (0..rows / 100).map(|n| batch(n * 100, &mut rng)).collect();
+    let (one, other) = batches.split_at(batches.len() / 3);
+    MemTable::try_new(batches[0].schema(), vec![one.to_vec(), other.to_vec()]).unwrap()
+}
+
+fn context(runtime: Arc<RuntimeEnv>, partitions: usize) -> SessionContext {
+    let config = SessionConfig::new().with_target_partitions(partitions).with_batch_size(512);
+    let state = SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features();
+    let context = SessionContext::new_with_state(state.with_similarity().build());
+    for (seed, name) in [(1, "l"), (2, "r")] {
+        context.register_table(name, Arc::new(table(seed, ROWS))).unwrap();
+    }
+    context
+}
+
+fn in_memory(bytes: usize) -> Arc<RuntimeEnv> {
+    RuntimeEnvBuilder::new().with_memory_pool(Arc::new(GreedyMemoryPool::new(bytes))).build_arc().unwrap()
+}
+
+/// The sorted rows, and the plan.
+async fn run(context: &SessionContext, query: &str, enabled: bool) -> (Vec<String>, Arc<dyn ExecutionPlan>) {
+    context.sql(&format!("SET similarity.enabled = {enabled}")).await.unwrap();
+    let frame = context.similarity_sql(query).await.unwrap();
+    let plan = frame.create_physical_plan().await.unwrap();
+    let batches = collect(Arc::clone(&plan), context.task_ctx()).await;
+    let batches = batches.unwrap_or_else(|e| panic!("{query}: {e}"));
+    let mut rows: Vec<String> = batches.iter().flat_map(rows_of).collect();
+    rows.sort_unstable();
+    (rows, plan)
+}
+
+fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
+    displayable(plan.as_ref()).indent(true).to_string()
+}
+
+/// A metric, over the whole plan.
+fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
+    let own = plan.metrics().and_then(|metrics| metrics.sum_by_name(name)).map_or(0, |value| value.as_usize());
+    own + plan.children().into_iter().map(|child| metric(child, name)).sum::<usize>()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_join_type_in_little_memory() {
+    let plenty = context(Arc::default(), 2);
+    let little = [1, 3].map(|partitions| context(in_memory(250 << 10), partitions));
+    for join in ["", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "RIGHT SEMI", "LEFT ANTI", "RIGHT ANTI"] {
+        for other in ["r", "l"] {
+            let columns = match join {
+                "LEFT SEMI" | "LEFT ANTI" => "a.id",
+                "RIGHT SEMI" | "RIGHT ANTI" => "b.id",
+                _ => "a.id, b.id",
+            };
+            let query = format!(
+                "SELECT {columns} FROM l a {join} JOIN {other} b ON l2_distance(a.v, b.v) <= 0.7 AND a.id < b.id"
+            );
+            let (expected, _) = run(&plenty, &query, false).await;
+            for little in &little {
+                let (found, plan) = run(little, &query, true).await;
+                assert_eq!(found, expected, "{query}\n{}", shown(&plan));
+                assert!(shown(&plan).contains("in chunks, each with k-d blocks"), "{query}\n{}", shown(&plan));
+                assert!(metric(&plan, "chunks") > 4, "{query}");
+                assert!(metric(&plan, "chunk_pairs_skipped") > metric(&plan, "chunk_pairs"), "{query}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_conditions_in_little_memory() {
+    let plenty = context(Arc::default(), 2);
+    for (kilobytes, condition) in [
+        (700, "levenshtein(substr(a.s, 1, 10), substr(b.s, 1, 10)) <= 1 AND a.id <> b.id"),
+        (700, "a.id = b.id AND jaccard(a.s, b.s, 3) >= 0.2"),
+        (500, "(a.id = b.id AND l2_distance(a.v, b.v) <= 30) OR (l2_distance(a.v, b.v) <= 0.3 AND a.id <> b.id)"),
+        (250, "cosine_similarity(a.v, b.v) >= 0.9999999"),
+        (250, "inner_product(a.v, b.v) >= 18000"),
+    ] {
+        let little = context(in_memory(kilobytes << 10), 2);
+        let query = format!("SELECT a.id, b.id FROM l a LEFT JOIN r b ON {condition}");
+        let (expected, _) = run(&plenty, &query, false).await;
+        let (found, plan) = run(&little, &query, true).await;
+        assert_eq!(found, expected, "{query}\n{}", shown(&plan));
+        assert!(shown(&plan).contains("in chunks"), "{query}\n{}", shown(&plan));
+    }
+}
+
+/// Without a place for files memory is the limit, and a ranking needs all rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_chunks_where_there_cannot_be_any() {
+    use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+    let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(GreedyMemoryPool::new(250 << 10)))
+        .with_disk_manager_builder(disk)
+        .build_arc()
+        .unwrap();
+    let refused = async |context: SessionContext, query: &str| {
+        let error = context.similarity_sql(query).await.unwrap().collect().await.unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("Resources exhausted"), "{error}");
+    };
+    refused(context(runtime, 2), "SELECT a.id FROM l a JOIN r b ON l2_distance(a.v, b.v) <= 0.7").await;
+    let nearest = "SELECT a.id FROM l a JOIN r b NEAREST 2 BY DISTANCE l2_distance(a.v, b.v)";
+    refused(context(in_memory(200 << 10), 2), nearest).await;
+}
