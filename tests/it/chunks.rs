@@ -106,11 +106,11 @@ async fn other_conditions_in_little_memory() {
     for (kilobytes, condition) in [
         (700, "levenshtein(substr(a.s, 1, 10), substr(b.s, 1, 10)) <= 1 AND a.id <> b.id"),
         (700, "a.id = b.id AND jaccard(a.s, b.s, 3) >= 0.2"),
-        (500, "(a.id = b.id AND l2_distance(a.v, b.v) <= 30) OR (l2_distance(a.v, b.v) <= 0.3 AND a.id <> b.id)"),
+        (350, "(a.id = b.id AND l2_distance(a.v, b.v) <= 30) OR (l2_distance(a.v, b.v) <= 0.3 AND a.id <> b.id)"),
         (250, "cosine_similarity(a.v, b.v) >= 0.9999999"),
         (250, "inner_product(a.v, b.v) >= 18000"),
     ] {
-        let little = context(in_memory(kilobytes << 10), 2);
+        let little = context(in_memory(kilobytes << 10), 1);
         let query = format!("SELECT a.id, b.id FROM l a LEFT JOIN r b ON {condition}");
         let (expected, _) = run(&plenty, &query, false).await;
         let (found, plan) = run(&little, &query, true).await;
