@@ -158,6 +158,11 @@ impl BuildSide {
     pub(super) fn add_candidates(&self, candidates: usize) -> usize {
         self.candidates.fetch_add(candidates, Ordering::Relaxed) + candidates
     }
+
+    /// Takes back candidates whose pairs are looked for once more.
+    pub(super) fn forget_candidates(&self, candidates: usize) {
+        self.candidates.fetch_sub(candidates, Ordering::Relaxed);
+    }
 }
 
 /// Whether an error may come from a row that a plain join would not have evaluated.
