@@ -36,6 +36,8 @@ pub(super) struct BuildSide {
     fallback: OnceLock<Result<Fallback, Arc<DataFusionError>>>,
     equalities: Option<RuleKeys>,
     side: JoinSide,
+    /// Whether it is a part of the build side.
+    pub is_chunk: bool,
     /// Rows that have matched.
     pub matched: Matched,
     /// Partitions that are not done probing.
@@ -201,6 +203,11 @@ impl BuildSide {
     pub(super) fn add_candidates(&self, candidates: usize) -> usize {
         self.candidates.fetch_add(candidates, Ordering::Relaxed) + candidates
     }
+
+    /// Takes back candidates whose pairs are looked for once more.
+    pub(super) fn forget_candidates(&self, candidates: usize) {
+        self.candidates.fetch_sub(candidates, Ordering::Relaxed);
+    }
 }
 
 /// Whether an error may come from a row that a plain join would not have evaluated.
@@ -227,6 +234,8 @@ pub(super) struct BuildTask<M> {
     pub matching: Arc<M>,
     pub schema: SchemaRef,
     pub own: bool,
+    /// Whether the join has promised an order.
+    pub keeps_order: bool,
     /// Output partitions.
     pub partitions: usize,
     pub metrics: BuildMetrics,
@@ -323,7 +332,8 @@ async fn build<M: Matching>(
             (refusal, batches, rest)
         }
     };
-    if !M::IN_CHUNKS || batches.is_empty() || !context.runtime_env().disk_manager.tmp_files_enabled() {
+    let can_be_cut = M::IN_CHUNKS && !task.task.keeps_order;
+    if !can_be_cut || batches.is_empty() || !context.runtime_env().disk_manager.tmp_files_enabled() {
         return Err(refusal);
     }
     let overflow = task.overflow(batches, rest);
@@ -432,6 +442,7 @@ impl<M: Matching> Task<M> {
             fallback: OnceLock::new(),
             equalities,
             side: spec.build,
+            is_chunk,
             matched,
             probing: AtomicUsize::new(*partitions),
             next_own: AtomicUsize::new(0),

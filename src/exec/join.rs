@@ -7,7 +7,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{JoinSide, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, apply_expression_roots,
 };
@@ -20,9 +20,12 @@ use datafusion::physical_plan::{
 };
 
 use super::build::{BuildTask, SharedBuild};
+use super::emission::Emission;
+use super::in_order::Portions;
 use super::join_metrics::{BuildMetrics, ProbeMetrics};
 use super::matcher::Matching;
 use super::nearest::NearestKeys;
+use super::order;
 use super::output::Output;
 use super::probe::Prober;
 use super::rules::RuleKeys;
@@ -82,15 +85,21 @@ pub type NearestJoinExec = JoinExec<NearestKeys>;
 /// **Self-join.** Where both inputs are provably the same and every condition is symmetric, the one input is
 /// collected once and each pair is looked for once; the residual decides which way round it counts.
 ///
+/// **Order.** Where the probe input has an order, pairs and the rows beside them come out in it, each partition by itself,
+/// unless rows of the build side come out beside NULLs or one input is both sides; so do the rows of a left semi or anti
+/// join, whichever side is collected. Right semi and anti joins declare none.
+///
 /// **Memory.** The collected rows and the index are reserved in the session's memory pool. Where it refuses, both sides go to
 /// disk, and the build side is indexed and probed in chunks (`chunks`); a nearest join, which needs all rows to rank them,
-/// fails. Output is bounded by the session's batch size.
+/// and one that keeps an order fail. Output is bounded by the session's batch size.
 #[derive(Debug)]
 pub struct JoinExec<M> {
     inputs: JoinInputs,
     spec: Arc<JoinSpec>,
     matching: Arc<M>,
     projection: Option<Vec<usize>>,
+    /// The side in whose order rows come out.
+    order: Option<JoinSide>,
     output: Output,
     properties: Arc<PlanProperties>,
     build: Arc<SharedBuild>,
@@ -101,30 +110,35 @@ pub struct JoinExec<M> {
 
 impl<M: Matching> JoinExec<M> {
     /// Joins `inputs` as `spec` says, on the pairs that `matching` finds.
-    pub fn new(inputs: JoinInputs, spec: Arc<JoinSpec>, matching: Arc<M>) -> Self {
+    ///
+    /// # Errors
+    /// Where the order of the output cannot be derived from that of the inputs.
+    pub fn new(inputs: JoinInputs, spec: Arc<JoinSpec>, matching: Arc<M>) -> Result<Self> {
         Self::with(inputs, spec, matching, None)
     }
 
-    fn with(inputs: JoinInputs, spec: Arc<JoinSpec>, matching: Arc<M>, projection: Option<Vec<usize>>) -> Self {
+    fn with(inputs: JoinInputs, spec: Arc<JoinSpec>, matching: Arc<M>, projection: Option<Vec<usize>>) -> Result<Self> {
         let (left, right) = inputs.sides();
         let output = Output::new(&left.schema(), &right.schema(), spec.join_type, projection.as_deref());
+        let order = order::kept(&inputs, &spec);
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&output.schema)),
+            order::equivalences(&inputs, &spec, order, projection.as_deref(), &output.schema)?,
             Partitioning::UnknownPartitioning(inputs.output_partitions(spec.build)),
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
-        Self {
+        Ok(Self {
             inputs,
             spec,
             matching,
             projection,
+            order,
             output,
             properties: Arc::new(properties),
             build: Arc::default(),
             found: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
-        }
+        })
     }
 
     /// The join apart from what finds its pairs.
@@ -148,6 +162,7 @@ impl<M: Matching> JoinExec<M> {
             matching: Arc::clone(&self.matching),
             schema: self.inputs.side(self.spec.build).schema(),
             own: matches!(self.inputs, JoinInputs::Own { .. }),
+            keeps_order: self.order.is_some(),
             partitions: self.properties.partitioning.partition_count(),
             metrics: BuildMetrics::new(&self.metrics),
             chunk_metrics: self.metrics.clone(),
@@ -158,6 +173,8 @@ impl<M: Matching> JoinExec<M> {
     fn prober(&self, partition: usize, context: &TaskContext) -> Prober {
         let config = context.session_config();
         let options = SimilarityOptions::of(config.options());
+        let reservation = MemoryConsumer::new(format!("{}[probe]", M::NAME)).register(context.memory_pool());
+        let emits_pairs = Emission::of(self.spec.join_type, self.spec.build).pairs;
         Prober {
             spec: Arc::clone(&self.spec),
             output: self.output.clone(),
@@ -167,20 +184,21 @@ impl<M: Matching> JoinExec<M> {
             metrics: ProbeMetrics::new(&self.metrics, partition, self.matching.counters()),
             cancel: Cancel::default(),
             directed: M::DIRECTED,
-            reservation: MemoryConsumer::new(format!("{}[probe]", M::NAME)).register(context.memory_pool()),
+            in_order: (emits_pairs && self.order.is_some()).then(|| Portions::new(&reservation)),
+            reservation,
         }
     }
 }
 
 impl JoinInputs {
-    fn sides(&self) -> (&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>) {
+    pub(super) fn sides(&self) -> (&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>) {
         match self {
             Self::Two { left, right } => (left, right),
             Self::Own { input, .. } => (input, input),
         }
     }
 
-    fn side(&self, side: JoinSide) -> &Arc<dyn ExecutionPlan> {
+    pub(super) fn side(&self, side: JoinSide) -> &Arc<dyn ExecutionPlan> {
         let (left, right) = self.sides();
         if side == JoinSide::Right { right } else { left }
     }
@@ -228,6 +246,9 @@ impl<M: Matching> JoinExec<M> {
                 ("build", format!("self-join (both sides are the same input{once})"))
             }
         });
+        if let Some(side) = self.order {
+            items.push(("order", format!("kept ({side})")));
+        }
         items.push(("engine", "cpu".into()));
         if let Some(projection) = &self.projection {
             items.push(("projection", format!("[{}]", self.column_names(projection.len()))));
@@ -267,7 +288,13 @@ impl<M: Matching> ExecutionPlan for JoinExec<M> {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![false; self.children().len()]
+        // DataFusion passes requirements on to the inputs by the columns' places, which a projection changes
+        let kept = self.order.filter(|_| self.projection.is_none());
+        let is_kept = |side| kept == Some(side);
+        match self.inputs {
+            JoinInputs::Two { .. } => vec![is_kept(JoinSide::Left), is_kept(JoinSide::Right)],
+            JoinInputs::Own { .. } => vec![kept.is_some()],
+        }
     }
 
     fn apply_expressions(
@@ -296,7 +323,7 @@ impl<M: Matching> ExecutionPlan for JoinExec<M> {
             _ => return internal_err!("{} got {} children", M::NAME, children.len()),
         };
         let (spec, matching) = (Arc::clone(&self.spec), Arc::clone(&self.matching));
-        Ok(Arc::new(Self::with(inputs, spec, matching, self.projection.clone())))
+        Ok(Arc::new(Self::with(inputs, spec, matching, self.projection.clone())?))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -335,6 +362,6 @@ impl<M: Matching> ExecutionPlan for JoinExec<M> {
 impl<M: Matching> EmbeddedProjection for JoinExec<M> {
     fn with_projection(&self, projection: Option<Vec<usize>>) -> Result<Self> {
         let (spec, matching) = (Arc::clone(&self.spec), Arc::clone(&self.matching));
-        Ok(Self::with(self.inputs.clone(), spec, matching, projection))
+        Self::with(self.inputs.clone(), spec, matching, projection)
     }
 }

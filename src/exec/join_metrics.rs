@@ -68,6 +68,11 @@ impl ProbeMetrics {
         [self.probe_time.timer(), self.baseline.elapsed_compute().timer()]
     }
 
+    /// The candidates so far.
+    pub(super) fn candidates(&self) -> usize {
+        self.candidates.value()
+    }
+
     pub(super) fn count(&self, counts: Counts) {
         self.candidates.add(counts.candidates);
         self.verified.add(counts.verified);

@@ -4,7 +4,7 @@
 //! [`MatchingDependencyBlockExec`] or [`NearestJoinExec`]; `build` collects one input and has `similarity`, `rules` or `nearest`
 //! index it; `stream` sends the other input through that
 //! index, batch by batch; `residual` checks what the index does not know; `emission` does the bookkeeping of outer, semi
-//! and anti joins; `output` takes rows from pairs.
+//! and anti joins; `output` takes rows from pairs. `order` says whose order a plan may count on, `in_order` keeps it.
 
 mod bands;
 mod build;
@@ -12,11 +12,13 @@ mod chunks;
 mod distinct;
 mod emission;
 mod equality;
+mod in_order;
 mod join;
 mod join_metrics;
 mod key_groups;
 mod matcher;
 mod nearest;
+mod order;
 mod output;
 mod probe;
 mod residual;

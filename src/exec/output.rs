@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
 use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{JoinSide, JoinType, Result};
@@ -15,7 +15,7 @@ pub(super) struct Output {
     columns: Vec<ColumnIndex>,
 }
 
-/// Rows of one side, all of them NULL where there are no row numbers.
+/// Rows of one side, NULL where a row number is, and all of them where there are no row numbers.
 #[derive(Clone, Copy)]
 pub(super) struct SideRows<'a> {
     pub batch: &'a RecordBatch,
@@ -44,7 +44,8 @@ fn pick(column: &ColumnIndex, left: SideRows<'_>, right: SideRows<'_>, rows: usi
     let side = if column.side == JoinSide::Right { right } else { left };
     let values = side.batch.column(column.index);
     match side.rows {
-        Some(numbers) => Ok(take(values, numbers, None)?),
-        None => Ok(new_null_array(values.data_type(), rows)),
+        // a side without rows has none to stand for NULL
+        Some(numbers) if rows == 0 || numbers.null_count() < rows => Ok(take(values, numbers, None)?),
+        _ => Ok(new_null_array(values.data_type(), rows)),
     }
 }

@@ -10,6 +10,7 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use super::build::{BuildSide, Chosen};
 use super::distinct::distinct;
 use super::emission::{Emission, Rows};
+use super::in_order::{Portion, Portions};
 use super::join_metrics::ProbeMetrics;
 use super::matcher::{Prepared, Run};
 use super::output::{Output, SideRows};
@@ -35,6 +36,8 @@ pub(super) struct Prober {
     pub cancel: Cancel,
     /// [`Matching::DIRECTED`](super::matcher::Matching::DIRECTED).
     pub directed: bool,
+    /// Where pairs come out in the order of the probe rows.
+    pub in_order: Option<Portions>,
     /// For probe rows that are held together.
     pub reservation: MemoryReservation,
 }
@@ -45,8 +48,11 @@ pub(super) struct Probing {
     left: Vec<Cursor>,
     source: Source,
     steps: usize,
-    /// How many rows it probes.
+    /// How many rows it probes, and how many of them can never match.
     rows: usize,
+    unmatchable: usize,
+    /// Where pairs come out in order.
+    portion: Option<Box<Portion>>,
 }
 
 enum Source {
@@ -78,6 +84,18 @@ impl Prober {
     pub(super) fn start(&self, build: &BuildSide, batch: RecordBatch) -> Result<Probing> {
         let _timers = self.metrics.timers();
         let _at_work = build.go_to_work();
+        self.begin(build, batch)
+    }
+
+    fn begin(&self, build: &BuildSide, batch: RecordBatch) -> Result<Probing> {
+        let (batch, portion) = match &self.in_order {
+            Some(in_order) => {
+                let (candidates, pairs) = (self.metrics.candidates(), self.metrics.matched.value());
+                let portion = in_order.begin(batch, candidates, pairs);
+                (portion.at_hand(), Some(Box::new(portion)))
+            }
+            None => (batch, None),
+        };
         let rows = batch.num_rows();
         let batch = if self.emission().hides_probe() { distinct(batch)? } else { batch };
         let helpers = build.take_idle(usize::MAX);
@@ -87,10 +105,12 @@ impl Prober {
             Err(error) => (build.fall_back(error)?.matcher.prepare(&batch, threads)?, true),
         };
         drop(helpers);
-        self.metrics.probe_unmatchable.add(prepared.unmatchable());
-        let matched = if self.emission().probe == Rows::None { Vec::new() } else { vec![false; batch.num_rows()] };
+        let unmatchable = prepared.unmatchable();
+        let marks = self.emission().probe != Rows::None && !portion.as_ref().is_some_and(|portion| portion.holds());
+        let matched = if marks { vec![false; batch.num_rows()] } else { Vec::new() };
         let left = vec![Cursor { next: 0, end: prepared.len() }];
-        Ok(Probing { left, source: Source::Batch { batch, prepared, fallback, matched }, steps: 0, rows })
+        let source = Source::Batch { batch, prepared, fallback, matched };
+        Ok(Probing { left, source, steps: 0, rows, unmatchable, portion })
     }
 
     /// Makes the positions `start..end` of a self-join of `rows` rows ready for [`step`](Self::step).
@@ -100,6 +120,8 @@ impl Prober {
             source: Source::Own,
             steps: 0,
             rows: if start == 0 { rows } else { 0 },
+            unmatchable: 0,
+            portion: None,
         }
     }
 
@@ -107,18 +129,59 @@ impl Prober {
     pub(super) fn step(&self, build: &BuildSide, probing: &mut Probing) -> Result<Vec<RecordBatch>> {
         let _timers = self.metrics.timers();
         let _at_work = build.go_to_work();
-        probing.steps += 1;
         let mut out = Vec::new();
-        for pairs in self.find_pairs(build, probing)? {
-            self.emit_pairs(build, probing, &pairs, &mut out)?;
+        if !probing.portion.as_ref().is_some_and(|portion| portion.is_sorted()) {
+            self.search(build, probing, &mut out)?;
         }
+        self.emit_in_order(build, probing, &mut out)?;
         Ok(out)
     }
 
-    /// The rows of the probe side that come out by themselves, once all of `probing` is probed with the whole build side.
-    pub(super) fn finish(&self, build: &BuildSide, probing: &Probing) -> Result<Option<RecordBatch>> {
-        self.metrics.probe_rows.add(probing.rows);
-        self.emit_probe_rows(build, probing)
+    /// Finds some of the pairs.
+    fn search(&self, build: &BuildSide, probing: &mut Probing, out: &mut Vec<RecordBatch>) -> Result<()> {
+        probing.steps += 1;
+        for pairs in self.find_pairs(build, probing)? {
+            self.emit_pairs(build, probing, &pairs, out)?;
+        }
+        if let (Some(portion), Some(in_order)) = (&probing.portion, &self.in_order)
+            && portion.is_overfull()
+        {
+            in_order.shrink(portion);
+            build.forget_candidates(self.metrics.candidates() - portion.candidates);
+            *probing = self.begin(build, portion.all())?;
+        } else if probing.is_searched() {
+            self.metrics.probe_unmatchable.add(probing.unmatchable);
+            if !build.is_chunk {
+                self.metrics.probe_rows.add(probing.rows);
+                out.extend(self.emit_probe_rows(build, probing)?);
+            }
+            if let (Some(portion), Some(in_order)) = (&mut probing.portion, &self.in_order) {
+                self.metrics.matched.add(portion.sort(self.emission().probe == Rows::Unmatched));
+                in_order.grow(self.metrics.matched.value() - portion.pairs);
+            }
+        }
+        Ok(())
+    }
+
+    /// Emits the next of the pairs that were held, and turns to the next rows of the batch after the last one.
+    fn emit_in_order(&self, build: &BuildSide, probing: &mut Probing, out: &mut Vec<RecordBatch>) -> Result<()> {
+        let (Some(portion), Source::Batch { batch, .. }) = (&mut probing.portion, &probing.source) else {
+            return Ok(());
+        };
+        if let Some((of_build, of_probe)) = portion.next(self.batch_size) {
+            let of_build = SideRows { batch: &build.batch, rows: Some(&of_build) };
+            let rows = of_probe.len();
+            let of_probe = SideRows { batch, rows: Some(&of_probe) };
+            let build_is_right = self.spec.build == JoinSide::Right;
+            let (left, right) = if build_is_right { (of_probe, of_build) } else { (of_build, of_probe) };
+            out.push(self.output.assemble(left, right, rows)?);
+        }
+        if portion.is_done()
+            && let Some(rest) = portion.after()
+        {
+            *probing = self.begin(build, rest)?;
+        }
+        Ok(())
     }
 
     /// The pairs of one step. What took more than one step is worth the threads of partitions that have nothing to do:
@@ -239,7 +302,14 @@ impl Prober {
                     }
                 }
                 Source::Batch { batch, matched, .. } => {
-                    let (left, right) = if self.spec.build == JoinSide::Right { (other, one) } else { (one, other) };
+                    let build_is_right = self.spec.build == JoinSide::Right;
+                    let (left, right) = if build_is_right { (other, one) } else { (one, other) };
+                    if let Some(portion) = probing.portion.as_mut().filter(|portion| portion.holds()) {
+                        let pairs = self.checked(build, batch, RowPairs { left, right }, check)?;
+                        let (of_build, of_probe) = pairs.by_build(build_is_right);
+                        portion.hold(of_build, of_probe);
+                        continue;
+                    }
                     let mark = |row: u32| {
                         if let Some(matched) = matched.get_mut(row as usize) {
                             *matched = true;
@@ -252,6 +322,17 @@ impl Prober {
         Ok(())
     }
 
+    /// The pairs of one chunk that satisfy everything.
+    fn checked(&self, build: &BuildSide, probe: &RecordBatch, pairs: RowPairs, check: Check<'_>) -> Result<RowPairs> {
+        let build_is_right = self.spec.build == JoinSide::Right;
+        let (left, right) = if build_is_right { (probe, &build.batch) } else { (&build.batch, probe) };
+        let pairs = satisfying(check.conditions, pairs, left, right).map_err(|error| check.chosen.explain(error))?;
+        if check.verify {
+            verify(&self.spec.condition, &pairs, left, right)?;
+        }
+        Ok(pairs)
+    }
+
     /// Residual, check, bookkeeping and output of one chunk of pairs.
     fn emit(
         &self,
@@ -262,18 +343,14 @@ impl Prober {
         mut mark_probe: impl FnMut(u32),
         out: &mut Vec<RecordBatch>,
     ) -> Result<()> {
-        let build_is_right = self.spec.build == JoinSide::Right;
-        let (left, right) = if build_is_right { (probe, &build.batch) } else { (&build.batch, probe) };
-        let pairs = satisfying(check.conditions, pairs, left, right).map_err(|error| check.chosen.explain(error))?;
-        if check.verify {
-            verify(&self.spec.condition, &pairs, left, right)?;
-        }
+        let pairs = self.checked(build, probe, pairs, check)?;
         if pairs.is_empty() {
             return Ok(());
         }
         self.metrics.matched.add(pairs.len());
-        let (of_build, of_probe) =
-            if build_is_right { (&pairs.right, &pairs.left) } else { (&pairs.left, &pairs.right) };
+        let build_is_right = self.spec.build == JoinSide::Right;
+        let (left, right) = if build_is_right { (probe, &build.batch) } else { (&build.batch, probe) };
+        let (of_build, of_probe) = pairs.by_build(build_is_right);
         let emission = self.emission();
         if emission.build != Rows::None {
             of_build.values().iter().for_each(|&row| build.matched.mark(row));
@@ -352,8 +429,13 @@ impl Probing {
         (0..).zip(matched).filter(|(_, matched)| **matched).map(|(row, _)| row)
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    fn is_searched(&self) -> bool {
         self.left.iter().all(Cursor::is_done)
+    }
+
+    /// Whether everything has come out, once a step was made.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_searched() && self.portion.as_ref().is_none_or(|portion| portion.is_done())
     }
 }
 

@@ -22,6 +22,11 @@ impl RowPairs {
         self.len() == 0
     }
 
+    /// The rows of the build side, and of the probe side.
+    pub(super) fn by_build(&self, build_is_right: bool) -> (&UInt32Array, &UInt32Array) {
+        if build_is_right { (&self.right, &self.left) } else { (&self.left, &self.right) }
+    }
+
     fn keep(&self, mask: &BooleanArray) -> Result<Self> {
         let left = filter(&self.left, mask)?;
         let right = filter(&self.right, mask)?;

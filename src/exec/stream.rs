@@ -183,10 +183,7 @@ pub(super) async fn gather(
 async fn step(prober: &Arc<Prober>, build: Arc<BuildSide>, mut probing: Probing) -> Result<(Phase, Vec<RecordBatch>)> {
     let prober = Arc::clone(prober);
     blocking(move || {
-        let mut batches = prober.step(&build, &mut probing)?;
-        if probing.is_done() {
-            batches.extend(prober.finish(&build, &probing)?);
-        }
+        let batches = prober.step(&build, &mut probing)?;
         let phase = if probing.is_done() { Phase::Fetch(build) } else { Phase::Probe(build, probing) };
         Ok((phase, batches))
     })

@@ -125,8 +125,8 @@ impl Planning<'_> {
             test: program.entry.test,
         };
         Ok(match keys.test {
-            Test::Vector(_) => Arc::new(EpsilonJoinExec::new(inputs, Arc::new(spec), Arc::new(EpsilonKeys(keys)))),
-            _ => Arc::new(SimilarityJoinExec::new(inputs, Arc::new(spec), Arc::new(keys))),
+            Test::Vector(_) => Arc::new(EpsilonJoinExec::new(inputs, Arc::new(spec), Arc::new(EpsilonKeys(keys)))?),
+            _ => Arc::new(SimilarityJoinExec::new(inputs, Arc::new(spec), Arc::new(keys))?),
         })
     }
 
@@ -154,7 +154,7 @@ impl Planning<'_> {
         };
         let rules =
             RuleKeys { atoms, labels, keys, clauses: rules.clauses, build_rows: build_rows.get_value().copied() };
-        Ok(Arc::new(MatchingDependencyBlockExec::new(inputs, Arc::new(spec), Arc::new(rules))))
+        Ok(Arc::new(MatchingDependencyBlockExec::new(inputs, Arc::new(spec), Arc::new(rules))?))
     }
 
     /// An atom in physical expressions; its key pair is one of `keys` from then on.

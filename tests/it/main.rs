@@ -8,6 +8,7 @@ mod hyperblocker;
 mod limits;
 mod nearest;
 mod oracle;
+mod ordered;
 mod peers;
 mod registration;
 mod rule_sets;

@@ -64,7 +64,7 @@ pub(in crate::optimizer) fn plan(
         true => JoinInputs::Own { input: Arc::clone(right), partitions: physical.session.config().target_partitions() },
         false => JoinInputs::Two { left: Arc::clone(left), right: Arc::clone(right) },
     };
-    Ok(Arc::new(NearestJoinExec::new(inputs, Arc::new(spec), Arc::new(keys))))
+    Ok(Arc::new(NearestJoinExec::new(inputs, Arc::new(spec), Arc::new(keys))?))
 }
 
 fn order(tie: &SortExpr, physical: &Physical<'_>) -> Result<PhysicalSortExpr> {
