@@ -304,6 +304,31 @@ async fn the_table_function_is_planned_with_its_query() {
     assert!(error.contains("argument 2 of nearest, the right table takes a constant text"), "{error}");
 }
 
+#[tokio::test]
+async fn a_table_ranked_against_itself_is_read_once() {
+    let context = session(8192, 2);
+    let table = random_table(&mut StdRng::seed_from_u64(3), true, 50, 2, true);
+    context.register_table("t", Arc::new(table)).unwrap();
+    let plan = async |query: &str| run(&context, query, true).await.unwrap().1;
+    let nearest = "NEAREST 2 BY DISTANCE l2_distance(a.v, b.v)";
+    for own in [
+        format!("SELECT a.id, b.id FROM t a JOIN t b {nearest}"),
+        format!("SELECT a.id, b.k FROM t a JOIN t b {nearest} ON a.k = b.k AND a.id <> b.id WITH TIES"),
+        format!("SELECT b.id FROM (SELECT * FROM t WHERE n > 1) a JOIN (SELECT * FROM t WHERE n > 1) b {nearest}"),
+    ] {
+        let plan = plan(&own).await;
+        assert!(plan.contains("build=self-join (both sides are the same input)"), "{own}\n{plan}");
+    }
+    for two in [
+        format!("SELECT a.id, b.id FROM t a LEFT JOIN t b {nearest}"),
+        format!("SELECT a.id, b.id FROM (SELECT * FROM t WHERE n > 1) a JOIN t b {nearest}"),
+        format!("SELECT a.id, b.id FROM t a JOIN t b {nearest} ON a.k = b.s"),
+        "SELECT a.id, b.id FROM t a JOIN t b NEAREST 2 BY DISTANCE abs(a.x - b.x)".to_owned(),
+    ] {
+        assert!(!plan(&two).await.contains("self-join"), "{two}");
+    }
+}
+
 /// A catalog that has to ask somebody else for a table.
 #[derive(Debug)]
 struct Remote;
@@ -340,6 +365,8 @@ async fn the_table_function_does_not_wait_for_a_catalog() {
 /// A query as NEAREST and as window functions say it.
 struct Case {
     left_join: bool,
+    /// Whether the left table is ranked against itself.
+    own: bool,
     rows: usize,
     score: &'static str,
     similarity: bool,
@@ -373,8 +400,10 @@ impl Case {
             // what else is tied comes out at random
             then_by.extend(["b.x", "b.k", "b.n", "b.d", "b.s", "b.v"]);
         }
+        let left_join = rng.random_bool(0.4);
         Self {
-            left_join: rng.random_bool(0.4),
+            left_join,
+            own: rng.random_bool(0.4),
             rows: if rng.random_bool(0.1) { 500 } else { rng.random_range(1..6) },
             score,
             similarity,
@@ -386,14 +415,21 @@ impl Case {
 
     fn nearest(&self) -> String {
         let join = if self.left_join { "LEFT JOIN" } else { "JOIN" };
-        format!("SELECT a.id, b.* FROM l a {join} r b NEAREST {} BY {}", self.rows, self.ranking())
+        let columns = COLUMNS.map(|column| format!("b.{column}")).join(", ");
+        let right = self.right();
+        format!("SELECT a.id, {columns} FROM l a {join} {right} b NEAREST {} BY {}", self.rows, self.ranking())
+    }
+
+    fn right(&self) -> &'static str {
+        if self.own { "l" } else { "r" }
     }
 
     fn table_function(&self) -> String {
         let columns = COLUMNS.map(|column| format!("{column}_right")).join(", ");
         let join_type = if self.left_join { ", 'left'" } else { "" };
         let ranking = self.ranking().replace('\'', "''");
-        format!("SELECT id, {columns} FROM nearest('l a', 'r AS b', {}, '{ranking}'{join_type})", self.rows)
+        let right = self.right();
+        format!("SELECT id, {columns} FROM nearest('l a', '{right} AS b', {}, '{ranking}'{join_type})", self.rows)
     }
 
     fn ranking(&self) -> String {
@@ -410,13 +446,15 @@ impl Case {
         let direction = if self.similarity { "DESC" } else { "ASC" };
         let then_by = match (self.then_by.is_empty(), self.ties) {
             (true, true) => String::new(),
+            (true, false) if self.own => format!(", b.id, {columns}"),
             (true, false) => format!(", {columns}"),
             (false, _) => format!(", {}", self.then_by.join(", ")),
         };
         let place = if self.ties { "rank()" } else { "row_number()" };
         let ranked = format!(
-            "SELECT a.id AS left_id, b.*, {place} OVER (PARTITION BY a.id ORDER BY {score} {direction}{then_by}) AS place
-             FROM l a JOIN r b ON {condition} WHERE {score} IS NOT NULL",
+            "SELECT a.id AS left_id, {columns}, {place} OVER (PARTITION BY a.id ORDER BY {score} {direction}{then_by}) AS place
+             FROM l a JOIN {right} b ON {condition} WHERE {score} IS NOT NULL",
+            right = self.right(),
             score = self.score,
             condition = self.condition.unwrap_or("true"),
         );
