@@ -11,12 +11,11 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::coalesce::LimitedBatchCoalescer;
 use datafusion::physical_plan::metrics::RecordOutput;
-use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::build::{BuildSide, Built, CancelOnDrop, Waiting};
-use super::chunks::chunked;
+use super::chunks::{bytes_of, chunked};
 use super::probe::{Prober, Probing};
 
 /// What one partition probes the index with.
@@ -171,7 +170,7 @@ pub(super) async fn gather(
         }
         gathered += batch.num_rows();
         // the batches, and the one that they become
-        let granted = reservation.try_grow(2 * get_record_batch_memory_size(&batch)).is_ok();
+        let granted = reservation.try_grow(2 * bytes_of(&batch)).is_ok();
         batches.push(batch);
         if !granted {
             break;

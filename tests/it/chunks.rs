@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, FixedSizeListArray, Int64Array, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::Float64Type;
 use datafusion::datasource::MemTable;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
@@ -107,8 +108,8 @@ async fn other_conditions_in_little_memory() {
         (700, "levenshtein(substr(a.s, 1, 10), substr(b.s, 1, 10)) <= 1 AND a.id <> b.id"),
         (700, "a.id = b.id AND jaccard(a.s, b.s, 3) >= 0.2"),
         (350, "(a.id = b.id AND l2_distance(a.v, b.v) <= 30) OR (l2_distance(a.v, b.v) <= 0.3 AND a.id <> b.id)"),
-        (250, "cosine_similarity(a.v, b.v) >= 0.9999999"),
-        (250, "inner_product(a.v, b.v) >= 18000"),
+        (300, "cosine_similarity(a.v, b.v) >= 0.9999999"),
+        (300, "inner_product(a.v, b.v) >= 18000"),
     ] {
         let little = context(in_memory(kilobytes << 10), 1);
         let query = format!("SELECT a.id, b.id FROM l a LEFT JOIN r b ON {condition}");
@@ -122,7 +123,6 @@ async fn other_conditions_in_little_memory() {
 /// Without a place for files memory is the limit, and a ranking needs all rows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_chunks_where_there_cannot_be_any() {
-    use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
     let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
     let runtime = RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(GreedyMemoryPool::new(250 << 10)))

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, ListBuilder, RecordBatch, StringArray};
 use datafusion::datasource::MemTable;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
@@ -122,7 +123,10 @@ async fn huge_tokens_and_lists() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_little_memory_is_an_error_that_names_the_operator() {
-    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(GreedyMemoryPool::new(64 << 20))).build_arc();
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(GreedyMemoryPool::new(64 << 20)))
+        .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
+        .build_arc();
     let state = SessionStateBuilder::new()
         .with_config(SessionConfig::new().with_target_partitions(2))
         .with_runtime_env(runtime.unwrap())

@@ -33,6 +33,7 @@ use datafusion::physical_plan::spill::{SpillManager, get_record_batch_memory_siz
 use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt, Shared, WeakShared};
 
+pub(super) use self::parts::bytes_of;
 use self::parts::{Part, Writer};
 use super::build::{BuildSide, CancelOnDrop, Matched};
 use super::emission::MatchedRows;
@@ -147,7 +148,7 @@ impl Chunks {
         context: Arc<TaskContext>,
     ) -> Result<Self> {
         let Overflow { batches, rest, side, partitions, asks_matched, metrics } = overflow;
-        let collected: usize = batches.iter().map(get_record_batch_memory_size).sum();
+        let collected: usize = batches.iter().map(bytes_of).sum();
         let most_bytes = (collected / (PARTS_IN_MEMORY * partitions)).max(FEWEST_BYTES);
         let schema = match (batches.first(), &rest) {
             (Some(batch), _) => batch.schema(),
@@ -216,7 +217,7 @@ impl Chunks {
                 before += batch.num_rows();
             } else if number < stretch.end {
                 // the batch, and its rows in the whole
-                reservation.try_grow(2 * get_record_batch_memory_size(&batch))?;
+                reservation.try_grow(2 * bytes_of(&batch))?;
                 batches.push(batch);
             } else {
                 break;

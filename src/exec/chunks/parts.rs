@@ -2,14 +2,22 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{RecordBatch, UInt32Array};
+use datafusion::arrow::array::{Array, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::{concat_batches, take_record_batch};
 use datafusion::common::{JoinSide, Result};
 use datafusion::execution::{SendableRecordBatchStream, SpillFile};
-use datafusion::physical_plan::spill::{SpillManager, get_record_batch_memory_size};
+use datafusion::physical_plan::spill::SpillManager;
 
 use super::regions::KeyRegions;
 use crate::engine::cpu::vectors::{Extent, Regions};
+
+/// What the rows of a batch take by themselves, where its columns may share larger buffers, as those read from a file do.
+pub(in crate::exec) fn bytes_of(batch: &RecordBatch) -> usize {
+    let bytes = |column: &Arc<dyn Array>| {
+        column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())
+    };
+    batch.columns().iter().map(bytes).sum()
+}
 
 /// Rows on disk.
 pub(super) struct Part {
@@ -102,7 +110,7 @@ impl Writer {
     }
 
     fn wait(&mut self, region: usize, batch: RecordBatch) -> Result<()> {
-        self.waiting += get_record_batch_memory_size(&batch);
+        self.waiting += bytes_of(&batch);
         let open = &mut self.open[region];
         open.waiting_rows += batch.num_rows();
         open.waiting.push(batch);
@@ -119,7 +127,7 @@ impl Writer {
         let open = &mut self.open[region];
         let Some(first) = open.waiting.first() else { return Ok(()) };
         let batch = concat_batches(&first.schema(), &open.waiting)?;
-        self.waiting -= open.waiting.iter().map(get_record_batch_memory_size).sum::<usize>();
+        self.waiting -= open.waiting.iter().map(bytes_of).sum::<usize>();
         open.waiting.clear();
         open.waiting_rows = 0;
         let file = match &mut open.file {
