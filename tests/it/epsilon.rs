@@ -135,10 +135,6 @@ async fn many_points_in_little_memory() {
     // about ten pairs a point
     let found = numbers(&context, &query("l2_distance(l.v, r.v) <= 0.004")).await[0];
     assert!((1_900_000..2_100_000).contains(&found), "{found}");
-    register(&context, "wide", 64, vec![0.5; 64 * 200_000]);
-    let query = "SELECT count(*) FROM wide a SIMILARITY JOIN wide b ON l2_distance(a.v, b.v) <= 0 AND a.id < b.id";
-    let error = context.similarity_sql(query).await.unwrap().collect().await.unwrap_err().to_string();
-    assert!(error.contains("Resources exhausted") && error.contains("EpsilonJoinExec"), "{error}");
 }
 
 #[test]
