@@ -4,7 +4,7 @@
 
 use std::collections::BinaryHeap;
 
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_err};
 
 use super::{Cancel, Counts, KeyColumn, PreparedProbe};
 
@@ -59,6 +59,17 @@ pub trait NearestIndex: Send + Sync + std::fmt::Debug {
         best: &mut [Best<i64>],
         cancel: &Cancel,
     ) -> Result<Counts>;
+}
+
+/// A probe batch as the index prepared it, of the type that it makes.
+///
+/// # Errors
+/// For none, and for one that another index has prepared.
+pub fn prepared<T: PreparedProbe>(probe: Option<&dyn PreparedProbe>) -> Result<&T> {
+    match probe.and_then(|probe| probe.as_any().downcast_ref()) {
+        Some(prepared) => Ok(prepared),
+        None => internal_err!("a nearest join was given a probe batch that it did not prepare"),
+    }
 }
 
 /// A build row as a neighbour. The order is that of the ranking.

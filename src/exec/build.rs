@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, JoinSide, Result, exec_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -23,6 +22,7 @@ use super::join_metrics::BuildMetrics;
 use super::matcher::{Matcher, Matching};
 use super::rules::RuleKeys;
 use super::spec::JoinSpec;
+use super::stream::blocking;
 use crate::engine::{BuildContext, Cancel};
 
 /// The build side, indexed, and what its partitions share while they probe it.
@@ -318,11 +318,7 @@ async fn build<M: Matching>(
         Collected::Whole(batch) => {
             let (indexing, whole) = (Arc::clone(&task), batch.clone());
             let indexing = move || indexing.index(whole, None, reservation, &cancel);
-            match SpawnedTask::spawn_blocking(indexing)
-                .join()
-                .await
-                .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?
-            {
+            match blocking(indexing).await {
                 Err(error) if is_refusal(&error) => (error, vec![batch], None),
                 built => return built.map(|build| Built::Whole(Arc::new(build))),
             }
@@ -454,9 +450,10 @@ impl<M: Matching> Task<M> {
     }
 
     fn overflow(&self, batches: Vec<RecordBatch>, rest: Option<SendableRecordBatchStream>) -> Overflow {
-        let BuildTask { spec, partitions, chunk_metrics, .. } = &self.task;
+        let BuildTask { spec, schema, partitions, chunk_metrics, .. } = &self.task;
         let counter = |name: &'static str| MetricBuilder::new(chunk_metrics).counter(name, 0);
         Overflow {
+            schema: Arc::clone(schema),
             batches,
             rest,
             side: spec.build,

@@ -66,7 +66,7 @@ impl MatchedRows {
     }
 
     pub(super) fn mark(&self, row: u32) {
-        let Some(word) = self.0.get(row as usize / 64) else { return };
+        let word = &self.0[row as usize / 64];
         let bit = 1 << (row % 64);
         // most marks repeat: reading first keeps the cache line shared
         if word.load(Ordering::Relaxed) & bit == 0 {

@@ -22,9 +22,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::compute::concat_batches;
-use datafusion::common::runtime::SpawnedTask;
+use datafusion::arrow::array::{RecordBatch, UInt32Array};
+use datafusion::arrow::compute::{concat_batches, take_record_batch};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, JoinSide, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -37,6 +37,7 @@ pub(super) use self::parts::bytes_of;
 use self::parts::{Part, Writer};
 use super::build::{BuildSide, CancelOnDrop, Matched};
 use super::emission::MatchedRows;
+use super::stream::blocking;
 use crate::engine::Cancel;
 
 pub(super) use self::join::chunked;
@@ -124,6 +125,7 @@ pub(super) struct ChunkMetrics {
 
 /// What a build side on disk is made of.
 pub(super) struct Overflow {
+    pub schema: SchemaRef,
     /// The batches that had been collected.
     pub batches: Vec<RecordBatch>,
     /// What comes after them.
@@ -147,17 +149,10 @@ impl Chunks {
         indexing: Arc<dyn Indexing>,
         context: Arc<TaskContext>,
     ) -> Result<Self> {
-        let Overflow { batches, rest, side, partitions, asks_matched, metrics } = overflow;
+        let Overflow { schema, batches, rest, side, partitions, asks_matched, metrics } = overflow;
         let collected: usize = batches.iter().map(bytes_of).sum();
         let most_bytes = (collected / (PARTS_IN_MEMORY * partitions)).max(FEWEST_BYTES);
-        let schema = match (batches.first(), &rest) {
-            (Some(batch), _) => batch.schema(),
-            (None, Some(rest)) => rest.schema(),
-            (None, None) => {
-                return datafusion::common::internal_err!("a build side without rows does not fit in memory");
-            }
-        };
-        let regions = indexing.regions(&sample(&batches)?).map(Arc::new);
+        let regions = indexing.regions(&sample(&schema, &batches)?).map(Arc::new);
         let env = context.runtime_env();
         let manager = SpillManager::new(env, metrics.spill.clone(), schema);
         let batch_size = context.session_config().batch_size();
@@ -238,9 +233,9 @@ impl Chunks {
             self.metrics.chunks.add(1);
             self.indexing.index_chunk(whole, matched, reservation, &flag).map(Arc::new)
         };
-        let build = SpawnedTask::spawn_blocking(indexing).join().await;
+        let build = blocking(indexing).await;
         drop(cancel);
-        build.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?
+        build
     }
 
     /// Says that a partition is done; true for the last one, which emits what is left of the build side.
@@ -260,24 +255,19 @@ async fn write_all(
     mut batches: futures::stream::BoxStream<'_, Result<RecordBatch>>,
 ) -> Result<Vec<Part>> {
     while let Some(batch) = batches.next().await.transpose()? {
-        let written = SpawnedTask::spawn_blocking(move || writer.write(&batch).map(|()| writer)).join().await;
-        writer = written.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
+        writer = blocking(move || writer.write(&batch).map(|()| writer)).await?;
     }
-    let finished = SpawnedTask::spawn_blocking(move || writer.finish()).join().await;
-    finished.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?
+    blocking(move || writer.finish()).await
 }
 
 /// Some rows of all batches.
-fn sample(batches: &[RecordBatch]) -> Result<RecordBatch> {
-    let Some(first) = batches.first() else {
-        return datafusion::common::internal_err!("a build side without rows does not fit in memory");
-    };
+fn sample(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch> {
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let step = rows.div_ceil(SAMPLED).max(1);
     let some = |batch: &RecordBatch| {
-        let rows: datafusion::arrow::array::UInt32Array = (0..batch.num_rows() as u32).step_by(step).collect();
-        datafusion::arrow::compute::take_record_batch(batch, &rows)
+        let rows: UInt32Array = (0..batch.num_rows() as u32).step_by(step).collect();
+        take_record_batch(batch, &rows)
     };
     let some = batches.iter().map(some).collect::<Result<Vec<_>, _>>()?;
-    Ok(concat_batches(&first.schema(), &some)?)
+    Ok(concat_batches(schema, &some)?)
 }

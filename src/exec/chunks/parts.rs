@@ -42,6 +42,8 @@ pub(super) struct Writer {
     /// Bytes of a part, and of rows that wait to be written.
     most_bytes: usize,
     open: Vec<Open>,
+    /// Around what is written or waits of each of them.
+    extents: Vec<Extent>,
     waiting: usize,
     parts: Vec<Part>,
 }
@@ -71,7 +73,6 @@ struct Open {
     bytes: usize,
     batches: usize,
     rows: usize,
-    extent: Extent,
 }
 
 impl Writer {
@@ -84,7 +85,8 @@ impl Writer {
     ) -> Self {
         let count = if regions.is_some() { Regions::COUNT } else { 1 };
         let open = (0..count).map(|_| Open::default()).collect();
-        Self { manager, side, regions, batch_size, most_bytes, open, waiting: 0, parts: Vec::new() }
+        let extents = vec![Extent::default(); count];
+        Self { manager, side, regions, batch_size, most_bytes, open, extents, waiting: 0, parts: Vec::new() }
     }
 
     /// Writes the rows of `batch` where they belong.
@@ -98,7 +100,7 @@ impl Writer {
                 None => self.wait(0, slice)?,
                 Some(regions) => {
                     let mut rows: Vec<Vec<u32>> = vec![Vec::new(); self.open.len()];
-                    let of_rows = regions.place(self.side, &slice);
+                    let of_rows = regions.place(self.side, &slice, &mut self.extents);
                     of_rows.iter().zip(0..).for_each(|(&region, row)| rows[region as usize].push(row));
                     for (region, rows) in rows.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
                         self.wait(region, take_record_batch(&slice, &UInt32Array::from(rows))?)?;
@@ -139,9 +141,6 @@ impl Writer {
         }
         open.batches += 1;
         open.rows += batch.num_rows();
-        if let Some(regions) = &self.regions {
-            open.extent.extend(regions.extent(self.side, &batch));
-        }
         if open.bytes >= self.most_bytes {
             self.close(region)?;
         }
@@ -149,9 +148,10 @@ impl Writer {
     }
 
     fn close(&mut self, region: usize) -> Result<()> {
-        let Open { file, batches, rows, extent, .. } = std::mem::take(&mut self.open[region]);
+        let Open { file, batches, rows, .. } = std::mem::take(&mut self.open[region]);
+        // all that waited has been written
+        let extent = std::mem::take(&mut self.extents[region]);
         let Some(mut file) = file else { return Ok(()) };
-        let extent = if self.regions.is_some() { extent } else { Extent::everywhere() };
         if let Written::All(Some(file)) = file(None)? {
             self.parts.push(Part { file, batches, rows, extent });
         }

@@ -34,17 +34,15 @@ impl KeyRegions {
         if side == JoinSide::Right { &self.right } else { &self.left }
     }
 
-    /// The region of each row; rows whose key cannot be evaluated are in the last one, so that the error comes where it
-    /// would come for rows that are held whole.
-    pub(super) fn place(&self, side: JoinSide, batch: &RecordBatch) -> Vec<u32> {
-        let place = values(self.key(side), batch).and_then(|keys| self.regions.place(&keys));
-        place.unwrap_or_else(|_| vec![Regions::COUNT as u32 - 1; batch.num_rows()])
-    }
-
-    /// The box around some rows.
-    pub(super) fn extent(&self, side: JoinSide, batch: &RecordBatch) -> Extent {
-        let extent = values(self.key(side), batch).and_then(|keys| self.regions.extent(&keys));
-        extent.unwrap_or_else(|_| Extent::everywhere())
+    /// The region of each row; `extents`, one for each region, grow around them. Rows whose key cannot be evaluated are in
+    /// the last one, so that the error comes where it would come for rows that are held whole.
+    pub(super) fn place(&self, side: JoinSide, batch: &RecordBatch, extents: &mut [Extent]) -> Vec<u32> {
+        let placed = values(self.key(side), batch).and_then(|keys| self.regions.place(&keys, extents));
+        placed.unwrap_or_else(|_| {
+            let last = Regions::COUNT - 1;
+            extents[last] = Extent::everywhere();
+            vec![last as u32; batch.num_rows()]
+        })
     }
 
     /// Whether a row of one part may match one of the other.

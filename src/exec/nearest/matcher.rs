@@ -31,9 +31,6 @@ pub(super) struct NearestMatcher {
     pub own: Option<PreparedRows>,
 }
 
-/// Rows that are searched before it is looked whether the step has done enough, where there is a condition to check.
-const ROWS_AT_ONCE: usize = 256;
-
 impl Matcher for NearestMatcher {
     fn describe(&self) -> String {
         match &self.ranker {
@@ -135,8 +132,7 @@ impl NearestMatcher {
                 && !run.cancel.is_cancelled()
         };
         while goes_on(cursor, &search.counts, out) {
-            let at_once = if self.keys.residual.is_empty() { TOGETHER } else { ROWS_AT_ONCE };
-            let end = cursor.end.min(cursor.next + at_once);
+            let end = cursor.end.min(cursor.next + TOGETHER);
             let positions: Vec<u32> = (cursor.next as u32..end as u32).collect();
             match self.keys.residual.is_empty() {
                 true => search.all(&positions, &mut best, out)?,

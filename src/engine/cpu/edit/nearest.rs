@@ -12,7 +12,7 @@
 use std::any::Any;
 use std::ops::Range;
 
-use datafusion::common::{Result, internal_err};
+use datafusion::common::Result;
 
 use super::cost;
 use super::features::{Signature, differing};
@@ -23,7 +23,7 @@ use super::runs::Runs;
 use super::texts::{Signers, Texts};
 use super::tiles::{TILE, Tiles};
 use crate::engine::cpu::signature::{Hit, LANES, Limits};
-use crate::engine::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key};
+use crate::engine::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key, prepared};
 use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PreparedProbe};
 use crate::measure::EditMeasure;
 use crate::predicate::{Bounds, Test};
@@ -135,7 +135,7 @@ impl NearestIndex for NearestTexts {
     }
 
     fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]> {
-        Ok(&PreparedTexts::of(probe)?.rows)
+        Ok(&prepared::<PreparedTexts>(probe)?.0.rows)
     }
 
     fn nearest(
@@ -145,7 +145,7 @@ impl NearestIndex for NearestTexts {
         best: &mut [Best<i64>],
         cancel: &Cancel,
     ) -> Result<Counts> {
-        let probe = PreparedTexts::of(probe)?;
+        let PreparedTexts(probe) = prepared(probe)?;
         let (mut scratch, mut counts) = (Scratch::default(), Counts::default());
         for (&position, best) in positions.iter().zip(best).take_while(|_| !cancel.is_cancelled()) {
             let row = position as usize;
@@ -319,15 +319,6 @@ impl Walk<'_> {
 
 /// A probe batch in the order of the index.
 struct PreparedTexts(Texts);
-
-impl PreparedTexts {
-    fn of(probe: Option<&dyn PreparedProbe>) -> Result<&Texts> {
-        match probe.and_then(|probe| probe.as_any().downcast_ref::<Self>()) {
-            Some(prepared) => Ok(&prepared.0),
-            None => internal_err!("a nearest join was given a probe batch that it did not prepare"),
-        }
-    }
-}
 
 impl PreparedProbe for PreparedTexts {
     fn len(&self) -> usize {

@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use datafusion::arrow::array::Array;
-use datafusion::common::{Result, internal_err};
+use datafusion::common::Result;
 
 use super::bits::{self, Bits};
 use super::dictionary::Dictionary;
@@ -28,7 +28,7 @@ use super::predicate::SetPredicate;
 use super::prefix::{Posting, PrefixIndex};
 use super::requirements::reach;
 use super::sets::{Groups, Sets};
-use crate::engine::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key};
+use crate::engine::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key, prepared};
 use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, NO_GROUP, PreparedProbe};
 use crate::measure::{SetMeasure, Tokenizer};
 use crate::predicate::Bounds;
@@ -178,7 +178,7 @@ impl NearestIndex for NearestSets {
     }
 
     fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]> {
-        Ok(&PreparedSets::of(probe)?.order)
+        Ok(&prepared::<PreparedSets>(probe)?.order)
     }
 
     fn nearest(
@@ -188,7 +188,7 @@ impl NearestIndex for NearestSets {
         best: &mut [Best<i64>],
         cancel: &Cancel,
     ) -> Result<Counts> {
-        let probe = PreparedSets::of(probe)?;
+        let probe = prepared::<PreparedSets>(probe)?;
         let mut scratch = self.take_scratch();
         let counts = self.search(probe, positions, best, &mut scratch, cancel);
         if let Ok(mut pool) = self.scratch.lock() {
@@ -368,15 +368,6 @@ struct PreparedSets {
     /// The group of each of those others.
     others: Vec<u32>,
     rows: usize,
-}
-
-impl PreparedSets {
-    fn of(probe: Option<&dyn PreparedProbe>) -> Result<&Self> {
-        match probe.and_then(|probe| probe.as_any().downcast_ref()) {
-            Some(prepared) => Ok(prepared),
-            None => internal_err!("a nearest join was given a probe batch that it did not prepare"),
-        }
-    }
 }
 
 impl PreparedProbe for PreparedSets {

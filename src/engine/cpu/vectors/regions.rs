@@ -45,17 +45,11 @@ impl Extent {
         Self { ends: None, everywhere: true }
     }
 
-    /// Grows around other rows.
-    pub fn extend(&mut self, other: Self) {
-        self.everywhere |= other.everywhere;
-        match (&mut self.ends, other.ends) {
-            (Some(ends), Some(others)) => {
-                for (end, other) in ends.iter_mut().zip(others) {
-                    *end = (end.0.min(other.0), end.1.max(other.1));
-                }
-            }
-            (ends @ None, others) => *ends = others,
-            (Some(_), None) => {}
+    /// Grows around a point.
+    fn extend(&mut self, point: &[f64]) {
+        let ends = self.ends.get_or_insert_with(|| vec![(f64::INFINITY, f64::NEG_INFINITY); point.len()]);
+        for (end, &x) in ends.iter_mut().zip(point) {
+            *end = (end.0.min(f64::below(x)), end.1.max(f64::above(x)));
         }
     }
 
@@ -87,21 +81,24 @@ impl Regions {
         Some(Self { test, reach, frame, dimension, divisions })
     }
 
-    /// The region of each row.
+    /// The region of each row; `extents`, one for each region, grow around them.
     ///
     /// # Errors
-    /// Keys that are no lists of numbers.
-    pub fn place(&self, keys: &ArrayRef) -> Result<Vec<u32>> {
+    /// Keys that are no lists of numbers, vectors of another length than the sample's.
+    pub fn place(&self, keys: &ArrayRef, extents: &mut [Extent]) -> Result<Vec<u32>> {
         let mut regions = vec![0; keys.len()];
         let keys = KeyColumn { values: ArrayRef::clone(keys), groups: None };
         let points = Points::try_new(&self.test, &keys, Some(self.dimension), &Cancel::default())?;
         let mut point = vec![0.0; self.dimension];
         for (at, &row) in points.regular.rows.iter().enumerate() {
             self.frame.place(points.regular(at), &mut point);
-            regions[row as usize] = self.region(&point);
+            let region = self.region(&point);
+            regions[row as usize] = region;
+            extents[region as usize].extend(&point);
         }
         for &row in &points.loose.rows {
             regions[row as usize] = 1 << DEPTH;
+            extents[1 << DEPTH] = Extent::everywhere();
         }
         Ok(regions)
     }
@@ -112,25 +109,6 @@ impl Regions {
             node = 2 * node + 1 + usize::from(point[dimension] >= at);
         }
         (node - self.divisions.len()) as u32
-    }
-
-    /// The box around some rows.
-    ///
-    /// # Errors
-    /// Keys that are no lists of numbers, vectors of another length than the sample's.
-    pub fn extent(&self, keys: &ArrayRef) -> Result<Extent> {
-        let keys = KeyColumn { values: ArrayRef::clone(keys), groups: None };
-        let points = Points::try_new(&self.test, &keys, Some(self.dimension), &Cancel::default())?;
-        let mut ends = vec![(f64::INFINITY, f64::NEG_INFINITY); self.dimension];
-        let mut point = vec![0.0; self.dimension];
-        for at in 0..points.regular.len() {
-            self.frame.place(points.regular(at), &mut point);
-            for (end, &x) in ends.iter_mut().zip(&point) {
-                *end = (end.0.min(f64::below(x)), end.1.max(f64::above(x)));
-            }
-        }
-        let ends = (points.regular.len() > 0).then_some(ends);
-        Ok(Extent { ends, everywhere: points.loose.len() > 0 })
     }
 
     /// Whether a row of one part may match one of the other.
@@ -189,15 +167,13 @@ mod tests {
         for measure in [VectorMeasure::L1, VectorMeasure::L2, VectorMeasure::Linf] {
             let test = VectorTest { measure, bounds: Bounds::at_most(40.0, true), undecided_from: None };
             let regions = Regions::of(test, &keys(&points[..500])).unwrap();
-            let of_rows = regions.place(&keys(&points)).unwrap();
-            let parts: Vec<(Vec<[f64; 2]>, Extent)> = (0..Regions::COUNT as u32)
-                .map(|region| {
-                    let rows = points.iter().zip(&of_rows).filter(|(_, r)| **r == region).map(|(p, _)| *p);
-                    let rows: Vec<_> = rows.collect();
-                    let extent = regions.extent(&keys(&rows)).unwrap();
-                    (rows, extent)
-                })
-                .collect();
+            let mut extents = vec![Extent::default(); Regions::COUNT];
+            let of_rows = regions.place(&keys(&points), &mut extents).unwrap();
+            let rows = |region: u32| {
+                let rows = points.iter().zip(&of_rows).filter(move |(_, r)| **r == region);
+                rows.map(|(point, _)| *point).collect::<Vec<_>>()
+            };
+            let parts: Vec<(Vec<[f64; 2]>, Extent)> = (0..).map(rows).zip(extents).collect();
             let mut skipped = 0;
             for (one, other) in parts.iter().flat_map(|one| parts.iter().map(move |other| (one, other))) {
                 if regions.may_match(&one.1, &other.1) {
@@ -216,13 +192,17 @@ mod tests {
         let test =
             VectorTest { measure: VectorMeasure::L2, bounds: Bounds::at_most(1.0, true), undecided_from: Some(465) };
         let regions = Regions::of(test, &keys(&[[0.0, 0.0], [100.0, 100.0]])).unwrap();
-        let of = |point| regions.extent(&keys(&[point])).unwrap();
-        assert!(!regions.may_match(&of([0.0, 0.0]), &of([100.0, 0.0])));
-        assert!(regions.may_match(&of([0.0, f64::NAN]), &of([100.0, 0.0])));
-        assert!(!regions.may_match(&of([0.0, f64::NAN]), &Extent::default()));
-        let mut both = of([0.0, 0.0]);
-        both.extend(of([99.5, 0.0]));
-        assert!(regions.may_match(&both, &of([100.0, 0.0])));
-        assert_eq!(regions.place(&keys(&[[f64::INFINITY, 0.0]])).unwrap(), [64]);
+        let of = |points: &[[f64; 2]]| {
+            let mut extents = vec![Extent::default(); Regions::COUNT];
+            let region = regions.place(&keys(points), &mut extents).unwrap()[0];
+            (region, extents.swap_remove(region as usize))
+        };
+        let (near, far) = (of(&[[0.0, 0.0]]).1, of(&[[100.0, 100.0]]).1);
+        assert!(!regions.may_match(&near, &far));
+        let (region, lost) = of(&[[0.0, f64::NAN]]);
+        assert!(regions.may_match(&lost, &far) && !regions.may_match(&lost, &Extent::default()));
+        assert_eq!(region, 64);
+        assert_eq!(of(&[[f64::INFINITY, 0.0]]).0, 64);
+        assert!(regions.may_match(&of(&[[100.0, 100.0], [100.0, 99.5]]).1, &far));
     }
 }

@@ -20,7 +20,7 @@ use super::metric::{Chebyshev, Euclidean, Halves, Manhattan, Metric, Real, Sum};
 use super::points::Points;
 use super::reach::Reach;
 use super::side::Side;
-use crate::engine::nearest::{Best, NearestIndex, Neighbour, float_key};
+use crate::engine::nearest::{Best, NearestIndex, Neighbour, float_key, prepared};
 use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PreparedProbe};
 use crate::measure::VectorMeasure;
 use crate::predicate::{Bounds, VectorTest};
@@ -161,7 +161,7 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
 
     fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]> {
         match (probe, &self.own_order) {
-            (Some(probe), _) => Ok(&PreparedPoints::<R>::of(probe)?.order),
+            (Some(probe), _) => Ok(&prepared::<PreparedPoints<R>>(Some(probe))?.order),
             (None, Some(order)) => Ok(order),
             (None, None) => internal_err!("a nearest index was not built for a self-join"),
         }
@@ -175,12 +175,11 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
         cancel: &Cancel,
     ) -> Result<Counts> {
         let mut counts = Counts::default();
-        let own = Some(&self.side);
-        let Some(probe) =
-            probe.map_or(Ok(own), |probe| PreparedPoints::<R>::of(probe).map(|probe| probe.side.as_ref()))?
-        else {
-            return Ok(counts);
+        let probe = match probe {
+            None => Some(&self.side),
+            Some(_) => prepared::<PreparedPoints<R>>(probe)?.side.as_ref(),
         };
+        let Some(probe) = probe else { return Ok(counts) };
         let blocks = &probe.blocks;
         let mut spare: Vec<Scratch<R>> = Vec::new();
         let mut done = 0;
@@ -265,15 +264,6 @@ struct PreparedPoints<R> {
     /// The rows of the blocks, then the loose ones.
     order: Vec<u32>,
     rows: usize,
-}
-
-impl<R: Real> PreparedPoints<R> {
-    fn of(probe: &dyn PreparedProbe) -> Result<&Self> {
-        match probe.as_any().downcast_ref() {
-            Some(prepared) => Ok(prepared),
-            None => internal_err!("a nearest join was given a probe batch that it did not prepare"),
-        }
-    }
 }
 
 impl<R: Real> PreparedProbe for PreparedPoints<R> {
