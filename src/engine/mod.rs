@@ -6,6 +6,7 @@
 pub mod cpu;
 pub mod nearest;
 pub mod parallel;
+pub mod sets;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

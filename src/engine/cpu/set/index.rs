@@ -6,14 +6,14 @@ use datafusion::common::{Result, exec_err, internal_err};
 
 use super::bits::{self, Bits};
 use super::cost::{Estimate, estimate};
-use super::dictionary::Dictionary;
 use super::join::{AccessPath, Path, Scratch, Sides, Work};
-use super::predicate::SetPredicate;
 use super::prefix::PrefixIndex;
-use super::ranks::{Ranks, rank};
 use super::sets::{Groups, Sets};
 use super::tiles::Tiles;
-use super::tokenise::{RowSets, tokenise_build, tokenise_probe};
+use crate::engine::sets::dictionary::Dictionary;
+use crate::engine::sets::predicate::SetPredicate;
+use crate::engine::sets::ranks::{Ranks, rank};
+use crate::engine::sets::tokenise::{RowSets, tokenise_build, tokenise_probe};
 use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
 use crate::measure::Tokenizer;
 

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::bits;
 use super::overlap::overlap_reaching;
-use super::predicate::SetPredicate;
 use super::requirements::{Reach, Requirements};
 use super::sets::{Groups, Sets};
 use crate::engine::cpu::signature::{Hit, Limits};
+use crate::engine::sets::predicate::SetPredicate;
 use crate::engine::{Cancel, Counts, Cursor, Limit, Pairs};
 
 /// The way from a probe row to the build rows that match.

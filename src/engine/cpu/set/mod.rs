@@ -1,14 +1,13 @@
 //! Set similarity joins.
 //!
 //! ```text
-//! key column --tokenise--> sets of ids, a dictionary per thread
-//!            --ranks-----> one dictionary, ids by rising frequency
+//! ranked tokens (engine::sets)
 //!            --sets------> columns, ordered by (group, size), signatures
 //!            --cost------> prefix index | signature tiles
 //! probe row  ------------> candidates --overlap--> pairs that the measure accepts
 //! ```
 //!
-//! Both paths rest on `predicate`, which asks the measure itself what two sizes require. A candidate is decided
+//! Both paths rest on `engine::sets::predicate`, which asks the measure itself what two sizes require. A candidate is decided
 //! by the size of the exact overlap; nothing else decides. Rows that are NULL, blank or without a group are never
 //! looked at, which is right because the bound excludes the score 0.
 //!
@@ -20,26 +19,17 @@
 
 mod bits;
 mod cost;
-mod dictionary;
-mod elements;
 mod index;
 mod join;
-mod memory;
 mod nearest;
 mod overlap;
 mod pair_test;
-mod predicate;
 mod prefix;
-mod ranks;
 mod requirements;
 mod sets;
-mod strings;
 mod tiles;
-mod tokenise;
 
-pub use dictionary::Dictionary;
 pub use index::SetIndex;
 pub use join::AccessPath;
 pub use nearest::NearestSets;
 pub use pair_test::{SetColumn, SetPairTest};
-pub use predicate::SetPredicate;

@@ -20,15 +20,15 @@ use datafusion::arrow::array::Array;
 use datafusion::common::Result;
 
 use super::bits::{self, Bits};
-use super::dictionary::Dictionary;
 use super::index::Arranged;
 use super::join::{Path, Scratch};
 use super::overlap::overlap_reaching;
-use super::predicate::SetPredicate;
 use super::prefix::{Posting, PrefixIndex};
 use super::requirements::reach;
 use super::sets::{Groups, Sets};
 use crate::engine::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key, prepared};
+use crate::engine::sets::dictionary::Dictionary;
+use crate::engine::sets::predicate::SetPredicate;
 use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, NO_GROUP, PreparedProbe};
 use crate::measure::{SetMeasure, Tokenizer};
 use crate::predicate::Bounds;

@@ -2,13 +2,13 @@
 
 use datafusion::common::{Result, exec_err};
 
-use super::dictionary::Dictionary;
 use super::overlap::overlap_reaching;
-use super::predicate::SetPredicate;
-use super::ranks::{Ranks, rank};
-use super::tokenise::{RowSets, tokenise_build, tokenise_probe};
 use crate::engine::cpu::keep::{fetch, keep, retain_from};
 use crate::engine::cpu::near::{self, Allowance, Brief as _, Lanes, Near};
+use crate::engine::sets::dictionary::Dictionary;
+use crate::engine::sets::predicate::SetPredicate;
+use crate::engine::sets::ranks::{Ranks, rank};
+use crate::engine::sets::tokenise::{RowSets, tokenise_build, tokenise_probe};
 use crate::engine::{BuildContext, KeyColumn, Pairs};
 use crate::measure::Tokenizer;
 

@@ -13,12 +13,12 @@ use std::ops::Range;
 use datafusion::common::Result;
 
 use super::join::{Candidate, Path, Scratch, Sides, Work};
-use super::memory::Reserve;
-use super::predicate::SetPredicate;
 use super::requirements::Requirements;
 use super::sets::Sets;
 use crate::engine::Cursor;
 use crate::engine::cpu::signature::Kernel;
+use crate::engine::sets::memory::Reserve;
+use crate::engine::sets::predicate::SetPredicate;
 
 /// For each token, the positions that have it in their prefix.
 #[derive(Debug)]

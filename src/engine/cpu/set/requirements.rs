@@ -1,6 +1,6 @@
 //! Requirements of sizes, remembered.
 
-use super::predicate::SetPredicate;
+use crate::engine::sets::predicate::SetPredicate;
 
 /// Remembers what a predicate requires of the sizes met last: an access path asks for the same few over and over.
 #[derive(Debug)]

@@ -5,11 +5,11 @@ use std::ops::Range;
 use datafusion::common::Result;
 
 use super::bits::{self, Bits};
-use super::memory::Reserve;
-use super::ranks::Ranks;
-use super::tokenise::RowSets;
 use crate::engine::Cancel;
 use crate::engine::parallel::in_parallel;
+use crate::engine::sets::memory::Reserve;
+use crate::engine::sets::ranks::Ranks;
+use crate::engine::sets::tokenise::RowSets;
 
 /// The sets of one side, one a position. Positions are ordered by group, then size, then what their signatures
 /// look like, so that the rows that one row can match by group and size are one range of positions.

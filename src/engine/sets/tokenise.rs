@@ -1,6 +1,6 @@
 //! From a key column to sets of dense token ids.
 //!
-//! A build side is cut into ranges of rows, one a thread, each with a dictionary of its own; [`super::sets`] makes
+//! A build side is cut into ranges of rows, one a thread, each with a dictionary of its own; its reader makes
 //! one of them. A probe side reads the build side's dictionary and numbers what it lacks from there on: such a
 //! token matches nothing but counts for the size of its set.
 
@@ -18,23 +18,23 @@ use crate::measure::{Tokenizer, qgrams, trigram, word_tokens};
 
 /// The sets of a range of rows. Within a row ids are distinct and in order of first appearance.
 #[derive(Debug)]
-pub(super) struct RowSets {
+pub(in crate::engine) struct RowSets {
     /// The rows.
-    pub(super) rows: Range<usize>,
+    pub(in crate::engine) rows: Range<usize>,
     /// Where each row's ids end; a row without a set (NULL, blank, no group) has none.
-    pub(super) ends: Vec<usize>,
+    pub(in crate::engine) ends: Vec<usize>,
     /// The ids of all rows.
-    pub(super) ids: Vec<u32>,
+    pub(in crate::engine) ids: Vec<u32>,
     /// In how many rows each id occurs.
-    pub(super) frequencies: Vec<u32>,
+    pub(in crate::engine) frequencies: Vec<u32>,
     /// The tokens that the range itself has numbered.
-    pub(super) dictionary: Dictionary,
+    pub(in crate::engine) dictionary: Dictionary,
 }
 
 impl RowSets {
     /// The ids of the `at`-th row of the range.
     #[inline]
-    pub(super) fn ids(&self, at: usize) -> &[u32] {
+    pub(in crate::engine) fn ids(&self, at: usize) -> &[u32] {
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.ids[start..self.ends[at]]
     }
@@ -47,7 +47,7 @@ enum Keys<'a> {
 }
 
 /// Tokenises a build side with up to `threads` threads.
-pub(super) fn tokenise_build(
+pub(in crate::engine) fn tokenise_build(
     tokenizer: Tokenizer,
     keys: &KeyColumn,
     threads: usize,
@@ -65,7 +65,7 @@ pub(super) fn tokenise_build(
 }
 
 /// Tokenises a probe batch against the dictionary of the build side.
-pub(super) fn tokenise_probe(tokenizer: Tokenizer, keys: &KeyColumn, known: &Dictionary) -> Result<RowSets> {
+pub(in crate::engine) fn tokenise_probe(tokenizer: Tokenizer, keys: &KeyColumn, known: &Dictionary) -> Result<RowSets> {
     let unlimited = |_| Ok(());
     with_keys(tokenizer, keys, &unlimited, |source| {
         let rows = 0..keys.values.len();

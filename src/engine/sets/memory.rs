@@ -3,10 +3,10 @@
 use datafusion::common::Result;
 
 /// Asked with the bytes that come on top; an error says that there are no more.
-pub(super) type Reserve<'a> = &'a (dyn Fn(usize) -> Result<()> + Sync);
+pub(in crate::engine) type Reserve<'a> = &'a (dyn Fn(usize) -> Result<()> + Sync);
 
 /// What one thread of a build holds, kept ahead of what it is about to take.
-pub(super) struct Ledger<'a> {
+pub(in crate::engine) struct Ledger<'a> {
     reserve: Reserve<'a>,
     reserved: usize,
 }
@@ -15,13 +15,13 @@ pub(super) struct Ledger<'a> {
 const STEP: usize = 1 << 18;
 
 impl<'a> Ledger<'a> {
-    pub(super) fn new(reserve: Reserve<'a>) -> Self {
+    pub(in crate::engine) fn new(reserve: Reserve<'a>) -> Self {
         Self { reserve, reserved: 0 }
     }
 
     /// Makes sure that `bytes` in all are reserved.
     #[inline]
-    pub(super) fn hold(&mut self, bytes: usize) -> Result<()> {
+    pub(in crate::engine) fn hold(&mut self, bytes: usize) -> Result<()> {
         if bytes <= self.reserved { Ok(()) } else { self.grow(bytes) }
     }
 

@@ -7,7 +7,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err};
 
 /// A borrowed string column.
-pub(super) enum Strings<'a> {
+pub(in crate::engine) enum Strings<'a> {
     Utf8(&'a StringArray),
     LargeUtf8(&'a LargeStringArray),
     View(&'a StringViewArray),
@@ -16,7 +16,7 @@ pub(super) enum Strings<'a> {
 
 impl<'a> Strings<'a> {
     /// Whether a column of this type can be read.
-    pub(super) fn reads(data_type: &DataType) -> bool {
+    pub(in crate::engine) fn reads(data_type: &DataType) -> bool {
         match data_type {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
             DataType::Dictionary(_, values) => Self::reads(values),
@@ -24,7 +24,7 @@ impl<'a> Strings<'a> {
         }
     }
 
-    pub(super) fn try_new(array: &'a ArrayRef) -> Result<Self> {
+    pub(in crate::engine) fn try_new(array: &'a ArrayRef) -> Result<Self> {
         Ok(match array.data_type() {
             DataType::Utf8 => Self::Utf8(array.as_string()),
             DataType::LargeUtf8 => Self::LargeUtf8(array.as_string()),
@@ -41,7 +41,7 @@ impl<'a> Strings<'a> {
 
     /// The string of `row`, or none for NULL.
     #[inline]
-    pub(super) fn get(&self, row: usize) -> Option<&'a str> {
+    pub(in crate::engine) fn get(&self, row: usize) -> Option<&'a str> {
         match self {
             Self::Utf8(a) => a.is_valid(row).then(|| a.value(row)),
             Self::LargeUtf8(a) => a.is_valid(row).then(|| a.value(row)),

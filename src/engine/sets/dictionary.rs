@@ -33,7 +33,7 @@ struct Text {
 
 impl Dictionary {
     /// How many tokens there are; their ids are `0..len()`.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::engine) fn len(&self) -> usize {
         self.len
     }
 
@@ -42,11 +42,11 @@ impl Dictionary {
         self.numbers.allocation_size() + self.texts.allocation_size() + self.arena.capacity()
     }
 
-    pub(super) fn find_number(&self, number: u64) -> Option<u32> {
+    pub(in crate::engine) fn find_number(&self, number: u64) -> Option<u32> {
         self.numbers.get(&number).copied()
     }
 
-    pub(super) fn find_text(&self, text: &[u8]) -> Option<u32> {
+    pub(in crate::engine) fn find_text(&self, text: &[u8]) -> Option<u32> {
         if let Some(number) = short(text) {
             return self.find_number(number);
         }
@@ -56,7 +56,7 @@ impl Dictionary {
 
     /// The id of `number`, a new one where it was not there.
     #[inline]
-    pub(super) fn intern_number(&mut self, number: u64) -> u32 {
+    pub(in crate::engine) fn intern_number(&mut self, number: u64) -> u32 {
         if let Some(&id) = self.numbers.get(&number) {
             return id;
         }
@@ -68,7 +68,7 @@ impl Dictionary {
 
     /// The id of `text`, a new one where it was not there.
     #[inline]
-    pub(super) fn intern_text(&mut self, text: &[u8]) -> u32 {
+    pub(in crate::engine) fn intern_text(&mut self, text: &[u8]) -> u32 {
         match short(text) {
             Some(number) => self.intern_number(number),
             None => self.intern_long(text),
@@ -90,7 +90,7 @@ impl Dictionary {
     }
 
     /// Takes over the tokens of `other`, and returns the id here of each id there.
-    pub(super) fn absorb(&mut self, other: &Self) -> Vec<u32> {
+    pub(in crate::engine) fn absorb(&mut self, other: &Self) -> Vec<u32> {
         let mut ids = vec![0; other.len];
         for (&number, &id) in &other.numbers {
             ids[id as usize] = self.intern_number(number);
@@ -102,7 +102,7 @@ impl Dictionary {
     }
 
     /// Replaces each id by its entry in `ids`.
-    pub(super) fn renumber(&mut self, ids: &[u32]) {
+    pub(in crate::engine) fn renumber(&mut self, ids: &[u32]) {
         self.numbers.values_mut().for_each(|id| *id = ids[*id as usize]);
         self.texts.iter_mut().for_each(|t| t.id = ids[t.id as usize]);
     }

@@ -7,7 +7,7 @@ use super::tokenise::RowSets;
 
 /// From the ids of one range of rows to ranks.
 #[derive(Debug)]
-pub(super) enum Ranks {
+pub(in crate::engine) enum Ranks {
     /// A rank for each id, [`UNKNOWN`] for a token that can match nothing.
     Table(Vec<u32>),
     /// Ids below this are ranks, all others can match nothing.
@@ -20,7 +20,7 @@ const UNKNOWN: u32 = u32::MAX;
 impl Ranks {
     /// The rank of `id`, or none where its token can match nothing.
     #[inline]
-    pub(super) fn get(&self, id: u32) -> Option<u32> {
+    pub(in crate::engine) fn get(&self, id: u32) -> Option<u32> {
         let rank = match self {
             Self::Table(ranks) => ranks[id as usize],
             Self::Below(end) if id < *end => id,
@@ -34,7 +34,7 @@ impl Ranks {
 ///
 /// With `own` a token that occurs in one row only matches nothing, and the dictionary, which nobody will ask
 /// again, comes back without ranks.
-pub(super) fn rank(ranges: &mut [RowSets], own: bool) -> (Dictionary, Vec<Ranks>, usize) {
+pub(in crate::engine) fn rank(ranges: &mut [RowSets], own: bool) -> (Dictionary, Vec<Ranks>, usize) {
     let (dictionary, ids) = unify(ranges);
     let mut frequencies = vec![0u32; dictionary.len()];
     for (range, ids) in ranges.iter().zip(&ids) {

@@ -1,0 +1,19 @@
+//! From key columns to sets of ranked tokens: where every engine's set joins begin.
+//!
+//! ```text
+//! key column --tokenise--> sets of ids, a dictionary per thread
+//!            --ranks-----> one dictionary, ids by rising frequency
+//! ```
+//!
+//! What the engines do with the ranks is their own; `predicate` says what any of them may rely on.
+
+pub(in crate::engine) mod dictionary;
+mod elements;
+pub(in crate::engine) mod memory;
+pub(in crate::engine) mod predicate;
+pub(in crate::engine) mod ranks;
+mod strings;
+pub(in crate::engine) mod tokenise;
+
+pub use dictionary::Dictionary;
+pub use predicate::SetPredicate;
