@@ -17,6 +17,12 @@ config_namespace! {
         /// Which engine runs similarity joins: cpu, cuda (an error where there is no usable device) or auto.
         pub engine: EngineChoice, default = EngineChoice::Auto
 
+        /// Which CUDA device, by its ordinal.
+        pub device: usize, default = 0
+
+        /// How much of a device's memory all joins of this process together may use, above 0 and up to 1.
+        pub device_memory_fraction: f64, default = 0.8
+
         /// How many clauses a join condition may have, written as an OR of ANDs; one with more is left to stock DataFusion.
         pub max_clauses: usize, default = 256
 

@@ -3,7 +3,9 @@
 //! An engine filters by bounds that lose nothing and decides by the measure itself. It knows no plan, no
 //! join type and no residual: the driver in `exec` does the rest.
 
+pub mod choice;
 pub mod cpu;
+pub mod cuda;
 pub mod nearest;
 pub mod parallel;
 pub mod sets;
@@ -157,6 +159,12 @@ pub trait Index: Send + Sync + std::fmt::Debug {
     /// Rows that a self-join probes: the length of the cursor over [`Probe::Own`].
     fn own_len(&self) -> usize;
 
+    /// The end of a stretch of a self-join from `start` on, before [`own_len`](Self::own_len), that is neither too much work
+    /// for partitions to end together nor too little to be worth claiming.
+    fn own_stretch(&self, start: usize) -> usize {
+        even_stretch(start, self.own_len())
+    }
+
     /// How many rows of the probe side are best made ready at once, where it has as many.
     fn rows_at_once(&self) -> usize {
         1
@@ -180,6 +188,11 @@ pub trait Index: Send + Sync + std::fmt::Debug {
         cancel: &Cancel,
         out: &mut Pairs,
     ) -> Result<Counts>;
+}
+
+/// The end of a stretch of `start..end` where all positions are about the same work.
+pub fn even_stretch(start: usize, end: usize) -> usize {
+    end.min(start + (end / 128).clamp(16, 4096))
 }
 
 /// What is probed.

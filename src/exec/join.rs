@@ -249,7 +249,7 @@ impl<M: Matching> JoinExec<M> {
         if let Some(side) = self.order {
             items.push(("order", format!("kept ({side})")));
         }
-        items.push(("engine", "cpu".into()));
+        items.push(("engine", self.matching.engine()));
         if let Some(projection) = &self.projection {
             items.push(("projection", format!("[{}]", self.column_names(projection.len()))));
         }

@@ -10,7 +10,7 @@ use datafusion::physical_plan::metrics::Count;
 
 use super::chunks::KeyRegions;
 use super::rules::RuleKeys;
-use crate::engine::{BuildContext, Cancel, Counts, Cursor, Limit, Pairs};
+use crate::engine::{BuildContext, Cancel, Counts, Cursor, Limit, Pairs, even_stretch};
 
 /// What an operator looks for, in physical expressions.
 pub trait Matching: Debug + Send + Sync + 'static {
@@ -38,6 +38,11 @@ pub trait Matching: Debug + Send + Sync + 'static {
     /// The same in as few words as there can be, for boxes.
     fn explain_briefly(&self) -> Vec<(&'static str, String)> {
         self.explain(None)
+    }
+
+    /// Which engine it runs on, for EXPLAIN.
+    fn engine(&self) -> String {
+        "cpu".into()
     }
 
     /// Names of the counters that [`Matcher::probe`] adds to.
@@ -78,7 +83,7 @@ pub trait Matcher: Debug + Send + Sync {
     /// The end of a stretch from `start` on, before [`own_len`](Self::own_len), that is neither too much work for
     /// partitions to end together nor too little to be worth claiming.
     fn own_stretch(&self, start: usize) -> usize {
-        self.own_len().min(start + (self.own_len() / 128).clamp(16, 4096))
+        even_stretch(start, self.own_len())
     }
 
     /// How many rows of the probe side are best made ready at once, where it has as many.

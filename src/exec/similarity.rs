@@ -12,6 +12,7 @@ use super::equality::{self, Groups};
 use super::matcher::{Matcher, Matching, Prepared, Run};
 use super::rules::RuleKeys;
 use super::spec::EqualityExprs;
+use crate::engine::choice::Engine;
 use crate::engine::{BuildContext, Counts, Cursor, Index, KeyColumn, Pairs, PreparedProbe, Probe, cpu};
 use crate::predicate::Test;
 
@@ -26,6 +27,8 @@ pub struct SimilarityKeys {
     pub right_key: PhysicalExprRef,
     /// The similarity condition that the index decides.
     pub test: Test,
+    /// What makes the index.
+    pub engine: Engine,
 }
 
 /// The keys of one side.
@@ -69,6 +72,10 @@ impl Matching for SimilarityKeys {
         items
     }
 
+    fn engine(&self) -> String {
+        self.engine.explain(self.test)
+    }
+
     fn equalities_only(&self) -> Option<RuleKeys> {
         Some(RuleKeys::of_equalities(self.equalities.iter().cloned()))
     }
@@ -86,7 +93,8 @@ impl Matching for SimilarityKeys {
             }
         };
         let label = format!("{} of ({}, {})", self.test, self.left_key, self.right_key);
-        let index = cpu::build(self.test, &KeyColumn { values, groups: ids }, context).map_err(named(&label))?;
+        let keys = KeyColumn { values, groups: ids };
+        let index = self.engine.build(self.test, &keys, context).map_err(named(&label))?;
         Ok(Box::new(SimilarityMatcher { groups, index, probe: self.of(side.negate()), label }))
     }
 }
@@ -117,6 +125,10 @@ impl Matching for EpsilonKeys {
 
     fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)> {
         self.0.explain(found)
+    }
+
+    fn engine(&self) -> String {
+        self.0.engine()
     }
 
     fn equalities_only(&self) -> Option<RuleKeys> {
@@ -156,6 +168,10 @@ impl Matcher for SimilarityMatcher {
 
     fn own_len(&self) -> usize {
         self.index.own_len()
+    }
+
+    fn own_stretch(&self, start: usize) -> usize {
+        self.index.own_stretch(start)
     }
 
     fn rows_at_once(&self) -> usize {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::Session;
-use datafusion::common::{JoinConstraint, JoinSide, JoinType, NullEquality, Result, config_err, plan_err};
+use datafusion::common::{JoinConstraint, JoinSide, JoinType, NullEquality, Result, plan_err};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator, UserDefinedLogicalNode};
@@ -16,7 +16,8 @@ use super::nearest::NearestJoinNode;
 use super::node::SimilarityJoinNode;
 use super::physical::Physical;
 use super::same_input::{same_expr, same_rows};
-use crate::config::{EngineChoice, SimilarityOptions};
+use crate::config::SimilarityOptions;
+use crate::engine::choice::Engine;
 use crate::exec::{
     AtomExprs, BandExprs, EpsilonJoinExec, EpsilonKeys, JoinInputs, JoinSpec, MatchingDependencyBlockExec, RuleKeys,
     SimilarityJoinExec, SimilarityKeys,
@@ -42,11 +43,7 @@ impl ExtensionPlanner for SimilarityJoinPlanner {
         let (node, nearest) = (node.as_any().downcast_ref::<SimilarityJoinNode>(), node.as_any().downcast_ref());
         let ([left, right], true) = (physical_inputs, node.is_some() || nearest.is_some()) else { return Ok(None) };
         let options = SimilarityOptions::of(session.config_options());
-        if options.engine == EngineChoice::Cuda {
-            return config_err!(
-                "similarity.engine = 'cuda', but this build has no CUDA engine; set it to 'cpu' or 'auto'"
-            );
-        }
+        let engine = Engine::of(&options)?;
         if let Some(node) = nearest {
             let physical = Physical::new(planner, session, planning, NearestJoinNode::sides(node))?;
             return super::nearest::plan(node, [left, right], &physical, options.enabled).map(Some);
@@ -57,7 +54,7 @@ impl ExtensionPlanner for SimilarityJoinPlanner {
             return plain_join(planner, node, session).await.map(Some);
         };
         let physical = Physical::new(planner, session, planning, sides)?;
-        let planned = Planning { physical, node, inputs: [left, right] };
+        let planned = Planning { physical, node, inputs: [left, right], engine };
         Ok(Some(match compiled {
             Compiled::Conjunction(program) => planned.similarity_join(*program)?,
             Compiled::Rules(rules) => planned.matching_dependency_block(rules)?,
@@ -108,6 +105,7 @@ struct Planning<'a> {
     physical: Physical<'a>,
     node: &'a SimilarityJoinNode,
     inputs: [&'a Arc<dyn ExecutionPlan>; 2],
+    engine: Engine,
 }
 
 impl Planning<'_> {
@@ -123,6 +121,7 @@ impl Planning<'_> {
             left_key: self.physical.expression(&program.entry.left, left)?,
             right_key: self.physical.expression(&program.entry.right, right)?,
             test: program.entry.test,
+            engine: self.engine.clone(),
         };
         Ok(match keys.test {
             Test::Vector(_) => Arc::new(EpsilonJoinExec::new(inputs, Arc::new(spec), Arc::new(EpsilonKeys(keys)))?),

@@ -54,24 +54,33 @@ pub(in crate::engine) fn tokenise_build(
     cancel: &Cancel,
     reserve: Reserve<'_>,
 ) -> Result<Vec<RowSets>> {
-    let rows = keys.values.len();
-    let threads = threads.clamp(1, 1 + rows / ROWS_WORTH_A_THREAD);
     with_keys(tokenizer, keys, reserve, |source| {
-        let ranges = (0..threads).map(|t| rows * t / threads..rows * (t + 1) / threads);
-        in_parallel(ranges, |range| {
+        in_parallel(ranges(keys.values.len(), threads), |range| {
             Tokens::new(None, range.len(), reserve).tokenise(tokenizer, &source, keys, range, cancel)
         })
     })
 }
 
-/// Tokenises a probe batch against the dictionary of the build side.
-pub(in crate::engine) fn tokenise_probe(tokenizer: Tokenizer, keys: &KeyColumn, known: &Dictionary) -> Result<RowSets> {
+/// Tokenises a probe batch against the dictionary of the build side with up to `threads` threads.
+pub(in crate::engine) fn tokenise_probe(
+    tokenizer: Tokenizer,
+    keys: &KeyColumn,
+    known: &Dictionary,
+    threads: usize,
+) -> Result<Vec<RowSets>> {
     let unlimited = |_| Ok(());
     with_keys(tokenizer, keys, &unlimited, |source| {
-        let rows = 0..keys.values.len();
-        let tokens = Tokens::new(Some(known), rows.len(), &unlimited);
-        tokens.tokenise(tokenizer, &source, keys, rows, &Cancel::default())
+        in_parallel(ranges(keys.values.len(), threads), |range| {
+            let tokens = Tokens::new(Some(known), range.len(), &unlimited);
+            tokens.tokenise(tokenizer, &source, keys, range, &Cancel::default())
+        })
     })
+}
+
+/// Rows in as many ranges as threads are worth it, one at least.
+fn ranges(rows: usize, threads: usize) -> impl Iterator<Item = Range<usize>> {
+    let threads = threads.clamp(1, 1 + rows / ROWS_WORTH_A_THREAD);
+    (0..threads).map(move |t| rows * t / threads..rows * (t + 1) / threads)
 }
 
 /// What a dictionary may hold of the grams of `text`: long grams overlap in the text, but not in the dictionary.

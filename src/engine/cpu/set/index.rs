@@ -115,9 +115,9 @@ impl Arranged {
 
     /// The sets of a probe batch, in the order and with the ranks of a build side.
     pub(super) fn probe(tokenizer: Tokenizer, keys: &KeyColumn, known: &Dictionary, bits: Bits) -> Result<Sets> {
-        let range = tokenise_probe(tokenizer, keys, known)?;
-        let ranks = [Ranks::Below(known.len() as u32)];
-        Sets::arrange(vec![range], &ranks, bits, keys.groups.as_deref(), &Cancel::default(), &|_| Ok(()))
+        let ranges = tokenise_probe(tokenizer, keys, known, 1)?;
+        let ranks: Vec<_> = ranges.iter().map(|_| Ranks::Below(known.len() as u32)).collect();
+        Sets::arrange(ranges, &ranks, bits, keys.groups.as_deref(), &Cancel::default(), &|_| Ok(()))
     }
 }
 

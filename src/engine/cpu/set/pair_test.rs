@@ -54,8 +54,9 @@ impl SetColumn {
     /// # Errors
     /// A key type that the tokenizer cannot read.
     pub fn probe(tokenizer: Tokenizer, keys: &KeyColumn, known: &Dictionary) -> Result<Self> {
-        let range = tokenise_probe(tokenizer, keys, known)?;
-        Ok(Self::of(&[range], &[Ranks::Below(known.len() as u32)]))
+        let ranges = tokenise_probe(tokenizer, keys, known, 1)?;
+        let ranks: Vec<_> = ranges.iter().map(|_| Ranks::Below(known.len() as u32)).collect();
+        Ok(Self::of(&ranges, &ranks))
     }
 
     fn of(ranges: &[RowSets], ranks: &[Ranks]) -> Self {

@@ -1,0 +1,354 @@
+// Set similarity joins: lossless signatures for all pairs of two sides, exact overlaps for what is left.
+//
+//   ranked tokens --set_signatures--> signature, size, bits set, sort key of each row
+//                 --(sort.cu)-------> positions by (group, size, bits set)
+//                 --set_gather------> columns in that order, padded to whole blocks of BLOCK positions
+//                 --set_summaries---> what all rows of a block have in common
+//                 --set_windows-----> which build blocks a probe block can match by group and size
+//                 --set_filter------> pairs whose signatures allow a match
+//                 --set_verify------> pairs that match, decided by the measure itself
+//
+// A bit of a signature stands for several tokens. Two sets share at most as many tokens as bits, and beyond that at most
+// as many as the smaller number of tokens that share a bit with another on either side:
+//     overlap <= popcount(a & b) + min(tokens of a - bits of a, tokens of b - bits of b)
+// so that a pair with fewer common bits than the least overlap less that excess cannot match (the bitmap filter of
+// Sandes, Teodoro and Melo, 2017; blocks sorted by size as in sf-gSSJoin, section IV). With compute capability 8.0
+// the bits are counted by binary tensor cores; otherwise by popcounts. Both keep the same pairs.
+
+// targets: sm75, sm80
+#include "common.cuh"
+#include "measure/set_measure.cuh"
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define BINARY_TENSOR_CORES 1
+#endif
+
+// Positions of a block.
+#define BLOCK 64
+// Words of 32 bits in the part of a signature that one matrix instruction takes.
+#define STEP 8
+// Sort keys: group, size, bits set.
+#define SIZE_BITS 22
+#define ONES_BITS 10
+#define MOST_SIZE ((1u << SIZE_BITS) - 1)
+#define MOST_ONES ((1u << ONES_BITS) - 1)
+
+// The sets of one side in order; every column has a multiple of BLOCK entries, those after `count` are of no set.
+struct Sets {
+    const u32* signatures;
+    const u32* sizes;
+    // Tokens that may match.
+    const u32* known;
+    // Bits set in the signature.
+    const u32* ones;
+    const u32* groups;
+    const u32* rows;
+    const u64* starts;
+    const u32* tokens;
+    const struct Summary* summaries;
+    u32 count;
+    u32 unused;
+};
+
+// What is known of all sets of a block.
+struct Summary {
+    u32 least_size;
+    u32 most_size;
+    u32 first_group;
+    u32 last_group;
+    // The most tokens beyond the bits that they set.
+    u32 most_excess;
+    u32 most_ones;
+    // The sizes of the first and the last position: a block may hold the end of one group and the start of the next.
+    u32 first_size;
+    u32 last_size;
+};
+
+// One block of threads' share: a run of probe blocks against a range of build blocks.
+struct Task {
+    u32 probe;
+    u32 first;
+    u32 end;
+};
+
+// The bit of a token: the most frequent tokens, of the highest ranks, are dealt out first and share no bit.
+__device__ __forceinline__ u32 bit_of(u32 rank, u32 ranks, u32 bits) {
+    u32 from_top = ranks - 1 - rank;
+    u32 place = from_top % bits;
+    return (from_top / bits) % 2 == 0 ? place : bits - 1 - place;
+}
+
+// One warp a row: its signature of `words` words (at most 64), the bits it sets and its sort key.
+extern "C" __global__ void __launch_bounds__(256) set_signatures(const u64* starts, const u32* tokens, const u32* sizes,
+                                                                 const u32* groups, u32 count, u32 ranks, u32 words,
+                                                                 u32* signatures, u32* ones, u64* keys, u32* order) {
+    __shared__ u32 bits[8][64];
+    u32 lane = lane_of_thread(), warp = threadIdx.x >> 5;
+    u32 row = blockIdx.x * 8 + warp;
+    for (u32 w = lane; w < words; w += 32) bits[warp][w] = 0;
+    __syncwarp();
+    if (row >= count) return;
+    u64 end = starts[row + 1];
+    for (u64 at = starts[row] + lane; at < end; at += 32) {
+        u32 bit = bit_of(tokens[at], ranks, words * 32);
+        atomicOr(&bits[warp][bit / 32], 1u << (bit % 32));
+    }
+    __syncwarp();
+    u32 set = 0;
+    for (u32 w = lane; w < words; w += 32) {
+        signatures[(u64)row * words + w] = bits[warp][w];
+        set += __popc(bits[warp][w]);
+    }
+    for (u32 offset = 16; offset > 0; offset /= 2) set += __shfl_xor_sync(ALL_LANES, set, offset);
+    if (lane == 0) {
+        ones[row] = set;
+        u32 group = groups ? groups[row] : 0;
+        keys[row] = (u64)group << (SIZE_BITS + ONES_BITS) | (u64)min(sizes[row], MOST_SIZE) << ONES_BITS | min(set, MOST_ONES);
+        order[row] = row;
+    }
+}
+
+// One thread a word of a position: columns in the order of `order`. Positions from `count` to `padded` get empty sets.
+extern "C" __global__ void __launch_bounds__(256)
+    set_gather(const u32* order, u32 count, u32 padded, u32 words, const u32* signatures, const u32* sizes, const u32* ones,
+               const u32* groups, const u32* rows, const u64* starts, u32* out_signatures, u32* out_sizes, u32* out_known,
+               u32* out_ones, u32* out_groups, u32* out_rows, u64* out_starts) {
+    for (u64 at = thread_in_grid(); at < (u64)padded * words; at += threads_in_grid()) {
+        u32 position = (u32)(at / words), word = (u32)(at % words);
+        bool is_set = position < count;
+        u32 row = is_set ? order[position] : 0;
+        out_signatures[at] = is_set ? signatures[(u64)row * words + word] : 0;
+        if (word != 0) continue;
+        out_sizes[position] = is_set ? sizes[row] : 0;
+        out_known[position] = is_set ? (u32)(starts[row + 1] - starts[row]) : 0;
+        out_ones[position] = is_set ? ones[row] : 0;
+        out_groups[position] = is_set && groups ? groups[row] : 0;
+        out_rows[position] = is_set ? rows[row] : 0;
+        out_starts[position] = is_set ? starts[row] : 0;
+    }
+}
+
+// One thread a block of positions.
+extern "C" __global__ void __launch_bounds__(128)
+    set_summaries(const u32* sizes, const u32* known, const u32* ones, const u32* groups, u32 count, Summary* summaries) {
+    u32 block = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 first = block * BLOCK;
+    if (first >= count) return;
+    u32 end = min(count, first + BLOCK);
+    Summary s;
+    s.least_size = 0xffffffffu;
+    s.most_size = s.most_excess = s.most_ones = 0;
+    for (u32 at = first; at < end; at++) {
+        s.least_size = min(s.least_size, sizes[at]);
+        s.most_size = max(s.most_size, sizes[at]);
+        s.most_excess = max(s.most_excess, known[at] - ones[at]);
+        s.most_ones = max(s.most_ones, ones[at]);
+    }
+    s.first_group = groups[first];
+    s.last_group = groups[end - 1];
+    s.first_size = sizes[first];
+    s.last_size = sizes[end - 1];
+    summaries[block] = s;
+}
+
+__device__ __forceinline__ u32 blocks_of(const Sets& sets) { return (sets.count + BLOCK - 1) / BLOCK; }
+
+__device__ __forceinline__ u64 place(u32 group, u32 size) { return (u64)group << 32 | min(size, MOST_SIZE); }
+
+// One thread a probe block from `first` on: the range of build blocks that hold all partners of its sets, by group and
+// size. With `own` only those from the block itself on.
+extern "C" __global__ void __launch_bounds__(128)
+    set_windows(Sets probe, Sets build, SetTest test, u32 first, u32 end, u32 own, u32* firsts, u32* ends) {
+    u32 block = first + blockIdx.x * blockDim.x + threadIdx.x;
+    if (block >= end) return;
+    Summary s = probe.summaries[block];
+    u64 low = place(s.first_group, 0), high = place(s.last_group, MOST_SIZE);
+    if (s.first_group == s.last_group && test.smallest > 0.0) {
+        double least = floor(s.least_size * test.smallest * (1.0 - SLACK)), most = ceil(s.most_size / test.smallest * (1.0 + SLACK));
+        low = place(s.first_group, (u32)max(least, 0.0));
+        high = place(s.first_group, most < MOST_SIZE ? (u32)most : MOST_SIZE);
+    }
+    const Summary* blocks = build.summaries;
+    u32 all = blocks_of(build);
+    u32 from = first_true(own ? block : 0, all, [&](u32 b) { return place(blocks[b].last_group, blocks[b].last_size) >= low; });
+    u32 to = first_true(from, all, [&](u32 b) { return place(blocks[b].first_group, blocks[b].first_size) > high; });
+    firsts[block - first] = from;
+    ends[block - first] = to;
+}
+
+// How many of the tokens that a row holds share a bit with another of them.
+__device__ __forceinline__ u32 excess(const Sets& sets, u32 position) { return sets.known[position] - sets.ones[position]; }
+
+// The common bits that two blocks' pairs need at least, or more than any has where none can match.
+__device__ __forceinline__ int needed(const SetTest& test, const Summary& probe, const Summary& build) {
+    bool together = probe.first_group <= build.last_group && build.first_group <= probe.last_group;
+    int bits = (int)set_least_overlap(test, probe.least_size, build.least_size) - (int)min(probe.most_excess, build.most_excess);
+    bool reachable = bits <= (int)min(probe.most_ones, build.most_ones);
+    return together && reachable ? bits : 0x7fffffff;
+}
+
+// Keeps a pair that has passed for its blocks if it passes for itself.
+template <int W>
+__device__ __forceinline__ void keep(const Sets& probe, const Sets& build, const SetTest& test, u32 own, u32 p, u32 b,
+                                     Pair* pairs, u64* count, u64 capacity) {
+    if (b >= build.count || (own && b <= p)) return;
+    if (probe.groups[p] != build.groups[b]) return;
+    const u32 *left = probe.signatures + (u64)p * (W * STEP), *right = build.signatures + (u64)b * (W * STEP);
+    u32 common = min(excess(probe, p), excess(build, b));
+#pragma unroll 1
+    for (int w = 0; w < W * STEP; w++) common += __popc(left[w] & right[w]);
+    if (common < set_least_overlap(test, probe.sizes[p], build.sizes[b])) return;
+    Pair pair;
+    pair.build = b;
+    pair.probe = p;
+    append(pair, pairs, count, capacity);
+}
+
+// What a warp holds of its Q * 16 probe rows' signatures while build columns pass by, 8 at a time. A thread answers for
+// the rows q * 16 + lane / 4 and those 8 after them, in the columns 2 * (lane % 4) and the one after: d[q][0..1] and d[q][2..3].
+template <int W, int Q>
+struct ProbeRows {
+#ifdef BINARY_TENSOR_CORES
+    u32 a[Q][W][4];
+
+    __device__ __forceinline__ void load(const u32* signatures, u32 row) {
+        u32 g = lane_of_thread() >> 2, t = lane_of_thread() & 3;
+#pragma unroll
+        for (int q = 0; q < Q; q++)
+#pragma unroll
+            for (int w = 0; w < W; w++) {
+                const u32* upper = signatures + (u64)(row + q * 16 + g) * (W * STEP) + w * STEP;
+                const u32* lower = upper + 8 * (W * STEP);
+                a[q][w][0] = upper[t];
+                a[q][w][1] = lower[t];
+                a[q][w][2] = upper[4 + t];
+                a[q][w][3] = lower[4 + t];
+            }
+    }
+
+    // d = common bits of each pair, less `needed`.
+    __device__ __forceinline__ void common(const u32* columns, int needed, int d[Q][4]) const {
+        u32 g = lane_of_thread() >> 2, t = lane_of_thread() & 3;
+#pragma unroll
+        for (int q = 0; q < Q; q++)
+#pragma unroll
+            for (int z = 0; z < 4; z++) d[q][z] = -needed;
+#pragma unroll
+        for (int w = 0; w < W; w++) {
+            u32 b0 = columns[g * (W * STEP) + w * STEP + t], b1 = columns[g * (W * STEP) + w * STEP + 4 + t];
+#pragma unroll
+            for (int q = 0; q < Q; q++)
+                asm volatile(
+                    "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                    : "+r"(d[q][0]), "+r"(d[q][1]), "+r"(d[q][2]), "+r"(d[q][3])
+                    : "r"(a[q][w][0]), "r"(a[q][w][1]), "r"(a[q][w][2]), "r"(a[q][w][3]), "r"(b0), "r"(b1));
+        }
+    }
+#else
+    const u32* rows;
+
+    __device__ __forceinline__ void load(const u32* signatures, u32 row) { rows = signatures + (u64)row * (W * STEP); }
+
+    __device__ __forceinline__ void common(const u32* columns, int needed, int d[Q][4]) const {
+        u32 g = lane_of_thread() >> 2, t = lane_of_thread() & 3;
+        for (int q = 0; q < Q; q++)
+            for (int z = 0; z < 4; z++) {
+                const u32* row = rows + (q * 16 + g + (z >> 1) * 8) * (W * STEP);
+                const u32* column = columns + (t * 2 + (z & 1)) * (W * STEP);
+                int bits = 0;
+                for (int w = 0; w < W * STEP; w++) bits += __popc(row[w] & column[w]);
+                d[q][z] = bits - needed;
+            }
+    }
+#endif
+};
+
+// One block of 4 warps a task, each warp with Q * 16 probe rows, of which those in `begin..end` count. Signatures have
+// W * 256 bits.
+template <int W, int Q>
+__device__ __forceinline__ void filter(const Sets& probe, const Sets& build, const SetTest& test, const Task* tasks, u32 own, u32 begin, u32 end,
+                                       Pair* pairs, u64* count, u64 capacity) {
+    Task task = tasks[blockIdx.x];
+    u32 row = task.probe * BLOCK + (threadIdx.x >> 5) * (Q * 16);
+    if (row >= end) return;
+    Summary rows = probe.summaries[row / BLOCK];
+    ProbeRows<W, Q> held;
+    held.load(probe.signatures, row);
+    u32 first = own ? max(task.first, row / BLOCK) : task.first;
+    for (u32 block = first; block < task.end; block++) {
+        int least = needed(test, rows, build.summaries[block]);
+        if (least == 0x7fffffff) continue;
+#pragma unroll 2
+        for (u32 column = block * BLOCK; column < (block + 1) * BLOCK; column += 8) {
+            int d[Q][4];
+            held.common(build.signatures + (u64)column * (W * STEP), least, d);
+            int all_negative = -1;
+#pragma unroll
+            for (int q = 0; q < Q; q++) all_negative &= d[q][0] & d[q][1] & d[q][2] & d[q][3];
+            if (all_negative < 0) continue;
+            u32 hits = 0;
+#pragma unroll
+            for (int i = 0; i < Q * 4; i++) hits |= (u32)(d[i / 4][i % 4] >= 0) << i;
+            u32 g = lane_of_thread() >> 2, t = lane_of_thread() & 3;
+            for (; hits != 0; hits &= hits - 1) {
+                u32 i = __ffs(hits) - 1;
+                u32 p = row + i / 4 * 16 + g + (i % 4 >> 1) * 8;
+                if (p < begin || p >= end) continue;
+                keep<W>(probe, build, test, own, p, column + t * 2 + (i & 1), pairs, count, capacity);
+            }
+        }
+    }
+}
+
+#define FILTER_ARGUMENTS Sets probe, Sets build, SetTest test, const Task *tasks, u32 own, u32 begin, u32 end, Pair *pairs, u64 *count, u64 capacity
+// clang-format off
+extern "C" __global__ void __launch_bounds__(128) set_filter_256(FILTER_ARGUMENTS) { filter<1, 4>(probe, build, test, tasks, own, begin, end, pairs, count, capacity); }
+extern "C" __global__ void __launch_bounds__(128) set_filter_512(FILTER_ARGUMENTS) { filter<2, 4>(probe, build, test, tasks, own, begin, end, pairs, count, capacity); }
+extern "C" __global__ void __launch_bounds__(128) set_filter_1024(FILTER_ARGUMENTS) { filter<4, 2>(probe, build, test, tasks, own, begin, end, pairs, count, capacity); }
+extern "C" __global__ void __launch_bounds__(128) set_filter_2048(FILTER_ARGUMENTS) { filter<8, 1>(probe, build, test, tasks, own, begin, end, pairs, count, capacity); }
+// clang-format on
+
+// Sets of more tokens than this list them in ascending order; all others in any.
+#define UNORDERED 128
+
+// The tokens that two sets share, counted by a warp; the right one is no smaller.
+__device__ __forceinline__ u32 overlap(const u32* left, u32 lefts, const u32* right, u32 rights) {
+    u32 common = 0;
+    for (u32 first = 0; first < lefts; first += 32) {
+        u32 at = first + lane_of_thread();
+        // ranks are smaller than this
+        u32 token = at < lefts ? left[at] : 0xffffffffu;
+        if (rights > UNORDERED) {
+            u32 found = first_true(0, rights, [&](u32 r) { return right[r] >= token; });
+            common += found < rights && right[found] == token;
+            continue;
+        }
+        for (u32 r = 0; r < rights; r += 32) {
+            u32 others = r + lane_of_thread() < rights ? right[r + lane_of_thread()] : 0xfffffffeu;
+            u32 held = min(rights - r, 32u);
+            for (u32 lane = 0; lane < held; lane++) common += token == __shfl_sync(ALL_LANES, others, lane);
+        }
+    }
+    for (u32 offset = 16; offset > 0; offset /= 2) common += __shfl_xor_sync(ALL_LANES, common, offset);
+    return common;
+}
+
+// One warp a candidate, of which there are min(*candidate_count, capacity): row numbers of those that match.
+extern "C" __global__ void __launch_bounds__(256)
+    set_verify(Sets probe, Sets build, SetTest test, const Pair* candidates, const u64* candidate_count, u64 capacity, Pair* pairs,
+               u64* count, u64 pair_capacity) {
+    u64 all = min(*candidate_count, capacity);
+    for (u64 at = thread_in_grid() / 32; at < all; at += threads_in_grid() / 32) {
+        Pair candidate = candidates[at];
+        u32 p = candidate.probe, b = candidate.build;
+        const u32 *left = probe.tokens + probe.starts[p], *right = build.tokens + build.starts[b];
+        u32 lefts = probe.known[p], rights = build.known[b];
+        u32 common = lefts <= rights ? overlap(left, lefts, right, rights) : overlap(right, rights, left, lefts);
+        if (lane_of_thread() != 0 || common == 0) continue;
+        if (!set_accepts(test, common, probe.sizes[p], build.sizes[b])) continue;
+        Pair pair;
+        pair.build = build.rows[b];
+        pair.probe = probe.rows[p];
+        append(pair, pairs, count, pair_capacity);
+    }
+}

@@ -1,0 +1,160 @@
+//! A CUDA device: found without a panic whatever is missing, opened once a process, with a memory budget of its own.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
+
+use super::fault::Fault;
+use super::kernels::{SetKernels, SortKernels};
+
+/// A device that this process has opened.
+pub struct Device {
+    ordinal: usize,
+    name: String,
+    context: Arc<CudaContext>,
+    /// Compute capability 8.0 or better.
+    tensor_cores: bool,
+    memory: usize,
+    reserved: AtomicUsize,
+    sets: OnceLock<SetKernels>,
+    sort: OnceLock<SortKernels>,
+}
+
+impl Device {
+    /// The device of this ordinal, opened when it is first asked for.
+    ///
+    /// # Errors
+    /// Why there is none: no driver, no such device, a device that cannot be used.
+    pub fn open(ordinal: usize) -> Result<Arc<Self>, String> {
+        static OPEN: OnceLock<Mutex<HashMap<usize, Arc<Device>>>> = OnceLock::new();
+        let mut open = OPEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = open.get(&ordinal) {
+            return Ok(Arc::clone(device));
+        }
+        let device = Arc::new(Self::detect(ordinal)?);
+        open.insert(ordinal, Arc::clone(&device));
+        Ok(device)
+    }
+
+    fn detect(ordinal: usize) -> Result<Self, String> {
+        // SAFETY: it opens the driver's library by its usual names and calls nothing in it.
+        if !unsafe { sys::is_culib_present() } {
+            return Err("no NVIDIA driver is installed".into());
+        }
+        let unusable = |error: DriverError| format!("the NVIDIA driver reports {:?}", error.0);
+        match CudaContext::device_count().map_err(unusable)? {
+            0 => return Err("the NVIDIA driver finds no device".into()),
+            count if ordinal >= count as usize => {
+                return Err(format!("there is no device {ordinal}, the last one is {}", count - 1));
+            }
+            _ => {}
+        }
+        Self::new(ordinal).map_err(unusable)
+    }
+
+    fn new(ordinal: usize) -> Result<Self, DriverError> {
+        let context = CudaContext::new(ordinal)?;
+        // SAFETY: buffers are written on one stream, which is waited for before others read them; what is dropped was
+        // used on its own stream last, or that stream was waited for.
+        unsafe { context.disable_event_tracking() };
+        keep_freed_memory(&context)?;
+        let (major, _) = context.compute_capability()?;
+        Ok(Self {
+            ordinal,
+            name: context.name()?,
+            tensor_cores: major >= 8,
+            memory: context.total_mem()?,
+            context,
+            reserved: AtomicUsize::new(0),
+            sets: OnceLock::new(),
+            sort: OnceLock::new(),
+        })
+    }
+
+    /// Whether kernels for binary tensor cores run.
+    pub(super) fn has_tensor_cores(&self) -> bool {
+        self.tensor_cores
+    }
+
+    /// A new queue of work.
+    pub(super) fn stream(&self) -> Result<Arc<CudaStream>, Fault> {
+        Ok(self.context.new_stream()?)
+    }
+
+    pub(super) fn context(&self) -> &Arc<CudaContext> {
+        &self.context
+    }
+
+    /// Bytes of memory that it has.
+    pub fn memory(&self) -> usize {
+        self.memory
+    }
+
+    /// Bytes that buffers hold at the moment.
+    pub fn reserved(&self) -> usize {
+        self.reserved.load(Ordering::Relaxed)
+    }
+
+    /// Takes `bytes` of the budget of `limit` bytes.
+    pub(super) fn reserve(&self, bytes: usize, limit: usize) -> Result<(), Fault> {
+        let fits = |held: usize| held.checked_add(bytes).filter(|&total| total <= limit);
+        match self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Fault::Memory),
+        }
+    }
+
+    /// Gives `bytes` of the budget back.
+    pub(super) fn release(&self, bytes: usize) {
+        self.reserved.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn sets(&self) -> Result<&SetKernels, Fault> {
+        once(&self.sets, || SetKernels::load(&self.context, self.tensor_cores))
+    }
+
+    pub(super) fn sort(&self) -> Result<&SortKernels, Fault> {
+        once(&self.sort, || SortKernels::load(&self.context))
+    }
+}
+
+/// What is in `cell`, made if need be; two threads may make it at the same time.
+fn once<T>(cell: &OnceLock<T>, make: impl FnOnce() -> Result<T, DriverError>) -> Result<&T, Fault> {
+    if cell.get().is_none() {
+        let made = make()?;
+        let _ = cell.set(made);
+    }
+    Ok(cell.get_or_init(|| unreachable!("it was set above")))
+}
+
+/// Has the driver keep what is freed for the next allocation: giving it back to the system takes longer than a small join.
+fn keep_freed_memory(context: &Arc<CudaContext>) -> Result<(), DriverError> {
+    if !context.has_async_alloc() {
+        return Ok(());
+    }
+    let mut pool = std::ptr::null_mut();
+    let mut threshold = u64::MAX;
+    let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+    context.bind_to_thread()?;
+    // SAFETY: the device is open, `pool` receives the handle of its default pool, which the driver owns, and the attribute's
+    // value is a u64 that outlives the call.
+    unsafe {
+        sys::cuDeviceGetDefaultMemPool(&mut pool, context.cu_device()).result()?;
+        sys::cuMemPoolSetAttribute(pool, attribute, (&raw mut threshold).cast()).result()
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({self})")
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cuda:{} ({})", self.ordinal, self.name)
+    }
+}

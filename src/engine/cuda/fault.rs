@@ -1,0 +1,43 @@
+//! What can go wrong on a device.
+
+use cudarc::driver::DriverError;
+use cudarc::driver::sys::CUresult;
+use datafusion::common::{DataFusionError, exec_datafusion_err, resources_datafusion_err};
+
+/// Why work on a device came to nothing.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The budget or the device has no more memory: less work at a time may do, or another engine.
+    Memory,
+    /// The device or its driver failed.
+    Device(DriverError),
+    /// Anything else.
+    Other(DataFusionError),
+}
+
+impl From<DriverError> for Fault {
+    fn from(error: DriverError) -> Self {
+        if error.0 == CUresult::CUDA_ERROR_OUT_OF_MEMORY { Self::Memory } else { Self::Device(error) }
+    }
+}
+
+impl From<DataFusionError> for Fault {
+    fn from(error: DataFusionError) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<Fault> for DataFusionError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Memory => resources_datafusion_err!(
+                "a CUDA device has too little memory for this join; raise similarity.device_memory_fraction or set similarity.engine = 'cpu'"
+            ),
+            Fault::Device(error) => exec_datafusion_err!(
+                "a CUDA device failed with {:?}; set similarity.engine = 'cpu' to run without it",
+                error.0
+            ),
+            Fault::Other(error) => error,
+        }
+    }
+}

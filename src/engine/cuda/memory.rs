@@ -1,0 +1,96 @@
+//! Memory of a device, counted against a budget.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, PinnedHostSlice, ValidAsZeroBits};
+
+use super::device::Device;
+use super::fault::Fault;
+
+/// A device, and how much of its memory a join may use beside all others.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    pub(super) device: Arc<Device>,
+    /// Bytes that all buffers of the device may hold together.
+    limit: usize,
+}
+
+impl Budget {
+    /// The given share of the device's memory.
+    pub fn new(device: &Arc<Device>, fraction: f64) -> Self {
+        Self { device: Arc::clone(device), limit: (device.memory() as f64 * fraction) as usize }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Bytes that nobody holds.
+    pub(super) fn available(&self) -> usize {
+        self.limit.saturating_sub(self.device.reserved())
+    }
+
+    /// Room for `length` values, which are not set.
+    pub(super) fn buffer<T: DeviceRepr>(&self, stream: &Arc<CudaStream>, length: usize) -> Result<Buffer<T>, Fault> {
+        // no allocation is empty
+        let length = length.max(1);
+        let held = Held::try_new(self, length * size_of::<T>())?;
+        // SAFETY: every buffer is written by a copy or a kernel before it is read.
+        let slice = unsafe { stream.alloc(length) }?;
+        Ok(Buffer { slice, _held: held })
+    }
+
+    /// A copy of `values`.
+    pub(super) fn upload<T: DeviceRepr>(&self, stream: &Arc<CudaStream>, values: &[T]) -> Result<Buffer<T>, Fault> {
+        let mut buffer = self.buffer(stream, values.len())?;
+        if !values.is_empty() {
+            stream.memcpy_htod(values, &mut buffer.slice)?;
+        }
+        Ok(buffer)
+    }
+}
+
+/// Part of a budget.
+#[derive(Debug)]
+struct Held {
+    device: Arc<Device>,
+    bytes: usize,
+}
+
+impl Held {
+    fn try_new(budget: &Budget, bytes: usize) -> Result<Self, Fault> {
+        budget.device.reserve(bytes, budget.limit)?;
+        Ok(Self { device: Arc::clone(&budget.device), bytes })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.device.release(self.bytes);
+    }
+}
+
+/// Values on a device.
+#[derive(Debug)]
+pub(super) struct Buffer<T> {
+    pub(super) slice: CudaSlice<T>,
+    _held: Held,
+}
+
+impl<T> Buffer<T> {
+    /// Where it is, for a structure that a kernel reads. It must outlive every launch that is given the address.
+    pub(super) fn address(&self, stream: &CudaStream) -> u64 {
+        self.slice.device_ptr(stream).0
+    }
+}
+
+/// Memory of the host that a device copies from and to at full speed.
+pub(super) fn pinned<T: DeviceRepr + ValidAsZeroBits>(
+    device: &Device,
+    length: usize,
+) -> Result<PinnedHostSlice<T>, Fault> {
+    // not write-combined: the host reads it
+    // SAFETY: what is read was copied into it before.
+    Ok(unsafe { device.context().alloc_pinned_with_flags(length, 0) }?)
+}

@@ -1,0 +1,53 @@
+//! The CUDA engine: the same pairs as the CPU engine's, found by an NVIDIA GPU.
+//!
+//! ```text
+//! device     which GPU there is, what it can do, how much of its memory is ours
+//! memory     buffers on it, counted against the budget
+//! kernels    one typed function for each kernel of kernels/: all that is launched is launched here
+//! sort       records by a key
+//! sets       set similarity joins
+//! ```
+//!
+//! Nothing here needs CUDA at build time: the driver's library is opened when a session first asks for a device, and the
+//! kernels come with the crate as PTX, which the driver compiles (and remembers) when an operator first needs them.
+
+pub mod device;
+mod fault;
+mod kernels;
+mod memory;
+mod sets;
+mod sort;
+
+use datafusion::common::Result;
+
+pub use device::Device;
+pub use memory::Budget;
+
+use super::{BuildContext, Index, KeyColumn};
+use crate::predicate::Test;
+use fault::Fault;
+use sets::SetIndex;
+
+/// Whether there are kernels for a condition.
+pub fn serves(test: Test) -> bool {
+    matches!(test, Test::Set { .. })
+}
+
+/// Makes the keys of a build side ready for `test` on a device; `None` where its memory does not hold them, or where there are
+/// no kernels for them.
+///
+/// # Errors
+/// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails.
+pub fn build(
+    budget: &Budget,
+    test: Test,
+    keys: &KeyColumn,
+    context: &BuildContext<'_>,
+) -> Result<Option<Box<dyn Index>>> {
+    let Test::Set { tokenizer, measure, bounds } = test else { return Ok(None) };
+    match SetIndex::try_new(budget, tokenizer, measure, bounds, keys, context) {
+        Ok(index) => Ok(Some(Box::new(index))),
+        Err(Fault::Memory) => Ok(None),
+        Err(fault) => Err(fault.into()),
+    }
+}

@@ -1,0 +1,238 @@
+//! The sets of a build side on a device, and the probe batches that it makes ready.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use datafusion::common::{Result, exec_datafusion_err, internal_datafusion_err, internal_err};
+
+use super::arranged::{Arranged, BLOCK, signature_words};
+use super::columns::SetColumns;
+use super::tasks::Windows;
+use super::test::set_test;
+use super::worker::{Capacity, Comparison, Workers};
+use crate::engine::cuda::fault::Fault;
+use crate::engine::cuda::kernels::{SetSides, SetTest};
+use crate::engine::cuda::memory::Budget;
+use crate::engine::sets::Dictionary;
+use crate::engine::sets::ranks::{Ranks, rank};
+use crate::engine::sets::tokenise::{tokenise_build, tokenise_probe};
+use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
+use crate::measure::{SetMeasure, Tokenizer};
+use crate::predicate::Bounds;
+
+/// Pairs of signatures that are compared between two looks at the cancel flag: some hundredths of a second's work.
+const PAIRS_OF_STEP: u64 = 1 << 36;
+
+/// Parts that a self-join is cut into where it is less than that: enough for copies and kernels to overlap.
+const PARTS: u64 = 4;
+
+/// Probe rows that are made ready at once.
+const ROWS_AT_ONCE: usize = 1 << 20;
+
+/// A build side's sets on a device, ready for probing with one predicate.
+#[derive(Debug)]
+pub(in crate::engine::cuda) struct SetIndex {
+    budget: Budget,
+    tokenizer: Tokenizer,
+    test: SetTest,
+    /// From tokens to ranks; empty where it probes itself.
+    dictionary: Dictionary,
+    /// How many tokens have a rank.
+    ranks: u32,
+    /// Words of 32 bits of a signature.
+    words: u32,
+    sets: Arranged,
+    /// Of a self-join.
+    own: Option<Windows>,
+    workers: Workers,
+}
+
+/// The sets of a probe batch on the device.
+struct PreparedSets {
+    sets: Arranged,
+    windows: Windows,
+}
+
+impl SetIndex {
+    /// Tokenises `keys` and brings them to the device.
+    ///
+    /// The lower bound must exclude the score 0.
+    ///
+    /// # Errors
+    /// A key type that the tokenizer cannot read, more rows or tokens than 32 bits can number, a refused reservation, a
+    /// cancelled build, a device that fails.
+    pub(in crate::engine::cuda) fn try_new(
+        budget: &Budget,
+        tokenizer: Tokenizer,
+        measure: SetMeasure,
+        bounds: Bounds,
+        keys: &KeyColumn,
+        context: &BuildContext<'_>,
+    ) -> Result<Self, Fault> {
+        let mut ranges = tokenise_build(tokenizer, keys, context.threads, context.cancel, context.reserve)?;
+        let ids: usize = ranges.iter().map(|range| range.ids.len()).sum();
+        if u32::try_from(ids.max(keys.values.len())).is_err() {
+            return Err(exec_datafusion_err!(
+                "a set similarity join cannot index more than 2^32 tokens; join smaller parts"
+            )
+            .into());
+        }
+        let (dictionary, tables, ranks) = rank(&mut ranges, context.own);
+        // packed, and packed once more as one
+        (context.reserve)(2 * ids * size_of::<u32>())?;
+        let columns = SetColumns::pack(&ranges, &tables, keys.groups.as_deref())?;
+        drop(ranges);
+        if context.cancel.is_cancelled() {
+            return Err(exec_datafusion_err!("the build of a set index was cancelled").into());
+        }
+        let (ranks, words) = (ranks as u32, signature_words(columns.mean_size()));
+        let stream = budget.device.stream()?;
+        let sets = Arranged::try_new(budget, &stream, &columns, (ranks, words))?;
+        let workers = Workers::try_new(budget, Capacity::of(budget, rows_of_task(words)))?;
+        let test = set_test(measure, bounds);
+        let budget = budget.clone();
+        let mut index = Self { budget, tokenizer, test, dictionary, ranks, words, sets, own: None, workers };
+        if context.own {
+            index.own = Some(index.windows(&stream, None)?);
+        }
+        Ok(index)
+    }
+
+    /// Which build blocks each block of `probe`, or of the build side itself, is compared with.
+    fn windows(&self, stream: &Arc<CudaStream>, probe: Option<&Arranged>) -> Result<Windows, Fault> {
+        let sides = self.sides(stream, probe);
+        let blocks = probe.unwrap_or(&self.sets).blocks();
+        let mut firsts = self.budget.buffer(stream, blocks as usize)?;
+        let mut ends = self.budget.buffer(stream, blocks as usize)?;
+        let mut windows = Windows { firsts: vec![0; blocks as usize], ends: vec![0; blocks as usize] };
+        if blocks > 0 {
+            self.budget.device.sets()?.windows(stream, &sides, blocks, &mut firsts, &mut ends)?;
+            stream.memcpy_dtoh(&firsts.slice, &mut windows.firsts)?;
+            stream.memcpy_dtoh(&ends.slice, &mut windows.ends)?;
+            stream.synchronize()?;
+        }
+        Ok(windows)
+    }
+
+    fn sides(&self, stream: &CudaStream, probe: Option<&Arranged>) -> SetSides {
+        SetSides {
+            probe: probe.unwrap_or(&self.sets).on_device(stream),
+            build: self.sets.on_device(stream),
+            test: self.test,
+            own: probe.is_none(),
+        }
+    }
+
+    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<PreparedSets, Fault> {
+        let ranges = tokenise_probe(self.tokenizer, keys, &self.dictionary, threads)?;
+        let tables: Vec<_> = ranges.iter().map(|_| Ranks::Below(self.ranks)).collect();
+        let columns = SetColumns::pack(&ranges, &tables, keys.groups.as_deref())?;
+        drop(ranges);
+        let stream = self.budget.device.stream()?;
+        let sets = Arranged::try_new(&self.budget, &stream, &columns, (self.ranks, self.words))?;
+        let windows = self.windows(&stream, Some(&sets))?;
+        Ok(PreparedSets { sets, windows })
+    }
+
+    /// Compares some of the probe positions from `cursor` on.
+    fn compare(
+        &self,
+        (probe, windows): (Option<&Arranged>, &Windows),
+        cursor: &mut Cursor,
+        cancel: &Cancel,
+        out: &mut Pairs,
+    ) -> Result<Counts, Fault> {
+        let (start, end) = (cursor.next as u32, cursor.end as u32);
+        let end = windows.stretch(start, end, PAIRS_OF_STEP);
+        let mut tasks = Vec::new();
+        windows.tasks(start..end, rows_of_task(self.words), &mut tasks);
+        let counts = self.workers.with(|worker| {
+            let sides = self.sides(worker.stream(), probe);
+            let comparison = Comparison { sides, words: self.words, range: (start, end) };
+            worker.run(&comparison, &tasks, cancel, out)
+        })?;
+        cursor.next = end as usize;
+        Ok(counts)
+    }
+}
+
+/// Probe rows that one block of threads compares, by the words of a signature: the longer they are, the fewer a warp holds.
+fn rows_of_task(words: u32) -> u32 {
+    match words {
+        8 | 16 => 4 * BLOCK,
+        32 => 2 * BLOCK,
+        _ => BLOCK,
+    }
+}
+
+impl Index for SetIndex {
+    fn describe(&self) -> String {
+        let unit = if self.budget.device.has_tensor_cores() { "binary tensor cores" } else { "popcounts" };
+        format!("signature tiles ({}, {unit}, {} bits)", self.budget.device, 32 * self.words)
+    }
+
+    fn memory(&self) -> usize {
+        let windows = self.own.as_ref().map_or(0, |windows| windows.firsts.capacity() + windows.ends.capacity());
+        self.dictionary.memory() + windows * size_of::<u32>()
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.sets.unmatchable
+    }
+
+    fn own_len(&self) -> usize {
+        self.sets.count as usize
+    }
+
+    fn own_stretch(&self, start: usize) -> usize {
+        let Some(windows) = &self.own else { return self.own_len() };
+        let pairs = (windows.pairs(0..self.sets.count) / PARTS).clamp(1, PAIRS_OF_STEP);
+        windows.stretch(start as u32, self.sets.count, pairs) as usize
+    }
+
+    fn rows_at_once(&self) -> usize {
+        ROWS_AT_ONCE
+    }
+
+    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
+        if self.own.is_some() {
+            return internal_err!("a set index was built for a self-join and given another input");
+        }
+        Ok(Box::new(self.prepare(keys, threads)?))
+    }
+
+    fn probe(
+        &self,
+        probe: Probe<'_>,
+        cursor: &mut Cursor,
+        _limit: Limit,
+        cancel: &Cancel,
+        out: &mut Pairs,
+    ) -> Result<Counts> {
+        let side = match (probe, &self.own) {
+            (Probe::Own, Some(windows)) => (None, windows),
+            (Probe::Batch(batch), None) => {
+                let prepared = batch.as_any().downcast_ref::<PreparedSets>().ok_or_else(|| {
+                    internal_datafusion_err!("a set index was given a probe batch that it did not prepare")
+                })?;
+                (Some(&prepared.sets), &prepared.windows)
+            }
+            _ => return internal_err!("a set index was built for the other kind of probe"),
+        };
+        Ok(self.compare(side, cursor, cancel, out)?)
+    }
+}
+
+impl PreparedProbe for PreparedSets {
+    fn len(&self) -> usize {
+        self.sets.count as usize
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.sets.unmatchable
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}

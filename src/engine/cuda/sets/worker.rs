@@ -1,0 +1,209 @@
+//! One queue of work on the device, and the buffers that pairs come back through.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use cudarc::driver::{CudaStream, PinnedHostSlice};
+
+use super::tasks::BLOCKS_OF_TASK;
+use crate::engine::cuda::fault::Fault;
+use crate::engine::cuda::kernels::{Appended, RowPair, SetSides, Task};
+use crate::engine::cuda::memory::{Budget, Buffer, pinned};
+use crate::engine::{Cancel, Counts, Pairs};
+
+/// Workers of one index: enough for copies and kernels to overlap.
+const MOST_WORKERS: usize = 3;
+
+/// Pairs that the buffers of a worker hold at most.
+const MOST_CANDIDATES: usize = 1 << 24;
+const MOST_PAIRS: usize = 1 << 22;
+
+/// What is compared.
+#[derive(Clone, Copy)]
+pub(super) struct Comparison {
+    pub(super) sides: SetSides,
+    pub(super) words: u32,
+    /// Probe positions that count.
+    pub(super) range: (u32, u32),
+}
+
+/// How many pairs the buffers of a worker hold.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Capacity {
+    pub(super) candidates: usize,
+    pub(super) pairs: usize,
+}
+
+impl Capacity {
+    /// What a budget allows, and room for what one task of so many rows can yield at least.
+    pub(super) fn of(budget: &Budget, rows_of_task: u32) -> Self {
+        let share = budget.available() / (8 * MOST_WORKERS * size_of::<RowPair>());
+        let least = least(rows_of_task);
+        Self {
+            candidates: share.clamp(least, MOST_CANDIDATES.max(least)),
+            pairs: share.clamp(least, MOST_PAIRS.max(least)),
+        }
+    }
+}
+
+/// The pairs that one task yields at most.
+pub(super) fn least(rows_of_task: u32) -> usize {
+    rows_of_task as usize * (BLOCKS_OF_TASK * super::arranged::BLOCK) as usize
+}
+
+/// A queue of work with its buffers.
+#[derive(Debug)]
+pub(super) struct Worker {
+    budget: Budget,
+    stream: Arc<CudaStream>,
+    capacity: Capacity,
+    candidates: Buffer<RowPair>,
+    candidate_count: Buffer<u64>,
+    pairs: Buffer<RowPair>,
+    pair_count: Buffer<u64>,
+    /// How many candidates and how many pairs, as the device said last.
+    counted: [PinnedHostSlice<u64>; 2],
+    fetched: PinnedHostSlice<RowPair>,
+}
+
+/// Pairs that are fetched at a time.
+const FETCHED: usize = 1 << 18;
+
+impl Worker {
+    fn try_new(budget: &Budget, capacity: Capacity) -> Result<Self, Fault> {
+        let stream = budget.device.stream()?;
+        Ok(Self {
+            candidates: budget.buffer(&stream, capacity.candidates)?,
+            candidate_count: budget.buffer(&stream, 1)?,
+            pairs: budget.buffer(&stream, capacity.pairs)?,
+            pair_count: budget.buffer(&stream, 1)?,
+            counted: [pinned(&budget.device, 1)?, pinned(&budget.device, 1)?],
+            fetched: pinned(&budget.device, FETCHED)?,
+            budget: budget.clone(),
+            stream,
+            capacity,
+        })
+    }
+
+    /// Its queue.
+    pub(super) fn stream(&self) -> &Arc<CudaStream> {
+        &self.stream
+    }
+
+    /// Appends the row numbers of all pairs of `tasks` that match. Tasks that yield more than the buffers hold are done by
+    /// halves.
+    pub(super) fn run(
+        &mut self,
+        comparison: &Comparison,
+        tasks: &[Task],
+        cancel: &Cancel,
+        out: &mut Pairs,
+    ) -> Result<Counts, Fault> {
+        let mut counts = Counts::default();
+        let mut left = vec![tasks];
+        while let Some(tasks) = left.pop() {
+            if tasks.is_empty() || cancel.is_cancelled() {
+                continue;
+            }
+            let (candidates, matched) = self.launch(comparison, tasks)?;
+            if candidates > self.capacity.candidates || matched > self.capacity.pairs {
+                let (one, other) = tasks.split_at(tasks.len() / 2);
+                left.extend([other, one]);
+                continue;
+            }
+            self.fetch(matched, out)?;
+            counts.candidates += candidates;
+            counts.verified += candidates;
+            counts.matched += matched;
+        }
+        Ok(counts)
+    }
+
+    /// Compares, and returns how many candidates and pairs there are or would be.
+    fn launch(&mut self, comparison: &Comparison, tasks: &[Task]) -> Result<(usize, usize), Fault> {
+        let Comparison { sides, words, range } = comparison;
+        let kernels = self.budget.device.sets()?;
+        let stream = &self.stream;
+        let on_device = self.budget.upload(stream, tasks)?;
+        stream.memset_zeros(&mut self.candidate_count.slice)?;
+        stream.memset_zeros(&mut self.pair_count.slice)?;
+        let Capacity { candidates, pairs } = self.capacity;
+        let mut candidates =
+            Appended { pairs: &mut self.candidates, count: &mut self.candidate_count, capacity: candidates as u64 };
+        let mut pairs = Appended { pairs: &mut self.pairs, count: &mut self.pair_count, capacity: pairs as u64 };
+        kernels.filter(stream, sides, *words, (&on_device, tasks.len() as u32), *range, &mut candidates)?;
+        kernels.verify(stream, sides, &candidates, &mut pairs)?;
+        stream.memcpy_dtoh(&self.candidate_count.slice, &mut self.counted[0])?;
+        stream.memcpy_dtoh(&self.pair_count.slice, &mut self.counted[1])?;
+        stream.synchronize()?;
+        let counted = |at: usize| Ok::<_, Fault>(self.counted[at].as_slice()?[0] as usize);
+        Ok((counted(0)?, counted(1)?))
+    }
+
+    /// Brings the first `count` pairs to the host.
+    fn fetch(&mut self, count: usize, out: &mut Pairs) -> Result<(), Fault> {
+        for start in (0..count).step_by(FETCHED) {
+            let end = count.min(start + FETCHED);
+            self.stream.memcpy_dtoh(&self.pairs.slice.slice(start..end), &mut self.fetched)?;
+            self.stream.synchronize()?;
+            let fetched = &self.fetched.as_slice()?[..end - start];
+            out.build.extend(fetched.iter().map(|pair| pair.build));
+            out.probe.extend(fetched.iter().map(|pair| pair.probe));
+        }
+        Ok(())
+    }
+}
+
+/// The workers of an index: made when they are first needed, taken in turn.
+#[derive(Debug)]
+pub(super) struct Workers {
+    budget: Budget,
+    capacity: Capacity,
+    pool: Mutex<Pool>,
+    returned: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Pool {
+    idle: Vec<Worker>,
+    count: usize,
+}
+
+impl Workers {
+    /// With one worker, so that there is always one.
+    pub(super) fn try_new(budget: &Budget, capacity: Capacity) -> Result<Self, Fault> {
+        let first = Worker::try_new(budget, capacity)?;
+        let pool = Mutex::new(Pool { idle: vec![first], count: 1 });
+        Ok(Self { budget: budget.clone(), capacity, pool, returned: Condvar::new() })
+    }
+
+    /// Runs `work` with a worker that nobody else has, once there is one.
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut Worker) -> Result<T, Fault>) -> Result<T, Fault> {
+        let mut worker = self.take()?;
+        let done = work(&mut worker);
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.idle.push(worker);
+        drop(pool);
+        self.returned.notify_one();
+        done
+    }
+
+    fn take(&self) -> Result<Worker, Fault> {
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(worker) = pool.idle.pop() {
+                return Ok(worker);
+            }
+            if pool.count < MOST_WORKERS {
+                match Worker::try_new(&self.budget, self.capacity) {
+                    Err(Fault::Memory) => {}
+                    Err(fault) => return Err(fault),
+                    Ok(worker) => {
+                        pool.count += 1;
+                        return Ok(worker);
+                    }
+                }
+            }
+            pool = self.returned.wait(pool).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
