@@ -5,6 +5,8 @@
 //! memory     buffers on it, counted against the budget
 //! kernels    one typed function for each kernel of kernels/: all that is launched is launched here
 //! sort       records by a key
+//! tasks      what is compared together: blocks of one side against ranges of blocks of the other
+//! worker     a queue of launches, and the buffers that pairs come back through
 //! sets       set similarity joins
 //! ```
 //!
@@ -17,6 +19,8 @@ mod kernels;
 mod memory;
 mod sets;
 mod sort;
+mod tasks;
+mod worker;
 
 use datafusion::common::Result;
 

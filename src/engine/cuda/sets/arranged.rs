@@ -9,9 +9,7 @@ use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{PositionColumns, RowSignatures, SetsOnDevice};
 use crate::engine::cuda::memory::{Budget, Buffer};
 use crate::engine::cuda::sort::sort;
-
-/// Positions of a block, as `BLOCK` in `kernels/sets.cu`.
-pub(super) const BLOCK: u32 = 64;
+use crate::engine::cuda::tasks::BLOCK;
 
 /// Bits of a sort key below the group.
 const KEY_BITS: u32 = 32;

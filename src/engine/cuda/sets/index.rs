@@ -5,26 +5,20 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 use datafusion::common::{Result, exec_datafusion_err, internal_datafusion_err, internal_err};
 
-use super::arranged::{Arranged, BLOCK, signature_words};
+use super::arranged::{Arranged, signature_words};
 use super::columns::SetColumns;
-use super::tasks::Windows;
 use super::test::set_test;
-use super::worker::{Capacity, Comparison, Workers};
 use crate::engine::cuda::fault::Fault;
-use crate::engine::cuda::kernels::{SetSides, SetTest};
-use crate::engine::cuda::memory::Budget;
+use crate::engine::cuda::kernels::{Appended, SetSides, SetTest, Task};
+use crate::engine::cuda::memory::{Budget, Buffer};
+use crate::engine::cuda::tasks::{BLOCK, PAIRS_OF_STEP, Windows};
+use crate::engine::cuda::worker::{Capacity, Comparison, Workers};
 use crate::engine::sets::Dictionary;
 use crate::engine::sets::ranks::{Ranks, rank};
 use crate::engine::sets::tokenise::{tokenise_build, tokenise_probe};
 use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
 use crate::measure::{SetMeasure, Tokenizer};
 use crate::predicate::Bounds;
-
-/// Pairs of signatures that are compared between two looks at the cancel flag: some hundredths of a second's work.
-const PAIRS_OF_STEP: u64 = 1 << 36;
-
-/// Parts that a self-join is cut into where it is less than that: enough for copies and kernels to overlap.
-const PARTS: u64 = 4;
 
 /// Probe rows that are made ready at once.
 const ROWS_AT_ONCE: usize = 1 << 20;
@@ -148,11 +142,34 @@ impl SetIndex {
         windows.tasks(start..end, rows_of_task(self.words), &mut tasks);
         let counts = self.workers.with(|worker| {
             let sides = self.sides(worker.stream(), probe);
-            let comparison = Comparison { sides, words: self.words, range: (start, end) };
+            let comparison = SetComparison { budget: &self.budget, sides, words: self.words, range: (start, end) };
             worker.run(&comparison, &tasks, cancel, out)
         })?;
         cursor.next = end as usize;
         Ok(counts)
+    }
+}
+
+/// Two sides and the probe positions that count.
+struct SetComparison<'a> {
+    budget: &'a Budget,
+    sides: SetSides,
+    words: u32,
+    range: (u32, u32),
+}
+
+impl Comparison for SetComparison<'_> {
+    fn filter(
+        &self,
+        stream: &CudaStream,
+        tasks: (&Buffer<Task>, u32),
+        candidates: &mut Appended<'_>,
+    ) -> Result<(), Fault> {
+        self.budget.device.sets()?.filter(stream, &self.sides, self.words, tasks, self.range, candidates)
+    }
+
+    fn verify(&self, stream: &CudaStream, candidates: &Appended<'_>, pairs: &mut Appended<'_>) -> Result<(), Fault> {
+        self.budget.device.sets()?.verify(stream, &self.sides, candidates, pairs)
     }
 }
 
@@ -185,9 +202,7 @@ impl Index for SetIndex {
     }
 
     fn own_stretch(&self, start: usize) -> usize {
-        let Some(windows) = &self.own else { return self.own_len() };
-        let pairs = (windows.pairs(0..self.sets.count) / PARTS).clamp(1, PAIRS_OF_STEP);
-        windows.stretch(start as u32, self.sets.count, pairs) as usize
+        self.own.as_ref().map_or(self.own_len(), |windows| windows.part(start as u32, self.sets.count) as usize)
     }
 
     fn rows_at_once(&self) -> usize {

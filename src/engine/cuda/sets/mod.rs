@@ -4,8 +4,7 @@
 //! ranked tokens (engine::sets)
 //!   columns   --> the sets of a side, packed for one upload
 //!   arranged  --> on the device: signatures, positions by (group, size), blocks of 64
-//!   tasks     --> runs of probe blocks against the build blocks that group and size allow
-//!   worker    --> filter by signatures, verify, bring the pairs back
+//!   index     --> windows of build blocks by group and size, filtered by signatures, verified
 //! ```
 //!
 //! All pairs that sizes allow are compared by signatures: on binary tensor cores that is faster than an index in all but
@@ -15,8 +14,6 @@
 mod arranged;
 mod columns;
 mod index;
-mod tasks;
 mod test;
-mod worker;
 
 pub(super) use index::SetIndex;

@@ -1,12 +1,20 @@
-//! What is launched together: runs of probe blocks, each against the build blocks that group and size allow.
+//! What is launched together: runs of probe blocks, each against the build blocks that group and size, length or place allow.
 
 use std::ops::Range;
 
-use super::arranged::BLOCK;
-use crate::engine::cuda::kernels::Task;
+use super::kernels::Task;
+
+/// Positions of a block.
+pub(super) const BLOCK: u32 = 64;
 
 /// Build blocks of one task.
 pub(super) const BLOCKS_OF_TASK: u32 = 128;
+
+/// Pairs that are compared between two looks at the cancel flag: some hundredths of a second's work.
+pub(super) const PAIRS_OF_STEP: u64 = 1 << 36;
+
+/// Parts that a self-join is cut into where they are no more work than a step: enough for copies and kernels to overlap.
+const PARTS: u64 = 4;
 
 /// For each probe block the build blocks that hold all partners of its sets.
 #[derive(Debug)]
@@ -27,8 +35,14 @@ impl Windows {
         at.min(end)
     }
 
+    /// The end of a part of a self-join of `count` positions from `start` on.
+    pub(super) fn part(&self, start: u32, count: u32) -> u32 {
+        let pairs = (self.pairs(0..count) / PARTS).clamp(1, PAIRS_OF_STEP);
+        self.stretch(start, count, pairs)
+    }
+
     /// The pairs that comparing these probe positions takes, in whole blocks.
-    pub(super) fn pairs(&self, positions: Range<u32>) -> u64 {
+    fn pairs(&self, positions: Range<u32>) -> u64 {
         let blocks = (positions.start / BLOCK) as usize..positions.end.div_ceil(BLOCK) as usize;
         let width = |block: usize| u64::from(self.ends[block].saturating_sub(self.firsts[block]));
         blocks.map(width).sum::<u64>() * u64::from(BLOCK * BLOCK)

@@ -4,10 +4,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use cudarc::driver::{CudaStream, PinnedHostSlice};
 
-use super::tasks::BLOCKS_OF_TASK;
-use crate::engine::cuda::fault::Fault;
-use crate::engine::cuda::kernels::{Appended, RowPair, SetSides, Task};
-use crate::engine::cuda::memory::{Budget, Buffer, pinned};
+use super::fault::Fault;
+use super::kernels::{Appended, RowPair, Task};
+use super::memory::{Budget, Buffer, pinned};
+use super::tasks::{BLOCK, BLOCKS_OF_TASK};
 use crate::engine::{Cancel, Counts, Pairs};
 
 /// Workers of one index: enough for copies and kernels to overlap.
@@ -17,13 +17,18 @@ const MOST_WORKERS: usize = 3;
 const MOST_CANDIDATES: usize = 1 << 24;
 const MOST_PAIRS: usize = 1 << 22;
 
-/// What is compared.
-#[derive(Clone, Copy)]
-pub(super) struct Comparison {
-    pub(super) sides: SetSides,
-    pub(super) words: u32,
-    /// Probe positions that count.
-    pub(super) range: (u32, u32),
+/// What is launched to find the pairs of some tasks.
+pub(super) trait Comparison {
+    /// Appends the positions of pairs that a filter cannot tell from matches.
+    fn filter(
+        &self,
+        stream: &CudaStream,
+        tasks: (&Buffer<Task>, u32),
+        candidates: &mut Appended<'_>,
+    ) -> Result<(), Fault>;
+
+    /// Appends the row numbers of the candidates that match.
+    fn verify(&self, stream: &CudaStream, candidates: &Appended<'_>, pairs: &mut Appended<'_>) -> Result<(), Fault>;
 }
 
 /// How many pairs the buffers of a worker hold.
@@ -47,7 +52,7 @@ impl Capacity {
 
 /// The pairs that one task yields at most.
 pub(super) fn least(rows_of_task: u32) -> usize {
-    rows_of_task as usize * (BLOCKS_OF_TASK * super::arranged::BLOCK) as usize
+    rows_of_task as usize * (BLOCKS_OF_TASK * BLOCK) as usize
 }
 
 /// A queue of work with its buffers.
@@ -93,7 +98,7 @@ impl Worker {
     /// halves.
     pub(super) fn run(
         &mut self,
-        comparison: &Comparison,
+        comparison: &dyn Comparison,
         tasks: &[Task],
         cancel: &Cancel,
         out: &mut Pairs,
@@ -119,9 +124,7 @@ impl Worker {
     }
 
     /// Compares, and returns how many candidates and pairs there are or would be.
-    fn launch(&mut self, comparison: &Comparison, tasks: &[Task]) -> Result<(usize, usize), Fault> {
-        let Comparison { sides, words, range } = comparison;
-        let kernels = self.budget.device.sets()?;
+    fn launch(&mut self, comparison: &dyn Comparison, tasks: &[Task]) -> Result<(usize, usize), Fault> {
         let stream = &self.stream;
         let on_device = self.budget.upload(stream, tasks)?;
         stream.memset_zeros(&mut self.candidate_count.slice)?;
@@ -130,8 +133,8 @@ impl Worker {
         let mut candidates =
             Appended { pairs: &mut self.candidates, count: &mut self.candidate_count, capacity: candidates as u64 };
         let mut pairs = Appended { pairs: &mut self.pairs, count: &mut self.pair_count, capacity: pairs as u64 };
-        kernels.filter(stream, sides, *words, (&on_device, tasks.len() as u32), *range, &mut candidates)?;
-        kernels.verify(stream, sides, &candidates, &mut pairs)?;
+        comparison.filter(stream, (&on_device, tasks.len() as u32), &mut candidates)?;
+        comparison.verify(stream, &candidates, &mut pairs)?;
         stream.memcpy_dtoh(&self.candidate_count.slice, &mut self.counted[0])?;
         stream.memcpy_dtoh(&self.pair_count.slice, &mut self.counted[1])?;
         stream.synchronize()?;
