@@ -14,12 +14,20 @@ pub enum Engine {
     Cpu,
     /// A device, for every condition that it has kernels for.
     Cuda(Budget),
-    /// A device, where it has kernels and there is work enough.
-    Auto(Budget),
+    /// A device where it has kernels and there is work enough, which is opened only then.
+    Auto {
+        /// Which device.
+        ordinal: usize,
+        /// How much of its memory.
+        fraction: f64,
+    },
 }
 
-/// Pairs of rows from which on a device is worth its start.
+/// Pairs of rows from which on a device is worth the copies and launches.
 const PAIRS_WORTH_A_DEVICE: u64 = 1 << 32;
+
+/// Pairs of rows from which on it is worth being opened, too: the better part of a second, once a process.
+const PAIRS_WORTH_OPENING: u64 = 1 << 36;
 
 impl Engine {
     /// What a session asks for.
@@ -27,20 +35,20 @@ impl Engine {
     /// # Errors
     /// The CUDA engine where its device cannot be used, a share of its memory that is none.
     pub fn of(options: &SimilarityOptions) -> Result<Self> {
-        let fraction = options.device_memory_fraction;
+        let SimilarityOptions { engine, device: ordinal, device_memory_fraction: fraction, .. } = *options;
         if !(fraction > 0.0 && fraction <= 1.0) {
             return config_err!("similarity.device_memory_fraction takes a number above 0 and up to 1");
         }
-        let ordinal = options.device;
-        let open = || Device::open(ordinal).map(|device| Budget::new(&device, fraction));
-        match options.engine {
+        match engine {
             EngineChoice::Cpu => Ok(Self::Cpu),
-            EngineChoice::Cuda => open().map(Self::Cuda).map_err(|reason| {
-                config_datafusion_err!(
+            EngineChoice::Cuda => match Device::open(ordinal) {
+                Ok(device) => Ok(Self::Cuda(Budget::new(&device, fraction))),
+                Err(reason) => Err(config_datafusion_err!(
                     "similarity.engine = 'cuda' with similarity.device = {ordinal}: {reason}; set similarity.engine to 'cpu' or 'auto'"
-                )
-            }),
-            EngineChoice::Auto => Ok(open().map_or(Self::Cpu, Self::Auto)),
+                )),
+            },
+            EngineChoice::Auto if Device::has_driver() => Ok(Self::Auto { ordinal, fraction }),
+            EngineChoice::Auto => Ok(Self::Cpu),
         }
     }
 
@@ -49,35 +57,48 @@ impl Engine {
     /// # Errors
     /// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails.
     pub fn build(&self, test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
-        let on_device = match self {
-            Self::Cpu => None,
-            Self::Cuda(budget) => Some(budget),
-            Self::Auto(budget) => Some(budget).filter(|_| is_worth_a_device(keys, context)),
-        };
-        if let Some(budget) = on_device.filter(|_| cuda::serves(test))
-            && let Some(index) = cuda::build(budget, test, keys, context)?
+        if cuda::serves(test)
+            && let Some(budget) = self.budget(keys, context)
+            && let Some(index) = cuda::build(&budget, test, keys, context)?
         {
             return Ok(index);
         }
         cpu::build(test, keys, context)
     }
 
+    /// The device, where one is to be used.
+    fn budget(&self, keys: &KeyColumn, context: &BuildContext<'_>) -> Option<Budget> {
+        match self {
+            Self::Cpu => None,
+            Self::Cuda(budget) => Some(budget.clone()),
+            Self::Auto { ordinal, fraction } => {
+                let is_open = Device::is_open(*ordinal);
+                let enough = if is_open { PAIRS_WORTH_A_DEVICE } else { PAIRS_WORTH_OPENING };
+                // a driver without a usable device is as good as none
+                let device = (pairs(keys, context) >= enough).then(|| Device::open(*ordinal).ok())??;
+                Some(Budget::new(&device, *fraction))
+            }
+        }
+    }
+
     /// Which engine runs a condition, for EXPLAIN.
     pub fn explain(&self, test: Test) -> String {
         match self {
             Self::Cuda(_) if !cuda::serves(test) => "cpu (no kernels for this condition)".into(),
-            Self::Auto(_) if !cuda::serves(test) => "cpu".into(),
-            Self::Cpu => "cpu".into(),
             Self::Cuda(budget) => budget.device().to_string(),
-            Self::Auto(budget) => format!("{} or cpu (by the rows on both sides)", budget.device()),
+            Self::Auto { ordinal, .. } if cuda::serves(test) => {
+                format!("cpu, or cuda:{ordinal} from {PAIRS_WORTH_A_DEVICE} pairs of rows on")
+            }
+            Self::Auto { .. } | Self::Cpu => "cpu".into(),
         }
     }
 }
 
-/// Whether all pairs of both sides are many.
-fn is_worth_a_device(keys: &KeyColumn, context: &BuildContext<'_>) -> bool {
+/// All pairs of the two sides.
+fn pairs(keys: &KeyColumn, context: &BuildContext<'_>) -> u64 {
     let build = keys.values.len() as u64;
-    let probe = context.probe_rows.filter(|_| !context.own).map_or(build, |rows| rows as u64);
-    let pairs = build.saturating_mul(probe) / if context.own { 2 } else { 1 };
-    pairs >= PAIRS_WORTH_A_DEVICE
+    match context.own {
+        true => build.saturating_mul(build) / 2,
+        false => build.saturating_mul(context.probe_rows.map_or(build, |rows| rows as u64)),
+    }
 }

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::common::Result;
+use datafusion::physical_plan::metrics::MetricValue;
 
 /// Pairs of row numbers, one entry a pair in both columns.
 #[derive(Debug, Default)]
@@ -150,6 +151,11 @@ pub trait Index: Send + Sync + std::fmt::Debug {
 
     /// Rows of the build side that can never match (NULL, blank).
     fn unmatchable(&self) -> usize;
+
+    /// What it counts while it is built and probed, for EXPLAIN ANALYZE.
+    fn metrics(&self) -> Vec<MetricValue> {
+        Vec::new()
+    }
 
     /// Whether pairs may come out that the condition does not hold for, because of rows whose answer is DataFusion's alone.
     fn is_undecided(&self) -> bool {

@@ -10,7 +10,7 @@ use datafusion::common::{DataFusionError, JoinSide, Result, exec_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, SpillMetrics};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, Metric, MetricBuilder, SpillMetrics};
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt, Shared};
@@ -239,7 +239,7 @@ pub(super) struct BuildTask<M> {
     /// Output partitions.
     pub partitions: usize,
     pub metrics: BuildMetrics,
-    pub chunk_metrics: ExecutionPlanMetricsSet,
+    pub join_metrics: ExecutionPlanMetricsSet,
     /// Where the matcher's description of itself goes.
     pub found: Arc<OnceLock<String>>,
 }
@@ -429,6 +429,9 @@ impl<M: Matching> Task<M> {
         metrics.build_rows.add(batch.num_rows());
         metrics.build_unmatchable.add(matcher.unmatchable());
         metrics.build_mem_used.set_max(reservation.size());
+        for metric in matcher.metrics() {
+            self.task.join_metrics.register(Arc::new(Metric::new(metric, None)));
+        }
         let description = matcher.describe();
         let _ = found.set(if is_chunk { format!("in chunks, each with {description}") } else { description });
         Ok(BuildSide {
@@ -450,8 +453,8 @@ impl<M: Matching> Task<M> {
     }
 
     fn overflow(&self, batches: Vec<RecordBatch>, rest: Option<SendableRecordBatchStream>) -> Overflow {
-        let BuildTask { spec, schema, partitions, chunk_metrics, .. } = &self.task;
-        let counter = |name: &'static str| MetricBuilder::new(chunk_metrics).counter(name, 0);
+        let BuildTask { spec, schema, partitions, join_metrics, .. } = &self.task;
+        let counter = |name: &'static str| MetricBuilder::new(join_metrics).counter(name, 0);
         Overflow {
             schema: Arc::clone(schema),
             batches,
@@ -460,7 +463,7 @@ impl<M: Matching> Task<M> {
             partitions: *partitions,
             asks_matched: Emission::of(spec.join_type, spec.build).build != Rows::None,
             metrics: ChunkMetrics {
-                spill: SpillMetrics::new(chunk_metrics, 0),
+                spill: SpillMetrics::new(join_metrics, 0),
                 chunks: counter("chunks"),
                 skipped: counter("chunk_pairs_skipped"),
                 probed: counter("chunk_pairs"),

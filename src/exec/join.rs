@@ -165,7 +165,7 @@ impl<M: Matching> JoinExec<M> {
             keeps_order: self.order.is_some(),
             partitions: self.properties.partitioning.partition_count(),
             metrics: BuildMetrics::new(&self.metrics),
-            chunk_metrics: self.metrics.clone(),
+            join_metrics: self.metrics.clone(),
             found: Arc::clone(&self.found),
         }
     }

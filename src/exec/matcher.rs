@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::{JoinSide, Result};
 use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_plan::metrics::Count;
+use datafusion::physical_plan::metrics::{Count, MetricValue};
 
 use super::chunks::KeyRegions;
 use super::rules::RuleKeys;
@@ -71,6 +71,11 @@ pub trait Matcher: Debug + Send + Sync {
 
     /// Rows of the build side that can never match.
     fn unmatchable(&self) -> usize;
+
+    /// What it counts by itself, for EXPLAIN ANALYZE.
+    fn metrics(&self) -> Vec<MetricValue> {
+        Vec::new()
+    }
 
     /// Whether pairs may come out that the condition does not hold for, so that it has to be evaluated.
     fn is_undecided(&self) -> bool {

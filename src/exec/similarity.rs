@@ -6,6 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::{DataFusionError, JoinSide, Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_plan::metrics::MetricValue;
 
 use super::chunks::KeyRegions;
 use super::equality::{self, Groups};
@@ -160,6 +161,10 @@ impl Matcher for SimilarityMatcher {
 
     fn unmatchable(&self) -> usize {
         self.index.unmatchable()
+    }
+
+    fn metrics(&self) -> Vec<MetricValue> {
+        self.index.metrics()
     }
 
     fn is_undecided(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
 
@@ -29,8 +29,7 @@ impl Device {
     /// # Errors
     /// Why there is none: no driver, no such device, a device that cannot be used.
     pub fn open(ordinal: usize) -> Result<Arc<Self>, String> {
-        static OPEN: OnceLock<Mutex<HashMap<usize, Arc<Device>>>> = OnceLock::new();
-        let mut open = OPEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = open_devices();
         if let Some(device) = open.get(&ordinal) {
             return Ok(Arc::clone(device));
         }
@@ -39,9 +38,20 @@ impl Device {
         Ok(device)
     }
 
-    fn detect(ordinal: usize) -> Result<Self, String> {
+    /// Whether the device of this ordinal is open.
+    pub fn is_open(ordinal: usize) -> bool {
+        open_devices().contains_key(&ordinal)
+    }
+
+    /// Whether this machine has a driver, which is looked for once a process.
+    pub fn has_driver() -> bool {
+        static FOUND: OnceLock<bool> = OnceLock::new();
         // SAFETY: it opens the driver's library by its usual names and calls nothing in it.
-        if !unsafe { sys::is_culib_present() } {
+        *FOUND.get_or_init(|| unsafe { sys::is_culib_present() })
+    }
+
+    fn detect(ordinal: usize) -> Result<Self, String> {
+        if !Self::has_driver() {
             return Err("no NVIDIA driver is installed".into());
         }
         let unusable = |error: DriverError| format!("the NVIDIA driver reports {:?}", error.0);
@@ -119,6 +129,12 @@ impl Device {
     pub(super) fn sort(&self) -> Result<&SortKernels, Fault> {
         once(&self.sort, || SortKernels::load(&self.context))
     }
+}
+
+/// The devices that this process has opened, by ordinal.
+fn open_devices() -> MutexGuard<'static, HashMap<usize, Arc<Device>>> {
+    static OPEN: OnceLock<Mutex<HashMap<usize, Arc<Device>>>> = OnceLock::new();
+    OPEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is in `cell`, made if need be; two threads may make it at the same time.

@@ -2,7 +2,7 @@
 
 use cudarc::driver::DriverError;
 use cudarc::driver::sys::CUresult;
-use datafusion::common::{DataFusionError, exec_datafusion_err, resources_datafusion_err};
+use datafusion::common::{DataFusionError, resources_datafusion_err};
 
 /// Why work on a device came to nothing.
 #[derive(Debug)]
@@ -33,9 +33,9 @@ impl From<Fault> for DataFusionError {
             Fault::Memory => resources_datafusion_err!(
                 "a CUDA device has too little memory for this join; raise similarity.device_memory_fraction or set similarity.engine = 'cpu'"
             ),
-            Fault::Device(error) => exec_datafusion_err!(
-                "a CUDA device failed with {:?}; set similarity.engine = 'cpu' to run without it",
-                error.0
+            Fault::Device(error) => DataFusionError::External(
+                format!("a CUDA device failed with {:?}; set similarity.engine = 'cpu' to run without it", error.0)
+                    .into(),
             ),
             Fault::Other(error) => error,
         }

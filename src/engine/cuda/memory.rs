@@ -6,6 +6,7 @@ use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, PinnedHostSli
 
 use super::device::Device;
 use super::fault::Fault;
+use super::metrics::DeviceMetrics;
 
 /// A device, and how much of its memory a join may use beside all others.
 #[derive(Debug, Clone)]
@@ -13,12 +14,23 @@ pub struct Budget {
     pub(super) device: Arc<Device>,
     /// Bytes that all buffers of the device may hold together.
     limit: usize,
+    /// Of the join.
+    pub(super) metrics: DeviceMetrics,
 }
 
 impl Budget {
     /// The given share of the device's memory.
     pub fn new(device: &Arc<Device>, fraction: f64) -> Self {
-        Self { device: Arc::clone(device), limit: (device.memory() as f64 * fraction) as usize }
+        Self {
+            device: Arc::clone(device),
+            limit: (device.memory() as f64 * fraction) as usize,
+            metrics: DeviceMetrics::default(),
+        }
+    }
+
+    /// The same for one join, whose metrics are its own.
+    pub(super) fn of_join(&self) -> Self {
+        Self { metrics: DeviceMetrics::default(), ..self.clone() }
     }
 
     /// The device.
@@ -46,6 +58,7 @@ impl Budget {
         let mut buffer = self.buffer(stream, values.len())?;
         if !values.is_empty() {
             stream.memcpy_htod(values, &mut buffer.slice)?;
+            self.metrics.upload(values);
         }
         Ok(buffer)
     }

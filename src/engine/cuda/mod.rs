@@ -3,6 +3,7 @@
 //! ```text
 //! device     which GPU there is, what it can do, how much of its memory is ours
 //! memory     buffers on it, counted against the budget
+//! metrics    what a join has done there
 //! kernels    one typed function for each kernel of kernels/: all that is launched is launched here
 //! sort       records by a key
 //! tasks      what is compared together: blocks of one side against ranges of blocks of the other
@@ -17,9 +18,12 @@ pub mod device;
 mod fault;
 mod kernels;
 mod memory;
+mod metrics;
 mod sets;
 mod sort;
 mod tasks;
+#[cfg(test)]
+mod test_device;
 mod worker;
 
 use datafusion::common::Result;

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{CudaStream, PinnedHostSlice};
 
 use super::fault::Fault;
@@ -111,6 +112,7 @@ impl Worker {
             }
             let (candidates, matched) = self.launch(comparison, tasks)?;
             if candidates > self.capacity.candidates || matched > self.capacity.pairs {
+                self.budget.metrics.retry();
                 let (one, other) = tasks.split_at(tasks.len() / 2);
                 left.extend([other, one]);
                 continue;
@@ -133,13 +135,18 @@ impl Worker {
         let mut candidates =
             Appended { pairs: &mut self.candidates, count: &mut self.candidate_count, capacity: candidates as u64 };
         let mut pairs = Appended { pairs: &mut self.pairs, count: &mut self.pair_count, capacity: pairs as u64 };
+        let timing = Some(CUevent_flags::CU_EVENT_DEFAULT);
+        let started = stream.record_event(timing)?;
         comparison.filter(stream, (&on_device, tasks.len() as u32), &mut candidates)?;
         comparison.verify(stream, &candidates, &mut pairs)?;
+        let ended = stream.record_event(timing)?;
         stream.memcpy_dtoh(&self.candidate_count.slice, &mut self.counted[0])?;
         stream.memcpy_dtoh(&self.pair_count.slice, &mut self.counted[1])?;
         stream.synchronize()?;
         let counted = |at: usize| Ok::<_, Fault>(self.counted[at].as_slice()?[0] as usize);
-        Ok((counted(0)?, counted(1)?))
+        let (candidates, pairs) = (counted(0)?, counted(1)?);
+        self.budget.metrics.launch(tasks.len(), started.elapsed_ms(&ended)?, candidates);
+        Ok((candidates, pairs))
     }
 
     /// Brings the first `count` pairs to the host.
@@ -148,6 +155,7 @@ impl Worker {
             let end = count.min(start + FETCHED);
             self.stream.memcpy_dtoh(&self.pairs.slice.slice(start..end), &mut self.fetched)?;
             self.stream.synchronize()?;
+            self.budget.metrics.download::<RowPair>(end - start);
             let fetched = &self.fetched.as_slice()?[..end - start];
             out.build.extend(fetched.iter().map(|pair| pair.build));
             out.probe.extend(fetched.iter().map(|pair| pair.probe));

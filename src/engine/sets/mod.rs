@@ -10,6 +10,8 @@
 pub(in crate::engine) mod dictionary;
 mod elements;
 pub(in crate::engine) mod memory;
+#[cfg(test)]
+pub(in crate::engine) mod nested_loop;
 pub(in crate::engine) mod predicate;
 pub(in crate::engine) mod ranks;
 mod strings;

@@ -41,6 +41,7 @@ impl Arranged {
         sets: &SetColumns,
         (ranks, words): (u32, u32),
     ) -> Result<Self, Fault> {
+        let _timer = budget.metrics.arrange_time.timer();
         let count = sets.rows.len() as u32;
         let padded = count.next_multiple_of(BLOCK);
         let kernels = budget.device.sets()?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use datafusion::common::{Result, exec_datafusion_err, internal_datafusion_err, internal_err};
+use datafusion::physical_plan::metrics::MetricValue;
 
 use super::arranged::{Arranged, signature_words};
 use super::columns::SetColumns;
@@ -80,6 +81,7 @@ impl SetIndex {
             return Err(exec_datafusion_err!("the build of a set index was cancelled").into());
         }
         let (ranks, words) = (ranks as u32, signature_words(columns.mean_size()));
+        let budget = &budget.of_join();
         let stream = budget.device.stream()?;
         let sets = Arranged::try_new(budget, &stream, &columns, (ranks, words))?;
         let workers = Workers::try_new(budget, Capacity::of(budget, rows_of_task(words)))?;
@@ -205,6 +207,10 @@ impl Index for SetIndex {
         self.own.as_ref().map_or(self.own_len(), |windows| windows.part(start as u32, self.sets.count) as usize)
     }
 
+    fn metrics(&self) -> Vec<MetricValue> {
+        self.budget.metrics.values()
+    }
+
     fn rows_at_once(&self) -> usize {
         ROWS_AT_ONCE
     }
@@ -249,5 +255,135 @@ impl PreparedProbe for PreparedSets {
 
     fn as_any(&self) -> &dyn std::any::Any {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::cuda::test_device::device;
+    use crate::engine::sets::SetPredicate;
+    use crate::engine::sets::nested_loop::*;
+
+    fn index(
+        tokenizer: Tokenizer,
+        SetPredicate { measure, bounds }: SetPredicate,
+        keys: &KeyColumn,
+        own: bool,
+    ) -> SetIndex {
+        let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
+        let context = BuildContext { threads: 2, own, probe_rows: None, cancel: &cancel, reserve: &reserve };
+        let budget = Budget::new(&device(), 0.5);
+        SetIndex::try_new(&budget, tokenizer, measure, bounds, keys, &context).unwrap()
+    }
+
+    fn jaccard(threshold: f64) -> SetPredicate {
+        SetPredicate { measure: SetMeasure::Jaccard, bounds: Bounds::at_least(threshold, true) }
+    }
+
+    #[test]
+    fn every_predicate_finds_what_a_nested_loop_finds() {
+        for (case, predicate) in predicates().into_iter().enumerate() {
+            let case = case as u64;
+            let tokenizer = [WORDS, Tokenizer::QGrams { q: 2, pad: Some('#') }, Tokenizer::QGrams { q: 3, pad: None }]
+                [case as usize % 3];
+            let (build, probe) = (strings(150, 12, case), strings(90, 14, case + 1000));
+            let group_count = [0, 1, 3, 20][case as usize % 4];
+            let (build_groups, probe_groups) = (groups(150, group_count, case), groups(90, group_count, case + 7));
+            let (build_keys, probe_keys) = (key_column(&build, &build_groups), key_column(&probe, &probe_groups));
+            let self_join = oracle(tokenizer, predicate, (&build, &build_groups), None);
+            let two_sides = oracle(tokenizer, predicate, (&build, &build_groups), Some((&probe, &probe_groups)));
+            let self_index = index(tokenizer, predicate, &build_keys, true);
+            assert_eq!(own(&self_index, usize::MAX, UNLIMITED), self_join, "{predicate:?}");
+            assert_eq!(own(&self_index, 37, UNLIMITED), self_join, "{predicate:?}");
+            let batch_index = index(tokenizer, predicate, &build_keys, false);
+            assert_eq!(batch(&batch_index, &probe_keys, 100, UNLIMITED), two_sides, "{predicate:?}");
+        }
+    }
+
+    #[test]
+    fn sets_of_all_sizes() {
+        let mut random = Random(11);
+        for tokens in [3, 60, 130, 200, 400] {
+            let mut all: Vec<Vec<u64>> = Vec::new();
+            for i in 0..150 {
+                let mut set: Vec<u64> = match i % 3 {
+                    0 => (0..1 + random.below(2 * tokens)).map(|_| random.below(3000)).collect(),
+                    _ => all[i - 1].clone(),
+                };
+                (0..random.below(1 + tokens / 6)).for_each(|_| set.push(random.below(3000)));
+                all.push(set);
+            }
+            let text = |tokens: &Vec<u64>| Some(tokens.iter().map(|t| format!("w{t} ")).collect());
+            let values: Values = all.iter().map(text).collect();
+            let keys = key_column(&values, &None);
+            for (measure, t) in
+                [(SetMeasure::Jaccard, 0.85), (SetMeasure::Cosine, 0.5), (SetMeasure::OverlapCount, 2.0)]
+            {
+                let predicate = SetPredicate { measure, bounds: Bounds::at_least(t, true) };
+                let expected = oracle(WORDS, predicate, (&values, &None), None);
+                assert!(expected.len() > 20);
+                assert_eq!(own(&index(WORDS, predicate, &keys, true), 50, UNLIMITED), expected, "{tokens}");
+            }
+        }
+    }
+
+    #[test]
+    fn larger_sides_with_many_groups() {
+        let values = strings(3000, 400, 5);
+        for count in [0, 7, 900] {
+            let keys = key_column(&values, &groups(3000, count, 9));
+            let expected = oracle(WORDS, jaccard(0.75), (&values, &keys.groups), None);
+            assert_eq!(own(&index(WORDS, jaccard(0.75), &keys, true), usize::MAX, UNLIMITED), expected);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_into_the_buffers_is_done_by_halves() {
+        let values: Values = (0..600).map(|row| Some(format!("the same words {}", row % 2))).collect();
+        let keys = key_column(&values, &None);
+        let mut small = index(WORDS, jaccard(0.5), &keys, true);
+        // what one task yields fits, what all yield does not
+        let capacity = Capacity { candidates: 256 * 600, pairs: 256 * 600 };
+        small.workers = Workers::try_new(&small.budget, capacity).unwrap();
+        let found = own(&small, usize::MAX, UNLIMITED);
+        assert_eq!(found.len(), 600 * 599 / 2);
+        let retries = small.metrics().into_iter().find(|metric| metric.name() == "device_retries");
+        assert!(retries.is_some_and(|retries| retries.as_usize() > 0));
+    }
+
+    #[test]
+    fn empty_sides() {
+        let none = key_column(&vec![], &None);
+        let blank = key_column(&vec![None, Some("..".into())], &None);
+        let some = key_column(&vec![Some("a".into())], &None);
+        for keys in [&none, &blank] {
+            assert!(own(&index(WORDS, jaccard(0.5), keys, true), 1, UNLIMITED).is_empty());
+            assert!(batch(&index(WORDS, jaccard(0.5), keys, false), &some, 1, UNLIMITED).is_empty());
+            assert!(batch(&index(WORDS, jaccard(0.5), &some, false), keys, 1, UNLIMITED).is_empty());
+        }
+    }
+
+    #[test]
+    fn too_little_memory_is_a_fault() {
+        let keys = key_column(&strings(500, 40, 3), &None);
+        let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
+        let context = BuildContext { threads: 1, own: true, probe_rows: None, cancel: &cancel, reserve: &reserve };
+        let budget = Budget::new(&device(), 1e-9);
+        let SetPredicate { measure, bounds } = jaccard(0.5);
+        let refused = SetIndex::try_new(&budget, WORDS, measure, bounds, &keys, &context);
+        assert!(matches!(refused, Err(Fault::Memory)));
+    }
+
+    #[test]
+    fn several_threads_share_the_workers() {
+        let values = strings(2000, 100, 8);
+        let keys = key_column(&values, &None);
+        let index = index(WORDS, jaccard(0.6), &keys, true);
+        let expected = own(&index, usize::MAX, UNLIMITED);
+        std::thread::scope(|scope| {
+            let found: Vec<_> = (0..6).map(|_| scope.spawn(|| own(&index, 300, UNLIMITED))).collect();
+            found.into_iter().for_each(|found| assert_eq!(found.join().unwrap(), expected));
+        });
     }
 }
