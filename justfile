@@ -1,8 +1,11 @@
 # What CI runs.
-check: fmt clippy test doc deny
+check: fmt kernels clippy test doc deny
 
 fmt:
     cargo fmt --check
+
+kernels:
+    python3 kernels/build.py --check
 
 clippy:
     cargo clippy --all-targets -- -D warnings

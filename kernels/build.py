@@ -2,7 +2,8 @@
 """Compiles kernels/*.cu to the PTX files beside them, kernels/ptx/<name>.<target>.ptx.
 
     build.py                      compile and write what has changed
-    build.py --check              compile and compare with what is there; exit 1 if anything differs
+    build.py --check              compile and compare with what is there; exit 1 if anything differs, 3 if the compiler
+                                  cannot be downloaded
     build.py --toolchain FOLDER   where the compiler is kept (default: target/nvrtc)
 
 The compiler is NVRTC from the PyPI wheel named below; it is downloaded with pip if FOLDER lacks it, and needs
@@ -32,6 +33,14 @@ KERNELS = pathlib.Path(__file__).resolve().parent
 class BuildError(Exception):
     """What the user can act on; printed without a traceback."""
 
+    status = 1
+
+
+class NoCompiler(BuildError):
+    """The compiler cannot be had here."""
+
+    status = 3
+
 
 def install(toolchain: pathlib.Path) -> None:
     """Downloads the wheel and unpacks it into `toolchain`."""
@@ -40,7 +49,7 @@ def install(toolchain: pathlib.Path) -> None:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
     result = subprocess.run([*command, "--dest", str(toolchain), WHEEL], capture_output=True, text=True)
     if result.returncode:
-        raise BuildError(f"cannot download {WHEEL} with pip:\n{result.stderr.strip()}")
+        raise NoCompiler(f"cannot download {WHEEL} with pip:\n{result.stderr.strip()}")
     for wheel in toolchain.glob("nvidia_cuda_nvrtc_cu12-*.whl"):
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(toolchain)
@@ -142,7 +151,7 @@ def main() -> int:
         fresh = build(load_compiler(toolchain), arguments.check)
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        return error.status
     if arguments.check and not fresh:
         print("error: the PTX is not what the sources give: run kernels/build.py and commit", file=sys.stderr)
         return 1

@@ -4,6 +4,8 @@
 //! difference is a finding and no reason to bend the script. Arguments select scripts by a part of their name:
 //! `cargo test --test slt -- jaccard`.
 //!
+//! `SIMILARITY_ENGINE` chooses the engine: with `cuda` the scripts run on a device.
+//!
 //! Column types are `T` for strings, `I` for integers, `R` for floats, `B` for booleans and `?` for all else. NULL
 //! is written `NULL`, the empty string `(empty)`, a float with the fewest digits that give it back; lists look as
 //! Arrow shows them. Rows are compared exactly, white space included, except at the end of a line.
@@ -68,7 +70,7 @@ async fn run(script: &Path) -> Result<usize, Box<dyn Error>> {
     if count == 0 {
         return Err("no record found".into());
     }
-    let mut runner = Runner::new(|| async { Ok(Session(session())) });
+    let mut runner = Runner::new(|| async { session().map(Session) });
     runner.with_column_validator(sqllogictest::strict_column_validator);
     runner.with_normalizer(|line| line.trim_end().to_owned());
     runner.with_validator(same_rows);
@@ -80,10 +82,13 @@ fn same_rows(normalize: Normalizer, actual: &[Vec<String>], expected: &[String])
     actual.iter().map(|row| normalize(&row.join(" "))).eq(expected.iter().map(normalize))
 }
 
-fn session() -> SessionContext {
+fn session() -> Result<SessionContext> {
     let config = SessionConfig::new().with_information_schema(true);
-    let state = SessionStateBuilder::new().with_config(config).with_default_features().with_similarity().build();
-    SessionContext::new_with_state(state)
+    let mut state = SessionStateBuilder::new().with_config(config).with_default_features().with_similarity().build();
+    if let Ok(engine) = std::env::var("SIMILARITY_ENGINE") {
+        state.config_mut().options_mut().set("similarity.engine", &engine)?;
+    }
+    Ok(SessionContext::new_with_state(state))
 }
 
 struct Session(SessionContext);

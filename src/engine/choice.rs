@@ -3,6 +3,7 @@
 use datafusion::common::{Result, config_datafusion_err, config_err};
 
 use super::cuda::{self, Budget, Device};
+use super::fallback::WithFallback;
 use super::{BuildContext, Index, KeyColumn, cpu};
 use crate::config::{EngineChoice, SimilarityOptions};
 use crate::predicate::Test;
@@ -61,7 +62,11 @@ impl Engine {
             && let Some(budget) = self.budget(keys, context)
             && let Some(index) = cuda::build(&budget, test, keys, context)?
         {
-            return Ok(index);
+            return Ok(match context.own {
+                // it has all the memory that it needs
+                true => index,
+                false => Box::new(WithFallback::new(index, test, keys.clone())),
+            });
         }
         cpu::build(test, keys, context)
     }

@@ -6,6 +6,7 @@
 pub mod choice;
 pub mod cpu;
 pub mod cuda;
+mod fallback;
 pub mod nearest;
 pub mod parallel;
 pub mod sets;

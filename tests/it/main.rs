@@ -2,6 +2,7 @@
 
 mod architecture;
 mod chunks;
+mod cuda;
 mod epsilon;
 mod examples;
 mod hyperblocker;
@@ -22,12 +23,15 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_similarity::SimilarityStateBuilder;
 
-/// A session with similarity joins.
+/// A session with similarity joins, on the engine that the environment names.
 fn session(batch_size: usize, partitions: usize) -> SessionContext {
     let config = SessionConfig::new()
         .with_batch_size(batch_size)
         .with_target_partitions(partitions)
         .with_information_schema(true);
-    let state = SessionStateBuilder::new().with_config(config).with_default_features().with_similarity().build();
+    let mut state = SessionStateBuilder::new().with_config(config).with_default_features().with_similarity().build();
+    if let Ok(engine) = std::env::var(cuda::ENGINE) {
+        state.config_mut().options_mut().set("similarity.engine", &engine).unwrap();
+    }
     SessionContext::new_with_state(state)
 }

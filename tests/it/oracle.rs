@@ -41,7 +41,8 @@ pub(crate) struct Cases {
     pub tenths: usize,
 }
 
-const TEXTS: Cases =
+/// One similarity condition over strings or lists.
+pub(crate) const TEXTS: Cases =
     Cases { table: random_table, sizes: SMALL, condition: random_condition, operator: "SimilarityJoinExec", tenths: 6 };
 const RULES: Cases = Cases { condition: random_rules, operator: "MatchingDependencyBlockExec", ..TEXTS };
 const BANDS: Cases = Cases { condition: random_bands, tenths: 8, ..RULES };
