@@ -166,6 +166,16 @@ impl<K: Ord + Copy> Best<K> {
         }
     }
 
+    /// Offers all of `neighbours`.
+    pub fn offer_all(&mut self, neighbours: impl ExactSizeIterator<Item = Neighbour<K>>) {
+        if self.kept.len() + neighbours.len() <= self.wanted.rows {
+            // a heap is made at once with less work than one by one
+            self.kept.extend(neighbours);
+        } else {
+            neighbours.for_each(|neighbour| self.offer(neighbour));
+        }
+    }
+
     /// Moves what was kept to the end of `out`, best first.
     pub fn take_into(&mut self, out: &mut Vec<Neighbour<K>>) {
         let start = out.len();
@@ -224,6 +234,12 @@ mod tests {
             assert_eq!(kept, all);
             best.take_into(&mut kept);
             assert_eq!(kept, all, "nothing is left");
+            for some in offered.chunks(case % 7 + 1) {
+                best.offer_all(some.iter().rev().copied());
+            }
+            kept.clear();
+            best.take_into(&mut kept);
+            assert_eq!(kept, all, "by some at once");
         }
     }
 

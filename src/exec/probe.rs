@@ -113,16 +113,17 @@ impl Prober {
         Ok(Probing { left, source, steps: 0, rows, unmatchable, portion })
     }
 
-    /// Makes the positions `start..end` of a self-join of `rows` rows ready for [`step`](Self::step).
-    pub(super) fn start_own(&self, (start, end): (usize, usize), rows: usize) -> Probing {
-        Probing {
+    /// Makes the next positions of a self-join ready for [`step`](Self::step), `None` when all are taken.
+    pub(super) fn start_own(&self, build: &BuildSide) -> Option<Probing> {
+        let (start, end) = build.claim_own()?;
+        Some(Probing {
             left: vec![Cursor { next: start, end }],
             source: Source::Own,
             steps: 0,
-            rows: if start == 0 { rows } else { 0 },
+            rows: if start == 0 { build.batch.num_rows() } else { 0 },
             unmatchable: 0,
             portion: None,
-        }
+        })
     }
 
     /// Goes on with `probing` for a bounded while and returns what came out of it.
@@ -408,6 +409,11 @@ impl Prober {
 impl Probing {
     fn is_fallback(&self) -> bool {
         matches!(self.source, Source::Batch { fallback: true, .. })
+    }
+
+    /// Whether it is a stretch of a self-join.
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self.source, Source::Own)
     }
 
     /// Whether the whole condition is asked of pairs, because of rows of the batch.

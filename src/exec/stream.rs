@@ -52,6 +52,9 @@ pub(super) fn join_stream(
     Box::pin(RecordBatchStreamAdapter::new(schema, batches.into_stream()))
 }
 
+/// So many at once leave partitions little to wait for at the end, and a LIMIT few pairs to find in vain.
+const STEPS_AT_ONCE: usize = 4;
+
 struct Partition {
     prober: Arc<Prober>,
     waiting: Waiting,
@@ -131,11 +134,8 @@ impl Partition {
 
 async fn fetch(prober: &Arc<Prober>, input: &mut ProbeInput, build: Arc<BuildSide>) -> Result<Phase> {
     match input {
-        ProbeInput::Own => Ok(match build.claim_own() {
-            Some(range) => {
-                let probing = prober.start_own(range, build.batch.num_rows());
-                Phase::Probe(build, probing)
-            }
+        ProbeInput::Own => Ok(match prober.start_own(&build) {
+            Some(probing) => Phase::Probe(build, probing),
             None => Phase::Finish(build),
         }),
         ProbeInput::Batches(stream) => {
@@ -179,10 +179,20 @@ pub(super) async fn gather(
     Ok(batches)
 }
 
+/// Some steps: to go to a thread where they hold up nobody and to come back takes about as long as a tenth of one.
 async fn step(prober: &Arc<Prober>, build: Arc<BuildSide>, mut probing: Probing) -> Result<(Phase, Vec<RecordBatch>)> {
     let prober = Arc::clone(prober);
     blocking(move || {
-        let batches = prober.step(&build, &mut probing)?;
+        let mut batches = prober.step(&build, &mut probing)?;
+        for _ in 1..STEPS_AT_ONCE {
+            if probing.is_done() {
+                match probing.is_own().then(|| prober.start_own(&build)).flatten() {
+                    Some(next) => probing = next,
+                    None => break,
+                }
+            }
+            batches.extend(prober.step(&build, &mut probing)?);
+        }
         let phase = if probing.is_done() { Phase::Fetch(build) } else { Phase::Probe(build, probing) };
         Ok((phase, batches))
     })

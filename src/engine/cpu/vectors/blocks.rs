@@ -39,6 +39,8 @@ pub(super) struct Balls<R> {
     /// The centres, sixteen leaves after the other, as the points of a leaf.
     pub(super) centres: Vec<R>,
     pub(super) radii: Vec<f64>,
+    /// The least radius.
+    pub(super) least: f64,
 }
 
 /// The vectors of points.
@@ -156,7 +158,7 @@ impl<R: Real> Blocks<R> {
     /// The centres of the balls of sixteen leaves, and for points with norms up to `norm` the largest sum of one that may
     /// have a match in the ball; none without balls.
     pub(super) fn balls(&self, sixteen: usize, reach: &Reach, norm: f64) -> Option<(&[R], [R; LANES])> {
-        let Balls { centres, radii } = self.balls.as_ref()?;
+        let Balls { centres, radii, .. } = self.balls.as_ref()?;
         let size = self.depth * LANES;
         let limit = |lane: usize| match radii.get(sixteen * LANES + lane) {
             Some(&radius) => reach.around(radius).of_points((norm, self.leaves[sixteen * LANES + lane].norm)),
@@ -170,9 +172,14 @@ impl<R: Real> Blocks<R> {
         Some(self.balls.as_ref()?.radii[leaf])
     }
 
+    /// The radius of the least ball, 0 where there is none.
+    pub(super) fn least_radius(&self) -> f64 {
+        self.balls.as_ref().map_or(0.0, |balls| balls.least)
+    }
+
     /// Bytes held.
     pub(super) fn memory(&self) -> usize {
-        let balls = self.balls.as_ref().map_or(0, |Balls { centres, radii }| {
+        let balls = self.balls.as_ref().map_or(0, |Balls { centres, radii, .. }| {
             centres.capacity() * size_of::<R>() + radii.capacity() * size_of::<f64>()
         });
         balls

@@ -1,16 +1,14 @@
 //! From points to blocks.
 
-use std::marker::PhantomData;
-
 use datafusion::common::{Result, exec_err};
 
 use super::blocks::{Balls, Blocks, Leaf, Node, Values};
+use super::fill::{Placing, fill};
 use super::frame::Frame;
 use super::kernel::LANES;
 use super::metric::{Metric, Real, depth, numbers};
 use super::order::{Parts, arrange, halved};
 use super::points::Points;
-use super::reach::Reach;
 use crate::engine::parallel::in_parallel;
 use crate::engine::{BuildContext, Cancel};
 use crate::measure::VectorMeasure;
@@ -63,7 +61,7 @@ pub(super) fn grow<R: Real, M: Metric>(
         depth: depth::<M>(dimension),
         rows: Vec::with_capacity(n),
         values: match is_ordered {
-            true => Values::Ordered(Vec::with_capacity(n * dimension)),
+            true => Values::Ordered(vec![0.0; n * dimension]),
             false => Values::ByRow(points.vectors.clone()),
         },
         leaves: Vec::with_capacity(n.div_ceil(LANES)),
@@ -77,16 +75,8 @@ pub(super) fn grow<R: Real, M: Metric>(
     };
     let has_balls = may_have_balls && dimension >= FEWEST_FOR_BALLS && 2 * in_lanes >= n;
     let cancel = context.cancel;
-    let placing = Placing { points: &points, placed: &placed, measure, cancel };
-    let mut growing = Growing::<R, M> {
-        blocks,
-        placing,
-        has_lanes: false,
-        has_balls,
-        centres: Vec::new(),
-        radii: Vec::new(),
-        metric: PhantomData,
-    };
+    let mut growing =
+        Growing { blocks, points: &points, places: Vec::with_capacity(n), has_lanes: false, numbers: 0, cancel };
     for (group, Parts { places, ends }) in groups {
         let first = growing.blocks.nodes.len() as u32;
         growing.has_lanes = places.len() >= FEWEST;
@@ -95,7 +85,19 @@ pub(super) fn grow<R: Real, M: Metric>(
         growing.blocks.roots.push((group, nodes));
     }
     check(context)?;
-    Ok(growing.finish())
+    let Growing { mut blocks, places, numbers, .. } = growing;
+    blocks.lanes = vec![R::ZERO; numbers];
+    let placing = Placing { points: &points, placed: &placed, places: &places, measure, has_balls, cancel };
+    let (centres, radii) = fill::<R, M>(&mut blocks, &placing, threads_for(placed.len(), context))?;
+    check(context)?;
+    draw_boxes(&mut blocks);
+    blocks.balls = has_balls.then(|| side_by_side::<R, M>(&centres, radii, blocks.dimension));
+    Ok(blocks)
+}
+
+/// How many threads are worth their while for so many numbers.
+fn threads_for(numbers: usize, context: &BuildContext<'_>) -> usize {
+    if numbers < FEWEST_FOR_THREADS { 1 } else { context.threads.max(1) }
 }
 
 /// The points in the frame of the filter.
@@ -105,8 +107,7 @@ fn place<R: Real>(points: &Points, frame: &Frame, context: &BuildContext<'_>) ->
     if placed.is_empty() {
         return Ok(placed);
     }
-    let threads = if placed.len() < FEWEST_FOR_THREADS { 1 } else { context.threads.max(1) };
-    let stretch = n.div_ceil(threads);
+    let stretch = n.div_ceil(threads_for(placed.len(), context));
     in_parallel(placed.chunks_mut(stretch * dimension).enumerate(), |(part, placed)| {
         for (at, point) in placed.chunks_exact_mut(dimension).enumerate().take_while(|_| !context.cancel.is_cancelled())
         {
@@ -122,33 +123,24 @@ fn check(context: &BuildContext<'_>) -> Result<()> {
     if context.cancel.is_cancelled() { exec_err!("the build of an epsilon index was cancelled") } else { Ok(()) }
 }
 
-/// The points by place.
-struct Placing<'a, R> {
+struct Growing<'a, R> {
+    blocks: Blocks<R>,
     points: &'a Points,
-    /// In the frame of the filter.
-    placed: &'a [R],
-    measure: VectorMeasure,
+    /// By position.
+    places: Vec<u32>,
+    /// Whether the leaves of the group have.
+    has_lanes: bool,
+    /// Of all lanes so far.
+    numbers: usize,
     cancel: &'a Cancel,
 }
 
-struct Growing<'a, R, M> {
-    blocks: Blocks<R>,
-    placing: Placing<'a, R>,
-    /// Whether the leaves of the group have.
-    has_lanes: bool,
-    has_balls: bool,
-    /// Of each leaf, `dimension` numbers.
-    centres: Vec<R>,
-    radii: Vec<f64>,
-    metric: PhantomData<M>,
-}
-
-impl<R: Real, M: Metric> Growing<'_, R, M> {
+impl<R: Real> Growing<'_, R> {
     /// Appends the node of `places`, the first of which is number `first`, and all below; a leaf does not reach across one
     /// of `ends`.
     fn add(&mut self, places: &[u32], first: usize, ends: &[u32]) {
         // what is missing then is not used
-        if self.placing.cancel.is_cancelled() {
+        if self.cancel.is_cancelled() {
             return;
         }
         let node = self.blocks.nodes.len();
@@ -169,86 +161,48 @@ impl<R: Real, M: Metric> Growing<'_, R, M> {
     }
 
     fn add_leaf(&mut self, places: &[u32], node: usize) {
-        let Self { blocks, placing, .. } = self;
-        let (d, first) = (blocks.dimension, blocks.rows.len());
-        let span = |place: u32| place as usize * d..(place as usize + 1) * d;
-        let mut norm = 0.0;
-        for &place in places {
-            blocks.rows.push(placing.points.regular.rows[place as usize]);
-            if let Values::Ordered(values) = &mut blocks.values {
-                values.extend_from_slice(placing.points.regular(place as usize));
-            }
-            norm = Reach::norm_of(placing.measure, placing.placed[span(place)].iter().map(|x| x.get())).max(norm);
-        }
-        // points are rounded
-        norm *= 1.0 + 4.0 * R::ROUNDING;
-        let lanes = self.has_lanes.then_some((blocks.lanes.len() / LANES) as u32);
-        let last = places.len() - 1;
-        let mut centre = Vec::with_capacity(d);
-        for k in 0..d {
-            let at = |lane: usize| placing.placed[places[lane.min(last)] as usize * d + k];
-            if blocks.width > 0 {
-                let low = (0..=last).map(at).fold(f64::INFINITY, |low, x| low.min(x.get()));
-                let high = (0..=last).map(at).fold(f64::NEG_INFINITY, |high, x| high.max(x.get()));
-                let first = node * 2 * blocks.width + k;
-                (blocks.boxes[first], blocks.boxes[first + blocks.width]) = (R::below(low), R::above(high));
-            }
-            if self.has_balls {
-                centre.push(R::of((0..=last).map(|lane| at(lane).get()).sum::<f64>() / places.len() as f64));
-            }
-        }
-        if self.has_lanes {
-            let first = blocks.lanes.len();
-            blocks.lanes.resize(first + blocks.depth * LANES, R::ZERO);
-            let mut own = Vec::with_capacity(blocks.depth);
-            for lane in 0..LANES {
-                numbers::<R, M>(&placing.placed[span(places[lane.min(last)])], &mut own);
-                put_lane(&mut blocks.lanes[first..], lane, &own);
-            }
-        }
-        if self.has_balls {
-            let distance = |&place: &u32| {
-                let point = placing.placed[span(place)].iter().zip(&centre);
-                Reach::norm_of(placing.measure, point.map(|(x, c)| x.get() - c.get()))
-            };
-            self.radii.push(places.iter().map(distance).fold(0.0, f64::max) + 2.0 * R::ROUNDING * norm);
-            self.centres.extend(centre);
-        }
+        let Self { blocks, numbers, .. } = self;
+        let first = blocks.rows.len() as u32;
+        blocks.rows.extend(places.iter().map(|&place| self.points.regular.rows[place as usize]));
+        self.places.extend_from_slice(places);
+        let lanes = self.has_lanes.then_some((*numbers / LANES) as u32);
+        *numbers += lanes.map_or(0, |_| blocks.depth * LANES);
         blocks.nodes[node].leaf = Some(blocks.leaves.len() as u32);
-        blocks.leaves.push(Leaf { first: first as u32, len: places.len() as u32, node: node as u32, lanes, norm });
-    }
-
-    /// Draws the boxes of the nodes above leaves, from below, and puts the centres of balls side by side.
-    fn finish(self) -> Blocks<R> {
-        let Self { mut blocks, centres, radii, has_balls, .. } = self;
-        for node in (0..blocks.nodes.len()).rev().filter(|&node| blocks.nodes[node].leaf.is_none()) {
-            let children = [node + 1, blocks.nodes[node + 1].skip as usize];
-            for k in 0..blocks.width {
-                let [one, two] = children.map(|child| blocks.boxes[child * 2 * blocks.width + k]);
-                blocks.boxes[node * 2 * blocks.width + k] = if two < one { two } else { one };
-                let [one, two] = children.map(|child| blocks.boxes[(child * 2 + 1) * blocks.width + k]);
-                blocks.boxes[(node * 2 + 1) * blocks.width + k] = if two > one { two } else { one };
-            }
-        }
-        let corner = |node: usize| {
-            let (low, high) = blocks.bounds(node);
-            low.iter().zip(high).map(|(low, high)| low.get().abs().max(high.get().abs()).powi(2)).sum::<f64>().sqrt()
-        };
-        blocks.corner = blocks.roots.iter().map(|(_, nodes)| corner(nodes.start as usize)).fold(0.0, f64::max);
-        if has_balls {
-            let mut lanes = vec![R::ZERO; radii.len().next_multiple_of(LANES) * blocks.depth];
-            let mut own = Vec::with_capacity(blocks.depth);
-            for (leaf, centre) in centres.chunks_exact(blocks.dimension).enumerate() {
-                numbers::<R, M>(centre, &mut own);
-                put_lane(&mut lanes[leaf / LANES * LANES * blocks.depth..], leaf % LANES, &own);
-            }
-            blocks.balls = Some(Balls { centres: lanes, radii });
-        }
-        blocks
+        blocks.leaves.push(Leaf { first, len: places.len() as u32, node: node as u32, lanes, norm: 0.0 });
     }
 }
 
+/// Draws the boxes of the nodes above leaves, from below.
+fn draw_boxes<R: Real>(blocks: &mut Blocks<R>) {
+    for node in (0..blocks.nodes.len()).rev().filter(|&node| blocks.nodes[node].leaf.is_none()) {
+        let children = [node + 1, blocks.nodes[node + 1].skip as usize];
+        for k in 0..blocks.width {
+            let [one, two] = children.map(|child| blocks.boxes[child * 2 * blocks.width + k]);
+            blocks.boxes[node * 2 * blocks.width + k] = if two < one { two } else { one };
+            let [one, two] = children.map(|child| blocks.boxes[(child * 2 + 1) * blocks.width + k]);
+            blocks.boxes[(node * 2 + 1) * blocks.width + k] = if two > one { two } else { one };
+        }
+    }
+    let corner = |node: usize| {
+        let (low, high) = blocks.bounds(node);
+        low.iter().zip(high).map(|(low, high)| low.get().abs().max(high.get().abs()).powi(2)).sum::<f64>().sqrt()
+    };
+    blocks.corner = blocks.roots.iter().map(|(_, nodes)| corner(nodes.start as usize)).fold(0.0, f64::max);
+}
+
+/// Balls, given one centre after the other.
+fn side_by_side<R: Real, M: Metric>(centres: &[R], radii: Vec<f64>, dimension: usize) -> Balls<R> {
+    let depth = depth::<M>(dimension);
+    let mut lanes = vec![R::ZERO; radii.len().next_multiple_of(LANES) * depth];
+    let mut own = Vec::with_capacity(depth);
+    for (leaf, centre) in centres.chunks_exact(dimension).enumerate() {
+        numbers::<R, M>(centre, &mut own);
+        put_lane(&mut lanes[leaf / LANES * LANES * depth..], leaf % LANES, &own);
+    }
+    Balls { centres: lanes, least: radii.iter().copied().fold(f64::INFINITY, f64::min), radii }
+}
+
 /// Writes the numbers of one point beside those of others.
-fn put_lane<R: Real>(lanes: &mut [R], lane: usize, numbers: &[R]) {
-    numbers.iter().enumerate().for_each(|(k, &x)| lanes[k * LANES + lane] = x);
+pub(super) fn put_lane<R: Real>(lanes: &mut [R], lane: usize, numbers: &[R]) {
+    lanes.chunks_exact_mut(LANES).zip(numbers).for_each(|(lanes, &x)| lanes[lane] = x);
 }

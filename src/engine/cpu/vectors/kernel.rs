@@ -120,7 +120,7 @@ impl<R: Real, M: Metric> Task<R> for Near<'_, R, M> {
             if self.rows >> first & ((1 << ABREAST) - 1) == 0 {
                 continue;
             }
-            if let Some(sums) = four_sums::<R, M, L>((self.a, first), self.b, limits) {
+            if let Some(sums) = sums_abreast::<R, M, L, ABREAST>((self.a, first), self.b, limits) {
                 masks[first..].iter_mut().zip(sums).for_each(|(mask, sums)| *mask = sums.within(limits));
             }
         }
@@ -151,36 +151,40 @@ pub(super) fn sums<R: Real, M: Metric, L: Lanes<R>>(point: &[R], leaf: &[R]) -> 
     sums
 }
 
-/// The sums of the points `first..first + ABREAST` of one leaf with all of `b`, none where all are beyond their limits.
+/// The sums of `ROWS` points from `first` on of one leaf with all of `b`, none where all are beyond their limits.
 #[inline(always)]
-pub(super) fn four_sums<R: Real, M: Metric, L: Lanes<R>>(
+pub(super) fn sums_abreast<R: Real, M: Metric, L: Lanes<R>, const ROWS: usize>(
     (a, first): (&[R], usize),
     b: &[R],
     limits: L,
-) -> Option<[L; ABREAST]> {
-    let [mut one, mut two, mut three, mut four] = [L::splat(R::ZERO); ABREAST];
+) -> Option<[L; ROWS]> {
+    let mut sums = [L::splat(R::ZERO); ROWS];
     for (mut a, mut b) in a.chunks(stride::<M>()).zip(b.chunks(stride::<M>())) {
         if M::STARTS {
-            let (x, start) = (L::load(b), &a[first..first + ABREAST]);
-            one = one.plus(x.plus(L::splat(start[0])));
-            two = two.plus(x.plus(L::splat(start[1])));
-            three = three.plus(x.plus(L::splat(start[2])));
-            four = four.plus(x.plus(L::splat(start[3])));
+            let (x, start) = (L::load(b), &a[first..first + ROWS]);
+            for row in 0..ROWS {
+                sums[row] = sums[row].plus(x.plus(L::splat(start[row])));
+            }
             (a, b) = (&a[LANES..], &b[LANES..]);
         }
         for (a, b) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
             let b = L::load(b);
-            let a = &a[first..first + ABREAST];
-            one = M::add(one, L::splat(a[0]), b);
-            two = M::add(two, L::splat(a[1]), b);
-            three = M::add(three, L::splat(a[2]), b);
-            four = M::add(four, L::splat(a[3]), b);
+            let a = &a[first..first + ROWS];
+            for row in 0..ROWS {
+                sums[row] = M::add(sums[row], L::splat(a[row]), b);
+            }
         }
-        if M::RISES && one.least(two).least(three.least(four)).within(limits) == 0 {
-            return None;
+        if M::RISES {
+            let mut least = sums[0];
+            for sum in &sums[1..] {
+                least = least.least(*sum);
+            }
+            if least.within(limits) == 0 {
+                return None;
+            }
         }
     }
-    Some([one, two, three, four])
+    Some(sums)
 }
 
 /// The number of the point that is nearest to `point` among points in blocks of sixteen.

@@ -7,6 +7,9 @@ use super::metric::Real;
 
 /// Sixteen numbers.
 pub(super) trait Lanes<R>: Copy {
+    /// How many registers they take.
+    const REGISTERS: usize;
+
     /// The same number sixteen times.
     fn splat(x: R) -> Self;
     /// The first sixteen of `from`, which has as many.
@@ -77,6 +80,9 @@ impl<R: Real> Plain<R> {
 }
 
 impl<R: Real> Lanes<R> for Plain<R> {
+    /// Of sixteen bytes, which every machine has.
+    const REGISTERS: usize = LANES * size_of::<R>() / 16;
+
     #[inline(always)]
     fn splat(x: R) -> Self {
         Self([x; LANES])
@@ -171,6 +177,8 @@ mod registers {
 
             // SAFETY of all blocks below: the features have been detected, see the module; loads are within the slice.
             impl Lanes<$real> for $name {
+                const REGISTERS: usize = $count;
+
                 #[inline(always)]
                 fn splat(x: $real) -> Self {
                     Self([unsafe { $set(x) }; $count])

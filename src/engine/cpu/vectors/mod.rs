@@ -4,7 +4,7 @@
 //! lists ----points----> vectors, and rows that no filter tells apart
 //!       ----frame-----> points: shifted to where most are, the telling dimensions first
 //!       ----order-----> near points follow each other
-//!       ----grow------> blocks: leaves of sixteen points, under a tree of boxes, in balls
+//!       ----grow------> blocks: leaves of sixteen points, under a tree of boxes, in balls, which fill up by several threads
 //!       ----side------> both, arranged
 //! probe leaf ---search---> leaves within reach ---kernel---> pairs within reach ---decision---> pairs
 //! ```
@@ -19,6 +19,7 @@
 mod blocks;
 mod decision;
 pub mod epsilon;
+mod fill;
 mod frame;
 mod grow;
 mod kernel;

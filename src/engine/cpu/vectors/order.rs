@@ -37,9 +37,13 @@ pub(super) fn arrange<R: Real>(
         let mut ends = Vec::new();
         if by_pivots && run.len() >= FEWEST_FOR_PIVOTS {
             points.part(run);
-            for part in run.chunk_by_mut(|(a, _), (b, _)| a == b) {
-                ends.push(ends.last().copied().unwrap_or(0) + part.len() as u32);
+            ends = ends_of_parts(run);
+            let mut rest = &mut *run;
+            let mut start = 0;
+            for &end in &ends {
+                let (part, later) = std::mem::take(&mut rest).split_at_mut((end - start) as usize);
                 points.halve(part, context.threads);
+                (rest, start) = (later, end);
             }
         } else {
             points.halve(run, context.threads);
@@ -47,6 +51,22 @@ pub(super) fn arrange<R: Real>(
         (group, Parts { places: run.iter().map(|(_, place)| *place).collect(), ends })
     })
     .collect()
+}
+
+/// About where the keys of sorted places change, so that all leaves but the last are full: the few points that come to others
+/// then cost less than lanes without a point.
+fn ends_of_parts(places: &[(f64, u32)]) -> Vec<u32> {
+    let mut ends = Vec::new();
+    let mut end = 0;
+    for part in places.chunk_by(|(a, _), (b, _)| a == b) {
+        end += part.len();
+        let rounded = (end + LANES / 2) / LANES * LANES;
+        if ends.last().is_none_or(|&last| (last as usize) < rounded) && rounded > 0 && rounded < places.len() {
+            ends.push(rounded as u32);
+        }
+    }
+    ends.push(places.len() as u32);
+    ends
 }
 
 struct Arrangement<'a, R> {
@@ -169,4 +189,22 @@ fn product<R: Real>(a: &[R], b: &[R]) -> f64 {
     }
     sums.iter().map(|sum| sum.get()).sum::<f64>()
         + a_rest.iter().zip(b_rest).map(|(x, y)| x.times(*y).get()).sum::<f64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_end_where_leaves_do() {
+        let ends = |sizes: &[usize]| {
+            let keys = sizes.iter().enumerate().flat_map(|(key, &size)| std::iter::repeat_n(key as f64, size));
+            ends_of_parts(&keys.zip(0..).collect::<Vec<_>>())
+        };
+        assert_eq!(ends(&[5]), [5]);
+        assert_eq!(ends(&[32, 16, 7]), [32, 48, 55]);
+        assert_eq!(ends(&[23, 2, 100]), [16, 32, 125], "the nearest multiple of sixteen");
+        assert_eq!(ends(&[3, 4, 2, 3, 30]), [16, 42], "small ones go together");
+        assert_eq!(ends(&[40, 6]), [46], "nothing is left for the last one");
+    }
 }

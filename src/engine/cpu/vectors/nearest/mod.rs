@@ -109,9 +109,16 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
         if self.measure.is_distance() { float_key(score) } else { !float_key(score) }
     }
 
+    /// A row of the build side as a neighbour, given its vector; none where there is no score.
+    #[inline]
+    fn neighbour(&self, row: u32, build: &[f64], probe: &[f64]) -> Option<Neighbour<i64>> {
+        let score = self.measure.score(build, probe)?;
+        Some(Neighbour { score: self.key(score), rank: self.ranks[row as usize], row })
+    }
+
     fn offer(&self, row: u32, build: &[f64], probe: &[f64], best: &mut Best<i64>) {
-        if let Some(score) = self.measure.score(build, probe) {
-            best.offer(Neighbour { score: self.key(score), rank: self.ranks[row as usize], row });
+        if let Some(neighbour) = self.neighbour(row, build, probe) {
+            best.offer(neighbour);
         }
     }
 
@@ -218,16 +225,15 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
 }
 
 impl<R: Real, M: Metric> NearestBlocks<R, M> {
-    /// How many of `positions` are searched at once: those of one group, where leaves are visited in order.
+    /// How many of `positions`, the first of which is in a leaf, are searched at once: those of the leaf, or where leaves are
+    /// visited in order those of its group.
     fn abreast(&self, probe: &Blocks<R>, positions: &[u32]) -> usize {
-        let regular = |position: &&u32| (**position as usize) < probe.len();
-        let leaf = |position: u32| probe.leaf_of(position as usize);
-        let first = leaf(positions[0]);
-        let together = |position: u32| match self.side.blocks.width {
-            0 => probe.group_of(leaf(position)) == probe.group_of(first),
-            _ => leaf(position) == first,
+        let leaf = probe.leaf_of(positions[0] as usize);
+        let end = match self.side.blocks.width {
+            0 => probe.positions_of(probe.group_of(leaf)).end,
+            _ => (probe.leaves[leaf].first + probe.leaves[leaf].len) as usize,
         };
-        positions.iter().take_while(regular).take_while(|position| together(**position)).count()
+        positions.partition_point(|&position| (position as usize) < end)
     }
 
     fn run(&self, walks: &mut [Walk<'_, R, M>], cancel: &Cancel) {

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::super::blocks::{Blocks, Leaf};
-use super::super::kernel::{ABREAST, LANES, four_sums};
+use super::super::kernel::{ABREAST, LANES, sums_abreast};
 use super::super::lanes::{self, Lanes, Plain, Task};
 use super::super::metric::{Metric, Real};
 use super::super::reach::{Reach, Slack};
@@ -15,7 +15,7 @@ use super::super::search::{box_sum, centre_sums};
 use super::NearestBlocks;
 use super::tops::Tops;
 use crate::engine::Cancel;
-use crate::engine::nearest::Best;
+use crate::engine::nearest::{Best, Neighbour};
 
 /// Up to so many dimensions leaves are seen again.
 const FEW_DIMENSIONS: usize = 8;
@@ -23,6 +23,9 @@ const FEW_DIMENSIONS: usize = 8;
 const NEAREST_LEAVES: usize = 8;
 /// The least number of sums that are kept before those too far are sought.
 const FEWEST_KEPT: usize = 16;
+/// Points of the build side that are compared at once where a register has sixteen numbers: so many that no multiply-add waits
+/// for another one.
+const MANY_ABREAST: usize = 8;
 
 /// What one walk after the other needs memory for.
 #[derive(Debug)]
@@ -34,12 +37,14 @@ pub(super) struct Scratch<R> {
     near: Vec<u32>,
     /// Nodes to be visited, and the sums of gaps to them.
     nodes: Vec<(R, u32)>,
+    /// The neighbours of one lane, and others that are about as near.
+    found: Vec<Neighbour<i64>>,
 }
 
 impl<R> Default for Scratch<R> {
     fn default() -> Self {
         let tops = Tops::default();
-        Self { tops, kept: std::array::from_fn(|_| Vec::new()), near: Vec::new(), nodes: Vec::new() }
+        Self { tops, kept: std::array::from_fn(|_| Vec::new()), near: Vec::new(), nodes: Vec::new(), found: Vec::new() }
     }
 }
 
@@ -49,6 +54,17 @@ pub(super) struct Centres<R> {
     sums: Option<Vec<R>>,
     /// The leaves that it has visited.
     visited: Vec<usize>,
+}
+
+/// Which balls are too far for a walk.
+#[derive(Clone, Copy)]
+struct Far<R> {
+    /// As far as a neighbour may be.
+    reach: Reach,
+    /// A sum within which no centre is too far, whatever its ball: most are, so that little is computed for each.
+    surely_near: R,
+    /// The norm of points up to which that holds.
+    norm: f64,
 }
 
 /// Some points of a leaf on their way through the build side.
@@ -69,6 +85,8 @@ pub(super) struct Walk<'a, R, M> {
     /// What sums are compared with: nothing is within that of a lane that is not searched.
     limits: [R; LANES],
     slack: Slack<R>,
+    /// None since the limits have changed.
+    far: Option<Far<R>>,
     /// The points met so far have no larger one.
     norm: f64,
     pub(super) candidates: usize,
@@ -101,6 +119,7 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
             worst: [R::INFINITY; LANES],
             limits,
             slack: Slack::of((index.measure, M::SUM), probe.dimension, norm),
+            far: None,
             norm,
             candidates: 0,
             verified: 0,
@@ -137,13 +156,26 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
             && let (Some(radius), Some(own)) = (build.radius(leaf), self.probe.radius(self.leaf))
         {
             let norms = (self.norm, build.leaves[leaf].norm);
-            let reach = Reach::of_sum((self.index.measure, M::SUM), build.dimension, self.farthest(), norms);
-            let limit: R = reach.around(radius + own).of_points(norms);
-            if sums[leaf].exceeds(limit) {
+            let Far { reach, surely_near, .. } = self.far(norms.0.max(norms.1), own);
+            if sums[leaf].exceeds(surely_near) && sums[leaf].exceeds(reach.around(radius + own).of_points::<R>(norms)) {
                 return;
             }
         }
         lanes::run(Visit { walk: self, leaf });
+    }
+
+    /// Which balls are too far, among points with norms up to `norm`, for a leaf in a ball of the radius `own`.
+    fn far(&mut self, norm: f64, own: f64) -> Far<R> {
+        match self.far {
+            Some(far) if norm <= far.norm => far,
+            _ => {
+                let (of, build) = ((self.index.measure, M::SUM), &self.index.side.blocks);
+                let reach = Reach::of_sum(of, build.dimension, self.farthest(), (norm, norm));
+                // a limit never falls where a radius or a norm rises
+                let surely_near = reach.around(build.least_radius() + own).of_points((0.0, 0.0));
+                *self.far.insert(Far { reach, surely_near, norm })
+            }
+        }
     }
 
     /// The largest sum of a neighbour so far.
@@ -198,9 +230,18 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
         }
     }
 
-    /// Learns from a leaf how far neighbours may be; keeps what may be one where leaves are not seen again.
+    /// Compares a leaf with as many of its points at once as there are registers for.
     #[inline(always)]
     fn visit<L: Lanes<R>>(&mut self, leaf: usize) {
+        match L::REGISTERS {
+            1 => self.visit_abreast::<L, MANY_ABREAST>(leaf),
+            _ => self.visit_abreast::<L, ABREAST>(leaf),
+        }
+    }
+
+    /// Learns from a leaf how far neighbours may be; keeps what may be one where leaves are not seen again.
+    #[inline(always)]
+    fn visit_abreast<L: Lanes<R>, const ROWS: usize>(&mut self, leaf: usize) {
         let build = &self.index.side.blocks;
         let (a, b) = (&self.probe.leaves[self.leaf], &build.leaves[leaf]);
         self.candidates += b.len as usize * self.best.len();
@@ -216,21 +257,24 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
         }
         let (sees_again, has_tops) = (self.sees_again(), self.has_tops());
         let mut is_near = false;
-        for first in (0..b.len as usize).step_by(ABREAST) {
-            let Some(sums) = four_sums::<R, M, L>((rows, first), lanes, L::load(&self.limits)) else { continue };
+        for first in (0..b.len as usize).step_by(ROWS) {
+            let limits = L::load(&self.limits);
+            let Some(sums) = sums_abreast::<R, M, L, ROWS>((rows, first), lanes, limits) else { continue };
             for (at, sums) in sums.into_iter().enumerate().take(b.len as usize - first) {
-                let near = sums.within(L::load(&self.limits)) & self.lanes;
+                let near = sums.within(limits) & self.lanes;
                 if near == 0 {
                     continue;
                 }
                 is_near = true;
                 if has_tops {
                     self.scratch.tops.take(sums);
-                    self.set_limits::<L>();
                 }
                 if !sees_again {
                     self.keep::<L>(near, sums.numbers(), b.first + (first + at) as u32);
                 }
+            }
+            if has_tops {
+                self.set_limits::<L>();
             }
         }
         if sees_again && is_near {
@@ -241,6 +285,7 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
     #[inline(always)]
     fn set_limits<L: Lanes<R>>(&mut self) {
         let worst = if self.has_tops() { self.scratch.tops.last::<L>() } else { L::load(&self.worst) };
+        self.far = None;
         // lanes that are not searched stay where they are
         let beyond = |lane: usize| if self.lanes >> lane & 1 == 1 { R::INFINITY } else { beyond_all() };
         let limits = self.slack.limit(worst);
@@ -258,6 +303,41 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
                 self.thin_out::<L>(lane);
             }
         }
+    }
+
+    /// Keeps what may be a neighbour of the leaves that are seen again.
+    #[inline(always)]
+    fn see_again<L: Lanes<R>>(&mut self) {
+        let build = &self.index.side.blocks;
+        let limits = L::load(&self.limits);
+        for at in 0..self.scratch.near.len() {
+            let b = &build.leaves[self.scratch.near[at] as usize];
+            let own = self.probe.lanes(&self.probe.leaves[self.leaf]);
+            let (Some(rows), Some(lanes)) = (build.lanes(b), own) else { continue };
+            for first in (0..b.len as usize).step_by(ABREAST) {
+                let Some(sums) = sums_abreast::<R, M, L, ABREAST>((rows, first), lanes, limits) else { continue };
+                for (row, sums) in sums.into_iter().enumerate().take(b.len as usize - first) {
+                    let near = sums.within(limits) & self.lanes;
+                    if near != 0 {
+                        self.keep::<L>(near, sums.numbers(), b.first + (first + row) as u32);
+                    }
+                }
+            }
+        }
+        self.scratch.near.clear();
+    }
+
+    /// Offers a lane what was kept of it and is not too far.
+    fn offer_kept(&mut self, lane: usize) {
+        let (index, vector, place) = (self.index, self.vector(lane), self.place(lane));
+        let Scratch { kept, found, .. } = &mut self.scratch;
+        let (limit, blocks) = (self.limits[lane], &index.side.blocks);
+        for (_, position) in kept[lane].drain(..).filter(|(sum, _)| !sum.exceeds(limit)) {
+            self.verified += 1;
+            let position = position as usize;
+            found.extend(index.neighbour(blocks.rows[position], blocks.vector(position), vector));
+        }
+        self.best[place].offer_all(found.drain(..));
     }
 
     /// Forgets what of a lane cannot be a neighbour.
@@ -353,33 +433,12 @@ impl<R: Real, M: Metric> Task<R> for Finish<'_, '_, R, M> {
     #[inline(always)]
     fn run<L: Lanes<R>>(self) {
         let walk = self.walk;
-        let build = &walk.index.side.blocks;
-        let limits = L::load(&walk.limits);
-        for at in 0..walk.scratch.near.len() {
-            let b = &build.leaves[walk.scratch.near[at] as usize];
-            let own = walk.probe.lanes(&walk.probe.leaves[walk.leaf]);
-            let (Some(rows), Some(lanes)) = (build.lanes(b), own) else { continue };
-            for first in (0..b.len as usize).step_by(ABREAST) {
-                let Some(sums) = four_sums::<R, M, L>((rows, first), lanes, limits) else { continue };
-                for (row, sums) in sums.into_iter().enumerate().take(b.len as usize - first) {
-                    for lane in bits(sums.within(limits) & walk.lanes) {
-                        walk.offer(lane, b.first as usize + first + row);
-                    }
-                }
-            }
-        }
-        walk.scratch.near.clear();
+        walk.see_again::<L>();
         for lane in bits(walk.lanes) {
             if !walk.has_tops() && walk.scratch.kept[lane].len() >= walk.wanted {
                 walk.thin_out::<L>(lane);
             }
-            let kept = std::mem::take(&mut walk.scratch.kept[lane]);
-            let limit = walk.limits[lane];
-            for &(_, position) in kept.iter().filter(|(sum, _)| !sum.exceeds(limit)) {
-                walk.offer(lane, position as usize);
-            }
-            walk.scratch.kept[lane] = kept;
-            walk.scratch.kept[lane].clear();
+            walk.offer_kept(lane);
         }
     }
 }
