@@ -9,6 +9,7 @@ pub mod cuda;
 pub mod nearest;
 pub mod parallel;
 pub mod sets;
+mod vectors;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -12,6 +12,7 @@ use super::frame::Frame;
 use super::metric::Real;
 use super::points::Points;
 use super::reach::Reach;
+use crate::engine::vectors::precision::Precision;
 use crate::engine::{Cancel, KeyColumn};
 use crate::measure::VectorMeasure;
 use crate::predicate::VectorTest;

@@ -74,6 +74,17 @@ impl Vectors {
         &self.elements.values()[self.places(row)]
     }
 
+    /// The elements of all rows one after the other, where every row has `dimension` of them, NULL or not.
+    pub fn matrix(&self, dimension: usize) -> Option<&[f64]> {
+        let rows = self.lists.len();
+        let first = if rows == 0 { 0 } else { self.places(0).start };
+        let regular = match &self.offsets {
+            Offsets::Fixed { length, .. } => *length == dimension,
+            Offsets::Given(offsets) => offsets.windows(2).all(|pair| pair[1] - pair[0] == dimension),
+        };
+        regular.then(|| &self.elements.values()[first..first + rows * dimension])
+    }
+
     /// Bytes held.
     pub fn memory(&self) -> usize {
         let offsets = match &self.offsets {
@@ -103,7 +114,7 @@ impl Vectors {
 }
 
 /// The error for vectors of two lengths.
-pub(super) fn incomparable([one, other]: [usize; 2]) -> DataFusionError {
+pub(in crate::engine) fn incomparable([one, other]: [usize; 2]) -> DataFusionError {
     exec_datafusion_err!("vectors of {one} and of {other} elements cannot be compared")
 }
 
@@ -113,10 +124,10 @@ fn given<O: OffsetSizeTrait>(offsets: &[O]) -> Offsets {
 
 /// Some rows with vectors.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
-    pub(super) rows: Vec<u32>,
+pub(in crate::engine) struct Rows {
+    pub(in crate::engine) rows: Vec<u32>,
     /// Of each row; all are 0 without equality keys.
-    pub(super) groups: Vec<u32>,
+    pub(in crate::engine) groups: Vec<u32>,
 }
 
 impl Rows {
@@ -125,28 +136,28 @@ impl Rows {
         self.groups.push(group);
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::engine) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    pub(super) fn memory(&self) -> usize {
+    pub(in crate::engine) fn memory(&self) -> usize {
         (self.rows.capacity() + self.groups.capacity()) * size_of::<u32>()
     }
 }
 
 /// The rows of one side that may match.
 #[derive(Debug)]
-pub(super) struct Points {
+pub(in crate::engine) struct Points {
     /// Those of all rows.
-    pub(super) vectors: Vectors,
+    pub(in crate::engine) vectors: Vectors,
     /// Numbers a vector; 0 where there is none.
-    pub(super) dimension: usize,
+    pub(in crate::engine) dimension: usize,
     /// Rows that a filter may tell apart.
-    pub(super) regular: Rows,
+    pub(in crate::engine) regular: Rows,
     /// Rows that have to be compared with all others.
-    pub(super) loose: Rows,
+    pub(in crate::engine) loose: Rows,
     /// Rows that can never match.
-    pub(super) unmatchable: usize,
+    pub(in crate::engine) unmatchable: usize,
 }
 
 /// Below this sum of squares the rounding of tiny products makes a cosine anything.
@@ -157,7 +168,7 @@ impl Points {
     ///
     /// # Errors
     /// Vectors of several lengths.
-    pub(super) fn try_new(
+    pub(in crate::engine) fn try_new(
         test: &VectorTest,
         keys: &KeyColumn,
         dimension: Option<usize>,
@@ -186,7 +197,7 @@ impl Points {
     }
 
     /// The vector of a regular row.
-    pub(super) fn regular(&self, at: usize) -> &[f64] {
+    pub(in crate::engine) fn regular(&self, at: usize) -> &[f64] {
         self.vectors.given(self.regular.rows[at] as usize)
     }
 }
