@@ -377,7 +377,7 @@ __device__ __forceinline__ float add(float sum, float a, float b) {
     float difference = a - b;
     if (METRIC == EUCLIDEAN) return fmaf(difference, difference, sum);
     if (METRIC == MANHATTAN) return sum + fabsf(difference);
-    // NaN stays
+    // one that is NaN is of a point without end, for which the limit is as well
     return fabsf(difference) <= sum ? sum : fabsf(difference);
 }
 
@@ -455,6 +455,8 @@ __device__ __forceinline__ void compare_halves(const Vectors& probe, u32 block, 
 #pragma unroll
     for (int i = 0; i < 8; i++) terms[i] = probe.terms[block * BLOCK + i * 8 + g] + slack;
     for (u32 half = 0; half < BLOCK; half += 32) {
+        // those that have had hits come back
+        __syncwarp();
         float d[4][4][4];
 #pragma unroll
         for (int c = 0; c < 4; c++) {

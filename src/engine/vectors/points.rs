@@ -8,6 +8,7 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 
+use crate::engine::parallel::in_parallel;
 use crate::engine::{Cancel, KeyColumn, NO_GROUP};
 use crate::measure::VectorMeasure;
 use crate::predicate::VectorTest;
@@ -136,6 +137,11 @@ impl Rows {
         self.groups.push(group);
     }
 
+    fn extend(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+        self.groups.extend(other.groups);
+    }
+
     pub(in crate::engine) fn len(&self) -> usize {
         self.rows.len()
     }
@@ -160,11 +166,15 @@ pub(in crate::engine) struct Points {
     pub(in crate::engine) unmatchable: usize,
 }
 
+/// Fewer rows are not worth a thread.
+const ROWS_OF_THREAD: usize = 1 << 16;
+
 /// Below this sum of squares the rounding of tiny products makes a cosine anything.
 const TINY: f64 = 1e-280;
 
 impl Points {
-    /// The rows of `keys`; those of a batch have the `dimension` of the build side, where that has rows.
+    /// The rows of `keys`, told apart by up to so many threads; those of a batch have the `dimension` of the build side,
+    /// where that has rows.
     ///
     /// # Errors
     /// Vectors of several lengths.
@@ -172,7 +182,7 @@ impl Points {
         test: &VectorTest,
         keys: &KeyColumn,
         dimension: Option<usize>,
-        cancel: &Cancel,
+        (threads, cancel): (usize, &Cancel),
     ) -> Result<Self> {
         let vectors = Vectors::try_new(&keys.values)?;
         let (known, other) = match (vectors.dimension(), dimension) {
@@ -184,15 +194,28 @@ impl Points {
         {
             return Err(incomparable([known, other]));
         }
-        let mut sorting = Sorting { test, regular: Rows::default(), loose: Rows::default(), unmatchable: 0 };
-        for row in (0..keys.values.len()).take_while(|_| !cancel.is_cancelled()) {
-            let group = keys.groups.as_ref().map_or(0, |groups| groups[row]);
-            match vectors.at(row).filter(|_| group != NO_GROUP) {
-                Some(vector) => sorting.add(row, group, vector),
-                None => sorting.unmatchable += 1,
+        let rows = keys.values.len();
+        let stretch = rows.div_ceil(threads.max(1)).max(ROWS_OF_THREAD);
+        let starts = (0..rows.max(1)).step_by(stretch);
+        let parts = in_parallel(starts, |start| {
+            let mut sorting = Sorting { test, regular: Rows::default(), loose: Rows::default(), unmatchable: 0 };
+            for row in (start..rows.min(start + stretch)).take_while(|_| !cancel.is_cancelled()) {
+                let group = keys.groups.as_ref().map_or(0, |groups| groups[row]);
+                match vectors.at(row).filter(|_| group != NO_GROUP) {
+                    Some(vector) => sorting.add(row, group, vector),
+                    None => sorting.unmatchable += 1,
+                }
             }
+            Ok(sorting)
+        })?;
+        let mut parts = parts.into_iter();
+        let (mut regular, mut loose, mut unmatchable) =
+            parts.next().map_or_else(Default::default, |part| (part.regular, part.loose, part.unmatchable));
+        for part in parts {
+            regular.extend(part.regular);
+            loose.extend(part.loose);
+            unmatchable += part.unmatchable;
         }
-        let Sorting { regular, loose, unmatchable, .. } = sorting;
         Ok(Self { vectors, dimension: known.unwrap_or(0), regular, loose, unmatchable })
     }
 
@@ -270,7 +293,7 @@ mod tests {
         let same = lists(vec![Some(vec![None]), Some(vec![Some(1.0); 2]), None]);
         assert_eq!(Vectors::try_new(&same).unwrap().dimension(), Ok(Some(2)));
         let keys = KeyColumn { values: same, groups: None };
-        assert!(Points::try_new(&test(VectorMeasure::L2, None), &keys, Some(3), &Cancel::default()).is_err());
+        assert!(Points::try_new(&test(VectorMeasure::L2, None), &keys, Some(3), (1, &Cancel::default())).is_err());
     }
 
     #[test]
@@ -282,7 +305,7 @@ mod tests {
         let keys = KeyColumn { values: Arc::new(lists), groups: None };
         let of = |measure, undecided| {
             let Points { regular, loose, unmatchable, .. } =
-                Points::try_new(&test(measure, undecided), &keys, None, &Cancel::default()).unwrap();
+                Points::try_new(&test(measure, undecided), &keys, None, (2, &Cancel::default())).unwrap();
             (regular.rows, loose.rows, unmatchable)
         };
         assert_eq!(of(VectorMeasure::L2, None), (vec![0, 1, 3, 4], vec![], 1));

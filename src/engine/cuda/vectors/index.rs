@@ -72,13 +72,14 @@ impl VectorIndex {
         keys: &KeyColumn,
         context: &BuildContext<'_>,
     ) -> Result<Option<Self>, Fault> {
+        let budget = &budget.of_join();
         // sums that overflow are DataFusion's to decide
         let stock = matches!(query.measure, VectorMeasure::CosineDistance | VectorMeasure::InnerProduct);
         if stock && query.undecided_from.is_none() {
             return Ok(None);
         }
         (context.reserve)(keys.values.get_array_memory_size())?;
-        let points = Points::try_new(&query, keys, None, context.cancel)?;
+        let points = Points::try_new(&query, keys, None, (context.threads, context.cancel))?;
         if context.cancel.is_cancelled() {
             return Err(exec_datafusion_err!("the build of a vector index was cancelled").into());
         }
@@ -157,10 +158,10 @@ impl VectorIndex {
         }
     }
 
-    fn prepare(&self, keys: &KeyColumn) -> Result<PreparedVectors, Fault> {
+    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<PreparedVectors, Fault> {
         let cancel = Cancel::default();
         let dimension = self.test.dimension as usize;
-        let points = Points::try_new(&self.query, keys, Some(dimension), &cancel)?;
+        let points = Points::try_new(&self.query, keys, Some(dimension), (threads, &cancel))?;
         let stream = self.budget.device.stream()?;
         let by = (&self.test, self.in_halves);
         let vectors = Arranged::try_new(&self.budget, &stream, (&points, keys.groups.is_some()), &self.framing, by)?;
@@ -275,11 +276,11 @@ impl Index for VectorIndex {
         ROWS_AT_ONCE.min(NUMBERS_AT_ONCE / self.test.dimension.max(1) as usize).max(1)
     }
 
-    fn prepare(&self, keys: &KeyColumn, _threads: usize) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
         if self.own.is_some() {
             return internal_err!("a vector index was built for a self-join and given another input");
         }
-        Ok(Box::new(self.prepare(keys)?))
+        Ok(Box::new(self.prepare(keys, threads)?))
     }
 
     fn probe(

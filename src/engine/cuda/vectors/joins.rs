@@ -123,7 +123,7 @@ fn budget() -> Budget {
 
 #[test]
 fn both_sides_and_one_side_by_every_measure() {
-    let (budget, mut matched) = (budget(), 0);
+    let (budget, mut matched, mut by_halves) = (budget(), 0, 0);
     for measure in MEASURES {
         for dimension in [1, 2, 3, 5, 16, 40, 130] {
             let (left, mut right) = (points(700, dimension, 1), points(333, dimension, 1));
@@ -143,10 +143,11 @@ fn both_sides_and_one_side_by_every_measure() {
                 let expected = nested_loop(&test, &probe, None, [&right, &right]);
                 assert_eq!(found(&index, None, 100), expected, "{measure:?} {dimension} {inclusive}");
                 matched += expected.len();
+                by_halves += usize::from(index.describe().contains("half precision"));
             }
         }
     }
-    assert!(matched > 10_000, "{matched}");
+    assert!(matched > 10_000 && by_halves > 10, "{matched} {by_halves}");
 }
 
 #[test]
