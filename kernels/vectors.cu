@@ -362,13 +362,33 @@ struct Kept {
     u32 end;
 };
 
-__device__ __forceinline__ void keep(const Vectors& probe, const Vectors& build, const Kept& kept, u32 p, u32 b) {
-    if (p < kept.begin || p >= kept.end || b >= build.count || (kept.own && b <= p)) return;
-    if (probe.groups && build.groups && probe.groups[p] != build.groups[b]) return;
-    Pair pair;
-    pair.build = b;
-    pair.probe = p;
-    append(pair, kept.pairs, kept.count, kept.capacity);
+__device__ __forceinline__ bool counts(const Vectors& probe, const Vectors& build, const Kept& kept, Pair pair) {
+    u32 p = pair.probe, b = pair.build;
+    if (p < kept.begin || p >= kept.end || b >= build.count || (kept.own && b <= p)) return false;
+    return !probe.groups || !build.groups || probe.groups[p] == build.groups[b];
+}
+
+// Appends the pairs of a warp that count: `hits` has a bit for each of a lane's, which `pair_of` gives. As `append`, with
+// one addition to the counter for all. All lanes call it.
+template <class PairOf>
+__device__ __forceinline__ void keep(const Vectors& probe, const Vectors& build, const Kept& kept, u64 hits, PairOf pair_of) {
+    for (u64 bits = hits; bits != 0; bits &= bits - 1) {
+        u32 bit = __ffsll(bits) - 1;
+        if (!counts(probe, build, kept, pair_of(bit))) hits &= ~((u64)1 << bit);
+    }
+    __syncwarp();
+    u32 lane = lane_of_thread(), own = __popcll(hits), up_to_own = own;
+    for (u32 offset = 1; offset < WARP_LANES; offset *= 2) {
+        u32 below = __shfl_up_sync(ALL_LANES, up_to_own, offset);
+        if (lane >= offset) up_to_own += below;
+    }
+    u32 all = __shfl_sync(ALL_LANES, up_to_own, WARP_LANES - 1);
+    if (all == 0) return;
+    u64 at = lane == 0 ? atomicAdd(kept.count, (u64)all) : 0;
+    at = __shfl_sync(ALL_LANES, at, 0) + up_to_own - own;
+    for (; hits != 0; hits &= hits - 1, at++)
+        if (at < kept.capacity) kept.pairs[at] = pair_of(__ffsll(hits) - 1);
+    __syncwarp();
 }
 
 template <u32 METRIC>
@@ -404,14 +424,16 @@ __device__ __forceinline__ void compare(const Vectors& probe, u32 block, const V
         bool far = true;
 #pragma unroll
         for (int i = 0; i < 64; i++) far = far && sums[i / 8][i % 8] > limit;
-        if (far) continue;
+        if (__all_sync(ALL_LANES, far)) continue;
         u64 hits = 0;
 #pragma unroll
         for (int i = 0; i < 64; i++) hits |= (u64)!(sums[i / 8][i % 8] > limit) << i;
-        for (; hits != 0; hits &= hits - 1) {
-            u32 i = __ffsll(hits) - 1;
-            keep(probe, build, kept, block * BLOCK + rows + i / 8, other * BLOCK + half + columns + i % 8);
-        }
+        keep(probe, build, kept, hits, [&](u32 i) {
+            Pair pair;
+            pair.build = other * BLOCK + half + columns + i % 8;
+            pair.probe = block * BLOCK + rows + i / 8;
+            return pair;
+        });
     }
 }
 
@@ -455,8 +477,6 @@ __device__ __forceinline__ void compare_halves(const Vectors& probe, u32 block, 
 #pragma unroll
     for (int i = 0; i < 8; i++) terms[i] = probe.terms[block * BLOCK + i * 8 + g] + slack;
     for (u32 half = 0; half < BLOCK; half += 32) {
-        // those that have had hits come back
-        __syncwarp();
         float d[4][4][4];
 #pragma unroll
         for (int c = 0; c < 4; c++) {
@@ -486,15 +506,16 @@ __device__ __forceinline__ void compare_halves(const Vectors& probe, u32 block, 
         int all_negative = -1;
 #pragma unroll
         for (int i = 0; i < 64; i++) all_negative &= __float_as_int(d[i / 16][i / 4 % 4][i % 4]);
-        if (all_negative < 0) continue;
+        if (__all_sync(ALL_LANES, all_negative < 0)) continue;
         u64 hits = 0;
 #pragma unroll
         for (int i = 0; i < 64; i++) hits |= (u64)(__float_as_int(d[i / 16][i / 4 % 4][i % 4]) >= 0) << i;
-        for (; hits != 0; hits &= hits - 1) {
-            u32 i = __ffsll(hits) - 1;
-            u32 row = i / 16 * 16 + g + i % 4 / 2 * 8, column = half + i / 4 % 4 * 8 + t * 2 + i % 2;
-            keep(probe, build, kept, block * BLOCK + row, other * BLOCK + column);
-        }
+        keep(probe, build, kept, hits, [&](u32 i) {
+            Pair pair;
+            pair.build = other * BLOCK + half + i / 4 % 4 * 8 + t * 2 + i % 2;
+            pair.probe = block * BLOCK + i / 16 * 16 + g + i % 4 / 2 * 8;
+            return pair;
+        });
     }
 }
 

@@ -36,7 +36,7 @@ const MOST_CURVED: usize = 8;
 /// Bits of a place on the curve, without groups and with them.
 const CURVE_BITS: [u32; 2] = [40, 32];
 /// Bits of a dimension at most.
-const MOST_BITS: u32 = 20;
+const MOST_BITS: u32 = 31;
 
 /// How vectors become points, on the device.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 use super::VectorIndex;
 use crate::engine::cuda::Budget;
 use crate::engine::cuda::test_device::device;
-use crate::engine::{BuildContext, Cancel, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, Probe};
+use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, Probe};
 use crate::measure::VectorMeasure;
 use crate::predicate::{Bounds, VectorTest};
 
@@ -229,4 +229,29 @@ fn more_pairs_than_the_buffers_hold() {
     let keys = keys(&rows, None);
     let index = index(&budget, test, &keys, true).unwrap();
     assert_eq!(found(&index, None, 1 << 20).len(), 3000 * 2999 / 2);
+}
+
+#[test]
+fn filters_let_few_others_pass() {
+    let budget = budget();
+    for measure in MEASURES {
+        for dimension in [2, 16, 70] {
+            let rows = points(1500, dimension, 8);
+            let test = condition(measure, bounds(measure, threshold(measure, &rows, 40), true));
+            let keys = keys(&rows, None);
+            let index = index(&budget, test, &keys, true).unwrap();
+            let (mut counts, mut out) = (Counts::default(), Pairs::default());
+            let mut cursor = Cursor { next: 0, end: index.own_len() };
+            let limit = Limit { pairs: usize::MAX, work: usize::MAX };
+            while !cursor.is_done() {
+                let some = index.probe(Probe::Own, &mut cursor, limit, &Cancel::default(), &mut out).unwrap();
+                counts.candidates += some.candidates;
+                counts.matched += some.matched;
+            }
+            assert!(
+                counts.candidates <= counts.matched + counts.matched / 4 + 100,
+                "{measure:?} {dimension} {counts:?}"
+            );
+        }
+    }
 }
