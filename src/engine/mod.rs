@@ -10,6 +10,7 @@ mod fallback;
 pub mod nearest;
 pub mod parallel;
 pub mod sets;
+mod vectors;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
 
 use super::fault::Fault;
-use super::kernels::{SetKernels, SortKernels};
+use super::kernels::{SetKernels, SortKernels, VectorKernels};
 
 /// A device that this process has opened.
 pub struct Device {
@@ -21,6 +21,7 @@ pub struct Device {
     reserved: AtomicUsize,
     sets: OnceLock<SetKernels>,
     sort: OnceLock<SortKernels>,
+    vectors: OnceLock<VectorKernels>,
 }
 
 impl Device {
@@ -81,10 +82,11 @@ impl Device {
             reserved: AtomicUsize::new(0),
             sets: OnceLock::new(),
             sort: OnceLock::new(),
+            vectors: OnceLock::new(),
         })
     }
 
-    /// Whether kernels for binary tensor cores run.
+    /// Whether kernels for tensor cores run.
     pub(super) fn has_tensor_cores(&self) -> bool {
         self.tensor_cores
     }
@@ -128,6 +130,10 @@ impl Device {
 
     pub(super) fn sort(&self) -> Result<&SortKernels, Fault> {
         once(&self.sort, || SortKernels::load(&self.context))
+    }
+
+    pub(super) fn vectors(&self) -> Result<&VectorKernels, Fault> {
+        once(&self.vectors, || VectorKernels::load(&self.context, self.tensor_cores))
     }
 }
 

@@ -14,6 +14,13 @@ use cudarc::nvrtc::Ptx;
 use super::fault::Fault;
 use super::memory::Buffer;
 
+mod vectors;
+
+pub(super) use vectors::{
+    Boxes, FrameOnDevice, Halves, RowKeys, RowVectors, VectorKernels, VectorPositions, VectorSides, VectorTest,
+    VectorsOnDevice,
+};
+
 type Launched = Result<(), Fault>;
 
 /// The kernels of `sort.cu`.

@@ -9,6 +9,7 @@
 //! tasks      what is compared together: blocks of one side against ranges of blocks of the other
 //! worker     a queue of launches, and the buffers that pairs come back through
 //! sets       set similarity joins
+//! vectors    epsilon joins of vectors
 //! ```
 //!
 //! Nothing here needs CUDA at build time: the driver's library is opened when a session first asks for a device, and the
@@ -24,6 +25,7 @@ mod sort;
 mod tasks;
 #[cfg(test)]
 mod test_device;
+mod vectors;
 mod worker;
 
 use datafusion::common::Result;
@@ -35,10 +37,15 @@ use super::{BuildContext, Index, KeyColumn};
 use crate::predicate::Test;
 use fault::Fault;
 use sets::SetIndex;
+use vectors::{VectorIndex, has_kernels};
 
 /// Whether there are kernels for a condition.
 pub fn serves(test: Test) -> bool {
-    matches!(test, Test::Set { .. })
+    match test {
+        Test::Set { .. } => true,
+        Test::Vector(test) => has_kernels(test.measure),
+        Test::Edit { .. } => false,
+    }
 }
 
 /// Makes the keys of a build side ready for `test` on a device; `None` where its memory does not hold them, or where there are
@@ -52,10 +59,19 @@ pub fn build(
     keys: &KeyColumn,
     context: &BuildContext<'_>,
 ) -> Result<Option<Box<dyn Index>>> {
-    let Test::Set { tokenizer, measure, bounds } = test else { return Ok(None) };
-    match SetIndex::try_new(budget, tokenizer, measure, bounds, keys, context) {
-        Ok(index) => Ok(Some(Box::new(index))),
+    let index = match test {
+        Test::Set { tokenizer, measure, bounds } => {
+            SetIndex::try_new(budget, tokenizer, measure, bounds, keys, context).map(|index| Some(boxed(index)))
+        }
+        Test::Vector(test) => VectorIndex::try_new(budget, test, keys, context).map(|index| index.map(boxed)),
+        Test::Edit { .. } => Ok(None),
+    };
+    match index {
         Err(Fault::Memory) => Ok(None),
-        Err(fault) => Err(fault.into()),
+        index => Ok(index?),
     }
+}
+
+fn boxed<I: Index + 'static>(index: I) -> Box<dyn Index> {
+    Box::new(index)
 }

@@ -56,6 +56,20 @@ pub(super) fn least(rows_of_task: u32) -> usize {
     rows_of_task as usize * (BLOCKS_OF_TASK * BLOCK) as usize
 }
 
+/// Half of the work of `tasks`, and the other half.
+fn halved(mut tasks: Vec<Task>) -> (Vec<Task>, Vec<Task>) {
+    match tasks.as_slice() {
+        &[Task { probe, first, end }] => {
+            let middle = first + (end - first) / 2;
+            (vec![Task { probe, first, end: middle }], vec![Task { probe, first: middle, end }])
+        }
+        _ => {
+            let other = tasks.split_off(tasks.len() / 2);
+            (tasks, other)
+        }
+    }
+}
+
 /// A queue of work with its buffers.
 #[derive(Debug)]
 pub(super) struct Worker {
@@ -96,11 +110,11 @@ impl Worker {
     }
 
     /// Appends the row numbers of all pairs of `tasks` that match. Tasks that yield more than the buffers hold are done by
-    /// halves.
+    /// halves, a single one by halves of its range.
     pub(super) fn run(
         &mut self,
         comparison: &dyn Comparison,
-        tasks: &[Task],
+        tasks: Vec<Task>,
         cancel: &Cancel,
         out: &mut Pairs,
     ) -> Result<Counts, Fault> {
@@ -110,10 +124,10 @@ impl Worker {
             if tasks.is_empty() || cancel.is_cancelled() {
                 continue;
             }
-            let (candidates, matched) = self.launch(comparison, tasks)?;
+            let (candidates, matched) = self.launch(comparison, &tasks)?;
             if candidates > self.capacity.candidates || matched > self.capacity.pairs {
                 self.budget.metrics.retry();
-                let (one, other) = tasks.split_at(tasks.len() / 2);
+                let (one, other) = halved(tasks);
                 left.extend([other, one]);
                 continue;
             }
@@ -216,5 +230,20 @@ impl Workers {
             }
             pool = self.returned.wait(pool).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_of_tasks_are_all_of_their_work() {
+        let task = |probe, first, end| Task { probe, first, end };
+        let shown = |tasks: &[Task]| tasks.iter().map(|task| (task.probe, task.first, task.end)).collect::<Vec<_>>();
+        let (one, other) = halved(vec![task(0, 0, 9), task(4, 3, 5), task(8, 1, 2)]);
+        assert_eq!((shown(&one), shown(&other)), (vec![(0, 0, 9)], vec![(4, 3, 5), (8, 1, 2)]));
+        let (one, other) = halved(vec![task(4, 3, 6)]);
+        assert_eq!((shown(&one), shown(&other)), (vec![(4, 3, 4)], vec![(4, 4, 6)]));
     }
 }

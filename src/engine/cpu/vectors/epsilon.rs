@@ -26,7 +26,7 @@ use crate::predicate::VectorTest;
 /// Keys that are no lists of numbers, vectors of several lengths, a refused reservation, a cancelled build.
 pub fn build(test: VectorTest, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
     (context.reserve)(keys.values.get_array_memory_size())?;
-    let points = Points::try_new(&test, keys, None, context.cancel)?;
+    let points = Points::try_new(&test, keys, None, (context.threads, context.cancel))?;
     Ok(match test.measure {
         VectorMeasure::L1 => with_metric::<Manhattan>(test, points, context)?,
         VectorMeasure::Linf => with_metric::<Chebyshev>(test, points, context)?,
@@ -374,7 +374,8 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
         }
         let empty = self.side.is_empty();
         let cancel = Cancel::default();
-        let points = Points::try_new(&self.test, keys, (!empty).then_some(self.side.blocks.dimension), &cancel)?;
+        let points =
+            Points::try_new(&self.test, keys, (!empty).then_some(self.side.blocks.dimension), (threads, &cancel))?;
         if empty {
             return Ok(Box::new(PreparedPoints::<R> { side: None, rows: keys.values.len(), loose_build: 0 }));
         }

@@ -5,15 +5,12 @@ use std::fmt::Debug;
 use super::lanes::Lanes;
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{HalfDouble, HalfSingle, WideDouble, WideSingle};
+use super::reach::Sum;
+use crate::engine::vectors::precision::Precision;
 
 /// A floating-point number of the filter.
-pub(super) trait Real: Copy + PartialOrd + Debug + Send + Sync + 'static {
+pub(super) trait Real: Precision {
     const ZERO: Self;
-    const INFINITY: Self;
-    /// Half the distance of 1 from the next number.
-    const ROUNDING: f64;
-    /// The least positive number that has all its digits.
-    const LEAST: f64;
 
     /// Registers of 64 bytes.
     #[cfg(target_arch = "x86_64")]
@@ -22,13 +19,6 @@ pub(super) trait Real: Copy + PartialOrd + Debug + Send + Sync + 'static {
     #[cfg(target_arch = "x86_64")]
     type Half: Lanes<Self>;
 
-    /// The nearest number.
-    fn of(x: f64) -> Self;
-    /// A number that is no larger.
-    fn below(x: f64) -> Self;
-    /// A number that is no smaller.
-    fn above(x: f64) -> Self;
-    fn get(self) -> f64;
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
@@ -44,32 +34,15 @@ pub(super) trait Real: Copy + PartialOrd + Debug + Send + Sync + 'static {
 }
 
 macro_rules! real {
-    ($real:ty, $rounding:expr, $wide:ty, $half:ty) => {
+    ($real:ty, $wide:ty, $half:ty) => {
         impl Real for $real {
             const ZERO: Self = 0.0;
-            const INFINITY: Self = <$real>::INFINITY;
-            const ROUNDING: f64 = $rounding;
-            const LEAST: f64 = <$real>::MIN_POSITIVE as f64;
 
             #[cfg(target_arch = "x86_64")]
             type Wide = $wide;
             #[cfg(target_arch = "x86_64")]
             type Half = $half;
 
-            #[inline(always)]
-            fn of(x: f64) -> Self {
-                x as $real
-            }
-            fn below(x: f64) -> Self {
-                (x as $real).next_down()
-            }
-            fn above(x: f64) -> Self {
-                (x as $real).next_up()
-            }
-            #[inline(always)]
-            fn get(self) -> f64 {
-                self as f64
-            }
             #[inline(always)]
             fn plus(self, other: Self) -> Self {
                 self + other
@@ -94,21 +67,8 @@ macro_rules! real {
     };
 }
 
-real!(f32, 1.0 / (1u64 << 24) as f64, WideSingle, HalfSingle);
-real!(f64, 1.0 / (1u64 << 53) as f64, WideDouble, HalfDouble);
-
-/// What the sums of a metric are.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Sum {
-    /// Of absolute differences, or the largest of them.
-    Distance,
-    /// Of squared differences.
-    Squares,
-    /// Half of that, by products.
-    Halves,
-    /// Of products, negated.
-    Products,
-}
+real!(f32, WideSingle, HalfSingle);
+real!(f64, WideDouble, HalfDouble);
 
 /// What is summed up over the dimensions. The smaller the sum, the nearer the vectors. All methods have to be inlined always.
 pub(super) trait Metric: Debug + 'static {

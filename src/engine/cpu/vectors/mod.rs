@@ -1,8 +1,7 @@
 //! Joins on the distance of two vectors: all within reach ([`epsilon`]), or the nearest ones ([`nearest`]).
 //!
 //! ```text
-//! lists ----points----> vectors, and rows that no filter tells apart
-//!       ----frame-----> points: shifted to where most are, the telling dimensions first
+//! points (engine::vectors)
 //!       ----order-----> near points follow each other
 //!       ----grow------> blocks: leaves of sixteen points, under a tree of boxes, in balls, which fill up by several threads
 //!       ----side------> both, arranged
@@ -17,10 +16,8 @@
 //! `regions`, so that its parts are joined one by one.
 
 mod blocks;
-mod decision;
 pub mod epsilon;
 mod fill;
-mod frame;
 mod grow;
 mod kernel;
 mod lanes;
@@ -28,11 +25,11 @@ mod metric;
 pub mod nearest;
 mod order;
 mod pair_test;
-mod points;
-mod reach;
 mod regions;
 mod search;
 mod side;
+mod slack;
 
+use crate::engine::vectors::{decision, frame, points, reach};
 pub use pair_test::{VectorColumn, VectorPairTest};
 pub use regions::{Extent, Regions};

@@ -12,6 +12,7 @@ use super::frame::Frame;
 use super::metric::Real;
 use super::points::Points;
 use super::reach::Reach;
+use crate::engine::vectors::precision::Precision;
 use crate::engine::{Cancel, KeyColumn};
 use crate::measure::VectorMeasure;
 use crate::predicate::VectorTest;
@@ -65,7 +66,7 @@ impl Regions {
     /// Divides space as `sample` is spread; none where `test` is not about distances or the sample has no vectors.
     pub fn of(test: VectorTest, sample: &ArrayRef) -> Option<Self> {
         let keys = KeyColumn { values: ArrayRef::clone(sample), groups: None };
-        let points = Points::try_new(&test, &keys, None, &Cancel::default()).ok()?;
+        let points = Points::try_new(&test, &keys, None, (1, &Cancel::default())).ok()?;
         let (dimension, reach) = (points.dimension, Reach::of(&test, points.dimension)?);
         if dimension == 0 || points.regular.len() == 0 || test.measure == VectorMeasure::InnerProduct {
             return None;
@@ -88,7 +89,7 @@ impl Regions {
     pub fn place(&self, keys: &ArrayRef, extents: &mut [Extent]) -> Result<Vec<u32>> {
         let mut regions = vec![0; keys.len()];
         let keys = KeyColumn { values: ArrayRef::clone(keys), groups: None };
-        let points = Points::try_new(&self.test, &keys, Some(self.dimension), &Cancel::default())?;
+        let points = Points::try_new(&self.test, &keys, Some(self.dimension), (1, &Cancel::default()))?;
         let mut point = vec![0.0; self.dimension];
         for (at, &row) in points.regular.rows.iter().enumerate() {
             self.frame.place(points.regular(at), &mut point);

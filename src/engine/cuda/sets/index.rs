@@ -145,7 +145,7 @@ impl SetIndex {
         let counts = self.workers.with(|worker| {
             let sides = self.sides(worker.stream(), probe);
             let comparison = SetComparison { budget: &self.budget, sides, words: self.words, range: (start, end) };
-            worker.run(&comparison, &tasks, cancel, out)
+            worker.run(&comparison, tasks, cancel, out)
         })?;
         cursor.next = end as usize;
         Ok(counts)

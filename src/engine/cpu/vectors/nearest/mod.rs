@@ -16,9 +16,9 @@ use self::walk::{Centres, Scratch, Walk};
 use super::blocks::Blocks;
 use super::frame::Frame;
 use super::grow::has_boxes;
-use super::metric::{Chebyshev, Euclidean, Halves, Manhattan, Metric, Real, Sum};
+use super::metric::{Chebyshev, Euclidean, Halves, Manhattan, Metric, Real};
 use super::points::Points;
-use super::reach::Reach;
+use super::reach::{Reach, Sum};
 use super::side::Side;
 use crate::engine::nearest::{Best, NearestIndex, Neighbour, float_key, prepared};
 use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PreparedProbe};
@@ -36,7 +36,7 @@ pub fn build(
     context: &BuildContext<'_>,
 ) -> Result<Box<dyn NearestIndex>> {
     (context.reserve)(keys.values.get_array_memory_size())?;
-    let points = Points::try_new(&any(measure), keys, None, context.cancel)?;
+    let points = Points::try_new(&any(measure), keys, None, (context.threads, context.cancel))?;
     match measure {
         VectorMeasure::L1 => with_metric::<Manhattan>(measure, points, ranks, context),
         VectorMeasure::Linf => with_metric::<Chebyshev>(measure, points, ranks, context),
@@ -156,7 +156,7 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
     fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
         let cancel = Cancel::default();
         let dimension = (!self.side.is_empty()).then_some(self.side.blocks.dimension);
-        let points = Points::try_new(&any(self.measure), keys, dimension, &cancel)?;
+        let points = Points::try_new(&any(self.measure), keys, dimension, (threads, &cancel))?;
         if self.side.is_empty() {
             return Ok(Box::new(PreparedPoints::<R> { side: None, order: Vec::new(), rows: keys.values.len() }));
         }

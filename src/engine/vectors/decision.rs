@@ -5,20 +5,20 @@ use crate::predicate::{Bounds, VectorTest};
 
 /// A test made ready to decide pair after pair.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Decision {
+pub(in crate::engine) struct Decision {
     test: VectorTest,
     /// The largest accepted sum of squares, where that alone decides.
     squares: Option<f64>,
 }
 
 impl Decision {
-    pub(super) fn new(test: VectorTest) -> Self {
+    pub(in crate::engine) fn new(test: VectorTest) -> Self {
         let only_upper = test.bounds.lower().is_none() && test.measure == VectorMeasure::L2;
         Self { test, squares: only_upper.then(|| largest_square(&test.bounds)) }
     }
 
     #[inline(always)]
-    pub(super) fn holds(&self, a: &[f64], b: &[f64]) -> bool {
+    pub(in crate::engine) fn holds(&self, a: &[f64], b: &[f64]) -> bool {
         match self.squares {
             // the measure's own sum; one that is not finite is more than any that is accepted
             Some(most) => a.iter().zip(b).fold(0.0, |sum, (x, y)| sum + (x - y) * (x - y)) <= most,
@@ -27,7 +27,7 @@ impl Decision {
     }
 
     /// Whether the condition as the query states it may hold for a pair.
-    pub(super) fn may_hold(&self, a: &[f64], b: &[f64]) -> bool {
+    pub(in crate::engine) fn may_hold(&self, a: &[f64], b: &[f64]) -> bool {
         let decided = self.test.undecided_from.is_none() || (self.test.decides(a) && self.test.decides(b));
         !decided || self.holds(a, b)
     }

@@ -8,6 +8,7 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 
+use crate::engine::parallel::in_parallel;
 use crate::engine::{Cancel, KeyColumn, NO_GROUP};
 use crate::measure::VectorMeasure;
 use crate::predicate::VectorTest;
@@ -74,6 +75,17 @@ impl Vectors {
         &self.elements.values()[self.places(row)]
     }
 
+    /// The elements of all rows one after the other, where every row has `dimension` of them, NULL or not.
+    pub fn matrix(&self, dimension: usize) -> Option<&[f64]> {
+        let rows = self.lists.len();
+        let first = if rows == 0 { 0 } else { self.places(0).start };
+        let regular = match &self.offsets {
+            Offsets::Fixed { length, .. } => *length == dimension,
+            Offsets::Given(offsets) => offsets.windows(2).all(|pair| pair[1] - pair[0] == dimension),
+        };
+        regular.then(|| &self.elements.values()[first..first + rows * dimension])
+    }
+
     /// Bytes held.
     pub fn memory(&self) -> usize {
         let offsets = match &self.offsets {
@@ -103,7 +115,7 @@ impl Vectors {
 }
 
 /// The error for vectors of two lengths.
-pub(super) fn incomparable([one, other]: [usize; 2]) -> DataFusionError {
+pub(in crate::engine) fn incomparable([one, other]: [usize; 2]) -> DataFusionError {
     exec_datafusion_err!("vectors of {one} and of {other} elements cannot be compared")
 }
 
@@ -113,10 +125,10 @@ fn given<O: OffsetSizeTrait>(offsets: &[O]) -> Offsets {
 
 /// Some rows with vectors.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
-    pub(super) rows: Vec<u32>,
+pub(in crate::engine) struct Rows {
+    pub(in crate::engine) rows: Vec<u32>,
     /// Of each row; all are 0 without equality keys.
-    pub(super) groups: Vec<u32>,
+    pub(in crate::engine) groups: Vec<u32>,
 }
 
 impl Rows {
@@ -125,43 +137,52 @@ impl Rows {
         self.groups.push(group);
     }
 
-    pub(super) fn len(&self) -> usize {
+    fn extend(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+        self.groups.extend(other.groups);
+    }
+
+    pub(in crate::engine) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    pub(super) fn memory(&self) -> usize {
+    pub(in crate::engine) fn memory(&self) -> usize {
         (self.rows.capacity() + self.groups.capacity()) * size_of::<u32>()
     }
 }
 
 /// The rows of one side that may match.
 #[derive(Debug)]
-pub(super) struct Points {
+pub(in crate::engine) struct Points {
     /// Those of all rows.
-    pub(super) vectors: Vectors,
+    pub(in crate::engine) vectors: Vectors,
     /// Numbers a vector; 0 where there is none.
-    pub(super) dimension: usize,
+    pub(in crate::engine) dimension: usize,
     /// Rows that a filter may tell apart.
-    pub(super) regular: Rows,
+    pub(in crate::engine) regular: Rows,
     /// Rows that have to be compared with all others.
-    pub(super) loose: Rows,
+    pub(in crate::engine) loose: Rows,
     /// Rows that can never match.
-    pub(super) unmatchable: usize,
+    pub(in crate::engine) unmatchable: usize,
 }
+
+/// Fewer rows are not worth a thread.
+const ROWS_OF_THREAD: usize = 1 << 16;
 
 /// Below this sum of squares the rounding of tiny products makes a cosine anything.
 const TINY: f64 = 1e-280;
 
 impl Points {
-    /// The rows of `keys`; those of a batch have the `dimension` of the build side, where that has rows.
+    /// The rows of `keys`, told apart by up to so many threads; those of a batch have the `dimension` of the build side,
+    /// where that has rows.
     ///
     /// # Errors
     /// Vectors of several lengths.
-    pub(super) fn try_new(
+    pub(in crate::engine) fn try_new(
         test: &VectorTest,
         keys: &KeyColumn,
         dimension: Option<usize>,
-        cancel: &Cancel,
+        (threads, cancel): (usize, &Cancel),
     ) -> Result<Self> {
         let vectors = Vectors::try_new(&keys.values)?;
         let (known, other) = match (vectors.dimension(), dimension) {
@@ -173,20 +194,33 @@ impl Points {
         {
             return Err(incomparable([known, other]));
         }
-        let mut sorting = Sorting { test, regular: Rows::default(), loose: Rows::default(), unmatchable: 0 };
-        for row in (0..keys.values.len()).take_while(|_| !cancel.is_cancelled()) {
-            let group = keys.groups.as_ref().map_or(0, |groups| groups[row]);
-            match vectors.at(row).filter(|_| group != NO_GROUP) {
-                Some(vector) => sorting.add(row, group, vector),
-                None => sorting.unmatchable += 1,
+        let rows = keys.values.len();
+        let stretch = rows.div_ceil(threads.max(1)).max(ROWS_OF_THREAD);
+        let starts = (0..rows.max(1)).step_by(stretch);
+        let parts = in_parallel(starts, |start| {
+            let mut sorting = Sorting { test, regular: Rows::default(), loose: Rows::default(), unmatchable: 0 };
+            for row in (start..rows.min(start + stretch)).take_while(|_| !cancel.is_cancelled()) {
+                let group = keys.groups.as_ref().map_or(0, |groups| groups[row]);
+                match vectors.at(row).filter(|_| group != NO_GROUP) {
+                    Some(vector) => sorting.add(row, group, vector),
+                    None => sorting.unmatchable += 1,
+                }
             }
+            Ok(sorting)
+        })?;
+        let mut parts = parts.into_iter();
+        let (mut regular, mut loose, mut unmatchable) =
+            parts.next().map_or_else(Default::default, |part| (part.regular, part.loose, part.unmatchable));
+        for part in parts {
+            regular.extend(part.regular);
+            loose.extend(part.loose);
+            unmatchable += part.unmatchable;
         }
-        let Sorting { regular, loose, unmatchable, .. } = sorting;
         Ok(Self { vectors, dimension: known.unwrap_or(0), regular, loose, unmatchable })
     }
 
     /// The vector of a regular row.
-    pub(super) fn regular(&self, at: usize) -> &[f64] {
+    pub(in crate::engine) fn regular(&self, at: usize) -> &[f64] {
         self.vectors.given(self.regular.rows[at] as usize)
     }
 }
@@ -259,7 +293,7 @@ mod tests {
         let same = lists(vec![Some(vec![None]), Some(vec![Some(1.0); 2]), None]);
         assert_eq!(Vectors::try_new(&same).unwrap().dimension(), Ok(Some(2)));
         let keys = KeyColumn { values: same, groups: None };
-        assert!(Points::try_new(&test(VectorMeasure::L2, None), &keys, Some(3), &Cancel::default()).is_err());
+        assert!(Points::try_new(&test(VectorMeasure::L2, None), &keys, Some(3), (1, &Cancel::default())).is_err());
     }
 
     #[test]
@@ -271,7 +305,7 @@ mod tests {
         let keys = KeyColumn { values: Arc::new(lists), groups: None };
         let of = |measure, undecided| {
             let Points { regular, loose, unmatchable, .. } =
-                Points::try_new(&test(measure, undecided), &keys, None, &Cancel::default()).unwrap();
+                Points::try_new(&test(measure, undecided), &keys, None, (2, &Cancel::default())).unwrap();
             (regular.rows, loose.rows, unmatchable)
         };
         assert_eq!(of(VectorMeasure::L2, None), (vec![0, 1, 3, 4], vec![], 1));

@@ -1,13 +1,13 @@
 //! The coordinates of the filter: shifted to where most points are, the telling dimensions first.
 
-use super::metric::Real;
 use super::points::Points;
+use super::precision::Precision;
 use super::reach::Reach;
 use crate::measure::VectorMeasure;
 
 /// How vectors become points of the filter.
 #[derive(Debug, Clone)]
-pub(super) struct Frame {
+pub(in crate::engine) struct Frame {
     /// The vector's dimension for each of the filter's.
     order: Vec<usize>,
     /// What is subtracted, for each of the filter's dimensions.
@@ -23,7 +23,7 @@ const SAMPLED: usize = 1024;
 
 impl Frame {
     /// The frame for `points` that are compared by `measure`; products are not shifted.
-    pub(super) fn of(points: &Points, measure: VectorMeasure) -> Self {
+    pub(in crate::engine) fn of(points: &Points, measure: VectorMeasure) -> Self {
         let unit = matches!(measure, VectorMeasure::Cosine | VectorMeasure::CosineDistance);
         let Points { dimension, regular, .. } = points;
         let mut frame = Self { order: (0..*dimension).collect(), centre: vec![0.0; *dimension], unit };
@@ -52,16 +52,50 @@ impl Frame {
     }
 
     /// Writes the point of `vector`.
-    pub(super) fn place<R: Real>(&self, vector: &[f64], point: &mut [R]) {
+    pub(in crate::engine) fn place<R: Precision>(&self, vector: &[f64], point: &mut [R]) {
         let scale = if self.unit { vector.iter().map(|x| x * x).sum::<f64>().sqrt() } else { 1.0 };
         for ((out, &k), centre) in point.iter_mut().zip(&self.order).zip(&self.centre) {
             *out = R::of(vector[k] / scale - centre);
         }
     }
 
+    /// The vector's dimension for each of the filter's.
+    pub(in crate::engine) fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// What is subtracted, for each of the filter's dimensions.
+    pub(in crate::engine) fn centre(&self) -> &[f64] {
+        &self.centre
+    }
+
+    /// Whether vectors are scaled to length 1 before.
+    pub(in crate::engine) fn is_unit(&self) -> bool {
+        self.unit
+    }
+
+    /// The largest of the numbers of some points, without their signs.
+    pub(in crate::engine) fn typical_largest(&self, points: &Points) -> f64 {
+        let extents = self.extents(points, points.dimension);
+        extents.into_iter().fold(0.0, |most, (low, high)| most.max(-low).max(high))
+    }
+
+    /// Between what numbers some points lie in each of the first dimensions.
+    pub(in crate::engine) fn extents(&self, points: &Points, dimensions: usize) -> Vec<(f64, f64)> {
+        let mut extents = vec![(f64::INFINITY, f64::NEG_INFINITY); dimensions];
+        let mut placed = vec![0.0; points.dimension];
+        for at in sample(points.regular.len()) {
+            self.place(points.regular(at), &mut placed);
+            for (extent, &x) in extents.iter_mut().zip(&placed) {
+                *extent = (extent.0.min(x), extent.1.max(x));
+            }
+        }
+        extents
+    }
+
     /// The square of how far some points are from the nearest of some others, the median of it: more than their nearest ones
     /// of all are.
-    pub(super) fn typical_gap(&self, points: &Points, measure: VectorMeasure) -> f64 {
+    pub(in crate::engine) fn typical_gap(&self, points: &Points, measure: VectorMeasure) -> f64 {
         let placed = |at: usize| {
             let mut point = vec![0.0; points.dimension];
             self.place(points.regular(at), &mut point);
@@ -82,7 +116,7 @@ impl Frame {
     }
 
     /// The median of some points' norms.
-    pub(super) fn typical_norm(&self, points: &Points, measure: VectorMeasure) -> f64 {
+    pub(in crate::engine) fn typical_norm(&self, points: &Points, measure: VectorMeasure) -> f64 {
         let mut placed = vec![0.0; points.dimension];
         let norms = sample(points.regular.len()).map(|at| {
             self.place(points.regular(at), &mut placed);

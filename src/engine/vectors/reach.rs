@@ -9,14 +9,26 @@
 //! than 2 max(|p|, |q|)^2, so that it is within 4 (d + 8) u max(|p|, |q|)^2 of itself. Boxes are rounded outwards, so that they lose nothing by the
 //! rounding of points.
 
-use super::lanes::Lanes;
-use super::metric::{Real, Sum};
+use super::precision::Precision;
 use crate::measure::VectorMeasure;
 use crate::predicate::VectorTest;
 
+/// What the sums of a metric are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::engine) enum Sum {
+    /// Of absolute differences, or the largest of them.
+    Distance,
+    /// Of squared differences.
+    Squares,
+    /// Half of that, by products.
+    Halves,
+    /// Of products, negated.
+    Products,
+}
+
 /// The farthest that a match may lie, in the metric of the filter.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reach {
+pub(in crate::engine) struct Reach {
     sum: Sum,
     /// The largest distance, or the negated least product.
     most: f64,
@@ -25,7 +37,7 @@ pub(super) struct Reach {
 
 impl Reach {
     /// The reach of `test` over vectors of so many elements, none where nothing matches.
-    pub(super) fn of(test: &VectorTest, dimension: usize) -> Option<Self> {
+    pub(in crate::engine) fn of(test: &VectorTest, dimension: usize) -> Option<Self> {
         let d = dimension as f64;
         let upper = test.bounds.upper().map_or(f64::INFINITY, |bound| bound.value);
         let lower = test.bounds.lower().map_or(f64::NEG_INFINITY, |bound| bound.value);
@@ -56,18 +68,33 @@ impl Reach {
         Some(Self { sum, most, dimension })
     }
 
+    /// The largest distance of a match, or the negated least product.
+    pub(in crate::engine) fn most(&self) -> f64 {
+        self.most
+    }
+
+    /// What [`of_points`](Self::of_points) is made of where sums are not in halves: the largest sum, or its root, of a match
+    /// of points that do not round, and what comes on top for each unit of the larger norm, or of the norms' product.
+    pub(in crate::engine) fn line<R: Precision>(&self) -> (f64, f64) {
+        let by_term = 4.0 * (self.dimension as f64 + 8.0) * R::ROUNDING;
+        match self.sum {
+            Sum::Products => (self.most, by_term),
+            _ => (self.most * (1.0 + by_term), 4.0 * R::ROUNDING),
+        }
+    }
+
     /// The same by the sums of another metric for the same distance.
-    pub(super) fn by(self, sum: Sum) -> Self {
+    pub(in crate::engine) fn by(self, sum: Sum) -> Self {
         Self { sum, ..self }
     }
 
     /// Whether half squares by products tell matches from others nearly as well, among points with norms up to about `norm`.
-    pub(super) fn suits_halves<R: Real>(&self, norm: f64) -> bool {
+    pub(in crate::engine) fn suits_halves<R: Precision>(&self, norm: f64) -> bool {
         self.sum == Sum::Squares && 64.0 * product_rounding::<R>(self.dimension, norm) <= self.most * self.most / 2.0
     }
 
     /// The largest sum of a match of two points with norms up to these.
-    pub(super) fn of_points<R: Real>(&self, norms: (f64, f64)) -> R {
+    pub(in crate::engine) fn of_points<R: Precision>(&self, norms: (f64, f64)) -> R {
         let d = self.dimension as f64;
         let by_size = match self.sum {
             Sum::Products => 4.0 * (d + 8.0) * R::ROUNDING * norms.0 * norms.1,
@@ -81,7 +108,7 @@ impl Reach {
     }
 
     /// As far as two points with norms up to these may be whose sum is `sum`, by `measure`.
-    pub(super) fn of_sum<R: Real>(
+    pub(in crate::engine) fn of_sum<R: Precision>(
         (measure, kind): (VectorMeasure, Sum),
         dimension: usize,
         sum: R,
@@ -105,21 +132,21 @@ impl Reach {
     }
 
     /// As far around a ball of this radius, measured with this rounding, in double precision.
-    pub(super) fn around(&self, radius: f64) -> Self {
+    pub(in crate::engine) fn around(&self, radius: f64) -> Self {
         let d = self.dimension as f64;
         Self { most: self.most + radius * (1.0 + 4.0 * (d + 8.0) * f64::ROUNDING), ..*self }
     }
 
     /// The largest sum of the gaps between two boxes of which points match; for products with the largest norms of their
     /// corners.
-    pub(super) fn of_boxes<R: Real>(&self, corners: (f64, f64)) -> R {
+    pub(in crate::engine) fn of_boxes<R: Precision>(&self, corners: (f64, f64)) -> R {
         match self.sum {
             Sum::Products => self.of_points(corners),
             _ => self.limit(0.0, 0.0),
         }
     }
 
-    fn limit<R: Real>(&self, by_size: f64, by_products: f64) -> R {
+    fn limit<R: Precision>(&self, by_size: f64, by_products: f64) -> R {
         let d = self.dimension as f64;
         let wider = 1.0 + 4.0 * (d + 8.0) * R::ROUNDING;
         let limit = match self.sum {
@@ -133,7 +160,7 @@ impl Reach {
     }
 
     /// Whether single precision tells matches from others as well, among points with norms up to about `norm`.
-    pub(super) fn is_coarse(&self, norm: f64) -> bool {
+    pub(in crate::engine) fn is_coarse(&self, norm: f64) -> bool {
         let fits = norm < 1e15;
         match self.sum {
             Sum::Products => fits,
@@ -142,12 +169,12 @@ impl Reach {
     }
 
     /// The norm of a point by which its rounding is bounded.
-    pub(super) fn norm(measure: VectorMeasure, point: &[f64]) -> f64 {
+    pub(in crate::engine) fn norm(measure: VectorMeasure, point: &[f64]) -> f64 {
         Self::norm_of(measure, point.iter().copied())
     }
 
     /// The same of coordinates one after the other.
-    pub(super) fn norm_of(measure: VectorMeasure, point: impl Iterator<Item = f64>) -> f64 {
+    pub(in crate::engine) fn norm_of(measure: VectorMeasure, point: impl Iterator<Item = f64>) -> f64 {
         match measure {
             VectorMeasure::L1 => point.map(f64::abs).sum(),
             VectorMeasure::Linf => point.fold(0.0, |most, x| x.abs().max(most)),
@@ -157,85 +184,6 @@ impl Reach {
 }
 
 /// How much half a square by products may be off, among points with norms up to `norm`.
-fn product_rounding<R: Real>(dimension: usize, norm: f64) -> f64 {
+pub(in crate::engine) fn product_rounding<R: Precision>(dimension: usize, norm: f64) -> f64 {
     4.0 * (dimension as f64 + 8.0) * R::ROUNDING * norm * norm
-}
-
-/// As far as a point may be that is as near as one with a known sum: [`Reach::of_sum`] and [`Reach::of_points`] for many
-/// sums at once.
-///
-/// Both are straight lines in the distance, but for the root of a sum in the cosine, which is no more than the sum of the
-/// roots. The three roundings here and those of the square are within eight of the precision.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Slack<R> {
-    sum: Sum,
-    factor: R,
-    plus: R,
-    /// What a sum may be off, however small.
-    least: R,
-}
-
-impl<R: Real> Slack<R> {
-    /// For points with norms up to `norm`.
-    pub(super) fn of((measure, sum): (VectorMeasure, Sum), dimension: usize, norm: f64) -> Self {
-        let (d, unit) = (dimension as f64, f64::ROUNDING);
-        let (wider, by_size) = (1.0 + 4.0 * (d + 8.0) * R::ROUNDING, 4.0 * R::ROUNDING * norm);
-        let (scored, by_score) = match measure {
-            VectorMeasure::Cosine => (1.0, ((d + 16.0) * 32.0 * unit).sqrt() + (d + 16.0) * 16.0 * unit),
-            _ => (1.0 + (d + 64.0) * 8.0 * unit, f64::LEAST),
-        };
-        let rounding = 1.0 + 8.0 * R::ROUNDING;
-        let by_products = if sum == Sum::Halves { product_rounding::<R>(dimension, norm) } else { 0.0 };
-        Self {
-            sum,
-            least: R::above(by_products * rounding + R::LEAST),
-            factor: R::above(wider * scored * wider * rounding),
-            plus: R::above(((by_size * scored + by_score) * wider + by_size) * rounding + R::LEAST),
-        }
-    }
-
-    /// The largest sum of a point that is no farther than one with this sum.
-    #[inline(always)]
-    pub(super) fn limit<L: Lanes<R>>(&self, sums: L) -> L {
-        let (factor, plus, least) = (L::splat(self.factor), L::splat(self.plus), L::splat(self.least));
-        let sums = sums.plus(least);
-        let distance = match self.sum {
-            Sum::Squares => sums.root(),
-            Sum::Halves => sums.plus(sums).most(L::splat(R::ZERO)).root(),
-            _ => return sums.times_plus(factor, plus),
-        };
-        let distance = distance.times_plus(factor, plus);
-        match self.sum {
-            Sum::Halves => distance.times(L::splat(R::of(0.5))).times_plus(distance, least),
-            _ => distance.times_plus(distance, least),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::lanes::Plain;
-    use super::*;
-
-    #[test]
-    fn slack_is_no_less_than_the_reach_of_a_sum() {
-        let by = [
-            (VectorMeasure::L1, Sum::Distance),
-            (VectorMeasure::L2, Sum::Squares),
-            (VectorMeasure::L2, Sum::Halves),
-            (VectorMeasure::Linf, Sum::Distance),
-            (VectorMeasure::Cosine, Sum::Squares),
-            (VectorMeasure::Cosine, Sum::Halves),
-        ];
-        for measure in by {
-            for (dimension, norm) in [(1, 0.0), (2, 1e-3), (16, 1.0), (128, 40.0), (768, 1e9)] {
-                for sum in [0.0f32, 1e-40, 1e-12, 0.3, 2.0, 1e7, 1e30, f32::INFINITY] {
-                    let limit = Slack::of(measure, dimension, norm).limit(Plain::splat(sum)).largest();
-                    let reach = Reach::of_sum(measure, dimension, sum, (norm, norm));
-                    let least: f32 = reach.of_points((norm, norm));
-                    assert!(limit >= least, "{measure:?} {dimension} {norm} {sum}: {limit} {least}");
-                }
-            }
-        }
-    }
 }

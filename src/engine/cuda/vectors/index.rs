@@ -1,0 +1,332 @@
+//! The vectors of a build side on a device, and the probe batches that it makes ready.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use datafusion::common::{Result, exec_datafusion_err, internal_datafusion_err, internal_err};
+use datafusion::physical_plan::metrics::MetricValue;
+
+use super::arranged::Arranged;
+use super::columns::Framing;
+use super::near::{Density, Near, ROWS_OF_TASK};
+use super::test::{halves_scale, vector_test};
+use crate::engine::cuda::fault::Fault;
+use crate::engine::cuda::kernels::{Appended, Task, VectorSides, VectorTest};
+use crate::engine::cuda::memory::{Budget, Buffer};
+use crate::engine::cuda::worker::{Capacity, Comparison, Workers};
+use crate::engine::vectors::decision::Decision;
+use crate::engine::vectors::frame::Frame;
+use crate::engine::vectors::points::Points;
+use crate::engine::vectors::reach::Reach;
+use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
+use crate::measure::VectorMeasure;
+use crate::predicate;
+
+/// Probe rows that are made ready at once, and numbers of theirs.
+const ROWS_AT_ONCE: usize = 1 << 20;
+const NUMBERS_AT_ONCE: usize = 1 << 26;
+
+/// A build side's vectors on a device, ready for probing with one predicate.
+#[derive(Debug)]
+pub(in crate::engine::cuda) struct VectorIndex {
+    budget: Budget,
+    query: predicate::VectorTest,
+    decision: Decision,
+    test: VectorTest,
+    framing: Framing,
+    in_halves: bool,
+    vectors: Arranged,
+    unmatchable: usize,
+    /// Where other inputs probe it: the rows on the host, for those of a batch that no filter tells apart.
+    host: Option<Points>,
+    /// Of a self-join.
+    own: Option<Near>,
+    density: Density,
+    workers: Workers,
+}
+
+/// The vectors of a probe batch on the device.
+struct PreparedVectors {
+    vectors: Arranged,
+    near: Near,
+    /// The rows on the host, where some are loose.
+    host: Option<Points>,
+    unmatchable: usize,
+    undecided: bool,
+}
+
+/// Rows of a side that are compared with all of the other on the host.
+fn loose_rows(points: &Option<Points>) -> usize {
+    points.as_ref().map_or(0, |points| points.loose.len())
+}
+
+impl VectorIndex {
+    /// Brings the vectors of `keys` to the device; none for a condition, or for vectors, that there are no kernels for.
+    ///
+    /// # Errors
+    /// Keys that are no lists of numbers, vectors of several lengths, a refused reservation, a cancelled build, a device
+    /// that fails.
+    pub(in crate::engine::cuda) fn try_new(
+        budget: &Budget,
+        query: predicate::VectorTest,
+        keys: &KeyColumn,
+        context: &BuildContext<'_>,
+    ) -> Result<Option<Self>, Fault> {
+        let budget = &budget.of_join();
+        // sums that overflow are DataFusion's to decide
+        let stock = matches!(query.measure, VectorMeasure::CosineDistance | VectorMeasure::InnerProduct);
+        if stock && query.undecided_from.is_none() {
+            return Ok(None);
+        }
+        (context.reserve)(keys.values.get_array_memory_size())?;
+        let points = Points::try_new(&query, keys, None, (context.threads, context.cancel))?;
+        if context.cancel.is_cancelled() {
+            return Err(exec_datafusion_err!("the build of a vector index was cancelled").into());
+        }
+        let Some(reach) = Reach::of(&query, points.dimension) else { return Ok(None) };
+        let Some(test) = vector_test(&query, &reach, points.dimension) else { return Ok(None) };
+        if points.dimension == 0 || points.loose.len() > 0 {
+            return Ok(None);
+        }
+        let frame = Frame::of(&points, query.measure);
+        let norm = frame.typical_norm(&points, query.measure);
+        if !reach.is_coarse(norm) {
+            return Ok(None);
+        }
+        let halves = halves_scale(&test, frame.typical_largest(&points), norm);
+        let halves = halves.filter(|_| budget.device.has_tensor_cores());
+        let test = VectorTest { scale: halves.unwrap_or(1.0), ..test };
+        Self::arrange(budget, query, (test, halves.is_some()), &frame, points, (keys.groups.is_some(), context.own))
+            .map(Some)
+    }
+
+    fn arrange(
+        budget: &Budget,
+        query: predicate::VectorTest,
+        (test, in_halves): (VectorTest, bool),
+        frame: &Frame,
+        points: Points,
+        (grouped, own): (bool, bool),
+    ) -> Result<Self, Fault> {
+        let stream = budget.device.stream()?;
+        let framing = Framing::try_new(budget, &stream, frame, &points, grouped)?;
+        let vectors = Arranged::try_new(budget, &stream, (&points, grouped), &framing, (&test, in_halves))?;
+        let workers = Workers::try_new(budget, Capacity::of(budget, ROWS_OF_TASK))?;
+        let mut index = Self {
+            budget: budget.clone(),
+            query,
+            decision: Decision::new(query),
+            test,
+            framing,
+            in_halves,
+            vectors,
+            unmatchable: points.unmatchable,
+            host: (!own).then_some(points),
+            own: None,
+            density: Density::default(),
+            workers,
+        };
+        if own {
+            index.own = Some(index.near(&stream, None)?);
+        }
+        Ok(index)
+    }
+
+    /// Which build blocks are near each block of `probe`, or of the build side itself.
+    fn near(&self, stream: &Arc<CudaStream>, probe: Option<&Arranged>) -> Result<Near, Fault> {
+        let blocks = probe.unwrap_or(&self.vectors).blocks();
+        let buffer = || self.budget.buffer(stream, blocks as usize);
+        let (mut firsts, mut ends, mut counts) = (buffer()?, buffer()?, buffer()?);
+        let mut near = Near::of(blocks);
+        if blocks > 0 && self.vectors.count > 0 {
+            let sides = self.sides(stream, probe);
+            self.budget.device.vectors()?.reach(stream, &sides, blocks, (&mut firsts, &mut ends, &mut counts))?;
+            stream.memcpy_dtoh(&firsts.slice, &mut near.firsts)?;
+            stream.memcpy_dtoh(&ends.slice, &mut near.ends)?;
+            stream.memcpy_dtoh(&counts.slice, &mut near.counts)?;
+            stream.synchronize()?;
+        }
+        Ok(near)
+    }
+
+    fn sides(&self, stream: &CudaStream, probe: Option<&Arranged>) -> VectorSides {
+        VectorSides {
+            probe: probe.unwrap_or(&self.vectors).on_device(stream),
+            build: self.vectors.on_device(stream),
+            test: self.test,
+            own: probe.is_none(),
+        }
+    }
+
+    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<PreparedVectors, Fault> {
+        let cancel = Cancel::default();
+        let dimension = self.test.dimension as usize;
+        let points = Points::try_new(&self.query, keys, Some(dimension), (threads, &cancel))?;
+        let stream = self.budget.device.stream()?;
+        let by = (&self.test, self.in_halves);
+        let vectors = Arranged::try_new(&self.budget, &stream, (&points, keys.groups.is_some()), &self.framing, by)?;
+        let near = self.near(&stream, Some(&vectors))?;
+        let decides = |row: &u32| self.query.decides(points.vectors.given(*row as usize));
+        Ok(PreparedVectors {
+            vectors,
+            near,
+            unmatchable: points.unmatchable,
+            undecided: !points.loose.rows.iter().all(decides),
+            host: (points.loose.len() > 0).then_some(points),
+        })
+    }
+
+    /// Compares some of the probe positions from `cursor` on.
+    fn compare(
+        &self,
+        (probe, near): (Option<&Arranged>, &Near),
+        cursor: &mut Cursor,
+        cancel: &Cancel,
+        out: &mut Pairs,
+    ) -> Result<Counts, Fault> {
+        let start = cursor.next as u32;
+        let end = probe.unwrap_or(&self.vectors).count.min(cursor.end as u32);
+        let (end, pairs) = near.stretch(start, end, self.density.pairs_of_step());
+        let mut tasks = Vec::new();
+        near.tasks((start, end), &mut tasks);
+        let mut counts = Counts::default();
+        if !tasks.is_empty() {
+            counts = self.workers.with(|worker| {
+                let sides = self.sides(worker.stream(), probe);
+                let comparison = VectorComparison { budget: &self.budget, sides, range: (start, end) };
+                worker.run(&comparison, tasks, cancel, out)
+            })?;
+            self.density.add(pairs, &counts);
+        }
+        cursor.next = end as usize;
+        Ok(counts)
+    }
+
+    /// The pairs of a loose row of a probe batch with all rows of the build side, on the host.
+    fn compare_loose(&self, probe: &Points, at: usize, out: &mut Pairs) -> Counts {
+        let Some(build) = &self.host else { return Counts::default() };
+        let (row, group) = (probe.loose.rows[at], probe.loose.groups[at]);
+        let (vector, before) = (probe.vectors.given(row as usize), out.len());
+        let mut counts = Counts::default();
+        for (at, &other) in build.regular.rows.iter().enumerate() {
+            if build.regular.groups[at] == group {
+                counts.candidates += 1;
+                if self.decision.may_hold(build.regular(at), vector) {
+                    out.push(other, row);
+                }
+            }
+        }
+        counts.verified = counts.candidates;
+        counts.matched = out.len() - before;
+        counts
+    }
+}
+
+/// Two sides and the probe positions that count.
+struct VectorComparison<'a> {
+    budget: &'a Budget,
+    sides: VectorSides,
+    range: (u32, u32),
+}
+
+impl Comparison for VectorComparison<'_> {
+    fn filter(
+        &self,
+        stream: &CudaStream,
+        tasks: (&Buffer<Task>, u32),
+        candidates: &mut Appended<'_>,
+    ) -> Result<(), Fault> {
+        self.budget.device.vectors()?.filter(stream, &self.sides, tasks, self.range, candidates)
+    }
+
+    fn verify(&self, stream: &CudaStream, candidates: &Appended<'_>, pairs: &mut Appended<'_>) -> Result<(), Fault> {
+        self.budget.device.vectors()?.verify(stream, &self.sides, candidates, pairs)
+    }
+}
+
+impl Index for VectorIndex {
+    fn describe(&self) -> String {
+        let filter = if self.in_halves { "half precision on tensor cores" } else { "single precision" };
+        let (device, dimension) = (&self.budget.device, self.test.dimension);
+        format!("blocks along a curve over {dimension} dimensions ({device}, {filter})")
+    }
+
+    fn memory(&self) -> usize {
+        let rows = |points: &Points| points.regular.memory() + points.vectors.memory();
+        self.host.as_ref().map_or(0, rows) + self.own.as_ref().map_or(0, Near::memory)
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.unmatchable
+    }
+
+    fn metrics(&self) -> Vec<MetricValue> {
+        self.budget.metrics.values()
+    }
+
+    fn own_len(&self) -> usize {
+        self.vectors.count as usize
+    }
+
+    fn own_stretch(&self, start: usize) -> usize {
+        self.own.as_ref().map_or(self.own_len(), |near| near.part(start as u32, self.vectors.count) as usize)
+    }
+
+    fn rows_at_once(&self) -> usize {
+        ROWS_AT_ONCE.min(NUMBERS_AT_ONCE / self.test.dimension.max(1) as usize).max(1)
+    }
+
+    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
+        if self.own.is_some() {
+            return internal_err!("a vector index was built for a self-join and given another input");
+        }
+        Ok(Box::new(self.prepare(keys, threads)?))
+    }
+
+    fn probe(
+        &self,
+        probe: Probe<'_>,
+        cursor: &mut Cursor,
+        _limit: Limit,
+        cancel: &Cancel,
+        out: &mut Pairs,
+    ) -> Result<Counts> {
+        let (side, host) = match (probe, &self.own) {
+            (Probe::Own, Some(near)) => ((None, near), None),
+            (Probe::Batch(batch), None) => {
+                let prepared = batch.as_any().downcast_ref::<PreparedVectors>().ok_or_else(|| {
+                    internal_datafusion_err!("a vector index was given a probe batch that it did not prepare")
+                })?;
+                ((Some(&prepared.vectors), &prepared.near), prepared.host.as_ref())
+            }
+            _ => return internal_err!("a vector index was built for the other kind of probe"),
+        };
+        let regular = side.0.unwrap_or(&self.vectors).count;
+        match host.filter(|_| cursor.next >= regular as usize) {
+            Some(points) => {
+                let counts = self.compare_loose(points, cursor.next - regular as usize, out);
+                cursor.next += 1;
+                Ok(counts)
+            }
+            None => Ok(self.compare(side, cursor, cancel, out)?),
+        }
+    }
+}
+
+impl PreparedProbe for PreparedVectors {
+    fn len(&self) -> usize {
+        self.vectors.count as usize + loose_rows(&self.host)
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.unmatchable
+    }
+
+    fn is_undecided(&self) -> bool {
+        self.undecided
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}

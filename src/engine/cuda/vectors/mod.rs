@@ -1,0 +1,24 @@
+//! Epsilon joins of vectors on a device.
+//!
+//! ```text
+//! points and frame (engine::vectors)
+//!   columns   --> the vectors of a side, on the device as the query has them
+//!   arranged  --> points along a Z-order curve in blocks of 64, blocks in boxes, boxes in boxes
+//!   near      --> how many build blocks are near each block, and tasks of even work
+//!   index     --> near blocks compared by a filter, candidates decided by the measure
+//! ```
+//!
+//! Few dimensions: almost all blocks are told apart by their boxes. Many: all pairs of points are compared, on tensor cores
+//! where half precision tells matches from others. The measure's own arithmetic decides, on the device, in double
+//! precision, in the order of the elements. A row of a probe batch that no filter tells apart is compared on the host.
+
+mod arranged;
+mod columns;
+mod index;
+#[cfg(test)]
+mod joins;
+mod near;
+mod test;
+
+pub(super) use index::VectorIndex;
+pub(super) use test::has_kernels;

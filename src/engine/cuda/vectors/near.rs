@@ -1,0 +1,117 @@
+//! How many build blocks are near each probe block, and how the work is cut by that.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::engine::Counts;
+use crate::engine::cuda::kernels::Task;
+use crate::engine::cuda::tasks::{BLOCK, PAIRS_OF_STEP};
+
+/// Probe blocks of a task, one a warp.
+const BLOCKS_OF_TASK: u32 = 4;
+
+/// Probe rows of a task.
+pub(super) const ROWS_OF_TASK: u32 = BLOCKS_OF_TASK * BLOCK;
+
+/// Pairs of blocks that a task is about: enough that finding them is little beside, few enough that tasks end together.
+const TILES_OF_TASK: u64 = 512;
+
+/// Build blocks under one outer box: tasks begin with whole ones.
+const GROUPED: u32 = 64;
+
+/// Parts that a self-join is cut into where they are no more work than a step.
+const PARTS: u64 = 16;
+
+/// Near build blocks of each probe block.
+#[derive(Debug, Default)]
+pub(super) struct Near {
+    pub(super) firsts: Vec<u32>,
+    pub(super) ends: Vec<u32>,
+    pub(super) counts: Vec<u32>,
+}
+
+impl Near {
+    /// For so many probe blocks, of which nothing is known.
+    pub(super) fn of(blocks: u32) -> Self {
+        let zeros = vec![0; blocks as usize];
+        Self { firsts: zeros.clone(), ends: zeros.clone(), counts: zeros }
+    }
+
+    /// Pairs that comparing the block of a position takes.
+    fn pairs_of(&self, position: u32) -> u64 {
+        u64::from(BLOCK * BLOCK) * u64::from(self.counts[(position / BLOCK) as usize])
+    }
+
+    /// The end of a range of probe positions from `start` on whose comparisons are about `pairs`, before `end`, and how
+    /// many they are.
+    pub(super) fn stretch(&self, start: u32, end: u32, pairs: u64) -> (u32, u64) {
+        let (mut at, mut done) = (start, 0);
+        while at < end && done < pairs {
+            done += self.pairs_of(at);
+            at = (at / BLOCK + 1) * BLOCK;
+        }
+        (at.min(end), done)
+    }
+
+    /// The end of a part of a self-join of `count` positions from `start` on.
+    pub(super) fn part(&self, start: u32, count: u32) -> u32 {
+        let all: u64 = self.counts.iter().map(|&near| u64::from(near)).sum();
+        let pairs = (all * u64::from(BLOCK * BLOCK) / PARTS).clamp(1, PAIRS_OF_STEP);
+        self.stretch(start, count, pairs).0
+    }
+
+    /// Tasks for a range of probe positions.
+    pub(super) fn tasks(&self, (start, end): (u32, u32), tasks: &mut Vec<Task>) {
+        let blocks = start / BLOCK..end.div_ceil(BLOCK);
+        for probe in blocks.clone().step_by(BLOCKS_OF_TASK as usize) {
+            let run = probe as usize..blocks.end.min(probe + BLOCKS_OF_TASK) as usize;
+            let reaching = || run.clone().filter(|&block| self.counts[block] > 0);
+            let first = reaching().map(|block| self.firsts[block]).min().unwrap_or(0);
+            let end = reaching().map(|block| self.ends[block]).max().unwrap_or(0);
+            let tiles: u64 = reaching().map(|block| u64::from(self.counts[block])).sum();
+            let length = u64::from(end - first).div_ceil(tiles.div_ceil(TILES_OF_TASK).max(1)) as u32;
+            let mut from = first;
+            while from < end {
+                let to = (from + length.max(1)).next_multiple_of(GROUPED).min(end);
+                tasks.push(Task { probe, first: from, end: to });
+                from = to;
+            }
+        }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        (self.firsts.capacity() + self.ends.capacity() + self.counts.capacity()) * size_of::<u32>()
+    }
+}
+
+/// How many of the compared pairs were candidates or matches so far.
+#[derive(Debug, Default)]
+pub(super) struct Density {
+    compared: AtomicU64,
+    yielded: AtomicU64,
+}
+
+/// Matches that a step should yield at most, and how many candidates count as one.
+const MOST_MATCHES: u64 = 1 << 21;
+const CANDIDATES_OF_A_MATCH: usize = 4;
+
+/// Pairs of a step before anything is known, and at least.
+const FIRST_PAIRS: u64 = 1 << 28;
+const FEWEST_PAIRS: u64 = 1 << 20;
+
+impl Density {
+    /// Pairs that the next step compares.
+    pub(super) fn pairs_of_step(&self) -> u64 {
+        let (compared, yielded) = (self.compared.load(Ordering::Relaxed), self.yielded.load(Ordering::Relaxed));
+        if compared == 0 {
+            return FIRST_PAIRS;
+        }
+        let pairs = u128::from(MOST_MATCHES) * u128::from(compared) / u128::from(yielded.max(1));
+        pairs.clamp(u128::from(FEWEST_PAIRS), u128::from(PAIRS_OF_STEP)) as u64
+    }
+
+    pub(super) fn add(&self, compared: u64, counts: &Counts) {
+        let yielded = counts.matched.max(counts.candidates / CANDIDATES_OF_A_MATCH);
+        self.compared.fetch_add(compared, Ordering::Relaxed);
+        self.yielded.fetch_add(yielded as u64, Ordering::Relaxed);
+    }
+}
