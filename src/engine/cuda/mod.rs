@@ -5,21 +5,27 @@
 //! memory     buffers on it, counted against the budget
 //! kernels    one typed function for each kernel of kernels/: all that is launched is launched here
 //! sort       records by a key
+//! accepted   the scores of a condition, as kernels compare them
 //! tasks      what is compared together: blocks of one side against ranges of blocks of the other
 //! worker     a queue of launches, and the buffers that pairs come back through
 //! sets       set similarity joins
+//! edits      edit-distance and Jaro joins
 //! ```
 //!
 //! Nothing here needs CUDA at build time: the driver's library is opened when a session first asks for a device, and the
 //! kernels come with the crate as PTX, which the driver compiles (and remembers) when an operator first needs them.
 
+mod accepted;
 pub mod device;
+mod edits;
 mod fault;
 mod kernels;
 mod memory;
 mod sets;
 mod sort;
 mod tasks;
+#[cfg(test)]
+mod test_device;
 mod worker;
 
 use datafusion::common::Result;
@@ -27,14 +33,21 @@ use datafusion::common::Result;
 pub use device::Device;
 pub use memory::Budget;
 
+use super::edits::EditPredicate;
 use super::{BuildContext, Index, KeyColumn};
+use crate::measure::EditMeasure;
 use crate::predicate::Test;
+use edits::EditIndex;
 use fault::Fault;
 use sets::SetIndex;
 
 /// Whether there are kernels for a condition.
 pub fn serves(test: Test) -> bool {
-    matches!(test, Test::Set { .. })
+    match test {
+        Test::Set { .. } => true,
+        Test::Edit { measure, .. } => measure != EditMeasure::DamerauLevenshtein,
+        Test::Vector(_) => false,
+    }
 }
 
 /// Makes the keys of a build side ready for `test` on a device; `None` where its memory does not hold them, or where there are
@@ -48,10 +61,19 @@ pub fn build(
     keys: &KeyColumn,
     context: &BuildContext<'_>,
 ) -> Result<Option<Box<dyn Index>>> {
-    let Test::Set { tokenizer, measure, bounds } = test else { return Ok(None) };
-    match SetIndex::try_new(budget, tokenizer, measure, bounds, keys, context) {
-        Ok(index) => Ok(Some(Box::new(index))),
+    if !serves(test) {
+        return Ok(None);
+    }
+    let index = match test {
+        Test::Set { tokenizer, measure, bounds } => {
+            SetIndex::try_new(budget, tokenizer, measure, bounds, keys, context).map(|index| Some(Box::new(index) as _))
+        }
+        Test::Edit { measure, bounds } => EditIndex::try_new(budget, EditPredicate { measure, bounds }, keys, context)
+            .map(|index| index.map(|index| Box::new(index) as _)),
+        Test::Vector(_) => Ok(None),
+    };
+    match index {
         Err(Fault::Memory) => Ok(None),
-        Err(fault) => Err(fault.into()),
+        index => Ok(index?),
     }
 }

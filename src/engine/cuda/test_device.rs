@@ -1,0 +1,32 @@
+//! The device that unit tests use: a real one, or the emulated driver of `kernels/emulator`.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+
+use super::Device;
+
+/// Opens it. The emulated driver is built and loaded when there is no other.
+pub(in crate::engine::cuda) fn device() -> Arc<Device> {
+    static DEVICE: OnceLock<Arc<Device>> = OnceLock::new();
+    let device = DEVICE.get_or_init(|| {
+        Device::open(0).unwrap_or_else(|reason| {
+            assert!(std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none(), "{reason}");
+            load_emulated_driver();
+            Device::open(0).expect("the emulated driver has a device")
+        })
+    });
+    Arc::clone(device)
+}
+
+/// What is loaded is found by its name from then on.
+fn load_emulated_driver() {
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("kernels/emulator/build.sh");
+    let library = std::env::temp_dir().join(format!("emulated-cuda-{}.so", std::process::id()));
+    let built = Command::new("sh").arg(script).arg(&library).status().expect("sh runs");
+    assert!(built.success(), "the emulated driver does not compile");
+    // SAFETY: loading runs the initialisers of our own driver, which have no requirements.
+    let loaded = unsafe { libloading::Library::new(&library) }.expect("the emulated driver loads");
+    std::mem::forget(loaded);
+    let _ = std::fs::remove_file(library);
+}
