@@ -2,7 +2,7 @@
 // an alphabet of any size takes no table.
 #pragma once
 
-// Positions of a word.
+// Positions of a word of strings of any length; shorter strings may take half of it.
 #define WORD 64
 
 // What a kernel knows of the codes of an alphabet: their type and how many bits they have.
@@ -15,10 +15,16 @@ struct LargeAlphabet {
     static constexpr int BITS = 21;
 };
 
-// Up to 64 symbols; positions beyond them are of no account.
-template <class Alphabet>
+// All bits of a word as `bit`.
+template <class Word>
+__device__ __forceinline__ Word spread(u32 bit) {
+    return (Word)(i64)(0 - (i32)bit);
+}
+
+// As many symbols as a word has bits; positions beyond them are of no account.
+template <class Alphabet, class Word = u64>
 struct Symbols {
-    u64 planes[Alphabet::BITS];
+    Word planes[Alphabet::BITS];
 
     __device__ __forceinline__ Symbols(const typename Alphabet::Symbol* symbols, u32 count) {
 #pragma unroll
@@ -32,13 +38,10 @@ struct Symbols {
     }
 
     // The positions of `symbol`.
-    __device__ __forceinline__ u64 at(u32 symbol) const {
-        u64 differing = 0;
+    __device__ __forceinline__ Word at(u32 symbol) const {
+        Word differing = 0;
 #pragma unroll
-        for (int bit = 0; bit < Alphabet::BITS; bit++) {
-            u32 half = (u32)((i32)(symbol << (31 - bit)) >> 31);
-            differing |= planes[bit] ^ ((u64)half << 32 | half);
-        }
+        for (int bit = 0; bit < Alphabet::BITS; bit++) differing |= planes[bit] ^ spread<Word>(symbol >> bit & 1);
         return ~differing;
     }
 };

@@ -412,11 +412,12 @@ mod tests {
         let mut rng = StdRng::seed_from_u64(3);
         for length in [3, 40, 64, 65, 128, 200, 500, LONGEST] {
             let letters: Vec<char> = ('a'..='h').collect();
-            let (build, probe) = (noisy(60, length, &letters, &mut rng), noisy(30, length, &letters, &mut rng));
-            let probe = probe.into_iter().chain(build.iter().take(20).cloned()).collect();
+            let rows = if length > 200 { 24 } else { 60 };
+            let (build, probe) = (noisy(rows, length, &letters, &mut rng), noisy(20, length, &letters, &mut rng));
+            let probe = probe.into_iter().chain(build.iter().take(10).cloned()).collect();
             for share in [0.04, 0.3] {
                 let found = tolerant(share, length).into_iter().map(|p| agrees(p, (&build, &None), (&probe, &None)));
-                assert!(found.sum::<usize>() > 100, "{length}");
+                assert!(found.sum::<usize>() > 50, "{length}");
             }
         }
     }
@@ -440,11 +441,13 @@ mod tests {
     fn strings_too_long_for_the_device() {
         let mut rng = StdRng::seed_from_u64(5);
         let letters: Vec<char> = ('a'..='e').collect();
-        let build = noisy(40, LONGEST, &letters, &mut rng);
+        let mut build = noisy(30, LONGEST, &letters, &mut rng);
+        let fill = |text: &mut String| (text.len()..LONGEST).for_each(|at| text.push(letters[at % 5]));
+        build.iter_mut().step_by(4).flatten().for_each(fill);
         let mut probe = build.clone();
         probe.iter_mut().flatten().for_each(|text| text.push_str("abcde"));
-        assert!(probe.iter().flatten().any(|text| text.len() > LONGEST));
-        let groups: Groups = Some((0..40).map(|row| if row % 9 == 0 { NO_GROUP } else { row % 2 }).collect());
+        assert!(probe.iter().flatten().filter(|text| text.len() > LONGEST).count() >= 8);
+        let groups: Groups = Some((0..30).map(|row| if row % 9 == 0 { NO_GROUP } else { row % 2 }).collect());
         for predicate in tolerant(0.1, LONGEST) {
             for groups in [&None, &groups] {
                 agrees(predicate, (&build, groups), (&probe, groups));
