@@ -18,15 +18,8 @@
 // targets: sm75, sm80
 #include "common.cuh"
 #include "measure/set_measure.cuh"
+#include "signature_tile.cuh"
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-#define BINARY_TENSOR_CORES 1
-#endif
-
-// Positions of a block.
-#define BLOCK 64
-// Words of 32 bits in the part of a signature that one matrix instruction takes.
-#define STEP 8
 // Sort keys: group, size, bits set.
 #define SIZE_BITS 22
 #define ONES_BITS 10
@@ -62,13 +55,6 @@ struct Summary {
     // The sizes of the first and the last position: a block may hold the end of one group and the start of the next.
     u32 first_size;
     u32 last_size;
-};
-
-// One block of threads' share: a run of probe blocks against a range of build blocks.
-struct Task {
-    u32 probe;
-    u32 first;
-    u32 end;
 };
 
 // The bit of a token: the most frequent tokens, of the highest ranks, are dealt out first and share no bit.
@@ -203,65 +189,6 @@ __device__ __forceinline__ void keep(const Sets& probe, const Sets& build, const
     pair.probe = p;
     append(pair, pairs, count, capacity);
 }
-
-// What a warp holds of its Q * 16 probe rows' signatures while build columns pass by, 8 at a time. A thread answers for
-// the rows q * 16 + lane / 4 and those 8 after them, in the columns 2 * (lane % 4) and the one after: d[q][0..1] and d[q][2..3].
-template <int W, int Q>
-struct ProbeRows {
-#ifdef BINARY_TENSOR_CORES
-    u32 a[Q][W][4];
-
-    __device__ __forceinline__ void load(const u32* signatures, u32 row) {
-        u32 g = lane_of_thread() >> 2, t = lane_of_thread() & 3;
-#pragma unroll
-        for (int q = 0; q < Q; q++)
-#pragma unroll
-            for (int w = 0; w < W; w++) {
-                const u32* upper = signatures + (u64)(row + q * 16 + g) * (W * STEP) + w * STEP;
-                const u32* lower = upper + 8 * (W * STEP);
-                a[q][w][0] = upper[t];
-                a[q][w][1] = lower[t];
-                a[q][w][2] = upper[4 + t];
-                a[q][w][3] = lower[4 + t];
-            }
-    }
-
-    // d = common bits of each pair, less `needed`.
-    __device__ __forceinline__ void common(const u32* columns, int needed, int d[Q][4]) const {
-        u32 g = lane_of_thread() >> 2, t = lane_of_thread() & 3;
-#pragma unroll
-        for (int q = 0; q < Q; q++)
-#pragma unroll
-            for (int z = 0; z < 4; z++) d[q][z] = -needed;
-#pragma unroll
-        for (int w = 0; w < W; w++) {
-            u32 b0 = columns[g * (W * STEP) + w * STEP + t], b1 = columns[g * (W * STEP) + w * STEP + 4 + t];
-#pragma unroll
-            for (int q = 0; q < Q; q++)
-                asm volatile(
-                    "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                    : "+r"(d[q][0]), "+r"(d[q][1]), "+r"(d[q][2]), "+r"(d[q][3])
-                    : "r"(a[q][w][0]), "r"(a[q][w][1]), "r"(a[q][w][2]), "r"(a[q][w][3]), "r"(b0), "r"(b1));
-        }
-    }
-#else
-    const u32* rows;
-
-    __device__ __forceinline__ void load(const u32* signatures, u32 row) { rows = signatures + (u64)row * (W * STEP); }
-
-    __device__ __forceinline__ void common(const u32* columns, int needed, int d[Q][4]) const {
-        u32 g = lane_of_thread() >> 2, t = lane_of_thread() & 3;
-        for (int q = 0; q < Q; q++)
-            for (int z = 0; z < 4; z++) {
-                const u32* row = rows + (q * 16 + g + (z >> 1) * 8) * (W * STEP);
-                const u32* column = columns + (t * 2 + (z & 1)) * (W * STEP);
-                int bits = 0;
-                for (int w = 0; w < W * STEP; w++) bits += __popc(row[w] & column[w]);
-                d[q][z] = bits - needed;
-            }
-    }
-#endif
-};
 
 // One block of 4 warps a task, each warp with Q * 16 probe rows, of which those in `begin..end` count. Signatures have
 // W * 256 bits.

@@ -6,6 +6,7 @@
 pub mod choice;
 pub mod cpu;
 pub mod cuda;
+pub mod edits;
 mod fallback;
 pub mod nearest;
 pub mod parallel;

@@ -11,12 +11,13 @@ pub mod vectors;
 
 use datafusion::common::Result;
 
+use super::edits::EditPredicate;
 use super::nearest::NearestIndex;
 use super::sets::SetPredicate;
 use super::{BuildContext, Index, KeyColumn};
 use crate::measure::EditMeasure;
 use crate::predicate::Test;
-use edit::{EditIndex, EditPredicate, NearestTexts};
+use edit::{EditIndex, NearestTexts};
 use set::{NearestSets, SetIndex};
 
 /// Makes the keys of a build side ready for `test`.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
 
 use super::fault::Fault;
-use super::kernels::{SetKernels, SortKernels, VectorKernels};
+use super::kernels::{EditKernels, SetKernels, SortKernels, VectorKernels};
 
 /// A device that this process has opened.
 pub struct Device {
@@ -20,6 +20,7 @@ pub struct Device {
     memory: usize,
     reserved: AtomicUsize,
     sets: OnceLock<SetKernels>,
+    edits: OnceLock<EditKernels>,
     sort: OnceLock<SortKernels>,
     vectors: OnceLock<VectorKernels>,
 }
@@ -81,6 +82,7 @@ impl Device {
             context,
             reserved: AtomicUsize::new(0),
             sets: OnceLock::new(),
+            edits: OnceLock::new(),
             sort: OnceLock::new(),
             vectors: OnceLock::new(),
         })
@@ -126,6 +128,10 @@ impl Device {
 
     pub(super) fn sets(&self) -> Result<&SetKernels, Fault> {
         once(&self.sets, || SetKernels::load(&self.context, self.tensor_cores))
+    }
+
+    pub(super) fn edits(&self) -> Result<&EditKernels, Fault> {
+        once(&self.edits, || EditKernels::load(&self.context, self.tensor_cores))
     }
 
     pub(super) fn sort(&self) -> Result<&SortKernels, Fault> {

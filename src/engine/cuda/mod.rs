@@ -6,16 +6,20 @@
 //! metrics    what a join has done there
 //! kernels    one typed function for each kernel of kernels/: all that is launched is launched here
 //! sort       records by a key
+//! accepted   the scores of a condition, as kernels compare them
 //! tasks      what is compared together: blocks of one side against ranges of blocks of the other
 //! worker     a queue of launches, and the buffers that pairs come back through
 //! sets       set similarity joins
 //! vectors    epsilon joins of vectors
+//! edits      edit-distance and Jaro joins
 //! ```
 //!
 //! Nothing here needs CUDA at build time: the driver's library is opened when a session first asks for a device, and the
 //! kernels come with the crate as PTX, which the driver compiles (and remembers) when an operator first needs them.
 
+mod accepted;
 pub mod device;
+mod edits;
 mod fault;
 mod kernels;
 mod memory;
@@ -33,8 +37,11 @@ use datafusion::common::Result;
 pub use device::Device;
 pub use memory::Budget;
 
+use super::edits::EditPredicate;
 use super::{BuildContext, Index, KeyColumn};
+use crate::measure::EditMeasure;
 use crate::predicate::Test;
+use edits::EditIndex;
 use fault::Fault;
 use sets::SetIndex;
 use vectors::{VectorIndex, has_kernels};
@@ -43,8 +50,8 @@ use vectors::{VectorIndex, has_kernels};
 pub fn serves(test: Test) -> bool {
     match test {
         Test::Set { .. } => true,
+        Test::Edit { measure, .. } => measure != EditMeasure::DamerauLevenshtein,
         Test::Vector(test) => has_kernels(test.measure),
-        Test::Edit { .. } => false,
     }
 }
 
@@ -59,12 +66,17 @@ pub fn build(
     keys: &KeyColumn,
     context: &BuildContext<'_>,
 ) -> Result<Option<Box<dyn Index>>> {
+    if !serves(test) {
+        return Ok(None);
+    }
     let index = match test {
         Test::Set { tokenizer, measure, bounds } => {
             SetIndex::try_new(budget, tokenizer, measure, bounds, keys, context).map(|index| Some(boxed(index)))
         }
+        Test::Edit { measure, bounds } => {
+            EditIndex::try_new(budget, EditPredicate { measure, bounds }, keys, context).map(|index| index.map(boxed))
+        }
         Test::Vector(test) => VectorIndex::try_new(budget, test, keys, context).map(|index| index.map(boxed)),
-        Test::Edit { .. } => Ok(None),
     };
     match index {
         Err(Fault::Memory) => Ok(None),

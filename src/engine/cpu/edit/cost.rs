@@ -6,12 +6,12 @@
 //! constants, measured on a server core of 2022, so that the same data always takes the same path on the same
 //! instruction set.
 
-use super::features::{Feature, WORDS, differing};
 use super::join::{AccessPath, Sides};
 use super::segment_index::{Found, SegmentIndex, Sought};
 use super::segments::Cut;
 use crate::engine::BuildContext;
 use crate::engine::cpu::signature::Kernel;
+use crate::engine::edits::features::{Feature, WORDS, differing};
 use crate::measure::EditMeasure;
 
 /// Nanoseconds for a substring that is looked up.

@@ -4,11 +4,11 @@ use datafusion::common::{Result, exec_err, internal_err};
 
 use super::cost;
 use super::join::{AccessPath, Paths, Sides, Work};
-use super::predicate::EditPredicate;
 use super::runs::Runs;
 use super::segment_index::SegmentIndex;
 use super::texts::{Signers, Texts};
 use super::tiles::Tiles;
+use crate::engine::edits::predicate::EditPredicate;
 use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
 
 /// A build side's strings, ready for probing with one predicate.
@@ -158,7 +158,6 @@ impl PreparedProbe for PreparedTexts {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -170,110 +169,14 @@ mod tests {
 
     use super::*;
     use crate::engine::NO_GROUP;
+    use crate::engine::edits::nested_loop::*;
     use crate::measure::EditMeasure;
     use crate::predicate::Bounds;
-
-    type Values = Vec<Option<String>>;
-    type Groups = Option<Vec<u32>>;
-    type Found = BTreeSet<(u32, u32)>;
-
-    const UNLIMITED: Limit = Limit { pairs: usize::MAX, work: usize::MAX };
-
-    /// Strings and noisy copies of them: empty, short, long, non-ASCII, NULL.
-    fn strings(rows: usize, rng: &mut StdRng) -> Values {
-        let alphabets: [&[char]; 3] =
-            [&['a', 'b', 'c', 'd'], &['m', 'n', 'o', 'p', 'r', 's', ' ', 'e'], &['é', 'e', '日', '本']];
-        let mut made: Values = Vec::new();
-        for row in 0..rows {
-            if rng.random_bool(0.05) {
-                made.push(None);
-                continue;
-            }
-            let earlier = if row > 0 && rng.random_bool(0.5) { made[rng.random_range(0..row)].clone() } else { None };
-            let alphabet = alphabets[rng.random_range(0..3)];
-            let mut text: Vec<char> = match earlier {
-                Some(text) => text.chars().collect(),
-                None => {
-                    let length = [0, 1, 2, 5, 9, 14, 30, 66, 90][rng.random_range(0..9)];
-                    (0..length).map(|_| alphabet[rng.random_range(0..alphabet.len())]).collect()
-                }
-            };
-            for _ in 0..rng.random_range(0..4) {
-                let at = rng.random_range(0..=text.len());
-                match rng.random_range(0..4) {
-                    0 => text.insert(at, alphabet[0]),
-                    1 if at < text.len() => drop(text.remove(at)),
-                    2 if at < text.len() => text[at] = alphabet[1],
-                    _ if at > 1 => text.swap(at - 1, at - 2),
-                    _ => {}
-                }
-            }
-            made.push(Some(text.into_iter().collect()));
-        }
-        made
-    }
-
-    fn predicates() -> Vec<EditPredicate> {
-        use EditMeasure::{DamerauLevenshtein, Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
-        let mut made = Vec::new();
-        for measure in [Levenshtein, Osa, DamerauLevenshtein, Hamming] {
-            for k in [-1.0, 0.0, 1.0, 2.0, 3.5, 6.0, 200.0] {
-                made.push(EditPredicate { measure, bounds: Bounds::at_most(k, true) });
-            }
-            made.push(EditPredicate { measure, bounds: Bounds::at_most(3.0, false).and(Bounds::at_least(1.0, true)) });
-        }
-        for measure in [LevenshteinSimilarity, Jaro, JaroWinkler] {
-            for t in [1e-9, 0.3, 0.5, 2.0 / 3.0, 0.7, 0.75, 0.8, 0.9, 0.95, 1.0, 1.5] {
-                made.push(EditPredicate { measure, bounds: Bounds::at_least(t, true) });
-                made.push(EditPredicate { measure, bounds: Bounds::at_least(t, false) });
-            }
-        }
-        made
-    }
-
-    fn oracle(predicate: EditPredicate, build: (&Values, &Groups), probe: (&Values, &Groups), own: bool) -> Found {
-        let mut found = Found::new();
-        for (b, left) in build.0.iter().enumerate() {
-            for (p, right) in probe.0.iter().enumerate() {
-                let (Some(left), Some(right)) = (left, right) else { continue };
-                let together = match (build.1, probe.1) {
-                    (Some(l), Some(r)) => l[b] != NO_GROUP && l[b] == r[p],
-                    _ => true,
-                };
-                let held = predicate.measure.score(left, right).is_some_and(|score| predicate.bounds.contains(score));
-                if together && held && (!own || b < p) {
-                    found.insert((b as u32, p as u32));
-                }
-            }
-        }
-        found
-    }
 
     fn index(predicate: EditPredicate, path: Option<AccessPath>, keys: &KeyColumn, own: bool) -> EditIndex {
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
         let context = BuildContext { threads: 2, own, probe_rows: None, cancel: &cancel, reserve: &reserve };
         EditIndex::try_new(predicate, path, keys, &context).unwrap()
-    }
-
-    fn run(index: &EditIndex, probe: Probe<'_>, len: usize, range: usize, limit: Limit) -> Found {
-        let mut found = Found::new();
-        for next in (0..len).step_by(range) {
-            let mut cursor = Cursor { next, end: len.min(next + range) };
-            while !cursor.is_done() {
-                let (before, mut pairs) = (cursor.next, Pairs::default());
-                index.probe(probe, &mut cursor, limit, &Cancel::default(), &mut pairs).unwrap();
-                assert!(cursor.next > before);
-                for (&b, &p) in pairs.build.iter().zip(&pairs.probe) {
-                    let pair = if matches!(probe, Probe::Own) { (b.min(p), b.max(p)) } else { (b, p) };
-                    assert!(found.insert(pair), "{pair:?} came twice");
-                }
-            }
-        }
-        found
-    }
-
-    fn keys(values: &Values, groups: &Groups) -> KeyColumn {
-        KeyColumn { values: Arc::new(StringArray::from(values.clone())), groups: groups.clone() }
     }
 
     const PATHS: [Option<AccessPath>; 3] = [None, Some(AccessPath::Segments), Some(AccessPath::Tiles)];
@@ -292,7 +195,7 @@ mod tests {
                 some.then(|| (0..rows).map(|_| [0, 1, 2, NO_GROUP][rng.random_range(0..4)]).collect())
             };
             let (of_build, of_probe) = (groups(80), groups(40));
-            let (build_keys, probe_keys) = (keys(&build, &of_build), keys(&probe, &of_probe));
+            let (build_keys, probe_keys) = (key_column(&build, &of_build), key_column(&probe, &of_probe));
             let (range, limit) = match case % 3 {
                 0 => (usize::MAX, UNLIMITED),
                 n => (7, Limit { pairs: n, work: 1000 }),
@@ -310,23 +213,10 @@ mod tests {
         }
     }
 
-    /// Many strings that differ in few places, so that runs are worth an index.
-    fn numbered(rows: usize) -> Values {
-        let mut rng = StdRng::seed_from_u64(1);
-        let mut text = |n: usize| {
-            let mut text: Vec<u8> = (0..28 + n % 3).map(|_| rng.random_range(b'a'..=b'z')).collect();
-            text[0] = b'0' + (n % 10) as u8;
-            String::from_utf8(text).unwrap()
-        };
-        let originals: Vec<String> = (0..rows / 2).map(&mut text).collect();
-        let copies = originals.iter().map(|text| format!("{}{}", &text[..9], &text[10..]));
-        originals.iter().cloned().chain(copies).map(Some).collect()
-    }
-
     #[test]
     fn the_cost_chooses_and_both_paths_agree() {
         let values = numbered(4000);
-        let keys = keys(&values, &None);
+        let keys = key_column(&values, &None);
         let found = PATHS.map(|path| {
             let index = index(levenshtein(2.0), path, &keys, true);
             assert_eq!(index.describe().contains("segment index"), path != Some(AccessPath::Tiles));
@@ -335,7 +225,7 @@ mod tests {
         });
         assert!(found[0].len() >= 2000 && found[0] == found[1] && found[1] == found[2]);
         let alike: Values = (0..4000).map(|n| Some(format!("https://www.example.com/{n:04}/index.html"))).collect();
-        let index = index(levenshtein(1.0), None, &self::keys(&alike, &None), true);
+        let index = index(levenshtein(1.0), None, &key_column(&alike, &None), true);
         assert!(index.describe().starts_with("256-bit signature tiles"), "{}", index.describe());
     }
 
@@ -366,13 +256,13 @@ mod tests {
         for values in [vec![], vec![None, None]] {
             for predicate in predicates() {
                 for path in PATHS {
-                    let nothing = keys(&values, &None);
+                    let nothing = key_column(&values, &None);
                     let own = index(predicate, path, &nothing, true);
                     assert_eq!((own.own_len(), own.unmatchable()), (0, values.len()));
                     let both = index(predicate, path, &nothing, false);
-                    let probed = both.prepare(&keys(&vec![Some("a".into()), Some("".into())], &None), 1).unwrap();
+                    let probed = both.prepare(&key_column(&vec![Some("a".into()), Some("".into())], &None), 1).unwrap();
                     assert!(run(&both, Probe::Batch(probed.as_ref()), 2, 1, UNLIMITED).is_empty());
-                    let some = index(predicate, path, &keys(&vec![Some("a".into())], &None), false);
+                    let some = index(predicate, path, &key_column(&vec![Some("a".into())], &None), false);
                     assert!(some.prepare(&nothing, 1).unwrap().is_empty());
                 }
             }
@@ -389,7 +279,7 @@ mod tests {
                 true => exec_err!("no more"),
                 false => Ok(()),
             };
-            let (cancel, keys) = (Cancel::default(), keys(&values, &None));
+            let (cancel, keys) = (Cancel::default(), key_column(&values, &None));
             let context = BuildContext { threads: 2, own: true, probe_rows: None, cancel: &cancel, reserve: &reserve };
             EditIndex::try_new(levenshtein(2.0), None, &keys, &context)
         };
@@ -404,14 +294,14 @@ mod tests {
     #[test]
     fn cancelled_work_ends() {
         let values = numbered(2000);
-        let (cancel, keys) = (Cancel::default(), keys(&values, &None));
+        let (cancel, keys) = (Cancel::default(), key_column(&values, &None));
         cancel.cancel();
         let context = BuildContext { threads: 2, own: true, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
         assert!(EditIndex::try_new(levenshtein(2.0), None, &keys, &context).is_err());
         let long: Values = (0..2).map(|n| Some("ab".repeat(200_000 + n))).collect();
         let predicate =
             EditPredicate { measure: EditMeasure::DamerauLevenshtein, bounds: Bounds::at_most(300_000.0, true) };
-        let index = index(predicate, None, &self::keys(&long, &None), true);
+        let index = index(predicate, None, &key_column(&long, &None), true);
         let (mut cursor, mut pairs) = (Cursor { next: 0, end: 2 }, Pairs::default());
         index.probe(Probe::Own, &mut cursor, UNLIMITED, &cancel, &mut pairs).unwrap();
         assert!(pairs.is_empty());
@@ -420,7 +310,7 @@ mod tests {
     #[test]
     fn threads_share_a_self_join() {
         let values = numbered(3000);
-        let index = index(levenshtein(2.0), None, &keys(&values, &None), true);
+        let index = index(levenshtein(2.0), None, &key_column(&values, &None), true);
         let expected = run(&index, Probe::Own, 3000, usize::MAX, UNLIMITED);
         let part = |n: usize| {
             let index = &index;
@@ -440,7 +330,7 @@ mod tests {
     #[test]
     fn identical_strings_stop_at_the_limit() {
         let values: Values = vec![Some("the same string again".into()); 100_000];
-        let index = index(levenshtein(2.0), None, &keys(&values, &None), true);
+        let index = index(levenshtein(2.0), None, &key_column(&values, &None), true);
         let mut cursor = Cursor { next: 60_000, end: 100_000 };
         let mut pairs = Pairs::default();
         let limit = Limit { pairs: 10, work: usize::MAX };

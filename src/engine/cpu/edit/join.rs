@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::features::{Histogram, differing};
-use super::predicate::EditPredicate;
 use super::runs::Runs;
 use super::segment_index::{Found, SegmentIndex};
 use super::texts::Texts;
 use super::tiles::Tiles;
 use crate::engine::cpu::signature::{Hit, Limits};
+use crate::engine::edits::features::{Histogram, differing};
+use crate::engine::edits::predicate::EditPredicate;
 use crate::engine::{Cancel, Counts, Cursor, Limit, Pairs};
 
 /// The way from a probe row to the build rows that match.

@@ -18,12 +18,10 @@
 //! 16 to 26 bytes for each segment that is indexed, while it is built 16 more.
 
 mod cost;
-mod features;
 mod index;
 mod join;
 mod nearest;
 mod pair_test;
-mod predicate;
 mod runs;
 mod segment_index;
 mod segments;
@@ -34,4 +32,3 @@ pub use index::EditIndex;
 pub use join::AccessPath;
 pub use nearest::NearestTexts;
 pub use pair_test::{EditPairTest, TextColumn};
-pub use predicate::EditPredicate;

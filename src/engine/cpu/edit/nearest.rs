@@ -15,14 +15,14 @@ use std::ops::Range;
 use datafusion::common::Result;
 
 use super::cost;
-use super::features::{Signature, differing};
 use super::index::check;
 use super::join::Sides;
-use super::predicate::EditPredicate;
 use super::runs::Runs;
 use super::texts::{Signers, Texts};
 use super::tiles::{TILE, Tiles};
 use crate::engine::cpu::signature::{Hit, LANES, Limits};
+use crate::engine::edits::features::{Signature, differing};
+use crate::engine::edits::predicate::EditPredicate;
 use crate::engine::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key, prepared};
 use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PreparedProbe};
 use crate::measure::EditMeasure;

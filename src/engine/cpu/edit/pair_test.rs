@@ -5,10 +5,10 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 
-use super::predicate::{EditPredicate, LONGEST_PREFIX};
 use crate::engine::Pairs;
 use crate::engine::cpu::keep::{fetch, keep, retain_from};
 use crate::engine::cpu::near::{self, Allowance, Brief as _, Lanes, Near};
+use crate::engine::edits::predicate::{EditPredicate, LONGEST_PREFIX};
 
 /// The strings of one side, by row.
 #[derive(Debug)]

@@ -9,13 +9,13 @@ use std::slice;
 
 use datafusion::common::Result;
 
-use super::features::in_one_word;
 use super::join::Sides;
 use super::runs::{Run, Runs};
 use super::segments::{Cut, fold, hash};
 use super::texts::{Characters, Texts};
 use crate::engine::Cancel;
 use crate::engine::cpu::signature::Kernel;
+use crate::engine::edits::features::in_one_word;
 use crate::measure::EditMeasure;
 
 /// The segments of a build side.

@@ -7,8 +7,8 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 
-use super::features::{Feature, Histogram, Signature, Signer, Slots, class_of};
-use super::predicate::EditPredicate;
+use crate::engine::edits::features::{Feature, Histogram, Signature, Signer, Slots, class_of};
+use crate::engine::edits::predicate::EditPredicate;
 use crate::engine::{Cancel, KeyColumn, NO_GROUP};
 
 /// The strings of one side, one a position; a row that can match nothing has none.

@@ -4,11 +4,11 @@
 
 use std::ops::Range;
 
-use super::features::{Feature, Signature, WORDS};
 use super::join::{Sides, Work};
 use super::runs::Run;
 use super::texts::Texts;
 use crate::engine::cpu::signature::{self, Block, Hit, Kernel, LANES, Limits};
+use crate::engine::edits::features::{Feature, Signature, WORDS};
 
 /// The signatures of a build side in blocks.
 #[derive(Debug)]

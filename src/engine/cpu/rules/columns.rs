@@ -9,11 +9,12 @@ use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, internal_err};
 use foldhash::fast::FixedState;
 
-use crate::engine::cpu::edit::{EditPairTest, EditPredicate, TextColumn};
+use crate::engine::cpu::edit::{EditPairTest, TextColumn};
 use crate::engine::cpu::keep::{Filter, keep};
 use crate::engine::cpu::near::{Allowance, Lanes};
 use crate::engine::cpu::set::{SetColumn, SetPairTest};
 use crate::engine::cpu::vectors::{VectorColumn, VectorPairTest};
+use crate::engine::edits::EditPredicate;
 use crate::engine::parallel::in_turn;
 use crate::engine::sets::{Dictionary, SetPredicate};
 use crate::engine::{BuildContext, KeyColumn, NO_GROUP, Pairs};

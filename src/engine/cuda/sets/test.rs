@@ -1,5 +1,6 @@
 //! A set condition as kernels read it.
 
+use crate::engine::cuda::accepted::Accepted;
 use crate::engine::cuda::kernels::SetTest;
 use crate::measure::SetMeasure;
 use crate::predicate::Bounds;
@@ -13,15 +14,9 @@ enum Form {
     Constant,
 }
 
-/// Bounds on a measure. A NaN is above all scores, or below all of them, as an infinity is.
+/// Bounds on a measure.
 pub(super) fn set_test(measure: SetMeasure, bounds: Bounds) -> SetTest {
-    let lower = bounds.lower().map_or((f64::NEG_INFINITY, true), |bound| (bound.value, bound.inclusive));
-    let upper = bounds.upper().map_or((f64::INFINITY, true), |bound| (bound.value, bound.inclusive));
-    let [(lower, lower_inclusive), (upper, upper_inclusive)] = [lower, upper].map(|(value, inclusive)| match value {
-        v if v.is_nan() && v.is_sign_positive() => (f64::INFINITY, inclusive),
-        v if v.is_nan() => (f64::NEG_INFINITY, inclusive),
-        v => (v, inclusive),
-    });
+    let Accepted { lower, upper, lower_inclusive, upper_inclusive } = Accepted::of(bounds);
     let t = lower.max(0.0);
     // the score of trigrams is rounded to single precision, up perhaps
     let (number, form, share, smallest) = match measure {
@@ -44,7 +39,7 @@ pub(super) fn set_test(measure: SetMeasure, bounds: Bounds) -> SetTest {
         smallest: smallest.min(1.0),
         measure: number,
         form: form as u32,
-        lower_inclusive: u32::from(lower_inclusive),
-        upper_inclusive: u32::from(upper_inclusive),
+        lower_inclusive,
+        upper_inclusive,
     }
 }

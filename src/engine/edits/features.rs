@@ -13,10 +13,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Words of a signature.
-pub(super) const WORDS: usize = 4;
+pub(in crate::engine) const WORDS: usize = 4;
 
 /// Bits of the features of one string.
-pub(super) type Signature = [u64; WORDS];
+pub(in crate::engine) type Signature = [u64; WORDS];
 
 /// The bits of a signature but one, which is left to elements that tell nothing.
 const BITS: usize = 64 * WORDS - 1;
@@ -30,7 +30,7 @@ const SAMPLE: usize = 1024;
 
 /// What a bag holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Feature {
+pub(in crate::engine) enum Feature {
     Characters,
     Bigrams,
 }
@@ -84,24 +84,24 @@ fn slot(feature: u64, log2: u32) -> usize {
 }
 
 /// How often each slot has been met in one string; memory to be used again for the next.
-pub(super) struct Slots([u8; 1 << Feature::Bigrams.slots_log2()]);
+pub(in crate::engine) struct Slots([u8; 1 << Feature::Bigrams.slots_log2()]);
 
 impl Slots {
-    pub(super) fn new() -> Self {
+    pub(in crate::engine) fn new() -> Self {
         Self([0; 1 << Feature::Bigrams.slots_log2()])
     }
 }
 
 /// Which bit each element sets.
 #[derive(Debug)]
-pub(super) struct Signer {
+pub(in crate::engine) struct Signer {
     feature: Feature,
     bits: Vec<u8>,
 }
 
 impl Signer {
     /// Learns from at most `len` strings, of which `text` gives the n-th.
-    pub(super) fn learn<'a>(feature: Feature, len: usize, text: impl Fn(usize) -> &'a str) -> Self {
+    pub(in crate::engine) fn learn<'a>(feature: Feature, len: usize, text: impl Fn(usize) -> &'a str) -> Self {
         let mut slots = Slots::new();
         let (mut holders, mut sampled) = (vec![0u32; ELEMENTS], 0);
         for n in (0..len).step_by(1 + len / SAMPLE) {
@@ -113,7 +113,7 @@ impl Signer {
 
     /// The signature of `text`.
     #[inline]
-    pub(super) fn sign(&self, text: &str, slots: &mut Slots) -> Signature {
+    pub(in crate::engine) fn sign(&self, text: &str, slots: &mut Slots) -> Signature {
         let mut signature = [0; WORDS];
         self.feature.visit(text, slots, |element| {
             let bit = self.bits[element];
@@ -122,7 +122,12 @@ impl Signer {
         signature
     }
 
-    pub(super) fn memory(&self) -> usize {
+    /// The bit of each element: those of a slot one after the other.
+    pub(in crate::engine) fn bits(&self) -> &[u8] {
+        &self.bits
+    }
+
+    pub(in crate::engine) fn memory(&self) -> usize {
         self.bits.capacity()
     }
 }
@@ -150,30 +155,30 @@ fn assign(holders: &[u32], sampled: u32) -> Vec<u8> {
 
 /// The bits in which two signatures differ.
 #[inline]
-pub(super) fn differing(left: &Signature, right: &Signature) -> i64 {
+pub(in crate::engine) fn differing(left: &Signature, right: &Signature) -> i64 {
     left.iter().zip(right).map(|(l, r)| i64::from((l ^ r).count_ones())).sum()
 }
 
 /// Counts of the bigrams of long strings, whose signatures have most bits set: bigrams share counters, and a counter
 /// stops at 255. Neither makes two strings differ by more than their bags do.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Histogram {
+pub(in crate::engine) struct Histogram {
     log2: u32,
 }
 
 impl Histogram {
     /// For strings of so many characters on average; `None` where signatures serve them well.
-    pub(super) fn for_length(mean: usize) -> Option<Self> {
+    pub(in crate::engine) fn for_length(mean: usize) -> Option<Self> {
         (mean >= 128).then(|| Self { log2: mean.next_power_of_two().clamp(256, 4096).ilog2() })
     }
 
     /// Bytes of one histogram.
-    pub(super) fn size(self) -> usize {
+    pub(in crate::engine) fn size(self) -> usize {
         1 << self.log2
     }
 
     /// Counts into `counters`, which are [`size`](Self::size) zeros.
-    pub(super) fn count(self, text: &str, counters: &mut [u8]) {
+    pub(in crate::engine) fn count(self, text: &str, counters: &mut [u8]) {
         Feature::Bigrams.each(text, |bigram| {
             let counter = &mut counters[slot(bigram, self.log2)];
             *counter = counter.saturating_add(1);
@@ -181,19 +186,19 @@ impl Histogram {
     }
 
     /// By how many bigrams two strings differ at least.
-    pub(super) fn difference(left: &[u8], right: &[u8]) -> i64 {
+    pub(in crate::engine) fn difference(left: &[u8], right: &[u8]) -> i64 {
         left.iter().zip(right).map(|(l, r)| u32::from(l.abs_diff(*r))).sum::<u32>().into()
     }
 }
 
 /// A signature in one word: each element sets one of its bits.
 #[inline]
-pub(super) fn in_one_word(signature: &Signature) -> u64 {
+pub(in crate::engine) fn in_one_word(signature: &Signature) -> u64 {
     signature.iter().fold(0, |all, word| all | word)
 }
 
 /// A class for strings by their first character: strings of different classes share no prefix.
-pub(super) fn class_of(text: &str) -> u8 {
+pub(in crate::engine) fn class_of(text: &str) -> u8 {
     text.chars().next().map_or(0, |c| 1 + (u32::from(c).wrapping_mul(0x9e37_79b9) >> 26) as u8)
 }
 

@@ -1,0 +1,114 @@
+// The edit measures as one closed choice, as src/measure/edit_measure.rs, and a condition on one of them.
+#pragma once
+
+#include "hamming.cuh"
+#include "jaro_winkler.cuh"
+#include "levenshtein.cuh"
+#include "osa.cuh"
+
+enum EditMeasure { LEVENSHTEIN, LEVENSHTEIN_SIMILARITY, OSA, HAMMING, JARO, JARO_WINKLER };
+
+// What a condition allows strings of one length.
+struct Reach {
+    // The least and the greatest length of a partner.
+    u32 shortest;
+    u32 longest;
+    // Of pairs whose longer string has this length: the most edits.
+    u32 edits;
+    // Of pairs whose longer string has at least this length: the fewest characters and bigrams, each with its number of
+    // occurrences, that both have.
+    u32 characters;
+    u32 bigrams;
+};
+
+// The accepted scores of a measure. No score is NaN; the host has turned NaN bounds into infinite ones.
+struct EditTest {
+    double lower;
+    double upper;
+    // A Jaro similarity below which no score is accepted.
+    double jaro;
+    // By length, from 0 to the longest on a device.
+    const Reach* reach;
+    u32 measure;
+    u32 lower_inclusive;
+    u32 upper_inclusive;
+    u32 unused;
+};
+
+// Covers the rounding of the few double precision operations of a bound, many times over.
+#define SLACK 1e-9
+
+__device__ __forceinline__ bool edit_accepts(const EditTest& test, double score) {
+    bool high_enough = test.lower_inclusive ? score >= test.lower : score > test.lower;
+    bool low_enough = test.upper_inclusive ? score <= test.upper : score < test.upper;
+    return high_enough && low_enough;
+}
+
+// What both of two strings have at least, if they match.
+struct Shared {
+    u32 characters;
+    u32 bigrams;
+};
+
+// For strings of at least `left` and `right` characters.
+__device__ __forceinline__ Shared edit_least_shared(const EditTest& test, u32 left, u32 right) {
+    Shared least = {0, 0};
+    if (test.measure != JARO && test.measure != JARO_WINKLER) {
+        Reach reach = test.reach[max(left, right)];
+        least.characters = reach.characters;
+        least.bigrams = reach.bigrams;
+    } else if (left > 0 && right > 0) {
+        double matches = (3.0 * test.jaro - 1.0) / (1.0 / (double)left + 1.0 / (double)right);
+        least.characters = max((i32)ceil(min(matches * (1.0 - SLACK), 1e9)), 1);
+    }
+    return least;
+}
+
+__device__ __forceinline__ bool edit_lengths_match(const EditTest& test, u32 left, u32 right) {
+    Reach reach = test.reach[left];
+    return right >= reach.shortest && right <= reach.longest;
+}
+
+// Whether two strings whose lengths match do so themselves: decided by the scalar's own arithmetic. One choice a kernel, since
+// what a measure holds in registers is its own.
+struct LevenshteinDecision {
+    template <class Alphabet>
+    static __device__ __forceinline__ bool holds(const EditTest& test, const typename Alphabet::Symbol* longer, u32 longest,
+                                                 const typename Alphabet::Symbol* shorter, u32 shortest) {
+        u32 most = test.reach[longest].edits;
+        u32 distance = levenshtein_within<Alphabet>(longer, longest, shorter, shortest, most);
+        bool is_similarity = test.measure == LEVENSHTEIN_SIMILARITY;
+        double score = is_similarity ? similarity_of_distance(distance, longest) : (double)distance;
+        return distance <= most && edit_accepts(test, score);
+    }
+};
+
+struct OsaDecision {
+    template <class Alphabet>
+    static __device__ __forceinline__ bool holds(const EditTest& test, const typename Alphabet::Symbol* longer, u32 longest,
+                                                 const typename Alphabet::Symbol* shorter, u32 shortest) {
+        u32 most = test.reach[longest].edits;
+        u32 distance = osa_within<Alphabet>(longer, longest, shorter, shortest, most);
+        return distance <= most && edit_accepts(test, (double)distance);
+    }
+};
+
+struct HammingDecision {
+    template <class Alphabet>
+    static __device__ __forceinline__ bool holds(const EditTest& test, const typename Alphabet::Symbol* longer, u32 longest,
+                                                 const typename Alphabet::Symbol* shorter, u32) {
+        u32 most = test.reach[longest].edits;
+        u32 distance = hamming_within(longer, shorter, longest, most);
+        return distance <= most && edit_accepts(test, (double)distance);
+    }
+};
+
+struct JaroDecision {
+    template <class Alphabet>
+    static __device__ __forceinline__ bool holds(const EditTest& test, const typename Alphabet::Symbol* longer, u32 longest,
+                                                 const typename Alphabet::Symbol* shorter, u32 shortest) {
+        double jaro = jaro_similarity<Alphabet>(shorter, shortest, longer, longest);
+        bool is_raised = test.measure == JARO_WINKLER;
+        return edit_accepts(test, is_raised ? raised_by_prefix(jaro, shorter, shortest, longer, longest) : jaro);
+    }
+};

@@ -1,0 +1,525 @@
+//! The strings of a build side on a device, and the probe batches that it makes ready.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use datafusion::arrow::array::{Array, AsArray, StringViewArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{Result, exec_datafusion_err, internal_datafusion_err, internal_err};
+
+use super::alphabet::Alphabet;
+use super::arranged::{Arranged, Signer};
+use super::columns::TextColumns;
+use super::long::{self, TextsOnHost};
+use super::test::{edit_test, reaches};
+use crate::engine::cuda::fault::Fault;
+use crate::engine::cuda::kernels::{Appended, EditDecision, EditTest, Reach, Task, TextSides};
+use crate::engine::cuda::memory::{Budget, Buffer};
+use crate::engine::cuda::tasks::{BLOCK, PAIRS_OF_STEP, Windows};
+use crate::engine::cuda::worker::{Capacity, Comparison, Workers};
+use crate::engine::edits::EditPredicate;
+use crate::engine::edits::features::{self, Feature};
+use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
+
+/// Probe rows that are made ready at once.
+const ROWS_AT_ONCE: usize = 1 << 20;
+
+/// Probe rows that one block of threads compares.
+const ROWS_OF_TASK: u32 = 4 * BLOCK;
+
+/// A build side's strings on a device, ready for probing with one predicate.
+#[derive(Debug)]
+pub(in crate::engine::cuda) struct EditIndex {
+    budget: Budget,
+    predicate: EditPredicate,
+    test: EditTest,
+    decision: EditDecision,
+    /// What `test` points to.
+    _reaches: Buffer<Reach>,
+    alphabet: Alphabet,
+    signer: Signer,
+    texts: Arranged,
+    /// Of a self-join.
+    own: Option<Windows>,
+    /// For probe strings that are too long; none in a self-join.
+    host: Option<TextsOnHost>,
+    workers: Workers,
+}
+
+/// The strings of a probe batch on the device, and those that stay on the host.
+struct PreparedTexts {
+    texts: Arranged,
+    windows: Windows,
+    long: Vec<u32>,
+    host: TextsOnHost,
+}
+
+impl EditIndex {
+    /// Brings the strings of `keys` to the device; `None` where some are too long for it, or where there are no kernels for
+    /// the measure.
+    ///
+    /// # Errors
+    /// Keys that are no strings, more rows than 32 bits can number, a refused reservation, a cancelled build, a device that
+    /// fails.
+    pub(in crate::engine::cuda) fn try_new(
+        budget: &Budget,
+        predicate: EditPredicate,
+        keys: &KeyColumn,
+        context: &BuildContext<'_>,
+    ) -> Result<Option<Self>, Fault> {
+        if u32::try_from(keys.values.len()).is_err() {
+            return Err(
+                exec_datafusion_err!("an edit join cannot index more than 2^32 rows; join smaller parts").into()
+            );
+        }
+        let values = string_views(keys)?;
+        let alphabet = Alphabet::of(&values, context.threads)?;
+        (context.reserve)(packed_size(&values, &alphabet))?;
+        let columns = TextColumns::pack(&values, keys.groups.as_deref(), &alphabet, context.threads)?;
+        if context.cancel.is_cancelled() {
+            return Err(exec_datafusion_err!("the build of an edit index was cancelled").into());
+        }
+        if !columns.long.is_empty() {
+            return Ok(None);
+        }
+        let stream = budget.device.stream()?;
+        let reaches = budget.upload(&stream, &reaches(&predicate))?;
+        let Some((test, decision)) = edit_test(&predicate, reaches.address(&stream)) else { return Ok(None) };
+        let signer = signer(budget, &stream, &alphabet, (&values, &columns), predicate.is_jaro())?;
+        let texts = Arranged::try_new(budget, &stream, &columns, &signer)?;
+        let workers = Workers::try_new(budget, Capacity::of(budget, ROWS_OF_TASK))?;
+        let host = (!context.own).then(|| TextsOnHost { values, groups: keys.groups.clone() });
+        let budget = budget.clone();
+        let (own, _reaches) = (None, reaches);
+        let mut index =
+            Self { budget, predicate, test, decision, _reaches, alphabet, signer, texts, own, host, workers };
+        if context.own {
+            index.own = Some(index.windows(&stream, None)?);
+        }
+        Ok(Some(index))
+    }
+
+    /// Which build blocks each block of `probe`, or of the build side itself, is compared with.
+    fn windows(&self, stream: &Arc<CudaStream>, probe: Option<&Arranged>) -> Result<Windows, Fault> {
+        let sides = self.sides(stream, probe);
+        let blocks = probe.unwrap_or(&self.texts).blocks();
+        let mut firsts = self.budget.buffer(stream, blocks as usize)?;
+        let mut ends = self.budget.buffer(stream, blocks as usize)?;
+        let mut windows = Windows { firsts: vec![0; blocks as usize], ends: vec![0; blocks as usize] };
+        if blocks > 0 {
+            self.budget.device.edits()?.windows(stream, &sides, blocks, &mut firsts, &mut ends)?;
+            stream.memcpy_dtoh(&firsts.slice, &mut windows.firsts)?;
+            stream.memcpy_dtoh(&ends.slice, &mut windows.ends)?;
+            stream.synchronize()?;
+        }
+        Ok(windows)
+    }
+
+    fn sides(&self, stream: &CudaStream, probe: Option<&Arranged>) -> TextSides {
+        TextSides {
+            probe: probe.unwrap_or(&self.texts).on_device(stream),
+            build: self.texts.on_device(stream),
+            test: self.test,
+            decision: self.decision,
+            is_small: self.alphabet.is_small(),
+            own: probe.is_none(),
+        }
+    }
+
+    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<PreparedTexts, Fault> {
+        let values = string_views(keys)?;
+        let columns = TextColumns::pack(&values, keys.groups.as_deref(), &self.alphabet, threads)?;
+        let stream = self.budget.device.stream()?;
+        let texts = Arranged::try_new(&self.budget, &stream, &columns, &self.signer)?;
+        let windows = self.windows(&stream, Some(&texts))?;
+        let host = TextsOnHost { values, groups: keys.groups.clone().filter(|_| !columns.long.is_empty()) };
+        Ok(PreparedTexts { texts, windows, long: columns.long, host })
+    }
+
+    /// Compares some of the probe positions from `cursor` on.
+    fn compare(
+        &self,
+        (probe, windows): (Option<&Arranged>, &Windows),
+        cursor: &mut Cursor,
+        cancel: &Cancel,
+        out: &mut Pairs,
+    ) -> Result<Counts, Fault> {
+        let count = probe.unwrap_or(&self.texts).count;
+        let (start, end) = (cursor.next as u32, count.min(cursor.end as u32));
+        let end = windows.stretch(start, end, PAIRS_OF_STEP);
+        let mut tasks = Vec::new();
+        windows.tasks(start..end, ROWS_OF_TASK, &mut tasks);
+        let counts = self.workers.with(|worker| {
+            let sides = self.sides(worker.stream(), probe);
+            let comparison = TextComparison { budget: &self.budget, sides, range: (start, end) };
+            worker.run(&comparison, tasks, cancel, out)
+        })?;
+        cursor.next = end as usize;
+        Ok(counts)
+    }
+
+    /// Compares one of the long strings of a batch.
+    fn compare_long(&self, batch: &PreparedTexts, cursor: &mut Cursor, cancel: &Cancel, out: &mut Pairs) -> Counts {
+        let row = batch.long[cursor.next - batch.texts.count as usize];
+        cursor.next += 1;
+        self.host.as_ref().map_or_else(Counts::default, |build| {
+            long::compare(&self.predicate, build, (&batch.host, row), cancel, out)
+        })
+    }
+}
+
+/// The strings of a key column; views share the buffers of the strings that they are made of.
+fn string_views(keys: &KeyColumn) -> Result<StringViewArray> {
+    Ok(cast(&keys.values, &DataType::Utf8View)?.as_string_view().clone())
+}
+
+/// Bytes of a side that is packed, and packed once more as one.
+fn packed_size(values: &StringViewArray, alphabet: &Alphabet) -> usize {
+    let symbols: usize = values.lengths().map(|length| length as usize).sum();
+    let symbol = if alphabet.is_small() { size_of::<u8>() } else { size_of::<u32>() };
+    let row = 2 * size_of::<u32>() + size_of::<u64>();
+    alphabet.memory() + 2 * (symbols * symbol + values.len() * row)
+}
+
+/// Learns from a build side which bits its strings set.
+fn signer(
+    budget: &Budget,
+    stream: &Arc<CudaStream>,
+    alphabet: &Alphabet,
+    (values, columns): (&StringViewArray, &TextColumns),
+    by_characters: bool,
+) -> Result<Signer, Fault> {
+    let learn = |feature| {
+        let signer = features::Signer::learn(feature, columns.rows.len(), |n| values.value(columns.rows[n] as usize));
+        budget.upload(stream, signer.bits())
+    };
+    Ok(Signer {
+        scalars: budget.upload(stream, alphabet.scalars())?,
+        character_bits: learn(Feature::Characters)?,
+        bigram_bits: learn(Feature::Bigrams)?,
+        by_characters,
+    })
+}
+
+/// Two sides and the probe positions that count.
+struct TextComparison<'a> {
+    budget: &'a Budget,
+    sides: TextSides,
+    range: (u32, u32),
+}
+
+impl Comparison for TextComparison<'_> {
+    fn filter(
+        &self,
+        stream: &CudaStream,
+        tasks: (&Buffer<Task>, u32),
+        candidates: &mut Appended<'_>,
+    ) -> Result<(), Fault> {
+        self.budget.device.edits()?.filter(stream, &self.sides, tasks, self.range, candidates)
+    }
+
+    fn verify(&self, stream: &CudaStream, candidates: &Appended<'_>, pairs: &mut Appended<'_>) -> Result<(), Fault> {
+        self.budget.device.edits()?.verify(stream, &self.sides, candidates, pairs)
+    }
+}
+
+impl Index for EditIndex {
+    fn describe(&self) -> String {
+        let unit = if self.budget.device.has_tensor_cores() { "binary tensor cores" } else { "popcounts" };
+        let bags = if self.signer.by_characters { "characters" } else { "bigrams and characters" };
+        format!("signature tiles ({}, {unit}, 256 bits of {bags})", self.budget.device)
+    }
+
+    fn memory(&self) -> usize {
+        let windows = self.own.as_ref().map_or(0, |windows| windows.firsts.capacity() + windows.ends.capacity());
+        let host = self.host.as_ref().map_or(0, |host| {
+            host.values.get_array_memory_size() + host.groups.as_ref().map_or(0, Vec::capacity) * size_of::<u32>()
+        });
+        self.alphabet.memory() + host + windows * size_of::<u32>()
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.texts.unmatchable
+    }
+
+    fn own_len(&self) -> usize {
+        self.texts.count as usize
+    }
+
+    fn own_stretch(&self, start: usize) -> usize {
+        self.own.as_ref().map_or(self.own_len(), |windows| windows.part(start as u32, self.texts.count) as usize)
+    }
+
+    fn rows_at_once(&self) -> usize {
+        ROWS_AT_ONCE
+    }
+
+    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
+        if self.own.is_some() {
+            return internal_err!("an edit index was built for a self-join and given another input");
+        }
+        Ok(Box::new(self.prepare(keys, threads)?))
+    }
+
+    fn probe(
+        &self,
+        probe: Probe<'_>,
+        cursor: &mut Cursor,
+        _limit: Limit,
+        cancel: &Cancel,
+        out: &mut Pairs,
+    ) -> Result<Counts> {
+        let side = match (probe, &self.own) {
+            (Probe::Own, Some(windows)) => (None, windows),
+            (Probe::Batch(batch), None) => {
+                let prepared = batch.as_any().downcast_ref::<PreparedTexts>().ok_or_else(|| {
+                    internal_datafusion_err!("an edit index was given a probe batch that it did not prepare")
+                })?;
+                if cursor.next >= prepared.texts.count as usize {
+                    return Ok(self.compare_long(prepared, cursor, cancel, out));
+                }
+                (Some(&prepared.texts), &prepared.windows)
+            }
+            _ => return internal_err!("an edit index was built for the other kind of probe"),
+        };
+        Ok(self.compare(side, cursor, cancel, out)?)
+    }
+}
+
+impl PreparedProbe for PreparedTexts {
+    fn len(&self) -> usize {
+        self.texts.count as usize + self.long.len()
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.texts.unmatchable
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::engine::NO_GROUP;
+    use crate::engine::cuda::edits::columns::LONGEST;
+    use crate::engine::cuda::test_device::device;
+    use crate::engine::cuda::worker::least;
+    use crate::engine::edits::nested_loop::*;
+    use crate::measure::EditMeasure;
+    use crate::predicate::Bounds;
+
+    fn try_index(
+        predicate: EditPredicate,
+        keys: &KeyColumn,
+        own: bool,
+        share: f64,
+    ) -> Result<Option<EditIndex>, Fault> {
+        let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
+        let context = BuildContext { threads: 2, own, probe_rows: None, cancel: &cancel, reserve: &reserve };
+        EditIndex::try_new(&Budget::new(&device(), share), predicate, keys, &context)
+    }
+
+    fn index(predicate: EditPredicate, keys: &KeyColumn, own: bool) -> EditIndex {
+        try_index(predicate, keys, own, 0.5).unwrap().unwrap()
+    }
+
+    fn own(index: &EditIndex, range: usize) -> Found {
+        run(index, Probe::Own, index.own_len(), range, UNLIMITED)
+    }
+
+    fn batch(index: &EditIndex, keys: &KeyColumn, range: usize) -> Found {
+        let prepared = Index::prepare(index, keys, 2).unwrap();
+        run(index, Probe::Batch(prepared.as_ref()), prepared.len(), range, UNLIMITED)
+    }
+
+    fn levenshtein(k: f64) -> EditPredicate {
+        EditPredicate { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(k, true) }
+    }
+
+    fn served() -> impl Iterator<Item = EditPredicate> {
+        predicates().into_iter().filter(|predicate| predicate.measure != EditMeasure::DamerauLevenshtein)
+    }
+
+    /// Both kinds of join against the oracle.
+    fn agrees(predicate: EditPredicate, build: (&Values, &Groups), probe: (&Values, &Groups)) -> usize {
+        let (build_keys, probe_keys) = (key_column(build.0, build.1), key_column(probe.0, probe.1));
+        let (self_join, two_sides) = (oracle(predicate, build, build, true), oracle(predicate, build, probe, false));
+        let self_index = index(predicate, &build_keys, true);
+        assert_eq!(own(&self_index, usize::MAX), self_join, "{predicate:?}");
+        assert_eq!(own(&self_index, 37), self_join, "{predicate:?}");
+        assert_eq!(batch(&index(predicate, &build_keys, false), &probe_keys, 100), two_sides, "{predicate:?}");
+        self_join.len() + two_sides.len()
+    }
+
+    #[test]
+    fn every_predicate_finds_what_a_nested_loop_finds() {
+        for (case, predicate) in served().enumerate() {
+            let mut rng = StdRng::seed_from_u64(case as u64);
+            let (build, probe) = (strings(150, &mut rng), strings(90, &mut rng));
+            let mut groups = |rows: usize| -> Groups {
+                let count = [0, 1, 3, 20][case % 4];
+                let mut group = || if rng.random_bool(0.1) { NO_GROUP } else { rng.random_range(0..count) };
+                (count > 0).then(|| (0..rows).map(|_| group()).collect())
+            };
+            let (of_build, of_probe) = (groups(150), groups(90));
+            agrees(predicate, (&build, &of_build), (&probe, &of_probe));
+        }
+    }
+
+    /// Strings of up to `length` characters of an alphabet, many of them some edits away from an earlier one.
+    fn noisy(rows: usize, length: usize, alphabet: &[char], rng: &mut StdRng) -> Values {
+        let mut all: Vec<Vec<char>> = Vec::new();
+        let character = |rng: &mut StdRng| alphabet[rng.random_range(0..alphabet.len())];
+        for row in 0..rows {
+            let mut text = match row % 3 {
+                0 => (0..rng.random_range(length / 2..=length)).map(|_| character(rng)).collect(),
+                _ => all[row - 1].clone(),
+            };
+            for _ in 0..rng.random_range(0..1 + length / 20) {
+                let at = rng.random_range(0..text.len());
+                match rng.random_range(0..4) {
+                    0 if text.len() < length => text.insert(at, character(rng)),
+                    1 if at + 1 < text.len() => text.swap(at, at + 1),
+                    2 if text.len() > 1 => drop(text.remove(at)),
+                    _ => text[at] = character(rng),
+                }
+            }
+            all.push(text);
+        }
+        all.into_iter().map(|text| Some(text.into_iter().collect())).collect()
+    }
+
+    /// A predicate of each measure that accepts strings with about `share` of their characters edited.
+    fn tolerant(share: f64, length: usize) -> Vec<EditPredicate> {
+        use EditMeasure::{Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
+        let distances =
+            [Levenshtein, Osa, Hamming].map(|measure| (measure, Bounds::at_most(share * length as f64, true)));
+        let similarities =
+            [LevenshteinSimilarity, Jaro, JaroWinkler].map(|measure| (measure, Bounds::at_least(1.0 - share, true)));
+        let all = distances.into_iter().chain(similarities);
+        all.map(|(measure, bounds)| EditPredicate { measure, bounds }).collect()
+    }
+
+    #[test]
+    fn strings_of_all_lengths() {
+        let mut rng = StdRng::seed_from_u64(3);
+        for length in [3, 40, 64, 65, 128, 200, 500, LONGEST] {
+            let letters: Vec<char> = ('a'..='h').collect();
+            let rows = if length > 200 { 24 } else { 60 };
+            let (build, probe) = (noisy(rows, length, &letters, &mut rng), noisy(20, length, &letters, &mut rng));
+            let probe = probe.into_iter().chain(build.iter().take(10).cloned()).collect();
+            for share in [0.04, 0.3] {
+                let found = tolerant(share, length).into_iter().map(|p| agrees(p, (&build, &None), (&probe, &None)));
+                assert!(found.sum::<usize>() > 50, "{length}");
+            }
+        }
+    }
+
+    #[test]
+    fn alphabets_of_all_sizes() {
+        let mut rng = StdRng::seed_from_u64(4);
+        for count in [1, 2, 255, 256, 257, 3000, 60_000] {
+            let letters: Vec<char> = ('\u{20}'..).take(count).collect();
+            // of a larger alphabet: some characters are unknown to the build side
+            let others: Vec<char> = ('\u{10}'..).take(count + 40).collect();
+            let (build, mut probe) = (noisy(70, 24, &letters, &mut rng), noisy(40, 24, &others, &mut rng));
+            probe.extend(build.iter().take(20).map(|text| text.as_ref().map(|text| format!("\u{10ffff}{text}"))));
+            for predicate in tolerant(0.15, 24) {
+                agrees(predicate, (&build, &None), (&probe, &None));
+            }
+        }
+    }
+
+    #[test]
+    fn strings_too_long_for_the_device() {
+        let mut rng = StdRng::seed_from_u64(5);
+        let letters: Vec<char> = ('a'..='e').collect();
+        let mut build = noisy(30, LONGEST, &letters, &mut rng);
+        let fill = |text: &mut String| (text.len()..LONGEST).for_each(|at| text.push(letters[at % 5]));
+        build.iter_mut().step_by(4).flatten().for_each(fill);
+        let mut probe = build.clone();
+        probe.iter_mut().flatten().for_each(|text| text.push_str("abcde"));
+        assert!(probe.iter().flatten().filter(|text| text.len() > LONGEST).count() >= 8);
+        let groups: Groups = Some((0..30).map(|row| if row % 9 == 0 { NO_GROUP } else { row % 2 }).collect());
+        for predicate in tolerant(0.1, LONGEST) {
+            for groups in [&None, &groups] {
+                agrees(predicate, (&build, groups), (&probe, groups));
+                assert!(try_index(predicate, &key_column(&probe, groups), true, 0.5).unwrap().is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn larger_sides_with_many_groups() {
+        let values = numbered(3000);
+        for count in [0, 7, 900] {
+            let groups: Groups = (count > 0).then(|| (0..3000).map(|row| row * 7919 % 1500 % count).collect());
+            let expected = oracle(levenshtein(2.0), (&values, &groups), (&values, &groups), true);
+            assert!(expected.len() >= 1500);
+            let keys = key_column(&values, &groups);
+            assert_eq!(own(&index(levenshtein(2.0), &keys, true), usize::MAX), expected);
+            let by_jaro = EditPredicate { measure: EditMeasure::Jaro, bounds: Bounds::at_least(0.95, true) };
+            let expected = oracle(by_jaro, (&values, &groups), (&values, &groups), true);
+            assert_eq!(own(&index(by_jaro, &keys, true), 1000), expected);
+        }
+    }
+
+    #[test]
+    fn the_filter_keeps_few_pairs() {
+        let values = numbered(3000);
+        let index = index(levenshtein(2.0), &key_column(&values, &None), true);
+        let (mut cursor, mut pairs) = (Cursor { next: 0, end: 3000 }, Pairs::default());
+        let counts = index.probe(Probe::Own, &mut cursor, UNLIMITED, &Cancel::default(), &mut pairs).unwrap();
+        assert!(counts.matched >= 1500 && counts.candidates < 2 * counts.matched, "{counts:?}");
+    }
+
+    #[test]
+    fn what_does_not_fit_into_the_buffers_is_done_by_halves() {
+        let values: Values = (0..2500).map(|row| Some(format!("the same string {}", row % 2))).collect();
+        let mut small = index(levenshtein(1.0), &key_column(&values, &None), true);
+        let least = least(ROWS_OF_TASK);
+        small.workers = Workers::try_new(&small.budget, Capacity { candidates: least, pairs: least }).unwrap();
+        assert_eq!(own(&small, usize::MAX).len(), 2500 * 2499 / 2);
+    }
+
+    #[test]
+    fn empty_sides() {
+        let (none, null) = (key_column(&vec![], &None), key_column(&vec![None, None], &None));
+        let some = key_column(&vec![Some("a".into()), Some(String::new())], &None);
+        for predicate in served() {
+            for keys in [&none, &null] {
+                assert!(own(&index(predicate, keys, true), 1).is_empty());
+                assert!(batch(&index(predicate, keys, false), &some, 1).is_empty());
+                assert!(batch(&index(predicate, &some, false), keys, 1).is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn memory_comes_back_and_its_lack_is_a_fault() {
+        let keys = key_column(&numbered(500), &None);
+        let before = device().reserved();
+        let held = index(levenshtein(2.0), &keys, true);
+        assert!(device().reserved() > before);
+        drop(held);
+        assert!(matches!(try_index(levenshtein(2.0), &keys, true, 1e-9), Err(Fault::Memory)));
+    }
+
+    #[test]
+    fn several_threads_share_the_workers() {
+        let keys = key_column(&numbered(2000), &None);
+        let index = index(levenshtein(2.0), &keys, true);
+        let expected = own(&index, usize::MAX);
+        std::thread::scope(|scope| {
+            let found: Vec<_> = (0..6).map(|_| scope.spawn(|| own(&index, 300))).collect();
+            found.into_iter().for_each(|found| assert_eq!(found.join().unwrap(), expected));
+        });
+    }
+}

@@ -1,0 +1,111 @@
+//! An edit condition as kernels read it.
+
+use super::columns::LONGEST;
+use crate::engine::cuda::accepted::Accepted;
+use crate::engine::cuda::kernels::{EditDecision, EditTest, Reach};
+use crate::engine::edits::EditPredicate;
+use crate::engine::edits::predicate::LONGEST_PREFIX;
+use crate::measure::EditMeasure;
+
+/// Bounds on a measure; `reach` is the address of its [`reaches`]. `None` where there are no kernels for it.
+pub(super) fn edit_test(predicate: &EditPredicate, reach: u64) -> Option<(EditTest, EditDecision)> {
+    let (measure, decision) = match predicate.measure {
+        EditMeasure::Levenshtein => (0, EditDecision::Levenshtein),
+        EditMeasure::LevenshteinSimilarity => (1, EditDecision::Levenshtein),
+        EditMeasure::Osa => (2, EditDecision::Osa),
+        EditMeasure::Hamming => (3, EditDecision::Hamming),
+        EditMeasure::Jaro => (4, EditDecision::Jaro),
+        EditMeasure::JaroWinkler => (5, EditDecision::Jaro),
+        EditMeasure::DamerauLevenshtein => return None,
+    };
+    let Accepted { lower, upper, lower_inclusive, upper_inclusive } = Accepted::of(predicate.bounds);
+    let jaro = predicate.least_jaro(lower, LONGEST_PREFIX);
+    Some((EditTest { lower, upper, jaro, reach, measure, lower_inclusive, upper_inclusive, unused: 0 }, decision))
+}
+
+/// What a condition allows strings of each length that a device holds.
+///
+/// An entry holds for its length and, what strings must share, for all greater ones: the fewest of any.
+pub(super) fn reaches(predicate: &EditPredicate) -> Vec<Reach> {
+    let mut reaches: Vec<Reach> = (0..=LONGEST).map(|length| reach(predicate, length)).collect();
+    for at in 1..reaches.len() {
+        reaches[at].longest = reaches[at].longest.max(reaches[at - 1].longest);
+    }
+    for at in (1..reaches.len()).rev() {
+        let Reach { shortest, characters, bigrams, .. } = reaches[at];
+        let before = &mut reaches[at - 1];
+        before.shortest = before.shortest.min(shortest);
+        before.characters = before.characters.min(characters);
+        before.bigrams = before.bigrams.min(bigrams);
+    }
+    reaches
+}
+
+fn reach(predicate: &EditPredicate, length: usize) -> Reach {
+    let possible = |other: usize| predicate.is_possible(length, other, LONGEST_PREFIX);
+    if !possible(length) {
+        return Reach { shortest: u32::MAX, longest: 0, edits: 0, characters: 0, bigrams: 0 };
+    }
+    // the farther lengths are apart, the less is possible
+    let apart = |most: usize, other: &dyn Fn(usize) -> usize| {
+        let (mut near, mut far) = (0, most + 1);
+        while near + 1 < far {
+            let middle = near.midpoint(far);
+            if possible(other(middle)) { near = middle } else { far = middle }
+        }
+        other(near) as u32
+    };
+    let shortest = apart(length, &|apart| length - apart);
+    let longest = apart(LONGEST - length, &|apart| length + apart);
+    if predicate.is_jaro() {
+        return Reach { shortest, longest, edits: 0, characters: 0, bigrams: 0 };
+    }
+    let edits = predicate.edits(length, length).unwrap_or(0);
+    let torn = if predicate.measure == EditMeasure::Osa { 3 } else { 2 };
+    Reach {
+        shortest,
+        longest,
+        edits: edits as u32,
+        characters: length.saturating_sub(edits) as u32,
+        bigrams: length.saturating_sub(1 + torn * edits) as u32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::predicate::Bounds;
+
+    #[test]
+    fn what_lengths_allow() {
+        use EditMeasure::{Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
+        let distances = [Levenshtein, Osa, Hamming].map(|measure| [-1.0, 0.0, 2.0, 5000.0].map(|k| (measure, k)));
+        let similarities =
+            [LevenshteinSimilarity, Jaro, JaroWinkler].map(|measure| [0.01, 0.5, 0.7, 0.9, 1.0].map(|t| (measure, t)));
+        let distances = distances.into_iter().flatten().map(|(m, k)| (m, Bounds::at_most(k, true)));
+        let similarities = similarities.into_iter().flatten().map(|(m, t)| (m, Bounds::at_least(t, true)));
+        for (measure, bounds) in distances.chain(similarities) {
+            let predicate = EditPredicate { measure, bounds };
+            let reaches = reaches(&predicate);
+            for (one, other) in (0..120).flat_map(|one| (0..120).map(move |other| (one, other))) {
+                if !predicate.is_possible(one, other, LONGEST_PREFIX) {
+                    continue;
+                }
+                let reach = reaches[one];
+                assert!((reach.shortest..=reach.longest).contains(&(other as u32)), "{predicate:?} {one} {other}");
+                let Some(edits) = (!predicate.is_jaro()).then(|| predicate.edits(one, other)).flatten() else {
+                    continue;
+                };
+                let longer = reaches[one.max(other)];
+                assert_eq!(longer.edits as usize, edits, "{predicate:?} {one} {other}");
+                for least in 0..=one.max(other) {
+                    assert!(reaches[least].characters as usize + edits <= one.max(other));
+                    assert!(
+                        reaches[least].bigrams == 0
+                            || (reaches[least].bigrams as usize) + 1 + 2 * edits <= one.max(other)
+                    );
+                }
+            }
+        }
+    }
+}
