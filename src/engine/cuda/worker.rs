@@ -167,10 +167,11 @@ impl Worker {
     fn fetch(&mut self, count: usize, out: &mut Pairs) -> Result<(), Fault> {
         for start in (0..count).step_by(FETCHED) {
             let end = count.min(start + FETCHED);
-            self.stream.memcpy_dtoh(&self.pairs.slice.slice(start..end), &mut self.fetched)?;
+            // as many as the destination has are copied
+            let fetched = &mut self.fetched.as_mut_slice()?[..end - start];
+            self.stream.memcpy_dtoh(&self.pairs.slice.slice(start..end), fetched)?;
             self.stream.synchronize()?;
             self.budget.metrics.download::<RowPair>(end - start);
-            let fetched = &self.fetched.as_slice()?[..end - start];
             out.build.extend(fetched.iter().map(|pair| pair.build));
             out.probe.extend(fetched.iter().map(|pair| pair.probe));
         }
