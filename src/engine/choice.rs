@@ -15,7 +15,7 @@ pub enum Engine {
     Cpu,
     /// A device, for every condition that it has kernels for.
     Cuda(Budget),
-    /// A device where it has kernels and there is work enough, which is opened only then.
+    /// A device where its kernels are faster and there is work enough, which is opened only then.
     Auto {
         /// Which device.
         ordinal: usize,
@@ -59,7 +59,7 @@ impl Engine {
     /// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails.
     pub fn build(&self, test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
         if cuda::serves(test)
-            && let Some(budget) = self.budget(keys, context)
+            && let Some(budget) = self.budget(test, keys, context)
             && let Some(index) = cuda::build(&budget, test, keys, context)?
         {
             return Ok(match context.own {
@@ -72,10 +72,11 @@ impl Engine {
     }
 
     /// The device, where one is to be used.
-    fn budget(&self, keys: &KeyColumn, context: &BuildContext<'_>) -> Option<Budget> {
+    fn budget(&self, test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Option<Budget> {
         match self {
             Self::Cpu => None,
             Self::Cuda(budget) => Some(budget.clone()),
+            Self::Auto { .. } if !cuda::pays(test) => None,
             Self::Auto { ordinal, fraction } => {
                 let is_open = Device::is_open(*ordinal);
                 let enough = if is_open { PAIRS_WORTH_A_DEVICE } else { PAIRS_WORTH_OPENING };
@@ -91,7 +92,7 @@ impl Engine {
         match self {
             Self::Cuda(_) if !cuda::serves(test) => "cpu (no kernels for this condition)".into(),
             Self::Cuda(budget) => budget.device().to_string(),
-            Self::Auto { ordinal, .. } if cuda::serves(test) => {
+            Self::Auto { ordinal, .. } if cuda::pays(test) => {
                 format!("cpu, or cuda:{ordinal} from {PAIRS_WORTH_A_DEVICE} pairs of rows on")
             }
             Self::Auto { .. } | Self::Cpu => "cpu".into(),

@@ -55,6 +55,12 @@ pub fn serves(test: Test) -> bool {
     }
 }
 
+/// Whether a device is faster than a CPU's cores where there is work enough. The bounds of Jaro leave a device a multiple of the
+/// candidates that the CPU's filters leave.
+pub fn pays(test: Test) -> bool {
+    serves(test) && !matches!(test, Test::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. })
+}
+
 /// Makes the keys of a build side ready for `test` on a device; `None` where its memory does not hold them, or where there are
 /// no kernels for them.
 ///
@@ -69,6 +75,7 @@ pub fn build(
     if !serves(test) {
         return Ok(None);
     }
+    let budget = &budget.of_join();
     let index = match test {
         Test::Set { tokenizer, measure, bounds } => {
             SetIndex::try_new(budget, tokenizer, measure, bounds, keys, context).map(|index| Some(boxed(index)))

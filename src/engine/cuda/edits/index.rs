@@ -7,6 +7,7 @@ use datafusion::arrow::array::{Array, AsArray, StringViewArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_datafusion_err, internal_datafusion_err, internal_err};
+use datafusion::physical_plan::metrics::MetricValue;
 
 use super::alphabet::Alphabet;
 use super::arranged::{Arranged, Signer};
@@ -249,6 +250,10 @@ impl Index for EditIndex {
 
     fn own_stretch(&self, start: usize) -> usize {
         self.own.as_ref().map_or(self.own_len(), |windows| windows.part(start as u32, self.texts.count) as usize)
+    }
+
+    fn metrics(&self) -> Vec<MetricValue> {
+        self.budget.metrics.values()
     }
 
     fn rows_at_once(&self) -> usize {

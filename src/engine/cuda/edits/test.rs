@@ -98,12 +98,10 @@ mod tests {
                 };
                 let longer = reaches[one.max(other)];
                 assert_eq!(longer.edits as usize, edits, "{predicate:?} {one} {other}");
-                for least in 0..=one.max(other) {
-                    assert!(reaches[least].characters as usize + edits <= one.max(other));
-                    assert!(
-                        reaches[least].bigrams == 0
-                            || (reaches[least].bigrams as usize) + 1 + 2 * edits <= one.max(other)
-                    );
+                for least in &reaches[..=one.max(other)] {
+                    let bigrams = least.bigrams as usize;
+                    assert!(least.characters as usize + edits <= one.max(other));
+                    assert!(bigrams == 0 || bigrams + 1 + 2 * edits <= one.max(other));
                 }
             }
         }

@@ -81,7 +81,6 @@ impl SetIndex {
             return Err(exec_datafusion_err!("the build of a set index was cancelled").into());
         }
         let (ranks, words) = (ranks as u32, signature_words(columns.mean_size()));
-        let budget = &budget.of_join();
         let stream = budget.device.stream()?;
         let sets = Arranged::try_new(budget, &stream, &columns, (ranks, words))?;
         let workers = Workers::try_new(budget, Capacity::of(budget, rows_of_task(words)))?;

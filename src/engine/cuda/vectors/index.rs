@@ -72,7 +72,6 @@ impl VectorIndex {
         keys: &KeyColumn,
         context: &BuildContext<'_>,
     ) -> Result<Option<Self>, Fault> {
-        let budget = &budget.of_join();
         // sums that overflow are DataFusion's to decide
         let stock = matches!(query.measure, VectorMeasure::CosineDistance | VectorMeasure::InnerProduct);
         if stock && query.undecided_from.is_none() {
