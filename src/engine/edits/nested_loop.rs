@@ -94,6 +94,9 @@ pub(in crate::engine) fn oracle(
 }
 
 pub(in crate::engine) fn run(index: &dyn Index, probe: Probe<'_>, len: usize, range: usize, limit: Limit) -> Found {
+    let (mut none, mut pairs) = (Cursor { next: len, end: len }, Pairs::default());
+    index.probe(probe, &mut none, limit, &Cancel::default(), &mut pairs).unwrap();
+    assert!(none.is_done() && pairs.is_empty());
     let mut found = Found::new();
     for next in (0..len).step_by(range) {
         let mut cursor = Cursor { next, end: len.min(next + range) };

@@ -112,6 +112,9 @@ pub(in crate::engine) fn key_column(values: &Values, groups: &Option<Vec<u32>>) 
 
 /// Runs a probe to its end in ranges of `range` positions, checks that no pair comes twice.
 pub(in crate::engine) fn run(index: &dyn Index, probe: Probe<'_>, len: usize, range: usize, limit: Limit) -> Found {
+    let (mut none, mut pairs) = (Cursor { next: len, end: len }, Pairs::default());
+    index.probe(probe, &mut none, limit, &Cancel::default(), &mut pairs).unwrap();
+    assert!(none.is_done() && pairs.is_empty());
     let mut found = Found::new();
     for next in (0..len).step_by(range.max(1)) {
         let mut cursor = Cursor { next, end: len.min(next + range) };

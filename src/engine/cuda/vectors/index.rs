@@ -301,7 +301,7 @@ impl Index for VectorIndex {
             _ => return internal_err!("a vector index was built for the other kind of probe"),
         };
         let regular = side.0.unwrap_or(&self.vectors).count;
-        match host.filter(|_| cursor.next >= regular as usize) {
+        match host.filter(|_| !cursor.is_done() && cursor.next >= regular as usize) {
             Some(points) => {
                 let counts = self.compare_loose(points, cursor.next - regular as usize, out);
                 cursor.next += 1;

@@ -104,6 +104,8 @@ fn found(index: &VectorIndex, probe: Option<&KeyColumn>, range: usize) -> Vec<(u
     let probe = prepared.as_ref().map_or(Probe::Own, |prepared| Probe::Batch(prepared.as_ref()));
     let len = prepared.as_ref().map_or(index.own_len(), |prepared| prepared.len());
     let (limit, cancel, mut out) = (Limit { pairs: 1 << 20, work: 1 << 30 }, Cancel::default(), Pairs::default());
+    index.probe(probe, &mut Cursor { next: len, end: len }, limit, &cancel, &mut out).unwrap();
+    assert!(out.is_empty());
     for start in (0..len).step_by(range) {
         let mut cursor = Cursor { next: start, end: len.min(start + range) };
         while !cursor.is_done() {
