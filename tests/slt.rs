@@ -4,7 +4,8 @@
 //! difference is a finding and no reason to bend the script. Arguments select scripts by a part of their name:
 //! `cargo test --test slt -- jaccard`.
 //!
-//! `SIMILARITY_ENGINE` chooses the engine: with `cuda` the scripts run on a device.
+//! `SIMILARITY_ENGINE` chooses the engine: with `cuda` the scripts run on a device. Records of the default have
+//! `skipif engine` before them.
 //!
 //! Column types are `T` for strings, `I` for integers, `R` for floats, `B` for booleans and `?` for all else. NULL
 //! is written `NULL`, the empty string `(empty)`, a float with the fewest digits that give it back; lists look as
@@ -24,6 +25,9 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_similarity::{SimilarityContext, SimilarityStateBuilder};
 use sqllogictest::{AsyncDB, ColumnType, DBOutput, Normalizer, Record, Runner};
+
+/// Names the engine of all sessions.
+const ENGINE: &str = "SIMILARITY_ENGINE";
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -71,6 +75,9 @@ async fn run(script: &Path) -> Result<usize, Box<dyn Error>> {
         return Err("no record found".into());
     }
     let mut runner = Runner::new(|| async { session().map(Session) });
+    if std::env::var_os(ENGINE).is_some() {
+        runner.add_label("engine");
+    }
     runner.with_column_validator(sqllogictest::strict_column_validator);
     runner.with_normalizer(|line| line.trim_end().to_owned());
     runner.with_validator(same_rows);
@@ -85,7 +92,7 @@ fn same_rows(normalize: Normalizer, actual: &[Vec<String>], expected: &[String])
 fn session() -> Result<SessionContext> {
     let config = SessionConfig::new().with_information_schema(true);
     let mut state = SessionStateBuilder::new().with_config(config).with_default_features().with_similarity().build();
-    if let Ok(engine) = std::env::var("SIMILARITY_ENGINE") {
+    if let Ok(engine) = std::env::var(ENGINE) {
         state.config_mut().options_mut().set("similarity.engine", &engine)?;
     }
     Ok(SessionContext::new_with_state(state))

@@ -7,6 +7,7 @@
 //! kernels    one typed function for each kernel of kernels/: all that is launched is launched here
 //! sort       records by a key
 //! accepted   the scores of a condition, as kernels compare them
+//! density    how much a step yields
 //! tasks      what is compared together: blocks of one side against ranges of blocks of the other
 //! worker     a queue of launches, and the buffers that pairs come back through
 //! sets       set similarity joins
@@ -18,6 +19,7 @@
 //! kernels come with the crate as PTX, which the driver compiles (and remembers) when an operator first needs them.
 
 mod accepted;
+mod density;
 pub mod device;
 mod edits;
 mod fault;

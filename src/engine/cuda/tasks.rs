@@ -24,21 +24,22 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    /// The end of a range of probe positions from `start` on whose comparisons are about `pairs`, before `end`.
-    pub(super) fn stretch(&self, start: u32, end: u32, pairs: u64) -> u32 {
+    /// The end of a range of probe positions from `start` on whose comparisons are about `pairs`, before `end`, and how many
+    /// they are.
+    pub(super) fn stretch(&self, start: u32, end: u32, pairs: u64) -> (u32, u64) {
         let (mut at, mut done) = (start, 0);
         while at < end && done < pairs {
             let block = (at / BLOCK) as usize;
             done += u64::from(BLOCK * BLOCK) * u64::from(self.ends[block].saturating_sub(self.firsts[block]));
             at = (at / BLOCK + 1) * BLOCK;
         }
-        at.min(end)
+        (at.min(end), done)
     }
 
     /// The end of a part of a self-join of `count` positions from `start` on.
     pub(super) fn part(&self, start: u32, count: u32) -> u32 {
         let pairs = (self.pairs(0..count) / PARTS).clamp(1, PAIRS_OF_STEP);
-        self.stretch(start, count, pairs)
+        self.stretch(start, count, pairs).0
     }
 
     /// The pairs that comparing these probe positions takes, in whole blocks.

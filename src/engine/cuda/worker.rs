@@ -32,6 +32,16 @@ pub(super) trait Comparison {
     fn verify(&self, stream: &CudaStream, candidates: &Appended<'_>, pairs: &mut Appended<'_>) -> Result<(), Fault>;
 }
 
+/// What a run has done: all probe positions before `end`.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) counts: Counts,
+    pub(super) end: u32,
+}
+
+/// Pairs after which a run stops as soon as it can.
+const ENOUGH_PAIRS: usize = 1 << 22;
+
 /// How many pairs the buffers of a worker hold.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Capacity {
@@ -109,20 +119,30 @@ impl Worker {
         &self.stream
     }
 
-    /// Appends the row numbers of all pairs of `tasks` that match. Tasks that yield more than the buffers hold are done by
-    /// halves, a single one by halves of its range.
+    /// Appends the row numbers of the pairs of `tasks` that match, which are in the order of their probe positions, all in
+    /// `range`. Tasks that yield more than the buffers hold are done by halves, a single one by halves of its range. Stops
+    /// between two runs of probe positions once there are many pairs.
     pub(super) fn run(
         &mut self,
         comparison: &dyn Comparison,
         tasks: Vec<Task>,
+        range: (u32, u32),
         cancel: &Cancel,
         out: &mut Pairs,
-    ) -> Result<Counts, Fault> {
-        let mut counts = Counts::default();
+    ) -> Result<Done, Fault> {
+        let (mut counts, before, mut last) = (Counts::default(), out.len(), None);
         let mut left = vec![tasks];
-        while let Some(tasks) = left.pop() {
-            if tasks.is_empty() || cancel.is_cancelled() {
-                continue;
+        while let Some(mut tasks) = left.pop() {
+            let Some(&Task { probe, .. }) = tasks.first() else { continue };
+            if cancel.is_cancelled() {
+                break;
+            }
+            if out.len() - before >= ENOUGH_PAIRS {
+                if last != Some(probe) {
+                    return Ok(Done { counts, end: range.0.max(probe * BLOCK) });
+                }
+                let rest = tasks.split_off(tasks.partition_point(|task| task.probe == probe));
+                left.push(rest);
             }
             let (candidates, matched) = self.launch(comparison, &tasks)?;
             if candidates > self.capacity.candidates || matched > self.capacity.pairs {
@@ -131,12 +151,13 @@ impl Worker {
                 left.extend([other, one]);
                 continue;
             }
+            last = tasks.last().map(|task| task.probe);
             self.fetch(matched, out)?;
             counts.candidates += candidates;
             counts.verified += candidates;
             counts.matched += matched;
         }
-        Ok(counts)
+        Ok(Done { counts, end: range.1 })
     }
 
     /// Compares, and returns how many candidates and pairs there are or would be.

@@ -14,10 +14,11 @@ use super::arranged::{Arranged, Signer};
 use super::columns::TextColumns;
 use super::long::{self, TextsOnHost};
 use super::test::{edit_test, reaches};
+use crate::engine::cuda::density::Density;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, EditDecision, EditTest, Reach, Task, TextSides};
 use crate::engine::cuda::memory::{Budget, Buffer};
-use crate::engine::cuda::tasks::{BLOCK, PAIRS_OF_STEP, Windows};
+use crate::engine::cuda::tasks::{BLOCK, Windows};
 use crate::engine::cuda::worker::{Capacity, Comparison, Workers};
 use crate::engine::edits::EditPredicate;
 use crate::engine::edits::features::{self, Feature};
@@ -45,6 +46,7 @@ pub(in crate::engine::cuda) struct EditIndex {
     own: Option<Windows>,
     /// For probe strings that are too long; none in a self-join.
     host: Option<TextsOnHost>,
+    density: Density,
     workers: Workers,
 }
 
@@ -93,8 +95,20 @@ impl EditIndex {
         let host = (!context.own).then(|| TextsOnHost { values, groups: keys.groups.clone() });
         let budget = budget.clone();
         let (own, _reaches) = (None, reaches);
-        let mut index =
-            Self { budget, predicate, test, decision, _reaches, alphabet, signer, texts, own, host, workers };
+        let mut index = Self {
+            budget,
+            predicate,
+            test,
+            decision,
+            _reaches,
+            alphabet,
+            signer,
+            texts,
+            own,
+            host,
+            density: Density::default(),
+            workers,
+        };
         if context.own {
             index.own = Some(index.windows(&stream, None)?);
         }
@@ -148,16 +162,18 @@ impl EditIndex {
     ) -> Result<Counts, Fault> {
         let count = probe.unwrap_or(&self.texts).count;
         let (start, end) = (cursor.next as u32, count.min(cursor.end as u32));
-        let end = windows.stretch(start, end, PAIRS_OF_STEP);
+        let (end, _) = windows.stretch(start, end, self.density.pairs_of_step());
         let mut tasks = Vec::new();
         windows.tasks(start..end, ROWS_OF_TASK, &mut tasks);
-        let counts = self.workers.with(|worker| {
+        let done = self.workers.with(|worker| {
             let sides = self.sides(worker.stream(), probe);
             let comparison = TextComparison { budget: &self.budget, sides, range: (start, end) };
-            worker.run(&comparison, tasks, cancel, out)
+            worker.run(&comparison, tasks, (start, end), cancel, out)
         })?;
-        cursor.next = end as usize;
-        Ok(counts)
+        let (_, compared) = windows.stretch(start, done.end, u64::MAX);
+        self.density.add(compared, &done.counts);
+        cursor.next = done.end as usize;
+        Ok(done.counts)
     }
 
     /// Compares one of the long strings of a batch.
@@ -275,13 +291,16 @@ impl Index for EditIndex {
         cancel: &Cancel,
         out: &mut Pairs,
     ) -> Result<Counts> {
+        if cursor.is_done() {
+            return Ok(Counts::default());
+        }
         let side = match (probe, &self.own) {
             (Probe::Own, Some(windows)) => (None, windows),
             (Probe::Batch(batch), None) => {
                 let prepared = batch.as_any().downcast_ref::<PreparedTexts>().ok_or_else(|| {
                     internal_datafusion_err!("an edit index was given a probe batch that it did not prepare")
                 })?;
-                if !cursor.is_done() && cursor.next >= prepared.texts.count as usize {
+                if cursor.next >= prepared.texts.count as usize {
                     return Ok(self.compare_long(prepared, cursor, cancel, out));
                 }
                 (Some(&prepared.texts), &prepared.windows)

@@ -9,10 +9,11 @@ use datafusion::physical_plan::metrics::MetricValue;
 use super::arranged::{Arranged, signature_words};
 use super::columns::SetColumns;
 use super::test::set_test;
+use crate::engine::cuda::density::Density;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, SetSides, SetTest, Task};
 use crate::engine::cuda::memory::{Budget, Buffer};
-use crate::engine::cuda::tasks::{BLOCK, PAIRS_OF_STEP, Windows};
+use crate::engine::cuda::tasks::{BLOCK, Windows};
 use crate::engine::cuda::worker::{Capacity, Comparison, Workers};
 use crate::engine::sets::Dictionary;
 use crate::engine::sets::ranks::{Ranks, rank};
@@ -39,6 +40,7 @@ pub(in crate::engine::cuda) struct SetIndex {
     sets: Arranged,
     /// Of a self-join.
     own: Option<Windows>,
+    density: Density,
     workers: Workers,
 }
 
@@ -86,7 +88,18 @@ impl SetIndex {
         let workers = Workers::try_new(budget, Capacity::of(budget, rows_of_task(words)))?;
         let test = set_test(measure, bounds);
         let budget = budget.clone();
-        let mut index = Self { budget, tokenizer, test, dictionary, ranks, words, sets, own: None, workers };
+        let mut index = Self {
+            budget,
+            tokenizer,
+            test,
+            dictionary,
+            ranks,
+            words,
+            sets,
+            own: None,
+            density: Density::default(),
+            workers,
+        };
         if context.own {
             index.own = Some(index.windows(&stream, None)?);
         }
@@ -138,16 +151,18 @@ impl SetIndex {
         out: &mut Pairs,
     ) -> Result<Counts, Fault> {
         let (start, end) = (cursor.next as u32, cursor.end as u32);
-        let end = windows.stretch(start, end, PAIRS_OF_STEP);
+        let (end, _) = windows.stretch(start, end, self.density.pairs_of_step());
         let mut tasks = Vec::new();
         windows.tasks(start..end, rows_of_task(self.words), &mut tasks);
-        let counts = self.workers.with(|worker| {
+        let done = self.workers.with(|worker| {
             let sides = self.sides(worker.stream(), probe);
             let comparison = SetComparison { budget: &self.budget, sides, words: self.words, range: (start, end) };
-            worker.run(&comparison, tasks, cancel, out)
+            worker.run(&comparison, tasks, (start, end), cancel, out)
         })?;
-        cursor.next = end as usize;
-        Ok(counts)
+        let (_, compared) = windows.stretch(start, done.end, u64::MAX);
+        self.density.add(compared, &done.counts);
+        cursor.next = done.end as usize;
+        Ok(done.counts)
     }
 }
 
@@ -229,6 +244,9 @@ impl Index for SetIndex {
         cancel: &Cancel,
         out: &mut Pairs,
     ) -> Result<Counts> {
+        if cursor.is_done() {
+            return Ok(Counts::default());
+        }
         let side = match (probe, &self.own) {
             (Probe::Own, Some(windows)) => (None, windows),
             (Probe::Batch(batch), None) => {
@@ -349,6 +367,19 @@ mod tests {
         assert_eq!(found.len(), 600 * 599 / 2);
         let retries = small.metrics().into_iter().find(|metric| metric.name() == "device_retries");
         assert!(retries.is_some_and(|retries| retries.as_usize() > 0));
+    }
+
+    #[test]
+    fn dense_pairs_come_in_portions() {
+        let index = index(WORDS, jaccard(0.5), &key_column(&vec![Some("the same".to_string()); 3000], &None), true);
+        let (mut cursor, mut all) = (Cursor { next: 0, end: 3000 }, 0);
+        while !cursor.is_done() {
+            let mut pairs = Pairs::default();
+            index.probe(Probe::Own, &mut cursor, UNLIMITED, &Cancel::default(), &mut pairs).unwrap();
+            assert!(pairs.len() <= 5 << 20);
+            all += pairs.len();
+        }
+        assert_eq!(all, 3000 * 2999 / 2);
     }
 
     #[test]

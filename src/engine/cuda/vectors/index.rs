@@ -8,12 +8,13 @@ use datafusion::physical_plan::metrics::MetricValue;
 
 use super::arranged::Arranged;
 use super::columns::Framing;
-use super::near::{Density, Near, ROWS_OF_TASK};
+use super::near::{Near, ROWS_OF_TASK};
 use super::test::{halves_scale, vector_test};
+use crate::engine::cuda::density::Density;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, Task, VectorSides, VectorTest};
 use crate::engine::cuda::memory::{Budget, Buffer};
-use crate::engine::cuda::worker::{Capacity, Comparison, Workers};
+use crate::engine::cuda::worker::{Capacity, Comparison, Done, Workers};
 use crate::engine::vectors::decision::Decision;
 use crate::engine::vectors::frame::Frame;
 use crate::engine::vectors::points::Points;
@@ -185,20 +186,21 @@ impl VectorIndex {
     ) -> Result<Counts, Fault> {
         let start = cursor.next as u32;
         let end = probe.unwrap_or(&self.vectors).count.min(cursor.end as u32);
-        let (end, pairs) = near.stretch(start, end, self.density.pairs_of_step());
+        let (end, _) = near.stretch(start, end, self.density.pairs_of_step());
         let mut tasks = Vec::new();
         near.tasks((start, end), &mut tasks);
-        let mut counts = Counts::default();
+        let mut done = Done { counts: Counts::default(), end };
         if !tasks.is_empty() {
-            counts = self.workers.with(|worker| {
+            done = self.workers.with(|worker| {
                 let sides = self.sides(worker.stream(), probe);
                 let comparison = VectorComparison { budget: &self.budget, sides, range: (start, end) };
-                worker.run(&comparison, tasks, cancel, out)
+                worker.run(&comparison, tasks, (start, end), cancel, out)
             })?;
-            self.density.add(pairs, &counts);
+            let (_, compared) = near.stretch(start, done.end, u64::MAX);
+            self.density.add(compared, &done.counts);
         }
-        cursor.next = end as usize;
-        Ok(counts)
+        cursor.next = done.end as usize;
+        Ok(done.counts)
     }
 
     /// The pairs of a loose row of a probe batch with all rows of the build side, on the host.
@@ -307,6 +309,7 @@ impl Index for VectorIndex {
                 cursor.next += 1;
                 Ok(counts)
             }
+            None if cursor.is_done() => Ok(Counts::default()),
             None => Ok(self.compare(side, cursor, cancel, out)?),
         }
     }

@@ -1,0 +1,39 @@
+//! How much a step of a join yields, so that the next one yields no more than is wanted at once.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::tasks::PAIRS_OF_STEP;
+use crate::engine::Counts;
+
+/// How many of the compared pairs were candidates or matches so far.
+#[derive(Debug, Default)]
+pub(super) struct Density {
+    compared: AtomicU64,
+    yielded: AtomicU64,
+}
+
+/// Matches that a step should yield at most, and how many candidates count as one.
+const MOST_MATCHES: u64 = 1 << 21;
+const CANDIDATES_OF_A_MATCH: usize = 4;
+
+/// Pairs of a step before anything is known, and at least.
+const FIRST_PAIRS: u64 = 1 << 26;
+const FEWEST_PAIRS: u64 = 1 << 20;
+
+impl Density {
+    /// Pairs that the next step compares.
+    pub(super) fn pairs_of_step(&self) -> u64 {
+        let (compared, yielded) = (self.compared.load(Ordering::Relaxed), self.yielded.load(Ordering::Relaxed));
+        if compared == 0 {
+            return FIRST_PAIRS;
+        }
+        let pairs = u128::from(MOST_MATCHES) * u128::from(compared) / u128::from(yielded.max(1));
+        pairs.clamp(u128::from(FEWEST_PAIRS), u128::from(PAIRS_OF_STEP)) as u64
+    }
+
+    pub(super) fn add(&self, compared: u64, counts: &Counts) {
+        let yielded = counts.matched.max(counts.candidates / CANDIDATES_OF_A_MATCH);
+        self.compared.fetch_add(compared, Ordering::Relaxed);
+        self.yielded.fetch_add(yielded as u64, Ordering::Relaxed);
+    }
+}
