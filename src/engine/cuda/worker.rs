@@ -39,14 +39,13 @@ pub(super) struct Done {
     pub(super) end: u32,
 }
 
-/// Pairs after which a run stops as soon as it can.
-const ENOUGH_PAIRS: usize = 1 << 22;
-
 /// How many pairs the buffers of a worker hold.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Capacity {
     pub(super) candidates: usize,
     pub(super) pairs: usize,
+    /// Pairs after which a run stops as soon as it can.
+    pub(super) enough: usize,
 }
 
 impl Capacity {
@@ -57,6 +56,7 @@ impl Capacity {
         Self {
             candidates: share.clamp(least, MOST_CANDIDATES.max(least)),
             pairs: share.clamp(least, MOST_PAIRS.max(least)),
+            enough: MOST_PAIRS,
         }
     }
 }
@@ -137,7 +137,7 @@ impl Worker {
             if cancel.is_cancelled() {
                 break;
             }
-            if out.len() - before >= ENOUGH_PAIRS {
+            if out.len() - before >= self.capacity.enough {
                 if last != Some(probe) {
                     return Ok(Done { counts, end: range.0.max(probe * BLOCK) });
                 }
@@ -166,7 +166,7 @@ impl Worker {
         let on_device = self.budget.upload(stream, tasks)?;
         stream.memset_zeros(&mut self.candidate_count.slice)?;
         stream.memset_zeros(&mut self.pair_count.slice)?;
-        let Capacity { candidates, pairs } = self.capacity;
+        let Capacity { candidates, pairs, .. } = self.capacity;
         let mut candidates =
             Appended { pairs: &mut self.candidates, count: &mut self.candidate_count, capacity: candidates as u64 };
         let mut pairs = Appended { pairs: &mut self.pairs, count: &mut self.pair_count, capacity: pairs as u64 };

@@ -509,7 +509,8 @@ mod tests {
         let values: Values = (0..2500).map(|row| Some(format!("the same string {}", row % 2))).collect();
         let mut small = index(levenshtein(1.0), &key_column(&values, &None), true);
         let least = least(ROWS_OF_TASK);
-        small.workers = Workers::try_new(&small.budget, Capacity { candidates: least, pairs: least }).unwrap();
+        small.workers =
+            Workers::try_new(&small.budget, Capacity { candidates: least, pairs: least, enough: usize::MAX }).unwrap();
         assert_eq!(own(&small, usize::MAX).len(), 2500 * 2499 / 2);
     }
 

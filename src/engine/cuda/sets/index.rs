@@ -361,7 +361,7 @@ mod tests {
         let keys = key_column(&values, &None);
         let mut small = index(WORDS, jaccard(0.5), &keys, true);
         // what one task yields fits, what all yield does not
-        let capacity = Capacity { candidates: 256 * 600, pairs: 256 * 600 };
+        let capacity = Capacity { candidates: 256 * 600, pairs: 256 * 600, enough: usize::MAX };
         small.workers = Workers::try_new(&small.budget, capacity).unwrap();
         let found = own(&small, usize::MAX, UNLIMITED);
         assert_eq!(found.len(), 600 * 599 / 2);
@@ -371,15 +371,21 @@ mod tests {
 
     #[test]
     fn dense_pairs_come_in_portions() {
-        let index = index(WORDS, jaccard(0.5), &key_column(&vec![Some("the same".to_string()); 3000], &None), true);
-        let (mut cursor, mut all) = (Cursor { next: 0, end: 3000 }, 0);
+        let keys = key_column(&vec![Some("the same".to_string()); 700], &None);
+        let mut small = index(WORDS, jaccard(0.5), &keys, true);
+        // the first run of probe rows fits, all together do not
+        let capacity = Capacity { candidates: 256 * 700, pairs: 256 * 700, enough: 1000 };
+        small.workers = Workers::try_new(&small.budget, capacity).unwrap();
+        let (mut cursor, mut all, mut portions) = (Cursor { next: 0, end: 700 }, Found::new(), 0);
         while !cursor.is_done() {
             let mut pairs = Pairs::default();
-            index.probe(Probe::Own, &mut cursor, UNLIMITED, &Cancel::default(), &mut pairs).unwrap();
-            assert!(pairs.len() <= 5 << 20);
-            all += pairs.len();
+            small.probe(Probe::Own, &mut cursor, UNLIMITED, &Cancel::default(), &mut pairs).unwrap();
+            let count = all.len() + pairs.len();
+            all.extend(pairs.build.into_iter().zip(pairs.probe).map(|(b, p)| (b.min(p), b.max(p))));
+            assert_eq!(all.len(), count, "a pair came twice");
+            portions += 1;
         }
-        assert_eq!(all, 3000 * 2999 / 2);
+        assert_eq!((all.len(), portions), (700 * 699 / 2, 2));
     }
 
     #[test]
