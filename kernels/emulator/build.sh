@@ -3,9 +3,9 @@
 #
 #   build.sh OUT.so [extra compiler flags]      e.g.  build.sh out.so -g -fsanitize=address,undefined
 #
-# CXX names the compiler (default c++: GCC or Clang). KERNELS names another folder of .cu files, for tests of the
-# emulator itself. The kernels of a file are found in its preprocessed text, so that a macro may declare them; they
-# must be `extern "C" __global__` functions, and `extern __shared__` arrays must be in the global namespace.
+# CXX names the compiler (default c++: GCC or Clang). The kernels of a file are found in its preprocessed text, so that
+# a macro may declare them; they must be `extern "C" __global__` functions, and `extern __shared__` arrays must be in the
+# global namespace.
 # The library's SONAME is libcuda.so: a process that has loaded it by any path finds it by that name.
 set -eu
 
@@ -13,13 +13,13 @@ set -eu
 out=$1
 shift
 emulator=$(cd "$(dirname "$0")" && pwd)
-kernels=${KERNELS:-$(dirname "$emulator")}
+kernels=$(dirname "$emulator")
 compiler=${CXX:-c++}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 flags="-std=c++17 -O2 -fPIC -fvisibility=hidden -ffp-contract=off -fno-strict-aliasing -fsigned-char -pthread
-       -Wno-unknown-pragmas -I$emulator -I$kernels -I$(dirname "$emulator")"
+       -Wno-unknown-pragmas -I$emulator -I$kernels"
 
 # One file's text with the qualifiers left in place, on one line.
 declarations() {
