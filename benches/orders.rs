@@ -17,9 +17,9 @@ use datafusion::arrow::compute::{cast, concat_batches};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
-use datafusion_similarity::engine::cpu::rules::{
-    AtomColumn, AtomTest, PairConditions, RuleIndex, RuleSource, Run, SideColumns, Tally,
-};
+use datafusion_similarity::engine::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Tally};
+use datafusion_similarity::engine::choice::Engine;
+use datafusion_similarity::engine::rules::{RuleIndex, RuleSource, Run};
 use datafusion_similarity::engine::{BuildContext, Cancel, Cursor, Limit, NO_GROUP, Pairs};
 use datafusion_similarity::measure::{EditMeasure, SetMeasure, Tokenizer};
 use datafusion_similarity::predicate::{Bounds, Test};
@@ -152,7 +152,7 @@ impl Measured {
         let side = SideColumns { rows: people.num_rows(), atoms, keys };
         let cancel = Cancel::default();
         let context = BuildContext { threads: 2, own: true, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
-        Self { index: RuleIndex::try_new(source, side, &context).unwrap(), clauses: numbered }
+        Self { index: RuleIndex::try_new(source, side, &Engine::Cpu, &context).unwrap(), clauses: numbered }
     }
 
     fn estimates(&self) -> &[AtomEstimate] {

@@ -12,6 +12,18 @@ using i64 = long long;
 constexpr u32 WARP_LANES = 32;
 constexpr u32 ALL_LANES = 0xffffffffu;
 
+// Positions of a block.
+#define BLOCK 64
+
+__device__ __forceinline__ u32 blocks_of(u32 count) { return (count + BLOCK - 1) / BLOCK; }
+
+// One block of threads' share: a run of probe blocks against a range of build blocks.
+struct Task {
+    u32 probe;
+    u32 first;
+    u32 end;
+};
+
 // Two row numbers.
 struct Pair {
     u32 build;

@@ -201,8 +201,6 @@ extern "C" __global__ void __launch_bounds__(128)
     summaries[block] = s;
 }
 
-__device__ __forceinline__ u32 blocks_of(const Texts& texts) { return (texts.count + BLOCK - 1) / BLOCK; }
-
 __device__ __forceinline__ u64 place(u32 group, u32 length) { return (u64)group << 32 | length; }
 
 // One thread a probe block from `first` on: the range of build blocks that hold all partners of its strings, by group and
@@ -218,7 +216,7 @@ extern "C" __global__ void __launch_bounds__(128)
         high = place(s.first_group, test.reach[s.most_length].longest);
     }
     const Summary* blocks = build.summaries;
-    u32 all = blocks_of(build);
+    u32 all = blocks_of(build.count);
     u32 from = first_true(own ? block : 0, all, [&](u32 b) { return place(blocks[b].last_group, blocks[b].last_length) >= low; });
     u32 to = first_true(from, all, [&](u32 b) { return place(blocks[b].first_group, blocks[b].first_length) > high; });
     firsts[block - first] = from;

@@ -137,8 +137,6 @@ extern "C" __global__ void __launch_bounds__(128)
     summaries[block] = s;
 }
 
-__device__ __forceinline__ u32 blocks_of(const Sets& sets) { return (sets.count + BLOCK - 1) / BLOCK; }
-
 __device__ __forceinline__ u64 place(u32 group, u32 size) { return (u64)group << 32 | min(size, MOST_SIZE); }
 
 // One thread a probe block from `first` on: the range of build blocks that hold all partners of its sets, by group and
@@ -155,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(128)
         high = place(s.first_group, most < MOST_SIZE ? (u32)most : MOST_SIZE);
     }
     const Summary* blocks = build.summaries;
-    u32 all = blocks_of(build);
+    u32 all = blocks_of(build.count);
     u32 from = first_true(own ? block : 0, all, [&](u32 b) { return place(blocks[b].last_group, blocks[b].last_size) >= low; });
     u32 to = first_true(from, all, [&](u32 b) { return place(blocks[b].first_group, blocks[b].first_size) > high; });
     firsts[block - first] = from;

@@ -6,17 +6,8 @@
 #define BINARY_TENSOR_CORES 1
 #endif
 
-// Positions of a block.
-#define BLOCK 64
 // Words of 32 bits in the part of a signature that one matrix instruction takes.
 #define STEP 8
-
-// One block of threads' share: a run of probe blocks against a range of build blocks.
-struct Task {
-    u32 probe;
-    u32 first;
-    u32 end;
-};
 
 // What a warp holds of its Q * 16 probe rows' signatures while build columns pass by, 8 at a time. A thread answers for
 // the rows q * 16 + lane / 4 and those 8 after them, in the columns 2 * (lane % 4) and the one after: d[q][0..1] and d[q][2..3].

@@ -39,8 +39,7 @@
 #define TENSOR_CORES 1
 #endif
 
-// Positions of a block, blocks of an outer box.
-#define BLOCK 64
+// Blocks of an outer box.
 #define GROUPED 64
 // Numbers of a point that one matrix instruction takes.
 #define STEP 16
@@ -91,14 +90,6 @@ struct Frame {
     u32 unit;
 };
 
-// One block of threads' share: a run of probe blocks against a range of build blocks.
-struct Task {
-    u32 probe;
-    u32 first;
-    u32 end;
-};
-
-__device__ __forceinline__ u32 blocks_of(u32 count) { return (count + BLOCK - 1) / BLOCK; }
 __device__ __forceinline__ u32 boxes_of(u32 count) { return blocks_of(count) + (blocks_of(count) + GROUPED - 1) / GROUPED; }
 
 __device__ __forceinline__ double coordinate(const Frame& frame, const double* vector, double length, u32 k) {

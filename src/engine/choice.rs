@@ -4,7 +4,7 @@ use datafusion::common::{Result, config_datafusion_err, config_err};
 
 use super::cuda::{self, Budget, Device};
 use super::fallback::WithFallback;
-use super::{BuildContext, Index, KeyColumn, cpu};
+use super::{BuildContext, Index, KeyColumn, NO_GROUP, cpu};
 use crate::config::{EngineChoice, SimilarityOptions};
 use crate::predicate::Test;
 
@@ -29,6 +29,10 @@ const PAIRS_WORTH_A_DEVICE: u64 = 1 << 32;
 
 /// Pairs of rows from which on it is worth being opened, too: the better part of a second, once a process.
 const PAIRS_WORTH_OPENING: u64 = 1 << 36;
+
+/// Candidates of a join of rules from which on a device is worth the copies and launches, and being opened, too.
+const CANDIDATES_WORTH_A_DEVICE: u64 = 1 << 28;
+const CANDIDATES_WORTH_OPENING: u64 = 1 << 32;
 
 impl Engine {
     /// What a session asks for.
@@ -87,6 +91,31 @@ impl Engine {
         }
     }
 
+    /// The device, where so many candidates of a join of rules are to be walked on one.
+    pub(super) fn budget_of_rules(&self, candidates: u64) -> Option<Budget> {
+        match self {
+            Self::Cpu => None,
+            Self::Cuda(budget) => Some(budget.clone()),
+            Self::Auto { ordinal, fraction } => {
+                let is_open = Device::is_open(*ordinal);
+                let enough = if is_open { CANDIDATES_WORTH_A_DEVICE } else { CANDIDATES_WORTH_OPENING };
+                let device = (candidates >= enough).then(|| Device::open(*ordinal).ok())??;
+                Some(Budget::new(&device, *fraction))
+            }
+        }
+    }
+
+    /// Which engine runs a join of rules, for EXPLAIN.
+    pub fn explain_rules(&self) -> String {
+        match self {
+            Self::Cpu => "cpu".into(),
+            Self::Cuda(budget) => format!("{}, cpu for what it has no kernels for", budget.device()),
+            Self::Auto { ordinal, .. } => {
+                format!("cpu, or cuda:{ordinal} from {CANDIDATES_WORTH_A_DEVICE} candidates on")
+            }
+        }
+    }
+
     /// Which engine runs a condition, for EXPLAIN.
     pub fn explain(&self, test: Test) -> String {
         match self {
@@ -100,11 +129,20 @@ impl Engine {
     }
 }
 
-/// All pairs of the two sides.
+/// The pairs of the two sides that groups leave, those of a probe side taken to be as those of the build side.
 fn pairs(keys: &KeyColumn, context: &BuildContext<'_>) -> u64 {
     let build = keys.values.len() as u64;
-    match context.own {
-        true => build.saturating_mul(build) / 2,
-        false => build.saturating_mul(context.probe_rows.map_or(build, |rows| rows as u64)),
-    }
+    let own = match &keys.groups {
+        None => u128::from(build) * u128::from(build),
+        Some(groups) => {
+            let mut rows = vec![0u64; groups.iter().filter(|&&g| g != NO_GROUP).max().map_or(0, |&g| g as usize + 1)];
+            groups.iter().filter(|&&group| group != NO_GROUP).for_each(|&group| rows[group as usize] += 1);
+            rows.iter().map(|&rows| u128::from(rows) * u128::from(rows)).sum()
+        }
+    };
+    let pairs = match context.own {
+        true => own / 2,
+        false => own * context.probe_rows.map_or(build, |rows| rows as u64).max(1) as u128 / u128::from(build.max(1)),
+    };
+    pairs.min(u64::MAX.into()) as u64
 }

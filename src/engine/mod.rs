@@ -3,6 +3,7 @@
 //! An engine filters by bounds that lose nothing and decides by the measure itself. It knows no plan, no
 //! join type and no residual: the driver in `exec` does the rest.
 
+pub mod atoms;
 pub mod choice;
 pub mod cpu;
 pub mod cuda;
@@ -10,6 +11,7 @@ pub mod edits;
 mod fallback;
 pub mod nearest;
 pub mod parallel;
+pub mod rules;
 pub mod sets;
 mod vectors;
 

@@ -1,5 +1,6 @@
 //! The same work on many items or parts, by several threads.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::common::Result;
@@ -44,4 +45,10 @@ pub fn in_parallel<P: Send, T: Send>(
         let handles: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
         handles.into_iter().map(|h| h.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     })
+}
+
+/// Rows in up to `threads` ranges of at least about `worth` rows, one range at least.
+pub fn ranges(rows: usize, threads: usize, worth: usize) -> impl Iterator<Item = Range<usize>> {
+    let threads = threads.clamp(1, 1 + rows / worth);
+    (0..threads).map(move |t| rows * t / threads..rows * (t + 1) / threads)
 }

@@ -21,7 +21,7 @@ use datafusion::common::utils::normalize_float_zero;
 use datafusion::common::{JoinSide, Result, exec_err, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 
-use crate::engine::cpu::rules::{BandColumn, Span};
+use crate::engine::atoms::{BandColumn, Span};
 use crate::predicate::Bounds;
 
 /// A band in physical expressions.

@@ -9,17 +9,17 @@ use datafusion::common::cast::as_boolean_array;
 use datafusion::common::{JoinSide, Result, internal_datafusion_err, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::joins::utils::JoinFilter;
-use datafusion::physical_plan::metrics::Count;
+use datafusion::physical_plan::metrics::{Count, MetricValue};
 
 use super::bands::{BandExprs, BandValues};
 use super::equality::{self, Groups};
 use super::matcher::{Matcher, Matching, Prepared, Run};
 use super::residual::{self, RowPairs};
 use super::spec::EqualityExprs;
-use crate::engine::cpu::rules::{
-    self, AtomColumn, AtomTest, PairConditions, PreparedRules, RuleIndex, RuleSource, SideColumns, Span, Tally,
-};
+use crate::engine::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Span, Tally};
+use crate::engine::choice::Engine;
 use crate::engine::parallel::in_turn;
+use crate::engine::rules::{self, PreparedRules, RuleIndex, RuleSource};
 use crate::engine::{BuildContext, Counts, Cursor, Pairs};
 use crate::predicate::Test;
 use crate::program::{AssumedStatistics, AtomKind, RulePlan};
@@ -62,6 +62,8 @@ pub struct RuleKeys {
     pub clauses: Vec<Vec<usize>>,
     /// Rows of the build side, where statistics know.
     pub build_rows: Option<usize>,
+    /// What finds the pairs.
+    pub engine: Engine,
 }
 
 impl RuleKeys {
@@ -74,6 +76,7 @@ impl RuleKeys {
             atoms: equalities.into_iter().map(AtomExprs::Equality).collect(),
             keys: Vec::new(),
             build_rows: None,
+            engine: Engine::Cpu,
         }
     }
 
@@ -157,6 +160,10 @@ impl Matching for RuleKeys {
         vec![("clauses", self.clauses.len().to_string()), ("tree (estimated)", tree), ("what the numbers are", hint)]
     }
 
+    fn engine(&self) -> String {
+        self.engine.explain_rules()
+    }
+
     fn equalities_only(&self) -> Option<RuleKeys> {
         let shared = |atom: &usize| self.clauses.iter().all(|clause| clause.contains(atom));
         let equality = |atom: usize| match &self.atoms[atom] {
@@ -192,7 +199,7 @@ impl Matching for RuleKeys {
         let (known, atoms) = columns.into_iter().unzip();
         let columns = SideColumns { rows: batch.num_rows(), atoms, keys: self.key_values(side, batch)? };
         let source = RuleSource { tests: self.tests(), kinds: self.kinds(), clauses: self.clauses.clone() };
-        let index = RuleIndex::try_new(source, columns, context)?;
+        let index = RuleIndex::try_new(source, columns, &self.engine, context)?;
         Ok(Box::new(RuleMatcher { keys: self.clone(), side, batch: batch.clone(), known, index }))
     }
 }
@@ -243,6 +250,14 @@ impl Matcher for RuleMatcher {
 
     fn unmatchable(&self) -> usize {
         self.index.unmatchable()
+    }
+
+    fn metrics(&self) -> Vec<MetricValue> {
+        self.index.metrics()
+    }
+
+    fn rows_at_once(&self) -> usize {
+        self.index.rows_at_once()
     }
 
     fn own_len(&self) -> usize {

@@ -151,8 +151,14 @@ impl Planning<'_> {
             JoinSide::Right => build_side::rows(self.inputs[1].as_ref())?,
             _ => build_side::rows(self.inputs[0].as_ref())?,
         };
-        let rules =
-            RuleKeys { atoms, labels, keys, clauses: rules.clauses, build_rows: build_rows.get_value().copied() };
+        let rules = RuleKeys {
+            atoms,
+            labels,
+            keys,
+            clauses: rules.clauses,
+            build_rows: build_rows.get_value().copied(),
+            engine: self.engine.clone(),
+        };
         Ok(Arc::new(MatchingDependencyBlockExec::new(inputs, Arc::new(spec), Arc::new(rules))?))
     }
 

@@ -101,7 +101,9 @@ impl DisplayPlan<'_> {
                 return format!("index [{}]{within}{of}{chosen}", self.name(*atom));
             }
         };
-        format!("{entry} {} partners a row", rounded(group.partners))
+        let walked = self.indexes.get(number).filter(|walked| !walked.is_empty());
+        let walked = walked.map(|walked| format!(" ({walked})")).unwrap_or_default();
+        format!("{entry} {} partners a row{walked}", rounded(group.partners))
     }
 
     /// The tree on one line, its steps as `step` writes them, and clauses behind `arrow`.

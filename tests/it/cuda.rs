@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::oracle::{Cases, TEXTS, check};
+use crate::oracle::{BANDS, Cases, RULES, TEXTS, check};
 
 /// Names the engine of all sessions.
 pub(crate) const ENGINE: &str = "SIMILARITY_ENGINE";
@@ -50,5 +50,14 @@ async fn joins_have_the_same_rows_as_stock() {
         let cases = Cases { operator: "engine=cuda:0", tenths: 1, ..TEXTS };
         check(5000..5030, cases).await;
         check(5100..5104, Cases { sizes: &[600], ..cases }).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rules_have_the_same_rows_as_stock() {
+    if on_a_device("cuda::rules_have_the_same_rows_as_stock") {
+        check(6000..6020, Cases { operator: "engine=cuda:0", tenths: 4, ..RULES }).await;
+        check(6100..6103, Cases { operator: "engine=cuda:0", tenths: 3, sizes: &[600], ..RULES }).await;
+        check(6200..6208, Cases { operator: "engine=cuda:0", tenths: 3, ..BANDS }).await;
     }
 }

@@ -44,8 +44,10 @@ pub(crate) struct Cases {
 /// One similarity condition over strings or lists.
 pub(crate) const TEXTS: Cases =
     Cases { table: random_table, sizes: SMALL, condition: random_condition, operator: "SimilarityJoinExec", tenths: 6 };
-const RULES: Cases = Cases { condition: random_rules, operator: "MatchingDependencyBlockExec", ..TEXTS };
-const BANDS: Cases = Cases { condition: random_bands, tenths: 8, ..RULES };
+/// An OR of ANDs.
+pub(crate) const RULES: Cases = Cases { condition: random_rules, operator: "MatchingDependencyBlockExec", ..TEXTS };
+/// Differences between two constants, and places between two values.
+pub(crate) const BANDS: Cases = Cases { condition: random_bands, tenths: 8, ..RULES };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn same_rows_as_stock() {

@@ -1,9 +1,10 @@
 //! The CPU engine.
 
+pub(super) mod columns;
 pub mod edit;
 mod keep;
-mod near;
-pub mod rules;
+pub(super) mod near;
+pub(super) mod rules;
 pub mod set;
 pub mod signature;
 mod small_groups;

@@ -6,6 +6,7 @@
 
 use super::keep::{Filter, fetch};
 use crate::engine::Pairs;
+use crate::engine::atoms::NearRows;
 
 /// Sizes from here on are not tabulated.
 pub(super) const LARGE: u32 = 64;
@@ -49,6 +50,11 @@ impl Allowance {
         any
     }
 
+    /// By the class of a probe value and then that of a build value; -1 where they cannot match.
+    pub(in crate::engine) fn by_classes(&self) -> &[i8] {
+        self.bits.as_flattened()
+    }
+
     /// Whether a build and a probe value, each its signature and class, may match.
     #[inline(always)]
     pub(super) fn admits(&self, build: (u64, u32), probe: (u64, u32)) -> bool {
@@ -77,6 +83,13 @@ impl<B: Brief> Filter for Near<'_, B> {
         let (b, p) = self.block.at(place);
         self.allowance.admits(self.build[b as usize].near(), self.probe[p as usize].near())
     }
+}
+
+/// The signatures and classes of all rows.
+pub(super) fn near_rows(briefs: &[impl Brief]) -> NearRows {
+    let (signatures, classes) =
+        briefs.iter().map(|brief| brief.near()).map(|(signature, class)| (signature, class as u8)).unzip();
+    NearRows { signatures, classes }
 }
 
 /// How many rows ahead are fetched.

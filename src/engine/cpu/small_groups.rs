@@ -19,7 +19,8 @@ use datafusion::arrow::array::{ArrayRef, UInt32Array};
 use datafusion::arrow::compute::take;
 use datafusion::common::{Result, internal_err};
 
-use super::rules::{AtomColumn, AtomTest, Columns, SideColumns, Tests};
+use super::columns::{Columns, Tests};
+use crate::engine::atoms::{AtomColumn, AtomTest, SideColumns};
 use crate::engine::{
     BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PreparedProbe, Probe,
 };

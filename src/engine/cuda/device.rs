@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
 
 use super::fault::Fault;
-use super::kernels::{EditKernels, SetKernels, SortKernels, VectorKernels};
+use super::kernels::{EditKernels, RuleKernels, SetKernels, SortKernels, VectorKernels};
 
 /// A device that this process has opened.
 pub struct Device {
@@ -21,6 +21,7 @@ pub struct Device {
     reserved: AtomicUsize,
     sets: OnceLock<SetKernels>,
     edits: OnceLock<EditKernels>,
+    rules: OnceLock<RuleKernels>,
     sort: OnceLock<SortKernels>,
     vectors: OnceLock<VectorKernels>,
 }
@@ -83,6 +84,7 @@ impl Device {
             reserved: AtomicUsize::new(0),
             sets: OnceLock::new(),
             edits: OnceLock::new(),
+            rules: OnceLock::new(),
             sort: OnceLock::new(),
             vectors: OnceLock::new(),
         })
@@ -132,6 +134,10 @@ impl Device {
 
     pub(super) fn edits(&self) -> Result<&EditKernels, Fault> {
         once(&self.edits, || EditKernels::load(&self.context, self.tensor_cores))
+    }
+
+    pub(super) fn rules(&self) -> Result<&RuleKernels, Fault> {
+        once(&self.rules, || RuleKernels::load(&self.context))
     }
 
     pub(super) fn sort(&self) -> Result<&SortKernels, Fault> {

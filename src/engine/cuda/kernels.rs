@@ -12,11 +12,13 @@ use super::fault::Fault;
 use super::memory::Buffer;
 
 mod edits;
+mod rules;
 mod sets;
 mod sort;
 mod vectors;
 
 pub(super) use edits::*;
+pub(super) use rules::*;
 pub(super) use sets::*;
 pub(super) use sort::SortKernels;
 pub(super) use vectors::{

@@ -53,6 +53,17 @@ impl Budget {
         Ok(Buffer { slice, _held: held })
     }
 
+    /// As many zeros.
+    pub(super) fn zeros<T: DeviceRepr + ValidAsZeroBits>(
+        &self,
+        stream: &Arc<CudaStream>,
+        length: usize,
+    ) -> Result<Buffer<T>, Fault> {
+        let mut buffer = self.buffer(stream, length)?;
+        stream.memset_zeros(&mut buffer.slice)?;
+        Ok(buffer)
+    }
+
     /// A copy of `values`.
     pub(super) fn upload<T: DeviceRepr>(&self, stream: &Arc<CudaStream>, values: &[T]) -> Result<Buffer<T>, Fault> {
         let mut buffer = self.buffer(stream, values.len())?;

@@ -7,12 +7,13 @@
 //! kernels    one typed function for each kernel of kernels/: all that is launched is launched here
 //! sort       records by a key
 //! accepted   the scores of a condition, as kernels compare them
-//! density    how much a step yields
+//! steps      how much is compared at once; density says how much that yields
 //! tasks      what is compared together: blocks of one side against ranges of blocks of the other
 //! worker     a queue of launches, and the buffers that pairs come back through
 //! sets       set similarity joins
 //! vectors    epsilon joins of vectors
 //! edits      edit-distance and Jaro joins
+//! rules      what entries of a join of rules pair
 //! ```
 //!
 //! Nothing here needs CUDA at build time: the driver's library is opened when a session first asks for a device, and the
@@ -26,8 +27,10 @@ mod fault;
 mod kernels;
 mod memory;
 mod metrics;
+pub mod rules;
 mod sets;
 mod sort;
+mod steps;
 mod tasks;
 #[cfg(test)]
 mod test_device;

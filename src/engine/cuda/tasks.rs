@@ -1,8 +1,14 @@
 //! What is launched together: runs of probe blocks, each against the build blocks that group and size, length or place allow.
 
 use std::ops::Range;
+use std::sync::Arc;
 
+use cudarc::driver::CudaStream;
+
+use super::fault::Fault;
 use super::kernels::Task;
+use super::memory::{Budget, Buffer};
+use super::steps::Cut;
 
 /// Positions of a block.
 pub(super) const BLOCK: u32 = 64;
@@ -13,20 +19,45 @@ pub(super) const BLOCKS_OF_TASK: u32 = 128;
 /// Pairs that are compared between two looks at the cancel flag: some hundredths of a second's work.
 pub(super) const PAIRS_OF_STEP: u64 = 1 << 36;
 
-/// Parts that a self-join is cut into where they are no more work than a step: enough for copies and kernels to overlap.
-const PARTS: u64 = 4;
-
-/// For each probe block the build blocks that hold all partners of its sets.
+/// For each probe block the build blocks that hold all partners of its rows: a range.
 #[derive(Debug)]
 pub(super) struct Windows {
-    pub(super) firsts: Vec<u32>,
-    pub(super) ends: Vec<u32>,
+    firsts: Vec<u32>,
+    ends: Vec<u32>,
+    /// Probe positions of a task at most.
+    rows_of_task: u32,
 }
 
 impl Windows {
-    /// The end of a range of probe positions from `start` on whose comparisons are about `pairs`, before `end`, and how many
-    /// they are.
-    pub(super) fn stretch(&self, start: u32, end: u32, pairs: u64) -> (u32, u64) {
+    /// Of `blocks` probe blocks, as `launch` writes their first build blocks and those after the last ones on the device.
+    pub(super) fn fetch(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        (blocks, rows_of_task): (u32, u32),
+        launch: impl FnOnce(&mut Buffer<u32>, &mut Buffer<u32>) -> Result<(), Fault>,
+    ) -> Result<Self, Fault> {
+        let none = vec![0; blocks as usize];
+        let mut windows = Self { firsts: none.clone(), ends: none, rows_of_task };
+        if blocks > 0 {
+            let mut firsts = budget.buffer(stream, blocks as usize)?;
+            let mut ends = budget.buffer(stream, blocks as usize)?;
+            launch(&mut firsts, &mut ends)?;
+            stream.memcpy_dtoh(&firsts.slice, &mut windows.firsts)?;
+            stream.memcpy_dtoh(&ends.slice, &mut windows.ends)?;
+            stream.synchronize()?;
+        }
+        Ok(windows)
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        (self.firsts.capacity() + self.ends.capacity()) * size_of::<u32>()
+    }
+}
+
+impl Cut for Windows {
+    const PARTS: u64 = 4;
+
+    fn stretch(&self, start: u32, end: u32, pairs: u64) -> (u32, u64) {
         let (mut at, mut done) = (start, 0);
         while at < end && done < pairs {
             let block = (at / BLOCK) as usize;
@@ -36,29 +67,15 @@ impl Windows {
         (at.min(end), done)
     }
 
-    /// The end of a part of a self-join of `count` positions from `start` on.
-    pub(super) fn part(&self, start: u32, count: u32) -> u32 {
-        let pairs = (self.pairs(0..count) / PARTS).clamp(1, PAIRS_OF_STEP);
-        self.stretch(start, count, pairs).0
-    }
-
-    /// The pairs that comparing these probe positions takes, in whole blocks.
-    fn pairs(&self, positions: Range<u32>) -> u64 {
-        let blocks = (positions.start / BLOCK) as usize..positions.end.div_ceil(BLOCK) as usize;
-        let width = |block: usize| u64::from(self.ends[block].saturating_sub(self.firsts[block]));
-        blocks.map(width).sum::<u64>() * u64::from(BLOCK * BLOCK)
-    }
-
-    /// Tasks for a range of probe positions, each of up to `rows_of_task` of them.
-    pub(super) fn tasks(&self, positions: Range<u32>, rows_of_task: u32, tasks: &mut Vec<Task>) {
-        tasks.clear();
-        let blocks = positions.start / BLOCK..positions.end.div_ceil(BLOCK);
-        for probe in blocks.clone().step_by((rows_of_task / BLOCK) as usize) {
-            let run = probe as usize..blocks.end.min(probe + rows_of_task / BLOCK) as usize;
+    fn tasks(&self, positions: Range<u32>) -> Vec<Task> {
+        let (blocks, run) = (positions.start / BLOCK..positions.end.div_ceil(BLOCK), self.rows_of_task / BLOCK);
+        let of_run = |probe: u32| {
+            let run = probe as usize..blocks.end.min(probe + run) as usize;
             let first = self.firsts[run.clone()].iter().copied().min().unwrap_or(0);
             let end = self.ends[run].iter().copied().max().unwrap_or(0);
             let cuts = (first..end).step_by(BLOCKS_OF_TASK as usize);
-            tasks.extend(cuts.map(|first| Task { probe, first, end: end.min(first + BLOCKS_OF_TASK) }));
-        }
+            cuts.map(move |first| Task { probe, first, end: end.min(first + BLOCKS_OF_TASK) })
+        };
+        blocks.clone().step_by(run as usize).flat_map(of_run).collect()
     }
 }

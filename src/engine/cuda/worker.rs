@@ -23,13 +23,23 @@ pub(super) trait Comparison {
     /// Appends the positions of pairs that a filter cannot tell from matches.
     fn filter(
         &self,
-        stream: &CudaStream,
-        tasks: (&Buffer<Task>, u32),
+        stream: &Arc<CudaStream>,
+        tasks: (&Buffer<Task>, &[Task]),
         candidates: &mut Appended<'_>,
     ) -> Result<(), Fault>;
 
     /// Appends the row numbers of the candidates that match.
-    fn verify(&self, stream: &CudaStream, candidates: &Appended<'_>, pairs: &mut Appended<'_>) -> Result<(), Fault>;
+    fn verify(
+        &self,
+        stream: &Arc<CudaStream>,
+        candidates: &Appended<'_>,
+        pairs: &mut Appended<'_>,
+    ) -> Result<(), Fault>;
+
+    /// Takes note that all of what was launched last has found room.
+    fn done(&self, _stream: &Arc<CudaStream>) -> Result<(), Fault> {
+        Ok(())
+    }
 }
 
 /// What a run has done: all probe positions before `end`.
@@ -151,6 +161,7 @@ impl Worker {
                 left.extend([other, one]);
                 continue;
             }
+            comparison.done(&self.stream)?;
             last = tasks.last().map(|task| task.probe);
             self.fetch(matched, out)?;
             counts.candidates += candidates;
@@ -172,7 +183,7 @@ impl Worker {
         let mut pairs = Appended { pairs: &mut self.pairs, count: &mut self.pair_count, capacity: pairs as u64 };
         let timing = Some(CUevent_flags::CU_EVENT_DEFAULT);
         let started = stream.record_event(timing)?;
-        comparison.filter(stream, (&on_device, tasks.len() as u32), &mut candidates)?;
+        comparison.filter(stream, (&on_device, tasks), &mut candidates)?;
         comparison.verify(stream, &candidates, &mut pairs)?;
         let ended = stream.record_event(timing)?;
         stream.memcpy_dtoh(&self.candidate_count.slice, &mut self.counted[0])?;

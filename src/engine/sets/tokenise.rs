@@ -12,7 +12,7 @@ use super::dictionary::Dictionary;
 use super::elements::{Element, Elements, Lists};
 use super::memory::{Ledger, Reserve};
 use super::strings::Strings;
-use crate::engine::parallel::in_parallel;
+use crate::engine::parallel::{in_parallel, ranges};
 use crate::engine::{Cancel, KeyColumn, NO_GROUP};
 use crate::measure::{Tokenizer, qgrams, trigram, word_tokens};
 
@@ -55,7 +55,7 @@ pub(in crate::engine) fn tokenise_build(
     reserve: Reserve<'_>,
 ) -> Result<Vec<RowSets>> {
     with_keys(tokenizer, keys, reserve, |source| {
-        in_parallel(ranges(keys.values.len(), threads), |range| {
+        in_parallel(ranges(keys.values.len(), threads, ROWS_WORTH_A_THREAD), |range| {
             Tokens::new(None, range.len(), reserve).tokenise(tokenizer, &source, keys, range, cancel)
         })
     })
@@ -70,17 +70,11 @@ pub(in crate::engine) fn tokenise_probe(
 ) -> Result<Vec<RowSets>> {
     let unlimited = |_| Ok(());
     with_keys(tokenizer, keys, &unlimited, |source| {
-        in_parallel(ranges(keys.values.len(), threads), |range| {
+        in_parallel(ranges(keys.values.len(), threads, ROWS_WORTH_A_THREAD), |range| {
             let tokens = Tokens::new(Some(known), range.len(), &unlimited);
             tokens.tokenise(tokenizer, &source, keys, range, &Cancel::default())
         })
     })
-}
-
-/// Rows in as many ranges as threads are worth it, one at least.
-fn ranges(rows: usize, threads: usize) -> impl Iterator<Item = Range<usize>> {
-    let threads = threads.clamp(1, 1 + rows / ROWS_WORTH_A_THREAD);
-    (0..threads).map(move |t| rows * t / threads..rows * (t + 1) / threads)
 }
 
 /// What a dictionary may hold of the grams of `text`: long grams overlap in the text, but not in the dictionary.

@@ -6,6 +6,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 
 use crate::engine::Pairs;
+use crate::engine::atoms::AtomRows;
 use crate::engine::cpu::keep::{fetch, keep, retain_from};
 use crate::engine::cpu::near::{self, Allowance, Brief as _, Lanes, Near};
 use crate::engine::edits::predicate::{EditPredicate, LONGEST_PREFIX};
@@ -75,6 +76,11 @@ impl TextColumn {
     /// Puts what is first asked of `rows` side by side.
     pub fn gather(&self, rows: &[u32], lanes: &mut Lanes) {
         lanes.gather(rows, &self.briefs);
+    }
+
+    /// As an engine other than the CPU takes them.
+    pub fn rows(&self) -> AtomRows<'_> {
+        AtomRows::Texts { near: near::near_rows(&self.briefs), values: &self.values }
     }
 
     /// The mean length in characters.

@@ -4,14 +4,15 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
-use super::columns::Columns;
-use super::walk::{BLOCK, Block, FirstFilter, NO_WITNESS, Path, Scratch, Tally, Walk};
+use super::walk::{BLOCK, Block, FirstFilter, NO_WITNESS, Path, Scratch, Walk};
+use crate::engine::atoms::Tally;
+use crate::engine::cpu::columns::Columns;
 use crate::engine::cpu::near::Lanes;
 use crate::engine::{Counts, Cursor, Index, Limit, Pairs, Probe};
 
 /// Where the candidates of an entry come from.
 #[derive(Clone, Copy)]
-pub(super) enum Candidates<'a> {
+pub(in crate::engine) enum Candidates<'a> {
     /// An index finds them.
     Index(&'a dyn Index, Probe<'a>),
     /// Build rows by group, and the probe rows with the places of their partners.
@@ -21,11 +22,11 @@ pub(super) enum Candidates<'a> {
 }
 
 /// An entry as far as its candidates are verified.
-pub(super) struct EntryPaths<'a> {
-    pub(super) number: usize,
-    pub(super) tree: &'a Path,
-    pub(super) earlier: &'a Path,
-    pub(super) clauses: &'a [usize],
+pub(in crate::engine) struct EntryPaths<'a> {
+    pub(in crate::engine) number: usize,
+    pub(in crate::engine) tree: &'a Path,
+    pub(in crate::engine) earlier: &'a Path,
+    pub(in crate::engine) clauses: &'a [usize],
 }
 
 /// The row that candidates are for.
@@ -39,7 +40,7 @@ enum ProbeRow {
 
 /// What a probing thread writes to and keeps.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(in crate::engine) struct Memory {
     scratch: Scratch,
     block: Block,
     /// Pairs of a block whose witness is of this entry.
@@ -61,7 +62,7 @@ struct SideBySide {
 }
 
 /// Fewer rows are asked one by one.
-pub(super) const FEWEST_LANES: usize = 8;
+pub(in crate::engine) const FEWEST_LANES: usize = 8;
 /// More are, too, so that they stay in a cache.
 const MOST_LANES: usize = 1 << 18;
 /// Lanes that are gathered at once at least: groups that follow each other share them.
@@ -90,17 +91,17 @@ impl SideBySide {
 }
 
 /// One call of a probe.
-pub(super) struct Probing<'a> {
-    pub(super) walk: Walk<'a>,
-    pub(super) memory: Memory,
-    pub(super) out: &'a mut Pairs,
-    pub(super) tally: &'a mut Tally,
-    pub(super) counts: Counts,
+pub(in crate::engine) struct Probing<'a> {
+    pub(in crate::engine) walk: Walk<'a>,
+    pub(in crate::engine) memory: Memory,
+    pub(in crate::engine) out: &'a mut Pairs,
+    pub(in crate::engine) tally: &'a mut Tally,
+    pub(in crate::engine) counts: Counts,
 }
 
 impl Probing<'_> {
     /// Appends the matches among the candidates from `cursor` on, until it is done or `limit` is reached.
-    pub(super) fn entry(
+    pub(in crate::engine) fn entry(
         &mut self,
         entry: &EntryPaths<'_>,
         candidates: Candidates<'_>,
@@ -132,6 +133,14 @@ impl Probing<'_> {
             }
         }
         self.finish_block(entry)
+    }
+
+    /// Takes note of what a device has done for an entry of these clauses.
+    pub(in crate::engine) fn add(&mut self, clauses: &[usize], counts: &Counts) {
+        self.counts.candidates += counts.candidates;
+        self.counts.verified += counts.verified;
+        self.counts.matched += counts.matched;
+        clauses.iter().for_each(|&clause| self.tally.candidates[clause] += counts.candidates);
     }
 
     fn by_index(

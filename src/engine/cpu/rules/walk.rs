@@ -2,68 +2,21 @@
 
 use datafusion::common::Result;
 
-use super::columns::{AtomTest, Columns, Tests};
+use crate::engine::atoms::{AtomTest, PairConditions, Tally};
+use crate::engine::cpu::columns::{Columns, Tests};
 use crate::engine::cpu::near::Allowance;
 use crate::engine::{Cancel, Pairs};
 use crate::program::{ExecutionTree, Step};
 
 /// The most candidates of a block.
-pub(super) const BLOCK: usize = 1024;
-
-/// Decides the conditions that only the driver can evaluate.
-pub trait PairConditions {
-    /// Those of `pairs` that satisfy the condition of `atom`, as ascending places.
-    ///
-    /// # Errors
-    /// Whatever the evaluation of the condition fails with.
-    fn select(&self, atom: usize, pairs: &Pairs) -> Result<Vec<u16>>;
-}
-
-/// What a walk has done, for EXPLAIN ANALYZE.
-#[derive(Debug, Clone, Default)]
-pub struct Tally {
-    /// For each atom, the pairs for which it was evaluated.
-    pub evaluated: Vec<usize>,
-    /// For each atom, those of them that passed.
-    pub passed: Vec<usize>,
-    /// For each clause, the candidates of its entry.
-    pub candidates: Vec<usize>,
-    /// For each clause, the pairs that reached its last atom.
-    pub verified: Vec<usize>,
-    /// For each clause, the pairs that came out because of it.
-    pub witnesses: Vec<usize>,
-}
-
-impl Tally {
-    /// Nothing yet.
-    pub fn new(atoms: usize, clauses: usize) -> Self {
-        Self {
-            evaluated: vec![0; atoms],
-            passed: vec![0; atoms],
-            candidates: vec![0; clauses],
-            verified: vec![0; clauses],
-            witnesses: vec![0; clauses],
-        }
-    }
-
-    /// Room for as many atoms and clauses as `other` has.
-    pub(super) fn resize(&mut self, other: &Self) {
-        let (atoms, clauses) = (other.evaluated.len(), other.candidates.len());
-        for numbers in [&mut self.evaluated, &mut self.passed] {
-            numbers.resize(atoms, 0);
-        }
-        for numbers in [&mut self.candidates, &mut self.verified, &mut self.witnesses] {
-            numbers.resize(clauses, 0);
-        }
-    }
-}
+pub(in crate::engine) const BLOCK: usize = 1024;
 
 /// No clause holds.
-pub(super) const NO_WITNESS: u32 = u32::MAX;
+pub(in crate::engine) const NO_WITNESS: u32 = u32::MAX;
 
 /// Memory of one walking thread.
 #[derive(Debug, Default)]
-pub(super) struct Scratch {
+pub(in crate::engine) struct Scratch {
     /// The places that have passed the steps above each depth.
     selections: Vec<Vec<u16>>,
     /// The places that a first step is asked of.
@@ -75,7 +28,7 @@ pub(super) struct Scratch {
     /// How many pairs the last step was evaluated for.
     evaluated: usize,
     /// The clause that holds for each place.
-    pub(super) witness: Vec<u32>,
+    pub(in crate::engine) witness: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,28 +40,28 @@ enum Known {
 
 /// A tree, and which of its atoms are worth remembering.
 #[derive(Debug)]
-pub(super) struct Path {
+pub(in crate::engine) struct Path {
     tree: ExecutionTree,
     /// For each atom that occurs more than once its row among the remembered ones.
     rows: Vec<Option<usize>>,
     remembered: usize,
     /// What can be asked of many candidates at once before the first steps: nothing, or something of each of them.
-    pub(super) filters: Vec<FirstFilter>,
+    pub(in crate::engine) filters: Vec<FirstFilter>,
 }
 
 /// A filter before those first steps of a path that compare the same keys.
 #[derive(Debug)]
-pub(super) struct FirstFilter {
+pub(in crate::engine) struct FirstFilter {
     /// The atoms of the steps.
-    pub(super) atoms: Vec<usize>,
+    pub(in crate::engine) atoms: Vec<usize>,
     /// A bit for each of the steps, by their order in the path.
-    pub(super) bits: u64,
+    pub(in crate::engine) bits: u64,
     /// What one of the atoms or another allows.
-    pub(super) allowance: Allowance,
+    pub(in crate::engine) allowance: Allowance,
 }
 
 impl Path {
-    pub(super) fn new(tree: ExecutionTree, atoms: usize) -> Self {
+    pub(in crate::engine) fn new(tree: ExecutionTree, atoms: usize) -> Self {
         let mut times = vec![0usize; atoms];
         tree.steps.iter().for_each(|step| times[step.atom] += 1);
         let mut remembered = 0;
@@ -121,8 +74,13 @@ impl Path {
         Self { rows: rows.collect(), tree, remembered, filters: Vec::new() }
     }
 
+    /// The tree.
+    pub(in crate::engine) fn tree(&self) -> &ExecutionTree {
+        &self.tree
+    }
+
     /// For candidates of which many are of one row.
-    pub(super) fn with_filters(self, tests: &Tests, build: &Columns) -> Self {
+    pub(in crate::engine) fn with_filters(self, tests: &Tests, build: &Columns) -> Self {
         let filters = first_filters(&self.tree, tests, build).unwrap_or_default();
         Self { filters, ..self }
     }
@@ -151,15 +109,15 @@ fn first_filters(tree: &ExecutionTree, tests: &Tests, build: &Columns) -> Option
 
 /// Candidates, and which first steps of a path each may pass.
 #[derive(Debug, Default)]
-pub(super) struct Block {
-    pub(super) pairs: Pairs,
+pub(in crate::engine) struct Block {
+    pub(in crate::engine) pairs: Pairs,
     /// A bit for each first step, for each pair; without any, a pair may pass all.
-    pub(super) marks: Vec<u64>,
+    pub(in crate::engine) marks: Vec<u64>,
 }
 
 impl Block {
     /// Appends the pairs of a probe row with those of `build` that have a mark.
-    pub(super) fn extend_marked(&mut self, build: &[u32], probe: u32, marks: &[u64]) {
+    pub(in crate::engine) fn extend_marked(&mut self, build: &[u32], probe: u32, marks: &[u64]) {
         let first = self.pairs.len();
         let most = first + build.len();
         self.pairs.build.resize(most, 0);
@@ -174,7 +132,7 @@ impl Block {
         self.pairs.probe.resize(next, probe);
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(in crate::engine) fn clear(&mut self) {
         self.pairs.clear();
         self.marks.clear();
     }
@@ -182,17 +140,23 @@ impl Block {
 
 /// What a walk reads.
 #[derive(Clone, Copy)]
-pub(super) struct Walk<'a> {
-    pub(super) tests: &'a Tests,
-    pub(super) build: &'a Columns,
-    pub(super) probe: &'a Columns,
-    pub(super) conditions: &'a dyn PairConditions,
-    pub(super) cancel: &'a Cancel,
+pub(in crate::engine) struct Walk<'a> {
+    pub(in crate::engine) tests: &'a Tests,
+    pub(in crate::engine) build: &'a Columns,
+    pub(in crate::engine) probe: &'a Columns,
+    pub(in crate::engine) conditions: &'a dyn PairConditions,
+    pub(in crate::engine) cancel: &'a Cancel,
 }
 
 impl Walk<'_> {
     /// Finds the witness of each pair of `block`, which has at most [`BLOCK`].
-    pub(super) fn block(&self, path: &Path, block: &Block, scratch: &mut Scratch, tally: &mut Tally) -> Result<()> {
+    pub(in crate::engine) fn block(
+        &self,
+        path: &Path,
+        block: &Block,
+        scratch: &mut Scratch,
+        tally: &mut Tally,
+    ) -> Result<()> {
         let Path { tree, remembered, .. } = path;
         let len = block.pairs.len();
         scratch.witness.clear();

@@ -3,6 +3,7 @@
 use datafusion::common::{Result, exec_err};
 
 use super::overlap::overlap_reaching;
+use crate::engine::atoms::AtomRows;
 use crate::engine::cpu::keep::{fetch, keep, retain_from};
 use crate::engine::cpu::near::{self, Allowance, Brief as _, Lanes, Near};
 use crate::engine::sets::dictionary::Dictionary;
@@ -95,6 +96,13 @@ impl SetColumn {
     /// Puts what is first asked of `rows` side by side.
     pub fn gather(&self, rows: &[u32], lanes: &mut Lanes) {
         lanes.gather(rows, &self.briefs);
+    }
+
+    /// As an engine other than the CPU takes them.
+    pub fn rows(&self) -> AtomRows<'_> {
+        let starts = self.briefs.iter().map(|brief| brief.start as u64).chain([self.ranks.len() as u64]).collect();
+        let sizes = self.briefs.iter().map(|brief| brief.size).collect();
+        AtomRows::Sets { near: near::near_rows(&self.briefs), starts, ranks: &self.ranks, sizes }
     }
 
     /// The mean number of known tokens a row.

@@ -12,7 +12,7 @@ use crate::engine::NO_GROUP;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{SymbolBuffer, TextRows};
 use crate::engine::cuda::memory::Budget;
-use crate::engine::parallel::in_parallel;
+use crate::engine::parallel::{in_parallel, ranges};
 
 /// Characters of the longest string that kernels compare, as `LONGEST_TEXT` and `LONGEST_MATCHED` in `kernels/measure` say.
 pub(super) const LONGEST: usize = 1024;
@@ -35,7 +35,7 @@ pub(super) struct TextColumns {
 
 /// Codes of characters.
 #[derive(Debug)]
-pub(super) enum Symbols {
+pub(in crate::engine::cuda) enum Symbols {
     Small(Vec<u8>),
     Large(Vec<u32>),
 }
@@ -97,7 +97,9 @@ impl TextColumns {
         alphabet: &Alphabet,
         threads: usize,
     ) -> Result<Self> {
-        let parts = in_parallel(ranges(values.len(), threads), |rows| Ok(part(values, groups, alphabet, rows)))?;
+        let parts = in_parallel(ranges(values.len(), threads, ROWS_WORTH_A_THREAD), |rows| {
+            Ok(part(values, groups, alphabet, rows))
+        })?;
         let mut parts = parts.into_iter();
         let mut whole = parts.next().unwrap_or_default();
         for part in parts {
@@ -129,14 +131,41 @@ impl TextColumns {
     }
 }
 
-/// Below this a thread costs more than it saves.
-const ROWS_WORTH_A_THREAD: usize = 4096;
-
-/// Rows in as many ranges as threads are worth it, one at least.
-pub(super) fn ranges(rows: usize, threads: usize) -> impl Iterator<Item = Range<usize>> {
-    let threads = threads.clamp(1, 1 + rows / ROWS_WORTH_A_THREAD);
-    (0..threads).map(move |t| rows * t / threads..rows * (t + 1) / threads)
+/// All strings of a side, by row: where the symbols of each start, and the symbols; those of a NULL are none. `None` where one
+/// is longer than [`LONGEST`].
+pub(in crate::engine::cuda) fn pack_rows(
+    values: &StringViewArray,
+    alphabet: &Alphabet,
+    threads: usize,
+) -> Result<Option<(Vec<u64>, Symbols)>> {
+    let parts = in_parallel(ranges(values.len(), threads, ROWS_WORTH_A_THREAD), |rows| {
+        let bytes = values.lengths().skip(rows.start).take(rows.len()).map(|length| length as usize).sum();
+        let (mut starts, mut symbols) = (Vec::with_capacity(rows.len()), Symbols::for_alphabet(alphabet, bytes));
+        let mut longest = 0;
+        for row in rows {
+            starts.push(symbols.len() as u64);
+            if values.is_valid(row) {
+                symbols.push_text(values.value(row), alphabet);
+            }
+            longest = longest.max(symbols.len() as u64 - starts[starts.len() - 1]);
+        }
+        Ok((starts, symbols, longest))
+    })?;
+    let (mut starts, mut symbols) = (Vec::with_capacity(values.len() + 1), Symbols::for_alphabet(alphabet, 0));
+    for (part, own, longest) in parts {
+        if longest > LONGEST as u64 {
+            return Ok(None);
+        }
+        let before = symbols.len() as u64;
+        starts.extend(part.iter().map(|start| before + start));
+        symbols.append(own);
+    }
+    starts.push(symbols.len() as u64);
+    Ok(Some((starts, symbols)))
 }
+
+/// Below this a thread costs more than it saves.
+pub(super) const ROWS_WORTH_A_THREAD: usize = 4096;
 
 fn part(values: &StringViewArray, groups: Option<&[u32]>, alphabet: &Alphabet, rows: Range<usize>) -> TextColumns {
     let bytes = values.lengths().skip(rows.start).take(rows.len()).map(|length| length as usize).sum();

@@ -14,10 +14,10 @@ use super::arranged::{Arranged, Signer};
 use super::columns::TextColumns;
 use super::long::{self, TextsOnHost};
 use super::test::{edit_test, reaches};
-use crate::engine::cuda::density::Density;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, EditDecision, EditTest, Reach, Task, TextSides};
 use crate::engine::cuda::memory::{Budget, Buffer};
+use crate::engine::cuda::steps::{Cut, Steps};
 use crate::engine::cuda::tasks::{BLOCK, Windows};
 use crate::engine::cuda::worker::{Capacity, Comparison, Workers};
 use crate::engine::edits::EditPredicate;
@@ -46,8 +46,7 @@ pub(in crate::engine::cuda) struct EditIndex {
     own: Option<Windows>,
     /// For probe strings that are too long; none in a self-join.
     host: Option<TextsOnHost>,
-    density: Density,
-    workers: Workers,
+    steps: Steps,
 }
 
 /// The strings of a probe batch on the device, and those that stay on the host.
@@ -106,8 +105,7 @@ impl EditIndex {
             texts,
             own,
             host,
-            density: Density::default(),
-            workers,
+            steps: Steps::new(workers),
         };
         if context.own {
             index.own = Some(index.windows(&stream, None)?);
@@ -118,17 +116,10 @@ impl EditIndex {
     /// Which build blocks each block of `probe`, or of the build side itself, is compared with.
     fn windows(&self, stream: &Arc<CudaStream>, probe: Option<&Arranged>) -> Result<Windows, Fault> {
         let sides = self.sides(stream, probe);
-        let blocks = probe.unwrap_or(&self.texts).blocks();
-        let mut firsts = self.budget.buffer(stream, blocks as usize)?;
-        let mut ends = self.budget.buffer(stream, blocks as usize)?;
-        let mut windows = Windows { firsts: vec![0; blocks as usize], ends: vec![0; blocks as usize] };
-        if blocks > 0 {
-            self.budget.device.edits()?.windows(stream, &sides, blocks, &mut firsts, &mut ends)?;
-            stream.memcpy_dtoh(&firsts.slice, &mut windows.firsts)?;
-            stream.memcpy_dtoh(&ends.slice, &mut windows.ends)?;
-            stream.synchronize()?;
-        }
-        Ok(windows)
+        let cut = (probe.unwrap_or(&self.texts).blocks(), ROWS_OF_TASK);
+        Windows::fetch(&self.budget, stream, cut, |firsts, ends| {
+            self.budget.device.edits()?.windows(stream, &sides, cut.0, firsts, ends)
+        })
     }
 
     fn sides(&self, stream: &CudaStream, probe: Option<&Arranged>) -> TextSides {
@@ -160,20 +151,11 @@ impl EditIndex {
         cancel: &Cancel,
         out: &mut Pairs,
     ) -> Result<Counts, Fault> {
-        let count = probe.unwrap_or(&self.texts).count;
-        let (start, end) = (cursor.next as u32, count.min(cursor.end as u32));
-        let (end, _) = windows.stretch(start, end, self.density.pairs_of_step());
-        let mut tasks = Vec::new();
-        windows.tasks(start..end, ROWS_OF_TASK, &mut tasks);
-        let done = self.workers.with(|worker| {
-            let sides = self.sides(worker.stream(), probe);
-            let comparison = TextComparison { budget: &self.budget, sides, range: (start, end) };
-            worker.run(&comparison, tasks, (start, end), cancel, out)
-        })?;
-        let (_, compared) = windows.stretch(start, done.end, u64::MAX);
-        self.density.add(compared, &done.counts);
-        cursor.next = done.end as usize;
-        Ok(done.counts)
+        let comparison = |stream: &CudaStream, range| {
+            let sides = self.sides(stream, probe);
+            TextComparison { budget: &self.budget, sides, range }
+        };
+        self.steps.step((windows, probe.unwrap_or(&self.texts).count), cursor, comparison, cancel, out)
     }
 
     /// Compares one of the long strings of a batch.
@@ -229,14 +211,19 @@ struct TextComparison<'a> {
 impl Comparison for TextComparison<'_> {
     fn filter(
         &self,
-        stream: &CudaStream,
-        tasks: (&Buffer<Task>, u32),
+        stream: &Arc<CudaStream>,
+        (tasks, listed): (&Buffer<Task>, &[Task]),
         candidates: &mut Appended<'_>,
     ) -> Result<(), Fault> {
-        self.budget.device.edits()?.filter(stream, &self.sides, tasks, self.range, candidates)
+        self.budget.device.edits()?.filter(stream, &self.sides, (tasks, listed.len() as u32), self.range, candidates)
     }
 
-    fn verify(&self, stream: &CudaStream, candidates: &Appended<'_>, pairs: &mut Appended<'_>) -> Result<(), Fault> {
+    fn verify(
+        &self,
+        stream: &Arc<CudaStream>,
+        candidates: &Appended<'_>,
+        pairs: &mut Appended<'_>,
+    ) -> Result<(), Fault> {
         self.budget.device.edits()?.verify(stream, &self.sides, candidates, pairs)
     }
 }
@@ -249,11 +236,11 @@ impl Index for EditIndex {
     }
 
     fn memory(&self) -> usize {
-        let windows = self.own.as_ref().map_or(0, |windows| windows.firsts.capacity() + windows.ends.capacity());
+        let windows = self.own.as_ref().map_or(0, Windows::memory);
         let host = self.host.as_ref().map_or(0, |host| {
             host.values.get_array_memory_size() + host.groups.as_ref().map_or(0, Vec::capacity) * size_of::<u32>()
         });
-        self.alphabet.memory() + host + windows * size_of::<u32>()
+        self.alphabet.memory() + host + windows
     }
 
     fn unmatchable(&self) -> usize {
@@ -509,8 +496,9 @@ mod tests {
         let values: Values = (0..2500).map(|row| Some(format!("the same string {}", row % 2))).collect();
         let mut small = index(levenshtein(1.0), &key_column(&values, &None), true);
         let least = least(ROWS_OF_TASK);
-        small.workers =
-            Workers::try_new(&small.budget, Capacity { candidates: least, pairs: least, enough: usize::MAX }).unwrap();
+        small.steps = Steps::new(
+            Workers::try_new(&small.budget, Capacity { candidates: least, pairs: least, enough: usize::MAX }).unwrap(),
+        );
         assert_eq!(own(&small, usize::MAX).len(), 2500 * 2499 / 2);
     }
 

@@ -22,4 +22,7 @@ mod index;
 mod long;
 mod test;
 
+pub(super) use alphabet::Alphabet;
+pub(super) use columns::{Symbols, pack_rows};
 pub(super) use index::EditIndex;
+pub(super) use test::{edit_test, reaches};

@@ -8,7 +8,7 @@ use crate::engine::edits::predicate::LONGEST_PREFIX;
 use crate::measure::EditMeasure;
 
 /// Bounds on a measure; `reach` is the address of its [`reaches`]. `None` where there are no kernels for it.
-pub(super) fn edit_test(predicate: &EditPredicate, reach: u64) -> Option<(EditTest, EditDecision)> {
+pub(in crate::engine::cuda) fn edit_test(predicate: &EditPredicate, reach: u64) -> Option<(EditTest, EditDecision)> {
     let (measure, decision) = match predicate.measure {
         EditMeasure::Levenshtein => (0, EditDecision::Levenshtein),
         EditMeasure::LevenshteinSimilarity => (1, EditDecision::Levenshtein),
@@ -26,7 +26,7 @@ pub(super) fn edit_test(predicate: &EditPredicate, reach: u64) -> Option<(EditTe
 /// What a condition allows strings of each length that a device holds.
 ///
 /// An entry holds for its length and, what strings must share, for all greater ones: the fewest of any.
-pub(super) fn reaches(predicate: &EditPredicate) -> Vec<Reach> {
+pub(in crate::engine::cuda) fn reaches(predicate: &EditPredicate) -> Vec<Reach> {
     let mut reaches: Vec<Reach> = (0..=LONGEST).map(|length| reach(predicate, length)).collect();
     for at in 1..reaches.len() {
         reaches[at].longest = reaches[at].longest.max(reaches[at - 1].longest);

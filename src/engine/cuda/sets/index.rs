@@ -9,10 +9,10 @@ use datafusion::physical_plan::metrics::MetricValue;
 use super::arranged::{Arranged, signature_words};
 use super::columns::SetColumns;
 use super::test::set_test;
-use crate::engine::cuda::density::Density;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, SetSides, SetTest, Task};
 use crate::engine::cuda::memory::{Budget, Buffer};
+use crate::engine::cuda::steps::{Cut, Steps};
 use crate::engine::cuda::tasks::{BLOCK, Windows};
 use crate::engine::cuda::worker::{Capacity, Comparison, Workers};
 use crate::engine::sets::Dictionary;
@@ -40,8 +40,7 @@ pub(in crate::engine::cuda) struct SetIndex {
     sets: Arranged,
     /// Of a self-join.
     own: Option<Windows>,
-    density: Density,
-    workers: Workers,
+    steps: Steps,
 }
 
 /// The sets of a probe batch on the device.
@@ -88,18 +87,8 @@ impl SetIndex {
         let workers = Workers::try_new(budget, Capacity::of(budget, rows_of_task(words)))?;
         let test = set_test(measure, bounds);
         let budget = budget.clone();
-        let mut index = Self {
-            budget,
-            tokenizer,
-            test,
-            dictionary,
-            ranks,
-            words,
-            sets,
-            own: None,
-            density: Density::default(),
-            workers,
-        };
+        let mut index =
+            Self { budget, tokenizer, test, dictionary, ranks, words, sets, own: None, steps: Steps::new(workers) };
         if context.own {
             index.own = Some(index.windows(&stream, None)?);
         }
@@ -109,17 +98,10 @@ impl SetIndex {
     /// Which build blocks each block of `probe`, or of the build side itself, is compared with.
     fn windows(&self, stream: &Arc<CudaStream>, probe: Option<&Arranged>) -> Result<Windows, Fault> {
         let sides = self.sides(stream, probe);
-        let blocks = probe.unwrap_or(&self.sets).blocks();
-        let mut firsts = self.budget.buffer(stream, blocks as usize)?;
-        let mut ends = self.budget.buffer(stream, blocks as usize)?;
-        let mut windows = Windows { firsts: vec![0; blocks as usize], ends: vec![0; blocks as usize] };
-        if blocks > 0 {
-            self.budget.device.sets()?.windows(stream, &sides, blocks, &mut firsts, &mut ends)?;
-            stream.memcpy_dtoh(&firsts.slice, &mut windows.firsts)?;
-            stream.memcpy_dtoh(&ends.slice, &mut windows.ends)?;
-            stream.synchronize()?;
-        }
-        Ok(windows)
+        let cut = (probe.unwrap_or(&self.sets).blocks(), rows_of_task(self.words));
+        Windows::fetch(&self.budget, stream, cut, |firsts, ends| {
+            self.budget.device.sets()?.windows(stream, &sides, cut.0, firsts, ends)
+        })
     }
 
     fn sides(&self, stream: &CudaStream, probe: Option<&Arranged>) -> SetSides {
@@ -150,19 +132,11 @@ impl SetIndex {
         cancel: &Cancel,
         out: &mut Pairs,
     ) -> Result<Counts, Fault> {
-        let (start, end) = (cursor.next as u32, cursor.end as u32);
-        let (end, _) = windows.stretch(start, end, self.density.pairs_of_step());
-        let mut tasks = Vec::new();
-        windows.tasks(start..end, rows_of_task(self.words), &mut tasks);
-        let done = self.workers.with(|worker| {
-            let sides = self.sides(worker.stream(), probe);
-            let comparison = SetComparison { budget: &self.budget, sides, words: self.words, range: (start, end) };
-            worker.run(&comparison, tasks, (start, end), cancel, out)
-        })?;
-        let (_, compared) = windows.stretch(start, done.end, u64::MAX);
-        self.density.add(compared, &done.counts);
-        cursor.next = done.end as usize;
-        Ok(done.counts)
+        let comparison = |stream: &CudaStream, range| {
+            let sides = self.sides(stream, probe);
+            SetComparison { budget: &self.budget, sides, words: self.words, range }
+        };
+        self.steps.step((windows, probe.unwrap_or(&self.sets).count), cursor, comparison, cancel, out)
     }
 }
 
@@ -177,14 +151,26 @@ struct SetComparison<'a> {
 impl Comparison for SetComparison<'_> {
     fn filter(
         &self,
-        stream: &CudaStream,
-        tasks: (&Buffer<Task>, u32),
+        stream: &Arc<CudaStream>,
+        (tasks, listed): (&Buffer<Task>, &[Task]),
         candidates: &mut Appended<'_>,
     ) -> Result<(), Fault> {
-        self.budget.device.sets()?.filter(stream, &self.sides, self.words, tasks, self.range, candidates)
+        self.budget.device.sets()?.filter(
+            stream,
+            &self.sides,
+            self.words,
+            (tasks, listed.len() as u32),
+            self.range,
+            candidates,
+        )
     }
 
-    fn verify(&self, stream: &CudaStream, candidates: &Appended<'_>, pairs: &mut Appended<'_>) -> Result<(), Fault> {
+    fn verify(
+        &self,
+        stream: &Arc<CudaStream>,
+        candidates: &Appended<'_>,
+        pairs: &mut Appended<'_>,
+    ) -> Result<(), Fault> {
         self.budget.device.sets()?.verify(stream, &self.sides, candidates, pairs)
     }
 }
@@ -205,8 +191,7 @@ impl Index for SetIndex {
     }
 
     fn memory(&self) -> usize {
-        let windows = self.own.as_ref().map_or(0, |windows| windows.firsts.capacity() + windows.ends.capacity());
-        self.dictionary.memory() + windows * size_of::<u32>()
+        self.dictionary.memory() + self.own.as_ref().map_or(0, Windows::memory)
     }
 
     fn unmatchable(&self) -> usize {
@@ -362,7 +347,7 @@ mod tests {
         let mut small = index(WORDS, jaccard(0.5), &keys, true);
         // what one task yields fits, what all yield does not
         let capacity = Capacity { candidates: 256 * 600, pairs: 256 * 600, enough: usize::MAX };
-        small.workers = Workers::try_new(&small.budget, capacity).unwrap();
+        small.steps = Steps::new(Workers::try_new(&small.budget, capacity).unwrap());
         let found = own(&small, usize::MAX, UNLIMITED);
         assert_eq!(found.len(), 600 * 599 / 2);
         let retries = small.metrics().into_iter().find(|metric| metric.name() == "device_retries");
@@ -375,7 +360,7 @@ mod tests {
         let mut small = index(WORDS, jaccard(0.5), &keys, true);
         // the first run of probe rows fits, all together do not
         let capacity = Capacity { candidates: 256 * 700, pairs: 256 * 700, enough: 1000 };
-        small.workers = Workers::try_new(&small.budget, capacity).unwrap();
+        small.steps = Steps::new(Workers::try_new(&small.budget, capacity).unwrap());
         let (mut cursor, mut all, mut portions) = (Cursor { next: 0, end: 700 }, Found::new(), 0);
         while !cursor.is_done() {
             let mut pairs = Pairs::default();

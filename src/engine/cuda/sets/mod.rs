@@ -17,3 +17,4 @@ mod index;
 mod test;
 
 pub(super) use index::SetIndex;
+pub(super) use test::set_test;

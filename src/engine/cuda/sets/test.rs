@@ -15,7 +15,7 @@ enum Form {
 }
 
 /// Bounds on a measure.
-pub(super) fn set_test(measure: SetMeasure, bounds: Bounds) -> SetTest {
+pub(in crate::engine::cuda) fn set_test(measure: SetMeasure, bounds: Bounds) -> SetTest {
     let Accepted { lower, upper, lower_inclusive, upper_inclusive } = Accepted::of(bounds);
     let t = lower.max(0.0);
     // the score of trigrams is rounded to single precision, up perhaps

@@ -10,11 +10,11 @@ use super::arranged::Arranged;
 use super::columns::Framing;
 use super::near::{Near, ROWS_OF_TASK};
 use super::test::{halves_scale, vector_test};
-use crate::engine::cuda::density::Density;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, Task, VectorSides, VectorTest};
 use crate::engine::cuda::memory::{Budget, Buffer};
-use crate::engine::cuda::worker::{Capacity, Comparison, Done, Workers};
+use crate::engine::cuda::steps::{Cut, Steps};
+use crate::engine::cuda::worker::{Capacity, Comparison, Workers};
 use crate::engine::vectors::decision::Decision;
 use crate::engine::vectors::frame::Frame;
 use crate::engine::vectors::points::Points;
@@ -42,8 +42,7 @@ pub(in crate::engine::cuda) struct VectorIndex {
     host: Option<Points>,
     /// Of a self-join.
     own: Option<Near>,
-    density: Density,
-    workers: Workers,
+    steps: Steps,
 }
 
 /// The vectors of a probe batch on the device.
@@ -123,8 +122,7 @@ impl VectorIndex {
             unmatchable: points.unmatchable,
             host: (!own).then_some(points),
             own: None,
-            density: Density::default(),
-            workers,
+            steps: Steps::new(workers),
         };
         if own {
             index.own = Some(index.near(&stream, None)?);
@@ -184,23 +182,11 @@ impl VectorIndex {
         cancel: &Cancel,
         out: &mut Pairs,
     ) -> Result<Counts, Fault> {
-        let start = cursor.next as u32;
-        let end = probe.unwrap_or(&self.vectors).count.min(cursor.end as u32);
-        let (end, _) = near.stretch(start, end, self.density.pairs_of_step());
-        let mut tasks = Vec::new();
-        near.tasks((start, end), &mut tasks);
-        let mut done = Done { counts: Counts::default(), end };
-        if !tasks.is_empty() {
-            done = self.workers.with(|worker| {
-                let sides = self.sides(worker.stream(), probe);
-                let comparison = VectorComparison { budget: &self.budget, sides, range: (start, end) };
-                worker.run(&comparison, tasks, (start, end), cancel, out)
-            })?;
-            let (_, compared) = near.stretch(start, done.end, u64::MAX);
-            self.density.add(compared, &done.counts);
-        }
-        cursor.next = done.end as usize;
-        Ok(done.counts)
+        let comparison = |stream: &CudaStream, range| {
+            let sides = self.sides(stream, probe);
+            VectorComparison { budget: &self.budget, sides, range }
+        };
+        self.steps.step((near, probe.unwrap_or(&self.vectors).count), cursor, comparison, cancel, out)
     }
 
     /// The pairs of a loose row of a probe batch with all rows of the build side, on the host.
@@ -233,14 +219,19 @@ struct VectorComparison<'a> {
 impl Comparison for VectorComparison<'_> {
     fn filter(
         &self,
-        stream: &CudaStream,
-        tasks: (&Buffer<Task>, u32),
+        stream: &Arc<CudaStream>,
+        (tasks, listed): (&Buffer<Task>, &[Task]),
         candidates: &mut Appended<'_>,
     ) -> Result<(), Fault> {
-        self.budget.device.vectors()?.filter(stream, &self.sides, tasks, self.range, candidates)
+        self.budget.device.vectors()?.filter(stream, &self.sides, (tasks, listed.len() as u32), self.range, candidates)
     }
 
-    fn verify(&self, stream: &CudaStream, candidates: &Appended<'_>, pairs: &mut Appended<'_>) -> Result<(), Fault> {
+    fn verify(
+        &self,
+        stream: &Arc<CudaStream>,
+        candidates: &Appended<'_>,
+        pairs: &mut Appended<'_>,
+    ) -> Result<(), Fault> {
         self.budget.device.vectors()?.verify(stream, &self.sides, candidates, pairs)
     }
 }

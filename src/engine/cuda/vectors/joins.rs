@@ -139,7 +139,7 @@ fn both_sides_and_one_side_by_every_measure() {
                     let expected = nested_loop(&test, &build, Some(&probe), [&left, &right]);
                     assert_eq!(found(&index, Some(&probe), 1 << 20), expected, "{measure:?} {dimension} {inclusive}");
                 } else {
-                    panic!("not served: {measure:?} {dimension} {value}");
+                    panic!("no index for {measure:?} {dimension} {value}");
                 }
                 let index = index(&budget, test, &probe, true).unwrap();
                 let expected = nested_loop(&test, &probe, None, [&right, &right]);

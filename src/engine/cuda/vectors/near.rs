@@ -1,7 +1,10 @@
 //! How many build blocks are near each probe block, and how the work is cut by that.
 
+use std::ops::Range;
+
 use crate::engine::cuda::kernels::Task;
-use crate::engine::cuda::tasks::{BLOCK, PAIRS_OF_STEP};
+use crate::engine::cuda::steps::Cut;
+use crate::engine::cuda::tasks::BLOCK;
 
 /// Probe blocks of a task, one a warp.
 const BLOCKS_OF_TASK: u32 = 4;
@@ -14,9 +17,6 @@ const TILES_OF_TASK: u64 = 512;
 
 /// Build blocks under one outer box: tasks begin with whole ones.
 const GROUPED: u32 = 64;
-
-/// Parts that a self-join is cut into where they are no more work than a step.
-const PARTS: u64 = 16;
 
 /// Near build blocks of each probe block.
 #[derive(Debug, Default)]
@@ -38,9 +38,15 @@ impl Near {
         u64::from(BLOCK * BLOCK) * u64::from(self.counts[(position / BLOCK) as usize])
     }
 
-    /// The end of a range of probe positions from `start` on whose comparisons are about `pairs`, before `end`, and how
-    /// many they are.
-    pub(super) fn stretch(&self, start: u32, end: u32, pairs: u64) -> (u32, u64) {
+    pub(super) fn memory(&self) -> usize {
+        (self.firsts.capacity() + self.ends.capacity() + self.counts.capacity()) * size_of::<u32>()
+    }
+}
+
+impl Cut for Near {
+    const PARTS: u64 = 16;
+
+    fn stretch(&self, start: u32, end: u32, pairs: u64) -> (u32, u64) {
         let (mut at, mut done) = (start, 0);
         while at < end && done < pairs {
             done += self.pairs_of(at);
@@ -49,16 +55,8 @@ impl Near {
         (at.min(end), done)
     }
 
-    /// The end of a part of a self-join of `count` positions from `start` on.
-    pub(super) fn part(&self, start: u32, count: u32) -> u32 {
-        let all: u64 = self.counts.iter().map(|&near| u64::from(near)).sum();
-        let pairs = (all * u64::from(BLOCK * BLOCK) / PARTS).clamp(1, PAIRS_OF_STEP);
-        self.stretch(start, count, pairs).0
-    }
-
-    /// Tasks for a range of probe positions.
-    pub(super) fn tasks(&self, (start, end): (u32, u32), tasks: &mut Vec<Task>) {
-        let blocks = start / BLOCK..end.div_ceil(BLOCK);
+    fn tasks(&self, positions: Range<u32>) -> Vec<Task> {
+        let (blocks, mut tasks) = (positions.start / BLOCK..positions.end.div_ceil(BLOCK), Vec::new());
         for probe in blocks.clone().step_by(BLOCKS_OF_TASK as usize) {
             let run = probe as usize..blocks.end.min(probe + BLOCKS_OF_TASK) as usize;
             let reaching = || run.clone().filter(|&block| self.counts[block] > 0);
@@ -73,9 +71,6 @@ impl Near {
                 from = to;
             }
         }
-    }
-
-    pub(super) fn memory(&self) -> usize {
-        (self.firsts.capacity() + self.ends.capacity() + self.counts.capacity()) * size_of::<u32>()
+        tasks
     }
 }

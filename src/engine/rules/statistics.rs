@@ -8,9 +8,10 @@ use datafusion::common::Result;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::columns::{AtomColumn, AtomTest, BandColumn, Columns, Tests};
 use super::grouping::Grouping;
-use super::probing::FEWEST_LANES;
+use crate::engine::atoms::{AtomColumn, AtomTest, BandColumn, RuleRows};
+use crate::engine::cpu::columns::{Columns, Tests};
+use crate::engine::cpu::rules::probing::FEWEST_LANES;
 use crate::engine::parallel::in_turn;
 use crate::engine::{Cancel, Pairs};
 use crate::program::{AtomEstimate, AtomKind, Entry, IN_BAND, Statistics, cost};
@@ -148,7 +149,7 @@ impl<'a> BuildStatistics<'a> {
             AtomTest::Similarity { test, .. } => {
                 let open = self.tests.open(atom, self.build, pairs) as f64 / pairs.len().max(1) as f64;
                 let estimate = cost::of_test(test, self.build.mean_length(atom), open, passes);
-                match (0..atom).find(|&other| self.build.share_key(other, atom)).unwrap_or(atom) {
+                match self.build.first_of_key(atom) {
                     _ if side_by_side => estimate,
                     key => cost::one_by_one(estimate, key),
                 }

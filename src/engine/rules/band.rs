@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::columns::{BandColumn, Span};
 use super::grouping::Grouping;
 use crate::engine::NO_GROUP;
+use crate::engine::atoms::{BandColumn, Span};
 
 /// The rows of each group by the first of their places.
 #[derive(Debug)]

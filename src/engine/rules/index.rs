@@ -3,15 +3,20 @@
 use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::ArrayRef;
-use datafusion::common::{Result, exec_err, internal_err};
+use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
+use datafusion::physical_plan::metrics::MetricValue;
 
 use super::band::BandOrder;
-use super::columns::{AtomColumn, AtomTest, Columns, SideColumns, Tests};
 use super::grouping::Grouping;
-use super::probing::{Candidates, EntryPaths, Memory, Probing};
 use super::statistics::BuildStatistics;
-use super::walk::{PairConditions, Path, Tally, Walk};
-use crate::engine::cpu;
+use crate::engine::atoms::{AtomColumn, AtomTest, PairConditions, RuleRows, SideColumns, Tally};
+use crate::engine::choice::Engine;
+use crate::engine::cpu::columns::{Columns, Tests};
+use crate::engine::cpu::near::Allowance;
+use crate::engine::cpu::rules::probing::{Candidates, EntryPaths, Memory, Probing};
+use crate::engine::cpu::rules::walk::{Path, Walk};
+use crate::engine::cuda::Budget;
+use crate::engine::cuda::rules::{ColumnsOnDevice, EntryOnDevice, Items, RulesOnDevice, Walked, serves};
 use crate::engine::parallel::in_turn;
 use crate::engine::{
     BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PreparedProbe, Probe,
@@ -37,6 +42,8 @@ pub struct RuleIndex {
     plan: RulePlan,
     entries: Vec<EntryIndex>,
     clauses: Vec<Vec<usize>>,
+    /// Where some entries are walked on a device.
+    device: Option<RulesOnDevice>,
     scratch: Mutex<Vec<Memory>>,
 }
 
@@ -46,6 +53,8 @@ struct EntryIndex {
     access: Access,
     tree: Path,
     earlier: Path,
+    /// Where its candidates are walked on a device.
+    device: Option<EntryOnDevice>,
 }
 
 #[derive(Debug)]
@@ -68,6 +77,8 @@ enum Access {
 /// A probe batch ready for all clauses.
 pub struct PreparedRules {
     columns: Columns,
+    /// The same on a device.
+    on_device: Option<ColumnsOnDevice>,
     entries: Vec<PreparedEntry>,
     unmatchable: usize,
 }
@@ -80,8 +91,8 @@ impl PreparedRules {
 }
 
 enum PreparedEntry {
-    /// Probe rows that have partners, and the places of these.
-    Places(Vec<(u32, std::ops::Range<u32>)>),
+    /// Probe rows that have partners, and the places of these; the same on a device.
+    Places(Vec<(u32, std::ops::Range<u32>)>, Option<Box<Items>>),
     Index(Box<dyn PreparedProbe>),
 }
 
@@ -90,7 +101,7 @@ impl RuleIndex {
     ///
     /// # Errors
     /// Keys of a type that their measure cannot read, a refused reservation, a cancelled build.
-    pub fn try_new(source: RuleSource, side: SideColumns, context: &BuildContext<'_>) -> Result<Self> {
+    pub fn try_new(source: RuleSource, side: SideColumns, engine: &Engine, context: &BuildContext<'_>) -> Result<Self> {
         let RuleSource { tests, kinds, clauses } = source;
         let all_threads = context.threads;
         let keys = side.keys.clone();
@@ -103,13 +114,68 @@ impl RuleIndex {
         // entries side by side; one alone may use all threads
         let threads = if plan.groups.len() > 1 { 1 } else { context.threads };
         let context = BuildContext { threads, ..*context };
-        let building = Building { tests: &tests, columns: &columns, keys: &keys, statistics: &statistics };
+        let building = Building { tests: &tests, columns: &columns, keys: &keys, statistics: &statistics, engine };
         let entries = in_turn(plan.groups.len(), all_threads, |at| building.entry(&plan.groups[at], &context))?;
-        Ok(Self { tests, columns, plan, entries, clauses, scratch: Mutex::default() })
+        let mut index = Self { tests, columns, plan, entries, clauses, device: None, scratch: Mutex::default() };
+        if let Some(budget) = engine.budget_of_rules(index.candidates(&context)) {
+            index.device = index.bring_to_device(&budget, all_threads)?;
+        }
+        Ok(index)
+    }
+
+    /// About how many pairs the entries by equalities and bands yield.
+    fn candidates(&self, context: &BuildContext<'_>) -> u64 {
+        let of_entry = |(entry, group): (&EntryIndex, &EntryGroup)| match &entry.access {
+            Access::Index { .. } => 0.0,
+            Access::Hash { .. } | Access::Band { .. } if context.own => group.partners * self.columns.rows as f64 / 2.0,
+            Access::Hash { .. } | Access::Band { .. } => {
+                group.partners * context.probe_rows.unwrap_or(self.columns.rows) as f64
+            }
+        };
+        self.entries.iter().zip(&self.plan.groups).map(of_entry).sum::<f64>() as u64
+    }
+
+    /// Brings to a device what it can walk; `None` where that is nothing.
+    fn bring_to_device(&mut self, budget: &Budget, threads: usize) -> Result<Option<RulesOnDevice>> {
+        let trees = |entry: &EntryIndex| {
+            let steps = entry.tree.tree().steps.iter().chain(&entry.earlier.tree().steps);
+            steps.map(|step| step.atom).collect::<Vec<_>>()
+        };
+        let is_served = |entry: &EntryIndex| {
+            let places = matches!(entry.access, Access::Hash { .. } | Access::Band { .. });
+            places && trees(entry).iter().all(|&atom| serves(&self.tests.kinds[atom]))
+        };
+        let served: Vec<bool> = self.entries.iter().map(is_served).collect();
+        let mut asked = vec![false; self.tests.kinds.len()];
+        for (entry, _) in self.entries.iter().zip(&served).filter(|(_, served)| **served) {
+            trees(entry).into_iter().for_each(|atom| asked[atom] = true);
+        }
+        if !served.contains(&true) {
+            return Ok(None);
+        }
+        let allowance = |atom: usize| self.tests.allowance(atom).map_or(&[][..], Allowance::by_classes);
+        let (kinds, columns) = (&self.tests.kinds, (&self.columns as &dyn RuleRows, asked));
+        let Some(rules) = RulesOnDevice::try_new(budget, kinds, allowance, columns, threads)? else { return Ok(None) };
+        for (number, (entry, _)) in self.entries.iter_mut().zip(served).enumerate().filter(|(_, (_, served))| *served) {
+            let (rows, ends) = match &entry.access {
+                Access::Hash { grouping, ends } => (grouping.rows(), ends),
+                Access::Band { order, ends, .. } => (order.rows.as_slice(), ends),
+                Access::Index { .. } => continue,
+            };
+            let walked = Walked {
+                rows,
+                ends: (!ends.is_empty()).then_some(ends),
+                tree: entry.tree.tree(),
+                earlier: (number > 0).then(|| entry.earlier.tree()),
+            };
+            entry.device = EntryOnDevice::try_new(&rules, &walked)?;
+        }
+        Ok(Some(rules))
     }
 
     /// Verifies the candidates of an entry by another tree of the same clauses: what the chosen one is measured against.
     pub fn replace_tree(&mut self, entry: usize, tree: &ExecutionTree) {
+        self.entries[entry].device = None;
         self.entries[entry].tree =
             Path::new(tree.clone(), self.tests.kinds.len()).with_filters(&self.tests, &self.columns);
         // what threads keep is of the other tree
@@ -121,11 +187,12 @@ impl RuleIndex {
         &self.plan
     }
 
-    /// What the index of each entry has chosen; nothing for those that have none.
+    /// What the index of each entry has chosen, or where its candidates are walked but for the CPU.
     pub fn chosen(&self) -> Vec<String> {
-        let chosen = |entry: &EntryIndex| match &entry.access {
-            Access::Index { index, .. } => index.describe(),
-            Access::Hash { .. } | Access::Band { .. } => String::new(),
+        let chosen = |entry: &EntryIndex| match (&entry.access, &self.device, &entry.device) {
+            (Access::Index { index, .. }, ..) => index.describe(),
+            (_, Some(rules), Some(_)) => format!("walked on {}", rules.device()),
+            (Access::Hash { .. } | Access::Band { .. }, ..) => String::new(),
         };
         self.entries.iter().map(chosen).collect()
     }
@@ -141,7 +208,29 @@ impl RuleIndex {
                 index.memory() + grouping.as_ref().map_or(0, |grouping| grouping.memory())
             }
         });
-        self.tests.memory() + self.columns.memory() + entries.sum::<usize>()
+        let on_device = self.entries.iter().filter_map(|entry| entry.device.as_ref());
+        let items: usize = on_device.map(EntryOnDevice::memory).sum();
+        self.tests.memory() + self.columns.memory() + entries.sum::<usize>() + items
+    }
+
+    /// What its indexes, and what is walked on a device, have counted.
+    pub fn metrics(&self) -> Vec<MetricValue> {
+        let indexes = self.entries.iter().filter_map(|entry| match &entry.access {
+            Access::Index { index, .. } => Some(index),
+            Access::Hash { .. } | Access::Band { .. } => None,
+        });
+        let walked = self.device.iter().flat_map(RulesOnDevice::metrics);
+        indexes.flat_map(|index| index.metrics()).chain(walked).collect()
+    }
+
+    /// How many rows of a probe side are best made ready at once.
+    pub fn rows_at_once(&self) -> usize {
+        let of_entry = |entry: &EntryIndex| match &entry.access {
+            Access::Index { index, .. } => index.rows_at_once(),
+            Access::Hash { .. } | Access::Band { .. } if entry.device.is_some() => ROWS_AT_ONCE,
+            Access::Hash { .. } | Access::Band { .. } => 1,
+        };
+        self.entries.iter().map(of_entry).max().unwrap_or(1)
     }
 
     /// Rows of the build side for which no clause can hold, whatever the other side has.
@@ -156,6 +245,17 @@ impl RuleIndex {
     pub fn prepare(&self, side: SideColumns, threads: usize) -> Result<PreparedRules> {
         let keys = side.keys.clone();
         let columns = self.tests.prepare(side)?;
+        let on_device = match &self.device {
+            Some(rules) => rules.prepare(&columns, threads)?,
+            None => None,
+        };
+        let places = |entry: &EntryIndex, places: Vec<_>| match (&self.device, &entry.device, &on_device) {
+            (Some(rules), Some(entry), Some(_)) => {
+                let items = entry.prepare(rules, &places)?.map(Box::new);
+                Ok(PreparedEntry::Places(places, items))
+            }
+            _ => Ok::<_, DataFusionError>(PreparedEntry::Places(places, None)),
+        };
         let mut entries = Vec::with_capacity(self.entries.len());
         for (entry, group) in self.entries.iter().zip(&self.plan.groups) {
             entries.push(match (&entry.access, &group.entry) {
@@ -166,18 +266,18 @@ impl RuleIndex {
                     let groups = grouping.as_ref().map(|grouping| grouping.look_up(&columns));
                     PreparedEntry::Index(index.prepare(&KeyColumn { values: keys[key].clone(), groups }, threads)?)
                 }
-                (Access::Hash { grouping, .. }, _) => PreparedEntry::Places(by_place(grouping, &columns)),
+                (Access::Hash { grouping, .. }, _) => places(entry, by_place(grouping, &columns))?,
                 (Access::Band { atom, order, .. }, _) => {
                     let AtomColumn::Band(column) = &columns.atoms[*atom] else {
                         return internal_err!("an entry without its band");
                     };
-                    PreparedEntry::Places(order.partners(&order.grouping.look_up(&columns), column))
+                    places(entry, order.partners(&order.grouping.look_up(&columns), column))?
                 }
                 (Access::Index { .. }, _) => return internal_err!("an entry without an index"),
             });
         }
         let unmatchable = columns.unmatchable(&self.clauses);
-        Ok(PreparedRules { columns, entries, unmatchable })
+        Ok(PreparedRules { columns, on_device, entries, unmatchable })
     }
 
     /// The length of the cursor over `probe`, or over the build side itself: all entries, one after the other.
@@ -188,9 +288,12 @@ impl RuleIndex {
     /// The end of a stretch of a self-join's cursor from `start` on: within one entry, and about as much work as any.
     pub fn own_stretch(&self, start: usize) -> usize {
         let mut first = 0;
-        for (entry, EntryIndex { access, .. }) in self.entries.iter().enumerate() {
+        for (entry, EntryIndex { access, device, .. }) in self.entries.iter().enumerate() {
             let len = self.entry_len(entry, None);
             if start < first + len {
+                if let Some(device) = device {
+                    return first + device.own_stretch(start - first);
+                }
                 let most = len.min(start - first + (len / 128).clamp(16, LONGEST_STRETCH));
                 let (Access::Hash { ends, .. } | Access::Band { ends, .. }) = access else { return first + most };
                 let mut pairs = 0;
@@ -207,7 +310,7 @@ impl RuleIndex {
 
     fn entry_len(&self, entry: usize, probe: Option<&PreparedRules>) -> usize {
         match (probe.map(|probe| &probe.entries[entry]), &self.entries[entry].access) {
-            (Some(PreparedEntry::Places(rows)), _) => rows.len(),
+            (Some(PreparedEntry::Places(rows, _)), _) => rows.len(),
             (Some(PreparedEntry::Index(prepared)), _) => prepared.len(),
             (None, Access::Hash { grouping, .. }) => grouping.rows().len(),
             (None, Access::Band { order, .. }) => order.rows.len(),
@@ -252,20 +355,32 @@ impl RuleIndex {
                 pairs: limit.pairs - probing.counts.matched,
                 work: limit.work.saturating_sub(probing.counts.candidates),
             };
+            let clauses = &self.plan.groups[entry].clauses;
+            if let Some(walked) = self.on_device(entry, probe) {
+                let to = (&mut *probing.out, &mut *probing.tally);
+                let counts = walked.walk(&mut within, run.cancel, to)?;
+                probing.add(clauses, &counts);
+                cursor.next = start + within.next;
+                if probing.counts.candidates >= limit.work {
+                    break;
+                }
+                continue;
+            }
             let candidates = match (&self.entries[entry].access, probe.map(|probe| &probe.entries[entry])) {
                 (Access::Index { index, .. }, Some(PreparedEntry::Index(prepared))) => {
                     Candidates::Index(index.as_ref(), Probe::Batch(prepared.as_ref()))
                 }
                 (Access::Index { index, .. }, _) => Candidates::Index(index.as_ref(), Probe::Own),
-                (Access::Hash { grouping, .. }, Some(PreparedEntry::Places(rows))) => {
+                (Access::Hash { grouping, .. }, Some(PreparedEntry::Places(rows, _))) => {
                     Candidates::Batch(grouping.rows(), rows)
                 }
                 (Access::Hash { grouping, ends }, _) => Candidates::Own(grouping.rows(), ends),
-                (Access::Band { order, .. }, Some(PreparedEntry::Places(rows))) => Candidates::Batch(&order.rows, rows),
+                (Access::Band { order, .. }, Some(PreparedEntry::Places(rows, _))) => {
+                    Candidates::Batch(&order.rows, rows)
+                }
                 (Access::Band { order, ends, .. }, _) => Candidates::Own(&order.rows, ends),
             };
             let EntryIndex { tree, earlier, .. } = &self.entries[entry];
-            let clauses = &self.plan.groups[entry].clauses;
             probing.entry(&EntryPaths { number: entry, tree, earlier, clauses }, candidates, &mut within, left)?;
             cursor.next = start + within.next;
             if probing.counts.candidates >= limit.work {
@@ -280,6 +395,37 @@ impl RuleIndex {
     }
 }
 
+/// An entry on a device, and what it is probed with.
+struct WalkedOnDevice<'a> {
+    rules: &'a RulesOnDevice,
+    entry: &'a EntryOnDevice,
+    probe: Option<(&'a ColumnsOnDevice, &'a Items)>,
+}
+
+impl WalkedOnDevice<'_> {
+    fn walk(&self, cursor: &mut Cursor, cancel: &Cancel, to: (&mut Pairs, &mut Tally)) -> Result<Counts> {
+        self.entry.walk(self.rules, self.probe, cursor, cancel, to)
+    }
+}
+
+impl RuleIndex {
+    /// The entry on the device, where its candidates with `probe` are walked there.
+    fn on_device<'a>(&'a self, entry: usize, probe: Option<&'a PreparedRules>) -> Option<WalkedOnDevice<'a>> {
+        let (rules, on_device) = (self.device.as_ref()?, self.entries[entry].device.as_ref()?);
+        let probe = match probe {
+            None => None,
+            Some(PreparedRules { on_device: Some(columns), entries, .. }) => match &entries[entry] {
+                PreparedEntry::Places(_, Some(items)) => Some((columns, items.as_ref())),
+                PreparedEntry::Places(_, None) | PreparedEntry::Index(_) => return None,
+            },
+            Some(_) => return None,
+        };
+        Some(WalkedOnDevice { rules, entry: on_device, probe })
+    }
+}
+
+/// Probe rows that are made ready at once for a device.
+const ROWS_AT_ONCE: usize = 1 << 20;
 /// Of a self-join, in places of an entry.
 const LONGEST_STRETCH: usize = 4096;
 /// Of a self-join, in pairs of an entry by hash.
@@ -299,6 +445,7 @@ struct Building<'a> {
     columns: &'a Columns,
     keys: &'a [ArrayRef],
     statistics: &'a BuildStatistics<'a>,
+    engine: &'a Engine,
 }
 
 impl Building<'_> {
@@ -331,7 +478,10 @@ impl Building<'_> {
                 let within = !equalities.is_empty();
                 let groups = within.then(|| grouped.groups.as_ref().clone());
                 let values = KeyColumn { values: Arc::clone(&self.keys[key]), groups };
-                Access::Index { index: cpu::build(test, &values, context)?, grouping: within.then_some(grouping) }
+                Access::Index {
+                    index: self.engine.build(test, &values, context)?,
+                    grouping: within.then_some(grouping),
+                }
             }
         };
         let [tree, earlier] = [&group.tree, &group.earlier].map(|tree| Path::new(tree.clone(), self.tests.kinds.len()));
@@ -339,7 +489,7 @@ impl Building<'_> {
             Access::Index { .. } => tree,
             Access::Hash { .. } | Access::Band { .. } => tree.with_filters(self.tests, self.columns),
         };
-        Ok(EntryIndex { access, tree, earlier })
+        Ok(EntryIndex { access, tree, earlier, device: None })
     }
 }
 
@@ -377,7 +527,7 @@ mod tests {
         let side = SideColumns { rows: rows as usize, atoms: vec![AtomColumn::Codes(codes)], keys: Vec::new() };
         let cancel = Cancel::default();
         let context = BuildContext { threads: 1, own: true, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
-        let index = RuleIndex::try_new(source, side, &context).unwrap();
+        let index = RuleIndex::try_new(source, side, &Engine::Cpu, &context).unwrap();
         let Access::Hash { ends, .. } = &index.entries[0].access else { panic!("no entry by hash") };
         let (mut start, mut stretches, mut most) = (0, 0, 0);
         while start < index.len(None) {

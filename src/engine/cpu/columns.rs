@@ -1,4 +1,4 @@
-//! The columns of one side in the form in which pairs of rows are decided.
+//! The columns of one side in the form in which pairs of rows are decided: any atom for any pair.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -9,104 +9,18 @@ use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, internal_err};
 use foldhash::fast::FixedState;
 
-use crate::engine::cpu::edit::{EditPairTest, TextColumn};
-use crate::engine::cpu::keep::{Filter, keep};
-use crate::engine::cpu::near::{Allowance, Lanes};
-use crate::engine::cpu::set::{SetColumn, SetPairTest};
-use crate::engine::cpu::vectors::{VectorColumn, VectorPairTest};
+use super::edit::{EditPairTest, TextColumn};
+use super::keep::{Filter, keep};
+use super::near::{Allowance, Lanes};
+use super::set::{SetColumn, SetPairTest};
+use super::vectors::{VectorColumn, VectorPairTest};
+use crate::engine::atoms::{AtomColumn, AtomRows, AtomTest, RuleRows, SideColumns, Span};
 use crate::engine::edits::EditPredicate;
 use crate::engine::parallel::in_turn;
 use crate::engine::sets::{Dictionary, SetPredicate};
 use crate::engine::{BuildContext, KeyColumn, NO_GROUP, Pairs};
 use crate::measure::Tokenizer;
 use crate::predicate::Test;
-use crate::program::AtomKind;
-
-/// How an atom is decided.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum AtomTest {
-    /// Codes of both sides are equal.
-    Equality,
-    /// A measure of a key of each side.
-    Similarity {
-        /// Which key.
-        key: usize,
-        /// The measure and the accepted scores.
-        test: Test,
-    },
-    /// The place of a build row lies among those that a probe row accepts.
-    Band,
-    /// A bit of one side.
-    OneSided,
-    /// The driver decides.
-    Pair,
-}
-
-impl From<&AtomTest> for AtomKind {
-    fn from(test: &AtomTest) -> Self {
-        match *test {
-            AtomTest::Equality => Self::Equality,
-            AtomTest::Similarity { test, .. } => Self::Similarity(test),
-            AtomTest::Band => Self::Band,
-            AtomTest::OneSided => Self::OneSided,
-            AtomTest::Pair => Self::Pair,
-        }
-    }
-}
-
-/// What one side has for an atom.
-#[derive(Debug, Clone)]
-pub enum AtomColumn {
-    /// Equal codes mean equal values; [`NO_GROUP`] equals nothing.
-    Codes(Vec<u32>),
-    /// The rows of one side in a band.
-    Band(BandColumn),
-    /// Whether each row passes.
-    Bits(BooleanBuffer),
-    /// Nothing: the atom does not ask this side, or by a key.
-    None,
-}
-
-/// A stretch of places.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
-    /// Of a build row its first place; of a probe row the first one that it accepts.
-    pub first: u32,
-    /// Of a build row its last place; of a probe row one past the last that it accepts.
-    pub last: u32,
-}
-
-impl Span {
-    /// Of a row that no row of the other side meets.
-    pub const NONE: Self = Self { first: u32::MAX, last: 0 };
-
-    /// Whether a build row stands where a probe row accepts it.
-    #[inline(always)]
-    pub fn meets(self, probe: Self) -> bool {
-        (self.first < probe.last) & (self.last >= probe.first)
-    }
-}
-
-/// The rows of one side in a band.
-#[derive(Debug, Clone, Default)]
-pub struct BandColumn {
-    /// As rows of the build side: where each stands.
-    pub places: Vec<Span>,
-    /// As rows of the probe side: what each accepts. Of a build side that is not its own probe side what it would accept
-    /// of itself, or nothing where that is not known.
-    pub accepted: Vec<Span>,
-}
-
-/// The columns of a side as the driver evaluates them.
-#[derive(Debug)]
-pub struct SideColumns {
-    /// How many rows there are.
-    pub rows: usize,
-    /// One an atom.
-    pub atoms: Vec<AtomColumn>,
-    /// The keys that similarity atoms name by number.
-    pub keys: Vec<ArrayRef>,
-}
 
 /// A key, made ready for a family of measures.
 #[derive(Debug)]
@@ -118,17 +32,17 @@ enum Key {
 
 /// The columns of one side, ready to be compared pair by pair.
 #[derive(Debug)]
-pub(in crate::engine::cpu) struct Columns {
-    pub(super) rows: usize,
-    pub(super) atoms: Vec<AtomColumn>,
+pub(in crate::engine) struct Columns {
+    pub(in crate::engine) rows: usize,
+    pub(in crate::engine) atoms: Vec<AtomColumn>,
     /// For each atom of a similarity, its key; keys of the same family are shared.
     keys: Vec<Option<Arc<Key>>>,
 }
 
 /// The tests of all atoms.
 #[derive(Debug)]
-pub(in crate::engine::cpu) struct Tests {
-    pub(super) kinds: Vec<AtomTest>,
+pub(in crate::engine) struct Tests {
+    pub(in crate::engine) kinds: Vec<AtomTest>,
     tests: Vec<PairTest>,
 }
 
@@ -175,7 +89,7 @@ fn family(test: Test) -> Family {
 
 impl Tests {
     /// The tests of `kinds`, and the columns of the build side.
-    pub(in crate::engine::cpu) fn build(
+    pub(in crate::engine) fn build(
         kinds: Vec<AtomTest>,
         side: SideColumns,
         context: &BuildContext<'_>,
@@ -223,7 +137,7 @@ impl Tests {
     }
 
     /// The columns of a probe side.
-    pub(in crate::engine::cpu) fn prepare(&self, side: SideColumns) -> Result<Columns> {
+    pub(in crate::engine) fn prepare(&self, side: SideColumns) -> Result<Columns> {
         let mut known: Vec<(usize, Family, Arc<Key>)> = Vec::new();
         let mut keys = Vec::with_capacity(self.kinds.len());
         for (kind, pair_test) in self.kinds.iter().zip(&self.tests) {
@@ -257,7 +171,7 @@ impl Tests {
     /// The pairs among `selected` places of `block` that pass `atom`, in order, appended to `passed`.
     ///
     /// Must not be asked of a condition that the driver decides.
-    pub(in crate::engine::cpu) fn select(
+    pub(in crate::engine) fn select(
         &self,
         atom: usize,
         (build, probe): (&Columns, &Columns),
@@ -300,7 +214,7 @@ impl Tests {
     }
 
     /// What sizes and signatures of the keys of `atom` may differ in, where it compares any.
-    pub(super) fn allowance(&self, atom: usize) -> Option<&Allowance> {
+    pub(in crate::engine) fn allowance(&self, atom: usize) -> Option<&Allowance> {
         match &self.tests[atom] {
             PairTest::Edit(test) => Some(test.allowance()),
             PairTest::Set(test, ..) => Some(test.allowance()),
@@ -310,7 +224,7 @@ impl Tests {
 
     /// For how many pairs of rows of one side the measure of `atom` has to be computed, lengths and signatures saying
     /// nothing.
-    pub(super) fn open(&self, atom: usize, side: &Columns, pairs: &Pairs) -> usize {
+    pub(in crate::engine) fn open(&self, atom: usize, side: &Columns, pairs: &Pairs) -> usize {
         let rows = pairs.build.iter().copied().zip(pairs.probe.iter().copied());
         match (&self.tests[atom], side.texts(atom), side.sets(atom)) {
             (PairTest::Edit(test), Some(texts), _) => rows.filter(|&pair| test.is_open(texts, texts, pair)).count(),
@@ -323,7 +237,7 @@ impl Tests {
     }
 
     /// Bytes held.
-    pub(in crate::engine::cpu) fn memory(&self) -> usize {
+    pub(in crate::engine) fn memory(&self) -> usize {
         let mut seen: Vec<*const Dictionary> = Vec::new();
         let dictionaries = self.tests.iter().filter_map(|test| match test {
             PairTest::Set(.., dictionary) => Some(dictionary),
@@ -382,6 +296,23 @@ impl Filter for Passing<'_> {
     }
 }
 
+impl RuleRows for Columns {
+    fn of(&self, atom: usize) -> AtomRows<'_> {
+        match (&self.atoms[atom], self.keys[atom].as_deref()) {
+            (AtomColumn::Codes(codes), _) => AtomRows::Codes(codes),
+            (AtomColumn::Band(band), _) => AtomRows::Band(band),
+            (AtomColumn::Bits(bits), _) => AtomRows::Bits(bits),
+            (_, Some(Key::Texts(texts))) => texts.rows(),
+            (_, Some(Key::Sets(sets))) => sets.rows(),
+            (AtomColumn::None, Some(Key::Vectors(_)) | None) => AtomRows::None,
+        }
+    }
+
+    fn first_of_key(&self, atom: usize) -> usize {
+        (0..atom).find(|&other| self.share_key(other, atom)).unwrap_or(atom)
+    }
+}
+
 fn build_key(family: Family, values: &ArrayRef, context: &BuildContext<'_>) -> Result<(Key, Dictionary)> {
     match family {
         Family::Texts => {
@@ -423,7 +354,7 @@ impl Columns {
     }
 
     /// The signature and the class of the key of `atom` in a row, where it has any.
-    pub(super) fn near(&self, atom: usize, row: u32) -> Option<(u64, u32)> {
+    pub(in crate::engine) fn near(&self, atom: usize, row: u32) -> Option<(u64, u32)> {
         match self.keys[atom].as_deref()? {
             Key::Texts(texts) => Some(texts.near(row)),
             Key::Sets(sets) => Some(sets.near(row)),
@@ -432,7 +363,7 @@ impl Columns {
     }
 
     /// Puts what is first asked of `rows` by `atom` side by side.
-    pub(super) fn gather(&self, atom: usize, rows: &[u32], lanes: &mut Lanes) {
+    pub(in crate::engine) fn gather(&self, atom: usize, rows: &[u32], lanes: &mut Lanes) {
         match self.keys[atom].as_deref() {
             Some(Key::Texts(texts)) => texts.gather(rows, lanes),
             Some(Key::Sets(sets)) => sets.gather(rows, lanes),
@@ -441,7 +372,7 @@ impl Columns {
     }
 
     /// Whether two atoms read the same key.
-    pub(super) fn share_key(&self, one: usize, other: usize) -> bool {
+    pub(in crate::engine) fn share_key(&self, one: usize, other: usize) -> bool {
         match (&self.keys[one], &self.keys[other]) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             _ => false,
@@ -449,7 +380,7 @@ impl Columns {
     }
 
     /// Rows for which no clause can hold, whatever the other side has: in each an atom is NULL, blank or false.
-    pub(in crate::engine::cpu) fn unmatchable(&self, clauses: &[Vec<usize>]) -> usize {
+    pub(in crate::engine) fn unmatchable(&self, clauses: &[Vec<usize>]) -> usize {
         let possible: Vec<BooleanBuffer> = (0..self.atoms.len()).map(|atom| self.possible(atom)).collect();
         let all = BooleanBuffer::new_set(self.rows);
         let clause = |atoms: &Vec<usize>| atoms.iter().fold(all.clone(), |rows, &atom| &rows & &possible[atom]);
@@ -476,7 +407,7 @@ impl Columns {
 
     /// A number for each row by what it holds, as far as atoms ask for it and pairs do not agree in it; `keys` are those of
     /// similarities.
-    pub(super) fn fingerprints(&self, tests: &Tests, keys: &[ArrayRef]) -> Result<Vec<u64>> {
+    pub(in crate::engine) fn fingerprints(&self, tests: &Tests, keys: &[ArrayRef]) -> Result<Vec<u64>> {
         let hasher = FixedState::default();
         let mut prints = vec![0u64; self.rows];
         let mut mix = |of: &dyn Fn(usize) -> u64| {
@@ -510,7 +441,7 @@ impl Columns {
     }
 
     /// The mean length of a similarity atom's keys, in characters or tokens.
-    pub(super) fn mean_length(&self, atom: usize) -> f64 {
+    pub(in crate::engine) fn mean_length(&self, atom: usize) -> f64 {
         match self.keys[atom].as_deref() {
             Some(Key::Texts(texts)) => texts.mean_length(),
             Some(Key::Sets(sets)) => sets.mean_size(),
@@ -520,7 +451,7 @@ impl Columns {
     }
 
     /// Bytes held.
-    pub(in crate::engine::cpu) fn memory(&self) -> usize {
+    pub(in crate::engine) fn memory(&self) -> usize {
         let atoms = self.atoms.iter().map(|column| match column {
             AtomColumn::Codes(codes) => codes.capacity() * size_of::<u32>(),
             AtomColumn::Bits(bits) => bits.len() / 8,
@@ -544,7 +475,7 @@ impl Columns {
 
 #[cfg(test)]
 impl Columns {
-    pub(super) fn of_codes(rows: usize, atoms: Vec<AtomColumn>) -> Self {
+    pub(in crate::engine) fn of_codes(rows: usize, atoms: Vec<AtomColumn>) -> Self {
         let keys = atoms.iter().map(|_| None).collect();
         Self { rows, atoms, keys }
     }

@@ -5,8 +5,9 @@ use std::ops::Range;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::columns::{AtomColumn, AtomTest, Columns};
 use crate::engine::NO_GROUP;
+use crate::engine::atoms::{AtomColumn, AtomTest};
+use crate::engine::cpu::columns::Columns;
 
 /// The rows of a build side by what they have in some equalities, as far as they satisfy some conditions of one side;
 /// one group of all rows, where there are no equalities.

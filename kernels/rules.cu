@@ -1,0 +1,255 @@
+// Joins on an OR of ANDs: the candidates of an entry on their way through its execution tree.
+//
+//   rows by group or band --rule_candidates--> a batch of pairs that have passed nothing
+//                         --rule_step_*------> one launch a step of the tree: how deep each pair has come, and its witness
+//                         --rule_witnessed---> pairs that have a witness
+//                         --rule_step_*------> the same for the tree of the entries before this one
+//                         --rule_unseen------> those of them that none of these entries yields
+//
+// Source: HyperBlocker (PVLDB 2024), section 4: the sequential execution path with checkpoints and reuse, here one launch a
+// step, so that no warp holds pairs of different steps. A pair's depth is its checkpoint: a step of depth d asks the pairs that
+// have passed the d steps above it, and has them come back to it with what it answers. A warp gathers the pairs of its stretch
+// that are asked before it evaluates any (section 5.1 balances by windows and stealing; here tasks are cut by pairs).
+
+#include "common.cuh"
+#include "measure/edit_measure.cuh"
+#include "measure/set_measure.cuh"
+
+// The depth of a pair that has a witness.
+#define DECIDED 255
+// A step after which nothing is decided, and one whose atom is not remembered.
+#define NONE 0xffffffffu
+
+// Pairs of which a warp gathers those that are asked.
+#define STRETCH 256
+#define THREADS 128
+
+// Probe rows of an entry, each with a stretch of the build rows: `offsets` says which of all pairs are an item's.
+struct Items {
+    // Build rows, those of a stretch side by side.
+    const u32* rows;
+    const u32* probe_rows;
+    // Where the stretch of each item starts; none where it starts right behind the item's own place.
+    const u32* firsts;
+    const u64* offsets;
+    u32 count;
+    u32 unused;
+};
+
+// Pairs on their way, min(*count, capacity) of them.
+struct Batch {
+    Pair* pairs;
+    u8* depths;
+    // The clause of those that are decided; none where it is not asked for.
+    u16* witnesses;
+    // A bit for each atom that several steps ask: whether it has been evaluated, and whether it holds.
+    u32* known;
+    u32* holding;
+    u64* count;
+    u64 capacity;
+};
+
+struct Step {
+    u32 depth;
+    // The clause that holds for pairs that pass, or NONE.
+    u32 witness;
+    // The bit of the atom, or NONE.
+    u32 remembered;
+    // Which three numbers of the tally: pairs asked, evaluated, passed.
+    u32 number;
+};
+
+// The rows of one side by their sizes and signatures, as the CPU's first filter.
+struct Near {
+    const u64* signatures;
+    const u8* classes;
+};
+
+// Classes of sizes, the last one of rows that match nothing.
+#define CLASSES 66
+
+// Strings of one side, by row.
+struct RuleTexts {
+    Near near;
+    const u64* starts;
+    const void* symbols;
+};
+
+// Sets of one side, by row: ranks of tokens, ascending.
+struct RuleSets {
+    Near near;
+    const u64* starts;
+    const u32* ranks;
+    const u32* sizes;
+};
+
+// Places of a build row, from the first to the last; of a probe row those that it accepts, to one past the last.
+struct Span {
+    u32 first;
+    u32 last;
+};
+
+// One block a task: pairs `first..end` of a block of BLOCK items.
+extern "C" __global__ void __launch_bounds__(THREADS) rule_candidates(Items items, const Task* tasks, u32 certain, u32 remembers, Batch batch) {
+    __shared__ u64 base;
+    Task task = tasks[blockIdx.x];
+    if (threadIdx.x == 0) base = atomicAdd(batch.count, (u64)(task.end - task.first));
+    __syncthreads();
+    u32 block = task.probe * BLOCK, end = min(items.count, block + BLOCK);
+    for (u32 number = task.first + threadIdx.x; number < task.end; number += THREADS) {
+        u64 at = base + (number - task.first);
+        if (at >= batch.capacity) return;
+        u64 pair_number = items.offsets[block] + number;
+        u32 item = first_true(block, end, [&](u32 i) { return items.offsets[i + 1] > pair_number; });
+        u32 place = (items.firsts ? items.firsts[item] : item + 1) + (u32)(pair_number - items.offsets[item]);
+        Pair pair;
+        pair.build = items.rows[place];
+        pair.probe = items.probe_rows[item];
+        batch.pairs[at] = pair;
+        batch.depths[at] = certain == NONE ? 0 : DECIDED;
+        if (certain != NONE) batch.witnesses[at] = (u16)certain;
+        if (remembers) batch.known[at] = batch.holding[at] = 0;
+    }
+}
+
+// Adds a warp's numbers to a tally.
+__device__ __forceinline__ void count(u64* tally, u32 numbers) {
+    for (u32 offset = 16; offset > 0; offset /= 2) numbers += __shfl_xor_sync(ALL_LANES, numbers, offset);
+    if (lane_of_thread() == 0 && numbers > 0) atomicAdd(tally, (u64)numbers);
+}
+
+// Asks the pairs that have come as deep as `step` whether they pass, as `holds` says of a build and a probe row.
+template <class Holds>
+__device__ __forceinline__ void ask(const Batch& batch, const Step& step, u64* tally, Holds holds) {
+    __shared__ u8 places[THREADS / WARP_LANES][STRETCH];
+    u32 lane = lane_of_thread(), warp = threadIdx.x / WARP_LANES;
+    u64 all = min(*batch.count, batch.capacity);
+    u32 asked = 0, evaluated = 0, passed = 0, bit = 1u << (step.remembered % 32);
+    u64 stride = threads_in_grid() / WARP_LANES * STRETCH;
+    for (u64 first = thread_in_grid() / WARP_LANES * STRETCH; first < all; first += stride) {
+        u32 gathered = 0;
+#pragma unroll
+        for (u32 part = 0; part < STRETCH; part += WARP_LANES) {
+            u64 at = first + part + lane;
+            u32 depth = at < all ? batch.depths[at] : DECIDED;
+            bool is_asked = depth >= step.depth && depth != DECIDED;
+            u32 mask = __ballot_sync(ALL_LANES, is_asked);
+            if (is_asked) places[warp][gathered + __popc(mask & ((1u << lane) - 1))] = (u8)(part + lane);
+            gathered += __popc(mask);
+        }
+        __syncwarp();
+        for (u32 next = lane; next < gathered; next += WARP_LANES) {
+            u64 at = first + places[warp][next];
+            bool passes, is_new = true;
+            asked++;
+            if (step.remembered != NONE && batch.known[at] & bit) {
+                passes = (batch.holding[at] & bit) != 0;
+                is_new = false;
+            } else {
+                Pair pair = batch.pairs[at];
+                passes = holds(pair.build, pair.probe);
+                if (step.remembered != NONE) {
+                    batch.known[at] |= bit;
+                    if (passes) batch.holding[at] |= bit;
+                }
+            }
+            evaluated += is_new;
+            passed += passes;
+            bool is_witnessed = passes && step.witness != NONE;
+            if (is_witnessed && batch.witnesses) batch.witnesses[at] = (u16)step.witness;
+            batch.depths[at] = is_witnessed ? DECIDED : (u8)(step.depth + (passes ? 1 : 0));
+        }
+        __syncwarp();
+    }
+    count(tally + step.number * 3, asked);
+    count(tally + step.number * 3 + 1, evaluated);
+    count(tally + step.number * 3 + 2, passed);
+}
+
+// Both have a group, and the same one.
+extern "C" __global__ void __launch_bounds__(THREADS) rule_step_codes(Batch batch, Step step, u64* tally, const u32* build, const u32* probe) {
+    ask(batch, step, tally, [&](u32 b, u32 p) { return build[b] == probe[p] && build[b] != NONE; });
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) rule_step_band(Batch batch, Step step, u64* tally, const Span* build, const Span* probe) {
+    ask(batch, step, tally, [&](u32 b, u32 p) {
+        Span place = build[b], accepted = probe[p];
+        return place.first < accepted.last && place.last >= accepted.first;
+    });
+}
+
+// A byte a row of one side; the other one has none.
+extern "C" __global__ void __launch_bounds__(THREADS) rule_step_bits(Batch batch, Step step, u64* tally, const u8* build, const u8* probe) {
+    ask(batch, step, tally, [&](u32 b, u32 p) { return (build ? build[b] : probe[p]) != 0; });
+}
+
+// Whether sizes and signatures of two rows let them match, by what `allowance` says of a probe and a build class.
+__device__ __forceinline__ bool admits(const signed char* allowance, const Near& build, u32 b, const Near& probe, u32 p) {
+    int differing = __popcll(build.signatures[b] ^ probe.signatures[p]);
+    return differing <= allowance[probe.classes[p] * CLASSES + build.classes[b]];
+}
+
+template <class Decision, class Alphabet>
+__device__ __forceinline__ void ask_texts(const Batch& batch, const Step& step, u64* tally, const RuleTexts& build, const RuleTexts& probe,
+                                          const signed char* allowance, const EditTest& test) {
+    using Symbol = typename Alphabet::Symbol;
+    ask(batch, step, tally, [&](u32 b, u32 p) {
+        if (!admits(allowance, build.near, b, probe.near, p)) return false;
+        u32 rights = (u32)(build.starts[b + 1] - build.starts[b]), lefts = (u32)(probe.starts[p + 1] - probe.starts[p]);
+        if (!edit_lengths_match(test, lefts, rights)) return false;
+        const Symbol *left = (const Symbol*)probe.symbols + probe.starts[p], *right = (const Symbol*)build.symbols + build.starts[b];
+        bool is_longer = lefts >= rights;
+        return Decision::template holds<Alphabet>(test, is_longer ? left : right, max(lefts, rights), is_longer ? right : left, min(lefts, rights));
+    });
+}
+
+#define TEXT_ARGUMENTS Batch batch, Step step, u64 *tally, RuleTexts build, RuleTexts probe, const signed char *allowance, EditTest test
+// clang-format off
+extern "C" __global__ void __launch_bounds__(THREADS) rule_step_levenshtein_small(TEXT_ARGUMENTS) { ask_texts<LevenshteinDecision, SmallAlphabet>(batch, step, tally, build, probe, allowance, test); }
+extern "C" __global__ void __launch_bounds__(THREADS) rule_step_levenshtein_large(TEXT_ARGUMENTS) { ask_texts<LevenshteinDecision, LargeAlphabet>(batch, step, tally, build, probe, allowance, test); }
+extern "C" __global__ void __launch_bounds__(THREADS) rule_step_osa_small(TEXT_ARGUMENTS) { ask_texts<OsaDecision, SmallAlphabet>(batch, step, tally, build, probe, allowance, test); }
+extern "C" __global__ void __launch_bounds__(THREADS) rule_step_osa_large(TEXT_ARGUMENTS) { ask_texts<OsaDecision, LargeAlphabet>(batch, step, tally, build, probe, allowance, test); }
+extern "C" __global__ void __launch_bounds__(THREADS) rule_step_hamming_small(TEXT_ARGUMENTS) { ask_texts<HammingDecision, SmallAlphabet>(batch, step, tally, build, probe, allowance, test); }
+extern "C" __global__ void __launch_bounds__(THREADS) rule_step_hamming_large(TEXT_ARGUMENTS) { ask_texts<HammingDecision, LargeAlphabet>(batch, step, tally, build, probe, allowance, test); }
+extern "C" __global__ void __launch_bounds__(THREADS) rule_step_jaro_small(TEXT_ARGUMENTS) { ask_texts<JaroDecision, SmallAlphabet>(batch, step, tally, build, probe, allowance, test); }
+extern "C" __global__ void __launch_bounds__(THREADS) rule_step_jaro_large(TEXT_ARGUMENTS) { ask_texts<JaroDecision, LargeAlphabet>(batch, step, tally, build, probe, allowance, test); }
+// clang-format on
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    rule_step_sets(Batch batch, Step step, u64* tally, RuleSets build, RuleSets probe, const signed char* allowance, SetTest test) {
+    ask(batch, step, tally, [&](u32 b, u32 p) {
+        if (!admits(allowance, build.near, b, probe.near, p)) return false;
+        u32 common = 0;
+        u64 left = probe.starts[p], left_end = probe.starts[p + 1], right = build.starts[b], right_end = build.starts[b + 1];
+        while (left < left_end && right < right_end) {
+            u32 one = probe.ranks[left], other = build.ranks[right];
+            common += one == other;
+            left += one <= other;
+            right += other <= one;
+        }
+        return common > 0 && set_accepts(test, common, probe.sizes[p], build.sizes[b]);
+    });
+}
+
+// One thread a pair: those with a witness, and it.
+extern "C" __global__ void __launch_bounds__(THREADS) rule_witnessed(Batch batch, Pair* pairs, u16* witnesses, u64* found, u64 capacity) {
+    u64 all = min(*batch.count, batch.capacity);
+    for (u64 at = thread_in_grid(); at < all; at += threads_in_grid()) {
+        if (batch.depths[at] != DECIDED) continue;
+        u64 place = atomicAdd(found, (u64)1);
+        if (place >= capacity) continue;
+        pairs[place] = batch.pairs[at];
+        witnesses[place] = batch.witnesses[at];
+    }
+}
+
+// One thread a pair with a witness: those that no entry before has one for, counted by clause.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    rule_unseen(Batch batch, const u16* witnesses, u64* by_clause, Pair* pairs, u64* found, u64 capacity) {
+    u64 all = min(*batch.count, batch.capacity);
+    for (u64 at = thread_in_grid(); at < all; at += threads_in_grid()) {
+        if (batch.depths[at] == DECIDED) continue;
+        atomicAdd(&by_clause[witnesses[at]], (u64)1);
+        append(batch.pairs[at], pairs, found, capacity);
+    }
+}

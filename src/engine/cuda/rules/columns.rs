@@ -1,0 +1,158 @@
+//! What one side has for each atom, by row.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+
+use crate::engine::atoms::{AtomRows, BandColumn, NearRows, RuleRows, Span};
+use crate::engine::cuda::edits::{Alphabet, Symbols, pack_rows};
+use crate::engine::cuda::fault::Fault;
+use crate::engine::cuda::kernels::{RuleSets, RuleTexts, SymbolBuffer};
+use crate::engine::cuda::memory::{Budget, Buffer};
+
+/// The columns of a side on a device.
+#[derive(Debug)]
+pub struct ColumnsOnDevice {
+    /// By atom; nothing for those that nobody asks there.
+    pub(super) atoms: Vec<AtomOnDevice>,
+}
+
+/// What a side has for an atom, on a device.
+#[derive(Debug)]
+pub(super) enum AtomOnDevice {
+    Codes(Buffer<u32>),
+    Band { places: Buffer<Span>, accepted: Buffer<Span> },
+    Bits(Buffer<u8>),
+    Texts(Arc<Texts>),
+    Sets(Arc<Sets>),
+    None,
+}
+
+#[derive(Debug)]
+struct Near {
+    signatures: Buffer<u64>,
+    classes: Buffer<u8>,
+}
+
+/// Strings, as codes of the build side's alphabet.
+#[derive(Debug)]
+pub(super) struct Texts {
+    near: Near,
+    starts: Buffer<u64>,
+    symbols: SymbolBuffer,
+    pub(super) alphabet: Arc<Alphabet>,
+}
+
+/// Sets, as ranks of tokens.
+#[derive(Debug)]
+pub(super) struct Sets {
+    near: Near,
+    starts: Buffer<u64>,
+    ranks: Buffer<u32>,
+    sizes: Buffer<u32>,
+}
+
+impl Texts {
+    pub(super) fn on_device(&self, stream: &CudaStream) -> RuleTexts {
+        RuleTexts {
+            signatures: self.near.signatures.address(stream),
+            classes: self.near.classes.address(stream),
+            starts: self.starts.address(stream),
+            symbols: self.symbols.address(stream),
+        }
+    }
+}
+
+impl Sets {
+    pub(super) fn on_device(&self, stream: &CudaStream) -> RuleSets {
+        RuleSets {
+            signatures: self.near.signatures.address(stream),
+            classes: self.near.classes.address(stream),
+            starts: self.starts.address(stream),
+            ranks: self.ranks.address(stream),
+            sizes: self.sizes.address(stream),
+        }
+    }
+}
+
+/// Where columns are copied to.
+pub(super) struct Uploading<'a> {
+    pub(super) budget: &'a Budget,
+    pub(super) stream: &'a Arc<CudaStream>,
+    pub(super) threads: usize,
+}
+
+impl Uploading<'_> {
+    /// The columns of the atoms that are `asked`; with those of a `build` side strings become codes of its alphabets. `None`
+    /// where some string is too long.
+    pub(super) fn columns(
+        &self,
+        rows: &dyn RuleRows,
+        asked: &[bool],
+        build: Option<&ColumnsOnDevice>,
+    ) -> Result<Option<ColumnsOnDevice>, Fault> {
+        let mut atoms: Vec<AtomOnDevice> = Vec::with_capacity(asked.len());
+        for (atom, &is_asked) in asked.iter().enumerate() {
+            if !is_asked {
+                atoms.push(AtomOnDevice::None);
+                continue;
+            }
+            let shared = match atoms.get(rows.first_of_key(atom)) {
+                Some(AtomOnDevice::Texts(texts)) => Some(AtomOnDevice::Texts(Arc::clone(texts))),
+                Some(AtomOnDevice::Sets(sets)) => Some(AtomOnDevice::Sets(Arc::clone(sets))),
+                _ => None,
+            };
+            let known = build.map(|build| &build.atoms[atom]);
+            let column = match shared {
+                Some(column) => Some(column),
+                None => self.column(rows.of(atom), known)?,
+            };
+            match column {
+                Some(column) => atoms.push(column),
+                None => return Ok(None),
+            }
+        }
+        self.stream.synchronize()?;
+        Ok(Some(ColumnsOnDevice { atoms }))
+    }
+
+    fn upload<T: cudarc::driver::DeviceRepr>(&self, values: &[T]) -> Result<Buffer<T>, Fault> {
+        self.budget.upload(self.stream, values)
+    }
+
+    fn near(&self, near: &NearRows) -> Result<Near, Fault> {
+        Ok(Near { signatures: self.upload(&near.signatures)?, classes: self.upload(&near.classes)? })
+    }
+
+    fn column(&self, rows: AtomRows<'_>, build: Option<&AtomOnDevice>) -> Result<Option<AtomOnDevice>, Fault> {
+        Ok(Some(match rows {
+            AtomRows::Codes(codes) => AtomOnDevice::Codes(self.upload(codes)?),
+            AtomRows::Band(BandColumn { places, accepted }) => {
+                AtomOnDevice::Band { places: self.upload(places)?, accepted: self.upload(accepted)? }
+            }
+            AtomRows::Bits(bits) => {
+                let bytes: Vec<u8> = bits.iter().map(u8::from).collect();
+                AtomOnDevice::Bits(self.upload(&bytes)?)
+            }
+            AtomRows::Texts { near, values } => {
+                let alphabet = match build {
+                    Some(AtomOnDevice::Texts(texts)) => Arc::clone(&texts.alphabet),
+                    _ => Arc::new(Alphabet::of(values, self.threads)?),
+                };
+                let Some((starts, symbols)) = pack_rows(values, &alphabet, self.threads)? else { return Ok(None) };
+                let symbols = match &symbols {
+                    Symbols::Small(symbols) => SymbolBuffer::Small(self.upload(symbols)?),
+                    Symbols::Large(symbols) => SymbolBuffer::Large(self.upload(symbols)?),
+                };
+                let (near, starts) = (self.near(&near)?, self.upload(&starts)?);
+                AtomOnDevice::Texts(Arc::new(Texts { near, starts, symbols, alphabet }))
+            }
+            AtomRows::Sets { near, starts, ranks, sizes } => {
+                let (near, starts) = (self.near(&near)?, self.upload(&starts)?);
+                let (ranks, sizes) = (self.upload(ranks)?, self.upload(&sizes)?);
+                AtomOnDevice::Sets(Arc::new(Sets { near, starts, ranks, sizes }))
+            }
+            AtomRows::None => AtomOnDevice::None,
+        }))
+    }
+}

@@ -1,0 +1,334 @@
+//! An entry of a join of rules on a device: batches of its candidates walk the execution tree.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use datafusion::common::Result;
+
+use super::columns::ColumnsOnDevice;
+use super::items::{Items, PAIRS_OF_TASK};
+use super::path::Path;
+use super::tests::RulesOnDevice;
+use crate::engine::atoms::Tally;
+use crate::engine::cuda::fault::Fault;
+use crate::engine::cuda::kernels::{Appended, BatchOnDevice, Compared, NONE, RowPair, Task};
+use crate::engine::cuda::memory::{Budget, Buffer};
+use crate::engine::cuda::steps::{Cut, Steps};
+use crate::engine::cuda::worker::Comparison;
+use crate::engine::{Cancel, Counts, Cursor, Pairs};
+use crate::program::ExecutionTree;
+
+/// Pairs that walk a tree together at most.
+const MOST_WALKING: usize = 1 << 22;
+
+/// Bytes of each of them.
+const WALKING_BYTES: usize = size_of::<RowPair>() + size_of::<u8>() + size_of::<u16>() + 2 * size_of::<u32>();
+
+/// An entry by equalities or by a band.
+#[derive(Debug)]
+pub struct EntryOnDevice {
+    /// Build rows by place.
+    rows: Buffer<u32>,
+    tree: Path,
+    /// Of the entries before it.
+    earlier: Option<Path>,
+    /// Of a self-join.
+    own: Option<Items>,
+    /// Pairs that walk together.
+    walking: usize,
+    steps: Steps,
+}
+
+/// What an entry is made of.
+pub struct Walked<'a> {
+    /// Build rows by place.
+    pub rows: &'a [u32],
+    /// In a self-join the end of the partners of each place.
+    pub ends: Option<&'a [u32]>,
+    /// Decides the candidates.
+    pub tree: &'a ExecutionTree,
+    /// Of the entries before it, where there are any.
+    pub earlier: Option<&'a ExecutionTree>,
+}
+
+impl EntryOnDevice {
+    /// Brings an entry to the device; `None` where its trees ask what is not there, or where memory lacks.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn try_new(rules: &RulesOnDevice, entry: &Walked<'_>) -> Result<Option<Self>> {
+        match Self::arrange(rules, entry) {
+            Err(Fault::Memory) => Ok(None),
+            entry => Ok(entry?),
+        }
+    }
+
+    fn arrange(rules: &RulesOnDevice, entry: &Walked<'_>) -> Result<Option<Self>, Fault> {
+        let budget = &rules.budget;
+        let Some(tree) = Path::new(entry.tree) else { return Ok(None) };
+        let earlier = match entry.earlier.map(Path::new) {
+            Some(None) => return Ok(None),
+            earlier => earlier.flatten(),
+        };
+        let asked = tree.atoms.iter().chain(earlier.iter().flat_map(|earlier| &earlier.atoms));
+        if !rules.has(asked.copied()) {
+            return Ok(None);
+        }
+        let stream = budget.device.stream()?;
+        let rows = budget.upload(&stream, entry.rows)?;
+        let own = match entry.ends.map(|ends| Items::own(budget, &stream, ends)).transpose()? {
+            Some(None) => return Ok(None),
+            own => own.flatten(),
+        };
+        let share = budget.available() / (16 * WALKING_BYTES);
+        let walking = share.clamp(PAIRS_OF_TASK as usize, MOST_WALKING);
+        stream.synchronize()?;
+        Ok(Some(Self { rows, tree, earlier, own, walking, steps: Steps::new(Arc::clone(&rules.workers)) }))
+    }
+
+    /// The stretches of a probe batch; `None` where memory lacks.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn prepare(&self, rules: &RulesOnDevice, rows: &[(u32, Range<u32>)]) -> Result<Option<Items>> {
+        let items = rules.budget.device.stream().and_then(|stream| Items::batch(&rules.budget, &stream, rows));
+        match items {
+            Err(Fault::Memory) => Ok(None),
+            items => Ok(items?),
+        }
+    }
+
+    /// The end of a stretch of a self-join from `start` on.
+    pub fn own_stretch(&self, start: usize) -> usize {
+        self.own.as_ref().map_or(start, |own| own.part(start as u32, own.len() as u32) as usize)
+    }
+
+    /// Bytes held on the host.
+    pub fn memory(&self) -> usize {
+        self.own.as_ref().map_or(0, Items::memory)
+    }
+
+    /// Appends the matches among some of the candidates from `cursor` on: of a probe batch, or of the build side itself.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn walk(
+        &self,
+        rules: &RulesOnDevice,
+        probe: Option<(&ColumnsOnDevice, &Items)>,
+        cursor: &mut Cursor,
+        cancel: &Cancel,
+        (out, tally): (&mut Pairs, &mut Tally),
+    ) -> Result<Counts> {
+        let Some(items) = probe.map(|(_, items)| items).or(self.own.as_ref()) else {
+            cursor.next = cursor.end;
+            return Ok(Counts::default());
+        };
+        let start = cursor.next;
+        let walking = Walking {
+            rules,
+            entry: self,
+            probe: probe.map(|(columns, _)| columns),
+            items,
+            kept: RefCell::new(None),
+            tally: RefCell::new(tally),
+        };
+        let mut counts = self.steps.step((items, items.len() as u32), cursor, |_, _| walking, cancel, out)?;
+        counts.candidates = items.pairs(start..cursor.next) as usize;
+        counts.verified = counts.candidates;
+        Ok(counts)
+    }
+}
+
+/// Some candidates on their way.
+struct Walking<'a> {
+    rules: &'a RulesOnDevice,
+    entry: &'a EntryOnDevice,
+    probe: Option<&'a ColumnsOnDevice>,
+    items: &'a Items,
+    /// What the filter has left for the verification.
+    kept: RefCell<Option<Kept>>,
+    tally: RefCell<&'a mut Tally>,
+}
+
+/// Of the pairs that have a witness.
+struct Kept {
+    witnesses: Buffer<u16>,
+    /// What the steps of the tree have counted.
+    numbers: Buffer<u64>,
+    /// The pairs that are of this entry, by their witness.
+    by_clause: Buffer<u64>,
+    /// All candidates.
+    pairs: usize,
+}
+
+/// Room for pairs that walk together.
+struct Batch {
+    pairs: Buffer<RowPair>,
+    depths: Buffer<u8>,
+    witnesses: Buffer<u16>,
+    known: Buffer<u32>,
+    holding: Buffer<u32>,
+    count: Buffer<u64>,
+}
+
+impl Batch {
+    fn try_new(budget: &Budget, stream: &Arc<CudaStream>, capacity: usize, remembers: bool) -> Result<Self, Fault> {
+        let remembered = if remembers { capacity } else { 0 };
+        Ok(Self {
+            pairs: budget.buffer(stream, capacity)?,
+            depths: budget.buffer(stream, capacity)?,
+            witnesses: budget.buffer(stream, capacity)?,
+            known: budget.buffer(stream, remembered)?,
+            holding: budget.buffer(stream, remembered)?,
+            count: budget.buffer(stream, 1)?,
+        })
+    }
+
+    fn on_device(&self, stream: &CudaStream, capacity: usize) -> BatchOnDevice {
+        BatchOnDevice {
+            pairs: self.pairs.address(stream),
+            depths: self.depths.address(stream),
+            witnesses: self.witnesses.address(stream),
+            known: self.known.address(stream),
+            holding: self.holding.address(stream),
+            count: self.count.address(stream),
+            capacity: capacity as u64,
+        }
+    }
+}
+
+/// Ranges of tasks that are up to `most` pairs each, and never fewer than one task.
+fn portions(tasks: &[Task], most: usize) -> Vec<Range<usize>> {
+    let mut portions = Vec::new();
+    let (mut start, mut pairs) = (0, 0);
+    for (at, task) in tasks.iter().enumerate() {
+        let own = (task.end - task.first) as usize;
+        if at > start && pairs + own > most {
+            portions.push(start..at);
+            (start, pairs) = (at, 0);
+        }
+        pairs += own;
+    }
+    portions.push(start..tasks.len());
+    portions
+}
+
+impl Walking<'_> {
+    fn compared(&self, stream: &Arc<CudaStream>, path: &Path) -> Result<Vec<Compared>> {
+        path.atoms.iter().map(|&atom| self.rules.compared(stream, atom, self.probe)).collect()
+    }
+
+    /// Launches the steps of a path over a batch.
+    fn steps(
+        &self,
+        stream: &Arc<CudaStream>,
+        (path, compared): (&Path, &[Compared]),
+        batch: &BatchOnDevice,
+        numbers: &mut Buffer<u64>,
+    ) -> Result<(), Fault> {
+        let kernels = self.rules.budget.device.rules()?;
+        path.steps
+            .iter()
+            .zip(compared)
+            .try_for_each(|(step, compared)| kernels.step(stream, batch, step, numbers, compared))
+    }
+}
+
+impl Comparison for Walking<'_> {
+    fn filter(
+        &self,
+        stream: &Arc<CudaStream>,
+        (on_device, tasks): (&Buffer<Task>, &[Task]),
+        candidates: &mut Appended<'_>,
+    ) -> Result<(), Fault> {
+        let (budget, EntryOnDevice { tree, walking, .. }) = (&self.rules.budget, self.entry);
+        let kernels = budget.device.rules()?;
+        let portions = portions(tasks, *walking);
+        let pairs =
+            |portion: &Range<usize>| tasks[portion.clone()].iter().map(|task| (task.end - task.first) as usize).sum();
+        let most = portions.iter().map(pairs).max().unwrap_or(0);
+        let mut room = Batch::try_new(budget, stream, most, tree.remembers)?;
+        let mut numbers = budget.zeros(stream, tree.numbers())?;
+        let mut witnesses = budget.buffer(stream, candidates.capacity as usize)?;
+        let items = self.items.on_device(stream, &self.entry.rows);
+        let batch = room.on_device(stream, most);
+        let compared = self.compared(stream, tree)?;
+        for portion in &portions {
+            stream.memset_zeros(&mut room.count.slice)?;
+            let by = (tree.certain, tree.remembers);
+            kernels.candidates(stream, &items, (on_device, portion.clone()), by, &batch)?;
+            self.steps(stream, (tree, &compared), &batch, &mut numbers)?;
+            kernels.witnessed(stream, &batch, candidates, &mut witnesses)?;
+        }
+        let by_clause = budget.zeros(stream, self.tally.borrow().candidates.len())?;
+        let pairs = portions.iter().map(pairs).sum();
+        *self.kept.borrow_mut() = Some(Kept { witnesses, numbers, by_clause, pairs });
+        Ok(())
+    }
+
+    fn verify(
+        &self,
+        stream: &Arc<CudaStream>,
+        candidates: &Appended<'_>,
+        pairs: &mut Appended<'_>,
+    ) -> Result<(), Fault> {
+        let budget = &self.rules.budget;
+        let mut kept = self.kept.borrow_mut();
+        let Some(kept) = kept.as_mut() else { return Ok(()) };
+        let capacity = candidates.capacity as usize;
+        let none = Path { steps: Vec::new(), atoms: Vec::new(), certain: NONE, remembers: false };
+        let earlier = self.entry.earlier.as_ref().unwrap_or(&none);
+        let remembered = if earlier.remembers { capacity } else { 0 };
+        if earlier.certain != NONE {
+            // the entry before yields all of them
+            return Ok(());
+        }
+        let depths = budget.zeros::<u8>(stream, capacity)?;
+        let (known, holding) = (budget.zeros::<u32>(stream, remembered)?, budget.zeros::<u32>(stream, remembered)?);
+        let batch = BatchOnDevice {
+            pairs: candidates.pairs.address(stream),
+            depths: depths.address(stream),
+            witnesses: 0,
+            known: known.address(stream),
+            holding: holding.address(stream),
+            count: candidates.count.address(stream),
+            capacity: candidates.capacity,
+        };
+        let mut unused = budget.buffer(stream, earlier.numbers())?;
+        let compared = self.compared(stream, earlier)?;
+        self.steps(stream, (earlier, &compared), &batch, &mut unused)?;
+        let kernels = budget.device.rules()?;
+        kernels.unseen(stream, &batch, &kept.witnesses, &mut kept.by_clause, pairs)
+    }
+
+    fn done(&self, stream: &Arc<CudaStream>) -> Result<(), Fault> {
+        let Some(kept) = self.kept.borrow_mut().take() else { return Ok(()) };
+        let mut tally = self.tally.borrow_mut();
+        let mut numbers = vec![0; kept.numbers.slice.len()];
+        let mut by_clause = vec![0; kept.by_clause.slice.len()];
+        stream.memcpy_dtoh(&kept.numbers.slice, &mut numbers)?;
+        stream.memcpy_dtoh(&kept.by_clause.slice, &mut by_clause)?;
+        stream.synchronize()?;
+        self.entry.tree.add(&numbers, kept.pairs, &mut tally);
+        for (witnesses, pairs) in tally.witnesses.iter_mut().zip(by_clause) {
+            *witnesses += pairs as usize;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portions_are_all_tasks() {
+        let task = |pairs: u32| Task { probe: 0, first: 5, end: 5 + pairs };
+        let tasks = [task(3), task(4), task(20), task(1), task(9)];
+        assert_eq!(portions(&tasks, 10), [0..2, 2..3, 3..5]);
+        assert_eq!(portions(&tasks[..2], 1), [0..1, 1..2]);
+    }
+}

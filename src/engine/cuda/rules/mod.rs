@@ -1,0 +1,25 @@
+//! Candidates of an entry of a join of rules, decided on a device.
+//!
+//! ```text
+//! atoms of both sides (engine::atoms)
+//!   columns --> what either side has for each atom that a tree asks, by row
+//!   tests   --> how each of these atoms is decided
+//!   items   --> probe rows with their stretches of build rows, cut by pairs
+//!   path    --> an execution tree as launches, one a step
+//!   entry   --> batches of pairs that walk the tree, then that of the entries before
+//! ```
+//!
+//! An entry by equalities or by a band is served where its trees ask codes, bits, places, strings of up to 1,024 characters or
+//! sets; what asks vectors, Damerau-Levenshtein or conditions of the driver is walked on the CPU. How rows are grouped and
+//! which atom comes when is the same for either.
+
+mod columns;
+mod entry;
+mod items;
+mod path;
+mod tests;
+
+pub use columns::ColumnsOnDevice;
+pub use entry::{EntryOnDevice, Walked};
+pub use items::Items;
+pub use tests::{RulesOnDevice, serves};

@@ -1,0 +1,192 @@
+//! How the atoms of a join of rules are decided on a device, and its build side there.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use datafusion::common::{Result, internal_err};
+use datafusion::physical_plan::metrics::MetricValue;
+
+use super::columns::{AtomOnDevice, ColumnsOnDevice, Uploading};
+use crate::engine::atoms::{AtomTest, RuleRows};
+use crate::engine::cuda::device::Device;
+use crate::engine::cuda::edits::{edit_test, reaches};
+use crate::engine::cuda::fault::Fault;
+use crate::engine::cuda::kernels::{Compared, EditDecision, EditTest, Reach, SetTest};
+use crate::engine::cuda::memory::{Budget, Buffer};
+use crate::engine::cuda::sets::set_test;
+use crate::engine::cuda::tasks::BLOCK;
+use crate::engine::cuda::worker::{Capacity, Workers};
+use crate::engine::edits::EditPredicate;
+use crate::measure::EditMeasure;
+use crate::predicate::Test;
+
+/// A join of rules on a device: the tests of its atoms and the columns of its build side.
+#[derive(Debug)]
+pub struct RulesOnDevice {
+    pub(super) budget: Budget,
+    asked: Vec<bool>,
+    /// By atom.
+    tests: Vec<AtomTestOnDevice>,
+    build: ColumnsOnDevice,
+    /// Of all entries.
+    pub(super) workers: Arc<Workers>,
+}
+
+/// How an atom is decided there.
+#[derive(Debug)]
+enum AtomTestOnDevice {
+    /// By its columns alone.
+    Columns,
+    Texts {
+        allowance: Buffer<i8>,
+        test: EditTest,
+        decision: EditDecision,
+        /// What `test` points to.
+        _reaches: Buffer<Reach>,
+    },
+    Sets {
+        allowance: Buffer<i8>,
+        test: SetTest,
+    },
+}
+
+/// Whether an atom can be decided on a device.
+pub fn serves(test: &AtomTest) -> bool {
+    match *test {
+        AtomTest::Equality | AtomTest::Band | AtomTest::OneSided => true,
+        AtomTest::Similarity { test: Test::Set { .. }, .. } => true,
+        AtomTest::Similarity { test: Test::Edit { measure, .. }, .. } => measure != EditMeasure::DamerauLevenshtein,
+        AtomTest::Similarity { test: Test::Vector(_), .. } | AtomTest::Pair => false,
+    }
+}
+
+impl RulesOnDevice {
+    /// Brings what the build side has for the atoms that are `asked` to the device; `allowances` are what the first filters of
+    /// similarities allow, by the classes of a probe and a build row. `None` where the device's memory does not hold it, or
+    /// where some string is too long for it.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn try_new<'a>(
+        budget: &Budget,
+        kinds: &[AtomTest],
+        allowances: impl Fn(usize) -> &'a [i8],
+        (build, asked): (&dyn RuleRows, Vec<bool>),
+        threads: usize,
+    ) -> Result<Option<Self>> {
+        match Self::arrange(&budget.of_join(), kinds, allowances, (build, asked), threads) {
+            Err(Fault::Memory) => Ok(None),
+            rules => Ok(rules?),
+        }
+    }
+
+    fn arrange<'a>(
+        budget: &Budget,
+        kinds: &[AtomTest],
+        allowances: impl Fn(usize) -> &'a [i8],
+        (build, asked): (&dyn RuleRows, Vec<bool>),
+        threads: usize,
+    ) -> Result<Option<Self>, Fault> {
+        let time = budget.metrics.arrange_time.clone();
+        let _timer = time.timer();
+        let stream = budget.device.stream()?;
+        let uploading = Uploading { budget, stream: &stream, threads };
+        let Some(columns) = uploading.columns(build, &asked, None)? else { return Ok(None) };
+        let mut tests = Vec::with_capacity(kinds.len());
+        for (atom, kind) in kinds.iter().enumerate() {
+            tests.push(match *kind {
+                AtomTest::Similarity { test: Test::Edit { measure, bounds }, .. } if asked[atom] => {
+                    let predicate = EditPredicate { measure, bounds };
+                    let reaches = budget.upload(&stream, &reaches(&predicate))?;
+                    let Some((test, decision)) = edit_test(&predicate, reaches.address(&stream)) else {
+                        return Ok(None);
+                    };
+                    let allowance = budget.upload(&stream, allowances(atom))?;
+                    AtomTestOnDevice::Texts { allowance, test, decision, _reaches: reaches }
+                }
+                AtomTest::Similarity { test: Test::Set { measure, bounds, .. }, .. } if asked[atom] => {
+                    let allowance = budget.upload(&stream, allowances(atom))?;
+                    AtomTestOnDevice::Sets { allowance, test: set_test(measure, bounds) }
+                }
+                _ => AtomTestOnDevice::Columns,
+            });
+        }
+        stream.synchronize()?;
+        let workers = Arc::new(Workers::try_new(budget, Capacity::of(budget, BLOCK))?);
+        Ok(Some(Self { budget: budget.clone(), asked, tests, build: columns, workers }))
+    }
+
+    /// Whether all of these atoms are there.
+    pub(super) fn has(&self, mut atoms: impl Iterator<Item = usize>) -> bool {
+        atoms.all(|atom| self.asked[atom])
+    }
+
+    /// Brings a probe side to the device; `None` where it does not fit, or where some string is too long for it.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn prepare(&self, probe: &dyn RuleRows, threads: usize) -> Result<Option<ColumnsOnDevice>> {
+        let time = self.budget.metrics.arrange_time.clone();
+        let _timer = time.timer();
+        let prepared = self.budget.device.stream().and_then(|stream| {
+            let uploading = Uploading { budget: &self.budget, stream: &stream, threads };
+            uploading.columns(probe, &self.asked, Some(&self.build))
+        });
+        match prepared {
+            Err(Fault::Memory) => Ok(None),
+            prepared => Ok(prepared?),
+        }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.budget.device
+    }
+
+    /// What the join has done on its device.
+    pub fn metrics(&self) -> Vec<MetricValue> {
+        self.budget.metrics.values()
+    }
+
+    /// What a step that asks `atom` compares, of the build side and a probe side or the build side itself.
+    pub(super) fn compared(
+        &self,
+        stream: &Arc<CudaStream>,
+        atom: usize,
+        probe: Option<&ColumnsOnDevice>,
+    ) -> Result<Compared> {
+        let (build, probe) = (&self.build.atoms[atom], &probe.unwrap_or(&self.build).atoms[atom]);
+        let bits = |column: &AtomOnDevice| match column {
+            AtomOnDevice::Bits(bits) => bits.address(stream),
+            _ => 0,
+        };
+        Ok(match (&self.tests[atom], build, probe) {
+            (_, AtomOnDevice::Codes(build), AtomOnDevice::Codes(probe)) => {
+                Compared::Codes([build.address(stream), probe.address(stream)])
+            }
+            (_, AtomOnDevice::Band { places, .. }, AtomOnDevice::Band { accepted, .. }) => {
+                Compared::Band([places.address(stream), accepted.address(stream)])
+            }
+            (
+                AtomTestOnDevice::Texts { allowance, test, decision, .. },
+                AtomOnDevice::Texts(build),
+                AtomOnDevice::Texts(probe),
+            ) => Compared::Texts {
+                sides: [build.on_device(stream), probe.on_device(stream)],
+                allowance: allowance.address(stream),
+                test: *test,
+                decision: *decision,
+                is_small: build.alphabet.is_small(),
+            },
+            (AtomTestOnDevice::Sets { allowance, test }, AtomOnDevice::Sets(build), AtomOnDevice::Sets(probe)) => {
+                Compared::Sets {
+                    sides: [build.on_device(stream), probe.on_device(stream)],
+                    allowance: allowance.address(stream),
+                    test: *test,
+                }
+            }
+            (_, build, probe) if bits(build) != 0 || bits(probe) != 0 => Compared::Bits([bits(build), bits(probe)]),
+            _ => return internal_err!("an atom has no columns on the device"),
+        })
+    }
+}
