@@ -18,7 +18,8 @@
 //     longer length - k      characters: an edit leaves all but one character of the longer string
 //     longer length - 1 - 2k bigrams, each edit tearing two of the longer string's, or, with transpositions (each of which
 //                            tears three), longer length - 1 - 3k
-// and a Jaro similarity of j takes m >= (3j - 1) / (1 / left + 1 / right) matches, all of them characters that both have.
+// and a Jaro similarity of j takes m >= (3j - 1) / (1 / left + 1 / right) matches, all of them characters that both have, and
+// with so many matches, of which few are misplaced, some bigrams. Which j depends on how the strings begin, for pairs.
 // The host's table gives the least of these numbers for a length and all greater ones, so that the least lengths of a block
 // speak for all of it (blocks sorted by length as in sf-gSSJoin, section IV).
 
@@ -40,6 +41,8 @@ struct Texts {
     const u32* character_excess;
     const u32* bigram_excess;
     const u32* lengths;
+    // The first four symbols, a byte each.
+    const u32* prefixes;
     const u32* groups;
     const u32* rows;
     const u64* starts;
@@ -124,7 +127,7 @@ __device__ __forceinline__ u32 sign(const Signer& signer, const Symbol* symbols,
 template <class Symbol>
 __device__ __forceinline__ void signatures(const u64* starts, const Symbol* symbols, const u32* groups, u32 count, const Signer& signer,
                                            u32 by_characters, u32* characters, u32* bigrams, u32* character_excess, u32* bigram_excess,
-                                           u64* keys, u32* order) {
+                                           u32* prefixes, u64* keys, u32* order) {
     __shared__ u32 bits[8][2][STEP];
     u32 lane = lane_of_thread(), warp = threadIdx.x >> 5;
     u32 row = blockIdx.x * 8 + warp;
@@ -140,22 +143,25 @@ __device__ __forceinline__ void signatures(const u64* starts, const Symbol* symb
     if (lane != 0) return;
     character_excess[row] = of_characters;
     bigram_excess[row] = of_bigrams;
+    u32 prefix = 0;
+    for (u32 at = 0; at < min(length, (u32)LONGEST_PREFIX); at++) prefix |= (text[at] & 0xffu) << (8 * at);
+    prefixes[row] = prefix;
     u32 group = groups ? groups[row] : 0, excess = min(by_characters ? of_characters : of_bigrams, MOST_EXCESS);
     keys[row] = (u64)group << (LENGTH_BITS + EXCESS_BITS) | (u64)length << EXCESS_BITS | excess;
     order[row] = row;
 }
 
-#define SIGNATURE_ARGUMENTS(Symbol) const u64 *starts, const Symbol *symbols, const u32 *groups, u32 count, Signer signer, u32 by_characters, u32 *characters, u32 *bigrams, u32 *character_excess, u32 *bigram_excess, u64 *keys, u32 *order
+#define SIGNATURE_ARGUMENTS(Symbol) const u64 *starts, const Symbol *symbols, const u32 *groups, u32 count, Signer signer, u32 by_characters, u32 *characters, u32 *bigrams, u32 *character_excess, u32 *bigram_excess, u32 *prefixes, u64 *keys, u32 *order
 // clang-format off
-extern "C" __global__ void __launch_bounds__(256) edit_signatures_small(SIGNATURE_ARGUMENTS(u8)) { signatures(starts, symbols, groups, count, signer, by_characters, characters, bigrams, character_excess, bigram_excess, keys, order); }
-extern "C" __global__ void __launch_bounds__(256) edit_signatures_large(SIGNATURE_ARGUMENTS(u32)) { signatures(starts, symbols, groups, count, signer, by_characters, characters, bigrams, character_excess, bigram_excess, keys, order); }
+extern "C" __global__ void __launch_bounds__(256) edit_signatures_small(SIGNATURE_ARGUMENTS(u8)) { signatures(starts, symbols, groups, count, signer, by_characters, characters, bigrams, character_excess, bigram_excess, prefixes, keys, order); }
+extern "C" __global__ void __launch_bounds__(256) edit_signatures_large(SIGNATURE_ARGUMENTS(u32)) { signatures(starts, symbols, groups, count, signer, by_characters, characters, bigrams, character_excess, bigram_excess, prefixes, keys, order); }
 // clang-format on
 
 // One thread a word of a position: columns in the order of `order`. Positions from `count` to `padded` get empty strings.
 extern "C" __global__ void __launch_bounds__(256)
     edit_gather(const u32* order, u32 count, u32 padded, const u32* characters, const u32* bigrams, const u32* character_excess,
-                const u32* bigram_excess, const u32* groups, const u32* rows, const u64* starts, u32* out_characters, u32* out_bigrams,
-                u32* out_character_excess, u32* out_bigram_excess, u32* out_lengths, u32* out_groups, u32* out_rows, u64* out_starts) {
+                const u32* bigram_excess, const u32* prefixes, const u32* groups, const u32* rows, const u64* starts, u32* out_characters, u32* out_bigrams,
+                u32* out_character_excess, u32* out_bigram_excess, u32* out_prefixes, u32* out_lengths, u32* out_groups, u32* out_rows, u64* out_starts) {
     for (u64 at = thread_in_grid(); at < (u64)padded * STEP; at += threads_in_grid()) {
         u32 position = (u32)(at / STEP), word = (u32)(at % STEP);
         bool is_text = position < count;
@@ -165,6 +171,7 @@ extern "C" __global__ void __launch_bounds__(256)
         if (word != 0) continue;
         out_character_excess[position] = is_text ? character_excess[row] : 0;
         out_bigram_excess[position] = is_text ? bigram_excess[row] : 0;
+        out_prefixes[position] = is_text ? prefixes[row] : 0;
         out_lengths[position] = is_text ? (u32)(starts[row + 1] - starts[row]) : 0;
         out_groups[position] = is_text && groups ? groups[row] : 0;
         out_rows[position] = is_text ? rows[row] : 0;
@@ -261,6 +268,11 @@ __device__ __forceinline__ void keep(const Texts& probe, const Texts& build, con
     if (!edit_lengths_match(test, left, right)) return;
     Shared least = edit_least_shared(test, left, right);
     u32 characters = common_bits(probe.characters, p, build.characters, b) + min(probe.character_excess[p], build.character_excess[b]);
+    if (is_jaro(test) && left > 0 && right > 0) {
+        u32 differing = probe.prefixes[p] ^ build.prefixes[b];
+        u32 prefix = differing == 0 ? LONGEST_PREFIX : (__ffs((i32)differing) - 1) / 8;
+        least = jaro_least_shared(test, left, right, prefix, characters);
+    }
     if (characters < least.characters) return;
     u32 bigrams = common_bits(probe.bigrams, p, build.bigrams, b) + min(probe.bigram_excess[p], build.bigram_excess[b]);
     if (bigrams < least.bigrams) return;

@@ -25,8 +25,8 @@ struct Reach {
 struct EditTest {
     double lower;
     double upper;
-    // A Jaro similarity below which no score is accepted.
-    double jaro;
+    // A Jaro similarity below which no score is accepted, by how many characters strings begin with in common.
+    double jaro[LONGEST_PREFIX + 1];
     // By length, from 0 to the longest on a device.
     const Reach* reach;
     u32 measure;
@@ -44,6 +44,8 @@ __device__ __forceinline__ bool edit_accepts(const EditTest& test, double score)
     return high_enough && low_enough;
 }
 
+__device__ __forceinline__ bool is_jaro(const EditTest& test) { return test.measure == JARO || test.measure == JARO_WINKLER; }
+
 // What both of two strings have at least, if they match.
 struct Shared {
     u32 characters;
@@ -53,14 +55,30 @@ struct Shared {
 // For strings of at least `left` and `right` characters.
 __device__ __forceinline__ Shared edit_least_shared(const EditTest& test, u32 left, u32 right) {
     Shared least = {0, 0};
-    if (test.measure != JARO && test.measure != JARO_WINKLER) {
+    if (!is_jaro(test)) {
         Reach reach = test.reach[max(left, right)];
         least.characters = reach.characters;
         least.bigrams = reach.bigrams;
     } else if (left > 0 && right > 0) {
-        double matches = (3.0 * test.jaro - 1.0) / (1.0 / (double)left + 1.0 / (double)right);
+        double matches = (3.0 * test.jaro[LONGEST_PREFIX] - 1.0) / (1.0 / (double)left + 1.0 / (double)right);
         least.characters = max((i32)ceil(min(matches * (1.0 - SLACK), 1e9)), 1);
     }
+    return least;
+}
+
+// What two strings of `left` and `right` characters, some each, have both at least, if they match by a Jaro measure, begin with up
+// to `prefix` characters in common and have up to `common` of them at all; as jaro_bigrams of src/engine/edits/predicate.rs.
+__device__ __forceinline__ Shared jaro_least_shared(const EditTest& test, u32 left, u32 right, u32 prefix, u32 common) {
+    double jaro = test.jaro[prefix], a_common_one = 1.0 / (double)left + 1.0 / (double)right;
+    double most = (double)min(common, min(left, right)), needed = (3.0 * jaro - 1.0) / a_common_one;
+    auto bigrams = [&](double matches) {
+        double transpositions = max(matches * (1.0 - 3.0 * jaro + matches * a_common_one), 0.0);
+        double misplaced = 2.0 * transpositions + 1.0;
+        return 3.0 * matches - (double)left - (double)right - 1.0 - 2.0 * misplaced;
+    };
+    Shared least;
+    least.characters = (u32)max((i32)ceil(min(needed * (1.0 - SLACK), 1e9)), 1);
+    least.bigrams = (u32)max((i32)floor(min(bigrams(most), bigrams(min(needed, most)))), 0);
     return least;
 }
 

@@ -24,15 +24,12 @@ pub enum Engine {
     },
 }
 
-/// Pairs of rows from which on a device is worth the copies and launches.
-const PAIRS_WORTH_A_DEVICE: u64 = 1 << 32;
-
-/// Pairs of rows from which on it is worth being opened, too: the better part of a second, once a process.
+/// Pairs of rows from which on a device is worth being opened: the better part of a second, once a process.
 const PAIRS_WORTH_OPENING: u64 = 1 << 36;
 
 /// Candidates of a join of rules from which on a device is worth the copies and launches, and being opened, too.
 const CANDIDATES_WORTH_A_DEVICE: u64 = 1 << 28;
-const CANDIDATES_WORTH_OPENING: u64 = 1 << 32;
+const CANDIDATES_WORTH_OPENING: u64 = 1 << 30;
 
 impl Engine {
     /// What a session asks for.
@@ -80,10 +77,8 @@ impl Engine {
         match self {
             Self::Cpu => None,
             Self::Cuda(budget) => Some(budget.clone()),
-            Self::Auto { .. } if !cuda::pays(test) => None,
             Self::Auto { ordinal, fraction } => {
-                let is_open = Device::is_open(*ordinal);
-                let enough = if is_open { PAIRS_WORTH_A_DEVICE } else { PAIRS_WORTH_OPENING };
+                let enough = if Device::is_open(*ordinal) { cuda::pays_from(test)? } else { PAIRS_WORTH_OPENING };
                 // a driver without a usable device is as good as none
                 let device = (pairs(keys, context) >= enough).then(|| Device::open(*ordinal).ok())??;
                 Some(Budget::new(&device, *fraction))
@@ -121,10 +116,11 @@ impl Engine {
         match self {
             Self::Cuda(_) if !cuda::serves(test) => "cpu (no kernels for this condition)".into(),
             Self::Cuda(budget) => budget.device().to_string(),
-            Self::Auto { ordinal, .. } if cuda::pays(test) => {
-                format!("cpu, or cuda:{ordinal} from {PAIRS_WORTH_A_DEVICE} pairs of rows on")
-            }
-            Self::Auto { .. } | Self::Cpu => "cpu".into(),
+            Self::Auto { ordinal, .. } => match cuda::pays_from(test) {
+                Some(pairs) => format!("cpu, or cuda:{ordinal} from {pairs} pairs of rows on, once it is open"),
+                None => "cpu".into(),
+            },
+            Self::Cpu => "cpu".into(),
         }
     }
 }

@@ -104,16 +104,50 @@ impl<K: Ord + Copy> Neighbour<K> {
 #[derive(Debug)]
 pub struct Best<K> {
     wanted: Wanted,
-    /// The worst on top.
-    kept: BinaryHeap<Neighbour<K>>,
+    kept: Kept<K>,
     /// Others with the score and rank of the worst.
     ties: Vec<Neighbour<K>>,
+}
+
+/// The best so far.
+#[derive(Debug)]
+enum Kept<K> {
+    /// Best first: nothing yet, or what came at once.
+    Ordered(Vec<Neighbour<K>>),
+    /// The worst on top: what came one by one.
+    Heap(BinaryHeap<Neighbour<K>>),
+}
+
+impl<K: Ord + Copy> Kept<K> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Ordered(kept) => kept.len(),
+            Self::Heap(kept) => kept.len(),
+        }
+    }
+
+    fn worst(&self) -> Option<&Neighbour<K>> {
+        match self {
+            Self::Ordered(kept) => kept.last(),
+            Self::Heap(kept) => kept.peek(),
+        }
+    }
+
+    fn heap(&mut self) -> &mut BinaryHeap<Neighbour<K>> {
+        if let Self::Ordered(kept) = self {
+            *self = Self::Heap(std::mem::take(kept).into());
+        }
+        match self {
+            Self::Heap(kept) => kept,
+            Self::Ordered(_) => unreachable!("it has become a heap"),
+        }
+    }
 }
 
 impl<K: Ord + Copy> Best<K> {
     /// Keeps what is `wanted`.
     pub fn new(wanted: Wanted) -> Self {
-        Self { wanted, kept: BinaryHeap::new(), ties: Vec::new() }
+        Self { wanted, kept: Kept::Ordered(Vec::new()), ties: Vec::new() }
     }
 
     /// What is wanted.
@@ -124,7 +158,7 @@ impl<K: Ord + Copy> Best<K> {
     /// The worst of what is kept, once there are as many as are wanted.
     #[inline]
     pub fn worst(&self) -> Option<&Neighbour<K>> {
-        if self.kept.len() < self.wanted.rows { None } else { self.kept.peek() }
+        if self.kept.len() < self.wanted.rows { None } else { self.kept.worst() }
     }
 
     /// Whether a neighbour would be kept. Where one would not, none that is worse would.
@@ -136,17 +170,22 @@ impl<K: Ord + Copy> Best<K> {
 
     /// The rows that are kept, in no order; those that only tie with the worst are left out.
     pub fn rows(&self) -> impl Iterator<Item = u32> {
-        self.kept.iter().map(|neighbour| neighbour.row)
+        let (ordered, heap) = match &self.kept {
+            Kept::Ordered(kept) => (Some(kept.iter()), None),
+            Kept::Heap(kept) => (None, Some(kept.iter())),
+        };
+        ordered.into_iter().flatten().chain(heap.into_iter().flatten()).map(|neighbour| neighbour.row)
     }
 
     /// Keeps a neighbour if it is one of the best so far; the order of offers makes no difference.
     #[inline]
     pub fn offer(&mut self, neighbour: Neighbour<K>) {
-        if self.kept.len() < self.wanted.rows {
-            self.kept.push(neighbour);
+        let (rows, kept) = (self.wanted.rows, self.kept.heap());
+        if kept.len() < rows {
+            kept.push(neighbour);
             return;
         }
-        let Some(mut worst) = self.kept.peek_mut() else { return };
+        let Some(mut worst) = kept.peek_mut() else { return };
         let before = *worst;
         if neighbour >= before {
             if self.wanted.ties && neighbour.key() == before.key() {
@@ -159,7 +198,7 @@ impl<K: Ord + Copy> Best<K> {
         if !self.wanted.ties {
             return;
         }
-        if self.kept.peek().is_some_and(|now| now.key() == before.key()) {
+        if kept.peek().is_some_and(|now| now.key() == before.key()) {
             self.ties.push(before);
         } else {
             self.ties.clear();
@@ -167,21 +206,37 @@ impl<K: Ord + Copy> Best<K> {
     }
 
     /// Offers all of `neighbours`.
-    pub fn offer_all(&mut self, neighbours: impl ExactSizeIterator<Item = Neighbour<K>>) {
-        if self.kept.len() + neighbours.len() <= self.wanted.rows {
-            // a heap is made at once with less work than one by one
-            self.kept.extend(neighbours);
-        } else {
-            neighbours.for_each(|neighbour| self.offer(neighbour));
+    pub fn offer_all(&mut self, neighbours: impl Iterator<Item = Neighbour<K>>) {
+        let kept = match &mut self.kept {
+            Kept::Ordered(kept) if kept.is_empty() => kept,
+            _ => return neighbours.for_each(|neighbour| self.offer(neighbour)),
+        };
+        kept.extend(neighbours);
+        kept.sort_unstable();
+        kept.truncate(self.wanted.of(kept));
+        if kept.len() > self.wanted.rows {
+            self.ties.extend(kept.drain(self.wanted.rows..));
         }
     }
 
     /// Moves what was kept to the end of `out`, best first.
     pub fn take_into(&mut self, out: &mut Vec<Neighbour<K>>) {
         let start = out.len();
-        out.extend(self.kept.drain());
-        out.append(&mut self.ties);
-        out[start..].sort_unstable();
+        match &mut self.kept {
+            Kept::Ordered(kept) => {
+                out.append(kept);
+                // in any order, since all of them are the same but for their rows
+                self.ties.sort_unstable();
+                out.append(&mut self.ties);
+            }
+            Kept::Heap(kept) => {
+                let mut kept = std::mem::take(kept).into_vec();
+                out.append(&mut kept);
+                out.append(&mut self.ties);
+                out[start..].sort_unstable();
+                self.kept = Kept::Ordered(kept);
+            }
+        }
     }
 }
 

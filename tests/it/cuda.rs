@@ -1,31 +1,57 @@
 //! Joins with `similarity.engine = 'cuda'`: on a device where the machine has one, else on the emulated driver of
 //! `kernels/emulator`.
 //!
-//! A process has one driver for all its sessions, so each test runs once more in a process of its own. With
-//! `SIMILARITY_ENGINE=cuda` in the environment the whole test binary uses the device, and with `SIMILARITY_REQUIRE_CUDA=1`
-//! a machine without one fails.
+//! A process has one driver for all its sessions, so each test runs in a process of its own. With `SIMILARITY_ENGINE=cuda` in
+//! the environment the whole test binary uses the device, and with `SIMILARITY_REQUIRE_CUDA=1` a machine without one fails.
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::{Duration, Instant};
+
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::Int64Type;
+use datafusion::common::Result;
+use datafusion::prelude::SessionContext;
+use datafusion_similarity::SimilarityContext;
+use datafusion_similarity::engine::cuda::Device;
+use futures::StreamExt;
 
 use crate::oracle::{BANDS, Cases, RULES, TEXTS, check};
+use crate::session;
 
 /// Names the engine of all sessions.
 pub(crate) const ENGINE: &str = "SIMILARITY_ENGINE";
 
-/// Runs a test in a process that has a device, unless this is one.
+/// Says that a process runs a single test.
+const ALONE: &str = "SIMILARITY_TEST_ALONE";
+
+/// Whether all sessions of this process use a device.
+pub(crate) fn is_on_a_device() -> bool {
+    std::env::var(ENGINE).is_ok_and(|engine| engine == "cuda")
+}
+
+/// Runs a test in a process of its own that has a device, unless this is one.
 fn on_a_device(test: &str) -> bool {
-    if std::env::var_os(ENGINE).is_some() {
+    on_a_device_with(test, &[])
+}
+
+/// As [`on_a_device`], with settings of the emulated driver.
+fn on_a_device_with(test: &str, settings: &[(&str, &str)]) -> bool {
+    if std::env::var_os(ALONE).is_some() {
         return true;
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args([test, "--exact", "--nocapture"]).env(ENGINE, "cuda");
-    if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none() {
-        child.env("LD_LIBRARY_PATH", emulated_driver());
+    child.args([test, "--exact", "--nocapture"]).env(ALONE, "1").envs(settings.iter().copied());
+    if !is_on_a_device() {
+        child.env(ENGINE, "cuda");
+        if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none() {
+            child.env("LD_LIBRARY_PATH", emulated_driver());
+        }
     }
     let output = child.output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && out.contains("1 passed"), "{out}\n{err}");
+    println!("{out}");
     false
 }
 
@@ -59,5 +85,126 @@ async fn rules_have_the_same_rows_as_stock() {
         check(6000..6020, Cases { operator: "engine=cuda:0", tenths: 4, ..RULES }).await;
         check(6100..6103, Cases { operator: "engine=cuda:0", tenths: 3, sizes: &[600], ..RULES }).await;
         check(6200..6208, Cases { operator: "engine=cuda:0", tenths: 3, ..BANDS }).await;
+    }
+}
+
+/// A table of so many strings, a fifth of them alike, and numbers with them.
+async fn with_strings(rows: usize) -> SessionContext {
+    let context = session(8192, 4);
+    let table = format!(
+        "CREATE TABLE t AS SELECT value AS id, value % 50 AS city, [value % 90 / 90.0, value % 41 / 41.0] AS v,
+                                  'number ' || md5(to_hex(value - value % 5)) || to_hex(value % 5) AS s
+                           FROM generate_series(1, {rows})"
+    );
+    context.similarity_sql(&table).await.unwrap().collect().await.unwrap();
+    context
+}
+
+/// One condition for each kind of kernels.
+const CONDITIONS: [&str; 5] = [
+    "jaccard(qgrams(a.s, 3), qgrams(b.s, 3)) >= 0.8",
+    "levenshtein(a.s, b.s) <= 2",
+    "jaro_winkler_similarity(a.s, b.s) >= 0.95",
+    "l2_distance(a.v, b.v) <= 0.05",
+    "(a.city = b.city AND levenshtein(a.s, b.s) <= 2 OR a.city = b.city AND jaccard(qgrams(a.s, 3), qgrams(b.s, 3)) >= 0.9)",
+];
+
+async fn count(context: &SessionContext, condition: &str) -> Result<i64> {
+    let query = format!("SELECT count(*) FROM t a JOIN t b ON {condition} AND a.id < b.id");
+    let batches = context.similarity_sql(&query).await?.collect().await?;
+    Ok(batches[0].column(0).as_primitive::<Int64Type>().value(0))
+}
+
+async fn set_engine(context: &SessionContext, engine: &str) {
+    let set = format!("SET similarity.engine = '{engine}'");
+    context.similarity_sql(&set).await.unwrap().collect().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_sessions_at_once_leave_nothing_behind() {
+    if !on_a_device("cuda::two_sessions_at_once_leave_nothing_behind") {
+        return;
+    }
+    let sessions = (0..2).map(|_| {
+        tokio::spawn(async {
+            let context = with_strings(300).await;
+            set_engine(&context, "cpu").await;
+            let mut expected = Vec::new();
+            for condition in CONDITIONS {
+                expected.push(count(&context, condition).await.unwrap());
+            }
+            set_engine(&context, "cuda").await;
+            for query in 0..100 {
+                let kind = query % CONDITIONS.len();
+                assert_eq!(count(&context, CONDITIONS[kind]).await.unwrap(), expected[kind], "{}", CONDITIONS[kind]);
+            }
+            expected.iter().sum::<i64>()
+        })
+    });
+    for session in futures::future::join_all(sessions).await {
+        assert!(session.unwrap() > 1000);
+    }
+    assert_eq!(Device::open(0).unwrap().reserved(), 0);
+}
+
+/// The emulated driver fails one launch after the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failing_device_ends_the_query_and_nothing_else() {
+    let (test, setting) = ("cuda::a_failing_device_ends_the_query_and_nothing_else", "EMULATED_FAIL_LAUNCH");
+    if is_on_a_device() && std::env::var_os(setting).is_none() {
+        println!("skipped: no emulated driver");
+        return;
+    }
+    for launch in ["1", "4", "9", "14"] {
+        if !on_a_device_with(test, &[(setting, launch)]) {
+            continue;
+        }
+        let context = with_strings(200).await;
+        let expected = count(&context, CONDITIONS[4]).await;
+        let error = expected.expect_err("a launch fails").strip_backtrace();
+        assert!(error.contains("a CUDA device failed with CUDA_ERROR_LAUNCH_FAILED"), "{error}");
+        assert!(error.contains("set similarity.engine = 'cpu'"), "{error}");
+        // other partitions end when they notice
+        given_back(&Device::open(0).unwrap()).await;
+        let found = count(&context, CONDITIONS[4]).await.unwrap();
+        set_engine(&context, "cpu").await;
+        assert_eq!(found, count(&context, CONDITIONS[4]).await.unwrap());
+        return;
+    }
+}
+
+/// How long it takes until no buffer of the device is held.
+async fn given_back(device: &Device) -> Duration {
+    let start = Instant::now();
+    while device.reserved() > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert!(start.elapsed() < Duration::from_secs(10), "{} bytes are held", device.reserved());
+    }
+    start.elapsed()
+}
+
+/// Kernels of an emulated driver run as long as they do, so that it takes a device to tell.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_join_gives_its_device_back() {
+    if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none() {
+        println!("skipped: no device");
+        return;
+    }
+    if !on_a_device("cuda::a_cancelled_join_gives_its_device_back") {
+        return;
+    }
+    let context = with_strings(400_000).await;
+    let device = Device::open(0).unwrap();
+    for condition in CONDITIONS {
+        let query = format!("SELECT a.id FROM t a JOIN t b ON {condition} AND a.id < b.id");
+        let mut slowest = Duration::ZERO;
+        for wait in [0, 30, 60, 90, 120, 200] {
+            let frame = context.similarity_sql(&query).await.unwrap();
+            let mut rows = frame.execute_stream().await.unwrap();
+            let _ = tokio::time::timeout(Duration::from_millis(wait), rows.next()).await;
+            drop(rows);
+            slowest = slowest.max(given_back(&device).await);
+        }
+        println!("{condition}: given back within {slowest:?}");
     }
 }

@@ -16,7 +16,7 @@ use super::set::{SetColumn, SetPairTest};
 use super::vectors::{VectorColumn, VectorPairTest};
 use crate::engine::atoms::{AtomColumn, AtomRows, AtomTest, RuleRows, SideColumns, Span};
 use crate::engine::edits::EditPredicate;
-use crate::engine::parallel::in_turn;
+use crate::engine::parallel::{in_parallel, in_turn};
 use crate::engine::sets::{Dictionary, SetPredicate};
 use crate::engine::{BuildContext, KeyColumn, NO_GROUP, Pairs};
 use crate::measure::Tokenizer;
@@ -255,6 +255,9 @@ impl Tests {
     }
 }
 
+/// Below this a thread costs more than it saves.
+const ROWS_WORTH_A_THREAD: usize = 1 << 14;
+
 struct Equal<'a> {
     left: &'a [u32],
     right: &'a [u32],
@@ -407,36 +410,42 @@ impl Columns {
 
     /// A number for each row by what it holds, as far as atoms ask for it and pairs do not agree in it; `keys` are those of
     /// similarities.
-    pub(in crate::engine) fn fingerprints(&self, tests: &Tests, keys: &[ArrayRef]) -> Result<Vec<u64>> {
-        let hasher = FixedState::default();
-        let mut prints = vec![0u64; self.rows];
-        let mut mix = |of: &dyn Fn(usize) -> u64| {
-            prints.iter_mut().enumerate().for_each(|(row, print)| *print = hasher.hash_one((*print, of(row))));
-        };
+    pub(in crate::engine) fn fingerprints(&self, tests: &Tests, keys: &[ArrayRef], threads: usize) -> Result<Vec<u64>> {
+        let hasher = &FixedState::default();
+        let mut parts: Vec<Box<dyn Fn(usize) -> u64 + Sync + '_>> = Vec::new();
         let mut seen = Vec::new();
         for (atom, kind) in tests.kinds.iter().enumerate() {
             match (&self.atoms[atom], kind) {
-                (AtomColumn::Bits(bits), _) => mix(&|row| u64::from(bits.value(row))),
-                (AtomColumn::Band(band), _) => mix(&|row| u64::from(band.places[row].first)),
+                (AtomColumn::Bits(bits), _) => parts.push(Box::new(|row| u64::from(bits.value(row)))),
+                (AtomColumn::Band(band), _) => parts.push(Box::new(|row| u64::from(band.places[row].first))),
                 (_, AtomTest::Similarity { key, .. }) if !seen.contains(key) => {
                     seen.push(*key);
                     let Some(values) = keys.get(*key) else { return internal_err!("an atom names a missing key") };
-                    match self.keys[atom].as_deref() {
-                        Some(Key::Texts(texts)) => mix(&|row| hasher.hash_one(texts.near(row as u32))),
-                        Some(Key::Vectors(vectors)) => mix(&|row| {
+                    parts.push(match self.keys[atom].as_deref() {
+                        Some(Key::Texts(texts)) => Box::new(move |row| hasher.hash_one(texts.near(row as u32))),
+                        Some(Key::Vectors(vectors)) => Box::new(move |row| {
                             let elements = vectors.at(row as u32).unwrap_or_default().iter();
                             hasher.hash_one(elements.fold(0, |hash, x| hasher.hash_one((hash, x.to_bits()))))
                         }),
                         _ => {
                             let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())])?;
                             let rows = converter.convert_columns(&[Arc::clone(values)])?;
-                            mix(&|row| hasher.hash_one(rows.row(row).as_ref()));
+                            Box::new(move |row| hasher.hash_one(rows.row(row).as_ref()))
                         }
-                    }
+                    });
                 }
                 _ => {}
             }
         }
+        let mut prints = vec![0u64; self.rows];
+        let share = self.rows.div_ceil(threads.max(1)).max(ROWS_WORTH_A_THREAD);
+        in_parallel(prints.chunks_mut(share).enumerate(), |(number, prints)| {
+            for part in &parts {
+                let rows = number * share..;
+                prints.iter_mut().zip(rows).for_each(|(print, row)| *print = hasher.hash_one((*print, part(row))));
+            }
+            Ok(())
+        })?;
         Ok(prints)
     }
 

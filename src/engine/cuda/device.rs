@@ -9,6 +9,7 @@ use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
 
 use super::fault::Fault;
 use super::kernels::{EditKernels, RuleKernels, SetKernels, SortKernels, VectorKernels};
+use super::staging::Staging;
 
 /// A device that this process has opened.
 pub struct Device {
@@ -19,6 +20,8 @@ pub struct Device {
     tensor_cores: bool,
     memory: usize,
     reserved: AtomicUsize,
+    /// What no worker has at the moment.
+    staging: Mutex<Vec<Staging>>,
     sets: OnceLock<SetKernels>,
     edits: OnceLock<EditKernels>,
     rules: OnceLock<RuleKernels>,
@@ -82,6 +85,7 @@ impl Device {
             memory: context.total_mem()?,
             context,
             reserved: AtomicUsize::new(0),
+            staging: Mutex::default(),
             sets: OnceLock::new(),
             edits: OnceLock::new(),
             rules: OnceLock::new(),
@@ -102,6 +106,11 @@ impl Device {
 
     pub(super) fn context(&self) -> &Arc<CudaContext> {
         &self.context
+    }
+
+    /// Staging memory that no worker has.
+    pub(super) fn staging(&self) -> MutexGuard<'_, Vec<Staging>> {
+        self.staging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes of memory that it has.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, PinnedHostSlice, ValidAsZeroBits};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, ValidAsZeroBits};
 
 use super::device::Device;
 use super::fault::Fault;
@@ -107,14 +107,4 @@ impl<T> Buffer<T> {
     pub(super) fn address(&self, stream: &CudaStream) -> u64 {
         self.slice.device_ptr(stream).0
     }
-}
-
-/// Memory of the host that a device copies from and to at full speed.
-pub(super) fn pinned<T: DeviceRepr + ValidAsZeroBits>(
-    device: &Device,
-    length: usize,
-) -> Result<PinnedHostSlice<T>, Fault> {
-    // not write-combined: the host reads it
-    // SAFETY: what is read was copied into it before.
-    Ok(unsafe { device.context().alloc_pinned_with_flags(length, 0) }?)
 }

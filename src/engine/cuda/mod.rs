@@ -10,6 +10,7 @@
 //! steps      how much is compared at once; density says how much that yields
 //! tasks      what is compared together: blocks of one side against ranges of blocks of the other
 //! worker     a queue of launches, and the buffers that pairs come back through
+//! staging    memory of the host that they come through
 //! sets       set similarity joins
 //! vectors    epsilon joins of vectors
 //! edits      edit-distance and Jaro joins
@@ -30,10 +31,11 @@ mod metrics;
 pub mod rules;
 mod sets;
 mod sort;
+mod staging;
 mod steps;
 mod tasks;
 #[cfg(test)]
-mod test_device;
+pub(super) mod test_device;
 mod vectors;
 mod worker;
 
@@ -60,10 +62,14 @@ pub fn serves(test: Test) -> bool {
     }
 }
 
-/// Whether a device is faster than a CPU's cores where there is work enough. The bounds of Jaro leave a device a multiple of the
-/// candidates that the CPU's filters leave.
-pub fn pays(test: Test) -> bool {
-    serves(test) && !matches!(test, Test::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. })
+/// Pairs of rows from which on a device that is open is faster than sixteen cores; none where it never is.
+pub fn pays_from(test: Test) -> Option<u64> {
+    serves(test).then_some(match test {
+        Test::Set { .. } => 1 << 25,
+        Test::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => 1 << 31,
+        Test::Edit { .. } => 1 << 28,
+        Test::Vector(_) => 1 << 27,
+    })
 }
 
 /// Makes the keys of a build side ready for `test` on a device; `None` where its memory does not hold them, or where there are

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use super::Device;
 
 /// Opens it. The emulated driver is built and loaded when there is no other.
-pub(in crate::engine::cuda) fn device() -> Arc<Device> {
+pub(in crate::engine) fn device() -> Arc<Device> {
     static DEVICE: OnceLock<Arc<Device>> = OnceLock::new();
     let device = DEVICE.get_or_init(|| {
         // SAFETY: it opens the driver's library by its usual names and calls nothing in it.

@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUevent_flags;
-use cudarc::driver::{CudaStream, PinnedHostSlice};
 
 use super::fault::Fault;
 use super::kernels::{Appended, RowPair, Task};
-use super::memory::{Budget, Buffer, pinned};
+use super::memory::{Budget, Buffer};
+use super::staging::{FETCHED, Lent, Staging};
 use super::tasks::{BLOCK, BLOCKS_OF_TASK};
 use crate::engine::{Cancel, Counts, Pairs};
 
@@ -100,13 +101,8 @@ pub(super) struct Worker {
     candidate_count: Buffer<u64>,
     pairs: Buffer<RowPair>,
     pair_count: Buffer<u64>,
-    /// How many candidates and how many pairs, as the device said last.
-    counted: [PinnedHostSlice<u64>; 2],
-    fetched: PinnedHostSlice<RowPair>,
+    staging: Lent,
 }
-
-/// Pairs that are fetched at a time.
-const FETCHED: usize = 1 << 18;
 
 impl Worker {
     fn try_new(budget: &Budget, capacity: Capacity) -> Result<Self, Fault> {
@@ -116,8 +112,7 @@ impl Worker {
             candidate_count: budget.buffer(&stream, 1)?,
             pairs: budget.buffer(&stream, capacity.pairs)?,
             pair_count: budget.buffer(&stream, 1)?,
-            counted: [pinned(&budget.device, 1)?, pinned(&budget.device, 1)?],
-            fetched: pinned(&budget.device, FETCHED)?,
+            staging: Lent::from(&budget.device)?,
             budget: budget.clone(),
             stream,
             capacity,
@@ -186,11 +181,11 @@ impl Worker {
         comparison.filter(stream, (&on_device, tasks), &mut candidates)?;
         comparison.verify(stream, &candidates, &mut pairs)?;
         let ended = stream.record_event(timing)?;
-        stream.memcpy_dtoh(&self.candidate_count.slice, &mut self.counted[0])?;
-        stream.memcpy_dtoh(&self.pair_count.slice, &mut self.counted[1])?;
+        let Staging { counted: [candidates, pairs], .. } = self.staging.get();
+        stream.memcpy_dtoh(&self.candidate_count.slice, candidates)?;
+        stream.memcpy_dtoh(&self.pair_count.slice, pairs)?;
         stream.synchronize()?;
-        let counted = |at: usize| Ok::<_, Fault>(self.counted[at].as_slice()?[0] as usize);
-        let (candidates, pairs) = (counted(0)?, counted(1)?);
+        let (candidates, pairs) = (candidates.as_slice()?[0] as usize, pairs.as_slice()?[0] as usize);
         self.budget.metrics.launch(tasks.len(), started.elapsed_ms(&ended)?, candidates);
         Ok((candidates, pairs))
     }
@@ -200,7 +195,7 @@ impl Worker {
         for start in (0..count).step_by(FETCHED) {
             let end = count.min(start + FETCHED);
             // as many as the destination has are copied
-            let fetched = &mut self.fetched.as_mut_slice()?[..end - start];
+            let fetched = &mut self.staging.get().fetched.as_mut_slice()?[..end - start];
             self.stream.memcpy_dtoh(&self.pairs.slice.slice(start..end), fetched)?;
             self.stream.synchronize()?;
             self.budget.metrics.download::<RowPair>(end - start);

@@ -156,7 +156,7 @@ impl RuleIndex {
         let allowance = |atom: usize| self.tests.allowance(atom).map_or(&[][..], Allowance::by_classes);
         let (kinds, columns) = (&self.tests.kinds, (&self.columns as &dyn RuleRows, asked));
         let Some(rules) = RulesOnDevice::try_new(budget, kinds, allowance, columns, threads)? else { return Ok(None) };
-        for (number, (entry, _)) in self.entries.iter_mut().zip(served).enumerate().filter(|(_, (_, served))| *served) {
+        for (entry, _) in self.entries.iter_mut().zip(served).filter(|(_, served)| *served) {
             let (rows, ends) = match &entry.access {
                 Access::Hash { grouping, ends } => (grouping.rows(), ends),
                 Access::Band { order, ends, .. } => (order.rows.as_slice(), ends),
@@ -166,7 +166,7 @@ impl RuleIndex {
                 rows,
                 ends: (!ends.is_empty()).then_some(ends),
                 tree: entry.tree.tree(),
-                earlier: (number > 0).then(|| entry.earlier.tree()),
+                earlier: entry.earlier.tree(),
             };
             entry.device = EntryOnDevice::try_new(&rules, &walked)?;
         }
@@ -358,13 +358,14 @@ impl RuleIndex {
             let clauses = &self.plan.groups[entry].clauses;
             if let Some(walked) = self.on_device(entry, probe) {
                 let to = (&mut *probing.out, &mut *probing.tally);
-                let counts = walked.walk(&mut within, run.cancel, to)?;
-                probing.add(clauses, &counts);
-                cursor.next = start + within.next;
-                if probing.counts.candidates >= limit.work {
-                    break;
+                if let Some(counts) = walked.walk(&mut within, run.cancel, to)? {
+                    probing.add(clauses, &counts);
+                    cursor.next = start + within.next;
+                    if probing.counts.candidates >= limit.work {
+                        break;
+                    }
+                    continue;
                 }
-                continue;
             }
             let candidates = match (&self.entries[entry].access, probe.map(|probe| &probe.entries[entry])) {
                 (Access::Index { index, .. }, Some(PreparedEntry::Index(prepared))) => {
@@ -403,7 +404,7 @@ struct WalkedOnDevice<'a> {
 }
 
 impl WalkedOnDevice<'_> {
-    fn walk(&self, cursor: &mut Cursor, cancel: &Cancel, to: (&mut Pairs, &mut Tally)) -> Result<Counts> {
+    fn walk(&self, cursor: &mut Cursor, cancel: &Cancel, to: (&mut Pairs, &mut Tally)) -> Result<Option<Counts>> {
         self.entry.walk(self.rules, self.probe, cursor, cancel, to)
     }
 }
@@ -515,7 +516,17 @@ fn by_place(grouping: &Grouping, columns: &Columns) -> Vec<(u32, std::ops::Range
 
 #[cfg(test)]
 mod tests {
+    use datafusion::arrow::array::StringArray;
+    use datafusion::arrow::buffer::BooleanBuffer;
+    use rand::rngs::StdRng;
+    use rand::seq::IndexedRandom;
+    use rand::{Rng, SeedableRng};
+
     use super::*;
+    use crate::engine::atoms::{BandColumn, Span};
+    use crate::engine::cuda::test_device::device;
+    use crate::measure::{EditMeasure, SetMeasure, Tokenizer};
+    use crate::predicate::{Bounds, Test};
 
     /// A tenth of the rows in one group: no stretch of a self-join has much more pairs than any.
     #[test]
@@ -538,5 +549,159 @@ mod tests {
         let whole: usize = ends.iter().enumerate().map(|(place, &end)| end as usize - place - 1).sum();
         assert!(whole > 12_000_000 && stretches > 12, "{whole} pairs in {stretches} stretches");
         assert!(most < PAIRS_A_STRETCH + 5_000, "{most} pairs in one stretch");
+    }
+
+    struct NoConditions;
+
+    impl PairConditions for NoConditions {
+        fn select(&self, _: usize, _: &Pairs) -> Result<Vec<u16>> {
+            internal_err!("no atom is a condition")
+        }
+    }
+
+    /// Two equalities, a band, a condition of one side and similarities, some of the same key.
+    fn kinds() -> Vec<AtomTest> {
+        let edit = |key, measure, bounds| AtomTest::Similarity { key, test: Test::Edit { measure, bounds } };
+        let words = Tokenizer::Words;
+        let set = Test::Set { tokenizer: words, measure: SetMeasure::Jaccard, bounds: Bounds::at_least(0.5, true) };
+        vec![
+            AtomTest::Equality,
+            AtomTest::Equality,
+            AtomTest::Band,
+            AtomTest::OneSided,
+            edit(0, EditMeasure::Levenshtein, Bounds::at_most(2.0, true)),
+            edit(0, EditMeasure::JaroWinkler, Bounds::at_least(0.85, true)),
+            AtomTest::Similarity { key: 1, test: set },
+            edit(1, EditMeasure::Osa, Bounds::at_most(3.0, true)),
+        ]
+    }
+
+    fn side(rows: usize, is_build: bool, rng: &mut StdRng) -> SideColumns {
+        let codes = |values: u32, rng: &mut StdRng| {
+            let code = |rng: &mut StdRng| if rng.random_bool(0.05) { NO_GROUP } else { rng.random_range(0..values) };
+            AtomColumn::Codes((0..rows).map(|_| code(rng)).collect())
+        };
+        let places: Vec<u32> = (0..rows).map(|_| rng.random_range(1..30)).collect();
+        let span = |first: u32, last: u32| Span { first, last };
+        let band = BandColumn {
+            places: places.iter().map(|&place| span(place, place)).collect(),
+            accepted: places.iter().map(|&place| span(place - 1, place + 2)).collect(),
+        };
+        let bits = BooleanBuffer::collect_bool(rows, |_| rng.random_bool(0.7));
+        let mut atoms = vec![codes(4, rng), codes(12, rng), AtomColumn::Band(band)];
+        atoms.push(if is_build { AtomColumn::Bits(bits) } else { AtomColumn::None });
+        atoms.extend((0..4).map(|_| AtomColumn::None));
+        let text = |rng: &mut StdRng| {
+            let words = ["anna", "anne", "hanna", "otto", "ott\u{f6}", "a", "bernd bert", "x y z", "anna lena otto"];
+            (!rng.random_bool(0.05)).then(|| {
+                let count = rng.random_range(0..4);
+                (0..count).map(|_| *words.choose(rng).unwrap()).collect::<Vec<_>>().join(" ")
+            })
+        };
+        let keys =
+            (0..2).map(|_| Arc::new((0..rows).map(|_| text(rng)).collect::<StringArray>()) as ArrayRef).collect();
+        SideColumns { rows, atoms, keys }
+    }
+
+    fn same(side: &SideColumns) -> SideColumns {
+        SideColumns { rows: side.rows, atoms: side.atoms.clone(), keys: side.keys.clone() }
+    }
+
+    /// All pairs, ascending, and what was counted of them on the way.
+    fn run(index: &RuleIndex, probe: Option<&PreparedRules>, step: usize) -> (Vec<(u32, u32)>, Tally) {
+        let mut tally = Tally::new(index.tests.kinds.len(), index.clauses.len());
+        let (mut pairs, cancel) = (Pairs::default(), Cancel::default());
+        let run = Run { conditions: &NoConditions, cancel: &cancel };
+        let all = index.len(probe);
+        for start in (0..all).step_by(step) {
+            let mut cursor = Cursor { next: start, end: all.min(start.saturating_add(step)) };
+            while !cursor.is_done() {
+                let limit = Limit { pairs: 500, work: 5000 };
+                index.probe(probe, &mut cursor, limit, &run, &mut pairs, &mut tally).unwrap();
+            }
+        }
+        let mut pairs: Vec<_> = pairs.build.into_iter().zip(pairs.probe).collect();
+        if probe.is_none() {
+            pairs.iter_mut().for_each(|(one, other)| (*one, *other) = ((*one).min(*other), (*one).max(*other)));
+        }
+        pairs.sort_unstable();
+        (pairs, tally)
+    }
+
+    #[test]
+    fn a_device_walks_as_the_cpu_does() {
+        let mut rng = StdRng::seed_from_u64(7);
+        let on_device = Engine::Cuda(Budget::new(&device(), 0.5));
+        let mut walked = 0;
+        for case in 0..60 {
+            let own = case % 3 == 0;
+            let mut clauses: Vec<Vec<usize>> = Vec::new();
+            for _ in 0..rng.random_range(1..6) {
+                // a condition of one side leaves no self-join
+                let entry = rng.random_range(0..3);
+                let atoms = (1..8).filter(|&atom| (!own || atom != 3) && rng.random_bool(0.35));
+                clauses.push(std::iter::once(entry).chain(atoms).collect());
+            }
+            clauses.iter_mut().for_each(|clause| {
+                clause.sort_unstable();
+                clause.dedup();
+            });
+            let kinds = kinds();
+            let source = RuleSource {
+                kinds: kinds.iter().map(AtomKind::from).collect(),
+                tests: kinds,
+                clauses: clauses.clone(),
+            };
+            let mut build = side([0, 1, 40, 300][case % 4], true, &mut rng);
+            if own {
+                build.atoms[3] = AtomColumn::None;
+            }
+            let probe = side(200, false, &mut rng);
+            let cancel = Cancel::default();
+            let context = BuildContext { threads: 2, own, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+            let [cpu, cuda] = [&Engine::Cpu, &on_device]
+                .map(|engine| RuleIndex::try_new(source.clone(), same(&build), engine, &context).unwrap());
+            walked += cuda.entries.iter().filter(|entry| entry.device.is_some()).count();
+            let (expected, found) = match own {
+                true => (run(&cpu, None, usize::MAX), run(&cuda, None, 1 + case * 7)),
+                false => {
+                    let [by_cpu, by_cuda] = [&cpu, &cuda].map(|index| index.prepare(same(&probe), 2).unwrap());
+                    (run(&cpu, Some(&by_cpu), usize::MAX), run(&cuda, Some(&by_cuda), 1 + case * 7))
+                }
+            };
+            assert_eq!(found.0, expected.0, "case {case}: {clauses:?}");
+            assert_eq!(found.1.candidates, expected.1.candidates, "case {case}: {clauses:?}");
+            assert_eq!(found.1.passed, expected.1.passed, "case {case}: {clauses:?}");
+            assert_eq!(found.1.witnesses, expected.1.witnesses, "case {case}: {clauses:?}");
+        }
+        assert!(walked > 60, "{walked}");
+    }
+
+    #[test]
+    fn whatever_does_not_fit_on_a_device_is_walked_on_the_cpu() {
+        let mut rng = StdRng::seed_from_u64(8);
+        let clauses = vec![vec![1, 4], vec![0, 6]];
+        let source = RuleSource { kinds: kinds().iter().map(AtomKind::from).collect(), tests: kinds(), clauses };
+        let cancel = Cancel::default();
+        let context = BuildContext { threads: 1, own: true, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+        let side = side(300, true, &mut rng);
+        let index = |engine: &Engine| RuleIndex::try_new(source.clone(), same(&side), engine, &context).unwrap();
+        let expected = run(&index(&Engine::Cpu), None, 100);
+        let device = device();
+        let mut walked = Vec::new();
+        // up to all of the emulated device's memory
+        for bytes in (10..30).map(|bits| 1usize << bits) {
+            let budget = Budget::new(&device, (device.reserved() + bytes) as f64 / device.memory() as f64);
+            let index = index(&Engine::Cuda(budget));
+            let found = run(&index, None, 100);
+            assert_eq!(
+                (found.0, found.1.witnesses),
+                (expected.0.clone(), expected.1.witnesses.clone()),
+                "{bytes} bytes"
+            );
+            walked.push(index.entries.iter().any(|entry| entry.device.is_some()));
+        }
+        // other tests take and give back memory meanwhile
+        assert!(walked.contains(&true));
     }
 }

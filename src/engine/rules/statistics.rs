@@ -39,8 +39,8 @@ struct Sample {
 const SAMPLED: usize = 1 << 14;
 
 impl Sample {
-    fn of(columns: &Columns, tests: &Tests, keys: &[ArrayRef]) -> Result<Self> {
-        let fingerprints = columns.fingerprints(tests, keys)?;
+    fn of(columns: &Columns, tests: &Tests, keys: &[ArrayRef], threads: usize) -> Result<Self> {
+        let fingerprints = columns.fingerprints(tests, keys, threads)?;
         let mut rows: Vec<u32> = (0..columns.rows as u32).collect();
         let order = |row: &u32| (fingerprints[*row as usize], *row);
         if rows.len() > SAMPLED {
@@ -118,7 +118,7 @@ impl<'a> BuildStatistics<'a> {
                 wanted.push(keys);
             }
         }
-        let sample = Sample::of(build, tests, keys)?;
+        let sample = Sample::of(build, tests, keys, threads)?;
         let grouped = in_turn(wanted.len(), threads, |at| {
             let (grouping, groups) = Grouping::build(build, &tests.kinds, &wanted[at]);
             let drawn = Arc::new(sample.draw(&grouping, &groups));

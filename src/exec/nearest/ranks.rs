@@ -1,6 +1,8 @@
 //! What decides between equal scores: one number for each row.
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
+use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::compute::kernels::cmp;
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalSortExpr;
@@ -32,6 +34,12 @@ fn rank(
 ) -> Result<usize> {
     let values = |tie: &PhysicalSortExpr| tie.expr.evaluate(batch)?.into_array(batch.num_rows());
     let values: Vec<ArrayRef> = then_by.iter().map(values).collect::<Result<_>>()?;
+    if let ([only], [tie]) = (values.as_slice(), then_by)
+        && in_order(only, tie.options)?
+    {
+        ranks.iter_mut().zip(0..).for_each(|(rank, row)| *rank = row);
+        return Ok(ranks.len());
+    }
     let fields = values.iter().zip(then_by);
     let fields = fields.map(|(values, tie)| SortField::new_with_options(values.data_type().clone(), tie.options));
     let rows = RowConverter::new(fields.collect())?.convert_columns(&values)?;
@@ -47,12 +55,21 @@ fn rank(
     Ok(if order.is_empty() { 0 } else { rank as usize + 1 })
 }
 
+/// Whether no two values are equal, none is NULL and all stand in order, as those of a key often do.
+fn in_order(values: &ArrayRef, options: SortOptions) -> Result<bool> {
+    if values.is_empty() || values.null_count() > 0 || values.data_type().is_nested() {
+        return Ok(false);
+    }
+    let (before, after) = (values.slice(0, values.len() - 1), values.slice(1, values.len() - 1));
+    let follows = if options.descending { cmp::gt(&before, &after)? } else { cmp::lt(&before, &after)? };
+    Ok(follows.true_count() == follows.len())
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use datafusion::arrow::array::{Int32Array, StringArray};
-    use datafusion::arrow::compute::SortOptions;
     use datafusion::physical_expr::expressions::Column;
 
     use super::*;
@@ -73,5 +90,17 @@ mod tests {
         assert_eq!(ranks(&[by("n", 0, false, false)]), [1, 2, 0, 1, 1]);
         assert_eq!(ranks(&[by("n", 0, false, false), by("t", 1, false, false)]), [2, 3, 0, 1, 2]);
         assert_eq!(ranks(&[by("n", 0, true, true)]), [1, 0, 2, 1, 1]);
+    }
+
+    #[test]
+    fn values_in_order_are_their_own_ranks() {
+        let options = |descending| SortOptions { descending, nulls_first: false };
+        let numbers = |numbers: &[Option<i32>]| Arc::new(Int32Array::from(numbers.to_vec())) as ArrayRef;
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "ba"]));
+        assert!(in_order(&texts, options(false)).unwrap() && !in_order(&texts, options(true)).unwrap());
+        assert!(in_order(&numbers(&[Some(3), Some(1)]), options(true)).unwrap());
+        for none in [&[][..], &[Some(1), Some(1)], &[Some(2), Some(1)], &[Some(1), None]] {
+            assert!(!in_order(&numbers(none), options(false)).unwrap(), "{none:?}");
+        }
     }
 }

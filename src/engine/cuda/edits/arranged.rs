@@ -95,6 +95,7 @@ impl Arranged {
             character_excess: columns.signatures.character_excess.address(stream),
             bigram_excess: columns.signatures.bigram_excess.address(stream),
             lengths: columns.lengths.address(stream),
+            prefixes: columns.signatures.prefixes.address(stream),
             groups: columns.groups.address(stream),
             rows: columns.rows.address(stream),
             starts: columns.starts.address(stream),
@@ -113,5 +114,6 @@ fn signatures(budget: &Budget, stream: &Arc<CudaStream>, count: usize) -> Result
         bigrams: budget.buffer(stream, count * WORDS)?,
         character_excess: budget.buffer(stream, count)?,
         bigram_excess: budget.buffer(stream, count)?,
+        prefixes: budget.buffer(stream, count)?,
     })
 }

@@ -19,7 +19,7 @@ pub(in crate::engine::cuda) fn edit_test(predicate: &EditPredicate, reach: u64) 
         EditMeasure::DamerauLevenshtein => return None,
     };
     let Accepted { lower, upper, lower_inclusive, upper_inclusive } = Accepted::of(predicate.bounds);
-    let jaro = predicate.least_jaro(lower, LONGEST_PREFIX);
+    let jaro = std::array::from_fn(|prefix| predicate.least_jaro(lower, prefix));
     Some((EditTest { lower, upper, jaro, reach, measure, lower_inclusive, upper_inclusive, unused: 0 }, decision))
 }
 

@@ -40,6 +40,7 @@ pub(in crate::engine::cuda) struct TextsOnDevice {
     pub(in crate::engine::cuda) character_excess: u64,
     pub(in crate::engine::cuda) bigram_excess: u64,
     pub(in crate::engine::cuda) lengths: u64,
+    pub(in crate::engine::cuda) prefixes: u64,
     pub(in crate::engine::cuda) groups: u64,
     pub(in crate::engine::cuda) rows: u64,
     pub(in crate::engine::cuda) starts: u64,
@@ -58,7 +59,7 @@ unsafe impl DeviceRepr for TextsOnDevice {}
 pub(in crate::engine::cuda) struct EditTest {
     pub(in crate::engine::cuda) lower: f64,
     pub(in crate::engine::cuda) upper: f64,
-    pub(in crate::engine::cuda) jaro: f64,
+    pub(in crate::engine::cuda) jaro: [f64; 5],
     /// The address of a [`Reach`] for each length.
     pub(in crate::engine::cuda) reach: u64,
     pub(in crate::engine::cuda) measure: u32,
@@ -142,6 +143,8 @@ pub(in crate::engine::cuda) struct TextSignatures {
     pub(in crate::engine::cuda) bigrams: Buffer<u32>,
     pub(in crate::engine::cuda) character_excess: Buffer<u32>,
     pub(in crate::engine::cuda) bigram_excess: Buffer<u32>,
+    /// The first symbols.
+    pub(in crate::engine::cuda) prefixes: Buffer<u32>,
 }
 
 /// The strings of a side in the order of positions.
@@ -220,7 +223,7 @@ impl EditKernels {
         launch.arg(&texts.count).arg(signer).arg(&by_characters);
         launch.arg(&mut out.characters.slice).arg(&mut out.bigrams.slice);
         launch.arg(&mut out.character_excess.slice).arg(&mut out.bigram_excess.slice);
-        launch.arg(&mut keys.slice).arg(&mut order.slice);
+        launch.arg(&mut out.prefixes.slice).arg(&mut keys.slice).arg(&mut order.slice);
         // SAFETY: the arguments are those of edit_signatures_*, 8 rows a block; the addresses are of live tables.
         unsafe { launch.launch(grid(texts.count.div_ceil(8), 256)) }?;
         Ok(())
@@ -241,6 +244,7 @@ impl EditKernels {
         launch.arg(&order.slice).arg(&texts.count).arg(&padded);
         launch.arg(&signatures.characters.slice).arg(&signatures.bigrams.slice);
         launch.arg(&signatures.character_excess.slice).arg(&signatures.bigram_excess.slice);
+        launch.arg(&signatures.prefixes.slice);
         match &texts.groups {
             Some(groups) => launch.arg(&groups.slice),
             None => launch.arg(&no_groups),
@@ -249,7 +253,7 @@ impl EditKernels {
         let to = &mut out.signatures;
         launch.arg(&mut to.characters.slice).arg(&mut to.bigrams.slice);
         launch.arg(&mut to.character_excess.slice).arg(&mut to.bigram_excess.slice);
-        launch.arg(&mut out.lengths.slice).arg(&mut out.groups.slice);
+        launch.arg(&mut to.prefixes.slice).arg(&mut out.lengths.slice).arg(&mut out.groups.slice);
         launch.arg(&mut out.rows.slice).arg(&mut out.starts.slice);
         // SAFETY: the arguments are those of edit_gather; every output has `padded` positions.
         unsafe { launch.launch(grid_of_items(u64::from(padded) * 8, 256)) }?;

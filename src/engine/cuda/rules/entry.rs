@@ -33,7 +33,7 @@ pub struct EntryOnDevice {
     rows: Buffer<u32>,
     tree: Path,
     /// Of the entries before it.
-    earlier: Option<Path>,
+    earlier: Path,
     /// Of a self-join.
     own: Option<Items>,
     /// Pairs that walk together.
@@ -49,8 +49,8 @@ pub struct Walked<'a> {
     pub ends: Option<&'a [u32]>,
     /// Decides the candidates.
     pub tree: &'a ExecutionTree,
-    /// Of the entries before it, where there are any.
-    pub earlier: Option<&'a ExecutionTree>,
+    /// Of the entries before it.
+    pub earlier: &'a ExecutionTree,
 }
 
 impl EntryOnDevice {
@@ -67,13 +67,8 @@ impl EntryOnDevice {
 
     fn arrange(rules: &RulesOnDevice, entry: &Walked<'_>) -> Result<Option<Self>, Fault> {
         let budget = &rules.budget;
-        let Some(tree) = Path::new(entry.tree) else { return Ok(None) };
-        let earlier = match entry.earlier.map(Path::new) {
-            Some(None) => return Ok(None),
-            earlier => earlier.flatten(),
-        };
-        let asked = tree.atoms.iter().chain(earlier.iter().flat_map(|earlier| &earlier.atoms));
-        if !rules.has(asked.copied()) {
+        let (Some(tree), Some(earlier)) = (Path::new(entry.tree), Path::new(entry.earlier)) else { return Ok(None) };
+        if !rules.has(tree.atoms.iter().chain(&earlier.atoms).copied()) {
             return Ok(None);
         }
         let stream = budget.device.stream()?;
@@ -110,7 +105,8 @@ impl EntryOnDevice {
         self.own.as_ref().map_or(0, Items::memory)
     }
 
-    /// Appends the matches among some of the candidates from `cursor` on: of a probe batch, or of the build side itself.
+    /// Appends the matches among some of the candidates from `cursor` on: of a probe batch, or of the build side itself. `None`,
+    /// and nothing is done, where memory lacks.
     ///
     /// # Errors
     /// A device that fails.
@@ -121,24 +117,29 @@ impl EntryOnDevice {
         cursor: &mut Cursor,
         cancel: &Cancel,
         (out, tally): (&mut Pairs, &mut Tally),
-    ) -> Result<Counts> {
-        let Some(items) = probe.map(|(_, items)| items).or(self.own.as_ref()) else {
-            cursor.next = cursor.end;
-            return Ok(Counts::default());
-        };
-        let start = cursor.next;
+    ) -> Result<Option<Counts>> {
+        let Some(items) = probe.map(|(_, items)| items).or(self.own.as_ref()) else { return Ok(None) };
+        let (start, before) = (cursor.next, (out.len(), tally.clone()));
         let walking = Walking {
             rules,
             entry: self,
             probe: probe.map(|(columns, _)| columns),
             items,
             kept: RefCell::new(None),
-            tally: RefCell::new(tally),
+            tally: RefCell::new(&mut *tally),
         };
-        let mut counts = self.steps.step((items, items.len() as u32), cursor, |_, _| walking, cancel, out)?;
-        counts.candidates = items.pairs(start..cursor.next) as usize;
-        counts.verified = counts.candidates;
-        Ok(counts)
+        match self.steps.step((items, items.len() as u32), cursor, |_, _| walking, cancel, out) {
+            Err(Fault::Memory) => {
+                out.build.truncate(before.0);
+                out.probe.truncate(before.0);
+                *tally = before.1;
+                Ok(None)
+            }
+            counts => {
+                let candidates = items.pairs(start..cursor.next) as usize;
+                Ok(Some(Counts { candidates, verified: candidates, ..counts? }))
+            }
+        }
     }
 }
 
@@ -279,8 +280,7 @@ impl Comparison for Walking<'_> {
         let mut kept = self.kept.borrow_mut();
         let Some(kept) = kept.as_mut() else { return Ok(()) };
         let capacity = candidates.capacity as usize;
-        let none = Path { steps: Vec::new(), atoms: Vec::new(), certain: NONE, remembers: false };
-        let earlier = self.entry.earlier.as_ref().unwrap_or(&none);
+        let earlier = &self.entry.earlier;
         let remembered = if earlier.remembers { capacity } else { 0 };
         if earlier.certain != NONE {
             // the entry before yields all of them

@@ -16,7 +16,7 @@ use super::super::slack::Slack;
 use super::NearestBlocks;
 use super::tops::Tops;
 use crate::engine::Cancel;
-use crate::engine::nearest::{Best, Neighbour};
+use crate::engine::nearest::Best;
 
 /// Up to so many dimensions leaves are seen again.
 const FEW_DIMENSIONS: usize = 8;
@@ -38,14 +38,12 @@ pub(super) struct Scratch<R> {
     near: Vec<u32>,
     /// Nodes to be visited, and the sums of gaps to them.
     nodes: Vec<(R, u32)>,
-    /// The neighbours of one lane, and others that are about as near.
-    found: Vec<Neighbour<i64>>,
 }
 
 impl<R> Default for Scratch<R> {
     fn default() -> Self {
         let tops = Tops::default();
-        Self { tops, kept: std::array::from_fn(|_| Vec::new()), near: Vec::new(), nodes: Vec::new(), found: Vec::new() }
+        Self { tops, kept: std::array::from_fn(|_| Vec::new()), near: Vec::new(), nodes: Vec::new() }
     }
 }
 
@@ -331,14 +329,13 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
     /// Offers a lane what was kept of it and is not too far.
     fn offer_kept(&mut self, lane: usize) {
         let (index, vector, place) = (self.index, self.vector(lane), self.place(lane));
-        let Scratch { kept, found, .. } = &mut self.scratch;
-        let (limit, blocks) = (self.limits[lane], &index.side.blocks);
-        for (_, position) in kept[lane].drain(..).filter(|(sum, _)| !sum.exceeds(limit)) {
-            self.verified += 1;
+        let (limit, blocks, verified) = (self.limits[lane], &index.side.blocks, &mut self.verified);
+        let near = self.scratch.kept[lane].drain(..).filter(|(sum, _)| !sum.exceeds(limit));
+        self.best[place].offer_all(near.filter_map(|(_, position)| {
+            *verified += 1;
             let position = position as usize;
-            found.extend(index.neighbour(blocks.rows[position], blocks.vector(position), vector));
-        }
-        self.best[place].offer_all(found.drain(..));
+            index.neighbour(blocks.rows[position], blocks.vector(position), vector)
+        }));
     }
 
     /// Forgets what of a lane cannot be a neighbour.

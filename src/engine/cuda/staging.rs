@@ -1,0 +1,62 @@
+//! Memory of the host that results come through at full speed: kept for the next join, since to get some takes milliseconds in
+//! which nothing else is launched.
+
+use std::sync::Arc;
+
+use cudarc::driver::{DeviceRepr, PinnedHostSlice, ValidAsZeroBits};
+
+use super::device::Device;
+use super::fault::Fault;
+use super::kernels::RowPair;
+
+/// Pairs that are fetched at a time.
+pub(super) const FETCHED: usize = 1 << 18;
+
+/// What one worker fetches with.
+#[derive(Debug)]
+pub(super) struct Staging {
+    /// How many candidates and how many pairs, as the device said last.
+    pub(super) counted: [PinnedHostSlice<u64>; 2],
+    pub(super) fetched: PinnedHostSlice<RowPair>,
+}
+
+impl Staging {
+    fn try_new(device: &Device) -> Result<Self, Fault> {
+        Ok(Self { counted: [pinned(device, 1)?, pinned(device, 1)?], fetched: pinned(device, FETCHED)? })
+    }
+}
+
+fn pinned<T: DeviceRepr + ValidAsZeroBits>(device: &Device, length: usize) -> Result<PinnedHostSlice<T>, Fault> {
+    // not write-combined: the host reads it
+    // SAFETY: what is read was copied into it before.
+    Ok(unsafe { device.context().alloc_pinned_with_flags(length, 0) }?)
+}
+
+/// Staging memory that goes back to its device. Whoever has it waits for all copies before it is dropped.
+#[derive(Debug)]
+pub(super) struct Lent {
+    device: Arc<Device>,
+    staging: Option<Staging>,
+}
+
+impl Lent {
+    /// What another join has given back, or new memory.
+    pub(super) fn from(device: &Arc<Device>) -> Result<Self, Fault> {
+        let staging = match device.staging().pop() {
+            Some(staging) => staging,
+            None => Staging::try_new(device)?,
+        };
+        Ok(Self { device: Arc::clone(device), staging: Some(staging) })
+    }
+
+    /// The memory.
+    pub(super) fn get(&mut self) -> &mut Staging {
+        self.staging.as_mut().unwrap_or_else(|| unreachable!("it is given back by drop only"))
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.device.staging().extend(self.staging.take());
+    }
+}
