@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws docs/bench/cuda.svg from 2026-11-21-cuda.csv and 2026-11-21-cuda-peers.csv: seconds over thresholds, logarithmic.
+"""Draws docs/bench/cuda.svg from 2026-11-22-cuda.csv and 2026-11-21-cuda-peers.csv: seconds over thresholds, logarithmic.
 
 Ours are from Parquet through SQL to a count; the peers are the join alone, on token ids prepared beforehand.
 """
@@ -18,7 +18,7 @@ DASHES = ["", "6 4", "", "6 4", "2 3", "8 3 2 3"]
 def series():
     """The lines of the chart: name -> [(threshold, seconds)]."""
     lines = {}
-    with open(FOLDER / "2026-11-21-cuda.csv", newline="") as file:
+    with open(FOLDER / "2026-11-22-cuda.csv", newline="") as file:
         for row in csv.DictReader(file):
             if row["work"] == "q3":
                 machine = "H200" if row["engine"] == "cuda" else "16 cores"

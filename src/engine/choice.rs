@@ -2,7 +2,7 @@
 
 use datafusion::common::{Result, config_datafusion_err, config_err};
 
-use super::cuda::{self, Budget, Device};
+use super::cuda::{self, Budget, Device, PaysFrom};
 use super::fallback::WithFallback;
 use super::{BuildContext, Index, KeyColumn, NO_GROUP, cpu};
 use crate::config::{EngineChoice, SimilarityOptions};
@@ -23,9 +23,6 @@ pub enum Engine {
         fraction: f64,
     },
 }
-
-/// Pairs of rows from which on a device is worth being opened: the better part of a second, once a process.
-const PAIRS_WORTH_OPENING: u64 = 1 << 36;
 
 /// Candidates of a join of rules from which on a device is worth the copies and launches, and being opened, too.
 const CANDIDATES_WORTH_A_DEVICE: u64 = 1 << 28;
@@ -78,7 +75,8 @@ impl Engine {
             Self::Cpu => None,
             Self::Cuda(budget) => Some(budget.clone()),
             Self::Auto { ordinal, fraction } => {
-                let enough = if Device::is_open(*ordinal) { cuda::pays_from(test)? } else { PAIRS_WORTH_OPENING };
+                let PaysFrom { open, closed } = cuda::pays_from(test)?;
+                let enough = if Device::is_open(*ordinal) { open } else { closed };
                 // a driver without a usable device is as good as none
                 let device = (pairs(keys, context) >= enough).then(|| Device::open(*ordinal).ok())??;
                 Some(Budget::new(&device, *fraction))
@@ -117,7 +115,9 @@ impl Engine {
             Self::Cuda(_) if !cuda::serves(test) => "cpu (no kernels for this condition)".into(),
             Self::Cuda(budget) => budget.device().to_string(),
             Self::Auto { ordinal, .. } => match cuda::pays_from(test) {
-                Some(pairs) => format!("cpu, or cuda:{ordinal} from {pairs} pairs of rows on, once it is open"),
+                Some(PaysFrom { open, closed }) => {
+                    format!("cpu, or cuda:{ordinal} from {closed} pairs of rows on, {open} once it is open")
+                }
                 None => "cpu".into(),
             },
             Self::Cpu => "cpu".into(),

@@ -81,6 +81,10 @@ impl Index for WithFallback {
         self.on_device.rows_at_once()
     }
 
+    fn is_shared(&self) -> bool {
+        self.on_device.is_shared()
+    }
+
     fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
         match self.on_device.prepare(keys, threads) {
             Err(error) if is_exhaustion(&error) => {

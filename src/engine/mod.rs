@@ -181,6 +181,11 @@ pub trait Index: Send + Sync + std::fmt::Debug {
         1
     }
 
+    /// Whether a probe that takes more than one call is faster where several threads share what is left of it.
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     /// Makes a batch of the probe side ready, by up to so many threads.
     ///
     /// # Errors

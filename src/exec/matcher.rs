@@ -96,6 +96,11 @@ pub trait Matcher: Debug + Send + Sync {
         1
     }
 
+    /// Whether a probe that takes more than one call is faster where several threads share what is left of it.
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     /// Makes a batch of the probe side ready, by up to so many threads.
     ///
     /// # Errors

@@ -189,9 +189,9 @@ impl Prober {
     /// it is cut into stretches which they take one by one.
     fn find_pairs(&self, build: &BuildSide, probing: &mut Probing) -> Result<Vec<Pairs>> {
         let first = probing.steps == 1;
-        let helpers = build.take_idle(if first { 0 } else { usize::MAX });
-        let work = if first { WORK_OF_FIRST_STEP } else { WORK_PER_STEP };
         let chosen = build.matcher(probing.is_fallback());
+        let helpers = build.take_idle(if first || !chosen.matcher.is_shared() { 0 } else { usize::MAX });
+        let work = if first { WORK_OF_FIRST_STEP } else { WORK_PER_STEP };
         let Probing { left, source, .. } = probing;
         let probe = match &*source {
             Source::Batch { prepared, .. } => Some(prepared.as_ref()),

@@ -260,6 +260,10 @@ impl Matcher for RuleMatcher {
         self.index.rows_at_once()
     }
 
+    fn is_shared(&self) -> bool {
+        self.index.is_shared()
+    }
+
     fn own_len(&self) -> usize {
         self.index.len(None)
     }

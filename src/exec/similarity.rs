@@ -183,6 +183,10 @@ impl Matcher for SimilarityMatcher {
         self.index.rows_at_once()
     }
 
+    fn is_shared(&self) -> bool {
+        self.index.is_shared()
+    }
+
     fn prepare(&self, batch: &RecordBatch, threads: usize) -> Result<Box<dyn Prepared>> {
         let values = self.probe.values(batch)?;
         let groups = match &self.groups {

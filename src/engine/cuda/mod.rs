@@ -62,13 +62,23 @@ pub fn serves(test: Test) -> bool {
     }
 }
 
-/// Pairs of rows from which on a device that is open is faster than sixteen cores; none where it never is.
-pub fn pays_from(test: Test) -> Option<u64> {
+/// Pairs of rows from which on a device is faster than sixteen cores.
+pub struct PaysFrom {
+    /// Once it is open.
+    pub open: u64,
+    /// With the time in which it is opened, the better part of a second once a process.
+    pub closed: u64,
+}
+
+/// From where on a device pays for a condition; none where it never does.
+pub fn pays_from(test: Test) -> Option<PaysFrom> {
     serves(test).then_some(match test {
-        Test::Set { .. } => 1 << 25,
-        Test::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => 1 << 31,
-        Test::Edit { .. } => 1 << 28,
-        Test::Vector(_) => 1 << 27,
+        Test::Set { .. } => PaysFrom { open: 1 << 21, closed: 1 << 34 },
+        Test::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => {
+            PaysFrom { open: 1 << 24, closed: 1 << 32 }
+        }
+        Test::Edit { .. } => PaysFrom { open: 1 << 24, closed: 1 << 36 },
+        Test::Vector(_) => PaysFrom { open: 1 << 24, closed: 1 << 33 },
     })
 }
 

@@ -14,7 +14,7 @@ use super::steps::Cut;
 pub(super) const BLOCK: u32 = 64;
 
 /// Build blocks of one task.
-pub(super) const BLOCKS_OF_TASK: u32 = 128;
+pub(super) const BLOCKS_OF_TASK: u32 = 32;
 
 /// Pairs that are compared between two looks at the cancel flag: some hundredths of a second's work.
 pub(super) const PAIRS_OF_STEP: u64 = 1 << 36;

@@ -223,6 +223,15 @@ impl RuleIndex {
         indexes.flat_map(|index| index.metrics()).chain(walked).collect()
     }
 
+    /// Whether a probe that takes more than one call is faster where several threads share what is left of it: unless all
+    /// entries are walked on a device.
+    pub fn is_shared(&self) -> bool {
+        self.entries.iter().any(|entry| match &entry.access {
+            Access::Index { index, .. } => index.is_shared(),
+            Access::Hash { .. } | Access::Band { .. } => entry.device.is_none(),
+        })
+    }
+
     /// How many rows of a probe side are best made ready at once.
     pub fn rows_at_once(&self) -> usize {
         let of_entry = |entry: &EntryIndex| match &entry.access {

@@ -263,6 +263,11 @@ impl Index for EditIndex {
         ROWS_AT_ONCE
     }
 
+    fn is_shared(&self) -> bool {
+        // one launch is better than several small ones
+        false
+    }
+
     fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
         if self.own.is_some() {
             return internal_err!("an edit index was built for a self-join and given another input");

@@ -214,6 +214,11 @@ impl Index for SetIndex {
         ROWS_AT_ONCE
     }
 
+    fn is_shared(&self) -> bool {
+        // one launch is better than several small ones
+        false
+    }
+
     fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
         if self.own.is_some() {
             return internal_err!("a set index was built for a self-join and given another input");

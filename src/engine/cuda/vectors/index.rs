@@ -268,6 +268,11 @@ impl Index for VectorIndex {
         ROWS_AT_ONCE.min(NUMBERS_AT_ONCE / self.test.dimension.max(1) as usize).max(1)
     }
 
+    fn is_shared(&self) -> bool {
+        // one launch is better than several small ones
+        false
+    }
+
     fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
         if self.own.is_some() {
             return internal_err!("a vector index was built for a self-join and given another input");
