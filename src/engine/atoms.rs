@@ -44,7 +44,7 @@ impl From<&AtomTest> for AtomKind {
 /// What one side has for an atom.
 #[derive(Debug, Clone)]
 pub enum AtomColumn {
-    /// Equal codes mean equal values; [`NO_GROUP`] equals nothing.
+    /// Equal codes mean equal values; [`NO_GROUP`](super::NO_GROUP) equals nothing.
     Codes(Vec<u32>),
     /// The rows of one side in a band.
     Band(BandColumn),
