@@ -28,7 +28,7 @@ pub(super) use vectors::{
 
 type Launched = Result<(), Fault>;
 
-/// `Task` of `sets.cu`.
+/// `Task` of `common.cuh`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(super) struct Task {
@@ -40,7 +40,7 @@ pub(super) struct Task {
     pub(super) end: u32,
 }
 
-// SAFETY: the layout is that of the structure in sets.cu.
+// SAFETY: the layout is that of the structure in common.cuh.
 unsafe impl DeviceRepr for Task {}
 
 /// `Pair` of `common.cuh`.

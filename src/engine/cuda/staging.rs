@@ -1,5 +1,4 @@
-//! Memory of the host that results come through at full speed: kept for the next join, since to get some takes milliseconds in
-//! which nothing else is launched.
+//! Pinned memory of the host that results come through: kept for the next join, not allocated and freed by each.
 
 use std::sync::Arc;
 
