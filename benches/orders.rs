@@ -151,7 +151,7 @@ impl Measured {
         let source = RuleSource { tests, kinds, clauses: whole };
         let side = SideColumns { rows: people.num_rows(), atoms, keys };
         let cancel = Cancel::default();
-        let context = BuildContext { threads: 2, own: true, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+        let context = BuildContext { own: true, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
         Self { index: RuleIndex::try_new(source, side, &Engine::Cpu, &context).unwrap(), clauses: numbered }
     }
 

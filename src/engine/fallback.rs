@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::physical_plan::metrics::{Count, MetricValue};
 
+use super::cuda::DeviceFull;
 use super::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe, cpu};
 use crate::predicate::Test;
 
@@ -31,7 +32,7 @@ impl WithFallback {
     fn on_cpu(&self, threads: usize) -> Result<&dyn Index> {
         let build = || {
             let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
-            let context = BuildContext { threads, own: false, probe_rows: None, cancel: &cancel, reserve: &reserve };
+            let context = BuildContext::new(threads, &cancel, &reserve);
             cpu::build(self.test, &self.keys, &context).map_err(Arc::new)
         };
         match self.on_cpu.get_or_init(build) {
@@ -39,11 +40,6 @@ impl WithFallback {
             Err(error) => Err(DataFusionError::Shared(Arc::clone(error))),
         }
     }
-}
-
-/// Whether it was memory that lacked.
-fn is_exhaustion(error: &DataFusionError) -> bool {
-    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
 }
 
 impl Index for WithFallback {
@@ -87,7 +83,7 @@ impl Index for WithFallback {
 
     fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
         match self.on_device.prepare(keys, threads) {
-            Err(error) if is_exhaustion(&error) => {
+            Err(error) if DeviceFull::is_cause_of(&error) => {
                 self.fallbacks.add(1);
                 Ok(Box::new(OnCpu(self.on_cpu(threads)?.prepare(keys, threads)?)))
             }
@@ -133,7 +129,7 @@ impl PreparedProbe for OnCpu {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::common::{internal_err, resources_err};
+    use datafusion::common::internal_err;
 
     use super::*;
     use crate::engine::sets::SetPredicate;
@@ -163,7 +159,7 @@ mod tests {
         }
 
         fn prepare(&self, _: &KeyColumn, _: usize) -> Result<Box<dyn PreparedProbe>> {
-            resources_err!("full")
+            Err(DataFusionError::External(Box::new(DeviceFull)))
         }
 
         fn probe(&self, _: Probe<'_>, _: &mut Cursor, _: Limit, _: &Cancel, _: &mut Pairs) -> Result<Counts> {

@@ -39,6 +39,13 @@ impl Pairs {
         self.probe.push(probe);
     }
 
+    /// Appends the pairs of some build rows with one probe row.
+    #[inline]
+    pub fn push_all(&mut self, build: impl Iterator<Item = u32>, probe: u32) {
+        self.build.extend(build);
+        self.probe.resize(self.build.len(), probe);
+    }
+
     /// The build and the probe row at a place.
     #[inline(always)]
     pub fn at(&self, place: u16) -> (u32, u32) {
@@ -140,10 +147,19 @@ pub struct BuildContext<'a> {
     pub own: bool,
     /// Rows that will be probed, where the planner knows.
     pub probe_rows: Option<usize>,
+    /// Whether the caller divides keys that a device has no memory for, and is to be told so; the CPU takes them otherwise.
+    pub divides: bool,
     /// Stops the build.
     pub cancel: &'a Cancel,
     /// Asked before memory is taken, with the bytes that come on top; an error ends the build.
     pub reserve: &'a (dyn Fn(usize) -> Result<()> + Sync),
+}
+
+impl<'a> BuildContext<'a> {
+    /// A build by so many threads for another side, of which nothing is known.
+    pub fn new(threads: usize, cancel: &'a Cancel, reserve: &'a (dyn Fn(usize) -> Result<()> + Sync)) -> Self {
+        Self { threads, own: false, probe_rows: None, divides: false, cancel, reserve }
+    }
 }
 
 /// A build side made ready for probing; shared by all probe partitions.

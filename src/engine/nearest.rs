@@ -205,18 +205,16 @@ impl<K: Ord + Copy> Best<K> {
         }
     }
 
-    /// Offers all of `neighbours`.
-    pub fn offer_all(&mut self, neighbours: impl Iterator<Item = Neighbour<K>>) {
+    /// Offers all of `neighbours`, which are in order.
+    #[inline]
+    pub fn offer_ranked(&mut self, neighbours: &[Neighbour<K>]) {
         let kept = match &mut self.kept {
             Kept::Ordered(kept) if kept.is_empty() => kept,
-            _ => return neighbours.for_each(|neighbour| self.offer(neighbour)),
+            _ => return neighbours.iter().for_each(|neighbour| self.offer(*neighbour)),
         };
-        kept.extend(neighbours);
-        kept.sort_unstable();
-        kept.truncate(self.wanted.of(kept));
-        if kept.len() > self.wanted.rows {
-            self.ties.extend(kept.drain(self.wanted.rows..));
-        }
+        let (among, ties) = neighbours[..self.wanted.of(neighbours)].split_at(neighbours.len().min(self.wanted.rows));
+        kept.extend_from_slice(among);
+        self.ties.extend_from_slice(ties);
     }
 
     /// Moves what was kept to the end of `out`, best first.
@@ -289,8 +287,10 @@ mod tests {
             assert_eq!(kept, all);
             best.take_into(&mut kept);
             assert_eq!(kept, all, "nothing is left");
-            for some in offered.chunks(case % 7 + 1) {
-                best.offer_all(some.iter().rev().copied());
+            rng.random_bool(0.5).then(|| offered.reverse());
+            for some in offered.chunks_mut(case % 7 + 1) {
+                some.sort_unstable();
+                best.offer_ranked(some);
             }
             kept.clear();
             best.take_into(&mut kept);

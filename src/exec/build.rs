@@ -15,7 +15,7 @@ use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt, Shared};
 
-use super::chunks::{ChunkMetrics, Chunks, Indexing, KeyRegions, Overflow, is_refusal};
+use super::chunks::{ChunkMetrics, Chunks, Indexing, KeyRegions, Overflow, Refusal};
 use super::distinct::distinct;
 use super::emission::{Emission, MatchedRows, Rows};
 use super::join_metrics::BuildMetrics;
@@ -139,13 +139,8 @@ impl BuildSide {
             return Err(error);
         };
         let cancel = Cancel::default();
-        let context = BuildContext {
-            threads: self.threads,
-            own: false,
-            probe_rows: None,
-            cancel: &cancel,
-            reserve: &|bytes| self.reservation.try_grow(bytes),
-        };
+        let reserve = |bytes| self.reservation.try_grow(bytes);
+        let context = BuildContext::new(self.threads, &cancel, &reserve);
         let build = || match equalities.build(self.side, &self.batch, &context) {
             Ok(matcher) => Ok((matcher, error)),
             Err(error) => Err(Arc::new(error)),
@@ -313,13 +308,14 @@ async fn build<M: Matching>(
 ) -> Result<Built> {
     let reservation = MemoryConsumer::new(format!("{}[build]", M::NAME)).register(context.memory_pool());
     let threads = context.session_config().target_partitions();
+    let can_be_cut = M::IN_CHUNKS && !task.keeps_order && context.runtime_env().disk_manager.tmp_files_enabled();
     let task = Arc::new(Task { task, threads, candidates: Arc::default() });
     let (refusal, batches, rest) = match collect(input, &task.task.schema, &reservation).await? {
         Collected::Whole(batch) => {
             let (indexing, whole) = (Arc::clone(&task), batch.clone());
-            let indexing = move || indexing.index(whole, None, reservation, &cancel);
+            let indexing = move || indexing.index(whole, (None, can_be_cut), reservation, &cancel);
             match blocking(indexing).await {
-                Err(error) if is_refusal(&error) => (error, vec![batch], None),
+                Err(error) if Refusal::of(&error).is_some() => (error, vec![batch], None),
                 built => return built.map(|build| Built::Whole(Arc::new(build))),
             }
         }
@@ -328,11 +324,9 @@ async fn build<M: Matching>(
             (refusal, batches, rest)
         }
     };
-    let can_be_cut = M::IN_CHUNKS && !task.task.keeps_order;
-    if !can_be_cut || batches.is_empty() || !context.runtime_env().disk_manager.tmp_files_enabled() {
-        return Err(refusal);
-    }
-    let overflow = task.overflow(batches, rest);
+    let by = Refusal::of(&refusal).filter(|_| can_be_cut && !batches.is_empty());
+    let Some(by) = by else { return Err(refusal) };
+    let overflow = task.overflow(by, batches, rest);
     let chunks = Chunks::write(overflow, task, context).await?;
     Ok(Built::InChunks(Arc::new(chunks)))
 }
@@ -390,11 +384,11 @@ struct Task<M> {
 }
 
 impl<M: Matching> Task<M> {
-    /// Indexes the whole build side, or a chunk whose rows are told by `matched`.
+    /// Indexes the whole build side, or a chunk whose rows are told by `matched`, which can be divided or not.
     fn index(
         &self,
         batch: RecordBatch,
-        matched: Option<Matched>,
+        (matched, divides): (Option<Matched>, bool),
         reservation: MemoryReservation,
         cancel: &Cancel,
     ) -> Result<BuildSide> {
@@ -407,6 +401,7 @@ impl<M: Matching> Task<M> {
             threads: self.threads,
             own,
             probe_rows: spec.probe_rows,
+            divides,
             cancel,
             reserve: &|bytes| reservation.try_grow(bytes),
         };
@@ -452,10 +447,11 @@ impl<M: Matching> Task<M> {
         })
     }
 
-    fn overflow(&self, batches: Vec<RecordBatch>, rest: Option<SendableRecordBatchStream>) -> Overflow {
+    fn overflow(&self, by: Refusal, batches: Vec<RecordBatch>, rest: Option<SendableRecordBatchStream>) -> Overflow {
         let BuildTask { spec, schema, partitions, join_metrics, .. } = &self.task;
         let counter = |name: &'static str| MetricBuilder::new(join_metrics).counter(name, 0);
         Overflow {
+            by,
             schema: Arc::clone(schema),
             batches,
             rest,
@@ -476,11 +472,11 @@ impl<M: Matching> Indexing for Task<M> {
     fn index_chunk(
         &self,
         batch: RecordBatch,
-        matched: Matched,
+        (matched, divides): (Matched, bool),
         reservation: MemoryReservation,
         cancel: &Cancel,
     ) -> Result<BuildSide> {
-        self.index(batch, Some(matched), reservation, cancel)
+        self.index(batch, (Some(matched), divides), reservation, cancel)
     }
 
     fn regions(&self, sample: &RecordBatch) -> Option<KeyRegions> {

@@ -286,11 +286,14 @@ impl Prober {
                 Verify::Full => true,
             },
         };
-        for start in (0..pairs.len()).step_by(self.batch_size) {
+        // as even as can be: what is more than half a batch is not copied into another one
+        let parts = pairs.len().div_ceil(self.batch_size);
+        let part = pairs.len().div_ceil(parts.max(1)).max(1);
+        for start in (0..pairs.len()).step_by(part) {
             if self.cancel.is_cancelled() {
                 break;
             }
-            let range = start..pairs.len().min(start + self.batch_size);
+            let range = start..pairs.len().min(start + part);
             let one = UInt32Array::from(pairs.build[range.clone()].to_vec());
             let other = UInt32Array::from(pairs.probe[range].to_vec());
             match &mut probing.source {

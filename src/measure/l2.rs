@@ -5,6 +5,7 @@
 /// `sqrt(sum (a_i - b_i)^2)` in double precision, 0 for empty vectors.
 ///
 /// `None`, which SQL shows as NULL, where an element or the sum of squares is NaN or infinite.
+#[inline]
 pub fn l2_distance(a: &[f64], b: &[f64]) -> Option<f64> {
     // A NaN or infinite element makes its difference, and with it the sum, NaN or infinite.
     let squares = a.iter().zip(b).fold(0.0, |sum, (x, y)| sum + (x - y) * (x - y));

@@ -5,6 +5,7 @@
 /// `max |a_i - b_i|` in double precision, 0 for empty vectors.
 ///
 /// `None`, which SQL shows as NULL, where an element or a difference is NaN or infinite.
+#[inline]
 pub fn linf_distance(a: &[f64], b: &[f64]) -> Option<f64> {
     a.iter().zip(b).try_fold(0.0_f64, |max, (x, y)| {
         // `f64::max` drops a NaN, so each difference is looked at by itself.

@@ -60,7 +60,7 @@ impl VectorMeasure {
     }
 
     /// The score or distance, `None` where the SQL function is NULL.
-    #[inline]
+    #[inline(always)]
     pub fn score(self, a: &[f64], b: &[f64]) -> Option<f64> {
         match self {
             Self::L1 => l1::l1_distance(a, b),

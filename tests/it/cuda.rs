@@ -6,17 +6,21 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
 use datafusion::common::Result;
+use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::SessionContext;
 use datafusion_similarity::SimilarityContext;
 use datafusion_similarity::engine::cuda::Device;
 use futures::StreamExt;
+use rand::rngs::StdRng;
 
-use crate::oracle::{BANDS, Cases, RULES, TEXTS, check};
+use crate::epsilon::{finite_table, random_vectors};
+use crate::oracle::{BANDS, Cases, QUERIES_PER_TABLE, RULES, TEXTS, check, random_condition};
 use crate::session;
 
 /// Names the engine of all sessions.
@@ -88,6 +92,43 @@ async fn rules_have_the_same_rows_as_stock() {
     }
 }
 
+/// How many random cases of each measure are tried; a device is worth thousands.
+const CASES: &str = "SIMILARITY_CASES";
+
+/// A condition about one measure.
+fn about(rng: &mut StdRng, measure: &str, random: fn(&mut StdRng) -> String) -> String {
+    loop {
+        let condition = random(rng);
+        if condition.contains(&format!("{measure}(")) {
+            return condition;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cases_of_each_measure() {
+    if !on_a_device("cuda::cases_of_each_measure") {
+        return;
+    }
+    macro_rules! each {
+        ($cases:expr, $random:path: $($measure:literal)*) => {
+            [$(($measure, Cases { condition: |rng| about(rng, $measure, $random), ..$cases })),*]
+        };
+    }
+    let cases = Cases { operator: "engine=cuda:0", tenths: 3, ..TEXTS };
+    let texts = each!(cases, random_condition: "jaccard" "dice" "set_cosine" "overlap_coefficient" "overlap_count"
+        "levenshtein" "levenshtein_similarity" "osa_distance" "hamming" "jaro_similarity" "jaro_winkler_similarity");
+    let cases = Cases { table: finite_table, ..cases };
+    let vectors = each!(cases, random_vectors: "l1_distance" "l2_distance" "linf_distance" "array_distance"
+        "cosine_similarity" "cosine_distance" "inner_product");
+    let count = std::env::var(CASES).map_or(20, |cases| cases.parse().unwrap());
+    for (number, (measure, cases)) in (0..).zip(texts.into_iter().chain(vectors)) {
+        println!("{measure}");
+        let first = 1_000_000 + number * 10_000;
+        check(first..first + count / QUERIES_PER_TABLE as u64, cases).await;
+    }
+}
+
 /// A table of so many strings, a fifth of them alike, and numbers with them.
 async fn with_strings(rows: usize) -> SessionContext {
     let context = session(8192, 4);
@@ -113,6 +154,15 @@ async fn count(context: &SessionContext, condition: &str) -> Result<i64> {
     let query = format!("SELECT count(*) FROM t a JOIN t b ON {condition} AND a.id < b.id");
     let batches = context.similarity_sql(&query).await?.collect().await?;
     Ok(batches[0].column(0).as_primitive::<Int64Type>().value(0))
+}
+
+/// The count, and the plan as it is after that.
+async fn count_with_plan(context: &SessionContext, condition: &str) -> (i64, String) {
+    let query = format!("SELECT count(*) FROM t a JOIN t b ON {condition} AND a.id < b.id");
+    let plan = context.similarity_sql(&query).await.unwrap().create_physical_plan().await.unwrap();
+    let batches = collect(Arc::clone(&plan), context.task_ctx()).await.unwrap();
+    let count = batches[0].column(0).as_primitive::<Int64Type>().value(0);
+    (count, displayable(plan.as_ref()).indent(true).to_string())
 }
 
 async fn set_engine(context: &SessionContext, engine: &str) {
@@ -145,6 +195,32 @@ async fn two_sessions_at_once_leave_nothing_behind() {
         assert!(session.unwrap() > 1000);
     }
     assert_eq!(Device::open(0).unwrap().reserved(), 0);
+}
+
+/// What a device cannot hold at once is joined block by block.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn build_sides_larger_than_the_device() {
+    if !on_a_device("cuda::build_sides_larger_than_the_device") {
+        return;
+    }
+    let context = with_strings(2000).await;
+    let memory = Device::open(0).unwrap().memory() as f64;
+    for condition in CONDITIONS {
+        set_engine(&context, "cpu").await;
+        let expected = count(&context, condition).await.unwrap();
+        set_engine(&context, "cuda").await;
+        let mut divided = 0;
+        for kilobytes in [1, 60, 200, 400, 800, 1600, 3200] {
+            let fraction = f64::from(kilobytes << 10) / memory;
+            let set = format!("SET similarity.device_memory_fraction = {fraction:.12}");
+            context.similarity_sql(&set).await.unwrap().collect().await.unwrap();
+            let (found, plan) = count_with_plan(&context, condition).await;
+            assert_eq!(found, expected, "{condition} in {kilobytes} KB\n{plan}");
+            divided += usize::from(plan.contains("in chunks, each with"));
+        }
+        // what equalities pair is walked in stretches anyway
+        assert!(divided > 1 || condition.contains("city"), "{condition}");
+    }
 }
 
 /// The emulated driver fails one launch after the other.

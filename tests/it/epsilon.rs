@@ -48,11 +48,7 @@ async fn large_tables_have_the_same_rows_as_stock() {
 /// Tables whose elements are all numbers, so that undecided rows do not hide what the index does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn finite_vectors_have_the_same_rows_as_stock() {
-    check(
-        5200..5212,
-        Cases { table: finite_table, sizes: &[23, 700], condition: |rng| random_condition(rng, &DIMENSIONS), ..FEW },
-    )
-    .await;
+    check(5200..5212, Cases { table: finite_table, sizes: &[23, 700], condition: random_vectors, ..FEW }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -166,7 +162,7 @@ fn random_table(rng: &mut StdRng, sizes: &[usize]) -> MemTable {
     table(rng, sizes, &[3], true)
 }
 
-fn finite_table(rng: &mut StdRng, sizes: &[usize]) -> MemTable {
+pub(crate) fn finite_table(rng: &mut StdRng, sizes: &[usize]) -> MemTable {
     table(rng, sizes, &DIMENSIONS, false)
 }
 
@@ -270,6 +266,11 @@ fn random_vector_condition(rng: &mut StdRng, dimensions: &[usize]) -> String {
         18 => format!("cosine_distance({arguments}) BETWEEN 0.5 AND {}", ["1.5", "2", "0.7"].choose(rng).unwrap()),
         _ => format!("l2_distance({arguments}) BETWEEN 0.25 AND {eps}"),
     }
+}
+
+/// About vectors of a finite table.
+pub(crate) fn random_vectors(rng: &mut StdRng) -> String {
+    random_condition(rng, &DIMENSIONS)
 }
 
 fn random_condition(rng: &mut StdRng, dimensions: &[usize]) -> String {

@@ -23,7 +23,7 @@ const TABLES: u64 = 110;
 const RULE_TABLES: u64 = 110;
 const LARGE_TABLES: u64 = 4;
 const BAND_TABLES: u64 = 40;
-const QUERIES_PER_TABLE: usize = 20;
+pub(crate) const QUERIES_PER_TABLE: usize = 20;
 
 /// Rows of a table.
 pub(crate) const SMALL: &[usize] = &[0, 1, 5, 23, 40];
@@ -256,7 +256,7 @@ fn random_query(rng: &mut StdRng, condition: &str) -> String {
 }
 
 /// One similarity condition, perhaps equality keys, perhaps a residual, in any order.
-fn random_condition(rng: &mut StdRng) -> String {
+pub(crate) fn random_condition(rng: &mut StdRng) -> String {
     let mut conjuncts = vec![random_similarity(rng)];
     if rng.random_bool(0.4) {
         conjuncts.push(

@@ -423,7 +423,7 @@ mod tests {
             };
             let cancel = Cancel::default();
             for own in [false, true] {
-                let context = BuildContext { threads: 1, own, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+                let context = BuildContext { own, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
                 let plain = cpu::index(test, &build, &context).unwrap();
                 let groups = super::build(test, &build, &context, |keys| cpu::index(test, keys, &context));
                 let groups = groups.unwrap().expect("most groups are small");
@@ -447,7 +447,7 @@ mod tests {
     #[test]
     fn large_groups_are_left_to_an_index() {
         let cancel = Cancel::default();
-        let context = BuildContext { threads: 1, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+        let context = BuildContext::new(1, &cancel, &|_| Ok(()));
         let test = tests()[1];
         let mut keys = keys(test, 100, &mut StdRng::seed_from_u64(1));
         let groups = |keys: &KeyColumn| super::build(test, keys, &context, |keys| cpu::index(test, keys, &context));

@@ -1,8 +1,10 @@
 //! What can go wrong on a device.
 
+use std::fmt;
+
 use cudarc::driver::DriverError;
 use cudarc::driver::sys::CUresult;
-use datafusion::common::{DataFusionError, resources_datafusion_err};
+use datafusion::common::DataFusionError;
 
 /// Why work on a device came to nothing.
 #[derive(Debug)]
@@ -30,9 +32,7 @@ impl From<DataFusionError> for Fault {
 impl From<Fault> for DataFusionError {
     fn from(fault: Fault) -> Self {
         match fault {
-            Fault::Memory => resources_datafusion_err!(
-                "a CUDA device has too little memory for this join; raise similarity.device_memory_fraction or set similarity.engine = 'cpu'"
-            ),
+            Fault::Memory => DataFusionError::External(Box::new(DeviceFull)),
             Fault::Device(error) => DataFusionError::External(
                 format!("a CUDA device failed with {:?}; set similarity.engine = 'cpu' to run without it", error.0)
                     .into(),
@@ -41,3 +41,24 @@ impl From<Fault> for DataFusionError {
         }
     }
 }
+
+/// A device has no memory for what it is to hold.
+#[derive(Debug)]
+pub struct DeviceFull;
+
+impl DeviceFull {
+    /// Whether that is what an error comes from.
+    pub fn is_cause_of(error: &DataFusionError) -> bool {
+        matches!(error.find_root(), DataFusionError::External(cause) if cause.is::<Self>())
+    }
+}
+
+impl fmt::Display for DeviceFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "a CUDA device has too little memory for this join; raise similarity.device_memory_fraction or set similarity.engine = 'cpu'",
+        )
+    }
+}
+
+impl std::error::Error for DeviceFull {}

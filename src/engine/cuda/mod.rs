@@ -42,6 +42,7 @@ mod worker;
 use datafusion::common::Result;
 
 pub use device::Device;
+pub use fault::DeviceFull;
 pub use memory::Budget;
 
 use super::edits::EditPredicate;
@@ -82,11 +83,12 @@ pub fn pays_from(test: Test) -> Option<PaysFrom> {
     })
 }
 
-/// Makes the keys of a build side ready for `test` on a device; `None` where its memory does not hold them, or where there are
-/// no kernels for them.
+/// Makes the keys of a build side ready for `test` on a device; `None` where there are no kernels for them, or where its memory
+/// does not hold them and the caller does not divide them.
 ///
 /// # Errors
-/// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails.
+/// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails, [`DeviceFull`] where the caller
+/// divides the keys.
 pub fn build(
     budget: &Budget,
     test: Test,
@@ -107,7 +109,7 @@ pub fn build(
         Test::Vector(test) => VectorIndex::try_new(budget, test, keys, context).map(|index| index.map(boxed)),
     };
     match index {
-        Err(Fault::Memory) => Ok(None),
+        Err(Fault::Memory) if !context.divides => Ok(None),
         index => Ok(index?),
     }
 }

@@ -546,7 +546,7 @@ mod tests {
             RuleSource { tests: vec![AtomTest::Equality], kinds: vec![AtomKind::Equality], clauses: vec![vec![0]] };
         let side = SideColumns { rows: rows as usize, atoms: vec![AtomColumn::Codes(codes)], keys: Vec::new() };
         let cancel = Cancel::default();
-        let context = BuildContext { threads: 1, own: true, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+        let context = BuildContext { own: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
         let index = RuleIndex::try_new(source, side, &Engine::Cpu, &context).unwrap();
         let Access::Hash { ends, .. } = &index.entries[0].access else { panic!("no entry by hash") };
         let (mut start, mut stretches, mut most) = (0, 0, 0);
@@ -667,7 +667,7 @@ mod tests {
             }
             let probe = side(200, false, &mut rng);
             let cancel = Cancel::default();
-            let context = BuildContext { threads: 2, own, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+            let context = BuildContext { own, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
             let [cpu, cuda] = [&Engine::Cpu, &on_device]
                 .map(|engine| RuleIndex::try_new(source.clone(), same(&build), engine, &context).unwrap());
             walked += cuda.entries.iter().filter(|entry| entry.device.is_some()).count();
@@ -692,7 +692,7 @@ mod tests {
         let clauses = vec![vec![1, 4], vec![0, 6]];
         let source = RuleSource { kinds: kinds().iter().map(AtomKind::from).collect(), tests: kinds(), clauses };
         let cancel = Cancel::default();
-        let context = BuildContext { threads: 1, own: true, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+        let context = BuildContext { own: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
         let side = side(300, true, &mut rng);
         let index = |engine: &Engine| RuleIndex::try_new(source.clone(), same(&side), engine, &context).unwrap();
         let expected = run(&index(&Engine::Cpu), None, 100);

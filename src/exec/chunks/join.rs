@@ -14,7 +14,7 @@ use futures::StreamExt;
 use tokio::sync::mpsc::Sender;
 
 use super::parts::{Part, Writer};
-use super::{Chunks, Stretch, is_refusal, write_all};
+use super::{Chunks, Refusal, Stretch, write_all};
 use crate::exec::build::BuildSide;
 use crate::exec::emission::{MatchedRows, Rows};
 use crate::exec::probe::Prober;
@@ -100,7 +100,7 @@ impl Partition {
             while let Some(stretch) = left.pop() {
                 match (self.chunks.chunk(stretch).await, stretch.halves()) {
                     (Ok(build), _) => self.probe(&build, probe, &near).await?,
-                    (Err(error), Some(halves)) if is_refusal(&error) => left.extend(halves),
+                    (Err(error), Some(halves)) if Refusal::of(&error).is_some() => left.extend(halves),
                     (Err(error), _) => return Err(error),
                 }
             }

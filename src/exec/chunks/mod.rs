@@ -1,4 +1,5 @@
-//! Joins whose build side is larger than memory: it is cut into chunks, each of which is indexed and probed by itself.
+//! Joins whose build side is larger than memory, or than that of a device: it is cut into chunks, each of which is indexed and
+//! probed by itself.
 //!
 //! ```text
 //! build input ──> parts on disk, by region ──one after the other──> chunk: rows and index
@@ -11,7 +12,7 @@
 //! that a chunk is mostly indexed once; no partition waits for another. Which rows have matched is kept for all parts of both
 //! sides, a bit a row.
 //!
-//! Source: LSS (ICDE 2008), section V.B.
+//! Source: LSS (ICDE 2008), section V.B; sf-gSSJoin, block division.
 
 mod join;
 mod parts;
@@ -39,6 +40,7 @@ use super::build::{BuildSide, CancelOnDrop, Matched};
 use super::emission::MatchedRows;
 use super::stream::blocking;
 use crate::engine::Cancel;
+use crate::engine::cuda::DeviceFull;
 
 pub(super) use self::join::chunked;
 pub use self::regions::KeyRegions;
@@ -46,6 +48,8 @@ pub use self::regions::KeyRegions;
 /// Parts are so many times smaller, for each partition that may hold one, than what had been collected when memory ran out:
 /// an index takes several times the bytes of its rows.
 const PARTS_IN_MEMORY: usize = 12;
+/// What did not fit on a device had fitted in memory: it is cut into few parts, so that each is large enough for one.
+const PARTS_ON_DEVICE: usize = 4;
 /// Smaller parts are not worth a file.
 const FEWEST_BYTES: usize = 1 << 14;
 /// Rows that say how space is divided.
@@ -53,11 +57,11 @@ const SAMPLED: usize = 8192;
 
 /// What makes a chunk of collected rows.
 pub(super) trait Indexing: Send + Sync + fmt::Debug {
-    /// Indexes `batch`.
+    /// Indexes `batch`, whose rows are told by what comes with it, and which can be divided or not.
     fn index_chunk(
         &self,
         batch: RecordBatch,
-        matched: Matched,
+        chunk: (Matched, bool),
         reservation: MemoryReservation,
         cancel: &Cancel,
     ) -> Result<BuildSide>;
@@ -125,6 +129,8 @@ pub(super) struct ChunkMetrics {
 
 /// What a build side on disk is made of.
 pub(super) struct Overflow {
+    /// Why it does not stay in memory.
+    pub by: Refusal,
     pub schema: SchemaRef,
     /// The batches that had been collected.
     pub batches: Vec<RecordBatch>,
@@ -149,9 +155,13 @@ impl Chunks {
         indexing: Arc<dyn Indexing>,
         context: Arc<TaskContext>,
     ) -> Result<Self> {
-        let Overflow { schema, batches, rest, side, partitions, asks_matched, metrics } = overflow;
+        let Overflow { by, schema, batches, rest, side, partitions, asks_matched, metrics } = overflow;
         let collected: usize = batches.iter().map(bytes_of).sum();
-        let most_bytes = (collected / (PARTS_IN_MEMORY * partitions)).max(FEWEST_BYTES);
+        let parts = match by {
+            Refusal::Pool => PARTS_IN_MEMORY * partitions,
+            Refusal::Device => PARTS_ON_DEVICE,
+        };
+        let most_bytes = (collected / parts).max(FEWEST_BYTES);
         let regions = indexing.regions(&sample(&schema, &batches)?).map(Arc::new);
         let env = context.runtime_env();
         let manager = SpillManager::new(env, metrics.spill.clone(), schema);
@@ -231,7 +241,7 @@ impl Chunks {
                 None => Matched::default(),
             };
             self.metrics.chunks.add(1);
-            self.indexing.index_chunk(whole, matched, reservation, &flag).map(Arc::new)
+            self.indexing.index_chunk(whole, (matched, stretch.halves().is_some()), reservation, &flag).map(Arc::new)
         };
         let build = blocking(indexing).await;
         drop(cancel);
@@ -244,9 +254,23 @@ impl Chunks {
     }
 }
 
-/// Whether memory was refused.
-pub(super) fn is_refusal(error: &DataFusionError) -> bool {
-    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
+/// Whose memory it was that did not suffice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The session's.
+    Pool,
+    /// A device's.
+    Device,
+}
+
+impl Refusal {
+    /// Whether an error comes from one.
+    pub(super) fn of(error: &DataFusionError) -> Option<Self> {
+        match error.find_root() {
+            DataFusionError::ResourcesExhausted(_) => Some(Self::Pool),
+            _ => DeviceFull::is_cause_of(error).then_some(Self::Device),
+        }
+    }
 }
 
 /// Writes all of a stream where memory is not held up: on a blocking thread.

@@ -81,8 +81,7 @@ impl Search<'_> {
         let mut found = Vec::new();
         for (best, &position) in best.iter_mut().zip(positions) {
             best.take_into(&mut found);
-            let row = self.order[position as usize];
-            found.drain(..).for_each(|neighbour| out.push(neighbour.row, row));
+            out.push_all(found.drain(..).map(|neighbour| neighbour.row), self.order[position as usize]);
         }
         Ok(())
     }
@@ -128,7 +127,7 @@ impl Search<'_> {
             most = most.saturating_mul(GROWTH);
         }
         for (&row, kept) in rows.iter().zip(kept) {
-            kept.into_iter().for_each(|neighbour| out.push(neighbour.row, row));
+            out.push_all(kept.into_iter().map(|neighbour| neighbour.row), row);
         }
         Ok(())
     }

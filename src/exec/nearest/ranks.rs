@@ -81,7 +81,7 @@ mod tests {
         let texts: ArrayRef = Arc::new(StringArray::from(vec!["b", "x", "x", "a", "b"]));
         let batch = RecordBatch::try_from_iter([("n", numbers), ("t", texts)]).unwrap();
         let cancel = Cancel::default();
-        let context = BuildContext { threads: 1, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+        let context = BuildContext::new(1, &cancel, &|_| Ok(()));
         let by = |name: &str, index, descending, nulls_first| {
             PhysicalSortExpr::new(Arc::new(Column::new(name, index)), SortOptions { descending, nulls_first })
         };

@@ -175,7 +175,7 @@ mod tests {
 
     fn index(predicate: EditPredicate, path: Option<AccessPath>, keys: &KeyColumn, own: bool) -> EditIndex {
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
-        let context = BuildContext { threads: 2, own, probe_rows: None, cancel: &cancel, reserve: &reserve };
+        let context = BuildContext { own, ..BuildContext::new(2, &cancel, &reserve) };
         EditIndex::try_new(predicate, path, keys, &context).unwrap()
     }
 
@@ -280,7 +280,7 @@ mod tests {
                 false => Ok(()),
             };
             let (cancel, keys) = (Cancel::default(), key_column(&values, &None));
-            let context = BuildContext { threads: 2, own: true, probe_rows: None, cancel: &cancel, reserve: &reserve };
+            let context = BuildContext { own: true, ..BuildContext::new(2, &cancel, &reserve) };
             EditIndex::try_new(levenshtein(2.0), None, &keys, &context)
         };
         let index = build(usize::MAX).unwrap();
@@ -296,7 +296,7 @@ mod tests {
         let values = numbered(2000);
         let (cancel, keys) = (Cancel::default(), key_column(&values, &None));
         cancel.cancel();
-        let context = BuildContext { threads: 2, own: true, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+        let context = BuildContext { own: true, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
         assert!(EditIndex::try_new(levenshtein(2.0), None, &keys, &context).is_err());
         let long: Values = (0..2).map(|n| Some("ab".repeat(200_000 + n))).collect();
         let predicate =

@@ -399,8 +399,7 @@ mod tests {
             let (build_groups, probe_groups) = (groups(rows), groups(probe.len()));
             let ranks: Vec<u32> = (0..rows).map(|_| rng.random_range(0..40)).collect();
             let cancel = Cancel::default();
-            let context =
-                BuildContext { threads: 2, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+            let context = BuildContext::new(2, &cancel, &|_| Ok(()));
             let index = NearestTexts::try_new(measure, &keys(&build, &build_groups), ranks.clone(), &context).unwrap();
             let prepared = index.prepare(&keys(&probe, &probe_groups), 1).unwrap();
             let wanted = Wanted { rows: [1, 3, 5, 90, 5000][rng.random_range(0..5)], ties: rng.random_bool(0.5) };

@@ -236,7 +236,7 @@ mod tests {
         own: bool,
     ) -> SetIndex {
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
-        let context = BuildContext { threads: 2, own, probe_rows: None, cancel: &cancel, reserve: &reserve };
+        let context = BuildContext { own, ..BuildContext::new(2, &cancel, &reserve) };
         SetIndex::try_new(tokenizer, predicate, path, keys, &context).unwrap()
     }
 
@@ -386,7 +386,7 @@ mod tests {
         }
         let wrong = KeyColumn { values: Arc::new(StringArray::from(vec!["a"])), groups: None };
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
-        let context = BuildContext { threads: 1, own: true, probe_rows: None, cancel: &cancel, reserve: &reserve };
+        let context = BuildContext { own: true, ..BuildContext::new(1, &cancel, &reserve) };
         assert!(SetIndex::try_new(Tokenizer::Elements, jaccard(0.5), None, &wrong, &context).is_err());
     }
 
@@ -454,7 +454,7 @@ mod tests {
     fn cancelling_ends_build_and_probe() {
         let keys = key_column(&vec![Some("a b c".to_string()); 5000], &None);
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
-        let context = BuildContext { threads: 2, own: true, probe_rows: None, cancel: &cancel, reserve: &reserve };
+        let context = BuildContext { own: true, ..BuildContext::new(2, &cancel, &reserve) };
         let built = PATHS.map(|path| SetIndex::try_new(WORDS, jaccard(0.5), path, &keys, &context).unwrap());
         cancel.cancel();
         assert!(SetIndex::try_new(WORDS, jaccard(0.5), None, &keys, &context).is_err());
@@ -475,7 +475,7 @@ mod tests {
                 let all = asked.fetch_add(bytes, Ordering::Relaxed) + bytes;
                 if all > most { exec_err!("no more memory") } else { Ok(()) }
             };
-            let context = BuildContext { threads: 2, own: true, probe_rows: None, cancel: &cancel, reserve: &reserve };
+            let context = BuildContext { own: true, ..BuildContext::new(2, &cancel, &reserve) };
             SetIndex::try_new(WORDS, jaccard(0.5), None, &keys, &context).map(|i| i.memory())
         };
         assert!(build(10_000).is_err());

@@ -441,8 +441,7 @@ mod tests {
             let (build_groups, probe_groups) = (groups(rows), groups(30));
             let ranks: Vec<u32> = (0..rows).map(|_| rng.random_range(0..9)).collect();
             let cancel = Cancel::default();
-            let context =
-                BuildContext { threads: 2, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+            let context = BuildContext::new(2, &cancel, &|_| Ok(()));
             let build_keys = keys(&build, &build_groups);
             let index = NearestSets::try_new(Tokenizer::Words, measure, &build_keys, ranks.clone(), &context).unwrap();
             let prepared = index.prepare(&keys(&probe, &probe_groups), 1).unwrap();

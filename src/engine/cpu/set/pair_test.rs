@@ -215,7 +215,7 @@ mod tests {
             .collect();
         let keys = KeyColumn { values: Arc::new(StringArray::from(texts.clone())) as ArrayRef, groups: None };
         let cancel = Cancel::default();
-        let context = BuildContext { threads: 2, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+        let context = BuildContext::new(2, &cancel, &|_| Ok(()));
         let (build, dictionary) = SetColumn::build(Tokenizer::Words, &keys, &context).unwrap();
         let probe = SetColumn::probe(Tokenizer::Words, &keys, &dictionary).unwrap();
         let words = |text: &Option<String>| -> std::collections::BTreeSet<String> {

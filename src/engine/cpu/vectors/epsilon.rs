@@ -379,7 +379,7 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
         if empty {
             return Ok(Box::new(PreparedPoints::<R> { side: None, rows: keys.values.len(), loose_build: 0 }));
         }
-        let context = BuildContext { threads, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+        let context = BuildContext::new(threads, &cancel, &|_| Ok(()));
         let side = Side::<R>::try_new::<M>(&self.test, &self.frame, points, Some(&self.side), &context)?;
         Ok(Box::new(PreparedPoints { side: Some(side), rows: keys.values.len(), loose_build: self.side.loose.len() }))
     }

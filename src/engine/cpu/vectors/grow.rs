@@ -9,6 +9,7 @@ use super::kernel::LANES;
 use super::metric::{Metric, Real, depth, numbers};
 use super::order::{Parts, arrange, halved};
 use super::points::Points;
+use super::search::width_of_boxes;
 use crate::engine::parallel::in_parallel;
 use crate::engine::{BuildContext, Cancel};
 use crate::measure::VectorMeasure;
@@ -53,7 +54,7 @@ pub(super) fn grow<R: Real, M: Metric>(
     let in_lanes: usize = groups.iter().map(|(_, parts)| parts.places.len()).filter(|&len| len >= FEWEST).sum();
     let width = match build {
         Some(build) => build.width,
-        None if has_boxes && in_lanes > 0 => dimension.next_multiple_of(LANES),
+        None if has_boxes && in_lanes > 0 => width_of_boxes(dimension),
         None => 0,
     };
     let blocks = Blocks {

@@ -222,7 +222,7 @@ impl<'a, I: Iterator<Item = &'a [f32]>> Task<f32> for Nearest<'_, I> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lanes::Plain;
+    use super::super::lanes::{Numbers, Plain};
     use super::super::metric::{Chebyshev, Halves, Manhattan, Products, depth, numbers};
     use super::*;
 

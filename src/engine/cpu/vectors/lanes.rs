@@ -5,20 +5,26 @@
 use super::kernel::LANES;
 use super::metric::Real;
 
-/// Sixteen numbers.
-pub(super) trait Lanes<R>: Copy {
-    /// How many registers they take.
-    const REGISTERS: usize;
-
-    /// The same number sixteen times.
+/// One number, or several side by side.
+pub(super) trait Numbers<R>: Copy {
+    /// The same number in all places.
     fn splat(x: R) -> Self;
-    /// The first sixteen of `from`, which has as many.
-    fn load(from: &[R]) -> Self;
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
     /// `self * other + sum`, which may be rounded once.
     fn times_plus(self, other: Self, sum: Self) -> Self;
+    /// The larger of each pair; `other` where one is NaN.
+    fn most(self, other: Self) -> Self;
+}
+
+/// Sixteen numbers.
+pub(super) trait Lanes<R>: Numbers<R> {
+    /// How many registers they take.
+    const REGISTERS: usize;
+
+    /// The first sixteen of `from`, which has as many.
+    fn load(from: &[R]) -> Self;
     /// `sum - self * other`, which may be rounded once.
     fn times_minus(self, other: Self, sum: Self) -> Self;
     fn magnitude(self) -> Self;
@@ -26,13 +32,26 @@ pub(super) trait Lanes<R>: Copy {
     fn root(self) -> Self;
     /// The smaller of each pair; `other` where one is NaN.
     fn least(self, other: Self) -> Self;
-    /// The larger of each pair; `other` where one is NaN.
-    fn most(self, other: Self) -> Self;
     /// A bit for each number that does not exceed its limit; NaN does not.
     fn within(self, limits: Self) -> u16;
     fn sum(self) -> R;
     fn largest(self) -> R;
     fn numbers(self) -> [R; LANES];
+
+    /// Writes `first` and the place of each bit, ascending, to the front of `to`, whose first sixteen numbers may all change,
+    /// and returns how many bits there are.
+    fn places(bits: u16, first: u32, to: &mut [u32]) -> usize;
+}
+
+/// [`Lanes::places`] one after the other.
+#[inline(always)]
+fn listed(bits: u16, first: u32, to: &mut [u32]) -> usize {
+    let (to, mut count) = (&mut to[..LANES], 0);
+    for place in 0..LANES {
+        to[count] = first + place as u32;
+        count += usize::from(bits >> place & 1);
+    }
+    count
 }
 
 /// Work that is compiled once for each kind of registers.
@@ -48,16 +67,20 @@ pub(super) trait Task<R: Real> {
 pub(super) fn run<R: Real, T: Task<R>>(task: T) -> T::Result {
     #[cfg(target_arch = "x86_64")]
     {
-        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("fma") {
-            #[target_feature(enable = "avx512f,avx2,fma")]
+        let has_half = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("popcnt");
+        if has_half && is_x86_feature_detected!("avx512f") {
+            #[target_feature(enable = "avx512f,avx2,fma,bmi1,popcnt")]
             fn wide<R: Real, T: Task<R>>(task: T) -> T::Result {
                 task.run::<R::Wide>()
             }
             // SAFETY: the features have been detected.
             return unsafe { wide::<R, T>(task) };
         }
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            #[target_feature(enable = "avx2,fma")]
+        if has_half {
+            #[target_feature(enable = "avx2,fma,bmi1,popcnt")]
             fn half<R: Real, T: Task<R>>(task: T) -> T::Result {
                 task.run::<R::Half>()
             }
@@ -66,6 +89,37 @@ pub(super) fn run<R: Real, T: Task<R>>(task: T) -> T::Result {
         }
     }
     task.run::<Plain<R>>()
+}
+
+/// A single number.
+#[derive(Clone, Copy)]
+pub(super) struct One<R>(pub(super) R);
+
+impl<R: Real> Numbers<R> for One<R> {
+    #[inline(always)]
+    fn splat(x: R) -> Self {
+        Self(x)
+    }
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        Self(self.0.plus(other.0))
+    }
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        Self(self.0.minus(other.0))
+    }
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        Self(self.0.times(other.0))
+    }
+    #[inline(always)]
+    fn times_plus(self, other: Self, sum: Self) -> Self {
+        self.times(other).plus(sum)
+    }
+    #[inline(always)]
+    fn most(self, other: Self) -> Self {
+        if self.0 > other.0 { self } else { other }
+    }
 }
 
 /// Sixteen numbers on any machine.
@@ -79,17 +133,10 @@ impl<R: Real> Plain<R> {
     }
 }
 
-impl<R: Real> Lanes<R> for Plain<R> {
-    /// Of sixteen bytes, which every machine has.
-    const REGISTERS: usize = LANES * size_of::<R>() / 16;
-
+impl<R: Real> Numbers<R> for Plain<R> {
     #[inline(always)]
     fn splat(x: R) -> Self {
         Self([x; LANES])
-    }
-    #[inline(always)]
-    fn load(from: &[R]) -> Self {
-        Self::of(|lane| from[lane])
     }
     #[inline(always)]
     fn plus(self, other: Self) -> Self {
@@ -108,6 +155,20 @@ impl<R: Real> Lanes<R> for Plain<R> {
         self.times(other).plus(sum)
     }
     #[inline(always)]
+    fn most(self, other: Self) -> Self {
+        Self::of(|lane| if self.0[lane] > other.0[lane] { self.0[lane] } else { other.0[lane] })
+    }
+}
+
+impl<R: Real> Lanes<R> for Plain<R> {
+    /// Of sixteen bytes, which every machine has.
+    const REGISTERS: usize = LANES * size_of::<R>() / 16;
+
+    #[inline(always)]
+    fn load(from: &[R]) -> Self {
+        Self::of(|lane| from[lane])
+    }
+    #[inline(always)]
     fn times_minus(self, other: Self, sum: Self) -> Self {
         sum.minus(self.times(other))
     }
@@ -122,10 +183,6 @@ impl<R: Real> Lanes<R> for Plain<R> {
     #[inline(always)]
     fn least(self, other: Self) -> Self {
         Self::of(|lane| if self.0[lane] < other.0[lane] { self.0[lane] } else { other.0[lane] })
-    }
-    #[inline(always)]
-    fn most(self, other: Self) -> Self {
-        Self::of(|lane| if self.0[lane] > other.0[lane] { self.0[lane] } else { other.0[lane] })
     }
     #[inline(always)]
     fn within(self, limits: Self) -> u16 {
@@ -144,6 +201,10 @@ impl<R: Real> Lanes<R> for Plain<R> {
     fn numbers(self) -> [R; LANES] {
         self.0
     }
+    #[inline(always)]
+    fn places(bits: u16, first: u32, to: &mut [u32]) -> usize {
+        listed(bits, first, to)
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -155,7 +216,7 @@ mod registers {
     //! detected: by [`run`](super::run).
     use std::arch::x86_64::*;
 
-    use super::{LANES, Lanes, Real};
+    use super::{LANES, Lanes, Numbers, Real, listed};
 
     macro_rules! registers {
         (
@@ -176,17 +237,10 @@ mod registers {
             }
 
             // SAFETY of all blocks below: the features have been detected, see the module; loads are within the slice.
-            impl Lanes<$real> for $name {
-                const REGISTERS: usize = $count;
-
+            impl Numbers<$real> for $name {
                 #[inline(always)]
                 fn splat(x: $real) -> Self {
                     Self([unsafe { $set(x) }; $count])
-                }
-                #[inline(always)]
-                fn load(from: &[$real]) -> Self {
-                    let from = &from[..LANES];
-                    Self(std::array::from_fn(|at| unsafe { $load(from[at * Self::EACH..].as_ptr()) }))
                 }
                 #[inline(always)]
                 fn plus(self, other: Self) -> Self {
@@ -205,6 +259,20 @@ mod registers {
                     Self(std::array::from_fn(|at| unsafe { $fused(self.0[at], other.0[at], sum.0[at]) }))
                 }
                 #[inline(always)]
+                fn most(self, other: Self) -> Self {
+                    self.pairs(other, |a, b| unsafe { $max(a, b) })
+                }
+            }
+
+            impl Lanes<$real> for $name {
+                const REGISTERS: usize = $count;
+
+                #[inline(always)]
+                fn load(from: &[$real]) -> Self {
+                    let from = &from[..LANES];
+                    Self(std::array::from_fn(|at| unsafe { $load(from[at * Self::EACH..].as_ptr()) }))
+                }
+                #[inline(always)]
                 fn times_minus(self, other: Self, sum: Self) -> Self {
                     Self(std::array::from_fn(|at| unsafe { $negated(self.0[at], other.0[at], sum.0[at]) }))
                 }
@@ -219,10 +287,6 @@ mod registers {
                 #[inline(always)]
                 fn least(self, other: Self) -> Self {
                     self.pairs(other, |a, b| unsafe { $min(a, b) })
-                }
-                #[inline(always)]
-                fn most(self, other: Self) -> Self {
-                    self.pairs(other, |a, b| unsafe { $max(a, b) })
                 }
                 #[inline(always)]
                 fn within(self, limits: Self) -> u16 {
@@ -252,8 +316,25 @@ mod registers {
                     // SAFETY: both are sixteen numbers without any padding.
                     unsafe { std::mem::transmute(self) }
                 }
+                #[inline(always)]
+                fn places(bits: u16, first: u32, to: &mut [u32]) -> usize {
+                    if size_of::<$register>() == 64 { compressed(bits, first, to) } else { listed(bits, first, to) }
+                }
             }
         };
+    }
+
+    /// [`Lanes::places`] by one instruction.
+    #[inline(always)]
+    fn compressed(bits: u16, first: u32, to: &mut [u32]) -> usize {
+        let to = &mut to[..LANES];
+        // SAFETY: the features have been detected, see the module; there is room for sixteen numbers.
+        unsafe {
+            let lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+            let places = _mm512_add_epi32(lanes, _mm512_set1_epi32(first as i32));
+            _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_maskz_compress_epi32(bits, places));
+        }
+        bits.count_ones() as usize
     }
 
     registers!(
@@ -338,7 +419,7 @@ mod tests {
     struct All<R>([R; LANES], [R; LANES]);
 
     impl<R: Real> Task<R> for All<R> {
-        type Result = (Vec<[R; LANES]>, [u16; 2], [R; 2]);
+        type Result = (Vec<[R; LANES]>, [u16; 2], [R; 2], Vec<Vec<u32>>);
 
         #[inline(always)]
         fn run<L: Lanes<R>>(self) -> Self::Result {
@@ -365,8 +446,16 @@ mod tests {
                 all.map(read).to_vec(),
                 [a.within(L::splat(R::of(1.0))), b.within(L::splat(R::of(f64::NAN)))],
                 [a.sum(), a.largest()],
+                [0, 1, 0x8421, u16::MAX].map(places::<R, L>).to_vec(),
             )
         }
+    }
+
+    fn places<R, L: Lanes<R>>(bits: u16) -> Vec<u32> {
+        let mut places = vec![0; LANES + 3];
+        let count = L::places(bits, 100, &mut places);
+        places.truncate(count);
+        places
     }
 
     fn agrees<R: Real>() {
@@ -375,6 +464,7 @@ mod tests {
         let expected = All(a, b).run::<Plain<R>>();
         assert_eq!(run(All(a, b)), expected);
         assert_eq!((expected.1[1], expected.2), (u16::MAX, [R::of(4.0), R::of(4.0)]));
+        assert_eq!(expected.3[2], [100, 105, 110, 115]);
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             #[target_feature(enable = "avx2,fma")]

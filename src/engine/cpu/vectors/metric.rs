@@ -2,15 +2,18 @@
 
 use std::fmt::Debug;
 
-use super::lanes::Lanes;
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{HalfDouble, HalfSingle, WideDouble, WideSingle};
+use super::lanes::{Lanes, Numbers};
 use super::reach::Sum;
 use crate::engine::vectors::precision::Precision;
 
 /// A floating-point number of the filter.
 pub(super) trait Real: Precision {
     const ZERO: Self;
+
+    /// A number with a place, as one integer that is in the order of both.
+    type Placed: Copy + Ord + Send;
 
     /// Registers of 64 bytes.
     #[cfg(target_arch = "x86_64")]
@@ -26,6 +29,11 @@ pub(super) trait Real: Precision {
     /// The square root.
     fn root(self) -> Self;
 
+    /// The number, at a place.
+    fn at(self, place: u32) -> Self::Placed;
+    /// The place of a number.
+    fn place(placed: Self::Placed) -> u32;
+
     /// Whether it is larger; NaN is not.
     #[inline(always)]
     fn exceeds(self, limit: Self) -> bool {
@@ -34,9 +42,11 @@ pub(super) trait Real: Precision {
 }
 
 macro_rules! real {
-    ($real:ty, $wide:ty, $half:ty) => {
+    ($real:ty, $bits:ty, $placed:ty, $wide:ty, $half:ty) => {
         impl Real for $real {
             const ZERO: Self = 0.0;
+
+            type Placed = $placed;
 
             #[cfg(target_arch = "x86_64")]
             type Wide = $wide;
@@ -63,12 +73,24 @@ macro_rules! real {
             fn root(self) -> Self {
                 self.sqrt()
             }
+            #[inline(always)]
+            fn at(self, place: u32) -> $placed {
+                let bits = self.to_bits();
+                // the order of the bits is that of the numbers where the sign is seen to
+                let sign = 1 << (<$bits>::BITS - 1);
+                let ordered = if bits & sign == 0 { bits | sign } else { !bits };
+                <$placed>::from(ordered) << 32 | <$placed>::from(place)
+            }
+            #[inline(always)]
+            fn place(placed: $placed) -> u32 {
+                placed as u32
+            }
         }
     };
 }
 
-real!(f32, WideSingle, HalfSingle);
-real!(f64, WideDouble, HalfDouble);
+real!(f32, u32, u64, WideSingle, HalfSingle);
+real!(f64, u64, u128, WideDouble, HalfDouble);
 
 /// What is summed up over the dimensions. The smaller the sum, the nearer the vectors. All methods have to be inlined always.
 pub(super) trait Metric: Debug + 'static {
@@ -86,7 +108,7 @@ pub(super) trait Metric: Debug + 'static {
 
     /// `sum` with the least that one more dimension can add, where one vector lies between `a.0` and `a.1` and the other
     /// between `b.0` and `b.1`.
-    fn add_least<R: Real, L: Lanes<R>>(sum: L, a: (L, L), b: (L, L)) -> L;
+    fn add_least<R: Real, N: Numbers<R>>(sum: N, a: (N, N), b: (N, N)) -> N;
 
     /// The sum of sums over different dimensions.
     #[inline(always)]
@@ -97,8 +119,8 @@ pub(super) trait Metric: Debug + 'static {
 
 /// How far intervals are apart, 0 where they overlap.
 #[inline(always)]
-fn gap<R: Real, L: Lanes<R>>(a: (L, L), b: (L, L)) -> L {
-    a.0.minus(b.1).most(b.0.minus(a.1)).most(L::splat(R::ZERO))
+fn gap<R: Real, N: Numbers<R>>(a: (N, N), b: (N, N)) -> N {
+    a.0.minus(b.1).most(b.0.minus(a.1)).most(N::splat(R::ZERO))
 }
 
 /// Sums of absolute differences.
@@ -126,7 +148,7 @@ impl Metric for Manhattan {
     }
 
     #[inline(always)]
-    fn add_least<R: Real, L: Lanes<R>>(sum: L, a: (L, L), b: (L, L)) -> L {
+    fn add_least<R: Real, N: Numbers<R>>(sum: N, a: (N, N), b: (N, N)) -> N {
         sum.plus(gap(a, b))
     }
 }
@@ -141,7 +163,7 @@ impl Metric for Euclidean {
     }
 
     #[inline(always)]
-    fn add_least<R: Real, L: Lanes<R>>(sum: L, a: (L, L), b: (L, L)) -> L {
+    fn add_least<R: Real, N: Numbers<R>>(sum: N, a: (N, N), b: (N, N)) -> N {
         let gap = gap(a, b);
         gap.times_plus(gap, sum)
     }
@@ -156,7 +178,7 @@ impl Metric for Chebyshev {
     }
 
     #[inline(always)]
-    fn add_least<R: Real, L: Lanes<R>>(sum: L, a: (L, L), b: (L, L)) -> L {
+    fn add_least<R: Real, N: Numbers<R>>(sum: N, a: (N, N), b: (N, N)) -> N {
         gap(a, b).most(sum)
     }
 
@@ -178,7 +200,7 @@ impl Metric for Halves {
 
     /// There are no boxes in as many dimensions as this is for.
     #[inline(always)]
-    fn add_least<R: Real, L: Lanes<R>>(sum: L, _a: (L, L), _b: (L, L)) -> L {
+    fn add_least<R: Real, N: Numbers<R>>(sum: N, _a: (N, N), _b: (N, N)) -> N {
         sum
     }
 }
@@ -193,7 +215,7 @@ impl Metric for Products {
     }
 
     #[inline(always)]
-    fn add_least<R: Real, L: Lanes<R>>(sum: L, a: (L, L), b: (L, L)) -> L {
+    fn add_least<R: Real, N: Numbers<R>>(sum: N, a: (N, N), b: (N, N)) -> N {
         let one = a.0.times(b.0).most(a.0.times(b.1));
         let other = a.1.times(b.0).most(a.1.times(b.1));
         sum.minus(one.most(other))

@@ -1,7 +1,5 @@
 //! The order of points in which near ones follow each other.
 
-use std::cmp::Ordering;
-
 use super::grow::MOST_FOR_BOXES;
 use super::kernel::{LANES, nearest_of};
 use super::metric::Real;
@@ -28,34 +26,30 @@ pub(super) fn arrange<R: Real>(
     by_pivots: bool,
     context: &BuildContext<'_>,
 ) -> Vec<(u32, Parts)> {
-    let mut by_group: Vec<(f64, u32)> = (0..groups.len() as u32).map(|place| (0.0, place)).collect();
-    by_group.sort_by_key(|(_, place)| groups[*place as usize]);
+    let mut places: Vec<u32> = (0..groups.len() as u32).collect();
+    places.sort_by_key(|&place| groups[place as usize]);
+    let mut placed: Vec<R::Placed> = Vec::with_capacity(places.len());
     let points = Arrangement { points, dimension, context };
-    let runs = by_group.chunk_by_mut(|(_, a), (_, b)| groups[*a as usize] == groups[*b as usize]);
+    let runs = places.chunk_by_mut(|&a, &b| groups[a as usize] == groups[b as usize]);
     runs.map(|run| {
-        let group = groups[run[0].1 as usize];
-        let mut ends = Vec::new();
-        if by_pivots && run.len() >= FEWEST_FOR_PIVOTS {
-            points.part(run);
-            ends = ends_of_parts(run);
-            let mut rest = &mut *run;
-            let mut start = 0;
-            for &end in &ends {
-                let (part, later) = std::mem::take(&mut rest).split_at_mut((end - start) as usize);
-                points.halve(part, context.threads);
-                (rest, start) = (later, end);
-            }
-        } else {
-            points.halve(run, context.threads);
+        let whole = [run.len() as u32];
+        let ends = if by_pivots && run.len() >= FEWEST_FOR_PIVOTS { points.part(run) } else { Vec::new() };
+        placed.clear();
+        placed.extend(run.iter().map(|&place| R::ZERO.at(place)));
+        let (mut rest, mut start) = (placed.as_mut_slice(), 0);
+        for &end in if ends.is_empty() { &whole } else { ends.as_slice() } {
+            let (part, later) = std::mem::take(&mut rest).split_at_mut((end - start) as usize);
+            points.halve(part, context.threads);
+            (rest, start) = (later, end);
         }
-        (group, Parts { places: run.iter().map(|(_, place)| *place).collect(), ends })
+        (groups[run[0] as usize], Parts { places: placed.iter().map(|&placed| R::place(placed)).collect(), ends })
     })
     .collect()
 }
 
-/// About where the keys of sorted places change, so that all leaves but the last are full: the few points that come to others
+/// About where the pivots of sorted places change, so that all leaves but the last are full: the few points that come to others
 /// then cost less than lanes without a point.
-fn ends_of_parts(places: &[(f64, u32)]) -> Vec<u32> {
+fn ends_of_parts(places: &[(u32, u32)]) -> Vec<u32> {
     let mut ends = Vec::new();
     let mut end = 0;
     for part in places.chunk_by(|(a, _), (b, _)| a == b) {
@@ -92,10 +86,10 @@ impl<R: Real> Arrangement<'_, R> {
         &self.points[place as usize * self.dimension..(place as usize + 1) * self.dimension]
     }
 
-    /// Sorts places by the nearest of some evenly drawn points, whose number becomes their key.
-    fn part(&self, places: &mut [(f64, u32)]) {
+    /// Sorts places by the nearest of some evenly drawn points, and returns where the parts end that go together.
+    fn part(&self, places: &mut [u32]) -> Vec<u32> {
         let count = (places.len() / A_PIVOT).max(1).next_multiple_of(LANES);
-        let drawn: Vec<u32> = (0..count).map(|n| places[n * places.len() / count].1).collect();
+        let drawn: Vec<u32> = (0..count).map(|n| places[n * places.len() / count]).collect();
         let mut pivots = vec![0f32; count * self.dimension];
         for (n, &place) in drawn.iter().enumerate() {
             let first = n / LANES * LANES * self.dimension + n % LANES;
@@ -103,33 +97,32 @@ impl<R: Real> Arrangement<'_, R> {
         }
         let size = LANES * self.dimension;
         let stretch = places.len().div_ceil(self.context.threads.max(1));
-        let nearest = |stretch: &mut [(f64, u32)]| {
+        let mut by_pivot: Vec<(u32, u32)> = places.iter().map(|&place| (0, place)).collect();
+        let nearest = |stretch: &mut [(u32, u32)]| {
             let mut point = vec![0f32; self.dimension];
-            for (key, place) in stretch.iter_mut().take_while(|_| !self.context.cancel.is_cancelled()) {
+            for (pivot, place) in stretch.iter_mut().take_while(|_| !self.context.cancel.is_cancelled()) {
                 self.point(*place).iter().zip(&mut point).for_each(|(&x, to)| *to = x.get() as f32);
-                *key = nearest_of(&point, pivots.chunks_exact(size)) as f64;
+                *pivot = nearest_of(&point, pivots.chunks_exact(size)) as u32;
             }
             Ok(())
         };
         // nothing in it fails
-        let _ = in_parallel(places.chunks_mut(stretch), nearest);
-        places.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let _ = in_parallel(by_pivot.chunks_mut(stretch), nearest);
+        by_pivot.sort_unstable();
+        places.iter_mut().zip(&by_pivot).for_each(|(to, (_, place))| *to = *place);
+        ends_of_parts(&by_pivot)
     }
 
-    /// Divides a node until its parts are leaves; each place has room for a key beside it.
-    fn halve(&self, places: &mut [(f64, u32)], threads: usize) {
-        if places.len() <= LANES || self.dimension == 0 || self.context.cancel.is_cancelled() {
+    /// Divides a node until its parts are leaves.
+    fn halve(&self, placed: &mut [R::Placed], threads: usize) {
+        if placed.len() <= LANES || self.dimension == 0 || self.context.cancel.is_cancelled() {
             return;
         }
-        self.set_keys(places);
-        let middle = halved(places.len());
-        // equal keys are told apart, so that the order is always the same
-        let by_key = |a: &(f64, u32), b: &(f64, u32)| match a.0.total_cmp(&b.0) {
-            Ordering::Equal => a.1.cmp(&b.1),
-            other => other,
-        };
-        places.select_nth_unstable_by(middle, by_key);
-        let (left, right) = places.split_at_mut(middle);
+        self.number(placed);
+        let middle = halved(placed.len());
+        // equal numbers are told apart by their places, so that the order is always the same
+        placed.select_nth_unstable(middle);
+        let (left, right) = placed.split_at_mut(middle);
         if threads > 1 && left.len() >= FEWEST_FOR_THREADS {
             std::thread::scope(|scope| {
                 scope.spawn(|| self.halve(left, threads / 2));
@@ -142,17 +135,21 @@ impl<R: Real> Arrangement<'_, R> {
     }
 
     /// Gives each place the number by which its node is divided.
-    fn set_keys(&self, places: &mut [(f64, u32)]) {
-        let count = places.len().min(SAMPLED);
-        let sample: Vec<&[R]> = (0..count).map(|n| self.point(places[n * places.len() / count].1)).collect();
+    fn number(&self, placed: &mut [R::Placed]) {
+        let count = placed.len().min(SAMPLED);
+        let sample: Vec<&[R]> = (0..count).map(|n| self.point(R::place(placed[n * placed.len() / count]))).collect();
         if self.dimension <= FEW_DIMENSIONS {
             let widest = self.widest(&sample);
-            places
-                .iter_mut()
-                .for_each(|(key, place)| *key = self.points[*place as usize * self.dimension + widest].get());
+            for placed in placed {
+                let place = R::place(*placed);
+                *placed = self.points[place as usize * self.dimension + widest].at(place);
+            }
         } else {
             let direction = between_far_points(&sample);
-            places.iter_mut().for_each(|(key, place)| *key = product(self.point(*place), &direction));
+            for placed in placed {
+                let place = R::place(*placed);
+                *placed = product(self.point(place), &direction).at(place);
+            }
         }
     }
 
@@ -178,7 +175,7 @@ fn between_far_points<R: Real>(sample: &[&[R]]) -> Vec<R> {
     one.iter().zip(other).map(|(x, y)| x.minus(*y)).collect()
 }
 
-fn product<R: Real>(a: &[R], b: &[R]) -> f64 {
+fn product<R: Real>(a: &[R], b: &[R]) -> R {
     // eight sums side by side; the order of the points needs no particular rounding
     let mut sums = [R::ZERO; 8];
     let (a_rest, b_rest) = (a.chunks_exact(8).remainder(), b.chunks_exact(8).remainder());
@@ -187,18 +184,31 @@ fn product<R: Real>(a: &[R], b: &[R]) -> f64 {
             sums[lane] = sums[lane].plus(a[lane].times(b[lane]));
         }
     }
-    sums.iter().map(|sum| sum.get()).sum::<f64>()
-        + a_rest.iter().zip(b_rest).map(|(x, y)| x.times(*y).get()).sum::<f64>()
+    let rest = a_rest.iter().zip(b_rest).fold(R::ZERO, |sum, (x, y)| sum.plus(x.times(*y)));
+    sums.into_iter().fold(rest, R::plus)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn in_order<R: Real>() {
+        let numbers = [f64::NEG_INFINITY, -1.5, -1e-30, -0.0, 0.0, 1e-30, 2.0, f64::INFINITY];
+        let placed: Vec<R::Placed> = numbers.iter().flat_map(|&x| [0, 7, u32::MAX].map(|at| R::of(x).at(at))).collect();
+        assert!(placed.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(placed.iter().zip([0, 7, u32::MAX].into_iter().cycle()).all(|(&placed, at)| R::place(placed) == at));
+    }
+
+    #[test]
+    fn numbers_with_places_are_in_the_order_of_both() {
+        in_order::<f32>();
+        in_order::<f64>();
+    }
+
     #[test]
     fn parts_end_where_leaves_do() {
         let ends = |sizes: &[usize]| {
-            let keys = sizes.iter().enumerate().flat_map(|(key, &size)| std::iter::repeat_n(key as f64, size));
+            let keys = sizes.iter().enumerate().flat_map(|(key, &size)| std::iter::repeat_n(key as u32, size));
             ends_of_parts(&keys.zip(0..).collect::<Vec<_>>())
         };
         assert_eq!(ends(&[5]), [5]);

@@ -5,8 +5,16 @@ use std::ops::Range;
 
 use super::blocks::{Blocks, Node};
 use super::kernel::{LANES, sums};
-use super::lanes::{self, Lanes, Task};
+use super::lanes::{self, Lanes, One, Task};
 use super::metric::{Metric, Real};
+
+/// Up to so many numbers are faster summed up one by one than side by side with others that are zero.
+const MOST_ONE_BY_ONE: usize = 4;
+
+/// How many numbers an end of a box takes.
+pub(super) fn width_of_boxes(dimension: usize) -> usize {
+    if dimension <= MOST_ONE_BY_ONE { dimension } else { dimension.next_multiple_of(LANES) }
+}
 
 /// Leaves in order: the number of sixteen of them that follow each other, and a bit for each.
 pub(super) type Found = Vec<(u32, u16)>;
@@ -97,6 +105,14 @@ impl<R: Real, M: Metric> LeavesNear<'_, R, M> {
 /// The sum of the gaps between two boxes.
 #[inline(always)]
 pub(super) fn box_sum<R: Real, M: Metric, L: Lanes<R>>(one: (&[R], &[R]), other: (&[R], &[R])) -> R {
+    if one.0.len() <= MOST_ONE_BY_ONE {
+        let ends = one.0.iter().zip(one.1).zip(other.0.iter().zip(other.1));
+        let mut sum = One(R::ZERO);
+        for ((&low, &high), (&other_low, &other_high)) in ends {
+            sum = M::add_least(sum, (One(low), One(high)), (One(other_low), One(other_high)));
+        }
+        return sum.0;
+    }
     let one = one.0.chunks_exact(LANES).zip(one.1.chunks_exact(LANES));
     let other = other.0.chunks_exact(LANES).zip(other.1.chunks_exact(LANES));
     let mut sums = L::splat(R::ZERO);

@@ -59,7 +59,7 @@ impl<R: Real> Slack<R> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lanes::Plain;
+    use super::super::lanes::{Numbers, Plain};
     use super::super::reach::Reach;
     use super::*;
 

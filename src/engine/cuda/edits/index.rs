@@ -338,7 +338,7 @@ mod tests {
         share: f64,
     ) -> Result<Option<EditIndex>, Fault> {
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
-        let context = BuildContext { threads: 2, own, probe_rows: None, cancel: &cancel, reserve: &reserve };
+        let context = BuildContext { own, ..BuildContext::new(2, &cancel, &reserve) };
         EditIndex::try_new(&Budget::new(&device(), share), predicate, keys, &context)
     }
 

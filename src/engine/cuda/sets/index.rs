@@ -279,7 +279,7 @@ mod tests {
         own: bool,
     ) -> SetIndex {
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
-        let context = BuildContext { threads: 2, own, probe_rows: None, cancel: &cancel, reserve: &reserve };
+        let context = BuildContext { own, ..BuildContext::new(2, &cancel, &reserve) };
         let budget = Budget::new(&device(), 0.5);
         SetIndex::try_new(&budget, tokenizer, measure, bounds, keys, &context).unwrap()
     }
@@ -394,7 +394,7 @@ mod tests {
     fn too_little_memory_is_a_fault() {
         let keys = key_column(&strings(500, 40, 3), &None);
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
-        let context = BuildContext { threads: 1, own: true, probe_rows: None, cancel: &cancel, reserve: &reserve };
+        let context = BuildContext { own: true, ..BuildContext::new(1, &cancel, &reserve) };
         let budget = Budget::new(&device(), 1e-9);
         let SetPredicate { measure, bounds } = jaccard(0.5);
         let refused = SetIndex::try_new(&budget, WORDS, measure, bounds, &keys, &context);

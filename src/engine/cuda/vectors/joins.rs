@@ -94,7 +94,7 @@ fn nested_loop(test: &VectorTest, build: &KeyColumn, probe: Option<&KeyColumn>, 
 
 fn index(budget: &Budget, test: VectorTest, keys: &KeyColumn, own: bool) -> Option<VectorIndex> {
     let cancel = Cancel::default();
-    let context = BuildContext { threads: 2, own, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+    let context = BuildContext { own, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
     VectorIndex::try_new(budget, test, keys, &context).unwrap()
 }
 

@@ -4,6 +4,8 @@
 //! what is farther than the worst neighbour so far of any of them is passed over. Without, the leaves with the nearest centres
 //! come first, and then all others in order, for several leaves of the probe side at once.
 
+mod collected;
+mod ranking;
 mod tops;
 mod walk;
 
@@ -12,6 +14,7 @@ use std::marker::PhantomData;
 
 use datafusion::common::{Result, internal_err};
 
+use self::ranking::Tie;
 use self::walk::{Centres, Scratch, Walk};
 use super::blocks::Blocks;
 use super::frame::Frame;
@@ -20,7 +23,7 @@ use super::metric::{Chebyshev, Euclidean, Halves, Manhattan, Metric, Real};
 use super::points::Points;
 use super::reach::{Reach, Sum};
 use super::side::Side;
-use crate::engine::nearest::{Best, NearestIndex, Neighbour, float_key, prepared};
+use crate::engine::nearest::{Best, NearestIndex, float_key, prepared};
 use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PreparedProbe};
 use crate::measure::VectorMeasure;
 use crate::predicate::{Bounds, VectorTest};
@@ -84,8 +87,10 @@ struct NearestBlocks<R, M> {
     measure: VectorMeasure,
     frame: Frame,
     side: Side<R>,
-    /// By row.
-    ranks: Vec<u32>,
+    /// What decides between equal scores, by position.
+    ties: Vec<Tie>,
+    /// And of each loose row.
+    loose_ties: Vec<Tie>,
     /// Its rows as those that get neighbours, in a self-join.
     own_order: Option<Vec<u32>>,
     metric: PhantomData<fn() -> M>,
@@ -101,7 +106,10 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
     ) -> Result<Self> {
         let side = Side::try_new::<M>(&any(measure), &frame, points, None, context)?;
         let own_order = context.own.then(|| side.order());
-        Ok(Self { measure, frame, side, ranks, own_order, metric: PhantomData })
+        let tie = |&row: &u32| Tie::new(ranks[row as usize], row);
+        let (ties, loose_ties) =
+            (side.blocks.rows.iter().map(tie).collect(), side.loose.rows.iter().map(tie).collect());
+        Ok(Self { measure, frame, side, ties, loose_ties, own_order, metric: PhantomData })
     }
 
     /// A score as an integer, less being better.
@@ -109,16 +117,9 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
         if self.measure.is_distance() { float_key(score) } else { !float_key(score) }
     }
 
-    /// A row of the build side as a neighbour, given its vector; none where there is no score.
-    #[inline]
-    fn neighbour(&self, row: u32, build: &[f64], probe: &[f64]) -> Option<Neighbour<i64>> {
-        let score = self.measure.score(build, probe)?;
-        Some(Neighbour { score: self.key(score), rank: self.ranks[row as usize], row })
-    }
-
-    fn offer(&self, row: u32, build: &[f64], probe: &[f64], best: &mut Best<i64>) {
-        if let Some(neighbour) = self.neighbour(row, build, probe) {
-            best.offer(neighbour);
+    fn offer(&self, tie: Tie, build: &[f64], probe: &[f64], best: &mut Best<i64>) {
+        if let Some(score) = self.measure.score(build, probe) {
+            best.offer(tie.neighbour(self.key(score)));
         }
     }
 
@@ -126,11 +127,11 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
     fn offer_one_by_one(&self, group: u32, vector: &[f64], all: bool, best: &mut Best<i64>) -> usize {
         let Side { blocks, loose, .. } = &self.side;
         for at in (0..loose.len()).filter(|&at| loose.groups[at] == group) {
-            self.offer(loose.rows[at], self.side.loose(at), vector, best);
+            self.offer(self.loose_ties[at], self.side.loose(at), vector, best);
         }
         let positions = if all { blocks.positions_of(group) } else { 0..0 };
         let compared = loose.len() + positions.len();
-        positions.for_each(|position| self.offer(blocks.rows[position], blocks.vector(position), vector, best));
+        positions.for_each(|position| self.offer(self.ties[position], blocks.vector(position), vector, best));
         compared
     }
 }
@@ -142,7 +143,8 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
 
     fn memory(&self) -> usize {
         self.side.memory()
-            + (self.ranks.capacity() + self.own_order.as_ref().map_or(0, Vec::capacity)) * size_of::<u32>()
+            + (self.ties.capacity() + self.loose_ties.capacity()) * size_of::<Tie>()
+            + self.own_order.as_ref().map_or(0, Vec::capacity) * size_of::<u32>()
     }
 
     fn unmatchable(&self) -> usize {
@@ -160,7 +162,7 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
         if self.side.is_empty() {
             return Ok(Box::new(PreparedPoints::<R> { side: None, order: Vec::new(), rows: keys.values.len() }));
         }
-        let context = BuildContext { threads, own: false, probe_rows: None, cancel: &cancel, reserve: &|_| Ok(()) };
+        let context = BuildContext::new(threads, &cancel, &|_| Ok(()));
         let side = Side::<R>::try_new::<M>(&any(self.measure), &self.frame, points, Some(&self.side), &context)?;
         let order = side.order();
         Ok(Box::new(PreparedPoints { side: Some(side), order, rows: keys.values.len() }))

@@ -24,15 +24,16 @@ impl<R: Real> Tops<R> {
         self.0.resize(count, [R::INFINITY; LANES]);
     }
 
-    /// Takes a sum for each lane; NaN is none.
+    /// Takes some sums for each lane, so that those so far are read once for all; NaN is none.
     #[inline(always)]
-    pub(super) fn take<L: Lanes<R>>(&mut self, sums: L) {
-        let mut sums = sums;
+    pub(super) fn take<L: Lanes<R>, const SUMS: usize>(&mut self, mut sums: [L; SUMS]) {
         for top in &mut self.0 {
-            let known = L::load(top);
-            // what is NaN goes on and changes nothing
-            *top = sums.least(known).numbers();
-            sums = known.most(sums);
+            let mut known = L::load(top);
+            for sums in &mut sums {
+                // what is NaN goes on and changes nothing
+                (known, *sums) = (sums.least(known), known.most(*sums));
+            }
+            *top = known.numbers();
         }
     }
 
@@ -53,9 +54,9 @@ mod tests {
         let mut tops = Tops::default();
         tops.restart(3);
         let sum = |n: usize, lane: usize| ((n * 7 + lane * 3) % 11) as f32;
-        for n in 0..10 {
+        for n in 0..10usize {
             let numbers: [f32; LANES] = std::array::from_fn(|lane| if n == 4 { f32::NAN } else { sum(n, lane) });
-            tops.take(Plain::load(&numbers));
+            tops.take([Plain::load(&numbers)]);
             let last: Plain<f32> = tops.last();
             for (lane, &last) in last.numbers().iter().enumerate() {
                 let mut all: Vec<f32> = (0..=n).filter(|&n| n != 4).map(|n| sum(n, lane)).collect();

@@ -14,6 +14,8 @@ use super::super::reach::Reach;
 use super::super::search::{box_sum, centre_sums};
 use super::super::slack::Slack;
 use super::NearestBlocks;
+use super::collected::Collected;
+use super::ranking::Ranking;
 use super::tops::Tops;
 use crate::engine::Cancel;
 use crate::engine::nearest::Best;
@@ -36,14 +38,17 @@ pub(super) struct Scratch<R> {
     kept: [Vec<(R, u32)>; LANES],
     /// Leaves with near sums, where they are seen again.
     near: Vec<u32>,
+    collected: Collected,
+    ranking: Ranking,
     /// Nodes to be visited, and the sums of gaps to them.
     nodes: Vec<(R, u32)>,
 }
 
 impl<R> Default for Scratch<R> {
     fn default() -> Self {
-        let tops = Tops::default();
-        Self { tops, kept: std::array::from_fn(|_| Vec::new()), near: Vec::new(), nodes: Vec::new() }
+        let kept = std::array::from_fn(|_| Vec::new());
+        let (tops, collected, ranking) = (Tops::default(), Collected::default(), Ranking::default());
+        Self { tops, kept, near: Vec::new(), collected, ranking, nodes: Vec::new() }
     }
 }
 
@@ -219,11 +224,11 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
     fn offer(&mut self, lane: usize, position: usize) {
         let build = &self.index.side.blocks;
         let (vector, place) = (self.vector(lane), self.place(lane));
-        self.index.offer(build.rows[position], build.vector(position), vector, &mut self.best[place]);
+        self.index.offer(self.index.ties[position], build.vector(position), vector, &mut self.best[place]);
         self.verified += 1;
     }
 
-    fn offer_all(&mut self, positions: Range<u32>) {
+    fn offer_leaf(&mut self, positions: Range<u32>) {
         for lane in bits(self.lanes) {
             positions.clone().for_each(|position| self.offer(lane, position as usize));
         }
@@ -245,7 +250,7 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
         let (a, b) = (&self.probe.leaves[self.leaf], &build.leaves[leaf]);
         self.candidates += b.len as usize * self.best.len();
         let (Some(rows), Some(lanes)) = (build.lanes(b), self.probe.lanes(a)) else {
-            self.offer_all(b.first..b.first + b.len);
+            self.offer_leaf(b.first..b.first + b.len);
             return;
         };
         if b.norm > self.norm {
@@ -255,7 +260,7 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
             self.set_limits::<L>();
         }
         let (sees_again, has_tops) = (self.sees_again(), self.has_tops());
-        let mut is_near = false;
+        let (mut is_near, mut waiting) = (false, None);
         for first in (0..b.len as usize).step_by(ROWS) {
             let limits = L::load(&self.limits);
             let Some(sums) = sums_abreast::<R, M, L, ROWS>((rows, first), lanes, limits) else { continue };
@@ -266,13 +271,17 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
                 }
                 is_near = true;
                 if has_tops {
-                    self.scratch.tops.take(sums);
+                    match waiting.take() {
+                        Some(other) => self.scratch.tops.take([other, sums]),
+                        None => waiting = Some(sums),
+                    }
                 }
                 if !sees_again {
                     self.keep::<L>(near, sums.numbers(), b.first + (first + at) as u32);
                 }
             }
             if has_tops {
+                waiting.take().into_iter().for_each(|sums| self.scratch.tops.take([sums]));
                 self.set_limits::<L>();
             }
         }
@@ -304,38 +313,64 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
         }
     }
 
-    /// Keeps what may be a neighbour of the leaves that are seen again.
+    /// Collects what may be neighbours in the leaves that are seen again.
     #[inline(always)]
     fn see_again<L: Lanes<R>>(&mut self) {
-        let build = &self.index.side.blocks;
-        let limits = L::load(&self.limits);
-        for at in 0..self.scratch.near.len() {
-            let b = &build.leaves[self.scratch.near[at] as usize];
-            let own = self.probe.lanes(&self.probe.leaves[self.leaf]);
-            let (Some(rows), Some(lanes)) = (build.lanes(b), own) else { continue };
-            for first in (0..b.len as usize).step_by(ABREAST) {
-                let Some(sums) = sums_abreast::<R, M, L, ABREAST>((rows, first), lanes, limits) else { continue };
-                for (row, sums) in sums.into_iter().enumerate().take(b.len as usize - first) {
-                    let near = sums.within(limits) & self.lanes;
-                    if near != 0 {
-                        self.keep::<L>(near, sums.numbers(), b.first + (first + row) as u32);
-                    }
+        let (build, limits) = (&self.index.side.blocks, self.limits);
+        let Scratch { near, collected, .. } = &mut self.scratch;
+        collected.make_room(near.len() * LANES);
+        // without lanes there was nothing to be near
+        let Some(own) = self.probe.lanes(&self.probe.leaves[self.leaf]) else { return };
+        for leaf in near.drain(..) {
+            let b = &build.leaves[leaf as usize];
+            let Some(rows) = build.lanes(b) else { continue };
+            let present = u16::MAX >> (LANES as u32 - b.len);
+            for lane in bits(self.lanes) {
+                let mut sums = L::splat(R::ZERO);
+                for (own, rows) in own.chunks_exact(LANES).zip(rows.chunks_exact(LANES)) {
+                    sums = M::add(sums, L::splat(own[lane]), L::load(rows));
                 }
+                collected.add::<R, L>(lane, sums.within(L::splat(limits[lane])) & present, b.first);
             }
         }
-        self.scratch.near.clear();
     }
 
-    /// Offers a lane what was kept of it and is not too far.
-    fn offer_kept(&mut self, lane: usize) {
-        let (index, vector, place) = (self.index, self.vector(lane), self.place(lane));
-        let (limit, blocks, verified) = (self.limits[lane], &index.side.blocks, &mut self.verified);
-        let near = self.scratch.kept[lane].drain(..).filter(|(sum, _)| !sum.exceeds(limit));
-        self.best[place].offer_all(near.filter_map(|(_, position)| {
-            *verified += 1;
+    /// Collects what was kept and is not too far.
+    fn collect_kept(&mut self) {
+        let Scratch { kept, collected, .. } = &mut self.scratch;
+        collected.make_room(kept.iter().map(Vec::len).max().unwrap_or(0));
+        for (lane, (kept, &limit)) in kept.iter_mut().zip(&self.limits).enumerate() {
+            let near = kept.drain(..).filter(|(sum, _)| !sum.exceeds(limit));
+            near.for_each(|(_, position)| collected.push(lane, position));
+        }
+    }
+
+    /// Offers a lane what was collected for it.
+    #[inline(always)]
+    fn offer_collected(&mut self, lane: usize) {
+        // loops over so many numbers are unrolled
+        match self.index.side.blocks.dimension {
+            2 => self.offer_of::<2>(lane),
+            3 => self.offer_of::<3>(lane),
+            _ => self.offer_of::<ANY>(lane),
+        }
+    }
+
+    #[inline(always)]
+    fn offer_of<const DIMENSION: usize>(&mut self, lane: usize) {
+        let (index, place) = (self.index, self.place(lane));
+        let blocks = &index.side.blocks;
+        let vector = numbers_of::<DIMENSION>(self.vector(lane));
+        let Scratch { collected, ranking, .. } = &mut self.scratch;
+        let positions = collected.of(lane);
+        self.verified += positions.len();
+        for &position in positions {
             let position = position as usize;
-            index.neighbour(blocks.rows[position], blocks.vector(position), vector)
-        }));
+            if let Some(score) = index.measure.score(numbers_of::<DIMENSION>(blocks.vector(position)), vector) {
+                ranking.push(index.key(score), index.ties[position]);
+            }
+        }
+        self.best[place].offer_ranked(ranking.take());
     }
 
     /// Forgets what of a lane cannot be a neighbour.
@@ -351,6 +386,15 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
         // twice as many, so that ties are not looked through again and again
         self.full[lane] = (2 * kept.len()).max(FEWEST_KEPT);
     }
+}
+
+/// For numbers of any dimension.
+const ANY: usize = 0;
+
+/// A vector, whose length the compiler knows where it is not [`ANY`].
+#[inline(always)]
+fn numbers_of<const DIMENSION: usize>(vector: &[f64]) -> &[f64] {
+    if DIMENSION == ANY { vector } else { &vector[..DIMENSION] }
 }
 
 /// What no sum is within.
@@ -431,12 +475,18 @@ impl<R: Real, M: Metric> Task<R> for Finish<'_, '_, R, M> {
     #[inline(always)]
     fn run<L: Lanes<R>>(self) {
         let walk = self.walk;
-        walk.see_again::<L>();
-        for lane in bits(walk.lanes) {
-            if !walk.has_tops() && walk.scratch.kept[lane].len() >= walk.wanted {
-                walk.thin_out::<L>(lane);
+        if walk.sees_again() {
+            walk.see_again::<L>();
+        } else {
+            for lane in bits(walk.lanes) {
+                if !walk.has_tops() && walk.scratch.kept[lane].len() >= walk.wanted {
+                    walk.thin_out::<L>(lane);
+                }
             }
-            walk.offer_kept(lane);
+            walk.collect_kept();
+        }
+        for lane in bits(walk.lanes) {
+            walk.offer_collected(lane);
         }
     }
 }
