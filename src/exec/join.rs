@@ -343,8 +343,7 @@ impl<M: Matching> ExecutionPlan for JoinExec<M> {
             JoinInputs::Own { .. } => ProbeInput::Own,
         };
         let build = self.build.join(self.build_task(), build_input, &context)?;
-        let partitions = self.properties.partitioning.partition_count();
-        Ok(join_stream(self.prober(partition, &context), build, input, (partition, partitions)))
+        Ok(join_stream(self.prober(partition, &context), build, input, partition))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

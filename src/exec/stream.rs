@@ -26,12 +26,12 @@ pub(super) enum ProbeInput {
     Own,
 }
 
-/// The output of one partition, whose number among how many is given.
+/// The output of one partition, whose number is given.
 pub(super) fn join_stream(
     prober: Prober,
     build: Waiting,
     input: ProbeInput,
-    number: (usize, usize),
+    number: usize,
 ) -> SendableRecordBatchStream {
     let schema = Arc::clone(&prober.output.schema);
     let probe_schema = match &input {
@@ -62,8 +62,8 @@ struct Partition {
     /// Columns of the probe side, where it is not the build side itself.
     probe_schema: Option<SchemaRef>,
     phase: Phase,
-    /// Which of how many partitions it is.
-    number: (usize, usize),
+    /// Which partition it is.
+    number: usize,
     coalescer: LimitedBatchCoalescer,
     _cancel: CancelOnDrop,
 }

@@ -74,9 +74,9 @@ pub struct PaysFrom {
 /// From where on a device pays for a condition; none where it never does.
 pub fn pays_from(test: Test) -> Option<PaysFrom> {
     serves(test).then_some(match test {
-        Test::Set { .. } => PaysFrom { open: 1 << 21, closed: 1 << 34 },
+        Test::Set { .. } => PaysFrom { open: 1 << 18, closed: 1 << 34 },
         Test::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => {
-            PaysFrom { open: 1 << 24, closed: 1 << 32 }
+            PaysFrom { open: 1 << 21, closed: 1 << 32 }
         }
         Test::Edit { .. } => PaysFrom { open: 1 << 24, closed: 1 << 36 },
         Test::Vector(_) => PaysFrom { open: 1 << 24, closed: 1 << 33 },

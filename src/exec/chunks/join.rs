@@ -23,18 +23,18 @@ use crate::exec::stream::{ProbeInput, blocking, gather};
 /// Batches that wait for being read.
 const AHEAD: usize = 2;
 
-/// The output of partition `partition` of `partitions`.
+/// The output of a partition, by its number.
 pub(in crate::exec) fn chunked(
     prober: Arc<Prober>,
     chunks: Arc<Chunks>,
     input: ProbeInput,
-    (partition, partitions): (usize, usize),
+    partition: usize,
 ) -> SendableRecordBatchStream {
     let mut builder = RecordBatchReceiverStreamBuilder::new(Arc::clone(&prober.output.schema), AHEAD);
     let out = builder.tx();
     builder.spawn(async move {
         let probe = match input {
-            ProbeInput::Own => ProbeParts::own(&chunks, partition, partitions),
+            ProbeInput::Own => ProbeParts::own(&chunks, partition),
             ProbeInput::Batches(stream) => ProbeParts::write(&chunks, &prober, stream).await?,
         };
         Partition { prober, chunks, out }.run(&probe).await
@@ -51,8 +51,9 @@ struct ProbeParts {
 }
 
 impl ProbeParts {
-    fn own(chunks: &Chunks, partition: usize, partitions: usize) -> Self {
-        let parts = (partition..chunks.parts.len()).step_by(partitions);
+    fn own(chunks: &Chunks, partition: usize) -> Self {
+        let end = if partition < chunks.probing_parts { chunks.parts.len() } else { 0 };
+        let parts = (partition..end).step_by(chunks.probing_parts);
         let parts = parts.map(|part| (part, MatchedRows::default())).collect();
         Self { parts, written: None, manager: chunks.manager.clone() }
     }

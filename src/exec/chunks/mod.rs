@@ -49,7 +49,9 @@ pub use self::regions::KeyRegions;
 /// an index takes several times the bytes of its rows.
 const PARTS_IN_MEMORY: usize = 12;
 /// What did not fit on a device had fitted in memory: it is cut into few parts, so that each is large enough for one.
-const PARTS_ON_DEVICE: usize = 4;
+const PARTS_ON_DEVICE: usize = 2;
+/// More partitions that probe parts of a self-join on a device would only take its memory from each other.
+const PARTITIONS_ON_DEVICE: usize = 2;
 /// Smaller parts are not worth a file.
 const FEWEST_BYTES: usize = 1 << 14;
 /// Rows that say how space is divided.
@@ -97,6 +99,8 @@ pub(super) struct Chunks {
     side: JoinSide,
     manager: SpillManager,
     most_bytes: usize,
+    /// How many partitions probe the parts of a self-join.
+    probing_parts: usize,
     indexing: Arc<dyn Indexing>,
     context: Arc<TaskContext>,
     /// Chunks that a partition holds or waits for.
@@ -157,9 +161,9 @@ impl Chunks {
     ) -> Result<Self> {
         let Overflow { by, schema, batches, rest, side, partitions, asks_matched, metrics } = overflow;
         let collected: usize = batches.iter().map(bytes_of).sum();
-        let parts = match by {
-            Refusal::Pool => PARTS_IN_MEMORY * partitions,
-            Refusal::Device => PARTS_ON_DEVICE,
+        let (parts, probing_parts) = match by {
+            Refusal::Pool => (PARTS_IN_MEMORY * partitions, partitions),
+            Refusal::Device => (PARTS_ON_DEVICE, partitions.min(PARTITIONS_ON_DEVICE)),
         };
         let most_bytes = (collected / parts).max(FEWEST_BYTES);
         let regions = indexing.regions(&sample(&schema, &batches)?).map(Arc::new);
@@ -183,6 +187,7 @@ impl Chunks {
             side,
             manager,
             most_bytes,
+            probing_parts,
             indexing,
             context,
             held: Mutex::default(),
