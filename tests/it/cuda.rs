@@ -151,18 +151,16 @@ const CONDITIONS: [&str; 5] = [
 ];
 
 async fn count(context: &SessionContext, condition: &str) -> Result<i64> {
-    let query = format!("SELECT count(*) FROM t a JOIN t b ON {condition} AND a.id < b.id");
-    let batches = context.similarity_sql(&query).await?.collect().await?;
-    Ok(batches[0].column(0).as_primitive::<Int64Type>().value(0))
+    Ok(count_with_plan(context, condition).await?.0)
 }
 
 /// The count, and the plan as it is after that.
-async fn count_with_plan(context: &SessionContext, condition: &str) -> (i64, String) {
+async fn count_with_plan(context: &SessionContext, condition: &str) -> Result<(i64, String)> {
     let query = format!("SELECT count(*) FROM t a JOIN t b ON {condition} AND a.id < b.id");
-    let plan = context.similarity_sql(&query).await.unwrap().create_physical_plan().await.unwrap();
-    let batches = collect(Arc::clone(&plan), context.task_ctx()).await.unwrap();
+    let plan = context.similarity_sql(&query).await?.create_physical_plan().await?;
+    let batches = collect(Arc::clone(&plan), context.task_ctx()).await?;
     let count = batches[0].column(0).as_primitive::<Int64Type>().value(0);
-    (count, displayable(plan.as_ref()).indent(true).to_string())
+    Ok((count, displayable(plan.as_ref()).indent(true).to_string()))
 }
 
 async fn set_engine(context: &SessionContext, engine: &str) {
@@ -214,7 +212,7 @@ async fn build_sides_larger_than_the_device() {
             let fraction = f64::from(kilobytes << 10) / memory;
             let set = format!("SET similarity.device_memory_fraction = {fraction:.12}");
             context.similarity_sql(&set).await.unwrap().collect().await.unwrap();
-            let (found, plan) = count_with_plan(&context, condition).await;
+            let (found, plan) = count_with_plan(&context, condition).await.unwrap();
             assert_eq!(found, expected, "{condition} in {kilobytes} KB\n{plan}");
             divided += usize::from(plan.contains("in chunks, each with"));
         }

@@ -52,8 +52,9 @@ const PARTS_IN_MEMORY: usize = 12;
 const PARTS_ON_DEVICE: usize = 2;
 /// More partitions that probe parts of a self-join on a device would only take its memory from each other.
 const PARTITIONS_ON_DEVICE: usize = 2;
-/// A chunk that is less than half of its part is not divided any more where a device does not hold it.
-const FEWEST_ON_DEVICE: usize = 2;
+/// A chunk of no more than a third of its part, one that was halved twice, is not divided any more where a device does not hold it:
+/// ever smaller ones take longer than the CPU.
+const THIRDS: usize = 3;
 /// Smaller parts are not worth a file.
 const FEWEST_BYTES: usize = 1 << 14;
 /// Rows that say how space is divided.
@@ -248,9 +249,8 @@ impl Chunks {
                 None => Matched::default(),
             };
             self.metrics.chunks.add(1);
-            // ever smaller chunks on a device would take longer than the CPU
-            let batches = stretch.end - stretch.first;
-            let divides = batches > 1 && batches * FEWEST_ON_DEVICE >= self.parts[stretch.part].batches;
+            let thirds = (stretch.end - stretch.first) * THIRDS;
+            let divides = stretch.halves().is_some() && thirds > self.parts[stretch.part].batches;
             self.indexing.index_chunk(whole, (matched, divides), reservation, &flag).map(Arc::new)
         };
         let build = blocking(indexing).await;

@@ -281,7 +281,9 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
                 }
             }
             if has_tops {
-                waiting.take().into_iter().for_each(|sums| self.scratch.tops.take([sums]));
+                if let Some(sums) = waiting.take() {
+                    self.scratch.tops.take([sums]);
+                }
                 self.set_limits::<L>();
             }
         }
