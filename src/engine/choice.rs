@@ -3,7 +3,8 @@
 use datafusion::common::{Result, config_datafusion_err, config_err};
 
 use super::cuda::{self, Budget, Device, PaysFrom};
-use super::fallback::WithFallback;
+use super::fallback::{NearestWithFallback, WithFallback};
+use super::nearest::{NearestIndex, Wanted};
 use super::{BuildContext, Index, KeyColumn, NO_GROUP, cpu};
 use crate::config::{EngineChoice, SimilarityOptions};
 use crate::predicate::Test;
@@ -56,8 +57,8 @@ impl Engine {
     /// # Errors
     /// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails.
     pub fn build(&self, test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
-        if cuda::serves(test)
-            && let Some(budget) = self.budget(test, keys, context)
+        if let Some(pays) = cuda::pays_from(test)
+            && let Some(budget) = self.budget(pays, keys, context)
             && let Some(index) = cuda::build(&budget, test, keys, context)?
         {
             return Ok(match context.own {
@@ -69,13 +70,38 @@ impl Engine {
         cpu::build(test, keys, context)
     }
 
-    /// The device, where one is to be used.
-    fn budget(&self, test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Option<Budget> {
+    /// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test`, whose bounds are of
+    /// no account.
+    ///
+    /// # Errors
+    /// Keys that have no such score, a refused reservation, a cancelled build, a device that fails.
+    pub fn build_nearest(
+        &self,
+        test: Test,
+        keys: &KeyColumn,
+        (ranks, wanted): (Vec<u32>, Wanted),
+        context: &BuildContext<'_>,
+    ) -> Result<Box<dyn NearestIndex>> {
+        if let Some(pays) = cuda::ranking_pays_from(test, wanted)
+            && let Some(budget) = self.budget(pays, keys, context)
+            && let Some(index) = cuda::build_nearest(&budget, test, keys, (&ranks, wanted), context)?
+        {
+            return Ok(Box::new(NearestWithFallback::new(index, (test, keys.clone(), ranks), context.own)));
+        }
+        cpu::build_nearest(test, keys, ranks, context)
+    }
+
+    /// The device, where one is to be used for what pays from so many pairs on.
+    fn budget(
+        &self,
+        PaysFrom { open, closed }: PaysFrom,
+        keys: &KeyColumn,
+        context: &BuildContext<'_>,
+    ) -> Option<Budget> {
         match self {
             Self::Cpu => None,
             Self::Cuda(budget) => Some(budget.clone()),
             Self::Auto { ordinal, fraction } => {
-                let PaysFrom { open, closed } = cuda::pays_from(test)?;
                 let enough = if Device::is_open(*ordinal) { open } else { closed };
                 // a driver without a usable device is as good as none
                 let device = (pairs(keys, context) >= enough).then(|| Device::open(*ordinal).ok())??;
@@ -111,16 +137,22 @@ impl Engine {
 
     /// Which engine runs a condition, for EXPLAIN.
     pub fn explain(&self, test: Test) -> String {
-        match self {
-            Self::Cuda(_) if !cuda::serves(test) => "cpu (no kernels for this condition)".into(),
-            Self::Cuda(budget) => budget.device().to_string(),
-            Self::Auto { ordinal, .. } => match cuda::pays_from(test) {
-                Some(PaysFrom { open, closed }) => {
-                    format!("cpu, or cuda:{ordinal} from {closed} pairs of rows on, {open} once it is open")
-                }
-                None => "cpu".into(),
-            },
-            Self::Cpu => "cpu".into(),
+        self.explain_where(cuda::pays_from(test), "condition")
+    }
+
+    /// Which engine ranks so many rows by the score of `test`, for EXPLAIN.
+    pub fn explain_ranking(&self, test: Test, wanted: Wanted) -> String {
+        self.explain_where(cuda::ranking_pays_from(test, wanted), "ranking")
+    }
+
+    fn explain_where(&self, pays_from: Option<PaysFrom>, what: &str) -> String {
+        match (self, pays_from) {
+            (Self::Cuda(_), None) => format!("cpu (no kernels for this {what})"),
+            (Self::Cuda(budget), Some(_)) => budget.device().to_string(),
+            (Self::Auto { ordinal, .. }, Some(PaysFrom { open, closed })) => {
+                format!("cpu, or cuda:{ordinal} from {closed} pairs of rows on, {open} once it is open")
+            }
+            (Self::Cpu | Self::Auto { .. }, _) => "cpu".into(),
         }
     }
 }

@@ -5,8 +5,9 @@
 use std::collections::BinaryHeap;
 
 use datafusion::common::{Result, internal_err};
+use datafusion::physical_plan::metrics::MetricValue;
 
-use super::{Cancel, Counts, KeyColumn, PreparedProbe};
+use super::{Cancel, Counts, KeyColumn, PreparedProbe, even_stretch};
 
 /// How many neighbours a probe row gets.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +34,27 @@ pub trait NearestIndex: Send + Sync + std::fmt::Debug {
         1
     }
 
+    /// How many probe rows are best searched by one call, where each wants so many rows.
+    fn positions_at_once(&self, _wanted: usize) -> usize {
+        256
+    }
+
+    /// The end of a stretch of a self-join of so many rows from `start` on, each of which wants so many: neither too much work
+    /// for partitions to end together nor too little to be worth claiming.
+    fn own_stretch(&self, start: usize, rows: usize, _wanted: usize) -> usize {
+        even_stretch(start, rows)
+    }
+
+    /// Whether a search that takes more than one call is faster where several threads share what is left of it.
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    /// What it counts while it is built and searched, for EXPLAIN ANALYZE.
+    fn metrics(&self) -> Vec<MetricValue> {
+        Vec::new()
+    }
+
     /// Makes a batch of the probe side ready, by up to so many threads.
     ///
     /// # Errors
@@ -46,8 +68,8 @@ pub trait NearestIndex: Send + Sync + std::fmt::Debug {
     /// For a probe batch that another index has prepared, and for none where it was not built for a self-join.
     fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]>;
 
-    /// Offers each of `best` the neighbours of the probe row at its place of `positions`, ascending places in the order: all
-    /// that it keeps of the build rows that share the row's group. Rows that follow each other are searched together. Once
+    /// Offers each of `best`, which are empty, the neighbours of the probe row at its place of `positions`, ascending places
+    /// in the order: all that it keeps of the build rows that share the row's group. Rows that follow each other are searched together. Once
     /// `cancel` says so, some may be missing.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ impl ExtensionPlanner for SimilarityJoinPlanner {
         let engine = Engine::of(&options)?;
         if let Some(node) = nearest {
             let physical = Physical::new(planner, session, planning, NearestJoinNode::sides(node))?;
-            return super::nearest::plan(node, [left, right], &physical, options.enabled).map(Some);
+            return super::nearest::plan(node, [left, right], &physical, (options.enabled, engine)).map(Some);
         }
         let Some(node) = node else { return Ok(None) };
         let sides = Sides { left: node.left().schema(), right: node.right().schema() };

@@ -18,6 +18,11 @@ pub struct VectorTest {
 }
 
 impl VectorTest {
+    /// What every score of a measure of ours satisfies.
+    pub fn every_score(measure: VectorMeasure) -> Self {
+        Self { measure, bounds: Bounds::everything(), undecided_from: None }
+    }
+
     /// Whether the bounds exclude vectors that are far apart.
     pub fn is_selective(&self) -> bool {
         let most = self.bounds.upper().map(|bound| bound.value);

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
+use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::common::Result;
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::SessionContext;
 use datafusion_similarity::SimilarityContext;
@@ -20,6 +22,7 @@ use futures::StreamExt;
 use rand::rngs::StdRng;
 
 use crate::epsilon::{finite_table, random_vectors};
+use crate::nearest::{self, Checked, SCORES, check_tables};
 use crate::oracle::{BANDS, Cases, QUERIES_PER_TABLE, RULES, TEXTS, check, random_condition};
 use crate::session;
 
@@ -129,6 +132,20 @@ async fn cases_of_each_measure() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nearest_joins_have_the_same_rows_as_window_functions() {
+    if on_a_device("cuda::nearest_joins_have_the_same_rows_as_window_functions") {
+        let count = std::env::var(CASES).map_or(150, |cases| cases.parse().unwrap());
+        let (tables, mut checked) = (count / nearest::QUERIES_PER_TABLE, Checked::default());
+        for table in 0..tables {
+            // those that kernels rank by
+            checked.add(check_tables(2_000_000 + table as u64, &SCORES[..5]).await);
+        }
+        println!("{checked:?}");
+        assert!(checked.on_device * 8 > count, "{checked:?} of {count}");
+    }
+}
+
 /// A table of so many strings, a fifth of them alike, and numbers with them.
 async fn with_strings(rows: usize) -> SessionContext {
     let context = session(8192, 4);
@@ -219,6 +236,47 @@ async fn build_sides_larger_than_the_device() {
         // what equalities pair is walked in stretches anyway
         assert!(divided > 1 || condition.contains("city"), "{condition}");
     }
+}
+
+/// Searches that a device has no memory for run on the CPU, as do those for more rows than it ranks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nearest_joins_in_little_device_memory() {
+    if !on_a_device("cuda::nearest_joins_in_little_device_memory") {
+        return;
+    }
+    let context = with_strings(2000).await;
+    let memory = Device::open(0).unwrap().memory() as f64;
+    for (rows, on) in [(3, ""), (3, "ON a.city = b.city AND a.id <> b.id"), (2, "ON b.id > 1995 + a.id % 2")] {
+        for right in ["t", "(SELECT * FROM t WHERE id > 7)"] {
+            let query = format!(
+                "SELECT count(*), sum(a.id * 7 + b.id) FROM t a JOIN {right} b
+                 NEAREST {rows} BY DISTANCE l2_distance(a.v, b.v) THEN BY b.id {on}"
+            );
+            set_engine(&context, "cpu").await;
+            let expected = table_and_plan(&context, &query).await.0;
+            set_engine(&context, "cuda").await;
+            let (mut fallbacks, mut on_device) = (0, 0);
+            for kilobytes in [1, 400, 700, 1500, 4000, 100_000] {
+                let fraction = f64::from(kilobytes << 10) / memory;
+                let set = format!("SET similarity.device_memory_fraction = {fraction:.12}");
+                context.similarity_sql(&set).await.unwrap().collect().await.unwrap();
+                let (found, plan) = table_and_plan(&context, &query).await;
+                assert_eq!(found, expected, "{query} in {kilobytes} KB\n{plan}");
+                on_device += usize::from(plan.contains("blocks along a curve over"));
+                fallbacks += usize::from(plan.contains("cpu_fallbacks=") && !plan.contains("cpu_fallbacks=0"));
+            }
+            println!("{rows} {on} {right}: {on_device} on the device, {fallbacks} with fallbacks");
+            assert!(on_device > 2 && fallbacks > 0, "{query}: {on_device} {fallbacks}");
+        }
+    }
+}
+
+/// What a query returns, and the plan as it is after that.
+async fn table_and_plan(context: &SessionContext, query: &str) -> (String, String) {
+    let plan = context.similarity_sql(query).await.unwrap().create_physical_plan().await.unwrap();
+    let batches = collect(Arc::clone(&plan), context.task_ctx()).await.unwrap();
+    let shown = DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(true).to_string();
+    (pretty_format_batches(&batches).unwrap().to_string(), shown)
 }
 
 /// The emulated driver fails one launch after the other.

@@ -29,14 +29,14 @@ use crate::session;
 const TABLES: u64 = 60;
 /// Stock DataFusion takes its time for scores of texts.
 const TABLES_OF_TEXTS: u64 = 30;
-const QUERIES_PER_TABLE: usize = 15;
+pub(crate) const QUERIES_PER_TABLE: usize = 15;
 /// All columns of the right table, in order.
 const COLUMNS: [&str; 6] = ["x", "k", "n", "d", "s", "v"];
 
 /// Scores, and whether the largest is the best.
-type Scores = &'static [(&'static str, bool)];
+pub(crate) type Scores = &'static [(&'static str, bool)];
 
-const SCORES: Scores = &[
+pub(crate) const SCORES: Scores = &[
     ("l2_distance(a.v, b.v)", false),
     ("l2_distance(b.v, a.v)", false),
     ("l1_distance(a.v, b.v)", false),
@@ -87,26 +87,43 @@ async fn same_rows_as_window_functions_by_texts() {
 async fn compare(scores: Scores, tables: u64) {
     let halves = (0..2).map(|half| {
         tokio::spawn(async move {
-            let mut counts = (0, 0);
+            let mut checked = Checked::default();
             for seed in (half..tables).step_by(2) {
-                let (compared, indexed) = check_tables(seed, scores).await;
-                counts = (counts.0 + compared, counts.1 + indexed);
+                checked.add(check_tables(seed, scores).await);
             }
-            counts
+            checked
         })
     });
-    let (mut compared, mut indexed) = (0, 0);
+    let mut checked = Checked::default();
     for half in futures::future::join_all(halves).await {
-        let counts = half.unwrap();
-        (compared, indexed) = (compared + counts.0, indexed + counts.1);
+        checked.add(half.unwrap());
     }
-    let cases = tables as usize * QUERIES_PER_TABLE;
-    println!("{compared} of {cases} cases compared, {indexed} of them by an index");
+    let (cases, Checked { compared, indexed, .. }) = (tables as usize * QUERIES_PER_TABLE, checked);
+    println!("{cases} cases: {checked:?}");
     assert!(compared * 10 > cases * 9 && indexed * 4 > cases, "{compared} compared, {indexed} by an index");
 }
 
-/// How many of the cases stock DataFusion answers, and how many of these an index has served.
-async fn check_tables(seed: u64, scores: Scores) -> (usize, usize) {
+/// What came of some cases.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Checked {
+    /// Stock DataFusion answers them.
+    pub compared: usize,
+    /// An index has served them.
+    pub indexed: usize,
+    /// One on a device.
+    pub on_device: usize,
+}
+
+impl Checked {
+    pub fn add(&mut self, other: Self) {
+        self.compared += other.compared;
+        self.indexed += other.indexed;
+        self.on_device += other.on_device;
+    }
+}
+
+/// Compares random queries over two random tables.
+pub(crate) async fn check_tables(seed: u64, scores: Scores) -> Checked {
     let mut rng = StdRng::seed_from_u64(seed);
     let (batch_size, partitions) = (*[1, 7, 8192].choose(&mut rng).unwrap(), *[1, 4].choose(&mut rng).unwrap());
     let (context, stock) = (session(batch_size, partitions), session(8192, 1));
@@ -118,12 +135,12 @@ async fn check_tables(seed: u64, scores: Scores) -> (usize, usize) {
         context.register_table(name, Arc::clone(&table) as Arc<dyn TableProvider>).unwrap();
         stock.register_table(name, table).unwrap();
     }
-    let (mut compared, mut indexed) = (0, 0);
+    let mut checked = Checked::default();
     for _ in 0..QUERIES_PER_TABLE {
         let case = Case::random(&mut rng, scores);
         // what fails in stock may fail here
         let Ok((expected, _)) = run(&stock, &case.by_window_functions(), false).await else { continue };
-        compared += 1;
+        checked.compared += 1;
         for enabled in [true, false] {
             let query = case.nearest();
             let (rows, plan) = run(&context, &query, enabled).await.unwrap_or_else(|e| panic!("{seed}: {query}: {e}"));
@@ -131,14 +148,16 @@ async fn check_tables(seed: u64, scores: Scores) -> (usize, usize) {
                 rows, expected,
                 "seed {seed}, batch size {batch_size}, {partitions} partitions: {query}\n{plan}"
             );
+            let on_device = plan.contains("blocks along a curve over ");
             let paths = [" leaves over ", "inverted index of ", "signature tiles over "];
-            indexed += usize::from(paths.iter().any(|path| plan.contains(path)));
+            checked.on_device += usize::from(on_device);
+            checked.indexed += usize::from(on_device || paths.iter().any(|path| plan.contains(path)));
         }
         let query = case.table_function();
         let (rows, _) = run(&context, &query, true).await.unwrap_or_else(|e| panic!("{seed}: {query}: {e}"));
         assert_eq!(rows, expected, "seed {seed}: {query}");
     }
-    (compared, indexed)
+    checked
 }
 
 async fn run(context: &SessionContext, query: &str, enabled: bool) -> Result<(Vec<String>, String)> {

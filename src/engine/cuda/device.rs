@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
 
 use super::fault::Fault;
-use super::kernels::{EditKernels, RuleKernels, SetKernels, SortKernels, VectorKernels};
+use super::kernels::{EditKernels, NearestKernels, RuleKernels, SetKernels, SortKernels, VectorKernels};
 use super::staging::Staging;
 
 /// A device that this process has opened.
@@ -24,6 +24,7 @@ pub struct Device {
     staging: Mutex<Vec<Staging>>,
     sets: OnceLock<SetKernels>,
     edits: OnceLock<EditKernels>,
+    nearest: OnceLock<NearestKernels>,
     rules: OnceLock<RuleKernels>,
     sort: OnceLock<SortKernels>,
     vectors: OnceLock<VectorKernels>,
@@ -88,6 +89,7 @@ impl Device {
             staging: Mutex::default(),
             sets: OnceLock::new(),
             edits: OnceLock::new(),
+            nearest: OnceLock::new(),
             rules: OnceLock::new(),
             sort: OnceLock::new(),
             vectors: OnceLock::new(),
@@ -143,6 +145,10 @@ impl Device {
 
     pub(super) fn edits(&self) -> Result<&EditKernels, Fault> {
         once(&self.edits, || EditKernels::load(&self.context, self.tensor_cores))
+    }
+
+    pub(super) fn nearest(&self) -> Result<&NearestKernels, Fault> {
+        once(&self.nearest, || NearestKernels::load(&self.context, self.tensor_cores))
     }
 
     pub(super) fn rules(&self) -> Result<&RuleKernels, Fault> {

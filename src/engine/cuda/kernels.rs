@@ -12,12 +12,14 @@ use super::fault::Fault;
 use super::memory::Buffer;
 
 mod edits;
+mod nearest;
 mod rules;
 mod sets;
 mod sort;
 mod vectors;
 
 pub(super) use edits::*;
+pub(super) use nearest::{NearestKernels, NearestSides, NeighbourOnDevice, Round, Searched};
 pub(super) use rules::*;
 pub(super) use sets::*;
 pub(super) use sort::SortKernels;

@@ -9,10 +9,11 @@
 //! accepted   the scores of a condition, as kernels compare them
 //! steps      how much is compared at once; density says how much that yields
 //! tasks      what is compared together: blocks of one side against ranges of blocks of the other
+//! pool       a few things of one kind that threads take in turn
 //! worker     a queue of launches, and the buffers that pairs come back through
 //! staging    memory of the host that they come through
 //! sets       set similarity joins
-//! vectors    epsilon joins of vectors
+//! vectors    epsilon and nearest joins of vectors
 //! edits      edit-distance and Jaro joins
 //! rules      what entries of a join of rules pair
 //! ```
@@ -28,6 +29,7 @@ mod fault;
 mod kernels;
 mod memory;
 mod metrics;
+mod pool;
 pub mod rules;
 mod sets;
 mod sort;
@@ -46,13 +48,14 @@ pub use fault::DeviceFull;
 pub use memory::Budget;
 
 use super::edits::EditPredicate;
+use super::nearest::{NearestIndex, Wanted};
 use super::{BuildContext, Index, KeyColumn};
 use crate::measure::EditMeasure;
 use crate::predicate::Test;
 use edits::EditIndex;
 use fault::Fault;
 use sets::SetIndex;
-use vectors::{VectorIndex, has_kernels};
+use vectors::{NearestVectors, VectorIndex, has_kernels, ranks_by};
 
 /// Whether there are kernels for a condition.
 pub fn serves(test: Test) -> bool {
@@ -111,6 +114,31 @@ pub fn build(
     match index {
         Err(Fault::Memory) if !context.divides => Ok(None),
         index => Ok(index?),
+    }
+}
+
+/// From where on a device pays for ranking by the score of a condition; none where it never does.
+pub fn ranking_pays_from(test: Test, wanted: Wanted) -> Option<PaysFrom> {
+    let Test::Vector(test) = test else { return None };
+    ranks_by(test.measure, wanted).then_some(PaysFrom { open: 1 << 28, closed: 1 << 34 })
+}
+
+/// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test` on a device; `None`
+/// where there are no kernels for that, or where its memory does not hold them.
+///
+/// # Errors
+/// Keys that have no such score, a refused reservation, a cancelled build, a device that fails.
+pub fn build_nearest(
+    budget: &Budget,
+    test: Test,
+    keys: &KeyColumn,
+    ranking: (&[u32], Wanted),
+    context: &BuildContext<'_>,
+) -> Result<Option<Box<dyn NearestIndex>>> {
+    let Test::Vector(test) = test else { return Ok(None) };
+    match NearestVectors::try_new(&budget.of_join(), test.measure, keys, ranking, context) {
+        Err(Fault::Memory) => Ok(None),
+        index => Ok(index?.map(|index| Box::new(index) as Box<dyn NearestIndex>)),
     }
 }
 

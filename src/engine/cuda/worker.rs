@@ -1,6 +1,6 @@
 //! One queue of work on the device, and the buffers that pairs come back through.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUevent_flags;
@@ -8,6 +8,7 @@ use cudarc::driver::sys::CUevent_flags;
 use super::fault::Fault;
 use super::kernels::{Appended, RowPair, Task};
 use super::memory::{Budget, Buffer};
+use super::pool::Pool;
 use super::staging::{FETCHED, Lent, Staging};
 use super::tasks::{BLOCK, BLOCKS_OF_TASK};
 use crate::engine::{Cancel, Counts, Pairs};
@@ -78,7 +79,7 @@ pub(super) fn least(rows_of_task: u32) -> usize {
 }
 
 /// Half of the work of `tasks`, and the other half.
-fn halved(mut tasks: Vec<Task>) -> (Vec<Task>, Vec<Task>) {
+pub(super) fn halved(mut tasks: Vec<Task>) -> (Vec<Task>, Vec<Task>) {
     match tasks.as_slice() {
         &[Task { probe, first, end }] => {
             let middle = first + (end - first) / 2;
@@ -206,58 +207,24 @@ impl Worker {
     }
 }
 
-/// The workers of an index: made when they are first needed, taken in turn.
+/// The workers of an index.
 #[derive(Debug)]
 pub(super) struct Workers {
     budget: Budget,
     capacity: Capacity,
-    pool: Mutex<Pool>,
-    returned: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Pool {
-    idle: Vec<Worker>,
-    count: usize,
+    pool: Pool<Worker>,
 }
 
 impl Workers {
     /// With one worker, so that there is always one.
     pub(super) fn try_new(budget: &Budget, capacity: Capacity) -> Result<Self, Fault> {
         let first = Worker::try_new(budget, capacity)?;
-        let pool = Mutex::new(Pool { idle: vec![first], count: 1 });
-        Ok(Self { budget: budget.clone(), capacity, pool, returned: Condvar::new() })
+        Ok(Self { budget: budget.clone(), capacity, pool: Pool::with_one(first, MOST_WORKERS) })
     }
 
     /// Runs `work` with a worker that nobody else has, once there is one.
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Worker) -> Result<T, Fault>) -> Result<T, Fault> {
-        let mut worker = self.take()?;
-        let done = work(&mut worker);
-        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        pool.idle.push(worker);
-        drop(pool);
-        self.returned.notify_one();
-        done
-    }
-
-    fn take(&self) -> Result<Worker, Fault> {
-        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(worker) = pool.idle.pop() {
-                return Ok(worker);
-            }
-            if pool.count < MOST_WORKERS {
-                match Worker::try_new(&self.budget, self.capacity) {
-                    Err(Fault::Memory) => {}
-                    Err(fault) => return Err(fault),
-                    Ok(worker) => {
-                        pool.count += 1;
-                        return Ok(worker);
-                    }
-                }
-            }
-            pool = self.returned.wait(pool).unwrap_or_else(PoisonError::into_inner);
-        }
+        self.pool.with(|| Worker::try_new(&self.budget, self.capacity), work)
     }
 }
 

@@ -169,6 +169,9 @@ pub(in crate::engine) struct Points {
 /// Fewer rows are not worth a thread.
 const ROWS_OF_THREAD: usize = 1 << 16;
 
+/// Points side by side that single precision tells apart well.
+const MOST_ABREAST: f64 = (1u32 << 18) as f64;
+
 /// Below this sum of squares the rounding of tiny products makes a cosine anything.
 const TINY: f64 = 1e-280;
 
@@ -217,6 +220,13 @@ impl Points {
             unmatchable += part.unmatchable;
         }
         Ok(Self { vectors, dimension: known.unwrap_or(0), regular, loose, unmatchable })
+    }
+
+    /// Whether single precision tells neighbours apart well, among points with norms up to about `norm`: one is about as far as
+    /// n^(1/d) points abreast are from each other.
+    pub(in crate::engine) fn suit_single_precision(&self, norm: f64) -> bool {
+        let abreast = (self.regular.len() as f64).powf((self.dimension.max(1) as f64).recip());
+        norm < 1e15 && abreast < MOST_ABREAST
     }
 
     /// The vector of a regular row.

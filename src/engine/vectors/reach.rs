@@ -77,10 +77,16 @@ impl Reach {
     /// of points that do not round, and what comes on top for each unit of the larger norm, or of the norms' product.
     pub(in crate::engine) fn line<R: Precision>(&self) -> (f64, f64) {
         let by_term = 4.0 * (self.dimension as f64 + 8.0) * R::ROUNDING;
+        let (wider, by_norm) = Self::wider::<R>(self.dimension);
         match self.sum {
             Sum::Products => (self.most, by_term),
-            _ => (self.most * (1.0 + by_term), 4.0 * R::ROUNDING),
+            _ => (self.most * wider, by_norm),
         }
+    }
+
+    /// By which factor distances are looked for farther than they are, and by how much for each unit of the larger norm.
+    pub(in crate::engine) fn wider<R: Precision>(dimension: usize) -> (f64, f64) {
+        (1.0 + 4.0 * (dimension as f64 + 8.0) * R::ROUNDING, 4.0 * R::ROUNDING)
     }
 
     /// The same by the sums of another metric for the same distance.

@@ -47,8 +47,9 @@ impl Indexed {
     }
 }
 
-/// Pairs that a condition is checked on at once, about.
+/// Pairs that a condition is checked on at once, about, and for each row that is searched at once.
 const BLOCK: usize = 8192;
+const ROWS: usize = 4;
 /// How many times as many neighbours are looked for where too few satisfy the condition.
 const GROWTH: usize = 4;
 
@@ -68,9 +69,6 @@ pub(super) struct Search<'a> {
     pub cancel: &'a Cancel,
     pub counts: Counts,
 }
-
-/// Positions that are searched at once.
-pub(super) const TOGETHER: usize = 256;
 
 impl Search<'_> {
     /// Neighbours of the rows at some positions, where there is no condition but the groups.
@@ -103,7 +101,8 @@ impl Search<'_> {
         let mut most = wanted.rows.saturating_mul(2).max(16);
         while !pending.is_empty() && !self.cancel.is_cancelled() {
             let tried = std::mem::take(&mut pending);
-            for tried in tried.chunks((BLOCK / most).clamp(1, TOGETHER)) {
+            let at_once = self.index.positions_at_once(most);
+            for tried in tried.chunks((BLOCK.max(ROWS * at_once) / most).clamp(1, at_once)) {
                 let places: Vec<u32> = tried.iter().map(|&place| positions[place]).collect();
                 let mut best: Vec<_> = tried.iter().map(|_| Best::new(Wanted { rows: most, ..wanted })).collect();
                 self.offer(&places, &mut best)?;

@@ -5,11 +5,12 @@ use std::fmt;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::{JoinSide, Result, internal_err};
+use datafusion::physical_plan::metrics::MetricValue;
 
-use super::indexed::{Indexed, Search, TOGETHER};
+use super::indexed::{Indexed, Search};
 use super::scored::{self, Scored, Scoring};
 use super::{NearestKeys, is_about_values};
-use crate::engine::{Counts, Cursor, KeyColumn, Pairs, PreparedProbe};
+use crate::engine::{Counts, Cursor, KeyColumn, Pairs, PreparedProbe, even_stretch};
 use crate::exec::equality::Groups;
 use crate::exec::matcher::{Matcher, Prepared, Run};
 
@@ -58,10 +59,31 @@ impl Matcher for NearestMatcher {
         self.own.as_ref().map_or(0, Prepared::len)
     }
 
+    fn metrics(&self) -> Vec<MetricValue> {
+        match &self.ranker {
+            Ranker::Indexed(indexed) => indexed.index.metrics(),
+            Ranker::Scored(_) => Vec::new(),
+        }
+    }
+
+    fn own_stretch(&self, start: usize) -> usize {
+        match &self.ranker {
+            Ranker::Indexed(indexed) => indexed.index.own_stretch(start, self.own_len(), self.keys.rows),
+            Ranker::Scored(_) => even_stretch(start, self.own_len()),
+        }
+    }
+
     fn rows_at_once(&self) -> usize {
         match &self.ranker {
             Ranker::Indexed(indexed) => indexed.index.rows_at_once(),
             Ranker::Scored(_) => 1,
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        match &self.ranker {
+            Ranker::Indexed(indexed) => indexed.index.is_shared(),
+            Ranker::Scored(_) => true,
         }
     }
 
@@ -125,6 +147,7 @@ impl Matcher for NearestMatcher {
 impl NearestMatcher {
     fn search(&self, mut search: Search<'_>, cursor: &mut Cursor, run: &Run<'_>, out: &mut Pairs) -> Result<Counts> {
         let mut best = Vec::new();
+        let at_once = search.index.positions_at_once(self.keys.rows);
         let goes_on = |cursor: &Cursor, counts: &Counts, out: &Pairs| {
             !cursor.is_done()
                 && out.len() < run.limit.pairs
@@ -132,7 +155,7 @@ impl NearestMatcher {
                 && !run.cancel.is_cancelled()
         };
         while goes_on(cursor, &search.counts, out) {
-            let end = cursor.end.min(cursor.next + TOGETHER);
+            let end = cursor.end.min(cursor.next + at_once);
             let positions: Vec<u32> = (cursor.next as u32..end as u32).collect();
             match self.keys.residual.is_empty() {
                 true => search.all(&positions, &mut best, out)?,

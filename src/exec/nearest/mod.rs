@@ -23,6 +23,7 @@ use super::equality::{self, Groups};
 use super::matcher::{Matcher, Matching};
 use super::rules::RuleKeys;
 use super::spec::EqualityExprs;
+use crate::engine::choice::Engine;
 use crate::engine::cpu;
 use crate::engine::nearest::Wanted;
 use crate::engine::{BuildContext, KeyColumn};
@@ -48,6 +49,8 @@ pub struct NearestKeys {
     pub residual: Vec<JoinFilter>,
     /// The same score, where an index knows it.
     pub indexed: Option<IndexedScore>,
+    /// What makes the index.
+    pub engine: Engine,
 }
 
 /// A score that an index ranks by.
@@ -109,6 +112,13 @@ impl Matching for NearestKeys {
         items
     }
 
+    fn engine(&self) -> String {
+        match &self.indexed {
+            Some(score) => self.engine.explain_ranking(score.test, self.wanted()),
+            None => "cpu".into(),
+        }
+    }
+
     /// A pair that would not be ranked, were its key evaluated, may stand in the way of others.
     fn equalities_only(&self) -> Option<RuleKeys> {
         None
@@ -135,7 +145,7 @@ impl Matching for NearestKeys {
                 let values = score.right.evaluate(batch).and_then(|values| values.into_array(batch.num_rows()));
                 let index = values.and_then(|values| {
                     let keys = KeyColumn { values, groups: ids.clone() };
-                    cpu::build_nearest(score.test, &keys, ranks.clone(), context)
+                    self.engine.build_nearest(score.test, &keys, (ranks.clone(), self.wanted()), context)
                 });
                 match index {
                     Ok(index) => Ranker::Indexed(Indexed::new(index, &score.left, ids, ranks)),

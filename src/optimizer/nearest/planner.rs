@@ -9,6 +9,7 @@ use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::node::NearestJoinNode;
+use crate::engine::choice::Engine;
 use crate::exec::{IndexedScore, JoinInputs, JoinSpec, NearestJoinExec, NearestKeys};
 use crate::functions::nearest::{Direction, Nearest};
 use crate::measure::VectorMeasure;
@@ -16,12 +17,12 @@ use crate::optimizer::physical::Physical;
 use crate::optimizer::same_input::{same_expr, same_rows};
 use crate::predicate::{Conjunction, Test, VectorTest, measured};
 
-/// The operator; where the acceleration is switched off (`enabled`), one that scores all candidates.
+/// The operator; where the acceleration is switched off (`enabled`), one that scores all candidates; an index is made by `engine`.
 pub(in crate::optimizer) fn plan(
     node: &NearestJoinNode,
     [left, right]: [&Arc<dyn ExecutionPlan>; 2],
     physical: &Physical<'_>,
-    enabled: bool,
+    (enabled, engine): (bool, Engine),
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let Nearest { rows, direction, score, then_by, condition, ties } = node.nearest();
     let condition = condition.clone().unwrap_or_else(|| lit(true));
@@ -43,6 +44,7 @@ pub(in crate::optimizer) fn plan(
         equalities,
         residual: residual.map(|condition| physical.filter(&condition)).collect::<Result<_>>()?,
         indexed: if enabled { indexed(score, *direction, physical)? } else { None },
+        engine,
     };
     // one input serves both sides where an index ranks its rows by themselves
     let symmetric = |left: &Expr, right: &Expr| same_expr(left, physical.sides.left, right, physical.sides.right);

@@ -26,7 +26,7 @@ pub(in crate::engine::cuda) struct VectorKernels {
     blocks: u32,
 }
 
-/// `Vectors` of `vectors.cu`: the columns of one side, as addresses.
+/// `Vectors` of `vectors.cuh`: the columns of one side, as addresses.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(in crate::engine::cuda) struct VectorsOnDevice {
@@ -46,7 +46,7 @@ pub(in crate::engine::cuda) struct VectorsOnDevice {
     pub(in crate::engine::cuda) unused: u32,
 }
 
-// SAFETY: the layout is that of the structure in vectors.cu.
+// SAFETY: the layout is that of the structure in vectors.cuh.
 unsafe impl DeviceRepr for VectorsOnDevice {}
 
 /// `VectorTest` of `measure/vector_measure.cuh`.

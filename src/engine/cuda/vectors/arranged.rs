@@ -14,9 +14,9 @@ use crate::engine::cuda::sort::sort;
 use crate::engine::cuda::tasks::BLOCK;
 use crate::engine::vectors::points::Points;
 
-/// Numbers of a point that a step of a matrix product takes, `STEP` of `kernels/vectors.cu`.
+/// Numbers of a point that a step of a matrix product takes, `STEP` of `kernels/vectors.cuh`.
 const STEP: usize = 16;
-/// Blocks in an outer box, `GROUPED` of `kernels/vectors.cu`.
+/// Blocks in an outer box, `GROUPED` of `kernels/vectors.cuh`.
 const GROUPED: u32 = 64;
 
 /// The points of the filter.
@@ -59,6 +59,16 @@ impl Arranged {
         stream.synchronize()?;
         let count = positions.count;
         Ok(Self { values, positions, filtered, boxes, count })
+    }
+
+    /// The row at each position.
+    pub(super) fn rows(&self, stream: &Arc<CudaStream>) -> Result<Vec<u32>, Fault> {
+        let mut rows = vec![0; self.count as usize];
+        if !rows.is_empty() {
+            stream.memcpy_dtoh(&self.positions.rows.slice.slice(..rows.len()), &mut rows)?;
+            stream.synchronize()?;
+        }
+        Ok(rows)
     }
 
     /// How many blocks there are.

@@ -14,7 +14,7 @@ use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limi
 use crate::measure::VectorMeasure;
 use crate::predicate::{Bounds, VectorTest};
 
-type Rows = Vec<Option<Vec<Option<f64>>>>;
+pub(super) type Rows = Vec<Option<Vec<Option<f64>>>>;
 
 const MEASURES: [VectorMeasure; 6] = [
     VectorMeasure::L1,
@@ -25,7 +25,7 @@ const MEASURES: [VectorMeasure; 6] = [
     VectorMeasure::InnerProduct,
 ];
 
-fn keys(rows: &Rows, groups: Option<Vec<u32>>) -> KeyColumn {
+pub(super) fn keys(rows: &Rows, groups: Option<Vec<u32>>) -> KeyColumn {
     let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(rows.clone()));
     KeyColumn { values: lists, groups }
 }
@@ -36,7 +36,7 @@ fn condition(measure: VectorMeasure, bounds: Bounds) -> VectorTest {
 }
 
 /// Points around some centres, each number a multiple of 2^-10 so that sums tie, with duplicates.
-fn points(count: usize, dimension: usize, seed: u64) -> Rows {
+pub(super) fn points(count: usize, dimension: usize, seed: u64) -> Rows {
     let mut random = StdRng::seed_from_u64(seed);
     let centres: Vec<Vec<f64>> =
         (0..16).map(|_| (0..dimension).map(|_| random.random_range(-40..40) as f64 / 8.0).collect()).collect();
@@ -68,7 +68,7 @@ fn bounds(measure: VectorMeasure, value: f64, inclusive: bool) -> Bounds {
     if measure.is_distance() { Bounds::at_most(value, inclusive) } else { Bounds::at_least(value, inclusive) }
 }
 
-fn vector(row: &Option<Vec<Option<f64>>>) -> Option<Vec<f64>> {
+pub(super) fn vector(row: &Option<Vec<Option<f64>>>) -> Option<Vec<f64>> {
     row.as_ref()?.iter().copied().collect()
 }
 

@@ -1,4 +1,4 @@
-//! Epsilon joins of vectors on a device.
+//! Epsilon joins and nearest joins of vectors on a device.
 //!
 //! ```text
 //! points and frame (engine::vectors)
@@ -6,6 +6,7 @@
 //!   arranged  --> points along a Z-order curve in blocks of 64, blocks in boxes, boxes in boxes
 //!   near      --> how many build blocks are near each block, and tasks of even work
 //!   index     --> near blocks compared by a filter, candidates decided by the measure
+//!   nearest   --> the same, each row with a distance of its own that shrinks from round to round
 //! ```
 //!
 //! Few dimensions: almost all blocks are told apart by their boxes. Many: all pairs of points are compared, on tensor cores
@@ -18,7 +19,9 @@ mod index;
 #[cfg(test)]
 mod joins;
 mod near;
+mod nearest;
 mod test;
 
 pub(super) use index::VectorIndex;
+pub(super) use nearest::{NearestVectors, ranks_by};
 pub(super) use test::has_kernels;

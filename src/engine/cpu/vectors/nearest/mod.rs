@@ -26,7 +26,7 @@ use super::side::Side;
 use crate::engine::nearest::{Best, NearestIndex, float_key, prepared};
 use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PreparedProbe};
 use crate::measure::VectorMeasure;
-use crate::predicate::{Bounds, VectorTest};
+use crate::predicate::VectorTest;
 
 /// Makes the vectors of `keys`, each row with a rank, ready for being ranked by `measure`, one of this crate's own.
 ///
@@ -39,18 +39,13 @@ pub fn build(
     context: &BuildContext<'_>,
 ) -> Result<Box<dyn NearestIndex>> {
     (context.reserve)(keys.values.get_array_memory_size())?;
-    let points = Points::try_new(&any(measure), keys, None, (context.threads, context.cancel))?;
+    let points = Points::try_new(&VectorTest::every_score(measure), keys, None, (context.threads, context.cancel))?;
     match measure {
         VectorMeasure::L1 => with_metric::<Manhattan>(measure, points, ranks, context),
         VectorMeasure::Linf => with_metric::<Chebyshev>(measure, points, ranks, context),
         VectorMeasure::L2 | VectorMeasure::Cosine => with_metric::<Euclidean>(measure, points, ranks, context),
         other => internal_err!("{} ranks by no index", other.name()),
     }
-}
-
-/// Every score.
-fn any(measure: VectorMeasure) -> VectorTest {
-    VectorTest { measure, bounds: Bounds::everything(), undecided_from: None }
 }
 
 fn with_metric<M: Metric>(
@@ -61,15 +56,12 @@ fn with_metric<M: Metric>(
 ) -> Result<Box<dyn NearestIndex>> {
     let frame = Frame::of(&points, measure);
     let norm = frame.typical_norm(&points, measure);
-    // a neighbour is about as far as n^(1/d) points abreast are from each other
-    let abreast = (points.regular.len() as f64).powf((points.dimension.max(1) as f64).recip());
-    let is_coarse = norm < 1e15 && abreast < MOST_ABREAST;
     let suits_halves = || {
         let reach =
             Reach::of_sum((measure, M::SUM), points.dimension, frame.typical_gap(&points, measure), (norm, norm));
         M::SUM == Sum::Squares && !has_boxes(points.dimension) && reach.suits_halves::<f32>(norm)
     };
-    Ok(match is_coarse {
+    Ok(match points.suit_single_precision(norm) {
         false => Box::new(NearestBlocks::<f64, M>::try_new(measure, frame, points, ranks, context)?),
         true if suits_halves() => {
             Box::new(NearestBlocks::<f32, Halves>::try_new(measure, frame, points, ranks, context)?)
@@ -77,9 +69,6 @@ fn with_metric<M: Metric>(
         true => Box::new(NearestBlocks::<f32, M>::try_new(measure, frame, points, ranks, context)?),
     })
 }
-
-/// Points side by side that single precision tells apart well.
-const MOST_ABREAST: f64 = (1u32 << 18) as f64;
 
 /// A build side's vectors, ready for being ranked.
 #[derive(Debug)]
@@ -104,7 +93,7 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
         ranks: Vec<u32>,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
-        let side = Side::try_new::<M>(&any(measure), &frame, points, None, context)?;
+        let side = Side::try_new::<M>(&VectorTest::every_score(measure), &frame, points, None, context)?;
         let own_order = context.own.then(|| side.order());
         let tie = |&row: &u32| Tie::new(ranks[row as usize], row);
         let (ties, loose_ties) =
@@ -158,12 +147,18 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
     fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
         let cancel = Cancel::default();
         let dimension = (!self.side.is_empty()).then_some(self.side.blocks.dimension);
-        let points = Points::try_new(&any(self.measure), keys, dimension, (threads, &cancel))?;
+        let points = Points::try_new(&VectorTest::every_score(self.measure), keys, dimension, (threads, &cancel))?;
         if self.side.is_empty() {
             return Ok(Box::new(PreparedPoints::<R> { side: None, order: Vec::new(), rows: keys.values.len() }));
         }
         let context = BuildContext::new(threads, &cancel, &|_| Ok(()));
-        let side = Side::<R>::try_new::<M>(&any(self.measure), &self.frame, points, Some(&self.side), &context)?;
+        let side = Side::<R>::try_new::<M>(
+            &VectorTest::every_score(self.measure),
+            &self.frame,
+            points,
+            Some(&self.side),
+            &context,
+        )?;
         let order = side.order();
         Ok(Box::new(PreparedPoints { side: Some(side), order, rows: keys.values.len() }))
     }

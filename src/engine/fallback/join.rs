@@ -1,17 +1,17 @@
-//! An index on a device whose memory may run out while it is probed: what no longer fits runs on the CPU.
+//! An index on a device that finds pairs: what does not fit there is probed on the CPU.
 
 use std::sync::{Arc, OnceLock};
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::physical_plan::metrics::{Count, MetricValue};
 
-use super::cuda::DeviceFull;
-use super::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe, cpu};
+use crate::engine::cuda::DeviceFull;
+use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe, cpu};
 use crate::predicate::Test;
 
 /// An index on a device, and what makes another one on the CPU.
 #[derive(Debug)]
-pub(super) struct WithFallback {
+pub(in crate::engine) struct WithFallback {
     on_device: Box<dyn Index>,
     test: Test,
     keys: KeyColumn,
@@ -24,7 +24,7 @@ pub(super) struct WithFallback {
 struct OnCpu(Box<dyn PreparedProbe>);
 
 impl WithFallback {
-    pub(super) fn new(on_device: Box<dyn Index>, test: Test, keys: KeyColumn) -> Self {
+    pub(in crate::engine) fn new(on_device: Box<dyn Index>, test: Test, keys: KeyColumn) -> Self {
         Self { on_device, test, keys, on_cpu: OnceLock::new(), fallbacks: Count::new() }
     }
 

@@ -1,0 +1,67 @@
+//! A few things of one kind that many threads use: made when they are first needed, taken in turn.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use super::fault::Fault;
+
+/// At most so many of them.
+#[derive(Debug)]
+pub(super) struct Pool<T> {
+    state: Mutex<State<T>>,
+    returned: Condvar,
+    most: usize,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    idle: Vec<T>,
+    count: usize,
+}
+
+impl<T> Pool<T> {
+    /// With none yet, and `most` at most.
+    pub(super) fn new(most: usize) -> Self {
+        Self { state: Mutex::new(State { idle: Vec::new(), count: 0 }), returned: Condvar::new(), most }
+    }
+
+    /// With one, so that there is always one.
+    pub(super) fn with_one(first: T, most: usize) -> Self {
+        Self { state: Mutex::new(State { idle: vec![first], count: 1 }), returned: Condvar::new(), most }
+    }
+
+    /// Runs `work` with one that nobody else has, once there is one; `make` makes another one while there may be more.
+    pub(super) fn with<R>(
+        &self,
+        make: impl Fn() -> Result<T, Fault>,
+        work: impl FnOnce(&mut T) -> Result<R, Fault>,
+    ) -> Result<R, Fault> {
+        let mut one = self.take(make)?;
+        let done = work(&mut one);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.idle.push(one);
+        drop(state);
+        self.returned.notify_one();
+        done
+    }
+
+    fn take(&self, make: impl Fn() -> Result<T, Fault>) -> Result<T, Fault> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(one) = state.idle.pop() {
+                return Ok(one);
+            }
+            if state.count < self.most {
+                match make() {
+                    // others give theirs back
+                    Err(Fault::Memory) if state.count > 0 => {}
+                    Err(fault) => return Err(fault),
+                    Ok(one) => {
+                        state.count += 1;
+                        return Ok(one);
+                    }
+                }
+            }
+            state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
