@@ -1,6 +1,7 @@
 //! One batch of the probe side, or one stretch of a self-join, on its way through the index.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::common::{JoinSide, Result, resources_err};
@@ -21,8 +22,9 @@ use crate::engine::{Cancel, Cursor, Limit, Pairs};
 
 /// How much work one step may do before the driver looks up: a few milliseconds' worth.
 const WORK_PER_STEP: usize = 1 << 23;
-/// The first step is short, so that others can help with what turns out to be long.
-const WORK_OF_FIRST_STEP: usize = 1 << 18;
+/// The first step of what others can help with ends soon, whatever a candidate takes: work between two looks at the clock.
+const FIRST_STEP: Duration = Duration::from_millis(1);
+const WORK_PER_LOOK: usize = 1 << 13;
 
 /// What every step of one partition needs.
 #[derive(Debug)]
@@ -188,10 +190,11 @@ impl Prober {
     /// The pairs of one step. What took more than one step is worth the threads of partitions that have nothing to do:
     /// it is cut into stretches which they take one by one.
     fn find_pairs(&self, build: &BuildSide, probing: &mut Probing) -> Result<Vec<Pairs>> {
-        let first = probing.steps == 1;
         let chosen = build.matcher(probing.is_fallback());
-        let helpers = build.take_idle(if first || !chosen.matcher.is_shared() { 0 } else { usize::MAX });
-        let work = if first { WORK_OF_FIRST_STEP } else { WORK_PER_STEP };
+        let is_shared = chosen.matcher.is_shared();
+        let tries = is_shared && probing.steps == 1;
+        let helpers = build.take_idle(if tries || !is_shared { 0 } else { usize::MAX });
+        let work = WORK_PER_STEP;
         let Probing { left, source, .. } = probing;
         let probe = match &*source {
             Source::Batch { prepared, .. } => Some(prepared.as_ref()),
@@ -200,7 +203,14 @@ impl Prober {
         if helpers.count == 0 {
             let mut pairs = Pairs::default();
             if let Some(mut cursor) = left.pop() {
-                self.probe(build, chosen, probe, &mut cursor, work, &mut pairs)?;
+                let (started, mut done) = (Instant::now(), 0);
+                while !cursor.is_done() && done < work && pairs.len() < self.batch_size {
+                    let at_once = if tries { WORK_PER_LOOK } else { work };
+                    done += self.probe(build, chosen, probe, &mut cursor, at_once, &mut pairs)?.max(1);
+                    if tries && started.elapsed() >= FIRST_STEP {
+                        break;
+                    }
+                }
                 left.extend((!cursor.is_done()).then_some(cursor));
             }
             return Ok(vec![pairs]);

@@ -107,9 +107,12 @@ impl RuleKeys {
     }
 
     /// The keys of similarity conditions over `batch`, rows of `side`.
-    fn key_values(&self, side: JoinSide, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
-        let of_side = |[left, right]: &[PhysicalExprRef; 2]| if side == JoinSide::Left { left } else { right }.clone();
-        self.keys.iter().map(|key| of_side(key).evaluate(batch)?.into_array(batch.num_rows())).collect()
+    fn key_values(&self, side: JoinSide, batch: &RecordBatch, threads: usize) -> Result<Vec<ArrayRef>> {
+        in_turn(self.keys.len(), threads, |key| {
+            let [left, right] = &self.keys[key];
+            let key = if side == JoinSide::Left { left } else { right };
+            key.evaluate(batch)?.into_array(batch.num_rows())
+        })
     }
 
     /// The bits of a condition over one side, where `batch` is of that side.
@@ -197,7 +200,8 @@ impl Matching for RuleKeys {
             _ => Ok((Known::Nothing, self.bits(atom, side, batch)?)),
         })?;
         let (known, atoms) = columns.into_iter().unzip();
-        let columns = SideColumns { rows: batch.num_rows(), atoms, keys: self.key_values(side, batch)? };
+        let columns =
+            SideColumns { rows: batch.num_rows(), atoms, keys: self.key_values(side, batch, context.threads)? };
         let source = RuleSource { tests: self.tests(), kinds: self.kinds(), clauses: self.clauses.clone() };
         let index = RuleIndex::try_new(source, columns, &self.engine, context)?;
         Ok(Box::new(RuleMatcher { keys: self.clone(), side, batch: batch.clone(), known, index }))
@@ -274,7 +278,7 @@ impl Matcher for RuleMatcher {
 
     fn prepare(&self, batch: &RecordBatch, threads: usize) -> Result<Box<dyn Prepared>> {
         let side = self.side.negate();
-        let column = |(atom, known): (usize, &Known)| match (&self.keys.atoms[atom], known) {
+        let column = |atom: usize| match (&self.keys.atoms[atom], &self.known[atom]) {
             (AtomExprs::Equality(equality), Known::Groups(groups)) => {
                 let columns = equality::evaluate(&[Arc::clone(equality.of(side))], batch)?;
                 Ok(AtomColumn::Codes(groups.look_up(&columns)?))
@@ -282,8 +286,8 @@ impl Matcher for RuleMatcher {
             (AtomExprs::Band(band), Known::Band(values)) => Ok(AtomColumn::Band(band.look_up(values, side, batch)?)),
             _ => self.keys.bits(atom, side, batch),
         };
-        let atoms = self.known.iter().enumerate().map(column).collect::<Result<_>>()?;
-        let columns = SideColumns { rows: batch.num_rows(), atoms, keys: self.keys.key_values(side, batch)? };
+        let atoms = in_turn(self.known.len(), threads, column)?;
+        let columns = SideColumns { rows: batch.num_rows(), atoms, keys: self.keys.key_values(side, batch, threads)? };
         let rules = self.index.prepare(columns, threads)?;
         let len = self.index.len(Some(&rules));
         Ok(Box::new(PreparedBatch { batch: batch.clone(), rules, len }))

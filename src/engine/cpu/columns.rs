@@ -69,14 +69,20 @@ enum Family {
 /// Every key with each family of measures that reads it.
 fn wanted(kinds: &[AtomTest]) -> Vec<(usize, Family)> {
     let mut wanted = Vec::new();
-    for kind in kinds {
-        if let AtomTest::Similarity { key, test } = *kind
-            && !wanted.contains(&(key, family(test)))
-        {
-            wanted.push((key, family(test)));
+    for read in kinds.iter().filter_map(family_of) {
+        if !wanted.contains(&read) {
+            wanted.push(read);
         }
     }
     wanted
+}
+
+/// The key of an atom with the family of its measure, where it is a similarity.
+fn family_of(kind: &AtomTest) -> Option<(usize, Family)> {
+    match *kind {
+        AtomTest::Similarity { key, test } => Some((key, family(test))),
+        _ => None,
+    }
 }
 
 fn family(test: Test) -> Family {
@@ -136,36 +142,28 @@ impl Tests {
         Ok((Self { kinds, tests }, Columns { rows: side.rows, atoms: side.atoms, keys }))
     }
 
-    /// The columns of a probe side.
-    pub(in crate::engine) fn prepare(&self, side: SideColumns) -> Result<Columns> {
-        let mut known: Vec<(usize, Family, Arc<Key>)> = Vec::new();
-        let mut keys = Vec::with_capacity(self.kinds.len());
-        for (kind, pair_test) in self.kinds.iter().zip(&self.tests) {
-            let AtomTest::Similarity { key, test } = *kind else {
-                keys.push(None);
-                continue;
-            };
-            let family = family(test);
-            let found = known.iter().find(|(k, f, _)| (*k, *f) == (key, family)).map(|(.., column)| Arc::clone(column));
-            keys.push(Some(match found {
-                Some(column) => column,
-                None => {
-                    let Some(values) = side.keys.get(key) else { return internal_err!("an atom names a missing key") };
-                    let column = match pair_test {
-                        PairTest::Set(_, tokenizer, dictionary) => {
-                            let keys = KeyColumn { values: Arc::clone(values), groups: None };
-                            Key::Sets(SetColumn::probe(*tokenizer, &keys, dictionary)?)
-                        }
-                        PairTest::Vector(_, dimension) => Key::Vectors(VectorColumn::probe(values, *dimension)?),
-                        _ => Key::Texts(TextColumn::try_new(values)?),
-                    };
-                    let column = Arc::new(column);
-                    known.push((key, family, Arc::clone(&column)));
-                    column
+    /// The columns of a probe side, made by up to so many threads.
+    pub(in crate::engine) fn prepare(&self, side: SideColumns, threads: usize) -> Result<Columns> {
+        let known = wanted(&self.kinds);
+        let built = in_turn(known.len(), threads, |at| {
+            let (key, family) = known[at];
+            let Some(values) = side.keys.get(key) else { return internal_err!("an atom names a missing key") };
+            let asks = |kind: &AtomTest| family_of(kind) == Some((key, family));
+            let pair_test = self.kinds.iter().position(asks).map(|atom| &self.tests[atom]);
+            Ok(Arc::new(match pair_test {
+                Some(PairTest::Set(_, tokenizer, dictionary)) => {
+                    let keys = KeyColumn { values: Arc::clone(values), groups: None };
+                    Key::Sets(SetColumn::probe(*tokenizer, &keys, dictionary)?)
                 }
-            }));
-        }
-        Ok(Columns { rows: side.rows, atoms: side.atoms, keys })
+                Some(PairTest::Vector(_, dimension)) => Key::Vectors(VectorColumn::probe(values, *dimension)?),
+                _ => Key::Texts(TextColumn::try_new(values)?),
+            }))
+        })?;
+        let column = |kind| {
+            let at = known.iter().position(|known| Some(*known) == family_of(kind));
+            at.map(|at| Arc::clone(&built[at]))
+        };
+        Ok(Columns { rows: side.rows, atoms: side.atoms, keys: self.kinds.iter().map(column).collect() })
     }
 
     /// The pairs among `selected` places of `block` that pass `atom`, in order, appended to `passed`.

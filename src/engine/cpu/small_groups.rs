@@ -259,7 +259,7 @@ impl Index for SmallGroups {
             false => take(&keys.values, &UInt32Array::from_iter_values(rows.iter().copied()), None)?,
         };
         let side = SideColumns { rows: rows.len(), atoms: vec![AtomColumn::None], keys: vec![values] };
-        let columns = self.tests.prepare(side)?;
+        let columns = self.tests.prepare(side, threads)?;
         let large =
             self.large.as_ref().map(|large| large.index.prepare(&Large::keys(&large.ids, &keys.values, all), threads));
         let large = large.transpose()?;

@@ -253,7 +253,7 @@ impl RuleIndex {
     /// Keys of a type that their measure cannot read.
     pub fn prepare(&self, side: SideColumns, threads: usize) -> Result<PreparedRules> {
         let keys = side.keys.clone();
-        let columns = self.tests.prepare(side)?;
+        let columns = self.tests.prepare(side, threads)?;
         let on_device = match &self.device {
             Some(rules) => rules.prepare(&columns, threads)?,
             None => None,
@@ -265,9 +265,9 @@ impl RuleIndex {
             }
             _ => Ok::<_, DataFusionError>(PreparedEntry::Places(places, None)),
         };
-        let mut entries = Vec::with_capacity(self.entries.len());
-        for (entry, group) in self.entries.iter().zip(&self.plan.groups) {
-            entries.push(match (&entry.access, &group.entry) {
+        let entries = in_turn(self.entries.len(), threads, |at| {
+            let entry = &self.entries[at];
+            Ok(match (&entry.access, &self.plan.groups[at].entry) {
                 (Access::Index { index, grouping }, Entry::Index { atom, .. }) => {
                     let AtomTest::Similarity { key, .. } = self.tests.kinds[*atom] else {
                         return internal_err!("an entry without an index");
@@ -283,8 +283,8 @@ impl RuleIndex {
                     places(entry, order.partners(&order.grouping.look_up(&columns), column))?
                 }
                 (Access::Index { .. }, _) => return internal_err!("an entry without an index"),
-            });
-        }
+            })
+        })?;
         let unmatchable = columns.unmatchable(&self.clauses);
         Ok(PreparedRules { columns, on_device, entries, unmatchable })
     }
