@@ -14,6 +14,7 @@
 #include "common.cuh"
 #include "measure/edit_measure.cuh"
 #include "measure/set_measure.cuh"
+#include "measure/vector_measure.cuh"
 
 // The depth of a pair that has a witness.
 #define DECIDED 255
@@ -81,6 +82,13 @@ struct RuleSets {
     const u64* starts;
     const u32* ranks;
     const u32* sizes;
+};
+
+// Vectors of one side, by row, as the query has them: numbers whose squares neither overflow nor vanish.
+struct RuleVectors {
+    const double* values;
+    // A byte a row: whether it has a vector, none of whose elements is NULL.
+    const u8* has;
 };
 
 // Places of a build row, from the first to the last; of a probe row those that it accepts, to one past the last.
@@ -228,6 +236,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             right += other <= one;
         }
         return common > 0 && set_accepts(test, common, probe.sizes[p], build.sizes[b]);
+    });
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    rule_step_vectors(Batch batch, Step step, u64* tally, RuleVectors build, RuleVectors probe, VectorTest test) {
+    ask(batch, step, tally, [&](u32 b, u32 p) {
+        if (!build.has[b] || !probe.has[p]) return false;
+        return vector_accepts(test, build.values + (u64)b * test.dimension, probe.values + (u64)p * test.dimension);
     });
 }
 

@@ -6,6 +6,7 @@ use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::common::Result;
 
 use super::Pairs;
+use super::vectors::points::Vectors;
 use crate::predicate::Test;
 use crate::program::AtomKind;
 
@@ -123,7 +124,14 @@ pub enum AtomRows<'a> {
         /// Distinct elements, those included that match nothing.
         sizes: Vec<u32>,
     },
-    /// Nothing: the atom does not ask this side, or is the CPU's.
+    /// The vectors of a similarity.
+    Vectors {
+        /// Themselves, by row.
+        vectors: &'a Vectors,
+        /// Numbers a vector, where there is one.
+        dimension: Option<usize>,
+    },
+    /// Nothing: the atom does not ask this side.
     None,
 }
 

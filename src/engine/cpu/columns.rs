@@ -305,7 +305,8 @@ impl RuleRows for Columns {
             (AtomColumn::Bits(bits), _) => AtomRows::Bits(bits),
             (_, Some(Key::Texts(texts))) => texts.rows(),
             (_, Some(Key::Sets(sets))) => sets.rows(),
-            (AtomColumn::None, Some(Key::Vectors(_)) | None) => AtomRows::None,
+            (_, Some(Key::Vectors(vectors))) => vectors.rows(),
+            (AtomColumn::None, None) => AtomRows::None,
         }
     }
 

@@ -51,6 +51,16 @@ impl Vectors {
         Ok(Self { elements, offsets, lists: ArrayRef::clone(lists) })
     }
 
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.lists.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     fn places(&self, row: usize) -> Range<usize> {
         match &self.offsets {
             Offsets::Fixed { first, length } => first + row * length..first + (row + 1) * length,

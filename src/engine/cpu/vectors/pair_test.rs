@@ -6,6 +6,7 @@ use datafusion::common::Result;
 use super::decision::Decision;
 use super::points::{Vectors, incomparable};
 use crate::engine::Pairs;
+use crate::engine::atoms::AtomRows;
 use crate::predicate::VectorTest;
 
 /// The vectors of one side, by row.
@@ -43,6 +44,11 @@ impl VectorColumn {
     /// Elements a vector, where there is one.
     pub fn dimension(&self) -> Option<usize> {
         self.dimension
+    }
+
+    /// What another engine takes of it.
+    pub fn rows(&self) -> AtomRows<'_> {
+        AtomRows::Vectors { vectors: &self.vectors, dimension: self.dimension }
     }
 
     /// Whether a row is not NULL, nor one of its elements.

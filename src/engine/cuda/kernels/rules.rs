@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream, DeviceRepr, DriverError, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 
-use super::{Appended, EditDecision, EditTest, Launched, SetTest, Task, grid, multiprocessors};
+use super::{Appended, EditDecision, EditTest, Launched, SetTest, Task, VectorTest, grid, multiprocessors};
 use crate::engine::atoms::Span;
 use crate::engine::cuda::memory::Buffer;
 
@@ -18,6 +18,7 @@ pub(in crate::engine::cuda) struct RuleKernels {
     /// For each [`EditDecision`] and small and large alphabets.
     texts: [[CudaFunction; 2]; 4],
     sets: CudaFunction,
+    vectors: CudaFunction,
     witnessed: CudaFunction,
     unseen: CudaFunction,
     /// Blocks of threads that fill the device.
@@ -101,6 +102,17 @@ pub(in crate::engine::cuda) struct RuleSets {
 // SAFETY: the layout is that of the structure in rules.cu.
 unsafe impl DeviceRepr for RuleSets {}
 
+/// `RuleVectors` of `rules.cu`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(in crate::engine::cuda) struct RuleVectors {
+    pub(in crate::engine::cuda) values: u64,
+    pub(in crate::engine::cuda) has: u64,
+}
+
+// SAFETY: the layout is that of the structure in rules.cu.
+unsafe impl DeviceRepr for RuleVectors {}
+
 /// What a step compares: the columns of the build side, then of the probe side, as addresses.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::engine::cuda) enum Compared {
@@ -122,6 +134,10 @@ pub(in crate::engine::cuda) enum Compared {
         allowance: u64,
         test: SetTest,
     },
+    Vectors {
+        sides: [RuleVectors; 2],
+        test: VectorTest,
+    },
 }
 
 impl RuleKernels {
@@ -139,6 +155,7 @@ impl RuleKernels {
             bits: module.load_function("rule_step_bits")?,
             texts: [both("levenshtein")?, both("osa")?, both("hamming")?, both("jaro")?],
             sets: module.load_function("rule_step_sets")?,
+            vectors: module.load_function("rule_step_vectors")?,
             witnessed: module.load_function("rule_witnessed")?,
             unseen: module.load_function("rule_unseen")?,
             blocks: 16 * multiprocessors(context)?,
@@ -178,6 +195,7 @@ impl RuleKernels {
             Compared::Bits(_) => &self.bits,
             Compared::Texts { decision, is_small, .. } => &self.texts[*decision as usize][usize::from(!is_small)],
             Compared::Sets { .. } => &self.sets,
+            Compared::Vectors { .. } => &self.vectors,
         };
         let mut launch = stream.launch_builder(kernel);
         launch.arg(batch).arg(step).arg(&mut tally.slice);
@@ -190,6 +208,9 @@ impl RuleKernels {
             }
             Compared::Sets { sides: [build, probe], allowance, test } => {
                 launch.arg(build).arg(probe).arg(allowance).arg(test);
+            }
+            Compared::Vectors { sides: [build, probe], test } => {
+                launch.arg(build).arg(probe).arg(test);
             }
         }
         // SAFETY: the arguments are those of the rule_step_* of what is compared; the addresses are of live columns.

@@ -7,7 +7,7 @@ use cudarc::driver::CudaStream;
 use crate::engine::atoms::{AtomRows, BandColumn, NearRows, RuleRows, Span};
 use crate::engine::cuda::edits::{Alphabet, Symbols, pack_rows};
 use crate::engine::cuda::fault::Fault;
-use crate::engine::cuda::kernels::{RuleSets, RuleTexts, SymbolBuffer};
+use crate::engine::cuda::kernels::{RuleSets, RuleTexts, RuleVectors, SymbolBuffer};
 use crate::engine::cuda::memory::{Budget, Buffer};
 
 /// The columns of a side on a device.
@@ -25,6 +25,7 @@ pub(super) enum AtomOnDevice {
     Bits(Buffer<u8>),
     Texts(Arc<Texts>),
     Sets(Arc<Sets>),
+    Vectors(Arc<VectorRows>),
     None,
 }
 
@@ -75,6 +76,27 @@ impl Sets {
     }
 }
 
+/// Vectors, as the query has them.
+#[derive(Debug)]
+pub(super) struct VectorRows {
+    values: Buffer<f64>,
+    /// Whether a row has a vector, none of whose elements is NULL.
+    has: Buffer<u8>,
+    /// Numbers a vector; 0 where there is none.
+    pub(super) dimension: usize,
+}
+
+impl VectorRows {
+    pub(super) fn on_device(&self, stream: &CudaStream) -> RuleVectors {
+        RuleVectors { values: self.values.address(stream), has: self.has.address(stream) }
+    }
+}
+
+/// Whether neither the square of a number overflows nor that of one beside 0 vanishes, so that no score is NaN.
+fn is_tame(x: f64) -> bool {
+    x == 0.0 || (1e-140..1e140).contains(&x.abs())
+}
+
 /// Where columns are copied to.
 pub(super) struct Uploading<'a> {
     pub(super) budget: &'a Budget,
@@ -84,7 +106,7 @@ pub(super) struct Uploading<'a> {
 
 impl Uploading<'_> {
     /// The columns of the atoms that are `asked`; with those of a `build` side strings become codes of its alphabets. `None`
-    /// where some string is too long.
+    /// where some string is too long, or some number too large or too small.
     pub(super) fn columns(
         &self,
         rows: &dyn RuleRows,
@@ -100,6 +122,7 @@ impl Uploading<'_> {
             let shared = match atoms.get(rows.first_of_key(atom)) {
                 Some(AtomOnDevice::Texts(texts)) => Some(AtomOnDevice::Texts(Arc::clone(texts))),
                 Some(AtomOnDevice::Sets(sets)) => Some(AtomOnDevice::Sets(Arc::clone(sets))),
+                Some(AtomOnDevice::Vectors(vectors)) => Some(AtomOnDevice::Vectors(Arc::clone(vectors))),
                 _ => None,
             };
             let known = build.map(|build| &build.atoms[atom]);
@@ -151,6 +174,23 @@ impl Uploading<'_> {
                 let (near, starts) = (self.near(&near)?, self.upload(&starts)?);
                 let (ranks, sizes) = (self.upload(ranks)?, self.upload(&sizes)?);
                 AtomOnDevice::Sets(Arc::new(Sets { near, starts, ranks, sizes }))
+            }
+            AtomRows::Vectors { vectors, dimension } => {
+                let dimension = dimension.unwrap_or(0);
+                let rows: Vec<Option<&[f64]>> = (0..vectors.len()).map(|row| vectors.at(row)).collect();
+                if !rows.iter().flatten().all(|vector| vector.iter().all(|&x| is_tame(x))) {
+                    return Ok(None);
+                }
+                let values = match vectors.matrix(dimension) {
+                    Some(matrix) => self.upload(matrix)?,
+                    None => {
+                        let none = vec![0.0; dimension];
+                        let packed: Vec<f64> = rows.iter().flat_map(|row| row.unwrap_or(&none)).copied().collect();
+                        self.upload(&packed)?
+                    }
+                };
+                let has: Vec<u8> = rows.iter().map(|row| u8::from(row.is_some())).collect();
+                AtomOnDevice::Vectors(Arc::new(VectorRows { values, has: self.upload(&has)?, dimension }))
             }
             AtomRows::None => AtomOnDevice::None,
         }))

@@ -11,12 +11,14 @@ use crate::engine::atoms::{AtomTest, RuleRows};
 use crate::engine::cuda::device::Device;
 use crate::engine::cuda::edits::{edit_test, reaches};
 use crate::engine::cuda::fault::Fault;
-use crate::engine::cuda::kernels::{Compared, EditDecision, EditTest, Reach, SetTest};
+use crate::engine::cuda::kernels::{self, Compared, EditDecision, EditTest, SetTest, VectorTest};
 use crate::engine::cuda::memory::{Budget, Buffer};
 use crate::engine::cuda::sets::set_test;
 use crate::engine::cuda::tasks::BLOCK;
+use crate::engine::cuda::vectors::{has_kernels, vector_test};
 use crate::engine::cuda::worker::{Capacity, Workers};
 use crate::engine::edits::EditPredicate;
+use crate::engine::vectors::reach::Reach;
 use crate::measure::EditMeasure;
 use crate::predicate::Test;
 
@@ -42,11 +44,14 @@ enum AtomTestOnDevice {
         test: EditTest,
         decision: EditDecision,
         /// What `test` points to.
-        _reaches: Buffer<Reach>,
+        _reaches: Buffer<kernels::Reach>,
     },
     Sets {
         allowance: Buffer<i8>,
         test: SetTest,
+    },
+    Vectors {
+        test: VectorTest,
     },
 }
 
@@ -56,7 +61,11 @@ pub fn serves(test: &AtomTest) -> bool {
         AtomTest::Equality | AtomTest::Band | AtomTest::OneSided => true,
         AtomTest::Similarity { test: Test::Set { .. }, .. } => true,
         AtomTest::Similarity { test: Test::Edit { measure, .. }, .. } => measure != EditMeasure::DamerauLevenshtein,
-        AtomTest::Similarity { test: Test::Vector(_), .. } | AtomTest::Pair => false,
+        // what DataFusion's own functions leave undecided the CPU tells apart
+        AtomTest::Similarity { test: Test::Vector(test), .. } => {
+            has_kernels(test.measure) && test.undecided_from.is_none()
+        }
+        AtomTest::Pair => false,
     }
 }
 
@@ -107,6 +116,13 @@ impl RulesOnDevice {
                 AtomTest::Similarity { test: Test::Set { measure, bounds, .. }, .. } if asked[atom] => {
                     let allowance = budget.upload(&stream, allowances(atom))?;
                     AtomTestOnDevice::Sets { allowance, test: set_test(measure, bounds) }
+                }
+                AtomTest::Similarity { test: Test::Vector(test), .. } if asked[atom] => {
+                    let AtomOnDevice::Vectors(vectors) = &columns.atoms[atom] else { return Ok(None) };
+                    let dimension = vectors.dimension;
+                    let test = Reach::of(&test, dimension).and_then(|reach| vector_test(&test, &reach, dimension));
+                    let Some(test) = test else { return Ok(None) };
+                    AtomTestOnDevice::Vectors { test }
                 }
                 _ => AtomTestOnDevice::Columns,
             });
@@ -184,6 +200,9 @@ impl RulesOnDevice {
                     allowance: allowance.address(stream),
                     test: *test,
                 }
+            }
+            (AtomTestOnDevice::Vectors { test }, AtomOnDevice::Vectors(build), AtomOnDevice::Vectors(probe)) => {
+                Compared::Vectors { sides: [build.on_device(stream), probe.on_device(stream)], test: *test }
             }
             (_, build, probe) if bits(build) != 0 || bits(probe) != 0 => Compared::Bits([bits(build), bits(probe)]),
             _ => return internal_err!("an atom has no columns on the device"),

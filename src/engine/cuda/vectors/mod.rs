@@ -24,4 +24,4 @@ mod test;
 
 pub(super) use index::VectorIndex;
 pub(super) use nearest::{NearestVectors, ranks_by};
-pub(super) use test::has_kernels;
+pub(super) use test::{has_kernels, vector_test};

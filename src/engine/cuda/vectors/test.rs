@@ -29,7 +29,11 @@ fn numbers(measure: VectorMeasure) -> Option<(u32, u32)> {
 
 /// A test of vectors of so many elements, filtered up to `reach`; none for what there are no kernels for. A NaN is above all
 /// scores, or below all of them, as an infinity is.
-pub(super) fn vector_test(test: &predicate::VectorTest, reach: &Reach, dimension: usize) -> Option<VectorTest> {
+pub(in crate::engine::cuda) fn vector_test(
+    test: &predicate::VectorTest,
+    reach: &Reach,
+    dimension: usize,
+) -> Option<VectorTest> {
     let (measure, metric) = numbers(test.measure)?;
     let bounds = test.bounds;
     let lower = bounds.lower().map_or((f64::NEG_INFINITY, true), |bound| (bound.value, bound.inclusive));
