@@ -45,8 +45,9 @@ pub trait NearestIndex: Send + Sync + std::fmt::Debug {
         even_stretch(start, rows)
     }
 
-    /// Whether a search that takes more than one call is faster where several threads share what is left of it.
-    fn is_shared(&self) -> bool {
+    /// Whether what is left of a batch, or of a self-join, that takes more than one call is faster where several threads share
+    /// it.
+    fn is_shared(&self, _probe: Option<&dyn PreparedProbe>) -> bool {
         true
     }
 

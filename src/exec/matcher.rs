@@ -96,8 +96,9 @@ pub trait Matcher: Debug + Send + Sync {
         1
     }
 
-    /// Whether a probe that takes more than one call is faster where several threads share what is left of it.
-    fn is_shared(&self) -> bool {
+    /// Whether what is left of a batch, or of a self-join, that takes more than one call is faster where several threads share
+    /// it.
+    fn is_shared(&self, _probe: Option<&dyn Prepared>) -> bool {
         true
     }
 

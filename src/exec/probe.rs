@@ -191,15 +191,15 @@ impl Prober {
     /// it is cut into stretches which they take one by one.
     fn find_pairs(&self, build: &BuildSide, probing: &mut Probing) -> Result<Vec<Pairs>> {
         let chosen = build.matcher(probing.is_fallback());
-        let is_shared = chosen.matcher.is_shared();
-        let tries = is_shared && probing.steps == 1;
-        let helpers = build.take_idle(if tries || !is_shared { 0 } else { usize::MAX });
-        let work = WORK_PER_STEP;
-        let Probing { left, source, .. } = probing;
+        let Probing { left, source, steps, .. } = probing;
         let probe = match &*source {
             Source::Batch { prepared, .. } => Some(prepared.as_ref()),
             Source::Own => None,
         };
+        let is_shared = chosen.matcher.is_shared(probe);
+        let tries = is_shared && *steps == 1;
+        let helpers = build.take_idle(if tries || !is_shared { 0 } else { usize::MAX });
+        let work = WORK_PER_STEP;
         if helpers.count == 0 {
             let mut pairs = Pairs::default();
             if let Some(mut cursor) = left.pop() {

@@ -264,8 +264,9 @@ impl Matcher for RuleMatcher {
         self.index.rows_at_once()
     }
 
-    fn is_shared(&self) -> bool {
-        self.index.is_shared()
+    fn is_shared(&self, probe: Option<&dyn Prepared>) -> bool {
+        let prepared = probe.and_then(|probe| probe.as_any().downcast_ref::<PreparedBatch>());
+        self.index.is_shared(prepared.map(|prepared| &prepared.rules))
     }
 
     fn own_len(&self) -> usize {

@@ -183,8 +183,9 @@ impl Matcher for SimilarityMatcher {
         self.index.rows_at_once()
     }
 
-    fn is_shared(&self) -> bool {
-        self.index.is_shared()
+    fn is_shared(&self, probe: Option<&dyn Prepared>) -> bool {
+        let prepared = probe.and_then(|probe| probe.as_any().downcast_ref::<PreparedKeys>());
+        self.index.is_shared(prepared.map(|prepared| prepared.0.as_ref()))
     }
 
     fn prepare(&self, batch: &RecordBatch, threads: usize) -> Result<Box<dyn Prepared>> {

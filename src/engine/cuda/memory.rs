@@ -8,6 +8,13 @@ use super::device::Device;
 use super::fault::Fault;
 use super::metrics::DeviceMetrics;
 
+/// Rows of a probe side that are made ready at once.
+const FEWEST_ROWS: usize = 1 << 13;
+const MOST_ROWS: usize = 1 << 20;
+/// Probe batches that are there at the same time, and how often one is there while it is put into order.
+const BATCHES: usize = 16;
+const COPIES: usize = 3;
+
 /// A device, and how much of its memory a join may use beside all others.
 #[derive(Debug, Clone)]
 pub struct Budget {
@@ -41,6 +48,13 @@ impl Budget {
     /// Bytes that nobody holds.
     pub(super) fn available(&self) -> usize {
         self.limit.saturating_sub(self.device.reserved())
+    }
+
+    /// How many rows of a probe side are made ready at once, after the `rows` of a build side were brought here: so many that
+    /// the batches of all partitions fit, if they are of the same kind.
+    pub(super) fn rows_at_once(&self, rows: usize) -> usize {
+        let bytes_of_row = self.metrics.uploaded() / rows.max(1);
+        (self.available() / (BATCHES * COPIES) / bytes_of_row.max(1)).clamp(FEWEST_ROWS, MOST_ROWS)
     }
 
     /// Room for `length` values, which are not set.

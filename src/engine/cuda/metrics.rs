@@ -28,6 +28,11 @@ impl DeviceMetrics {
         self.uploaded.add(size_of_val(values));
     }
 
+    /// Bytes copied to the device so far.
+    pub(super) fn uploaded(&self) -> usize {
+        self.uploaded.value()
+    }
+
     pub(super) fn download<T>(&self, count: usize) {
         self.downloaded.add(count * size_of::<T>());
     }

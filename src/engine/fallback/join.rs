@@ -77,8 +77,8 @@ impl Index for WithFallback {
         self.on_device.rows_at_once()
     }
 
-    fn is_shared(&self) -> bool {
-        self.on_device.is_shared()
+    fn is_shared(&self, probe: Option<&dyn PreparedProbe>) -> bool {
+        probe.is_some_and(|probe| probe.as_any().is::<OnCpu>()) || self.on_device.is_shared(probe)
     }
 
     fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {

@@ -124,8 +124,13 @@ impl NearestIndex for NearestWithFallback {
         self.on_device.own_stretch(start, rows, wanted)
     }
 
-    fn is_shared(&self) -> bool {
-        self.on_device.is_shared()
+    fn is_shared(&self, probe: Option<&dyn PreparedProbe>) -> bool {
+        match probe.and_then(|probe| probe.as_any().downcast_ref::<Batch>()) {
+            None => self.on_device.is_shared(None),
+            Some(Batch { on_device, .. }) => {
+                on_device.as_ref().is_none_or(|probe| self.on_device.is_shared(Some(probe.as_ref())))
+            }
+        }
     }
 
     fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {

@@ -225,10 +225,14 @@ impl RuleIndex {
 
     /// Whether a probe that takes more than one call is faster where several threads share what is left of it: unless all
     /// entries are walked on a device.
-    pub fn is_shared(&self) -> bool {
-        self.entries.iter().any(|entry| match &entry.access {
-            Access::Index { index, .. } => index.is_shared(),
-            Access::Hash { .. } | Access::Band { .. } => entry.device.is_none(),
+    pub fn is_shared(&self, probe: Option<&PreparedRules>) -> bool {
+        let prepared = |entry: usize| match probe.map(|probe| &probe.entries[entry]) {
+            Some(PreparedEntry::Index(prepared)) => Some(prepared.as_ref()),
+            Some(PreparedEntry::Places(..)) | None => None,
+        };
+        (0..self.entries.len()).any(|entry| match &self.entries[entry].access {
+            Access::Index { index, .. } => index.is_shared(prepared(entry)),
+            Access::Hash { .. } | Access::Band { .. } => self.on_device(entry, probe).is_none(),
         })
     }
 
@@ -525,8 +529,9 @@ fn by_place(grouping: &Grouping, columns: &Columns) -> Vec<(u32, std::ops::Range
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::StringArray;
+    use datafusion::arrow::array::{ListArray, StringArray};
     use datafusion::arrow::buffer::BooleanBuffer;
+    use datafusion::arrow::datatypes::Float64Type;
     use rand::rngs::StdRng;
     use rand::seq::IndexedRandom;
     use rand::{Rng, SeedableRng};
@@ -534,8 +539,8 @@ mod tests {
     use super::*;
     use crate::engine::atoms::{BandColumn, Span};
     use crate::engine::cuda::test_device::device;
-    use crate::measure::{EditMeasure, SetMeasure, Tokenizer};
-    use crate::predicate::{Bounds, Test};
+    use crate::measure::{EditMeasure, SetMeasure, Tokenizer, VectorMeasure};
+    use crate::predicate::{Bounds, Test, VectorTest};
 
     /// A tenth of the rows in one group: no stretch of a self-join has much more pairs than any.
     #[test]
@@ -572,6 +577,7 @@ mod tests {
     fn kinds() -> Vec<AtomTest> {
         let edit = |key, measure, bounds| AtomTest::Similarity { key, test: Test::Edit { measure, bounds } };
         let words = Tokenizer::Words;
+        let near = VectorTest { bounds: Bounds::at_most(0.5, true), ..VectorTest::every_score(VectorMeasure::L2) };
         let set = Test::Set { tokenizer: words, measure: SetMeasure::Jaccard, bounds: Bounds::at_least(0.5, true) };
         vec![
             AtomTest::Equality,
@@ -582,6 +588,7 @@ mod tests {
             edit(0, EditMeasure::JaroWinkler, Bounds::at_least(0.85, true)),
             AtomTest::Similarity { key: 1, test: set },
             edit(1, EditMeasure::Osa, Bounds::at_most(3.0, true)),
+            AtomTest::Similarity { key: 2, test: Test::Vector(near) },
         ]
     }
 
@@ -599,7 +606,7 @@ mod tests {
         let bits = BooleanBuffer::collect_bool(rows, |_| rng.random_bool(0.7));
         let mut atoms = vec![codes(4, rng), codes(12, rng), AtomColumn::Band(band)];
         atoms.push(if is_build { AtomColumn::Bits(bits) } else { AtomColumn::None });
-        atoms.extend((0..4).map(|_| AtomColumn::None));
+        atoms.extend((0..5).map(|_| AtomColumn::None));
         let text = |rng: &mut StdRng| {
             let words = ["anna", "anne", "hanna", "otto", "ott\u{f6}", "a", "bernd bert", "x y z", "anna lena otto"];
             (!rng.random_bool(0.05)).then(|| {
@@ -607,8 +614,14 @@ mod tests {
                 (0..count).map(|_| *words.choose(rng).unwrap()).collect::<Vec<_>>().join(" ")
             })
         };
-        let keys =
+        let mut keys: Vec<ArrayRef> =
             (0..2).map(|_| Arc::new((0..rows).map(|_| text(rng)).collect::<StringArray>()) as ArrayRef).collect();
+        let vector = |rng: &mut StdRng| {
+            let element = |rng: &mut StdRng| (!rng.random_bool(0.01)).then(|| f64::from(rng.random_range(-2..3)) / 4.0);
+            (!rng.random_bool(0.05)).then(|| (0..3).map(|_| element(rng)).collect::<Vec<_>>())
+        };
+        let vectors: Vec<_> = (0..rows).map(|_| vector(rng)).collect();
+        keys.push(Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(vectors)));
         SideColumns { rows, atoms, keys }
     }
 
@@ -648,7 +661,7 @@ mod tests {
             for _ in 0..rng.random_range(1..6) {
                 // a condition of one side leaves no self-join
                 let entry = rng.random_range(0..3);
-                let atoms = (1..8).filter(|&atom| (!own || atom != 3) && rng.random_bool(0.35));
+                let atoms = (1..9).filter(|&atom| (!own || atom != 3) && rng.random_bool(0.35));
                 clauses.push(std::iter::once(entry).chain(atoms).collect());
             }
             clauses.iter_mut().for_each(|clause| {

@@ -80,10 +80,12 @@ impl Matcher for NearestMatcher {
         }
     }
 
-    fn is_shared(&self) -> bool {
-        match &self.ranker {
-            Ranker::Indexed(indexed) => indexed.index.is_shared(),
-            Ranker::Scored(_) => true,
+    fn is_shared(&self, probe: Option<&dyn Prepared>) -> bool {
+        let rows = probe.and_then(|probe| probe.as_any().downcast_ref::<PreparedRows>());
+        match (&self.ranker, rows.map(|rows| &rows.probe)) {
+            (Ranker::Indexed(indexed), None | Some(Probed::Own)) => indexed.index.is_shared(None),
+            (Ranker::Indexed(indexed), Some(Probed::Batch(probe))) => indexed.index.is_shared(Some(probe.as_ref())),
+            (Ranker::Indexed(_), Some(Probed::Scored)) | (Ranker::Scored(_), _) => true,
         }
     }
 

@@ -8,6 +8,7 @@ use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalSortExpr;
 
 use crate::engine::BuildContext;
+use crate::engine::parallel::sort_in_parallel;
 
 /// The place of each row of `batch` among the different values of `then_by`, 0 where there is none.
 pub(super) fn ranks(then_by: &[PhysicalSortExpr], batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Vec<u32>> {
@@ -44,15 +45,26 @@ fn rank(
     let fields = fields.map(|(values, tie)| SortField::new_with_options(values.data_type().clone(), tie.options));
     let rows = RowConverter::new(fields.collect())?.convert_columns(&values)?;
     (context.reserve)(rows.size())?;
-    let mut order: Vec<u32> = (0..batch.num_rows() as u32).collect();
-    order.sort_unstable_by(|&a, &b| rows.row(a as usize).cmp(&rows.row(b as usize)));
+    (context.reserve)(rows.num_rows() * size_of::<(u128, u32)>())?;
+    let row = |row: u32| rows.row(row as usize);
+    let mut order: Vec<(u128, u32)> = (0..batch.num_rows() as u32).map(|at| (prefix(row(at).as_ref()), at)).collect();
+    let compare = |(one, a): &(u128, u32), (other, b): &(u128, u32)| one.cmp(other).then_with(|| row(*a).cmp(&row(*b)));
+    sort_in_parallel(&mut order, context.threads, compare);
     let mut rank = 0;
-    for (at, &row) in order.iter().enumerate() {
-        let differs = at > 0 && rows.row(row as usize) != rows.row(order[at - 1] as usize);
+    for (at, one) in order.iter().enumerate() {
+        let differs = at > 0 && compare(&order[at - 1], one).is_ne();
         rank += u32::from(differs);
-        ranks[row as usize] = rank;
+        ranks[one.1 as usize] = rank;
     }
     Ok(if order.is_empty() { 0 } else { rank as usize + 1 })
+}
+
+/// The first bytes of a row, which order rows as far as they go.
+fn prefix(row: &[u8]) -> u128 {
+    let mut bytes = [0; size_of::<u128>()];
+    let length = row.len().min(bytes.len());
+    bytes[..length].copy_from_slice(&row[..length]);
+    u128::from_be_bytes(bytes)
 }
 
 /// Whether no two values are equal, none is NULL and all stand in order, as those of a key often do.

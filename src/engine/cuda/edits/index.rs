@@ -24,9 +24,6 @@ use crate::engine::edits::EditPredicate;
 use crate::engine::edits::features::{self, Feature};
 use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
 
-/// Probe rows that are made ready at once.
-const ROWS_AT_ONCE: usize = 1 << 20;
-
 /// Probe rows that one block of threads compares.
 const ROWS_OF_TASK: u32 = 4 * BLOCK;
 
@@ -47,6 +44,7 @@ pub(in crate::engine::cuda) struct EditIndex {
     /// For probe strings that are too long; none in a self-join.
     host: Option<TextsOnHost>,
     steps: Steps,
+    rows_at_once: usize,
 }
 
 /// The strings of a probe batch on the device, and those that stay on the host.
@@ -92,7 +90,7 @@ impl EditIndex {
         let texts = Arranged::try_new(budget, &stream, &columns, &signer)?;
         let workers = Workers::try_new(budget, Capacity::of(budget, ROWS_OF_TASK))?;
         let host = (!context.own).then(|| TextsOnHost { values, groups: keys.groups.clone() });
-        let budget = budget.clone();
+        let (budget, rows_at_once) = (budget.clone(), budget.rows_at_once(columns.rows.len()));
         let (own, _reaches) = (None, reaches);
         let mut index = Self {
             budget,
@@ -106,6 +104,7 @@ impl EditIndex {
             own,
             host,
             steps: Steps::new(workers),
+            rows_at_once,
         };
         if context.own {
             index.own = Some(index.windows(&stream, None)?);
@@ -260,10 +259,10 @@ impl Index for EditIndex {
     }
 
     fn rows_at_once(&self) -> usize {
-        ROWS_AT_ONCE
+        self.rows_at_once
     }
 
-    fn is_shared(&self) -> bool {
+    fn is_shared(&self, _: Option<&dyn PreparedProbe>) -> bool {
         // one launch is better than several small ones
         false
     }

@@ -22,9 +22,6 @@ use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limi
 use crate::measure::{SetMeasure, Tokenizer};
 use crate::predicate::Bounds;
 
-/// Probe rows that are made ready at once.
-const ROWS_AT_ONCE: usize = 1 << 20;
-
 /// A build side's sets on a device, ready for probing with one predicate.
 #[derive(Debug)]
 pub(in crate::engine::cuda) struct SetIndex {
@@ -41,6 +38,7 @@ pub(in crate::engine::cuda) struct SetIndex {
     /// Of a self-join.
     own: Option<Windows>,
     steps: Steps,
+    rows_at_once: usize,
 }
 
 /// The sets of a probe batch on the device.
@@ -86,9 +84,10 @@ impl SetIndex {
         let sets = Arranged::try_new(budget, &stream, &columns, (ranks, words))?;
         let workers = Workers::try_new(budget, Capacity::of(budget, rows_of_task(words)))?;
         let test = set_test(measure, bounds);
-        let budget = budget.clone();
+        let (budget, rows_at_once) = (budget.clone(), budget.rows_at_once(columns.rows.len()));
+        let steps = Steps::new(workers);
         let mut index =
-            Self { budget, tokenizer, test, dictionary, ranks, words, sets, own: None, steps: Steps::new(workers) };
+            Self { budget, tokenizer, test, dictionary, ranks, words, sets, own: None, steps, rows_at_once };
         if context.own {
             index.own = Some(index.windows(&stream, None)?);
         }
@@ -211,10 +210,10 @@ impl Index for SetIndex {
     }
 
     fn rows_at_once(&self) -> usize {
-        ROWS_AT_ONCE
+        self.rows_at_once
     }
 
-    fn is_shared(&self) -> bool {
+    fn is_shared(&self, _: Option<&dyn PreparedProbe>) -> bool {
         // one launch is better than several small ones
         false
     }

@@ -23,8 +23,7 @@ use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limi
 use crate::measure::VectorMeasure;
 use crate::predicate;
 
-/// Probe rows that are made ready at once, and numbers of theirs.
-const ROWS_AT_ONCE: usize = 1 << 20;
+/// Numbers of probe rows that are made ready at once.
 const NUMBERS_AT_ONCE: usize = 1 << 26;
 
 /// A build side's vectors on a device, ready for probing with one predicate.
@@ -43,6 +42,7 @@ pub(in crate::engine::cuda) struct VectorIndex {
     /// Of a self-join.
     own: Option<Near>,
     steps: Steps,
+    rows_at_once: usize,
 }
 
 /// The vectors of a probe batch on the device.
@@ -111,6 +111,7 @@ impl VectorIndex {
         let framing = Framing::try_new(budget, &stream, frame, &points, grouped)?;
         let vectors = Arranged::try_new(budget, &stream, (&points, grouped), &framing, (&test, in_halves))?;
         let workers = Workers::try_new(budget, Capacity::of(budget, ROWS_OF_TASK))?;
+        let rows = points.regular.len();
         let mut index = Self {
             budget: budget.clone(),
             query,
@@ -123,6 +124,7 @@ impl VectorIndex {
             host: (!own).then_some(points),
             own: None,
             steps: Steps::new(workers),
+            rows_at_once: budget.rows_at_once(rows),
         };
         if own {
             index.own = Some(index.near(&stream, None)?);
@@ -265,10 +267,10 @@ impl Index for VectorIndex {
     }
 
     fn rows_at_once(&self) -> usize {
-        ROWS_AT_ONCE.min(NUMBERS_AT_ONCE / self.test.dimension.max(1) as usize).max(1)
+        self.rows_at_once.min(NUMBERS_AT_ONCE / self.test.dimension.max(1) as usize).max(1)
     }
 
-    fn is_shared(&self) -> bool {
+    fn is_shared(&self, _: Option<&dyn PreparedProbe>) -> bool {
         // one launch is better than several small ones
         false
     }

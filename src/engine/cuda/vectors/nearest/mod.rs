@@ -33,8 +33,7 @@ use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PreparedProbe};
 use crate::measure::VectorMeasure;
 use crate::predicate;
 
-/// Probe rows that are made ready at once, and numbers of theirs.
-const ROWS_AT_ONCE: usize = 1 << 20;
+/// Numbers of probe rows that are made ready at once.
 const NUMBERS_AT_ONCE: usize = 1 << 26;
 
 /// Stretches of a self-join at least, so that rows of one come out while another one is searched.
@@ -61,6 +60,7 @@ pub(in crate::engine::cuda) struct NearestVectors {
     host: Points,
     /// Queues of those that search at the same time.
     queues: Pool<Arc<CudaStream>>,
+    rows_at_once: usize,
 }
 
 /// The vectors of one side on the device.
@@ -127,6 +127,7 @@ impl NearestVectors {
             false => None,
         };
         let side = Side::try_new(&stream, vectors, &points)?;
+        let rows = points.regular.len();
         let index = Self {
             budget: budget.clone(),
             measure,
@@ -137,6 +138,7 @@ impl NearestVectors {
             ranks,
             host: points,
             queues: Pool::new(SEARCHES),
+            rows_at_once: budget.rows_at_once(rows),
         };
         stream.synchronize()?;
         Ok(Some(index))
@@ -234,7 +236,7 @@ impl NearestIndex for NearestVectors {
     }
 
     fn rows_at_once(&self) -> usize {
-        ROWS_AT_ONCE.min(NUMBERS_AT_ONCE / self.host.dimension).max(1)
+        self.rows_at_once.min(NUMBERS_AT_ONCE / self.host.dimension).max(1)
     }
 
     fn positions_at_once(&self, wanted: usize) -> usize {
@@ -246,7 +248,7 @@ impl NearestIndex for NearestVectors {
         rows.min(start + stretch)
     }
 
-    fn is_shared(&self) -> bool {
+    fn is_shared(&self, _: Option<&dyn PreparedProbe>) -> bool {
         // one search is better than several small ones
         false
     }

@@ -34,8 +34,8 @@ const LEAST_CANDIDATES: usize = (BLOCKS_OF_TASK * BLOCK * BLOCK) as usize;
 const ENOUGH_TASKS: u32 = 4096;
 /// Build blocks under one outer box, `GROUPED` of `kernels/vectors.cuh`.
 const GROUPED: u32 = 64;
-/// Blocks that say first how far neighbours are, beside those that hold the wanted rows.
-const SEEDS: u32 = 3;
+/// Blocks that say first how far neighbours are, beside those that hold the wanted rows, in few and in many dimensions.
+const SEEDS: [u32; 2] = [1, 3];
 /// Up to so many dimensions the seeds are so near that all that is left is compared in one round.
 const FEW_DIMENSIONS: u32 = 4;
 /// How many times as many blocks a round takes as those before it.
@@ -63,6 +63,11 @@ pub(super) struct Sought<'a> {
 /// Places for what a row is offered: those that it keeps, and room for a round of others.
 fn capacity_of(wanted: usize) -> usize {
     (2 * wanted + BLOCK as usize).next_power_of_two()
+}
+
+/// Build blocks that each probe block is compared with first.
+fn seeds_of(dimension: u32, wanted: usize) -> u32 {
+    SEEDS[usize::from(dimension > FEW_DIMENSIONS)] + (wanted as u32).div_ceil(BLOCK)
 }
 
 /// Bytes of the buffers of a row.
@@ -118,7 +123,7 @@ impl<'a> Search<'a> {
         wanted: usize,
     ) -> Result<Self, Fault> {
         let padded = (range.end - range.start).next_multiple_of(BLOCK) as usize;
-        let (capacity, seed_count) = (capacity_of(wanted), SEEDS + (wanted as u32).div_ceil(BLOCK));
+        let (capacity, seed_count) = (capacity_of(wanted), seeds_of(sought.test.dimension, wanted));
         let mut reach = vec![-1.0f32; padded];
         positions.iter().for_each(|&position| reach[(position - range.start) as usize] = f32::INFINITY);
         let offered = budget.buffer(stream, padded * capacity)?;
