@@ -1,6 +1,7 @@
 // Nearest joins of vectors: the best build rows for each row of some probe blocks, in rounds.
 //
-//   blocks --nearest_seeds----> for each probe block the build blocks whose centres are the nearest
+//   blocks --nearest_seeds----> for each probe block the build blocks whose centres are nearest to its own, and in few dimensions
+//                               to its first and its last point: the curve may leap in between
 //          --nearest_filter_*-> pairs that the filter cannot tell from neighbours: of the seeds, then of a sample of all
 //                               blocks, of a larger one, and at last of all
 //          --nearest_offer----> the scores of these, by the measure itself, to the rows that may keep them
@@ -13,7 +14,8 @@
 //
 // Neighbours are in the order of (score as an integer, rank, row number), which no two rows share, so that a row that is
 // offered twice is found out, and rows of one score do not pile up. What a row is offered beyond `capacity` is lost: then
-// `crowded` is raised, and the round has to be done again for such rows, whose reach is in `again`; each time it is less.
+// `crowded` is raised, and the candidates have to be offered once more to such rows, whose reach is in `again`, until none is lost:
+// each time they keep better ones.
 
 // targets: sm75, sm80
 #include "vectors.cuh"
@@ -50,21 +52,22 @@ struct Searched {
     u32 capacity;
     u32 wanted;
     u32 seed_count;
+    // How many of them are nearest to points instead of to the centre: none, or the last two.
+    u32 corner_count;
     // Whether larger scores are better.
     u32 descending;
     // What rounding adds to the reach of sums in single precision: a factor, and for each unit of the points' norms.
     float wider;
     float by_norm;
+    u32 unused;
 };
 
 // Which build blocks a round is about: the seed of this number, or where that is NO_SEED every block whose number is a
 // multiple of `stride`, but none of `done`, where that is not 0.
 struct Round {
-    const float* reach;
     u32 seed;
     u32 stride;
     u32 done;
-    u32 unused;
 };
 
 #define NO_SEED 0xffffffffu
@@ -99,21 +102,42 @@ struct RowReach {
     }
 };
 
-// The nearest box, and its distance, of those from `from` to before `end` that come after (distance, box) in this order.
-// All lanes of a warp call it and are given the same.
-__device__ __forceinline__ void next_nearest(const Vectors& probe, u32 block, const Vectors& build, u32 from, u32 end, u32 rows_of_box,
-                                             u32 first_box, u32 width, float& distance, u32& box) {
-    u32 boxes = boxes_of(probe.count), others = boxes_of(build.count);
+// Twice the centre of a block's box, and twice a point.
+struct BoxCentre {
+    const float* lows;
+    const float* highs;
+    u32 boxes;
+    __device__ __forceinline__ float operator()(u32 k) const { return lows[(u64)k * boxes] + highs[(u64)k * boxes]; }
+};
+struct PointCentre {
+    const float* point;
+    __device__ __forceinline__ float operator()(u32 k) const { return 2.0f * point[k * BLOCK]; }
+};
+
+// Boxes of the build side, `rows` positions each: those from `from` to before `end`, of which `first` is the one of position 0.
+struct BoxRange {
+    u32 from;
+    u32 end;
+    u32 first;
+    u32 rows;
+};
+
+// The box with the nearest centre, and its distance, of those that come after (distance, box) in this order; NO_SEED comes
+// before all. All lanes of a warp call it and are given the same.
+template <class Centre>
+__device__ __forceinline__ void next_nearest(const Vectors& probe, u32 block, const Vectors& build, const BoxRange& range, u32 width,
+                                             const Centre& centre, float& distance, u32& box) {
+    u32 others = boxes_of(build.count);
     u64 own = (u64)block * BLOCK;
     float best = __uint_as_float(0x7f800000u);
     u32 found = NO_SEED;
-    for (u32 other = from + lane_of_thread(); other < end; other += WARP_LANES) {
-        u64 row = (u64)(other - first_box) * rows_of_box;
-        if (!share_group(probe, own, own + BLOCK, build, row, row + rows_of_box)) continue;
+    for (u32 other = range.from + lane_of_thread(); other < range.end; other += WARP_LANES) {
+        u64 row = (u64)(other - range.first) * range.rows;
+        if (!share_group(probe, own, own + BLOCK, build, row, row + range.rows)) continue;
         float sum = 0.0f;
         for (u32 k = 0; k < width; k++) {
-            u64 at = (u64)k * boxes + block, there = (u64)k * others + other;
-            float gap = (probe.lows[at] + probe.highs[at]) - (build.lows[there] + build.highs[there]);
+            u64 at = (u64)k * others + other;
+            float gap = centre(k) - (build.lows[at] + build.highs[at]);
             sum = fmaf(gap, gap, sum);
         }
         // one that is NaN is of points without end
@@ -136,29 +160,29 @@ __device__ __forceinline__ void next_nearest(const Vectors& probe, u32 block, co
     box = found;
 }
 
-// One warp a probe block: its seeds, NO_SEED where there are fewer.
-extern "C" __global__ void __launch_bounds__(128) nearest_seeds(Vectors probe, Vectors build, u32 width, Searched searched) {
-    u32 at = (u32)(thread_in_grid() / WARP_LANES), block = searched.first / BLOCK + at;
-    if (at >= blocks_of(searched.count)) return;
-    u32 blocks = blocks_of(build.count), boxes = boxes_of(build.count);
-    u32 outers[SEED_BOXES];
+// Writes the `wanted` build blocks with the nearest centres among those of the nearest outer boxes, NO_SEED where there are
+// fewer. All lanes of a warp call it.
+template <class Centre>
+__device__ __forceinline__ void nearest_blocks(const Vectors& probe, u32 block, const Vectors& build, u32 width, const Centre& centre,
+                                               u32* seeds, u32 wanted) {
+    u32 blocks = blocks_of(build.count), outers[SEED_BOXES], count = 0, last = NO_SEED;
+    BoxRange range = {blocks, boxes_of(build.count), blocks, GROUPED * BLOCK};
     float distance = 0.0f;
-    u32 last = NO_SEED, count = 0;
     for (u32 n = 0; n < SEED_BOXES; n++) {
-        next_nearest(probe, block, build, blocks, boxes, GROUPED * BLOCK, blocks, width, distance, last);
+        next_nearest(probe, block, build, range, width, centre, distance, last);
         if (last == NO_SEED) break;
         outers[count++] = last - blocks;
     }
-    u32* seeds = searched.seeds + (u64)at * searched.seed_count;
-    for (u32 n = 0; n < searched.seed_count; n++) {
+    last = NO_SEED;
+    for (u32 n = 0; n < wanted; n++) {
         // the nearest of those of each outer box
         float before = distance;
         u32 seed = NO_SEED;
         for (u32 o = 0; o < count; o++) {
             float here = before;
-            u32 box = n == 0 ? NO_SEED : last;
-            u32 first = outers[o] * GROUPED;
-            next_nearest(probe, block, build, first, min(blocks, first + GROUPED), BLOCK, 0, width, here, box);
+            u32 box = last;
+            range = {outers[o] * GROUPED, min(blocks, (outers[o] + 1) * GROUPED), 0, BLOCK};
+            next_nearest(probe, block, build, range, width, centre, here, box);
             if (box != NO_SEED && (seed == NO_SEED || here < distance || (here == distance && box < seed))) {
                 distance = here;
                 seed = box;
@@ -170,6 +194,25 @@ extern "C" __global__ void __launch_bounds__(128) nearest_seeds(Vectors probe, V
     }
 }
 
+// One warp a probe block: its seeds, each block once, NO_SEED where there are fewer.
+extern "C" __global__ void __launch_bounds__(128) nearest_seeds(Vectors probe, Vectors build, u32 width, Searched searched) {
+    u32 at = (u32)(thread_in_grid() / WARP_LANES), block = searched.first / BLOCK + at;
+    if (at >= blocks_of(searched.count)) return;
+    u32* seeds = searched.seeds + (u64)at * searched.seed_count;
+    u32 boxes = boxes_of(probe.count), by_box = searched.seed_count - searched.corner_count;
+    nearest_blocks(probe, block, build, width, BoxCentre{probe.lows + block, probe.highs + block, boxes}, seeds, by_box);
+    u32 end = min(probe.count, (block + 1) * BLOCK);
+    for (u32 corner = 0; corner < searched.corner_count; corner++) {
+        u32 position = corner == 0 ? block * BLOCK : end - 1;
+        const float* point = probe.points + (u64)block * BLOCK * width + position % BLOCK;
+        nearest_blocks(probe, block, build, width, PointCentre{point}, seeds + by_box + corner, 1);
+    }
+    if (lane_of_thread() != 0) return;
+    for (u32 n = by_box; n < searched.seed_count; n++)
+        for (u32 before = 0; before < n; before++)
+            if (seeds[before] == seeds[n]) seeds[n] = NO_SEED;
+}
+
 // One block of 4 warps a task, each warp with one probe block.
 template <class Compare>
 __device__ __forceinline__ void filter(const Vectors& probe, const Vectors& build, const VectorTest& test, const Task* tasks,
@@ -177,11 +220,11 @@ __device__ __forceinline__ void filter(const Vectors& probe, const Vectors& buil
     Task task = tasks[blockIdx.x];
     u32 block = task.probe + threadIdx.x / WARP_LANES, at = block - searched.first / BLOCK;
     if (at >= blocks_of(searched.count)) return;
-    const float* own = round.reach + (u64)at * BLOCK + lane_of_thread();
+    const float* own = searched.reach + (u64)at * BLOCK + lane_of_thread();
     float most = max(own[0], own[WARP_LANES]);
     for (u32 offset = 16; offset > 0; offset /= 2) most = max(most, __shfl_xor_sync(ALL_LANES, most, offset));
     if (most < 0.0f) return;
-    RowReach reach = {round.reach, searched.first, test.metric, searched.wider, searched.by_norm, (float)test.scale, most};
+    RowReach reach = {searched.reach, searched.first, test.metric, searched.wider, searched.by_norm, (float)test.scale, most};
     if (round.seed != NO_SEED) {
         u32 other = searched.seeds[(u64)at * searched.seed_count + round.seed];
         if (other != NO_SEED) compare(block, other, reach);
@@ -260,7 +303,7 @@ __device__ __forceinline__ float farthest(const VectorTest& test, double score) 
 
 extern __shared__ Neighbour sorted[];
 
-// One block of 128 threads a row, `capacity` neighbours of shared memory, 4096 at most: the best `wanted` of those offered.
+// One block of 128 threads a row, `capacity` neighbours of shared memory, 2,048 at most: the best `wanted` of those offered.
 extern "C" __global__ void __launch_bounds__(128) nearest_select(VectorTest test, Searched searched) {
     u32 own = blockIdx.x, thread = threadIdx.x, threads = blockDim.x;
     u32 offers = searched.counts[own], kept = searched.kept[own], capacity = searched.capacity;

@@ -1,5 +1,7 @@
 //! Which engine runs a join.
 
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, config_datafusion_err, config_err};
 
 use super::cuda::{self, Budget, Device, PaysFrom};
@@ -82,11 +84,16 @@ impl Engine {
         (ranks, wanted): (Vec<u32>, Wanted),
         context: &BuildContext<'_>,
     ) -> Result<Box<dyn NearestIndex>> {
-        if let Some(pays) = cuda::ranking_pays_from(test, wanted)
+        if let Some([in_few, in_many]) = cuda::ranking_pays_from(test, wanted)
+            && let pays = if dimension(&keys.values) <= cuda::FEW_DIMENSIONS as usize { in_few } else { in_many }
             && let Some(budget) = self.budget(pays, keys, context)
             && let Some(index) = cuda::build_nearest(&budget, test, keys, (&ranks, wanted), context)?
         {
-            return Ok(Box::new(NearestWithFallback::new(index, (test, keys.clone(), ranks), context.own)));
+            return Ok(Box::new(NearestWithFallback::new(
+                index,
+                (test, keys.clone(), ranks),
+                (context.own, context.threads),
+            )));
         }
         cpu::build_nearest(test, keys, ranks, context)
     }
@@ -142,7 +149,14 @@ impl Engine {
 
     /// Which engine ranks so many rows by the score of `test`, for EXPLAIN.
     pub fn explain_ranking(&self, test: Test, wanted: Wanted) -> String {
-        self.explain_where(cuda::ranking_pays_from(test, wanted), "ranking")
+        let pays_from = cuda::ranking_pays_from(test, wanted);
+        let engine = self.explain_where(pays_from.map(|[_, in_many]| in_many), "ranking");
+        match (self, pays_from) {
+            (Self::Auto { .. }, Some([PaysFrom { open, closed }, _])) => {
+                format!("{engine}; in up to {} dimensions from {closed} on, {open}", cuda::FEW_DIMENSIONS)
+            }
+            _ => engine,
+        }
     }
 
     fn explain_where(&self, pays_from: Option<PaysFrom>, what: &str) -> String {
@@ -154,6 +168,17 @@ impl Engine {
             }
             (Self::Cpu | Self::Auto { .. }, _) => "cpu".into(),
         }
+    }
+}
+
+/// The elements of the first of some lists, 0 where there is none.
+fn dimension(lists: &ArrayRef) -> usize {
+    let first = (0..lists.len()).find(|&row| !lists.is_null(row)).unwrap_or(0);
+    match lists.data_type() {
+        DataType::FixedSizeList(_, length) => *length as usize,
+        DataType::List(_) if !lists.is_empty() => lists.as_list::<i32>().value_length(first) as usize,
+        DataType::LargeList(_) if !lists.is_empty() => lists.as_list::<i64>().value_length(first) as usize,
+        _ => 0,
     }
 }
 

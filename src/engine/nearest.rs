@@ -35,7 +35,7 @@ pub trait NearestIndex: Send + Sync + std::fmt::Debug {
     }
 
     /// How many probe rows are best searched by one call, where each wants so many rows.
-    fn positions_at_once(&self, _wanted: usize) -> usize {
+    fn positions_at_once(&self, _probe: Option<&dyn PreparedProbe>, _wanted: usize) -> usize {
         256
     }
 

@@ -57,6 +57,8 @@ use fault::Fault;
 use sets::SetIndex;
 use vectors::{NearestVectors, VectorIndex, has_kernels, ranks_by};
 
+pub use vectors::FEW_DIMENSIONS;
+
 /// Whether there are kernels for a condition.
 pub fn serves(test: Test) -> bool {
     match test {
@@ -67,6 +69,7 @@ pub fn serves(test: Test) -> bool {
 }
 
 /// Pairs of rows from which on a device is faster than sixteen cores.
+#[derive(Debug, Clone, Copy)]
 pub struct PaysFrom {
     /// Once it is open.
     pub open: u64,
@@ -117,10 +120,12 @@ pub fn build(
     }
 }
 
-/// From where on a device pays for ranking by the score of a condition; none where it never does.
-pub fn ranking_pays_from(test: Test, wanted: Wanted) -> Option<PaysFrom> {
+/// From where on a device pays for ranking by the score of a condition, in few dimensions, where the CPU's boxes leave little to
+/// do, and in more; none where it never does.
+pub fn ranking_pays_from(test: Test, wanted: Wanted) -> Option<[PaysFrom; 2]> {
     let Test::Vector(test) = test else { return None };
-    ranks_by(test.measure, wanted).then_some(PaysFrom { open: 1 << 28, closed: 1 << 34 })
+    let pays_from = [PaysFrom { open: 1 << 33, closed: 1 << 44 }, PaysFrom { open: 1 << 25, closed: 1 << 32 }];
+    ranks_by(test.measure, wanted).then_some(pays_from)
 }
 
 /// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test` on a device; `None`

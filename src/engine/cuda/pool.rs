@@ -35,13 +35,8 @@ impl<T> Pool<T> {
         make: impl Fn() -> Result<T, Fault>,
         work: impl FnOnce(&mut T) -> Result<R, Fault>,
     ) -> Result<R, Fault> {
-        let mut one = self.take(make)?;
-        let done = work(&mut one);
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.idle.push(one);
-        drop(state);
-        self.returned.notify_one();
-        done
+        let mut taken = Taken { one: Some(self.take(make)?), pool: self };
+        work(taken.one.as_mut().unwrap_or_else(|| unreachable!("it is given back by drop only")))
     }
 
     fn take(&self, make: impl Fn() -> Result<T, Fault>) -> Result<T, Fault> {
@@ -63,5 +58,18 @@ impl<T> Pool<T> {
             }
             state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+/// One that is given back, whatever happens.
+struct Taken<'a, T> {
+    one: Option<T>,
+    pool: &'a Pool<T>,
+}
+
+impl<T> Drop for Taken<'_, T> {
+    fn drop(&mut self) {
+        self.pool.state.lock().unwrap_or_else(PoisonError::into_inner).idle.extend(self.one.take());
+        self.pool.returned.notify_one();
     }
 }

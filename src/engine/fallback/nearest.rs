@@ -22,6 +22,9 @@ pub(in crate::engine) struct NearestWithFallback {
     ranks: Vec<u32>,
     own: bool,
     on_cpu: Made<Box<dyn NearestIndex>>,
+    /// Where each of its own rows stands in the order of the CPU.
+    positions_on_cpu: OnceLock<Vec<u32>>,
+    threads: usize,
     /// Searches that went to the CPU.
     fallbacks: Count,
 }
@@ -32,8 +35,17 @@ struct Batch {
     /// None where the device has no memory for it.
     on_device: Option<Box<dyn PreparedProbe>>,
     on_cpu: Made<Box<dyn PreparedProbe>>,
+    /// Where each row stands in the order of the CPU.
+    positions_on_cpu: OnceLock<Vec<u32>>,
     len: usize,
     unmatchable: usize,
+}
+
+/// Where each row of one order stands in another one of the same rows.
+fn positions_by_row(order: &[u32], other: &[u32]) -> Vec<u32> {
+    let mut positions = vec![0; order.iter().max().map_or(0, |&last| last as usize + 1)];
+    (0..).zip(other).for_each(|(position, &row)| positions[row as usize] = position);
+    positions
 }
 
 fn made<T>(cell: &Made<T>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
@@ -44,20 +56,22 @@ fn made<T>(cell: &Made<T>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
 }
 
 impl NearestWithFallback {
-    /// An index with what it was made of; `own` for a self-join.
+    /// An index with what it was made of; `own` for a self-join, and how many
+    /// threads may make the other one.
     pub(in crate::engine) fn new(
         on_device: Box<dyn NearestIndex>,
         (test, keys, ranks): (Test, KeyColumn, Vec<u32>),
-        own: bool,
+        (own, threads): (bool, usize),
     ) -> Self {
-        Self { on_device, test, keys, ranks, own, on_cpu: OnceLock::new(), fallbacks: Count::new() }
+        let (on_cpu, positions_on_cpu, fallbacks) = (OnceLock::new(), OnceLock::new(), Count::new());
+        Self { on_device, test, keys, ranks, own, on_cpu, positions_on_cpu, threads, fallbacks }
     }
 
     /// The index on the CPU, built when it is first needed.
     fn on_cpu(&self) -> Result<&dyn NearestIndex> {
         let build = || {
             let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
-            let context = BuildContext { own: self.own, ..BuildContext::new(1, &cancel, &reserve) };
+            let context = BuildContext { own: self.own, ..BuildContext::new(self.threads, &cancel, &reserve) };
             cpu::build_nearest(self.test, &self.keys, self.ranks.clone(), &context)
         };
         Ok(made(&self.on_cpu, build)?.as_ref())
@@ -65,7 +79,7 @@ impl NearestWithFallback {
 
     /// A probe batch as the index on the CPU wants it.
     fn batch_on_cpu<'a>(&self, batch: &'a Batch) -> Result<&'a dyn PreparedProbe> {
-        Ok(made(&batch.on_cpu, || self.on_cpu()?.prepare(&batch.keys, 1))?.as_ref())
+        Ok(made(&batch.on_cpu, || self.on_cpu()?.prepare(&batch.keys, self.threads))?.as_ref())
     }
 
     /// The same neighbours as [`nearest`](NearestIndex::nearest) by the index on the CPU, in whose order rows are at other
@@ -73,6 +87,7 @@ impl NearestWithFallback {
     fn nearest_on_cpu(
         &self,
         (order, probe): (&[u32], Option<&dyn PreparedProbe>),
+        positions_of_rows: &OnceLock<Vec<u32>>,
         positions: &[u32],
         best: &mut [Best<i64>],
         cancel: &Cancel,
@@ -80,8 +95,7 @@ impl NearestWithFallback {
         self.fallbacks.add(1);
         let index = self.on_cpu()?;
         let own_order = index.order(probe)?;
-        let mut positions_of_rows = vec![0u32; own_order.iter().max().map_or(0, |&last| last as usize + 1)];
-        (0..).zip(own_order).for_each(|(position, &row)| positions_of_rows[row as usize] = position);
+        let positions_of_rows = positions_of_rows.get_or_init(|| positions_by_row(order, own_order));
         let position = |&position: &u32| positions_of_rows[order[position as usize] as usize];
         let mut turned: Vec<(u32, usize)> = positions.iter().map(position).zip(0..).collect();
         turned.sort_unstable();
@@ -116,8 +130,14 @@ impl NearestIndex for NearestWithFallback {
         self.on_device.rows_at_once()
     }
 
-    fn positions_at_once(&self, wanted: usize) -> usize {
-        self.on_device.positions_at_once(wanted)
+    fn positions_at_once(&self, probe: Option<&dyn PreparedProbe>, wanted: usize) -> usize {
+        let Some(batch) = probe.and_then(|probe| probe.as_any().downcast_ref::<Batch>()) else {
+            return self.on_device.positions_at_once(None, wanted);
+        };
+        match &batch.on_device {
+            Some(probe) => self.on_device.positions_at_once(Some(probe.as_ref()), wanted),
+            None => self.on_cpu().map_or(1, |index| index.positions_at_once(None, wanted)),
+        }
     }
 
     fn own_stretch(&self, start: usize, rows: usize, wanted: usize) -> usize {
@@ -139,7 +159,8 @@ impl NearestIndex for NearestWithFallback {
             Err(error) if DeviceFull::is_cause_of(&error) => None,
             Err(error) => return Err(error),
         };
-        let mut batch = Batch { keys: keys.clone(), on_device, on_cpu: OnceLock::new(), len: 0, unmatchable: 0 };
+        let (on_cpu, positions_on_cpu) = (OnceLock::new(), OnceLock::new());
+        let mut batch = Batch { keys: keys.clone(), on_device, on_cpu, positions_on_cpu, len: 0, unmatchable: 0 };
         let probe = match &batch.on_device {
             Some(probe) => probe.as_ref(),
             None => self.batch_on_cpu(&batch)?,
@@ -174,7 +195,8 @@ impl NearestIndex for NearestWithFallback {
             Err(error) if DeviceFull::is_cause_of(&error) => {
                 let order = self.order(probe)?;
                 let on_cpu = batch.map(|batch| self.batch_on_cpu(batch)).transpose()?;
-                self.nearest_on_cpu((order, on_cpu), positions, best, cancel)
+                let places = batch.map_or(&self.positions_on_cpu, |batch| &batch.positions_on_cpu);
+                self.nearest_on_cpu((order, on_cpu), places, positions, best, cancel)
             }
             counts => counts,
         }
@@ -280,7 +302,7 @@ mod tests {
             let context = BuildContext { own, ..BuildContext::new(1, &cancel, &reserve) };
             let cpu = || cpu::build_nearest(test, &build, RANKS.to_vec(), &context).unwrap();
             let device = Box::new(Full { index: cpu(), takes_batches });
-            let index = NearestWithFallback::new(device, (test, build.clone(), RANKS.to_vec()), own);
+            let index = NearestWithFallback::new(device, (test, build.clone(), RANKS.to_vec()), (own, 1));
             let cpu = cpu();
             let (one, other) = match own {
                 true => (None, None),

@@ -98,10 +98,10 @@ impl Search<'_> {
         let rows: Vec<u32> = positions.iter().map(|&position| self.order[position as usize]).collect();
         let mut kept: Vec<Vec<Neighbour<i64>>> = vec![Vec::new(); rows.len()];
         let mut pending: Vec<usize> = (0..rows.len()).collect();
-        let mut most = wanted.rows.saturating_mul(2).max(16);
+        let mut most = self.keys.searched().rows;
         while !pending.is_empty() && !self.cancel.is_cancelled() {
             let tried = std::mem::take(&mut pending);
-            let at_once = self.index.positions_at_once(most);
+            let at_once = self.index.positions_at_once(self.probe, most);
             for tried in tried.chunks((BLOCK.max(ROWS * at_once) / most).clamp(1, at_once)) {
                 let places: Vec<u32> = tried.iter().map(|&place| positions[place]).collect();
                 let mut best: Vec<_> = tried.iter().map(|_| Best::new(Wanted { rows: most, ..wanted })).collect();

@@ -149,7 +149,7 @@ impl Matcher for NearestMatcher {
 impl NearestMatcher {
     fn search(&self, mut search: Search<'_>, cursor: &mut Cursor, run: &Run<'_>, out: &mut Pairs) -> Result<Counts> {
         let mut best = Vec::new();
-        let at_once = search.index.positions_at_once(self.keys.rows);
+        let at_once = search.index.positions_at_once(search.probe, self.keys.rows);
         let goes_on = |cursor: &Cursor, counts: &Counts, out: &Pairs| {
             !cursor.is_done()
                 && out.len() < run.limit.pairs

@@ -64,9 +64,18 @@ pub struct IndexedScore {
     pub right: PhysicalExprRef,
 }
 
+/// Neighbours that a condition is checked on at least.
+const FEWEST_CHECKED: usize = 16;
+
 impl NearestKeys {
     fn wanted(&self) -> Wanted {
         Wanted { rows: self.rows, ties: self.ties }
+    }
+
+    /// What is searched for first: more where a condition is checked on what is found.
+    fn searched(&self) -> Wanted {
+        let rows = if self.residual.is_empty() { self.rows } else { self.rows.saturating_mul(2).max(FEWEST_CHECKED) };
+        Wanted { rows, ..self.wanted() }
     }
 
     fn equalities_of(&self, side: JoinSide, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
@@ -114,7 +123,7 @@ impl Matching for NearestKeys {
 
     fn engine(&self) -> String {
         match &self.indexed {
-            Some(score) => self.engine.explain_ranking(score.test, self.wanted()),
+            Some(score) => self.engine.explain_ranking(score.test, self.searched()),
             None => "cpu".into(),
         }
     }
@@ -145,7 +154,7 @@ impl Matching for NearestKeys {
                 let values = score.right.evaluate(batch).and_then(|values| values.into_array(batch.num_rows()));
                 let index = values.and_then(|values| {
                     let keys = KeyColumn { values, groups: ids.clone() };
-                    self.engine.build_nearest(score.test, &keys, (ranks.clone(), self.wanted()), context)
+                    self.engine.build_nearest(score.test, &keys, (ranks.clone(), self.searched()), context)
                 });
                 match index {
                     Ok(index) => Ranker::Indexed(Indexed::new(index, &score.left, ids, ranks)),

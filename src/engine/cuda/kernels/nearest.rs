@@ -52,9 +52,11 @@ pub(in crate::engine::cuda) struct Searched {
     pub(in crate::engine::cuda) capacity: u32,
     pub(in crate::engine::cuda) wanted: u32,
     pub(in crate::engine::cuda) seed_count: u32,
+    pub(in crate::engine::cuda) corner_count: u32,
     pub(in crate::engine::cuda) descending: u32,
     pub(in crate::engine::cuda) wider: f32,
     pub(in crate::engine::cuda) by_norm: f32,
+    pub(in crate::engine::cuda) unused: u32,
 }
 
 // SAFETY: the layout is that of the structure in nearest.cu.
@@ -64,12 +66,9 @@ unsafe impl DeviceRepr for Searched {}
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(in crate::engine::cuda) struct Round {
-    /// The rows' reaches, as an address.
-    pub(in crate::engine::cuda) reach: u64,
     pub(in crate::engine::cuda) seed: u32,
     pub(in crate::engine::cuda) stride: u32,
     pub(in crate::engine::cuda) done: u32,
-    pub(in crate::engine::cuda) unused: u32,
 }
 
 // SAFETY: the layout is that of the structure in nearest.cu.
@@ -123,7 +122,7 @@ impl NearestKernels {
         Ok(())
     }
 
-    /// Appends the positions of pairs of a round that the filter cannot tell from neighbours; in half precision where both
+    /// Appends the positions of pairs of a round that the filter cannot tell from neighbours; in half precision where the
     /// sides have such points.
     pub(in crate::engine::cuda) fn filter(
         &self,
@@ -143,15 +142,20 @@ impl NearestKernels {
         Ok(())
     }
 
-    /// Offers candidates to the rows that are searched.
+    /// Offers candidates to the rows that are searched, or `again` to those that were offered too many.
     pub(in crate::engine::cuda) fn offer(
         &self,
         stream: &CudaStream,
         sides: &NearestSides,
         candidates: &Appended<'_>,
+        again: bool,
     ) -> Launched {
+        let searched = match again {
+            true => Searched { reach: sides.searched.again, ..sides.searched },
+            false => sides.searched,
+        };
         let mut launch = stream.launch_builder(&self.offer);
-        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.test).arg(&sides.ranks).arg(&sides.searched);
+        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.test).arg(&sides.ranks).arg(&searched);
         launch.arg(&candidates.pairs.slice).arg(&candidates.count.slice).arg(&candidates.capacity);
         // SAFETY: the arguments are those of nearest_offer, whose threads share whatever number of candidates there is.
         unsafe { launch.launch(grid(self.blocks, 128)) }?;

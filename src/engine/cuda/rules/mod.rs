@@ -10,7 +10,7 @@
 //! ```
 //!
 //! An entry by equalities or by a band is served where its trees ask codes, bits, places, strings of up to 1,024 characters or
-//! sets; what asks vectors, Damerau-Levenshtein or conditions of the driver is walked on the CPU. How rows are grouped and
+//! sets; what asks Damerau-Levenshtein, DataFusion's own vector functions or conditions of the driver is walked on the CPU. How rows are grouped and
 //! which atom comes when is the same for either.
 
 mod columns;

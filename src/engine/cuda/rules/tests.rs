@@ -72,7 +72,7 @@ pub fn serves(test: &AtomTest) -> bool {
 impl RulesOnDevice {
     /// Brings what the build side has for the atoms that are `asked` to the device; `allowances` are what the first filters of
     /// similarities allow, by the classes of a probe and a build row. `None` where the device's memory does not hold it, or
-    /// where some string is too long for it.
+    /// where some string is too long for it, some number too large or too small, or where nothing can match.
     ///
     /// # Errors
     /// A device that fails.
@@ -137,7 +137,8 @@ impl RulesOnDevice {
         atoms.all(|atom| self.asked[atom])
     }
 
-    /// Brings a probe side to the device; `None` where it does not fit, or where some string is too long for it.
+    /// Brings a probe side to the device; `None` where it does not fit, or where some string is too long for it, some
+    /// number too large or too small.
     ///
     /// # Errors
     /// A device that fails.

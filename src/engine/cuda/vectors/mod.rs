@@ -23,5 +23,6 @@ mod nearest;
 mod test;
 
 pub(super) use index::VectorIndex;
+pub use nearest::FEW_DIMENSIONS;
 pub(super) use nearest::{NearestVectors, ranks_by};
 pub(super) use test::{has_kernels, vector_test};

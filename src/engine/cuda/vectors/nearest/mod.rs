@@ -16,6 +16,7 @@ use cudarc::driver::CudaStream;
 use datafusion::common::{Result, exec_datafusion_err, internal_err};
 use datafusion::physical_plan::metrics::MetricValue;
 
+pub use self::search::FEW_DIMENSIONS;
 use self::search::{MOST_WANTED, SEARCHES, Search, Sought, positions_at_once};
 use super::arranged::Arranged;
 use super::columns::Framing;
@@ -83,7 +84,8 @@ impl Side {
 
 impl NearestVectors {
     /// Brings the vectors of `keys`, each row with a rank, to the device; none for what there are no kernels for: other
-    /// measures than those that rank by an index, ties, vectors that single precision does not tell apart.
+    /// measures than those that rank by an index, ties, rows that no filter tells apart, none at all, vectors that single precision
+    /// does not tell apart.
     ///
     /// # Errors
     /// Keys that are no lists of numbers, vectors of several lengths, a refused reservation, a cancelled build, a device
@@ -108,7 +110,7 @@ impl NearestVectors {
         }
         let frame = Frame::of(&points, measure);
         let norm = frame.typical_norm(&points, measure);
-        if points.dimension == 0 || points.loose.len() > 0 || !points.suit_single_precision(norm) {
+        if points.regular.len() == 0 || points.loose.len() > 0 || !points.suit_single_precision(norm) {
             return Ok(None);
         }
         let gap = frame.typical_gap(&points, measure);
@@ -183,8 +185,13 @@ impl NearestVectors {
         };
         let new = || self.budget.device.stream();
         let found = self.queues.with(new, |stream| {
-            Search::try_new(&self.budget, stream, sought, (range.clone(), positions), wanted)?.run(cancel)
+            let search = Search::try_new(&self.budget, stream, sought, (range.clone(), positions), wanted);
+            search.and_then(|search| search.run(cancel)).inspect_err(|_| {
+                // what was launched reads columns of others
+                let _ = stream.synchronize();
+            })
         })?;
+        let Some(found) = found else { return Ok(0) };
         let mut ranked: Vec<Neighbour<i64>> = Vec::with_capacity(wanted);
         for (&position, best) in positions.iter().zip(best) {
             let neighbours = found.of((position - range.start) as usize).iter();
@@ -239,12 +246,13 @@ impl NearestIndex for NearestVectors {
         self.rows_at_once.min(NUMBERS_AT_ONCE / self.host.dimension).max(1)
     }
 
-    fn positions_at_once(&self, wanted: usize) -> usize {
+    fn positions_at_once(&self, _: Option<&dyn PreparedProbe>, wanted: usize) -> usize {
         positions_at_once(&self.budget, wanted)
     }
 
     fn own_stretch(&self, start: usize, rows: usize, wanted: usize) -> usize {
-        let stretch = self.positions_at_once(wanted).min(rows.div_ceil(STRETCHES)).next_multiple_of(BLOCK as usize);
+        let stretch =
+            positions_at_once(&self.budget, wanted).min(rows.div_ceil(STRETCHES)).next_multiple_of(BLOCK as usize);
         rows.min(start + stretch)
     }
 
@@ -275,7 +283,7 @@ impl NearestIndex for NearestVectors {
             // no room for so many
             return Err(Fault::Memory.into());
         }
-        let at_once = self.positions_at_once(wanted.rows) as u32;
+        let at_once = positions_at_once(&self.budget, wanted.rows) as u32;
         let on_device = positions.partition_point(|&position| position < side.vectors.count);
         let mut done = 0;
         while done < on_device && !cancel.is_cancelled() {
@@ -285,6 +293,9 @@ impl NearestIndex for NearestVectors {
             done = some;
         }
         for (&position, best) in positions.iter().zip(best).skip(on_device) {
+            if cancel.is_cancelled() {
+                break;
+            }
             let Some(points) = &side.loose else { return internal_err!("a position is beyond a probe batch") };
             counts.candidates += self.score_all(points, (position - side.vectors.count) as usize, best);
         }

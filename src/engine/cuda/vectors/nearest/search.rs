@@ -1,6 +1,6 @@
 //! The neighbours of some probe positions, found in rounds.
 //!
-//! First the blocks whose centres are the nearest are compared, then a sample of all blocks, larger and larger ones, and at
+//! First some blocks nearby are compared, then a sample of all blocks, larger and larger ones, and at
 //! last all: each round knows from those before how far it has to look. In few dimensions the first blocks say enough.
 
 use std::ops::Range;
@@ -21,8 +21,9 @@ use crate::engine::cuda::worker::halved;
 
 /// Neighbours of a row at most.
 pub(super) const MOST_WANTED: usize = 960;
-/// Probe positions that are searched at once at most, and how many of these searches there may be.
+/// Probe positions that are searched at once at most, neighbours of them, and how many of these searches there may be.
 const MOST_POSITIONS: usize = 1 << 18;
+const MOST_NEIGHBOURS: usize = 1 << 22;
 pub(super) const SEARCHES: usize = 2;
 /// Candidates of a launch at most.
 const MOST_CANDIDATES: usize = 1 << 24;
@@ -34,15 +35,21 @@ const LEAST_CANDIDATES: usize = (BLOCKS_OF_TASK * BLOCK * BLOCK) as usize;
 const ENOUGH_TASKS: u32 = 4096;
 /// Build blocks under one outer box, `GROUPED` of `kernels/vectors.cuh`.
 const GROUPED: u32 = 64;
-/// Blocks that say first how far neighbours are, beside those that hold the wanted rows, in few and in many dimensions.
-const SEEDS: [u32; 2] = [1, 3];
+/// Blocks that say first how far neighbours are, beside those that hold the wanted rows: in few dimensions the nearest to the
+/// first and to the last point of a block.
+const CORNERS: u32 = 2;
+const SEEDS: u32 = 3;
 /// Up to so many dimensions the seeds are so near that all that is left is compared in one round.
-const FEW_DIMENSIONS: u32 = 4;
+pub const FEW_DIMENSIONS: u32 = 4;
 /// How many times as many blocks a round takes as those before it.
 const GROWTH: u32 = 4;
-/// Pairs that a launch compares by `STEP` numbers of them, so that it takes some hundredths of a second, and at least.
+/// Pairs that a launch compares by `STEP` numbers of them, so that it takes some hundredths of a second, and at least; in few
+/// dimensions, where boxes leave few of them.
 const PAIRS_OF_LAUNCH: u64 = 1 << 35;
 const LEAST_PAIRS: u64 = 1 << 30;
+const FEW_PAIRS_OF_LAUNCH: u64 = 1 << 38;
+/// Tasks that one launch can do, however large they are.
+const TASKS_OF_LAUNCH: u64 = 1024;
 const STEP: u32 = 16;
 /// The seed of a round that compares no seeds.
 const NO_SEED: u32 = u32::MAX;
@@ -65,9 +72,10 @@ fn capacity_of(wanted: usize) -> usize {
     (2 * wanted + BLOCK as usize).next_power_of_two()
 }
 
-/// Build blocks that each probe block is compared with first.
-fn seeds_of(dimension: u32, wanted: usize) -> u32 {
-    SEEDS[usize::from(dimension > FEW_DIMENSIONS)] + (wanted as u32).div_ceil(BLOCK)
+/// Build blocks that each probe block is compared with first, and how many of them are nearest to points of it.
+fn seeds_of(dimension: u32, wanted: usize) -> (u32, u32) {
+    let holding = (wanted as u32).div_ceil(BLOCK);
+    if dimension <= FEW_DIMENSIONS { (holding + CORNERS, CORNERS) } else { (holding + SEEDS, 0) }
 }
 
 /// Bytes of the buffers of a row.
@@ -78,7 +86,8 @@ fn bytes_of_row(wanted: usize) -> usize {
 /// Probe positions that are searched at once.
 pub(super) fn positions_at_once(budget: &Budget, wanted: usize) -> usize {
     let share = budget.available() / (4 * SEARCHES);
-    (share / bytes_of_row(wanted)).clamp(BLOCK as usize, MOST_POSITIONS) / BLOCK as usize * BLOCK as usize
+    let positions = (share / bytes_of_row(wanted)).min(MOST_POSITIONS).min(MOST_NEIGHBOURS / wanted.max(1));
+    positions.max(BLOCK as usize) / BLOCK as usize * BLOCK as usize
 }
 
 /// The neighbours of positions one after the other.
@@ -123,7 +132,7 @@ impl<'a> Search<'a> {
         wanted: usize,
     ) -> Result<Self, Fault> {
         let padded = (range.end - range.start).next_multiple_of(BLOCK) as usize;
-        let (capacity, seed_count) = (capacity_of(wanted), seeds_of(sought.test.dimension, wanted));
+        let (capacity, (seed_count, corner_count)) = (capacity_of(wanted), seeds_of(sought.test.dimension, wanted));
         let mut reach = vec![-1.0f32; padded];
         positions.iter().for_each(|&position| reach[(position - range.start) as usize] = f32::INFINITY);
         let offered = budget.buffer(stream, padded * capacity)?;
@@ -145,9 +154,11 @@ impl<'a> Search<'a> {
             capacity: capacity as u32,
             wanted: wanted as u32,
             seed_count,
+            corner_count,
             descending: u32::from(sought.descending),
             wider: sought.rounding.0,
             by_norm: sought.rounding.1,
+            unused: 0,
         };
         let sides = NearestSides {
             probe: sought.probe.on_device(stream),
@@ -174,17 +185,20 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Searches; once `cancel` says so, neighbours may be missing.
-    pub(super) fn run(mut self, cancel: &Cancel) -> Result<Found, Fault> {
+    /// Searches; none once `cancel` says so.
+    pub(super) fn run(mut self, cancel: &Cancel) -> Result<Option<Found>, Fault> {
         let kernels = self.budget.device.nearest()?;
         kernels.seeds(self.stream, &self.sides)?;
         for seed in 0..self.sides.searched.seed_count.min(self.blocks.0) {
-            self.round(Round { reach: 0, seed, stride: 1, done: 0, unused: 0 }, cancel)?;
+            self.round(Round { seed, stride: 1, done: 0 }, cancel)?;
         }
         let mut done = 0;
         for stride in self.strides() {
-            self.round(Round { reach: 0, seed: NO_SEED, stride, done, unused: 0 }, cancel)?;
+            self.round(Round { seed: NO_SEED, stride, done }, cancel)?;
             done = stride;
+        }
+        if cancel.is_cancelled() {
+            return Ok(None);
         }
         let (count, wanted) = (self.sides.searched.count as usize, self.sides.searched.wanted as usize);
         let mut out = self.budget.buffer(self.stream, count * wanted)?;
@@ -199,7 +213,7 @@ impl<'a> Search<'a> {
         self.stream.memcpy_dtoh(&self.kept.slice.slice(..count), &mut found.counts)?;
         self.stream.synchronize()?;
         self.budget.metrics.download::<NeighbourOnDevice>(count * wanted);
-        Ok(found)
+        Ok(Some(found))
     }
 
     /// The numbers of which blocks are multiples in one round after the other.
@@ -218,30 +232,34 @@ impl<'a> Search<'a> {
 
     /// Compares what a round is about.
     fn round(&mut self, round: Round, cancel: &Cancel) -> Result<(), Fault> {
-        let tasks = self.tasks(&round);
-        let few = self.sides.test.dimension <= FEW_DIMENSIONS || round.seed != NO_SEED;
-        let pairs = (PAIRS_OF_LAUNCH / u64::from(self.sides.test.dimension.div_ceil(STEP))).max(LEAST_PAIRS);
+        let dimension = self.sides.test.dimension;
+        let pairs = match dimension <= FEW_DIMENSIONS {
+            true => FEW_PAIRS_OF_LAUNCH,
+            false => (PAIRS_OF_LAUNCH / u64::from(dimension.div_ceil(STEP))).max(LEAST_PAIRS),
+        };
+        let tasks = self.tasks(&round, pairs);
         let pairs_of = |task: &Task| {
             let blocks = u64::from((task.end - task.first).div_ceil(round.stride));
-            blocks * u64::from(BLOCKS_OF_TASK * BLOCK * BLOCK)
+            blocks * LEAST_CANDIDATES as u64
         };
         let most = tasks.iter().map(pairs_of).max().unwrap_or(0).max(1);
-        let at_once = if few { tasks.len() } else { (pairs / most).max(1) as usize };
-        for tasks in tasks.chunks(at_once.max(1)) {
+        for tasks in tasks.chunks((pairs / most).max(1) as usize) {
             self.compare(tasks.to_vec(), round, cancel)?;
         }
         Ok(())
     }
 
-    /// Tasks of all probe blocks.
-    fn tasks(&self, round: &Round) -> Vec<Task> {
+    /// Tasks of all probe blocks, of which many are no more than so many pairs.
+    fn tasks(&self, round: &Round, pairs: u64) -> Vec<Task> {
         let (build, probe) = self.blocks;
         let first = self.sides.searched.first / BLOCK;
         let runs = probe.div_ceil(BLOCKS_OF_TASK);
         let (end, length) = match round.seed {
             NO_SEED => {
                 let parts = ENOUGH_TASKS.div_ceil(runs).min(build.div_ceil(GROUPED)).max(1);
-                (build, build.div_ceil(parts).next_multiple_of(GROUPED))
+                let most = pairs * u64::from(round.stride) / (TASKS_OF_LAUNCH * LEAST_CANDIDATES as u64);
+                let length = u64::from(build.div_ceil(parts)).min(most) as u32;
+                (build, length.max(1).next_multiple_of(GROUPED))
             }
             _ => (1, 1),
         };
@@ -255,43 +273,46 @@ impl<'a> Search<'a> {
         (0..runs).flat_map(of_run).collect()
     }
 
-    /// Compares the blocks of `tasks`: by halves where there are more candidates than there is room for, once more for rows
-    /// that were offered more than they have places for.
+    /// Compares the blocks of `tasks`: by halves where there are more candidates than there is room for; these are offered once more
+    /// to rows that were offered more than they have places for.
     fn compare(&mut self, tasks: Vec<Task>, round: Round, cancel: &Cancel) -> Result<(), Fault> {
         let mut left = vec![tasks];
         while let Some(tasks) = left.pop() {
-            let mut reach = self.sides.searched.reach;
-            while !tasks.is_empty() && !cancel.is_cancelled() {
-                let [candidates, crowded] = self.launch(&tasks, Round { reach, ..round })?;
-                if candidates > self.candidates.slice.len() {
-                    self.budget.metrics.retry();
-                    let (one, other) = halved(tasks);
-                    left.extend([other, one]);
-                    break;
-                }
-                self.compared += candidates;
-                if crowded == 0 {
-                    break;
-                }
+            if tasks.is_empty() || cancel.is_cancelled() {
+                continue;
+            }
+            let [candidates, mut crowded] = self.launch(Some((&tasks, round)))?;
+            if candidates > self.candidates.slice.len() {
                 self.budget.metrics.retry();
-                reach = self.sides.searched.again;
+                let (one, other) = halved(tasks);
+                left.extend([other, one]);
+                continue;
+            }
+            self.compared += candidates;
+            while crowded > 0 && !cancel.is_cancelled() {
+                [_, crowded] = self.launch(None)?;
             }
         }
         Ok(())
     }
 
-    /// How many candidates there are, and how many rows were offered too many.
-    fn launch(&mut self, tasks: &[Task], round: Round) -> Result<[usize; 2], Fault> {
+    /// Compares the blocks of some tasks, or offers the same candidates again: how many there are, and how many rows were
+    /// offered too many.
+    fn launch(&mut self, compared: Option<(&[Task], Round)>) -> Result<[usize; 2], Fault> {
         let (stream, kernels) = (self.stream, self.budget.device.nearest()?);
-        let on_device = self.budget.upload(stream, tasks)?;
-        stream.memset_zeros(&mut self.candidate_count.slice)?;
+        let tasks = compared.map(|(tasks, _)| self.budget.upload(stream, tasks)).transpose()?;
         stream.memset_zeros(&mut self.crowded.slice)?;
         let capacity = self.candidates.slice.len() as u64;
-        let mut candidates = Appended { pairs: &mut self.candidates, count: &mut self.candidate_count, capacity };
         let timing = Some(CUevent_flags::CU_EVENT_DEFAULT);
         let started = stream.record_event(timing)?;
-        kernels.filter(stream, &self.sides, (&on_device, tasks.len() as u32), &round, &mut candidates)?;
-        kernels.offer(stream, &self.sides, &candidates)?;
+        if compared.is_some() {
+            stream.memset_zeros(&mut self.candidate_count.slice)?;
+        }
+        let mut candidates = Appended { pairs: &mut self.candidates, count: &mut self.candidate_count, capacity };
+        if let (Some((listed, round)), Some(tasks)) = (compared, &tasks) {
+            kernels.filter(stream, &self.sides, (tasks, listed.len() as u32), &round, &mut candidates)?;
+        }
+        kernels.offer(stream, &self.sides, &candidates, compared.is_none())?;
         kernels.select(stream, &self.sides)?;
         let ended = stream.record_event(timing)?;
         let mut counts = [[0u64]; 2];
@@ -300,7 +321,8 @@ impl<'a> Search<'a> {
         stream.memcpy_dtoh(&self.crowded.slice, crowded)?;
         stream.synchronize()?;
         let [[candidates], [crowded]] = counts.map(|[count]| [count as usize]);
-        self.budget.metrics.launch(tasks.len(), started.elapsed_ms(&ended)?, candidates);
+        let (tasks, new) = compared.map_or((0, 0), |(tasks, _)| (tasks.len(), candidates));
+        self.budget.metrics.launch(tasks, started.elapsed_ms(&ended)?, new);
         Ok([candidates, crowded])
     }
 }

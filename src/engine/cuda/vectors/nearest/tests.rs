@@ -144,6 +144,9 @@ fn few_rows_far_points_and_what_is_left_to_the_cpu() {
     let all = expected(VectorMeasure::L2, ((&few, &build), (&few, &build)), &ranks, 30);
     assert_eq!(found(&built, None, few.len(), 30, 2), all);
     assert_eq!(found(&built, Some(&keys(&none, None)), 0, 30, 2), Vec::<Vec<u32>>::new());
+    // without a length there is no cosine
+    let zeros: Rows = vec![Some(vec![Some(0.0); 3]); 10];
+    assert!(index(&budget, VectorMeasure::Cosine, &keys(&zeros, None), &[0; 10], (3, false)).is_none());
     assert!(index(&budget, VectorMeasure::InnerProduct, &build, &ranks, (3, false)).is_none());
     assert!(index(&budget, VectorMeasure::L2, &build, &ranks, (MOST_WANTED + 1, false)).is_none());
     // in the probe batch alone, on the host
