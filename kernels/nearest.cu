@@ -71,8 +71,9 @@ struct Round {
 };
 
 #define NO_SEED 0xffffffffu
-// Outer boxes that seeds are from.
-#define SEED_BOXES 4
+// Outer boxes that seeds are from: the nearest to a block's centre, and to a point.
+#define BOXES_OF_CENTRE 4
+#define BOXES_OF_POINT 12
 
 __device__ __forceinline__ float raised(float x) { return x + x * 1e-6f + 1e-37f; }
 
@@ -102,16 +103,26 @@ struct RowReach {
     }
 };
 
-// Twice the centre of a block's box, and twice a point.
-struct BoxCentre {
+// How far a box from `low` to `high` is in a dimension, twice: its centre from that of a block's box, its centre from a point,
+// and itself from a point. A box within which the curve leaps contains points that are far from its centre.
+struct FromCentre {
     const float* lows;
     const float* highs;
     u32 boxes;
-    __device__ __forceinline__ float operator()(u32 k) const { return lows[(u64)k * boxes] + highs[(u64)k * boxes]; }
+    __device__ __forceinline__ float operator()(u32 k, float low, float high) const {
+        return lows[(u64)k * boxes] + highs[(u64)k * boxes] - (low + high);
+    }
 };
-struct PointCentre {
+struct CentreFromPoint {
     const float* point;
-    __device__ __forceinline__ float operator()(u32 k) const { return 2.0f * point[k * BLOCK]; }
+    __device__ __forceinline__ float operator()(u32 k, float low, float high) const { return 2.0f * point[k * BLOCK] - (low + high); }
+};
+struct BoxFromPoint {
+    const float* point;
+    __device__ __forceinline__ float operator()(u32 k, float low, float high) const {
+        float x = point[k * BLOCK];
+        return 2.0f * max(max(low - x, x - high), 0.0f);
+    }
 };
 
 // Boxes of the build side, `rows` positions each: those from `from` to before `end`, of which `first` is the one of position 0.
@@ -122,11 +133,11 @@ struct BoxRange {
     u32 rows;
 };
 
-// The box with the nearest centre, and its distance, of those that come after (distance, box) in this order; NO_SEED comes
-// before all. All lanes of a warp call it and are given the same.
-template <class Centre>
+// The nearest box, and its distance, of those that come after (distance, box) in this order; NO_SEED comes before all. All
+// lanes of a warp call it and are given the same.
+template <class Away>
 __device__ __forceinline__ void next_nearest(const Vectors& probe, u32 block, const Vectors& build, const BoxRange& range, u32 width,
-                                             const Centre& centre, float& distance, u32& box) {
+                                             const Away& away, float& distance, u32& box) {
     u32 others = boxes_of(build.count);
     u64 own = (u64)block * BLOCK;
     float best = __uint_as_float(0x7f800000u);
@@ -137,7 +148,7 @@ __device__ __forceinline__ void next_nearest(const Vectors& probe, u32 block, co
         float sum = 0.0f;
         for (u32 k = 0; k < width; k++) {
             u64 at = (u64)k * others + other;
-            float gap = centre(k) - (build.lows[at] + build.highs[at]);
+            float gap = away(k, build.lows[at], build.highs[at]);
             sum = fmaf(gap, gap, sum);
         }
         // one that is NaN is of points without end
@@ -160,16 +171,16 @@ __device__ __forceinline__ void next_nearest(const Vectors& probe, u32 block, co
     box = found;
 }
 
-// Writes the `wanted` build blocks with the nearest centres among those of the nearest outer boxes, NO_SEED where there are
-// fewer. All lanes of a warp call it.
-template <class Centre>
-__device__ __forceinline__ void nearest_blocks(const Vectors& probe, u32 block, const Vectors& build, u32 width, const Centre& centre,
-                                               u32* seeds, u32 wanted) {
-    u32 blocks = blocks_of(build.count), outers[SEED_BOXES], count = 0, last = NO_SEED;
+// Writes the `wanted` build blocks that are the nearest by `away` among those of the OUTERS nearest outer boxes by `outer_away`,
+// NO_SEED where there are fewer. All lanes of a warp call it.
+template <u32 OUTERS, class OuterAway, class Away>
+__device__ __forceinline__ void nearest_blocks(const Vectors& probe, u32 block, const Vectors& build, u32 width, const OuterAway& outer_away,
+                                               const Away& away, u32* seeds, u32 wanted) {
+    u32 blocks = blocks_of(build.count), outers[OUTERS], count = 0, last = NO_SEED;
     BoxRange range = {blocks, boxes_of(build.count), blocks, GROUPED * BLOCK};
     float distance = 0.0f;
-    for (u32 n = 0; n < SEED_BOXES; n++) {
-        next_nearest(probe, block, build, range, width, centre, distance, last);
+    for (u32 n = 0; n < OUTERS; n++) {
+        next_nearest(probe, block, build, range, width, outer_away, distance, last);
         if (last == NO_SEED) break;
         outers[count++] = last - blocks;
     }
@@ -182,7 +193,7 @@ __device__ __forceinline__ void nearest_blocks(const Vectors& probe, u32 block, 
             float here = before;
             u32 box = last;
             range = {outers[o] * GROUPED, min(blocks, (outers[o] + 1) * GROUPED), 0, BLOCK};
-            next_nearest(probe, block, build, range, width, centre, here, box);
+            next_nearest(probe, block, build, range, width, away, here, box);
             if (box != NO_SEED && (seed == NO_SEED || here < distance || (here == distance && box < seed))) {
                 distance = here;
                 seed = box;
@@ -200,12 +211,13 @@ extern "C" __global__ void __launch_bounds__(128) nearest_seeds(Vectors probe, V
     if (at >= blocks_of(searched.count)) return;
     u32* seeds = searched.seeds + (u64)at * searched.seed_count;
     u32 boxes = boxes_of(probe.count), by_box = searched.seed_count - searched.corner_count;
-    nearest_blocks(probe, block, build, width, BoxCentre{probe.lows + block, probe.highs + block, boxes}, seeds, by_box);
+    FromCentre centre = {probe.lows + block, probe.highs + block, boxes};
+    nearest_blocks<BOXES_OF_CENTRE>(probe, block, build, width, centre, centre, seeds, by_box);
     u32 end = min(probe.count, (block + 1) * BLOCK);
     for (u32 corner = 0; corner < searched.corner_count; corner++) {
         u32 position = corner == 0 ? block * BLOCK : end - 1;
         const float* point = probe.points + (u64)block * BLOCK * width + position % BLOCK;
-        nearest_blocks(probe, block, build, width, PointCentre{point}, seeds + by_box + corner, 1);
+        nearest_blocks<BOXES_OF_POINT>(probe, block, build, width, BoxFromPoint{point}, CentreFromPoint{point}, seeds + by_box + corner, 1);
     }
     if (lane_of_thread() != 0) return;
     for (u32 n = by_box; n < searched.seed_count; n++)

@@ -96,7 +96,8 @@ pub fn prepared<T: PreparedProbe>(probe: Option<&dyn PreparedProbe>) -> Result<&
 }
 
 /// A build row as a neighbour. The order is that of the ranking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(C)]
 pub struct Neighbour<K> {
     /// What the score is as an integer.
     pub score: K,

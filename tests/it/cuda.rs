@@ -185,6 +185,13 @@ async fn set_engine(context: &SessionContext, engine: &str) {
     context.similarity_sql(&set).await.unwrap().collect().await.unwrap();
 }
 
+/// Lets joins hold so much of the device's memory.
+async fn set_memory(context: &SessionContext, kilobytes: u32) {
+    let fraction = f64::from(kilobytes << 10) / Device::open(0).unwrap().memory() as f64;
+    let set = format!("SET similarity.device_memory_fraction = {fraction:.12}");
+    context.similarity_sql(&set).await.unwrap().collect().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_sessions_at_once_leave_nothing_behind() {
     if !on_a_device("cuda::two_sessions_at_once_leave_nothing_behind") {
@@ -219,16 +226,13 @@ async fn build_sides_larger_than_the_device() {
         return;
     }
     let context = with_strings(2000).await;
-    let memory = Device::open(0).unwrap().memory() as f64;
     for condition in CONDITIONS {
         set_engine(&context, "cpu").await;
         let expected = count(&context, condition).await.unwrap();
         set_engine(&context, "cuda").await;
         let mut divided = 0;
         for kilobytes in [1, 60, 200, 400, 800, 1600, 3200] {
-            let fraction = f64::from(kilobytes << 10) / memory;
-            let set = format!("SET similarity.device_memory_fraction = {fraction:.12}");
-            context.similarity_sql(&set).await.unwrap().collect().await.unwrap();
+            set_memory(&context, kilobytes).await;
             let (found, plan) = count_with_plan(&context, condition).await.unwrap();
             assert_eq!(found, expected, "{condition} in {kilobytes} KB\n{plan}");
             divided += usize::from(plan.contains("in chunks, each with"));
@@ -245,7 +249,6 @@ async fn nearest_joins_in_little_device_memory() {
         return;
     }
     let context = with_strings(2000).await;
-    let memory = Device::open(0).unwrap().memory() as f64;
     for (rows, on) in [(3, ""), (3, "ON a.city = b.city AND a.id <> b.id"), (2, "ON b.id > 1995 + a.id % 2")] {
         for right in ["t", "(SELECT * FROM t WHERE id > 7)"] {
             let query = format!(
@@ -257,9 +260,7 @@ async fn nearest_joins_in_little_device_memory() {
             set_engine(&context, "cuda").await;
             let (mut fallbacks, mut on_device) = (0, 0);
             for kilobytes in [1, 400, 700, 1500, 4000, 100_000] {
-                let fraction = f64::from(kilobytes << 10) / memory;
-                let set = format!("SET similarity.device_memory_fraction = {fraction:.12}");
-                context.similarity_sql(&set).await.unwrap().collect().await.unwrap();
+                set_memory(&context, kilobytes).await;
                 let (found, plan) = table_and_plan(&context, &query).await;
                 assert_eq!(found, expected, "{query} in {kilobytes} KB\n{plan}");
                 on_device += usize::from(plan.contains("blocks along a curve over"));

@@ -19,7 +19,7 @@ mod sort;
 mod vectors;
 
 pub(super) use edits::*;
-pub(super) use nearest::{NearestKernels, NearestSides, NeighbourOnDevice, Round, Searched};
+pub(super) use nearest::{NearestKernels, NearestSides, Round, Searched};
 pub(super) use rules::*;
 pub(super) use sets::*;
 pub(super) use sort::SortKernels;

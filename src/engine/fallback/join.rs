@@ -1,10 +1,11 @@
 //! An index on a device that finds pairs: what does not fit there is probed on the CPU.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use datafusion::physical_plan::metrics::{Count, MetricValue};
 
+use super::{Made, made};
 use crate::engine::cuda::DeviceFull;
 use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe, cpu};
 use crate::predicate::Test;
@@ -15,7 +16,7 @@ pub(in crate::engine) struct WithFallback {
     on_device: Box<dyn Index>,
     test: Test,
     keys: KeyColumn,
-    on_cpu: OnceLock<Result<Box<dyn Index>, Arc<DataFusionError>>>,
+    on_cpu: Made<Box<dyn Index>>,
     /// Probe batches that went to the CPU.
     fallbacks: Count,
 }
@@ -33,12 +34,9 @@ impl WithFallback {
         let build = || {
             let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
             let context = BuildContext::new(threads, &cancel, &reserve);
-            cpu::build(self.test, &self.keys, &context).map_err(Arc::new)
+            cpu::build(self.test, &self.keys, &context)
         };
-        match self.on_cpu.get_or_init(build) {
-            Ok(index) => Ok(index.as_ref()),
-            Err(error) => Err(DataFusionError::Shared(Arc::clone(error))),
-        }
+        Ok(made(&self.on_cpu, build)?.as_ref())
     }
 }
 
@@ -129,7 +127,7 @@ impl PreparedProbe for OnCpu {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::common::internal_err;
+    use datafusion::common::{DataFusionError, internal_err};
 
     use super::*;
     use crate::engine::sets::SetPredicate;

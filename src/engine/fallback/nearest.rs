@@ -1,17 +1,15 @@
 //! An index on a device that ranks rows: what does not fit there is ranked on the CPU.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::physical_plan::metrics::{Count, MetricValue};
 
+use super::{Made, made};
 use crate::engine::cuda::DeviceFull;
 use crate::engine::nearest::{Best, NearestIndex, prepared};
 use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PreparedProbe, cpu};
 use crate::predicate::Test;
-
-/// What was made when it was first needed.
-type Made<T> = OnceLock<Result<T, Arc<DataFusionError>>>;
 
 /// An index on a device, and what makes another one on the CPU.
 #[derive(Debug)]
@@ -48,16 +46,8 @@ fn positions_by_row(order: &[u32], other: &[u32]) -> Vec<u32> {
     positions
 }
 
-fn made<T>(cell: &Made<T>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
-    match cell.get_or_init(|| make().map_err(Arc::new)) {
-        Ok(made) => Ok(made),
-        Err(error) => Err(DataFusionError::Shared(Arc::clone(error))),
-    }
-}
-
 impl NearestWithFallback {
-    /// An index with what it was made of; `own` for a self-join, and how many
-    /// threads may make the other one.
+    /// An index with what it was made of; `own` for a self-join, and how many threads may make the other one.
     pub(in crate::engine) fn new(
         on_device: Box<dyn NearestIndex>,
         (test, keys, ranks): (Test, KeyColumn, Vec<u32>),
@@ -219,6 +209,8 @@ impl PreparedProbe for Batch {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use datafusion::arrow::array::ListArray;
     use datafusion::arrow::datatypes::Float64Type;
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DeviceRepr, DriverError, PushKernelArg, ValidAsZeroBits};
+use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DeviceRepr, DriverError, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 
 use super::{Appended, Launched, Task, VectorTest, VectorsOnDevice, grid, grid_of_items, multiprocessors};
 use crate::engine::cuda::memory::Buffer;
+use crate::engine::nearest::Neighbour;
 
 /// The kernels of `nearest.cu`.
 pub(in crate::engine::cuda) struct NearestKernels {
@@ -22,19 +23,8 @@ pub(in crate::engine::cuda) struct NearestKernels {
     blocks: u32,
 }
 
-/// `Neighbour` of `nearest.cu`.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub(in crate::engine::cuda) struct NeighbourOnDevice {
-    pub(in crate::engine::cuda) score: i64,
-    pub(in crate::engine::cuda) rank: u32,
-    pub(in crate::engine::cuda) row: u32,
-}
-
 // SAFETY: the layout is that of the structure in nearest.cu, and every bit pattern is a value.
-unsafe impl DeviceRepr for NeighbourOnDevice {}
-// SAFETY: as above.
-unsafe impl ValidAsZeroBits for NeighbourOnDevice {}
+unsafe impl DeviceRepr for Neighbour<i64> {}
 
 /// `Searched` of `nearest.cu`: the probe positions that are searched, as addresses.
 #[derive(Debug, Clone, Copy)]
@@ -167,7 +157,7 @@ impl NearestKernels {
         let mut launch = stream.launch_builder(&self.select);
         launch.arg(&sides.test).arg(&sides.searched);
         let mut grid = grid(sides.searched.count, SELECTING);
-        grid.shared_mem_bytes = sides.searched.capacity * size_of::<NeighbourOnDevice>() as u32;
+        grid.shared_mem_bytes = sides.searched.capacity * size_of::<Neighbour<i64>>() as u32;
         // SAFETY: the arguments are those of nearest_select, a block a row, whose offers fit the shared memory.
         unsafe { launch.launch(grid) }?;
         Ok(())
@@ -178,7 +168,7 @@ impl NearestKernels {
         &self,
         stream: &CudaStream,
         sides: &NearestSides,
-        out: &mut Buffer<NeighbourOnDevice>,
+        out: &mut Buffer<Neighbour<i64>>,
     ) -> Launched {
         let mut launch = stream.launch_builder(&self.fetch);
         launch.arg(&sides.searched).arg(&mut out.slice);

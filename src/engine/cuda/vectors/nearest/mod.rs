@@ -192,12 +192,8 @@ impl NearestVectors {
             })
         })?;
         let Some(found) = found else { return Ok(0) };
-        let mut ranked: Vec<Neighbour<i64>> = Vec::with_capacity(wanted);
         for (&position, best) in positions.iter().zip(best) {
-            let neighbours = found.of((position - range.start) as usize).iter();
-            ranked.clear();
-            ranked.extend(neighbours.map(|n| Neighbour { score: n.score, rank: n.rank, row: n.row }));
-            best.offer_ranked(&ranked);
+            best.offer_ranked(found.of((position - range.start) as usize));
         }
         Ok(found.candidates)
     }

@@ -1,7 +1,7 @@
 //! The neighbours of some probe positions, found in rounds.
 //!
-//! First some blocks nearby are compared, then a sample of all blocks, larger and larger ones, and at
-//! last all: each round knows from those before how far it has to look. In few dimensions the first blocks say enough.
+//! First some blocks nearby are compared, then a sample of all blocks, larger and larger ones, and at last all: each round knows
+//! from those before how far it has to look. In few dimensions the first blocks say enough.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,13 +11,12 @@ use cudarc::driver::sys::CUevent_flags;
 
 use crate::engine::Cancel;
 use crate::engine::cuda::fault::Fault;
-use crate::engine::cuda::kernels::{
-    Appended, NearestSides, NeighbourOnDevice, Round, RowPair, Searched, Task, VectorTest,
-};
+use crate::engine::cuda::kernels::{Appended, NearestSides, Round, RowPair, Searched, Task, VectorTest};
 use crate::engine::cuda::memory::{Budget, Buffer};
 use crate::engine::cuda::tasks::BLOCK;
 use crate::engine::cuda::vectors::arranged::Arranged;
 use crate::engine::cuda::worker::halved;
+use crate::engine::nearest::Neighbour;
 
 /// Neighbours of a row at most.
 pub(super) const MOST_WANTED: usize = 960;
@@ -80,7 +79,7 @@ fn seeds_of(dimension: u32, wanted: usize) -> (u32, u32) {
 
 /// Bytes of the buffers of a row.
 fn bytes_of_row(wanted: usize) -> usize {
-    (capacity_of(wanted) + wanted) * size_of::<NeighbourOnDevice>() + 32
+    (capacity_of(wanted) + wanted) * size_of::<Neighbour<i64>>() + 32
 }
 
 /// Probe positions that are searched at once.
@@ -94,14 +93,14 @@ pub(super) fn positions_at_once(budget: &Budget, wanted: usize) -> usize {
 #[derive(Debug)]
 pub(super) struct Found {
     wanted: usize,
-    neighbours: Vec<NeighbourOnDevice>,
+    neighbours: Vec<Neighbour<i64>>,
     counts: Vec<u32>,
     pub(super) candidates: usize,
 }
 
 impl Found {
     /// Those of the position at this place of the range, best first.
-    pub(super) fn of(&self, place: usize) -> &[NeighbourOnDevice] {
+    pub(super) fn of(&self, place: usize) -> &[Neighbour<i64>] {
         &self.neighbours[place * self.wanted..][..self.counts[place] as usize]
     }
 }
@@ -119,7 +118,10 @@ pub(super) struct Search<'a> {
     kept: Buffer<u32>,
     compared: usize,
     /// What only the device reads.
-    _held: (Buffer<NeighbourOnDevice>, Buffer<u32>, Buffer<u32>, [Buffer<f32>; 2]),
+    _offered: Buffer<Neighbour<i64>>,
+    _counts: Buffer<u32>,
+    _seeds: Buffer<u32>,
+    _reaches: [Buffer<f32>; 2],
 }
 
 impl<'a> Search<'a> {
@@ -179,7 +181,10 @@ impl<'a> Search<'a> {
             crowded,
             kept,
             compared: 0,
-            _held: (offered, counts, seeds, reaches),
+            _offered: offered,
+            _counts: counts,
+            _seeds: seeds,
+            _reaches: reaches,
             budget,
             stream,
         })
@@ -205,14 +210,14 @@ impl<'a> Search<'a> {
         kernels.fetch(self.stream, &self.sides, &mut out)?;
         let mut found = Found {
             wanted,
-            neighbours: vec![NeighbourOnDevice::default(); count * wanted],
+            neighbours: vec![Neighbour::default(); count * wanted],
             counts: vec![0; count],
             candidates: self.compared,
         };
         self.stream.memcpy_dtoh(&out.slice.slice(..count * wanted), &mut found.neighbours)?;
         self.stream.memcpy_dtoh(&self.kept.slice.slice(..count), &mut found.counts)?;
         self.stream.synchronize()?;
-        self.budget.metrics.download::<NeighbourOnDevice>(count * wanted);
+        self.budget.metrics.download::<Neighbour<i64>>(count * wanted);
         Ok(Some(found))
     }
 
