@@ -17,45 +17,8 @@
 
 // targets: sm75, sm80
 #include "common.cuh"
-#include "measure/set_measure.cuh"
+#include "sets.cuh"
 #include "signature_tile.cuh"
-
-// Sort keys: group, size, bits set.
-#define SIZE_BITS 22
-#define ONES_BITS 10
-#define MOST_SIZE ((1u << SIZE_BITS) - 1)
-#define MOST_ONES ((1u << ONES_BITS) - 1)
-
-// The sets of one side in order; every column has a multiple of BLOCK entries, those after `count` are of no set.
-struct Sets {
-    const u32* signatures;
-    const u32* sizes;
-    // Tokens that may match.
-    const u32* known;
-    // Bits set in the signature.
-    const u32* ones;
-    const u32* groups;
-    const u32* rows;
-    const u64* starts;
-    const u32* tokens;
-    const struct Summary* summaries;
-    u32 count;
-    u32 unused;
-};
-
-// What is known of all sets of a block.
-struct Summary {
-    u32 least_size;
-    u32 most_size;
-    u32 first_group;
-    u32 last_group;
-    // The most tokens beyond the bits that they set.
-    u32 most_excess;
-    u32 most_ones;
-    // The sizes of the first and the last position: a block may hold the end of one group and the start of the next.
-    u32 first_size;
-    u32 last_size;
-};
 
 // The bit of a token: the most frequent tokens, of the highest ranks, are dealt out first and share no bit.
 __device__ __forceinline__ u32 bit_of(u32 rank, u32 ranks, u32 bits) {
@@ -160,9 +123,6 @@ extern "C" __global__ void __launch_bounds__(128)
     ends[block - first] = to;
 }
 
-// How many of the tokens that a row holds share a bit with another of them.
-__device__ __forceinline__ u32 excess(const Sets& sets, u32 position) { return sets.known[position] - sets.ones[position]; }
-
 // The common bits that two blocks' pairs need at least, or more than any has where none can match.
 __device__ __forceinline__ int needed(const SetTest& test, const Summary& probe, const Summary& build) {
     bool together = probe.first_group <= build.last_group && build.first_group <= probe.last_group;
@@ -175,13 +135,7 @@ __device__ __forceinline__ int needed(const SetTest& test, const Summary& probe,
 template <int W>
 __device__ __forceinline__ void keep(const Sets& probe, const Sets& build, const SetTest& test, u32 own, u32 p, u32 b,
                                      Pair* pairs, u64* count, u64 capacity) {
-    if (b >= build.count || (own && b <= p)) return;
-    if (probe.groups[p] != build.groups[b]) return;
-    const u32 *left = probe.signatures + (u64)p * (W * STEP), *right = build.signatures + (u64)b * (W * STEP);
-    u32 common = min(excess(probe, p), excess(build, b));
-#pragma unroll 1
-    for (int w = 0; w < W * STEP; w++) common += __popc(left[w] & right[w]);
-    if (common < set_least_overlap(test, probe.sizes[p], build.sizes[b])) return;
+    if (b >= build.count || (own && b <= p) || !signatures_allow(probe, build, test, W * STEP, p, b)) return;
     Pair pair;
     pair.build = b;
     pair.probe = p;
@@ -232,9 +186,6 @@ extern "C" __global__ void __launch_bounds__(128) set_filter_512(FILTER_ARGUMENT
 extern "C" __global__ void __launch_bounds__(128) set_filter_1024(FILTER_ARGUMENTS) { filter<4, 2>(probe, build, test, tasks, own, begin, end, pairs, count, capacity); }
 extern "C" __global__ void __launch_bounds__(128) set_filter_2048(FILTER_ARGUMENTS) { filter<8, 1>(probe, build, test, tasks, own, begin, end, pairs, count, capacity); }
 // clang-format on
-
-// Sets of more tokens than this list them in ascending order; all others in any.
-#define UNORDERED 128
 
 // The tokens that two sets share, counted by a warp; the right one is no smaller.
 __device__ __forceinline__ u32 overlap(const u32* left, u32 lefts, const u32* right, u32 rights) {

@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
 
 use super::fault::Fault;
-use super::kernels::{EditKernels, NearestKernels, RuleKernels, SetKernels, SortKernels, VectorKernels};
+use super::kernels::{EditKernels, NearestKernels, PrefixKernels, RuleKernels, SetKernels, SortKernels, VectorKernels};
+use super::pool::Pool;
 use super::staging::Staging;
+use super::upload::{SLOTS, Slot};
 
 /// A device that this process has opened.
 pub struct Device {
@@ -22,9 +24,12 @@ pub struct Device {
     reserved: AtomicUsize,
     /// What no worker has at the moment.
     staging: Mutex<Vec<Staging>>,
+    /// What copies to the device go through.
+    slots: Pool<Slot>,
     sets: OnceLock<SetKernels>,
     edits: OnceLock<EditKernels>,
     nearest: OnceLock<NearestKernels>,
+    prefixes: OnceLock<PrefixKernels>,
     rules: OnceLock<RuleKernels>,
     sort: OnceLock<SortKernels>,
     vectors: OnceLock<VectorKernels>,
@@ -87,9 +92,11 @@ impl Device {
             context,
             reserved: AtomicUsize::new(0),
             staging: Mutex::default(),
+            slots: Pool::new(SLOTS),
             sets: OnceLock::new(),
             edits: OnceLock::new(),
             nearest: OnceLock::new(),
+            prefixes: OnceLock::new(),
             rules: OnceLock::new(),
             sort: OnceLock::new(),
             vectors: OnceLock::new(),
@@ -113,6 +120,11 @@ impl Device {
     /// Staging memory that no worker has.
     pub(super) fn staging(&self) -> MutexGuard<'_, Vec<Staging>> {
         self.staging.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What copies to it go through.
+    pub(super) fn slots(&self) -> &Pool<Slot> {
+        &self.slots
     }
 
     /// Bytes of memory that it has.
@@ -149,6 +161,10 @@ impl Device {
 
     pub(super) fn nearest(&self) -> Result<&NearestKernels, Fault> {
         once(&self.nearest, || NearestKernels::load(&self.context, self.tensor_cores))
+    }
+
+    pub(super) fn prefixes(&self) -> Result<&PrefixKernels, Fault> {
+        once(&self.prefixes, || PrefixKernels::load(&self.context))
     }
 
     pub(super) fn rules(&self) -> Result<&RuleKernels, Fault> {

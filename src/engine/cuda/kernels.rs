@@ -13,6 +13,7 @@ use super::memory::Buffer;
 
 mod edits;
 mod nearest;
+mod prefixes;
 mod rules;
 mod sets;
 mod sort;
@@ -20,6 +21,7 @@ mod vectors;
 
 pub(super) use edits::*;
 pub(super) use nearest::{NearestKernels, NearestSides, Round, Searched};
+pub(super) use prefixes::*;
 pub(super) use rules::*;
 pub(super) use sets::*;
 pub(super) use sort::SortKernels;

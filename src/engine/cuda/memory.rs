@@ -7,6 +7,7 @@ use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, ValidAsZeroBi
 use super::device::Device;
 use super::fault::Fault;
 use super::metrics::DeviceMetrics;
+use super::upload::upload;
 
 /// Rows of a probe side that are made ready at once.
 const FEWEST_ROWS: usize = 1 << 13;
@@ -79,12 +80,25 @@ impl Budget {
     }
 
     /// A copy of `values`.
-    pub(super) fn upload<T: DeviceRepr>(&self, stream: &Arc<CudaStream>, values: &[T]) -> Result<Buffer<T>, Fault> {
-        let mut buffer = self.buffer(stream, values.len())?;
-        if !values.is_empty() {
-            stream.memcpy_htod(values, &mut buffer.slice)?;
-            self.metrics.upload(values);
-        }
+    pub(super) fn upload<T: DeviceRepr + Sync>(
+        &self,
+        stream: &Arc<CudaStream>,
+        values: &[T],
+    ) -> Result<Buffer<T>, Fault> {
+        self.upload_parts(stream, values.len(), [values])
+    }
+
+    /// A copy of `parts`, one after the other, that have `length` values together.
+    pub(super) fn upload_parts<'a, T: DeviceRepr + Sync + 'a>(
+        &self,
+        stream: &Arc<CudaStream>,
+        length: usize,
+        parts: impl IntoIterator<Item = &'a [T]>,
+    ) -> Result<Buffer<T>, Fault> {
+        let parts: Vec<&[T]> = parts.into_iter().collect();
+        let mut buffer = self.buffer(stream, length)?;
+        upload(&self.device, stream, &parts, &mut buffer.slice)?;
+        parts.iter().for_each(|part| self.metrics.upload(part));
         Ok(buffer)
     }
 }

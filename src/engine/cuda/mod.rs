@@ -12,6 +12,7 @@
 //! pool       a few things of one kind that threads take in turn
 //! worker     a queue of launches, and the buffers that pairs come back through
 //! staging    memory of the host that they come through
+//! upload     copies to the device
 //! sets       set similarity joins
 //! vectors    epsilon and nearest joins of vectors
 //! edits      edit-distance and Jaro joins
@@ -38,6 +39,7 @@ mod steps;
 mod tasks;
 #[cfg(test)]
 pub(super) mod test_device;
+mod upload;
 mod vectors;
 mod worker;
 
@@ -49,6 +51,7 @@ pub use memory::Budget;
 
 use super::edits::EditPredicate;
 use super::nearest::{NearestIndex, Wanted};
+use super::sets::SetPredicate;
 use super::{BuildContext, Index, KeyColumn};
 use crate::measure::EditMeasure;
 use crate::predicate::Test;
@@ -107,7 +110,8 @@ pub fn build(
     let budget = &budget.of_join();
     let index = match test {
         Test::Set { tokenizer, measure, bounds } => {
-            SetIndex::try_new(budget, tokenizer, measure, bounds, keys, context).map(|index| Some(boxed(index)))
+            let predicate = SetPredicate { measure, bounds };
+            SetIndex::try_new(budget, tokenizer, predicate, keys, context).map(|index| Some(boxed(index)))
         }
         Test::Edit { measure, bounds } => {
             EditIndex::try_new(budget, EditPredicate { measure, bounds }, keys, context).map(|index| index.map(boxed))
@@ -124,7 +128,7 @@ pub fn build(
 /// do, and in more; none where it never does.
 pub fn ranking_pays_from(test: Test, wanted: Wanted) -> Option<[PaysFrom; 2]> {
     let Test::Vector(test) = test else { return None };
-    let pays_from = [PaysFrom { open: 1 << 33, closed: 1 << 44 }, PaysFrom { open: 1 << 25, closed: 1 << 32 }];
+    let pays_from = [PaysFrom { open: 1 << 44, closed: 1 << 44 }, PaysFrom { open: 1 << 25, closed: 1 << 32 }];
     ranks_by(test.measure, wanted).then_some(pays_from)
 }
 

@@ -14,7 +14,7 @@ const DIGITS: usize = 256;
 /// Records that one block of threads moves.
 const TILE: usize = 4096;
 
-/// The values of `count` records in the order of their keys' lowest `bits` bits; equal keys keep their order.
+/// The keys and values of `count` records in the order of the keys' lowest `bits` bits; equal ones keep their order.
 pub(super) fn sort(
     budget: &Budget,
     stream: &Arc<CudaStream>,
@@ -22,7 +22,7 @@ pub(super) fn sort(
     mut values: Buffer<u32>,
     count: u32,
     bits: u32,
-) -> Result<Buffer<u32>, Fault> {
+) -> Result<(Buffer<u64>, Buffer<u32>), Fault> {
     let kernels = budget.device.sort()?;
     let tiles = (count as usize).div_ceil(TILE);
     let mut counts = budget.buffer(stream, tiles * DIGITS)?;
@@ -37,5 +37,5 @@ pub(super) fn sort(
         std::mem::swap(&mut keys, &mut other_keys);
         std::mem::swap(&mut values, &mut other_values);
     }
-    Ok(values)
+    Ok((keys, values))
 }

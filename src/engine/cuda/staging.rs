@@ -25,9 +25,13 @@ impl Staging {
     }
 }
 
-fn pinned<T: DeviceRepr + ValidAsZeroBits>(device: &Device, length: usize) -> Result<PinnedHostSlice<T>, Fault> {
+/// Pinned memory for so many values, which are not set.
+pub(super) fn pinned<T: DeviceRepr + ValidAsZeroBits>(
+    device: &Device,
+    length: usize,
+) -> Result<PinnedHostSlice<T>, Fault> {
     // not write-combined: the host reads it
-    // SAFETY: what is read was copied into it before.
+    // SAFETY: every bit pattern is a value.
     Ok(unsafe { device.context().alloc_pinned_with_flags(length, 0) }?)
 }
 

@@ -5,22 +5,45 @@
 
 use std::hash::BuildHasher;
 
+use datafusion::common::Result;
 use foldhash::fast::FixedState;
-use hashbrown::{HashMap, HashTable};
+use hashbrown::HashTable;
+
+use crate::engine::parallel::in_parallel;
 
 /// The longest token that fits into an integer beside its length.
 const SHORT: usize = 7;
 
+/// How many shards a dictionary has.
+pub(in crate::engine) const SHARDS: usize = 16;
+
+/// Below this many tokens a thread a shard costs more than it saves.
+const WORTH_THREADS: usize = 1 << 16;
+
 /// From tokens to dense ids.
 ///
-/// One dictionary holds either numbers or texts, never both, for a short text is kept as a number too.
+/// One dictionary holds either numbers or texts, never both, for a short text is kept as a number too. The hash of a token says
+/// which shard it is in, the same one in every dictionary, so that each shard of several dictionaries is merged by a thread of
+/// its own.
 #[derive(Debug, Default)]
 pub struct Dictionary {
-    numbers: HashMap<u64, u32, FixedState>,
+    shards: [Shard; SHARDS],
+    len: usize,
+}
+
+/// The tokens of a dictionary that share some bits of their hash.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Shard {
+    numbers: HashTable<Number>,
     texts: HashTable<Text>,
     arena: Vec<u8>,
-    hasher: FixedState,
-    len: usize,
+}
+
+/// A token that is a number.
+#[derive(Debug, Clone, Copy)]
+struct Number {
+    number: u64,
+    id: u32,
 }
 
 /// A token in the arena.
@@ -31,7 +54,34 @@ struct Text {
     id: u32,
 }
 
+fn hash_of_number(number: u64) -> u64 {
+    FixedState::default().hash_one(number)
+}
+
+fn hash_of_text(text: &[u8]) -> u64 {
+    FixedState::default().hash_one(text)
+}
+
+/// The shard of a hash, by bits that tables do not look at.
+#[inline]
+fn shard_of(hash: u64) -> usize {
+    (hash >> 32) as usize % SHARDS
+}
+
 impl Dictionary {
+    /// The tokens of these shards, one for each.
+    pub(in crate::engine) fn of_shards(shards: impl IntoIterator<Item = Shard>) -> Self {
+        let mut shards = shards.into_iter();
+        let shards: [Shard; SHARDS] = std::array::from_fn(|_| shards.next().unwrap_or_default());
+        let len = shards.iter().map(Shard::len).sum();
+        Self { shards, len }
+    }
+
+    /// The shards, in their order.
+    pub(in crate::engine) fn into_shards(self) -> [Shard; SHARDS] {
+        self.shards
+    }
+
     /// How many tokens there are; their ids are `0..len()`.
     pub(in crate::engine) fn len(&self) -> usize {
         self.len
@@ -39,30 +89,28 @@ impl Dictionary {
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        self.numbers.allocation_size() + self.texts.allocation_size() + self.arena.capacity()
+        self.shards.iter().map(Shard::memory).sum()
     }
 
     pub(in crate::engine) fn find_number(&self, number: u64) -> Option<u32> {
-        self.numbers.get(&number).copied()
+        let hash = hash_of_number(number);
+        self.shards[shard_of(hash)].find_number(hash, number)
     }
 
     pub(in crate::engine) fn find_text(&self, text: &[u8]) -> Option<u32> {
         if let Some(number) = short(text) {
             return self.find_number(number);
         }
-        let hash = self.hasher.hash_one(text);
-        self.texts.find(hash, |t| &self.arena[t.start..t.start + t.len] == text).map(|t| t.id)
+        let hash = hash_of_text(text);
+        self.shards[shard_of(hash)].find_long(hash, text)
     }
 
     /// The id of `number`, a new one where it was not there.
     #[inline]
     pub(in crate::engine) fn intern_number(&mut self, number: u64) -> u32 {
-        if let Some(&id) = self.numbers.get(&number) {
-            return id;
-        }
-        let id = self.len as u32;
-        self.numbers.insert(number, id);
-        self.len += 1;
+        let (hash, next) = (hash_of_number(number), self.len as u32);
+        let id = self.shards[shard_of(hash)].intern_number(hash, number, next);
+        self.len += usize::from(id == next);
         id
     }
 
@@ -71,40 +119,94 @@ impl Dictionary {
     pub(in crate::engine) fn intern_text(&mut self, text: &[u8]) -> u32 {
         match short(text) {
             Some(number) => self.intern_number(number),
-            None => self.intern_long(text),
+            None => {
+                let (hash, next) = (hash_of_text(text), self.len as u32);
+                let id = self.shards[shard_of(hash)].intern_long(hash, text, next);
+                self.len += usize::from(id == next);
+                id
+            }
         }
-    }
-
-    fn intern_long(&mut self, text: &[u8]) -> u32 {
-        let Self { texts, arena, hasher, len, .. } = self;
-        let same = |t: &Text| &arena[t.start..t.start + t.len] == text;
-        let hash = hasher.hash_one(text);
-        if let Some(found) = texts.find(hash, same) {
-            return found.id;
-        }
-        let new = Text { start: arena.len(), len: text.len(), id: *len as u32 };
-        arena.extend_from_slice(text);
-        texts.insert_unique(hash, new, |t| hasher.hash_one(&arena[t.start..t.start + t.len]));
-        *len += 1;
-        new.id
-    }
-
-    /// Takes over the tokens of `other`, and returns the id here of each id there.
-    pub(in crate::engine) fn absorb(&mut self, other: &Self) -> Vec<u32> {
-        let mut ids = vec![0; other.len];
-        for (&number, &id) in &other.numbers {
-            ids[id as usize] = self.intern_number(number);
-        }
-        for t in &other.texts {
-            ids[t.id as usize] = self.intern_long(&other.arena[t.start..t.start + t.len]);
-        }
-        ids
     }
 
     /// Replaces each id by its entry in `ids`.
-    pub(in crate::engine) fn renumber(&mut self, ids: &[u32]) {
-        self.numbers.values_mut().for_each(|id| *id = ids[*id as usize]);
-        self.texts.iter_mut().for_each(|t| t.id = ids[t.id as usize]);
+    pub(in crate::engine) fn renumber(&mut self, ids: &[u32]) -> Result<()> {
+        let renumber = |shard: &mut Shard| shard.ids().for_each(|id| *id = ids[*id as usize]);
+        if self.len < WORTH_THREADS {
+            self.shards.iter_mut().for_each(renumber);
+        } else {
+            in_parallel(self.shards.iter_mut(), |shard| {
+                renumber(shard);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Shard {
+    pub(in crate::engine) fn len(&self) -> usize {
+        self.numbers.len() + self.texts.len()
+    }
+
+    fn memory(&self) -> usize {
+        self.numbers.allocation_size() + self.texts.allocation_size() + self.arena.capacity()
+    }
+
+    #[inline]
+    fn find_number(&self, hash: u64, number: u64) -> Option<u32> {
+        self.numbers.find(hash, |known| known.number == number).map(|known| known.id)
+    }
+
+    fn find_long(&self, hash: u64, text: &[u8]) -> Option<u32> {
+        self.texts.find(hash, |t| &self.arena[t.start..t.start + t.len] == text).map(|t| t.id)
+    }
+
+    /// The id of `number`, `next` where it was not there.
+    #[inline]
+    fn intern_number(&mut self, hash: u64, number: u64, next: u32) -> u32 {
+        if let Some(id) = self.find_number(hash, number) {
+            return id;
+        }
+        self.numbers.insert_unique(hash, Number { number, id: next }, |known| hash_of_number(known.number));
+        next
+    }
+
+    /// The id of a text that is too long for a number, `next` where it was not there.
+    fn intern_long(&mut self, hash: u64, text: &[u8], next: u32) -> u32 {
+        if let Some(id) = self.find_long(hash, text) {
+            return id;
+        }
+        let Self { texts, arena, .. } = self;
+        let new = Text { start: arena.len(), len: text.len(), id: next };
+        arena.extend_from_slice(text);
+        texts.insert_unique(hash, new, |t| hash_of_text(&arena[t.start..t.start + t.len]));
+        next
+    }
+
+    fn ids(&mut self) -> impl Iterator<Item = &mut u32> {
+        let Self { numbers, texts, .. } = self;
+        numbers.iter_mut().map(|known| &mut known.id).chain(texts.iter_mut().map(|t| &mut t.id))
+    }
+
+    /// Takes over the tokens of the same shard of another dictionary. Ids here are dense from `first` on; `note` is told each id
+    /// there and the one here.
+    pub(in crate::engine) fn absorb(&mut self, other: Self, first: u32, mut note: impl FnMut(u32, u32)) {
+        if self.len() == 0 {
+            *self = other;
+            for (id, next) in self.ids().zip(first..) {
+                note(*id, next);
+                *id = next;
+            }
+            return;
+        }
+        for known in &other.numbers {
+            let next = first + self.len() as u32;
+            note(known.id, self.intern_number(hash_of_number(known.number), known.number, next));
+        }
+        for t in &other.texts {
+            let (text, next) = (&other.arena[t.start..t.start + t.len], first + self.len() as u32);
+            note(t.id, self.intern_long(hash_of_text(text), text, next));
+        }
     }
 }
 
@@ -175,19 +277,37 @@ mod tests {
     #[test]
     fn absorbing_keeps_content() {
         let (mut a, mut b) = (Dictionary::default(), Dictionary::default());
-        for text in ["x", "y", "a long token", "another long token"] {
-            a.intern_text(text.as_bytes());
+        let texts = |from: usize| (from..from + 300).map(|n| format!("{}{n}", ["x", "a long token "][n % 2]));
+        for (dictionary, from) in [(&mut a, 0), (&mut b, 100)] {
+            for text in texts(from) {
+                dictionary.intern_text(text.as_bytes());
+            }
+            assert_eq!(dictionary.len(), 300);
         }
-        for text in ["another long token", "z", "y", "a third long token"] {
-            b.intern_text(text.as_bytes());
+        let known = |dictionary: &Dictionary, from| {
+            texts(from).map(|text| (dictionary.find_text(text.as_bytes()).unwrap(), text)).collect::<Vec<_>>()
+        };
+        let (ids_of_a, ids_of_b) = (known(&a, 0), known(&b, 100));
+        let (mut notes, mut next) = ([vec![0; 300], vec![0; 300]], 1000);
+        let merge = |(a, b): (Shard, Shard)| {
+            let mut whole = Shard::default();
+            whole.absorb(a, next, |old, new| notes[0][old as usize] = new);
+            whole.absorb(b, next, |old, new| notes[1][old as usize] = new);
+            next += whole.len() as u32;
+            whole
+        };
+        let mut whole =
+            Dictionary::of_shards(a.into_shards().into_iter().zip(b.into_shards()).map(merge).collect::<Vec<_>>());
+        assert_eq!(whole.len(), 400);
+        for (notes, ids) in notes.iter().zip([ids_of_a, ids_of_b]) {
+            for (id, text) in ids {
+                assert_eq!(whole.find_text(text.as_bytes()), Some(notes[id as usize]), "{text}");
+            }
         }
-        let ids = a.absorb(&b);
-        assert_eq!(a.len(), 6);
-        for text in ["another long token", "z", "y", "a third long token"] {
-            let there = b.find_text(text.as_bytes()).unwrap();
-            assert_eq!(a.find_text(text.as_bytes()), Some(ids[there as usize]));
-        }
-        a.renumber(&[10, 11, 12, 13, 14, 15]);
-        assert_eq!(a.find_text(b"y"), Some(11));
+        let ids: std::collections::BTreeSet<_> = notes.concat().into_iter().collect();
+        assert!(ids.into_iter().eq(1000..1400));
+        let doubled: Vec<u32> = (0..1400).map(|id| 2 * id).collect();
+        whole.renumber(&doubled).unwrap();
+        assert_eq!(whole.find_text(b"x0"), Some(2 * notes[0][0]));
     }
 }

@@ -104,7 +104,8 @@ impl Arranged {
         if u32::try_from(ids.max(keys.values.len())).is_err() {
             return exec_err!("a set similarity join cannot index more than 2^32 tokens; join smaller parts");
         }
-        let (dictionary, ranks, tokens) = rank(&mut ranges, context.own);
+        let (dictionary, ranks, frequencies) = rank(&mut ranges, context.own)?;
+        let tokens = frequencies.len();
         let bits = Bits::for_sets(tokens, fineness * mean_size(&ranges));
         let sets = Sets::arrange(ranges, &ranks, bits, keys.groups.as_deref(), context.cancel, context.reserve)?;
         if context.cancel.is_cancelled() {

@@ -46,7 +46,7 @@ impl SetColumn {
         }
         let ids: usize = ranges.iter().map(|r| r.ids.len()).sum();
         (context.reserve)(ids * size_of::<u32>() + keys.values.len() * size_of::<Brief>())?;
-        let (dictionary, ranks, _) = rank(&mut ranges, false);
+        let (dictionary, ranks, _) = rank(&mut ranges, false)?;
         Ok((Self::of(&ranges, &ranks), dictionary))
     }
 

@@ -73,7 +73,7 @@ impl Arranged {
             let (by, sorted_by) = (signer.on_device(stream), (&mut keys, &mut order));
             kernels.signatures(stream, &rows, &by, signer.by_characters, &mut of_rows, sorted_by)?;
             let groups = texts.groups.iter().max().map_or(0, |&last| u32::BITS - last.leading_zeros());
-            let order = sort(budget, stream, keys, order, count, KEY_BITS + groups)?;
+            let (_, order) = sort(budget, stream, keys, order, count, KEY_BITS + groups)?;
             kernels.gather(stream, &rows, &of_rows, &order, padded as u32, &mut columns)?;
             kernels.summaries(stream, &mut columns, count)?;
         }

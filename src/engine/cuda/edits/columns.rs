@@ -26,24 +26,40 @@ pub(super) struct TextColumns {
     pub(super) groups: Vec<u32>,
     /// Where the symbols of each row start; one more than rows.
     pub(super) starts: Vec<u64>,
-    pub(super) symbols: Symbols,
+    symbols: PackedSymbols,
     /// Rows whose strings are longer than [`LONGEST`]; they are in no column.
     pub(super) long: Vec<u32>,
     /// Rows that are NULL or have no group.
     pub(super) unmatchable: usize,
 }
 
-/// Codes of characters.
-#[derive(Debug)]
-pub(in crate::engine::cuda) enum Symbols {
-    Small(Vec<u8>),
-    Large(Vec<u32>),
+/// Codes of the characters of many strings, in parts of one alphabet that follow each other.
+#[derive(Debug, Default)]
+pub(in crate::engine::cuda) struct PackedSymbols(Vec<Symbols>);
+
+impl PackedSymbols {
+    /// A copy on the device.
+    pub(in crate::engine::cuda) fn upload(
+        &self,
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+    ) -> Result<SymbolBuffer, Fault> {
+        let length = self.0.iter().map(Symbols::len).sum();
+        let small: Option<Vec<&[u8]>> = self.0.iter().map(Symbols::small).collect();
+        Ok(match small {
+            Some(parts) => SymbolBuffer::Small(budget.upload_parts(stream, length, parts)?),
+            None => {
+                SymbolBuffer::Large(budget.upload_parts(stream, length, self.0.iter().filter_map(Symbols::large))?)
+            }
+        })
+    }
 }
 
-impl Default for Symbols {
-    fn default() -> Self {
-        Self::Small(Vec::new())
-    }
+/// Codes of characters.
+#[derive(Debug)]
+enum Symbols {
+    Small(Vec<u8>),
+    Large(Vec<u32>),
 }
 
 impl Symbols {
@@ -79,12 +95,17 @@ impl Symbols {
         }
     }
 
-    /// Appends symbols of the same alphabet.
-    fn append(&mut self, other: Self) {
-        match (self, other) {
-            (Self::Small(symbols), Self::Small(other)) => symbols.extend(other),
-            (Self::Large(symbols), Self::Large(other)) => symbols.extend(other),
-            _ => unreachable!("one alphabet has codes of one size"),
+    fn small(&self) -> Option<&[u8]> {
+        match self {
+            Self::Small(symbols) => Some(symbols),
+            Self::Large(_) => None,
+        }
+    }
+
+    fn large(&self) -> Option<&[u32]> {
+        match self {
+            Self::Small(_) => None,
+            Self::Large(symbols) => Some(symbols),
         }
     }
 }
@@ -100,18 +121,17 @@ impl TextColumns {
         let parts = in_parallel(ranges(values.len(), threads, ROWS_WORTH_A_THREAD), |rows| {
             Ok(part(values, groups, alphabet, rows))
         })?;
-        let mut parts = parts.into_iter();
-        let mut whole = parts.next().unwrap_or_default();
-        for part in parts {
-            let before = whole.symbols.len() as u64;
-            whole.starts.pop();
-            whole.starts.extend(part.starts.iter().map(|start| before + start));
+        let (mut whole, mut symbols) = (Self::default(), 0);
+        for (part, own) in parts {
+            whole.starts.extend(part.starts.iter().map(|start| symbols + start));
+            symbols += own.len() as u64;
+            whole.symbols.0.push(own);
             whole.rows.extend(part.rows);
             whole.groups.extend(part.groups);
-            whole.symbols.append(part.symbols);
             whole.long.extend(part.long);
             whole.unmatchable += part.unmatchable;
         }
+        whole.starts.push(symbols);
         Ok(whole)
     }
 
@@ -120,10 +140,7 @@ impl TextColumns {
         let groups = (!self.groups.is_empty()).then(|| budget.upload(stream, &self.groups)).transpose()?;
         Ok(TextRows {
             starts: budget.upload(stream, &self.starts)?,
-            symbols: match &self.symbols {
-                Symbols::Small(symbols) => SymbolBuffer::Small(budget.upload(stream, symbols)?),
-                Symbols::Large(symbols) => SymbolBuffer::Large(budget.upload(stream, symbols)?),
-            },
+            symbols: self.symbols.upload(budget, stream)?,
             groups,
             rows: budget.upload(stream, &self.rows)?,
             count: self.rows.len() as u32,
@@ -137,7 +154,7 @@ pub(in crate::engine::cuda) fn pack_rows(
     values: &StringViewArray,
     alphabet: &Alphabet,
     threads: usize,
-) -> Result<Option<(Vec<u64>, Symbols)>> {
+) -> Result<Option<(Vec<u64>, PackedSymbols)>> {
     let parts = in_parallel(ranges(values.len(), threads, ROWS_WORTH_A_THREAD), |rows| {
         let bytes = values.lengths().skip(rows.start).take(rows.len()).map(|length| length as usize).sum();
         let (mut starts, mut symbols) = (Vec::with_capacity(rows.len()), Symbols::for_alphabet(alphabet, bytes));
@@ -151,42 +168,47 @@ pub(in crate::engine::cuda) fn pack_rows(
         }
         Ok((starts, symbols, longest))
     })?;
-    let (mut starts, mut symbols) = (Vec::with_capacity(values.len() + 1), Symbols::for_alphabet(alphabet, 0));
+    let (mut starts, mut symbols, mut before) = (Vec::with_capacity(values.len() + 1), PackedSymbols::default(), 0);
     for (part, own, longest) in parts {
         if longest > LONGEST as u64 {
             return Ok(None);
         }
-        let before = symbols.len() as u64;
         starts.extend(part.iter().map(|start| before + start));
-        symbols.append(own);
+        before += own.len() as u64;
+        symbols.0.push(own);
     }
-    starts.push(symbols.len() as u64);
+    starts.push(before);
     Ok(Some((starts, symbols)))
 }
 
 /// Below this a thread costs more than it saves.
 pub(super) const ROWS_WORTH_A_THREAD: usize = 4096;
 
-fn part(values: &StringViewArray, groups: Option<&[u32]>, alphabet: &Alphabet, rows: Range<usize>) -> TextColumns {
+/// The strings of a range of rows, the start of each but not the last one's end, and their symbols.
+fn part(
+    values: &StringViewArray,
+    groups: Option<&[u32]>,
+    alphabet: &Alphabet,
+    rows: Range<usize>,
+) -> (TextColumns, Symbols) {
     let bytes = values.lengths().skip(rows.start).take(rows.len()).map(|length| length as usize).sum();
-    let mut part =
-        TextColumns { starts: vec![0], symbols: Symbols::for_alphabet(alphabet, bytes), ..TextColumns::default() };
+    let (mut part, mut symbols) = (TextColumns::default(), Symbols::for_alphabet(alphabet, bytes));
     for row in rows {
         let group = groups.map(|groups| groups[row]);
         if values.is_null(row) || group == Some(NO_GROUP) {
             part.unmatchable += 1;
             continue;
         }
-        let start = part.symbols.len();
-        part.symbols.push_text(values.value(row), alphabet);
-        if part.symbols.len() - start > LONGEST {
-            part.symbols.truncate(start);
+        let start = symbols.len();
+        symbols.push_text(values.value(row), alphabet);
+        if symbols.len() - start > LONGEST {
+            symbols.truncate(start);
             part.long.push(row as u32);
             continue;
         }
         part.rows.push(row as u32);
         part.groups.extend(group);
-        part.starts.push(part.symbols.len() as u64);
+        part.starts.push(start as u64);
     }
-    part
+    (part, symbols)
 }

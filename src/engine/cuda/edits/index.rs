@@ -172,12 +172,12 @@ fn string_views(keys: &KeyColumn) -> Result<StringViewArray> {
     Ok(cast(&keys.values, &DataType::Utf8View)?.as_string_view().clone())
 }
 
-/// Bytes of a side that is packed, and packed once more as one.
+/// Bytes of a side that is packed, what a row has beside its symbols once more as one.
 fn packed_size(values: &StringViewArray, alphabet: &Alphabet) -> usize {
     let symbols: usize = values.lengths().map(|length| length as usize).sum();
     let symbol = if alphabet.is_small() { size_of::<u8>() } else { size_of::<u32>() };
     let row = 2 * size_of::<u32>() + size_of::<u64>();
-    alphabet.memory() + 2 * (symbols * symbol + values.len() * row)
+    alphabet.memory() + symbols * symbol + 2 * values.len() * row
 }
 
 /// Learns from a build side which bits its strings set.

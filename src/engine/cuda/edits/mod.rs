@@ -23,6 +23,6 @@ mod long;
 mod test;
 
 pub(super) use alphabet::Alphabet;
-pub(super) use columns::{Symbols, pack_rows};
+pub(super) use columns::pack_rows;
 pub(super) use index::EditIndex;
 pub(super) use test::{edit_test, reaches};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use crate::engine::atoms::{AtomRows, BandColumn, NearRows, RuleRows, Span};
-use crate::engine::cuda::edits::{Alphabet, Symbols, pack_rows};
+use crate::engine::cuda::edits::{Alphabet, pack_rows};
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{RuleSets, RuleTexts, RuleVectors, SymbolBuffer};
 use crate::engine::cuda::memory::{Budget, Buffer};
@@ -139,7 +139,7 @@ impl Uploading<'_> {
         Ok(Some(ColumnsOnDevice { atoms }))
     }
 
-    fn upload<T: cudarc::driver::DeviceRepr>(&self, values: &[T]) -> Result<Buffer<T>, Fault> {
+    fn upload<T: cudarc::driver::DeviceRepr + Sync>(&self, values: &[T]) -> Result<Buffer<T>, Fault> {
         self.budget.upload(self.stream, values)
     }
 
@@ -163,10 +163,7 @@ impl Uploading<'_> {
                     _ => Arc::new(Alphabet::of(values, self.threads)?),
                 };
                 let Some((starts, symbols)) = pack_rows(values, &alphabet, self.threads)? else { return Ok(None) };
-                let symbols = match &symbols {
-                    Symbols::Small(symbols) => SymbolBuffer::Small(self.upload(symbols)?),
-                    Symbols::Large(symbols) => SymbolBuffer::Large(self.upload(symbols)?),
-                };
+                let symbols = symbols.upload(self.budget, self.stream)?;
                 let (near, starts) = (self.near(&near)?, self.upload(&starts)?);
                 AtomOnDevice::Texts(Arc::new(Texts { near, starts, symbols, alphabet }))
             }

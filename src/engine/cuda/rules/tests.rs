@@ -18,6 +18,7 @@ use crate::engine::cuda::tasks::BLOCK;
 use crate::engine::cuda::vectors::{has_kernels, vector_test};
 use crate::engine::cuda::worker::{Capacity, Workers};
 use crate::engine::edits::EditPredicate;
+use crate::engine::sets::SetPredicate;
 use crate::engine::vectors::reach::Reach;
 use crate::measure::EditMeasure;
 use crate::predicate::Test;
@@ -115,7 +116,7 @@ impl RulesOnDevice {
                 }
                 AtomTest::Similarity { test: Test::Set { measure, bounds, .. }, .. } if asked[atom] => {
                     let allowance = budget.upload(&stream, allowances(atom))?;
-                    AtomTestOnDevice::Sets { allowance, test: set_test(measure, bounds) }
+                    AtomTestOnDevice::Sets { allowance, test: set_test(SetPredicate { measure, bounds }) }
                 }
                 AtomTest::Similarity { test: Test::Vector(test), .. } if asked[atom] => {
                     let AtomOnDevice::Vectors(vectors) = &columns.atoms[atom] else { return Ok(None) };

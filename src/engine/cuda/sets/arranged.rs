@@ -42,7 +42,7 @@ impl Arranged {
         (ranks, words): (u32, u32),
     ) -> Result<Self, Fault> {
         let _timer = budget.metrics.arrange_time.timer();
-        let count = sets.rows.len() as u32;
+        let count = sets.rows as u32;
         let padded = count.next_multiple_of(BLOCK);
         let kernels = budget.device.sets()?;
         let rows = sets.upload(budget, stream)?;
@@ -65,8 +65,8 @@ impl Arranged {
         };
         if count > 0 {
             kernels.signatures(stream, &rows, ranks, words, &mut of_rows)?;
-            let groups = sets.groups.iter().max().map_or(0, |&last| u32::BITS - last.leading_zeros());
-            let order = sort(budget, stream, of_rows.keys, of_rows.order, count, KEY_BITS + groups)?;
+            let groups = sets.last_group().map_or(0, |last| u32::BITS - last.leading_zeros());
+            let (_, order) = sort(budget, stream, of_rows.keys, of_rows.order, count, KEY_BITS + groups)?;
             let of_rows = (&of_rows.signatures, &of_rows.ones);
             kernels.gather(stream, &rows, of_rows, &order, (padded, words), &mut columns)?;
             kernels.summaries(stream, &mut columns, count)?;

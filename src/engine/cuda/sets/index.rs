@@ -6,21 +6,22 @@ use cudarc::driver::CudaStream;
 use datafusion::common::{Result, exec_datafusion_err, internal_datafusion_err, internal_err};
 use datafusion::physical_plan::metrics::MetricValue;
 
+use super::access::Access;
 use super::arranged::{Arranged, signature_words};
-use super::columns::SetColumns;
+use super::columns::{BYTES_OF_ROW, SetColumns};
+use super::prefixes::{Pays, Postings};
 use super::test::set_test;
 use crate::engine::cuda::fault::Fault;
-use crate::engine::cuda::kernels::{Appended, SetSides, SetTest, Task};
+use crate::engine::cuda::kernels::{Appended, PrefixSides, RangesOnDevice, SetSides, SetTest, Task};
 use crate::engine::cuda::memory::{Budget, Buffer};
 use crate::engine::cuda::steps::{Cut, Steps};
 use crate::engine::cuda::tasks::{BLOCK, Windows};
 use crate::engine::cuda::worker::{Capacity, Comparison, Workers};
-use crate::engine::sets::Dictionary;
 use crate::engine::sets::ranks::{Ranks, rank};
 use crate::engine::sets::tokenise::{tokenise_build, tokenise_probe};
+use crate::engine::sets::{Dictionary, SetPredicate};
 use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
-use crate::measure::{SetMeasure, Tokenizer};
-use crate::predicate::Bounds;
+use crate::measure::Tokenizer;
 
 /// A build side's sets on a device, ready for probing with one predicate.
 #[derive(Debug)]
@@ -35,8 +36,10 @@ pub(in crate::engine::cuda) struct SetIndex {
     /// Words of 32 bits of a signature.
     words: u32,
     sets: Arranged,
+    /// Where tokens are rare.
+    postings: Option<Postings>,
     /// Of a self-join.
-    own: Option<Windows>,
+    own: Option<Access>,
     steps: Steps,
     rows_at_once: usize,
 }
@@ -44,7 +47,7 @@ pub(in crate::engine::cuda) struct SetIndex {
 /// The sets of a probe batch on the device.
 struct PreparedSets {
     sets: Arranged,
-    windows: Windows,
+    access: Access,
 }
 
 impl SetIndex {
@@ -58,10 +61,20 @@ impl SetIndex {
     pub(in crate::engine::cuda) fn try_new(
         budget: &Budget,
         tokenizer: Tokenizer,
-        measure: SetMeasure,
-        bounds: Bounds,
+        predicate: SetPredicate,
         keys: &KeyColumn,
         context: &BuildContext<'_>,
+    ) -> Result<Self, Fault> {
+        Self::with_postings(budget, (tokenizer, predicate), keys, context, Pays::default())
+    }
+
+    /// The same with postings where they pay.
+    fn with_postings(
+        budget: &Budget,
+        (tokenizer, predicate): (Tokenizer, SetPredicate),
+        keys: &KeyColumn,
+        context: &BuildContext<'_>,
+        pays: Pays,
     ) -> Result<Self, Fault> {
         let mut ranges = tokenise_build(tokenizer, keys, context.threads, context.cancel, context.reserve)?;
         let ids: usize = ranges.iter().map(|range| range.ids.len()).sum();
@@ -71,25 +84,40 @@ impl SetIndex {
             )
             .into());
         }
-        let (dictionary, tables, ranks) = rank(&mut ranges, context.own);
-        // packed, and packed once more as one
-        (context.reserve)(2 * ids * size_of::<u32>())?;
-        let columns = SetColumns::pack(&ranges, &tables, keys.groups.as_deref())?;
-        drop(ranges);
+        let (dictionary, tables, frequencies) = rank(&mut ranges, context.own)?;
+        (context.reserve)(keys.values.len() * BYTES_OF_ROW)?;
+        let columns = SetColumns::pack(ranges, &tables, keys.groups.as_deref())?;
         if context.cancel.is_cancelled() {
             return Err(exec_datafusion_err!("the build of a set index was cancelled").into());
         }
-        let (ranks, words) = (ranks as u32, signature_words(columns.mean_size()));
+        let (ranks, words) = (frequencies.len() as u32, signature_words(columns.mean_size()));
+        let is_rare = pays.by_sample((predicate, context.own), &columns, &frequencies);
+        drop(frequencies);
         let stream = budget.device.stream()?;
         let sets = Arranged::try_new(budget, &stream, &columns, (ranks, words))?;
         let workers = Workers::try_new(budget, Capacity::of(budget, rows_of_task(words)))?;
-        let test = set_test(measure, bounds);
-        let (budget, rows_at_once) = (budget.clone(), budget.rows_at_once(columns.rows.len()));
+        let test = set_test(predicate);
+        let (budget, rows_at_once) = (budget.clone(), budget.rows_at_once(columns.rows));
         let steps = Steps::new(workers);
-        let mut index =
-            Self { budget, tokenizer, test, dictionary, ranks, words, sets, own: None, steps, rows_at_once };
+        let mut index = Self {
+            budget,
+            tokenizer,
+            test,
+            dictionary,
+            ranks,
+            words,
+            sets,
+            postings: None,
+            own: None,
+            steps,
+            rows_at_once,
+        };
+        if is_rare {
+            let sides = (&index.sides(&stream, None), ranks);
+            index.postings = Postings::try_new(&index.budget, &stream, sides, pays)?;
+        }
         if context.own {
-            index.own = Some(index.windows(&stream, None)?);
+            index.own = Some(index.access(&stream, None)?);
         }
         Ok(index)
     }
@@ -101,6 +129,17 @@ impl SetIndex {
         Windows::fetch(&self.budget, stream, cut, |firsts, ends| {
             self.budget.device.sets()?.windows(stream, &sides, cut.0, firsts, ends)
         })
+    }
+
+    /// How the partners of `probe`, or of the build side itself, are found.
+    fn access(&self, stream: &Arc<CudaStream>, probe: Option<&Arranged>) -> Result<Access, Fault> {
+        let windows = self.windows(stream, probe)?;
+        let Some(postings) = &self.postings else { return Ok(Access::Tiles(windows)) };
+        let side = probe.unwrap_or(&self.sets);
+        let (_, pairs) = windows.stretch(0, side.count, u64::MAX);
+        let sides = (&self.sides(stream, probe), side.blocks());
+        let asked = postings.asked(&self.budget, stream, sides, pairs)?;
+        Ok(asked.map_or(Access::Tiles(windows), |asked| Access::Prefixes(Box::new(asked))))
     }
 
     fn sides(&self, stream: &CudaStream, probe: Option<&Arranged>) -> SetSides {
@@ -115,27 +154,30 @@ impl SetIndex {
     fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<PreparedSets, Fault> {
         let ranges = tokenise_probe(self.tokenizer, keys, &self.dictionary, threads)?;
         let tables: Vec<_> = ranges.iter().map(|_| Ranks::Below(self.ranks)).collect();
-        let columns = SetColumns::pack(&ranges, &tables, keys.groups.as_deref())?;
-        drop(ranges);
+        let columns = SetColumns::pack(ranges, &tables, keys.groups.as_deref())?;
         let stream = self.budget.device.stream()?;
         let sets = Arranged::try_new(&self.budget, &stream, &columns, (self.ranks, self.words))?;
-        let windows = self.windows(&stream, Some(&sets))?;
-        Ok(PreparedSets { sets, windows })
+        let access = self.access(&stream, Some(&sets))?;
+        Ok(PreparedSets { sets, access })
     }
 
     /// Compares some of the probe positions from `cursor` on.
     fn compare(
         &self,
-        (probe, windows): (Option<&Arranged>, &Windows),
+        (probe, access): (Option<&Arranged>, &Access),
         cursor: &mut Cursor,
         cancel: &Cancel,
         out: &mut Pairs,
     ) -> Result<Counts, Fault> {
         let comparison = |stream: &CudaStream, range| {
             let sides = self.sides(stream, probe);
-            SetComparison { budget: &self.budget, sides, words: self.words, range }
+            let prefixes = match (access, &self.postings) {
+                (Access::Prefixes(asked), Some(postings)) => Some(postings.on_device_for(stream, &sides, asked)),
+                _ => None,
+            };
+            SetComparison { budget: &self.budget, sides, prefixes, words: self.words, range }
         };
-        self.steps.step((windows, probe.unwrap_or(&self.sets).count), cursor, comparison, cancel, out)
+        self.steps.step((access, probe.unwrap_or(&self.sets).count), cursor, comparison, cancel, out)
     }
 }
 
@@ -143,6 +185,8 @@ impl SetIndex {
 struct SetComparison<'a> {
     budget: &'a Budget,
     sides: SetSides,
+    /// Where partners are found by them.
+    prefixes: Option<(PrefixSides, RangesOnDevice)>,
     words: u32,
     range: (u32, u32),
 }
@@ -154,14 +198,13 @@ impl Comparison for SetComparison<'_> {
         (tasks, listed): (&Buffer<Task>, &[Task]),
         candidates: &mut Appended<'_>,
     ) -> Result<(), Fault> {
-        self.budget.device.sets()?.filter(
-            stream,
-            &self.sides,
-            self.words,
-            (tasks, listed.len() as u32),
-            self.range,
-            candidates,
-        )
+        let (device, tasks) = (&self.budget.device, (tasks, listed.len() as u32));
+        match &self.prefixes {
+            Some((sides, ranges)) => {
+                device.prefixes()?.filter(stream, (sides, ranges), self.words, tasks, self.range, candidates)
+            }
+            None => device.sets()?.filter(stream, &self.sides, self.words, tasks, self.range, candidates),
+        }
     }
 
     fn verify(
@@ -186,11 +229,16 @@ fn rows_of_task(words: u32) -> u32 {
 impl Index for SetIndex {
     fn describe(&self) -> String {
         let unit = if self.budget.device.has_tensor_cores() { "binary tensor cores" } else { "popcounts" };
-        format!("signature tiles ({}, {unit}, {} bits)", self.budget.device, 32 * self.words)
+        let (device, bits) = (&self.budget.device, 32 * self.words);
+        match (&self.own, &self.postings) {
+            (None, Some(_)) => format!("prefix index or signature tiles ({device}, {unit}, {bits} bits)"),
+            (Some(Access::Prefixes(_)), _) => format!("prefix index ({device}, {bits} bits)"),
+            _ => format!("signature tiles ({device}, {unit}, {bits} bits)"),
+        }
     }
 
     fn memory(&self) -> usize {
-        self.dictionary.memory() + self.own.as_ref().map_or(0, Windows::memory)
+        self.dictionary.memory() + self.own.as_ref().map_or(0, Access::memory)
     }
 
     fn unmatchable(&self) -> usize {
@@ -202,7 +250,7 @@ impl Index for SetIndex {
     }
 
     fn own_stretch(&self, start: usize) -> usize {
-        self.own.as_ref().map_or(self.own_len(), |windows| windows.part(start as u32, self.sets.count) as usize)
+        self.own.as_ref().map_or(self.own_len(), |access| access.part(start as u32, self.sets.count) as usize)
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
@@ -237,12 +285,12 @@ impl Index for SetIndex {
             return Ok(Counts::default());
         }
         let side = match (probe, &self.own) {
-            (Probe::Own, Some(windows)) => (None, windows),
+            (Probe::Own, Some(access)) => (None, access),
             (Probe::Batch(batch), None) => {
                 let prepared = batch.as_any().downcast_ref::<PreparedSets>().ok_or_else(|| {
                     internal_datafusion_err!("a set index was given a probe batch that it did not prepare")
                 })?;
-                (Some(&prepared.sets), &prepared.windows)
+                (Some(&prepared.sets), &prepared.access)
             }
             _ => return internal_err!("a set index was built for the other kind of probe"),
         };
@@ -268,19 +316,22 @@ impl PreparedProbe for PreparedSets {
 mod tests {
     use super::*;
     use crate::engine::cuda::test_device::device;
-    use crate::engine::sets::SetPredicate;
     use crate::engine::sets::nested_loop::*;
+    use crate::measure::SetMeasure;
+    use crate::predicate::Bounds;
 
-    fn index(
-        tokenizer: Tokenizer,
-        SetPredicate { measure, bounds }: SetPredicate,
-        keys: &KeyColumn,
-        own: bool,
-    ) -> SetIndex {
+    /// What makes postings pay always.
+    const ALWAYS: Pays = Pays { fewest_rows: 0, pairs_of_posting: 0 };
+
+    fn index(tokenizer: Tokenizer, predicate: SetPredicate, keys: &KeyColumn, own: bool) -> SetIndex {
+        index_with(tokenizer, predicate, keys, own, Pays::default())
+    }
+
+    fn index_with(tokenizer: Tokenizer, predicate: SetPredicate, keys: &KeyColumn, own: bool, pays: Pays) -> SetIndex {
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
         let context = BuildContext { own, ..BuildContext::new(2, &cancel, &reserve) };
         let budget = Budget::new(&device(), 0.5);
-        SetIndex::try_new(&budget, tokenizer, measure, bounds, keys, &context).unwrap()
+        SetIndex::with_postings(&budget, (tokenizer, predicate), keys, &context, pays).unwrap()
     }
 
     fn jaccard(threshold: f64) -> SetPredicate {
@@ -303,6 +354,12 @@ mod tests {
             assert_eq!(own(&self_index, usize::MAX, UNLIMITED), self_join, "{predicate:?}");
             assert_eq!(own(&self_index, 37, UNLIMITED), self_join, "{predicate:?}");
             let batch_index = index(tokenizer, predicate, &build_keys, false);
+            assert_eq!(batch(&batch_index, &probe_keys, 100, UNLIMITED), two_sides, "{predicate:?}");
+            let by_prefixes = |keys, own| index_with(tokenizer, predicate, keys, own, ALWAYS);
+            let self_index = by_prefixes(&build_keys, true);
+            assert!(self_index.sets.count == 0 || matches!(self_index.own, Some(Access::Prefixes(_))));
+            assert_eq!(own(&self_index, 37, UNLIMITED), self_join, "{predicate:?}");
+            let batch_index = by_prefixes(&build_keys, false);
             assert_eq!(batch(&batch_index, &probe_keys, 100, UNLIMITED), two_sides, "{predicate:?}");
         }
     }
@@ -330,6 +387,8 @@ mod tests {
                 let expected = oracle(WORDS, predicate, (&values, &None), None);
                 assert!(expected.len() > 20);
                 assert_eq!(own(&index(WORDS, predicate, &keys, true), 50, UNLIMITED), expected, "{tokens}");
+                let by_prefixes = index_with(WORDS, predicate, &keys, true, ALWAYS);
+                assert_eq!(own(&by_prefixes, 50, UNLIMITED), expected, "{tokens}");
             }
         }
     }
@@ -341,6 +400,39 @@ mod tests {
             let keys = key_column(&values, &groups(3000, count, 9));
             let expected = oracle(WORDS, jaccard(0.75), (&values, &keys.groups), None);
             assert_eq!(own(&index(WORDS, jaccard(0.75), &keys, true), usize::MAX, UNLIMITED), expected);
+            let by_prefixes = index_with(WORDS, jaccard(0.75), &keys, true, ALWAYS);
+            assert_eq!(own(&by_prefixes, usize::MAX, UNLIMITED), expected);
+        }
+    }
+
+    #[test]
+    fn postings_pay_where_tokens_are_rare() {
+        let pays = Pays { fewest_rows: 100, pairs_of_posting: 20 };
+        let words = |names: u64| -> Values {
+            let mut random = Random(3);
+            (0..400).map(|_| Some(format!("name{} the same", random.below(names)))).collect()
+        };
+        for (names, by_prefixes) in [(200, true), (3, false)] {
+            let keys = key_column(&words(names), &None);
+            let index = index_with(WORDS, jaccard(0.9), &keys, true, pays);
+            assert_eq!(index.describe().starts_with("prefix index"), by_prefixes, "{}", index.describe());
+            let few = Pays { fewest_rows: 401, ..pays };
+            let index = index_with(WORDS, jaccard(0.9), &keys, true, few);
+            assert!(index.describe().starts_with("signature tiles"));
+        }
+    }
+
+    #[test]
+    fn a_batch_that_asks_for_frequent_tokens_is_compared_by_signatures() {
+        let rare: Values = (0..300).map(|row| Some(format!("a{0} b{0} the same", row / 2))).collect();
+        let frequent: Values = vec![Some("the same thing here".into()); 40];
+        let build = key_column(&[rare.clone(), frequent.clone()].concat(), &None);
+        let pays = Pays { fewest_rows: 0, pairs_of_posting: 20 };
+        let index = index_with(WORDS, jaccard(0.7), &build, false, pays);
+        assert!(index.postings.is_some());
+        for (values, by_prefixes) in [(rare, true), (frequent, false)] {
+            let prepared = SetIndex::prepare(&index, &key_column(&values, &None), 1).unwrap();
+            assert_eq!(matches!(prepared.access, Access::Prefixes(_)), by_prefixes);
         }
     }
 
@@ -395,8 +487,7 @@ mod tests {
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
         let context = BuildContext { own: true, ..BuildContext::new(1, &cancel, &reserve) };
         let budget = Budget::new(&device(), 1e-9);
-        let SetPredicate { measure, bounds } = jaccard(0.5);
-        let refused = SetIndex::try_new(&budget, WORDS, measure, bounds, &keys, &context);
+        let refused = SetIndex::try_new(&budget, WORDS, jaccard(0.5), &keys, &context);
         assert!(matches!(refused, Err(Fault::Memory)));
     }
 

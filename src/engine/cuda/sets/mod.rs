@@ -4,16 +4,20 @@
 //! ranked tokens (engine::sets)
 //!   columns   --> the sets of a side, packed for one upload
 //!   arranged  --> on the device: signatures, positions by (group, size), blocks of 64
-//!   index     --> windows of build blocks by group and size, filtered by signatures, verified
+//!   access    --> windows of build blocks by group and size, whose signatures are compared, or
+//!   prefixes  --> positions by their rarest tokens, where these leave less to do
+//!   index     --> what the filter lets pass, verified
 //! ```
 //!
-//! All pairs that sizes allow are compared by signatures: on binary tensor cores that is faster than an index in all but
-//! extreme cases. What passes is decided by the exact overlap and the measure's own arithmetic, on the device: it
+//! All pairs that sizes allow are compared by signatures: on binary tensor cores that is faster than an index but for many rows with
+//! rare tokens. What passes is decided by the exact overlap and the measure's own arithmetic, on the device: it
 //! divides and takes roots in double precision as the host does, correctly rounded.
 
+mod access;
 mod arranged;
 mod columns;
 mod index;
+mod prefixes;
 mod test;
 
 pub(super) use index::SetIndex;

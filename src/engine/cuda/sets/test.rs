@@ -2,8 +2,8 @@
 
 use crate::engine::cuda::accepted::Accepted;
 use crate::engine::cuda::kernels::SetTest;
+use crate::engine::sets::SetPredicate;
 use crate::measure::SetMeasure;
-use crate::predicate::Bounds;
 
 /// What the least overlap is proportional to, numbered as `Form` in `kernels/measure/set_measure.cuh`.
 #[derive(Clone, Copy)]
@@ -15,7 +15,7 @@ enum Form {
 }
 
 /// Bounds on a measure.
-pub(in crate::engine::cuda) fn set_test(measure: SetMeasure, bounds: Bounds) -> SetTest {
+pub(in crate::engine::cuda) fn set_test(SetPredicate { measure, bounds }: SetPredicate) -> SetTest {
     let Accepted { lower, upper, lower_inclusive, upper_inclusive } = Accepted::of(bounds);
     let t = lower.max(0.0);
     // the score of trigrams is rounded to single precision, up perhaps

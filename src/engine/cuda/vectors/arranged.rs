@@ -127,7 +127,7 @@ fn order(
     };
     if count > 0 {
         kernels.keys(stream, frame, rows, &mut keys)?;
-        let order = sort(budget, stream, keys.keys, keys.order, count, bits)?;
+        let (_, order) = sort(budget, stream, keys.keys, keys.order, count, bits)?;
         kernels.gather(stream, rows, &keys.lengths, &order, &mut positions)?;
     }
     Ok(positions)

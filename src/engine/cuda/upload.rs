@@ -1,0 +1,125 @@
+//! Copies to a device. Large ones go through pinned memory by several threads: from other memory the driver copies at a fifth of
+//! the bus's rate.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, PinnedHostSlice, sys};
+
+use super::device::Device;
+use super::fault::Fault;
+use super::staging::pinned;
+
+/// Bytes of a slot.
+const SLOT: usize = 4 << 20;
+
+/// Slots of a device: what it takes to keep the bus busy.
+pub(super) const SLOTS: usize = 8;
+
+/// Pinned memory, and a queue of copies from it.
+#[derive(Debug)]
+pub(super) struct Slot {
+    memory: PinnedHostSlice<u8>,
+    stream: Arc<CudaStream>,
+}
+
+impl Slot {
+    fn try_new(device: &Device) -> Result<Self, Fault> {
+        Ok(Self { memory: pinned(device, SLOT)?, stream: device.stream()? })
+    }
+
+    /// Copies values that fit.
+    ///
+    /// # Safety
+    /// `address` is that of device memory for so many values, which nobody else uses meanwhile.
+    unsafe fn copy<T: DeviceRepr>(&mut self, values: &[T], address: u64) -> Result<(), Fault> {
+        let slot = self.memory.as_mut_slice()?;
+        assert!(size_of_val(values) <= slot.len());
+        self.stream.context().bind_to_thread()?;
+        // SAFETY: the values fit, and pinned memory is aligned to pages; the queue is waited for before the slot is used again.
+        unsafe {
+            slot.as_mut_ptr().cast::<T>().copy_from_nonoverlapping(values.as_ptr(), values.len());
+            let source = slot.as_ptr().cast();
+            sys::cuMemcpyHtoDAsync_v2(address, source, size_of_val(values), self.stream.cu_stream()).result()?;
+        }
+        Ok(self.stream.synchronize()?)
+    }
+}
+
+/// Copies `parts`, one after the other, to where `stream` has made room for them.
+pub(super) fn upload<T: DeviceRepr + Sync>(
+    device: &Device,
+    stream: &Arc<CudaStream>,
+    parts: &[&[T]],
+    room: &mut CudaSlice<T>,
+) -> Result<(), Fault> {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    assert!(length <= room.len());
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(length * size_of::<T>() / SLOT).min(SLOTS);
+    if threads < 2 {
+        let mut next = 0;
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            stream.memcpy_htod(*part, &mut room.slice_mut(next..next + part.len()))?;
+            next += part.len();
+        }
+        return Ok(());
+    }
+    let mut address = room.device_ptr(stream).0;
+    let mut pieces: Vec<(&[T], u64)> = Vec::new();
+    for piece in parts.iter().flat_map(|part| part.chunks(SLOT / size_of::<T>())) {
+        pieces.push((piece, address));
+        address += size_of_val(piece) as u64;
+    }
+    // from now on the room is there for other queues
+    stream.synchronize()?;
+    let next = AtomicUsize::new(0);
+    let copy = || {
+        device.slots().with(
+            || Slot::try_new(device),
+            |slot| {
+                while let Some(&(piece, address)) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    // SAFETY: pieces lie side by side in the room, which is large enough and borrowed for us alone.
+                    unsafe { slot.copy(piece, address) }?;
+                }
+                Ok(())
+            },
+        )
+    };
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(copy)).collect();
+        let join = |other: thread::ScopedJoinHandle<'_, _>| {
+            other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        others.into_iter().map(join).fold(copy(), Result::and)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::cuda::memory::Budget;
+    use crate::engine::cuda::test_device::device;
+
+    #[test]
+    fn parts_arrive_one_after_the_other() {
+        let budget = Budget::new(&device(), 0.5);
+        let stream = budget.device.stream().unwrap();
+        for lengths in [&[0, 3, 0, 5][..], &[1 << 20, 7, 0, (3 << 20) + 1, 12345], &[]] {
+            let mut next = 0u32;
+            let part = |&length: &usize| {
+                let first = next;
+                next += length as u32;
+                (first..next).collect::<Vec<_>>()
+            };
+            let parts: Vec<Vec<u32>> = lengths.iter().map(part).collect();
+            let expected = parts.concat();
+            let room = budget.upload_parts(&stream, expected.len(), parts.iter().map(Vec::as_slice)).unwrap();
+            let mut arrived = vec![0; expected.len()];
+            if !expected.is_empty() {
+                stream.memcpy_dtoh(&room.slice.slice(..expected.len()), &mut arrived).unwrap();
+                stream.synchronize().unwrap();
+            }
+            assert_eq!(arrived, expected);
+        }
+    }
+}
