@@ -84,9 +84,10 @@ impl Engine {
         (ranks, wanted): (Vec<u32>, Wanted),
         context: &BuildContext<'_>,
     ) -> Result<Box<dyn NearestIndex>> {
-        if let Some([in_few, in_many]) = cuda::ranking_pays_from(test, wanted)
-            && let pays = if dimension(&keys.values) <= cuda::FEW_DIMENSIONS as usize { in_few } else { in_many }
-            && let Some(budget) = self.budget(pays, keys, context)
+        let is_flat = dimension(&keys.values) <= cuda::FEW_DIMENSIONS as usize;
+        let pays_from = cuda::ranking_pays_from(test, wanted).map(|pays| if is_flat { PaysFrom::NEVER } else { pays });
+        if let Some(pays_from) = pays_from
+            && let Some(budget) = self.budget(pays_from, keys, context)
             && let Some(index) = cuda::build_nearest(&budget, test, keys, (&ranks, wanted), context)?
         {
             return Ok(Box::new(NearestWithFallback::new(
@@ -150,11 +151,9 @@ impl Engine {
     /// Which engine ranks so many rows by the score of `test`, for EXPLAIN.
     pub fn explain_ranking(&self, test: Test, wanted: Wanted) -> String {
         let pays_from = cuda::ranking_pays_from(test, wanted);
-        let engine = self.explain_where(pays_from.map(|[_, in_many]| in_many), "ranking");
+        let engine = self.explain_where(pays_from, "ranking");
         match (self, pays_from) {
-            (Self::Auto { .. }, Some([PaysFrom { open, closed }, _])) => {
-                format!("{engine}; in up to {} dimensions from {closed} on, {open}", cuda::FEW_DIMENSIONS)
-            }
+            (Self::Auto { .. }, Some(_)) => format!("{engine}; cpu in up to {} dimensions", cuda::FEW_DIMENSIONS),
             _ => engine,
         }
     }

@@ -10,6 +10,7 @@ pub mod cuda;
 pub mod edits;
 mod fallback;
 pub mod nearest;
+pub mod numbering;
 pub mod parallel;
 pub mod rules;
 pub mod sets;

@@ -11,24 +11,23 @@ use hashbrown::HashTable;
 
 use super::key_groups::KeyGroups;
 use crate::engine::NO_GROUP;
+use crate::engine::numbering::PairNumbering;
 
 /// The groups of the build side, by the values of its equality keys.
 #[derive(Debug)]
 pub(super) enum Groups {
-    /// One key of a common type.
-    Key(KeyGroups),
+    /// Keys of common types.
+    Keys(JoinedGroups),
     /// Any keys.
     Rows(RowGroups),
 }
 
 impl Groups {
-    /// The groups of `columns`, and the group of each row.
-    pub(super) fn build(columns: &[ArrayRef], null_equals_null: Vec<bool>) -> Result<(Self, Vec<u32>)> {
-        if let ([column], [null_equals_null]) = (columns, null_equals_null.as_slice())
-            && KeyGroups::supports(column.data_type())
-        {
-            let (groups, ids) = KeyGroups::build(column, *null_equals_null)?;
-            return Ok((Self::Key(groups), ids));
+    /// The groups of `columns`, and the group of each row; those of keys of common types by up to `threads` threads.
+    pub(super) fn build(columns: &[ArrayRef], null_equals_null: Vec<bool>, threads: usize) -> Result<(Self, Vec<u32>)> {
+        if !columns.is_empty() && columns.iter().all(|column| KeyGroups::supports(column.data_type())) {
+            let (groups, ids) = JoinedGroups::build(columns, &null_equals_null, threads)?;
+            return Ok((Self::Keys(groups), ids));
         }
         let (groups, ids) = RowGroups::build(columns, null_equals_null)?;
         Ok((Self::Rows(groups), ids))
@@ -36,18 +35,60 @@ impl Groups {
 
     /// The build side's group of each row, [`NO_GROUP`] where it has none.
     pub(super) fn look_up(&self, columns: &[ArrayRef]) -> Result<Vec<u32>> {
-        match (self, columns) {
-            (Self::Key(groups), [column]) => groups.look_up(column),
-            (Self::Key(_), _) => internal_err!("groups of one key were asked for {}", columns.len()),
-            (Self::Rows(groups), _) => groups.look_up(columns),
+        match self {
+            Self::Keys(groups) => groups.look_up(columns),
+            Self::Rows(groups) => groups.look_up(columns),
         }
     }
 
     pub(super) fn memory(&self) -> usize {
         match self {
-            Self::Key(groups) => groups.memory(),
+            Self::Keys(groups) => groups.memory(),
             Self::Rows(groups) => groups.memory(),
         }
+    }
+}
+
+/// Groups by the groups of each key.
+#[derive(Debug)]
+pub(super) struct JoinedGroups {
+    keys: Vec<KeyGroups>,
+    /// From a group of the keys so far and one of the next key to a group; one for each but the first.
+    joined: Vec<PairNumbering>,
+}
+
+impl JoinedGroups {
+    fn build(columns: &[ArrayRef], null_equals_null: &[bool], threads: usize) -> Result<(Self, Vec<u32>)> {
+        let (mut groups, mut ids) = (Self { keys: Vec::new(), joined: Vec::new() }, Vec::new());
+        for (column, &null_equals_null) in columns.iter().zip(null_equals_null) {
+            let (key, own) = KeyGroups::build(column, null_equals_null, threads)?;
+            if groups.keys.is_empty() {
+                ids = own;
+            } else {
+                let (pairs, numbers) = PairNumbering::of_rows(&ids, &own, threads)?;
+                groups.joined.push(pairs);
+                ids = numbers;
+            }
+            groups.keys.push(key);
+        }
+        Ok((groups, ids))
+    }
+
+    fn look_up(&self, columns: &[ArrayRef]) -> Result<Vec<u32>> {
+        if columns.len() != self.keys.len() {
+            return internal_err!("groups of {} keys were asked for {}", self.keys.len(), columns.len());
+        }
+        let mut looked_up = self.keys.iter().zip(columns).map(|(key, column)| key.look_up(column));
+        let mut ids = looked_up.next().unwrap_or_else(|| Ok(Vec::new()))?;
+        for (own, pairs) in looked_up.zip(&self.joined) {
+            ids.iter_mut().zip(own?).for_each(|(id, own)| *id = pairs.find(*id, own));
+        }
+        Ok(ids)
+    }
+
+    fn memory(&self) -> usize {
+        let joined: usize = self.joined.iter().map(PairNumbering::memory).sum();
+        joined + self.keys.iter().map(KeyGroups::memory).sum::<usize>()
     }
 }
 
@@ -124,4 +165,51 @@ impl RowGroups {
 /// The values of `exprs` over `batch`, with -0.0 as 0.0.
 pub(super) fn evaluate(exprs: &[PhysicalExprRef], batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
     exprs.iter().map(|e| Ok(normalize_float_zero(&e.evaluate(batch)?.into_array(batch.num_rows())?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{Int32Array, StringArray};
+
+    use super::*;
+
+    fn columns(rows: usize, first: usize) -> Vec<ArrayRef> {
+        let value = |row: usize, of: usize| (row * row + 7 * row) % of;
+        let text = |row: usize| match value(row, 5) {
+            0 => None,
+            n => Some(["x", "a string that no view holds", "y", "another string that no view holds"][n - 1]),
+        };
+        let number = |row: usize| (value(row, 11) > 0).then(|| value(row, 11) as i32 * 1_000_000);
+        let close = |row: usize| (value(row, 13) > 0).then(|| value(row, 3) as i32);
+        let rows = || first..first + rows;
+        vec![
+            Arc::new(rows().map(text).collect::<StringArray>()),
+            Arc::new(rows().map(number).collect::<Int32Array>()),
+            Arc::new(rows().map(close).collect::<Int32Array>()),
+        ]
+    }
+
+    #[test]
+    fn keys_that_are_joined_group_as_rows_do() {
+        let (build, probe) = (columns(70_000, 0), columns(2000, 31));
+        for keys in 1..=3 {
+            for null_equals_null in [[false; 3], [true; 3], [false, true, false]] {
+                let (build, probe, nulls) = (&build[..keys], &probe[..keys], &null_equals_null[..keys]);
+                let (joined, ids) = JoinedGroups::build(build, nulls, 3).unwrap();
+                let (rows, expected) = RowGroups::build(build, nulls.to_vec()).unwrap();
+                let renamed: BTreeSet<_> = expected.iter().copied().zip(ids).collect();
+                let names: BTreeMap<u32, u32> = renamed.iter().copied().collect();
+                let groups: BTreeSet<_> = names.values().collect();
+                assert!(renamed.len() == names.len() && groups.len() == names.len());
+                assert!(names.get(&NO_GROUP).is_none_or(|&id| id == NO_GROUP));
+                let expected: Vec<_> = rows.look_up(probe).unwrap().iter().map(|id| names[id]).collect();
+                assert_eq!(joined.look_up(probe).unwrap(), expected);
+            }
+        }
+        let (joined, _) = JoinedGroups::build(&build[..2], &[false; 2], 1).unwrap();
+        assert!(joined.look_up(&probe).is_err());
+    }
 }

@@ -6,28 +6,40 @@
 use std::hash::BuildHasher;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringViewArray};
+use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::{cast, max, min};
 use datafusion::arrow::datatypes::{DataType, Int64Type};
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_err};
 use foldhash::fast::FixedState;
-use hashbrown::{HashMap, HashTable};
+use hashbrown::HashTable;
 
 use crate::engine::NO_GROUP;
+use crate::engine::numbering::Numbering;
 
 /// Dense ids of the values of one key.
 #[derive(Debug)]
 pub(super) struct KeyGroups {
-    /// The id of NULL, where two NULLs are equal.
+    /// The id of NULL, the last one, where two NULLs are equal.
     null: Option<u32>,
-    short: HashMap<u128, u32, FixedState>,
-    /// Numbers that lie close together.
-    close: Option<CloseNumbers>,
+    ids: Ids,
+}
+
+#[derive(Debug)]
+enum Ids {
+    /// Of numbers that lie close together.
+    Close(CloseNumbers),
+    /// Of others.
+    Numbers(Numbering<Table>),
+    /// Of strings, those of the build side.
+    Strings(Numbering<Table>, StringViewArray),
+}
+
+/// Some of the values of a key.
+#[derive(Debug, Default)]
+struct Table {
+    short: HashTable<(u128, u32)>,
     /// Hash, id and row of each longer string.
     long: HashTable<(u64, u32, u32)>,
-    /// The build side, for the longer strings.
-    values: Option<StringViewArray>,
-    next: u32,
-    hasher: FixedState,
 }
 
 /// Ids by number.
@@ -36,6 +48,8 @@ struct CloseNumbers {
     least: i64,
     /// [`NO_GROUP`] for a number that there is none of.
     ids: Vec<u32>,
+    /// How many numbers there are.
+    count: u32,
 }
 
 /// Places of the table for each number at most: with fewer it is smaller than a hash table.
@@ -47,13 +61,25 @@ impl CloseNumbers {
         let (least, most) = (min(numbers)?, max(numbers)?);
         let places = i128::from(most) - i128::from(least) + 1;
         let close = places <= PLACES * numbers.len() as i128;
-        close.then(|| Self { least, ids: vec![NO_GROUP; places as usize] })
+        close.then(|| Self { least, ids: vec![NO_GROUP; places as usize], count: 0 })
     }
 
     /// The place of a number; one beyond the table where it is not between the least and the most.
     #[inline]
     fn place(&self, number: i64) -> usize {
         number.wrapping_sub(self.least) as u64 as usize
+    }
+
+    /// The id of a number of those that the table is for.
+    #[inline]
+    fn intern(&mut self, number: i64) -> u32 {
+        let place = self.place(number);
+        let id = &mut self.ids[place];
+        if *id == NO_GROUP {
+            *id = self.count;
+            self.count += 1;
+        }
+        *id
     }
 
     #[inline]
@@ -81,6 +107,13 @@ impl Values {
             _ => Self::Strings(cast(column, &DataType::Utf8View)?.as_string_view().clone()),
         })
     }
+
+    fn nulls(&self) -> Option<NullBuffer> {
+        match self {
+            Self::Strings(strings) => strings.nulls().cloned(),
+            Self::Numbers(numbers) => numbers.nulls().cloned(),
+        }
+    }
 }
 
 impl KeyGroups {
@@ -93,131 +126,147 @@ impl KeyGroups {
         }
     }
 
-    /// The groups of a build side, and the group of each row.
-    pub(super) fn build(column: &ArrayRef, null_equals_null: bool) -> Result<(Self, Vec<u32>)> {
-        let mut groups = Self {
-            null: None,
-            short: HashMap::default(),
-            close: None,
-            long: HashTable::new(),
-            values: None,
-            next: 0,
-            hasher: FixedState::default(),
-        };
+    /// The groups of a build side, and the group of each row, by up to `threads` threads.
+    pub(super) fn build(column: &ArrayRef, null_equals_null: bool, threads: usize) -> Result<(Self, Vec<u32>)> {
         let values = Values::of(column)?;
-        let mut ids = Vec::with_capacity(column.len());
-        match &values {
+        let nulls = values.nulls();
+        let (ids, mut groups, count) = match values {
             Values::Numbers(numbers) => {
                 let numbers = numbers.as_primitive::<Int64Type>();
-                groups.close = CloseNumbers::for_numbers(numbers);
-                for number in numbers {
-                    ids.push(match number {
-                        Some(number) => groups.intern_number(number),
-                        None => groups.intern_null(null_equals_null),
-                    });
+                match CloseNumbers::for_numbers(numbers) {
+                    Some(mut close) => {
+                        let groups = numbers.iter().map(|n| n.map_or(NO_GROUP, |n| close.intern(n))).collect();
+                        let count = close.count;
+                        (Ids::Close(close), groups, count)
+                    }
+                    None => {
+                        let key = |row| numbers.is_valid(row).then(|| key_of_number(numbers.value(row)));
+                        let hash = |key: &u128| hash_of_short(*key);
+                        let (numbering, groups) =
+                            Numbering::of_rows(numbers.len(), threads, key, hash, Table::intern_short)?;
+                        let count = numbering.count();
+                        (Ids::Numbers(numbering), groups, count)
+                    }
                 }
             }
             Values::Strings(strings) => {
-                for row in 0..strings.len() {
-                    ids.push(match strings.is_null(row) {
-                        true => groups.intern_null(null_equals_null),
-                        false if strings.views()[row] as u32 <= INLINE => groups.intern_short(strings.views()[row]),
-                        false => groups.intern_long(strings, row),
-                    });
-                }
+                let key = |row| strings.is_valid(row).then_some(row);
+                let hash = |&row: &usize| hash_of_string(&strings, row);
+                let intern = |table: &mut Table, hash, row| match short(strings.views()[row]) {
+                    Some(key) => table.intern_short(hash, key),
+                    None => table.intern_long(hash, &strings, row),
+                };
+                let (numbering, groups) = Numbering::of_rows(strings.len(), threads, key, hash, intern)?;
+                let count = numbering.count();
+                (Ids::Strings(numbering, strings), groups, count)
             }
+        };
+        let nulls = nulls.filter(|nulls| null_equals_null && nulls.null_count() > 0);
+        if let Some(nulls) = &nulls {
+            groups.iter_mut().zip(nulls).filter(|(_, valid)| !valid).for_each(|(group, _)| *group = count);
         }
-        if let Values::Strings(strings) = values {
-            groups.values = Some(strings);
-        }
-        Ok((groups, ids))
+        Ok((Self { null: nulls.map(|_| count), ids }, groups))
     }
 
     /// The build side's group of each row, [`NO_GROUP`] where it has none.
     pub(super) fn look_up(&self, column: &ArrayRef) -> Result<Vec<u32>> {
         let null = self.null.unwrap_or(NO_GROUP);
-        let short = |key: u128| self.short.get(&key).copied().unwrap_or(NO_GROUP);
-        Ok(match Values::of(column)? {
-            Values::Numbers(numbers) => {
+        let find_short = |numbering: &Numbering<Table>, key: u128| {
+            let hash = hash_of_short(key);
+            numbering.find(hash, |table| table.find_short(hash, key))
+        };
+        Ok(match (&self.ids, Values::of(column)?) {
+            (Ids::Close(close), Values::Numbers(numbers)) => {
                 let numbers = numbers.as_primitive::<Int64Type>();
-                let find = |number: i64| match &self.close {
-                    Some(close) => close.find(number),
-                    None => short(number as u64 as u128),
-                };
-                numbers.iter().map(|number| number.map_or(null, find)).collect()
+                numbers.iter().map(|number| number.map_or(null, |number| close.find(number))).collect()
             }
-            Values::Strings(strings) => {
-                let id = |row: usize| match strings.is_null(row) {
-                    true => null,
-                    false if strings.views()[row] as u32 <= INLINE => short(strings.views()[row]),
-                    false => self.find_long(strings.value(row)).unwrap_or(NO_GROUP),
+            (Ids::Numbers(numbering), Values::Numbers(numbers)) => {
+                let find = |number| find_short(numbering, key_of_number(number)).unwrap_or(NO_GROUP);
+                numbers.as_primitive::<Int64Type>().iter().map(|number| number.map_or(null, find)).collect()
+            }
+            (Ids::Strings(numbering, known), Values::Strings(strings)) => {
+                let find = |row: usize| match short(strings.views()[row]) {
+                    Some(key) => find_short(numbering, key),
+                    None => {
+                        let hash = hash_of_string(&strings, row);
+                        numbering.find(hash, |table| table.find_long(hash, known, strings.value(row)))
+                    }
                 };
+                let id = |row| if strings.is_null(row) { null } else { find(row).unwrap_or(NO_GROUP) };
                 (0..strings.len()).map(id).collect()
             }
+            _ => return internal_err!("the sides of an equality have keys of different kinds"),
         })
     }
 
     pub(super) fn memory(&self) -> usize {
         // the strings themselves are those of the collected rows, or count with them
-        let close = self.close.as_ref().map_or(0, |close| close.ids.capacity() * size_of::<u32>());
-        self.short.allocation_size() + self.long.allocation_size() + close
-    }
-
-    fn new_id(&mut self) -> u32 {
-        self.next += 1;
-        self.next - 1
-    }
-
-    fn intern_null(&mut self, equal: bool) -> u32 {
-        if !equal {
-            return NO_GROUP;
-        }
-        match self.null {
-            Some(id) => id,
-            None => {
-                let id = self.new_id();
-                self.null = Some(id);
-                id
+        match &self.ids {
+            Ids::Close(close) => close.ids.capacity() * size_of::<u32>(),
+            Ids::Numbers(numbering) | Ids::Strings(numbering, _) => {
+                let size = |table: &Table| table.short.allocation_size() + table.long.allocation_size();
+                numbering.tables().iter().map(size).sum()
             }
         }
     }
+}
+
+/// The view of a string that holds all of it.
+#[inline]
+fn short(view: u128) -> Option<u128> {
+    (view as u32 <= INLINE).then_some(view)
+}
+
+fn key_of_number(number: i64) -> u128 {
+    number as u64 as u128
+}
+
+#[inline]
+fn hash_of_short(key: u128) -> u64 {
+    FixedState::default().hash_one(key)
+}
+
+#[inline]
+fn hash_of_string(strings: &StringViewArray, row: usize) -> u64 {
+    match short(strings.views()[row]) {
+        Some(key) => hash_of_short(key),
+        None => FixedState::default().hash_one(strings.value(row).as_bytes()),
+    }
+}
+
+impl Table {
+    fn next(&self) -> u32 {
+        (self.short.len() + self.long.len()) as u32
+    }
 
     #[inline]
-    fn intern_number(&mut self, number: i64) -> u32 {
-        let Some(close) = &mut self.close else { return self.intern_short(number as u64 as u128) };
-        let place = close.place(number);
-        let id = &mut close.ids[place];
-        if *id == NO_GROUP {
-            *id = self.next;
-            self.next += 1;
-        }
-        *id
+    fn find_short(&self, hash: u64, key: u128) -> Option<u32> {
+        self.short.find(hash, |&(known, _)| known == key).map(|&(_, id)| id)
     }
 
-    fn intern_short(&mut self, key: u128) -> u32 {
-        let next = self.next;
-        let id = *self.short.entry(key).or_insert(next);
-        self.next += u32::from(id == next);
-        id
-    }
-
-    fn intern_long(&mut self, strings: &StringViewArray, row: usize) -> u32 {
-        let text = strings.value(row);
-        let hash = self.hasher.hash_one(text.as_bytes());
-        let known = self.long.find(hash, |&(h, _, at)| h == hash && strings.value(at as usize) == text);
-        if let Some(&(_, id, _)) = known {
+    #[inline]
+    fn intern_short(&mut self, hash: u64, key: u128) -> u32 {
+        if let Some(id) = self.find_short(hash, key) {
             return id;
         }
-        let id = self.new_id();
-        self.long.insert_unique(hash, (hash, id, row as u32), |&(hash, ..)| hash);
+        let id = self.next();
+        self.short.insert_unique(hash, (key, id), |&(key, _)| hash_of_short(key));
         id
     }
 
-    fn find_long(&self, text: &str) -> Option<u32> {
-        let strings = self.values.as_ref()?;
-        let hash = self.hasher.hash_one(text.as_bytes());
+    /// The id of a text, of which `strings` are the known ones.
+    fn find_long(&self, hash: u64, strings: &StringViewArray, text: &str) -> Option<u32> {
         let known = self.long.find(hash, |&(h, _, at)| h == hash && strings.value(at as usize) == text);
         known.map(|&(_, id, _)| id)
+    }
+
+    fn intern_long(&mut self, hash: u64, strings: &StringViewArray, row: usize) -> u32 {
+        if let Some(id) = self.find_long(hash, strings, strings.value(row)) {
+            return id;
+        }
+        let id = self.next();
+        self.long.insert_unique(hash, (hash, id, row as u32), |&(hash, ..)| hash);
+        id
     }
 }
 
@@ -236,12 +285,9 @@ mod tests {
         let texts = vec![Some("x"), None, Some(long), Some("x"), Some(""), Some(long), None, Some("a string tha")];
         let plain: ArrayRef = Arc::new(StringArray::from(texts.clone()));
         for null_equals_null in [false, true] {
-            let null = if null_equals_null { 1 } else { NO_GROUP };
-            let by_hand: Vec<u32> = match null_equals_null {
-                true => vec![0, null, 2, 0, 3, 2, null, 4],
-                false => vec![0, null, 1, 0, 2, 1, null, 3],
-            };
-            let (groups, ids) = KeyGroups::build(&plain, null_equals_null).unwrap();
+            let null = if null_equals_null { 4 } else { NO_GROUP };
+            let by_hand = vec![0, null, 1, 0, 2, 1, null, 3];
+            let (groups, ids) = KeyGroups::build(&plain, null_equals_null, 2).unwrap();
             assert_eq!(ids, by_hand);
             let others: [ArrayRef; 3] = [
                 Arc::new(LargeStringArray::from(texts.clone())),
@@ -251,6 +297,8 @@ mod tests {
             for other in &others {
                 assert_eq!(groups.look_up(other).unwrap(), by_hand, "{}", other.data_type());
             }
+            let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1; 3]));
+            assert!(groups.look_up(&numbers).is_err());
             let unknown: ArrayRef = Arc::new(StringArray::from(vec!["y", "another string that no view holds"]));
             assert_eq!(groups.look_up(&unknown).unwrap(), [NO_GROUP; 2]);
         }
@@ -260,17 +308,17 @@ mod tests {
     fn equal_numbers_have_equal_groups() {
         for (other, close) in [(7, true), (15, false), (i64::MAX, false)] {
             let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(-1), None, Some(other), Some(-1)]));
-            let (groups, ids) = KeyGroups::build(&numbers, false).unwrap();
-            assert_eq!(groups.close.is_some(), close);
+            let (groups, ids) = KeyGroups::build(&numbers, false, 2).unwrap();
+            assert_eq!(matches!(groups.ids, Ids::Close(_)), close);
             assert_eq!(ids, [0, NO_GROUP, 1, 0]);
             assert_eq!(groups.look_up(&numbers).unwrap(), ids);
             let unknown: ArrayRef = Arc::new(Int64Array::from(vec![-2, 0, 6, 8, i64::MIN, i64::MAX - 1]));
             assert_eq!(groups.look_up(&unknown).unwrap(), [NO_GROUP; 6]);
         }
         let (_, ids) =
-            KeyGroups::build(&(Arc::new(Int32Array::from(vec![Some(3), None, None])) as ArrayRef), true).unwrap();
+            KeyGroups::build(&(Arc::new(Int32Array::from(vec![Some(3), None, None])) as ArrayRef), true, 2).unwrap();
         assert_eq!(ids, [0, 1, 1]);
-        let (_, ids) = KeyGroups::build(&(Arc::new(Int32Array::from(vec![None; 2])) as ArrayRef), false).unwrap();
+        let (_, ids) = KeyGroups::build(&(Arc::new(Int32Array::from(vec![None; 2])) as ArrayRef), false, 2).unwrap();
         assert_eq!(ids, [NO_GROUP; 2]);
     }
 }

@@ -188,7 +188,7 @@ impl Matching for RuleKeys {
             AtomExprs::Equality(equality) => {
                 let columns = equality::evaluate(&[Arc::clone(equality.of(side))], batch)?;
                 (context.reserve)(batch.num_rows() * size_of::<u32>())?;
-                let (groups, codes) = Groups::build(&columns, vec![equality.null_equals_null])?;
+                let (groups, codes) = Groups::build(&columns, vec![equality.null_equals_null], context.threads)?;
                 (context.reserve)(groups.memory())?;
                 Ok((Known::Groups(groups), AtomColumn::Codes(codes)))
             }

@@ -88,7 +88,7 @@ impl Matching for SimilarityKeys {
             [] => (None, None),
             equalities => {
                 let nulls = self.equalities.iter().map(|e| e.null_equals_null).collect();
-                let (groups, ids) = Groups::build(&equality::evaluate(equalities, batch)?, nulls)?;
+                let (groups, ids) = Groups::build(&equality::evaluate(equalities, batch)?, nulls, context.threads)?;
                 (context.reserve)(groups.memory())?;
                 (Some(groups), Some(ids))
             }

@@ -156,7 +156,7 @@ impl Tests {
                     Key::Sets(SetColumn::probe(*tokenizer, &keys, dictionary)?)
                 }
                 Some(PairTest::Vector(_, dimension)) => Key::Vectors(VectorColumn::probe(values, *dimension)?),
-                _ => Key::Texts(TextColumn::try_new(values)?),
+                _ => Key::Texts(TextColumn::try_new(values, threads)?),
             }))
         })?;
         let column = |kind| {
@@ -319,7 +319,7 @@ fn build_key(family: Family, values: &ArrayRef, context: &BuildContext<'_>) -> R
     match family {
         Family::Texts => {
             (context.reserve)(values.len() * 2 * size_of::<u128>())?;
-            Ok((Key::Texts(TextColumn::try_new(values)?), Dictionary::default()))
+            Ok((Key::Texts(TextColumn::try_new(values, context.threads)?), Dictionary::default()))
         }
         Family::Sets(tokenizer) => {
             let keys = KeyColumn { values: Arc::clone(values), groups: None };

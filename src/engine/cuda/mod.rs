@@ -80,6 +80,11 @@ pub struct PaysFrom {
     pub closed: u64,
 }
 
+impl PaysFrom {
+    /// Where the CPU is as fast for any number of rows.
+    pub const NEVER: Self = Self { open: u64::MAX, closed: u64::MAX };
+}
+
 /// From where on a device pays for a condition; none where it never does.
 pub fn pays_from(test: Test) -> Option<PaysFrom> {
     serves(test).then_some(match test {
@@ -124,12 +129,11 @@ pub fn build(
     }
 }
 
-/// From where on a device pays for ranking by the score of a condition, in few dimensions, where the CPU's boxes leave little to
-/// do, and in more; none where it never does.
-pub fn ranking_pays_from(test: Test, wanted: Wanted) -> Option<[PaysFrom; 2]> {
+/// From where on a device pays for ranking by the score of a condition in more than [`FEW_DIMENSIONS`], in which the CPU's boxes
+/// leave little to do; none where there are no kernels for it.
+pub fn ranking_pays_from(test: Test, wanted: Wanted) -> Option<PaysFrom> {
     let Test::Vector(test) = test else { return None };
-    let pays_from = [PaysFrom { open: 1 << 44, closed: 1 << 44 }, PaysFrom { open: 1 << 25, closed: 1 << 32 }];
-    ranks_by(test.measure, wanted).then_some(pays_from)
+    ranks_by(test.measure, wanted).then_some(PaysFrom { open: 1 << 25, closed: 1 << 32 })
 }
 
 /// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test` on a device; `None`

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use datafusion::common::Result;
 
 use crate::engine::NO_GROUP;
 use crate::engine::atoms::{AtomColumn, AtomTest};
 use crate::engine::cpu::columns::Columns;
+use crate::engine::numbering::PairNumbering;
 
 /// The rows of a build side by what they have in some equalities, as far as they satisfy some conditions of one side;
 /// one group of all rows, where there are no equalities.
@@ -15,8 +15,8 @@ use crate::engine::cpu::columns::Columns;
 pub(super) struct Grouping {
     equalities: Vec<usize>,
     conditions: Vec<usize>,
-    /// From a group of the equalities so far and the code of the next one to a group; one map for each but the first.
-    maps: Vec<HashMap<u64, u32, FixedState>>,
+    /// From a group of the equalities so far and the code of the next one to a group; one for each but the first.
+    joined: Vec<PairNumbering>,
     /// Where the rows of each group start; one entry more than groups.
     starts: Vec<u32>,
     /// Row numbers by group, ascending within one.
@@ -24,11 +24,17 @@ pub(super) struct Grouping {
 }
 
 impl Grouping {
-    /// The groups of the build side by `keys`, equalities and conditions of one side, and the group of each row.
-    pub(super) fn build(columns: &Columns, tests: &[AtomTest], keys: &[usize]) -> (Self, Vec<u32>) {
+    /// The groups of the build side by `keys`, equalities and conditions of one side, and the group of each row, by up to
+    /// `threads` threads.
+    pub(super) fn build(
+        columns: &Columns,
+        tests: &[AtomTest],
+        keys: &[usize],
+        threads: usize,
+    ) -> Result<(Self, Vec<u32>)> {
         let (equalities, conditions): (Vec<usize>, Vec<usize>) =
             keys.iter().partition(|&&key| tests[key] == AtomTest::Equality);
-        let (mut maps, mut count) = (Vec::new(), 1u32);
+        let (mut joined, mut count) = (Vec::new(), 1u32);
         let mut groups = match equalities.as_slice() {
             [] => vec![0; columns.rows],
             [first, ..] => codes(columns, *first).to_vec(),
@@ -38,20 +44,12 @@ impl Grouping {
         }
         forget_failing(columns, &conditions, &mut groups);
         for &key in equalities.iter().skip(1) {
-            let mut map: HashMap<u64, u32, FixedState> = HashMap::default();
-            for (group, &code) in groups.iter_mut().zip(codes(columns, key)) {
-                if *group == NO_GROUP || code == NO_GROUP {
-                    *group = NO_GROUP;
-                } else {
-                    let next = map.len() as u32;
-                    *group = *map.entry(joined(*group, code)).or_insert(next);
-                }
-            }
-            count = map.len() as u32;
-            maps.push(map);
+            let (pairs, numbers) = PairNumbering::of_rows(&groups, codes(columns, key), threads)?;
+            (groups, count) = (numbers, pairs.count());
+            joined.push(pairs);
         }
         let (starts, rows) = by_group(&groups, count);
-        (Self { equalities, conditions, maps, starts, rows }, groups)
+        Ok((Self { equalities, conditions, joined, starts, rows }, groups))
     }
 
     /// The build side's group of each row of a probe side.
@@ -61,13 +59,8 @@ impl Grouping {
             [first, ..] => codes(columns, *first).to_vec(),
         };
         forget_failing(columns, &self.conditions, &mut groups);
-        for (&key, map) in self.equalities.iter().skip(1).zip(&self.maps) {
-            for (group, &code) in groups.iter_mut().zip(codes(columns, key)) {
-                *group = match (*group, code) {
-                    (NO_GROUP, _) | (_, NO_GROUP) => NO_GROUP,
-                    (g, code) => map.get(&joined(g, code)).copied().unwrap_or(NO_GROUP),
-                };
-            }
+        for (&key, joined) in self.equalities.iter().skip(1).zip(&self.joined) {
+            groups.iter_mut().zip(codes(columns, key)).for_each(|(group, &code)| *group = joined.find(*group, code));
         }
         groups
     }
@@ -103,13 +96,9 @@ impl Grouping {
     }
 
     pub(super) fn memory(&self) -> usize {
-        let maps: usize = self.maps.iter().map(HashMap::allocation_size).sum();
-        maps + (self.starts.capacity() + self.rows.capacity()) * size_of::<u32>()
+        let joined: usize = self.joined.iter().map(PairNumbering::memory).sum();
+        joined + (self.starts.capacity() + self.rows.capacity()) * size_of::<u32>()
     }
-}
-
-fn joined(group: u32, code: u32) -> u64 {
-    u64::from(group) << 32 | u64::from(code)
 }
 
 /// Takes their group from rows that fail a condition of their side.
@@ -159,7 +148,7 @@ mod tests {
     #[test]
     fn groups_of_several_equalities() {
         let build = columns(&[&[0, 1, 0, 0, NO_GROUP], &[5, 5, 5, 6, 5]]);
-        let (grouping, groups) = Grouping::build(&build, &[AtomTest::Equality; 2], &[0, 1]);
+        let (grouping, groups) = Grouping::build(&build, &[AtomTest::Equality; 2], &[0, 1], 1).unwrap();
         assert_eq!(groups, [0, 1, 0, 2, NO_GROUP]);
         assert_eq!(grouping.rows(), [0, 2, 1, 3]);
         assert_eq!(grouping.places(0), 0..2);
@@ -174,7 +163,7 @@ mod tests {
         let bits = AtomColumn::Bits(BooleanBuffer::from(vec![true, false, true]));
         let build = Columns::of_codes(3, vec![AtomColumn::Codes(vec![0, 0, 1]), bits.clone(), AtomColumn::None]);
         let tests = [AtomTest::Equality, AtomTest::OneSided, AtomTest::OneSided];
-        let (grouping, groups) = Grouping::build(&build, &tests, &[0, 1, 2]);
+        let (grouping, groups) = Grouping::build(&build, &tests, &[0, 1, 2], 1).unwrap();
         assert_eq!((groups.as_slice(), grouping.rows()), (&[0, NO_GROUP, 1][..], &[0, 2][..]));
         let probe = Columns::of_codes(3, vec![AtomColumn::Codes(vec![1, 1, 0]), AtomColumn::None, bits]);
         assert_eq!(grouping.look_up(&probe), [1, NO_GROUP, 0]);
@@ -182,7 +171,7 @@ mod tests {
 
     #[test]
     fn without_equalities_all_rows_are_one_group() {
-        let (grouping, groups) = Grouping::build(&columns(&[]), &[], &[]);
+        let (grouping, groups) = Grouping::build(&columns(&[]), &[], &[], 1).unwrap();
         assert_eq!((groups.as_slice(), grouping.rows(), grouping.places(0)), (&[0, 0, 0][..], &[0, 1, 2][..], 0..3));
     }
 }

@@ -156,11 +156,12 @@ impl RuleIndex {
         let allowance = |atom: usize| self.tests.allowance(atom).map_or(&[][..], Allowance::by_classes);
         let (kinds, columns) = (&self.tests.kinds, (&self.columns as &dyn RuleRows, asked));
         let Some(rules) = RulesOnDevice::try_new(budget, kinds, allowance, columns, threads)? else { return Ok(None) };
-        for (entry, _) in self.entries.iter_mut().zip(served).filter(|(_, served)| *served) {
+        let bring = |at: usize| {
+            let entry = &self.entries[at];
             let (rows, ends) = match &entry.access {
-                Access::Hash { grouping, ends } => (grouping.rows(), ends),
-                Access::Band { order, ends, .. } => (order.rows.as_slice(), ends),
-                Access::Index { .. } => continue,
+                Access::Hash { grouping, ends } if served[at] => (grouping.rows(), ends),
+                Access::Band { order, ends, .. } if served[at] => (order.rows.as_slice(), ends),
+                _ => return Ok(None),
             };
             let walked = Walked {
                 rows,
@@ -168,8 +169,10 @@ impl RuleIndex {
                 tree: entry.tree.tree(),
                 earlier: entry.earlier.tree(),
             };
-            entry.device = EntryOnDevice::try_new(&rules, &walked)?;
-        }
+            EntryOnDevice::try_new(&rules, &walked)
+        };
+        let brought = in_turn(self.entries.len(), threads, bring)?;
+        self.entries.iter_mut().zip(brought).for_each(|(entry, on_device)| entry.device = on_device);
         Ok(Some(rules))
     }
 

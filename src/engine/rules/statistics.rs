@@ -120,7 +120,7 @@ impl<'a> BuildStatistics<'a> {
         }
         let sample = Sample::of(build, tests, keys, threads)?;
         let grouped = in_turn(wanted.len(), threads, |at| {
-            let (grouping, groups) = Grouping::build(build, &tests.kinds, &wanted[at]);
+            let (grouping, groups) = Grouping::build(build, &tests.kinds, &wanted[at], threads)?;
             let drawn = Arc::new(sample.draw(&grouping, &groups));
             Ok(Grouped { grouping: Arc::new(grouping), groups: Arc::new(groups), drawn })
         })?;

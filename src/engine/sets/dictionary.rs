@@ -29,6 +29,8 @@ const WORTH_THREADS: usize = 1 << 16;
 pub struct Dictionary {
     shards: [Shard; SHARDS],
     len: usize,
+    /// Bytes that the shards hold.
+    held: usize,
 }
 
 /// The tokens of a dictionary that share some bits of their hash.
@@ -37,6 +39,8 @@ pub(in crate::engine) struct Shard {
     numbers: HashTable<Number>,
     texts: HashTable<Text>,
     arena: Vec<u8>,
+    /// Bytes held when it was last asked.
+    held: usize,
 }
 
 /// A token that is a number.
@@ -72,9 +76,11 @@ impl Dictionary {
     /// The tokens of these shards, one for each.
     pub(in crate::engine) fn of_shards(shards: impl IntoIterator<Item = Shard>) -> Self {
         let mut shards = shards.into_iter();
-        let shards: [Shard; SHARDS] = std::array::from_fn(|_| shards.next().unwrap_or_default());
+        let mut shards: [Shard; SHARDS] = std::array::from_fn(|_| shards.next().unwrap_or_default());
         let len = shards.iter().map(Shard::len).sum();
-        Self { shards, len }
+        shards.iter_mut().for_each(|shard| shard.held = 0);
+        let held = shards.iter_mut().map(Shard::grown).sum();
+        Self { shards, len, held }
     }
 
     /// The shards, in their order.
@@ -89,7 +95,7 @@ impl Dictionary {
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        self.shards.iter().map(Shard::memory).sum()
+        self.held
     }
 
     pub(in crate::engine) fn find_number(&self, number: u64) -> Option<u32> {
@@ -109,8 +115,12 @@ impl Dictionary {
     #[inline]
     pub(in crate::engine) fn intern_number(&mut self, number: u64) -> u32 {
         let (hash, next) = (hash_of_number(number), self.len as u32);
-        let id = self.shards[shard_of(hash)].intern_number(hash, number, next);
-        self.len += usize::from(id == next);
+        let shard = &mut self.shards[shard_of(hash)];
+        let id = shard.intern_number(hash, number, next);
+        if id == next {
+            self.len += 1;
+            self.held += shard.grown();
+        }
         id
     }
 
@@ -121,8 +131,12 @@ impl Dictionary {
             Some(number) => self.intern_number(number),
             None => {
                 let (hash, next) = (hash_of_text(text), self.len as u32);
-                let id = self.shards[shard_of(hash)].intern_long(hash, text, next);
-                self.len += usize::from(id == next);
+                let shard = &mut self.shards[shard_of(hash)];
+                let id = shard.intern_long(hash, text, next);
+                if id == next {
+                    self.len += 1;
+                    self.held += shard.grown();
+                }
                 id
             }
         }
@@ -148,8 +162,10 @@ impl Shard {
         self.numbers.len() + self.texts.len()
     }
 
-    fn memory(&self) -> usize {
-        self.numbers.allocation_size() + self.texts.allocation_size() + self.arena.capacity()
+    /// How many bytes more it holds than when it was last asked.
+    fn grown(&mut self) -> usize {
+        let held = self.numbers.allocation_size() + self.texts.allocation_size() + self.arena.capacity();
+        held - std::mem::replace(&mut self.held, held)
     }
 
     #[inline]
@@ -258,6 +274,8 @@ mod tests {
         let ids: std::collections::BTreeSet<_> = distinct.iter().map(|t| dictionary.find_text(t)).collect();
         assert_eq!(ids.len(), distinct.len());
         assert_eq!(dictionary.find_text(b"abcdefgj"), None);
+        let arenas = dictionary.shards.iter().map(|shard| shard.arena.capacity()).sum::<usize>();
+        assert!(arenas > 5_000_000 && dictionary.memory() > arenas);
     }
 
     #[test]

@@ -142,7 +142,7 @@ impl Matching for NearestKeys {
             [] => (None, None),
             equalities => {
                 let nulls = equalities.iter().map(|e| e.null_equals_null).collect();
-                let (groups, ids) = Groups::build(&self.equalities_of(side, batch)?, nulls)?;
+                let (groups, ids) = Groups::build(&self.equalities_of(side, batch)?, nulls, context.threads)?;
                 (context.reserve)(groups.memory() + ids.capacity() * size_of::<u32>())?;
                 (Some(groups), Some(ids))
             }

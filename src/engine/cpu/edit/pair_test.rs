@@ -10,6 +10,10 @@ use crate::engine::atoms::AtomRows;
 use crate::engine::cpu::keep::{fetch, keep, retain_from};
 use crate::engine::cpu::near::{self, Allowance, Brief as _, Lanes, Near};
 use crate::engine::edits::predicate::{EditPredicate, LONGEST_PREFIX};
+use crate::engine::parallel::{in_parallel, ranges};
+
+/// Below this a thread costs more than it saves.
+const ROWS_WORTH_A_THREAD: usize = 1 << 14;
 
 /// The strings of one side, by row.
 #[derive(Debug)]
@@ -46,12 +50,18 @@ impl near::Brief for Brief {
 }
 
 impl TextColumn {
+    /// The strings in `keys`, read by up to `threads` threads.
+    ///
     /// # Errors
     /// Keys that are no strings.
-    pub fn try_new(keys: &ArrayRef) -> Result<Self> {
+    pub fn try_new(keys: &ArrayRef, threads: usize) -> Result<Self> {
         let values = cast(keys, &DataType::Utf8View)?;
         let values = values.as_string_view().clone();
-        let briefs: Vec<Brief> = values.iter().map(Brief::of).collect();
+        let parts = in_parallel(ranges(values.len(), threads, ROWS_WORTH_A_THREAD), |rows| {
+            let text = |row: usize| values.is_valid(row).then(|| values.value(row));
+            Ok(rows.map(|row| Brief::of(text(row))).collect::<Vec<_>>())
+        })?;
+        let briefs = parts.concat();
         let known = briefs.iter().filter(|brief| brief.class != near::NOTHING);
         let (count, sum) = known.fold((0u64, 0u64), |(n, sum), brief| (n + 1, sum + u64::from(brief.length)));
         Ok(Self { values, briefs, mean_length: sum as f64 / count.max(1) as f64 })
@@ -185,7 +195,7 @@ mod tests {
         let long = ["ab".repeat(40), "ab".repeat(41), "ba".repeat(40)];
         let texts: Vec<Option<&str>> =
             words.into_iter().chain(long.iter().map(String::as_str)).map(Some).chain([None]).collect();
-        let column = TextColumn::try_new(&(Arc::new(StringArray::from(texts.clone())) as ArrayRef)).unwrap();
+        let column = TextColumn::try_new(&(Arc::new(StringArray::from(texts.clone())) as ArrayRef), 2).unwrap();
         let distances = [Levenshtein, Osa, DamerauLevenshtein, Hamming].map(|m| (m, Bounds::at_most(2.0, true)));
         let similarities = [LevenshteinSimilarity, Jaro, JaroWinkler].map(|m| (m, Bounds::at_least(0.8, true)));
         for (measure, bounds) in distances.into_iter().chain(similarities) {

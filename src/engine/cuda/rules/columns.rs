@@ -9,6 +9,7 @@ use crate::engine::cuda::edits::{Alphabet, pack_rows};
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{RuleSets, RuleTexts, RuleVectors, SymbolBuffer};
 use crate::engine::cuda::memory::{Budget, Buffer};
+use crate::engine::parallel::in_turn;
 
 /// The columns of a side on a device.
 #[derive(Debug)]
@@ -113,27 +114,24 @@ impl Uploading<'_> {
         asked: &[bool],
         build: Option<&ColumnsOnDevice>,
     ) -> Result<Option<ColumnsOnDevice>, Fault> {
+        // a column is brought once, for the first of the atoms that read it
+        let first = |atom: usize| {
+            let of_key = rows.first_of_key(atom);
+            (of_key..=atom).find(|&other| asked[other] && rows.first_of_key(other) == of_key).unwrap_or(atom)
+        };
+        let brought = in_turn(asked.len(), self.threads, |atom| match asked[atom] && first(atom) == atom {
+            true => Ok(self.column(rows.of(atom), build.map(|build| &build.atoms[atom]))),
+            false => Ok(Ok(Some(AtomOnDevice::None))),
+        })?;
         let mut atoms: Vec<AtomOnDevice> = Vec::with_capacity(asked.len());
-        for (atom, &is_asked) in asked.iter().enumerate() {
-            if !is_asked {
-                atoms.push(AtomOnDevice::None);
-                continue;
-            }
-            let shared = match atoms.get(rows.first_of_key(atom)) {
-                Some(AtomOnDevice::Texts(texts)) => Some(AtomOnDevice::Texts(Arc::clone(texts))),
-                Some(AtomOnDevice::Sets(sets)) => Some(AtomOnDevice::Sets(Arc::clone(sets))),
-                Some(AtomOnDevice::Vectors(vectors)) => Some(AtomOnDevice::Vectors(Arc::clone(vectors))),
-                _ => None,
-            };
-            let known = build.map(|build| &build.atoms[atom]);
-            let column = match shared {
-                Some(column) => Some(column),
-                None => self.column(rows.of(atom), known)?,
-            };
-            match column {
-                Some(column) => atoms.push(column),
-                None => return Ok(None),
-            }
+        for (atom, column) in brought.into_iter().enumerate() {
+            let Some(column) = column? else { return Ok(None) };
+            atoms.push(match (asked[atom], atoms.get(first(atom))) {
+                (true, Some(AtomOnDevice::Texts(texts))) => AtomOnDevice::Texts(Arc::clone(texts)),
+                (true, Some(AtomOnDevice::Sets(sets))) => AtomOnDevice::Sets(Arc::clone(sets)),
+                (true, Some(AtomOnDevice::Vectors(vectors))) => AtomOnDevice::Vectors(Arc::clone(vectors)),
+                _ => column,
+            });
         }
         self.stream.synchronize()?;
         Ok(Some(ColumnsOnDevice { atoms }))

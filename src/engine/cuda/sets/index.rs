@@ -9,7 +9,7 @@ use datafusion::physical_plan::metrics::MetricValue;
 use super::access::Access;
 use super::arranged::{Arranged, signature_words};
 use super::columns::{BYTES_OF_ROW, SetColumns};
-use super::prefixes::{Pays, Postings};
+use super::prefixes::{BYTES_OF_POSTING, Pays, Postings};
 use super::test::set_test;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, PrefixSides, RangesOnDevice, SetSides, SetTest, Task};
@@ -22,6 +22,9 @@ use crate::engine::sets::tokenise::{tokenise_build, tokenise_probe};
 use crate::engine::sets::{Dictionary, SetPredicate};
 use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
 use crate::measure::Tokenizer;
+
+/// Postings take one of so many shares of what memory is left at most: the rest is for probe batches.
+const SHARES: usize = 4;
 
 /// A build side's sets on a device, ready for probing with one predicate.
 #[derive(Debug)]
@@ -91,7 +94,8 @@ impl SetIndex {
             return Err(exec_datafusion_err!("the build of a set index was cancelled").into());
         }
         let (ranks, words) = (frequencies.len() as u32, signature_words(columns.mean_size()));
-        let is_rare = pays.by_sample((predicate, context.own), &columns, &frequencies);
+        let has_room = columns.tokens as usize <= budget.available() / (SHARES * BYTES_OF_POSTING);
+        let is_rare = has_room && pays.by_sample((predicate, context.own), &columns, &frequencies);
         drop(frequencies);
         let stream = budget.device.stream()?;
         let sets = Arranged::try_new(budget, &stream, &columns, (ranks, words))?;

@@ -16,6 +16,9 @@ use crate::engine::cuda::sort::sort;
 use crate::engine::cuda::tasks::BLOCK;
 use crate::engine::sets::SetPredicate;
 
+/// Bytes of a token of a prefix while postings are sorted.
+pub(super) const BYTES_OF_POSTING: usize = 2 * size_of::<u64>() + 4 * size_of::<u32>();
+
 /// When postings pay.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pays {
@@ -180,7 +183,9 @@ impl Postings {
             stream.synchronize()?;
             let work = totals.iter().fold(0u64, |work, &total| work.saturating_add(total));
             let pays = work.saturating_mul(self.pairs_of_posting) <= pairs;
-            let totals: Option<Vec<u32>> = totals.into_iter().map(|total| u32::try_from(total).ok()).collect();
+            // so that a thread's numbers do not overflow behind the last one
+            let totals: Option<Vec<u32>> =
+                totals.into_iter().map(|total| i32::try_from(total).ok().map(i32::unsigned_abs)).collect();
             let asked = |totals| Asked { prefixes, ranges, totals, pairs_of_posting: self.pairs_of_posting.max(1) };
             Ok(totals.filter(|_| pays).map(asked))
         };
