@@ -53,3 +53,34 @@ __device__ __forceinline__ u32 first_true(u32 low, u32 high, Holds holds) {
     }
     return low;
 }
+
+// The sum of `value` over the lanes up to and including the caller's.
+template <class Number>
+__device__ __forceinline__ Number warp_inclusive_sum(Number value) {
+#pragma unroll
+  for (u32 step = 1; step < WARP_LANES; step *= 2) {
+    Number below = __shfl_up_sync(ALL_LANES, value, step);
+    if (lane_of_thread() >= step) value += below;
+  }
+  return value;
+}
+
+// The sum of `value` over the threads before the caller; `total` receives the sum over the block's THREADS threads, all of
+// which call it.
+template <u32 THREADS, class Number>
+__device__ __forceinline__ Number block_exclusive_sum(Number value, Number* total) {
+  __shared__ Number sums[THREADS / WARP_LANES];
+  u32 lane = lane_of_thread(), warp = threadIdx.x / WARP_LANES;
+  Number inclusive = warp_inclusive_sum(value);
+  __syncthreads();
+  if (lane == WARP_LANES - 1) sums[warp] = inclusive;
+  __syncthreads();
+  Number before = 0, all = 0;
+#pragma unroll
+  for (u32 w = 0; w < THREADS / WARP_LANES; w++) {
+    if (w == warp) before = all;
+    all += sums[w];
+  }
+  *total = all;
+  return before + inclusive - value;
+}

@@ -102,27 +102,6 @@ __device__ __forceinline__ u32 position_of(const Prefixes& prefixes, u32 block, 
     return first_true(block * BLOCK, end, [&](u32 position) { return prefixes.starts[position + 1] > place; });
 }
 
-// The sum of `value` over the threads before this one, and in `total` over all of them. All threads of a block call it.
-__device__ __forceinline__ u64 sum_before(u64 value, u64& total) {
-    __shared__ u64 sums[THREADS / WARP_LANES];
-    u32 lane = lane_of_thread(), warp = threadIdx.x / WARP_LANES;
-    u64 sum = value;
-    for (u32 step = 1; step < WARP_LANES; step *= 2) {
-        u64 below = __shfl_up_sync(ALL_LANES, sum, step);
-        if (lane >= step) sum += below;
-    }
-    __syncthreads();
-    if (lane == WARP_LANES - 1) sums[warp] = sum;
-    __syncthreads();
-    u64 before = sum - value;
-    total = 0;
-    for (u32 w = 0; w < THREADS / WARP_LANES; w++) {
-        before += w < warp ? sums[w] : 0;
-        total += sums[w];
-    }
-    return before;
-}
-
 // One block of threads a probe block: the postings of each token of its prefixes that lie in the build blocks
 // `windows_first..windows_end` of the block, with `own` those of positions behind its own, and how many they are in all.
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -144,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 count = first_true(first, stop, [&](u32 at) { return postings.positions[at] >= behind; }) - first;
             }
         }
-        u64 offset = before + sum_before(count, total);
+        u64 offset = before + block_exclusive_sum<THREADS>((u64)count, &total);
         if (place < last) {
             firsts[place] = first;
             offsets[place] = (u32)offset;

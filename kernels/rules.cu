@@ -73,6 +73,7 @@ struct Near {
 struct RuleTexts {
     Near near;
     const u64* starts;
+    const u32* lengths;
     const void* symbols;
 };
 
@@ -203,7 +204,7 @@ __device__ __forceinline__ void ask_texts(const Batch& batch, const Step& step, 
     using Symbol = typename Alphabet::Symbol;
     ask(batch, step, tally, [&](u32 b, u32 p) {
         if (!admits(allowance, build.near, b, probe.near, p)) return false;
-        u32 rights = (u32)(build.starts[b + 1] - build.starts[b]), lefts = (u32)(probe.starts[p + 1] - probe.starts[p]);
+        u32 rights = build.lengths[b], lefts = probe.lengths[p];
         if (!edit_lengths_match(test, lefts, rights)) return false;
         const Symbol *left = (const Symbol*)probe.symbols + probe.starts[p], *right = (const Symbol*)build.symbols + build.starts[b];
         bool is_longer = lefts >= rights;

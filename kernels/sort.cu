@@ -23,34 +23,6 @@ __device__ __forceinline__ u32 tile_length(u32 n) {
   return begin >= n ? 0 : (u32)min((u64)TILE, n - begin);
 }
 
-// The sum of `value` over the lanes up to and including the caller's.
-__device__ __forceinline__ u32 warp_inclusive_sum(u32 value, u32 lane) {
-#pragma unroll
-  for (u32 step = 1; step < WARP_LANES; step *= 2) {
-    u32 below = __shfl_up_sync(ALL_LANES, value, step);
-    if (lane >= step) value += below;
-  }
-  return value;
-}
-
-// The sum of `value` over the threads before the caller; `total` receives the block's sum. All threads call it, and
-// a barrier must separate two calls.
-__device__ __forceinline__ u32 block_exclusive_sum(u32 value, u32* total) {
-  __shared__ u32 warp_sums[WARPS];
-  u32 lane = threadIdx.x % WARP_LANES, warp = threadIdx.x / WARP_LANES;
-  u32 inclusive = warp_inclusive_sum(value, lane);
-  if (lane == WARP_LANES - 1) warp_sums[warp] = inclusive;
-  __syncthreads();
-  u32 before = 0, all = 0;
-#pragma unroll
-  for (u32 w = 0; w < WARPS; w++) {
-    if (w == warp) before = all;
-    all += warp_sums[w];
-  }
-  *total = all;
-  return before + inclusive - value;
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS)
 radix_count(const u64* __restrict__ keys, u32 n, u32 shift, u32* __restrict__ counts) {
   __shared__ u32 histogram[WARPS][DIGITS];
@@ -90,7 +62,7 @@ radix_scan(u32* __restrict__ counts, u32* __restrict__ totals, u32 tiles) {
     for (u32 item = 0; item < SCAN_ITEMS; item++) {
       if (begin + item * WARP_LANES >= tiles) break;
       u32 at = begin + item * WARP_LANES + lane;
-      u32 inclusive = warp_inclusive_sum(loaded[item], lane);
+      u32 inclusive = warp_inclusive_sum(loaded[item]);
       if (at < tiles) row[at] = running + inclusive - loaded[item];
       running += __shfl_sync(ALL_LANES, inclusive, WARP_LANES - 1);
     }
@@ -146,9 +118,8 @@ radix_scatter(const u64* __restrict__ keys_in, const u32* __restrict__ values_in
 #pragma unroll
   for (u32 w = 0; w < WARPS; w++) in_tile += histogram[w][digit];
   u32 total;
-  u32 begin = block_exclusive_sum(in_tile, &total);
-  __syncthreads();
-  u32 smaller = block_exclusive_sum(totals[digit], &total);
+  u32 begin = block_exclusive_sum<THREADS>(in_tile, &total);
+  u32 smaller = block_exclusive_sum<THREADS>(totals[digit], &total);
   target[digit] = smaller + counts[(u64)digit * gridDim.x + blockIdx.x] - begin;
 #pragma unroll
   for (u32 w = 0; w < WARPS; w++) {

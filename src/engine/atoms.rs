@@ -108,8 +108,6 @@ pub enum AtomRows<'a> {
     Bits(&'a BooleanBuffer),
     /// The strings of a similarity.
     Texts {
-        /// What the first filter reads of them.
-        near: NearRows,
         /// Themselves.
         values: &'a StringViewArray,
     },

@@ -7,12 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion::common::Result;
 
 /// The results of `work` for `0..count`, in order, by up to `threads` threads that take one item after the other.
-///
-/// # Errors
-/// The error of the first item that failed.
-pub fn in_turn<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+pub fn each_in_turn<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
-    let share = || {
+    let share = |_| {
         let mut done = Vec::new();
         loop {
             match next.fetch_add(1, Ordering::Relaxed) {
@@ -21,19 +18,34 @@ pub fn in_turn<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> Re
             }
         }
     };
-    let mut all = std::thread::scope(|scope| {
-        let helpers: Vec<_> = (1..threads.min(count)).map(|_| scope.spawn(share)).collect();
-        let mut all = share();
-        for helper in helpers {
-            all.extend(helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        all
-    });
+    let mut all: Vec<(usize, T)> =
+        each_in_parallel(0..threads.max(1).min(count), share).into_iter().flatten().collect();
     all.sort_unstable_by_key(|(n, _)| *n);
     all.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Runs `work` on each part, each on a thread of its own, and returns the results in order.
+/// [`each_in_turn`] for work that may fail.
+///
+/// # Errors
+/// The error of the first item that failed.
+pub fn in_turn<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    each_in_turn(count, threads, work).into_iter().collect()
+}
+
+/// Runs `work` on each part, each on a thread of its own, the first one on the caller's, and returns the results in order.
+pub fn each_in_parallel<P: Send, T: Send>(mut parts: impl Iterator<Item = P>, work: impl Fn(P) -> T + Sync) -> Vec<T> {
+    let Some(first) = parts.next() else { return Vec::new() };
+    std::thread::scope(|scope| {
+        let work = &work;
+        let others: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
+        let join = |other: std::thread::ScopedJoinHandle<'_, T>| {
+            other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        std::iter::once(work(first)).chain(others.into_iter().map(join)).collect()
+    })
+}
+
+/// [`each_in_parallel`] for work that may fail.
 ///
 /// # Errors
 /// The error of the first part that failed.
@@ -41,11 +53,22 @@ pub fn in_parallel<P: Send, T: Send>(
     parts: impl Iterator<Item = P>,
     work: impl Fn(P) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    std::thread::scope(|scope| {
-        let work = &work;
-        let handles: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
-        handles.into_iter().map(|h| h.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    })
+    each_in_parallel(parts, work).into_iter().collect()
+}
+
+/// The values of `value` for `0..count`, by up to `threads` threads, each of which computes `worth` of them at least.
+pub fn collect_in_parallel<T: Clone + Default + Send>(
+    count: usize,
+    threads: usize,
+    worth: usize,
+    value: impl Fn(usize) -> T + Sync,
+) -> Vec<T> {
+    let mut values = vec![T::default(); count];
+    let share = count.div_ceil(threads.max(1)).max(worth).max(1);
+    each_in_parallel(values.chunks_mut(share).enumerate(), |(part, values)| {
+        values.iter_mut().zip(part * share..).for_each(|(place, at)| *place = value(at));
+    });
+    values
 }
 
 /// Rows in up to `threads` ranges of at least about `worth` rows, one range at least.

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, JoinSide, Result, exec_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -16,6 +15,7 @@ use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt, Shared};
 
 use super::chunks::{ChunkMetrics, Chunks, Indexing, KeyRegions, Overflow, Refusal};
+use super::concat::concat_in_parallel;
 use super::distinct::distinct;
 use super::emission::{Emission, MatchedRows, Rows};
 use super::join_metrics::BuildMetrics;
@@ -188,6 +188,12 @@ impl BuildSide {
         }
     }
 
+    /// Batches of the probe side as one, by the threads that nobody uses.
+    pub(super) fn concat(&self, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch> {
+        let helpers = self.take_idle(batches.len().saturating_sub(1));
+        concat_in_parallel(schema, batches, 1 + helpers.count)
+    }
+
     /// Counts the calling thread as one at work.
     pub(super) fn go_to_work(&self) -> AtWork<'_> {
         self.at_work.fetch_add(1, Ordering::Relaxed);
@@ -310,7 +316,7 @@ async fn build<M: Matching>(
     let threads = context.session_config().target_partitions();
     let can_be_cut = M::IN_CHUNKS && !task.keeps_order && context.runtime_env().disk_manager.tmp_files_enabled();
     let task = Arc::new(Task { task, threads, candidates: Arc::default() });
-    let (refusal, batches, rest) = match collect(input, &task.task.schema, &reservation).await? {
+    let (refusal, batches, rest) = match collect(input, &task.task.schema, threads, &reservation).await? {
         Collected::Whole(batch) => {
             let (indexing, whole) = (Arc::clone(&task), batch.clone());
             let indexing = move || indexing.index(whole, (None, can_be_cut), reservation, &cancel);
@@ -346,6 +352,7 @@ enum Collected {
 async fn collect(
     mut input: SendableRecordBatchStream,
     schema: &SchemaRef,
+    threads: usize,
     reservation: &MemoryReservation,
 ) -> Result<Collected> {
     let mut batches = Vec::new();
@@ -369,8 +376,8 @@ async fn collect(
     if let Err(refusal) = reservation.try_grow(bytes) {
         return Ok(Collected::TooMuch { refusal, batches, rest: None });
     }
-    let whole = concat_batches(schema, &batches)?;
-    drop(batches);
+    let schema = SchemaRef::clone(schema);
+    let whole = blocking(move || concat_in_parallel(&schema, &batches, threads)).await?;
     reservation.try_resize(get_record_batch_memory_size(&whole))?;
     Ok(Collected::Whole(whole))
 }

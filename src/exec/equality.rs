@@ -11,7 +11,7 @@ use hashbrown::HashTable;
 
 use super::key_groups::KeyGroups;
 use crate::engine::NO_GROUP;
-use crate::engine::numbering::PairNumbering;
+use crate::engine::numbering::TupleNumbering;
 
 /// The groups of the build side, by the values of its equality keys.
 #[derive(Debug)]
@@ -53,22 +53,16 @@ impl Groups {
 #[derive(Debug)]
 pub(super) struct JoinedGroups {
     keys: Vec<KeyGroups>,
-    /// From a group of the keys so far and one of the next key to a group; one for each but the first.
-    joined: Vec<PairNumbering>,
+    /// From the groups of all keys to one.
+    joined: TupleNumbering,
 }
 
 impl JoinedGroups {
     fn build(columns: &[ArrayRef], null_equals_null: &[bool], threads: usize) -> Result<(Self, Vec<u32>)> {
-        let (mut groups, mut ids) = (Self { keys: Vec::new(), joined: Vec::new() }, Vec::new());
+        let (mut groups, mut ids) = (Self { keys: Vec::new(), joined: TupleNumbering::default() }, Vec::new());
         for (column, &null_equals_null) in columns.iter().zip(null_equals_null) {
             let (key, own) = KeyGroups::build(column, null_equals_null, threads)?;
-            if groups.keys.is_empty() {
-                ids = own;
-            } else {
-                let (pairs, numbers) = PairNumbering::of_rows(&ids, &own, threads)?;
-                groups.joined.push(pairs);
-                ids = numbers;
-            }
+            ids = if groups.keys.is_empty() { own } else { groups.joined.extend(&ids, &own, threads) };
             groups.keys.push(key);
         }
         Ok((groups, ids))
@@ -78,17 +72,16 @@ impl JoinedGroups {
         if columns.len() != self.keys.len() {
             return internal_err!("groups of {} keys were asked for {}", self.keys.len(), columns.len());
         }
-        let mut looked_up = self.keys.iter().zip(columns).map(|(key, column)| key.look_up(column));
-        let mut ids = looked_up.next().unwrap_or_else(|| Ok(Vec::new()))?;
-        for (own, pairs) in looked_up.zip(&self.joined) {
-            ids.iter_mut().zip(own?).for_each(|(id, own)| *id = pairs.find(*id, own));
-        }
+        let looked_up: Result<Vec<_>> =
+            self.keys.iter().zip(columns).map(|(key, column)| key.look_up(column)).collect();
+        let mut looked_up = looked_up?.into_iter();
+        let mut ids = looked_up.next().unwrap_or_default();
+        self.joined.look_up(&mut ids, looked_up);
         Ok(ids)
     }
 
     fn memory(&self) -> usize {
-        let joined: usize = self.joined.iter().map(PairNumbering::memory).sum();
-        joined + self.keys.iter().map(KeyGroups::memory).sum::<usize>()
+        self.joined.memory() + self.keys.iter().map(KeyGroups::memory).sum::<usize>()
     }
 }
 

@@ -11,7 +11,6 @@ use datafusion::arrow::compute::{cast, max, min};
 use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{Result, internal_err};
 use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 
 use crate::engine::NO_GROUP;
 use crate::engine::numbering::Numbering;
@@ -29,17 +28,9 @@ enum Ids {
     /// Of numbers that lie close together.
     Close(CloseNumbers),
     /// Of others.
-    Numbers(Numbering<Table>),
-    /// Of strings, those of the build side.
-    Strings(Numbering<Table>, StringViewArray),
-}
-
-/// Some of the values of a key.
-#[derive(Debug, Default)]
-struct Table {
-    short: HashTable<(u128, u32)>,
-    /// Hash, id and row of each longer string.
-    long: HashTable<(u64, u32, u32)>,
+    Numbers(Numbering<i64>),
+    /// Of strings, by their views of those of the build side.
+    Strings(Numbering<View>, StringViewArray),
 }
 
 /// Ids by number.
@@ -140,23 +131,20 @@ impl KeyGroups {
                         (Ids::Close(close), groups, count)
                     }
                     None => {
-                        let key = |row| numbers.is_valid(row).then(|| key_of_number(numbers.value(row)));
-                        let hash = |key: &u128| hash_of_short(*key);
+                        let key = |row| numbers.is_valid(row).then(|| numbers.value(row));
+                        let equal = |one: &i64, other: &i64| one == other;
                         let (numbering, groups) =
-                            Numbering::of_rows(numbers.len(), threads, key, hash, Table::intern_short)?;
+                            Numbering::of_rows(numbers.len(), threads, key, hash_of_number, equal);
                         let count = numbering.count();
                         (Ids::Numbers(numbering), groups, count)
                     }
                 }
             }
             Values::Strings(strings) => {
-                let key = |row| strings.is_valid(row).then_some(row);
-                let hash = |&row: &usize| hash_of_string(&strings, row);
-                let intern = |table: &mut Table, hash, row| match short(strings.views()[row]) {
-                    Some(key) => table.intern_short(hash, key),
-                    None => table.intern_long(hash, &strings, row),
-                };
-                let (numbering, groups) = Numbering::of_rows(strings.len(), threads, key, hash, intern)?;
+                let key = |row| strings.is_valid(row).then(|| View::of(&strings, row));
+                let hash = |view: &View| view.hash(&strings);
+                let equal = |one: &View, other: &View| one.is(&strings, other, &strings);
+                let (numbering, groups) = Numbering::of_rows(strings.len(), threads, key, hash, equal);
                 let count = numbering.count();
                 (Ids::Strings(numbering, strings), groups, count)
             }
@@ -171,28 +159,22 @@ impl KeyGroups {
     /// The build side's group of each row, [`NO_GROUP`] where it has none.
     pub(super) fn look_up(&self, column: &ArrayRef) -> Result<Vec<u32>> {
         let null = self.null.unwrap_or(NO_GROUP);
-        let find_short = |numbering: &Numbering<Table>, key: u128| {
-            let hash = hash_of_short(key);
-            numbering.find(hash, |table| table.find_short(hash, key))
-        };
         Ok(match (&self.ids, Values::of(column)?) {
             (Ids::Close(close), Values::Numbers(numbers)) => {
                 let numbers = numbers.as_primitive::<Int64Type>();
                 numbers.iter().map(|number| number.map_or(null, |number| close.find(number))).collect()
             }
             (Ids::Numbers(numbering), Values::Numbers(numbers)) => {
-                let find = |number| find_short(numbering, key_of_number(number)).unwrap_or(NO_GROUP);
-                numbers.as_primitive::<Int64Type>().iter().map(|number| number.map_or(null, find)).collect()
+                let find = |number: i64| numbering.find(hash_of_number(&number), |&known| known == number);
+                let id = |number: Option<i64>| number.map_or(null, |number| find(number).unwrap_or(NO_GROUP));
+                numbers.as_primitive::<Int64Type>().iter().map(id).collect()
             }
             (Ids::Strings(numbering, known), Values::Strings(strings)) => {
-                let find = |row: usize| match short(strings.views()[row]) {
-                    Some(key) => find_short(numbering, key),
-                    None => {
-                        let hash = hash_of_string(&strings, row);
-                        numbering.find(hash, |table| table.find_long(hash, known, strings.value(row)))
-                    }
+                let find = |view: View| numbering.find(view.hash(&strings), |one| one.is(known, &view, &strings));
+                let id = |row| match strings.is_null(row) {
+                    true => null,
+                    false => find(View::of(&strings, row)).unwrap_or(NO_GROUP),
                 };
-                let id = |row| if strings.is_null(row) { null } else { find(row).unwrap_or(NO_GROUP) };
                 (0..strings.len()).map(id).collect()
             }
             _ => return internal_err!("the sides of an equality have keys of different kinds"),
@@ -203,70 +185,55 @@ impl KeyGroups {
         // the strings themselves are those of the collected rows, or count with them
         match &self.ids {
             Ids::Close(close) => close.ids.capacity() * size_of::<u32>(),
-            Ids::Numbers(numbering) | Ids::Strings(numbering, _) => {
-                let size = |table: &Table| table.short.allocation_size() + table.long.allocation_size();
-                numbering.tables().iter().map(size).sum()
-            }
+            Ids::Numbers(numbering) => numbering.memory(),
+            Ids::Strings(numbering, _) => numbering.memory(),
         }
     }
 }
 
-/// The view of a string that holds all of it.
-#[inline]
-fn short(view: u128) -> Option<u128> {
-    (view as u32 <= INLINE).then_some(view)
+fn hash_of_number(number: &i64) -> u64 {
+    FixedState::default().hash_one(number)
 }
 
-fn key_of_number(number: i64) -> u128 {
-    number as u64 as u128
-}
+/// The view of a string, as two halves: its length and first bytes, and either the rest of it or where it stands.
+#[derive(Debug, Clone, Copy)]
+struct View([u64; 2]);
 
-#[inline]
-fn hash_of_short(key: u128) -> u64 {
-    FixedState::default().hash_one(key)
-}
-
-#[inline]
-fn hash_of_string(strings: &StringViewArray, row: usize) -> u64 {
-    match short(strings.views()[row]) {
-        Some(key) => hash_of_short(key),
-        None => FixedState::default().hash_one(strings.value(row).as_bytes()),
+impl View {
+    #[inline]
+    fn of(strings: &StringViewArray, row: usize) -> Self {
+        let view = strings.views()[row];
+        Self([view as u64, (view >> u64::BITS) as u64])
     }
-}
 
-impl Table {
-    fn next(&self) -> u32 {
-        (self.short.len() + self.long.len()) as u32
+    /// Whether it holds all of the string.
+    #[inline]
+    fn is_short(self) -> bool {
+        self.0[0] as u32 <= INLINE
+    }
+
+    /// A longer string, one of these.
+    #[inline]
+    fn text(self, strings: &StringViewArray) -> &[u8] {
+        let [length, buffer, start] = [self.0[0] as u32, self.0[1] as u32, (self.0[1] >> u32::BITS) as u32];
+        &strings.data_buffers()[buffer as usize][start as usize..][..length as usize]
     }
 
     #[inline]
-    fn find_short(&self, hash: u64, key: u128) -> Option<u32> {
-        self.short.find(hash, |&(known, _)| known == key).map(|&(_, id)| id)
+    fn hash(self, strings: &StringViewArray) -> u64 {
+        match self.is_short() {
+            true => FixedState::default().hash_one((self.0[0], self.0[1])),
+            false => FixedState::default().hash_one(self.text(strings)),
+        }
     }
 
+    /// Whether it is the same string, each of its own column.
     #[inline]
-    fn intern_short(&mut self, hash: u64, key: u128) -> u32 {
-        if let Some(id) = self.find_short(hash, key) {
-            return id;
+    fn is(self, strings: &StringViewArray, other: &Self, others: &StringViewArray) -> bool {
+        match self.is_short() {
+            true => self.0 == other.0,
+            false => self.0[0] == other.0[0] && self.text(strings) == other.text(others),
         }
-        let id = self.next();
-        self.short.insert_unique(hash, (key, id), |&(key, _)| hash_of_short(key));
-        id
-    }
-
-    /// The id of a text, of which `strings` are the known ones.
-    fn find_long(&self, hash: u64, strings: &StringViewArray, text: &str) -> Option<u32> {
-        let known = self.long.find(hash, |&(h, _, at)| h == hash && strings.value(at as usize) == text);
-        known.map(|&(_, id, _)| id)
-    }
-
-    fn intern_long(&mut self, hash: u64, strings: &StringViewArray, row: usize) -> u32 {
-        if let Some(id) = self.find_long(hash, strings, strings.value(row)) {
-            return id;
-        }
-        let id = self.next();
-        self.long.insert_unique(hash, (hash, id, row as u32), |&(hash, ..)| hash);
-        id
     }
 }
 

@@ -9,6 +9,7 @@
 mod bands;
 mod build;
 mod chunks;
+mod concat;
 mod distinct;
 mod emission;
 mod equality;

@@ -18,6 +18,7 @@ use super::output::{Output, SideRows};
 use super::residual::{RowPairs, satisfying, verify};
 use super::spec::JoinSpec;
 use crate::config::Verify;
+use crate::engine::parallel::each_in_parallel;
 use crate::engine::{Cancel, Cursor, Limit, Pairs};
 
 /// How much work one step may do before the driver looks up: a few milliseconds' worth.
@@ -231,14 +232,7 @@ impl Prober {
             }
             Ok(pairs)
         };
-        let found = std::thread::scope(|scope| {
-            let others: Vec<_> = (0..helpers.count).map(|_| scope.spawn(share)).collect();
-            let mut found = vec![share()];
-            for other in others {
-                found.push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            }
-            found.into_iter().collect()
-        });
+        let found = each_in_parallel(0..=helpers.count, |_| share()).into_iter().collect();
         *left = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
         found
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
@@ -144,8 +143,7 @@ async fn fetch(prober: &Arc<Prober>, input: &mut ProbeInput, build: Arc<BuildSid
             let schema = first.schema();
             let prober = Arc::clone(prober);
             blocking(move || {
-                let batch =
-                    if let [only] = batches.as_slice() { only.clone() } else { concat_batches(&schema, &batches)? };
+                let batch = build.concat(&schema, &batches)?;
                 drop(batches);
                 prober.start(&build, batch).map(|probing| Phase::Probe(build, probing))
             })

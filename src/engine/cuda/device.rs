@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
 
 use super::fault::Fault;
-use super::kernels::{EditKernels, NearestKernels, PrefixKernels, RuleKernels, SetKernels, SortKernels, VectorKernels};
+use super::kernels::{
+    EditKernels, NearestKernels, PrefixKernels, RuleKernels, SetKernels, SortKernels, TextKernels, VectorKernels,
+};
 use super::pool::Pool;
 use super::staging::Staging;
 use super::upload::{SLOTS, Slot};
@@ -32,6 +34,7 @@ pub struct Device {
     prefixes: OnceLock<PrefixKernels>,
     rules: OnceLock<RuleKernels>,
     sort: OnceLock<SortKernels>,
+    texts: OnceLock<TextKernels>,
     vectors: OnceLock<VectorKernels>,
 }
 
@@ -99,6 +102,7 @@ impl Device {
             prefixes: OnceLock::new(),
             rules: OnceLock::new(),
             sort: OnceLock::new(),
+            texts: OnceLock::new(),
             vectors: OnceLock::new(),
         })
     }
@@ -173,6 +177,10 @@ impl Device {
 
     pub(super) fn sort(&self) -> Result<&SortKernels, Fault> {
         once(&self.sort, || SortKernels::load(&self.context))
+    }
+
+    pub(super) fn texts(&self) -> Result<&TextKernels, Fault> {
+        once(&self.texts, || TextKernels::load(&self.context))
     }
 
     pub(super) fn vectors(&self) -> Result<&VectorKernels, Fault> {

@@ -17,6 +17,7 @@ mod prefixes;
 mod rules;
 mod sets;
 mod sort;
+mod texts;
 mod vectors;
 
 pub(super) use edits::*;
@@ -25,6 +26,7 @@ pub(super) use prefixes::*;
 pub(super) use rules::*;
 pub(super) use sets::*;
 pub(super) use sort::SortKernels;
+pub(super) use texts::*;
 pub(super) use vectors::{
     Boxes, FrameOnDevice, Halves, RowKeys, RowVectors, VectorKernels, VectorPositions, VectorSides, VectorTest,
     VectorsOnDevice,

@@ -6,6 +6,7 @@
 //! metrics    what a join has done there
 //! kernels    one typed function for each kernel of kernels/: all that is launched is launched here
 //! sort       records by a key
+//! texts      strings as Arrow has them, coded there
 //! accepted   the scores of a condition, as kernels compare them
 //! steps      how much is compared at once; density says how much that yields
 //! tasks      what is compared together: blocks of one side against ranges of blocks of the other
@@ -39,6 +40,7 @@ mod steps;
 mod tasks;
 #[cfg(test)]
 pub(super) mod test_device;
+mod texts;
 mod upload;
 mod vectors;
 mod worker;

@@ -10,6 +10,7 @@ use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, PinnedHostSli
 use super::device::Device;
 use super::fault::Fault;
 use super::staging::pinned;
+use crate::engine::parallel::each_in_parallel;
 
 /// Bytes of a slot.
 const SLOT: usize = 4 << 20;
@@ -86,13 +87,7 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
             },
         )
     };
-    thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(copy)).collect();
-        let join = |other: thread::ScopedJoinHandle<'_, _>| {
-            other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        others.into_iter().map(join).fold(copy(), Result::and)
-    })
+    each_in_parallel(0..threads, |_| copy()).into_iter().collect()
 }
 
 #[cfg(test)]

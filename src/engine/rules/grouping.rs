@@ -2,12 +2,10 @@
 
 use std::ops::Range;
 
-use datafusion::common::Result;
-
 use crate::engine::NO_GROUP;
 use crate::engine::atoms::{AtomColumn, AtomTest};
 use crate::engine::cpu::columns::Columns;
-use crate::engine::numbering::PairNumbering;
+use crate::engine::numbering::TupleNumbering;
 
 /// The rows of a build side by what they have in some equalities, as far as they satisfy some conditions of one side;
 /// one group of all rows, where there are no equalities.
@@ -15,8 +13,8 @@ use crate::engine::numbering::PairNumbering;
 pub(super) struct Grouping {
     equalities: Vec<usize>,
     conditions: Vec<usize>,
-    /// From a group of the equalities so far and the code of the next one to a group; one for each but the first.
-    joined: Vec<PairNumbering>,
+    /// From the codes of all equalities to a group.
+    joined: TupleNumbering,
     /// Where the rows of each group start; one entry more than groups.
     starts: Vec<u32>,
     /// Row numbers by group, ascending within one.
@@ -26,30 +24,22 @@ pub(super) struct Grouping {
 impl Grouping {
     /// The groups of the build side by `keys`, equalities and conditions of one side, and the group of each row, by up to
     /// `threads` threads.
-    pub(super) fn build(
-        columns: &Columns,
-        tests: &[AtomTest],
-        keys: &[usize],
-        threads: usize,
-    ) -> Result<(Self, Vec<u32>)> {
+    pub(super) fn build(columns: &Columns, tests: &[AtomTest], keys: &[usize], threads: usize) -> (Self, Vec<u32>) {
         let (equalities, conditions): (Vec<usize>, Vec<usize>) =
             keys.iter().partition(|&&key| tests[key] == AtomTest::Equality);
-        let (mut joined, mut count) = (Vec::new(), 1u32);
+        let mut joined = TupleNumbering::default();
         let mut groups = match equalities.as_slice() {
             [] => vec![0; columns.rows],
             [first, ..] => codes(columns, *first).to_vec(),
         };
-        if !equalities.is_empty() {
-            count = groups.iter().filter(|&&g| g != NO_GROUP).max().map_or(0, |&most| most + 1);
-        }
         forget_failing(columns, &conditions, &mut groups);
         for &key in equalities.iter().skip(1) {
-            let (pairs, numbers) = PairNumbering::of_rows(&groups, codes(columns, key), threads)?;
-            (groups, count) = (numbers, pairs.count());
-            joined.push(pairs);
+            groups = joined.extend(&groups, codes(columns, key), threads);
         }
-        let (starts, rows) = by_group(&groups, count);
-        Ok((Self { equalities, conditions, joined, starts, rows }, groups))
+        let one_more = |&most: &u32| most + 1;
+        let of_one_column = || groups.iter().filter(|&&group| group != NO_GROUP).max().map_or(0, one_more);
+        let (starts, rows) = by_group(&groups, joined.count().unwrap_or_else(of_one_column));
+        (Self { equalities, conditions, joined, starts, rows }, groups)
     }
 
     /// The build side's group of each row of a probe side.
@@ -59,9 +49,7 @@ impl Grouping {
             [first, ..] => codes(columns, *first).to_vec(),
         };
         forget_failing(columns, &self.conditions, &mut groups);
-        for (&key, joined) in self.equalities.iter().skip(1).zip(&self.joined) {
-            groups.iter_mut().zip(codes(columns, key)).for_each(|(group, &code)| *group = joined.find(*group, code));
-        }
+        self.joined.look_up(&mut groups, self.equalities.iter().skip(1).map(|&key| codes(columns, key)));
         groups
     }
 
@@ -96,8 +84,7 @@ impl Grouping {
     }
 
     pub(super) fn memory(&self) -> usize {
-        let joined: usize = self.joined.iter().map(PairNumbering::memory).sum();
-        joined + (self.starts.capacity() + self.rows.capacity()) * size_of::<u32>()
+        self.joined.memory() + (self.starts.capacity() + self.rows.capacity()) * size_of::<u32>()
     }
 }
 
@@ -148,7 +135,7 @@ mod tests {
     #[test]
     fn groups_of_several_equalities() {
         let build = columns(&[&[0, 1, 0, 0, NO_GROUP], &[5, 5, 5, 6, 5]]);
-        let (grouping, groups) = Grouping::build(&build, &[AtomTest::Equality; 2], &[0, 1], 1).unwrap();
+        let (grouping, groups) = Grouping::build(&build, &[AtomTest::Equality; 2], &[0, 1], 1);
         assert_eq!(groups, [0, 1, 0, 2, NO_GROUP]);
         assert_eq!(grouping.rows(), [0, 2, 1, 3]);
         assert_eq!(grouping.places(0), 0..2);
@@ -163,7 +150,7 @@ mod tests {
         let bits = AtomColumn::Bits(BooleanBuffer::from(vec![true, false, true]));
         let build = Columns::of_codes(3, vec![AtomColumn::Codes(vec![0, 0, 1]), bits.clone(), AtomColumn::None]);
         let tests = [AtomTest::Equality, AtomTest::OneSided, AtomTest::OneSided];
-        let (grouping, groups) = Grouping::build(&build, &tests, &[0, 1, 2], 1).unwrap();
+        let (grouping, groups) = Grouping::build(&build, &tests, &[0, 1, 2], 1);
         assert_eq!((groups.as_slice(), grouping.rows()), (&[0, NO_GROUP, 1][..], &[0, 2][..]));
         let probe = Columns::of_codes(3, vec![AtomColumn::Codes(vec![1, 1, 0]), AtomColumn::None, bits]);
         assert_eq!(grouping.look_up(&probe), [1, NO_GROUP, 0]);
@@ -171,7 +158,7 @@ mod tests {
 
     #[test]
     fn without_equalities_all_rows_are_one_group() {
-        let (grouping, groups) = Grouping::build(&columns(&[]), &[], &[], 1).unwrap();
+        let (grouping, groups) = Grouping::build(&columns(&[]), &[], &[], 1);
         assert_eq!((groups.as_slice(), grouping.rows(), grouping.places(0)), (&[0, 0, 0][..], &[0, 1, 2][..], 0..3));
     }
 }

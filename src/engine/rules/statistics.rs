@@ -1,7 +1,7 @@
 //! What a plan of rules is made from: the groups of the build side, and pairs drawn from them.
 
 use std::hash::BuildHasher;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::common::Result;
@@ -20,12 +20,23 @@ use crate::program::{AtomEstimate, AtomKind, Entry, IN_BAND, Statistics, cost};
 const DRAWN: usize = 1024;
 
 /// A grouping, and the group of each build row.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Grouped {
     pub(super) grouping: Arc<Grouping>,
     pub(super) groups: Arc<Vec<u32>>,
     /// Pairs of different rows, evenly drawn from those that share a group; from all pairs, where groups are single rows.
-    drawn: Arc<Pairs>,
+    drawn: Pairs,
+    /// What came of them, by atom, as far as it has been asked.
+    outcomes: Vec<OnceLock<Outcome>>,
+}
+
+/// Of drawn pairs.
+#[derive(Debug, Clone, Copy)]
+struct Outcome {
+    /// The share that passes.
+    passes: f64,
+    /// The share for which a measure has to be computed.
+    open: f64,
 }
 
 /// Rows that tell about all of them: those with the least fingerprints, so that it does not matter in which order rows
@@ -120,11 +131,32 @@ impl<'a> BuildStatistics<'a> {
         }
         let sample = Sample::of(build, tests, keys, threads)?;
         let grouped = in_turn(wanted.len(), threads, |at| {
-            let (grouping, groups) = Grouping::build(build, &tests.kinds, &wanted[at], threads)?;
-            let drawn = Arc::new(sample.draw(&grouping, &groups));
-            Ok(Grouped { grouping: Arc::new(grouping), groups: Arc::new(groups), drawn })
+            let (grouping, groups) = Grouping::build(build, &tests.kinds, &wanted[at], threads);
+            let drawn = sample.draw(&grouping, &groups);
+            let outcomes = tests.kinds.iter().map(|_| OnceLock::new()).collect();
+            Ok(Grouped { grouping: Arc::new(grouping), groups: Arc::new(groups), drawn, outcomes })
         })?;
-        Ok(Self { tests, build, cancel, grouped: wanted.into_iter().zip(grouped).collect() })
+        let statistics = Self { tests, build, cancel, grouped: wanted.into_iter().zip(grouped).collect() };
+        statistics.foresee(clauses, threads)?;
+        Ok(statistics)
+    }
+
+    /// Finds out side by side what a plan asks one after the other: about the clauses of some keys, and all before them.
+    fn foresee(&self, clauses: &[Vec<usize>], threads: usize) -> Result<()> {
+        let mut asked = Vec::new();
+        for (keys, grouped) in &self.grouped {
+            let are_keys = |clause: &Vec<usize>| keys.iter().all(|key| clause.contains(key));
+            let last = clauses.iter().rposition(are_keys).unwrap_or(0);
+            let mut atoms: Vec<usize> = clauses[..=last].concat();
+            atoms.sort_unstable();
+            atoms.dedup();
+            asked.extend(atoms.into_iter().filter(|atom| !keys.contains(atom)).map(|atom| (grouped, atom)));
+        }
+        in_turn(asked.len(), threads, |at| {
+            self.outcome(asked[at].0, asked[at].1);
+            Ok(())
+        })?;
+        Ok(())
     }
 
     /// The groups by these keys, those of some clause.
@@ -132,22 +164,34 @@ impl<'a> BuildStatistics<'a> {
         self.grouped.iter().find(|(known, _)| known == keys).map(|(_, grouped)| grouped)
     }
 
-    fn estimate(&self, atom: usize, pairs: &Pairs, side_by_side: bool) -> AtomEstimate {
-        if self.tests.kinds[atom] == AtomTest::Pair {
-            return AtomEstimate { last: true, ..AtomEstimate::uniform(cost::EXPRESSION, 0.5) };
+    /// What becomes of the drawn pairs; `None` for atoms that nothing is known of before a query runs.
+    fn outcome(&self, grouped: &Grouped, atom: usize) -> Option<Outcome> {
+        match (self.tests.kinds[atom], &self.build.atoms[atom]) {
+            (AtomTest::Pair, _) => return None,
+            (_, AtomColumn::Band(BandColumn { accepted, .. })) if accepted.is_empty() => return None,
+            _ => {}
         }
-        if let AtomColumn::Band(BandColumn { accepted, .. }) = &self.build.atoms[atom]
-            && accepted.is_empty()
-        {
-            return AtomEstimate::uniform(cost::BAND, IN_BAND);
-        }
-        let (places, mut passed) = ((0..pairs.len() as u16).collect::<Vec<_>>(), Vec::new());
-        let stop = || self.cancel.is_cancelled();
-        self.tests.select(atom, (self.build, self.build), pairs, &places, &stop, &mut passed);
-        let passes = (passed.len() as f64 + 0.5) / (pairs.len() as f64 + 1.0);
+        let drawn = &grouped.drawn;
+        Some(*grouped.outcomes[atom].get_or_init(|| {
+            let (places, mut passed) = ((0..drawn.len() as u16).collect::<Vec<_>>(), Vec::new());
+            let stop = || self.cancel.is_cancelled();
+            self.tests.select(atom, (self.build, self.build), drawn, &places, &stop, &mut passed);
+            Outcome {
+                passes: (passed.len() as f64 + 0.5) / (drawn.len() as f64 + 1.0),
+                open: self.tests.open(atom, self.build, drawn) as f64 / drawn.len().max(1) as f64,
+            }
+        }))
+    }
+
+    fn estimate(&self, atom: usize, grouped: &Grouped, side_by_side: bool) -> AtomEstimate {
+        let Some(Outcome { passes, open }) = self.outcome(grouped, atom) else {
+            return match self.tests.kinds[atom] {
+                AtomTest::Band => AtomEstimate::uniform(cost::BAND, IN_BAND),
+                _ => AtomEstimate { last: true, ..AtomEstimate::uniform(cost::EXPRESSION, 0.5) },
+            };
+        };
         match self.tests.kinds[atom] {
             AtomTest::Similarity { test, .. } => {
-                let open = self.tests.open(atom, self.build, pairs) as f64 / pairs.len().max(1) as f64;
                 let estimate = cost::of_test(test, self.build.mean_length(atom), open, passes);
                 match self.build.first_of_key(atom) {
                     _ if side_by_side => estimate,
@@ -167,14 +211,15 @@ impl Statistics for BuildStatistics<'_> {
     }
 
     fn estimates(&self, entry: &Entry, atoms: &[usize]) -> Vec<AtomEstimate> {
-        let pairs = self.groups(entry.keys()).map(|grouped| Arc::clone(&grouped.drawn)).unwrap_or_default();
+        let grouped = self.groups(entry.keys());
         let side_by_side = match entry {
             Entry::Hash(keys) | Entry::Band { keys, .. } => self.partners(keys) >= FEWEST_LANES as f64,
             Entry::Index { .. } => false,
         };
-        let asked = |atom| atoms.contains(&atom);
-        let estimate =
-            |atom| if asked(atom) { self.estimate(atom, &pairs, side_by_side) } else { AtomEstimate::UNKNOWN };
+        let estimate = |atom| match grouped {
+            Some(grouped) if atoms.contains(&atom) => self.estimate(atom, grouped, side_by_side),
+            _ => AtomEstimate::UNKNOWN,
+        };
         (0..self.tests.kinds.len()).map(estimate).collect()
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use datafusion::arrow::array::{RecordBatch, UInt32Array};
-use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{JoinSide, Result};
 use datafusion::execution::SendableRecordBatchStream;
@@ -134,7 +133,7 @@ impl Partition {
                     break;
                 }
                 let (prober, chunk, schema) = (Arc::clone(&self.prober), Arc::clone(build), stream.schema());
-                let mut probing = blocking(move || prober.start(&chunk, concat_batches(&schema, &batches)?)).await?;
+                let mut probing = blocking(move || prober.start(&chunk, chunk.concat(&schema, &batches)?)).await?;
                 while !probing.is_done() {
                     let (prober, chunk) = (Arc::clone(&self.prober), Arc::clone(build));
                     let (stepped, found) = blocking(move || {

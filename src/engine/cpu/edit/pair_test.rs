@@ -10,7 +10,7 @@ use crate::engine::atoms::AtomRows;
 use crate::engine::cpu::keep::{fetch, keep, retain_from};
 use crate::engine::cpu::near::{self, Allowance, Brief as _, Lanes, Near};
 use crate::engine::edits::predicate::{EditPredicate, LONGEST_PREFIX};
-use crate::engine::parallel::{in_parallel, ranges};
+use crate::engine::parallel::collect_in_parallel;
 
 /// Below this a thread costs more than it saves.
 const ROWS_WORTH_A_THREAD: usize = 1 << 14;
@@ -25,7 +25,7 @@ pub struct TextColumn {
     mean_length: f64,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Brief {
     /// A bit for each occurrence of a character, several a bit.
     characters: u64,
@@ -57,11 +57,8 @@ impl TextColumn {
     pub fn try_new(keys: &ArrayRef, threads: usize) -> Result<Self> {
         let values = cast(keys, &DataType::Utf8View)?;
         let values = values.as_string_view().clone();
-        let parts = in_parallel(ranges(values.len(), threads, ROWS_WORTH_A_THREAD), |rows| {
-            let text = |row: usize| values.is_valid(row).then(|| values.value(row));
-            Ok(rows.map(|row| Brief::of(text(row))).collect::<Vec<_>>())
-        })?;
-        let briefs = parts.concat();
+        let brief = |row: usize| Brief::of(values.is_valid(row).then(|| values.value(row)));
+        let briefs = collect_in_parallel(values.len(), threads, ROWS_WORTH_A_THREAD, brief);
         let known = briefs.iter().filter(|brief| brief.class != near::NOTHING);
         let (count, sum) = known.fold((0u64, 0u64), |(n, sum), brief| (n + 1, sum + u64::from(brief.length)));
         Ok(Self { values, briefs, mean_length: sum as f64 / count.max(1) as f64 })
@@ -90,7 +87,7 @@ impl TextColumn {
 
     /// As an engine other than the CPU takes them.
     pub fn rows(&self) -> AtomRows<'_> {
-        AtomRows::Texts { near: near::near_rows(&self.briefs), values: &self.values }
+        AtomRows::Texts { values: &self.values }
     }
 
     /// The mean length in characters.

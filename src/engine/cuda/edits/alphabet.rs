@@ -8,7 +8,7 @@ use crate::engine::parallel::{in_parallel, ranges};
 
 /// Codes from 1 on, in the order of the characters; 0 is any character that the build side lacks.
 #[derive(Debug)]
-pub(in crate::engine::cuda) struct Alphabet {
+pub(super) struct Alphabet {
     /// By Unicode scalar value.
     codes: Vec<u32>,
     /// The value of each code; of 0 one that no character has.
@@ -17,7 +17,7 @@ pub(in crate::engine::cuda) struct Alphabet {
 
 impl Alphabet {
     /// Of all strings of a column, by up to `threads` threads.
-    pub(in crate::engine::cuda) fn of(values: &StringViewArray, threads: usize) -> Result<Self> {
+    pub(super) fn of(values: &StringViewArray, threads: usize) -> Result<Self> {
         let parts = in_parallel(ranges(values.len(), threads, ROWS_WORTH_A_THREAD), |rows| {
             let mut occurs = vec![false; 128];
             values.slice(rows.start, rows.len()).iter().flatten().for_each(|text| note(text, &mut occurs));
@@ -40,7 +40,7 @@ impl Alphabet {
     }
 
     /// Whether a byte holds every code.
-    pub(in crate::engine::cuda) fn is_small(&self) -> bool {
+    pub(super) fn is_small(&self) -> bool {
         self.scalars.len() <= 256
     }
 

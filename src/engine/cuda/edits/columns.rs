@@ -15,7 +15,7 @@ use crate::engine::cuda::memory::Budget;
 use crate::engine::parallel::{in_parallel, ranges};
 
 /// Characters of the longest string that kernels compare, as `LONGEST_TEXT` and `LONGEST_MATCHED` in `kernels/measure` say.
-pub(super) const LONGEST: usize = 1024;
+pub(in crate::engine::cuda) const LONGEST: usize = 1024;
 
 /// Strings that may match something, in the order of their rows.
 #[derive(Debug, Default)]
@@ -35,15 +35,11 @@ pub(super) struct TextColumns {
 
 /// Codes of the characters of many strings, in parts of one alphabet that follow each other.
 #[derive(Debug, Default)]
-pub(in crate::engine::cuda) struct PackedSymbols(Vec<Symbols>);
+struct PackedSymbols(Vec<Symbols>);
 
 impl PackedSymbols {
     /// A copy on the device.
-    pub(in crate::engine::cuda) fn upload(
-        &self,
-        budget: &Budget,
-        stream: &Arc<CudaStream>,
-    ) -> Result<SymbolBuffer, Fault> {
+    fn upload(&self, budget: &Budget, stream: &Arc<CudaStream>) -> Result<SymbolBuffer, Fault> {
         let length = self.0.iter().map(Symbols::len).sum();
         let small: Option<Vec<&[u8]>> = self.0.iter().map(Symbols::small).collect();
         Ok(match small {
@@ -146,39 +142,6 @@ impl TextColumns {
             count: self.rows.len() as u32,
         })
     }
-}
-
-/// All strings of a side, by row: where the symbols of each start, and the symbols; those of a NULL are none. `None` where one
-/// is longer than [`LONGEST`].
-pub(in crate::engine::cuda) fn pack_rows(
-    values: &StringViewArray,
-    alphabet: &Alphabet,
-    threads: usize,
-) -> Result<Option<(Vec<u64>, PackedSymbols)>> {
-    let parts = in_parallel(ranges(values.len(), threads, ROWS_WORTH_A_THREAD), |rows| {
-        let bytes = values.lengths().skip(rows.start).take(rows.len()).map(|length| length as usize).sum();
-        let (mut starts, mut symbols) = (Vec::with_capacity(rows.len()), Symbols::for_alphabet(alphabet, bytes));
-        let mut longest = 0;
-        for row in rows {
-            starts.push(symbols.len() as u64);
-            if values.is_valid(row) {
-                symbols.push_text(values.value(row), alphabet);
-            }
-            longest = longest.max(symbols.len() as u64 - starts[starts.len() - 1]);
-        }
-        Ok((starts, symbols, longest))
-    })?;
-    let (mut starts, mut symbols, mut before) = (Vec::with_capacity(values.len() + 1), PackedSymbols::default(), 0);
-    for (part, own, longest) in parts {
-        if longest > LONGEST as u64 {
-            return Ok(None);
-        }
-        starts.extend(part.iter().map(|start| before + start));
-        before += own.len() as u64;
-        symbols.0.push(own);
-    }
-    starts.push(before);
-    Ok(Some((starts, symbols)))
 }
 
 /// Below this a thread costs more than it saves.

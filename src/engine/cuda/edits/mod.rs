@@ -22,7 +22,6 @@ mod index;
 mod long;
 mod test;
 
-pub(super) use alphabet::Alphabet;
-pub(super) use columns::pack_rows;
+pub(super) use columns::LONGEST;
 pub(super) use index::EditIndex;
 pub(super) use test::{edit_test, reaches};

@@ -82,6 +82,7 @@ pub(in crate::engine::cuda) struct RuleTexts {
     pub(in crate::engine::cuda) signatures: u64,
     pub(in crate::engine::cuda) classes: u64,
     pub(in crate::engine::cuda) starts: u64,
+    pub(in crate::engine::cuda) lengths: u64,
     pub(in crate::engine::cuda) symbols: u64,
 }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use crate::engine::atoms::{AtomRows, BandColumn, NearRows, RuleRows, Span};
-use crate::engine::cuda::edits::{Alphabet, pack_rows};
+use crate::engine::cuda::edits::LONGEST;
 use crate::engine::cuda::fault::Fault;
-use crate::engine::cuda::kernels::{RuleSets, RuleTexts, RuleVectors, SymbolBuffer};
+use crate::engine::cuda::kernels::{RuleSets, RuleTexts, RuleVectors};
 use crate::engine::cuda::memory::{Budget, Buffer};
+use crate::engine::cuda::texts::CodedTexts;
 use crate::engine::parallel::in_turn;
 
 /// The columns of a side on a device.
@@ -22,9 +23,13 @@ pub struct ColumnsOnDevice {
 #[derive(Debug)]
 pub(super) enum AtomOnDevice {
     Codes(Buffer<u32>),
-    Band { places: Buffer<Span>, accepted: Buffer<Span> },
+    Band {
+        places: Buffer<Span>,
+        accepted: Buffer<Span>,
+    },
     Bits(Buffer<u8>),
-    Texts(Arc<Texts>),
+    /// By the codes of the build side.
+    Texts(Arc<CodedTexts>),
     Sets(Arc<Sets>),
     Vectors(Arc<VectorRows>),
     None,
@@ -36,15 +41,6 @@ struct Near {
     classes: Buffer<u8>,
 }
 
-/// Strings, as codes of the build side's alphabet.
-#[derive(Debug)]
-pub(super) struct Texts {
-    near: Near,
-    starts: Buffer<u64>,
-    symbols: SymbolBuffer,
-    pub(super) alphabet: Arc<Alphabet>,
-}
-
 /// Sets, as ranks of tokens.
 #[derive(Debug)]
 pub(super) struct Sets {
@@ -54,14 +50,14 @@ pub(super) struct Sets {
     sizes: Buffer<u32>,
 }
 
-impl Texts {
-    pub(super) fn on_device(&self, stream: &CudaStream) -> RuleTexts {
-        RuleTexts {
-            signatures: self.near.signatures.address(stream),
-            classes: self.near.classes.address(stream),
-            starts: self.starts.address(stream),
-            symbols: self.symbols.address(stream),
-        }
+/// Strings as a step compares them.
+pub(super) fn texts_on_device(texts: &CodedTexts, stream: &CudaStream) -> RuleTexts {
+    RuleTexts {
+        signatures: texts.features.signatures.address(stream),
+        classes: texts.features.classes.address(stream),
+        starts: texts.starts.address(stream),
+        lengths: texts.features.lengths.address(stream),
+        symbols: texts.symbols.address(stream),
     }
 }
 
@@ -155,15 +151,15 @@ impl Uploading<'_> {
                 let bytes: Vec<u8> = bits.iter().map(u8::from).collect();
                 AtomOnDevice::Bits(self.upload(&bytes)?)
             }
-            AtomRows::Texts { near, values } => {
-                let alphabet = match build {
-                    Some(AtomOnDevice::Texts(texts)) => Arc::clone(&texts.alphabet),
-                    _ => Arc::new(Alphabet::of(values, self.threads)?),
+            AtomRows::Texts { values } => {
+                let codes = match build {
+                    Some(AtomOnDevice::Texts(texts)) => Some(&texts.codes),
+                    _ => None,
                 };
-                let Some((starts, symbols)) = pack_rows(values, &alphabet, self.threads)? else { return Ok(None) };
-                let symbols = symbols.upload(self.budget, self.stream)?;
-                let (near, starts) = (self.near(&near)?, self.upload(&starts)?);
-                AtomOnDevice::Texts(Arc::new(Texts { near, starts, symbols, alphabet }))
+                match CodedTexts::try_new(self.budget, values, codes, LONGEST as u64)? {
+                    Some(texts) => AtomOnDevice::Texts(Arc::new(texts)),
+                    None => return Ok(None),
+                }
             }
             AtomRows::Sets { near, starts, ranks, sizes } => {
                 let (near, starts) = (self.near(&near)?, self.upload(&starts)?);

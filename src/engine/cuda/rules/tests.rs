@@ -6,7 +6,7 @@ use cudarc::driver::CudaStream;
 use datafusion::common::{Result, internal_err};
 use datafusion::physical_plan::metrics::MetricValue;
 
-use super::columns::{AtomOnDevice, ColumnsOnDevice, Uploading};
+use super::columns::{AtomOnDevice, ColumnsOnDevice, Uploading, texts_on_device};
 use crate::engine::atoms::{AtomTest, RuleRows};
 use crate::engine::cuda::device::Device;
 use crate::engine::cuda::edits::{edit_test, reaches};
@@ -190,11 +190,11 @@ impl RulesOnDevice {
                 AtomOnDevice::Texts(build),
                 AtomOnDevice::Texts(probe),
             ) => Compared::Texts {
-                sides: [build.on_device(stream), probe.on_device(stream)],
+                sides: [texts_on_device(build, stream), texts_on_device(probe, stream)],
                 allowance: allowance.address(stream),
                 test: *test,
                 decision: *decision,
-                is_small: build.alphabet.is_small(),
+                is_small: build.codes.is_small,
             },
             (AtomTestOnDevice::Sets { allowance, test }, AtomOnDevice::Sets(build), AtomOnDevice::Sets(probe)) => {
                 Compared::Sets {

@@ -1,0 +1,114 @@
+// Strings of a column as other kernels compare them: a code for each character, and what the first filter reads of each string.
+//
+//   views and bytes, as Arrow has them --text_features--> characters of each string, its signature and its class; the characters
+//                                                         that occur
+//                                      --(host)---------> a code for each of these
+//                                      --text_symbols---> the codes of each string, those of a string side by side
+//
+// Signatures are those of src/engine/cpu/edit/pair_test.rs: a bit for each character and each time that it occurs.
+#include "common.cuh"
+
+#define THREADS 256
+
+// A column of strings in UTF-8, as StringViewArray has it.
+struct Strings {
+    // 16 bytes a row: the length, and either all bytes of up to 12 or the first four, the number of a buffer and a place in it.
+    const u8* views;
+    // All buffers, one after the other, and where each starts.
+    const u8* bytes;
+    const u64* buffers;
+    // A bit a row, from bit `first_bit` on; none where no row is NULL.
+    const u8* valid;
+    u64 first_bit;
+    u32 count;
+    u32 unused;
+};
+
+#define INLINE_BYTES 12
+// Sizes from here on are one class, and that of a NULL.
+#define LARGE 64
+#define NOTHING 65
+// Scalar values of Unicode.
+#define SCALARS 0x110000
+
+__device__ __forceinline__ bool is_valid(const Strings& strings, u32 row) {
+    u64 bit = strings.first_bit + row;
+    return !strings.valid || (strings.valid[bit / 8] >> (bit % 8) & 1);
+}
+
+// Calls `each` for the characters of a string, first to last.
+template <class Each>
+__device__ __forceinline__ void for_each_character(const Strings& strings, u32 row, Each each) {
+    const u8* view = strings.views + (u64)row * 16;
+    const u32* words = (const u32*)view;
+    u32 length = words[0];
+    const u8* text = length <= INLINE_BYTES ? view + 4 : strings.bytes + strings.buffers[words[2]] + words[3];
+    for (u32 at = 0; at < length;) {
+        u32 first = text[at++];
+        if (first < 0x80) {
+            each(first);
+            continue;
+        }
+        // valid UTF-8: the first byte says how many follow, six bits each
+        u32 following = first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+        u32 scalar = first & (0x3f >> following);
+        for (; following > 0; following--) scalar = scalar << 6 | (text[at++] & 0x3f);
+        each(scalar);
+    }
+}
+
+// One thread a row. `occurs` has a bit for each scalar value, zero at first, and is none where nobody asks; `numbers` becomes the
+// characters of all rows and of the longest one.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    text_features(Strings strings, u32* lengths, u64* signatures, u8* classes, u32* occurs, u64* numbers) {
+    __shared__ u32 longest;
+    if (threadIdx.x == 0) longest = 0;
+    __syncthreads();
+    u32 row = blockIdx.x * THREADS + threadIdx.x, length = 0;
+    if (row < strings.count) {
+        bool is_there = is_valid(strings, row);
+        u64 signature = 0;
+        if (is_there) {
+            u8 times[64] = {};
+            for_each_character(strings, row, [&](u32 scalar) {
+                length++;
+                u32 slot = scalar * 0x9e3779b1u >> 26;
+                signature |= 1ull << (slot + 27 * times[slot]++) % 64;
+                u32 bit = 1u << scalar % 32;
+                if (occurs && !(occurs[scalar / 32] & bit)) atomicOr(&occurs[scalar / 32], bit);
+            });
+        }
+        lengths[row] = length;
+        signatures[row] = signature;
+        classes[row] = is_there ? (u8)min(length, (u32)LARGE) : (u8)NOTHING;
+        atomicMax(&longest, length);
+    }
+    u64 all;
+    block_exclusive_sum<THREADS>((u64)length, &all);
+    if (threadIdx.x != 0) return;
+    atomicAdd(&numbers[0], all);
+    atomicMax(&numbers[1], (u64)longest);
+}
+
+// One thread a row: its codes from starts[row] on. `used` is zero at first, and becomes how many there are. Characters from `last`
+// on have the code 0.
+template <class Symbol>
+__device__ __forceinline__ void symbols_of(const Strings& strings, const u32* lengths, const u32* codes, u32 last, u64* used, u64* starts,
+                                           Symbol* symbols) {
+    __shared__ u64 base;
+    u32 row = blockIdx.x * THREADS + threadIdx.x;
+    u64 all, before = block_exclusive_sum<THREADS>((u64)(row < strings.count ? lengths[row] : 0), &all);
+    if (threadIdx.x == 0) base = atomicAdd(used, all);
+    __syncthreads();
+    if (row >= strings.count) return;
+    starts[row] = base + before;
+    if (lengths[row] == 0) return;
+    Symbol* next = symbols + base + before;
+    for_each_character(strings, row, [&](u32 scalar) { *next++ = (Symbol)(scalar < last ? codes[scalar] : 0); });
+}
+
+#define SYMBOL_ARGUMENTS(Symbol) Strings strings, const u32 *lengths, const u32 *codes, u32 last, u64 *used, u64 *starts, Symbol *symbols
+// clang-format off
+extern "C" __global__ void __launch_bounds__(THREADS) text_symbols_small(SYMBOL_ARGUMENTS(u8)) { symbols_of(strings, lengths, codes, last, used, starts, symbols); }
+extern "C" __global__ void __launch_bounds__(THREADS) text_symbols_large(SYMBOL_ARGUMENTS(u32)) { symbols_of(strings, lengths, codes, last, used, starts, symbols); }
+// clang-format on

@@ -1,0 +1,265 @@
+//! Strings on a device, as Arrow has them and as kernels compare them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use datafusion::arrow::array::{Array, StringViewArray};
+
+use super::fault::Fault;
+use super::kernels::{CodesOnDevice, SCALAR_WORDS, StringsOnDevice, SymbolBuffer, TextFeatures};
+use super::memory::{Budget, Buffer};
+
+/// Bytes of buffers a row that are brought to the device as they are; views of more refer to little of them.
+const BYTES_OF_ROW: usize = 64;
+/// So many bytes are brought in any case.
+const FEW_BYTES: usize = 1 << 20;
+
+/// A copy of a column's views and of the buffers that they refer to.
+#[derive(Debug)]
+pub(super) struct Strings {
+    views: Buffer<u128>,
+    bytes: Buffer<u8>,
+    buffers: Buffer<u64>,
+    valid: Option<Buffer<u8>>,
+    first_bit: u64,
+    count: u32,
+}
+
+impl Strings {
+    /// Uploads a column of fewer than 2^32 rows.
+    pub(super) fn upload(budget: &Budget, stream: &Arc<CudaStream>, values: &StringViewArray) -> Result<Self, Fault> {
+        let held = |values: &StringViewArray| distinct_buffers(values).0.iter().map(|bytes| bytes.len()).sum::<usize>();
+        if held(values) > FEW_BYTES + BYTES_OF_ROW * values.len() {
+            return Self::upload_all(budget, stream, &values.gc());
+        }
+        Self::upload_all(budget, stream, values)
+    }
+
+    fn upload_all(budget: &Budget, stream: &Arc<CudaStream>, values: &StringViewArray) -> Result<Self, Fault> {
+        let (parts, buffers) = distinct_buffers(values);
+        let length = parts.iter().map(|part| part.len()).sum();
+        let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
+        let strings = Self {
+            views: budget.upload(stream, values.views())?,
+            bytes: budget.upload_parts(stream, length, parts)?,
+            buffers: budget.upload(stream, &buffers)?,
+            valid: nulls.map(|nulls| budget.upload(stream, nulls.validity())).transpose()?,
+            first_bit: nulls.map_or(0, |nulls| nulls.offset() as u64),
+            count: values.len() as u32,
+        };
+        Ok(strings)
+    }
+
+    fn on_device(&self, stream: &CudaStream) -> StringsOnDevice {
+        StringsOnDevice {
+            views: self.views.address(stream),
+            bytes: self.bytes.address(stream),
+            buffers: self.buffers.address(stream),
+            valid: self.valid.as_ref().map_or(0, |valid| valid.address(stream)),
+            first_bit: self.first_bit,
+            count: self.count,
+            unused: 0,
+        }
+    }
+}
+
+/// Each buffer of a column once, and where each of its buffers, by number, starts among these.
+fn distinct_buffers(values: &StringViewArray) -> (Vec<&[u8]>, Vec<u64>) {
+    let (mut parts, mut starts, mut next) = (Vec::new(), HashMap::new(), 0);
+    let start = |buffer| {
+        let bytes: &[u8] = buffer;
+        *starts.entry((bytes.as_ptr(), bytes.len())).or_insert_with(|| {
+            parts.push(bytes);
+            next += bytes.len() as u64;
+            next - bytes.len() as u64
+        })
+    };
+    let starts = values.data_buffers().iter().map(|buffer| buffer.as_slice()).map(start).collect();
+    (parts, starts)
+}
+
+/// A code for each character of a build side, from 1 on in the order of the characters; 0 is any character that it lacks.
+#[derive(Debug)]
+pub(super) struct Codes {
+    codes: Buffer<u32>,
+    last: u32,
+    /// Whether a byte holds every code.
+    pub(super) is_small: bool,
+}
+
+impl Codes {
+    /// Of characters that have a bit in `occurs`.
+    fn of(budget: &Budget, stream: &Arc<CudaStream>, occurs: &[u32]) -> Result<Self, Fault> {
+        let (mut codes, mut count) = (Vec::new(), 0);
+        for (word, &bits) in occurs.iter().enumerate().filter(|(_, bits)| **bits != 0) {
+            for bit in (0..u32::BITS).filter(|bit| bits >> bit & 1 == 1) {
+                count += 1;
+                codes.resize(word * u32::BITS as usize + bit as usize, 0);
+                codes.push(count);
+            }
+        }
+        Ok(Self { codes: budget.upload(stream, &codes)?, last: codes.len() as u32, is_small: count < 256 })
+    }
+}
+
+/// Strings as codes, with what the first filter reads of each.
+#[derive(Debug)]
+pub(super) struct CodedTexts {
+    pub(super) features: TextFeatures,
+    pub(super) starts: Buffer<u64>,
+    pub(super) symbols: SymbolBuffer,
+    pub(super) codes: Arc<Codes>,
+}
+
+impl CodedTexts {
+    /// The strings of a column by the codes of a build side, or else by codes of their own; `None` where one has more than `longest`
+    /// characters.
+    pub(super) fn try_new(
+        budget: &Budget,
+        values: &StringViewArray,
+        build: Option<&Arc<Codes>>,
+        longest: u64,
+    ) -> Result<Option<Self>, Fault> {
+        let (stream, rows) = (&budget.device.stream()?, values.len());
+        let kernels = budget.device.texts()?;
+        let strings = Strings::upload(budget, stream, values)?;
+        let on_device = strings.on_device(stream);
+        let mut features = TextFeatures {
+            lengths: budget.buffer(stream, rows)?,
+            signatures: budget.buffer(stream, rows)?,
+            classes: budget.buffer(stream, rows)?,
+        };
+        let mut occurs = build.is_none().then(|| budget.zeros(stream, SCALAR_WORDS)).transpose()?;
+        let mut numbers = budget.zeros(stream, 2)?;
+        kernels.features(stream, &on_device, &mut features, occurs.as_mut(), &mut numbers)?;
+        let mut counted = [0; 2];
+        stream.memcpy_dtoh(&numbers.slice, &mut counted)?;
+        let mut characters = vec![0; if occurs.is_some() { SCALAR_WORDS } else { 0 }];
+        if let Some(occurs) = &occurs {
+            stream.memcpy_dtoh(&occurs.slice, &mut characters)?;
+        }
+        stream.synchronize()?;
+        let [all, most] = counted;
+        if most > longest {
+            return Ok(None);
+        }
+        let codes = match build {
+            Some(codes) => Arc::clone(codes),
+            None => Arc::new(Codes::of(budget, stream, &characters)?),
+        };
+        let mut starts = budget.buffer(stream, rows)?;
+        let mut symbols = match codes.is_small {
+            true => SymbolBuffer::Small(budget.buffer(stream, all as usize)?),
+            false => SymbolBuffer::Large(budget.buffer(stream, all as usize)?),
+        };
+        let mut used = budget.zeros(stream, 1)?;
+        let by = CodesOnDevice { codes: &codes.codes, last: codes.last };
+        kernels.symbols(stream, (&on_device, &features.lengths), by, &mut used, (&mut starts, &mut symbols))?;
+        stream.synchronize()?;
+        Ok(Some(Self { features, starts, symbols, codes }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::ArrayRef;
+    use rand::rngs::StdRng;
+    use rand::seq::IndexedRandom;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::engine::atoms::AtomRows;
+    use crate::engine::cpu::edit::TextColumn;
+    use crate::engine::cuda::test_device::device;
+
+    fn download<T: cudarc::driver::DeviceRepr + Clone + Default>(
+        stream: &Arc<CudaStream>,
+        buffer: &Buffer<T>,
+        length: usize,
+    ) -> Vec<T> {
+        let mut values = vec![T::default(); buffer.slice.len()];
+        stream.memcpy_dtoh(&buffer.slice, &mut values).unwrap();
+        stream.synchronize().unwrap();
+        values.truncate(length);
+        values
+    }
+
+    /// The codes of each string.
+    fn codes(stream: &Arc<CudaStream>, texts: &CodedTexts, rows: usize) -> Vec<Vec<u32>> {
+        let starts = download(stream, &texts.starts, rows);
+        let lengths = download(stream, &texts.features.lengths, rows);
+        let symbols: Vec<u32> = match &texts.symbols {
+            SymbolBuffer::Small(symbols) => download(stream, symbols, usize::MAX).into_iter().map(u32::from).collect(),
+            SymbolBuffer::Large(symbols) => download(stream, symbols, usize::MAX),
+        };
+        let text = |(start, length): (u64, u32)| symbols[start as usize..][..length as usize].to_vec();
+        starts.into_iter().zip(lengths).map(text).collect()
+    }
+
+    fn column(rows: usize, alphabet: &[char], rng: &mut StdRng) -> StringViewArray {
+        let text = |rng: &mut StdRng| {
+            let most = [3, 30, 80][rng.random_range(0..3)];
+            let length = rng.random_range(0..most);
+            (!rng.random_bool(0.1)).then(|| (0..length).map(|_| *alphabet.choose(rng).unwrap()).collect::<String>())
+        };
+        (0..rows).map(|_| text(rng)).collect()
+    }
+
+    #[test]
+    fn strings_are_coded_as_the_cpu_reads_them() {
+        let mut rng = StdRng::seed_from_u64(4);
+        let budget = Budget::new(&device(), 0.5);
+        let stream = budget.device.stream().unwrap();
+        let many: Vec<char> = (0x3b1..0x4b1).chain(0x1f600..0x1f640).filter_map(char::from_u32).collect();
+        for (rows, alphabet) in [(0, "ab"), (1, "a"), (900, "abc de"), (700, "a\u{e9}\u{4e2d}\u{1f600}"), (600, "")] {
+            let alphabet: Vec<char> = if alphabet.is_empty() { many.clone() } else { alphabet.chars().collect() };
+            let whole = column(rows + 7, &alphabet, &mut rng);
+            let values = whole.slice(7, rows);
+            let texts = CodedTexts::try_new(&budget, &values, None, 1024).unwrap().unwrap();
+            let mut known: Vec<char> = values.iter().flatten().flat_map(str::chars).collect();
+            known.sort_unstable();
+            known.dedup();
+            assert_eq!(texts.codes.is_small, known.len() < 256);
+            let code = |c: char| known.binary_search(&c).map_or(0, |at| at as u32 + 1);
+            let coded = |text: Option<&str>| text.unwrap_or_default().chars().map(code).collect::<Vec<_>>();
+            assert_eq!(codes(&stream, &texts, rows), values.iter().map(coded).collect::<Vec<_>>());
+            let probe = column(100, &['a', 'b', 'z', '\u{e9}', '\u{1f633}'], &mut rng);
+            let probed = CodedTexts::try_new(&budget, &probe, Some(&texts.codes), 1024).unwrap().unwrap();
+            assert_eq!(codes(&stream, &probed, 100), probe.iter().map(coded).collect::<Vec<_>>());
+            let column = TextColumn::try_new(&(Arc::new(values) as ArrayRef), 1).unwrap();
+            let (signatures, classes): (Vec<u64>, Vec<u8>) =
+                (0..rows as u32).map(|row| column.near(row)).map(|(bits, class)| (bits, class as u8)).unzip();
+            assert_eq!(download(&stream, &texts.features.signatures, rows), signatures);
+            assert_eq!(download(&stream, &texts.features.classes, rows), classes);
+            assert!(matches!(column.rows(), AtomRows::Texts { values } if values.len() == rows));
+        }
+    }
+
+    #[test]
+    fn a_string_that_is_too_long_is_refused() {
+        let budget = Budget::new(&device(), 0.5);
+        let values: StringViewArray = [Some("ab".repeat(6)), None, Some("x".repeat(13))].into_iter().collect();
+        assert!(CodedTexts::try_new(&budget, &values, None, 13).unwrap().is_some());
+        assert!(CodedTexts::try_new(&budget, &values, None, 12).unwrap().is_none());
+    }
+
+    #[test]
+    fn buffers_are_brought_once_and_only_where_they_are_used() {
+        let budget = Budget::new(&device(), 0.5);
+        let stream = budget.device.stream().unwrap();
+        let long: StringViewArray = (0..40_000).map(|row| Some(format!("a string of many bytes, {row}"))).collect();
+        let parts: Vec<_> = [0, 100, 39_000].map(|from| long.slice(from, 20)).into();
+        let parts: Vec<&dyn Array> = parts.iter().map(|part| part as &dyn Array).collect();
+        let few = datafusion::arrow::compute::concat(&parts).unwrap();
+        let few = datafusion::arrow::array::AsArray::as_string_view(&few);
+        let bytes: usize = long.data_buffers().iter().map(|buffer| buffer.len()).sum();
+        assert_eq!(distinct_buffers(few).0.iter().map(|part| part.len()).sum::<usize>(), bytes);
+        assert!(bytes > FEW_BYTES + 60 * BYTES_OF_ROW);
+        let before = budget.metrics.uploaded();
+        let texts = CodedTexts::try_new(&budget, few, None, 1024).unwrap().unwrap();
+        assert!(budget.metrics.uploaded() - before < 10_000);
+        let lengths: Vec<u32> = few.iter().map(|text| text.unwrap_or_default().len() as u32).collect();
+        assert_eq!(download(&stream, &texts.features.lengths, few.len()), lengths);
+    }
+}
