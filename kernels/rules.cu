@@ -25,14 +25,15 @@
 #define STRETCH 256
 #define THREADS 128
 
-// Probe rows of an entry, each with a stretch of the build rows: `offsets` says which of all pairs are an item's.
+// Probe rows of an entry, each with a stretch of the build rows. The pairs of BLOCK items are numbered from 0 on; `behind` is the
+// number behind the last one of an item.
 struct Items {
     // Build rows, those of a stretch side by side.
     const u32* rows;
     const u32* probe_rows;
     // Where the stretch of each item starts; none where it starts right behind the item's own place.
     const u32* firsts;
-    const u64* offsets;
+    const u32* behind;
     u32 count;
     u32 unused;
 };
@@ -108,9 +109,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) rule_candidates(Items item
     for (u32 number = task.first + threadIdx.x; number < task.end; number += THREADS) {
         u64 at = base + (number - task.first);
         if (at >= batch.capacity) return;
-        u64 pair_number = items.offsets[block] + number;
-        u32 item = first_true(block, end, [&](u32 i) { return items.offsets[i + 1] > pair_number; });
-        u32 place = (items.firsts ? items.firsts[item] : item + 1) + (u32)(pair_number - items.offsets[item]);
+        u32 item = first_true(block, end, [&](u32 i) { return items.behind[i] > number; });
+        u32 before = item > block ? items.behind[item - 1] : 0;
+        u32 place = (items.firsts ? items.firsts[item] : item + 1) + (number - before);
         Pair pair;
         pair.build = items.rows[place];
         pair.probe = items.probe_rows[item];

@@ -71,6 +71,12 @@ pub fn collect_in_parallel<T: Clone + Default + Send>(
     values
 }
 
+/// How many of `threads` threads each of `count` items takes that are done side by side: twice an even share, so that few of them
+/// wait for each other and none is idle.
+pub fn threads_within(count: usize, threads: usize) -> usize {
+    (2 * threads).div_ceil(count.clamp(1, threads.max(1))).min(threads).max(1)
+}
+
 /// Rows in up to `threads` ranges of at least about `worth` rows, one range at least.
 pub fn ranges(rows: usize, threads: usize, worth: usize) -> impl Iterator<Item = Range<usize>> {
     let threads = threads.clamp(1, 1 + rows / worth);
@@ -96,6 +102,21 @@ pub fn sort_in_parallel<T: Send>(values: &mut [T], threads: usize, compare: impl
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_are_shared() {
+        let cases = [(0, 4, 4), (1, 4, 4), (2, 4, 4), (3, 4, 3), (9, 4, 2), (8, 16, 4), (12, 16, 3), (100, 16, 2)];
+        for (count, threads, within) in cases.into_iter().chain([(5, 1, 1), (5, 0, 1)]) {
+            assert_eq!(threads_within(count, threads), within, "{count} items, {threads} threads");
+        }
+    }
+
+    #[test]
+    fn values_are_collected_in_order() {
+        for (count, threads) in [(0, 3), (10, 1), (1000, 3), (7, 100)] {
+            assert!(collect_in_parallel(count, threads, 4, |at| 2 * at).into_iter().eq((0..count).map(|at| 2 * at)));
+        }
+    }
 
     #[test]
     fn parts_are_sorted_and_merged() {

@@ -18,7 +18,7 @@ use super::residual::{self, RowPairs};
 use super::spec::EqualityExprs;
 use crate::engine::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Span, Tally};
 use crate::engine::choice::Engine;
-use crate::engine::parallel::in_turn;
+use crate::engine::parallel::{in_turn, threads_within};
 use crate::engine::rules::{self, PreparedRules, RuleIndex, RuleSource};
 use crate::engine::{BuildContext, Counts, Cursor, Pairs};
 use crate::predicate::Test;
@@ -184,11 +184,13 @@ impl Matching for RuleKeys {
     }
 
     fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
+        let equalities = self.atoms.iter().filter(|atom| matches!(atom, AtomExprs::Equality(_))).count();
+        let threads = threads_within(equalities, context.threads);
         let columns = in_turn(self.atoms.len(), context.threads, |atom| match &self.atoms[atom] {
             AtomExprs::Equality(equality) => {
                 let columns = equality::evaluate(&[Arc::clone(equality.of(side))], batch)?;
                 (context.reserve)(batch.num_rows() * size_of::<u32>())?;
-                let (groups, codes) = Groups::build(&columns, vec![equality.null_equals_null], context.threads)?;
+                let (groups, codes) = Groups::build(&columns, vec![equality.null_equals_null], threads)?;
                 (context.reserve)(groups.memory())?;
                 Ok((Known::Groups(groups), AtomColumn::Codes(codes)))
             }

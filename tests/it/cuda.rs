@@ -219,6 +219,43 @@ async fn two_sessions_at_once_leave_nothing_behind() {
     assert_eq!(Device::open(0).unwrap().reserved(), 0);
 }
 
+/// Sides of rare tokens so large that they are joined by a prefix index. The emulated driver would take minutes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rare_tokens_are_joined_by_prefixes() {
+    if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none() {
+        println!("skipped: SIMILARITY_REQUIRE_CUDA=1 runs it on a device");
+        return;
+    }
+    if !on_a_device("cuda::rare_tokens_are_joined_by_prefixes") {
+        return;
+    }
+    let context = session(8192, 4);
+    // three tokens a row: two or three rows have the first, up to six the second, some five hundred the third
+    let table = "CREATE TABLE t AS SELECT value AS id, concat('x', value % 260000, ' y', value % 260000 / 2, ' z', value % 1000) AS s
+                 FROM generate_series(1, 530000)";
+    context.similarity_sql(table).await.unwrap().collect().await.unwrap();
+    for (condition, expected) in [
+        // rows that have the first token in common have all three
+        ("jaccard(word_tokens(a.s), word_tokens(b.s)) >= 0.9", 280_000),
+        // with the second one or the third alone a fifth is in common
+        ("jaccard(word_tokens(a.s), word_tokens(b.s)) > 0.2", 280_000),
+        // with two of them a half
+        ("jaccard(word_tokens(a.s), word_tokens(b.s)) >= 0.5 AND a.id % 2 = b.id % 2", 280_000),
+    ] {
+        let (found, plan) = count_with_plan(&context, condition).await.unwrap();
+        assert_eq!(found, expected, "{condition}");
+        assert!(plan.contains("prefix index"), "{plan}");
+        // two sides
+        let query = format!("SELECT count(*) FROM t a JOIN (SELECT * FROM t WHERE id > 3) b ON {condition}");
+        let found = context.similarity_sql(&query).await.unwrap().collect().await.unwrap();
+        let found = found[0].column(0).as_primitive::<Int64Type>().value(0);
+        set_engine(&context, "cpu").await;
+        let by_cpu = context.similarity_sql(&query).await.unwrap().collect().await.unwrap();
+        assert_eq!(found, by_cpu[0].column(0).as_primitive::<Int64Type>().value(0), "{query}");
+        set_engine(&context, "cuda").await;
+    }
+}
+
 /// What a device cannot hold at once is joined block by block.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn build_sides_larger_than_the_device() {

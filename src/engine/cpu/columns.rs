@@ -16,7 +16,7 @@ use super::set::{SetColumn, SetPairTest};
 use super::vectors::{VectorColumn, VectorPairTest};
 use crate::engine::atoms::{AtomColumn, AtomRows, AtomTest, RuleRows, SideColumns, Span};
 use crate::engine::edits::EditPredicate;
-use crate::engine::parallel::{in_parallel, in_turn};
+use crate::engine::parallel::{each_in_turn, in_parallel, in_turn, threads_within};
 use crate::engine::sets::{Dictionary, SetPredicate};
 use crate::engine::{BuildContext, KeyColumn, NO_GROUP, Pairs};
 use crate::measure::Tokenizer;
@@ -101,8 +101,9 @@ impl Tests {
         context: &BuildContext<'_>,
     ) -> Result<(Self, Columns)> {
         let known = wanted(&kinds);
+        let of_key = BuildContext { threads: threads_within(known.len(), context.threads), ..*context };
         let built = in_turn(known.len(), context.threads, |at| match side.keys.get(known[at].0) {
-            Some(values) => build_key(known[at].1, values, context),
+            Some(values) => build_key(known[at].1, values, &of_key),
             None => internal_err!("an atom names a missing key"),
         })?;
         let built: Vec<_> = built.into_iter().map(|(column, words)| (Arc::new(column), Arc::new(words))).collect();
@@ -145,6 +146,7 @@ impl Tests {
     /// The columns of a probe side, made by up to so many threads.
     pub(in crate::engine) fn prepare(&self, side: SideColumns, threads: usize) -> Result<Columns> {
         let known = wanted(&self.kinds);
+        let within = threads_within(known.len(), threads);
         let built = in_turn(known.len(), threads, |at| {
             let (key, family) = known[at];
             let Some(values) = side.keys.get(key) else { return internal_err!("an atom names a missing key") };
@@ -156,7 +158,7 @@ impl Tests {
                     Key::Sets(SetColumn::probe(*tokenizer, &keys, dictionary)?)
                 }
                 Some(PairTest::Vector(_, dimension)) => Key::Vectors(VectorColumn::probe(values, *dimension)?),
-                _ => Key::Texts(TextColumn::try_new(values, threads)?),
+                _ => Key::Texts(TextColumn::try_new(values, within)?),
             }))
         })?;
         let column = |kind| {
@@ -373,6 +375,29 @@ impl Columns {
         }
     }
 
+    /// The strings of some rows, and nothing else.
+    pub(in crate::engine) fn texts_of(&self, rows: &[u32], threads: usize) -> Result<Self> {
+        let taken = in_turn(self.keys.len(), threads, |atom| match self.keys[atom].as_deref() {
+            Some(Key::Texts(texts)) if self.first_of_key(atom) == atom => {
+                Ok(Some(Arc::new(Key::Texts(texts.take(rows)?))))
+            }
+            _ => Ok(None),
+        })?;
+        let keys = (0..self.keys.len()).map(|atom| taken[self.first_of_key(atom)].clone()).collect();
+        Ok(Self { rows: rows.len(), atoms: vec![AtomColumn::None; self.atoms.len()], keys })
+    }
+
+    /// Whether an atom compares strings by edits.
+    pub(in crate::engine) fn has_texts(&self, atom: usize) -> bool {
+        self.texts(atom).is_some()
+    }
+
+    /// Makes at once what is otherwise made when a pair is first decided.
+    pub(in crate::engine) fn make_ready(&self, threads: usize) {
+        let firsts: Vec<usize> = (0..self.keys.len()).filter(|&atom| self.first_of_key(atom) == atom).collect();
+        each_in_turn(firsts.len(), threads, |at| self.texts(firsts[at]).map(TextColumn::make_ready));
+    }
+
     /// Whether two atoms read the same key.
     pub(in crate::engine) fn share_key(&self, one: usize, other: usize) -> bool {
         match (&self.keys[one], &self.keys[other]) {
@@ -421,7 +446,7 @@ impl Columns {
                     seen.push(*key);
                     let Some(values) = keys.get(*key) else { return internal_err!("an atom names a missing key") };
                     parts.push(match self.keys[atom].as_deref() {
-                        Some(Key::Texts(texts)) => Box::new(move |row| hasher.hash_one(texts.near(row as u32))),
+                        Some(Key::Texts(texts)) => Box::new(move |row| hasher.hash_one(texts.print(row))),
                         Some(Key::Vectors(vectors)) => Box::new(move |row| {
                             let elements = vectors.at(row as u32).unwrap_or_default().iter();
                             hasher.hash_one(elements.fold(0, |hash, x| hasher.hash_one((hash, x.to_bits()))))

@@ -17,6 +17,8 @@ pub(super) struct DeviceMetrics {
     kernel_time: Time,
     /// Tasks that were launched, those that were launched again included.
     tasks: Count,
+    /// Postings of tokens that were looked at.
+    postings: Count,
     /// Pairs that the filter let pass.
     survivors: Count,
     /// Launches that yielded more than the buffers hold, so that they were done again by halves.
@@ -44,6 +46,10 @@ impl DeviceMetrics {
         self.survivors.add(candidates);
     }
 
+    pub(super) fn see_postings(&self, postings: usize) {
+        self.postings.add(postings);
+    }
+
     pub(super) fn retry(&self) {
         self.retries.add(1);
     }
@@ -57,6 +63,7 @@ impl DeviceMetrics {
             MetricValue::Time { name: "arrange_time".into(), time: self.arrange_time.clone() },
             MetricValue::Time { name: "kernel_time".into(), time: self.kernel_time.clone() },
             count("device_tasks", &self.tasks),
+            count("device_postings", &self.postings),
             count("filter_survivors", &self.survivors),
             count("device_retries", &self.retries),
         ]

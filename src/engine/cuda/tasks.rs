@@ -49,6 +49,15 @@ impl Windows {
         Ok(windows)
     }
 
+    /// First build blocks, and those after the last ones, on the device.
+    pub(super) fn upload(
+        &self,
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+    ) -> Result<(Buffer<u32>, Buffer<u32>), Fault> {
+        Ok((budget.upload(stream, &self.firsts)?, budget.upload(stream, &self.ends)?))
+    }
+
     pub(super) fn memory(&self) -> usize {
         (self.firsts.capacity() + self.ends.capacity()) * size_of::<u32>()
     }

@@ -19,6 +19,7 @@ pub(super) struct Grouping {
     starts: Vec<u32>,
     /// Row numbers by group, ascending within one.
     rows: Vec<u32>,
+    mean_partners: f64,
 }
 
 impl Grouping {
@@ -39,7 +40,9 @@ impl Grouping {
         let one_more = |&most: &u32| most + 1;
         let of_one_column = || groups.iter().filter(|&&group| group != NO_GROUP).max().map_or(0, one_more);
         let (starts, rows) = by_group(&groups, joined.count().unwrap_or_else(of_one_column));
-        (Self { equalities, conditions, joined, starts, rows }, groups)
+        let squares: f64 = starts.windows(2).map(|group| f64::from(group[1] - group[0]).powi(2)).sum();
+        let mean_partners = squares / columns.rows.max(1) as f64;
+        (Self { equalities, conditions, joined, starts, rows, mean_partners }, groups)
     }
 
     /// The build side's group of each row of a probe side.
@@ -78,9 +81,8 @@ impl Grouping {
     }
 
     /// How many rows a row meets on average that shares its group, itself included.
-    pub(super) fn mean_partners(&self, rows: usize) -> f64 {
-        let squares: f64 = self.groups().map(|group| (group.len() as f64).powi(2)).sum();
-        squares / rows.max(1) as f64
+    pub(super) fn mean_partners(&self) -> f64 {
+        self.mean_partners
     }
 
     pub(super) fn memory(&self) -> usize {

@@ -12,7 +12,7 @@ use super::grouping::Grouping;
 use crate::engine::atoms::{AtomColumn, AtomTest, BandColumn, RuleRows};
 use crate::engine::cpu::columns::{Columns, Tests};
 use crate::engine::cpu::rules::probing::FEWEST_LANES;
-use crate::engine::parallel::in_turn;
+use crate::engine::parallel::{each_in_parallel, in_turn, ranges, threads_within};
 use crate::engine::{Cancel, Pairs};
 use crate::program::{AtomEstimate, AtomKind, Entry, IN_BAND, Statistics, cost};
 
@@ -26,6 +26,8 @@ pub(super) struct Grouped {
     pub(super) groups: Arc<Vec<u32>>,
     /// Pairs of different rows, evenly drawn from those that share a group; from all pairs, where groups are single rows.
     drawn: Pairs,
+    /// The same, as places among the sampled strings.
+    places: Pairs,
     /// What came of them, by atom, as far as it has been asked.
     outcomes: Vec<OnceLock<Outcome>>,
 }
@@ -49,16 +51,36 @@ struct Sample {
 /// Of how many rows a sample consists.
 const SAMPLED: usize = 1 << 14;
 
+/// Below this many rows a thread costs more than it saves.
+const WORTH_THREADS: usize = 1 << 16;
+
+/// The rows with the `count` least fingerprints, in their order; of equal ones the first rows.
+fn least(fingerprints: &[u64], count: usize, threads: usize) -> Vec<u32> {
+    let up_to = |bound: u64| {
+        let parts = each_in_parallel(ranges(fingerprints.len(), threads, WORTH_THREADS), |rows| {
+            rows.filter(|&row| fingerprints[row] <= bound).map(|row| row as u32).collect::<Vec<_>>()
+        });
+        parts.concat()
+    };
+    // fingerprints are spread evenly, but for rows that have the same one
+    let share = (u64::MAX / fingerprints.len().max(1) as u64).saturating_mul(2 * count as u64);
+    let mut rows = up_to(share);
+    if rows.len() < count {
+        rows = up_to(u64::MAX);
+    }
+    let order = |row: &u32| (fingerprints[*row as usize], *row);
+    if rows.len() > count {
+        rows.select_nth_unstable_by_key(count, order);
+        rows.truncate(count);
+    }
+    rows.sort_unstable_by_key(order);
+    rows
+}
+
 impl Sample {
     fn of(columns: &Columns, tests: &Tests, keys: &[ArrayRef], threads: usize) -> Result<Self> {
         let fingerprints = columns.fingerprints(tests, keys, threads)?;
-        let mut rows: Vec<u32> = (0..columns.rows as u32).collect();
-        let order = |row: &u32| (fingerprints[*row as usize], *row);
-        if rows.len() > SAMPLED {
-            rows.select_nth_unstable_by_key(SAMPLED, order);
-            rows.truncate(SAMPLED);
-        }
-        rows.sort_unstable_by_key(order);
+        let rows = least(&fingerprints, SAMPLED, threads);
         Ok(Self { fingerprints, rows })
     }
 
@@ -106,6 +128,8 @@ impl Sample {
 pub(super) struct BuildStatistics<'a> {
     tests: &'a Tests,
     build: &'a Columns,
+    /// The strings of rows that were drawn.
+    sampled: Columns,
     cancel: &'a Cancel,
     /// By the keys of some clause.
     grouped: Vec<(Vec<usize>, Grouped)>,
@@ -130,13 +154,26 @@ impl<'a> BuildStatistics<'a> {
             }
         }
         let sample = Sample::of(build, tests, keys, threads)?;
+        let within = threads_within(wanted.len(), threads);
         let grouped = in_turn(wanted.len(), threads, |at| {
-            let (grouping, groups) = Grouping::build(build, &tests.kinds, &wanted[at], threads);
+            let (grouping, groups) = Grouping::build(build, &tests.kinds, &wanted[at], within);
             let drawn = sample.draw(&grouping, &groups);
             let outcomes = tests.kinds.iter().map(|_| OnceLock::new()).collect();
-            Ok(Grouped { grouping: Arc::new(grouping), groups: Arc::new(groups), drawn, outcomes })
+            let (grouping, groups) = (Arc::new(grouping), Arc::new(groups));
+            Ok(Grouped { grouping, groups, drawn, places: Pairs::default(), outcomes })
         })?;
-        let statistics = Self { tests, build, cancel, grouped: wanted.into_iter().zip(grouped).collect() };
+        let mut grouped: Vec<(Vec<usize>, Grouped)> = wanted.into_iter().zip(grouped).collect();
+        let drawn = grouped.iter().flat_map(|(_, grouped)| grouped.drawn.build.iter().chain(&grouped.drawn.probe));
+        let mut rows: Vec<u32> = drawn.copied().collect();
+        rows.sort_unstable();
+        rows.dedup();
+        let place = |row: &u32| rows.partition_point(|other| other < row) as u32;
+        for (_, Grouped { drawn, places, .. }) in &mut grouped {
+            places.build = drawn.build.iter().map(place).collect();
+            places.probe = drawn.probe.iter().map(place).collect();
+        }
+        let sampled = build.texts_of(&rows, threads)?;
+        let statistics = Self { tests, build, sampled, cancel, grouped };
         statistics.foresee(clauses, threads)?;
         Ok(statistics)
     }
@@ -171,14 +208,17 @@ impl<'a> BuildStatistics<'a> {
             (_, AtomColumn::Band(BandColumn { accepted, .. })) if accepted.is_empty() => return None,
             _ => {}
         }
-        let drawn = &grouped.drawn;
+        let (columns, drawn) = match self.build.has_texts(atom) {
+            true => (&self.sampled, &grouped.places),
+            false => (self.build, &grouped.drawn),
+        };
         Some(*grouped.outcomes[atom].get_or_init(|| {
             let (places, mut passed) = ((0..drawn.len() as u16).collect::<Vec<_>>(), Vec::new());
             let stop = || self.cancel.is_cancelled();
-            self.tests.select(atom, (self.build, self.build), drawn, &places, &stop, &mut passed);
+            self.tests.select(atom, (columns, columns), drawn, &places, &stop, &mut passed);
             Outcome {
                 passes: (passed.len() as f64 + 0.5) / (drawn.len() as f64 + 1.0),
-                open: self.tests.open(atom, self.build, drawn) as f64 / drawn.len().max(1) as f64,
+                open: self.tests.open(atom, columns, drawn) as f64 / drawn.len().max(1) as f64,
             }
         }))
     }
@@ -207,7 +247,7 @@ impl<'a> BuildStatistics<'a> {
 
 impl Statistics for BuildStatistics<'_> {
     fn partners(&self, keys: &[usize]) -> f64 {
-        self.groups(keys).map_or(0.0, |grouped| grouped.grouping.mean_partners(self.build.rows))
+        self.groups(keys).map_or(0.0, |grouped| grouped.grouping.mean_partners())
     }
 
     fn estimates(&self, entry: &Entry, atoms: &[usize]) -> Vec<AtomEstimate> {
@@ -221,5 +261,27 @@ impl Statistics for BuildStatistics<'_> {
             _ => AtomEstimate::UNKNOWN,
         };
         (0..self.tests.kinds.len()).map(estimate).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_fingerprints_are_found() {
+        let hasher = FixedState::default();
+        let spread = |row: u64| hasher.hash_one(row);
+        // some rows are many times the same
+        let clustered = |row: u64| if row % 3 > 0 { u64::MAX - row % 2 } else { hasher.hash_one(row) };
+        let all = |of: &dyn Fn(u64) -> u64, rows: u64| (0..rows).map(of).collect::<Vec<_>>();
+        for fingerprints in [all(&spread, 200_000), all(&clustered, 150_000), all(&spread, 40), Vec::new()] {
+            let mut expected: Vec<u32> = (0..fingerprints.len() as u32).collect();
+            expected.sort_by_key(|&row| fingerprints[row as usize]);
+            for count in [1, 50, 100_000, 200_000] {
+                let expected = &expected[..count.min(expected.len())];
+                assert_eq!(least(&fingerprints, count, 3), expected, "{count} of {}", fingerprints.len());
+            }
+        }
     }
 }

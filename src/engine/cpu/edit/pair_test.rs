@@ -1,7 +1,9 @@
 //! Decides an edit or Jaro condition for any pair of rows.
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
-use datafusion::arrow::compute::cast;
+use std::sync::OnceLock;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, MAX_INLINE_VIEW_LEN, StringViewArray, UInt32Array};
+use datafusion::arrow::compute::{cast, take};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 
@@ -10,7 +12,7 @@ use crate::engine::atoms::AtomRows;
 use crate::engine::cpu::keep::{fetch, keep, retain_from};
 use crate::engine::cpu::near::{self, Allowance, Brief as _, Lanes, Near};
 use crate::engine::edits::predicate::{EditPredicate, LONGEST_PREFIX};
-use crate::engine::parallel::collect_in_parallel;
+use crate::engine::parallel::{collect_in_parallel, each_in_parallel, ranges};
 
 /// Below this a thread costs more than it saves.
 const ROWS_WORTH_A_THREAD: usize = 1 << 14;
@@ -19,10 +21,11 @@ const ROWS_WORTH_A_THREAD: usize = 1 << 14;
 #[derive(Debug)]
 pub struct TextColumn {
     values: StringViewArray,
-    /// What most pairs are decided by, on one cache line.
-    briefs: Vec<Brief>,
-    /// In characters.
+    /// What most pairs are decided by, on one cache line; made when it is first asked for.
+    briefs: OnceLock<Vec<Brief>>,
+    /// In bytes.
     mean_length: f64,
+    threads: usize,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -57,32 +60,65 @@ impl TextColumn {
     pub fn try_new(keys: &ArrayRef, threads: usize) -> Result<Self> {
         let values = cast(keys, &DataType::Utf8View)?;
         let values = values.as_string_view().clone();
-        let brief = |row: usize| Brief::of(values.is_valid(row).then(|| values.value(row)));
-        let briefs = collect_in_parallel(values.len(), threads, ROWS_WORTH_A_THREAD, brief);
-        let known = briefs.iter().filter(|brief| brief.class != near::NOTHING);
-        let (count, sum) = known.fold((0u64, 0u64), |(n, sum), brief| (n + 1, sum + u64::from(brief.length)));
-        Ok(Self { values, briefs, mean_length: sum as f64 / count.max(1) as f64 })
+        let lengths = each_in_parallel(ranges(values.len(), threads, ROWS_WORTH_A_THREAD), |rows| {
+            let valid = rows.filter(|&row| values.is_valid(row));
+            valid.fold((0u64, 0u64), |(n, sum), row| (n + 1, sum + u64::from(values.views()[row] as u32)))
+        });
+        let (count, sum) = lengths.into_iter().fold((0, 0), |(n, sum), (m, part)| (n + m, sum + part));
+        let mean_length = sum as f64 / count.max(1) as f64;
+        Ok(Self { values, briefs: OnceLock::new(), mean_length, threads })
+    }
+
+    /// The strings of some rows.
+    pub fn take(&self, rows: &[u32]) -> Result<Self> {
+        let values = take(&self.values, &UInt32Array::from(rows.to_vec()), None)?;
+        let values = values.as_string_view().clone();
+        Ok(Self { values, briefs: OnceLock::new(), mean_length: self.mean_length, threads: 1 })
+    }
+
+    /// What most pairs are decided by, of all rows.
+    #[inline]
+    pub fn make_ready(&self) {
+        self.briefs();
+    }
+
+    #[inline]
+    fn briefs(&self) -> &[Brief] {
+        self.briefs.get_or_init(|| {
+            let brief = |row: usize| Brief::of(self.values.is_valid(row).then(|| self.values.value(row)));
+            collect_in_parallel(self.values.len(), self.threads, ROWS_WORTH_A_THREAD, brief)
+        })
     }
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        self.values.get_buffer_memory_size() + self.briefs.len() * size_of::<Brief>()
+        let briefs = self.briefs.get().map_or(0, Vec::len);
+        self.values.get_buffer_memory_size() + briefs * size_of::<Brief>()
     }
 
     /// Whether a row is not NULL.
     pub fn can_match(&self, row: usize) -> bool {
-        self.briefs[row].class != near::NOTHING
+        self.values.is_valid(row)
+    }
+
+    /// A number by the content of a row: all of a short string, the length and the beginning of a longer one.
+    pub fn print(&self, row: usize) -> u128 {
+        match self.values.views()[row] {
+            _ if self.values.is_null(row) => u128::MAX,
+            view if view as u32 <= MAX_INLINE_VIEW_LEN => view,
+            view => u128::from(view as u64),
+        }
     }
 
     /// The signature and the class of a row.
     #[inline(always)]
     pub fn near(&self, row: u32) -> (u64, u32) {
-        self.briefs[row as usize].near()
+        self.briefs()[row as usize].near()
     }
 
     /// Puts what is first asked of `rows` side by side.
     pub fn gather(&self, rows: &[u32], lanes: &mut Lanes) {
-        lanes.gather(rows, &self.briefs);
+        lanes.gather(rows, self.briefs());
     }
 
     /// As an engine other than the CPU takes them.
@@ -90,7 +126,7 @@ impl TextColumn {
         AtomRows::Texts { values: &self.values }
     }
 
-    /// The mean length in characters.
+    /// The mean length in bytes.
     pub fn mean_length(&self) -> f64 {
         self.mean_length
     }
@@ -138,7 +174,11 @@ impl EditPairTest {
         passed: &mut Vec<u16>,
     ) {
         let first = passed.len();
-        keep(selected, passed, &Near { allowance: &self.allowance, build: &build.briefs, probe: &probe.briefs, block });
+        keep(
+            selected,
+            passed,
+            &Near { allowance: &self.allowance, build: build.briefs(), probe: probe.briefs(), block },
+        );
         let ahead = |place| {
             let (b, p) = block.at(place);
             fetch(build.values.views(), b as usize);
@@ -149,7 +189,7 @@ impl EditPairTest {
 
     /// Whether the measure has to be computed for a pair of a build and a probe row.
     pub fn is_open(&self, build: &TextColumn, probe: &TextColumn, (b, p): (u32, u32)) -> bool {
-        self.allowance.admits(build.briefs[b as usize].near(), probe.briefs[p as usize].near())
+        self.allowance.admits(build.briefs()[b as usize].near(), probe.briefs()[p as usize].near())
             && self.is_possible(build, probe, (b, p))
     }
 
@@ -160,7 +200,7 @@ impl EditPairTest {
 
     #[inline]
     fn is_possible(&self, build: &TextColumn, probe: &TextColumn, (b, p): (u32, u32)) -> bool {
-        let (left, right) = (build.briefs[b as usize], probe.briefs[p as usize]);
+        let (left, right) = (build.briefs()[b as usize], probe.briefs()[p as usize]);
         left.class.max(right.class) != near::LARGE
             || self.predicate.is_possible(left.length as usize, right.length as usize, LONGEST_PREFIX)
     }
@@ -170,7 +210,7 @@ impl EditPairTest {
         if !self.is_possible(build, probe, (b, p)) {
             return false;
         }
-        let longest = build.briefs[b as usize].length.max(probe.briefs[p as usize].length) as usize;
+        let longest = build.briefs()[b as usize].length.max(probe.briefs()[p as usize].length) as usize;
         self.predicate.matches(build.values.value(b as usize), probe.values.value(p as usize), longest, stop)
     }
 }

@@ -35,7 +35,7 @@ pub(in crate::engine::cuda) struct ItemsOnDevice {
     pub(in crate::engine::cuda) rows: u64,
     pub(in crate::engine::cuda) probe_rows: u64,
     pub(in crate::engine::cuda) firsts: u64,
-    pub(in crate::engine::cuda) offsets: u64,
+    pub(in crate::engine::cuda) behind: u64,
     pub(in crate::engine::cuda) count: u32,
     pub(in crate::engine::cuda) unused: u32,
 }

@@ -17,9 +17,11 @@ pub(super) const PAIRS_OF_TASK: u32 = 1 << 14;
 /// One a probe row, as the cursor goes.
 #[derive(Debug)]
 pub struct Items {
-    /// Which of all pairs are an item's; one more than items.
-    offsets: Vec<u64>,
-    on_device: Buffer<u64>,
+    /// How many pairs the items of a block have up to and with this one.
+    behind: Vec<u32>,
+    /// How many pairs there are before each block, and in all.
+    starts: Vec<u64>,
+    on_device: Buffer<u32>,
     /// None in a self-join, where an item is a place and its stretch begins right behind it.
     probe: Option<(Buffer<u32>, Buffer<u32>)>,
 }
@@ -51,25 +53,27 @@ impl Items {
         lengths: impl Iterator<Item = u64>,
         probe: Option<(Buffer<u32>, Buffer<u32>)>,
     ) -> Result<Option<Self>, Fault> {
-        let mut offsets = vec![0];
-        let mut all = 0;
-        offsets.extend(lengths.map(|length| {
-            all += length;
-            all
-        }));
-        let count = offsets.len() - 1;
-        let of_block = |first: usize| offsets[count.min(first + BLOCK as usize)] - offsets[first];
-        if (0..count).step_by(BLOCK as usize).any(|first| of_block(first) > u64::from(u32::MAX)) {
-            return Ok(None);
+        let (mut behind, mut starts) = (Vec::with_capacity(lengths.size_hint().0), vec![0]);
+        let (mut before, mut in_block) = (0, 0);
+        for (item, length) in lengths.enumerate() {
+            if item > 0 && item.is_multiple_of(BLOCK as usize) {
+                before += in_block;
+                in_block = 0;
+                starts.push(before);
+            }
+            in_block += length;
+            let Ok(own) = u32::try_from(in_block) else { return Ok(None) };
+            behind.push(own);
         }
-        let on_device = budget.upload(stream, &offsets)?;
+        starts.push(before + in_block);
+        let on_device = budget.upload(stream, &behind)?;
         stream.synchronize()?;
-        Ok(Some(Self { offsets, on_device, probe }))
+        Ok(Some(Self { behind, starts, on_device, probe }))
     }
 
     /// How many items there are.
     pub fn len(&self) -> usize {
-        self.offsets.len() - 1
+        self.behind.len()
     }
 
     /// Whether there are none.
@@ -79,12 +83,18 @@ impl Items {
 
     /// How many pairs items are.
     pub fn pairs(&self, items: Range<usize>) -> u64 {
-        self.offsets[items.end] - self.offsets[items.start]
+        self.before(items.end) - self.before(items.start)
+    }
+
+    /// How many pairs there are before an item, or the end of all.
+    fn before(&self, item: usize) -> u64 {
+        let (block, within) = (item / BLOCK as usize, item % BLOCK as usize);
+        self.starts[block] + if within == 0 { 0 } else { u64::from(self.behind[item - 1]) }
     }
 
     /// Bytes held on the host.
     pub fn memory(&self) -> usize {
-        self.offsets.capacity() * size_of::<u64>()
+        self.behind.capacity() * size_of::<u32>() + self.starts.capacity() * size_of::<u64>()
     }
 
     /// As kernels read them, over `rows` by place, as long as both live.
@@ -97,7 +107,7 @@ impl Items {
             rows: rows.address(stream),
             probe_rows,
             firsts,
-            offsets: self.on_device.address(stream),
+            behind: self.on_device.address(stream),
             count: self.len() as u32,
             unused: 0,
         }
@@ -109,18 +119,24 @@ impl Cut for Items {
     const MOST_PAIRS: u64 = 1 << 27;
 
     fn stretch(&self, start: u32, end: u32, pairs: u64) -> (u32, u64) {
-        let before = self.offsets[start as usize];
-        let within = &self.offsets[start as usize + 1..=end as usize];
-        let stop = end.min(start + 1 + within.partition_point(|&offset| offset - before < pairs) as u32);
-        (stop, self.offsets[stop as usize] - before)
+        let up_to = |stop: u32| self.pairs(start as usize..stop as usize);
+        let (mut stop, mut most) = ((start + 1).min(end), end);
+        while stop < most {
+            let middle = stop + (most - stop) / 2;
+            match up_to(middle) < pairs {
+                true => stop = middle + 1,
+                false => most = middle,
+            }
+        }
+        (stop, up_to(stop))
     }
 
     fn tasks(&self, items: Range<u32>) -> Vec<Task> {
         let mut tasks = Vec::new();
         for probe in items.start / BLOCK..items.end.div_ceil(BLOCK) {
-            let before = self.offsets[(probe * BLOCK) as usize];
+            let before = self.starts[probe as usize];
             let [first, end] = [items.start.max(probe * BLOCK), items.end.min((probe + 1) * BLOCK)]
-                .map(|item| (self.offsets[item as usize] - before) as u32);
+                .map(|item| (self.before(item as usize) - before) as u32);
             let cuts = (first..end).step_by(PAIRS_OF_TASK as usize);
             tasks.extend(cuts.map(|first| Task { probe, first, end: end.min(first.saturating_add(PAIRS_OF_TASK)) }));
         }

@@ -140,9 +140,8 @@ impl SetIndex {
         let windows = self.windows(stream, probe)?;
         let Some(postings) = &self.postings else { return Ok(Access::Tiles(windows)) };
         let side = probe.unwrap_or(&self.sets);
-        let (_, pairs) = windows.stretch(0, side.count, u64::MAX);
         let sides = (&self.sides(stream, probe), side.blocks());
-        let asked = postings.asked(&self.budget, stream, sides, pairs)?;
+        let asked = postings.asked(&self.budget, stream, sides, &windows)?;
         Ok(asked.map_or(Access::Tiles(windows), |asked| Access::Prefixes(Box::new(asked))))
     }
 
@@ -205,6 +204,7 @@ impl Comparison for SetComparison<'_> {
         let (device, tasks) = (&self.budget.device, (tasks, listed.len() as u32));
         match &self.prefixes {
             Some((sides, ranges)) => {
+                self.budget.metrics.see_postings(listed.iter().map(|task| (task.end - task.first) as usize).sum());
                 device.prefixes()?.filter(stream, (sides, ranges), self.words, tasks, self.range, candidates)
             }
             None => device.sets()?.filter(stream, &self.sides, self.words, tasks, self.range, candidates),
@@ -392,6 +392,7 @@ mod tests {
                 assert!(expected.len() > 20);
                 assert_eq!(own(&index(WORDS, predicate, &keys, true), 50, UNLIMITED), expected, "{tokens}");
                 let by_prefixes = index_with(WORDS, predicate, &keys, true, ALWAYS);
+                assert!(matches!(by_prefixes.own, Some(Access::Prefixes(_))));
                 assert_eq!(own(&by_prefixes, 50, UNLIMITED), expected, "{tokens}");
             }
         }
@@ -405,6 +406,7 @@ mod tests {
             let expected = oracle(WORDS, jaccard(0.75), (&values, &keys.groups), None);
             assert_eq!(own(&index(WORDS, jaccard(0.75), &keys, true), usize::MAX, UNLIMITED), expected);
             let by_prefixes = index_with(WORDS, jaccard(0.75), &keys, true, ALWAYS);
+            assert!(matches!(by_prefixes.own, Some(Access::Prefixes(_))));
             assert_eq!(own(&by_prefixes, usize::MAX, UNLIMITED), expected);
         }
     }

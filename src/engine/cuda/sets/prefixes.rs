@@ -13,7 +13,8 @@ use crate::engine::cuda::kernels::{
 };
 use crate::engine::cuda::memory::{Budget, Buffer};
 use crate::engine::cuda::sort::sort;
-use crate::engine::cuda::tasks::BLOCK;
+use crate::engine::cuda::steps::Cut;
+use crate::engine::cuda::tasks::{BLOCK, Windows};
 use crate::engine::sets::SetPredicate;
 
 /// Bytes of a token of a prefix while postings are sorted.
@@ -151,14 +152,14 @@ impl Postings {
         PostingsOnDevice { starts: self.starts.address(stream), positions: self.positions.address(stream) }
     }
 
-    /// What the probe side of `sides`, of so many blocks, asks of them; `None` where there is no room for it, or where comparing
-    /// `pairs` pairs of signatures is less work.
+    /// What the probe side of `sides`, of so many blocks, asks of them within its windows; `None` where there is no room for it, or
+    /// where comparing all pairs of signatures in these is less work.
     pub(super) fn asked(
         &self,
         budget: &Budget,
         stream: &Arc<CudaStream>,
         (sides, blocks): (&SetSides, u32),
-        pairs: u64,
+        windows: &Windows,
     ) -> Result<Option<Asked>, Fault> {
         if blocks == 0 {
             return Ok(None);
@@ -168,8 +169,8 @@ impl Postings {
             let probe = |sides: &SetSides| Prefixes::try_new(budget, stream, sides, &sides.probe, false);
             let prefixes = (!sides.own).then(|| probe(sides)).transpose()?.map(|(prefixes, _)| prefixes);
             let length = prefixes.as_ref().unwrap_or(&self.prefixes).length as usize;
-            let mut windows = (budget.buffer(stream, blocks as usize)?, budget.buffer(stream, blocks as usize)?);
-            budget.device.sets()?.windows(stream, sides, blocks, &mut windows.0, &mut windows.1)?;
+            let (_, pairs) = windows.stretch(0, sides.probe.count, u64::MAX);
+            let (firsts, ends) = windows.upload(budget, stream)?;
             let mut ranges = RangeColumns {
                 firsts: budget.buffer(stream, length)?,
                 offsets: budget.buffer(stream, length)?,
@@ -177,7 +178,7 @@ impl Postings {
             };
             let sides = self.sides(stream, sides, prefixes.as_ref());
             let kernels = budget.device.prefixes()?;
-            kernels.ranges(stream, &sides, (&windows.0, &windows.1), blocks, &mut ranges)?;
+            kernels.ranges(stream, &sides, (&firsts, &ends), blocks, &mut ranges)?;
             let mut totals = vec![0; blocks as usize];
             stream.memcpy_dtoh(&ranges.totals.slice.slice(..blocks as usize), &mut totals)?;
             stream.synchronize()?;
