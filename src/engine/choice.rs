@@ -28,7 +28,7 @@ pub enum Engine {
 }
 
 /// Candidates of a join of rules from which on a device is worth the copies and launches, and being opened, too.
-const CANDIDATES_WORTH_A_DEVICE: u64 = 1 << 28;
+const CANDIDATES_WORTH_A_DEVICE: u64 = 1 << 24;
 const CANDIDATES_WORTH_OPENING: u64 = 1 << 30;
 
 impl Engine {

@@ -407,11 +407,17 @@ impl Columns {
     }
 
     /// Rows for which no clause can hold, whatever the other side has: in each an atom is NULL, blank or false.
-    pub(in crate::engine) fn unmatchable(&self, clauses: &[Vec<usize>]) -> usize {
-        let possible: Vec<BooleanBuffer> = (0..self.atoms.len()).map(|atom| self.possible(atom)).collect();
+    pub(in crate::engine) fn unmatchable(&self, clauses: &[Vec<usize>], threads: usize) -> usize {
+        let threads = if self.rows < ROWS_WORTH_A_THREAD { 1 } else { threads };
+        let first = |atom| self.first_of_key(atom);
+        let possible =
+            each_in_turn(self.atoms.len(), threads, |atom| (first(atom) == atom).then(|| self.possible(atom)));
         let all = BooleanBuffer::new_set(self.rows);
-        let clause = |atoms: &Vec<usize>| atoms.iter().fold(all.clone(), |rows, &atom| &rows & &possible[atom]);
-        let some = clauses.iter().map(clause).reduce(|a, b| &a | &b);
+        let of_clause = |number: usize| {
+            let atoms = clauses[number].iter().filter_map(|&atom| possible[first(atom)].as_ref());
+            atoms.fold(all.clone(), |rows, possible| &rows & possible)
+        };
+        let some = each_in_turn(clauses.len(), threads, of_clause).into_iter().reduce(|a, b| &a | &b);
         self.rows - some.map_or(0, |rows| rows.count_set_bits())
     }
 
@@ -425,7 +431,7 @@ impl Columns {
             (AtomColumn::Band(band), _) => {
                 BooleanBuffer::collect_bool(self.rows, |row| band.accepted[row].first < band.accepted[row].last)
             }
-            (_, Some(Key::Texts(texts))) => BooleanBuffer::collect_bool(self.rows, |row| texts.can_match(row)),
+            (_, Some(Key::Texts(texts))) => texts.valid(),
             (_, Some(Key::Sets(sets))) => BooleanBuffer::collect_bool(self.rows, |row| sets.can_match(row)),
             (_, Some(Key::Vectors(vectors))) => BooleanBuffer::collect_bool(self.rows, |row| vectors.can_match(row)),
             _ => BooleanBuffer::new_set(self.rows),

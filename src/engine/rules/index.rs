@@ -42,6 +42,7 @@ pub struct RuleIndex {
     plan: RulePlan,
     entries: Vec<EntryIndex>,
     clauses: Vec<Vec<usize>>,
+    unmatchable: usize,
     /// Where some entries are walked on a device.
     device: Option<RulesOnDevice>,
     scratch: Mutex<Vec<Memory>>,
@@ -116,7 +117,9 @@ impl RuleIndex {
         let context = BuildContext { threads, ..*context };
         let building = Building { tests: &tests, columns: &columns, keys: &keys, statistics: &statistics, engine };
         let entries = in_turn(plan.groups.len(), all_threads, |at| building.entry(&plan.groups[at], &context))?;
-        let mut index = Self { tests, columns, plan, entries, clauses, device: None, scratch: Mutex::default() };
+        let unmatchable = columns.unmatchable(&clauses, all_threads);
+        let (device, scratch) = (None, Mutex::default());
+        let mut index = Self { tests, columns, plan, entries, clauses, unmatchable, device, scratch };
         if let Some(budget) = engine.budget_of_rules(index.candidates(&context)) {
             index.device = index.bring_to_device(&budget, all_threads)?;
         }
@@ -254,7 +257,7 @@ impl RuleIndex {
 
     /// Rows of the build side for which no clause can hold, whatever the other side has.
     pub fn unmatchable(&self) -> usize {
-        self.columns.unmatchable(&self.clauses)
+        self.unmatchable
     }
 
     /// Makes a batch of the probe side ready.
@@ -295,7 +298,7 @@ impl RuleIndex {
                 (Access::Index { .. }, _) => return internal_err!("an entry without an index"),
             })
         })?;
-        let unmatchable = columns.unmatchable(&self.clauses);
+        let unmatchable = columns.unmatchable(&self.clauses, threads);
         Ok(PreparedRules { columns, on_device, entries, unmatchable })
     }
 

@@ -273,7 +273,7 @@ mod tests {
         let hasher = FixedState::default();
         let spread = |row: u64| hasher.hash_one(row);
         // some rows are many times the same
-        let clustered = |row: u64| if row % 3 > 0 { u64::MAX - row % 2 } else { hasher.hash_one(row) };
+        let clustered = |row: u64| if !row.is_multiple_of(3) { u64::MAX - row % 2 } else { hasher.hash_one(row) };
         let all = |of: &dyn Fn(u64) -> u64, rows: u64| (0..rows).map(of).collect::<Vec<_>>();
         for fingerprints in [all(&spread, 200_000), all(&clustered, 150_000), all(&spread, 40), Vec::new()] {
             let mut expected: Vec<u32> = (0..fingerprints.len() as u32).collect();

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, MAX_INLINE_VIEW_LEN, StringViewArray, UInt32Array};
+use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::compute::{cast, take};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
@@ -96,9 +97,9 @@ impl TextColumn {
         self.values.get_buffer_memory_size() + briefs * size_of::<Brief>()
     }
 
-    /// Whether a row is not NULL.
-    pub fn can_match(&self, row: usize) -> bool {
-        self.values.is_valid(row)
+    /// Which rows are not NULL.
+    pub fn valid(&self) -> BooleanBuffer {
+        self.values.nulls().map_or_else(|| BooleanBuffer::new_set(self.values.len()), |nulls| nulls.inner().clone())
     }
 
     /// A number by the content of a row: all of a short string, the length and the beginning of a longer one.
