@@ -15,6 +15,7 @@ pub mod parallel;
 pub mod rules;
 pub mod sets;
 mod vectors;
+pub mod views;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! Dense numbers for the values of rows, the same ones however many threads give them.
 //!
-//! Rows are first parted by bits of their hash, so that the table of a part stays in a cache of its core (radix partitioning: Manegold,
-//! Boncz and Kersten, 2002); each part numbers its own values by first occurrence, and the parts follow each other.
+//! Rows are first parted by bits of their hash, so that up to some four million rows the table of a part stays in a cache of its core
+//! (radix partitioning: Manegold, Boncz and Kersten, 2002); each part numbers its own values by first occurrence, and the parts follow each other.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -44,6 +44,24 @@ impl<K: Copy> Table<K> {
         let places = (2 * rows).next_power_of_two().max(2);
         let shift = u32::BITS.saturating_sub(places.trailing_zeros());
         Self { slots: vec![FREE; places], shift, keys: Vec::with_capacity(rows), first: 0 }
+    }
+
+    /// Gives back what more values would have needed.
+    fn shrink(&mut self) {
+        let places = (2 * self.keys.len()).next_power_of_two().max(2);
+        if places < self.slots.len() {
+            let mut slots = vec![FREE; places];
+            self.shift = u32::BITS.saturating_sub(places.trailing_zeros());
+            for &slot in self.slots.iter().filter(|slot| **slot != FREE) {
+                let mut place = (slot >> u32::BITS >> self.shift) as usize;
+                while slots[place] != FREE {
+                    place = (place + 1) & (places - 1);
+                }
+                slots[place] = slot;
+            }
+            self.slots = slots;
+        }
+        self.keys.shrink_to_fit();
     }
 
     /// The number of the value with this hash for which `equal` holds, or the slot that is free for it.
@@ -118,6 +136,7 @@ impl<K: Copy + Send + Sync> Numbering<K> {
                 let number = table.intern(hash.into(), key, |known| equal(known, &key));
                 numbers[row as usize].store(number, Ordering::Relaxed);
             }
+            table.shrink();
             table
         });
         let mut count = 0;
@@ -246,6 +265,8 @@ mod tests {
                         (0..rows).filter_map(|row| value(row).map(|value| (value, numbers[row]))).collect();
                     assert!((0..rows).all(|row| value(row).map_or(NO_GROUP, |value| known[&value]) == numbers[row]));
                     assert_eq!(numbering.count() as usize, known.len());
+                    let least = known.len() * (size_of::<u64>() + size_of::<u64>()) + numbering.tables.len() * 16;
+                    assert!(numbering.memory() <= 4 * least, "{} bytes", numbering.memory());
                     let mut all: Vec<u32> = known.values().copied().collect();
                     all.sort_unstable();
                     assert!(all.into_iter().eq(0..numbering.count()));

@@ -190,7 +190,8 @@ impl BuildSide {
 
     /// Batches of the probe side as one, by the threads that nobody uses.
     pub(super) fn concat(&self, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch> {
-        let helpers = self.take_idle(batches.len().saturating_sub(1));
+        let most = if batches.len() > 1 { schema.fields().len().saturating_sub(1) } else { 0 };
+        let helpers = self.take_idle(most);
         concat_in_parallel(schema, batches, 1 + helpers.count)
     }
 

@@ -1,6 +1,6 @@
 //! The groups of one equality key whose values are strings or whole numbers.
 //!
-//! A string of up to twelve bytes is its own view, one integer; so is a number. Numbers that lie close together, as those of a
+//! A string of up to twelve bytes is its own view. Numbers that lie close together, as those of a
 //! key often do, index a table instead of being hashed.
 
 use std::hash::BuildHasher;
@@ -14,6 +14,7 @@ use foldhash::fast::FixedState;
 
 use crate::engine::NO_GROUP;
 use crate::engine::numbering::Numbering;
+use crate::engine::views::string_views;
 
 /// Dense ids of the values of one key.
 #[derive(Debug)]
@@ -95,7 +96,7 @@ impl Values {
             DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Date32 => {
                 Self::Numbers(cast(column, &DataType::Int64)?)
             }
-            _ => Self::Strings(cast(column, &DataType::Utf8View)?.as_string_view().clone()),
+            _ => Self::Strings(string_views(column)?),
         })
     }
 
@@ -269,6 +270,16 @@ mod tests {
             let unknown: ArrayRef = Arc::new(StringArray::from(vec!["y", "another string that no view holds"]));
             assert_eq!(groups.look_up(&unknown).unwrap(), [NO_GROUP; 2]);
         }
+    }
+
+    #[test]
+    fn a_dictionary_whose_value_is_null_has_no_group() {
+        let values = StringArray::from(vec![Some("x"), None, Some("")]);
+        let keys = Int32Array::from(vec![Some(1), Some(0), Some(2), None]);
+        let column: ArrayRef = Arc::new(DictionaryArray::new(keys, Arc::new(values)));
+        let (groups, ids) = KeyGroups::build(&column, false, 1).unwrap();
+        assert_eq!(ids, [NO_GROUP, 0, 1, NO_GROUP]);
+        assert_eq!(groups.look_up(&column).unwrap(), ids);
     }
 
     #[test]

@@ -10,9 +10,7 @@ use super::fault::Fault;
 use super::kernels::{CodesOnDevice, SCALAR_WORDS, StringsOnDevice, SymbolBuffer, TextFeatures};
 use super::memory::{Budget, Buffer};
 
-/// Bytes of buffers a row that are brought to the device as they are; views of more refer to little of them.
-const BYTES_OF_ROW: usize = 64;
-/// So many bytes are brought in any case.
+/// So many bytes of buffers are brought to the device whether they are used or not.
 const FEW_BYTES: usize = 1 << 20;
 
 /// A copy of a column's views and of the buffers that they refer to.
@@ -30,7 +28,7 @@ impl Strings {
     /// Uploads a column of fewer than 2^32 rows.
     pub(super) fn upload(budget: &Budget, stream: &Arc<CudaStream>, values: &StringViewArray) -> Result<Self, Fault> {
         let held = |values: &StringViewArray| distinct_buffers(values).0.iter().map(|bytes| bytes.len()).sum::<usize>();
-        if held(values) > FEW_BYTES + BYTES_OF_ROW * values.len() {
+        if held(values) > FEW_BYTES.max(2 * values.total_buffer_bytes_used()) {
             return Self::upload_all(budget, stream, &values.gc());
         }
         Self::upload_all(budget, stream, values)
@@ -121,6 +119,11 @@ impl CodedTexts {
         build: Option<&Arc<Codes>>,
         longest: u64,
     ) -> Result<Option<Self>, Fault> {
+        // no character has more bytes
+        let too_long = |(row, &view): (usize, &u128)| u64::from(view as u32) > 4 * longest && values.is_valid(row);
+        if values.views().iter().enumerate().any(too_long) {
+            return Ok(None);
+        }
         let (stream, rows) = (&budget.device.stream()?, values.len());
         let kernels = budget.device.texts()?;
         let strings = Strings::upload(budget, stream, values)?;
@@ -255,7 +258,7 @@ mod tests {
         let few = datafusion::arrow::array::AsArray::as_string_view(&few);
         let bytes: usize = long.data_buffers().iter().map(|buffer| buffer.len()).sum();
         assert_eq!(distinct_buffers(few).0.iter().map(|part| part.len()).sum::<usize>(), bytes);
-        assert!(bytes > FEW_BYTES + 60 * BYTES_OF_ROW);
+        assert!(bytes > FEW_BYTES);
         let before = budget.metrics.uploaded();
         let texts = CodedTexts::try_new(&budget, few, None, 1024).unwrap().unwrap();
         assert!(budget.metrics.uploaded() - before < 10_000);

@@ -123,6 +123,7 @@ impl RuleIndex {
         if let Some(budget) = engine.budget_of_rules(index.candidates(&context)) {
             index.device = index.bring_to_device(&budget, all_threads)?;
         }
+        check(context.cancel)?;
         if index.entries.iter().any(|entry| entry.device.is_none()) {
             index.columns.make_ready(all_threads);
         }

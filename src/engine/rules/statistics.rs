@@ -39,6 +39,8 @@ struct Outcome {
     passes: f64,
     /// The share for which a measure has to be computed.
     open: f64,
+    /// The mean length of keys, in characters or tokens.
+    length: f64,
 }
 
 /// Rows that tell about all of them: those with the least fingerprints, so that it does not matter in which order rows
@@ -219,12 +221,13 @@ impl<'a> BuildStatistics<'a> {
             Outcome {
                 passes: (passed.len() as f64 + 0.5) / (drawn.len() as f64 + 1.0),
                 open: self.tests.open(atom, columns, drawn) as f64 / drawn.len().max(1) as f64,
+                length: columns.mean_length(atom),
             }
         }))
     }
 
     fn estimate(&self, atom: usize, grouped: &Grouped, side_by_side: bool) -> AtomEstimate {
-        let Some(Outcome { passes, open }) = self.outcome(grouped, atom) else {
+        let Some(Outcome { passes, open, length }) = self.outcome(grouped, atom) else {
             return match self.tests.kinds[atom] {
                 AtomTest::Band => AtomEstimate::uniform(cost::BAND, IN_BAND),
                 _ => AtomEstimate { last: true, ..AtomEstimate::uniform(cost::EXPRESSION, 0.5) },
@@ -232,7 +235,7 @@ impl<'a> BuildStatistics<'a> {
         };
         match self.tests.kinds[atom] {
             AtomTest::Similarity { test, .. } => {
-                let estimate = cost::of_test(test, self.build.mean_length(atom), open, passes);
+                let estimate = cost::of_test(test, length, open, passes);
                 match self.build.first_of_key(atom) {
                     _ if side_by_side => estimate,
                     key => cost::one_by_one(estimate, key),

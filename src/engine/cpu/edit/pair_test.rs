@@ -1,19 +1,21 @@
 //! Decides an edit or Jaro condition for any pair of rows.
 
+use std::hash::BuildHasher;
 use std::sync::OnceLock;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, MAX_INLINE_VIEW_LEN, StringViewArray, UInt32Array};
 use datafusion::arrow::buffer::BooleanBuffer;
-use datafusion::arrow::compute::{cast, take};
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::compute::take;
 use datafusion::common::Result;
+use foldhash::fast::FixedState;
 
 use crate::engine::Pairs;
 use crate::engine::atoms::AtomRows;
 use crate::engine::cpu::keep::{fetch, keep, retain_from};
 use crate::engine::cpu::near::{self, Allowance, Brief as _, Lanes, Near};
 use crate::engine::edits::predicate::{EditPredicate, LONGEST_PREFIX};
-use crate::engine::parallel::{collect_in_parallel, each_in_parallel, ranges};
+use crate::engine::parallel::collect_in_parallel;
+use crate::engine::views::string_views;
 
 /// Below this a thread costs more than it saves.
 const ROWS_WORTH_A_THREAD: usize = 1 << 14;
@@ -24,8 +26,6 @@ pub struct TextColumn {
     values: StringViewArray,
     /// What most pairs are decided by, on one cache line; made when it is first asked for.
     briefs: OnceLock<Vec<Brief>>,
-    /// In bytes.
-    mean_length: f64,
     threads: usize,
 }
 
@@ -59,22 +59,14 @@ impl TextColumn {
     /// # Errors
     /// Keys that are no strings.
     pub fn try_new(keys: &ArrayRef, threads: usize) -> Result<Self> {
-        let values = cast(keys, &DataType::Utf8View)?;
-        let values = values.as_string_view().clone();
-        let lengths = each_in_parallel(ranges(values.len(), threads, ROWS_WORTH_A_THREAD), |rows| {
-            let valid = rows.filter(|&row| values.is_valid(row));
-            valid.fold((0u64, 0u64), |(n, sum), row| (n + 1, sum + u64::from(values.views()[row] as u32)))
-        });
-        let (count, sum) = lengths.into_iter().fold((0, 0), |(n, sum), (m, part)| (n + m, sum + part));
-        let mean_length = sum as f64 / count.max(1) as f64;
-        Ok(Self { values, briefs: OnceLock::new(), mean_length, threads })
+        Ok(Self { values: string_views(keys)?, briefs: OnceLock::new(), threads })
     }
 
     /// The strings of some rows.
     pub fn take(&self, rows: &[u32]) -> Result<Self> {
         let values = take(&self.values, &UInt32Array::from(rows.to_vec()), None)?;
         let values = values.as_string_view().clone();
-        Ok(Self { values, briefs: OnceLock::new(), mean_length: self.mean_length, threads: 1 })
+        Ok(Self { values, briefs: OnceLock::new(), threads: 1 })
     }
 
     /// What most pairs are decided by, of all rows.
@@ -91,10 +83,9 @@ impl TextColumn {
         })
     }
 
-    /// Bytes held.
+    /// Bytes held, or to be held once a pair is decided.
     pub fn memory(&self) -> usize {
-        let briefs = self.briefs.get().map_or(0, Vec::len);
-        self.values.get_buffer_memory_size() + briefs * size_of::<Brief>()
+        self.values.get_buffer_memory_size() + self.values.len() * size_of::<Brief>()
     }
 
     /// Which rows are not NULL.
@@ -102,13 +93,19 @@ impl TextColumn {
         self.values.nulls().map_or_else(|| BooleanBuffer::new_set(self.values.len()), |nulls| nulls.inner().clone())
     }
 
-    /// A number by the content of a row: all of a short string, the length and the beginning of a longer one.
+    /// A number by the content of a row: all of a short string; the length, the beginning and the end of a longer one.
     pub fn print(&self, row: usize) -> u128 {
-        match self.values.views()[row] {
-            _ if self.values.is_null(row) => u128::MAX,
-            view if view as u32 <= MAX_INLINE_VIEW_LEN => view,
-            view => u128::from(view as u64),
+        let view = self.values.views()[row];
+        if self.values.is_null(row) {
+            return u128::MAX;
         }
+        if view as u32 <= MAX_INLINE_VIEW_LEN {
+            return view;
+        }
+        let text = self.values.value(row).as_bytes();
+        let (head, tail) = (&text[..text.len().min(ENDS)], &text[text.len().saturating_sub(ENDS)..]);
+        let hash = FixedState::default().hash_one((head, tail));
+        u128::from(hash) << u64::BITS | u128::from(view as u64)
     }
 
     /// The signature and the class of a row.
@@ -127,11 +124,16 @@ impl TextColumn {
         AtomRows::Texts { values: &self.values }
     }
 
-    /// The mean length in bytes.
+    /// The mean length in characters.
     pub fn mean_length(&self) -> f64 {
-        self.mean_length
+        let known = self.briefs().iter().filter(|brief| brief.class != near::NOTHING);
+        let (count, sum) = known.fold((0u64, 0u64), |(n, sum), brief| (n + 1, sum + u64::from(brief.length)));
+        sum as f64 / count.max(1) as f64
     }
 }
+
+/// Bytes of either end of a string that its print goes by.
+const ENDS: usize = 16;
 
 /// A bit for each character and each time that it occurs: an edit that changes two occurrences changes two bits at most.
 fn occurring(text: &str) -> u64 {

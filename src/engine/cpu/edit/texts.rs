@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
-use datafusion::arrow::array::{Array, AsArray, StringViewArray};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::array::{Array, StringViewArray};
 use datafusion::common::Result;
 
 use crate::engine::edits::features::{Feature, Histogram, Signature, Signer, Slots, class_of};
 use crate::engine::edits::predicate::EditPredicate;
+use crate::engine::views::string_views;
 use crate::engine::{Cancel, KeyColumn, NO_GROUP};
 
 /// The strings of one side, one a position; a row that can match nothing has none.
@@ -80,10 +79,8 @@ impl Texts {
         reserve: &(dyn Fn(usize) -> Result<()> + Sync),
     ) -> Result<Self> {
         reserve(keys.values.len() * (size_of::<u128>() + size_of::<Place>()))?;
-        // views share the buffers of the strings that they are made of
-        let values = cast(&keys.values, &DataType::Utf8View)?;
-        let values = values.as_string_view();
-        let places = places(predicate, values, keys.groups.as_deref());
+        let values = string_views(&keys.values)?;
+        let places = places(predicate, &values, keys.groups.as_deref());
         let bytes = places.iter().map(|p| values.value(p.3 as usize).len()).sum();
         reserve(bytes + places.len() * Self::ROW)?;
         let mut texts = Self {

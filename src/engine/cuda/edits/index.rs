@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use datafusion::arrow::array::{Array, AsArray, StringViewArray};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::array::{Array, StringViewArray};
 use datafusion::common::{Result, exec_datafusion_err, internal_datafusion_err, internal_err};
 use datafusion::physical_plan::metrics::MetricValue;
 
@@ -22,6 +20,7 @@ use crate::engine::cuda::tasks::{BLOCK, Windows};
 use crate::engine::cuda::worker::{Capacity, Comparison, Workers};
 use crate::engine::edits::EditPredicate;
 use crate::engine::edits::features::{self, Feature};
+use crate::engine::views::string_views;
 use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
 
 /// Probe rows that one block of threads compares.
@@ -73,7 +72,7 @@ impl EditIndex {
                 exec_datafusion_err!("an edit join cannot index more than 2^32 rows; join smaller parts").into()
             );
         }
-        let values = string_views(keys)?;
+        let values = string_views(&keys.values)?;
         let alphabet = Alphabet::of(&values, context.threads)?;
         (context.reserve)(packed_size(&values, &alphabet))?;
         let columns = TextColumns::pack(&values, keys.groups.as_deref(), &alphabet, context.threads)?;
@@ -133,7 +132,7 @@ impl EditIndex {
     }
 
     fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<PreparedTexts, Fault> {
-        let values = string_views(keys)?;
+        let values = string_views(&keys.values)?;
         let columns = TextColumns::pack(&values, keys.groups.as_deref(), &self.alphabet, threads)?;
         let stream = self.budget.device.stream()?;
         let texts = Arranged::try_new(&self.budget, &stream, &columns, &self.signer)?;
@@ -165,11 +164,6 @@ impl EditIndex {
             long::compare(&self.predicate, build, (&batch.host, row), cancel, out)
         })
     }
-}
-
-/// The strings of a key column; views share the buffers of the strings that they are made of.
-fn string_views(keys: &KeyColumn) -> Result<StringViewArray> {
-    Ok(cast(&keys.values, &DataType::Utf8View)?.as_string_view().clone())
 }
 
 /// Bytes of a side that is packed, what a row has beside its symbols once more as one.

@@ -62,8 +62,9 @@ impl Items {
                 starts.push(before);
             }
             in_block += length;
-            let Ok(own) = u32::try_from(in_block) else { return Ok(None) };
-            behind.push(own);
+            // so that a thread's numbers do not overflow behind the last one
+            let Ok(own) = i32::try_from(in_block) else { return Ok(None) };
+            behind.push(own.unsigned_abs());
         }
         starts.push(before + in_block);
         let on_device = budget.upload(stream, &behind)?;
