@@ -1,18 +1,16 @@
 //! Tables with the alias `similarity`, which may be a SIMILARITY JOIN that nobody read.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::ops::ControlFlow;
 
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::planner::{RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{Ident, TableAlias, TableFactor, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Ident, TableAlias, TableFactor};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use super::edit::Edit;
 use super::keyword::Keywords;
-use super::visit::visit;
+use super::visit::{Visitor, visit};
 
 /// Refuses tables with the alias `similarity` where the text does not say AS.
 ///
@@ -38,12 +36,10 @@ impl RelationPlanner for SimilarityAliasPlanner {
 }
 
 /// Gives AS to every alias `similarity`, which was looked at and is a name, except those at `unread`.
-pub(super) fn make_explicit(statements: &mut VecDeque<Statement>, unread: Vec<Location>) -> Vec<Edit> {
+pub(super) fn make_explicit(statements: &mut VecDeque<Statement>, unread: Vec<Location>) -> Result<Vec<Edit>> {
     let mut aliases = Aliases { unread, edits: Vec::new() };
-    for statement in statements {
-        let ControlFlow::Continue(()) = visit(statement, &mut aliases);
-    }
-    aliases.edits
+    statements.iter_mut().try_for_each(|statement| visit(statement, &mut aliases))?;
+    Ok(aliases.edits)
 }
 
 /// Where a word `similarity` stands right before JOIN and is none of `keywords`.
@@ -67,10 +63,8 @@ struct Aliases {
     edits: Vec<Edit>,
 }
 
-impl VisitorMut for Aliases {
-    type Break = Infallible;
-
-    fn pre_visit_table_factor(&mut self, relation: &mut TableFactor) -> ControlFlow<Infallible> {
+impl Visitor for Aliases {
+    fn before_relation(&mut self, relation: &mut TableFactor) -> Result<()> {
         if let Some(alias) = alias(relation).filter(|alias| is_implicit_similarity(alias)) {
             let start = alias.name.span.start;
             if !self.unread.contains(&start) {
@@ -78,7 +72,7 @@ impl VisitorMut for Aliases {
                 self.edits.push(Edit::insert(start, "AS "));
             }
         }
-        ControlFlow::Continue(())
+        Ok(())
     }
 }
 

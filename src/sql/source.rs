@@ -1,7 +1,6 @@
 //! A text on its way from tokens with our keywords to tokens that the stock parser reads.
 
 use std::collections::{HashMap, VecDeque};
-use std::ops::ControlFlow;
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::config::SqlParserOptions;
@@ -55,7 +54,7 @@ pub(super) fn parse(
     if let Some(error) = missing {
         return Err(error);
     }
-    edits.extend(alias::make_explicit(&mut statements, unread));
+    edits.extend(alias::make_explicit(&mut statements, unread)?);
     let expansions = rules.map_or(Ok(vec![]), |rules| expand(&mut statements, rules, call_ends))?;
     let rules = !expansions.is_empty();
     edits.extend(expansions);
@@ -72,10 +71,8 @@ fn expand(
         return Ok(vec![]);
     }
     let mut calls = Calls::new(rules, ends);
-    match statements.iter_mut().try_for_each(|statement| visit(statement, &mut calls)) {
-        ControlFlow::Continue(()) => Ok(calls.edits),
-        ControlFlow::Break(error) => Err(*error),
-    }
+    statements.iter_mut().try_for_each(|statement| visit(statement, &mut calls))?;
+    Ok(calls.edits)
 }
 
 /// The tokens without the words SIMILARITY, with LEFT for bare SEMI and ANTI, and where the words JOIN are now.

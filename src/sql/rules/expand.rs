@@ -1,13 +1,11 @@
 //! Puts rules in the place of the calls that name them.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Select, SelectItem, Value,
-    VisitorMut,
 };
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
@@ -16,6 +14,7 @@ use super::rule::Rule;
 use super::scores::scores;
 use crate::sql::edit::Edit;
 use crate::sql::error::planning_error;
+use crate::sql::visit::Visitor;
 
 /// What a call asks of a rule.
 #[derive(Debug, Clone, Copy)]
@@ -91,10 +90,8 @@ impl<'a> Calls<'a> {
     }
 }
 
-impl VisitorMut for Calls<'_> {
-    type Break = Box<DataFusionError>;
-
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Self::Break> {
+impl Visitor for Calls<'_> {
+    fn before_select(&mut self, select: &mut Select) -> Result<()> {
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) = item
                 && let Some((call, _)) = call_of(expr)
@@ -105,14 +102,11 @@ impl VisitorMut for Calls<'_> {
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
             }
         }
-        ControlFlow::Continue(())
+        Ok(())
     }
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
-        match self.expand(expr) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(Box::new(error)),
-        }
+    fn after_expr(&mut self, expr: &mut Expr) -> Result<()> {
+        self.expand(expr)
     }
 }
 

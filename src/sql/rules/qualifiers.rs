@@ -1,29 +1,38 @@
 //! The names before the columns of a rule: checked when the rule is made, replaced when it is used.
 
-use std::convert::Infallible;
-use std::ops::ControlFlow;
-
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::sql::planner::IdentNormalizer;
-use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Expr, Ident, ObjectNamePart, Query, VisitMut, VisitorMut, visit_expressions,
-};
+use datafusion::sql::sqlparser::ast::{AccessExpr, Expr, Ident, ObjectNamePart, Query};
 use datafusion::sql::sqlparser::tokenizer::Span;
 
 use crate::sql::error::planning_error;
+use crate::sql::visit::{Visitor, for_each_expr, visit_expr};
 
 /// Makes sure that every column of `condition` belongs to `left` or `right`, and spells these names alike everywhere.
 pub(super) fn settle(condition: &mut Expr, left: &Ident, right: &Ident, normalizer: &IdentNormalizer) -> Result<()> {
     let mut columns = Columns { sides: [left, right], normalizer, parameters: Vec::new() };
-    match condition.visit(&mut columns) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(*error),
-    }
+    visit_expr(condition, &mut columns)
 }
 
 /// Puts other names in the place of qualifiers, and `place` in that of every place that an error may point at.
 pub(super) fn replace(condition: &mut Expr, qualifiers: [(&Ident, &[Ident]); 2], place: Span) {
-    let ControlFlow::Continue(()) = condition.visit(&mut Replacement { qualifiers, place });
+    for_each_expr(condition, |expr| match expr {
+        Expr::CompoundIdentifier(parts) => {
+            let new = qualifiers.iter().find(|(qualifier, _)| parts.first() == Some(qualifier));
+            if let Some((_, names)) = new {
+                parts.splice(..1, names.iter().cloned());
+            }
+            parts.iter_mut().for_each(|part| part.span = place);
+        }
+        Expr::Function(function) => {
+            for part in &mut function.name.0 {
+                if let ObjectNamePart::Identifier(name) = part {
+                    name.span = place;
+                }
+            }
+        }
+        _ => {}
+    });
 }
 
 /// The rows whose columns an expression names.
@@ -43,12 +52,11 @@ impl Sides {
 /// The rows whose columns a settled expression names.
 pub(super) fn sides(expr: &Expr, left: &Ident, right: &Ident) -> Sides {
     let mut sides = Sides::NONE;
-    let _: ControlFlow<Infallible> = visit_expressions(expr, |expr| {
+    for_each_expr(&mut expr.clone(), |expr| {
         if let Expr::CompoundIdentifier(parts) = expr {
             sides.left |= parts.first() == Some(left);
             sides.right |= parts.first() == Some(right);
         }
-        ControlFlow::Continue(())
     });
     sides
 }
@@ -69,62 +77,58 @@ impl Columns<'_> {
         self.normalizer.normalize(one.clone()) == self.normalizer.normalize(other.clone())
     }
 
-    fn unqualified(&self, column: &str, found: &Ident) -> Box<DataFusionError> {
+    fn unqualified(&self, column: &str, found: &Ident) -> DataFusionError {
         let [left, right] = self.sides;
-        Box::new(planning_error(
+        planning_error(
             &format!(
                 "the column {column} of a matching rule has to say to which of the two rows it belongs: write \
                  {left}.{name} or {right}.{name}",
                 name = column.rsplit('.').next().unwrap_or(column),
             ),
             found.span,
-        ))
+        )
     }
 
-    fn column(&self, parts: &mut [Ident]) -> ControlFlow<Box<DataFusionError>> {
+    fn column(&self, parts: &mut [Ident]) -> Result<()> {
         let Some(first) = parts.first().filter(|first| !self.is_parameter(first)) else {
-            return ControlFlow::Continue(());
+            return Ok(());
         };
         let side = self.sides.into_iter().find(|side| parts.len() > 1 && self.same(side, first));
         let Some(side) = side else {
             let written = parts.iter().map(Ident::to_string).collect::<Vec<_>>().join(".");
-            return ControlFlow::Break(self.unqualified(&written, first));
+            return Err(self.unqualified(&written, first));
         };
         parts[0] = Ident { span: first.span, ..side.clone() };
-        ControlFlow::Continue(())
+        Ok(())
     }
 }
 
-impl VisitorMut for Columns<'_> {
-    type Break = Box<DataFusionError>;
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<Self::Break> {
-        ControlFlow::Break(Box::new(DataFusionError::Plan(
-            "a matching rule compares the columns of two rows and takes no sub-query".to_owned(),
-        )))
+impl Visitor for Columns<'_> {
+    fn before_query(&mut self, _: &mut Query) -> Result<()> {
+        plan_err!("a matching rule compares the columns of two rows and takes no sub-query")
     }
 
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
+    fn before_expr(&mut self, expr: &mut Expr) -> Result<()> {
         match expr {
             Expr::Lambda(lambda) => {
                 self.parameters.push(lambda.params.iter().map(|parameter| parameter.name.clone()).collect());
-                ControlFlow::Continue(())
+                Ok(())
             }
             Expr::CompoundFieldAccess { root, access_chain } => {
                 gather(root, access_chain);
-                ControlFlow::Continue(())
+                Ok(())
             }
             Expr::Identifier(name) => self.column(std::slice::from_mut(name)),
             Expr::CompoundIdentifier(parts) => self.column(parts),
-            _ => ControlFlow::Continue(()),
+            _ => Ok(()),
         }
     }
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
+    fn after_expr(&mut self, expr: &mut Expr) -> Result<()> {
         if matches!(expr, Expr::Lambda(_)) {
             self.parameters.pop();
         }
-        ControlFlow::Continue(())
+        Ok(())
     }
 }
 
@@ -139,35 +143,5 @@ fn gather(root: &mut Expr, chain: &mut Vec<AccessExpr>) {
     if parts.len() > 1 {
         chain.drain(..parts.len() - 1);
         *root = Expr::CompoundIdentifier(parts);
-    }
-}
-
-struct Replacement<'a> {
-    qualifiers: [(&'a Ident, &'a [Ident]); 2],
-    place: Span,
-}
-
-impl VisitorMut for Replacement<'_> {
-    type Break = Infallible;
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
-        match expr {
-            Expr::CompoundIdentifier(parts) => {
-                let new = self.qualifiers.iter().find(|(qualifier, _)| parts.first() == Some(qualifier));
-                if let Some((_, names)) = new {
-                    parts.splice(..1, names.iter().cloned());
-                }
-                parts.iter_mut().for_each(|part| part.span = self.place);
-            }
-            Expr::Function(function) => {
-                for part in &mut function.name.0 {
-                    if let ObjectNamePart::Identifier(name) = part {
-                        name.span = self.place;
-                    }
-                }
-            }
-            _ => {}
-        }
-        ControlFlow::Continue(())
     }
 }

@@ -1,7 +1,6 @@
 //! Executes the statements about matching rules.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
@@ -11,7 +10,7 @@ use datafusion::execution::context::SQLOptions;
 use datafusion::logical_expr::{DdlStatement, DropFunction, LogicalPlan, LogicalPlanBuilder};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::planner::IdentNormalizer;
-use datafusion::sql::sqlparser::ast::{Expr, VisitMut};
+use datafusion::sql::sqlparser::ast::Expr;
 
 use super::catalog::RuleCatalog;
 use super::expand::Calls;
@@ -19,6 +18,7 @@ use super::import::import;
 use super::rule::Rule;
 use super::statement::{Action, Body, Create, RuleStatement, Side};
 use crate::sql::error::planning_error;
+use crate::sql::visit::visit_expr;
 
 impl RuleStatement {
     /// Executes the statement at once; only SHOW has a result.
@@ -82,10 +82,8 @@ fn is_name_only(side: &Side) -> Result<()> {
 
 /// The condition of a rule that may call other rules.
 fn expanded(mut condition: Expr, rules: &RuleCatalog) -> Result<Expr> {
-    match condition.visit(&mut Calls::new(rules, HashMap::new())) {
-        ControlFlow::Continue(()) => Ok(condition),
-        ControlFlow::Break(error) => Err(*error),
-    }
+    visit_expr(&mut condition, &mut Calls::new(rules, HashMap::new()))?;
+    Ok(condition)
 }
 
 /// Options tell what they allow only about plans, and these statements have none: another DDL stands in.
