@@ -15,7 +15,7 @@ use datafusion_similarity::{SimilarityContext, SimilarityStateBuilder};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::oracle::rows_of;
+use crate::rows::rows_of;
 
 const ROWS: usize = 3000;
 

@@ -12,6 +12,7 @@ mod oracle;
 mod ordered;
 mod peers;
 mod registration;
+mod rows;
 mod rule_sets;
 mod rules;
 mod service;

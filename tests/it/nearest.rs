@@ -23,7 +23,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::oracle::rows_of;
+use crate::rows::{Rows, rows_of};
 use crate::session;
 
 const TABLES: u64 = 60;
@@ -160,7 +160,7 @@ pub(crate) async fn check_tables(seed: u64, scores: Scores) -> Checked {
     checked
 }
 
-async fn run(context: &SessionContext, query: &str, enabled: bool) -> Result<(Vec<String>, String)> {
+async fn run(context: &SessionContext, query: &str, enabled: bool) -> Result<(Rows, String)> {
     context.sql(&format!("SET similarity.enabled = {enabled}")).await?;
     let planned = match query.contains("FROM nearest(") {
         true => context.sql(query).await?,
@@ -168,9 +168,7 @@ async fn run(context: &SessionContext, query: &str, enabled: bool) -> Result<(Ve
     };
     let plan = planned.create_physical_plan().await?;
     let batches = collect(Arc::clone(&plan), context.task_ctx()).await?;
-    let mut rows: Vec<String> = batches.iter().flat_map(rows_of).collect();
-    rows.sort_unstable();
-    Ok((rows, displayable(plan.as_ref()).indent(false).to_string()))
+    Ok((Rows::new(plan.schema(), batches), displayable(plan.as_ref()).indent(false).to_string()))
 }
 
 const POINTS: &str =
@@ -219,7 +217,7 @@ async fn vectors_of_different_lengths_are_an_error_where_they_meet() {
     let query = "SELECT p.column1 FROM q JOIN p NEAREST 1 BY DISTANCE l2_distance(p.column2, q.column2)";
     for enabled in [true, false] {
         let (rows, _) = run(&context, &format!("{query} ON p.column1 + 4 = q.column1"), enabled).await.unwrap();
-        assert_eq!(rows, ["2"]);
+        assert_eq!(rows.texts(), ["2"]);
         assert!(run(&context, query, enabled).await.is_err());
     }
 }
@@ -245,7 +243,7 @@ async fn keys_that_cannot_be_evaluated_are_an_error_where_they_are_scored() {
         );
         for enabled in [true, false] {
             match (run(&context, &query, enabled).await, rows) {
-                (Ok((found, _)), Some(rows)) => assert_eq!(found, rows, "{query}"),
+                (Ok((found, _)), Some(rows)) => assert_eq!(found.texts(), rows, "{query}"),
                 (found, rows) => assert!(found.is_err() && rows.is_none(), "{query}"),
             }
         }
@@ -293,7 +291,7 @@ async fn conditions_stay_on_their_side_of_the_ranking() {
     let query = "SELECT b.column1 FROM (SELECT a.column1 AS x, b.column1
                  FROM p a JOIN p b NEAREST 2 BY DISTANCE l2_distance(a.column2, b.column2)) b WHERE b.x > 2 AND b.column1 < 2";
     let (rows, plan) = run(&context, query, true).await.unwrap();
-    assert_eq!(rows, ["1"], "{plan}");
+    assert_eq!(rows.texts(), ["1"], "{plan}");
     let below = plan.split("NearestJoinExec").nth(1).unwrap();
     assert!(below.contains("FilterExec: column1@0 > 2") && !below.contains("column1@0 < 2"), "{plan}");
 }

@@ -8,7 +8,6 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::datasource::MemTable;
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::SessionContext;
@@ -17,6 +16,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
+use crate::rows::Rows;
 use crate::session;
 
 const TABLES: u64 = 110;
@@ -128,8 +128,8 @@ async fn check_tables(seed: u64, Cases { table, sizes, condition, operator, .. }
 
 /// How a query ended.
 enum Ran {
-    /// The sorted rows, and the plan.
-    Rows(Vec<String>, String),
+    /// The rows, and the plan.
+    Rows(Rows, String),
     /// SIMILARITY JOIN refuses the condition, as its contract has it.
     Refused,
     Failed(String),
@@ -153,17 +153,7 @@ async fn run(context: &SessionContext, query: &str, enabled: bool) -> Ran {
         Ok(batches) => batches,
         Err(e) => return Ran::Failed(format!("{e}\n{text}")),
     };
-    let mut rows: Vec<String> = batches.iter().flat_map(rows_of).collect();
-    rows.sort_unstable();
-    Ran::Rows(rows, text)
-}
-
-pub(crate) fn rows_of(batch: &RecordBatch) -> Vec<String> {
-    let options = FormatOptions::default().with_null("NULL");
-    let columns: Vec<_> =
-        batch.columns().iter().map(|c| ArrayFormatter::try_new(c.as_ref(), &options).unwrap()).collect();
-    let row = |i| columns.iter().map(|c| c.value(i).to_string()).collect::<Vec<_>>().join(" | ");
-    (0..batch.num_rows()).map(row).collect()
+    Ran::Rows(Rows::new(plan.schema(), batches), text)
 }
 
 /// id, s (strings with near duplicates), k (a few values), n (a few floats, signed zeros and NaN), l (lists), d and until

@@ -17,7 +17,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::oracle::rows_of;
+use crate::rows::rows_of;
 use crate::session;
 
 /// g (a few values and NULL), id (with duplicates and gaps), s (near duplicates and NULL), x, y.
