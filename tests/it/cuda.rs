@@ -4,9 +4,9 @@
 //! A process has one driver for all its sessions, so each test runs in a process of its own. With `SIMILARITY_ENGINE=cuda` in
 //! the environment the whole test binary uses the device, and with `SIMILARITY_REQUIRE_CUDA=1` a machine without one fails.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::AsArray;
@@ -62,18 +62,16 @@ fn on_a_device_with(test: &str, settings: &[(&str, &str)]) -> bool {
     false
 }
 
-/// The folder of an emulated driver that is built for this test.
-fn emulated_driver() -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("emulated-{}", std::process::id()));
-    let library = folder.join("libcuda.so");
-    if !library.exists() {
+/// The folder of an emulated driver, which is built for the first test that asks.
+fn emulated_driver() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("emulated-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/emulator/build.sh");
-        let built = folder.join(format!("{:?}.so", std::thread::current().id()));
-        assert!(Command::new("sh").arg(script).arg(&built).status().unwrap().success());
-        std::fs::rename(built, &library).unwrap();
-    }
-    folder
+        assert!(Command::new("sh").arg(script).arg(folder.join("libcuda.so")).status().unwrap().success());
+        folder
+    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -19,10 +19,10 @@ use rand::{Rng, SeedableRng};
 use crate::rows::Rows;
 use crate::session;
 
-const TABLES: u64 = 110;
-const RULE_TABLES: u64 = 110;
+const TABLES: u64 = 80;
+const RULE_TABLES: u64 = 80;
 const LARGE_TABLES: u64 = 4;
-const BAND_TABLES: u64 = 40;
+const BAND_TABLES: u64 = 30;
 pub(crate) const QUERIES_PER_TABLE: usize = 20;
 
 /// Rows of a table.
