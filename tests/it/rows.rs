@@ -1,16 +1,16 @@
 //! The rows of a result.
 
 use std::fmt;
+use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::row::{Row, RowConverter, SortField};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 
 /// All rows of a result, in whatever order they have come.
 ///
-/// They are compared in Arrow's row format and written out only where a comparison fails: most results of random queries are
-/// equal, and to write a million numbers takes longer than to join them.
+/// They are compared in Arrow's row format and written out only where a comparison fails.
 pub(crate) struct Rows {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
@@ -60,4 +60,21 @@ pub(crate) fn rows_of(batch: &RecordBatch) -> Vec<String> {
         batch.columns().iter().map(|c| ArrayFormatter::try_new(c.as_ref(), &options).unwrap()).collect();
     let row = |i| columns.iter().map(|c| c.value(i).to_string()).collect::<Vec<_>>().join(" | ");
     (0..batch.num_rows()).map(row).collect()
+}
+
+#[test]
+fn only_the_order_of_rows_does_not_matter() {
+    let rows = |parts: &[&[Option<f64>]]| {
+        let column = |part: &&[Option<f64>]| Arc::new(Float64Array::from(part.to_vec())) as ArrayRef;
+        let batch = |part| RecordBatch::try_from_iter_with_nullable([("x", column(part), true)]).unwrap();
+        let batches: Vec<RecordBatch> = parts.iter().map(batch).collect();
+        Rows::new(batches[0].schema(), batches)
+    };
+    let some = rows(&[&[Some(1.0), None], &[Some(f64::NAN), Some(1.0)]]);
+    assert_eq!(some, rows(&[&[None, Some(f64::NAN), Some(1.0), Some(1.0)]]));
+    assert_eq!(some.texts(), ["1.0", "1.0", "NULL", "NaN"]);
+    for other in [&[Some(1.0), None, Some(f64::NAN)][..], &[Some(1.0), None, Some(f64::NAN), None], &[]] {
+        assert_ne!(some, rows(&[other]));
+    }
+    assert_ne!(rows(&[&[Some(0.0)]]), rows(&[&[Some(-0.0)]]));
 }
