@@ -7,42 +7,21 @@
 //
 // Signatures are those of src/engine/cpu/edit/pair_test.rs: a bit for each character and each time that it occurs.
 #include "common.cuh"
+#include "strings.cuh"
 
 #define THREADS 256
 
-// A column of strings in UTF-8, as StringViewArray has it.
-struct Strings {
-    // 16 bytes a row: the length, and either all bytes of up to 12 or the first four, the number of a buffer and a place in it.
-    const u8* views;
-    // All buffers, one after the other, and where each starts.
-    const u8* bytes;
-    const u64* buffers;
-    // A bit a row, from bit `first_bit` on; none where no row is NULL.
-    const u8* valid;
-    u64 first_bit;
-    u32 count;
-    u32 unused;
-};
-
-#define INLINE_BYTES 12
 // Sizes from here on are one class, and that of a NULL.
 #define LARGE 64
 #define NOTHING 65
 // Scalar values of Unicode.
 #define SCALARS 0x110000
 
-__device__ __forceinline__ bool is_valid(const Strings& strings, u32 row) {
-    u64 bit = strings.first_bit + row;
-    return !strings.valid || (strings.valid[bit / 8] >> (bit % 8) & 1);
-}
-
 // Calls `each` for the characters of a string, first to last.
 template <class Each>
 __device__ __forceinline__ void for_each_character(const Strings& strings, u32 row, Each each) {
-    const u8* view = strings.views + (u64)row * 16;
-    const u32* words = (const u32*)view;
-    u32 length = words[0];
-    const u8* text = length <= INLINE_BYTES ? view + 4 : strings.bytes + strings.buffers[words[2]] + words[3];
+    u32 length;
+    const u8* text = bytes_of(strings, row, &length);
     for (u32 at = 0; at < length;) {
         u32 first = text[at++];
         if (first < 0x80) {

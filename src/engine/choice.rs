@@ -31,6 +31,9 @@ pub enum Engine {
 const CANDIDATES_WORTH_A_DEVICE: u64 = 1 << 24;
 const CANDIDATES_WORTH_OPENING: u64 = 1 << 30;
 
+/// Rows of a self-join whose keys a device that is open numbers faster than sixteen cores.
+const ROWS_WORTH_A_DEVICE: usize = 1 << 18;
+
 impl Engine {
     /// What a session asks for.
     ///
@@ -127,6 +130,22 @@ impl Engine {
                 let is_open = Device::is_open(*ordinal);
                 let enough = if is_open { CANDIDATES_WORTH_A_DEVICE } else { CANDIDATES_WORTH_OPENING };
                 let device = (candidates >= enough).then(|| Device::open(*ordinal).ok())??;
+                Some(Budget::new(&device, *fraction))
+            }
+        }
+    }
+
+    /// The device for one join, where the keys of so many rows of a self-join are to be numbered and grouped on one.
+    pub(super) fn budget_of_keys(&self, rows: usize, context: &BuildContext<'_>) -> Option<Budget> {
+        if !context.own {
+            return None;
+        }
+        match self {
+            Self::Cpu => None,
+            Self::Cuda(budget) => Some(budget.of_join()),
+            Self::Auto { ordinal, fraction } => {
+                let pays = rows >= ROWS_WORTH_A_DEVICE && Device::is_open(*ordinal);
+                let device = pays.then(|| Device::open(*ordinal).ok())??;
                 Some(Budget::new(&device, *fraction))
             }
         }

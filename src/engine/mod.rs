@@ -9,6 +9,7 @@ pub mod cpu;
 pub mod cuda;
 pub mod edits;
 mod fallback;
+pub mod keys;
 pub mod nearest;
 pub mod numbering;
 pub mod parallel;

@@ -16,7 +16,6 @@ mod equality;
 mod in_order;
 mod join;
 mod join_metrics;
-mod key_groups;
 mod matcher;
 mod nearest;
 mod order;

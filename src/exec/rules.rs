@@ -12,12 +12,13 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::metrics::{Count, MetricValue};
 
 use super::bands::{BandExprs, BandValues};
-use super::equality::{self, Groups};
+use super::equality;
 use super::matcher::{Matcher, Matching, Prepared, Run};
 use super::residual::{self, RowPairs};
 use super::spec::EqualityExprs;
 use crate::engine::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Span, Tally};
 use crate::engine::choice::Engine;
+use crate::engine::keys::Groups;
 use crate::engine::parallel::{in_turn, threads_within};
 use crate::engine::rules::{self, PreparedRules, RuleIndex, RuleSource};
 use crate::engine::{BuildContext, Counts, Cursor, Pairs};
@@ -185,12 +186,12 @@ impl Matching for RuleKeys {
 
     fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
         let equalities = self.atoms.iter().filter(|atom| matches!(atom, AtomExprs::Equality(_))).count();
-        let threads = threads_within(equalities, context.threads);
+        let of_key = BuildContext { threads: threads_within(equalities, context.threads), ..*context };
         let columns = in_turn(self.atoms.len(), context.threads, |atom| match &self.atoms[atom] {
             AtomExprs::Equality(equality) => {
                 let columns = equality::evaluate(&[Arc::clone(equality.of(side))], batch)?;
                 (context.reserve)(batch.num_rows() * size_of::<u32>())?;
-                let (groups, codes) = Groups::build(&columns, vec![equality.null_equals_null], threads)?;
+                let (groups, codes) = Groups::build(&columns, vec![equality.null_equals_null], &self.engine, &of_key)?;
                 (context.reserve)(groups.memory())?;
                 Ok((Known::Groups(groups), AtomColumn::Codes(codes)))
             }
@@ -259,7 +260,11 @@ impl Matcher for RuleMatcher {
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
-        self.index.metrics()
+        let of_groups = self.known.iter().flat_map(|known| match known {
+            Known::Groups(groups) => groups.metrics(),
+            Known::Band(_) | Known::Nothing => &[],
+        });
+        of_groups.cloned().chain(self.index.metrics()).collect()
     }
 
     fn rows_at_once(&self) -> usize {

@@ -9,12 +9,13 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::metrics::MetricValue;
 
 use super::chunks::KeyRegions;
-use super::equality::{self, Groups};
+use super::equality;
 use super::matcher::{Matcher, Matching, Prepared, Run};
 use super::rules::RuleKeys;
 use super::spec::EqualityExprs;
 use crate::engine::choice::Engine;
-use crate::engine::{BuildContext, Counts, Cursor, Index, KeyColumn, Pairs, PreparedProbe, Probe, cpu};
+use crate::engine::keys::Groups;
+use crate::engine::{BuildContext, Counts, Cursor, Index, KeyColumn, Pairs, PreparedProbe, Probe, cpu, cuda};
 use crate::predicate::Test;
 
 /// One similarity condition, within the groups of equality keys.
@@ -88,7 +89,10 @@ impl Matching for SimilarityKeys {
             [] => (None, None),
             equalities => {
                 let nulls = self.equalities.iter().map(|e| e.null_equals_null).collect();
-                let (groups, ids) = Groups::build(&equality::evaluate(equalities, batch)?, nulls, context.threads)?;
+                let values = equality::evaluate(equalities, batch)?;
+                // a condition that the CPU decides leaves it the keys, too
+                let engine = if cuda::serves(self.test) { &self.engine } else { &Engine::Cpu };
+                let (groups, ids) = Groups::build(&values, nulls, engine, context)?;
                 (context.reserve)(groups.memory())?;
                 (Some(groups), Some(ids))
             }
@@ -164,7 +168,8 @@ impl Matcher for SimilarityMatcher {
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
-        self.index.metrics()
+        let of_groups = self.groups.as_ref().map_or(&[][..], Groups::metrics);
+        of_groups.iter().cloned().chain(self.index.metrics()).collect()
     }
 
     fn is_undecided(&self) -> bool {

@@ -9,7 +9,8 @@ use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
 
 use super::fault::Fault;
 use super::kernels::{
-    EditKernels, NearestKernels, PrefixKernels, RuleKernels, SetKernels, SortKernels, TextKernels, VectorKernels,
+    EditKernels, KeyKernels, NearestKernels, PrefixKernels, RuleKernels, SetKernels, SortKernels, TextKernels,
+    VectorKernels,
 };
 use super::pool::Pool;
 use super::staging::Staging;
@@ -30,6 +31,7 @@ pub struct Device {
     slots: Pool<Slot>,
     sets: OnceLock<SetKernels>,
     edits: OnceLock<EditKernels>,
+    keys: OnceLock<KeyKernels>,
     nearest: OnceLock<NearestKernels>,
     prefixes: OnceLock<PrefixKernels>,
     rules: OnceLock<RuleKernels>,
@@ -98,6 +100,7 @@ impl Device {
             slots: Pool::new(SLOTS),
             sets: OnceLock::new(),
             edits: OnceLock::new(),
+            keys: OnceLock::new(),
             nearest: OnceLock::new(),
             prefixes: OnceLock::new(),
             rules: OnceLock::new(),
@@ -161,6 +164,10 @@ impl Device {
 
     pub(super) fn edits(&self) -> Result<&EditKernels, Fault> {
         once(&self.edits, || EditKernels::load(&self.context, self.tensor_cores))
+    }
+
+    pub(super) fn keys(&self) -> Result<&KeyKernels, Fault> {
+        once(&self.keys, || KeyKernels::load(&self.context))
     }
 
     pub(super) fn nearest(&self) -> Result<&NearestKernels, Fault> {

@@ -12,6 +12,7 @@ use super::fault::Fault;
 use super::memory::Buffer;
 
 mod edits;
+mod keys;
 mod nearest;
 mod prefixes;
 mod rules;
@@ -21,6 +22,7 @@ mod texts;
 mod vectors;
 
 pub(super) use edits::*;
+pub(super) use keys::*;
 pub(super) use nearest::{NearestKernels, NearestSides, Round, Searched};
 pub(super) use prefixes::*;
 pub(super) use rules::*;
@@ -61,6 +63,22 @@ pub(super) struct RowPair {
 unsafe impl DeviceRepr for RowPair {}
 // SAFETY: as above.
 unsafe impl cudarc::driver::ValidAsZeroBits for RowPair {}
+
+/// `Strings` of `strings.cuh`, as addresses.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct StringsOnDevice {
+    pub(super) views: u64,
+    pub(super) bytes: u64,
+    pub(super) buffers: u64,
+    pub(super) valid: u64,
+    pub(super) first_bit: u64,
+    pub(super) count: u32,
+    pub(super) unused: u32,
+}
+
+// SAFETY: the layout is that of the structure in strings.cuh.
+unsafe impl DeviceRepr for StringsOnDevice {}
 
 /// Pairs that a kernel appends, and how many there are or would be.
 pub(super) struct Appended<'a> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, ValidAsZeroBits};
+use datafusion::physical_plan::metrics::MetricValue;
 
 use super::device::Device;
 use super::fault::Fault;
@@ -37,13 +38,18 @@ impl Budget {
     }
 
     /// The same for one join, whose metrics are its own.
-    pub(super) fn of_join(&self) -> Self {
+    pub(in crate::engine) fn of_join(&self) -> Self {
         Self { metrics: DeviceMetrics::default(), ..self.clone() }
     }
 
     /// The device.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// What a join has done there, to be shown.
+    pub fn metrics(&self) -> Vec<MetricValue> {
+        self.metrics.values()
     }
 
     /// Bytes that nobody holds.

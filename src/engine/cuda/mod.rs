@@ -6,7 +6,9 @@
 //! metrics    what a join has done there
 //! kernels    one typed function for each kernel of kernels/: all that is launched is launched here
 //! sort       records by a key
-//! texts      strings as Arrow has them, coded there
+//! keys       equality keys, numbered there
+//! strings    strings as Arrow has them
+//! texts      the same as codes of their characters
 //! accepted   the scores of a condition, as kernels compare them
 //! steps      how much is compared at once; density says how much that yields
 //! tasks      what is compared together: blocks of one side against ranges of blocks of the other
@@ -29,6 +31,7 @@ pub mod device;
 mod edits;
 mod fault;
 mod kernels;
+pub mod keys;
 mod memory;
 mod metrics;
 mod pool;
@@ -37,6 +40,7 @@ mod sets;
 mod sort;
 mod staging;
 mod steps;
+mod strings;
 mod tasks;
 #[cfg(test)]
 pub(super) mod test_device;

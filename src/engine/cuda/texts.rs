@@ -1,81 +1,14 @@
-//! Strings on a device, as Arrow has them and as kernels compare them.
+//! Strings on a device, as kernels compare them.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use datafusion::arrow::array::{Array, StringViewArray};
 
 use super::fault::Fault;
-use super::kernels::{CodesOnDevice, SCALAR_WORDS, StringsOnDevice, SymbolBuffer, TextFeatures};
+use super::kernels::{CodesOnDevice, SCALAR_WORDS, SymbolBuffer, TextFeatures};
 use super::memory::{Budget, Buffer};
-
-/// So many bytes of buffers are brought to the device whether they are used or not.
-const FEW_BYTES: usize = 1 << 20;
-
-/// A copy of a column's views and of the buffers that they refer to.
-#[derive(Debug)]
-pub(super) struct Strings {
-    views: Buffer<u128>,
-    bytes: Buffer<u8>,
-    buffers: Buffer<u64>,
-    valid: Option<Buffer<u8>>,
-    first_bit: u64,
-    count: u32,
-}
-
-impl Strings {
-    /// Uploads a column of fewer than 2^32 rows.
-    pub(super) fn upload(budget: &Budget, stream: &Arc<CudaStream>, values: &StringViewArray) -> Result<Self, Fault> {
-        let held = |values: &StringViewArray| distinct_buffers(values).0.iter().map(|bytes| bytes.len()).sum::<usize>();
-        if held(values) > FEW_BYTES.max(2 * values.total_buffer_bytes_used()) {
-            return Self::upload_all(budget, stream, &values.gc());
-        }
-        Self::upload_all(budget, stream, values)
-    }
-
-    fn upload_all(budget: &Budget, stream: &Arc<CudaStream>, values: &StringViewArray) -> Result<Self, Fault> {
-        let (parts, buffers) = distinct_buffers(values);
-        let length = parts.iter().map(|part| part.len()).sum();
-        let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
-        let strings = Self {
-            views: budget.upload(stream, values.views())?,
-            bytes: budget.upload_parts(stream, length, parts)?,
-            buffers: budget.upload(stream, &buffers)?,
-            valid: nulls.map(|nulls| budget.upload(stream, nulls.validity())).transpose()?,
-            first_bit: nulls.map_or(0, |nulls| nulls.offset() as u64),
-            count: values.len() as u32,
-        };
-        Ok(strings)
-    }
-
-    fn on_device(&self, stream: &CudaStream) -> StringsOnDevice {
-        StringsOnDevice {
-            views: self.views.address(stream),
-            bytes: self.bytes.address(stream),
-            buffers: self.buffers.address(stream),
-            valid: self.valid.as_ref().map_or(0, |valid| valid.address(stream)),
-            first_bit: self.first_bit,
-            count: self.count,
-            unused: 0,
-        }
-    }
-}
-
-/// Each buffer of a column once, and where each of its buffers, by number, starts among these.
-fn distinct_buffers(values: &StringViewArray) -> (Vec<&[u8]>, Vec<u64>) {
-    let (mut parts, mut starts, mut next) = (Vec::new(), HashMap::new(), 0);
-    let start = |buffer| {
-        let bytes: &[u8] = buffer;
-        *starts.entry((bytes.as_ptr(), bytes.len())).or_insert_with(|| {
-            parts.push(bytes);
-            next += bytes.len() as u64;
-            next - bytes.len() as u64
-        })
-    };
-    let starts = values.data_buffers().iter().map(|buffer| buffer.as_slice()).map(start).collect();
-    (parts, starts)
-}
+use super::strings::Strings;
 
 /// A code for each character of a build side, from 1 on in the order of the characters; 0 is any character that it lacks.
 #[derive(Debug)]
@@ -245,24 +178,5 @@ mod tests {
         let values: StringViewArray = [Some("ab".repeat(6)), None, Some("x".repeat(13))].into_iter().collect();
         assert!(CodedTexts::try_new(&budget, &values, None, 13).unwrap().is_some());
         assert!(CodedTexts::try_new(&budget, &values, None, 12).unwrap().is_none());
-    }
-
-    #[test]
-    fn buffers_are_brought_once_and_only_where_they_are_used() {
-        let budget = Budget::new(&device(), 0.5);
-        let stream = budget.device.stream().unwrap();
-        let long: StringViewArray = (0..40_000).map(|row| Some(format!("a string of many bytes, {row}"))).collect();
-        let parts: Vec<_> = [0, 100, 39_000].map(|from| long.slice(from, 20)).into();
-        let parts: Vec<&dyn Array> = parts.iter().map(|part| part as &dyn Array).collect();
-        let few = datafusion::arrow::compute::concat(&parts).unwrap();
-        let few = datafusion::arrow::array::AsArray::as_string_view(&few);
-        let bytes: usize = long.data_buffers().iter().map(|buffer| buffer.len()).sum();
-        assert_eq!(distinct_buffers(few).0.iter().map(|part| part.len()).sum::<usize>(), bytes);
-        assert!(bytes > FEW_BYTES);
-        let before = budget.metrics.uploaded();
-        let texts = CodedTexts::try_new(&budget, few, None, 1024).unwrap().unwrap();
-        assert!(budget.metrics.uploaded() - before < 10_000);
-        let lengths: Vec<u32> = few.iter().map(|text| text.unwrap_or_default().len() as u32).collect();
-        assert_eq!(download(&stream, &texts.features.lengths, few.len()), lengths);
     }
 }

@@ -1,10 +1,15 @@
 //! Rows that agree in several equalities.
 
+use std::borrow::Cow;
 use std::ops::Range;
+
+use datafusion::common::{Result, internal_err};
 
 use crate::engine::NO_GROUP;
 use crate::engine::atoms::{AtomColumn, AtomTest};
 use crate::engine::cpu::columns::Columns;
+use crate::engine::cuda::Budget;
+use crate::engine::cuda::keys::RowsByGroup;
 use crate::engine::numbering::TupleNumbering;
 
 /// The rows of a build side by what they have in some equalities, as far as they satisfy some conditions of one side;
@@ -13,8 +18,8 @@ use crate::engine::numbering::TupleNumbering;
 pub(super) struct Grouping {
     equalities: Vec<usize>,
     conditions: Vec<usize>,
-    /// From the codes of all equalities to a group.
-    joined: TupleNumbering,
+    /// From the codes of all equalities to a group; none where a device has grouped the rows of a self-join.
+    joined: Option<TupleNumbering>,
     /// Where the rows of each group start; one entry more than groups.
     starts: Vec<u32>,
     /// Row numbers by group, ascending within one.
@@ -24,36 +29,53 @@ pub(super) struct Grouping {
 
 impl Grouping {
     /// The groups of the build side by `keys`, equalities and conditions of one side, and the group of each row, by up to
-    /// `threads` threads.
-    pub(super) fn build(columns: &Columns, tests: &[AtomTest], keys: &[usize], threads: usize) -> (Self, Vec<u32>) {
+    /// `threads` threads, or by a device, which is given for self-joins alone.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub(super) fn build(
+        columns: &Columns,
+        (tests, keys): (&[AtomTest], &[usize]),
+        threads: usize,
+        device: Option<&Budget>,
+    ) -> Result<(Self, Vec<u32>)> {
         let (equalities, conditions): (Vec<usize>, Vec<usize>) =
             keys.iter().partition(|&&key| tests[key] == AtomTest::Equality);
-        let mut joined = TupleNumbering::default();
-        let mut groups = match equalities.as_slice() {
-            [] => vec![0; columns.rows],
-            [first, ..] => codes(columns, *first).to_vec(),
+        let first = first_codes(columns, &equalities, &conditions);
+        let others: Vec<&[u32]> = equalities.iter().skip(1).map(|&key| codes(columns, key)).collect();
+        let by_device = match device.filter(|_| !equalities.is_empty()) {
+            Some(budget) => {
+                let all: Vec<&[u32]> = std::iter::once(first.as_ref()).chain(others.iter().copied()).collect();
+                RowsByGroup::of(budget, &all)?
+            }
+            None => None,
         };
-        forget_failing(columns, &conditions, &mut groups);
-        for &key in equalities.iter().skip(1) {
-            groups = joined.extend(&groups, codes(columns, key), threads);
-        }
-        let one_more = |&most: &u32| most + 1;
-        let of_one_column = || groups.iter().filter(|&&group| group != NO_GROUP).max().map_or(0, one_more);
-        let (starts, rows) = by_group(&groups, joined.count().unwrap_or_else(of_one_column));
+        let (joined, RowsByGroup { groups, starts, rows }) = match by_device {
+            Some(grouped) => (None, grouped),
+            None => {
+                let mut joined = TupleNumbering::default();
+                let groups = others.iter().fold(first, |groups, codes| joined.extend(&groups, codes, threads).into());
+                let behind = || groups.iter().filter(|&&group| group != NO_GROUP).max().map_or(0, |&most| most + 1);
+                let (starts, rows) = by_group(&groups, joined.count().unwrap_or_else(behind));
+                (Some(joined), RowsByGroup { groups: groups.into_owned(), starts, rows })
+            }
+        };
         let squares: f64 = starts.windows(2).map(|group| f64::from(group[1] - group[0]).powi(2)).sum();
         let mean_partners = squares / columns.rows.max(1) as f64;
-        (Self { equalities, conditions, joined, starts, rows, mean_partners }, groups)
+        Ok((Self { equalities, conditions, joined, starts, rows, mean_partners }, groups))
     }
 
     /// The build side's group of each row of a probe side.
-    pub(super) fn look_up(&self, columns: &Columns) -> Vec<u32> {
-        let mut groups = match self.equalities.as_slice() {
-            [] => vec![0; columns.rows],
-            [first, ..] => codes(columns, *first).to_vec(),
+    ///
+    /// # Errors
+    /// Groups of a self-join.
+    pub(super) fn look_up(&self, columns: &Columns) -> Result<Vec<u32>> {
+        let Some(joined) = &self.joined else {
+            return internal_err!("groups of a self-join were asked for those of another side");
         };
-        forget_failing(columns, &self.conditions, &mut groups);
-        self.joined.look_up(&mut groups, self.equalities.iter().skip(1).map(|&key| codes(columns, key)));
-        groups
+        let mut groups = first_codes(columns, &self.equalities, &self.conditions).into_owned();
+        joined.look_up(&mut groups, self.equalities.iter().skip(1).map(|&key| codes(columns, key)));
+        Ok(groups)
     }
 
     /// The rows that have a group, by group.
@@ -86,17 +108,24 @@ impl Grouping {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.joined.memory() + (self.starts.capacity() + self.rows.capacity()) * size_of::<u32>()
+        let joined = self.joined.as_ref().map_or(0, TupleNumbering::memory);
+        joined + (self.starts.capacity() + self.rows.capacity()) * size_of::<u32>()
     }
 }
 
-/// Takes their group from rows that fail a condition of their side.
-fn forget_failing(columns: &Columns, conditions: &[usize], groups: &mut [u32]) {
+/// The codes of the first equality, zeros where there is none, without those of rows that fail a condition of their side.
+fn first_codes<'a>(columns: &'a Columns, equalities: &[usize], conditions: &[usize]) -> Cow<'a, [u32]> {
+    let mut first = match equalities {
+        [] => Cow::Owned(vec![0; columns.rows]),
+        [first, ..] => Cow::Borrowed(codes(columns, *first)),
+    };
     for &condition in conditions {
         if let AtomColumn::Bits(bits) = &columns.atoms[condition] {
-            groups.iter_mut().zip(bits).filter(|(_, passes)| !passes).for_each(|(group, _)| *group = NO_GROUP);
+            let failing = first.to_mut().iter_mut().zip(bits).filter(|(_, passes)| !passes);
+            failing.for_each(|(code, _)| *code = NO_GROUP);
         }
     }
+    first
 }
 
 fn codes(columns: &Columns, atom: usize) -> &[u32] {
@@ -137,13 +166,13 @@ mod tests {
     #[test]
     fn groups_of_several_equalities() {
         let build = columns(&[&[0, 1, 0, 0, NO_GROUP], &[5, 5, 5, 6, 5]]);
-        let (grouping, groups) = Grouping::build(&build, &[AtomTest::Equality; 2], &[0, 1], 1);
+        let (grouping, groups) = Grouping::build(&build, (&[AtomTest::Equality; 2], &[0, 1]), 1, None).unwrap();
         assert_eq!(groups, [0, 1, 0, 2, NO_GROUP]);
         assert_eq!(grouping.rows(), [0, 2, 1, 3]);
         assert_eq!(grouping.places(0), 0..2);
         assert_eq!(grouping.group_ends().collect::<Vec<_>>(), [2, 2, 3, 4]);
         let probe = columns(&[&[0, 1, NO_GROUP], &[6, 6, 5]]);
-        assert_eq!(grouping.look_up(&probe), [2, NO_GROUP, NO_GROUP]);
+        assert_eq!(grouping.look_up(&probe).unwrap(), [2, NO_GROUP, NO_GROUP]);
         assert_eq!(grouping.places(NO_GROUP), 0..0);
     }
 
@@ -152,15 +181,15 @@ mod tests {
         let bits = AtomColumn::Bits(BooleanBuffer::from(vec![true, false, true]));
         let build = Columns::of_codes(3, vec![AtomColumn::Codes(vec![0, 0, 1]), bits.clone(), AtomColumn::None]);
         let tests = [AtomTest::Equality, AtomTest::OneSided, AtomTest::OneSided];
-        let (grouping, groups) = Grouping::build(&build, &tests, &[0, 1, 2], 1);
+        let (grouping, groups) = Grouping::build(&build, (&tests, &[0, 1, 2]), 1, None).unwrap();
         assert_eq!((groups.as_slice(), grouping.rows()), (&[0, NO_GROUP, 1][..], &[0, 2][..]));
         let probe = Columns::of_codes(3, vec![AtomColumn::Codes(vec![1, 1, 0]), AtomColumn::None, bits]);
-        assert_eq!(grouping.look_up(&probe), [1, NO_GROUP, 0]);
+        assert_eq!(grouping.look_up(&probe).unwrap(), [1, NO_GROUP, 0]);
     }
 
     #[test]
     fn without_equalities_all_rows_are_one_group() {
-        let (grouping, groups) = Grouping::build(&columns(&[]), &[], &[], 1);
+        let (grouping, groups) = Grouping::build(&columns(&[]), (&[], &[]), 1, None).unwrap();
         assert_eq!((groups.as_slice(), grouping.rows(), grouping.places(0)), (&[0, 0, 0][..], &[0, 1, 2][..], 0..3));
     }
 }

@@ -43,6 +43,8 @@ pub struct RuleIndex {
     entries: Vec<EntryIndex>,
     clauses: Vec<Vec<usize>>,
     unmatchable: usize,
+    /// What a device has counted that has grouped the rows.
+    numbering: Vec<MetricValue>,
     /// Where some entries are walked on a device.
     device: Option<RulesOnDevice>,
     scratch: Mutex<Vec<Memory>>,
@@ -109,7 +111,8 @@ impl RuleIndex {
         let (tests, columns) = Tests::build(tests, side, context)?;
         check(context.cancel)?;
         (context.reserve)(clauses.len() * columns.rows * size_of::<u32>())?;
-        let statistics = BuildStatistics::new(&tests, &columns, &keys, &clauses, context.threads, context.cancel)?;
+        let numbering = engine.budget_of_keys(columns.rows, context);
+        let statistics = BuildStatistics::new(&tests, &columns, &keys, &clauses, numbering.as_ref(), context)?;
         let plan = RulePlan::of(&kinds, &clauses, &statistics);
         check(context.cancel)?;
         // entries side by side; one alone may use all threads
@@ -119,7 +122,8 @@ impl RuleIndex {
         let entries = in_turn(plan.groups.len(), all_threads, |at| building.entry(&plan.groups[at], &context))?;
         let unmatchable = columns.unmatchable(&clauses, all_threads);
         let (device, scratch) = (None, Mutex::default());
-        let mut index = Self { tests, columns, plan, entries, clauses, unmatchable, device, scratch };
+        let numbering = numbering.map_or_else(Vec::new, |budget| budget.metrics());
+        let mut index = Self { tests, columns, plan, entries, clauses, unmatchable, numbering, device, scratch };
         if let Some(budget) = engine.budget_of_rules(index.candidates(&context)) {
             index.device = index.bring_to_device(&budget, all_threads)?;
         }
@@ -230,7 +234,7 @@ impl RuleIndex {
             Access::Hash { .. } | Access::Band { .. } => None,
         });
         let walked = self.device.iter().flat_map(RulesOnDevice::metrics);
-        indexes.flat_map(|index| index.metrics()).chain(walked).collect()
+        indexes.flat_map(|index| index.metrics()).chain(walked).chain(self.numbering.iter().cloned()).collect()
     }
 
     /// Whether a probe that takes more than one call is faster where several threads share what is left of it: unless all
@@ -286,15 +290,15 @@ impl RuleIndex {
                     let AtomTest::Similarity { key, .. } = self.tests.kinds[*atom] else {
                         return internal_err!("an entry without an index");
                     };
-                    let groups = grouping.as_ref().map(|grouping| grouping.look_up(&columns));
+                    let groups = grouping.as_ref().map(|grouping| grouping.look_up(&columns)).transpose()?;
                     PreparedEntry::Index(index.prepare(&KeyColumn { values: keys[key].clone(), groups }, threads)?)
                 }
-                (Access::Hash { grouping, .. }, _) => places(entry, by_place(grouping, &columns))?,
+                (Access::Hash { grouping, .. }, _) => places(entry, by_place(grouping, &columns)?)?,
                 (Access::Band { atom, order, .. }, _) => {
                     let AtomColumn::Band(column) = &columns.atoms[*atom] else {
                         return internal_err!("an entry without its band");
                     };
-                    places(entry, order.partners(&order.grouping.look_up(&columns), column))?
+                    places(entry, order.partners(&order.grouping.look_up(&columns)?, column))?
                 }
                 (Access::Index { .. }, _) => return internal_err!("an entry without an index"),
             })
@@ -523,8 +527,8 @@ fn check(cancel: &Cancel) -> Result<()> {
 }
 
 /// The probe rows that have partners, those of one group side by side.
-fn by_place(grouping: &Grouping, columns: &Columns) -> Vec<(u32, std::ops::Range<u32>)> {
-    let groups = grouping.look_up(columns);
+fn by_place(grouping: &Grouping, columns: &Columns) -> Result<Vec<(u32, std::ops::Range<u32>)>> {
+    let groups = grouping.look_up(columns)?;
     let known = (0u32..).zip(groups).filter(|&(_, group)| group != NO_GROUP);
     let mut rows: Vec<_> = known
         .map(|(row, group)| {
@@ -534,7 +538,7 @@ fn by_place(grouping: &Grouping, columns: &Columns) -> Vec<(u32, std::ops::Range
         .filter(|(_, places)| !places.is_empty())
         .collect();
     rows.sort_unstable_by_key(|(row, places)| (places.start, *row));
-    rows
+    Ok(rows)
 }
 
 #[cfg(test)]

@@ -12,8 +12,9 @@ use super::grouping::Grouping;
 use crate::engine::atoms::{AtomColumn, AtomTest, BandColumn, RuleRows};
 use crate::engine::cpu::columns::{Columns, Tests};
 use crate::engine::cpu::rules::probing::FEWEST_LANES;
+use crate::engine::cuda::Budget;
 use crate::engine::parallel::{each_in_parallel, in_turn, ranges, threads_within};
-use crate::engine::{Cancel, Pairs};
+use crate::engine::{BuildContext, Cancel, Pairs};
 use crate::program::{AtomEstimate, AtomKind, Entry, IN_BAND, Statistics, cost};
 
 /// How many pairs are drawn for an entry.
@@ -138,14 +139,15 @@ pub(super) struct BuildStatistics<'a> {
 }
 
 impl<'a> BuildStatistics<'a> {
-    /// Groups the rows by the keys of each clause, with up to `threads` threads.
+    /// Groups the rows by the keys of each clause, with up to so many threads as `context` says, or on a device, which is given for
+    /// self-joins alone.
     pub(super) fn new(
         tests: &'a Tests,
         build: &'a Columns,
         keys: &[ArrayRef],
         clauses: &[Vec<usize>],
-        threads: usize,
-        cancel: &'a Cancel,
+        device: Option<&Budget>,
+        &BuildContext { threads, cancel, .. }: &BuildContext<'a>,
     ) -> Result<Self> {
         let mut wanted: Vec<Vec<usize>> = Vec::new();
         for clause in clauses {
@@ -158,7 +160,7 @@ impl<'a> BuildStatistics<'a> {
         let sample = Sample::of(build, tests, keys, threads)?;
         let within = threads_within(wanted.len(), threads);
         let grouped = in_turn(wanted.len(), threads, |at| {
-            let (grouping, groups) = Grouping::build(build, &tests.kinds, &wanted[at], within);
+            let (grouping, groups) = Grouping::build(build, (&tests.kinds, &wanted[at]), within, device)?;
             let drawn = sample.draw(&grouping, &groups);
             let outcomes = tests.kinds.iter().map(|_| OnceLock::new()).collect();
             let (grouping, groups) = (Arc::new(grouping), Arc::new(groups));

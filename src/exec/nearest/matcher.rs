@@ -10,8 +10,8 @@ use datafusion::physical_plan::metrics::MetricValue;
 use super::indexed::{Indexed, Search};
 use super::scored::{self, Scored, Scoring};
 use super::{NearestKeys, is_about_values};
+use crate::engine::keys::Groups;
 use crate::engine::{Counts, Cursor, KeyColumn, Pairs, PreparedProbe, even_stretch};
-use crate::exec::equality::Groups;
 use crate::exec::matcher::{Matcher, Prepared, Run};
 
 /// What finds the best rows of a group.

@@ -19,12 +19,13 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use self::indexed::Indexed;
 use self::matcher::{NearestMatcher, PreparedRows, Ranker};
 use self::scored::Scored;
-use super::equality::{self, Groups};
+use super::equality;
 use super::matcher::{Matcher, Matching};
 use super::rules::RuleKeys;
 use super::spec::EqualityExprs;
 use crate::engine::choice::Engine;
 use crate::engine::cpu;
+use crate::engine::keys::Groups;
 use crate::engine::nearest::Wanted;
 use crate::engine::{BuildContext, KeyColumn};
 use crate::functions::nearest::Direction;
@@ -142,7 +143,7 @@ impl Matching for NearestKeys {
             [] => (None, None),
             equalities => {
                 let nulls = equalities.iter().map(|e| e.null_equals_null).collect();
-                let (groups, ids) = Groups::build(&self.equalities_of(side, batch)?, nulls, context.threads)?;
+                let (groups, ids) = Groups::build(&self.equalities_of(side, batch)?, nulls, &Engine::Cpu, context)?;
                 (context.reserve)(groups.memory() + ids.capacity() * size_of::<u32>())?;
                 (Some(groups), Some(ids))
             }

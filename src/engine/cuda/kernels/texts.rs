@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DeviceRepr, DriverError, PushKernelArg};
+use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DriverError, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 
-use super::{Launched, SymbolBuffer, grid};
+use super::{Launched, StringsOnDevice, SymbolBuffer, grid};
 use crate::engine::cuda::memory::Buffer;
 
 /// The kernels of `texts.cu`.
@@ -20,22 +20,6 @@ const THREADS: u32 = 256;
 
 /// Words of 32 bits that have a bit for each scalar value of Unicode.
 pub(in crate::engine::cuda) const SCALAR_WORDS: usize = 0x11_0000 / 32;
-
-/// `Strings` of `texts.cu`, as addresses.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(in crate::engine::cuda) struct StringsOnDevice {
-    pub(in crate::engine::cuda) views: u64,
-    pub(in crate::engine::cuda) bytes: u64,
-    pub(in crate::engine::cuda) buffers: u64,
-    pub(in crate::engine::cuda) valid: u64,
-    pub(in crate::engine::cuda) first_bit: u64,
-    pub(in crate::engine::cuda) count: u32,
-    pub(in crate::engine::cuda) unused: u32,
-}
-
-// SAFETY: the layout is that of the structure in texts.cu.
-unsafe impl DeviceRepr for StringsOnDevice {}
 
 /// What is read of each string of a column.
 #[derive(Debug)]

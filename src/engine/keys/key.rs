@@ -1,24 +1,22 @@
-//! The groups of one equality key whose values are strings or whole numbers.
+//! The groups of one equality key whose values are strings or numbers.
 //!
 //! A string of up to twelve bytes is its own view. Numbers that lie close together, as those of a
 //! key often do, index a table instead of being hashed.
 
 use std::hash::BuildHasher;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringViewArray};
-use datafusion::arrow::buffer::NullBuffer;
-use datafusion::arrow::compute::{cast, max, min};
-use datafusion::arrow::datatypes::{DataType, Int64Type};
+use datafusion::arrow::array::{Array, ArrayRef, Int64Array, StringViewArray};
+use datafusion::arrow::compute::{max, min};
 use datafusion::common::{Result, internal_err};
 use foldhash::fast::FixedState;
 
+use super::values::Values;
 use crate::engine::NO_GROUP;
 use crate::engine::numbering::Numbering;
-use crate::engine::views::string_views;
 
 /// Dense ids of the values of one key.
 #[derive(Debug)]
-pub(super) struct KeyGroups {
+pub struct KeyGroups {
     /// The id of NULL, the last one, where two NULLs are equal.
     null: Option<u32>,
     ids: Ids,
@@ -83,64 +81,26 @@ impl CloseNumbers {
 /// The longest string that its view holds.
 const INLINE: u32 = 12;
 
-/// A key column in one of two forms.
-enum Values {
-    Strings(StringViewArray),
-    Numbers(ArrayRef),
-}
-
-impl Values {
-    fn of(column: &ArrayRef) -> Result<Self> {
-        Ok(match column.data_type() {
-            DataType::Int64 => Self::Numbers(ArrayRef::clone(column)),
-            DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Date32 => {
-                Self::Numbers(cast(column, &DataType::Int64)?)
-            }
-            _ => Self::Strings(string_views(column)?),
-        })
-    }
-
-    fn nulls(&self) -> Option<NullBuffer> {
-        match self {
-            Self::Strings(strings) => strings.nulls().cloned(),
-            Self::Numbers(numbers) => numbers.nulls().cloned(),
-        }
-    }
-}
-
 impl KeyGroups {
-    /// Whether keys of this type can be told apart here.
-    pub(super) fn supports(data_type: &DataType) -> bool {
-        match data_type {
-            DataType::Dictionary(_, value) => value.is_string(),
-            DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Date32 => true,
-            other => other.is_string(),
-        }
-    }
-
     /// The groups of a build side, and the group of each row, by up to `threads` threads.
     pub(super) fn build(column: &ArrayRef, null_equals_null: bool, threads: usize) -> Result<(Self, Vec<u32>)> {
         let values = Values::of(column)?;
         let nulls = values.nulls();
         let (ids, mut groups, count) = match values {
-            Values::Numbers(numbers) => {
-                let numbers = numbers.as_primitive::<Int64Type>();
-                match CloseNumbers::for_numbers(numbers) {
-                    Some(mut close) => {
-                        let groups = numbers.iter().map(|n| n.map_or(NO_GROUP, |n| close.intern(n))).collect();
-                        let count = close.count;
-                        (Ids::Close(close), groups, count)
-                    }
-                    None => {
-                        let key = |row| numbers.is_valid(row).then(|| numbers.value(row));
-                        let equal = |one: &i64, other: &i64| one == other;
-                        let (numbering, groups) =
-                            Numbering::of_rows(numbers.len(), threads, key, hash_of_number, equal);
-                        let count = numbering.count();
-                        (Ids::Numbers(numbering), groups, count)
-                    }
+            Values::Numbers(numbers) => match CloseNumbers::for_numbers(&numbers) {
+                Some(mut close) => {
+                    let groups = numbers.iter().map(|n| n.map_or(NO_GROUP, |n| close.intern(n))).collect();
+                    let count = close.count;
+                    (Ids::Close(close), groups, count)
                 }
-            }
+                None => {
+                    let key = |row| numbers.is_valid(row).then(|| numbers.value(row));
+                    let equal = |one: &i64, other: &i64| one == other;
+                    let (numbering, groups) = Numbering::of_rows(numbers.len(), threads, key, hash_of_number, equal);
+                    let count = numbering.count();
+                    (Ids::Numbers(numbering), groups, count)
+                }
+            },
             Values::Strings(strings) => {
                 let key = |row| strings.is_valid(row).then(|| View::of(&strings, row));
                 let hash = |view: &View| view.hash(&strings);
@@ -150,7 +110,7 @@ impl KeyGroups {
                 (Ids::Strings(numbering, strings), groups, count)
             }
         };
-        let nulls = nulls.filter(|nulls| null_equals_null && nulls.null_count() > 0);
+        let nulls = nulls.filter(|_| null_equals_null);
         if let Some(nulls) = &nulls {
             groups.iter_mut().zip(nulls).filter(|(_, valid)| !valid).for_each(|(group, _)| *group = count);
         }
@@ -162,13 +122,12 @@ impl KeyGroups {
         let null = self.null.unwrap_or(NO_GROUP);
         Ok(match (&self.ids, Values::of(column)?) {
             (Ids::Close(close), Values::Numbers(numbers)) => {
-                let numbers = numbers.as_primitive::<Int64Type>();
                 numbers.iter().map(|number| number.map_or(null, |number| close.find(number))).collect()
             }
             (Ids::Numbers(numbering), Values::Numbers(numbers)) => {
                 let find = |number: i64| numbering.find(hash_of_number(&number), |&known| known == number);
                 let id = |number: Option<i64>| number.map_or(null, |number| find(number).unwrap_or(NO_GROUP));
-                numbers.as_primitive::<Int64Type>().iter().map(id).collect()
+                numbers.iter().map(id).collect()
             }
             (Ids::Strings(numbering, known), Values::Strings(strings)) => {
                 let find = |view: View| numbering.find(view.hash(&strings), |one| one.is(known, &view, &strings));
@@ -243,7 +202,8 @@ mod tests {
     use std::sync::Arc;
 
     use datafusion::arrow::array::{DictionaryArray, Int32Array, LargeStringArray, StringArray};
-    use datafusion::arrow::datatypes::Int32Type;
+    use datafusion::arrow::compute::cast;
+    use datafusion::arrow::datatypes::{DataType, Int32Type};
 
     use super::*;
 

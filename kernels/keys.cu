@@ -1,0 +1,158 @@
+// Dense numbers for the values of equality keys: equal values have one number, and rows of one number lie side by side.
+//
+//   strings as Arrow has them --key_strings--> a record of each row: a hash of its string, and the row
+//   whole numbers             --key_numbers--> a record of each row: how far the number is above the least one, and the row
+//   numbers of two keys       --key_pairs----> a record of each row: both, and the row
+//                             --(sort.cu)----> records of equal keys side by side, rows ascending
+//                             --key_heads----> how many records of each tile are the first of their key
+//                             --key_offsets--> how many there are before each tile
+//                             --key_groups---> the number of each row, and where the rows of each number start
+//
+// A hash stands for its string: neighbours of one hash are compared, and where two differ nothing that comes after is of use.
+#include "common.cuh"
+#include "strings.cuh"
+
+#define THREADS 256
+// Records of a tile.
+#define TILE 2048
+
+// What rows without a value have instead of a number.
+#define NO_NUMBER 0xffffffffu
+
+// Records in the order of their keys.
+struct Records {
+    const u64* keys;
+    const u32* rows;
+    u32 count;
+    // Whether rows without a value are a value's: they have a number like any other.
+    u32 none_is_one;
+    // The key of rows without a value, greater than all others.
+    u64 none;
+};
+
+// What is counted of records: those that have a number, the numbers, and neighbours of one key whose strings differ.
+struct Counted {
+    u64 records;
+    u64 numbers;
+    u64 different;
+};
+
+// Every step can be undone, so that strings of a length and of one word never meet.
+__device__ __forceinline__ u64 mix(u64 hash, u64 word) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+    hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93ull;
+    return hash ^ hash >> 29;
+}
+
+// One thread a row. The key of a NULL is 2^63, all others are below.
+extern "C" __global__ void __launch_bounds__(THREADS) key_strings(Strings strings, u64* keys, u32* rows) {
+    u32 row = blockIdx.x * THREADS + threadIdx.x;
+    if (row >= strings.count) return;
+    rows[row] = row;
+    if (!is_valid(strings, row)) {
+        keys[row] = 1ull << 63;
+        return;
+    }
+    const u64* view = (const u64*)(strings.views + (u64)row * 16);
+    u32 length;
+    const u8* text = bytes_of(strings, row, &length);
+    u64 hash = mix(0, view[0]);
+    if (length <= INLINE_BYTES) {
+        hash = mix(hash, view[1]);
+    } else {
+        for (u32 at = 4; at < length; at += 8) {
+            u64 word = 0;
+            for (u32 byte = 0; byte < min(8u, length - at); byte++) word |= (u64)text[at + byte] << 8 * byte;
+            hash = mix(hash, word);
+        }
+    }
+    keys[row] = hash >> 1;
+}
+
+// One thread a row. `valid` has a bit a row from bit `first_bit` on, and is none where no row is NULL.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    key_numbers(const i64* numbers, const u8* valid, u64 first_bit, u32 count, i64 least, u64 none, u64* keys, u32* rows) {
+    u32 row = blockIdx.x * THREADS + threadIdx.x;
+    if (row >= count) return;
+    u64 bit = first_bit + row;
+    bool is_there = !valid || (valid[bit / 8] >> (bit % 8) & 1);
+    keys[row] = is_there ? (u64)numbers[row] - (u64)least : none;
+    rows[row] = row;
+}
+
+// One thread a row: the number of `left`, and below it in `bits` bits that of `right`, if there is one.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    key_pairs(const u32* left, const u32* right, u32 count, u32 bits, u64 none, u64* keys, u32* rows) {
+    u32 row = blockIdx.x * THREADS + threadIdx.x;
+    if (row >= count) return;
+    u32 high = left[row], low = right ? right[row] : 0;
+    keys[row] = high == NO_NUMBER || low == NO_NUMBER ? none : (u64)high << bits | low;
+    rows[row] = row;
+}
+
+__device__ __forceinline__ bool has_number(const Records& records, u32 at) {
+    return records.keys[at] < records.none || records.none_is_one;
+}
+
+__device__ __forceinline__ bool is_head(const Records& records, u32 at) {
+    return has_number(records, at) && (at == 0 || records.keys[at] != records.keys[at - 1]);
+}
+
+__device__ __forceinline__ bool are_equal(const Strings& strings, u32 one, u32 other) {
+    const u64 *left = (const u64*)(strings.views + (u64)one * 16), *right = (const u64*)(strings.views + (u64)other * 16);
+    // the length and the first bytes
+    if (left[0] != right[0]) return false;
+    u32 length, same;
+    const u8 *text = bytes_of(strings, one, &length), *other_text = bytes_of(strings, other, &same);
+    if (length <= INLINE_BYTES) return left[1] == right[1];
+    for (u32 at = 4; at < length; at++) {
+        if (text[at] != other_text[at]) return false;
+    }
+    return true;
+}
+
+// One block of threads a tile: its heads, and all that has a number. `strings` has none where keys are not hashes.
+extern "C" __global__ void __launch_bounds__(THREADS) key_heads(Records records, Strings strings, u32* tiles, Counted* counted) {
+    u32 begin = blockIdx.x * TILE, end = min(records.count, begin + TILE);
+    u32 heads = 0, numbered = 0, different = 0;
+    for (u32 at = begin + threadIdx.x; at < end; at += THREADS) {
+        if (!has_number(records, at)) continue;
+        numbered++;
+        if (is_head(records, at)) heads++;
+        else if (strings.views && records.keys[at] < records.none) different += !are_equal(strings, records.rows[at - 1], records.rows[at]);
+    }
+    u32 in_tile, numbered_in_tile;
+    block_exclusive_sum<THREADS>(heads, &in_tile);
+    block_exclusive_sum<THREADS>(numbered, &numbered_in_tile);
+    if (different > 0) atomicAdd(&counted->different, (u64)different);
+    if (threadIdx.x != 0) return;
+    tiles[blockIdx.x] = in_tile;
+    atomicAdd(&counted->records, (u64)numbered_in_tile);
+}
+
+// One block of threads: the heads before each tile, and of all tiles.
+extern "C" __global__ void __launch_bounds__(THREADS) key_offsets(u32* tiles, u32 count, Counted* counted) {
+    u32 before = 0;
+    for (u32 begin = 0; begin < count; begin += THREADS) {
+        u32 at = begin + threadIdx.x, all;
+        u32 offset = block_exclusive_sum<THREADS>(at < count ? tiles[at] : 0, &all);
+        if (at < count) tiles[at] = before + offset;
+        before += all;
+    }
+    if (threadIdx.x == 0) counted->numbers = before;
+}
+
+// One block of threads a tile. `starts` has an entry more than there are numbers.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    key_groups(Records records, const u32* tiles, const Counted* counted, u32* numbers, u32* starts) {
+    u32 begin = blockIdx.x * TILE, end = min(records.count, begin + TILE), before = tiles[blockIdx.x];
+    for (u32 from = begin; from < end; from += THREADS) {
+        u32 at = from + threadIdx.x, all;
+        bool head = at < end && is_head(records, at);
+        u32 number = before + block_exclusive_sum<THREADS>((u32)head, &all) + head - 1;
+        if (at < end) numbers[records.rows[at]] = has_number(records, at) ? number : NO_NUMBER;
+        if (head) starts[number] = at;
+        before += all;
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) starts[counted->numbers] = (u32)counted->records;
+}

@@ -1,0 +1,160 @@
+//! The kernels of `keys.cu`.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DeviceRepr, DriverError, PushKernelArg};
+use cudarc::nvrtc::Ptx;
+
+use super::{Launched, StringsOnDevice, grid};
+use crate::engine::cuda::memory::Buffer;
+
+/// The kernels of `keys.cu`.
+pub(in crate::engine::cuda) struct KeyKernels {
+    strings: CudaFunction,
+    numbers: CudaFunction,
+    pairs: CudaFunction,
+    heads: CudaFunction,
+    offsets: CudaFunction,
+    groups: CudaFunction,
+}
+
+/// Threads of a block of `keys.cu`.
+const THREADS: u32 = 256;
+
+/// Records of a tile of `keys.cu`.
+const TILE: u32 = 2048;
+
+/// Numbers of `Counted` of `keys.cu`: records that have a number, numbers, neighbours of one key whose strings differ.
+pub(in crate::engine::cuda) const COUNTED: usize = 3;
+
+/// The key of a string that is NULL, which `keys.cu` gives it; those of others are smaller.
+pub(in crate::engine::cuda) const NULL_STRING: u64 = 1 << 63;
+
+/// `Records` of `keys.cu`, as addresses.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(in crate::engine::cuda) struct RecordsOnDevice {
+    pub(in crate::engine::cuda) keys: u64,
+    pub(in crate::engine::cuda) rows: u64,
+    pub(in crate::engine::cuda) count: u32,
+    pub(in crate::engine::cuda) none_is_one: u32,
+    pub(in crate::engine::cuda) none: u64,
+}
+
+// SAFETY: the layout is that of the structure in keys.cu.
+unsafe impl DeviceRepr for RecordsOnDevice {}
+
+/// Keys that are whole numbers.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::engine::cuda) struct NumbersOnDevice<'a> {
+    pub(in crate::engine::cuda) values: &'a Buffer<i64>,
+    /// A bit a row, from a first bit on; none where no row is NULL.
+    pub(in crate::engine::cuda) valid: Option<&'a Buffer<u8>>,
+    pub(in crate::engine::cuda) first_bit: u64,
+    pub(in crate::engine::cuda) least: i64,
+}
+
+impl KeyKernels {
+    pub(in crate::engine::cuda) fn load(context: &Arc<CudaContext>) -> Result<Self, DriverError> {
+        let module = context.load_module(Ptx::from_src(include_str!("../../../../kernels/ptx/keys.sm75.ptx")))?;
+        Ok(Self {
+            strings: module.load_function("key_strings")?,
+            numbers: module.load_function("key_numbers")?,
+            pairs: module.load_function("key_pairs")?,
+            heads: module.load_function("key_heads")?,
+            offsets: module.load_function("key_offsets")?,
+            groups: module.load_function("key_groups")?,
+        })
+    }
+
+    /// Writes a record for each string.
+    pub(in crate::engine::cuda) fn strings(
+        &self,
+        stream: &CudaStream,
+        strings: &StringsOnDevice,
+        (keys, rows): (&mut Buffer<u64>, &mut Buffer<u32>),
+    ) -> Launched {
+        let mut launch = stream.launch_builder(&self.strings);
+        launch.arg(strings).arg(&mut keys.slice).arg(&mut rows.slice);
+        // SAFETY: the arguments are those of key_strings, which writes a record a row; the addresses are of live columns.
+        unsafe { launch.launch(grid(strings.count.div_ceil(THREADS), THREADS)) }?;
+        Ok(())
+    }
+
+    /// Writes a record for each of `count` numbers; `none` is above how far any is from the least one.
+    pub(in crate::engine::cuda) fn numbers(
+        &self,
+        stream: &CudaStream,
+        numbers: NumbersOnDevice<'_>,
+        (count, none): (u32, u64),
+        (keys, rows): (&mut Buffer<u64>, &mut Buffer<u32>),
+    ) -> Launched {
+        let NumbersOnDevice { values, valid, first_bit, least } = numbers;
+        let valid = valid.map_or(0, |valid| valid.address(stream));
+        let mut launch = stream.launch_builder(&self.numbers);
+        launch.arg(&values.slice).arg(&valid).arg(&first_bit).arg(&count).arg(&least).arg(&none);
+        launch.arg(&mut keys.slice).arg(&mut rows.slice);
+        // SAFETY: the arguments are those of key_numbers; there are as many values, bits and records as it takes.
+        unsafe { launch.launch(grid(count.div_ceil(THREADS), THREADS)) }?;
+        Ok(())
+    }
+
+    /// Writes a record for each of `count` rows, of the numbers that one or two keys have; those of the second have at most `bits`
+    /// bits.
+    pub(in crate::engine::cuda) fn pairs(
+        &self,
+        stream: &CudaStream,
+        (left, right): (&Buffer<u32>, Option<&Buffer<u32>>),
+        (count, bits, none): (u32, u32, u64),
+        (keys, rows): (&mut Buffer<u64>, &mut Buffer<u32>),
+    ) -> Launched {
+        let right = right.map_or(0, |right| right.address(stream));
+        let mut launch = stream.launch_builder(&self.pairs);
+        launch.arg(&left.slice).arg(&right).arg(&count).arg(&bits).arg(&none);
+        launch.arg(&mut keys.slice).arg(&mut rows.slice);
+        // SAFETY: the arguments are those of key_pairs; there are as many numbers and records as it takes.
+        unsafe { launch.launch(grid(count.div_ceil(THREADS), THREADS)) }?;
+        Ok(())
+    }
+
+    /// How many counters [`heads`](Self::heads) takes for so many records.
+    pub(in crate::engine::cuda) fn tiles(count: u32) -> usize {
+        count.div_ceil(TILE).max(1) as usize
+    }
+
+    /// Counts the first records of each key before each tile, and what `counted`, zeros, is about.
+    pub(in crate::engine::cuda) fn heads(
+        &self,
+        stream: &CudaStream,
+        (records, strings): (&RecordsOnDevice, &StringsOnDevice),
+        tiles: &mut Buffer<u32>,
+        counted: &mut Buffer<u64>,
+    ) -> Launched {
+        let count = Self::tiles(records.count) as u32;
+        let mut launch = stream.launch_builder(&self.heads);
+        launch.arg(records).arg(strings).arg(&mut tiles.slice).arg(&mut counted.slice);
+        // SAFETY: the arguments are those of key_heads, a block of threads a tile; the addresses are of live columns.
+        unsafe { launch.launch(grid(count, THREADS)) }?;
+        let mut launch = stream.launch_builder(&self.offsets);
+        launch.arg(&mut tiles.slice).arg(&count).arg(&mut counted.slice);
+        // SAFETY: the arguments are those of key_offsets, for one block of threads.
+        unsafe { launch.launch(grid(1, THREADS)) }?;
+        Ok(())
+    }
+
+    /// Writes the number of each row, and where the rows of each number start among the records.
+    pub(in crate::engine::cuda) fn groups(
+        &self,
+        stream: &CudaStream,
+        records: &RecordsOnDevice,
+        (tiles, counted): (&Buffer<u32>, &Buffer<u64>),
+        (numbers, starts): (&mut Buffer<u32>, &mut Buffer<u32>),
+    ) -> Launched {
+        let mut launch = stream.launch_builder(&self.groups);
+        launch.arg(records).arg(&tiles.slice).arg(&counted.slice);
+        launch.arg(&mut numbers.slice).arg(&mut starts.slice);
+        // SAFETY: the arguments are those of key_groups, a block of threads a tile; no number is as great as the count of records.
+        unsafe { launch.launch(grid(Self::tiles(records.count) as u32, THREADS)) }?;
+        Ok(())
+    }
+}

@@ -1,0 +1,400 @@
+//! Equality keys numbered on a device, for joins in which nobody looks up others: self-joins.
+//!
+//! Where the CPU hashes values into tables, a device sorts them (by a hash, if they are strings) and numbers what then lies side
+//! by side. Strings of one hash are compared; where two of them differ, the keys are left to the CPU.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, DeviceRepr};
+use datafusion::arrow::array::{Array, ArrayRef, Int64Array, StringViewArray};
+use datafusion::arrow::compute::{max, min};
+use datafusion::common::Result;
+
+use super::fault::Fault;
+use super::kernels::{COUNTED, KeyKernels, NULL_STRING, NumbersOnDevice, RecordsOnDevice, StringsOnDevice};
+use super::memory::{Budget, Buffer};
+use super::sort::sort;
+use super::strings::Strings;
+use crate::engine::NO_GROUP;
+use crate::engine::keys::Values;
+
+/// The number of each row by what it has in all of `columns`, [`NO_GROUP`] where that is a NULL which equals nothing; equal values
+/// have equal numbers, from 0 on. `None` where the device has too little memory, or cannot tell two values apart.
+///
+/// # Errors
+/// Columns that [have no values](Values::supports), a device that fails.
+pub fn numbers(budget: &Budget, columns: &[ArrayRef], null_equals_null: &[bool]) -> Result<Option<Vec<u32>>> {
+    let values: Vec<Values> = columns.iter().map(Values::of).collect::<Result<_>>()?;
+    on_stream(budget, |stream| {
+        let mut so_far: Option<Key> = None;
+        for (values, &null_equals_null) in values.iter().zip(null_equals_null) {
+            let grouped = match values {
+                Values::Strings(strings) => Grouped::of_strings(budget, stream, strings, null_equals_null)?,
+                Values::Numbers(numbers) => Grouped::of_numbers(budget, stream, numbers, null_equals_null)?,
+            };
+            let joined = match (grouped, so_far) {
+                (Some(own), Some(before)) => Grouped::of_codes(budget, stream, &before, Some(&own.key))?,
+                (own, _) => own,
+            };
+            let Some(joined) = joined else { return Ok(None) };
+            so_far = Some(joined.key);
+        }
+        so_far.map(|key| download(budget, stream, &key.numbers, key.rows as usize)).transpose()
+    })
+}
+
+/// Rows by the group that they are in.
+#[derive(Debug)]
+pub struct RowsByGroup {
+    /// The group of each row, [`NO_GROUP`] where it is in none.
+    pub groups: Vec<u32>,
+    /// Where the rows of each group start; one entry more than groups.
+    pub starts: Vec<u32>,
+    /// Row numbers by group, ascending within one.
+    pub rows: Vec<u32>,
+}
+
+impl RowsByGroup {
+    /// Groups rows by the codes that they have in one or more columns; a row in which one is [`NO_GROUP`] is in no group. `None`
+    /// where the device has too little memory.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn of(budget: &Budget, columns: &[&[u32]]) -> Result<Option<Self>> {
+        on_stream(budget, |stream| {
+            let mut columns = columns.iter().map(|codes| Key::upload(budget, stream, codes));
+            let Some(first) = columns.next().transpose()? else { return Ok(None) };
+            let second = columns.next().transpose()?;
+            let mut grouped = Grouped::of_codes(budget, stream, &first, second.as_ref())?;
+            for next in columns {
+                let Some(before) = grouped else { return Ok(None) };
+                grouped = Grouped::of_codes(budget, stream, &before.key, Some(&next?))?;
+            }
+            let Some(Grouped { key, starts, rows, records }) = grouped else { return Ok(None) };
+            Ok(Some(Self {
+                groups: download(budget, stream, &key.numbers, key.rows as usize)?,
+                starts: download(budget, stream, &starts, key.count as usize + 1)?,
+                rows: download(budget, stream, &rows, records)?,
+            }))
+        })
+    }
+}
+
+/// What `work` does on a queue of its own; `None` also where memory lacks.
+fn on_stream<T>(budget: &Budget, work: impl FnOnce(&Arc<CudaStream>) -> Result<Option<T>, Fault>) -> Result<Option<T>> {
+    let _timer = budget.metrics.arrange_time.timer();
+    match budget.device.stream().and_then(|stream| work(&stream)) {
+        Err(Fault::Memory) => Ok(None),
+        done => Ok(done?),
+    }
+}
+
+fn download<T: DeviceRepr + Clone + Default>(
+    budget: &Budget,
+    stream: &Arc<CudaStream>,
+    buffer: &Buffer<T>,
+    count: usize,
+) -> Result<Vec<T>, Fault> {
+    let mut values = vec![T::default(); count];
+    if count > 0 {
+        stream.memcpy_dtoh(&buffer.slice.slice(..count), &mut values)?;
+        stream.synchronize()?;
+    }
+    budget.metrics.download::<T>(count);
+    Ok(values)
+}
+
+/// A key whose values are numbered.
+struct Key {
+    /// By row.
+    numbers: Buffer<u32>,
+    rows: u32,
+    /// All numbers are below.
+    count: u64,
+}
+
+impl Key {
+    fn upload(budget: &Budget, stream: &Arc<CudaStream>, codes: &[u32]) -> Result<Self, Fault> {
+        let behind = |&code: &u32| if code == NO_GROUP { 0 } else { u64::from(code) + 1 };
+        let count = codes.iter().map(behind).max().unwrap_or(0);
+        Ok(Self { numbers: budget.upload(stream, codes)?, rows: codes.len() as u32, count })
+    }
+
+    /// Bits that hold all numbers.
+    fn bits(&self) -> u32 {
+        u64::BITS - self.count.leading_zeros()
+    }
+}
+
+/// Records of rows, to be sorted.
+struct Records {
+    keys: Buffer<u64>,
+    rows: Buffer<u32>,
+    count: u32,
+    /// Bits of keys.
+    bits: u32,
+    /// The key of rows without a value, greater than all others.
+    none: u64,
+    /// Whether these are a value's.
+    none_is_one: bool,
+}
+
+impl Records {
+    /// Room for records whose keys are below `none`.
+    fn room(budget: &Budget, stream: &Arc<CudaStream>, count: u32, none: u64) -> Result<Self, Fault> {
+        let (keys, rows) = (budget.buffer(stream, count as usize)?, budget.buffer(stream, count as usize)?);
+        let bits = u64::BITS - none.leading_zeros();
+        Ok(Self { keys, rows, count, bits, none, none_is_one: false })
+    }
+}
+
+/// Rows by their number.
+struct Grouped {
+    key: Key,
+    /// Where the rows of each number start.
+    starts: Buffer<u32>,
+    /// The rows that have a number, and then the others.
+    rows: Buffer<u32>,
+    /// How many have one.
+    records: usize,
+}
+
+impl Grouped {
+    fn of_strings(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        strings: &StringViewArray,
+        none_is_one: bool,
+    ) -> Result<Option<Self>, Fault> {
+        let uploaded = Strings::upload(budget, stream, strings)?;
+        let on_device = uploaded.on_device(stream);
+        let mut records = Records::room(budget, stream, strings.len() as u32, NULL_STRING)?;
+        budget.device.keys()?.strings(stream, &on_device, (&mut records.keys, &mut records.rows))?;
+        Self::of_records(budget, stream, Records { none_is_one, ..records }, &on_device)
+    }
+
+    fn of_numbers(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        numbers: &Int64Array,
+        none_is_one: bool,
+    ) -> Result<Option<Self>, Fault> {
+        let (least, most) = (min(numbers).unwrap_or(0), max(numbers).unwrap_or(0));
+        // one above the greatest key
+        let Some(none) = most.abs_diff(least).checked_add(1) else { return Ok(None) };
+        let mut records = Records::room(budget, stream, numbers.len() as u32, none)?;
+        let nulls = numbers.nulls().filter(|nulls| nulls.null_count() > 0);
+        let valid = nulls.map(|nulls| budget.upload(stream, nulls.validity())).transpose()?;
+        let values = NumbersOnDevice {
+            values: &budget.upload(stream, numbers.values())?,
+            valid: valid.as_ref(),
+            first_bit: nulls.map_or(0, |nulls| nulls.offset() as u64),
+            least,
+        };
+        let to = (&mut records.keys, &mut records.rows);
+        budget.device.keys()?.numbers(stream, values, (records.count, none), to)?;
+        Self::of_records(budget, stream, Records { none_is_one, ..records }, &StringsOnDevice::default())
+    }
+
+    fn of_codes(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        left: &Key,
+        right: Option<&Key>,
+    ) -> Result<Option<Self>, Fault> {
+        let bits = right.map_or(0, Key::bits);
+        let Some(none) = 1u64.checked_shl(left.bits() + bits) else { return Ok(None) };
+        let mut records = Records::room(budget, stream, left.rows, none)?;
+        let (numbers, to) = (right.map(|right| &right.numbers), (&mut records.keys, &mut records.rows));
+        budget.device.keys()?.pairs(stream, (&left.numbers, numbers), (records.count, bits, none), to)?;
+        Self::of_records(budget, stream, records, &StringsOnDevice::default())
+    }
+
+    /// Sorts records and numbers their keys, `None` where two of `strings` have the same one; there are none where keys are not
+    /// hashes.
+    fn of_records(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        records: Records,
+        strings: &StringsOnDevice,
+    ) -> Result<Option<Self>, Fault> {
+        let Records { keys, rows, count, bits, none, none_is_one } = records;
+        let (keys, rows) = sort(budget, stream, keys, rows, count, bits)?;
+        let none_is_one = u32::from(none_is_one);
+        let records =
+            RecordsOnDevice { keys: keys.address(stream), rows: rows.address(stream), count, none_is_one, none };
+        let kernels = budget.device.keys()?;
+        let mut tiles = budget.buffer(stream, KeyKernels::tiles(count))?;
+        let mut on_device = budget.zeros(stream, COUNTED)?;
+        kernels.heads(stream, (&records, strings), &mut tiles, &mut on_device)?;
+        let (mut numbers, mut starts) =
+            (budget.buffer(stream, count as usize)?, budget.buffer(stream, count as usize + 1)?);
+        kernels.groups(stream, &records, (&tiles, &on_device), (&mut numbers, &mut starts))?;
+        let mut counted = [0; COUNTED];
+        stream.memcpy_dtoh(&on_device.slice, &mut counted)?;
+        // also so that what was uploaded for this is used no more
+        stream.synchronize()?;
+        let [records, count_of_numbers, different] = counted;
+        let key = Key { numbers, rows: count, count: count_of_numbers };
+        Ok((different == 0).then_some(Self { key, starts, rows, records: records as usize }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::engine::choice::Engine;
+    use crate::engine::cuda::test_device::device;
+    use crate::engine::keys::Groups;
+    use crate::engine::{BuildContext, Cancel};
+
+    /// Asserts that the rows are told apart in the same way.
+    fn assert_same(found: &[u32], expected: &[u32]) {
+        assert_eq!(found.len(), expected.len());
+        let names: BTreeSet<_> = expected.iter().copied().zip(found.iter().copied()).collect();
+        let by_expected: BTreeMap<u32, u32> = names.iter().copied().collect();
+        let by_found: BTreeMap<u32, u32> = names.iter().map(|&(expected, found)| (found, expected)).collect();
+        assert!(names.len() == by_expected.len() && names.len() == by_found.len());
+        assert!(by_expected.get(&NO_GROUP).is_none_or(|&found| found == NO_GROUP));
+        let dense = by_found.keys().filter(|&&found| found != NO_GROUP).copied();
+        assert!(dense.eq(0..by_found.len() as u32 - u32::from(by_found.contains_key(&NO_GROUP))));
+    }
+
+    fn strings(rows: usize, values: u32, rng: &mut StdRng) -> ArrayRef {
+        let text = |n: u32| match n % 5 {
+            0 => format!("{n}"),
+            // they agree in what a view holds of a long string, and in length
+            1 => format!("long string {:0>20}", n),
+            2 => format!("{:0>20} and more of it", n),
+            3 => "\u{e9}\u{4e2d}".repeat(n as usize % 7),
+            _ => format!("{n:0>12}"),
+        };
+        let value = |rng: &mut StdRng| (!rng.random_bool(0.1)).then(|| text(rng.random_range(0..values)));
+        Arc::new((0..rows).map(|_| value(rng)).collect::<StringViewArray>())
+    }
+
+    fn integers(rows: usize, values: i64, rng: &mut StdRng) -> ArrayRef {
+        let value = |rng: &mut StdRng| (!rng.random_bool(0.1)).then(|| rng.random_range(-values..values) / 2);
+        Arc::new((0..rows).map(|_| value(rng)).collect::<Int64Array>())
+    }
+
+    #[test]
+    fn keys_are_told_apart_as_on_the_cpu() {
+        let mut rng = StdRng::seed_from_u64(3);
+        let budget = Budget::new(&device(), 0.5);
+        let cancel = Cancel::default();
+        let context = BuildContext::new(2, &cancel, &|_| Ok(()));
+        for rows in [0, 1, 2, 255, 2048, 2049, 9000] {
+            let columns = [
+                strings(rows + 3, 2000, &mut rng),
+                integers(rows + 3, 50, &mut rng),
+                strings(rows + 3, 4, &mut rng),
+                integers(rows + 3, i64::MAX / 2, &mut rng),
+            ];
+            // not from the first bit of the NULLs on
+            let columns = columns.map(|column| column.slice(3, rows));
+            for keys in [&columns[..1], &columns[1..2], &columns[2..3], &columns[3..], &columns[..2], &columns[1..4]] {
+                for nulls in [[false; 3], [true; 3], [true, false, true]] {
+                    let nulls = &nulls[..keys.len()];
+                    let (_, expected) = Groups::build(keys, nulls.to_vec(), &Engine::Cpu, &context).unwrap();
+                    let found = numbers(&budget, keys, nulls).unwrap().unwrap();
+                    assert_same(&found, &expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whole_numbers_of_any_size_are_told_apart() {
+        let budget = Budget::new(&device(), 0.5);
+        let all: ArrayRef = Arc::new(Int64Array::from(vec![Some(i64::MIN), None, Some(i64::MAX), Some(i64::MIN)]));
+        assert_eq!(numbers(&budget, &[Arc::clone(&all)], &[false]).unwrap(), None);
+        let most: ArrayRef = Arc::new(Int64Array::from(vec![Some(i64::MIN), None, Some(i64::MAX - 1), Some(i64::MIN)]));
+        assert_eq!(numbers(&budget, &[most], &[false]).unwrap().unwrap(), [0, NO_GROUP, 1, 0]);
+        let none: ArrayRef = Arc::new(Int64Array::from(vec![None; 3]));
+        assert_eq!(numbers(&budget, &[Arc::clone(&none)], &[false]).unwrap().unwrap(), [NO_GROUP; 3]);
+        assert_eq!(numbers(&budget, &[none], &[true]).unwrap().unwrap(), [0; 3]);
+    }
+
+    #[test]
+    fn rows_of_a_group_lie_side_by_side() {
+        let mut rng = StdRng::seed_from_u64(4);
+        let budget = Budget::new(&device(), 0.5);
+        for (rows, most) in [(0, 1), (1, 1), (700, 3), (5000, 1 << 31), (4097, 200)] {
+            let mut code = |_| if rng.random_bool(0.1) { NO_GROUP } else { rng.random_range(0..most) / 3 * 3 };
+            let columns: [Vec<u32>; 3] = std::array::from_fn(|_| (0..rows).map(&mut code).collect());
+            for keys in 1..=3 {
+                let asked: Vec<&[u32]> = columns[..keys].iter().map(Vec::as_slice).collect();
+                // two columns of 31 bits have no room for a row without a code
+                let grouped = RowsByGroup::of(&budget, &asked).unwrap().unwrap();
+                let tuple = |row: usize| asked.iter().map(|codes| codes[row]).collect::<Vec<_>>();
+                let expected = |row: usize| (!tuple(row).contains(&NO_GROUP)).then(|| tuple(row));
+                let mut by_tuple: BTreeMap<Vec<u32>, Vec<u32>> = BTreeMap::new();
+                for row in 0..rows {
+                    match expected(row) {
+                        Some(tuple) => by_tuple.entry(tuple).or_default().push(row as u32),
+                        None => assert_eq!(grouped.groups[row], NO_GROUP),
+                    }
+                }
+                assert_eq!(grouped.starts.len(), by_tuple.len() + 1);
+                let (first, last) = (grouped.starts[0] as usize, grouped.starts[by_tuple.len()] as usize);
+                assert_eq!((first, last), (0, grouped.rows.len()));
+                for group in by_tuple.values() {
+                    let number = grouped.groups[group[0] as usize] as usize;
+                    let places = grouped.starts[number] as usize..grouped.starts[number + 1] as usize;
+                    assert_eq!(&grouped.rows[places], group);
+                    assert!(group.iter().all(|&row| grouped.groups[row as usize] as usize == number));
+                }
+            }
+        }
+    }
+
+    /// `mix` of keys.cu.
+    fn mix(hash: u64, word: u64) -> u64 {
+        let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        hash ^ hash >> 29
+    }
+
+    #[test]
+    fn strings_of_equal_hashes_are_left_to_the_cpu() {
+        // twelve bytes are two words of a view, of which the second cancels what the first ones differ in
+        let first = |text: &[u8; 4]| mix(0, 12 | u64::from(u32::from_le_bytes(*text)) << 32);
+        let ascii = 0x7f7f_7f7f_7f7f_7f7f_u64;
+        let others =
+            (0..5000u32).map(|n| [b'a' + (n % 26) as u8, b'a' + (n / 26 % 26) as u8, b'a' + (n / 676) as u8, b'x']);
+        let (other, cancels) = others
+            .map(|other| (other, first(b"same") ^ first(&other)))
+            .find(|(_, cancels)| cancels & !ascii == 0)
+            .unwrap();
+        let text = |start: &[u8], end: u64| String::from_utf8([start, &end.to_le_bytes()].concat()).unwrap();
+        let end = u64::from_le_bytes(*b"12345678");
+        let texts = [text(b"same", end), text(&other, end ^ cancels)];
+        let rows = |numbers: [usize; 4]| {
+            Arc::new(numbers.map(|n| texts[n].as_str()).into_iter().map(Some).collect::<StringViewArray>())
+        };
+        let budget = Budget::new(&device(), 0.5);
+        assert_eq!(numbers(&budget, &[rows([0, 0, 0, 0])], &[false]).unwrap().unwrap(), [0; 4]);
+        let both: ArrayRef = rows([0, 1, 0, 1]);
+        assert_eq!(numbers(&budget, &[Arc::clone(&both)], &[false]).unwrap(), None);
+        let cancel = Cancel::default();
+        let context = BuildContext { own: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
+        let (groups, ids) = Groups::build(&[both], vec![false], &Engine::Cuda(budget), &context).unwrap();
+        assert!(matches!(groups, Groups::Keys(_)));
+        assert_eq!(ids, [0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn without_memory_nothing_is_numbered() {
+        let device = device();
+        let budget = Budget::new(&device, device.reserved() as f64 / device.memory() as f64);
+        let column = strings(3000, 100, &mut StdRng::seed_from_u64(1));
+        assert_eq!(numbers(&budget, &[column], &[false]).unwrap(), None);
+        assert!(RowsByGroup::of(&budget, &[&[1; 3000]]).unwrap().is_none());
+    }
+}
