@@ -4,9 +4,9 @@
 //   whole numbers             --key_numbers--> a record of each row: how far the number is above the least one, and the row
 //   numbers of two keys       --key_pairs----> a record of each row: both, and the row
 //                             --(sort.cu)----> records of equal keys side by side, rows ascending
-//                             --key_heads----> how many records of each tile are the first of their key
+//                             --key_heads----> how many records of each tile are the first of their key, and how many have a number
 //                             --key_offsets--> how many there are before each tile
-//                             --key_groups---> the number of each row, and where the rows of each number start
+//                             --key_groups---> the number of each row, the rows by number, and where those of each start
 //
 // A hash stands for its string: neighbours of one hash are compared, and where two differ nothing that comes after is of use.
 #include "common.cuh"
@@ -23,17 +23,22 @@
 struct Records {
     const u64* keys;
     const u32* rows;
+    // The key of rows without a value, greater than all others.
+    u64 none;
     u32 count;
     // Whether rows without a value are a value's: they have a number like any other.
     u32 none_is_one;
-    // The key of rows without a value, greater than all others.
-    u64 none;
+    // Whether a row has a number only where another has the same key.
+    u32 only_pairs;
+    u32 unused;
 };
 
-// What is counted of records: those that have a number, the numbers, and neighbours of one key whose strings differ.
+// What is counted of records: the numbers, the records that have one, those that have a value, and neighbours of one key whose strings
+// differ.
 struct Counted {
-    u64 records;
     u64 numbers;
+    u64 records;
+    u64 valued;
     u64 different;
 };
 
@@ -90,12 +95,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     rows[row] = row;
 }
 
-__device__ __forceinline__ bool has_number(const Records& records, u32 at) {
-    return records.keys[at] < records.none || records.none_is_one;
-}
+__device__ __forceinline__ bool is_first(const Records& records, u32 at) { return at == 0 || records.keys[at] != records.keys[at - 1]; }
 
-__device__ __forceinline__ bool is_head(const Records& records, u32 at) {
-    return has_number(records, at) && (at == 0 || records.keys[at] != records.keys[at - 1]);
+__device__ __forceinline__ bool has_value(const Records& records, u32 at) { return records.keys[at] != records.none || records.none_is_one; }
+
+__device__ __forceinline__ bool has_number(const Records& records, u32 at) {
+    if (!has_value(records, at)) return false;
+    return !records.only_pairs || !is_first(records, at) || (at + 1 < records.count && !is_first(records, at + 1));
 }
 
 __device__ __forceinline__ bool are_equal(const Strings& strings, u32 one, u32 other) {
@@ -111,48 +117,59 @@ __device__ __forceinline__ bool are_equal(const Strings& strings, u32 one, u32 o
     return true;
 }
 
-// One block of threads a tile: its heads, and all that has a number. `strings` has none where keys are not hashes.
+// One block of threads a tile: its first records of a key, and behind those of all tiles its records that have a number. `strings` has
+// none where keys are not hashes.
 extern "C" __global__ void __launch_bounds__(THREADS) key_heads(Records records, Strings strings, u32* tiles, Counted* counted) {
     u32 begin = blockIdx.x * TILE, end = min(records.count, begin + TILE);
-    u32 heads = 0, numbered = 0, different = 0;
+    u32 heads = 0, numbered = 0, valued = 0, different = 0;
     for (u32 at = begin + threadIdx.x; at < end; at += THREADS) {
+        bool first = is_first(records, at);
+        if (!first && strings.views && records.keys[at] != records.none)
+            different += !are_equal(strings, records.rows[at - 1], records.rows[at]);
+        valued += has_value(records, at);
         if (!has_number(records, at)) continue;
+        heads += first;
         numbered++;
-        if (is_head(records, at)) heads++;
-        else if (strings.views && records.keys[at] < records.none) different += !are_equal(strings, records.rows[at - 1], records.rows[at]);
     }
-    u32 in_tile, numbered_in_tile;
+    u32 in_tile, numbered_in_tile, valued_in_tile;
     block_exclusive_sum<THREADS>(heads, &in_tile);
+    block_exclusive_sum<THREADS>(valued, &valued_in_tile);
     block_exclusive_sum<THREADS>(numbered, &numbered_in_tile);
     if (different > 0) atomicAdd(&counted->different, (u64)different);
     if (threadIdx.x != 0) return;
+    atomicAdd(&counted->valued, (u64)valued_in_tile);
     tiles[blockIdx.x] = in_tile;
-    atomicAdd(&counted->records, (u64)numbered_in_tile);
+    tiles[gridDim.x + blockIdx.x] = numbered_in_tile;
 }
 
-// One block of threads: the heads before each tile, and of all tiles.
+// Two blocks of threads: the sums before each tile, and over all.
 extern "C" __global__ void __launch_bounds__(THREADS) key_offsets(u32* tiles, u32 count, Counted* counted) {
+    u32* sums = tiles + (u64)blockIdx.x * count;
     u32 before = 0;
     for (u32 begin = 0; begin < count; begin += THREADS) {
         u32 at = begin + threadIdx.x, all;
-        u32 offset = block_exclusive_sum<THREADS>(at < count ? tiles[at] : 0, &all);
-        if (at < count) tiles[at] = before + offset;
+        u32 offset = block_exclusive_sum<THREADS>(at < count ? sums[at] : 0, &all);
+        if (at < count) sums[at] = before + offset;
         before += all;
     }
-    if (threadIdx.x == 0) counted->numbers = before;
+    if (threadIdx.x == 0) (blockIdx.x == 0 ? counted->numbers : counted->records) = before;
 }
 
-// One block of threads a tile. `starts` has an entry more than there are numbers.
+// One block of threads a tile. `starts` has an entry more than there are numbers, `grouped` one a record that has a number.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    key_groups(Records records, const u32* tiles, const Counted* counted, u32* numbers, u32* starts) {
-    u32 begin = blockIdx.x * TILE, end = min(records.count, begin + TILE), before = tiles[blockIdx.x];
+    key_groups(Records records, const u32* tiles, const Counted* counted, u32* numbers, u32* starts, u32* grouped) {
+    u32 begin = blockIdx.x * TILE, end = min(records.count, begin + TILE);
+    u32 heads = tiles[blockIdx.x], places = tiles[gridDim.x + blockIdx.x];
     for (u32 from = begin; from < end; from += THREADS) {
-        u32 at = from + threadIdx.x, all;
-        bool head = at < end && is_head(records, at);
-        u32 number = before + block_exclusive_sum<THREADS>((u32)head, &all) + head - 1;
-        if (at < end) numbers[records.rows[at]] = has_number(records, at) ? number : NO_NUMBER;
-        if (head) starts[number] = at;
-        before += all;
+        u32 at = from + threadIdx.x, all_heads, all_places;
+        bool numbered = at < end && has_number(records, at), head = numbered && is_first(records, at);
+        u32 number = heads + block_exclusive_sum<THREADS>((u32)head, &all_heads) + head - 1;
+        u32 place = places + block_exclusive_sum<THREADS>((u32)numbered, &all_places);
+        if (at < end) numbers[records.rows[at]] = numbered ? number : NO_NUMBER;
+        if (numbered) grouped[place] = records.rows[at];
+        if (head) starts[number] = place;
+        heads += all_heads;
+        places += all_places;
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) starts[counted->numbers] = (u32)counted->records;
 }

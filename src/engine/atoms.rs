@@ -45,6 +45,13 @@ impl From<&AtomTest> for AtomKind {
 /// What one side has for an atom.
 #[derive(Debug, Clone)]
 pub enum AtomColumn {
+    /// The values of an equality, to which an index gives codes.
+    Values {
+        /// One a row.
+        values: ArrayRef,
+        /// Whether two NULLs are equal.
+        null_equals_null: bool,
+    },
     /// Equal codes mean equal values; [`NO_GROUP`](super::NO_GROUP) equals nothing.
     Codes(Vec<u32>),
     /// The rows of one side in a band.
@@ -53,6 +60,16 @@ pub enum AtomColumn {
     Bits(BooleanBuffer),
     /// Nothing: the atom does not ask this side, or by a key.
     None,
+}
+
+impl AtomColumn {
+    /// The values of an equality that has no codes yet, and whether two NULLs are equal.
+    pub(super) fn values(&self) -> Option<(ArrayRef, bool)> {
+        match self {
+            Self::Values { values, null_equals_null } => Some((ArrayRef::clone(values), *null_equals_null)),
+            Self::Codes(_) | Self::Band(_) | Self::Bits(_) | Self::None => None,
+        }
+    }
 }
 
 /// A stretch of places.

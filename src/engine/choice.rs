@@ -136,7 +136,7 @@ impl Engine {
     }
 
     /// The device for one join, where the keys of so many rows of a self-join are to be numbered and grouped on one.
-    pub(super) fn budget_of_keys(&self, rows: usize, context: &BuildContext<'_>) -> Option<Budget> {
+    pub fn budget_of_keys(&self, rows: usize, context: &BuildContext<'_>) -> Option<Budget> {
         if !context.own {
             return None;
         }

@@ -45,6 +45,15 @@ pub fn each_in_parallel<P: Send, T: Send>(mut parts: impl Iterator<Item = P>, wo
     })
 }
 
+/// Runs two things side by side, the second one on the caller's thread.
+pub fn both<A: Send, B>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
+    std::thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let other = other();
+        (one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), other)
+    })
+}
+
 /// [`each_in_parallel`] for work that may fail.
 ///
 /// # Errors

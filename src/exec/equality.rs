@@ -5,7 +5,12 @@ use datafusion::common::Result;
 use datafusion::common::utils::normalize_float_zero;
 use datafusion::physical_expr::PhysicalExprRef;
 
-/// The values of `exprs` over `batch`, with -0.0 as 0.0.
-pub(super) fn evaluate(exprs: &[PhysicalExprRef], batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
-    exprs.iter().map(|e| Ok(normalize_float_zero(&e.evaluate(batch)?.into_array(batch.num_rows())?))).collect()
+/// The values of a key over `batch`, with -0.0 as 0.0.
+pub(super) fn evaluate(key: &PhysicalExprRef, batch: &RecordBatch) -> Result<ArrayRef> {
+    Ok(normalize_float_zero(&key.evaluate(batch)?.into_array(batch.num_rows())?))
+}
+
+/// The same of several keys.
+pub(super) fn evaluate_all(keys: &[PhysicalExprRef], batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+    keys.iter().map(|key| evaluate(key, batch)).collect()
 }

@@ -1,7 +1,6 @@
 //! Pairs by the clauses of an OR of ANDs.
 
 use std::any::Any;
-use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use datafusion::arrow::buffer::BooleanBuffer;
@@ -18,8 +17,7 @@ use super::residual::{self, RowPairs};
 use super::spec::EqualityExprs;
 use crate::engine::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Span, Tally};
 use crate::engine::choice::Engine;
-use crate::engine::keys::Groups;
-use crate::engine::parallel::{in_turn, threads_within};
+use crate::engine::parallel::in_turn;
 use crate::engine::rules::{self, PreparedRules, RuleIndex, RuleSource};
 use crate::engine::{BuildContext, Counts, Cursor, Pairs};
 use crate::predicate::Test;
@@ -116,9 +114,13 @@ impl RuleKeys {
         })
     }
 
-    /// The bits of a condition over one side, where `batch` is of that side.
-    fn bits(&self, atom: usize, side: JoinSide, batch: &RecordBatch) -> Result<AtomColumn> {
+    /// The values of an equality, or the bits of a condition over one side where `batch` is of that side.
+    fn column(&self, atom: usize, side: JoinSide, batch: &RecordBatch) -> Result<AtomColumn> {
         match &self.atoms[atom] {
+            AtomExprs::Equality(equality) => {
+                let values = equality::evaluate(equality.of(side), batch)?;
+                Ok(AtomColumn::Values { values, null_equals_null: equality.null_equals_null })
+            }
             AtomExprs::OneSided { side: of, condition } if *of == side => {
                 let values = condition.evaluate(batch)?.into_array(batch.num_rows())?;
                 Ok(AtomColumn::Bits(where_true(as_boolean_array(&values)?)))
@@ -185,29 +187,20 @@ impl Matching for RuleKeys {
     }
 
     fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
-        let equalities = self.atoms.iter().filter(|atom| matches!(atom, AtomExprs::Equality(_))).count();
-        let of_key = BuildContext { threads: threads_within(equalities, context.threads), ..*context };
         let columns = in_turn(self.atoms.len(), context.threads, |atom| match &self.atoms[atom] {
-            AtomExprs::Equality(equality) => {
-                let columns = equality::evaluate(&[Arc::clone(equality.of(side))], batch)?;
-                (context.reserve)(batch.num_rows() * size_of::<u32>())?;
-                let (groups, codes) = Groups::build(&columns, vec![equality.null_equals_null], &self.engine, &of_key)?;
-                (context.reserve)(groups.memory())?;
-                Ok((Known::Groups(groups), AtomColumn::Codes(codes)))
-            }
             AtomExprs::Band(band) => {
                 (context.reserve)(batch.num_rows() * 2 * (size_of::<i128>() + size_of::<Span>()))?;
                 let (values, column) = band.build(side, batch, context.own)?;
-                Ok((Known::Band(values), AtomColumn::Band(column)))
+                Ok((Some(values), AtomColumn::Band(column)))
             }
-            _ => Ok((Known::Nothing, self.bits(atom, side, batch)?)),
+            _ => Ok((None, self.column(atom, side, batch)?)),
         })?;
-        let (known, atoms) = columns.into_iter().unzip();
+        let (bands, atoms) = columns.into_iter().unzip();
         let columns =
             SideColumns { rows: batch.num_rows(), atoms, keys: self.key_values(side, batch, context.threads)? };
         let source = RuleSource { tests: self.tests(), kinds: self.kinds(), clauses: self.clauses.clone() };
         let index = RuleIndex::try_new(source, columns, &self.engine, context)?;
-        Ok(Box::new(RuleMatcher { keys: self.clone(), side, batch: batch.clone(), known, index }))
+        Ok(Box::new(RuleMatcher { keys: self.clone(), side, batch: batch.clone(), bands, index }))
     }
 }
 
@@ -217,27 +210,9 @@ struct RuleMatcher {
     /// The build side.
     side: JoinSide,
     batch: RecordBatch,
-    /// For each atom.
-    known: Vec<Known>,
+    /// What a probe side is looked up in, for each atom that is a band.
+    bands: Vec<Option<BandValues>>,
     index: RuleIndex,
-}
-
-/// What a probe side is looked up in for an atom.
-#[derive(Debug)]
-enum Known {
-    Groups(Groups),
-    Band(BandValues),
-    Nothing,
-}
-
-impl Known {
-    fn memory(&self) -> usize {
-        match self {
-            Self::Groups(groups) => groups.memory(),
-            Self::Band(values) => values.memory(),
-            Self::Nothing => 0,
-        }
-    }
 }
 
 struct PreparedBatch {
@@ -252,7 +227,7 @@ impl Matcher for RuleMatcher {
     }
 
     fn memory(&self) -> usize {
-        self.index.memory() + self.known.iter().map(Known::memory).sum::<usize>()
+        self.index.memory() + self.bands.iter().flatten().map(BandValues::memory).sum::<usize>()
     }
 
     fn unmatchable(&self) -> usize {
@@ -260,11 +235,7 @@ impl Matcher for RuleMatcher {
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
-        let of_groups = self.known.iter().flat_map(|known| match known {
-            Known::Groups(groups) => groups.metrics(),
-            Known::Band(_) | Known::Nothing => &[],
-        });
-        of_groups.cloned().chain(self.index.metrics()).collect()
+        self.index.metrics()
     }
 
     fn rows_at_once(&self) -> usize {
@@ -286,15 +257,11 @@ impl Matcher for RuleMatcher {
 
     fn prepare(&self, batch: &RecordBatch, threads: usize) -> Result<Box<dyn Prepared>> {
         let side = self.side.negate();
-        let column = |atom: usize| match (&self.keys.atoms[atom], &self.known[atom]) {
-            (AtomExprs::Equality(equality), Known::Groups(groups)) => {
-                let columns = equality::evaluate(&[Arc::clone(equality.of(side))], batch)?;
-                Ok(AtomColumn::Codes(groups.look_up(&columns)?))
-            }
-            (AtomExprs::Band(band), Known::Band(values)) => Ok(AtomColumn::Band(band.look_up(values, side, batch)?)),
-            _ => self.keys.bits(atom, side, batch),
+        let column = |atom: usize| match (&self.keys.atoms[atom], &self.bands[atom]) {
+            (AtomExprs::Band(band), Some(values)) => Ok(AtomColumn::Band(band.look_up(values, side, batch)?)),
+            _ => self.keys.column(atom, side, batch),
         };
-        let atoms = in_turn(self.known.len(), threads, column)?;
+        let atoms = in_turn(self.bands.len(), threads, column)?;
         let columns = SideColumns { rows: batch.num_rows(), atoms, keys: self.keys.key_values(side, batch, threads)? };
         let rules = self.index.prepare(columns, threads)?;
         let len = self.index.len(Some(&rules));

@@ -85,22 +85,25 @@ impl Matching for SimilarityKeys {
     fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
         let keys = self.of(side);
         let values = keys.values(batch)?;
+        // a condition that the CPU decides leaves it the keys, too
+        let engine = if cuda::serves(self.test) { &self.engine } else { &Engine::Cpu };
+        let mut numbering = Vec::new();
         let (groups, ids) = match keys.equalities.as_slice() {
             [] => (None, None),
             equalities => {
                 let nulls = self.equalities.iter().map(|e| e.null_equals_null).collect();
-                let values = equality::evaluate(equalities, batch)?;
-                // a condition that the CPU decides leaves it the keys, too
-                let engine = if cuda::serves(self.test) { &self.engine } else { &Engine::Cpu };
-                let (groups, ids) = Groups::build(&values, nulls, engine, context)?;
+                let values = equality::evaluate_all(equalities, batch)?;
+                let device = engine.budget_of_keys(batch.num_rows(), context);
+                let (groups, ids) = Groups::build(&values, nulls, context.threads, device.as_ref())?;
                 (context.reserve)(groups.memory())?;
+                numbering = device.map_or_else(Vec::new, |device| device.metrics());
                 (Some(groups), Some(ids))
             }
         };
         let label = format!("{} of ({}, {})", self.test, self.left_key, self.right_key);
         let keys = KeyColumn { values, groups: ids };
         let index = self.engine.build(self.test, &keys, context).map_err(named(&label))?;
-        Ok(Box::new(SimilarityMatcher { groups, index, probe: self.of(side.negate()), label }))
+        Ok(Box::new(SimilarityMatcher { groups, numbering, index, probe: self.of(side.negate()), label }))
     }
 }
 
@@ -148,6 +151,8 @@ impl Matching for EpsilonKeys {
 #[derive(Debug)]
 struct SimilarityMatcher {
     groups: Option<Groups>,
+    /// What a device has counted that has numbered the keys.
+    numbering: Vec<MetricValue>,
     index: Box<dyn Index>,
     probe: SideKeys,
     /// The condition, for errors.
@@ -168,8 +173,7 @@ impl Matcher for SimilarityMatcher {
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
-        let of_groups = self.groups.as_ref().map_or(&[][..], Groups::metrics);
-        of_groups.iter().cloned().chain(self.index.metrics()).collect()
+        self.numbering.iter().cloned().chain(self.index.metrics()).collect()
     }
 
     fn is_undecided(&self) -> bool {
@@ -196,7 +200,7 @@ impl Matcher for SimilarityMatcher {
     fn prepare(&self, batch: &RecordBatch, threads: usize) -> Result<Box<dyn Prepared>> {
         let values = self.probe.values(batch)?;
         let groups = match &self.groups {
-            Some(groups) => Some(groups.look_up(&equality::evaluate(&self.probe.equalities, batch)?)?),
+            Some(groups) => Some(groups.look_up(&equality::evaluate_all(&self.probe.equalities, batch)?)?),
             None => None,
         };
         let prepared = self.index.prepare(&KeyColumn { values, groups }, threads).map_err(named(&self.label))?;

@@ -308,7 +308,7 @@ impl RuleRows for Columns {
             (_, Some(Key::Texts(texts))) => texts.rows(),
             (_, Some(Key::Sets(sets))) => sets.rows(),
             (_, Some(Key::Vectors(vectors))) => vectors.rows(),
-            (AtomColumn::None, None) => AtomRows::None,
+            (AtomColumn::None | AtomColumn::Values { .. }, None) => AtomRows::None,
         }
     }
 
@@ -495,7 +495,7 @@ impl Columns {
             AtomColumn::Codes(codes) => codes.capacity() * size_of::<u32>(),
             AtomColumn::Bits(bits) => bits.len() / 8,
             AtomColumn::Band(band) => (band.places.capacity() + band.accepted.capacity()) * size_of::<Span>(),
-            AtomColumn::None => 0,
+            AtomColumn::None | AtomColumn::Values { .. } => 0,
         });
         let mut seen: Vec<*const Key> = Vec::new();
         let keys = self.keys.iter().flatten().filter(|key| {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, DeviceRepr};
-use datafusion::arrow::array::{Array, ArrayRef, Int64Array, StringViewArray};
+use datafusion::arrow::array::{Array, ArrayRef, Int64Array};
 use datafusion::arrow::compute::{max, min};
 use datafusion::common::Result;
 
@@ -28,22 +28,20 @@ pub fn numbers(budget: &Budget, columns: &[ArrayRef], null_equals_null: &[bool])
     on_stream(budget, |stream| {
         let mut so_far: Option<Key> = None;
         for (values, &null_equals_null) in values.iter().zip(null_equals_null) {
-            let grouped = match values {
-                Values::Strings(strings) => Grouped::of_strings(budget, stream, strings, null_equals_null)?,
-                Values::Numbers(numbers) => Grouped::of_numbers(budget, stream, numbers, null_equals_null)?,
-            };
-            let joined = match (grouped, so_far) {
-                (Some(own), Some(before)) => Grouped::of_codes(budget, stream, &before, Some(&own.key))?,
+            let grouped = match (Grouped::of_values(budget, stream, values, null_equals_null)?, so_far) {
+                (Some(own), Some(before)) => {
+                    Grouped::of_codes(budget, stream, (&before, Some(&own.key)), Which::Valued)?
+                }
                 (own, _) => own,
             };
-            let Some(joined) = joined else { return Ok(None) };
-            so_far = Some(joined.key);
+            let Some(grouped) = grouped else { return Ok(None) };
+            so_far = Some(grouped.key);
         }
         so_far.map(|key| download(budget, stream, &key.numbers, key.rows as usize)).transpose()
     })
 }
 
-/// Rows by the group that they are in.
+/// Rows by the group that they are in, where a group has two rows at least.
 #[derive(Debug)]
 pub struct RowsByGroup {
     /// The group of each row, [`NO_GROUP`] where it is in none.
@@ -52,29 +50,33 @@ pub struct RowsByGroup {
     pub starts: Vec<u32>,
     /// Row numbers by group, ascending within one.
     pub rows: Vec<u32>,
+    /// How many rows would be in a group if another one had the same codes.
+    pub alone: usize,
 }
 
 impl RowsByGroup {
-    /// Groups rows by the codes that they have in one or more columns; a row in which one is [`NO_GROUP`] is in no group. `None`
-    /// where the device has too little memory.
+    /// Groups rows by the codes that they have in one or more columns; a row in which one is [`NO_GROUP`], or whose codes no other
+    /// has, is in no group. `None` where the device has too little memory.
     ///
     /// # Errors
     /// A device that fails.
     pub fn of(budget: &Budget, columns: &[&[u32]]) -> Result<Option<Self>> {
         on_stream(budget, |stream| {
-            let mut columns = columns.iter().map(|codes| Key::upload(budget, stream, codes));
-            let Some(first) = columns.next().transpose()? else { return Ok(None) };
-            let second = columns.next().transpose()?;
-            let mut grouped = Grouped::of_codes(budget, stream, &first, second.as_ref())?;
-            for next in columns {
-                let Some(before) = grouped else { return Ok(None) };
-                grouped = Grouped::of_codes(budget, stream, &before.key, Some(&next?))?;
+            let mut keys = columns.iter().map(|codes| Key::upload(budget, stream, codes));
+            let Some(mut first) = keys.next().transpose()? else { return Ok(None) };
+            let mut second = keys.next().transpose()?;
+            for next in keys {
+                let pair = Grouped::of_codes(budget, stream, (&first, second.as_ref()), Which::Valued)?;
+                let Some(pair) = pair else { return Ok(None) };
+                (first, second) = (pair.key, Some(next?));
             }
-            let Some(Grouped { key, starts, rows, records }) = grouped else { return Ok(None) };
+            let grouped = Grouped::of_codes(budget, stream, (&first, second.as_ref()), Which::Paired)?;
+            let Some(Grouped { key, starts, rows, count, alone }) = grouped else { return Ok(None) };
             Ok(Some(Self {
                 groups: download(budget, stream, &key.numbers, key.rows as usize)?,
                 starts: download(budget, stream, &starts, key.count as usize + 1)?,
-                rows: download(budget, stream, &rows, records)?,
+                rows: download(budget, stream, &rows, count)?,
+                alone,
             }))
         })
     }
@@ -131,58 +133,33 @@ struct Records {
     keys: Buffer<u64>,
     rows: Buffer<u32>,
     count: u32,
-    /// Bits of keys.
-    bits: u32,
     /// The key of rows without a value, greater than all others.
     none: u64,
-    /// Whether these are a value's.
-    none_is_one: bool,
 }
 
 impl Records {
-    /// Room for records whose keys are below `none`.
+    /// Room for records whose keys are at most `none`.
     fn room(budget: &Budget, stream: &Arc<CudaStream>, count: u32, none: u64) -> Result<Self, Fault> {
         let (keys, rows) = (budget.buffer(stream, count as usize)?, budget.buffer(stream, count as usize)?);
-        let bits = u64::BITS - none.leading_zeros();
-        Ok(Self { keys, rows, count, bits, none, none_is_one: false })
+        Ok(Self { keys, rows, count, none })
     }
-}
 
-/// Rows by their number.
-struct Grouped {
-    key: Key,
-    /// Where the rows of each number start.
-    starts: Buffer<u32>,
-    /// The rows that have a number, and then the others.
-    rows: Buffer<u32>,
-    /// How many have one.
-    records: usize,
-}
-
-impl Grouped {
     fn of_strings(
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        strings: &StringViewArray,
-        none_is_one: bool,
-    ) -> Result<Option<Self>, Fault> {
-        let uploaded = Strings::upload(budget, stream, strings)?;
-        let on_device = uploaded.on_device(stream);
-        let mut records = Records::room(budget, stream, strings.len() as u32, NULL_STRING)?;
-        budget.device.keys()?.strings(stream, &on_device, (&mut records.keys, &mut records.rows))?;
-        Self::of_records(budget, stream, Records { none_is_one, ..records }, &on_device)
+        count: usize,
+        strings: &StringsOnDevice,
+    ) -> Result<Self, Fault> {
+        let mut records = Self::room(budget, stream, count as u32, NULL_STRING)?;
+        budget.device.keys()?.strings(stream, strings, (&mut records.keys, &mut records.rows))?;
+        Ok(records)
     }
 
-    fn of_numbers(
-        budget: &Budget,
-        stream: &Arc<CudaStream>,
-        numbers: &Int64Array,
-        none_is_one: bool,
-    ) -> Result<Option<Self>, Fault> {
+    /// `None` where the numbers are too far from each other.
+    fn of_numbers(budget: &Budget, stream: &Arc<CudaStream>, numbers: &Int64Array) -> Result<Option<Self>, Fault> {
         let (least, most) = (min(numbers).unwrap_or(0), max(numbers).unwrap_or(0));
-        // one above the greatest key
         let Some(none) = most.abs_diff(least).checked_add(1) else { return Ok(None) };
-        let mut records = Records::room(budget, stream, numbers.len() as u32, none)?;
+        let mut records = Self::room(budget, stream, numbers.len() as u32, none)?;
         let nulls = numbers.nulls().filter(|nulls| nulls.null_count() > 0);
         let valid = nulls.map(|nulls| budget.upload(stream, nulls.validity())).transpose()?;
         let values = NumbersOnDevice {
@@ -193,9 +170,12 @@ impl Grouped {
         };
         let to = (&mut records.keys, &mut records.rows);
         budget.device.keys()?.numbers(stream, values, (records.count, none), to)?;
-        Self::of_records(budget, stream, Records { none_is_one, ..records }, &StringsOnDevice::default())
+        // what was uploaded for this is given back
+        stream.synchronize()?;
+        Ok(Some(records))
     }
 
+    /// Of the numbers that rows have in one or two keys; `None` where these have too many bits together.
     fn of_codes(
         budget: &Budget,
         stream: &Arc<CudaStream>,
@@ -204,39 +184,107 @@ impl Grouped {
     ) -> Result<Option<Self>, Fault> {
         let bits = right.map_or(0, Key::bits);
         let Some(none) = 1u64.checked_shl(left.bits() + bits) else { return Ok(None) };
-        let mut records = Records::room(budget, stream, left.rows, none)?;
+        let mut records = Self::room(budget, stream, left.rows, none)?;
         let (numbers, to) = (right.map(|right| &right.numbers), (&mut records.keys, &mut records.rows));
         budget.device.keys()?.pairs(stream, (&left.numbers, numbers), (records.count, bits, none), to)?;
-        Self::of_records(budget, stream, records, &StringsOnDevice::default())
+        Ok(Some(records))
     }
+}
 
-    /// Sorts records and numbers their keys, `None` where two of `strings` have the same one; there are none where keys are not
-    /// hashes.
-    fn of_records(
+/// Which rows have a number.
+#[derive(Clone, Copy)]
+enum Which {
+    /// Those that have a value.
+    Valued,
+    /// All: having no value is one.
+    All,
+    /// Those that have a value that another one has, too.
+    Paired,
+}
+
+/// Rows by their number.
+struct Grouped {
+    key: Key,
+    /// Where the rows of each number start.
+    starts: Buffer<u32>,
+    /// The rows that have a number.
+    rows: Buffer<u32>,
+    /// How many these are.
+    count: usize,
+    /// Rows that have a value and no number.
+    alone: usize,
+}
+
+impl Grouped {
+    /// Sorts records and numbers their keys; `None` where two of `strings`, of which there are none where keys are not hashes, have
+    /// the same one.
+    fn of(
         budget: &Budget,
         stream: &Arc<CudaStream>,
         records: Records,
+        which: Which,
         strings: &StringsOnDevice,
     ) -> Result<Option<Self>, Fault> {
-        let Records { keys, rows, count, bits, none, none_is_one } = records;
-        let (keys, rows) = sort(budget, stream, keys, rows, count, bits)?;
-        let none_is_one = u32::from(none_is_one);
-        let records =
-            RecordsOnDevice { keys: keys.address(stream), rows: rows.address(stream), count, none_is_one, none };
-        let kernels = budget.device.keys()?;
-        let mut tiles = budget.buffer(stream, KeyKernels::tiles(count))?;
+        let Records { keys, rows, count, none } = records;
+        let (keys, rows) = sort(budget, stream, keys, rows, count, u64::BITS - none.leading_zeros())?;
+        let records = RecordsOnDevice {
+            keys: keys.address(stream),
+            rows: rows.address(stream),
+            none,
+            count,
+            none_is_one: u32::from(matches!(which, Which::All)),
+            only_pairs: u32::from(matches!(which, Which::Paired)),
+            unused: 0,
+        };
+        let (kernels, length) = (budget.device.keys()?, count as usize);
+        let mut counters = budget.buffer(stream, KeyKernels::counters(count))?;
         let mut on_device = budget.zeros(stream, COUNTED)?;
-        kernels.heads(stream, (&records, strings), &mut tiles, &mut on_device)?;
-        let (mut numbers, mut starts) =
-            (budget.buffer(stream, count as usize)?, budget.buffer(stream, count as usize + 1)?);
-        kernels.groups(stream, &records, (&tiles, &on_device), (&mut numbers, &mut starts))?;
+        kernels.heads(stream, (&records, strings), &mut counters, &mut on_device)?;
+        let (mut numbers, mut starts) = (budget.buffer(stream, length)?, budget.buffer(stream, length + 1)?);
+        let mut grouped = budget.buffer(stream, length)?;
+        let to = (&mut numbers, &mut starts, &mut grouped);
+        kernels.groups(stream, &records, (&counters, &on_device), to)?;
         let mut counted = [0; COUNTED];
         stream.memcpy_dtoh(&on_device.slice, &mut counted)?;
-        // also so that what was uploaded for this is used no more
+        // also so that nothing is given back that is still in use
         stream.synchronize()?;
-        let [records, count_of_numbers, different] = counted;
-        let key = Key { numbers, rows: count, count: count_of_numbers };
-        Ok((different == 0).then_some(Self { key, starts, rows, records: records as usize }))
+        let [numbers_given, having_one, valued, different] = counted;
+        let key = Key { numbers, rows: count, count: numbers_given };
+        let (count, alone) = (having_one as usize, (valued - having_one) as usize);
+        Ok((different == 0).then_some(Self { key, starts, rows: grouped, count, alone }))
+    }
+
+    fn of_values(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        values: &Values,
+        null_equals_null: bool,
+    ) -> Result<Option<Self>, Fault> {
+        let which = if null_equals_null { Which::All } else { Which::Valued };
+        match values {
+            Values::Strings(strings) => {
+                let uploaded = Strings::upload(budget, stream, strings)?;
+                let on_device = uploaded.on_device(stream);
+                let records = Records::of_strings(budget, stream, strings.len(), &on_device)?;
+                Self::of(budget, stream, records, which, &on_device)
+            }
+            Values::Numbers(numbers) => match Records::of_numbers(budget, stream, numbers)? {
+                Some(records) => Self::of(budget, stream, records, which, &StringsOnDevice::default()),
+                None => Ok(None),
+            },
+        }
+    }
+
+    fn of_codes(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        (left, right): (&Key, Option<&Key>),
+        which: Which,
+    ) -> Result<Option<Self>, Fault> {
+        match Records::of_codes(budget, stream, left, right)? {
+            Some(records) => Self::of(budget, stream, records, which, &StringsOnDevice::default()),
+            None => Ok(None),
+        }
     }
 }
 
@@ -244,14 +292,13 @@ impl Grouped {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
+    use datafusion::arrow::array::StringViewArray;
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
     use super::*;
-    use crate::engine::choice::Engine;
     use crate::engine::cuda::test_device::device;
     use crate::engine::keys::Groups;
-    use crate::engine::{BuildContext, Cancel};
 
     /// Asserts that the rows are told apart in the same way.
     fn assert_same(found: &[u32], expected: &[u32]) {
@@ -287,8 +334,6 @@ mod tests {
     fn keys_are_told_apart_as_on_the_cpu() {
         let mut rng = StdRng::seed_from_u64(3);
         let budget = Budget::new(&device(), 0.5);
-        let cancel = Cancel::default();
-        let context = BuildContext::new(2, &cancel, &|_| Ok(()));
         for rows in [0, 1, 2, 255, 2048, 2049, 9000] {
             let columns = [
                 strings(rows + 3, 2000, &mut rng),
@@ -301,7 +346,7 @@ mod tests {
             for keys in [&columns[..1], &columns[1..2], &columns[2..3], &columns[3..], &columns[..2], &columns[1..4]] {
                 for nulls in [[false; 3], [true; 3], [true, false, true]] {
                     let nulls = &nulls[..keys.len()];
-                    let (_, expected) = Groups::build(keys, nulls.to_vec(), &Engine::Cpu, &context).unwrap();
+                    let (_, expected) = Groups::build(keys, nulls.to_vec(), 2, None).unwrap();
                     let found = numbers(&budget, keys, nulls).unwrap().unwrap();
                     assert_same(&found, &expected);
                 }
@@ -330,17 +375,19 @@ mod tests {
             let columns: [Vec<u32>; 3] = std::array::from_fn(|_| (0..rows).map(&mut code).collect());
             for keys in 1..=3 {
                 let asked: Vec<&[u32]> = columns[..keys].iter().map(Vec::as_slice).collect();
-                // two columns of 31 bits have no room for a row without a code
                 let grouped = RowsByGroup::of(&budget, &asked).unwrap().unwrap();
                 let tuple = |row: usize| asked.iter().map(|codes| codes[row]).collect::<Vec<_>>();
                 let expected = |row: usize| (!tuple(row).contains(&NO_GROUP)).then(|| tuple(row));
                 let mut by_tuple: BTreeMap<Vec<u32>, Vec<u32>> = BTreeMap::new();
                 for row in 0..rows {
-                    match expected(row) {
-                        Some(tuple) => by_tuple.entry(tuple).or_default().push(row as u32),
-                        None => assert_eq!(grouped.groups[row], NO_GROUP),
+                    if let Some(tuple) = expected(row) {
+                        by_tuple.entry(tuple).or_default().push(row as u32);
                     }
                 }
+                let alone = by_tuple.extract_if(.., |_, group| group.len() == 1).count();
+                assert_eq!(grouped.alone, alone);
+                let in_groups = by_tuple.values().flatten().count();
+                assert_eq!(grouped.groups.iter().filter(|&&group| group != NO_GROUP).count(), in_groups);
                 assert_eq!(grouped.starts.len(), by_tuple.len() + 1);
                 let (first, last) = (grouped.starts[0] as usize, grouped.starts[by_tuple.len()] as usize);
                 assert_eq!((first, last), (0, grouped.rows.len()));
@@ -382,9 +429,7 @@ mod tests {
         assert_eq!(numbers(&budget, &[rows([0, 0, 0, 0])], &[false]).unwrap().unwrap(), [0; 4]);
         let both: ArrayRef = rows([0, 1, 0, 1]);
         assert_eq!(numbers(&budget, &[Arc::clone(&both)], &[false]).unwrap(), None);
-        let cancel = Cancel::default();
-        let context = BuildContext { own: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
-        let (groups, ids) = Groups::build(&[both], vec![false], &Engine::Cuda(budget), &context).unwrap();
+        let (groups, ids) = Groups::build(&[both], vec![false], 1, Some(&budget)).unwrap();
         assert!(matches!(groups, Groups::Keys(_)));
         assert_eq!(ids, [0, 1, 0, 1]);
     }

@@ -7,11 +7,8 @@ mod values;
 
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::common::{Result, internal_err};
-use datafusion::physical_plan::metrics::MetricValue;
 
-use super::BuildContext;
-use super::choice::Engine;
-use super::cuda::keys;
+use super::cuda::{Budget, keys};
 use joined::JoinedGroups;
 use rows::RowGroups;
 
@@ -24,32 +21,32 @@ pub enum Groups {
     Keys(JoinedGroups),
     /// Any keys.
     Rows(RowGroups),
-    /// Keys of common types in a self-join, where nobody looks up others: numbered by a device that has counted this.
-    Own(Vec<MetricValue>),
+    /// Keys that a device has numbered, for a self-join, where nobody looks up others.
+    Own,
 }
 
 impl Groups {
-    /// The groups of `columns`, and the group of each row; those of keys of common types by up to so many threads as `context`
-    /// says, or in a self-join by a device.
+    /// The groups of `columns`, and the group of each row; those of keys of common types by up to `threads` threads, or by a device,
+    /// which is given for self-joins alone.
     ///
     /// # Errors
-    /// A refused reservation, a device that fails.
+    /// A device that fails.
     pub fn build(
         columns: &[ArrayRef],
         null_equals_null: Vec<bool>,
-        engine: &Engine,
-        context: &BuildContext<'_>,
+        threads: usize,
+        device: Option<&Budget>,
     ) -> Result<(Self, Vec<u32>)> {
         if columns.is_empty() || !columns.iter().all(|column| Values::supports(column.data_type())) {
             let (groups, ids) = RowGroups::build(columns, null_equals_null)?;
             return Ok((Self::Rows(groups), ids));
         }
-        if let Some(budget) = engine.budget_of_keys(columns[0].len(), context)
-            && let Some(numbers) = keys::numbers(&budget, columns, &null_equals_null)?
+        if let Some(budget) = device
+            && let Some(numbers) = keys::numbers(budget, columns, &null_equals_null)?
         {
-            return Ok((Self::Own(budget.metrics()), numbers));
+            return Ok((Self::Own, numbers));
         }
-        let (groups, ids) = JoinedGroups::build(columns, &null_equals_null, context.threads)?;
+        let (groups, ids) = JoinedGroups::build(columns, &null_equals_null, threads)?;
         Ok((Self::Keys(groups), ids))
     }
 
@@ -61,15 +58,7 @@ impl Groups {
         match self {
             Self::Keys(groups) => groups.look_up(columns),
             Self::Rows(groups) => groups.look_up(columns),
-            Self::Own(_) => internal_err!("groups of a self-join were asked for those of another side"),
-        }
-    }
-
-    /// What a device has counted.
-    pub fn metrics(&self) -> &[MetricValue] {
-        match self {
-            Self::Own(metrics) => metrics,
-            Self::Keys(_) | Self::Rows(_) => &[],
+            Self::Own => internal_err!("groups of a self-join were asked for those of another side"),
         }
     }
 
@@ -78,7 +67,7 @@ impl Groups {
         match self {
             Self::Keys(groups) => groups.memory(),
             Self::Rows(groups) => groups.memory(),
-            Self::Own(_) => 0,
+            Self::Own => 0,
         }
     }
 }

@@ -73,8 +73,6 @@ mod tests {
     use datafusion::arrow::datatypes::TimeUnit;
 
     use super::*;
-    use crate::engine::BuildContext;
-    use crate::engine::choice::Engine;
     use crate::engine::keys::Groups;
     use crate::engine::keys::rows::RowGroups;
 
@@ -111,12 +109,10 @@ mod tests {
         let special = [f64::NAN, f64::INFINITY, 0.0, f64::MIN_POSITIVE / 2.0, f64::from_bits(f64::NAN.to_bits() + 1)];
         columns.push(Arc::new((0..60).map(|row| special[row % 5]).collect::<Float64Array>()));
         columns.push(numbers);
-        let cancel = crate::engine::Cancel::default();
-        let context = BuildContext::new(2, &cancel, &|_| Ok(()));
         for column in columns {
             assert!(Values::supports(column.data_type()), "{}", column.data_type());
             let columns = [Arc::clone(&column)];
-            let (groups, ids) = Groups::build(&columns, vec![false], &Engine::Cpu, &context).unwrap();
+            let (groups, ids) = Groups::build(&columns, vec![false], 2, None).unwrap();
             assert!(matches!(groups, Groups::Keys(_)));
             let (_, expected) = RowGroups::build(&columns, vec![false]).unwrap();
             let renamed: BTreeSet<_> = expected.iter().copied().zip(ids.iter().copied()).collect();

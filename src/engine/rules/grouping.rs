@@ -13,7 +13,7 @@ use crate::engine::cuda::keys::RowsByGroup;
 use crate::engine::numbering::TupleNumbering;
 
 /// The rows of a build side by what they have in some equalities, as far as they satisfy some conditions of one side;
-/// one group of all rows, where there are no equalities.
+/// one group of all rows, where there are no equalities. In a self-join a row that is alone in its group has no place.
 #[derive(Debug)]
 pub(super) struct Grouping {
     equalities: Vec<usize>,
@@ -27,41 +27,49 @@ pub(super) struct Grouping {
     mean_partners: f64,
 }
 
+/// What groups rows.
+pub(super) struct GroupedBy<'a> {
+    pub(super) threads: usize,
+    /// Whether the build side is its own probe side, so that nobody looks up others.
+    pub(super) own: bool,
+    /// Groups them then.
+    pub(super) device: Option<&'a Budget>,
+}
+
 impl Grouping {
-    /// The groups of the build side by `keys`, equalities and conditions of one side, and the group of each row, by up to
-    /// `threads` threads, or by a device, which is given for self-joins alone.
+    /// The groups of the build side by `keys`, equalities and conditions of one side, and the group of each row, as `by` says.
     ///
     /// # Errors
     /// A device that fails.
     pub(super) fn build(
         columns: &Columns,
         (tests, keys): (&[AtomTest], &[usize]),
-        threads: usize,
-        device: Option<&Budget>,
+        by: &GroupedBy<'_>,
     ) -> Result<(Self, Vec<u32>)> {
         let (equalities, conditions): (Vec<usize>, Vec<usize>) =
             keys.iter().partition(|&&key| tests[key] == AtomTest::Equality);
         let first = first_codes(columns, &equalities, &conditions);
         let others: Vec<&[u32]> = equalities.iter().skip(1).map(|&key| codes(columns, key)).collect();
-        let by_device = match device.filter(|_| !equalities.is_empty()) {
+        let by_device = match by.device.filter(|_| by.own && !equalities.is_empty()) {
             Some(budget) => {
                 let all: Vec<&[u32]> = std::iter::once(first.as_ref()).chain(others.iter().copied()).collect();
                 RowsByGroup::of(budget, &all)?
             }
             None => None,
         };
-        let (joined, RowsByGroup { groups, starts, rows }) = match by_device {
+        let (joined, RowsByGroup { groups, starts, rows, alone }) = match by_device {
             Some(grouped) => (None, grouped),
             None => {
                 let mut joined = TupleNumbering::default();
-                let groups = others.iter().fold(first, |groups, codes| joined.extend(&groups, codes, threads).into());
+                let groups =
+                    others.iter().fold(first, |groups, codes| joined.extend(&groups, codes, by.threads).into());
                 let behind = || groups.iter().filter(|&&group| group != NO_GROUP).max().map_or(0, |&most| most + 1);
-                let (starts, rows) = by_group(&groups, joined.count().unwrap_or_else(behind));
-                (Some(joined), RowsByGroup { groups: groups.into_owned(), starts, rows })
+                let count = joined.count().unwrap_or_else(behind);
+                (Some(joined), by_group(groups.into_owned(), count, by.own))
             }
         };
         let squares: f64 = starts.windows(2).map(|group| f64::from(group[1] - group[0]).powi(2)).sum();
-        let mean_partners = squares / columns.rows.max(1) as f64;
+        let mean_partners = (squares + alone as f64) / columns.rows.max(1) as f64;
         Ok((Self { equalities, conditions, joined, starts, rows, mean_partners }, groups))
     }
 
@@ -92,14 +100,21 @@ impl Grouping {
         }
     }
 
+    /// Where the places of each group start, and where those of the last one end.
+    pub(super) fn starts(&self) -> &[u32] {
+        &self.starts
+    }
+
     /// The places of each group.
     pub(super) fn groups(&self) -> impl Iterator<Item = Range<u32>> {
         self.starts.windows(2).map(|group| group[0]..group[1])
     }
 
     /// The end of the group of each place.
-    pub(super) fn group_ends(&self) -> impl Iterator<Item = u32> {
-        self.groups().flat_map(|group| std::iter::repeat_n(group.end, group.len()))
+    pub(super) fn group_ends(&self) -> Vec<u32> {
+        let mut ends = vec![0; self.rows.len()];
+        self.groups().for_each(|group| ends[group.start as usize..group.end as usize].fill(group.end));
+        ends
     }
 
     /// How many rows a row meets on average that shares its group, itself included.
@@ -135,21 +150,28 @@ fn codes(columns: &Columns, atom: usize) -> &[u32] {
     }
 }
 
-fn by_group(groups: &[u32], count: u32) -> (Vec<u32>, Vec<u32>) {
+/// The rows of each of `count` groups; of a self-join only where these are two at least.
+fn by_group(groups: Vec<u32>, count: u32, own: bool) -> RowsByGroup {
     let mut starts = vec![0u32; count as usize + 1];
-    let known = || (0u32..).zip(groups).filter(|&(_, &group)| group != NO_GROUP);
+    let known = || (0u32..).zip(&groups).filter(|&(_, &group)| group != NO_GROUP);
     known().for_each(|(_, &group)| starts[group as usize + 1] += 1);
-    for at in 1..starts.len() {
-        starts[at] += starts[at - 1];
+    let (mut before, mut alone) = (0, 0);
+    for start in &mut starts[1..] {
+        let is_alone = own && *start == 1;
+        alone += usize::from(is_alone);
+        before += if is_alone { 0 } else { *start };
+        *start = before;
     }
     let mut next = starts.clone();
-    let mut rows = vec![0; starts.last().copied().unwrap_or(0) as usize];
+    let mut rows = vec![0; before as usize];
     for (row, &group) in known() {
-        let place = &mut next[group as usize];
-        rows[*place as usize] = row;
-        *place += 1;
+        let (place, end) = (next[group as usize], starts[group as usize + 1]);
+        if place < end {
+            rows[place as usize] = row;
+            next[group as usize] += 1;
+        }
     }
-    (starts, rows)
+    RowsByGroup { groups, starts, rows, alone }
 }
 
 #[cfg(test)]
@@ -157,23 +179,43 @@ mod tests {
     use datafusion::arrow::buffer::BooleanBuffer;
 
     use super::*;
+    use crate::engine::cuda::test_device::device;
 
     fn columns(codes: &[&[u32]]) -> Columns {
         let atoms = codes.iter().map(|c| AtomColumn::Codes(c.to_vec())).collect();
         Columns::of_codes(codes.first().map_or(3, |c| c.len()), atoms)
     }
 
+    const BY: GroupedBy<'_> = GroupedBy { threads: 1, own: false, device: None };
+
     #[test]
     fn groups_of_several_equalities() {
         let build = columns(&[&[0, 1, 0, 0, NO_GROUP], &[5, 5, 5, 6, 5]]);
-        let (grouping, groups) = Grouping::build(&build, (&[AtomTest::Equality; 2], &[0, 1]), 1, None).unwrap();
+        let (grouping, groups) = Grouping::build(&build, (&[AtomTest::Equality; 2], &[0, 1]), &BY).unwrap();
         assert_eq!(groups, [0, 1, 0, 2, NO_GROUP]);
         assert_eq!(grouping.rows(), [0, 2, 1, 3]);
         assert_eq!(grouping.places(0), 0..2);
-        assert_eq!(grouping.group_ends().collect::<Vec<_>>(), [2, 2, 3, 4]);
+        assert_eq!(grouping.group_ends(), [2, 2, 3, 4]);
+        assert_eq!(grouping.mean_partners(), 6.0 / 5.0);
         let probe = columns(&[&[0, 1, NO_GROUP], &[6, 6, 5]]);
         assert_eq!(grouping.look_up(&probe).unwrap(), [2, NO_GROUP, NO_GROUP]);
         assert_eq!(grouping.places(NO_GROUP), 0..0);
+    }
+
+    #[test]
+    fn of_a_self_join_only_pairs_have_places() {
+        let build = columns(&[&[3, 1, 3, 0, NO_GROUP, 1, 2]]);
+        let budget = Budget::new(&device(), 0.5);
+        for device in [None, Some(&budget)] {
+            let by = GroupedBy { own: true, device, ..BY };
+            let (grouping, groups) = Grouping::build(&build, (&[AtomTest::Equality], &[0]), &by).unwrap();
+            assert_eq!(grouping.rows(), [1, 5, 0, 2]);
+            let places = [0, 1, 3, 4].map(|row| grouping.places(groups[row]));
+            assert_eq!(places, [2..4, 0..2, places[2].clone(), 0..0]);
+            assert!(places[2].is_empty() && groups[4] == NO_GROUP);
+            assert_eq!(grouping.mean_partners(), 10.0 / 7.0);
+            assert_eq!(grouping.look_up(&build).is_err(), device.is_some());
+        }
     }
 
     #[test]
@@ -181,7 +223,7 @@ mod tests {
         let bits = AtomColumn::Bits(BooleanBuffer::from(vec![true, false, true]));
         let build = Columns::of_codes(3, vec![AtomColumn::Codes(vec![0, 0, 1]), bits.clone(), AtomColumn::None]);
         let tests = [AtomTest::Equality, AtomTest::OneSided, AtomTest::OneSided];
-        let (grouping, groups) = Grouping::build(&build, (&tests, &[0, 1, 2]), 1, None).unwrap();
+        let (grouping, groups) = Grouping::build(&build, (&tests, &[0, 1, 2]), &BY).unwrap();
         assert_eq!((groups.as_slice(), grouping.rows()), (&[0, NO_GROUP, 1][..], &[0, 2][..]));
         let probe = Columns::of_codes(3, vec![AtomColumn::Codes(vec![1, 1, 0]), AtomColumn::None, bits]);
         assert_eq!(grouping.look_up(&probe).unwrap(), [1, NO_GROUP, 0]);
@@ -189,7 +231,7 @@ mod tests {
 
     #[test]
     fn without_equalities_all_rows_are_one_group() {
-        let (grouping, groups) = Grouping::build(&columns(&[]), (&[], &[]), 1, None).unwrap();
+        let (grouping, groups) = Grouping::build(&columns(&[]), (&[], &[]), &BY).unwrap();
         assert_eq!((groups.as_slice(), grouping.rows(), grouping.places(0)), (&[0, 0, 0][..], &[0, 1, 2][..], 0..3));
     }
 }

@@ -1,6 +1,6 @@
 //! A build side ready for all clauses of a condition.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
@@ -8,7 +8,7 @@ use datafusion::physical_plan::metrics::MetricValue;
 
 use super::band::BandOrder;
 use super::grouping::Grouping;
-use super::statistics::BuildStatistics;
+use super::statistics::{BuildStatistics, Sample};
 use crate::engine::atoms::{AtomColumn, AtomTest, PairConditions, RuleRows, SideColumns, Tally};
 use crate::engine::choice::Engine;
 use crate::engine::cpu::columns::{Columns, Tests};
@@ -16,8 +16,9 @@ use crate::engine::cpu::near::Allowance;
 use crate::engine::cpu::rules::probing::{Candidates, EntryPaths, Memory, Probing};
 use crate::engine::cpu::rules::walk::{Path, Walk};
 use crate::engine::cuda::Budget;
-use crate::engine::cuda::rules::{ColumnsOnDevice, EntryOnDevice, Items, RulesOnDevice, Walked, serves};
-use crate::engine::parallel::in_turn;
+use crate::engine::cuda::rules::{Behind, ColumnsOnDevice, EntryOnDevice, Items, RulesOnDevice, Walked, serves};
+use crate::engine::keys::Groups;
+use crate::engine::parallel::{both, in_turn, threads_within};
 use crate::engine::{
     BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PreparedProbe, Probe,
 };
@@ -38,7 +39,11 @@ pub struct RuleSource {
 #[derive(Debug)]
 pub struct RuleIndex {
     tests: Tests,
+    /// What a probe side is looked up in, for each atom that is an equality.
+    groups: Vec<Option<Groups>>,
     columns: Columns,
+    /// Whether the build side is its own probe side.
+    own: bool,
     plan: RulePlan,
     entries: Vec<EntryIndex>,
     clauses: Vec<Vec<usize>>,
@@ -64,8 +69,8 @@ struct EntryIndex {
 enum Access {
     Hash {
         grouping: Arc<Grouping>,
-        /// In a self-join the end of the group of each place.
-        ends: Vec<u32>,
+        /// In a self-join on the CPU the end of the group of each place.
+        ends: OnceLock<Vec<u32>>,
     },
     Band {
         atom: usize,
@@ -75,6 +80,17 @@ enum Access {
     },
     /// The index of a similarity, and the groups within which it pairs.
     Index { index: Box<dyn Index>, grouping: Option<Arc<Grouping>> },
+}
+
+impl Access {
+    /// In a self-join the end of the partners of each place; none where an index finds them.
+    fn ends(&self) -> Option<&[u32]> {
+        match self {
+            Self::Hash { grouping, ends } => Some(ends.get_or_init(|| grouping.group_ends())),
+            Self::Band { ends, .. } => Some(ends),
+            Self::Index { .. } => None,
+        }
+    }
 }
 
 /// A probe batch ready for all clauses.
@@ -108,24 +124,55 @@ impl RuleIndex {
         let RuleSource { tests, kinds, clauses } = source;
         let all_threads = context.threads;
         let keys = side.keys.clone();
-        let (tests, columns) = Tests::build(tests, side, context)?;
+        let numbering = engine.budget_of_keys(side.rows, context);
+        let equalities: Vec<Option<(ArrayRef, bool)>> = side.atoms.iter().map(AtomColumn::values).collect();
+        let (coded, sampled) = both(
+            || code(&equalities, numbering.as_ref(), context),
+            // neither tests nor samples ask for codes
+            || {
+                let (tests, columns) = Tests::build(tests, side, context)?;
+                let sample = Sample::of(&columns, &tests, &keys, context.threads)?;
+                Ok::<_, DataFusionError>((tests, columns, sample))
+            },
+        );
+        let (coded, (tests, mut columns, sample)) = (coded?, sampled?);
+        let mut groups = Vec::with_capacity(coded.len());
+        for (column, coded) in columns.atoms.iter_mut().zip(coded) {
+            let (of_atom, codes) = coded.unzip();
+            groups.push(of_atom);
+            codes.into_iter().for_each(|codes| *column = AtomColumn::Codes(codes));
+        }
         check(context.cancel)?;
         (context.reserve)(clauses.len() * columns.rows * size_of::<u32>())?;
-        let numbering = engine.budget_of_keys(columns.rows, context);
-        let statistics = BuildStatistics::new(&tests, &columns, &keys, &clauses, numbering.as_ref(), context)?;
-        let plan = RulePlan::of(&kinds, &clauses, &statistics);
-        check(context.cancel)?;
-        // entries side by side; one alone may use all threads
-        let threads = if plan.groups.len() > 1 { 1 } else { context.threads };
-        let context = BuildContext { threads, ..*context };
-        let building = Building { tests: &tests, columns: &columns, keys: &keys, statistics: &statistics, engine };
-        let entries = in_turn(plan.groups.len(), all_threads, |at| building.entry(&plan.groups[at], &context))?;
-        let unmatchable = columns.unmatchable(&clauses, all_threads);
+        let (ahead, planned) = both(
+            || {
+                let rules = match &numbering {
+                    Some(budget) => bring_ahead(budget, (&tests, &columns), &clauses, all_threads)?,
+                    None => None,
+                };
+                Ok::<_, DataFusionError>((rules, columns.unmatchable(&clauses, all_threads)))
+            },
+            || {
+                let statistics = BuildStatistics::new(&tests, &columns, sample, &clauses, numbering.as_ref(), context)?;
+                let plan = RulePlan::of(&kinds, &clauses, &statistics);
+                check(context.cancel)?;
+                // entries side by side; one alone may use all threads
+                let threads = if plan.groups.len() > 1 { 1 } else { context.threads };
+                let context = BuildContext { threads, ..*context };
+                let building =
+                    Building { tests: &tests, columns: &columns, keys: &keys, statistics: &statistics, engine };
+                let entries = in_turn(plan.groups.len(), all_threads, |at| building.entry(&plan.groups[at], &context))?;
+                Ok::<_, DataFusionError>((plan, entries))
+            },
+        );
+        let ((ahead, unmatchable), (plan, entries)) = (ahead?, planned?);
         let (device, scratch) = (None, Mutex::default());
         let numbering = numbering.map_or_else(Vec::new, |budget| budget.metrics());
-        let mut index = Self { tests, columns, plan, entries, clauses, unmatchable, numbering, device, scratch };
-        if let Some(budget) = engine.budget_of_rules(index.candidates(&context)) {
-            index.device = index.bring_to_device(&budget, all_threads)?;
+        let own = context.own;
+        let mut index =
+            Self { tests, groups, columns, own, plan, entries, clauses, unmatchable, numbering, device, scratch };
+        if let Some(budget) = engine.budget_of_rules(index.candidates(context)) {
+            index.device = index.bring_to_device(&budget, ahead, all_threads)?;
         }
         check(context.cancel)?;
         if index.entries.iter().any(|entry| entry.device.is_none()) {
@@ -147,7 +194,12 @@ impl RuleIndex {
     }
 
     /// Brings to a device what it can walk; `None` where that is nothing.
-    fn bring_to_device(&mut self, budget: &Budget, threads: usize) -> Result<Option<RulesOnDevice>> {
+    fn bring_to_device(
+        &mut self,
+        budget: &Budget,
+        ahead: Option<RulesOnDevice>,
+        threads: usize,
+    ) -> Result<Option<RulesOnDevice>> {
         let trees = |entry: &EntryIndex| {
             let steps = entry.tree.tree().steps.iter().chain(&entry.earlier.tree().steps);
             steps.map(|step| step.atom).collect::<Vec<_>>()
@@ -164,25 +216,23 @@ impl RuleIndex {
         if !served.contains(&true) {
             return Ok(None);
         }
-        let allowance = |atom: usize| self.tests.allowance(atom).map_or(&[][..], Allowance::by_classes);
-        let (kinds, columns) = (&self.tests.kinds, (&self.columns as &dyn RuleRows, asked));
-        let Some(rules) = RulesOnDevice::try_new(budget, kinds, allowance, columns, threads)? else { return Ok(None) };
-        let bring = |at: usize| {
+        let rules = match ahead {
+            None => bring(budget, (&self.tests, &self.columns), asked, threads)?,
+            ahead => ahead,
+        };
+        let Some(rules) = rules else { return Ok(None) };
+        let entry = |at: usize| {
             let entry = &self.entries[at];
-            let (rows, ends) = match &entry.access {
-                Access::Hash { grouping, ends } if served[at] => (grouping.rows(), ends),
-                Access::Band { order, ends, .. } if served[at] => (order.rows.as_slice(), ends),
+            let (rows, behind) = match &entry.access {
+                Access::Hash { grouping, .. } if served[at] => (grouping.rows(), Behind::InGroup(grouping.starts())),
+                Access::Band { order, ends, .. } if served[at] => (order.rows.as_slice(), Behind::UpTo(ends)),
                 _ => return Ok(None),
             };
-            let walked = Walked {
-                rows,
-                ends: (!ends.is_empty()).then_some(ends),
-                tree: entry.tree.tree(),
-                earlier: entry.earlier.tree(),
-            };
+            let behind = self.own.then_some(behind);
+            let walked = Walked { rows, behind, tree: entry.tree.tree(), earlier: entry.earlier.tree() };
             EntryOnDevice::try_new(&rules, &walked)
         };
-        let brought = in_turn(self.entries.len(), threads, bring)?;
+        let brought = in_turn(self.entries.len(), threads, entry)?;
         self.entries.iter_mut().zip(brought).for_each(|(entry, on_device)| entry.device = on_device);
         Ok(Some(rules))
     }
@@ -214,7 +264,9 @@ impl RuleIndex {
     /// Bytes held.
     pub fn memory(&self) -> usize {
         let entries = self.entries.iter().map(|entry| match &entry.access {
-            Access::Hash { grouping, ends } => grouping.memory() + ends.capacity() * size_of::<u32>(),
+            Access::Hash { grouping, ends } => {
+                grouping.memory() + ends.get().map_or(0, Vec::capacity) * size_of::<u32>()
+            }
             Access::Band { order, ends, .. } => {
                 order.grouping.memory() + order.memory() + ends.capacity() * size_of::<u32>()
             }
@@ -224,7 +276,8 @@ impl RuleIndex {
         });
         let on_device = self.entries.iter().filter_map(|entry| entry.device.as_ref());
         let items: usize = on_device.map(EntryOnDevice::memory).sum();
-        self.tests.memory() + self.columns.memory() + entries.sum::<usize>() + items
+        let groups: usize = self.groups.iter().flatten().map(Groups::memory).sum();
+        self.tests.memory() + groups + self.columns.memory() + entries.sum::<usize>() + items
     }
 
     /// What its indexes, and what is walked on a device, have counted.
@@ -269,8 +322,15 @@ impl RuleIndex {
     ///
     /// # Errors
     /// Keys of a type that their measure cannot read.
-    pub fn prepare(&self, side: SideColumns, threads: usize) -> Result<PreparedRules> {
+    pub fn prepare(&self, mut side: SideColumns, threads: usize) -> Result<PreparedRules> {
         let keys = side.keys.clone();
+        let coded = in_turn(side.atoms.len(), threads, |atom| match (&self.groups[atom], side.atoms[atom].values()) {
+            (Some(groups), Some((values, _))) => groups.look_up(&[values]).map(Some),
+            _ => Ok(None),
+        })?;
+        for (column, codes) in side.atoms.iter_mut().zip(coded) {
+            codes.into_iter().for_each(|codes| *column = AtomColumn::Codes(codes));
+        }
         let columns = self.tests.prepare(side, threads)?;
         let on_device = match &self.device {
             Some(rules) => rules.prepare(&columns, threads)?,
@@ -322,7 +382,7 @@ impl RuleIndex {
                     return first + device.own_stretch(start - first);
                 }
                 let most = len.min(start - first + (len / 128).clamp(16, LONGEST_STRETCH));
-                let (Access::Hash { ends, .. } | Access::Band { ends, .. }) = access else { return first + most };
+                let Some(ends) = access.ends() else { return first + most };
                 let mut pairs = 0;
                 let full = (start - first..most).find(|&place| {
                     pairs += ends[place] as usize - place;
@@ -402,7 +462,9 @@ impl RuleIndex {
                 (Access::Hash { grouping, .. }, Some(PreparedEntry::Places(rows, _))) => {
                     Candidates::Batch(grouping.rows(), rows)
                 }
-                (Access::Hash { grouping, ends }, _) => Candidates::Own(grouping.rows(), ends),
+                (Access::Hash { grouping, ends }, _) => {
+                    Candidates::Own(grouping.rows(), ends.get_or_init(|| grouping.group_ends()))
+                }
                 (Access::Band { order, .. }, Some(PreparedEntry::Places(rows, _))) => {
                     Candidates::Batch(&order.rows, rows)
                 }
@@ -467,6 +529,51 @@ pub struct Run<'a> {
     pub cancel: &'a Cancel,
 }
 
+/// The groups and the codes of the values of each equality, by so many threads as `context` says, or by a device.
+fn code(
+    equalities: &[Option<(ArrayRef, bool)>],
+    device: Option<&Budget>,
+    context: &BuildContext<'_>,
+) -> Result<Vec<Option<(Groups, Vec<u32>)>>> {
+    let threads = threads_within(equalities.iter().flatten().count(), context.threads);
+    in_turn(equalities.len(), context.threads, |atom| {
+        let Some((values, null_equals_null)) = &equalities[atom] else { return Ok(None) };
+        (context.reserve)(values.len() * size_of::<u32>())?;
+        let (groups, codes) = Groups::build(&[Arc::clone(values)], vec![*null_equals_null], threads, device)?;
+        (context.reserve)(groups.memory())?;
+        Ok(Some((groups, codes)))
+    })
+}
+
+/// Brings what the build side has for the atoms that are `asked` to a device.
+fn bring(
+    budget: &Budget,
+    (tests, columns): (&Tests, &Columns),
+    asked: Vec<bool>,
+    threads: usize,
+) -> Result<Option<RulesOnDevice>> {
+    let allowance = |atom: usize| tests.allowance(atom).map_or(&[][..], Allowance::by_classes);
+    RulesOnDevice::try_new(budget, &tests.kinds, allowance, (columns as &dyn RuleRows, asked), threads)
+}
+
+/// The same before there is a plan, where it will ask all atoms there: an entry by places is expected, and a device decides
+/// everything.
+fn bring_ahead(
+    budget: &Budget,
+    (tests, columns): (&Tests, &Columns),
+    clauses: &[Vec<usize>],
+    threads: usize,
+) -> Result<Option<RulesOnDevice>> {
+    let mut asked = vec![false; tests.kinds.len()];
+    clauses.iter().flatten().for_each(|&atom| asked[atom] = true);
+    let asked_kinds = || tests.kinds.iter().zip(&asked).filter(|(_, asked)| **asked).map(|(kind, _)| kind);
+    let has_places = asked_kinds().any(|kind| matches!(kind, AtomTest::Equality | AtomTest::Band));
+    match has_places && asked_kinds().all(serves) {
+        true => bring(budget, (tests, columns), asked, threads),
+        false => Ok(None),
+    }
+}
+
 /// What entries are built from.
 struct Building<'a> {
     tests: &'a Tests,
@@ -483,13 +590,7 @@ impl Building<'_> {
         let Some(grouped) = self.statistics.groups(equalities) else { return internal_err!("an entry without groups") };
         let grouping = Arc::clone(&grouped.grouping);
         let access = match &group.entry {
-            Entry::Hash(_) => {
-                let mut ends = Vec::with_capacity(if context.own { grouping.rows().len() } else { 0 });
-                if context.own {
-                    ends.extend(grouping.group_ends());
-                }
-                Access::Hash { grouping, ends }
-            }
+            Entry::Hash(_) => Access::Hash { grouping, ends: OnceLock::new() },
             Entry::Band { atom, .. } => {
                 let AtomColumn::Band(column) = &self.columns.atoms[*atom] else {
                     return internal_err!("an entry without its band");
@@ -567,7 +668,7 @@ mod tests {
         let cancel = Cancel::default();
         let context = BuildContext { own: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
         let index = RuleIndex::try_new(source, side, &Engine::Cpu, &context).unwrap();
-        let Access::Hash { ends, .. } = &index.entries[0].access else { panic!("no entry by hash") };
+        let ends = index.entries[0].access.ends().unwrap();
         let (mut start, mut stretches, mut most) = (0, 0, 0);
         while start < index.len(None) {
             let end = index.own_stretch(start);

@@ -1,14 +1,14 @@
 //! What a plan of rules is made from: the groups of the build side, and pairs drawn from them.
 
 use std::hash::BuildHasher;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::common::Result;
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 
-use super::grouping::Grouping;
+use super::grouping::{GroupedBy, Grouping};
 use crate::engine::atoms::{AtomColumn, AtomTest, BandColumn, RuleRows};
 use crate::engine::cpu::columns::{Columns, Tests};
 use crate::engine::cpu::rules::probing::FEWEST_LANES;
@@ -46,7 +46,7 @@ struct Outcome {
 
 /// Rows that tell about all of them: those with the least fingerprints, so that it does not matter in which order rows
 /// have come in.
-struct Sample {
+pub(super) struct Sample {
     fingerprints: Vec<u64>,
     rows: Vec<u32>,
 }
@@ -81,7 +81,7 @@ fn least(fingerprints: &[u64], count: usize, threads: usize) -> Vec<u32> {
 }
 
 impl Sample {
-    fn of(columns: &Columns, tests: &Tests, keys: &[ArrayRef], threads: usize) -> Result<Self> {
+    pub(super) fn of(columns: &Columns, tests: &Tests, keys: &[ArrayRef], threads: usize) -> Result<Self> {
         let fingerprints = columns.fingerprints(tests, keys, threads)?;
         let rows = least(&fingerprints, SAMPLED, threads);
         Ok(Self { fingerprints, rows })
@@ -91,30 +91,39 @@ impl Sample {
     /// where none share one.
     fn draw(&self, grouping: &Grouping, groups: &[u32]) -> Pairs {
         let hasher = FixedState::default();
+        // all that is looked up at random is asked for before any of it is needed
+        let of_rows: Vec<u32> = self.rows.iter().map(|&row| groups[row as usize]).collect();
+        let places: Vec<Range<usize>> = of_rows.iter().map(|&group| grouping.places(group)).collect();
         // a row is in as many pairs as its group has other rows: the least of exponential variates by these weights
-        let mut weighted: Vec<(f64, u32)> = Vec::with_capacity(self.rows.len());
-        let mut sampled: HashMap<u32, Vec<u32>, FixedState> = HashMap::default();
-        for &row in &self.rows {
-            let group = groups[row as usize];
-            let others = grouping.places(group).len().saturating_sub(1);
-            if others > 0 {
-                let random = (hasher.hash_one(self.fingerprints[row as usize]) >> 11) as f64 / (1u64 << 53) as f64;
-                weighted.push((-random.max(f64::MIN_POSITIVE).ln() / others as f64, row));
-                sampled.entry(group).or_default().push(row);
-            }
+        let mut weighted: Vec<(f64, usize)> = Vec::with_capacity(self.rows.len());
+        for (at, (places, &row)) in
+            places.iter().zip(&self.rows).enumerate().filter(|(_, (places, _))| places.len() > 1)
+        {
+            let random = (hasher.hash_one(self.fingerprints[row as usize]) >> 11) as f64 / (1u64 << 53) as f64;
+            weighted.push((-random.max(f64::MIN_POSITIVE).ln() / (places.len() - 1) as f64, at));
         }
-        weighted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        // those of one group side by side, in their order
+        let mut by_group: Vec<usize> = weighted.iter().map(|&(_, at)| at).collect();
+        by_group.sort_by_key(|&at| of_rows[at]);
+        if weighted.len() > DRAWN {
+            weighted.select_nth_unstable_by(DRAWN, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            weighted.truncate(DRAWN);
+        }
+        weighted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let mut pairs = Pairs::default();
-        for (n, &(_, row)) in weighted.iter().take(DRAWN).enumerate() {
-            let group = groups[row as usize];
-            let others = sampled.get(&group).map_or(&[][..], Vec::as_slice);
+        for (n, &(_, at)) in weighted.iter().enumerate() {
+            let (row, group) = (self.rows[at], of_rows[at]);
+            let first = by_group.partition_point(|&other| of_rows[other] < group);
+            let others = &by_group[first..];
+            let others = &others[..others.partition_point(|&other| of_rows[other] == group)];
             let partner = if others.len() > 1 {
-                let at = others.iter().position(|&other| other == row).unwrap_or(0);
-                others[(at + 1 + (hasher.hash_one(n) % (others.len() as u64 - 1)) as usize) % others.len()]
+                let place = others.partition_point(|&other| other < at);
+                let step = 1 + (hasher.hash_one(n) % (others.len() as u64 - 1)) as usize;
+                self.rows[others[(place + step) % others.len()]]
             } else {
                 let own = self.fingerprints[row as usize];
                 let distance = |other: &u32| hasher.hash_one(self.fingerprints[*other as usize] ^ own);
-                let others = grouping.rows()[grouping.places(group)].iter().filter(|&&other| other != row);
+                let others = grouping.rows()[places[at].clone()].iter().filter(|&&other| other != row);
                 others.copied().min_by_key(distance).unwrap_or(row)
             };
             pairs.push(row, partner);
@@ -144,10 +153,10 @@ impl<'a> BuildStatistics<'a> {
     pub(super) fn new(
         tests: &'a Tests,
         build: &'a Columns,
-        keys: &[ArrayRef],
+        sample: Sample,
         clauses: &[Vec<usize>],
         device: Option<&Budget>,
-        &BuildContext { threads, cancel, .. }: &BuildContext<'a>,
+        &BuildContext { threads, own, cancel, .. }: &BuildContext<'a>,
     ) -> Result<Self> {
         let mut wanted: Vec<Vec<usize>> = Vec::new();
         for clause in clauses {
@@ -157,10 +166,9 @@ impl<'a> BuildStatistics<'a> {
                 wanted.push(keys);
             }
         }
-        let sample = Sample::of(build, tests, keys, threads)?;
-        let within = threads_within(wanted.len(), threads);
+        let by = GroupedBy { threads: threads_within(wanted.len(), threads), own, device };
         let grouped = in_turn(wanted.len(), threads, |at| {
-            let (grouping, groups) = Grouping::build(build, (&tests.kinds, &wanted[at]), within, device)?;
+            let (grouping, groups) = Grouping::build(build, (&tests.kinds, &wanted[at]), &by)?;
             let drawn = sample.draw(&grouping, &groups);
             let outcomes = tests.kinds.iter().map(|_| OnceLock::new()).collect();
             let (grouping, groups) = (Arc::new(grouping), Arc::new(groups));

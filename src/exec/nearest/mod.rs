@@ -81,7 +81,7 @@ impl NearestKeys {
 
     fn equalities_of(&self, side: JoinSide, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
         let keys: Vec<_> = self.equalities.iter().map(|e| Arc::clone(e.of(side))).collect();
-        equality::evaluate(&keys, batch)
+        equality::evaluate_all(&keys, batch)
     }
 }
 
@@ -143,7 +143,7 @@ impl Matching for NearestKeys {
             [] => (None, None),
             equalities => {
                 let nulls = equalities.iter().map(|e| e.null_equals_null).collect();
-                let (groups, ids) = Groups::build(&self.equalities_of(side, batch)?, nulls, &Engine::Cpu, context)?;
+                let (groups, ids) = Groups::build(&self.equalities_of(side, batch)?, nulls, context.threads, None)?;
                 (context.reserve)(groups.memory() + ids.capacity() * size_of::<u32>())?;
                 (Some(groups), Some(ids))
             }

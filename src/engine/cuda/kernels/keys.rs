@@ -24,8 +24,9 @@ const THREADS: u32 = 256;
 /// Records of a tile of `keys.cu`.
 const TILE: u32 = 2048;
 
-/// Numbers of `Counted` of `keys.cu`: records that have a number, numbers, neighbours of one key whose strings differ.
-pub(in crate::engine::cuda) const COUNTED: usize = 3;
+/// Numbers of `Counted` of `keys.cu`: numbers, records that have one, those that have a value, neighbours of one key whose strings
+/// differ.
+pub(in crate::engine::cuda) const COUNTED: usize = 4;
 
 /// The key of a string that is NULL, which `keys.cu` gives it; those of others are smaller.
 pub(in crate::engine::cuda) const NULL_STRING: u64 = 1 << 63;
@@ -36,9 +37,11 @@ pub(in crate::engine::cuda) const NULL_STRING: u64 = 1 << 63;
 pub(in crate::engine::cuda) struct RecordsOnDevice {
     pub(in crate::engine::cuda) keys: u64,
     pub(in crate::engine::cuda) rows: u64,
+    pub(in crate::engine::cuda) none: u64,
     pub(in crate::engine::cuda) count: u32,
     pub(in crate::engine::cuda) none_is_one: u32,
-    pub(in crate::engine::cuda) none: u64,
+    pub(in crate::engine::cuda) only_pairs: u32,
+    pub(in crate::engine::cuda) unused: u32,
 }
 
 // SAFETY: the layout is that of the structure in keys.cu.
@@ -118,43 +121,48 @@ impl KeyKernels {
     }
 
     /// How many counters [`heads`](Self::heads) takes for so many records.
-    pub(in crate::engine::cuda) fn tiles(count: u32) -> usize {
-        count.div_ceil(TILE).max(1) as usize
+    pub(in crate::engine::cuda) fn counters(count: u32) -> usize {
+        2 * tiles(count) as usize
     }
 
-    /// Counts the first records of each key before each tile, and what `counted`, zeros, is about.
+    /// Counts the first records of each key before each tile, those that have a number, and what `counted`, zeros, is about.
     pub(in crate::engine::cuda) fn heads(
         &self,
         stream: &CudaStream,
         (records, strings): (&RecordsOnDevice, &StringsOnDevice),
-        tiles: &mut Buffer<u32>,
+        counters: &mut Buffer<u32>,
         counted: &mut Buffer<u64>,
     ) -> Launched {
-        let count = Self::tiles(records.count) as u32;
+        let count = tiles(records.count);
         let mut launch = stream.launch_builder(&self.heads);
-        launch.arg(records).arg(strings).arg(&mut tiles.slice).arg(&mut counted.slice);
+        launch.arg(records).arg(strings).arg(&mut counters.slice).arg(&mut counted.slice);
         // SAFETY: the arguments are those of key_heads, a block of threads a tile; the addresses are of live columns.
         unsafe { launch.launch(grid(count, THREADS)) }?;
         let mut launch = stream.launch_builder(&self.offsets);
-        launch.arg(&mut tiles.slice).arg(&count).arg(&mut counted.slice);
-        // SAFETY: the arguments are those of key_offsets, for one block of threads.
-        unsafe { launch.launch(grid(1, THREADS)) }?;
+        launch.arg(&mut counters.slice).arg(&count).arg(&mut counted.slice);
+        // SAFETY: the arguments are those of key_offsets, a block of threads for each half of the counters.
+        unsafe { launch.launch(grid(2, THREADS)) }?;
         Ok(())
     }
 
-    /// Writes the number of each row, and where the rows of each number start among the records.
+    /// Writes the number of each row, where the rows of each number start, and these rows.
     pub(in crate::engine::cuda) fn groups(
         &self,
         stream: &CudaStream,
         records: &RecordsOnDevice,
-        (tiles, counted): (&Buffer<u32>, &Buffer<u64>),
-        (numbers, starts): (&mut Buffer<u32>, &mut Buffer<u32>),
+        (counters, counted): (&Buffer<u32>, &Buffer<u64>),
+        (numbers, starts, grouped): (&mut Buffer<u32>, &mut Buffer<u32>, &mut Buffer<u32>),
     ) -> Launched {
         let mut launch = stream.launch_builder(&self.groups);
-        launch.arg(records).arg(&tiles.slice).arg(&counted.slice);
-        launch.arg(&mut numbers.slice).arg(&mut starts.slice);
-        // SAFETY: the arguments are those of key_groups, a block of threads a tile; no number is as great as the count of records.
-        unsafe { launch.launch(grid(Self::tiles(records.count) as u32, THREADS)) }?;
+        launch.arg(records).arg(&counters.slice).arg(&counted.slice);
+        launch.arg(&mut numbers.slice).arg(&mut starts.slice).arg(&mut grouped.slice);
+        // SAFETY: the arguments are those of key_groups, a block of threads a tile; no number or place is as great as the count of
+        // records.
+        unsafe { launch.launch(grid(tiles(records.count), THREADS)) }?;
         Ok(())
     }
+}
+
+fn tiles(count: u32) -> u32 {
+    count.div_ceil(TILE).max(1)
 }

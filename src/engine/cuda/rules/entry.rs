@@ -8,7 +8,7 @@ use cudarc::driver::CudaStream;
 use datafusion::common::Result;
 
 use super::columns::ColumnsOnDevice;
-use super::items::{Items, PAIRS_OF_TASK};
+use super::items::{Behind, Items, PAIRS_OF_TASK};
 use super::path::Path;
 use super::tests::RulesOnDevice;
 use crate::engine::atoms::Tally;
@@ -45,8 +45,8 @@ pub struct EntryOnDevice {
 pub struct Walked<'a> {
     /// Build rows by place.
     pub rows: &'a [u32],
-    /// In a self-join the end of the partners of each place.
-    pub ends: Option<&'a [u32]>,
+    /// In a self-join the partners of each place.
+    pub behind: Option<Behind<'a>>,
     /// Decides the candidates.
     pub tree: &'a ExecutionTree,
     /// Of the entries before it.
@@ -73,7 +73,7 @@ impl EntryOnDevice {
         }
         let stream = budget.device.stream()?;
         let rows = budget.upload(&stream, entry.rows)?;
-        let own = match entry.ends.map(|ends| Items::own(budget, &stream, ends)).transpose()? {
+        let own = match entry.behind.map(|behind| Items::own(budget, &stream, &behind)).transpose()? {
             Some(None) => return Ok(None),
             own => own.flatten(),
         };

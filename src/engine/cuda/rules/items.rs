@@ -14,6 +14,29 @@ use crate::engine::cuda::tasks::BLOCK;
 /// Pairs of a task.
 pub(super) const PAIRS_OF_TASK: u32 = 1 << 14;
 
+/// In a self-join, the places that each place is paired with: those behind it up to an end.
+#[derive(Debug, Clone, Copy)]
+pub enum Behind<'a> {
+    /// The end of its group; where groups start, and where the last one ends.
+    InGroup(&'a [u32]),
+    /// An end of its own.
+    UpTo(&'a [u32]),
+}
+
+impl Behind<'_> {
+    /// How many each place is paired with.
+    fn lengths(self) -> Vec<u32> {
+        match self {
+            Self::InGroup(starts) => {
+                let mut lengths = Vec::with_capacity(starts.last().map_or(0, |&end| end as usize));
+                starts.windows(2).for_each(|group| lengths.extend((0..group[1] - group[0]).rev()));
+                lengths
+            }
+            Self::UpTo(ends) => (1..).zip(ends).map(|(behind, &end)| end.saturating_sub(behind)).collect(),
+        }
+    }
+}
+
 /// One a probe row, as the cursor goes.
 #[derive(Debug)]
 pub struct Items {
@@ -27,11 +50,9 @@ pub struct Items {
 }
 
 impl Items {
-    /// The places of a self-join, each with those behind it up to its entry of `ends`; `None` where one block of items has more
-    /// pairs than are numbered.
-    pub(super) fn own(budget: &Budget, stream: &Arc<CudaStream>, ends: &[u32]) -> Result<Option<Self>, Fault> {
-        let lengths = (1..).zip(ends).map(|(behind, &end)| u64::from(end.saturating_sub(behind)));
-        Self::try_new(budget, stream, lengths, None)
+    /// The places of a self-join; `None` where one block of items has more pairs than are numbered.
+    pub(super) fn own(budget: &Budget, stream: &Arc<CudaStream>, behind: &Behind<'_>) -> Result<Option<Self>, Fault> {
+        Self::try_new(budget, stream, behind.lengths(), None)
     }
 
     /// Rows of a probe batch, each with a stretch of places.
@@ -40,7 +61,7 @@ impl Items {
         stream: &Arc<CudaStream>,
         rows: &[(u32, Range<u32>)],
     ) -> Result<Option<Self>, Fault> {
-        let lengths = rows.iter().map(|(_, places)| u64::from(places.end - places.start));
+        let lengths = rows.iter().map(|(_, places)| places.end - places.start).collect();
         let probe_rows: Vec<u32> = rows.iter().map(|(row, _)| *row).collect();
         let firsts: Vec<u32> = rows.iter().map(|(_, places)| places.start).collect();
         let probe = (budget.upload(stream, &probe_rows)?, budget.upload(stream, &firsts)?);
@@ -50,23 +71,25 @@ impl Items {
     fn try_new(
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        lengths: impl Iterator<Item = u64>,
+        mut lengths: Vec<u32>,
         probe: Option<(Buffer<u32>, Buffer<u32>)>,
     ) -> Result<Option<Self>, Fault> {
-        let (mut behind, mut starts) = (Vec::with_capacity(lengths.size_hint().0), vec![0]);
-        let (mut before, mut in_block) = (0, 0);
-        for (item, length) in lengths.enumerate() {
-            if item > 0 && item.is_multiple_of(BLOCK as usize) {
-                before += in_block;
-                in_block = 0;
-                starts.push(before);
+        let (mut starts, mut before) = (Vec::with_capacity(lengths.len() / BLOCK as usize + 2), 0);
+        for block in lengths.chunks_mut(BLOCK as usize) {
+            starts.push(before);
+            let mut in_block = 0;
+            for length in &mut *block {
+                in_block += u64::from(*length);
+                *length = in_block as u32;
             }
-            in_block += length;
             // so that a thread's numbers do not overflow behind the last one
-            let Ok(own) = i32::try_from(in_block) else { return Ok(None) };
-            behind.push(own.unsigned_abs());
+            if in_block > i32::MAX as u64 {
+                return Ok(None);
+            }
+            before += in_block;
         }
-        starts.push(before + in_block);
+        starts.push(before);
+        let behind = lengths;
         let on_device = budget.upload(stream, &behind)?;
         stream.synchronize()?;
         Ok(Some(Self { behind, starts, on_device, probe }))
@@ -142,5 +165,17 @@ impl Cut for Items {
             tasks.extend(cuts.map(|first| Task { probe, first, end: end.min(first.saturating_add(PAIRS_OF_TASK)) }));
         }
         tasks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_paired_with_those_behind_them() {
+        assert_eq!(Behind::InGroup(&[0, 3, 3, 5, 6]).lengths(), [2, 1, 0, 1, 0, 0]);
+        assert!(Behind::InGroup(&[0]).lengths().is_empty());
+        assert_eq!(Behind::UpTo(&[2, 2, 5, 4]).lengths(), [1, 0, 2, 0]);
     }
 }

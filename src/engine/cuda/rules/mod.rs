@@ -21,5 +21,5 @@ mod tests;
 
 pub use columns::ColumnsOnDevice;
 pub use entry::{EntryOnDevice, Walked};
-pub use items::Items;
+pub use items::{Behind, Items};
 pub use tests::{RulesOnDevice, serves};
