@@ -2,9 +2,11 @@
 
 use std::cmp;
 use std::ops::Range;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::common::Result;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 /// The results of `work` for `0..count`, in order, by up to `threads` threads that take one item after the other.
 pub fn each_in_turn<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
@@ -32,26 +34,47 @@ pub fn in_turn<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> Re
     each_in_turn(count, threads, work).into_iter().collect()
 }
 
-/// Runs `work` on each part, each on a thread of its own, the first one on the caller's, and returns the results in order.
+/// The threads that parts run on. Some wait for a device, so that there are more of them than cores; none where the system has no
+/// threads left.
+static THREADS: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    ThreadPoolBuilder::new().num_threads(2 * cores).thread_name(|n| format!("similarity-{n}")).build().ok()
+});
+
+/// Runs `work` on each part, side by side, the first one on the caller's thread, and returns the results in order.
+///
+/// A thread that waits for its parts may take up others' meanwhile. So nobody may run parts while it holds what a part waits for: a
+/// lock, or a cell that it is about to fill.
 pub fn each_in_parallel<P: Send, T: Send>(mut parts: impl Iterator<Item = P>, work: impl Fn(P) -> T + Sync) -> Vec<T> {
     let Some(first) = parts.next() else { return Vec::new() };
-    std::thread::scope(|scope| {
-        let work = &work;
-        let others: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
-        let join = |other: std::thread::ScopedJoinHandle<'_, T>| {
-            other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        std::iter::once(work(first)).chain(others.into_iter().map(join)).collect()
-    })
+    let others: Vec<P> = parts.collect();
+    let mut results: Vec<Option<T>> = others.iter().map(|_| None).collect();
+    let first = match THREADS.as_ref().filter(|_| !others.is_empty()) {
+        Some(threads) => threads.in_place_scope(|scope| {
+            for (part, result) in others.into_iter().zip(&mut results) {
+                let work = &work;
+                scope.spawn(move |_| *result = Some(work(part)));
+            }
+            work(first)
+        }),
+        None => {
+            let first = work(first);
+            others.into_iter().zip(&mut results).for_each(|(part, result)| *result = Some(work(part)));
+            first
+        }
+    };
+    std::iter::once(first).chain(results.into_iter().flatten()).collect()
 }
 
-/// Runs two things side by side, the second one on the caller's thread.
+/// Runs two things side by side, the second one on the caller's thread; as [`each_in_parallel`] does.
 pub fn both<A: Send, B>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
-    std::thread::scope(|scope| {
-        let one = scope.spawn(one);
-        let other = other();
-        (one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), other)
-    })
+    let Some(threads) = THREADS.as_ref() else { return (one(), other()) };
+    let mut result = None;
+    let other = threads.in_place_scope(|scope| {
+        scope.spawn(|_| result = Some(one()));
+        other()
+    });
+    (result.unwrap_or_else(|| unreachable!("a scope ends with its parts")), other)
 }
 
 /// [`each_in_parallel`] for work that may fail.
@@ -99,10 +122,7 @@ const WORTH_SORTING: usize = 1 << 15;
 pub fn sort_in_parallel<T: Send>(values: &mut [T], threads: usize, compare: impl Fn(&T, &T) -> cmp::Ordering + Sync) {
     let part = values.len().div_ceil(threads.max(1)).max(WORTH_SORTING);
     if part < values.len() {
-        let compare = &compare;
-        std::thread::scope(|scope| {
-            values.chunks_mut(part).for_each(|part| drop(scope.spawn(move || part.sort_by(compare))));
-        });
+        each_in_parallel(values.chunks_mut(part), |part| part.sort_by(&compare));
     }
     // runs that are in order are merged
     values.sort_by(compare);

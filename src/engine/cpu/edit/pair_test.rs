@@ -70,17 +70,23 @@ impl TextColumn {
     }
 
     /// What most pairs are decided by, of all rows.
-    #[inline]
     pub fn make_ready(&self) {
-        self.briefs();
+        if self.briefs.get().is_none() {
+            // not within the cell, which a part that runs meanwhile may ask
+            let briefs =
+                collect_in_parallel(self.values.len(), self.threads, ROWS_WORTH_A_THREAD, |row| self.brief(row));
+            let _ = self.briefs.set(briefs);
+        }
     }
 
+    fn brief(&self, row: usize) -> Brief {
+        Brief::of(self.values.is_valid(row).then(|| self.values.value(row)))
+    }
+
+    /// The same; made by this thread alone where they are not ready.
     #[inline]
     fn briefs(&self) -> &[Brief] {
-        self.briefs.get_or_init(|| {
-            let brief = |row: usize| Brief::of(self.values.is_valid(row).then(|| self.values.value(row)));
-            collect_in_parallel(self.values.len(), self.threads, ROWS_WORTH_A_THREAD, brief)
-        })
+        self.briefs.get_or_init(|| (0..self.values.len()).map(|row| self.brief(row)).collect())
     }
 
     /// Bytes held, or to be held once a pair is decided.

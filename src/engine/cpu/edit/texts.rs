@@ -7,6 +7,7 @@ use datafusion::common::Result;
 
 use crate::engine::edits::features::{Feature, Histogram, Signature, Signer, Slots, class_of};
 use crate::engine::edits::predicate::EditPredicate;
+use crate::engine::parallel::each_in_parallel;
 use crate::engine::views::string_views;
 use crate::engine::{Cancel, KeyColumn, NO_GROUP};
 
@@ -122,15 +123,7 @@ impl Texts {
             bigrams,
             histograms: histogram_chunks.next().unwrap_or_default(),
         });
-        std::thread::scope(|scope| {
-            for (n, part) in parts.enumerate() {
-                if len <= chunk {
-                    texts.sign_part(n * chunk, signers, part, cancel);
-                } else {
-                    scope.spawn(move || texts.sign_part(n * chunk, signers, part, cancel));
-                }
-            }
-        });
+        each_in_parallel(parts.enumerate(), |(n, part)| texts.sign_part(n * chunk, signers, part, cancel));
         (self.characters, self.bigrams, self.histograms) = (characters, bigrams, histograms);
     }
 

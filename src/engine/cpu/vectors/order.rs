@@ -4,7 +4,7 @@ use super::grow::MOST_FOR_BOXES;
 use super::kernel::{LANES, nearest_of};
 use super::metric::Real;
 use crate::engine::BuildContext;
-use crate::engine::parallel::in_parallel;
+use crate::engine::parallel::{both, in_parallel};
 
 /// Places in order, and where parts of them end that no leaf reaches across.
 pub(super) struct Parts {
@@ -124,10 +124,7 @@ impl<R: Real> Arrangement<'_, R> {
         placed.select_nth_unstable(middle);
         let (left, right) = placed.split_at_mut(middle);
         if threads > 1 && left.len() >= FEWEST_FOR_THREADS {
-            std::thread::scope(|scope| {
-                scope.spawn(|| self.halve(left, threads / 2));
-                self.halve(right, threads - threads / 2);
-            });
+            both(|| self.halve(left, threads / 2), || self.halve(right, threads - threads / 2));
         } else {
             self.halve(left, 1);
             self.halve(right, 1);
