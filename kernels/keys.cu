@@ -173,3 +173,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) starts[counted->numbers] = (u32)counted->records;
 }
+
+// One thread a place: the value there.
+extern "C" __global__ void __launch_bounds__(THREADS) key_gather(const u32* values, const u32* places, u32 count, u32* out) {
+    u32 at = blockIdx.x * THREADS + threadIdx.x;
+    if (at < count) out[at] = values[places[at]];
+}

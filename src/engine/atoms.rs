@@ -6,6 +6,7 @@ use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::common::Result;
 
 use super::Pairs;
+use super::keys::Codes;
 use super::vectors::points::Vectors;
 use crate::predicate::Test;
 use crate::program::AtomKind;
@@ -53,7 +54,7 @@ pub enum AtomColumn {
         null_equals_null: bool,
     },
     /// Equal codes mean equal values; [`NO_GROUP`](super::NO_GROUP) equals nothing.
-    Codes(Vec<u32>),
+    Codes(Codes),
     /// The rows of one side in a band.
     Band(BandColumn),
     /// Whether each row passes.
@@ -118,7 +119,7 @@ pub struct SideColumns {
 #[derive(Debug)]
 pub enum AtomRows<'a> {
     /// As [`AtomColumn::Codes`].
-    Codes(&'a [u32]),
+    Codes(&'a Codes),
     /// As [`AtomColumn::Band`].
     Band(&'a BandColumn),
     /// As [`AtomColumn::Bits`].

@@ -97,7 +97,7 @@ impl Matching for SimilarityKeys {
                 let (groups, ids) = Groups::build(&values, nulls, context.threads, device.as_ref())?;
                 (context.reserve)(groups.memory())?;
                 numbering = device.map_or_else(Vec::new, |device| device.metrics());
-                (Some(groups), Some(ids))
+                (Some(groups), Some(ids.into_vec()))
             }
         };
         let label = format!("{} of ({}, {})", self.test, self.left_key, self.right_key);

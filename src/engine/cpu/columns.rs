@@ -492,7 +492,7 @@ impl Columns {
     /// Bytes held.
     pub(in crate::engine) fn memory(&self) -> usize {
         let atoms = self.atoms.iter().map(|column| match column {
-            AtomColumn::Codes(codes) => codes.capacity() * size_of::<u32>(),
+            AtomColumn::Codes(codes) => codes.memory(),
             AtomColumn::Bits(bits) => bits.len() / 8,
             AtomColumn::Band(band) => (band.places.capacity() + band.accepted.capacity()) * size_of::<Span>(),
             AtomColumn::None | AtomColumn::Values { .. } => 0,

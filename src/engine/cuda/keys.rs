@@ -11,45 +11,47 @@ use datafusion::arrow::compute::{max, min};
 use datafusion::common::Result;
 
 use super::fault::Fault;
-use super::kernels::{COUNTED, KeyKernels, NULL_STRING, NumbersOnDevice, RecordsOnDevice, StringsOnDevice};
+use super::kernels::{COUNTED, IntegersOnDevice, KeyKernels, NULL_STRING, RecordsOnDevice, StringsOnDevice};
 use super::memory::{Budget, Buffer};
 use super::sort::sort;
 use super::strings::Strings;
 use crate::engine::NO_GROUP;
-use crate::engine::keys::Values;
+use crate::engine::keys::{Codes, Values};
 
-/// The number of each row by what it has in all of `columns`, [`NO_GROUP`] where that is a NULL which equals nothing; equal values
-/// have equal numbers, from 0 on. `None` where the device has too little memory, or cannot tell two values apart.
+/// The code of each row by what it has in all of `columns`, [`NO_GROUP`] where that is a NULL which equals nothing; equal values have
+/// equal codes, from 0 on. `None` where the device has too little memory, or cannot tell two values apart.
 ///
 /// # Errors
 /// Columns that [have no values](Values::supports), a device that fails.
-pub fn numbers(budget: &Budget, columns: &[ArrayRef], null_equals_null: &[bool]) -> Result<Option<Vec<u32>>> {
+pub fn codes(budget: &Budget, columns: &[ArrayRef], null_equals_null: &[bool]) -> Result<Option<Codes>> {
     let values: Vec<Values> = columns.iter().map(Values::of).collect::<Result<_>>()?;
     on_stream(budget, |stream| {
-        let mut so_far: Option<Key> = None;
+        let mut so_far: Option<NumbersOnDevice> = None;
         for (values, &null_equals_null) in values.iter().zip(null_equals_null) {
             let grouped = match (Grouped::of_values(budget, stream, values, null_equals_null)?, so_far) {
                 (Some(own), Some(before)) => {
-                    Grouped::of_codes(budget, stream, (&before, Some(&own.key)), Which::Valued)?
+                    Grouped::of_numbers(budget, stream, (&before, Some(&own.numbers)), Which::Valued)?
                 }
                 (own, _) => own,
             };
             let Some(grouped) = grouped else { return Ok(None) };
-            so_far = Some(grouped.key);
+            so_far = Some(grouped.numbers);
         }
-        so_far.map(|key| download(budget, stream, &key.numbers, key.rows as usize)).transpose()
+        let Some(numbers) = so_far else { return Ok(None) };
+        let by_row = download(budget, stream, &numbers.by_row, numbers.rows as usize)?;
+        Ok(Some(Codes::from_device(by_row, numbers)))
     })
 }
 
 /// Rows by the group that they are in, where a group has two rows at least.
 #[derive(Debug)]
 pub struct RowsByGroup {
-    /// The group of each row, [`NO_GROUP`] where it is in none.
-    pub groups: Vec<u32>,
+    budget: Budget,
+    groups: NumbersOnDevice,
     /// Where the rows of each group start; one entry more than groups.
-    pub starts: Vec<u32>,
+    starts: Vec<u32>,
     /// Row numbers by group, ascending within one.
-    pub rows: Vec<u32>,
+    rows: Buffer<u32>,
     /// How many rows would be in a group if another one had the same codes.
     pub alone: usize,
 }
@@ -60,25 +62,96 @@ impl RowsByGroup {
     ///
     /// # Errors
     /// A device that fails.
-    pub fn of(budget: &Budget, columns: &[&[u32]]) -> Result<Option<Self>> {
+    pub fn of(budget: &Budget, columns: &[&Codes]) -> Result<Option<Self>> {
         on_stream(budget, |stream| {
-            let mut keys = columns.iter().map(|codes| Key::upload(budget, stream, codes));
-            let Some(mut first) = keys.next().transpose()? else { return Ok(None) };
-            let mut second = keys.next().transpose()?;
-            for next in keys {
-                let pair = Grouped::of_codes(budget, stream, (&first, second.as_ref()), Which::Valued)?;
+            let mut columns = columns.iter().map(|codes| NumbersOnDevice::of(budget, stream, codes));
+            let Some(mut first) = columns.next().transpose()? else { return Ok(None) };
+            let mut second = columns.next().transpose()?;
+            for next in columns {
+                let pair = Grouped::of_numbers(budget, stream, (&first, second.as_deref()), Which::Valued)?;
                 let Some(pair) = pair else { return Ok(None) };
-                (first, second) = (pair.key, Some(next?));
+                (first, second) = (Arc::new(pair.numbers), Some(next?));
             }
-            let grouped = Grouped::of_codes(budget, stream, (&first, second.as_ref()), Which::Paired)?;
-            let Some(Grouped { key, starts, rows, count, alone }) = grouped else { return Ok(None) };
-            Ok(Some(Self {
-                groups: download(budget, stream, &key.numbers, key.rows as usize)?,
-                starts: download(budget, stream, &starts, key.count as usize + 1)?,
-                rows: download(budget, stream, &rows, count)?,
-                alone,
-            }))
+            let grouped = Grouped::of_numbers(budget, stream, (&first, second.as_deref()), Which::Paired)?;
+            let Some(Grouped { numbers, starts, rows, alone }) = grouped else { return Ok(None) };
+            let starts = download(budget, stream, &starts, numbers.count as usize + 1)?;
+            Ok(Some(Self { budget: budget.clone(), groups: numbers, starts, rows, alone }))
         })
+    }
+
+    /// Where the rows of each group start, and where those of the last one end.
+    pub fn starts(&self) -> &[u32] {
+        &self.starts
+    }
+
+    /// How many rows are in groups.
+    pub fn len(&self) -> usize {
+        self.starts.last().map_or(0, |&end| end as usize)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The group of each row, [`NO_GROUP`] where it is in none.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn groups(&self) -> Result<Vec<u32>> {
+        self.download(&self.groups.by_row, self.groups.rows as usize)
+    }
+
+    /// The groups of some rows.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn groups_of(&self, rows: &[u32]) -> Result<Vec<u32>> {
+        self.gather((&self.groups.by_row, self.groups.rows as usize), rows)
+    }
+
+    /// Row numbers by group, ascending within one.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn rows(&self) -> Result<Vec<u32>> {
+        self.download(&self.rows, self.len())
+    }
+
+    /// The rows at some places.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn rows_at(&self, places: &[u32]) -> Result<Vec<u32>> {
+        self.gather((&self.rows, self.len()), places)
+    }
+
+    /// The same as [`rows`](Self::rows), on the device.
+    pub(super) fn rows_on_device(&self) -> &Buffer<u32> {
+        &self.rows
+    }
+
+    fn download(&self, buffer: &Buffer<u32>, count: usize) -> Result<Vec<u32>> {
+        let downloaded = self.budget.device.stream().and_then(|stream| download(&self.budget, &stream, buffer, count));
+        Ok(downloaded?)
+    }
+
+    /// What stands at some places of `count` values.
+    fn gather(&self, (values, count): (&Buffer<u32>, usize), places: &[u32]) -> Result<Vec<u32>> {
+        let gathered = on_stream(&self.budget, |stream| {
+            let asked = self.budget.upload(stream, places)?;
+            let mut found = self.budget.buffer(stream, places.len())?;
+            self.budget.device.keys()?.gather(stream, (values, &asked), places.len() as u32, &mut found)?;
+            Ok(Some(download(&self.budget, stream, &found, places.len())?))
+        })?;
+        match gathered {
+            Some(gathered) => Ok(gathered),
+            // without memory for these the host has to pick them
+            None => {
+                let all = self.download(values, count)?;
+                Ok(places.iter().map(|&place| all[place as usize]).collect())
+            }
+        }
     }
 }
 
@@ -106,20 +179,29 @@ fn download<T: DeviceRepr + Clone + Default>(
     Ok(values)
 }
 
-/// A key whose values are numbered.
-struct Key {
-    /// By row.
-    numbers: Buffer<u32>,
+/// A number for each row, on a device.
+#[derive(Debug)]
+pub struct NumbersOnDevice {
+    by_row: Buffer<u32>,
     rows: u32,
     /// All numbers are below.
     count: u64,
 }
 
-impl Key {
-    fn upload(budget: &Budget, stream: &Arc<CudaStream>, codes: &[u32]) -> Result<Self, Fault> {
+impl NumbersOnDevice {
+    /// Those of codes, brought to the device unless it has given them.
+    pub(super) fn of(budget: &Budget, stream: &Arc<CudaStream>, codes: &Codes) -> Result<Arc<Self>, Fault> {
+        if let Some(on_device) = codes.on_device() {
+            return Ok(Arc::clone(on_device));
+        }
         let behind = |&code: &u32| if code == NO_GROUP { 0 } else { u64::from(code) + 1 };
         let count = codes.iter().map(behind).max().unwrap_or(0);
-        Ok(Self { numbers: budget.upload(stream, codes)?, rows: codes.len() as u32, count })
+        Ok(Arc::new(Self { by_row: budget.upload(stream, codes)?, rows: codes.len() as u32, count }))
+    }
+
+    /// As kernels read them, by row.
+    pub(super) fn address(&self, stream: &CudaStream) -> u64 {
+        self.by_row.address(stream)
     }
 
     /// Bits that hold all numbers.
@@ -156,13 +238,13 @@ impl Records {
     }
 
     /// `None` where the numbers are too far from each other.
-    fn of_numbers(budget: &Budget, stream: &Arc<CudaStream>, numbers: &Int64Array) -> Result<Option<Self>, Fault> {
+    fn of_integers(budget: &Budget, stream: &Arc<CudaStream>, numbers: &Int64Array) -> Result<Option<Self>, Fault> {
         let (least, most) = (min(numbers).unwrap_or(0), max(numbers).unwrap_or(0));
         let Some(none) = most.abs_diff(least).checked_add(1) else { return Ok(None) };
         let mut records = Self::room(budget, stream, numbers.len() as u32, none)?;
         let nulls = numbers.nulls().filter(|nulls| nulls.null_count() > 0);
         let valid = nulls.map(|nulls| budget.upload(stream, nulls.validity())).transpose()?;
-        let values = NumbersOnDevice {
+        let values = IntegersOnDevice {
             values: &budget.upload(stream, numbers.values())?,
             valid: valid.as_ref(),
             first_bit: nulls.map_or(0, |nulls| nulls.offset() as u64),
@@ -176,17 +258,17 @@ impl Records {
     }
 
     /// Of the numbers that rows have in one or two keys; `None` where these have too many bits together.
-    fn of_codes(
+    fn of_numbers(
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        left: &Key,
-        right: Option<&Key>,
+        left: &NumbersOnDevice,
+        right: Option<&NumbersOnDevice>,
     ) -> Result<Option<Self>, Fault> {
-        let bits = right.map_or(0, Key::bits);
+        let bits = right.map_or(0, NumbersOnDevice::bits);
         let Some(none) = 1u64.checked_shl(left.bits() + bits) else { return Ok(None) };
         let mut records = Self::room(budget, stream, left.rows, none)?;
-        let (numbers, to) = (right.map(|right| &right.numbers), (&mut records.keys, &mut records.rows));
-        budget.device.keys()?.pairs(stream, (&left.numbers, numbers), (records.count, bits, none), to)?;
+        let (right, to) = (right.map(|right| &right.by_row), (&mut records.keys, &mut records.rows));
+        budget.device.keys()?.pairs(stream, (&left.by_row, right), (records.count, bits, none), to)?;
         Ok(Some(records))
     }
 }
@@ -204,13 +286,11 @@ enum Which {
 
 /// Rows by their number.
 struct Grouped {
-    key: Key,
+    numbers: NumbersOnDevice,
     /// Where the rows of each number start.
     starts: Buffer<u32>,
     /// The rows that have a number.
     rows: Buffer<u32>,
-    /// How many these are.
-    count: usize,
     /// Rows that have a value and no number.
     alone: usize,
 }
@@ -249,9 +329,9 @@ impl Grouped {
         // also so that nothing is given back that is still in use
         stream.synchronize()?;
         let [numbers_given, having_one, valued, different] = counted;
-        let key = Key { numbers, rows: count, count: numbers_given };
-        let (count, alone) = (having_one as usize, (valued - having_one) as usize);
-        Ok((different == 0).then_some(Self { key, starts, rows: grouped, count, alone }))
+        let numbers = NumbersOnDevice { by_row: numbers, rows: count, count: numbers_given };
+        let alone = (valued - having_one) as usize;
+        Ok((different == 0).then_some(Self { numbers, starts, rows: grouped, alone }))
     }
 
     fn of_values(
@@ -268,20 +348,20 @@ impl Grouped {
                 let records = Records::of_strings(budget, stream, strings.len(), &on_device)?;
                 Self::of(budget, stream, records, which, &on_device)
             }
-            Values::Numbers(numbers) => match Records::of_numbers(budget, stream, numbers)? {
+            Values::Numbers(numbers) => match Records::of_integers(budget, stream, numbers)? {
                 Some(records) => Self::of(budget, stream, records, which, &StringsOnDevice::default()),
                 None => Ok(None),
             },
         }
     }
 
-    fn of_codes(
+    fn of_numbers(
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        (left, right): (&Key, Option<&Key>),
+        (left, right): (&NumbersOnDevice, Option<&NumbersOnDevice>),
         which: Which,
     ) -> Result<Option<Self>, Fault> {
-        match Records::of_codes(budget, stream, left, right)? {
+        match Records::of_numbers(budget, stream, left, right)? {
             Some(records) => Self::of(budget, stream, records, which, &StringsOnDevice::default()),
             None => Ok(None),
         }
@@ -347,7 +427,7 @@ mod tests {
                 for nulls in [[false; 3], [true; 3], [true, false, true]] {
                     let nulls = &nulls[..keys.len()];
                     let (_, expected) = Groups::build(keys, nulls.to_vec(), 2, None).unwrap();
-                    let found = numbers(&budget, keys, nulls).unwrap().unwrap();
+                    let found = codes(&budget, keys, nulls).unwrap().unwrap();
                     assert_same(&found, &expected);
                 }
             }
@@ -358,12 +438,12 @@ mod tests {
     fn whole_numbers_of_any_size_are_told_apart() {
         let budget = Budget::new(&device(), 0.5);
         let all: ArrayRef = Arc::new(Int64Array::from(vec![Some(i64::MIN), None, Some(i64::MAX), Some(i64::MIN)]));
-        assert_eq!(numbers(&budget, &[Arc::clone(&all)], &[false]).unwrap(), None);
+        assert!(codes(&budget, &[Arc::clone(&all)], &[false]).unwrap().is_none());
         let most: ArrayRef = Arc::new(Int64Array::from(vec![Some(i64::MIN), None, Some(i64::MAX - 1), Some(i64::MIN)]));
-        assert_eq!(numbers(&budget, &[most], &[false]).unwrap().unwrap(), [0, NO_GROUP, 1, 0]);
+        assert_eq!(*codes(&budget, &[most], &[false]).unwrap().unwrap(), [0, NO_GROUP, 1, 0]);
         let none: ArrayRef = Arc::new(Int64Array::from(vec![None; 3]));
-        assert_eq!(numbers(&budget, &[Arc::clone(&none)], &[false]).unwrap().unwrap(), [NO_GROUP; 3]);
-        assert_eq!(numbers(&budget, &[none], &[true]).unwrap().unwrap(), [0; 3]);
+        assert_eq!(*codes(&budget, &[Arc::clone(&none)], &[false]).unwrap().unwrap(), [NO_GROUP; 3]);
+        assert_eq!(*codes(&budget, &[none], &[true]).unwrap().unwrap(), [0; 3]);
     }
 
     #[test]
@@ -372,10 +452,12 @@ mod tests {
         let budget = Budget::new(&device(), 0.5);
         for (rows, most) in [(0, 1), (1, 1), (700, 3), (5000, 1 << 31), (4097, 200)] {
             let mut code = |_| if rng.random_bool(0.1) { NO_GROUP } else { rng.random_range(0..most) / 3 * 3 };
-            let columns: [Vec<u32>; 3] = std::array::from_fn(|_| (0..rows).map(&mut code).collect());
+            let columns: [Codes; 3] = std::array::from_fn(|_| (0..rows).map(&mut code).collect::<Vec<u32>>().into());
             for keys in 1..=3 {
-                let asked: Vec<&[u32]> = columns[..keys].iter().map(Vec::as_slice).collect();
+                let asked: Vec<&Codes> = columns[..keys].iter().collect();
                 let grouped = RowsByGroup::of(&budget, &asked).unwrap().unwrap();
+                let (groups, rows_of_groups, starts) =
+                    (grouped.groups().unwrap(), grouped.rows().unwrap(), grouped.starts());
                 let tuple = |row: usize| asked.iter().map(|codes| codes[row]).collect::<Vec<_>>();
                 let expected = |row: usize| (!tuple(row).contains(&NO_GROUP)).then(|| tuple(row));
                 let mut by_tuple: BTreeMap<Vec<u32>, Vec<u32>> = BTreeMap::new();
@@ -387,15 +469,20 @@ mod tests {
                 let alone = by_tuple.extract_if(.., |_, group| group.len() == 1).count();
                 assert_eq!(grouped.alone, alone);
                 let in_groups = by_tuple.values().flatten().count();
-                assert_eq!(grouped.groups.iter().filter(|&&group| group != NO_GROUP).count(), in_groups);
-                assert_eq!(grouped.starts.len(), by_tuple.len() + 1);
-                let (first, last) = (grouped.starts[0] as usize, grouped.starts[by_tuple.len()] as usize);
-                assert_eq!((first, last), (0, grouped.rows.len()));
+                assert_eq!(groups.iter().filter(|&&group| group != NO_GROUP).count(), in_groups);
+                assert_eq!(starts.len(), by_tuple.len() + 1);
+                let (first, last) = (starts[0] as usize, starts[by_tuple.len()] as usize);
+                assert_eq!((first, last), (0, rows_of_groups.len()));
+                let some: Vec<u32> = (0..rows as u32).step_by(3).collect();
+                let of_some: Vec<u32> = some.iter().map(|&row| groups[row as usize]).collect();
+                assert_eq!(grouped.groups_of(&some).unwrap(), of_some);
+                let places: Vec<u32> = (0..grouped.len() as u32).rev().collect();
+                assert!(grouped.rows_at(&places).unwrap().iter().eq(rows_of_groups.iter().rev()));
                 for group in by_tuple.values() {
-                    let number = grouped.groups[group[0] as usize] as usize;
-                    let places = grouped.starts[number] as usize..grouped.starts[number + 1] as usize;
-                    assert_eq!(&grouped.rows[places], group);
-                    assert!(group.iter().all(|&row| grouped.groups[row as usize] as usize == number));
+                    let number = groups[group[0] as usize] as usize;
+                    let places = starts[number] as usize..starts[number + 1] as usize;
+                    assert_eq!(&rows_of_groups[places], group);
+                    assert!(group.iter().all(|&row| groups[row as usize] as usize == number));
                 }
             }
         }
@@ -426,12 +513,12 @@ mod tests {
             Arc::new(numbers.map(|n| texts[n].as_str()).into_iter().map(Some).collect::<StringViewArray>())
         };
         let budget = Budget::new(&device(), 0.5);
-        assert_eq!(numbers(&budget, &[rows([0, 0, 0, 0])], &[false]).unwrap().unwrap(), [0; 4]);
+        assert_eq!(*codes(&budget, &[rows([0, 0, 0, 0])], &[false]).unwrap().unwrap(), [0; 4]);
         let both: ArrayRef = rows([0, 1, 0, 1]);
-        assert_eq!(numbers(&budget, &[Arc::clone(&both)], &[false]).unwrap(), None);
+        assert!(codes(&budget, &[Arc::clone(&both)], &[false]).unwrap().is_none());
         let (groups, ids) = Groups::build(&[both], vec![false], 1, Some(&budget)).unwrap();
         assert!(matches!(groups, Groups::Keys(_)));
-        assert_eq!(ids, [0, 1, 0, 1]);
+        assert_eq!(*ids, [0, 1, 0, 1]);
     }
 
     #[test]
@@ -439,7 +526,7 @@ mod tests {
         let device = device();
         let budget = Budget::new(&device, device.reserved() as f64 / device.memory() as f64);
         let column = strings(3000, 100, &mut StdRng::seed_from_u64(1));
-        assert_eq!(numbers(&budget, &[column], &[false]).unwrap(), None);
-        assert!(RowsByGroup::of(&budget, &[&[1; 3000]]).unwrap().is_none());
+        assert!(codes(&budget, &[column], &[false]).unwrap().is_none());
+        assert!(RowsByGroup::of(&budget, &[&vec![1; 3000].into()]).unwrap().is_none());
     }
 }

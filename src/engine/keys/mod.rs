@@ -1,5 +1,6 @@
 //! Equality keys as dense group ids.
 
+mod codes;
 mod joined;
 mod key;
 mod rows;
@@ -12,6 +13,7 @@ use super::cuda::{Budget, keys};
 use joined::JoinedGroups;
 use rows::RowGroups;
 
+pub use codes::Codes;
 pub use values::Values;
 
 /// The groups of the build side, by the values of its equality keys.
@@ -36,18 +38,18 @@ impl Groups {
         null_equals_null: Vec<bool>,
         threads: usize,
         device: Option<&Budget>,
-    ) -> Result<(Self, Vec<u32>)> {
+    ) -> Result<(Self, Codes)> {
         if columns.is_empty() || !columns.iter().all(|column| Values::supports(column.data_type())) {
             let (groups, ids) = RowGroups::build(columns, null_equals_null)?;
-            return Ok((Self::Rows(groups), ids));
+            return Ok((Self::Rows(groups), ids.into()));
         }
         if let Some(budget) = device
-            && let Some(numbers) = keys::numbers(budget, columns, &null_equals_null)?
+            && let Some(codes) = keys::codes(budget, columns, &null_equals_null)?
         {
-            return Ok((Self::Own, numbers));
+            return Ok((Self::Own, codes));
         }
         let (groups, ids) = JoinedGroups::build(columns, &null_equals_null, threads)?;
-        Ok((Self::Keys(groups), ids))
+        Ok((Self::Keys(groups), ids.into()))
     }
 
     /// The build side's group of each row, [`NO_GROUP`](super::NO_GROUP) where it has none.

@@ -119,7 +119,7 @@ mod tests {
             let names: BTreeMap<u32, u32> = renamed.iter().copied().collect();
             let different: BTreeSet<_> = names.values().collect();
             assert!(renamed.len() == names.len() && different.len() == names.len(), "{}", column.data_type());
-            assert_eq!(groups.look_up(&columns).unwrap(), ids);
+            assert_eq!(groups.look_up(&columns).unwrap(), *ids);
         }
     }
 }

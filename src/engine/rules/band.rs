@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use datafusion::common::Result;
+
 use super::grouping::Grouping;
 use crate::engine::NO_GROUP;
 use crate::engine::atoms::{BandColumn, Span};
@@ -22,8 +24,8 @@ pub(super) struct BandOrder {
 }
 
 impl BandOrder {
-    pub(super) fn build(grouping: Arc<Grouping>, column: &BandColumn) -> Self {
-        let mut rows = grouping.rows().to_vec();
+    pub(super) fn build(grouping: Arc<Grouping>, column: &BandColumn) -> Result<Self> {
+        let mut rows = grouping.rows()?.to_vec();
         let span = |row: u32| column.places[row as usize];
         let mut reach = vec![0; rows.len()];
         for group in grouping.groups() {
@@ -37,7 +39,7 @@ impl BandOrder {
         }
         let firsts = rows.iter().map(|&row| span(row).first).collect();
         let lasts = rows.iter().map(|&row| span(row).last).collect();
-        Self { grouping, rows, firsts, reach, lasts }
+        Ok(Self { grouping, rows, firsts, reach, lasts })
     }
 
     /// For a side that is paired with itself, where the partners of each row end that stand behind it.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::common::{Result, internal_err};
 
@@ -10,6 +11,7 @@ use crate::engine::atoms::{AtomColumn, AtomTest};
 use crate::engine::cpu::columns::Columns;
 use crate::engine::cuda::Budget;
 use crate::engine::cuda::keys::RowsByGroup;
+use crate::engine::keys::Codes;
 use crate::engine::numbering::TupleNumbering;
 
 /// The rows of a build side by what they have in some equalities, as far as they satisfy some conditions of one side;
@@ -18,13 +20,56 @@ use crate::engine::numbering::TupleNumbering;
 pub(super) struct Grouping {
     equalities: Vec<usize>,
     conditions: Vec<usize>,
-    /// From the codes of all equalities to a group; none where a device has grouped the rows of a self-join.
-    joined: Option<TupleNumbering>,
-    /// Where the rows of each group start; one entry more than groups.
-    starts: Vec<u32>,
-    /// Row numbers by group, ascending within one.
-    rows: Vec<u32>,
+    grouped: Grouped,
     mean_partners: f64,
+}
+
+#[derive(Debug)]
+enum Grouped {
+    OnHost {
+        /// From the codes of all equalities to a group.
+        joined: TupleNumbering,
+        /// Where the rows of each group start; one entry more than groups.
+        starts: Vec<u32>,
+        /// Row numbers by group, ascending within one.
+        rows: Vec<u32>,
+    },
+    OnDevice {
+        grouped: Arc<RowsByGroup>,
+        /// The same rows, once somebody asks for them here.
+        rows: OnceLock<Vec<u32>>,
+    },
+}
+
+/// The group of each row.
+#[derive(Debug)]
+pub(super) enum Groups {
+    OnHost(Vec<u32>),
+    OnDevice(Arc<RowsByGroup>),
+}
+
+impl Groups {
+    /// [`NO_GROUP`] for rows that have none, or in a self-join may have none if they are alone in it.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub(super) fn all(&self) -> Result<Vec<u32>> {
+        match self {
+            Self::OnHost(groups) => Ok(groups.clone()),
+            Self::OnDevice(grouped) => grouped.groups(),
+        }
+    }
+
+    /// Those of some rows.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub(super) fn of(&self, rows: &[u32]) -> Result<Vec<u32>> {
+        match self {
+            Self::OnHost(groups) => Ok(rows.iter().map(|&row| groups[row as usize]).collect()),
+            Self::OnDevice(grouped) => grouped.groups_of(rows),
+        }
+    }
 }
 
 /// What groups rows.
@@ -45,32 +90,39 @@ impl Grouping {
         columns: &Columns,
         (tests, keys): (&[AtomTest], &[usize]),
         by: &GroupedBy<'_>,
-    ) -> Result<(Self, Vec<u32>)> {
+    ) -> Result<(Self, Groups)> {
         let (equalities, conditions): (Vec<usize>, Vec<usize>) =
             keys.iter().partition(|&&key| tests[key] == AtomTest::Equality);
         let first = first_codes(columns, &equalities, &conditions);
-        let others: Vec<&[u32]> = equalities.iter().skip(1).map(|&key| codes(columns, key)).collect();
+        let others: Vec<&Codes> = equalities.iter().skip(1).filter_map(|&key| codes(columns, key)).collect();
         let by_device = match by.device.filter(|_| by.own && !equalities.is_empty()) {
             Some(budget) => {
-                let all: Vec<&[u32]> = std::iter::once(first.as_ref()).chain(others.iter().copied()).collect();
+                let all: Vec<&Codes> = std::iter::once(first.as_ref()).chain(others.iter().copied()).collect();
                 RowsByGroup::of(budget, &all)?
             }
             None => None,
         };
-        let (joined, RowsByGroup { groups, starts, rows, alone }) = match by_device {
-            Some(grouped) => (None, grouped),
+        let (grouped, groups, alone) = match by_device {
+            Some(grouped) => {
+                let (alone, grouped) = (grouped.alone, Arc::new(grouped));
+                let groups = Groups::OnDevice(Arc::clone(&grouped));
+                (Grouped::OnDevice { grouped, rows: OnceLock::new() }, groups, alone)
+            }
             None => {
-                let mut joined = TupleNumbering::default();
-                let groups =
-                    others.iter().fold(first, |groups, codes| joined.extend(&groups, codes, by.threads).into());
+                let (mut joined, mut groups) = (TupleNumbering::default(), first.into_owned().into_vec());
+                for codes in others {
+                    groups = joined.extend(&groups, codes, by.threads);
+                }
                 let behind = || groups.iter().filter(|&&group| group != NO_GROUP).max().map_or(0, |&most| most + 1);
                 let count = joined.count().unwrap_or_else(behind);
-                (Some(joined), by_group(groups.into_owned(), count, by.own))
+                let (starts, rows, alone) = by_group(&groups, count, by.own);
+                (Grouped::OnHost { joined, starts, rows }, Groups::OnHost(groups), alone)
             }
         };
-        let squares: f64 = starts.windows(2).map(|group| f64::from(group[1] - group[0]).powi(2)).sum();
-        let mean_partners = (squares + alone as f64) / columns.rows.max(1) as f64;
-        Ok((Self { equalities, conditions, joined, starts, rows, mean_partners }, groups))
+        let mut grouping = Self { equalities, conditions, grouped, mean_partners: 0.0 };
+        let squares: f64 = grouping.groups().map(|group| (group.len() as f64).powi(2)).sum();
+        grouping.mean_partners = (squares + alone as f64) / columns.rows.max(1) as f64;
+        Ok((grouping, groups))
     }
 
     /// The build side's group of each row of a probe side.
@@ -78,23 +130,59 @@ impl Grouping {
     /// # Errors
     /// Groups of a self-join.
     pub(super) fn look_up(&self, columns: &Columns) -> Result<Vec<u32>> {
-        let Some(joined) = &self.joined else {
+        let Grouped::OnHost { joined, .. } = &self.grouped else {
             return internal_err!("groups of a self-join were asked for those of another side");
         };
-        let mut groups = first_codes(columns, &self.equalities, &self.conditions).into_owned();
-        joined.look_up(&mut groups, self.equalities.iter().skip(1).map(|&key| codes(columns, key)));
+        let mut groups = first_codes(columns, &self.equalities, &self.conditions).into_owned().into_vec();
+        joined.look_up(&mut groups, self.equalities.iter().skip(1).filter_map(|&key| codes(columns, key)));
         Ok(groups)
     }
 
-    /// The rows that have a group, by group.
-    pub(super) fn rows(&self) -> &[u32] {
-        &self.rows
+    /// How many rows have a place.
+    pub(super) fn len(&self) -> usize {
+        self.starts().last().map_or(0, |&end| end as usize)
+    }
+
+    /// The rows that have a place, by group.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub(super) fn rows(&self) -> Result<&[u32]> {
+        match &self.grouped {
+            Grouped::OnHost { rows, .. } => Ok(rows),
+            Grouped::OnDevice { grouped, rows } => match rows.get() {
+                Some(rows) => Ok(rows),
+                None => {
+                    let fetched = grouped.rows()?;
+                    Ok(rows.get_or_init(|| fetched))
+                }
+            },
+        }
+    }
+
+    /// The rows at some places.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub(super) fn rows_at(&self, places: &[u32]) -> Result<Vec<u32>> {
+        match &self.grouped {
+            Grouped::OnHost { rows, .. } => Ok(places.iter().map(|&place| rows[place as usize]).collect()),
+            Grouped::OnDevice { grouped, .. } => grouped.rows_at(places),
+        }
+    }
+
+    /// The device's rows by group, where it has made them.
+    pub(super) fn on_device(&self) -> Option<&Arc<RowsByGroup>> {
+        match &self.grouped {
+            Grouped::OnHost { .. } => None,
+            Grouped::OnDevice { grouped, .. } => Some(grouped),
+        }
     }
 
     /// The rows of a group, as places in [`rows`](Self::rows).
     #[inline]
     pub(super) fn places(&self, group: u32) -> Range<usize> {
-        match self.starts.get(group as usize..) {
+        match self.starts().get(group as usize..) {
             Some([start, end, ..]) => *start as usize..*end as usize,
             _ => 0..0,
         }
@@ -102,17 +190,20 @@ impl Grouping {
 
     /// Where the places of each group start, and where those of the last one end.
     pub(super) fn starts(&self) -> &[u32] {
-        &self.starts
+        match &self.grouped {
+            Grouped::OnHost { starts, .. } => starts,
+            Grouped::OnDevice { grouped, .. } => grouped.starts(),
+        }
     }
 
     /// The places of each group.
     pub(super) fn groups(&self) -> impl Iterator<Item = Range<u32>> {
-        self.starts.windows(2).map(|group| group[0]..group[1])
+        self.starts().windows(2).map(|group| group[0]..group[1])
     }
 
     /// The end of the group of each place.
     pub(super) fn group_ends(&self) -> Vec<u32> {
-        let mut ends = vec![0; self.rows.len()];
+        let mut ends = vec![0; self.len()];
         self.groups().for_each(|group| ends[group.start as usize..group.end as usize].fill(group.end));
         ends
     }
@@ -123,37 +214,49 @@ impl Grouping {
     }
 
     pub(super) fn memory(&self) -> usize {
-        let joined = self.joined.as_ref().map_or(0, TupleNumbering::memory);
-        joined + (self.starts.capacity() + self.rows.capacity()) * size_of::<u32>()
+        let (joined, rows) = match &self.grouped {
+            Grouped::OnHost { joined, rows, .. } => (joined.memory(), rows.capacity()),
+            Grouped::OnDevice { rows, .. } => (0, rows.get().map_or(0, Vec::capacity)),
+        };
+        joined + (self.starts().len() + rows) * size_of::<u32>()
     }
 }
 
 /// The codes of the first equality, zeros where there is none, without those of rows that fail a condition of their side.
-fn first_codes<'a>(columns: &'a Columns, equalities: &[usize], conditions: &[usize]) -> Cow<'a, [u32]> {
-    let mut first = match equalities {
-        [] => Cow::Owned(vec![0; columns.rows]),
-        [first, ..] => Cow::Borrowed(codes(columns, *first)),
-    };
-    for &condition in conditions {
-        if let AtomColumn::Bits(bits) = &columns.atoms[condition] {
-            let failing = first.to_mut().iter_mut().zip(bits).filter(|(_, passes)| !passes);
-            failing.for_each(|(code, _)| *code = NO_GROUP);
+fn first_codes<'a>(columns: &'a Columns, equalities: &[usize], conditions: &[usize]) -> Cow<'a, Codes> {
+    let failing: Vec<_> = conditions
+        .iter()
+        .filter_map(|&condition| match &columns.atoms[condition] {
+            AtomColumn::Bits(bits) => Some(bits),
+            _ => None,
+        })
+        .collect();
+    let first = equalities.first().and_then(|&first| codes(columns, first));
+    match first {
+        Some(first) if failing.is_empty() => Cow::Borrowed(first),
+        first => {
+            let mut codes = first.map_or_else(|| vec![0; columns.rows], |first| first.to_vec());
+            for bits in failing {
+                codes.iter_mut().zip(bits).filter(|(_, passes)| !passes).for_each(|(code, _)| *code = NO_GROUP);
+            }
+            Cow::Owned(codes.into())
         }
     }
-    first
 }
 
-fn codes(columns: &Columns, atom: usize) -> &[u32] {
+/// The codes of an equality.
+fn codes(columns: &Columns, atom: usize) -> Option<&Codes> {
     match &columns.atoms[atom] {
-        AtomColumn::Codes(codes) => codes,
-        _ => &[],
+        AtomColumn::Codes(codes) => Some(codes),
+        _ => None,
     }
 }
 
-/// The rows of each of `count` groups; of a self-join only where these are two at least.
-fn by_group(groups: Vec<u32>, count: u32, own: bool) -> RowsByGroup {
+/// Where the rows of each of `count` groups start, and these rows; of a self-join only where they are two at least, and how many are
+/// not.
+fn by_group(groups: &[u32], count: u32, own: bool) -> (Vec<u32>, Vec<u32>, usize) {
     let mut starts = vec![0u32; count as usize + 1];
-    let known = || (0u32..).zip(&groups).filter(|&(_, &group)| group != NO_GROUP);
+    let known = || (0u32..).zip(groups).filter(|&(_, &group)| group != NO_GROUP);
     known().for_each(|(_, &group)| starts[group as usize + 1] += 1);
     let (mut before, mut alone) = (0, 0);
     for start in &mut starts[1..] {
@@ -171,7 +274,7 @@ fn by_group(groups: Vec<u32>, count: u32, own: bool) -> RowsByGroup {
             next[group as usize] += 1;
         }
     }
-    RowsByGroup { groups, starts, rows, alone }
+    (starts, rows, alone)
 }
 
 #[cfg(test)]
@@ -182,7 +285,7 @@ mod tests {
     use crate::engine::cuda::test_device::device;
 
     fn columns(codes: &[&[u32]]) -> Columns {
-        let atoms = codes.iter().map(|c| AtomColumn::Codes(c.to_vec())).collect();
+        let atoms = codes.iter().map(|c| AtomColumn::Codes(c.to_vec().into())).collect();
         Columns::of_codes(codes.first().map_or(3, |c| c.len()), atoms)
     }
 
@@ -192,8 +295,8 @@ mod tests {
     fn groups_of_several_equalities() {
         let build = columns(&[&[0, 1, 0, 0, NO_GROUP], &[5, 5, 5, 6, 5]]);
         let (grouping, groups) = Grouping::build(&build, (&[AtomTest::Equality; 2], &[0, 1]), &BY).unwrap();
-        assert_eq!(groups, [0, 1, 0, 2, NO_GROUP]);
-        assert_eq!(grouping.rows(), [0, 2, 1, 3]);
+        assert_eq!(groups.all().unwrap(), [0, 1, 0, 2, NO_GROUP]);
+        assert_eq!(grouping.rows().unwrap(), [0, 2, 1, 3]);
         assert_eq!(grouping.places(0), 0..2);
         assert_eq!(grouping.group_ends(), [2, 2, 3, 4]);
         assert_eq!(grouping.mean_partners(), 6.0 / 5.0);
@@ -209,10 +312,12 @@ mod tests {
         for device in [None, Some(&budget)] {
             let by = GroupedBy { own: true, device, ..BY };
             let (grouping, groups) = Grouping::build(&build, (&[AtomTest::Equality], &[0]), &by).unwrap();
-            assert_eq!(grouping.rows(), [1, 5, 0, 2]);
-            let places = [0, 1, 3, 4].map(|row| grouping.places(groups[row]));
+            assert_eq!(grouping.rows().unwrap(), [1, 5, 0, 2]);
+            assert_eq!(grouping.rows_at(&[3, 0]).unwrap(), [2, 1]);
+            let groups = groups.of(&[0, 1, 3, 4]).unwrap();
+            let places = [0, 1, 2, 3].map(|at| grouping.places(groups[at]));
             assert_eq!(places, [2..4, 0..2, places[2].clone(), 0..0]);
-            assert!(places[2].is_empty() && groups[4] == NO_GROUP);
+            assert!(places[2].is_empty() && groups[3] == NO_GROUP);
             assert_eq!(grouping.mean_partners(), 10.0 / 7.0);
             assert_eq!(grouping.look_up(&build).is_err(), device.is_some());
         }
@@ -221,17 +326,20 @@ mod tests {
     #[test]
     fn rows_that_fail_a_condition_have_no_group() {
         let bits = AtomColumn::Bits(BooleanBuffer::from(vec![true, false, true]));
-        let build = Columns::of_codes(3, vec![AtomColumn::Codes(vec![0, 0, 1]), bits.clone(), AtomColumn::None]);
+        let build = Columns::of_codes(3, vec![AtomColumn::Codes(vec![0, 0, 1].into()), bits.clone(), AtomColumn::None]);
         let tests = [AtomTest::Equality, AtomTest::OneSided, AtomTest::OneSided];
         let (grouping, groups) = Grouping::build(&build, (&tests, &[0, 1, 2]), &BY).unwrap();
-        assert_eq!((groups.as_slice(), grouping.rows()), (&[0, NO_GROUP, 1][..], &[0, 2][..]));
-        let probe = Columns::of_codes(3, vec![AtomColumn::Codes(vec![1, 1, 0]), AtomColumn::None, bits]);
+        assert_eq!((groups.all().unwrap().as_slice(), grouping.rows().unwrap()), (&[0, NO_GROUP, 1][..], &[0, 2][..]));
+        let probe = Columns::of_codes(3, vec![AtomColumn::Codes(vec![1, 1, 0].into()), AtomColumn::None, bits]);
         assert_eq!(grouping.look_up(&probe).unwrap(), [1, NO_GROUP, 0]);
     }
 
     #[test]
     fn without_equalities_all_rows_are_one_group() {
         let (grouping, groups) = Grouping::build(&columns(&[]), (&[], &[]), &BY).unwrap();
-        assert_eq!((groups.as_slice(), grouping.rows(), grouping.places(0)), (&[0, 0, 0][..], &[0, 1, 2][..], 0..3));
+        assert_eq!(
+            (groups.all().unwrap().as_slice(), grouping.rows().unwrap(), grouping.places(0)),
+            (&[0, 0, 0][..], &[0, 1, 2][..], 0..3)
+        );
     }
 }

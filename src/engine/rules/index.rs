@@ -16,8 +16,10 @@ use crate::engine::cpu::near::Allowance;
 use crate::engine::cpu::rules::probing::{Candidates, EntryPaths, Memory, Probing};
 use crate::engine::cpu::rules::walk::{Path, Walk};
 use crate::engine::cuda::Budget;
-use crate::engine::cuda::rules::{Behind, ColumnsOnDevice, EntryOnDevice, Items, RulesOnDevice, Walked, serves};
-use crate::engine::keys::Groups;
+use crate::engine::cuda::rules::{
+    Behind, ColumnsOnDevice, EntryOnDevice, Items, PlacedRows, RulesOnDevice, Walked, serves,
+};
+use crate::engine::keys::{Codes, Groups};
 use crate::engine::parallel::{both, in_turn, threads_within};
 use crate::engine::{
     BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PreparedProbe, Probe,
@@ -128,14 +130,20 @@ impl RuleIndex {
         let equalities: Vec<Option<(ArrayRef, bool)>> = side.atoms.iter().map(AtomColumn::values).collect();
         let (coded, sampled) = both(
             || code(&equalities, numbering.as_ref(), context),
-            // neither tests nor samples ask for codes
+            // neither samples nor what a device is brought for similarities ask for codes
             || {
                 let (tests, columns) = Tests::build(tests, side, context)?;
-                let sample = Sample::of(&columns, &tests, &keys, context.threads)?;
-                Ok::<_, DataFusionError>((tests, columns, sample))
+                let (ahead, sample) = both(
+                    || match &numbering {
+                        Some(budget) => bring_ahead(budget, (&tests, &columns), &clauses, all_threads),
+                        None => Ok(None),
+                    },
+                    || Sample::of(&columns, &tests, &keys, all_threads),
+                );
+                Ok::<_, DataFusionError>((tests, columns, ahead?, sample?))
             },
         );
-        let (coded, (tests, mut columns, sample)) = (coded?, sampled?);
+        let (coded, (tests, mut columns, ahead, sample)) = (coded?, sampled?);
         let mut groups = Vec::with_capacity(coded.len());
         for (column, coded) in columns.atoms.iter_mut().zip(coded) {
             let (of_atom, codes) = coded.unzip();
@@ -144,14 +152,8 @@ impl RuleIndex {
         }
         check(context.cancel)?;
         (context.reserve)(clauses.len() * columns.rows * size_of::<u32>())?;
-        let (ahead, planned) = both(
-            || {
-                let rules = match &numbering {
-                    Some(budget) => bring_ahead(budget, (&tests, &columns), &clauses, all_threads)?,
-                    None => None,
-                };
-                Ok::<_, DataFusionError>((rules, columns.unmatchable(&clauses, all_threads)))
-            },
+        let (unmatchable, planned) = both(
+            || columns.unmatchable(&clauses, all_threads),
             || {
                 let statistics = BuildStatistics::new(&tests, &columns, sample, &clauses, numbering.as_ref(), context)?;
                 let plan = RulePlan::of(&kinds, &clauses, &statistics);
@@ -165,7 +167,7 @@ impl RuleIndex {
                 Ok::<_, DataFusionError>((plan, entries))
             },
         );
-        let ((ahead, unmatchable), (plan, entries)) = (ahead?, planned?);
+        let (plan, entries) = planned?;
         let (device, scratch) = (None, Mutex::default());
         let numbering = numbering.map_or_else(Vec::new, |budget| budget.metrics());
         let own = context.own;
@@ -216,16 +218,23 @@ impl RuleIndex {
         if !served.contains(&true) {
             return Ok(None);
         }
+        let columns = (&self.tests, &self.columns);
         let rules = match ahead {
-            None => bring(budget, (&self.tests, &self.columns), asked, threads)?,
-            ahead => ahead,
+            Some(mut rules) => rules.add_codes(&self.columns, &asked)?.then_some(rules),
+            None => bring(budget, columns, asked, threads)?,
         };
         let Some(rules) = rules else { return Ok(None) };
         let entry = |at: usize| {
             let entry = &self.entries[at];
             let (rows, behind) = match &entry.access {
-                Access::Hash { grouping, .. } if served[at] => (grouping.rows(), Behind::InGroup(grouping.starts())),
-                Access::Band { order, ends, .. } if served[at] => (order.rows.as_slice(), Behind::UpTo(ends)),
+                Access::Hash { grouping, .. } if served[at] => {
+                    let rows = match grouping.on_device() {
+                        Some(grouped) => PlacedRows::Grouped(Arc::clone(grouped)),
+                        None => PlacedRows::OnHost(grouping.rows()?),
+                    };
+                    (rows, Behind::InGroup(grouping.starts()))
+                }
+                Access::Band { order, ends, .. } if served[at] => (PlacedRows::OnHost(&order.rows), Behind::UpTo(ends)),
                 _ => return Ok(None),
             };
             let behind = self.own.then_some(behind);
@@ -329,7 +338,7 @@ impl RuleIndex {
             _ => Ok(None),
         })?;
         for (column, codes) in side.atoms.iter_mut().zip(coded) {
-            codes.into_iter().for_each(|codes| *column = AtomColumn::Codes(codes));
+            codes.into_iter().for_each(|codes| *column = AtomColumn::Codes(codes.into()));
         }
         let columns = self.tests.prepare(side, threads)?;
         let on_device = match &self.device {
@@ -399,7 +408,7 @@ impl RuleIndex {
         match (probe.map(|probe| &probe.entries[entry]), &self.entries[entry].access) {
             (Some(PreparedEntry::Places(rows, _)), _) => rows.len(),
             (Some(PreparedEntry::Index(prepared)), _) => prepared.len(),
-            (None, Access::Hash { grouping, .. }) => grouping.rows().len(),
+            (None, Access::Hash { grouping, .. }) => grouping.len(),
             (None, Access::Band { order, .. }) => order.rows.len(),
             (None, Access::Index { index, .. }) => index.own_len(),
         }
@@ -460,10 +469,10 @@ impl RuleIndex {
                 }
                 (Access::Index { index, .. }, _) => Candidates::Index(index.as_ref(), Probe::Own),
                 (Access::Hash { grouping, .. }, Some(PreparedEntry::Places(rows, _))) => {
-                    Candidates::Batch(grouping.rows(), rows)
+                    Candidates::Batch(grouping.rows()?, rows)
                 }
                 (Access::Hash { grouping, ends }, _) => {
-                    Candidates::Own(grouping.rows(), ends.get_or_init(|| grouping.group_ends()))
+                    Candidates::Own(grouping.rows()?, ends.get_or_init(|| grouping.group_ends()))
                 }
                 (Access::Band { order, .. }, Some(PreparedEntry::Places(rows, _))) => {
                     Candidates::Batch(&order.rows, rows)
@@ -534,7 +543,7 @@ fn code(
     equalities: &[Option<(ArrayRef, bool)>],
     device: Option<&Budget>,
     context: &BuildContext<'_>,
-) -> Result<Vec<Option<(Groups, Vec<u32>)>>> {
+) -> Result<Vec<Option<(Groups, Codes)>>> {
     let threads = threads_within(equalities.iter().flatten().count(), context.threads);
     in_turn(equalities.len(), context.threads, |atom| {
         let Some((values, null_equals_null)) = &equalities[atom] else { return Ok(None) };
@@ -556,8 +565,8 @@ fn bring(
     RulesOnDevice::try_new(budget, &tests.kinds, allowance, (columns as &dyn RuleRows, asked), threads)
 }
 
-/// The same before there is a plan, where it will ask all atoms there: an entry by places is expected, and a device decides
-/// everything.
+/// The same of all that are not equalities, before there is a plan, where it will ask all atoms there: an entry by places is expected,
+/// and a device decides everything.
 fn bring_ahead(
     budget: &Budget,
     (tests, columns): (&Tests, &Columns),
@@ -568,10 +577,11 @@ fn bring_ahead(
     clauses.iter().flatten().for_each(|&atom| asked[atom] = true);
     let asked_kinds = || tests.kinds.iter().zip(&asked).filter(|(_, asked)| **asked).map(|(kind, _)| kind);
     let has_places = asked_kinds().any(|kind| matches!(kind, AtomTest::Equality | AtomTest::Band));
-    match has_places && asked_kinds().all(serves) {
-        true => bring(budget, (tests, columns), asked, threads),
-        false => Ok(None),
+    if !has_places || !asked_kinds().all(serves) {
+        return Ok(None);
     }
+    asked.iter_mut().zip(&tests.kinds).for_each(|(asked, kind)| *asked &= *kind != AtomTest::Equality);
+    bring(budget, (tests, columns), asked, threads)
 }
 
 /// What entries are built from.
@@ -596,7 +606,7 @@ impl Building<'_> {
                     return internal_err!("an entry without its band");
                 };
                 (context.reserve)(self.columns.rows * 5 * size_of::<u32>())?;
-                let order = BandOrder::build(grouping, column);
+                let order = BandOrder::build(grouping, column)?;
                 let ends = if context.own { order.own_ends(column) } else { Vec::new() };
                 Access::Band { atom: *atom, order, ends }
             }
@@ -605,7 +615,7 @@ impl Building<'_> {
                     return internal_err!("an entry without an index");
                 };
                 let within = !equalities.is_empty();
-                let groups = within.then(|| grouped.groups.as_ref().clone());
+                let groups = within.then(|| grouped.groups.all()).transpose()?;
                 let values = KeyColumn { values: Arc::clone(&self.keys[key]), groups };
                 Access::Index {
                     index: self.engine.build(test, &values, context)?,
@@ -661,10 +671,10 @@ mod tests {
     #[test]
     fn one_large_group_is_cut_into_stretches() {
         let rows = 50_000;
-        let codes = (0..rows).map(|row| if row % 10 == 0 { 0 } else { 1 + row % 977 }).collect();
+        let codes: Vec<u32> = (0..rows).map(|row| if row % 10 == 0 { 0 } else { 1 + row % 977 }).collect();
         let source =
             RuleSource { tests: vec![AtomTest::Equality], kinds: vec![AtomKind::Equality], clauses: vec![vec![0]] };
-        let side = SideColumns { rows: rows as usize, atoms: vec![AtomColumn::Codes(codes)], keys: Vec::new() };
+        let side = SideColumns { rows: rows as usize, atoms: vec![AtomColumn::Codes(codes.into())], keys: Vec::new() };
         let cancel = Cancel::default();
         let context = BuildContext { own: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
         let index = RuleIndex::try_new(source, side, &Engine::Cpu, &context).unwrap();
@@ -710,7 +720,7 @@ mod tests {
     fn side(rows: usize, is_build: bool, rng: &mut StdRng) -> SideColumns {
         let codes = |values: u32, rng: &mut StdRng| {
             let code = |rng: &mut StdRng| if rng.random_bool(0.05) { NO_GROUP } else { rng.random_range(0..values) };
-            AtomColumn::Codes((0..rows).map(|_| code(rng)).collect())
+            AtomColumn::Codes((0..rows).map(|_| code(rng)).collect::<Vec<u32>>().into())
         };
         let places: Vec<u32> = (0..rows).map(|_| rng.random_range(1..30)).collect();
         let span = |first: u32, last: u32| Span { first, last };

@@ -8,7 +8,7 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::common::Result;
 use foldhash::fast::FixedState;
 
-use super::grouping::{GroupedBy, Grouping};
+use super::grouping::{GroupedBy, Grouping, Groups};
 use crate::engine::atoms::{AtomColumn, AtomTest, BandColumn, RuleRows};
 use crate::engine::cpu::columns::{Columns, Tests};
 use crate::engine::cpu::rules::probing::FEWEST_LANES;
@@ -24,7 +24,7 @@ const DRAWN: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Grouped {
     pub(super) grouping: Arc<Grouping>,
-    pub(super) groups: Arc<Vec<u32>>,
+    pub(super) groups: Groups,
     /// Pairs of different rows, evenly drawn from those that share a group; from all pairs, where groups are single rows.
     drawn: Pairs,
     /// The same, as places among the sampled strings.
@@ -89,10 +89,10 @@ impl Sample {
 
     /// Pairs of different rows, evenly drawn from those that share a group, as far as the sample reaches; of any rows,
     /// where none share one.
-    fn draw(&self, grouping: &Grouping, groups: &[u32]) -> Pairs {
+    fn draw(&self, grouping: &Grouping, groups: &Groups) -> Result<Pairs> {
         let hasher = FixedState::default();
         // all that is looked up at random is asked for before any of it is needed
-        let of_rows: Vec<u32> = self.rows.iter().map(|&row| groups[row as usize]).collect();
+        let of_rows = groups.of(&self.rows)?;
         let places: Vec<Range<usize>> = of_rows.iter().map(|&group| grouping.places(group)).collect();
         // a row is in as many pairs as its group has other rows: the least of exponential variates by these weights
         let mut weighted: Vec<(f64, usize)> = Vec::with_capacity(self.rows.len());
@@ -105,17 +105,29 @@ impl Sample {
         // those of one group side by side, in their order
         let mut by_group: Vec<usize> = weighted.iter().map(|&(_, at)| at).collect();
         by_group.sort_by_key(|&at| of_rows[at]);
+        let order = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
         if weighted.len() > DRAWN {
-            weighted.select_nth_unstable_by(DRAWN, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            weighted.select_nth_unstable_by(DRAWN, order);
             weighted.truncate(DRAWN);
         }
-        weighted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        weighted.sort_unstable_by(order);
+        let sampled = |group: u32| {
+            let behind = &by_group[by_group.partition_point(|&other| of_rows[other] < group)..];
+            &behind[..behind.partition_point(|&other| of_rows[other] == group)]
+        };
+        // of groups of which no other row was sampled all rows are looked at
+        let is_alone = |&&(_, at): &&(f64, usize)| sampled(of_rows[at]).len() < 2;
+        let asked: Vec<u32> = weighted
+            .iter()
+            .filter(is_alone)
+            .flat_map(|&(_, at)| places[at].clone())
+            .map(|place| place as u32)
+            .collect();
+        let looked_at = grouping.rows_at(&asked)?;
+        let mut looked_at = looked_at.as_slice();
         let mut pairs = Pairs::default();
         for (n, &(_, at)) in weighted.iter().enumerate() {
-            let (row, group) = (self.rows[at], of_rows[at]);
-            let first = by_group.partition_point(|&other| of_rows[other] < group);
-            let others = &by_group[first..];
-            let others = &others[..others.partition_point(|&other| of_rows[other] == group)];
+            let (row, others) = (self.rows[at], sampled(of_rows[at]));
             let partner = if others.len() > 1 {
                 let place = others.partition_point(|&other| other < at);
                 let step = 1 + (hasher.hash_one(n) % (others.len() as u64 - 1)) as usize;
@@ -123,15 +135,16 @@ impl Sample {
             } else {
                 let own = self.fingerprints[row as usize];
                 let distance = |other: &u32| hasher.hash_one(self.fingerprints[*other as usize] ^ own);
-                let others = grouping.rows()[places[at].clone()].iter().filter(|&&other| other != row);
-                others.copied().min_by_key(distance).unwrap_or(row)
+                let (group, behind) = looked_at.split_at(places[at].len());
+                looked_at = behind;
+                group.iter().copied().filter(|&other| other != row).min_by_key(distance).unwrap_or(row)
             };
             pairs.push(row, partner);
         }
         if pairs.is_empty() {
             self.rows.windows(2).take(DRAWN).for_each(|rows| pairs.push(rows[0], rows[1]));
         }
-        pairs
+        Ok(pairs)
     }
 }
 
@@ -169,10 +182,9 @@ impl<'a> BuildStatistics<'a> {
         let by = GroupedBy { threads: threads_within(wanted.len(), threads), own, device };
         let grouped = in_turn(wanted.len(), threads, |at| {
             let (grouping, groups) = Grouping::build(build, (&tests.kinds, &wanted[at]), &by)?;
-            let drawn = sample.draw(&grouping, &groups);
+            let drawn = sample.draw(&grouping, &groups)?;
             let outcomes = tests.kinds.iter().map(|_| OnceLock::new()).collect();
-            let (grouping, groups) = (Arc::new(grouping), Arc::new(groups));
-            Ok(Grouped { grouping, groups, drawn, places: Pairs::default(), outcomes })
+            Ok(Grouped { grouping: Arc::new(grouping), groups, drawn, places: Pairs::default(), outcomes })
         })?;
         let mut grouped: Vec<(Vec<usize>, Grouped)> = wanted.into_iter().zip(grouped).collect();
         let drawn = grouped.iter().flat_map(|(_, grouped)| grouped.drawn.build.iter().chain(&grouped.drawn.probe));

@@ -144,6 +144,7 @@ impl Matching for NearestKeys {
             equalities => {
                 let nulls = equalities.iter().map(|e| e.null_equals_null).collect();
                 let (groups, ids) = Groups::build(&self.equalities_of(side, batch)?, nulls, context.threads, None)?;
+                let ids = ids.into_vec();
                 (context.reserve)(groups.memory() + ids.capacity() * size_of::<u32>())?;
                 (Some(groups), Some(ids))
             }

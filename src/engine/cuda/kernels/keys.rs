@@ -16,6 +16,7 @@ pub(in crate::engine::cuda) struct KeyKernels {
     heads: CudaFunction,
     offsets: CudaFunction,
     groups: CudaFunction,
+    gather: CudaFunction,
 }
 
 /// Threads of a block of `keys.cu`.
@@ -49,7 +50,7 @@ unsafe impl DeviceRepr for RecordsOnDevice {}
 
 /// Keys that are whole numbers.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::engine::cuda) struct NumbersOnDevice<'a> {
+pub(in crate::engine::cuda) struct IntegersOnDevice<'a> {
     pub(in crate::engine::cuda) values: &'a Buffer<i64>,
     /// A bit a row, from a first bit on; none where no row is NULL.
     pub(in crate::engine::cuda) valid: Option<&'a Buffer<u8>>,
@@ -67,6 +68,7 @@ impl KeyKernels {
             heads: module.load_function("key_heads")?,
             offsets: module.load_function("key_offsets")?,
             groups: module.load_function("key_groups")?,
+            gather: module.load_function("key_gather")?,
         })
     }
 
@@ -88,11 +90,11 @@ impl KeyKernels {
     pub(in crate::engine::cuda) fn numbers(
         &self,
         stream: &CudaStream,
-        numbers: NumbersOnDevice<'_>,
+        numbers: IntegersOnDevice<'_>,
         (count, none): (u32, u64),
         (keys, rows): (&mut Buffer<u64>, &mut Buffer<u32>),
     ) -> Launched {
-        let NumbersOnDevice { values, valid, first_bit, least } = numbers;
+        let IntegersOnDevice { values, valid, first_bit, least } = numbers;
         let valid = valid.map_or(0, |valid| valid.address(stream));
         let mut launch = stream.launch_builder(&self.numbers);
         launch.arg(&values.slice).arg(&valid).arg(&first_bit).arg(&count).arg(&least).arg(&none);
@@ -159,6 +161,21 @@ impl KeyKernels {
         // SAFETY: the arguments are those of key_groups, a block of threads a tile; no number or place is as great as the count of
         // records.
         unsafe { launch.launch(grid(tiles(records.count), THREADS)) }?;
+        Ok(())
+    }
+
+    /// Writes the value at each place.
+    pub(in crate::engine::cuda) fn gather(
+        &self,
+        stream: &CudaStream,
+        (values, places): (&Buffer<u32>, &Buffer<u32>),
+        count: u32,
+        out: &mut Buffer<u32>,
+    ) -> Launched {
+        let mut launch = stream.launch_builder(&self.gather);
+        launch.arg(&values.slice).arg(&places.slice).arg(&count).arg(&mut out.slice);
+        // SAFETY: the arguments are those of key_gather; places are of values, and as many as there is room for.
+        unsafe { launch.launch(grid(count.div_ceil(THREADS), THREADS)) }?;
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use crate::engine::atoms::{AtomRows, BandColumn, NearRows, RuleRows, Span};
 use crate::engine::cuda::edits::LONGEST;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{RuleSets, RuleTexts, RuleVectors};
+use crate::engine::cuda::keys::NumbersOnDevice;
 use crate::engine::cuda::memory::{Budget, Buffer};
 use crate::engine::cuda::texts::CodedTexts;
 use crate::engine::parallel::in_turn;
@@ -22,7 +23,7 @@ pub struct ColumnsOnDevice {
 /// What a side has for an atom, on a device.
 #[derive(Debug)]
 pub(super) enum AtomOnDevice {
-    Codes(Buffer<u32>),
+    Codes(Arc<NumbersOnDevice>),
     Band {
         places: Buffer<Span>,
         accepted: Buffer<Span>,
@@ -143,7 +144,7 @@ impl Uploading<'_> {
 
     fn column(&self, rows: AtomRows<'_>, build: Option<&AtomOnDevice>) -> Result<Option<AtomOnDevice>, Fault> {
         Ok(Some(match rows {
-            AtomRows::Codes(codes) => AtomOnDevice::Codes(self.upload(codes)?),
+            AtomRows::Codes(codes) => AtomOnDevice::Codes(NumbersOnDevice::of(self.budget, self.stream, codes)?),
             AtomRows::Band(BandColumn { places, accepted }) => {
                 AtomOnDevice::Band { places: self.upload(places)?, accepted: self.upload(accepted)? }
             }

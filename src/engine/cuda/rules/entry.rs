@@ -14,6 +14,7 @@ use super::tests::RulesOnDevice;
 use crate::engine::atoms::Tally;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, BatchOnDevice, Compared, NONE, RowPair, Task};
+use crate::engine::cuda::keys::RowsByGroup;
 use crate::engine::cuda::memory::{Budget, Buffer};
 use crate::engine::cuda::steps::{Cut, Steps};
 use crate::engine::cuda::worker::Comparison;
@@ -29,8 +30,7 @@ const WALKING_BYTES: usize = size_of::<RowPair>() + size_of::<u8>() + size_of::<
 /// An entry by equalities or by a band.
 #[derive(Debug)]
 pub struct EntryOnDevice {
-    /// Build rows by place.
-    rows: Buffer<u32>,
+    rows: RowsOnDevice,
     tree: Path,
     /// Of the entries before it.
     earlier: Path,
@@ -41,10 +41,34 @@ pub struct EntryOnDevice {
     steps: Steps,
 }
 
+/// Build rows by place.
+#[derive(Debug)]
+enum RowsOnDevice {
+    Uploaded(Buffer<u32>),
+    Grouped(Arc<RowsByGroup>),
+}
+
+impl RowsOnDevice {
+    fn buffer(&self) -> &Buffer<u32> {
+        match self {
+            Self::Uploaded(rows) => rows,
+            Self::Grouped(grouped) => grouped.rows_on_device(),
+        }
+    }
+}
+
+/// Build rows by place, and where they are.
+pub enum PlacedRows<'a> {
+    /// On the host.
+    OnHost(&'a [u32]),
+    /// On the device, by group.
+    Grouped(Arc<RowsByGroup>),
+}
+
 /// What an entry is made of.
 pub struct Walked<'a> {
     /// Build rows by place.
-    pub rows: &'a [u32],
+    pub rows: PlacedRows<'a>,
     /// In a self-join the partners of each place.
     pub behind: Option<Behind<'a>>,
     /// Decides the candidates.
@@ -72,7 +96,10 @@ impl EntryOnDevice {
             return Ok(None);
         }
         let stream = budget.device.stream()?;
-        let rows = budget.upload(&stream, entry.rows)?;
+        let rows = match &entry.rows {
+            PlacedRows::OnHost(rows) => RowsOnDevice::Uploaded(budget.upload(&stream, rows)?),
+            PlacedRows::Grouped(grouped) => RowsOnDevice::Grouped(Arc::clone(grouped)),
+        };
         let own = match entry.behind.map(|behind| Items::own(budget, &stream, &behind)).transpose()? {
             Some(None) => return Ok(None),
             own => own.flatten(),
@@ -254,7 +281,7 @@ impl Comparison for Walking<'_> {
         let mut room = Batch::try_new(budget, stream, most, tree.remembers)?;
         let mut numbers = budget.zeros(stream, tree.numbers())?;
         let mut witnesses = budget.buffer(stream, candidates.capacity as usize)?;
-        let items = self.items.on_device(stream, &self.entry.rows);
+        let items = self.items.on_device(stream, self.entry.rows.buffer());
         let batch = room.on_device(stream, most);
         let compared = self.compared(stream, tree)?;
         for portion in &portions {

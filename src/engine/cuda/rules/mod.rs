@@ -20,6 +20,6 @@ mod path;
 mod tests;
 
 pub use columns::ColumnsOnDevice;
-pub use entry::{EntryOnDevice, Walked};
+pub use entry::{EntryOnDevice, PlacedRows, Walked};
 pub use items::{Behind, Items};
 pub use tests::{RulesOnDevice, serves};

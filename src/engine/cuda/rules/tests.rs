@@ -7,11 +7,12 @@ use datafusion::common::{Result, internal_err};
 use datafusion::physical_plan::metrics::MetricValue;
 
 use super::columns::{AtomOnDevice, ColumnsOnDevice, Uploading, texts_on_device};
-use crate::engine::atoms::{AtomTest, RuleRows};
+use crate::engine::atoms::{AtomRows, AtomTest, RuleRows};
 use crate::engine::cuda::device::Device;
 use crate::engine::cuda::edits::{edit_test, reaches};
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{self, Compared, EditDecision, EditTest, SetTest, VectorTest};
+use crate::engine::cuda::keys::NumbersOnDevice;
 use crate::engine::cuda::memory::{Budget, Buffer};
 use crate::engine::cuda::sets::set_test;
 use crate::engine::cuda::tasks::BLOCK;
@@ -131,6 +132,26 @@ impl RulesOnDevice {
         stream.synchronize()?;
         let workers = Arc::new(Workers::try_new(budget, Capacity::of(budget, BLOCK))?);
         Ok(Some(Self { budget: budget.clone(), asked, tests, build: columns, workers }))
+    }
+
+    /// Adds the codes of those atoms that are `asked` and are equalities; whether the device's memory holds them.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn add_codes(&mut self, build: &dyn RuleRows, asked: &[bool]) -> Result<bool> {
+        let added = self.budget.device.stream().and_then(|stream| {
+            for atom in (0..asked.len()).filter(|&atom| asked[atom]) {
+                if let AtomRows::Codes(codes) = build.of(atom) {
+                    self.build.atoms[atom] = AtomOnDevice::Codes(NumbersOnDevice::of(&self.budget, &stream, codes)?);
+                    self.asked[atom] = true;
+                }
+            }
+            Ok(stream.synchronize()?)
+        });
+        match added {
+            Err(Fault::Memory) => Ok(false),
+            added => Ok(added.map(|()| true)?),
+        }
     }
 
     /// Whether all of these atoms are there.

@@ -1,0 +1,56 @@
+//! Numbers that stand for the values of a key.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::engine::cuda::keys::NumbersOnDevice;
+
+/// A number for each row: equal ones mean equal values, and [`NO_GROUP`](crate::engine::NO_GROUP) equals nothing.
+#[derive(Debug, Clone)]
+pub struct Codes {
+    by_row: Vec<u32>,
+    /// The same on the device that has given them.
+    on_device: Option<Arc<NumbersOnDevice>>,
+}
+
+impl Codes {
+    /// Those that a device has given.
+    pub(in crate::engine) fn from_device(by_row: Vec<u32>, on_device: NumbersOnDevice) -> Self {
+        Self { by_row, on_device: Some(Arc::new(on_device)) }
+    }
+
+    /// The same on the device that has given them.
+    pub(in crate::engine) fn on_device(&self) -> Option<&Arc<NumbersOnDevice>> {
+        self.on_device.as_ref()
+    }
+
+    /// The numbers alone.
+    pub fn into_vec(self) -> Vec<u32> {
+        self.by_row
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        self.by_row.capacity() * size_of::<u32>()
+    }
+}
+
+impl From<Vec<u32>> for Codes {
+    fn from(by_row: Vec<u32>) -> Self {
+        Self { by_row, on_device: None }
+    }
+}
+
+impl AsRef<[u32]> for Codes {
+    fn as_ref(&self) -> &[u32] {
+        &self.by_row
+    }
+}
+
+impl Deref for Codes {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        &self.by_row
+    }
+}
