@@ -157,7 +157,9 @@ impl Engine {
             Self::Cpu => "cpu".into(),
             Self::Cuda(budget) => format!("{}, cpu for what it has no kernels for", budget.device()),
             Self::Auto { ordinal, .. } => {
-                format!("cpu, or cuda:{ordinal} from {CANDIDATES_WORTH_A_DEVICE} candidates on")
+                format!(
+                    "cpu, or cuda:{ordinal} from {CANDIDATES_WORTH_A_DEVICE} candidates on, and for keys of a self-join of {ROWS_WORTH_A_DEVICE} rows once it is open"
+                )
             }
         }
     }

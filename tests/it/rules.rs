@@ -241,7 +241,7 @@ async fn rule_files_of_a_folder_are_clauses() {
                     (jaro_winkler_similarity(t.name, s.name) >= 0.97) |";
     assert!(listing.contains(expected), "{listing}");
     let pairs = "SELECT a.id, b.id AS other, matched_clause('files', a, b) AS clause FROM people a JOIN people b
-                 ON match_rule('files', a, b) AND a.id < b.id ORDER BY 1";
+                 ON match_rule('files', a, b) AND a.id < b.id ORDER BY 1, 2";
     let expected = "\
 +----+-------+--------+
 | id | other | clause |

@@ -155,7 +155,7 @@ impl Tests {
             Ok(Arc::new(match pair_test {
                 Some(PairTest::Set(_, tokenizer, dictionary)) => {
                     let keys = KeyColumn { values: Arc::clone(values), groups: None };
-                    Key::Sets(SetColumn::probe(*tokenizer, &keys, dictionary)?)
+                    Key::Sets(SetColumn::probe(*tokenizer, &keys, dictionary, within)?)
                 }
                 Some(PairTest::Vector(_, dimension)) => Key::Vectors(VectorColumn::probe(values, *dimension)?),
                 _ => Key::Texts(TextColumn::try_new(values, within)?),

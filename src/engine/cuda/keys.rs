@@ -523,8 +523,7 @@ mod tests {
 
     #[test]
     fn without_memory_nothing_is_numbered() {
-        let device = device();
-        let budget = Budget::new(&device, device.reserved() as f64 / device.memory() as f64);
+        let budget = Budget::new(&device(), 0.0);
         let column = strings(3000, 100, &mut StdRng::seed_from_u64(1));
         assert!(codes(&budget, &[column], &[false]).unwrap().is_none());
         assert!(RowsByGroup::of(&budget, &[&vec![1; 3000].into()]).unwrap().is_none());

@@ -86,7 +86,7 @@ fn arena(tokenizer: Tokenizer, text: &str) -> usize {
 }
 
 /// Below this a thread costs more than it saves.
-const ROWS_WORTH_A_THREAD: usize = 2048;
+const ROWS_WORTH_A_THREAD: usize = 512;
 
 fn with_keys<T>(
     tokenizer: Tokenizer,

@@ -6,6 +6,7 @@ use super::overlap::overlap_reaching;
 use crate::engine::atoms::AtomRows;
 use crate::engine::cpu::keep::{fetch, keep, retain_from};
 use crate::engine::cpu::near::{self, Allowance, Brief as _, Lanes, Near};
+use crate::engine::parallel::each_in_parallel;
 use crate::engine::sets::dictionary::Dictionary;
 use crate::engine::sets::predicate::SetPredicate;
 use crate::engine::sets::ranks::{Ranks, rank};
@@ -50,29 +51,43 @@ impl SetColumn {
         Ok((Self::of(&ranges, &ranks), dictionary))
     }
 
-    /// The sets of a probe batch.
+    /// The sets of a probe batch, by up to `threads` threads.
     ///
     /// # Errors
     /// A key type that the tokenizer cannot read.
-    pub fn probe(tokenizer: Tokenizer, keys: &KeyColumn, known: &Dictionary) -> Result<Self> {
-        let ranges = tokenise_probe(tokenizer, keys, known, 1)?;
+    pub fn probe(tokenizer: Tokenizer, keys: &KeyColumn, known: &Dictionary, threads: usize) -> Result<Self> {
+        let ranges = tokenise_probe(tokenizer, keys, known, threads)?;
         let ranks: Vec<_> = ranges.iter().map(|_| Ranks::Below(known.len() as u32)).collect();
         Ok(Self::of(&ranges, &ranks))
     }
 
+    /// The sets of all ranges, a thread a range.
     fn of(ranges: &[RowSets], ranks: &[Ranks]) -> Self {
-        let rows = ranges.iter().map(|range| range.rows.len()).sum();
-        let ids = ranges.iter().map(|range| range.ids.len()).sum();
+        let mut parts = each_in_parallel(ranges.iter().zip(ranks), |(range, ranks)| Self::of_range(range, ranks));
+        if parts.len() == 1 {
+            return parts.remove(0);
+        }
+        let rows = parts.iter().map(|part| part.briefs.len()).sum();
+        let ids = parts.iter().map(|part| part.ranks.len()).sum();
         let mut column = Self { briefs: Vec::with_capacity(rows), ranks: Vec::with_capacity(ids) };
-        for (range, ranks) in ranges.iter().zip(ranks) {
-            for at in 0..range.rows.len() {
-                let (ids, start) = (range.ids(at), column.ranks.len());
-                column.ranks.extend(ids.iter().filter_map(|&id| ranks.get(id)));
-                column.ranks[start..].sort_unstable();
-                let signature = column.ranks[start..].iter().fold(0, |bits, rank| bits | 1 << bit(*rank));
-                let known = (column.ranks.len() - start) as u32;
-                column.briefs.push(Brief { signature, start, known, size: ids.len() as u32 });
-            }
+        for Self { briefs, ranks } in parts {
+            let before = column.ranks.len();
+            column.briefs.extend(briefs.into_iter().map(|brief| Brief { start: before + brief.start, ..brief }));
+            column.ranks.extend(ranks);
+        }
+        column
+    }
+
+    fn of_range(range: &RowSets, ranks: &Ranks) -> Self {
+        let mut column =
+            Self { briefs: Vec::with_capacity(range.rows.len()), ranks: Vec::with_capacity(range.ids.len()) };
+        for at in 0..range.rows.len() {
+            let (ids, start) = (range.ids(at), column.ranks.len());
+            column.ranks.extend(ids.iter().filter_map(|&id| ranks.get(id)));
+            column.ranks[start..].sort_unstable();
+            let signature = column.ranks[start..].iter().fold(0, |bits, rank| bits | 1 << bit(*rank));
+            let known = (column.ranks.len() - start) as u32;
+            column.briefs.push(Brief { signature, start, known, size: ids.len() as u32 });
         }
         column
     }
@@ -217,7 +232,7 @@ mod tests {
         let cancel = Cancel::default();
         let context = BuildContext::new(2, &cancel, &|_| Ok(()));
         let (build, dictionary) = SetColumn::build(Tokenizer::Words, &keys, &context).unwrap();
-        let probe = SetColumn::probe(Tokenizer::Words, &keys, &dictionary).unwrap();
+        let probe = SetColumn::probe(Tokenizer::Words, &keys, &dictionary, 1).unwrap();
         let words = |text: &Option<String>| -> std::collections::BTreeSet<String> {
             text.iter().flat_map(|t| t.split_whitespace().map(str::to_owned)).collect()
         };
