@@ -124,7 +124,7 @@ impl Measured {
     fn new(people: &RecordBatch, entry: &str, clauses: &[Clause]) -> Self {
         let column = |name: &str| cast(people.column_by_name(name).unwrap(), &DataType::Utf8View).unwrap();
         let mut tests = vec![AtomTest::Equality];
-        let mut atoms = vec![AtomColumn::Codes(codes(&column(entry)))];
+        let mut atoms = vec![AtomColumn::Codes(codes(&column(entry)).into())];
         let (mut names, mut keys): (Vec<&str>, Vec<ArrayRef>) = (Vec::new(), Vec::new());
         let mut numbered = Vec::new();
         for (number, clause) in clauses.iter().enumerate() {

@@ -31,7 +31,8 @@ pub enum Engine {
 const CANDIDATES_WORTH_A_DEVICE: u64 = 1 << 24;
 const CANDIDATES_WORTH_OPENING: u64 = 1 << 30;
 
-/// Rows of a self-join whose keys a device that is open numbers faster than sixteen cores.
+/// Rows of a self-join from which on a device that is open is faster than sixteen cores at numbering its keys and walking its rules,
+/// however few candidates there are.
 const ROWS_WORTH_A_DEVICE: usize = 1 << 18;
 
 impl Engine {
@@ -158,7 +159,7 @@ impl Engine {
             Self::Cuda(budget) => format!("{}, cpu for what it has no kernels for", budget.device()),
             Self::Auto { ordinal, .. } => {
                 format!(
-                    "cpu, or cuda:{ordinal} from {CANDIDATES_WORTH_A_DEVICE} candidates on, and for keys of a self-join of {ROWS_WORTH_A_DEVICE} rows once it is open"
+                    "cpu, or cuda:{ordinal} from {CANDIDATES_WORTH_A_DEVICE} candidates on, or once it is open for a self-join of {ROWS_WORTH_A_DEVICE} rows"
                 )
             }
         }

@@ -46,14 +46,6 @@ impl Values {
         }))
     }
 
-    /// How many rows there are.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Strings(strings) => strings.len(),
-            Self::Numbers(numbers) => numbers.len(),
-        }
-    }
-
     /// The rows that have a value; none where all have.
     pub fn nulls(&self) -> Option<NullBuffer> {
         let nulls = match self {

@@ -20,12 +20,12 @@ use crate::engine::numbering::TupleNumbering;
 pub(super) struct Grouping {
     equalities: Vec<usize>,
     conditions: Vec<usize>,
-    grouped: Grouped,
+    places: Places,
     mean_partners: f64,
 }
 
 #[derive(Debug)]
-enum Grouped {
+enum Places {
     OnHost {
         /// From the codes of all equalities to a group.
         joined: TupleNumbering,
@@ -43,12 +43,12 @@ enum Grouped {
 
 /// The group of each row.
 #[derive(Debug)]
-pub(super) enum Groups {
+pub(super) enum GroupsByRow {
     OnHost(Vec<u32>),
     OnDevice(Arc<RowsByGroup>),
 }
 
-impl Groups {
+impl GroupsByRow {
     /// [`NO_GROUP`] for rows that have none, or in a self-join may have none if they are alone in it.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Grouping {
         columns: &Columns,
         (tests, keys): (&[AtomTest], &[usize]),
         by: &GroupedBy<'_>,
-    ) -> Result<(Self, Groups)> {
+    ) -> Result<(Self, GroupsByRow)> {
         let (equalities, conditions): (Vec<usize>, Vec<usize>) =
             keys.iter().partition(|&&key| tests[key] == AtomTest::Equality);
         let first = first_codes(columns, &equalities, &conditions);
@@ -102,11 +102,11 @@ impl Grouping {
             }
             None => None,
         };
-        let (grouped, groups, alone) = match by_device {
+        let (places, groups, alone) = match by_device {
             Some(grouped) => {
                 let (alone, grouped) = (grouped.alone, Arc::new(grouped));
-                let groups = Groups::OnDevice(Arc::clone(&grouped));
-                (Grouped::OnDevice { grouped, rows: OnceLock::new() }, groups, alone)
+                let groups = GroupsByRow::OnDevice(Arc::clone(&grouped));
+                (Places::OnDevice { grouped, rows: OnceLock::new() }, groups, alone)
             }
             None => {
                 let (mut joined, mut groups) = (TupleNumbering::default(), first.into_owned().into_vec());
@@ -116,10 +116,10 @@ impl Grouping {
                 let behind = || groups.iter().filter(|&&group| group != NO_GROUP).max().map_or(0, |&most| most + 1);
                 let count = joined.count().unwrap_or_else(behind);
                 let (starts, rows, alone) = by_group(&groups, count, by.own);
-                (Grouped::OnHost { joined, starts, rows }, Groups::OnHost(groups), alone)
+                (Places::OnHost { joined, starts, rows }, GroupsByRow::OnHost(groups), alone)
             }
         };
-        let mut grouping = Self { equalities, conditions, grouped, mean_partners: 0.0 };
+        let mut grouping = Self { equalities, conditions, places, mean_partners: 0.0 };
         let squares: f64 = grouping.groups().map(|group| (group.len() as f64).powi(2)).sum();
         grouping.mean_partners = (squares + alone as f64) / columns.rows.max(1) as f64;
         Ok((grouping, groups))
@@ -130,7 +130,7 @@ impl Grouping {
     /// # Errors
     /// Groups of a self-join.
     pub(super) fn look_up(&self, columns: &Columns) -> Result<Vec<u32>> {
-        let Grouped::OnHost { joined, .. } = &self.grouped else {
+        let Places::OnHost { joined, .. } = &self.places else {
             return internal_err!("groups of a self-join were asked for those of another side");
         };
         let mut groups = first_codes(columns, &self.equalities, &self.conditions).into_owned().into_vec();
@@ -148,9 +148,9 @@ impl Grouping {
     /// # Errors
     /// A device that fails.
     pub(super) fn rows(&self) -> Result<&[u32]> {
-        match &self.grouped {
-            Grouped::OnHost { rows, .. } => Ok(rows),
-            Grouped::OnDevice { grouped, rows } => match rows.get() {
+        match &self.places {
+            Places::OnHost { rows, .. } => Ok(rows),
+            Places::OnDevice { grouped, rows } => match rows.get() {
                 Some(rows) => Ok(rows),
                 None => {
                     let fetched = grouped.rows()?;
@@ -165,17 +165,17 @@ impl Grouping {
     /// # Errors
     /// A device that fails.
     pub(super) fn rows_at(&self, places: &[u32]) -> Result<Vec<u32>> {
-        match &self.grouped {
-            Grouped::OnHost { rows, .. } => Ok(places.iter().map(|&place| rows[place as usize]).collect()),
-            Grouped::OnDevice { grouped, .. } => grouped.rows_at(places),
+        match &self.places {
+            Places::OnHost { rows, .. } => Ok(places.iter().map(|&place| rows[place as usize]).collect()),
+            Places::OnDevice { grouped, .. } => grouped.rows_at(places),
         }
     }
 
     /// The device's rows by group, where it has made them.
     pub(super) fn on_device(&self) -> Option<&Arc<RowsByGroup>> {
-        match &self.grouped {
-            Grouped::OnHost { .. } => None,
-            Grouped::OnDevice { grouped, .. } => Some(grouped),
+        match &self.places {
+            Places::OnHost { .. } => None,
+            Places::OnDevice { grouped, .. } => Some(grouped),
         }
     }
 
@@ -190,9 +190,9 @@ impl Grouping {
 
     /// Where the places of each group start, and where those of the last one end.
     pub(super) fn starts(&self) -> &[u32] {
-        match &self.grouped {
-            Grouped::OnHost { starts, .. } => starts,
-            Grouped::OnDevice { grouped, .. } => grouped.starts(),
+        match &self.places {
+            Places::OnHost { starts, .. } => starts,
+            Places::OnDevice { grouped, .. } => grouped.starts(),
         }
     }
 
@@ -214,9 +214,9 @@ impl Grouping {
     }
 
     pub(super) fn memory(&self) -> usize {
-        let (joined, rows) = match &self.grouped {
-            Grouped::OnHost { joined, rows, .. } => (joined.memory(), rows.capacity()),
-            Grouped::OnDevice { rows, .. } => (0, rows.get().map_or(0, Vec::capacity)),
+        let (joined, rows) = match &self.places {
+            Places::OnHost { joined, rows, .. } => (joined.memory(), rows.capacity()),
+            Places::OnDevice { rows, .. } => (0, rows.get().map_or(0, Vec::capacity)),
         };
         joined + (self.starts().len() + rows) * size_of::<u32>()
     }

@@ -1,12 +1,12 @@
 //! A build side ready for all clauses of a condition.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use datafusion::physical_plan::metrics::MetricValue;
 
-use super::band::BandOrder;
+use super::entry::{Access, Building, EntryIndex};
 use super::grouping::Grouping;
 use super::statistics::{BuildStatistics, Sample};
 use crate::engine::atoms::{AtomColumn, AtomTest, PairConditions, RuleRows, SideColumns, Tally};
@@ -21,9 +21,7 @@ use crate::engine::cuda::rules::{
 };
 use crate::engine::keys::{Codes, Groups};
 use crate::engine::parallel::{both, in_turn, threads_within};
-use crate::engine::{
-    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PreparedProbe, Probe,
-};
+use crate::engine::{BuildContext, Cancel, Counts, Cursor, KeyColumn, Limit, NO_GROUP, Pairs, PreparedProbe, Probe};
 use crate::program::{AtomKind, Entry, EntryGroup, ExecutionTree, RulePlan};
 
 /// What an index of rules is built for.
@@ -51,48 +49,10 @@ pub struct RuleIndex {
     clauses: Vec<Vec<usize>>,
     unmatchable: usize,
     /// What a device has counted that has grouped the rows.
-    numbering: Vec<MetricValue>,
+    counted: Vec<MetricValue>,
     /// Where some entries are walked on a device.
     device: Option<RulesOnDevice>,
     scratch: Mutex<Vec<Memory>>,
-}
-
-/// One entry of a plan, built.
-#[derive(Debug)]
-struct EntryIndex {
-    access: Access,
-    tree: Path,
-    earlier: Path,
-    /// Where its candidates are walked on a device.
-    device: Option<EntryOnDevice>,
-}
-
-#[derive(Debug)]
-enum Access {
-    Hash {
-        grouping: Arc<Grouping>,
-        /// In a self-join on the CPU the end of the group of each place.
-        ends: OnceLock<Vec<u32>>,
-    },
-    Band {
-        atom: usize,
-        order: BandOrder,
-        /// In a self-join the end of the partners of each place.
-        ends: Vec<u32>,
-    },
-    /// The index of a similarity, and the groups within which it pairs.
-    Index { index: Box<dyn Index>, grouping: Option<Arc<Grouping>> },
-}
-
-impl Access {
-    /// In a self-join the end of the partners of each place; none where an index finds them.
-    fn ends(&self) -> Option<&[u32]> {
-        match self {
-            Self::Hash { grouping, ends } => Some(ends.get_or_init(|| grouping.group_ends())),
-            Self::Band { ends, .. } => Some(ends),
-            Self::Index { .. } => None,
-        }
-    }
 }
 
 /// A probe batch ready for all clauses.
@@ -169,11 +129,12 @@ impl RuleIndex {
         );
         let (plan, entries) = planned?;
         let (device, scratch) = (None, Mutex::default());
-        let numbering = numbering.map_or_else(Vec::new, |budget| budget.metrics());
+        let counted = numbering.as_ref().map_or_else(Vec::new, Budget::metrics);
         let own = context.own;
         let mut index =
-            Self { tests, groups, columns, own, plan, entries, clauses, unmatchable, numbering, device, scratch };
-        if let Some(budget) = engine.budget_of_rules(index.candidates(context)) {
+            Self { tests, groups, columns, own, plan, entries, clauses, unmatchable, counted, device, scratch };
+        // what has numbered the keys walks the rules
+        if let Some(budget) = numbering.or_else(|| engine.budget_of_rules(index.candidates(context))) {
             index.device = index.bring_to_device(&budget, ahead, all_threads)?;
         }
         check(context.cancel)?;
@@ -296,7 +257,7 @@ impl RuleIndex {
             Access::Hash { .. } | Access::Band { .. } => None,
         });
         let walked = self.device.iter().flat_map(RulesOnDevice::metrics);
-        indexes.flat_map(|index| index.metrics()).chain(walked).chain(self.numbering.iter().cloned()).collect()
+        indexes.flat_map(|index| index.metrics()).chain(walked).chain(self.counted.iter().cloned()).collect()
     }
 
     /// Whether a probe that takes more than one call is faster where several threads share what is left of it: unless all
@@ -582,54 +543,6 @@ fn bring_ahead(
     }
     asked.iter_mut().zip(&tests.kinds).for_each(|(asked, kind)| *asked &= *kind != AtomTest::Equality);
     bring(budget, (tests, columns), asked, threads)
-}
-
-/// What entries are built from.
-struct Building<'a> {
-    tests: &'a Tests,
-    columns: &'a Columns,
-    keys: &'a [ArrayRef],
-    statistics: &'a BuildStatistics<'a>,
-    engine: &'a Engine,
-}
-
-impl Building<'_> {
-    fn entry(&self, group: &EntryGroup, context: &BuildContext<'_>) -> Result<EntryIndex> {
-        (context.reserve)(self.columns.rows * 2 * size_of::<u32>())?;
-        let equalities = group.entry.keys();
-        let Some(grouped) = self.statistics.groups(equalities) else { return internal_err!("an entry without groups") };
-        let grouping = Arc::clone(&grouped.grouping);
-        let access = match &group.entry {
-            Entry::Hash(_) => Access::Hash { grouping, ends: OnceLock::new() },
-            Entry::Band { atom, .. } => {
-                let AtomColumn::Band(column) = &self.columns.atoms[*atom] else {
-                    return internal_err!("an entry without its band");
-                };
-                (context.reserve)(self.columns.rows * 5 * size_of::<u32>())?;
-                let order = BandOrder::build(grouping, column)?;
-                let ends = if context.own { order.own_ends(column) } else { Vec::new() };
-                Access::Band { atom: *atom, order, ends }
-            }
-            Entry::Index { atom, .. } => {
-                let AtomTest::Similarity { key, test } = self.tests.kinds[*atom] else {
-                    return internal_err!("an entry without an index");
-                };
-                let within = !equalities.is_empty();
-                let groups = within.then(|| grouped.groups.all()).transpose()?;
-                let values = KeyColumn { values: Arc::clone(&self.keys[key]), groups };
-                Access::Index {
-                    index: self.engine.build(test, &values, context)?,
-                    grouping: within.then_some(grouping),
-                }
-            }
-        };
-        let [tree, earlier] = [&group.tree, &group.earlier].map(|tree| Path::new(tree.clone(), self.tests.kinds.len()));
-        let tree = match access {
-            Access::Index { .. } => tree,
-            Access::Hash { .. } | Access::Band { .. } => tree.with_filters(self.tests, self.columns),
-        };
-        Ok(EntryIndex { access, tree, earlier, device: None })
-    }
 }
 
 /// Ends a build that nobody waits for.

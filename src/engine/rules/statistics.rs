@@ -8,7 +8,7 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::common::Result;
 use foldhash::fast::FixedState;
 
-use super::grouping::{GroupedBy, Grouping, Groups};
+use super::grouping::{GroupedBy, Grouping, GroupsByRow};
 use crate::engine::atoms::{AtomColumn, AtomTest, BandColumn, RuleRows};
 use crate::engine::cpu::columns::{Columns, Tests};
 use crate::engine::cpu::rules::probing::FEWEST_LANES;
@@ -24,7 +24,7 @@ const DRAWN: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Grouped {
     pub(super) grouping: Arc<Grouping>,
-    pub(super) groups: Groups,
+    pub(super) groups: GroupsByRow,
     /// Pairs of different rows, evenly drawn from those that share a group; from all pairs, where groups are single rows.
     drawn: Pairs,
     /// The same, as places among the sampled strings.
@@ -89,7 +89,7 @@ impl Sample {
 
     /// Pairs of different rows, evenly drawn from those that share a group, as far as the sample reaches; of any rows,
     /// where none share one.
-    fn draw(&self, grouping: &Grouping, groups: &Groups) -> Result<Pairs> {
+    fn draw(&self, grouping: &Grouping, groups: &GroupsByRow) -> Result<Pairs> {
         let hasher = FixedState::default();
         // all that is looked up at random is asked for before any of it is needed
         let of_rows = groups.of(&self.rows)?;
