@@ -42,7 +42,7 @@ struct Counted {
     u64 different;
 };
 
-// Every step can be undone, so that strings of a length and of one word never meet.
+// Every step can be undone, so that hashes of strings of one word differ.
 __device__ __forceinline__ u64 mix(u64 hash, u64 word) {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
     hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93ull;

@@ -41,6 +41,11 @@ static THREADS: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
     ThreadPoolBuilder::new().num_threads(2 * cores).thread_name(|n| format!("similarity-{n}")).build().ok()
 });
 
+/// Whether this thread is one of the pool, which runs parts, and while it waits for its own those of others.
+pub fn is_in_a_part() -> bool {
+    rayon::current_thread_index().is_some()
+}
+
 /// Runs `work` on each part, side by side, the first one on the caller's thread, and returns the results in order.
 ///
 /// A thread that waits for its parts may take up others' meanwhile. So nobody may run parts while it holds what a part waits for: a

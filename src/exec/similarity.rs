@@ -85,15 +85,17 @@ impl Matching for SimilarityKeys {
     fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
         let keys = self.of(side);
         let values = keys.values(batch)?;
-        // a condition that the CPU decides leaves it the keys, too
-        let engine = if cuda::serves(self.test) { &self.engine } else { &Engine::Cpu };
         let mut numbering = Vec::new();
         let (groups, ids) = match keys.equalities.as_slice() {
             [] => (None, None),
             equalities => {
                 let nulls = self.equalities.iter().map(|e| e.null_equals_null).collect();
                 let values = equality::evaluate_all(equalities, batch)?;
-                let device = engine.budget_of_keys(batch.num_rows(), context);
+                // under `auto` the pairs that groups leave are what a device is chosen by
+                let device = match &self.engine {
+                    Engine::Cuda(_) if cuda::serves(self.test) => self.engine.budget_of_keys(batch.num_rows(), context),
+                    Engine::Cuda(_) | Engine::Auto { .. } | Engine::Cpu => None,
+                };
                 let (groups, ids) = Groups::build(&values, nulls, context.threads, device.as_ref())?;
                 (context.reserve)(groups.memory())?;
                 numbering = device.map_or_else(Vec::new, |device| device.metrics());

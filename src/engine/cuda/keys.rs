@@ -18,12 +18,18 @@ use super::strings::Strings;
 use crate::engine::NO_GROUP;
 use crate::engine::keys::{Codes, Values};
 
+/// More have no room for the end of their last tile in 32 bits.
+const MOST_ROWS: usize = u32::MAX as usize - (1 << 13);
+
 /// The code of each row by what it has in all of `columns`, [`NO_GROUP`] where that is a NULL which equals nothing; equal values have
 /// equal codes, from 0 on. `None` where the device has too little memory, or cannot tell two values apart.
 ///
 /// # Errors
 /// Columns that [have no values](Values::supports), a device that fails.
 pub fn codes(budget: &Budget, columns: &[ArrayRef], null_equals_null: &[bool]) -> Result<Option<Codes>> {
+    if columns.iter().any(|column| column.len() > MOST_ROWS) {
+        return Ok(None);
+    }
     let values: Vec<Values> = columns.iter().map(Values::of).collect::<Result<_>>()?;
     on_stream(budget, |stream| {
         let mut so_far: Option<NumbersOnDevice> = None;
@@ -63,6 +69,9 @@ impl RowsByGroup {
     /// # Errors
     /// A device that fails.
     pub fn of(budget: &Budget, columns: &[&Codes]) -> Result<Option<Self>> {
+        if columns.iter().any(|codes| codes.len() > MOST_ROWS) {
+            return Ok(None);
+        }
         on_stream(budget, |stream| {
             let mut columns = columns.iter().map(|codes| NumbersOnDevice::of(budget, stream, codes));
             let Some(mut first) = columns.next().transpose()? else { return Ok(None) };
@@ -132,8 +141,8 @@ impl RowsByGroup {
     }
 
     fn download(&self, buffer: &Buffer<u32>, count: usize) -> Result<Vec<u32>> {
-        let downloaded = self.budget.device.stream().and_then(|stream| download(&self.budget, &stream, buffer, count));
-        Ok(downloaded?)
+        // by the queue that it was made on: a new one may be more than the device has room for
+        Ok(download(&self.budget, buffer.slice.stream(), buffer, count)?)
     }
 
     /// What stands at some places of `count` values.
@@ -158,7 +167,13 @@ impl RowsByGroup {
 /// What `work` does on a queue of its own; `None` also where memory lacks.
 fn on_stream<T>(budget: &Budget, work: impl FnOnce(&Arc<CudaStream>) -> Result<Option<T>, Fault>) -> Result<Option<T>> {
     let _timer = budget.metrics.arrange_time.timer();
-    match budget.device.stream().and_then(|stream| work(&stream)) {
+    // what a failed work leaves behind is given back once nobody reads it any more
+    let waited = |stream: Arc<CudaStream>| {
+        work(&stream).inspect_err(|_| {
+            let _ = stream.synchronize();
+        })
+    };
+    match budget.device.stream().and_then(waited) {
         Err(Fault::Memory) => Ok(None),
         done => Ok(done?),
     }

@@ -1,11 +1,9 @@
 //! An index on a device that finds pairs: what does not fit there is probed on the CPU.
 
-use std::sync::OnceLock;
-
 use datafusion::common::Result;
 use datafusion::physical_plan::metrics::{Count, MetricValue};
 
-use super::{Made, made};
+use super::Made;
 use crate::engine::cuda::DeviceFull;
 use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe, cpu};
 use crate::predicate::Test;
@@ -26,7 +24,7 @@ struct OnCpu(Box<dyn PreparedProbe>);
 
 impl WithFallback {
     pub(in crate::engine) fn new(on_device: Box<dyn Index>, test: Test, keys: KeyColumn) -> Self {
-        Self { on_device, test, keys, on_cpu: OnceLock::new(), fallbacks: Count::new() }
+        Self { on_device, test, keys, on_cpu: Made::default(), fallbacks: Count::new() }
     }
 
     /// The index on the CPU, built when it is first needed.
@@ -36,7 +34,7 @@ impl WithFallback {
             let context = BuildContext::new(threads, &cancel, &reserve);
             cpu::build(self.test, &self.keys, &context)
         };
-        Ok(made(&self.on_cpu, build)?.as_ref())
+        Ok(self.on_cpu.get(build)?.as_ref())
     }
 }
 

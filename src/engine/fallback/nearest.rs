@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::physical_plan::metrics::{Count, MetricValue};
 
-use super::{Made, made};
+use super::Made;
 use crate::engine::cuda::DeviceFull;
 use crate::engine::nearest::{Best, NearestIndex, prepared};
 use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PreparedProbe, cpu};
@@ -53,7 +53,7 @@ impl NearestWithFallback {
         (test, keys, ranks): (Test, KeyColumn, Vec<u32>),
         (own, threads): (bool, usize),
     ) -> Self {
-        let (on_cpu, positions_on_cpu, fallbacks) = (OnceLock::new(), OnceLock::new(), Count::new());
+        let (on_cpu, positions_on_cpu, fallbacks) = (Made::default(), OnceLock::new(), Count::new());
         Self { on_device, test, keys, ranks, own, on_cpu, positions_on_cpu, threads, fallbacks }
     }
 
@@ -64,12 +64,12 @@ impl NearestWithFallback {
             let context = BuildContext { own: self.own, ..BuildContext::new(self.threads, &cancel, &reserve) };
             cpu::build_nearest(self.test, &self.keys, self.ranks.clone(), &context)
         };
-        Ok(made(&self.on_cpu, build)?.as_ref())
+        Ok(self.on_cpu.get(build)?.as_ref())
     }
 
     /// A probe batch as the index on the CPU wants it.
     fn batch_on_cpu<'a>(&self, batch: &'a Batch) -> Result<&'a dyn PreparedProbe> {
-        Ok(made(&batch.on_cpu, || self.on_cpu()?.prepare(&batch.keys, self.threads))?.as_ref())
+        Ok(batch.on_cpu.get(|| self.on_cpu()?.prepare(&batch.keys, self.threads))?.as_ref())
     }
 
     /// The same neighbours as [`nearest`](NearestIndex::nearest) by the index on the CPU, in whose order rows are at other
@@ -149,7 +149,7 @@ impl NearestIndex for NearestWithFallback {
             Err(error) if DeviceFull::is_cause_of(&error) => None,
             Err(error) => return Err(error),
         };
-        let (on_cpu, positions_on_cpu) = (OnceLock::new(), OnceLock::new());
+        let (on_cpu, positions_on_cpu) = (Made::default(), OnceLock::new());
         let mut batch = Batch { keys: keys.clone(), on_device, on_cpu, positions_on_cpu, len: 0, unmatchable: 0 };
         let probe = match &batch.on_device {
             Some(probe) => probe.as_ref(),

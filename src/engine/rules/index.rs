@@ -15,10 +15,10 @@ use crate::engine::cpu::columns::{Columns, Tests};
 use crate::engine::cpu::near::Allowance;
 use crate::engine::cpu::rules::probing::{Candidates, EntryPaths, Memory, Probing};
 use crate::engine::cpu::rules::walk::{Path, Walk};
-use crate::engine::cuda::Budget;
 use crate::engine::cuda::rules::{
     Behind, ColumnsOnDevice, EntryOnDevice, Items, PlacedRows, RulesOnDevice, Walked, serves,
 };
+use crate::engine::cuda::{Budget, DeviceFull};
 use crate::engine::keys::{Codes, Groups};
 use crate::engine::parallel::{both, in_turn, threads_within};
 use crate::engine::{BuildContext, Cancel, Counts, Cursor, KeyColumn, Limit, NO_GROUP, Pairs, PreparedProbe, Probe};
@@ -123,11 +123,21 @@ impl RuleIndex {
                 let context = BuildContext { threads, ..*context };
                 let building =
                     Building { tests: &tests, columns: &columns, keys: &keys, statistics: &statistics, engine };
-                let entries = in_turn(plan.groups.len(), all_threads, |at| building.entry(&plan.groups[at], &context))?;
-                Ok::<_, DataFusionError>((plan, entries))
+                let build = || in_turn(plan.groups.len(), all_threads, |at| building.entry(&plan.groups[at], &context));
+                let walks = |group: &EntryGroup| !matches!(group.entry, Entry::Index { .. });
+                let ahead = ahead.filter(|_| plan.groups.iter().any(walks));
+                let built = match build() {
+                    // an index needs the device's memory more than what is walked
+                    Err(error) if ahead.is_some() && DeviceFull::is_cause_of(&error) => {
+                        drop(ahead);
+                        (build()?, None)
+                    }
+                    entries => (entries?, ahead),
+                };
+                Ok::<_, DataFusionError>((plan, built))
             },
         );
-        let (plan, entries) = planned?;
+        let (plan, (entries, ahead)) = planned?;
         let (device, scratch) = (None, Mutex::default());
         let counted = numbering.as_ref().map_or_else(Vec::new, Budget::metrics);
         let own = context.own;
@@ -234,9 +244,9 @@ impl RuleIndex {
     /// Bytes held.
     pub fn memory(&self) -> usize {
         let entries = self.entries.iter().map(|entry| match &entry.access {
-            Access::Hash { grouping, ends } => {
-                grouping.memory() + ends.get().map_or(0, Vec::capacity) * size_of::<u32>()
-            }
+            // as if the CPU had asked for the ends
+            Access::Hash { grouping, .. } if self.own => grouping.memory() + grouping.len() * size_of::<u32>(),
+            Access::Hash { grouping, .. } => grouping.memory(),
             Access::Band { order, ends, .. } => {
                 order.grouping.memory() + order.memory() + ends.capacity() * size_of::<u32>()
             }
