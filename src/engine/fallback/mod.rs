@@ -42,3 +42,18 @@ impl<T> Made<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::parallel::each_in_turn;
+
+    /// A thread of the pool that waited for the cell would wait for itself.
+    #[test]
+    fn parts_may_ask_for_what_is_made_by_parts() {
+        let made = Made::default();
+        let make = || Ok(each_in_turn(64, 8, |n| n));
+        let sums = each_in_turn(200, 16, |_| made.get(make).unwrap().iter().sum::<usize>());
+        assert!(sums.iter().all(|&sum| sum == 64 * 63 / 2));
+    }
+}
