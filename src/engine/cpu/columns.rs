@@ -1,6 +1,7 @@
 //! The columns of one side in the form in which pairs of rows are decided: any atom for any pair.
 
 use std::hash::BuildHasher;
+use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::arrow::array::ArrayRef;
@@ -16,7 +17,7 @@ use super::set::{SetColumn, SetPairTest};
 use super::vectors::{VectorColumn, VectorPairTest};
 use crate::engine::atoms::{AtomColumn, AtomRows, AtomTest, RuleRows, SideColumns, Span};
 use crate::engine::edits::EditPredicate;
-use crate::engine::parallel::{each_in_turn, in_parallel, in_turn, threads_within};
+use crate::engine::parallel::{each_in_parallel, each_in_turn, in_turn, threads_within};
 use crate::engine::sets::{Dictionary, SetPredicate};
 use crate::engine::{BuildContext, KeyColumn, NO_GROUP, Pairs};
 use crate::measure::Tokenizer;
@@ -258,6 +259,9 @@ impl Tests {
 /// Below this a thread costs more than it saves.
 const ROWS_WORTH_A_THREAD: usize = 1 << 14;
 
+/// Rows whose fingerprints are made together.
+const PRINTED_AT_ONCE: usize = 1 << 11;
+
 struct Equal<'a> {
     left: &'a [u32],
     right: &'a [u32],
@@ -442,25 +446,38 @@ impl Columns {
     /// similarities.
     pub(in crate::engine) fn fingerprints(&self, tests: &Tests, keys: &[ArrayRef], threads: usize) -> Result<Vec<u64>> {
         let hasher = &FixedState::default();
-        let mut parts: Vec<Box<dyn Fn(usize) -> u64 + Sync + '_>> = Vec::new();
+        // each adds what it knows of some rows to their numbers
+        let mut parts: Vec<Box<dyn Fn(Range<usize>, &mut [u64]) + Sync + '_>> = Vec::new();
         let mut seen = Vec::new();
         for (atom, kind) in tests.kinds.iter().enumerate() {
             match (&self.atoms[atom], kind) {
-                (AtomColumn::Bits(bits), _) => parts.push(Box::new(|row| u64::from(bits.value(row)))),
-                (AtomColumn::Band(band), _) => parts.push(Box::new(|row| u64::from(band.places[row].first))),
+                (AtomColumn::Bits(bits), _) => parts.push(Box::new(move |rows, prints| {
+                    let rows = prints.iter_mut().zip(rows);
+                    rows.for_each(|(print, row)| *print = hasher.hash_one((*print, bits.value(row))));
+                })),
+                (AtomColumn::Band(band), _) => parts.push(Box::new(move |rows, prints| {
+                    let places = prints.iter_mut().zip(&band.places[rows]);
+                    places.for_each(|(print, place)| *print = hasher.hash_one((*print, place.first)));
+                })),
                 (_, AtomTest::Similarity { key, .. }) if !seen.contains(key) => {
                     seen.push(*key);
                     let Some(values) = keys.get(*key) else { return internal_err!("an atom names a missing key") };
                     parts.push(match self.keys[atom].as_deref() {
-                        Some(Key::Texts(texts)) => Box::new(move |row| hasher.hash_one(texts.print(row))),
-                        Some(Key::Vectors(vectors)) => Box::new(move |row| {
-                            let elements = vectors.at(row as u32).unwrap_or_default().iter();
-                            hasher.hash_one(elements.fold(0, |hash, x| hasher.hash_one((hash, x.to_bits()))))
+                        Some(Key::Texts(texts)) => Box::new(move |rows, prints| texts.print(rows, prints)),
+                        Some(Key::Vectors(vectors)) => Box::new(move |rows, prints| {
+                            for (print, row) in prints.iter_mut().zip(rows) {
+                                let elements = vectors.at(row as u32).unwrap_or_default().iter();
+                                let of_vector = elements.fold(0, |hash, x| hasher.hash_one((hash, x.to_bits())));
+                                *print = hasher.hash_one((*print, of_vector));
+                            }
                         }),
                         _ => {
                             let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())])?;
-                            let rows = converter.convert_columns(&[Arc::clone(values)])?;
-                            Box::new(move |row| hasher.hash_one(rows.row(row).as_ref()))
+                            let all = converter.convert_columns(&[Arc::clone(values)])?;
+                            Box::new(move |rows, prints| {
+                                let rows = prints.iter_mut().zip(rows);
+                                rows.for_each(|(print, row)| *print = hasher.hash_one((*print, all.row(row).as_ref())));
+                            })
                         }
                     });
                 }
@@ -469,13 +486,13 @@ impl Columns {
         }
         let mut prints = vec![0u64; self.rows];
         let share = self.rows.div_ceil(threads.max(1)).max(ROWS_WORTH_A_THREAD);
-        in_parallel(prints.chunks_mut(share).enumerate(), |(number, prints)| {
-            for part in &parts {
-                let rows = number * share..;
-                prints.iter_mut().zip(rows).for_each(|(print, row)| *print = hasher.hash_one((*print, part(row))));
+        each_in_parallel(prints.chunks_mut(share).enumerate(), |(number, prints)| {
+            // few enough to stay in a cache from one part to the next
+            for (block, prints) in prints.chunks_mut(PRINTED_AT_ONCE).enumerate() {
+                let first = number * share + block * PRINTED_AT_ONCE;
+                parts.iter().for_each(|part| part(first..first + prints.len(), prints));
             }
-            Ok(())
-        })?;
+        });
         Ok(prints)
     }
 

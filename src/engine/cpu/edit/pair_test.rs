@@ -1,6 +1,7 @@
 //! Decides an edit or Jaro condition for any pair of rows.
 
 use std::hash::BuildHasher;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, MAX_INLINE_VIEW_LEN, StringViewArray, UInt32Array};
@@ -99,19 +100,21 @@ impl TextColumn {
         self.values.nulls().map_or_else(|| BooleanBuffer::new_set(self.values.len()), |nulls| nulls.inner().clone())
     }
 
-    /// A number by the content of a row: all of a short string; the length, the beginning and the end of a longer one.
-    pub fn print(&self, row: usize) -> u128 {
-        let view = self.values.views()[row];
-        if self.values.is_null(row) {
-            return u128::MAX;
+    /// Adds to the fingerprints of some rows what they have here: all of a short string; the length, the beginning and the end of a
+    /// longer one.
+    pub fn print(&self, rows: Range<usize>, prints: &mut [u64]) {
+        let (hasher, values) = (FixedState::default(), &self.values);
+        let views = &values.views()[rows.clone()];
+        for ((print, row), &view) in prints.iter_mut().zip(rows).zip(views) {
+            *print = match view as u32 <= MAX_INLINE_VIEW_LEN {
+                _ if values.is_null(row) => hasher.hash_one(*print),
+                true => hasher.hash_one((*print, view)),
+                false => {
+                    let [beginning, end] = ends(values.value(row).as_bytes());
+                    hasher.hash_one((*print, view as u64, beginning, end))
+                }
+            };
         }
-        if view as u32 <= MAX_INLINE_VIEW_LEN {
-            return view;
-        }
-        let text = self.values.value(row).as_bytes();
-        let (head, tail) = (&text[..text.len().min(ENDS)], &text[text.len().saturating_sub(ENDS)..]);
-        let hash = FixedState::default().hash_one((head, tail));
-        u128::from(hash) << u64::BITS | u128::from(view as u64)
     }
 
     /// The signature and the class of a row.
@@ -138,8 +141,17 @@ impl TextColumn {
     }
 }
 
-/// Bytes of either end of a string that its print goes by.
-const ENDS: usize = 16;
+/// The first and the last sixteen bytes; of fewer all, and nothing.
+fn ends(text: &[u8]) -> [u128; 2] {
+    match (text.first_chunk(), text.last_chunk()) {
+        (Some(first), Some(last)) => [*first, *last].map(u128::from_le_bytes),
+        _ => {
+            let mut all = [0; size_of::<u128>()];
+            all[..text.len()].copy_from_slice(text);
+            [u128::from_le_bytes(all), 0]
+        }
+    }
+}
 
 /// A bit for each character and each time that it occurs: an edit that changes two occurrences changes two bits at most.
 fn occurring(text: &str) -> u64 {
