@@ -14,7 +14,8 @@
 //   EMULATED_DEVICE_COUNT         0 or 1, default 1; with 0 cuInit says CUDA_ERROR_NO_DEVICE
 //   EMULATED_DEVICE_MEMORY        bytes, default 1 GiB; beyond it allocations give CUDA_ERROR_OUT_OF_MEMORY
 //   EMULATED_COMPUTE_CAPABILITY   ten times the version, default 90
-//   EMULATED_FAIL_LAUNCH          n: the n-th launch gives CUDA_ERROR_LAUNCH_FAILED
+//   EMULATED_FAIL_LAUNCH          n: the n-th launch gives CUDA_ERROR_LAUNCH_FAILED, as does all that comes after it
+//   EMULATED_BROKEN_FOR_GOOD      1: even where the context is released and made anew
 // The functions at the end report and change them while a test runs.
 #include "driver.h"
 
@@ -74,7 +75,11 @@ using Device = int;
 using DevicePointer = unsigned long long;
 using Clock = std::chrono::steady_clock;
 
-struct Context {};
+// A launch that fails breaks it: from then on whatever is asked of it gives the same error, until nobody retains it any more.
+struct Context {
+  std::atomic<int> retained{0};
+  std::atomic<bool> broken{false};
+};
 struct Stream {
   unsigned flags;
 };
@@ -97,9 +102,16 @@ const int device_count = setting("EMULATED_DEVICE_COUNT", 1) ? 1 : 0;
 const int capability = static_cast<int>(setting("EMULATED_COMPUTE_CAPABILITY", 90));
 std::atomic<uint64_t> launches{0};
 std::atomic<uint64_t> launch_to_fail{setting("EMULATED_FAIL_LAUNCH", 0)};
+const bool is_broken_for_good = setting("EMULATED_BROKEN_FOR_GOOD", 0);
 Context primary_context;
 Pool default_pool;
 thread_local Context* current_context = nullptr;
+
+// Whether the context of this thread can be worked with.
+int usable() {
+  if (!current_context) return INVALID_CONTEXT;
+  return current_context->broken ? LAUNCH_FAILED : SUCCESS;
+}
 
 // ---- memory -------------------------------------------------------------------------------------------------------
 
@@ -108,6 +120,8 @@ class Memory {
   int allocate(DevicePointer* pointer, size_t bytes) {
     if (!pointer || bytes == 0) return INVALID_VALUE;
     const std::lock_guard<std::mutex> lock(mutex_);
+    ++allocations_;
+    if (first_to_fail_ && allocations_ >= first_to_fail_) return OUT_OF_MEMORY;
     if (bytes > total_ || live_ > total_ - bytes) return OUT_OF_MEMORY;
     void* block = nullptr;
     if (posix_memalign(&block, 256, bytes)) return OUT_OF_MEMORY;
@@ -143,18 +157,24 @@ class Memory {
     total_ = total;
   }
 
+  void fail_from(uint64_t n) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    first_to_fail_ = n ? allocations_ + n : 0;
+  }
+
   struct Figures {
-    uint64_t total, live, peak, blocks;
+    uint64_t total, live, peak, blocks, allocations;
   };
   Figures figures() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return {total_, live_, peak_, blocks_.size()};
+    return {total_, live_, peak_, blocks_.size(), allocations_};
   }
 
  private:
   std::mutex mutex_;
   std::map<DevicePointer, size_t> blocks_;
   uint64_t total_ = setting("EMULATED_DEVICE_MEMORY", uint64_t{1} << 30), live_ = 0, peak_ = 0;
+  uint64_t allocations_ = 0, first_to_fail_ = 0;
 };
 
 // Never destroyed: host threads may still give memory back while the process ends.
@@ -164,11 +184,12 @@ Memory& memory() {
 }
 
 int allocate(DevicePointer* pointer, size_t bytes) {
-  return current_context ? memory().allocate(pointer, bytes) : INVALID_CONTEXT;
+  const int error = usable();
+  return error ? error : memory().allocate(pointer, bytes);
 }
 
 int copy(void* to, const void* from, size_t bytes, bool inside) {
-  if (!current_context) return INVALID_CONTEXT;
+  if (const int error = usable()) return error;
   if (bytes == 0) return SUCCESS;
   if (!inside) return INVALID_VALUE;
   memmove(to, from, bytes);
@@ -189,7 +210,7 @@ int copy_on_device(DevicePointer to, DevicePointer from, size_t bytes) {
 
 template <class Unit>
 int fill(DevicePointer pointer, Unit value, size_t count) {
-  if (!current_context) return INVALID_CONTEXT;
+  if (const int error = usable()) return error;
   if (count == 0) return SUCCESS;
   if (!memory().holds(pointer, count * sizeof(Unit))) return INVALID_VALUE;
   Unit* cells = static_cast<Unit*>(host(pointer));
@@ -239,10 +260,13 @@ bool launchable(const Function& function, uint3 grid, uint3 block, unsigned dyna
 }
 
 int launch(Function* function, uint3 grid, uint3 block, unsigned dynamic_shared, void** parameters) {
-  if (!current_context) return INVALID_CONTEXT;
+  if (const int error = usable()) return error;
   if (!function) return INVALID_HANDLE;
   if (!launchable(*function, grid, block, dynamic_shared)) return INVALID_VALUE;
-  if (++launches == launch_to_fail) return LAUNCH_FAILED;
+  if (++launches == launch_to_fail) {
+    current_context->broken = true;
+    return LAUNCH_FAILED;
+  }
   emulated::run_grid(function->kernel->name, function->kernel->thread, grid, block, dynamic_shared, parameters);
   return SUCCESS;
 }
@@ -351,9 +375,15 @@ DRIVER_API cuDeviceGetAttribute(int* value, int number, Device device) {
   return INVALID_VALUE;
 }
 DRIVER_API cuDevicePrimaryCtxRetain(Context** context, Device device) {
-  return valid(device) ? INVALID_DEVICE : give(context, &primary_context);
+  if (valid(device)) return INVALID_DEVICE;
+  ++primary_context.retained;
+  return give(context, &primary_context);
 }
-DRIVER_API cuDevicePrimaryCtxRelease_v2(Device device) { return valid(device); }
+DRIVER_API cuDevicePrimaryCtxRelease_v2(Device device) {
+  if (valid(device)) return INVALID_DEVICE;
+  if (--primary_context.retained == 0 && !is_broken_for_good) primary_context.broken = false;
+  return SUCCESS;
+}
 
 DRIVER_API cuCtxSetCurrent(Context* context) {
   current_context = context;
@@ -367,7 +397,7 @@ DRIVER_API cuCtxPopCurrent_v2(Context** context) {
   return SUCCESS;
 }
 DRIVER_API cuCtxGetDevice(Device* device) { return current_context ? give(device, 0) : INVALID_CONTEXT; }
-DRIVER_API cuCtxSynchronize() { return current_context ? SUCCESS : INVALID_CONTEXT; }
+DRIVER_API cuCtxSynchronize() { return usable(); }
 DRIVER_API cuCtxSetFlags(unsigned) { return current_context ? SUCCESS : INVALID_CONTEXT; }
 DRIVER_API cuCtxGetLimit(size_t* value, int) { return give(value, size_t{0}); }
 DRIVER_API cuCtxSetLimit(int, size_t) { return current_context ? SUCCESS : INVALID_CONTEXT; }
@@ -397,7 +427,7 @@ DRIVER_API cuMemFree_v2(DevicePointer pointer) { return memory().release(pointer
 DRIVER_API cuMemFreeAsync(DevicePointer pointer, Stream*) { return memory().release(pointer); }
 
 DRIVER_API cuMemHostAlloc(void** pointer, size_t bytes, unsigned) {
-  if (!current_context) return INVALID_CONTEXT;
+  if (const int error = usable()) return error;
   if (!pointer || !bytes) return INVALID_VALUE;
   if (posix_memalign(pointer, 4096, bytes)) return OUT_OF_MEMORY;
   memset(*pointer, 0xA5, bytes);
@@ -462,15 +492,16 @@ DRIVER_API cuMemPoolGetAttribute(Pool* pool, int attribute, void* value) {
 // ---- streams and events -----------------------------------------------------------------------------------------------
 
 DRIVER_API cuStreamCreate(Stream** stream, unsigned flags) {
-  return current_context ? give(stream, new Stream{flags}) : INVALID_CONTEXT;
+  const int error = usable();
+  return error ? error : give(stream, new Stream{flags});
 }
 DRIVER_API cuStreamCreateWithPriority(Stream** stream, unsigned flags, int) { return cuStreamCreate(stream, flags); }
 DRIVER_API cuStreamDestroy_v2(Stream* stream) {
   delete stream;
   return SUCCESS;
 }
-DRIVER_API cuStreamSynchronize(Stream*) { return current_context ? SUCCESS : INVALID_CONTEXT; }
-DRIVER_API cuStreamQuery(Stream*) { return SUCCESS; }
+DRIVER_API cuStreamSynchronize(Stream*) { return usable(); }
+DRIVER_API cuStreamQuery(Stream*) { return usable(); }
 DRIVER_API cuStreamWaitEvent(Stream*, Event* event, unsigned) { return event ? SUCCESS : INVALID_HANDLE; }
 DRIVER_API cuStreamIsCapturing(Stream*, int* status) { return give(status, 0); }
 DRIVER_API cuLaunchHostFunc(Stream*, void (*function)(void*), void* argument) {
@@ -479,13 +510,15 @@ DRIVER_API cuLaunchHostFunc(Stream*, void (*function)(void*), void* argument) {
 }
 
 DRIVER_API cuEventCreate(Event** event, unsigned) {
-  return current_context ? give(event, new Event) : INVALID_CONTEXT;
+  const int error = usable();
+  return error ? error : give(event, new Event);
 }
 DRIVER_API cuEventDestroy_v2(Event* event) {
   delete event;
   return SUCCESS;
 }
 DRIVER_API cuEventRecord(Event* event, Stream*) {
+  if (const int error = usable()) return error;
   if (!event) return INVALID_HANDLE;
   event->time = Clock::now();
   event->recorded = true;
@@ -501,7 +534,7 @@ DRIVER_API cuEventElapsedTime(float* milliseconds, Event* start, Event* end) {
 // ---- modules, functions and launches ------------------------------------------------------------------------------------
 
 DRIVER_API cuModuleLoadData(Module** module, const void* image) {
-  if (!current_context) return INVALID_CONTEXT;
+  if (const int error = usable()) return error;
   if (!image) return INVALID_IMAGE;
   return give(module, new Module{static_cast<const char*>(image)});
 }
@@ -557,6 +590,10 @@ DRIVER_API cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, 
 REPORT_API uint64_t emulated_live_bytes() { return memory().figures().live; }
 REPORT_API uint64_t emulated_live_allocations() { return memory().figures().blocks; }
 REPORT_API uint64_t emulated_peak_bytes() { return memory().figures().peak; }
+// Allocations so far, failed ones included.
+REPORT_API uint64_t emulated_allocations() { return memory().figures().allocations; }
+// Makes the n-th allocation from now fail, 1 being the next, and all after it; 0 none.
+REPORT_API void emulated_fail_allocations(uint64_t n) { memory().fail_from(n); }
 // Launches so far, failed ones included.
 REPORT_API uint64_t emulated_launches() { return launches; }
 // Replaces EMULATED_DEVICE_MEMORY; what is allocated stays.

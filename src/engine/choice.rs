@@ -67,11 +67,7 @@ impl Engine {
             && let Some(budget) = self.budget(pays, keys, context)
             && let Some(index) = cuda::build(&budget, test, keys, context)?
         {
-            return Ok(match context.own {
-                // it has all the memory that it needs
-                true => index,
-                false => Box::new(WithFallback::new(index, test, keys.clone())),
-            });
+            return Ok(Box::new(WithFallback::new(index, test, keys.clone(), context.threads)));
         }
         cpu::build(test, keys, context)
     }

@@ -65,6 +65,12 @@ impl Pairs {
         self.build.is_empty()
     }
 
+    /// Forgets all pairs but the first ones.
+    pub fn truncate(&mut self, count: usize) {
+        self.build.truncate(count);
+        self.probe.truncate(count);
+    }
+
     /// Forgets the pairs and keeps the memory.
     pub fn clear(&mut self) {
         self.build.clear();

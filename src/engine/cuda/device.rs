@@ -16,6 +16,9 @@ use super::pool::Pool;
 use super::staging::Staging;
 use super::upload::{SLOTS, Slot};
 
+/// What the kernels are compiled for at least, the base of `kernels/build.py`.
+const LEAST_CAPABILITY: (i32, i32) = (7, 5);
+
 /// A device that this process has opened.
 pub struct Device {
     ordinal: usize,
@@ -41,23 +44,46 @@ pub struct Device {
 }
 
 impl Device {
-    /// The device of this ordinal, opened when it is first asked for.
+    /// The device of this ordinal, opened when it is first asked for, and once more where it has failed since.
     ///
     /// # Errors
     /// Why there is none: no driver, no such device, a device that cannot be used.
     pub fn open(ordinal: usize) -> Result<Arc<Self>, String> {
         let mut open = open_devices();
-        if let Some(device) = open.get(&ordinal) {
-            return Ok(Arc::clone(device));
+        let known = open.get(&ordinal).cloned();
+        let has_failed = match known {
+            Some(Some(device)) if device.works() => return Ok(device),
+            known => known.is_some(),
+        };
+        if has_failed {
+            // what has failed is let go first: the driver makes a new context once nobody has the old one
+            open.insert(ordinal, None);
         }
-        let device = Arc::new(Self::detect(ordinal)?);
-        open.insert(ordinal, Arc::clone(&device));
-        Ok(device)
+        match Self::detect(ordinal) {
+            Ok(device) => {
+                let device = Arc::new(device);
+                open.insert(ordinal, Some(Arc::clone(&device)));
+                Ok(device)
+            }
+            Err(reason) if has_failed => Err(format!(
+                "{reason}, after a query on it had failed; it may be of use again once all queries on it have ended, or else to a new process"
+            )),
+            Err(reason) => Err(reason),
+        }
     }
 
     /// Whether the device of this ordinal is open.
     pub fn is_open(ordinal: usize) -> bool {
-        open_devices().contains_key(&ordinal)
+        open_devices().get(&ordinal).is_some_and(Option::is_some)
+    }
+
+    /// Whether nothing has failed on it that all later work would fail with.
+    fn works(&self) -> bool {
+        // the first call may return what something that was dropped has failed with
+        let is_bound = (0..2).any(|_| self.context.bind_to_thread().is_ok());
+        // SAFETY: a context is current, whose default queue is asked about and not changed.
+        let state = unsafe { sys::cuStreamQuery(std::ptr::null_mut()) };
+        is_bound && matches!(state, sys::CUresult::CUDA_SUCCESS | sys::CUresult::CUDA_ERROR_NOT_READY)
     }
 
     /// Whether this machine has a driver, which is looked for once a process.
@@ -79,7 +105,18 @@ impl Device {
             }
             _ => {}
         }
-        Self::new(ordinal).map_err(unusable)
+        let device = Self::new(ordinal).map_err(unusable)?;
+        let (major, minor) = device.context.compute_capability().map_err(unusable)?;
+        if (major, minor) < LEAST_CAPABILITY {
+            let (most, least) = LEAST_CAPABILITY;
+            return Err(format!("{device} has compute capability {major}.{minor}, and {most}.{least} is the least"));
+        }
+        // a driver that is too old for the kernels says so here
+        match device.sort() {
+            Ok(_) => Ok(device),
+            Err(Fault::Device(error)) => Err(unusable(error)),
+            Err(_) => Err("the device has too little memory for a kernel".into()),
+        }
     }
 
     fn new(ordinal: usize) -> Result<Self, DriverError> {
@@ -89,7 +126,7 @@ impl Device {
         unsafe { context.disable_event_tracking() };
         keep_freed_memory(&context)?;
         let (major, _) = context.compute_capability()?;
-        Ok(Self {
+        let device = Self {
             ordinal,
             name: context.name()?,
             tensor_cores: major >= 8,
@@ -107,7 +144,8 @@ impl Device {
             sort: OnceLock::new(),
             texts: OnceLock::new(),
             vectors: OnceLock::new(),
-        })
+        };
+        device.context.synchronize().map(|()| device)
     }
 
     /// Whether kernels for tensor cores run.
@@ -195,9 +233,9 @@ impl Device {
     }
 }
 
-/// The devices that this process has opened, by ordinal.
-fn open_devices() -> MutexGuard<'static, HashMap<usize, Arc<Device>>> {
-    static OPEN: OnceLock<Mutex<HashMap<usize, Arc<Device>>>> = OnceLock::new();
+/// The devices that this process has opened, by ordinal; none for one that has failed.
+fn open_devices() -> MutexGuard<'static, HashMap<usize, Option<Arc<Device>>>> {
+    static OPEN: OnceLock<Mutex<HashMap<usize, Option<Arc<Device>>>>> = OnceLock::new();
     OPEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, DeviceRepr};
+use cudarc::driver::CudaStream;
 use datafusion::arrow::array::{Array, ArrayRef, Int64Array};
 use datafusion::arrow::compute::{max, min};
 use datafusion::common::Result;
@@ -44,7 +44,7 @@ pub fn codes(budget: &Budget, columns: &[ArrayRef], null_equals_null: &[bool]) -
             so_far = Some(grouped.numbers);
         }
         let Some(numbers) = so_far else { return Ok(None) };
-        let by_row = download(budget, stream, &numbers.by_row, numbers.rows as usize)?;
+        let by_row = budget.fetch(&numbers.by_row, 0..numbers.rows as usize)?;
         Ok(Some(Codes::from_device(by_row, numbers)))
     })
 }
@@ -83,7 +83,7 @@ impl RowsByGroup {
             }
             let grouped = Grouped::of_numbers(budget, stream, (&first, second.as_deref()), Which::Paired)?;
             let Some(Grouped { numbers, starts, rows, alone }) = grouped else { return Ok(None) };
-            let starts = download(budget, stream, &starts, numbers.count as usize + 1)?;
+            let starts = budget.fetch(&starts, 0..numbers.count as usize + 1)?;
             Ok(Some(Self { budget: budget.clone(), groups: numbers, starts, rows, alone }))
         })
     }
@@ -141,8 +141,8 @@ impl RowsByGroup {
     }
 
     fn download(&self, buffer: &Buffer<u32>, count: usize) -> Result<Vec<u32>> {
-        // by the queue that it was made on: a new one may be more than the device has room for
-        Ok(download(&self.budget, buffer.slice.stream(), buffer, count)?)
+        // not by a queue of its own, which may be more than the device has room for
+        Ok(self.budget.fetch(buffer, 0..count)?)
     }
 
     /// What stands at some places of `count` values.
@@ -151,7 +151,7 @@ impl RowsByGroup {
             let asked = self.budget.upload(stream, places)?;
             let mut found = self.budget.buffer(stream, places.len())?;
             self.budget.device.keys()?.gather(stream, (values, &asked), places.len() as u32, &mut found)?;
-            Ok(Some(download(&self.budget, stream, &found, places.len())?))
+            Ok(Some(self.budget.fetch(&found, 0..places.len())?))
         })?;
         match gathered {
             Some(gathered) => Ok(gathered),
@@ -177,21 +177,6 @@ fn on_stream<T>(budget: &Budget, work: impl FnOnce(&Arc<CudaStream>) -> Result<O
         Err(Fault::Memory) => Ok(None),
         done => Ok(done?),
     }
-}
-
-fn download<T: DeviceRepr + Clone + Default>(
-    budget: &Budget,
-    stream: &Arc<CudaStream>,
-    buffer: &Buffer<T>,
-    count: usize,
-) -> Result<Vec<T>, Fault> {
-    let mut values = vec![T::default(); count];
-    if count > 0 {
-        stream.memcpy_dtoh(&buffer.slice.slice(..count), &mut values)?;
-        stream.synchronize()?;
-    }
-    budget.metrics.download::<T>(count);
-    Ok(values)
 }
 
 /// A number for each row, on a device.
@@ -340,7 +325,7 @@ impl Grouped {
         let to = (&mut numbers, &mut starts, &mut grouped);
         kernels.groups(stream, &records, (&counters, &on_device), to)?;
         let mut counted = [0; COUNTED];
-        stream.memcpy_dtoh(&on_device.slice, &mut counted)?;
+        budget.download(stream, &on_device, &mut counted)?;
         // also so that nothing is given back that is still in use
         stream.synchronize()?;
         let [numbers_given, having_one, valued, different] = counted;

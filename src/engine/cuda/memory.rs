@@ -1,8 +1,9 @@
 //! Memory of a device, counted against a budget.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, ValidAsZeroBits};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, HostSlice, ValidAsZeroBits};
 use datafusion::physical_plan::metrics::MetricValue;
 
 use super::device::Device;
@@ -106,6 +107,44 @@ impl Budget {
         upload(&self.device, stream, &parts, &mut buffer.slice)?;
         parts.iter().for_each(|part| self.metrics.upload(part));
         Ok(buffer)
+    }
+
+    /// Copies the first values of a buffer to the host, where they are once `stream` has been waited for.
+    pub(super) fn download<T: DeviceRepr>(
+        &self,
+        stream: &Arc<CudaStream>,
+        buffer: &Buffer<T>,
+        values: &mut (impl HostSlice<T> + ?Sized),
+    ) -> Result<(), Fault> {
+        self.download_from(stream, buffer, 0, values)
+    }
+
+    /// The same of values from `first` on.
+    pub(super) fn download_from<T: DeviceRepr>(
+        &self,
+        stream: &Arc<CudaStream>,
+        buffer: &Buffer<T>,
+        first: usize,
+        values: &mut (impl HostSlice<T> + ?Sized),
+    ) -> Result<(), Fault> {
+        let count = values.len();
+        if count > 0 {
+            stream.memcpy_dtoh(&buffer.slice.slice(first..first + count), values)?;
+        }
+        self.metrics.download::<T>(count);
+        Ok(())
+    }
+
+    /// Some values of a buffer, by the queue that it was made on.
+    pub(super) fn fetch<T: DeviceRepr + Clone + Default>(
+        &self,
+        buffer: &Buffer<T>,
+        range: Range<usize>,
+    ) -> Result<Vec<T>, Fault> {
+        let (stream, mut values) = (buffer.slice.stream(), vec![T::default(); range.len()]);
+        self.download_from(stream, buffer, range.start, values.as_mut_slice())?;
+        stream.synchronize()?;
+        Ok(values)
     }
 }
 

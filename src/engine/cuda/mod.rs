@@ -49,6 +49,8 @@ mod upload;
 mod vectors;
 mod worker;
 
+use std::ops::Range;
+
 use datafusion::common::Result;
 
 pub use device::Device;
@@ -58,7 +60,7 @@ pub use memory::Budget;
 use super::edits::EditPredicate;
 use super::nearest::{NearestIndex, Wanted};
 use super::sets::SetPredicate;
-use super::{BuildContext, Index, KeyColumn};
+use super::{BuildContext, Index, KeyColumn, Probe};
 use crate::measure::EditMeasure;
 use crate::predicate::Test;
 use edits::EditIndex;
@@ -103,6 +105,16 @@ pub fn pays_from(test: Test) -> Option<PaysFrom> {
     })
 }
 
+/// A build side on a device.
+pub trait DeviceIndex: Index {
+    /// The rows at some positions of a prepared batch, or of the build side itself, as far as the device compares these. In a
+    /// self-join a pair comes out at the lower one of its positions.
+    ///
+    /// # Errors
+    /// A device that fails, a batch that the index did not prepare.
+    fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>>;
+}
+
 /// Makes the keys of a build side ready for `test` on a device; `None` where there are no kernels for them, or where its memory
 /// does not hold them and the caller does not divide them.
 ///
@@ -114,7 +126,7 @@ pub fn build(
     test: Test,
     keys: &KeyColumn,
     context: &BuildContext<'_>,
-) -> Result<Option<Box<dyn Index>>> {
+) -> Result<Option<Box<dyn DeviceIndex>>> {
     if !serves(test) {
         return Ok(None);
     }
@@ -161,6 +173,6 @@ pub fn build_nearest(
     }
 }
 
-fn boxed<I: Index + 'static>(index: I) -> Box<dyn Index> {
+fn boxed<I: DeviceIndex + 'static>(index: I) -> Box<dyn DeviceIndex> {
     Box::new(index)
 }

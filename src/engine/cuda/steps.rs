@@ -8,7 +8,6 @@ use cudarc::driver::CudaStream;
 use super::density::Density;
 use super::fault::Fault;
 use super::kernels::Task;
-use super::tasks::PAIRS_OF_STEP;
 use super::worker::{Comparison, Done, Workers};
 use crate::engine::{Cancel, Counts, Cursor, Pairs};
 
@@ -18,7 +17,7 @@ pub(super) trait Cut {
     const PARTS: u64;
 
     /// Pairs that are compared between two looks at the cancel flag at most.
-    const MOST_PAIRS: u64 = PAIRS_OF_STEP;
+    fn most_pairs(&self) -> u64;
 
     /// The end of a range of probe positions from `start` on whose comparisons are about `pairs`, before `end`, and how many
     /// they are.
@@ -30,7 +29,7 @@ pub(super) trait Cut {
     /// The end of a part of a self-join of `count` positions from `start` on.
     fn part(&self, start: u32, count: u32) -> u32 {
         let (_, all) = self.stretch(0, count, u64::MAX);
-        self.stretch(start, count, (all / Self::PARTS).clamp(1, Self::MOST_PAIRS)).0
+        self.stretch(start, count, (all / Self::PARTS).clamp(1, self.most_pairs())).0
     }
 }
 
@@ -57,7 +56,7 @@ impl Steps {
         out: &mut Pairs,
     ) -> Result<Counts, Fault> {
         let start = cursor.next as u32;
-        let pairs = self.density.pairs_of_step().min(P::MOST_PAIRS);
+        let pairs = self.density.pairs_of_step().min(cut.most_pairs());
         let (end, _) = cut.stretch(start, count.min(cursor.end as u32), pairs);
         let (tasks, range) = (cut.tasks(start..end), (start, end));
         let mut done = Done { counts: Counts::default(), end };

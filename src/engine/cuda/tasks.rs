@@ -16,8 +16,14 @@ pub(super) const BLOCK: u32 = 64;
 /// Build blocks of one task.
 pub(super) const BLOCKS_OF_TASK: u32 = 32;
 
-/// Pairs that are compared between two looks at the cancel flag: some hundredths of a second's work.
+/// Pairs of the least work that are compared between two looks at the cancel flag: some hundredths of a second's work.
 pub(super) const PAIRS_OF_STEP: u64 = 1 << 36;
+
+/// How many times as long popcounts take as tensor cores.
+const POPCOUNTS: u64 = 8;
+
+/// Words of the shortest signatures.
+const FEWEST_WORDS: u32 = 8;
 
 /// For each probe block the build blocks that hold all partners of its rows: a range.
 #[derive(Debug)]
@@ -26,24 +32,28 @@ pub(super) struct Windows {
     ends: Vec<u32>,
     /// Probe positions of a task at most.
     rows_of_task: u32,
+    most_pairs: u64,
 }
 
 impl Windows {
-    /// Of `blocks` probe blocks, as `launch` writes their first build blocks and those after the last ones on the device.
+    /// Of `blocks` probe blocks with signatures of so many words, as `launch` writes their first build blocks and those after the last
+    /// ones on the device.
     pub(super) fn fetch(
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        (blocks, rows_of_task): (u32, u32),
+        (blocks, rows_of_task, words): (u32, u32, u32),
         launch: impl FnOnce(&mut Buffer<u32>, &mut Buffer<u32>) -> Result<(), Fault>,
     ) -> Result<Self, Fault> {
         let none = vec![0; blocks as usize];
-        let mut windows = Self { firsts: none.clone(), ends: none, rows_of_task };
+        let by_popcounts = if budget.device.has_tensor_cores() { 1 } else { POPCOUNTS };
+        let most_pairs = PAIRS_OF_STEP / by_popcounts / u64::from(words.div_ceil(FEWEST_WORDS).max(1));
+        let mut windows = Self { firsts: none.clone(), ends: none, rows_of_task, most_pairs };
         if blocks > 0 {
             let mut firsts = budget.buffer(stream, blocks as usize)?;
             let mut ends = budget.buffer(stream, blocks as usize)?;
             launch(&mut firsts, &mut ends)?;
-            stream.memcpy_dtoh(&firsts.slice, &mut windows.firsts)?;
-            stream.memcpy_dtoh(&ends.slice, &mut windows.ends)?;
+            budget.download(stream, &firsts, &mut windows.firsts)?;
+            budget.download(stream, &ends, &mut windows.ends)?;
             stream.synchronize()?;
         }
         Ok(windows)
@@ -65,6 +75,10 @@ impl Windows {
 
 impl Cut for Windows {
     const PARTS: u64 = 4;
+
+    fn most_pairs(&self) -> u64 {
+        self.most_pairs
+    }
 
     fn stretch(&self, start: u32, end: u32, pairs: u64) -> (u32, u64) {
         let (mut at, mut done) = (start, 0);

@@ -70,10 +70,10 @@ impl CodedTexts {
         let mut numbers = budget.zeros(stream, 2)?;
         kernels.features(stream, &on_device, &mut features, occurs.as_mut(), &mut numbers)?;
         let mut counted = [0; 2];
-        stream.memcpy_dtoh(&numbers.slice, &mut counted)?;
+        budget.download(stream, &numbers, &mut counted)?;
         let mut characters = vec![0; if occurs.is_some() { SCALAR_WORDS } else { 0 }];
         if let Some(occurs) = &occurs {
-            stream.memcpy_dtoh(&occurs.slice, &mut characters)?;
+            budget.download(stream, occurs, &mut characters)?;
         }
         stream.synchronize()?;
         let [all, most] = counted;

@@ -150,7 +150,11 @@ impl Worker {
                 let rest = tasks.split_off(tasks.partition_point(|task| task.probe == probe));
                 left.push(rest);
             }
-            let (candidates, matched) = self.launch(comparison, &tasks)?;
+            let (candidates, matched) = match self.launch(comparison, &tasks) {
+                // others have taken the memory: less may do
+                Err(Fault::Memory) if tasks.len() > 1 => (usize::MAX, 0),
+                launched => launched?,
+            };
             if candidates > self.capacity.candidates || matched > self.capacity.pairs {
                 self.budget.metrics.retry();
                 let (one, other) = halved(tasks);
@@ -183,8 +187,8 @@ impl Worker {
         comparison.verify(stream, &candidates, &mut pairs)?;
         let ended = stream.record_event(timing)?;
         let Staging { counted: [candidates, pairs], .. } = self.staging.get();
-        stream.memcpy_dtoh(&self.candidate_count.slice, candidates)?;
-        stream.memcpy_dtoh(&self.pair_count.slice, pairs)?;
+        self.budget.download(stream, &self.candidate_count, candidates)?;
+        self.budget.download(stream, &self.pair_count, pairs)?;
         stream.synchronize()?;
         let (candidates, pairs) = (candidates.as_slice()?[0] as usize, pairs.as_slice()?[0] as usize);
         self.budget.metrics.launch(tasks.len(), started.elapsed_ms(&ended)?, candidates);
@@ -197,9 +201,8 @@ impl Worker {
             let end = count.min(start + FETCHED);
             // as many as the destination has are copied
             let fetched = &mut self.staging.get().fetched.as_mut_slice()?[..end - start];
-            self.stream.memcpy_dtoh(&self.pairs.slice.slice(start..end), fetched)?;
+            self.budget.download_from(&self.stream, &self.pairs, start, fetched)?;
             self.stream.synchronize()?;
-            self.budget.metrics.download::<RowPair>(end - start);
             out.build.extend(fetched.iter().map(|pair| pair.build));
             out.probe.extend(fetched.iter().map(|pair| pair.probe));
         }
@@ -224,7 +227,13 @@ impl Workers {
 
     /// Runs `work` with a worker that nobody else has, once there is one.
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Worker) -> Result<T, Fault>) -> Result<T, Fault> {
-        self.pool.with(|| Worker::try_new(&self.budget, self.capacity), work)
+        let waited = |worker: &mut Worker| {
+            work(worker).inspect_err(|_| {
+                // what was launched reads columns that the caller may give back
+                let _ = worker.stream.synchronize();
+            })
+        };
+        self.pool.with(|| Worker::try_new(&self.budget, self.capacity), waited)
     }
 }
 

@@ -1,41 +1,114 @@
 //! An index on a device that finds pairs: what does not fit there is probed on the CPU.
 
-use datafusion::common::Result;
+use std::sync::OnceLock;
+
+use datafusion::arrow::array::UInt32Array;
+use datafusion::arrow::compute::take;
+use datafusion::common::{Result, internal_err};
 use datafusion::physical_plan::metrics::{Count, MetricValue};
 
 use super::Made;
-use crate::engine::cuda::DeviceFull;
+use crate::engine::cuda::{DeviceFull, DeviceIndex};
 use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe, cpu};
 use crate::predicate::Test;
 
 /// An index on a device, and what makes another one on the CPU.
 #[derive(Debug)]
 pub(in crate::engine) struct WithFallback {
-    on_device: Box<dyn Index>,
+    on_device: Box<dyn DeviceIndex>,
     test: Test,
     keys: KeyColumn,
     on_cpu: Made<Box<dyn Index>>,
-    /// Probe batches that went to the CPU.
+    /// That may make it.
+    threads: usize,
+    /// Of a self-join: where the device has each row.
+    positions: OnceLock<Vec<u32>>,
+    /// How often the CPU has taken over: a probe batch, or a stretch of one.
     fallbacks: Count,
 }
 
-/// A probe batch that the index on the CPU has prepared.
-struct OnCpu(Box<dyn PreparedProbe>);
+/// A probe batch.
+enum Batch {
+    /// With what it was made of.
+    OnDevice(Box<dyn PreparedProbe>, KeyColumn),
+    OnCpu(Box<dyn PreparedProbe>),
+}
+
+/// Positions that the CPU takes over at a time, and about how many pairs these have at most.
+const ROWS_AT_ONCE: usize = 1 << 13;
+const FEWEST_ROWS: usize = 1 << 6;
+const PAIRS_AT_ONCE: usize = 1 << 22;
 
 impl WithFallback {
-    pub(in crate::engine) fn new(on_device: Box<dyn Index>, test: Test, keys: KeyColumn) -> Self {
-        Self { on_device, test, keys, on_cpu: Made::default(), fallbacks: Count::new() }
+    pub(in crate::engine) fn new(on_device: Box<dyn DeviceIndex>, test: Test, keys: KeyColumn, threads: usize) -> Self {
+        let (on_cpu, positions, fallbacks) = (Made::default(), OnceLock::new(), Count::new());
+        Self { on_device, test, keys, on_cpu, threads, positions, fallbacks }
     }
 
     /// The index on the CPU, built when it is first needed.
-    fn on_cpu(&self, threads: usize) -> Result<&dyn Index> {
-        let build = || {
-            let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
-            let context = BuildContext::new(threads, &cancel, &reserve);
-            cpu::build(self.test, &self.keys, &context)
-        };
-        Ok(self.on_cpu.get(build)?.as_ref())
+    fn on_cpu(&self, cancel: &Cancel) -> Result<&dyn Index> {
+        let context = BuildContext::new(self.threads, cancel, &|_| Ok(()));
+        Ok(self.on_cpu.get(|| cpu::build(self.test, &self.keys, &context), cancel)?.as_ref())
     }
+
+    /// Where the device has each row of a self-join; anything for rows that it does not have.
+    fn positions(&self) -> Result<&[u32]> {
+        if let Some(positions) = self.positions.get() {
+            return Ok(positions);
+        }
+        let rows = self.on_device.rows(Probe::Own, 0..self.on_device.own_len())?;
+        let mut positions = vec![0; self.keys.values.len()];
+        (0..).zip(rows).for_each(|(position, row)| positions[row as usize] = position);
+        Ok(self.positions.get_or_init(|| positions))
+    }
+
+    /// Appends the pairs of some positions from `cursor` on that the device has no memory for.
+    fn take_over(
+        &self,
+        (probe, keys): (Probe<'_>, &KeyColumn),
+        cursor: &mut Cursor,
+        cancel: &Cancel,
+        out: &mut Pairs,
+    ) -> Result<Counts> {
+        self.fallbacks.add(1);
+        let index = self.on_cpu(cancel)?;
+        let most = (PAIRS_AT_ONCE / self.keys.values.len().max(1)).clamp(FEWEST_ROWS, ROWS_AT_ONCE);
+        let asked = cursor.next..cursor.end.min(cursor.next + most);
+        let rows = self.on_device.rows(probe, asked.clone())?;
+        if rows.is_empty() {
+            return internal_err!("a device has no memory for rows that it does not have");
+        }
+        let prepared = index.prepare(&some_of(keys, &rows)?, 1)?;
+        let (mut all, mut found) = (Cursor { next: 0, end: prepared.len() }, Pairs::default());
+        let limit = Limit { pairs: PAIRS_AT_ONCE, work: PAIRS_AT_ONCE };
+        let mut counts = Counts::default();
+        while !all.is_done() && !cancel.is_cancelled() {
+            let more = index.probe(Probe::Batch(prepared.as_ref()), &mut all, limit, cancel, &mut found)?;
+            counts.candidates += more.candidates;
+            counts.verified += more.verified;
+        }
+        let positions = match probe {
+            Probe::Own => Some(self.positions()?),
+            Probe::Batch(_) => None,
+        };
+        let before = out.len();
+        for (build, at) in found.build.into_iter().zip(found.probe) {
+            let row = rows[at as usize];
+            if positions.is_none_or(|positions| positions[row as usize] < positions[build as usize]) {
+                out.push(build, row);
+            }
+        }
+        counts.matched = out.len() - before;
+        cursor.next += rows.len();
+        Ok(counts)
+    }
+}
+
+/// The keys of some rows.
+fn some_of(keys: &KeyColumn, rows: &[u32]) -> Result<KeyColumn> {
+    let values = take(&keys.values, &UInt32Array::from(rows.to_vec()), None)?;
+    let groups = keys.groups.as_ref().map(|groups| rows.iter().map(|&row| groups[row as usize]).collect());
+    Ok(KeyColumn { values, groups })
 }
 
 impl Index for WithFallback {
@@ -44,7 +117,7 @@ impl Index for WithFallback {
     }
 
     fn memory(&self) -> usize {
-        self.on_device.memory()
+        self.on_device.memory() + self.keys.groups.as_ref().map_or(0, Vec::capacity) * size_of::<u32>()
     }
 
     fn unmatchable(&self) -> usize {
@@ -74,17 +147,21 @@ impl Index for WithFallback {
     }
 
     fn is_shared(&self, probe: Option<&dyn PreparedProbe>) -> bool {
-        probe.is_some_and(|probe| probe.as_any().is::<OnCpu>()) || self.on_device.is_shared(probe)
+        match probe.map(Batch::of) {
+            Some(Ok(Batch::OnDevice(probe, _))) => self.on_device.is_shared(Some(probe.as_ref())),
+            Some(_) => true,
+            None => self.on_device.is_shared(None),
+        }
     }
 
     fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
-        match self.on_device.prepare(keys, threads) {
+        Ok(Box::new(match self.on_device.prepare(keys, threads) {
             Err(error) if DeviceFull::is_cause_of(&error) => {
                 self.fallbacks.add(1);
-                Ok(Box::new(OnCpu(self.on_cpu(threads)?.prepare(keys, threads)?)))
+                Batch::OnCpu(self.on_cpu(&Cancel::default())?.prepare(keys, threads)?)
             }
-            prepared => prepared,
-        }
+            prepared => Batch::OnDevice(prepared?, keys.clone()),
+        }))
     }
 
     fn probe(
@@ -95,27 +172,52 @@ impl Index for WithFallback {
         cancel: &Cancel,
         out: &mut Pairs,
     ) -> Result<Counts> {
-        match probe {
-            Probe::Batch(batch) => match batch.as_any().downcast_ref::<OnCpu>() {
-                Some(OnCpu(batch)) => self.on_cpu(1)?.probe(Probe::Batch(batch.as_ref()), cursor, limit, cancel, out),
-                None => self.on_device.probe(probe, cursor, limit, cancel, out),
+        let (probe, keys) = match probe {
+            Probe::Own => (Probe::Own, &self.keys),
+            Probe::Batch(probe) => match Batch::of(probe)? {
+                Batch::OnDevice(probe, keys) => (Probe::Batch(probe.as_ref()), keys),
+                Batch::OnCpu(probe) => {
+                    return self.on_cpu(cancel)?.probe(Probe::Batch(probe.as_ref()), cursor, limit, cancel, out);
+                }
             },
-            Probe::Own => self.on_device.probe(probe, cursor, limit, cancel, out),
+        };
+        let before = out.len();
+        match self.on_device.probe(probe, cursor, limit, cancel, out) {
+            Err(error) if DeviceFull::is_cause_of(&error) => {
+                out.truncate(before);
+                self.take_over((probe, keys), cursor, cancel, out)
+            }
+            probed => probed,
         }
     }
 }
 
-impl PreparedProbe for OnCpu {
+impl Batch {
+    fn of(probe: &dyn PreparedProbe) -> Result<&Self> {
+        match probe.as_any().downcast_ref() {
+            Some(batch) => Ok(batch),
+            None => internal_err!("an index on a device was given a probe batch that it did not prepare"),
+        }
+    }
+
+    fn prepared(&self) -> &dyn PreparedProbe {
+        match self {
+            Self::OnDevice(probe, _) | Self::OnCpu(probe) => probe.as_ref(),
+        }
+    }
+}
+
+impl PreparedProbe for Batch {
     fn len(&self) -> usize {
-        self.0.len()
+        self.prepared().len()
     }
 
     fn unmatchable(&self) -> usize {
-        self.0.unmatchable()
+        self.prepared().unmatchable()
     }
 
     fn is_undecided(&self) -> bool {
-        self.0.is_undecided()
+        self.prepared().is_undecided()
     }
 
     fn as_any(&self) -> &dyn std::any::Any {
@@ -125,7 +227,9 @@ impl PreparedProbe for OnCpu {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::common::{DataFusionError, internal_err};
+    use std::ops::Range;
+
+    use datafusion::common::DataFusionError;
 
     use super::*;
     use crate::engine::sets::SetPredicate;
@@ -133,9 +237,34 @@ mod tests {
     use crate::measure::SetMeasure;
     use crate::predicate::Bounds;
 
-    /// A device on which nothing fits any more.
+    /// A device on which nothing fits: neither what is to be probed, nor else what it takes to probe it.
     #[derive(Debug)]
-    struct Full;
+    struct Full {
+        takes_batches: bool,
+        /// The rows of a self-join.
+        own: Vec<u32>,
+    }
+
+    /// Its rows, in the order of a device.
+    struct Rows(Vec<u32>);
+
+    impl PreparedProbe for Rows {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn unmatchable(&self) -> usize {
+            0
+        }
+
+        fn as_any(&self) -> &dyn std::any::Any {
+            self
+        }
+    }
+
+    fn full<T>() -> Result<T> {
+        Err(DataFusionError::External(Box::new(DeviceFull)))
+    }
 
     impl Index for Full {
         fn describe(&self) -> String {
@@ -151,27 +280,65 @@ mod tests {
         }
 
         fn own_len(&self) -> usize {
-            0
+            self.own.len()
         }
 
-        fn prepare(&self, _: &KeyColumn, _: usize) -> Result<Box<dyn PreparedProbe>> {
-            Err(DataFusionError::External(Box::new(DeviceFull)))
+        fn prepare(&self, keys: &KeyColumn, _: usize) -> Result<Box<dyn PreparedProbe>> {
+            match self.takes_batches {
+                true => Ok(Box::new(Rows((0..keys.values.len() as u32).rev().collect()))),
+                false => full(),
+            }
         }
 
-        fn probe(&self, _: Probe<'_>, _: &mut Cursor, _: Limit, _: &Cancel, _: &mut Pairs) -> Result<Counts> {
-            internal_err!("nothing was prepared")
+        fn probe(&self, _: Probe<'_>, cursor: &mut Cursor, _: Limit, _: &Cancel, out: &mut Pairs) -> Result<Counts> {
+            if cursor.is_done() {
+                return Ok(Counts::default());
+            }
+            // what it has found so far is of no account
+            out.push(0, 0);
+            full()
         }
     }
 
+    impl DeviceIndex for Full {
+        fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>> {
+            Ok(match probe {
+                Probe::Own => self.own[positions].to_vec(),
+                Probe::Batch(batch) => batch.as_any().downcast_ref::<Rows>().unwrap().0[positions].to_vec(),
+            })
+        }
+    }
+
+    fn fallbacks(index: &WithFallback) -> Option<usize> {
+        index.metrics().iter().find(|metric| metric.name() == "cpu_fallbacks").map(MetricValue::as_usize)
+    }
+
     #[test]
-    fn batches_that_do_not_fit_are_probed_on_the_cpu() {
+    fn what_does_not_fit_is_probed_on_the_cpu() {
         let predicate = SetPredicate { measure: SetMeasure::Jaccard, bounds: Bounds::at_least(0.5, true) };
         let (build, probe) = (strings(200, 12, 1), strings(100, 12, 2));
         let test = Test::Set { tokenizer: WORDS, measure: predicate.measure, bounds: predicate.bounds };
-        let index = WithFallback::new(Box::new(Full), test, key_column(&build, &None));
-        let expected = oracle(WORDS, predicate, (&build, &None), Some((&probe, &None)));
-        assert_eq!(batch(&index, &key_column(&probe, &None), 30, UNLIMITED), expected);
-        let fallbacks = index.metrics().into_iter().find(|metric| metric.name() == "cpu_fallbacks");
-        assert_eq!(fallbacks.map(|fallbacks| fallbacks.as_usize()), Some(1));
+        for count in [0, 3] {
+            let (of_build, of_probe) = (groups(200, count, 5), groups(100, count, 6));
+            let (build_keys, probe_keys) = (key_column(&build, &of_build), key_column(&probe, &of_probe));
+            let expected = oracle(WORDS, predicate, (&build, &of_build), Some((&probe, &of_probe)));
+            for takes_batches in [false, true] {
+                let device = Full { takes_batches, own: Vec::new() };
+                let index = WithFallback::new(Box::new(device), test, build_keys.clone(), 2);
+                assert_eq!(batch(&index, &probe_keys, 30, UNLIMITED), expected);
+                // by ranges of thirty rows of a hundred
+                assert_eq!(fallbacks(&index), Some(if takes_batches { 4 } else { 1 }));
+            }
+            let mut rows: Vec<u32> = (0..200).filter(|row| row % 2 == 1).collect();
+            rows.extend((0..200).filter(|row| row % 2 == 0));
+            let index =
+                WithFallback::new(Box::new(Full { takes_batches: false, own: rows }), test, build_keys.clone(), 2);
+            let expected = oracle(WORDS, predicate, (&build, &of_build), None);
+            assert!(expected.len() > 100);
+            for range in [usize::MAX, 30] {
+                assert_eq!(own(&index, range, UNLIMITED), expected);
+            }
+            assert_eq!(fallbacks(&index), Some(1 + 7));
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use datafusion::common::{DataFusionError, Result};
 
-use super::parallel;
+use super::{Cancel, parallel};
 
 pub(super) use join::WithFallback;
 pub(super) use nearest::NearestWithFallback;
@@ -26,15 +26,17 @@ impl<T> Default for Made<T> {
 }
 
 impl<T> Made<T> {
-    /// What is there, or else what `make` makes. Others wait for that meanwhile, but not a thread of the pool, on which its parts run: that
-    /// makes one of its own.
-    fn get(&self, make: impl FnOnce() -> Result<T>) -> Result<&T> {
+    /// What is there, or else what `make` makes; an error is kept, too, unless it comes of `cancel`. Others wait for that meanwhile, but
+    /// not a thread of the pool, on which its parts run: that makes one of its own.
+    fn get(&self, make: impl FnOnce() -> Result<T>, cancel: &Cancel) -> Result<&T> {
         let may_wait = !parallel::is_in_a_part();
         let _making = may_wait.then(|| self.making.lock().unwrap_or_else(PoisonError::into_inner));
         if self.made.get().is_none() {
             // not within the cell, so that nobody waits for it
-            let made = make().map_err(Arc::new);
-            let _ = self.made.set(made);
+            match make() {
+                Err(error) if cancel.is_cancelled() => return Err(error),
+                made => drop(self.made.set(made.map_err(Arc::new))),
+            }
         }
         match self.made.get_or_init(|| unreachable!("it was set above")) {
             Ok(made) => Ok(made),
@@ -45,15 +47,29 @@ impl<T> Made<T> {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::common::exec_err;
+
     use super::*;
     use crate::engine::parallel::each_in_turn;
+
+    #[test]
+    fn what_is_cancelled_is_made_by_the_next_one() {
+        let (made, cancel) = (Made::default(), Cancel::default());
+        cancel.cancel();
+        assert!(made.get(|| exec_err!("cancelled"), &cancel).is_err());
+        assert_eq!(made.get(|| Ok(7), &Cancel::default()).unwrap(), &7);
+        let failed = Made::<u8>::default();
+        assert!(failed.get(|| exec_err!("a key that cannot be read"), &Cancel::default()).is_err());
+        assert!(failed.get(|| Ok(7), &Cancel::default()).is_err());
+    }
 
     /// A thread of the pool that waited for the cell would wait for itself.
     #[test]
     fn parts_may_ask_for_what_is_made_by_parts() {
         let made = Made::default();
         let make = || Ok(each_in_turn(64, 8, |n| n));
-        let sums = each_in_turn(200, 16, |_| made.get(make).unwrap().iter().sum::<usize>());
+        let cancel = Cancel::default();
+        let sums = each_in_turn(200, 16, |_| made.get(make, &cancel).unwrap().iter().sum::<usize>());
         assert!(sums.iter().all(|&sum| sum == 64 * 63 / 2));
     }
 }

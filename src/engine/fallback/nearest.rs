@@ -58,18 +58,16 @@ impl NearestWithFallback {
     }
 
     /// The index on the CPU, built when it is first needed.
-    fn on_cpu(&self) -> Result<&dyn NearestIndex> {
-        let build = || {
-            let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
-            let context = BuildContext { own: self.own, ..BuildContext::new(self.threads, &cancel, &reserve) };
-            cpu::build_nearest(self.test, &self.keys, self.ranks.clone(), &context)
-        };
-        Ok(self.on_cpu.get(build)?.as_ref())
+    fn on_cpu(&self, cancel: &Cancel) -> Result<&dyn NearestIndex> {
+        let context = BuildContext { own: self.own, ..BuildContext::new(self.threads, cancel, &|_| Ok(())) };
+        let build = || cpu::build_nearest(self.test, &self.keys, self.ranks.clone(), &context);
+        Ok(self.on_cpu.get(build, cancel)?.as_ref())
     }
 
     /// A probe batch as the index on the CPU wants it.
-    fn batch_on_cpu<'a>(&self, batch: &'a Batch) -> Result<&'a dyn PreparedProbe> {
-        Ok(batch.on_cpu.get(|| self.on_cpu()?.prepare(&batch.keys, self.threads))?.as_ref())
+    fn batch_on_cpu<'a>(&self, batch: &'a Batch, cancel: &Cancel) -> Result<&'a dyn PreparedProbe> {
+        let prepare = || self.on_cpu(cancel)?.prepare(&batch.keys, self.threads);
+        Ok(batch.on_cpu.get(prepare, cancel)?.as_ref())
     }
 
     /// The same neighbours as [`nearest`](NearestIndex::nearest) by the index on the CPU, in whose order rows are at other
@@ -83,7 +81,7 @@ impl NearestWithFallback {
         cancel: &Cancel,
     ) -> Result<Counts> {
         self.fallbacks.add(1);
-        let index = self.on_cpu()?;
+        let index = self.on_cpu(cancel)?;
         let own_order = index.order(probe)?;
         let positions_of_rows = positions_of_rows.get_or_init(|| positions_by_row(order, own_order));
         let position = |&position: &u32| positions_of_rows[order[position as usize] as usize];
@@ -126,7 +124,7 @@ impl NearestIndex for NearestWithFallback {
         };
         match &batch.on_device {
             Some(probe) => self.on_device.positions_at_once(Some(probe.as_ref()), wanted),
-            None => self.on_cpu().map_or(1, |index| index.positions_at_once(None, wanted)),
+            None => self.on_cpu(&Cancel::default()).map_or(1, |index| index.positions_at_once(None, wanted)),
         }
     }
 
@@ -153,7 +151,7 @@ impl NearestIndex for NearestWithFallback {
         let mut batch = Batch { keys: keys.clone(), on_device, on_cpu, positions_on_cpu, len: 0, unmatchable: 0 };
         let probe = match &batch.on_device {
             Some(probe) => probe.as_ref(),
-            None => self.batch_on_cpu(&batch)?,
+            None => self.batch_on_cpu(&batch, &Cancel::default())?,
         };
         (batch.len, batch.unmatchable) = (probe.len(), probe.unmatchable());
         Ok(Box::new(batch))
@@ -164,7 +162,10 @@ impl NearestIndex for NearestWithFallback {
         let batch = prepared::<Batch>(probe)?;
         match &batch.on_device {
             Some(probe) => self.on_device.order(Some(probe.as_ref())),
-            None => self.on_cpu()?.order(Some(self.batch_on_cpu(batch)?)),
+            None => {
+                let cancel = Cancel::default();
+                self.on_cpu(&cancel)?.order(Some(self.batch_on_cpu(batch, &cancel)?))
+            }
         }
     }
 
@@ -184,7 +185,7 @@ impl NearestIndex for NearestWithFallback {
         match on_device {
             Err(error) if DeviceFull::is_cause_of(&error) => {
                 let order = self.order(probe)?;
-                let on_cpu = batch.map(|batch| self.batch_on_cpu(batch)).transpose()?;
+                let on_cpu = batch.map(|batch| self.batch_on_cpu(batch, cancel)).transpose()?;
                 let places = batch.map_or(&self.positions_on_cpu, |batch| &batch.positions_on_cpu);
                 self.nearest_on_cpu((order, on_cpu), places, positions, best, cancel)
             }

@@ -4,20 +4,18 @@ use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
-use datafusion::physical_plan::metrics::MetricValue;
+use datafusion::physical_plan::metrics::{Count, MetricValue};
 
 use super::entry::{Access, Building, EntryIndex};
 use super::grouping::Grouping;
+use super::on_device::bring_ahead;
 use super::statistics::{BuildStatistics, Sample};
-use crate::engine::atoms::{AtomColumn, AtomTest, PairConditions, RuleRows, SideColumns, Tally};
+use crate::engine::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Tally};
 use crate::engine::choice::Engine;
 use crate::engine::cpu::columns::{Columns, Tests};
-use crate::engine::cpu::near::Allowance;
 use crate::engine::cpu::rules::probing::{Candidates, EntryPaths, Memory, Probing};
 use crate::engine::cpu::rules::walk::{Path, Walk};
-use crate::engine::cuda::rules::{
-    Behind, ColumnsOnDevice, EntryOnDevice, Items, PlacedRows, RulesOnDevice, Walked, serves,
-};
+use crate::engine::cuda::rules::{ColumnsOnDevice, EntryOnDevice, Items, RulesOnDevice};
 use crate::engine::cuda::{Budget, DeviceFull};
 use crate::engine::keys::{Codes, Groups};
 use crate::engine::parallel::{both, in_turn, threads_within};
@@ -38,20 +36,22 @@ pub struct RuleSource {
 /// A build side with the entries of all clauses and their execution trees.
 #[derive(Debug)]
 pub struct RuleIndex {
-    tests: Tests,
+    pub(super) tests: Tests,
     /// What a probe side is looked up in, for each atom that is an equality.
     groups: Vec<Option<Groups>>,
-    columns: Columns,
+    pub(super) columns: Columns,
     /// Whether the build side is its own probe side.
-    own: bool,
+    pub(super) own: bool,
     plan: RulePlan,
-    entries: Vec<EntryIndex>,
+    pub(super) entries: Vec<EntryIndex>,
     clauses: Vec<Vec<usize>>,
     unmatchable: usize,
     /// What a device has counted that has grouped the rows.
     counted: Vec<MetricValue>,
     /// Where some entries are walked on a device.
-    device: Option<RulesOnDevice>,
+    pub(super) device: Option<RulesOnDevice>,
+    /// How often the CPU has taken over what a device has no room for: a probe batch, or a stretch of one.
+    fallbacks: Count,
     scratch: Mutex<Vec<Memory>>,
 }
 
@@ -59,8 +59,8 @@ pub struct RuleIndex {
 pub struct PreparedRules {
     columns: Columns,
     /// The same on a device.
-    on_device: Option<ColumnsOnDevice>,
-    entries: Vec<PreparedEntry>,
+    pub(super) on_device: Option<ColumnsOnDevice>,
+    pub(super) entries: Vec<PreparedEntry>,
     unmatchable: usize,
 }
 
@@ -71,7 +71,7 @@ impl PreparedRules {
     }
 }
 
-enum PreparedEntry {
+pub(super) enum PreparedEntry {
     /// Probe rows that have partners, and the places of these; the same on a device.
     Places(Vec<(u32, std::ops::Range<u32>)>, Option<Box<Items>>),
     Index(Box<dyn PreparedProbe>),
@@ -138,11 +138,23 @@ impl RuleIndex {
             },
         );
         let (plan, (entries, ahead)) = planned?;
-        let (device, scratch) = (None, Mutex::default());
+        let (device, fallbacks, scratch) = (None, Count::new(), Mutex::default());
         let counted = numbering.as_ref().map_or_else(Vec::new, Budget::metrics);
         let own = context.own;
-        let mut index =
-            Self { tests, groups, columns, own, plan, entries, clauses, unmatchable, counted, device, scratch };
+        let mut index = Self {
+            tests,
+            groups,
+            columns,
+            own,
+            plan,
+            entries,
+            clauses,
+            unmatchable,
+            counted,
+            device,
+            fallbacks,
+            scratch,
+        };
         // what has numbered the keys walks the rules
         if let Some(budget) = numbering.or_else(|| engine.budget_of_rules(index.candidates(context))) {
             index.device = index.bring_to_device(&budget, ahead, all_threads)?;
@@ -164,57 +176,6 @@ impl RuleIndex {
             }
         };
         self.entries.iter().zip(&self.plan.groups).map(of_entry).sum::<f64>() as u64
-    }
-
-    /// Brings to a device what it can walk; `None` where that is nothing.
-    fn bring_to_device(
-        &mut self,
-        budget: &Budget,
-        ahead: Option<RulesOnDevice>,
-        threads: usize,
-    ) -> Result<Option<RulesOnDevice>> {
-        let trees = |entry: &EntryIndex| {
-            let steps = entry.tree.tree().steps.iter().chain(&entry.earlier.tree().steps);
-            steps.map(|step| step.atom).collect::<Vec<_>>()
-        };
-        let is_served = |entry: &EntryIndex| {
-            let places = matches!(entry.access, Access::Hash { .. } | Access::Band { .. });
-            places && trees(entry).iter().all(|&atom| serves(&self.tests.kinds[atom]))
-        };
-        let served: Vec<bool> = self.entries.iter().map(is_served).collect();
-        let mut asked = vec![false; self.tests.kinds.len()];
-        for (entry, _) in self.entries.iter().zip(&served).filter(|(_, served)| **served) {
-            trees(entry).into_iter().for_each(|atom| asked[atom] = true);
-        }
-        if !served.contains(&true) {
-            return Ok(None);
-        }
-        let columns = (&self.tests, &self.columns);
-        let rules = match ahead {
-            Some(mut rules) => rules.add_codes(&self.columns, &asked)?.then_some(rules),
-            None => bring(budget, columns, asked, threads)?,
-        };
-        let Some(rules) = rules else { return Ok(None) };
-        let entry = |at: usize| {
-            let entry = &self.entries[at];
-            let (rows, behind) = match &entry.access {
-                Access::Hash { grouping, .. } if served[at] => {
-                    let rows = match grouping.on_device() {
-                        Some(grouped) => PlacedRows::Grouped(Arc::clone(grouped)),
-                        None => PlacedRows::OnHost(grouping.rows()?),
-                    };
-                    (rows, Behind::InGroup(grouping.starts()))
-                }
-                Access::Band { order, ends, .. } if served[at] => (PlacedRows::OnHost(&order.rows), Behind::UpTo(ends)),
-                _ => return Ok(None),
-            };
-            let behind = self.own.then_some(behind);
-            let walked = Walked { rows, behind, tree: entry.tree.tree(), earlier: entry.earlier.tree() };
-            EntryOnDevice::try_new(&rules, &walked)
-        };
-        let brought = in_turn(self.entries.len(), threads, entry)?;
-        self.entries.iter_mut().zip(brought).for_each(|(entry, on_device)| entry.device = on_device);
-        Ok(Some(rules))
     }
 
     /// Verifies the candidates of an entry by another tree of the same clauses: what the chosen one is measured against.
@@ -266,7 +227,8 @@ impl RuleIndex {
             Access::Index { index, .. } => Some(index),
             Access::Hash { .. } | Access::Band { .. } => None,
         });
-        let walked = self.device.iter().flat_map(RulesOnDevice::metrics);
+        let fallbacks = MetricValue::Count { name: "cpu_fallbacks".into(), count: self.fallbacks.clone() };
+        let walked = self.device.iter().flat_map(|rules| rules.metrics().into_iter().chain([fallbacks.clone()]));
         indexes.flat_map(|index| index.metrics()).chain(walked).chain(self.counted.iter().cloned()).collect()
     }
 
@@ -313,7 +275,11 @@ impl RuleIndex {
         }
         let columns = self.tests.prepare(side, threads)?;
         let on_device = match &self.device {
-            Some(rules) => rules.prepare(&columns, threads)?,
+            Some(rules) => {
+                let prepared = rules.prepare(&columns, threads)?;
+                self.fallbacks.add(usize::from(prepared.is_none()));
+                prepared
+            }
             None => None,
         };
         let places = |entry: &EntryIndex, places: Vec<_>| match (&self.device, &entry.device, &on_device) {
@@ -433,6 +399,7 @@ impl RuleIndex {
                     }
                     continue;
                 }
+                self.fallbacks.add(1);
             }
             let candidates = match (&self.entries[entry].access, probe.map(|probe| &probe.entries[entry])) {
                 (Access::Index { index, .. }, Some(PreparedEntry::Index(prepared))) => {
@@ -465,35 +432,6 @@ impl RuleIndex {
     }
 }
 
-/// An entry on a device, and what it is probed with.
-struct WalkedOnDevice<'a> {
-    rules: &'a RulesOnDevice,
-    entry: &'a EntryOnDevice,
-    probe: Option<(&'a ColumnsOnDevice, &'a Items)>,
-}
-
-impl WalkedOnDevice<'_> {
-    fn walk(&self, cursor: &mut Cursor, cancel: &Cancel, to: (&mut Pairs, &mut Tally)) -> Result<Option<Counts>> {
-        self.entry.walk(self.rules, self.probe, cursor, cancel, to)
-    }
-}
-
-impl RuleIndex {
-    /// The entry on the device, where its candidates with `probe` are walked there.
-    fn on_device<'a>(&'a self, entry: usize, probe: Option<&'a PreparedRules>) -> Option<WalkedOnDevice<'a>> {
-        let (rules, on_device) = (self.device.as_ref()?, self.entries[entry].device.as_ref()?);
-        let probe = match probe {
-            None => None,
-            Some(PreparedRules { on_device: Some(columns), entries, .. }) => match &entries[entry] {
-                PreparedEntry::Places(_, Some(items)) => Some((columns, items.as_ref())),
-                PreparedEntry::Places(_, None) | PreparedEntry::Index(_) => return None,
-            },
-            Some(_) => return None,
-        };
-        Some(WalkedOnDevice { rules, entry: on_device, probe })
-    }
-}
-
 /// Probe rows that are made ready at once for a device.
 const ROWS_AT_ONCE: usize = 1 << 20;
 /// Of a self-join, in places of an entry.
@@ -523,36 +461,6 @@ fn code(
         (context.reserve)(groups.memory())?;
         Ok(Some((groups, codes)))
     })
-}
-
-/// Brings what the build side has for the atoms that are `asked` to a device.
-fn bring(
-    budget: &Budget,
-    (tests, columns): (&Tests, &Columns),
-    asked: Vec<bool>,
-    threads: usize,
-) -> Result<Option<RulesOnDevice>> {
-    let allowance = |atom: usize| tests.allowance(atom).map_or(&[][..], Allowance::by_classes);
-    RulesOnDevice::try_new(budget, &tests.kinds, allowance, (columns as &dyn RuleRows, asked), threads)
-}
-
-/// The same of all that are not equalities, before there is a plan, where it will ask all atoms there: an entry by places is expected,
-/// and a device decides everything.
-fn bring_ahead(
-    budget: &Budget,
-    (tests, columns): (&Tests, &Columns),
-    clauses: &[Vec<usize>],
-    threads: usize,
-) -> Result<Option<RulesOnDevice>> {
-    let mut asked = vec![false; tests.kinds.len()];
-    clauses.iter().flatten().for_each(|&atom| asked[atom] = true);
-    let asked_kinds = || tests.kinds.iter().zip(&asked).filter(|(_, asked)| **asked).map(|(kind, _)| kind);
-    let has_places = asked_kinds().any(|kind| matches!(kind, AtomTest::Equality | AtomTest::Band));
-    if !has_places || !asked_kinds().all(serves) {
-        return Ok(None);
-    }
-    asked.iter_mut().zip(&tests.kinds).for_each(|(asked, kind)| *asked &= *kind != AtomTest::Equality);
-    bring(budget, (tests, columns), asked, threads)
 }
 
 /// Ends a build that nobody waits for.

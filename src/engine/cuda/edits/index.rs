@@ -1,5 +1,6 @@
 //! The strings of a build side on a device, and the probe batches that it makes ready.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
@@ -12,6 +13,7 @@ use super::arranged::{Arranged, Signer};
 use super::columns::TextColumns;
 use super::long::{self, TextsOnHost};
 use super::test::{edit_test, reaches};
+use crate::engine::cuda::DeviceIndex;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, EditDecision, EditTest, Reach, Task, TextSides};
 use crate::engine::cuda::memory::{Budget, Buffer};
@@ -22,6 +24,9 @@ use crate::engine::edits::EditPredicate;
 use crate::engine::edits::features::{self, Feature};
 use crate::engine::views::string_views;
 use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
+
+/// Words of a signature.
+const WORDS: u32 = 8;
 
 /// Probe rows that one block of threads compares.
 const ROWS_OF_TASK: u32 = 4 * BLOCK;
@@ -114,7 +119,7 @@ impl EditIndex {
     /// Which build blocks each block of `probe`, or of the build side itself, is compared with.
     fn windows(&self, stream: &Arc<CudaStream>, probe: Option<&Arranged>) -> Result<Windows, Fault> {
         let sides = self.sides(stream, probe);
-        let cut = (probe.unwrap_or(&self.texts).blocks(), ROWS_OF_TASK);
+        let cut = (probe.unwrap_or(&self.texts).blocks(), ROWS_OF_TASK, WORDS);
         Windows::fetch(&self.budget, stream, cut, |firsts, ends| {
             self.budget.device.edits()?.windows(stream, &sides, cut.0, firsts, ends)
         })
@@ -293,6 +298,20 @@ impl Index for EditIndex {
             _ => return internal_err!("an edit index was built for the other kind of probe"),
         };
         Ok(self.compare(side, cursor, cancel, out)?)
+    }
+}
+
+impl DeviceIndex for EditIndex {
+    fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>> {
+        let side = match probe {
+            Probe::Own => &self.texts,
+            Probe::Batch(batch) => match batch.as_any().downcast_ref::<PreparedTexts>() {
+                Some(prepared) => &prepared.texts,
+                None => return internal_err!("an edit index was given a probe batch that it did not prepare"),
+            },
+        };
+        let positions = positions.start..positions.end.min(side.count as usize);
+        Ok(side.rows(&self.budget, positions)?)
     }
 }
 

@@ -157,8 +157,7 @@ impl EntryOnDevice {
         };
         match self.steps.step((items, items.len() as u32), cursor, |_, _| walking, cancel, out) {
             Err(Fault::Memory) => {
-                out.build.truncate(before.0);
-                out.probe.truncate(before.0);
+                out.truncate(before.0);
                 *tally = before.1;
                 Ok(None)
             }
@@ -280,7 +279,8 @@ impl Comparison for Walking<'_> {
         let most = portions.iter().map(pairs).max().unwrap_or(0);
         let mut room = Batch::try_new(budget, stream, most, tree.remembers)?;
         let mut numbers = budget.zeros(stream, tree.numbers())?;
-        let mut witnesses = budget.buffer(stream, candidates.capacity as usize)?;
+        let all: usize = portions.iter().map(pairs).sum();
+        let mut witnesses = budget.buffer(stream, all.min(candidates.capacity as usize))?;
         let items = self.items.on_device(stream, self.entry.rows.buffer());
         let batch = room.on_device(stream, most);
         let compared = self.compared(stream, tree)?;
@@ -292,8 +292,7 @@ impl Comparison for Walking<'_> {
             kernels.witnessed(stream, &batch, candidates, &mut witnesses)?;
         }
         let by_clause = budget.zeros(stream, self.tally.borrow().candidates.len())?;
-        let pairs = portions.iter().map(pairs).sum();
-        *self.kept.borrow_mut() = Some(Kept { witnesses, numbers, by_clause, pairs });
+        *self.kept.borrow_mut() = Some(Kept { witnesses, numbers, by_clause, pairs: all });
         Ok(())
     }
 
@@ -306,7 +305,8 @@ impl Comparison for Walking<'_> {
         let budget = &self.rules.budget;
         let mut kept = self.kept.borrow_mut();
         let Some(kept) = kept.as_mut() else { return Ok(()) };
-        let capacity = candidates.capacity as usize;
+        // there are no more of them than pairs
+        let capacity = kept.pairs.min(candidates.capacity as usize);
         let earlier = &self.entry.earlier;
         let remembered = if earlier.remembers { capacity } else { 0 };
         if earlier.certain != NONE {
@@ -333,11 +333,11 @@ impl Comparison for Walking<'_> {
 
     fn done(&self, stream: &Arc<CudaStream>) -> Result<(), Fault> {
         let Some(kept) = self.kept.borrow_mut().take() else { return Ok(()) };
-        let mut tally = self.tally.borrow_mut();
+        let (budget, mut tally) = (&self.rules.budget, self.tally.borrow_mut());
         let mut numbers = vec![0; kept.numbers.slice.len()];
         let mut by_clause = vec![0; kept.by_clause.slice.len()];
-        stream.memcpy_dtoh(&kept.numbers.slice, &mut numbers)?;
-        stream.memcpy_dtoh(&kept.by_clause.slice, &mut by_clause)?;
+        budget.download(stream, &kept.numbers, &mut numbers)?;
+        budget.download(stream, &kept.by_clause, &mut by_clause)?;
         stream.synchronize()?;
         self.entry.tree.add(&numbers, kept.pairs, &mut tally);
         for (witnesses, pairs) in tally.witnesses.iter_mut().zip(by_clause) {

@@ -140,7 +140,10 @@ impl Items {
 
 impl Cut for Items {
     const PARTS: u64 = 4;
-    const MOST_PAIRS: u64 = 1 << 27;
+
+    fn most_pairs(&self) -> u64 {
+        1 << 27
+    }
 
     fn stretch(&self, start: u32, end: u32, pairs: u64) -> (u32, u64) {
         let up_to = |stop: u32| self.pairs(start as usize..stop as usize);

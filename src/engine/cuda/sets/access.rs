@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::prefixes::Asked;
 use crate::engine::cuda::kernels::Task;
 use crate::engine::cuda::steps::Cut;
-use crate::engine::cuda::tasks::Windows;
+use crate::engine::cuda::tasks::{PAIRS_OF_STEP, Windows};
 
 /// How the partners of a probe side's positions are found.
 #[derive(Debug)]
@@ -27,6 +27,13 @@ impl Access {
 
 impl Cut for Access {
     const PARTS: u64 = Windows::PARTS;
+
+    fn most_pairs(&self) -> u64 {
+        match self {
+            Self::Tiles(windows) => windows.most_pairs(),
+            Self::Prefixes(_) => PAIRS_OF_STEP,
+        }
+    }
 
     fn stretch(&self, start: u32, end: u32, pairs: u64) -> (u32, u64) {
         match self {

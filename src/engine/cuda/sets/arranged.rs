@@ -1,5 +1,6 @@
 //! The sets of one side on the device, in the order in which blocks of them are compared.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
@@ -73,6 +74,11 @@ impl Arranged {
         }
         stream.synchronize()?;
         Ok(Self { columns, tokens: rows.tokens, count, unmatchable: sets.unmatchable })
+    }
+
+    /// The rows at some positions.
+    pub(super) fn rows(&self, budget: &Budget, positions: Range<usize>) -> Result<Vec<u32>, Fault> {
+        budget.fetch(&self.columns.rows, positions)
     }
 
     /// How many blocks there are.

@@ -1,5 +1,6 @@
 //! The sets of a build side on a device, and the probe batches that it makes ready.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
@@ -11,6 +12,7 @@ use super::arranged::{Arranged, signature_words};
 use super::columns::{BYTES_OF_ROW, SetColumns};
 use super::prefixes::{BYTES_OF_POSTING, Pays, Postings};
 use super::test::set_test;
+use crate::engine::cuda::DeviceIndex;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, PrefixSides, RangesOnDevice, SetSides, SetTest, Task};
 use crate::engine::cuda::memory::{Budget, Buffer};
@@ -129,7 +131,7 @@ impl SetIndex {
     /// Which build blocks each block of `probe`, or of the build side itself, is compared with.
     fn windows(&self, stream: &Arc<CudaStream>, probe: Option<&Arranged>) -> Result<Windows, Fault> {
         let sides = self.sides(stream, probe);
-        let cut = (probe.unwrap_or(&self.sets).blocks(), rows_of_task(self.words));
+        let cut = (probe.unwrap_or(&self.sets).blocks(), rows_of_task(self.words), self.words);
         Windows::fetch(&self.budget, stream, cut, |firsts, ends| {
             self.budget.device.sets()?.windows(stream, &sides, cut.0, firsts, ends)
         })
@@ -299,6 +301,20 @@ impl Index for SetIndex {
             _ => return internal_err!("a set index was built for the other kind of probe"),
         };
         Ok(self.compare(side, cursor, cancel, out)?)
+    }
+}
+
+impl DeviceIndex for SetIndex {
+    fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>> {
+        let side = match probe {
+            Probe::Own => &self.sets,
+            Probe::Batch(batch) => match batch.as_any().downcast_ref::<PreparedSets>() {
+                Some(prepared) => &prepared.sets,
+                None => return internal_err!("a set index was given a probe batch that it did not prepare"),
+            },
+        };
+        let positions = positions.start..positions.end.min(side.count as usize);
+        Ok(side.rows(&self.budget, positions)?)
     }
 }
 

@@ -90,7 +90,7 @@ impl Prefixes {
         let mut lengths = budget.buffer(stream, count)?;
         kernels.lengths(stream, sets, &sides.test, &mut lengths)?;
         let mut starts = vec![0; count + 1];
-        stream.memcpy_dtoh(&lengths.slice.slice(..count), &mut starts[1..])?;
+        budget.download(stream, &lengths, &mut starts[1..])?;
         stream.synchronize()?;
         let mut length = 0u32;
         for start in &mut starts[1..] {
@@ -180,7 +180,7 @@ impl Postings {
             let kernels = budget.device.prefixes()?;
             kernels.ranges(stream, &sides, (&firsts, &ends), blocks, &mut ranges)?;
             let mut totals = vec![0; blocks as usize];
-            stream.memcpy_dtoh(&ranges.totals.slice.slice(..blocks as usize), &mut totals)?;
+            budget.download(stream, &ranges.totals, &mut totals)?;
             stream.synchronize()?;
             let work = totals.iter().fold(0u64, |work, &total| work.saturating_add(total));
             let pays = work.saturating_mul(self.pairs_of_posting) <= pairs;

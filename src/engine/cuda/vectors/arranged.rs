@@ -1,5 +1,6 @@
 //! The points of one side on the device, in the order in which blocks of them are compared.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
@@ -61,14 +62,9 @@ impl Arranged {
         Ok(Self { values, positions, filtered, boxes, count })
     }
 
-    /// The row at each position.
-    pub(super) fn rows(&self, stream: &Arc<CudaStream>) -> Result<Vec<u32>, Fault> {
-        let mut rows = vec![0; self.count as usize];
-        if !rows.is_empty() {
-            stream.memcpy_dtoh(&self.positions.rows.slice.slice(..rows.len()), &mut rows)?;
-            stream.synchronize()?;
-        }
-        Ok(rows)
+    /// The rows at some positions.
+    pub(super) fn rows(&self, budget: &Budget, positions: Range<usize>) -> Result<Vec<u32>, Fault> {
+        budget.fetch(&self.positions.rows, positions)
     }
 
     /// How many blocks there are.

@@ -1,15 +1,18 @@
 //! The vectors of a build side on a device, and the probe batches that it makes ready.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use datafusion::common::{Result, exec_datafusion_err, internal_datafusion_err, internal_err};
 use datafusion::physical_plan::metrics::MetricValue;
 
+use super::ROWS_UNCHECKED;
 use super::arranged::Arranged;
 use super::columns::Framing;
 use super::near::{Near, ROWS_OF_TASK};
 use super::test::{halves_scale, vector_test};
+use crate::engine::cuda::DeviceIndex;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, Task, VectorSides, VectorTest};
 use crate::engine::cuda::memory::{Budget, Buffer};
@@ -137,13 +140,13 @@ impl VectorIndex {
         let blocks = probe.unwrap_or(&self.vectors).blocks();
         let buffer = || self.budget.buffer(stream, blocks as usize);
         let (mut firsts, mut ends, mut counts) = (buffer()?, buffer()?, buffer()?);
-        let mut near = Near::of(blocks);
+        let mut near = Near::of(blocks, self.test.dimension as u32);
         if blocks > 0 && self.vectors.count > 0 {
             let sides = self.sides(stream, probe);
             self.budget.device.vectors()?.reach(stream, &sides, blocks, (&mut firsts, &mut ends, &mut counts))?;
-            stream.memcpy_dtoh(&firsts.slice, &mut near.firsts)?;
-            stream.memcpy_dtoh(&ends.slice, &mut near.ends)?;
-            stream.memcpy_dtoh(&counts.slice, &mut near.counts)?;
+            self.budget.download(stream, &firsts, &mut near.firsts)?;
+            self.budget.download(stream, &ends, &mut near.ends)?;
+            self.budget.download(stream, &counts, &mut near.counts)?;
             stream.synchronize()?;
         }
         Ok(near)
@@ -192,12 +195,15 @@ impl VectorIndex {
     }
 
     /// The pairs of a loose row of a probe batch with all rows of the build side, on the host.
-    fn compare_loose(&self, probe: &Points, at: usize, out: &mut Pairs) -> Counts {
+    fn compare_loose(&self, probe: &Points, at: usize, cancel: &Cancel, out: &mut Pairs) -> Counts {
         let Some(build) = &self.host else { return Counts::default() };
         let (row, group) = (probe.loose.rows[at], probe.loose.groups[at]);
         let (vector, before) = (probe.vectors.given(row as usize), out.len());
         let mut counts = Counts::default();
         for (at, &other) in build.regular.rows.iter().enumerate() {
+            if at % ROWS_UNCHECKED == 0 && cancel.is_cancelled() {
+                break;
+            }
             if build.regular.groups[at] == group {
                 counts.candidates += 1;
                 if self.decision.may_hold(build.regular(at), vector) {
@@ -303,13 +309,27 @@ impl Index for VectorIndex {
         let regular = side.0.unwrap_or(&self.vectors).count;
         match host.filter(|_| !cursor.is_done() && cursor.next >= regular as usize) {
             Some(points) => {
-                let counts = self.compare_loose(points, cursor.next - regular as usize, out);
+                let counts = self.compare_loose(points, cursor.next - regular as usize, cancel, out);
                 cursor.next += 1;
                 Ok(counts)
             }
             None if cursor.is_done() => Ok(Counts::default()),
             None => Ok(self.compare(side, cursor, cancel, out)?),
         }
+    }
+}
+
+impl DeviceIndex for VectorIndex {
+    fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>> {
+        let side = match probe {
+            Probe::Own => &self.vectors,
+            Probe::Batch(batch) => match batch.as_any().downcast_ref::<PreparedVectors>() {
+                Some(prepared) => &prepared.vectors,
+                None => return internal_err!("a vector index was given a probe batch that it did not prepare"),
+            },
+        };
+        let positions = positions.start..positions.end.min(side.count as usize);
+        Ok(side.rows(&self.budget, positions)?)
     }
 }
 

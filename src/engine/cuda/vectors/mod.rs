@@ -26,3 +26,6 @@ pub(super) use index::VectorIndex;
 pub use nearest::FEW_DIMENSIONS;
 pub(super) use nearest::{NearestVectors, ranks_by};
 pub(super) use test::{has_kernels, vector_test};
+
+/// Rows that a vector is compared with on the host between two looks at the cancel flag.
+const ROWS_UNCHECKED: usize = 1 << 12;

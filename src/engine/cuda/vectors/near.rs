@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::engine::cuda::kernels::Task;
 use crate::engine::cuda::steps::Cut;
-use crate::engine::cuda::tasks::BLOCK;
+use crate::engine::cuda::tasks::{BLOCK, PAIRS_OF_STEP};
 
 /// Probe blocks of a task, one a warp.
 const BLOCKS_OF_TASK: u32 = 4;
@@ -15,6 +15,9 @@ pub(super) const ROWS_OF_TASK: u32 = BLOCKS_OF_TASK * BLOCK;
 /// Pairs of blocks that a task is about: enough that finding them is little beside, few enough that tasks end together.
 const TILES_OF_TASK: u64 = 512;
 
+/// Dimensions that a comparison is counted for as one.
+const DIMENSIONS_OF_PAIR: u32 = 16;
+
 /// Build blocks under one outer box: tasks begin with whole ones.
 const GROUPED: u32 = 64;
 
@@ -24,13 +27,14 @@ pub(super) struct Near {
     pub(super) firsts: Vec<u32>,
     pub(super) ends: Vec<u32>,
     pub(super) counts: Vec<u32>,
+    dimension: u32,
 }
 
 impl Near {
-    /// For so many probe blocks, of which nothing is known.
-    pub(super) fn of(blocks: u32) -> Self {
+    /// For so many probe blocks of points in so many dimensions, of which nothing is known.
+    pub(super) fn of(blocks: u32, dimension: u32) -> Self {
         let zeros = vec![0; blocks as usize];
-        Self { firsts: zeros.clone(), ends: zeros.clone(), counts: zeros }
+        Self { firsts: zeros.clone(), ends: zeros.clone(), counts: zeros, dimension }
     }
 
     /// Pairs that comparing the block of a position takes.
@@ -45,6 +49,10 @@ impl Near {
 
 impl Cut for Near {
     const PARTS: u64 = 16;
+
+    fn most_pairs(&self) -> u64 {
+        PAIRS_OF_STEP / u64::from(self.dimension.div_ceil(DIMENSIONS_OF_PAIR).max(1))
+    }
 
     fn stretch(&self, start: u32, end: u32, pairs: u64) -> (u32, u64) {
         let (mut at, mut done) = (start, 0);

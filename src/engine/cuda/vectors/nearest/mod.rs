@@ -26,6 +26,7 @@ use crate::engine::cuda::kernels::VectorTest;
 use crate::engine::cuda::memory::{Budget, Buffer};
 use crate::engine::cuda::pool::Pool;
 use crate::engine::cuda::tasks::BLOCK;
+use crate::engine::cuda::vectors::ROWS_UNCHECKED;
 use crate::engine::nearest::{Best, NearestIndex, Neighbour, Wanted, float_key, prepared};
 use crate::engine::vectors::frame::Frame;
 use crate::engine::vectors::points::Points;
@@ -75,8 +76,8 @@ struct Side {
 }
 
 impl Side {
-    fn try_new(stream: &Arc<CudaStream>, vectors: Arranged, points: &Points) -> Result<Self, Fault> {
-        let mut order = vectors.rows(stream)?;
+    fn try_new(budget: &Budget, vectors: Arranged, points: &Points) -> Result<Self, Fault> {
+        let mut order = vectors.rows(budget, 0..vectors.count as usize)?;
         order.extend_from_slice(&points.loose.rows);
         Ok(Self { vectors, order, loose: None, unmatchable: points.unmatchable })
     }
@@ -110,7 +111,8 @@ impl NearestVectors {
         }
         let frame = Frame::of(&points, measure);
         let norm = frame.typical_norm(&points, measure);
-        if points.regular.len() == 0 || points.loose.len() > 0 || !points.suit_single_precision(norm) {
+        let has_points = points.regular.len() > 0 && points.dimension > 0;
+        if !has_points || points.loose.len() > 0 || !points.suit_single_precision(norm) {
             return Ok(None);
         }
         let gap = frame.typical_gap(&points, measure);
@@ -128,7 +130,7 @@ impl NearestVectors {
             true => Some((budget.upload(&stream, ranks)?, ranks.to_vec())),
             false => None,
         };
-        let side = Side::try_new(&stream, vectors, &points)?;
+        let side = Side::try_new(budget, vectors, &points)?;
         let rows = points.regular.len();
         let index = Self {
             budget: budget.clone(),
@@ -152,7 +154,7 @@ impl NearestVectors {
         let stream = self.budget.device.stream()?;
         let by = (&self.test, self.in_halves);
         let vectors = Arranged::try_new(&self.budget, &stream, (&points, keys.groups.is_some()), &self.framing, by)?;
-        let side = Side::try_new(&stream, vectors, &points)?;
+        let side = Side::try_new(&self.budget, vectors, &points)?;
         Ok(Side { loose: (points.loose.len() > 0).then_some(points), ..side })
     }
 
@@ -199,11 +201,14 @@ impl NearestVectors {
     }
 
     /// Offers the neighbours of a row of a probe batch that is not on the device.
-    fn score_all(&self, probe: &Points, at: usize, best: &mut Best<i64>) -> usize {
+    fn score_all(&self, probe: &Points, at: usize, best: &mut Best<i64>, cancel: &Cancel) -> usize {
         let (row, group) = (probe.loose.rows[at], probe.loose.groups[at]);
         let vector = probe.vectors.given(row as usize);
         let mut compared = 0;
         for (at, &row) in self.host.regular.rows.iter().enumerate() {
+            if at % ROWS_UNCHECKED == 0 && cancel.is_cancelled() {
+                break;
+            }
             if self.host.regular.groups[at] != group {
                 continue;
             }
@@ -293,7 +298,7 @@ impl NearestIndex for NearestVectors {
                 break;
             }
             let Some(points) = &side.loose else { return internal_err!("a position is beyond a probe batch") };
-            counts.candidates += self.score_all(points, (position - side.vectors.count) as usize, best);
+            counts.candidates += self.score_all(points, (position - side.vectors.count) as usize, best, cancel);
         }
         counts.verified = counts.candidates;
         Ok(counts)

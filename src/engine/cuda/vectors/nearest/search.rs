@@ -203,6 +203,8 @@ impl<'a> Search<'a> {
             done = stride;
         }
         if cancel.is_cancelled() {
+            // what was launched reads columns of others
+            self.stream.synchronize()?;
             return Ok(None);
         }
         let (count, wanted) = (self.sides.searched.count as usize, self.sides.searched.wanted as usize);
@@ -214,10 +216,9 @@ impl<'a> Search<'a> {
             counts: vec![0; count],
             candidates: self.compared,
         };
-        self.stream.memcpy_dtoh(&out.slice.slice(..count * wanted), &mut found.neighbours)?;
-        self.stream.memcpy_dtoh(&self.kept.slice.slice(..count), &mut found.counts)?;
+        self.budget.download(self.stream, &out, &mut found.neighbours)?;
+        self.budget.download(self.stream, &self.kept, &mut found.counts)?;
         self.stream.synchronize()?;
-        self.budget.metrics.download::<Neighbour<i64>>(count * wanted);
         Ok(Some(found))
     }
 
@@ -322,8 +323,8 @@ impl<'a> Search<'a> {
         let ended = stream.record_event(timing)?;
         let mut counts = [[0u64]; 2];
         let [candidates, crowded] = &mut counts;
-        stream.memcpy_dtoh(&self.candidate_count.slice, candidates)?;
-        stream.memcpy_dtoh(&self.crowded.slice, crowded)?;
+        self.budget.download(stream, &self.candidate_count, candidates)?;
+        self.budget.download(stream, &self.crowded, crowded)?;
         stream.synchronize()?;
         let [[candidates], [crowded]] = counts.map(|[count]| [count as usize]);
         let (tasks, new) = compared.map_or((0, 0), |(tasks, _)| (tasks.len(), candidates));
