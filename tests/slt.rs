@@ -5,16 +5,19 @@
 //! `cargo test --test slt -- jaccard`.
 //!
 //! `SIMILARITY_ENGINE` chooses the engine: with `cuda` the scripts run on a device. Records of the default have
-//! `skipif engine` before them.
+//! `skipif engine` before them. Without it, and unless the command line asks for something, they run once more there, on the emulated
+//! driver of `kernels/emulator` unless `SIMILARITY_REQUIRE_CUDA` asks for a device. Where the scripts have been moved to, `SIMILARITY_SCRIPTS` says.
 //!
 //! Column types are `T` for strings, `I` for integers, `R` for floats, `B` for booleans and `?` for all else. NULL
 //! is written `NULL`, the empty string `(empty)`, a float with the fewest digits that give it back; lists look as
 //! Arrow shows them. Rows are compared exactly, white space included, except at the end of a line.
 
+mod emulated;
+
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use async_trait::async_trait;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -31,7 +34,8 @@ const ENGINE: &str = "SIMILARITY_ENGINE";
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let scripts = scripts(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/slt")))?;
+    let folder = std::env::var_os("SIMILARITY_SCRIPTS").map(PathBuf::from);
+    let scripts = scripts(&folder.unwrap_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/tests/slt").into()))?;
     if scripts.is_empty() {
         return Err("no script found".into());
     }
@@ -47,6 +51,14 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
         }
     }
     println!("{} of {} scripts passed", scripts.len() - failed, scripts.len());
+    if std::env::var_os(ENGINE).is_none() && std::env::args().len() == 1 {
+        println!("on a device:");
+        let mut child = Command::new(std::env::current_exe()?);
+        if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none() {
+            child.env("LD_LIBRARY_PATH", emulated::driver());
+        }
+        failed += usize::from(!child.env(ENGINE, "cuda").status()?.success());
+    }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

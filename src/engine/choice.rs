@@ -155,7 +155,7 @@ impl Engine {
             Self::Cuda(budget) => format!("{}, cpu for what it has no kernels for", budget.device()),
             Self::Auto { ordinal, .. } => {
                 format!(
-                    "cpu, or cuda:{ordinal} from {CANDIDATES_WORTH_A_DEVICE} candidates on, or once it is open for a self-join of {ROWS_WORTH_A_DEVICE} rows"
+                    "cpu, or cuda:{ordinal} from {CANDIDATES_WORTH_OPENING} candidates on, {CANDIDATES_WORTH_A_DEVICE} once it is open, or a self-join of {ROWS_WORTH_A_DEVICE} rows"
                 )
             }
         }
@@ -178,12 +178,12 @@ impl Engine {
 
     fn explain_where(&self, pays_from: Option<PaysFrom>, what: &str) -> String {
         match (self, pays_from) {
-            (Self::Cuda(_), None) => format!("cpu (no kernels for this {what})"),
+            (Self::Cuda(_) | Self::Auto { .. }, None) => format!("cpu (no kernels for this {what})"),
             (Self::Cuda(budget), Some(_)) => budget.device().to_string(),
             (Self::Auto { ordinal, .. }, Some(PaysFrom { open, closed })) => {
                 format!("cpu, or cuda:{ordinal} from {closed} pairs of rows on, {open} once it is open")
             }
-            (Self::Cpu | Self::Auto { .. }, _) => "cpu".into(),
+            (Self::Cpu, _) => "cpu".into(),
         }
     }
 }

@@ -4,9 +4,8 @@
 //! A process has one driver for all its sessions, so each test runs in a process of its own. With `SIMILARITY_ENGINE=cuda` in
 //! the environment the whole test binary uses the device, and with `SIMILARITY_REQUIRE_CUDA=1` a machine without one fails.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::AsArray;
@@ -24,7 +23,7 @@ use rand::rngs::StdRng;
 use crate::epsilon::{finite_table, random_vectors};
 use crate::nearest::{self, Checked, SCORES, check_tables};
 use crate::oracle::{BANDS, Cases, QUERIES_PER_TABLE, RULES, TEXTS, check, random_condition};
-use crate::session;
+use crate::{emulated, session};
 
 /// Names the engine of all sessions.
 pub(crate) const ENGINE: &str = "SIMILARITY_ENGINE";
@@ -52,7 +51,7 @@ fn on_a_device_with(test: &str, settings: &[(&str, &str)]) -> bool {
     if !is_on_a_device() {
         child.env(ENGINE, "cuda");
         if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none() {
-            child.env("LD_LIBRARY_PATH", emulated_driver());
+            child.env("LD_LIBRARY_PATH", emulated::driver());
         }
     }
     let output = child.output().unwrap();
@@ -62,16 +61,14 @@ fn on_a_device_with(test: &str, settings: &[(&str, &str)]) -> bool {
     false
 }
 
-/// The folder of an emulated driver, which is built for the first test that asks.
-fn emulated_driver() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("emulated-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/emulator/build.sh");
-        assert!(Command::new("sh").arg(script).arg(folder.join("libcuda.so")).status().unwrap().success());
-        folder
-    })
+/// As [`on_a_device_with`], where it is the emulated driver.
+fn on_the_emulated_driver(test: &str, settings: &[(&str, &str)]) -> bool {
+    let is_alone = std::env::var_os(ALONE).is_some();
+    if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_some() || is_on_a_device() && !is_alone {
+        println!("skipped: no emulated driver");
+        return false;
+    }
+    on_a_device_with(test, settings)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -318,27 +315,200 @@ async fn table_and_plan(context: &SessionContext, query: &str) -> (String, Strin
 /// The emulated driver fails one launch after the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failing_device_ends_the_query_and_nothing_else() {
-    let (test, setting) = ("cuda::a_failing_device_ends_the_query_and_nothing_else", "EMULATED_FAIL_LAUNCH");
-    if is_on_a_device() && std::env::var_os(setting).is_none() {
-        println!("skipped: no emulated driver");
-        return;
-    }
     for launch in ["1", "4", "9", "14"] {
-        if !on_a_device_with(test, &[(setting, launch)]) {
+        let settings = [("EMULATED_FAIL_LAUNCH", launch)];
+        if !on_the_emulated_driver("cuda::a_failing_device_ends_the_query_and_nothing_else", &settings) {
             continue;
         }
         let context = with_strings(200).await;
-        let expected = count(&context, CONDITIONS[4]).await;
-        let error = expected.expect_err("a launch fails").strip_backtrace();
+        let error = count(&context, CONDITIONS[4]).await.expect_err("a launch fails").strip_backtrace();
         assert!(error.contains("a CUDA device failed with CUDA_ERROR_LAUNCH_FAILED"), "{error}");
         assert!(error.contains("set similarity.engine = 'cpu'"), "{error}");
-        // other partitions end when they notice
-        given_back(&Device::open(0).unwrap()).await;
+        // other partitions end when they notice, and the driver makes a new context once nobody has the old one
+        drop(context);
+        let start = Instant::now();
+        while let Err(reason) = Device::open(0) {
+            assert!(start.elapsed() < Duration::from_secs(10), "{reason}");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let context = with_strings(200).await;
         let found = count(&context, CONDITIONS[4]).await.unwrap();
         set_engine(&context, "cpu").await;
         assert_eq!(found, count(&context, CONDITIONS[4]).await.unwrap());
         return;
     }
+}
+
+/// An emulated driver that does not get over a failed launch.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_its_device_a_process_goes_on() {
+    let settings = [("EMULATED_FAIL_LAUNCH", "6"), ("EMULATED_BROKEN_FOR_GOOD", "1")];
+    if !on_the_emulated_driver("cuda::without_its_device_a_process_goes_on", &settings) {
+        return;
+    }
+    let context = with_strings(2000).await;
+    count(&context, CONDITIONS[0]).await.expect_err("a launch fails");
+    let error = count(&context, CONDITIONS[0]).await.expect_err("the device is lost").strip_backtrace();
+    for part in
+        ["similarity.device = 0", "CUDA_ERROR_LAUNCH_FAILED", "after a query on it had failed", "'cpu' or 'auto'"]
+    {
+        assert!(error.contains(part), "{error}");
+    }
+    auto_does_without(&context).await;
+}
+
+/// Asserts that `auto` leaves a join to the CPU that is worth a device.
+async fn auto_does_without(context: &SessionContext) {
+    let table = "CREATE OR REPLACE TABLE t AS SELECT value AS id, [sin(value), cos(7 * value)] AS v FROM generate_series(1, 140000)";
+    context.similarity_sql(table).await.unwrap().collect().await.unwrap();
+    let condition = "l2_distance(a.v, b.v) <= 0.001";
+    set_engine(context, "auto").await;
+    let (found, plan) = count_with_plan(context, condition).await.unwrap();
+    assert!(plan.contains("engine=cpu, or cuda:0") && !plan.contains("emulated device"), "{plan}");
+    set_engine(context, "cpu").await;
+    assert_eq!(found, count(context, condition).await.unwrap());
+}
+
+/// `auto` says from where on a device pays, and takes it there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn auto_takes_a_device_where_it_pays() {
+    if !on_a_device("cuda::auto_takes_a_device_where_it_pays") {
+        return;
+    }
+    let context = with_strings(2000).await;
+    let is_on_device = |plan: &str| plan.contains("signature tiles (cuda:0");
+    set_engine(&context, "auto").await;
+    let (expected, plan) = count_with_plan(&context, CONDITIONS[0]).await.unwrap();
+    assert!(!is_on_device(&plan), "{plan}");
+    let said = "engine=cpu, or cuda:0 from 17179869184 pairs of rows on, 262144 once it is open";
+    assert!(plan.contains(said), "{plan}");
+    // now it is open, and these are two million pairs
+    let _open = Device::open(0).unwrap();
+    let (found, plan) = count_with_plan(&context, CONDITIONS[0]).await.unwrap();
+    assert!(found == expected && is_on_device(&plan) && plan.contains(said), "{plan}");
+    // and these two hundred thousand
+    let (_, plan) =
+        count_with_plan(&context, &format!("{} AND a.id % 12 = 0 AND b.id % 12 = 0", CONDITIONS[0])).await.unwrap();
+    assert!(!is_on_device(&plan), "{plan}");
+    for engine in ["cuda", "auto"] {
+        set_engine(&context, engine).await;
+        for condition in ["damerau_levenshtein(a.s, b.s) <= 1", "lp_distance(a.v, b.v, 3.0) <= 0.001"] {
+            let (_, plan) = count_with_plan(&context, condition).await.unwrap();
+            assert!(plan.contains("engine=cpu (no kernels for this condition)"), "{engine}: {plan}");
+        }
+        let (_, plan) = count_with_plan(&context, CONDITIONS[4]).await.unwrap();
+        let said = match engine {
+            "cuda" => "cpu for what it has no kernels for",
+            _ => {
+                "engine=cpu, or cuda:0 from 1073741824 candidates on, 16777216 once it is open, or a self-join of 262144 rows"
+            }
+        };
+        assert!(plan.contains(said), "{plan}");
+    }
+}
+
+/// Kernels for devices without binary and half-precision matrix products.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_device_without_tensor_cores_finds_the_same_rows() {
+    let settings = [("EMULATED_COMPUTE_CAPABILITY", "75")];
+    if on_the_emulated_driver("cuda::a_device_without_tensor_cores_finds_the_same_rows", &settings) {
+        let (_, plan) = count_with_plan(&with_strings(200).await, CONDITIONS[0]).await.unwrap();
+        assert!(plan.contains("popcounts"), "{plan}");
+        let cases = Cases { operator: "engine=cuda:0", tenths: 1, ..TEXTS };
+        check(7000..7010, cases).await;
+        check(7100..7102, Cases { sizes: &[600], ..cases }).await;
+        check(7200..7206, Cases { condition: random_vectors, table: finite_table, ..cases }).await;
+        check_tables(7300, &SCORES[..5]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_device_that_is_too_old_is_none() {
+    let settings = [("EMULATED_COMPUTE_CAPABILITY", "70")];
+    if on_the_emulated_driver("cuda::a_device_that_is_too_old_is_none", &settings) {
+        let context = with_strings(2000).await;
+        let error = count(&context, CONDITIONS[0]).await.expect_err("the device is too old").strip_backtrace();
+        assert!(error.contains("has compute capability 7.0, and 7.5 is the least"), "{error}");
+        auto_does_without(&context).await;
+    }
+}
+
+/// What the emulated driver counts under this name.
+fn emulated_figure(name: &[u8]) -> u64 {
+    // SAFETY: the functions of our own driver that count take nothing and return such a number.
+    unsafe {
+        let driver = libloading::Library::new("libcuda.so").unwrap();
+        driver.get::<unsafe extern "C" fn() -> u64>(name).unwrap()()
+    }
+}
+
+/// What the driver itself holds, beside what joins count.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_queries_leave_the_memory_as_it_is() {
+    if !on_the_emulated_driver("cuda::two_hundred_queries_leave_the_memory_as_it_is", &[]) {
+        return;
+    }
+    let context = with_strings(150).await;
+    let mut held = 0;
+    for query in 0..200 {
+        count(&context, CONDITIONS[query % CONDITIONS.len()]).await.unwrap();
+        if query == 10 {
+            held = emulated_figure(b"emulated_live_allocations");
+        }
+    }
+    assert_eq!(emulated_figure(b"emulated_live_allocations"), held);
+}
+
+/// The emulated driver has no memory left from one allocation of a query on, from another one of the next query on, and so forth.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_memory_runs_out_the_cpu_takes_over() {
+    if !on_the_emulated_driver("cuda::where_memory_runs_out_the_cpu_takes_over", &[]) {
+        return;
+    }
+    let allocations = || emulated_figure(b"emulated_allocations");
+    // SAFETY: the function of our own driver takes and returns what is said here.
+    let fail_from = |n: u64| unsafe {
+        let driver = libloading::Library::new("libcuda.so").unwrap();
+        driver.get::<unsafe extern "C" fn(u64)>(b"emulated_fail_allocations").unwrap()(n);
+    };
+    let context = with_strings(600).await;
+    let mut queries = Vec::new();
+    for condition in CONDITIONS {
+        for right in ["t", "(SELECT * FROM t WHERE id > 7)"] {
+            queries.push(format!(
+                "SELECT count(*), sum(a.id * 7 + b.id) FROM t a JOIN {right} b ON {condition} AND a.id < b.id"
+            ));
+        }
+    }
+    queries.push(
+        "SELECT count(*), sum(a.id * 7 + b.id) FROM t a JOIN (SELECT * FROM t WHERE id > 7) b
+         NEAREST 3 BY DISTANCE l2_distance(a.v, b.v) THEN BY b.id"
+            .to_owned(),
+    );
+    let (mut with_fallbacks, mut halved) = (0, 0);
+    for query in queries {
+        set_engine(&context, "cpu").await;
+        let expected = table_and_plan(&context, &query).await.0;
+        set_engine(&context, "cuda").await;
+        let before = allocations();
+        assert_eq!(table_and_plan(&context, &query).await.0, expected, "{query}");
+        let all = allocations() - before;
+        let mut fallbacks = 0;
+        // the later ones are those of probing
+        for first in (0..all.min(6)).map(|n| n * all / 6).chain(all.saturating_sub(8)..all) {
+            fail_from(first + 1);
+            let (found, plan) = table_and_plan(&context, &query).await;
+            fail_from(0);
+            assert_eq!(found, expected, "{query} without memory from allocation {first} of {all} on\n{plan}");
+            fallbacks += usize::from(plan.contains("cpu_fallbacks=") && !plan.contains("cpu_fallbacks=0"));
+            halved += usize::from(plan.contains("device_retries=") && !plan.contains("device_retries=0"));
+        }
+        println!("{query}: {all} allocations, {fallbacks} with fallbacks");
+        with_fallbacks += usize::from(fallbacks > 0);
+        assert_eq!(Device::open(0).unwrap().reserved(), 0);
+    }
+    println!("{halved} with retries");
+    assert!(with_fallbacks > 8, "{with_fallbacks}");
 }
 
 /// How long it takes until no buffer of the device is held.

@@ -3,6 +3,8 @@
 mod architecture;
 mod chunks;
 mod cuda;
+#[path = "../emulated/mod.rs"]
+mod emulated;
 mod epsilon;
 mod examples;
 mod hyperblocker;

@@ -75,6 +75,22 @@ impl Run {
 }
 
 #[test]
+fn a_device_is_used_where_the_shell_is_told() {
+    let shell = Shell::new();
+    let sql = "SET similarity.engine = 'cuda';
+               CREATE TABLE t AS SELECT value AS id, concat('name ', value / 2) AS s FROM generate_series(0, 99);
+               SELECT count(*) FROM t a SIMILARITY JOIN t b ON levenshtein(a.s, b.s) <= 0 AND a.id < b.id;
+               EXPLAIN SELECT count(*) FROM t a SIMILARITY JOIN t b ON levenshtein(a.s, b.s) <= 0 AND a.id < b.id";
+    let mut command = shell.command(&["-q", "--format", "csv", "-c", sql]);
+    if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none() && !crate::cuda::is_on_a_device() {
+        command.env("LD_LIBRARY_PATH", crate::emulated::driver());
+    }
+    let run = Run::of(command.stdin(Stdio::null()).output().unwrap());
+    assert!(run.succeeded, "{run:?}");
+    assert!(run.out.contains("\n50\n") && run.out.contains("cuda:0"), "{run:?}");
+}
+
+#[test]
 fn statements_of_an_argument_run_in_order() {
     let shell = Shell::new();
     assert_eq!(shell.csv("SELECT 1 AS a; SELECT ';' AS b;").clean(), "a\n1\nb\n;\n");
