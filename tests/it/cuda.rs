@@ -113,7 +113,8 @@ async fn cases_of_each_measure() {
             [$(($measure, Cases { condition: |rng| about(rng, $measure, $random), ..$cases })),*]
         };
     }
-    let cases = Cases { operator: "engine=cuda:0", tenths: 3, ..TEXTS };
+    // up to three blocks of a device
+    let cases = Cases { operator: "engine=cuda:0", tenths: 3, sizes: &[0, 1, 23, 65, 150], ..TEXTS };
     let texts = each!(cases, random_condition: "jaccard" "dice" "set_cosine" "overlap_coefficient" "overlap_count"
         "levenshtein" "levenshtein_similarity" "osa_distance" "hamming" "jaro_similarity" "jaro_winkler_similarity");
     let cases = Cases { table: finite_table, ..cases };

@@ -16,7 +16,7 @@ use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_similarity::{SimilarityContext, SimilarityStateBuilder};
+use datafusion_similarity::SimilarityContext;
 use futures::StreamExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -24,7 +24,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::cuda::is_on_a_device;
 use crate::oracle::{Cases, SMALL, check};
-use crate::session;
+use crate::{session, session_of};
 
 const FEW: Cases = Cases {
     table: random_table,
@@ -117,13 +117,8 @@ async fn one_point_far_away() {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_points_in_little_memory() {
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(GreedyMemoryPool::new(160 << 20))).build_arc();
-    let state = SessionStateBuilder::new()
-        .with_config(SessionConfig::new().with_target_partitions(2))
-        .with_runtime_env(runtime.unwrap())
-        .with_default_features()
-        .with_similarity()
-        .build();
-    let context = SessionContext::new_with_state(state);
+    let config = SessionConfig::new().with_target_partitions(2);
+    let context = session_of(SessionStateBuilder::new().with_config(config).with_runtime_env(runtime.unwrap()));
     for (name, seed) in [("l", 1), ("r", 2)] {
         let mut rng = StdRng::seed_from_u64(seed);
         register(&context, name, 2, (0..2 * 200_000).map(|_| rng.random::<f32>()).collect());

@@ -10,13 +10,13 @@ use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_similarity::{SimilarityContext, SimilarityStateBuilder};
+use datafusion_similarity::SimilarityContext;
 use futures::StreamExt;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::cuda::is_on_a_device;
-use crate::session;
+use crate::{session, session_of};
 
 /// Generous: the tests run at once, on two cores, without full optimisation.
 const BOUNDED: Duration = Duration::from_secs(30);
@@ -128,13 +128,8 @@ async fn too_little_memory_is_an_error_that_names_the_operator() {
         .with_memory_pool(Arc::new(GreedyMemoryPool::new(64 << 20)))
         .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
         .build_arc();
-    let state = SessionStateBuilder::new()
-        .with_config(SessionConfig::new().with_target_partitions(2))
-        .with_runtime_env(runtime.unwrap())
-        .with_default_features()
-        .with_similarity()
-        .build();
-    let context = SessionContext::new_with_state(state);
+    let config = SessionConfig::new().with_target_partitions(2);
+    let context = session_of(SessionStateBuilder::new().with_config(config).with_runtime_env(runtime.unwrap()));
     register(&context, "t", sentences(200_000));
     for (condition, operator) in [
         ("jaccard(qgrams(a.s, 3, '#'), qgrams(b.s, 3, '#')) >= 0.8", "SimilarityJoinExec"),

@@ -32,7 +32,12 @@ fn session(batch_size: usize, partitions: usize) -> SessionContext {
         .with_batch_size(batch_size)
         .with_target_partitions(partitions)
         .with_information_schema(true);
-    let mut state = SessionStateBuilder::new().with_config(config).with_default_features().with_similarity().build();
+    session_of(SessionStateBuilder::new().with_config(config))
+}
+
+/// The same of a state that is begun.
+fn session_of(state: SessionStateBuilder) -> SessionContext {
+    let mut state = state.with_default_features().with_similarity().build();
     if let Ok(engine) = std::env::var(cuda::ENGINE) {
         state.config_mut().options_mut().set("similarity.engine", &engine).unwrap();
     }

@@ -12,13 +12,13 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::SortExpr;
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext, col};
-use datafusion_similarity::{SimilarityContext, SimilarityStateBuilder};
+use datafusion_similarity::SimilarityContext;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::rows::rows_of;
-use crate::session;
+use crate::{session, session_of};
 
 /// g (a few values and NULL), id (with duplicates and gaps), s (near duplicates and NULL), x, y.
 fn table(rng: &mut StdRng, rows: usize) -> RecordBatch {
@@ -247,8 +247,7 @@ async fn many_pairs() {
     for (bytes, a, b) in [(1 << 30, 2500, 2000), (2 << 20, 1000, 600), (400 << 10, 40, 35)] {
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(GreedyMemoryPool::new(bytes))).build_arc();
         let config = SessionConfig::new().with_target_partitions(1);
-        let state = SessionStateBuilder::new().with_config(config).with_runtime_env(runtime.unwrap());
-        let context = SessionContext::new_with_state(state.with_default_features().with_similarity().build());
+        let context = session_of(SessionStateBuilder::new().with_config(config).with_runtime_env(runtime.unwrap()));
         set(&context, &format!("similarity.max_candidates = {}", a * b * 9 / 4)).await;
         register(&context, "a", &rows(a), 1, &[col("id").sort(true, false)]);
         register(&context, "b", &rows(b), 1, &[]);
