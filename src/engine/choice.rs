@@ -5,7 +5,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, config_datafusion_err, config_err};
 
 use super::cuda::{self, Budget, Device, PaysFrom};
-use super::fallback::{NearestWithFallback, WithFallback};
+use super::fallback::{LongStrings, NearestWithFallback, WithFallback, WithLongStrings};
 use super::nearest::{NearestIndex, Wanted};
 use super::{BuildContext, Index, KeyColumn, NO_GROUP, cpu};
 use crate::config::{EngineChoice, SimilarityOptions};
@@ -65,9 +65,9 @@ impl Engine {
     pub fn build(&self, test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
         if let Some(pays) = cuda::pays_from(test)
             && let Some(budget) = self.budget(pays, keys, context)
-            && let Some(index) = cuda::build(&budget, test, keys, context)?
+            && let Some(index) = on_device(&budget, test, keys, context)?
         {
-            return Ok(Box::new(WithFallback::new(index, test, keys.clone(), context.threads)));
+            return Ok(index);
         }
         cpu::build(test, keys, context)
     }
@@ -186,6 +186,23 @@ impl Engine {
             (Self::Cpu, _) => "cpu".into(),
         }
     }
+}
+
+/// An index on a device, but for what the CPU has to find; none where that is all.
+fn on_device(
+    budget: &Budget,
+    test: Test,
+    keys: &KeyColumn,
+    context: &BuildContext<'_>,
+) -> Result<Option<Box<dyn Index>>> {
+    let long = LongStrings::of(test, keys)?;
+    let others = long.as_ref().map_or(keys, LongStrings::others);
+    let Some(index) = cuda::build(budget, test, others, context)? else { return Ok(None) };
+    let index = Box::new(WithFallback::new(index, test, others.clone(), context.threads));
+    Ok(Some(match long {
+        Some(long) => Box::new(WithLongStrings::try_new(long, index, context)?),
+        None => index,
+    }))
 }
 
 /// The elements of the first of some lists, 0 where there is none.

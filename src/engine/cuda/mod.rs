@@ -68,6 +68,9 @@ use fault::Fault;
 use sets::SetIndex;
 use vectors::{NearestVectors, VectorIndex, has_kernels, ranks_by};
 
+/// Characters of the longest string that a device compares by edits.
+pub const LONGEST_STRING: usize = edits::LONGEST;
+
 pub use vectors::FEW_DIMENSIONS;
 
 /// Whether there are kernels for a condition.

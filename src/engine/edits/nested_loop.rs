@@ -113,6 +113,15 @@ pub(in crate::engine) fn run(index: &dyn Index, probe: Probe<'_>, len: usize, ra
     found
 }
 
+pub(in crate::engine) fn own(index: &dyn Index, range: usize) -> Found {
+    run(index, Probe::Own, index.own_len(), range, UNLIMITED)
+}
+
+pub(in crate::engine) fn batch(index: &dyn Index, keys: &KeyColumn, range: usize) -> Found {
+    let prepared = index.prepare(keys, 2).unwrap();
+    run(index, Probe::Batch(prepared.as_ref()), prepared.len(), range, UNLIMITED)
+}
+
 pub(in crate::engine) fn key_column(values: &Values, groups: &Groups) -> KeyColumn {
     KeyColumn { values: Arc::new(StringArray::from(values.clone())), groups: groups.clone() }
 }

@@ -1,6 +1,8 @@
-//! Indexes on a device whose memory may run out while they are probed: what no longer fits runs on the CPU.
+//! Indexes on a device whose memory may run out while they are probed, or that does not take all strings: what does not fit there runs
+//! on the CPU.
 
 mod join;
+mod long_strings;
 mod nearest;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -10,6 +12,7 @@ use datafusion::common::{DataFusionError, Result};
 use super::{Cancel, parallel};
 
 pub(super) use join::WithFallback;
+pub(super) use long_strings::{LongStrings, WithLongStrings};
 pub(super) use nearest::NearestWithFallback;
 
 /// What is made when it is first needed.

@@ -358,15 +358,6 @@ mod tests {
         try_index(predicate, keys, own, 0.5).unwrap().unwrap()
     }
 
-    fn own(index: &EditIndex, range: usize) -> Found {
-        run(index, Probe::Own, index.own_len(), range, UNLIMITED)
-    }
-
-    fn batch(index: &EditIndex, keys: &KeyColumn, range: usize) -> Found {
-        let prepared = Index::prepare(index, keys, 2).unwrap();
-        run(index, Probe::Batch(prepared.as_ref()), prepared.len(), range, UNLIMITED)
-    }
-
     fn levenshtein(k: f64) -> EditPredicate {
         EditPredicate { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(k, true) }
     }
