@@ -49,6 +49,23 @@ pub fn codes(budget: &Budget, columns: &[ArrayRef], null_equals_null: &[bool]) -
     })
 }
 
+/// The same of strings that are on the device, so many rows of them.
+pub(super) fn codes_of_strings(
+    budget: &Budget,
+    stream: &Arc<CudaStream>,
+    (strings, rows): (&Strings, usize),
+    null_equals_null: bool,
+) -> Result<Option<Codes>, Fault> {
+    if rows > MOST_ROWS {
+        return Ok(None);
+    }
+    let Some(Grouped { numbers, .. }) = Grouped::of_strings(budget, stream, (strings, rows), null_equals_null)? else {
+        return Ok(None);
+    };
+    let by_row = budget.fetch(&numbers.by_row, 0..rows)?;
+    Ok(Some(Codes::from_device(by_row, numbers)))
+}
+
 /// Rows by the group that they are in, where a group has two rows at least.
 #[derive(Debug)]
 pub struct RowsByGroup {
@@ -284,6 +301,12 @@ enum Which {
     Paired,
 }
 
+impl Which {
+    fn with_values(null_equals_null: bool) -> Self {
+        if null_equals_null { Self::All } else { Self::Valued }
+    }
+}
+
 /// Rows by their number.
 struct Grouped {
     numbers: NumbersOnDevice,
@@ -334,22 +357,33 @@ impl Grouped {
         Ok((different == 0).then_some(Self { numbers, starts, rows: grouped, alone }))
     }
 
+    fn of_strings(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        (strings, rows): (&Strings, usize),
+        null_equals_null: bool,
+    ) -> Result<Option<Self>, Fault> {
+        let on_device = strings.on_device(stream);
+        let records = Records::of_strings(budget, stream, rows, &on_device)?;
+        Self::of(budget, stream, records, Which::with_values(null_equals_null), &on_device)
+    }
+
     fn of_values(
         budget: &Budget,
         stream: &Arc<CudaStream>,
         values: &Values,
         null_equals_null: bool,
     ) -> Result<Option<Self>, Fault> {
-        let which = if null_equals_null { Which::All } else { Which::Valued };
         match values {
             Values::Strings(strings) => {
                 let uploaded = Strings::upload(budget, stream, strings)?;
-                let on_device = uploaded.on_device(stream);
-                let records = Records::of_strings(budget, stream, strings.len(), &on_device)?;
-                Self::of(budget, stream, records, which, &on_device)
+                Self::of_strings(budget, stream, (&uploaded, strings.len()), null_equals_null)
             }
             Values::Numbers(numbers) => match Records::of_integers(budget, stream, numbers)? {
-                Some(records) => Self::of(budget, stream, records, which, &StringsOnDevice::default()),
+                Some(records) => {
+                    let which = Which::with_values(null_equals_null);
+                    Self::of(budget, stream, records, which, &StringsOnDevice::default())
+                }
                 None => Ok(None),
             },
         }

@@ -7,8 +7,10 @@ use datafusion::arrow::array::{Array, StringViewArray};
 
 use super::fault::Fault;
 use super::kernels::{CodesOnDevice, SCALAR_WORDS, SymbolBuffer, TextFeatures};
+use super::keys::codes_of_strings;
 use super::memory::{Budget, Buffer};
 use super::strings::Strings;
+use crate::engine::keys;
 
 /// A code for each character of a build side, from 1 on in the order of the characters; 0 is any character that it lacks.
 #[derive(Debug)]
@@ -52,14 +54,38 @@ impl CodedTexts {
         build: Option<&Arc<Codes>>,
         longest: u64,
     ) -> Result<Option<Self>, Fault> {
-        // no character has more bytes
-        let too_long = |(row, &view): (usize, &u128)| u64::from(view as u32) > 4 * longest && values.is_valid(row);
-        if values.views().iter().enumerate().any(too_long) {
+        if is_too_long(values, longest) {
+            return Ok(None);
+        }
+        let stream = &budget.device.stream()?;
+        let strings = Strings::upload(budget, stream, values)?;
+        Self::of(budget, stream, (&strings, values.len()), build, longest)
+    }
+
+    /// The same by codes of their own, with the codes of an equality of the same strings, where the device can tell these apart.
+    pub(super) fn with_codes(
+        budget: &Budget,
+        values: &StringViewArray,
+        longest: u64,
+        null_equals_null: bool,
+    ) -> Result<Option<(Self, Option<keys::Codes>)>, Fault> {
+        if is_too_long(values, longest) {
             return Ok(None);
         }
         let (stream, rows) = (&budget.device.stream()?, values.len());
-        let kernels = budget.device.texts()?;
         let strings = Strings::upload(budget, stream, values)?;
+        let Some(texts) = Self::of(budget, stream, (&strings, rows), None, longest)? else { return Ok(None) };
+        Ok(Some((texts, codes_of_strings(budget, stream, (&strings, rows), null_equals_null)?)))
+    }
+
+    fn of(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        (strings, rows): (&Strings, usize),
+        build: Option<&Arc<Codes>>,
+        longest: u64,
+    ) -> Result<Option<Self>, Fault> {
+        let kernels = budget.device.texts()?;
         let on_device = strings.on_device(stream);
         let mut features = TextFeatures {
             lengths: budget.buffer(stream, rows)?,
@@ -95,6 +121,13 @@ impl CodedTexts {
         stream.synchronize()?;
         Ok(Some(Self { features, starts, symbols, codes }))
     }
+}
+
+/// Whether some string has more characters for sure.
+fn is_too_long(values: &StringViewArray, longest: u64) -> bool {
+    // no character has more bytes
+    let is_long = |(row, &view): (usize, &u128)| u64::from(view as u32) > 4 * longest && values.is_valid(row);
+    values.views().iter().enumerate().any(is_long)
 }
 
 #[cfg(test)]

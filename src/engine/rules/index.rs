@@ -8,7 +8,7 @@ use datafusion::physical_plan::metrics::{Count, MetricValue};
 
 use super::entry::{Access, Building, EntryIndex};
 use super::grouping::Grouping;
-use super::on_device::bring_ahead;
+use super::on_device::{SharedStrings, bring_ahead};
 use super::statistics::{BuildStatistics, Sample};
 use crate::engine::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Tally};
 use crate::engine::choice::Engine;
@@ -88,14 +88,18 @@ impl RuleIndex {
         let keys = side.keys.clone();
         let numbering = engine.budget_of_keys(side.rows, context);
         let equalities: Vec<Option<(ArrayRef, bool)>> = side.atoms.iter().map(AtomColumn::values).collect();
+        let shared = match &numbering {
+            Some(_) => SharedStrings::of(&tests, &clauses, &equalities, &keys),
+            None => SharedStrings::default(),
+        };
         let (coded, sampled) = both(
-            || code(&equalities, numbering.as_ref(), context),
+            || code(&equalities, |atom| !shared.has(atom), numbering.as_ref(), context),
             // neither samples nor what a device is brought for similarities ask for codes
             || {
                 let (tests, columns) = Tests::build(tests, side, context)?;
                 let (ahead, sample) = both(
                     || match &numbering {
-                        Some(budget) => bring_ahead(budget, (&tests, &columns), &clauses, all_threads),
+                        Some(budget) => bring_ahead(budget, (&tests, &columns), &clauses, &shared, all_threads),
                         None => Ok(None),
                     },
                     || Sample::of(&columns, &tests, &keys, all_threads),
@@ -103,7 +107,18 @@ impl RuleIndex {
                 Ok::<_, DataFusionError>((tests, columns, ahead?, sample?))
             },
         );
-        let (coded, (tests, mut columns, ahead, sample)) = (coded?, sampled?);
+        let (mut coded, (tests, mut columns, ahead, sample)) = (coded?, sampled?);
+        let (ahead, mut codes) = ahead.unzip();
+        for &(equality, atom) in &shared.pairs {
+            if let Some(codes) = codes.as_mut().and_then(|codes: &mut Vec<Option<Codes>>| codes[atom].take()) {
+                (context.reserve)(codes.memory())?;
+                coded[equality] = Some((Groups::Own, codes));
+            }
+        }
+        // strings that were not brought, or that the device could not tell apart
+        let is_missing = |atom: usize| shared.has(atom) && coded[atom].is_none();
+        let missing = code(&equalities, is_missing, numbering.as_ref(), context)?;
+        coded.iter_mut().zip(missing).for_each(|(coded, missing)| *coded = coded.take().or(missing));
         let mut groups = Vec::with_capacity(coded.len());
         for (column, coded) in columns.atoms.iter_mut().zip(coded) {
             let (of_atom, codes) = coded.unzip();
@@ -447,15 +462,19 @@ pub struct Run<'a> {
     pub cancel: &'a Cancel,
 }
 
-/// The groups and the codes of the values of each equality, by so many threads as `context` says, or by a device.
+/// The groups and the codes of the values of the equalities that are `asked`, by so many threads as `context` says, or by a device.
 fn code(
     equalities: &[Option<(ArrayRef, bool)>],
+    asked: impl Fn(usize) -> bool + Sync,
     device: Option<&Budget>,
     context: &BuildContext<'_>,
 ) -> Result<Vec<Option<(Groups, Codes)>>> {
-    let threads = threads_within(equalities.iter().flatten().count(), context.threads);
-    in_turn(equalities.len(), context.threads, |atom| {
-        let Some((values, null_equals_null)) = &equalities[atom] else { return Ok(None) };
+    let count = (0..equalities.len()).filter(|&atom| equalities[atom].is_some() && asked(atom)).count();
+    let threads = threads_within(count, context.threads);
+    in_turn(equalities.len(), if count > 0 { context.threads } else { 1 }, |atom| {
+        let Some((values, null_equals_null)) = equalities[atom].as_ref().filter(|_| asked(atom)) else {
+            return Ok(None);
+        };
         (context.reserve)(values.len() * size_of::<u32>())?;
         let (groups, codes) = Groups::build(&[Arc::clone(values)], vec![*null_equals_null], threads, device)?;
         (context.reserve)(groups.memory())?;

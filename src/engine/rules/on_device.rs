@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::common::Result;
 
 use super::entry::{Access, EntryIndex};
@@ -13,37 +14,96 @@ use crate::engine::cuda::Budget;
 use crate::engine::cuda::rules::{
     Behind, ColumnsOnDevice, EntryOnDevice, Items, PlacedRows, RulesOnDevice, Walked, serves,
 };
+use crate::engine::keys::Codes;
 use crate::engine::parallel::in_turn;
 use crate::engine::{Cancel, Counts, Cursor, Pairs};
+use crate::predicate::Test;
 
-/// Brings what the build side has for the atoms that are `asked` to a device.
+/// Brings what the build side has for the atoms that are `asked` to a device, with the codes of some equalities.
 fn bring(
     budget: &Budget,
     (tests, columns): (&Tests, &Columns),
-    asked: Vec<bool>,
+    (asked, equalities): (Vec<bool>, &[Option<bool>]),
     threads: usize,
-) -> Result<Option<RulesOnDevice>> {
+) -> Result<Option<(RulesOnDevice, Vec<Option<Codes>>)>> {
     let allowance = |atom: usize| tests.allowance(atom).map_or(&[][..], Allowance::by_classes);
-    RulesOnDevice::try_new(budget, &tests.kinds, allowance, (columns as &dyn RuleRows, asked), threads)
+    RulesOnDevice::try_new(budget, &tests.kinds, allowance, (columns as &dyn RuleRows, asked, equalities), threads)
 }
 
-/// The same of all that are not equalities, before there is a plan, where it will ask all atoms there: an entry by places is expected,
-/// and a device decides everything.
+/// The atoms that are not equalities, where a plan will ask all atoms on a device: an entry by places is expected, and a device
+/// decides everything.
+fn asked_ahead(kinds: &[AtomTest], clauses: &[Vec<usize>]) -> Option<Vec<bool>> {
+    let mut asked = vec![false; kinds.len()];
+    clauses.iter().flatten().for_each(|&atom| asked[atom] = true);
+    let asked_kinds = || kinds.iter().zip(&asked).filter(|(_, asked)| **asked).map(|(kind, _)| kind);
+    let has_places = asked_kinds().any(|kind| matches!(kind, AtomTest::Equality | AtomTest::Band));
+    if !has_places || !asked_kinds().all(serves) {
+        return None;
+    }
+    asked.iter_mut().zip(kinds).for_each(|(asked, kind)| *asked &= *kind != AtomTest::Equality);
+    Some(asked)
+}
+
+/// Equalities over strings that an edit measure reads, too, so that one copy of these is brought to a device for both.
+#[derive(Debug, Default)]
+pub(super) struct SharedStrings {
+    /// An equality, and the atom with which its strings are brought.
+    pub(super) pairs: Vec<(usize, usize)>,
+    /// By the latter, whether two NULLs are equal.
+    null_equals_null: Vec<Option<bool>>,
+}
+
+impl SharedStrings {
+    /// Those of rules whose similarities are brought ahead, given the values of `equalities` and the `keys` of similarities.
+    pub(super) fn of(
+        kinds: &[AtomTest],
+        clauses: &[Vec<usize>],
+        equalities: &[Option<(ArrayRef, bool)>],
+        keys: &[ArrayRef],
+    ) -> Self {
+        let mut shared = Self { pairs: Vec::new(), null_equals_null: vec![None; kinds.len()] };
+        let Some(asked) = asked_ahead(kinds, clauses) else { return shared };
+        for (atom, equality) in equalities.iter().enumerate() {
+            let Some((values, null_equals_null)) = equality else { continue };
+            let reads = |other: &usize| match kinds[*other] {
+                AtomTest::Similarity { key, test: Test::Edit { .. } } => {
+                    asked[*other] && keys.get(key).is_some_and(|key| is_same(key, values))
+                }
+                _ => false,
+            };
+            if let Some(other) = (0..kinds.len()).find(reads)
+                && shared.null_equals_null[other].is_none()
+            {
+                shared.null_equals_null[other] = Some(*null_equals_null);
+                shared.pairs.push((atom, other));
+            }
+        }
+        shared
+    }
+
+    /// Whether an equality is among them.
+    pub(super) fn has(&self, equality: usize) -> bool {
+        self.pairs.iter().any(|(atom, _)| *atom == equality)
+    }
+}
+
+fn is_same(one: &ArrayRef, other: &ArrayRef) -> bool {
+    Arc::ptr_eq(one, other) || one.to_data().ptr_eq(&other.to_data())
+}
+
+/// Brings all that are not equalities to a device, before there is a plan, where it will ask all atoms there; with the codes of those
+/// equalities that share their strings.
 pub(super) fn bring_ahead(
     budget: &Budget,
     (tests, columns): (&Tests, &Columns),
     clauses: &[Vec<usize>],
+    shared: &SharedStrings,
     threads: usize,
-) -> Result<Option<RulesOnDevice>> {
-    let mut asked = vec![false; tests.kinds.len()];
-    clauses.iter().flatten().for_each(|&atom| asked[atom] = true);
-    let asked_kinds = || tests.kinds.iter().zip(&asked).filter(|(_, asked)| **asked).map(|(kind, _)| kind);
-    let has_places = asked_kinds().any(|kind| matches!(kind, AtomTest::Equality | AtomTest::Band));
-    if !has_places || !asked_kinds().all(serves) {
-        return Ok(None);
+) -> Result<Option<(RulesOnDevice, Vec<Option<Codes>>)>> {
+    match asked_ahead(&tests.kinds, clauses) {
+        Some(asked) => bring(budget, (tests, columns), (asked, &shared.null_equals_null), threads),
+        None => Ok(None),
     }
-    asked.iter_mut().zip(&tests.kinds).for_each(|(asked, kind)| *asked &= *kind != AtomTest::Equality);
-    bring(budget, (tests, columns), asked, threads)
 }
 
 impl RuleIndex {
@@ -73,7 +133,10 @@ impl RuleIndex {
         let columns = (&self.tests, &self.columns);
         let rules = match ahead {
             Some(mut rules) => rules.add_codes(&self.columns, &asked)?.then_some(rules),
-            None => bring(budget, columns, asked, threads)?,
+            None => {
+                let none = vec![None; asked.len()];
+                bring(budget, columns, (asked, &none), threads)?.map(|(rules, _)| rules)
+            }
         };
         let Some(rules) = rules else { return Ok(None) };
         let entry = |at: usize| {
@@ -132,5 +195,92 @@ impl WalkedOnDevice<'_> {
         to: (&mut Pairs, &mut Tally),
     ) -> Result<Option<Counts>> {
         self.entry.walk(self.rules, self.probe, cursor, cancel, to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::StringArray;
+
+    use super::*;
+    use crate::engine::atoms::{AtomColumn, PairConditions, SideColumns};
+    use crate::engine::choice::Engine;
+    use crate::engine::cuda::test_device::device;
+    use crate::engine::rules::{RuleSource, Run};
+    use crate::engine::{BuildContext, Limit};
+    use crate::measure::EditMeasure;
+    use crate::predicate::Bounds;
+    use crate::program::AtomKind;
+
+    struct NoConditions;
+
+    impl PairConditions for NoConditions {
+        fn select(&self, _: usize, _: &Pairs) -> Result<Vec<u16>> {
+            unreachable!("no atom is a condition")
+        }
+    }
+
+    /// The pairs of a self-join by two clauses, each an equality and an edit distance, and the bytes that went to the device.
+    fn join(engine: &Engine, equalities: [&ArrayRef; 2], key: &ArrayRef) -> (Vec<(u32, u32)>, usize) {
+        let edit = |k| Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(k, true) };
+        let tests = vec![
+            AtomTest::Equality,
+            AtomTest::Equality,
+            AtomTest::Similarity { key: 0, test: edit(1.0) },
+            AtomTest::Similarity { key: 0, test: edit(2.0) },
+        ];
+        let kinds = tests.iter().map(AtomKind::from).collect();
+        let source = RuleSource { tests, kinds, clauses: vec![vec![0, 2], vec![1, 3]] };
+        let values = |values: &ArrayRef| AtomColumn::Values { values: Arc::clone(values), null_equals_null: false };
+        let atoms = vec![values(equalities[0]), values(equalities[1]), AtomColumn::None, AtomColumn::None];
+        let side = SideColumns { rows: key.len(), atoms, keys: vec![Arc::clone(key)] };
+        let cancel = Cancel::default();
+        let context = BuildContext { own: true, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
+        let index = RuleIndex::try_new(source, side, engine, &context).unwrap();
+        let (mut cursor, mut pairs) = (Cursor { next: 0, end: index.len(None) }, Pairs::default());
+        let (limit, run) =
+            (Limit { pairs: 1 << 20, work: 1 << 30 }, Run { conditions: &NoConditions, cancel: &cancel });
+        while !cursor.is_done() {
+            index.probe(None, &mut cursor, limit, &run, &mut pairs, &mut Tally::new(4, 2)).unwrap();
+        }
+        let mut pairs: Vec<_> = pairs.build.into_iter().zip(pairs.probe).map(|(a, b)| (a.min(b), a.max(b))).collect();
+        pairs.sort_unstable();
+        let metrics = index.metrics();
+        let bytes = metrics.iter().filter(|metric| metric.name() == "device_bytes_in").map(|metric| metric.as_usize());
+        (pairs, bytes.sum())
+    }
+
+    #[test]
+    fn strings_of_an_equality_and_an_edit_measure_are_brought_once() {
+        let on_device = Engine::Cuda(Budget::new(&device(), 0.5));
+        let text = |row: u32| (row % 11 > 0).then(|| format!("a name of many letters, {}", row * 7919 % 500));
+        let names = || Arc::new((0..3000).map(text).collect::<StringArray>()) as ArrayRef;
+        let city = |row: u32| Some(format!("city {}", row % 40));
+        let (shared, copy, cities) =
+            (names(), names(), Arc::new((0..3000).map(city).collect::<StringArray>()) as ArrayRef);
+        let (expected, _) = join(&Engine::Cpu, [&shared, &cities], &shared);
+        let (once, few) = join(&on_device, [&shared, &cities], &shared);
+        let (twice, many) = join(&on_device, [&copy, &cities], &shared);
+        assert!(expected.len() > 5000 && once == expected && twice == expected);
+        // a view and the letters of each row
+        assert!(many - few >= 3000 * (16 + 20), "{many} {few}");
+        // only one of two equalities can be brought with the measure
+        let (expected, _) = join(&Engine::Cpu, [&shared, &shared], &shared);
+        assert_eq!(join(&on_device, [&shared, &shared], &shared).0, expected);
+    }
+
+    #[test]
+    fn where_memory_lacks_for_them_the_keys_are_numbered_all_the_same() {
+        let long = |row: u32| Some(if row == 7 { "x".repeat(5000) } else { format!("name {}", row % 300) });
+        let names = Arc::new((0..2000).map(long).collect::<StringArray>()) as ArrayRef;
+        let expected = join(&Engine::Cpu, [&names, &names], &names).0;
+        // the string is too long for the measure there
+        let on_device = Engine::Cuda(Budget::new(&device(), 0.5));
+        assert_eq!(join(&on_device, [&names, &names], &names).0, expected);
+        let device = device();
+        for bytes in (10..26).map(|bits| 1usize << bits) {
+            let budget = Budget::new(&device, (device.reserved() + bytes) as f64 / device.memory() as f64);
+            assert_eq!(join(&Engine::Cuda(budget), [&names, &names], &names).0, expected, "{bytes} bytes");
+        }
     }
 }

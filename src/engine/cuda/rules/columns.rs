@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
+use datafusion::arrow::array::StringViewArray;
 
 use crate::engine::atoms::{AtomRows, BandColumn, NearRows, RuleRows, Span};
 use crate::engine::cuda::edits::LONGEST;
@@ -11,6 +12,7 @@ use crate::engine::cuda::kernels::{RuleSets, RuleTexts, RuleVectors};
 use crate::engine::cuda::keys::NumbersOnDevice;
 use crate::engine::cuda::memory::{Budget, Buffer};
 use crate::engine::cuda::texts::CodedTexts;
+use crate::engine::keys::Codes;
 use crate::engine::parallel::in_turn;
 
 /// The columns of a side on a device.
@@ -111,18 +113,36 @@ impl Uploading<'_> {
         asked: &[bool],
         build: Option<&ColumnsOnDevice>,
     ) -> Result<Option<ColumnsOnDevice>, Fault> {
+        let none = vec![None; asked.len()];
+        Ok(self.with_codes(rows, (asked, &none), build)?.map(|(columns, _)| columns))
+    }
+
+    /// The same, with the codes of equalities over the strings of some atoms, whose NULLs are said to be equal or not.
+    pub(super) fn with_codes(
+        &self,
+        rows: &dyn RuleRows,
+        (asked, equalities): (&[bool], &[Option<bool>]),
+        build: Option<&ColumnsOnDevice>,
+    ) -> Result<Option<(ColumnsOnDevice, Vec<Option<Codes>>)>, Fault> {
         // a column is brought once, for the first of the atoms that read it
         let first = |atom: usize| {
             let of_key = rows.first_of_key(atom);
             (of_key..=atom).find(|&other| asked[other] && rows.first_of_key(other) == of_key).unwrap_or(atom)
         };
         let brought = in_turn(asked.len(), self.threads, |atom| match asked[atom] && first(atom) == atom {
-            true => Ok(self.column(rows.of(atom), build.map(|build| &build.atoms[atom]))),
-            false => Ok(Ok(Some(AtomOnDevice::None))),
+            true => Ok(match (rows.of(atom), equalities[atom]) {
+                (AtomRows::Texts { values }, Some(null_equals_null)) if build.is_none() => {
+                    self.texts_with_codes(values, null_equals_null)
+                }
+                (rows, _) => self.column(rows, build.map(|build| &build.atoms[atom])).map(|it| it.map(|it| (it, None))),
+            }),
+            false => Ok(Ok(Some((AtomOnDevice::None, None)))),
         })?;
         let mut atoms: Vec<AtomOnDevice> = Vec::with_capacity(asked.len());
+        let mut all_codes = Vec::with_capacity(asked.len());
         for (atom, column) in brought.into_iter().enumerate() {
-            let Some(column) = column? else { return Ok(None) };
+            let Some((column, codes)) = column? else { return Ok(None) };
+            all_codes.push(codes);
             atoms.push(match (asked[atom], atoms.get(first(atom))) {
                 (true, Some(AtomOnDevice::Texts(texts))) => AtomOnDevice::Texts(Arc::clone(texts)),
                 (true, Some(AtomOnDevice::Sets(sets))) => AtomOnDevice::Sets(Arc::clone(sets)),
@@ -131,7 +151,16 @@ impl Uploading<'_> {
             });
         }
         self.stream.synchronize()?;
-        Ok(Some(ColumnsOnDevice { atoms }))
+        Ok(Some((ColumnsOnDevice { atoms }, all_codes)))
+    }
+
+    fn texts_with_codes(
+        &self,
+        values: &StringViewArray,
+        null_equals_null: bool,
+    ) -> Result<Option<(AtomOnDevice, Option<Codes>)>, Fault> {
+        let brought = CodedTexts::with_codes(self.budget, values, LONGEST as u64, null_equals_null)?;
+        Ok(brought.map(|(texts, codes)| (AtomOnDevice::Texts(Arc::new(texts)), codes)))
     }
 
     fn upload<T: cudarc::driver::DeviceRepr + Sync>(&self, values: &[T]) -> Result<Buffer<T>, Fault> {

@@ -19,6 +19,7 @@ use crate::engine::cuda::tasks::BLOCK;
 use crate::engine::cuda::vectors::{has_kernels, vector_test};
 use crate::engine::cuda::worker::{Capacity, Workers};
 use crate::engine::edits::EditPredicate;
+use crate::engine::keys::Codes;
 use crate::engine::sets::SetPredicate;
 use crate::engine::vectors::reach::Reach;
 use crate::measure::EditMeasure;
@@ -73,7 +74,8 @@ pub fn serves(test: &AtomTest) -> bool {
 
 impl RulesOnDevice {
     /// Brings what the build side has for the atoms that are `asked` to the device; `allowances` are what the first filters of
-    /// similarities allow, by the classes of a probe and a build row. `None` where the device's memory does not hold it, or
+    /// similarities allow, by the classes of a probe and a build row. With the codes of equalities over the strings of some atoms, whose
+    /// NULLs are said to be equal or not, where the device can tell them apart. `None` where the device's memory does not hold it, or
     /// where some string is too long for it, some number too large or too small, or where nothing can match.
     ///
     /// # Errors
@@ -82,10 +84,10 @@ impl RulesOnDevice {
         budget: &Budget,
         kinds: &[AtomTest],
         allowances: impl Fn(usize) -> &'a [i8],
-        (build, asked): (&dyn RuleRows, Vec<bool>),
+        (build, asked, equalities): (&dyn RuleRows, Vec<bool>, &[Option<bool>]),
         threads: usize,
-    ) -> Result<Option<Self>> {
-        match Self::arrange(&budget.of_join(), kinds, allowances, (build, asked), threads) {
+    ) -> Result<Option<(Self, Vec<Option<Codes>>)>> {
+        match Self::arrange(&budget.of_join(), kinds, allowances, (build, asked, equalities), threads) {
             Err(Fault::Memory) => Ok(None),
             rules => Ok(rules?),
         }
@@ -95,14 +97,14 @@ impl RulesOnDevice {
         budget: &Budget,
         kinds: &[AtomTest],
         allowances: impl Fn(usize) -> &'a [i8],
-        (build, asked): (&dyn RuleRows, Vec<bool>),
+        (build, asked, equalities): (&dyn RuleRows, Vec<bool>, &[Option<bool>]),
         threads: usize,
-    ) -> Result<Option<Self>, Fault> {
+    ) -> Result<Option<(Self, Vec<Option<Codes>>)>, Fault> {
         let time = budget.metrics.arrange_time.clone();
         let _timer = time.timer();
         let stream = budget.device.stream()?;
         let uploading = Uploading { budget, stream: &stream, threads };
-        let Some(columns) = uploading.columns(build, &asked, None)? else { return Ok(None) };
+        let Some((columns, codes)) = uploading.with_codes(build, (&asked, equalities), None)? else { return Ok(None) };
         let mut tests = Vec::with_capacity(kinds.len());
         for (atom, kind) in kinds.iter().enumerate() {
             tests.push(match *kind {
@@ -131,7 +133,7 @@ impl RulesOnDevice {
         }
         stream.synchronize()?;
         let workers = Arc::new(Workers::try_new(budget, Capacity::of(budget, BLOCK))?);
-        Ok(Some(Self { budget: budget.clone(), asked, tests, build: columns, workers }))
+        Ok(Some((Self { budget: budget.clone(), asked, tests, build: columns, workers }, codes)))
     }
 
     /// Adds the codes of those atoms that are `asked` and are equalities; whether the device's memory holds them.
