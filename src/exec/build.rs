@@ -176,6 +176,11 @@ impl BuildSide {
         }
     }
 
+    /// Whether a self-join has no positions; true for the first one that asks.
+    pub(super) fn claim_nothing(&self) -> bool {
+        self.matcher.own_len() == 0 && self.next_own.swap(1, Ordering::Relaxed) == 0
+    }
+
     /// Takes up to `most` of the threads that nobody uses, which are given back by dropping them.
     pub(super) fn take_idle(&self, most: usize) -> AtWork<'_> {
         let mut busy = self.at_work.load(Ordering::Relaxed);

@@ -118,6 +118,9 @@ impl Prober {
 
     /// Makes the next positions of a self-join ready for [`step`](Self::step), `None` when all are taken.
     pub(super) fn start_own(&self, build: &BuildSide) -> Option<Probing> {
+        if build.claim_nothing() {
+            self.metrics.probe_rows.add(build.batch.num_rows());
+        }
         let (start, end) = build.claim_own()?;
         Some(Probing {
             left: vec![Cursor { next: start, end }],

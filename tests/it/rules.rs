@@ -313,3 +313,15 @@ async fn the_readme_shows_what_its_rule_returns() {
     }
     assert_eq!(output, shown);
 }
+
+/// No row of either side shares a group with another one: nothing is probed, and all rows are counted.
+#[tokio::test]
+async fn rows_of_a_self_join_count_though_all_are_alone() {
+    let context = session(8192, 3);
+    run(&context, "CREATE TABLE t AS SELECT value AS id, concat('n', value) AS s FROM generate_series(1, 500)").await;
+    let query = "EXPLAIN ANALYZE SELECT count(*) FROM t a SIMILARITY JOIN t b
+                 ON (a.id = b.id AND levenshtein(a.s, b.s) <= 1 OR a.id = b.id AND jaro_similarity(a.s, b.s) >= 0.9)
+                 AND a.s < b.s";
+    let plan = run(&context, query).await;
+    assert!(plan.contains("build=self-join") && plan.contains("probe_rows=500"), "{plan}");
+}

@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::kernels::{COUNTED, IntegersOnDevice, KeyKernels, NULL_STRING, RecordsOnDevice, StringsOnDevice};
 use super::memory::{Budget, Buffer};
 use super::sort::sort;
-use super::strings::Strings;
+use super::strings::{Strings, Validity};
 use crate::engine::NO_GROUP;
 use crate::engine::keys::{Codes, Values};
 
@@ -34,9 +34,9 @@ pub fn codes(budget: &Budget, columns: &[ArrayRef], null_equals_null: &[bool]) -
     on_stream(budget, |stream| {
         let mut so_far: Option<NumbersOnDevice> = None;
         for (values, &null_equals_null) in values.iter().zip(null_equals_null) {
-            let grouped = match (Grouped::of_values(budget, stream, values, null_equals_null)?, so_far) {
+            let grouped = match (RowsByNumber::of_values(budget, stream, values, null_equals_null)?, so_far) {
                 (Some(own), Some(before)) => {
-                    Grouped::of_numbers(budget, stream, (&before, Some(&own.numbers)), Which::Valued)?
+                    RowsByNumber::of_numbers(budget, stream, (&before, Some(&own.numbers)), Which::Valued)?
                 }
                 (own, _) => own,
             };
@@ -59,7 +59,9 @@ pub(super) fn codes_of_strings(
     if rows > MOST_ROWS {
         return Ok(None);
     }
-    let Some(Grouped { numbers, .. }) = Grouped::of_strings(budget, stream, (strings, rows), null_equals_null)? else {
+    let Some(RowsByNumber { numbers, .. }) =
+        RowsByNumber::of_strings(budget, stream, (strings, rows), null_equals_null)?
+    else {
         return Ok(None);
     };
     let by_row = budget.fetch(&numbers.by_row, 0..rows)?;
@@ -94,12 +96,12 @@ impl RowsByGroup {
             let Some(mut first) = columns.next().transpose()? else { return Ok(None) };
             let mut second = columns.next().transpose()?;
             for next in columns {
-                let pair = Grouped::of_numbers(budget, stream, (&first, second.as_deref()), Which::Valued)?;
+                let pair = RowsByNumber::of_numbers(budget, stream, (&first, second.as_deref()), Which::Valued)?;
                 let Some(pair) = pair else { return Ok(None) };
                 (first, second) = (Arc::new(pair.numbers), Some(next?));
             }
-            let grouped = Grouped::of_numbers(budget, stream, (&first, second.as_deref()), Which::Paired)?;
-            let Some(Grouped { numbers, starts, rows, alone }) = grouped else { return Ok(None) };
+            let grouped = RowsByNumber::of_numbers(budget, stream, (&first, second.as_deref()), Which::Paired)?;
+            let Some(RowsByNumber { numbers, starts, rows, alone }) = grouped else { return Ok(None) };
             let starts = budget.fetch(&starts, 0..numbers.count as usize + 1)?;
             Ok(Some(Self { budget: budget.clone(), groups: numbers, starts, rows, alone }))
         })
@@ -164,6 +166,9 @@ impl RowsByGroup {
 
     /// What stands at some places of `count` values.
     fn gather(&self, (values, count): (&Buffer<u32>, usize), places: &[u32]) -> Result<Vec<u32>> {
+        if places.is_empty() {
+            return Ok(Vec::new());
+        }
         let gathered = on_stream(&self.budget, |stream| {
             let asked = self.budget.upload(stream, places)?;
             let mut found = self.budget.buffer(stream, places.len())?;
@@ -259,12 +264,11 @@ impl Records {
         let (least, most) = (min(numbers).unwrap_or(0), max(numbers).unwrap_or(0));
         let Some(none) = most.abs_diff(least).checked_add(1) else { return Ok(None) };
         let mut records = Self::room(budget, stream, numbers.len() as u32, none)?;
-        let nulls = numbers.nulls().filter(|nulls| nulls.null_count() > 0);
-        let valid = nulls.map(|nulls| budget.upload(stream, nulls.validity())).transpose()?;
+        let valid = Validity::upload(budget, stream, numbers.nulls())?;
         let values = IntegersOnDevice {
             values: &budget.upload(stream, numbers.values())?,
-            valid: valid.as_ref(),
-            first_bit: nulls.map_or(0, |nulls| nulls.offset() as u64),
+            valid: valid.bits.as_ref(),
+            first_bit: valid.first_bit,
             least,
         };
         let to = (&mut records.keys, &mut records.rows);
@@ -308,7 +312,7 @@ impl Which {
 }
 
 /// Rows by their number.
-struct Grouped {
+struct RowsByNumber {
     numbers: NumbersOnDevice,
     /// Where the rows of each number start.
     starts: Buffer<u32>,
@@ -318,7 +322,7 @@ struct Grouped {
     alone: usize,
 }
 
-impl Grouped {
+impl RowsByNumber {
     /// Sorts records and numbers their keys; `None` where two of `strings`, of which there are none where keys are not hashes, have
     /// the same one.
     fn of(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use datafusion::arrow::array::{Array, StringViewArray};
+use datafusion::arrow::buffer::NullBuffer;
 
 use super::fault::Fault;
 use super::kernels::StringsOnDevice;
@@ -19,9 +20,27 @@ pub(super) struct Strings {
     views: Buffer<u128>,
     bytes: Buffer<u8>,
     buffers: Buffer<u64>,
-    valid: Option<Buffer<u8>>,
-    first_bit: u64,
+    valid: Validity,
     count: u32,
+}
+
+/// Which rows are not NULL, a bit each.
+#[derive(Debug)]
+pub(super) struct Validity {
+    /// None where no row is NULL.
+    pub(super) bits: Option<Buffer<u8>>,
+    /// Of the first row.
+    pub(super) first_bit: u64,
+}
+
+impl Validity {
+    pub(super) fn upload(budget: &Budget, stream: &Arc<CudaStream>, nulls: Option<&NullBuffer>) -> Result<Self, Fault> {
+        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+        Ok(Self {
+            bits: nulls.map(|nulls| budget.upload(stream, nulls.validity())).transpose()?,
+            first_bit: nulls.map_or(0, |nulls| nulls.offset() as u64),
+        })
+    }
 }
 
 impl Strings {
@@ -37,13 +56,11 @@ impl Strings {
     fn upload_all(budget: &Budget, stream: &Arc<CudaStream>, values: &StringViewArray) -> Result<Self, Fault> {
         let (parts, buffers) = distinct_buffers(values);
         let length = parts.iter().map(|part| part.len()).sum();
-        let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
         let strings = Self {
             views: budget.upload(stream, values.views())?,
             bytes: budget.upload_parts(stream, length, parts)?,
             buffers: budget.upload(stream, &buffers)?,
-            valid: nulls.map(|nulls| budget.upload(stream, nulls.validity())).transpose()?,
-            first_bit: nulls.map_or(0, |nulls| nulls.offset() as u64),
+            valid: Validity::upload(budget, stream, values.nulls())?,
             count: values.len() as u32,
         };
         Ok(strings)
@@ -54,8 +71,8 @@ impl Strings {
             views: self.views.address(stream),
             bytes: self.bytes.address(stream),
             buffers: self.buffers.address(stream),
-            valid: self.valid.as_ref().map_or(0, |valid| valid.address(stream)),
-            first_bit: self.first_bit,
+            valid: self.valid.bits.as_ref().map_or(0, |bits| bits.address(stream)),
+            first_bit: self.valid.first_bit,
             count: self.count,
             unused: 0,
         }

@@ -22,7 +22,7 @@ const DRAWN: usize = 1024;
 
 /// A grouping, and the group of each build row.
 #[derive(Debug)]
-pub(super) struct Grouped {
+pub(super) struct DrawnGroups {
     pub(super) grouping: Arc<Grouping>,
     pub(super) groups: GroupsByRow,
     /// Pairs of different rows, evenly drawn from those that share a group; from all pairs, where groups are single rows.
@@ -157,7 +157,7 @@ pub(super) struct BuildStatistics<'a> {
     sampled: Columns,
     cancel: &'a Cancel,
     /// By the keys of some clause.
-    grouped: Vec<(Vec<usize>, Grouped)>,
+    grouped: Vec<(Vec<usize>, DrawnGroups)>,
 }
 
 impl<'a> BuildStatistics<'a> {
@@ -184,15 +184,15 @@ impl<'a> BuildStatistics<'a> {
             let (grouping, groups) = Grouping::build(build, (&tests.kinds, &wanted[at]), &by)?;
             let drawn = sample.draw(&grouping, &groups)?;
             let outcomes = tests.kinds.iter().map(|_| OnceLock::new()).collect();
-            Ok(Grouped { grouping: Arc::new(grouping), groups, drawn, places: Pairs::default(), outcomes })
+            Ok(DrawnGroups { grouping: Arc::new(grouping), groups, drawn, places: Pairs::default(), outcomes })
         })?;
-        let mut grouped: Vec<(Vec<usize>, Grouped)> = wanted.into_iter().zip(grouped).collect();
+        let mut grouped: Vec<(Vec<usize>, DrawnGroups)> = wanted.into_iter().zip(grouped).collect();
         let drawn = grouped.iter().flat_map(|(_, grouped)| grouped.drawn.build.iter().chain(&grouped.drawn.probe));
         let mut rows: Vec<u32> = drawn.copied().collect();
         rows.sort_unstable();
         rows.dedup();
         let place = |row: &u32| rows.partition_point(|other| other < row) as u32;
-        for (_, Grouped { drawn, places, .. }) in &mut grouped {
+        for (_, DrawnGroups { drawn, places, .. }) in &mut grouped {
             places.build = drawn.build.iter().map(place).collect();
             places.probe = drawn.probe.iter().map(place).collect();
         }
@@ -221,12 +221,12 @@ impl<'a> BuildStatistics<'a> {
     }
 
     /// The groups by these keys, those of some clause.
-    pub(super) fn groups(&self, keys: &[usize]) -> Option<&Grouped> {
+    pub(super) fn groups(&self, keys: &[usize]) -> Option<&DrawnGroups> {
         self.grouped.iter().find(|(known, _)| known == keys).map(|(_, grouped)| grouped)
     }
 
     /// What becomes of the drawn pairs; `None` for atoms that nothing is known of before a query runs.
-    fn outcome(&self, grouped: &Grouped, atom: usize) -> Option<Outcome> {
+    fn outcome(&self, grouped: &DrawnGroups, atom: usize) -> Option<Outcome> {
         match (self.tests.kinds[atom], &self.build.atoms[atom]) {
             (AtomTest::Pair, _) => return None,
             (_, AtomColumn::Band(BandColumn { accepted, .. })) if accepted.is_empty() => return None,
@@ -248,7 +248,7 @@ impl<'a> BuildStatistics<'a> {
         }))
     }
 
-    fn estimate(&self, atom: usize, grouped: &Grouped, side_by_side: bool) -> AtomEstimate {
+    fn estimate(&self, atom: usize, grouped: &DrawnGroups, side_by_side: bool) -> AtomEstimate {
         let Some(Outcome { passes, open, length }) = self.outcome(grouped, atom) else {
             return match self.tests.kinds[atom] {
                 AtomTest::Band => AtomEstimate::uniform(cost::BAND, IN_BAND),

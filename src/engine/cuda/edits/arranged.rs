@@ -55,6 +55,7 @@ impl Arranged {
         texts: &TextColumns,
         signer: &Signer,
     ) -> Result<Self, Fault> {
+        let _timer = budget.metrics.arrange_time.timer();
         let count = texts.rows.len() as u32;
         let padded = count.next_multiple_of(BLOCK) as usize;
         let kernels = budget.device.edits()?;
