@@ -28,6 +28,15 @@ use crate::{emulated, session};
 /// Names the engine of all sessions.
 pub(crate) const ENGINE: &str = "SIMILARITY_ENGINE";
 
+/// How much of a device's memory the joins of all sessions may hold, in kilobytes.
+const MEMORY: &str = "SIMILARITY_DEVICE_KILOBYTES";
+
+/// The same as a share of it, where the environment says.
+pub(crate) fn memory_fraction() -> Option<f64> {
+    let kilobytes: u32 = std::env::var(MEMORY).ok()?.parse().unwrap();
+    Some(f64::from(kilobytes) * 1024.0 / Device::open(0).unwrap().memory() as f64)
+}
+
 /// Says that a process runs a single test.
 const ALONE: &str = "SIMILARITY_TEST_ALONE";
 
@@ -125,6 +134,28 @@ async fn cases_of_each_measure() {
         println!("{measure}");
         let first = 1_000_000 + number * 10_000;
         check(first..first + count / QUERIES_PER_TABLE as u64, cases).await;
+    }
+}
+
+/// Random queries in so little memory that blocks, halved launches and what the CPU takes over come up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cases_in_little_memory() {
+    for kilobytes in ["40", "300", "1100", "4000"] {
+        if !on_a_device_with("cuda::cases_in_little_memory", &[(MEMORY, kilobytes)]) {
+            continue;
+        }
+        let kilobytes: u64 = std::env::var(MEMORY).unwrap().parse().unwrap();
+        let tables = std::env::var(CASES).map_or(1, |cases| cases.parse::<u64>().unwrap() / QUERIES_PER_TABLE as u64);
+        let seeds = |what: u64| {
+            let first = 3_000_000 + 100_000 * what + 20 * kilobytes;
+            first..first + tables
+        };
+        let cases = Cases { operator: "engine=cuda:0", tenths: 1, sizes: &[150, 400], ..TEXTS };
+        check(seeds(0), cases).await;
+        check(seeds(1), Cases { condition: random_vectors, table: finite_table, ..cases }).await;
+        check(seeds(2), Cases { sizes: &[150, 400], operator: "engine=cuda:0", tenths: 1, ..RULES }).await;
+        check_tables(seeds(3).start, &SCORES[..5]).await;
+        return;
     }
 }
 

@@ -41,5 +41,9 @@ fn session_of(state: SessionStateBuilder) -> SessionContext {
     if let Ok(engine) = std::env::var(cuda::ENGINE) {
         state.config_mut().options_mut().set("similarity.engine", &engine).unwrap();
     }
+    if let Some(fraction) = cuda::memory_fraction() {
+        let fraction = format!("{fraction:.12}");
+        state.config_mut().options_mut().set("similarity.device_memory_fraction", &fraction).unwrap();
+    }
     SessionContext::new_with_state(state)
 }
