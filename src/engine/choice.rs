@@ -62,14 +62,19 @@ impl Engine {
     ///
     /// # Errors
     /// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails.
-    pub fn build(&self, test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
-        if let Some(pays) = cuda::pays_from(test)
-            && let Some(budget) = self.budget(pays, keys, context)
-            && let Some(index) = on_device(&budget, test, keys, context)?
-        {
-            return Ok(index);
+    pub fn build(&self, test: Test, keys: KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
+        let budget = cuda::pays_from(test).and_then(|pays| self.budget(pays, &keys, context));
+        let Some(budget) = budget else { return cpu::build(test, &keys, context) };
+        if let Some(index) = cuda::build(&budget, test, &keys, context)? {
+            return Ok(Box::new(WithFallback::new(index, test, keys, context.threads)));
         }
-        cpu::build(test, keys, context)
+        if let Some(long) = LongStrings::of(test, &keys)?
+            && let Some(index) = cuda::build(&budget, test, long.others(), context)?
+        {
+            let index = WithFallback::new(index, test, long.others().clone(), context.threads);
+            return Ok(Box::new(WithLongStrings::try_new(long, Box::new(index), context)?));
+        }
+        cpu::build(test, &keys, context)
     }
 
     /// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test`, whose bounds are of
@@ -186,23 +191,6 @@ impl Engine {
             (Self::Cpu, _) => "cpu".into(),
         }
     }
-}
-
-/// An index on a device, but for what the CPU has to find; none where that is all.
-fn on_device(
-    budget: &Budget,
-    test: Test,
-    keys: &KeyColumn,
-    context: &BuildContext<'_>,
-) -> Result<Option<Box<dyn Index>>> {
-    let long = LongStrings::of(test, keys)?;
-    let others = long.as_ref().map_or(keys, LongStrings::others);
-    let Some(index) = cuda::build(budget, test, others, context)? else { return Ok(None) };
-    let index = Box::new(WithFallback::new(index, test, others.clone(), context.threads));
-    Ok(Some(match long {
-        Some(long) => Box::new(WithLongStrings::try_new(long, index, context)?),
-        None => index,
-    }))
 }
 
 /// The elements of the first of some lists, 0 where there is none.

@@ -104,7 +104,7 @@ impl Matching for SimilarityKeys {
         };
         let label = format!("{} of ({}, {})", self.test, self.left_key, self.right_key);
         let keys = KeyColumn { values, groups: ids };
-        let index = self.engine.build(self.test, &keys, context).map_err(named(&label))?;
+        let index = self.engine.build(self.test, keys, context).map_err(named(&label))?;
         Ok(Box::new(SimilarityMatcher { groups, numbering, index, probe: self.of(side.negate()), label }))
     }
 }

@@ -14,6 +14,8 @@ use super::upload::upload;
 /// Rows of a probe side that are made ready at once.
 const FEWEST_ROWS: usize = 1 << 13;
 const MOST_ROWS: usize = 1 << 20;
+/// And bytes of them, so that rows of long values are soon ready, too.
+const MOST_BYTES: usize = 1 << 29;
 /// Probe batches that are there at the same time, and how often one is there while it is put into order.
 const BATCHES: usize = 16;
 const COPIES: usize = 3;
@@ -62,7 +64,8 @@ impl Budget {
     /// the batches of all partitions fit, if they are of the same kind.
     pub(super) fn rows_at_once(&self, rows: usize) -> usize {
         let bytes_of_row = self.metrics.uploaded() / rows.max(1);
-        (self.available() / (BATCHES * COPIES) / bytes_of_row.max(1)).clamp(FEWEST_ROWS, MOST_ROWS)
+        let bytes = (self.available() / (BATCHES * COPIES)).min(MOST_BYTES);
+        (bytes / bytes_of_row.max(1)).clamp(FEWEST_ROWS, MOST_ROWS)
     }
 
     /// Room for `length` values, which are not set.

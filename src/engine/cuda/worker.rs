@@ -20,6 +20,9 @@ const MOST_WORKERS: usize = 3;
 const MOST_CANDIDATES: usize = 1 << 24;
 const MOST_PAIRS: usize = 1 << 22;
 
+/// Characters of strings that are decided in one piece.
+const LENGTH_OF_CANDIDATE: usize = 64;
+
 /// What is launched to find the pairs of some tasks.
 pub(super) trait Comparison {
     /// Appends the positions of pairs that a filter cannot tell from matches.
@@ -70,6 +73,14 @@ impl Capacity {
             pairs: share.clamp(least, MOST_PAIRS.max(least)),
             enough: MOST_PAIRS,
         }
+    }
+}
+
+impl Capacity {
+    /// The same for strings of so many characters: of longer ones fewer candidates, so that deciding them takes a launch no longer.
+    pub(super) fn for_strings(self, rows_of_task: u32, mean_length: usize) -> Self {
+        let candidates = self.candidates * LENGTH_OF_CANDIDATE / mean_length.max(LENGTH_OF_CANDIDATE);
+        Self { candidates: candidates.max(least(rows_of_task)), ..self }
     }
 }
 

@@ -316,7 +316,7 @@ mod tests {
                 let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
                 let index = |is_own| {
                     let context = BuildContext { own: is_own, ..BuildContext::new(2, &cancel, &reserve) };
-                    let index = engine.build(test, &build_keys, &context).unwrap();
+                    let index = engine.build(test, build_keys.clone(), &context).unwrap();
                     assert!(index.describe().ends_with("; cpu for 4 strings of more than 1024 characters"));
                     assert_eq!(index.unmatchable(), cpu::build(test, &build_keys, &context).unwrap().unmatchable());
                     index

@@ -92,10 +92,7 @@ impl Building<'_> {
                 let within = !equalities.is_empty();
                 let groups = within.then(|| grouped.groups.all()).transpose()?;
                 let values = KeyColumn { values: Arc::clone(&self.keys[key]), groups };
-                Access::Index {
-                    index: self.engine.build(test, &values, context)?,
-                    grouping: within.then_some(grouping),
-                }
+                Access::Index { index: self.engine.build(test, values, context)?, grouping: within.then_some(grouping) }
             }
         };
         let [tree, earlier] = [&group.tree, &group.earlier].map(|tree| Path::new(tree.clone(), self.tests.kinds.len()));

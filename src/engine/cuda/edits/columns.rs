@@ -131,6 +131,11 @@ impl TextColumns {
         Ok(whole)
     }
 
+    /// How many symbols all rows have.
+    pub(super) fn symbols(&self) -> usize {
+        self.starts.last().map_or(0, |&end| end as usize)
+    }
+
     /// A copy on the device.
     pub(super) fn upload(&self, budget: &Budget, stream: &Arc<CudaStream>) -> Result<TextRows, Fault> {
         let groups = (!self.groups.is_empty()).then(|| budget.upload(stream, &self.groups)).transpose()?;

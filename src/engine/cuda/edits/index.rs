@@ -92,7 +92,9 @@ impl EditIndex {
         let Some((test, decision)) = edit_test(&predicate, reaches.address(&stream)) else { return Ok(None) };
         let signer = signer(budget, &stream, &alphabet, (&values, &columns), predicate.is_jaro())?;
         let texts = Arranged::try_new(budget, &stream, &columns, &signer)?;
-        let workers = Workers::try_new(budget, Capacity::of(budget, ROWS_OF_TASK))?;
+        let mean_length = columns.symbols() / columns.rows.len().max(1);
+        let capacity = Capacity::of(budget, ROWS_OF_TASK).for_strings(ROWS_OF_TASK, mean_length);
+        let workers = Workers::try_new(budget, capacity)?;
         let host = (!context.own).then(|| TextsOnHost { values, groups: keys.groups.clone() });
         let (budget, rows_at_once) = (budget.clone(), budget.rows_at_once(columns.rows.len()));
         let (own, _reaches) = (None, reaches);
