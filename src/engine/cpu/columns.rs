@@ -259,6 +259,9 @@ impl Tests {
 /// Below this a thread costs more than it saves.
 const ROWS_WORTH_A_THREAD: usize = 1 << 14;
 
+/// Adds what a column has in some rows to their fingerprints.
+type Print<'a> = Box<dyn Fn(Range<usize>, &mut [u64]) + Sync + 'a>;
+
 /// Rows whose fingerprints are made together.
 const PRINTED_AT_ONCE: usize = 1 << 11;
 
@@ -446,8 +449,7 @@ impl Columns {
     /// similarities.
     pub(in crate::engine) fn fingerprints(&self, tests: &Tests, keys: &[ArrayRef], threads: usize) -> Result<Vec<u64>> {
         let hasher = &FixedState::default();
-        // each adds what it knows of some rows to their numbers
-        let mut parts: Vec<Box<dyn Fn(Range<usize>, &mut [u64]) + Sync + '_>> = Vec::new();
+        let mut parts: Vec<Print<'_>> = Vec::new();
         let mut seen = Vec::new();
         for (atom, kind) in tests.kinds.iter().enumerate() {
             match (&self.atoms[atom], kind) {

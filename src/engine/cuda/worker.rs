@@ -74,9 +74,7 @@ impl Capacity {
             enough: MOST_PAIRS,
         }
     }
-}
 
-impl Capacity {
     /// The same for strings of so many characters: of longer ones fewer candidates, so that deciding them takes a launch no longer.
     pub(super) fn for_strings(self, rows_of_task: u32, mean_length: usize) -> Self {
         let candidates = self.candidates * LENGTH_OF_CANDIDATE / mean_length.max(LENGTH_OF_CANDIDATE);

@@ -107,10 +107,9 @@ impl RuleIndex {
                 Ok::<_, DataFusionError>((tests, columns, ahead?, sample?))
             },
         );
-        let (mut coded, (tests, mut columns, ahead, sample)) = (coded?, sampled?);
-        let (ahead, mut codes) = ahead.unzip();
+        let (mut coded, (tests, mut columns, mut ahead, sample)) = (coded?, sampled?);
         for &(equality, atom) in &shared.pairs {
-            if let Some(codes) = codes.as_mut().and_then(|codes: &mut Vec<Option<Codes>>| codes[atom].take()) {
+            if let Some(codes) = ahead.as_mut().and_then(|rules| rules.take_codes(atom)) {
                 (context.reserve)(codes.memory())?;
                 coded[equality] = Some((Groups::Own, codes));
             }

@@ -14,18 +14,17 @@ use crate::engine::cuda::Budget;
 use crate::engine::cuda::rules::{
     Behind, ColumnsOnDevice, EntryOnDevice, Items, PlacedRows, RulesOnDevice, Walked, serves,
 };
-use crate::engine::keys::Codes;
 use crate::engine::parallel::in_turn;
 use crate::engine::{Cancel, Counts, Cursor, Pairs};
 use crate::predicate::Test;
 
-/// Brings what the build side has for the atoms that are `asked` to a device, with the codes of some equalities.
+/// Brings what the build side has for the atoms that are `asked` to a device, and numbers the keys of some equalities.
 fn bring(
     budget: &Budget,
     (tests, columns): (&Tests, &Columns),
     (asked, equalities): (Vec<bool>, &[Option<bool>]),
     threads: usize,
-) -> Result<Option<(RulesOnDevice, Vec<Option<Codes>>)>> {
+) -> Result<Option<RulesOnDevice>> {
     let allowance = |atom: usize| tests.allowance(atom).map_or(&[][..], Allowance::by_classes);
     RulesOnDevice::try_new(budget, &tests.kinds, allowance, (columns as &dyn RuleRows, asked, equalities), threads)
 }
@@ -99,7 +98,7 @@ pub(super) fn bring_ahead(
     clauses: &[Vec<usize>],
     shared: &SharedStrings,
     threads: usize,
-) -> Result<Option<(RulesOnDevice, Vec<Option<Codes>>)>> {
+) -> Result<Option<RulesOnDevice>> {
     match asked_ahead(&tests.kinds, clauses) {
         Some(asked) => bring(budget, (tests, columns), (asked, &shared.null_equals_null), threads),
         None => Ok(None),
@@ -133,10 +132,7 @@ impl RuleIndex {
         let columns = (&self.tests, &self.columns);
         let rules = match ahead {
             Some(mut rules) => rules.add_codes(&self.columns, &asked)?.then_some(rules),
-            None => {
-                let none = vec![None; asked.len()];
-                bring(budget, columns, (asked, &none), threads)?.map(|(rules, _)| rules)
-            }
+            None => bring(budget, columns, (asked, &[]), threads)?,
         };
         let Some(rules) = rules else { return Ok(None) };
         let entry = |at: usize| {
@@ -253,7 +249,8 @@ mod tests {
     #[test]
     fn strings_of_an_equality_and_an_edit_measure_are_brought_once() {
         let on_device = Engine::Cuda(Budget::new(&device(), 0.5));
-        let text = |row: u32| (row % 11 > 0).then(|| format!("a name of many letters, {}", row * 7919 % 500));
+        let text =
+            |row: u32| (!row.is_multiple_of(11)).then(|| format!("a name of many letters, {}", row * 7919 % 500));
         let names = || Arc::new((0..3000).map(text).collect::<StringArray>()) as ArrayRef;
         let city = |row: u32| Some(format!("city {}", row % 40));
         let (shared, copy, cities) =

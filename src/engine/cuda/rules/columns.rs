@@ -20,6 +20,20 @@ use crate::engine::parallel::in_turn;
 pub struct ColumnsOnDevice {
     /// By atom; nothing for those that nobody asks there.
     pub(super) atoms: Vec<AtomOnDevice>,
+    /// By atom, those of an equality over the same strings.
+    pub(super) codes: Vec<Option<Codes>>,
+}
+
+/// What is brought for an atom.
+struct Brought {
+    column: AtomOnDevice,
+    codes: Option<Codes>,
+}
+
+impl From<AtomOnDevice> for Brought {
+    fn from(column: AtomOnDevice) -> Self {
+        Self { column, codes: None }
+    }
 }
 
 /// What a side has for an atom, on a device.
@@ -105,62 +119,51 @@ pub(super) struct Uploading<'a> {
 }
 
 impl Uploading<'_> {
-    /// The columns of the atoms that are `asked`; with those of a `build` side strings become codes of its alphabets. `None`
-    /// where some string is too long, or some number too large or too small.
+    /// The columns of the atoms that are `asked`; with those of a `build` side strings become codes of its alphabets. Of a build side also
+    /// the codes of `equalities` over the strings of some atoms, whose NULLs are said to be equal or not. `None` where some string is too
+    /// long, or some number too large or too small.
     pub(super) fn columns(
-        &self,
-        rows: &dyn RuleRows,
-        asked: &[bool],
-        build: Option<&ColumnsOnDevice>,
-    ) -> Result<Option<ColumnsOnDevice>, Fault> {
-        let none = vec![None; asked.len()];
-        Ok(self.with_codes(rows, (asked, &none), build)?.map(|(columns, _)| columns))
-    }
-
-    /// The same, with the codes of equalities over the strings of some atoms, whose NULLs are said to be equal or not.
-    pub(super) fn with_codes(
         &self,
         rows: &dyn RuleRows,
         (asked, equalities): (&[bool], &[Option<bool>]),
         build: Option<&ColumnsOnDevice>,
-    ) -> Result<Option<(ColumnsOnDevice, Vec<Option<Codes>>)>, Fault> {
+    ) -> Result<Option<ColumnsOnDevice>, Fault> {
         // a column is brought once, for the first of the atoms that read it
         let first = |atom: usize| {
             let of_key = rows.first_of_key(atom);
             (of_key..=atom).find(|&other| asked[other] && rows.first_of_key(other) == of_key).unwrap_or(atom)
         };
-        let brought = in_turn(asked.len(), self.threads, |atom| match asked[atom] && first(atom) == atom {
-            true => Ok(match (rows.of(atom), equalities[atom]) {
-                (AtomRows::Texts { values }, Some(null_equals_null)) if build.is_none() => {
-                    self.texts_with_codes(values, null_equals_null)
+        let brought = in_turn(asked.len(), self.threads, |atom| {
+            if !asked[atom] || first(atom) != atom {
+                return Ok(Ok(Some(AtomOnDevice::None.into())));
+            }
+            Ok(match (rows.of(atom), equalities.get(atom).copied().flatten()) {
+                (AtomRows::Texts { values }, Some(null_equals_null)) => self.texts_with_codes(values, null_equals_null),
+                (rows, _) => {
+                    let column = self.column(rows, build.map(|build| &build.atoms[atom]));
+                    column.map(|column| column.map(Brought::from))
                 }
-                (rows, _) => self.column(rows, build.map(|build| &build.atoms[atom])).map(|it| it.map(|it| (it, None))),
-            }),
-            false => Ok(Ok(Some((AtomOnDevice::None, None)))),
+            })
         })?;
-        let mut atoms: Vec<AtomOnDevice> = Vec::with_capacity(asked.len());
-        let mut all_codes = Vec::with_capacity(asked.len());
-        for (atom, column) in brought.into_iter().enumerate() {
-            let Some((column, codes)) = column? else { return Ok(None) };
-            all_codes.push(codes);
-            atoms.push(match (asked[atom], atoms.get(first(atom))) {
+        let mut columns = ColumnsOnDevice { atoms: Vec::with_capacity(asked.len()), codes: Vec::new() };
+        for (atom, brought) in brought.into_iter().enumerate() {
+            let Some(Brought { column, codes }) = brought? else { return Ok(None) };
+            columns.codes.push(codes);
+            let column = match (asked[atom], columns.atoms.get(first(atom))) {
                 (true, Some(AtomOnDevice::Texts(texts))) => AtomOnDevice::Texts(Arc::clone(texts)),
                 (true, Some(AtomOnDevice::Sets(sets))) => AtomOnDevice::Sets(Arc::clone(sets)),
                 (true, Some(AtomOnDevice::Vectors(vectors))) => AtomOnDevice::Vectors(Arc::clone(vectors)),
                 _ => column,
-            });
+            };
+            columns.atoms.push(column);
         }
         self.stream.synchronize()?;
-        Ok(Some((ColumnsOnDevice { atoms }, all_codes)))
+        Ok(Some(columns))
     }
 
-    fn texts_with_codes(
-        &self,
-        values: &StringViewArray,
-        null_equals_null: bool,
-    ) -> Result<Option<(AtomOnDevice, Option<Codes>)>, Fault> {
+    fn texts_with_codes(&self, values: &StringViewArray, null_equals_null: bool) -> Result<Option<Brought>, Fault> {
         let brought = CodedTexts::with_codes(self.budget, values, LONGEST as u64, null_equals_null)?;
-        Ok(brought.map(|(texts, codes)| (AtomOnDevice::Texts(Arc::new(texts)), codes)))
+        Ok(brought.map(|(texts, codes)| Brought { column: AtomOnDevice::Texts(Arc::new(texts)), codes }))
     }
 
     fn upload<T: cudarc::driver::DeviceRepr + Sync>(&self, values: &[T]) -> Result<Buffer<T>, Fault> {

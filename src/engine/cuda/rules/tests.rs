@@ -74,8 +74,8 @@ pub fn serves(test: &AtomTest) -> bool {
 
 impl RulesOnDevice {
     /// Brings what the build side has for the atoms that are `asked` to the device; `allowances` are what the first filters of
-    /// similarities allow, by the classes of a probe and a build row. With the codes of equalities over the strings of some atoms, whose
-    /// NULLs are said to be equal or not, where the device can tell them apart. `None` where the device's memory does not hold it, or
+    /// similarities allow, by the classes of a probe and a build row; `equalities` are over the strings of some atoms, and say whether two
+    /// NULLs are equal. `None` where the device's memory does not hold it, or
     /// where some string is too long for it, some number too large or too small, or where nothing can match.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl RulesOnDevice {
         allowances: impl Fn(usize) -> &'a [i8],
         (build, asked, equalities): (&dyn RuleRows, Vec<bool>, &[Option<bool>]),
         threads: usize,
-    ) -> Result<Option<(Self, Vec<Option<Codes>>)>> {
+    ) -> Result<Option<Self>> {
         match Self::arrange(&budget.of_join(), kinds, allowances, (build, asked, equalities), threads) {
             Err(Fault::Memory) => Ok(None),
             rules => Ok(rules?),
@@ -99,12 +99,12 @@ impl RulesOnDevice {
         allowances: impl Fn(usize) -> &'a [i8],
         (build, asked, equalities): (&dyn RuleRows, Vec<bool>, &[Option<bool>]),
         threads: usize,
-    ) -> Result<Option<(Self, Vec<Option<Codes>>)>, Fault> {
+    ) -> Result<Option<Self>, Fault> {
         let time = budget.metrics.arrange_time.clone();
         let _timer = time.timer();
         let stream = budget.device.stream()?;
         let uploading = Uploading { budget, stream: &stream, threads };
-        let Some((columns, codes)) = uploading.with_codes(build, (&asked, equalities), None)? else { return Ok(None) };
+        let Some(columns) = uploading.columns(build, (&asked, equalities), None)? else { return Ok(None) };
         let mut tests = Vec::with_capacity(kinds.len());
         for (atom, kind) in kinds.iter().enumerate() {
             tests.push(match *kind {
@@ -133,7 +133,12 @@ impl RulesOnDevice {
         }
         stream.synchronize()?;
         let workers = Arc::new(Workers::try_new(budget, Capacity::of(budget, BLOCK))?);
-        Ok(Some((Self { budget: budget.clone(), asked, tests, build: columns, workers }, codes)))
+        Ok(Some(Self { budget: budget.clone(), asked, tests, build: columns, workers }))
+    }
+
+    /// The codes of an equality over the strings of an atom, where these were asked for and the device can tell them apart.
+    pub fn take_codes(&mut self, atom: usize) -> Option<Codes> {
+        self.build.codes[atom].take()
     }
 
     /// Adds the codes of those atoms that are `asked` and are equalities; whether the device's memory holds them.
@@ -171,7 +176,7 @@ impl RulesOnDevice {
         let _timer = time.timer();
         let prepared = self.budget.device.stream().and_then(|stream| {
             let uploading = Uploading { budget: &self.budget, stream: &stream, threads };
-            uploading.columns(probe, &self.asked, Some(&self.build))
+            uploading.columns(probe, (&self.asked, &[]), Some(&self.build))
         });
         match prepared {
             Err(Fault::Memory) => Ok(None),

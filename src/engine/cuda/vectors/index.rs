@@ -140,7 +140,7 @@ impl VectorIndex {
         let blocks = probe.unwrap_or(&self.vectors).blocks();
         let buffer = || self.budget.buffer(stream, blocks as usize);
         let (mut firsts, mut ends, mut counts) = (buffer()?, buffer()?, buffer()?);
-        let mut near = Near::of(blocks, self.test.dimension as u32);
+        let mut near = Near::of(blocks, self.test.dimension);
         if blocks > 0 && self.vectors.count > 0 {
             let sides = self.sides(stream, probe);
             self.budget.device.vectors()?.reach(stream, &sides, blocks, (&mut firsts, &mut ends, &mut counts))?;
