@@ -221,3 +221,41 @@ fn pairs(keys: &KeyColumn, context: &BuildContext<'_>) -> u64 {
     };
     pairs.min(u64::MAX.into()) as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{ListArray, StringArray};
+    use datafusion::arrow::datatypes::Float64Type;
+
+    use super::*;
+    use crate::engine::cuda::test_device::device;
+    use crate::engine::{Cancel, PrepareContext};
+    use crate::measure::{EditMeasure, SetMeasure, Tokenizer, VectorMeasure};
+    use crate::predicate::{Bounds, VectorTest};
+
+    #[test]
+    fn batches_are_made_ready_until_they_are_cancelled() {
+        let words = Tokenizer::Words;
+        let texts: ArrayRef = Arc::new((0..2000).map(|row| Some(format!("a name {row}"))).collect::<StringArray>());
+        let point = |row: i32| Some((0..20).map(|at| Some(f64::from(row * at % 97))).collect::<Vec<_>>());
+        let points: ArrayRef =
+            Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>((0..2000).map(point).collect::<Vec<_>>()));
+        let near = VectorTest { bounds: Bounds::at_most(5.0, true), ..VectorTest::every_score(VectorMeasure::L2) };
+        let set = Test::Set { tokenizer: words, measure: SetMeasure::Jaccard, bounds: Bounds::at_least(0.5, true) };
+        let edit = Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
+        let (never, cancelled) = (Cancel::default(), Cancel::default());
+        cancelled.cancel();
+        for engine in [Engine::Cpu, Engine::Cuda(Budget::new(&device(), 0.5))] {
+            for (test, values) in [(set, &texts), (edit, &texts), (Test::Vector(near), &points)] {
+                let keys = KeyColumn { values: Arc::clone(values), groups: None };
+                let context = BuildContext::new(2, &never, &|_| Ok(()));
+                let index = engine.build(test, keys.clone(), &context).unwrap();
+                assert!(index.prepare(&keys, &PrepareContext { threads: 2, cancel: &never }).is_ok());
+                let error = index.prepare(&keys, &PrepareContext { threads: 2, cancel: &cancelled }).err();
+                assert!(error.is_some_and(|error| error.to_string().contains("cancelled")), "{test} {engine:?}");
+            }
+        }
+    }
+}

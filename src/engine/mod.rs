@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::arrow::array::ArrayRef;
-use datafusion::common::Result;
+use datafusion::common::{Result, exec_err};
 use datafusion::physical_plan::metrics::MetricValue;
 
 /// Pairs of row numbers, one entry a pair in both columns.
@@ -212,11 +212,11 @@ pub trait Index: Send + Sync + std::fmt::Debug {
         true
     }
 
-    /// Makes a batch of the probe side ready, by up to so many threads.
+    /// Makes a batch of the probe side ready.
     ///
     /// # Errors
     /// For keys that cannot be compared with the build side.
-    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>>;
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>>;
 
     /// Appends matching pairs from `cursor` on until it is done or `limit` is reached, and moves `cursor`.
     ///
@@ -230,6 +230,34 @@ pub trait Index: Send + Sync + std::fmt::Debug {
         cancel: &Cancel,
         out: &mut Pairs,
     ) -> Result<Counts>;
+}
+
+/// How a probe batch is made ready.
+#[derive(Debug, Clone, Copy)]
+pub struct PrepareContext<'a> {
+    /// Up to so many threads.
+    pub threads: usize,
+    /// Ends it: what has been made so far is not used.
+    pub cancel: &'a Cancel,
+}
+
+#[cfg(test)]
+impl PrepareContext<'static> {
+    /// By so many threads, not to be cancelled.
+    fn by(threads: usize) -> Self {
+        static NEVER: std::sync::LazyLock<Cancel> = std::sync::LazyLock::new(Cancel::default);
+        Self { threads, cancel: &NEVER }
+    }
+}
+
+impl PrepareContext<'_> {
+    /// Ends what nobody waits for.
+    ///
+    /// # Errors
+    /// Once it is cancelled.
+    pub fn check(&self) -> Result<()> {
+        if self.cancel.is_cancelled() { exec_err!("a join was cancelled") } else { Ok(()) }
+    }
 }
 
 /// The end of a stretch of `start..end` where all positions are about the same work.

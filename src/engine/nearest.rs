@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use datafusion::common::{Result, internal_err};
 use datafusion::physical_plan::metrics::MetricValue;
 
-use super::{Cancel, Counts, KeyColumn, PreparedProbe, even_stretch};
+use super::{Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe, even_stretch};
 
 /// How many neighbours a probe row gets.
 #[derive(Debug, Clone, Copy)]
@@ -56,11 +56,11 @@ pub trait NearestIndex: Send + Sync + std::fmt::Debug {
         Vec::new()
     }
 
-    /// Makes a batch of the probe side ready, by up to so many threads.
+    /// Makes a batch of the probe side ready.
     ///
     /// # Errors
     /// For keys that cannot be scored against the build side.
-    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>>;
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>>;
 
     /// The rows of a probe batch, or in a self-join its own rows, that may have neighbours, in the order in which they are
     /// best searched.

@@ -10,7 +10,7 @@ use datafusion::physical_plan::metrics::{Count, MetricValue};
 
 use super::chunks::KeyRegions;
 use super::rules::RuleKeys;
-use crate::engine::{BuildContext, Cancel, Counts, Cursor, Limit, Pairs, even_stretch};
+use crate::engine::{BuildContext, Cancel, Counts, Cursor, Limit, Pairs, PrepareContext, even_stretch};
 
 /// What an operator looks for, in physical expressions.
 pub trait Matching: Debug + Send + Sync + 'static {
@@ -102,11 +102,11 @@ pub trait Matcher: Debug + Send + Sync {
         true
     }
 
-    /// Makes a batch of the probe side ready, by up to so many threads.
+    /// Makes a batch of the probe side ready.
     ///
     /// # Errors
-    /// Whatever the evaluation of a key fails with.
-    fn prepare(&self, batch: &RecordBatch, threads: usize) -> Result<Box<dyn Prepared>>;
+    /// Whatever the evaluation of a key fails with, a cancelled query.
+    fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Box<dyn Prepared>>;
 
     /// Appends matching pairs from `cursor` on until it is done or `limit` is reached, and moves `cursor`; without a
     /// probe batch those of a self-join, where they are not directed each one way round.

@@ -19,7 +19,7 @@ use super::residual::{RowPairs, satisfying, verify};
 use super::spec::JoinSpec;
 use crate::config::Verify;
 use crate::engine::parallel::each_in_parallel;
-use crate::engine::{Cancel, Cursor, Limit, Pairs};
+use crate::engine::{Cancel, Cursor, Limit, Pairs, PrepareContext};
 
 /// How much work one step may do before the driver looks up: a few milliseconds' worth.
 const WORK_PER_STEP: usize = 1 << 23;
@@ -102,10 +102,11 @@ impl Prober {
         let rows = batch.num_rows();
         let batch = if self.emission().hides_probe() { distinct(batch)? } else { batch };
         let helpers = build.take_idle(usize::MAX);
-        let threads = 1 + helpers.count;
-        let (prepared, fallback) = match build.matcher(false).matcher.prepare(&batch, threads) {
+        let context = PrepareContext { threads: 1 + helpers.count, cancel: &self.cancel };
+        let (prepared, fallback) = match build.matcher(false).matcher.prepare(&batch, &context) {
             Ok(prepared) => (prepared, false),
-            Err(error) => (build.fall_back(error)?.matcher.prepare(&batch, threads)?, true),
+            Err(error) if self.cancel.is_cancelled() => return Err(error),
+            Err(error) => (build.fall_back(error)?.matcher.prepare(&batch, &context)?, true),
         };
         drop(helpers);
         let unmatchable = prepared.unmatchable();

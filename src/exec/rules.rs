@@ -19,7 +19,7 @@ use crate::engine::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Sp
 use crate::engine::choice::Engine;
 use crate::engine::parallel::in_turn;
 use crate::engine::rules::{self, PreparedRules, RuleIndex, RuleSource};
-use crate::engine::{BuildContext, Counts, Cursor, Pairs};
+use crate::engine::{BuildContext, Counts, Cursor, Pairs, PrepareContext};
 use crate::predicate::Test;
 use crate::program::{AssumedStatistics, AtomKind, RulePlan};
 
@@ -255,15 +255,15 @@ impl Matcher for RuleMatcher {
         self.index.own_stretch(start)
     }
 
-    fn prepare(&self, batch: &RecordBatch, threads: usize) -> Result<Box<dyn Prepared>> {
+    fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Box<dyn Prepared>> {
         let side = self.side.negate();
         let column = |atom: usize| match (&self.keys.atoms[atom], &self.bands[atom]) {
             (AtomExprs::Band(band), Some(values)) => Ok(AtomColumn::Band(band.look_up(values, side, batch)?)),
             _ => self.keys.column(atom, side, batch),
         };
-        let atoms = in_turn(self.bands.len(), threads, column)?;
-        let columns = SideColumns { rows: batch.num_rows(), atoms, keys: self.keys.key_values(side, batch, threads)? };
-        let rules = self.index.prepare(columns, threads)?;
+        let atoms = in_turn(self.bands.len(), context.threads, column)?;
+        let keys = self.keys.key_values(side, batch, context.threads)?;
+        let rules = self.index.prepare(SideColumns { rows: batch.num_rows(), atoms, keys }, context)?;
         let len = self.index.len(Some(&rules));
         Ok(Box::new(PreparedBatch { batch: batch.clone(), rules, len }))
     }

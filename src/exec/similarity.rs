@@ -15,7 +15,9 @@ use super::rules::RuleKeys;
 use super::spec::EqualityExprs;
 use crate::engine::choice::Engine;
 use crate::engine::keys::Groups;
-use crate::engine::{BuildContext, Counts, Cursor, Index, KeyColumn, Pairs, PreparedProbe, Probe, cpu, cuda};
+use crate::engine::{
+    BuildContext, Counts, Cursor, Index, KeyColumn, Pairs, PrepareContext, PreparedProbe, Probe, cpu, cuda,
+};
 use crate::predicate::Test;
 
 /// One similarity condition, within the groups of equality keys.
@@ -199,13 +201,13 @@ impl Matcher for SimilarityMatcher {
         self.index.is_shared(prepared.map(|prepared| prepared.0.as_ref()))
     }
 
-    fn prepare(&self, batch: &RecordBatch, threads: usize) -> Result<Box<dyn Prepared>> {
+    fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Box<dyn Prepared>> {
         let values = self.probe.values(batch)?;
         let groups = match &self.groups {
             Some(groups) => Some(groups.look_up(&equality::evaluate_all(&self.probe.equalities, batch)?)?),
             None => None,
         };
-        let prepared = self.index.prepare(&KeyColumn { values, groups }, threads).map_err(named(&self.label))?;
+        let prepared = self.index.prepare(&KeyColumn { values, groups }, context).map_err(named(&self.label))?;
         Ok(Box::new(PreparedKeys(prepared)))
     }
 

@@ -19,7 +19,7 @@ use crate::engine::atoms::{AtomColumn, AtomRows, AtomTest, RuleRows, SideColumns
 use crate::engine::edits::EditPredicate;
 use crate::engine::parallel::{each_in_parallel, each_in_turn, in_turn, threads_within};
 use crate::engine::sets::{Dictionary, SetPredicate};
-use crate::engine::{BuildContext, KeyColumn, NO_GROUP, Pairs};
+use crate::engine::{BuildContext, KeyColumn, NO_GROUP, Pairs, PrepareContext};
 use crate::measure::Tokenizer;
 use crate::predicate::Test;
 
@@ -144,11 +144,11 @@ impl Tests {
         Ok((Self { kinds, tests }, Columns { rows: side.rows, atoms: side.atoms, keys }))
     }
 
-    /// The columns of a probe side, made by up to so many threads.
-    pub(in crate::engine) fn prepare(&self, side: SideColumns, threads: usize) -> Result<Columns> {
+    /// The columns of a probe side.
+    pub(in crate::engine) fn prepare(&self, side: SideColumns, context: &PrepareContext<'_>) -> Result<Columns> {
         let known = wanted(&self.kinds);
-        let within = threads_within(known.len(), threads);
-        let built = in_turn(known.len(), threads, |at| {
+        let within = PrepareContext { threads: threads_within(known.len(), context.threads), ..*context };
+        let built = in_turn(known.len(), context.threads, |at| {
             let (key, family) = known[at];
             let Some(values) = side.keys.get(key) else { return internal_err!("an atom names a missing key") };
             let asks = |kind: &AtomTest| family_of(kind) == Some((key, family));
@@ -156,10 +156,10 @@ impl Tests {
             Ok(Arc::new(match pair_test {
                 Some(PairTest::Set(_, tokenizer, dictionary)) => {
                     let keys = KeyColumn { values: Arc::clone(values), groups: None };
-                    Key::Sets(SetColumn::probe(*tokenizer, &keys, dictionary, within)?)
+                    Key::Sets(SetColumn::probe(*tokenizer, &keys, dictionary, &within)?)
                 }
                 Some(PairTest::Vector(_, dimension)) => Key::Vectors(VectorColumn::probe(values, *dimension)?),
-                _ => Key::Texts(TextColumn::try_new(values, within)?),
+                _ => Key::Texts(TextColumn::try_new(values, within.threads)?),
             }))
         })?;
         let column = |kind| {

@@ -22,7 +22,8 @@ use datafusion::common::{Result, internal_err};
 use super::columns::{Columns, Tests};
 use crate::engine::atoms::{AtomColumn, AtomTest, SideColumns};
 use crate::engine::{
-    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PreparedProbe, Probe,
+    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PrepareContext, PreparedProbe,
+    Probe,
 };
 use crate::predicate::{Test, VectorTest};
 
@@ -248,7 +249,7 @@ impl Index for SmallGroups {
         self.large.as_ref().map_or(1, |large| large.index.rows_at_once())
     }
 
-    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
         let Some(all) = &keys.groups else {
             return internal_err!("an index of groups was given a probe batch without");
         };
@@ -260,15 +261,15 @@ impl Index for SmallGroups {
             false => take(&keys.values, &UInt32Array::from_iter_values(rows.iter().copied()), None)?,
         };
         let side = SideColumns { rows: rows.len(), atoms: vec![AtomColumn::None], keys: vec![values] };
-        let columns = self.tests.prepare(side, threads)?;
+        let columns = self.tests.prepare(side, context)?;
         let large =
-            self.large.as_ref().map(|large| large.index.prepare(&Large::keys(&large.ids, &keys.values, all), threads));
+            self.large.as_ref().map(|large| large.index.prepare(&Large::keys(&large.ids, &keys.values, all), context));
         let large = large.transpose()?;
         let unmatchable = match &large {
             Some(large) => large.unmatchable().saturating_sub(rows.len()),
             None => all.len() - rows.len(),
         };
-        let unmatchable = unmatchable + columns.unmatchable(&[vec![0]], threads);
+        let unmatchable = unmatchable + columns.unmatchable(&[vec![0]], context.threads);
         Ok(Box::new(PreparedGroups { columns, rows, groups, large, unmatchable }))
     }
 
@@ -435,9 +436,9 @@ mod tests {
                     assert!(!expected.is_empty());
                     continue;
                 }
-                let prepared = plain.prepare(&probe, 1).unwrap();
+                let prepared = plain.prepare(&probe, &PrepareContext::by(1)).unwrap();
                 let expected = run(plain.as_ref(), Probe::Batch(prepared.as_ref()), prepared.len(), usize::MAX, limit);
-                let prepared = groups.prepare(&probe, 1).unwrap();
+                let prepared = groups.prepare(&probe, &PrepareContext::by(1)).unwrap();
                 let found = run(&groups, Probe::Batch(prepared.as_ref()), prepared.len(), range, limit);
                 assert_eq!(found, expected, "{test}");
                 assert!(!expected.is_empty());

@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::EditPredicate;
-use crate::engine::{Cancel, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, Probe};
+use crate::engine::{Cancel, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PrepareContext, Probe};
 use crate::measure::EditMeasure;
 use crate::predicate::Bounds;
 
@@ -118,7 +118,7 @@ pub(in crate::engine) fn own(index: &dyn Index, range: usize) -> Found {
 }
 
 pub(in crate::engine) fn batch(index: &dyn Index, keys: &KeyColumn, range: usize) -> Found {
-    let prepared = index.prepare(keys, 2).unwrap();
+    let prepared = index.prepare(keys, &PrepareContext::by(2)).unwrap();
     run(index, Probe::Batch(prepared.as_ref()), prepared.len(), range, UNLIMITED)
 }
 

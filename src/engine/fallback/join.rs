@@ -9,7 +9,9 @@ use datafusion::physical_plan::metrics::{Count, MetricValue};
 
 use super::Made;
 use crate::engine::cuda::{DeviceFull, DeviceIndex};
-use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe, cpu};
+use crate::engine::{
+    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe, cpu,
+};
 use crate::predicate::Test;
 
 /// An index on a device, and what makes another one on the CPU.
@@ -78,7 +80,7 @@ impl WithFallback {
         if rows.is_empty() {
             return internal_err!("a device has no memory for rows that it does not have");
         }
-        let prepared = index.prepare(&some_of(keys, &rows)?, 1)?;
+        let prepared = index.prepare(&some_of(keys, &rows)?, &PrepareContext { threads: 1, cancel })?;
         let (mut all, mut found) = (Cursor { next: 0, end: prepared.len() }, Pairs::default());
         let limit = Limit { pairs: PAIRS_AT_ONCE, work: PAIRS_AT_ONCE };
         let mut counts = Counts::default();
@@ -154,11 +156,11 @@ impl Index for WithFallback {
         }
     }
 
-    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
-        Ok(Box::new(match self.on_device.prepare(keys, threads) {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+        Ok(Box::new(match self.on_device.prepare(keys, context) {
             Err(error) if DeviceFull::is_cause_of(&error) => {
                 self.fallbacks.add(1);
-                Batch::OnCpu(self.on_cpu(&Cancel::default())?.prepare(keys, threads)?)
+                Batch::OnCpu(self.on_cpu(context.cancel)?.prepare(keys, context)?)
             }
             prepared => Batch::OnDevice(prepared?, keys.clone()),
         }))
@@ -283,7 +285,7 @@ mod tests {
             self.own.len()
         }
 
-        fn prepare(&self, keys: &KeyColumn, _: usize) -> Result<Box<dyn PreparedProbe>> {
+        fn prepare(&self, keys: &KeyColumn, _: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
             match self.takes_batches {
                 true => Ok(Box::new(Rows((0..keys.values.len() as u32).rev().collect()))),
                 false => full(),

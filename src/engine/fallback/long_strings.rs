@@ -13,7 +13,8 @@ use crate::engine::edits::EditPredicate;
 use crate::engine::edits::predicate::LONGEST_PREFIX;
 use crate::engine::views::string_views;
 use crate::engine::{
-    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe, cpu, even_stretch,
+    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe, cpu,
+    even_stretch,
 };
 use crate::predicate::Test;
 
@@ -132,10 +133,11 @@ impl WithLongStrings {
     ) -> Result<Self> {
         let test = Test::Edit { measure: strings.predicate.measure, bounds: strings.predicate.bounds };
         let long = cpu::build(test, &strings.long, &BuildContext { own: false, ..*context })?;
+        let by = PrepareContext { threads: context.threads, cancel: context.cancel };
         let own = match context.own {
             true => Some(Own {
                 long: cpu::build(test, &strings.long, context)?,
-                others: long.prepare(&strings.near(&strings.others)?, context.threads)?,
+                others: long.prepare(&strings.near(&strings.others)?, &by)?,
             }),
             false => None,
         };
@@ -206,9 +208,9 @@ impl Index for WithLongStrings {
         false
     }
 
-    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
         let (others, long) =
-            (self.others.prepare(keys, threads)?, self.long.prepare(&self.strings.near(keys)?, threads)?);
+            (self.others.prepare(keys, context)?, self.long.prepare(&self.strings.near(keys)?, context)?);
         Ok(Box::new(Batch { others, long }))
     }
 

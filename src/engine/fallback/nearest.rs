@@ -8,7 +8,7 @@ use datafusion::physical_plan::metrics::{Count, MetricValue};
 use super::Made;
 use crate::engine::cuda::DeviceFull;
 use crate::engine::nearest::{Best, NearestIndex, prepared};
-use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PreparedProbe, cpu};
+use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe, cpu};
 use crate::predicate::Test;
 
 /// An index on a device, and what makes another one on the CPU.
@@ -66,7 +66,8 @@ impl NearestWithFallback {
 
     /// A probe batch as the index on the CPU wants it.
     fn batch_on_cpu<'a>(&self, batch: &'a Batch, cancel: &Cancel) -> Result<&'a dyn PreparedProbe> {
-        let prepare = || self.on_cpu(cancel)?.prepare(&batch.keys, self.threads);
+        let by = PrepareContext { threads: self.threads, cancel };
+        let prepare = || self.on_cpu(cancel)?.prepare(&batch.keys, &by);
         Ok(batch.on_cpu.get(prepare, cancel)?.as_ref())
     }
 
@@ -141,8 +142,8 @@ impl NearestIndex for NearestWithFallback {
         }
     }
 
-    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
-        let on_device = match self.on_device.prepare(keys, threads) {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+        let on_device = match self.on_device.prepare(keys, context) {
             Ok(probe) => Some(probe),
             Err(error) if DeviceFull::is_cause_of(&error) => None,
             Err(error) => return Err(error),
@@ -151,7 +152,7 @@ impl NearestIndex for NearestWithFallback {
         let mut batch = Batch { keys: keys.clone(), on_device, on_cpu, positions_on_cpu, len: 0, unmatchable: 0 };
         let probe = match &batch.on_device {
             Some(probe) => probe.as_ref(),
-            None => self.batch_on_cpu(&batch, &Cancel::default())?,
+            None => self.batch_on_cpu(&batch, context.cancel)?,
         };
         (batch.len, batch.unmatchable) = (probe.len(), probe.unmatchable());
         Ok(Box::new(batch))
@@ -246,8 +247,8 @@ mod tests {
             0
         }
 
-        fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
-            if self.takes_batches { self.index.prepare(keys, threads) } else { full() }
+        fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+            if self.takes_batches { self.index.prepare(keys, context) } else { full() }
         }
 
         fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]> {
@@ -299,7 +300,10 @@ mod tests {
             let cpu = cpu();
             let (one, other) = match own {
                 true => (None, None),
-                false => (Some(index.prepare(&probe, 1).unwrap()), Some(cpu.prepare(&probe, 1).unwrap())),
+                false => (
+                    Some(index.prepare(&probe, &PrepareContext::by(1)).unwrap()),
+                    Some(cpu.prepare(&probe, &PrepareContext::by(1)).unwrap()),
+                ),
             };
             assert_eq!(neighbours(&index, one.as_deref()), neighbours(cpu.as_ref(), other.as_deref()));
             let fallbacks = index.metrics().into_iter().find(|metric| metric.name() == "cpu_fallbacks");

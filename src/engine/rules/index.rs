@@ -19,7 +19,9 @@ use crate::engine::cuda::rules::{ColumnsOnDevice, EntryOnDevice, Items, RulesOnD
 use crate::engine::cuda::{Budget, DeviceFull};
 use crate::engine::keys::{Codes, Groups};
 use crate::engine::parallel::{both, in_turn, threads_within};
-use crate::engine::{BuildContext, Cancel, Counts, Cursor, KeyColumn, Limit, NO_GROUP, Pairs, PreparedProbe, Probe};
+use crate::engine::{
+    BuildContext, Cancel, Counts, Cursor, KeyColumn, Limit, NO_GROUP, Pairs, PrepareContext, PreparedProbe, Probe,
+};
 use crate::program::{AtomKind, Entry, EntryGroup, ExecutionTree, RulePlan};
 
 /// What an index of rules is built for.
@@ -278,7 +280,8 @@ impl RuleIndex {
     ///
     /// # Errors
     /// Keys of a type that their measure cannot read.
-    pub fn prepare(&self, mut side: SideColumns, threads: usize) -> Result<PreparedRules> {
+    pub fn prepare(&self, mut side: SideColumns, context: &PrepareContext<'_>) -> Result<PreparedRules> {
+        let threads = context.threads;
         let keys = side.keys.clone();
         let coded = in_turn(side.atoms.len(), threads, |atom| match (&self.groups[atom], side.atoms[atom].values()) {
             (Some(groups), Some((values, _))) => groups.look_up(&[values]).map(Some),
@@ -287,7 +290,7 @@ impl RuleIndex {
         for (column, codes) in side.atoms.iter_mut().zip(coded) {
             codes.into_iter().for_each(|codes| *column = AtomColumn::Codes(codes.into()));
         }
-        let columns = self.tests.prepare(side, threads)?;
+        let columns = self.tests.prepare(side, context)?;
         let on_device = match &self.device {
             Some(rules) => {
                 let prepared = rules.prepare(&columns, threads)?;
@@ -311,7 +314,7 @@ impl RuleIndex {
                         return internal_err!("an entry without an index");
                     };
                     let groups = grouping.as_ref().map(|grouping| grouping.look_up(&columns)).transpose()?;
-                    PreparedEntry::Index(index.prepare(&KeyColumn { values: keys[key].clone(), groups }, threads)?)
+                    PreparedEntry::Index(index.prepare(&KeyColumn { values: keys[key].clone(), groups }, context)?)
                 }
                 (Access::Hash { grouping, .. }, _) => places(entry, by_place(grouping, &columns)?)?,
                 (Access::Band { atom, order, .. }, _) => {
@@ -661,7 +664,9 @@ mod tests {
             let (expected, found) = match own {
                 true => (run(&cpu, None, usize::MAX), run(&cuda, None, 1 + case * 7)),
                 false => {
-                    let [by_cpu, by_cuda] = [&cpu, &cuda].map(|index| index.prepare(same(&probe), 2).unwrap());
+                    let [by_cpu, by_cuda] = [&cpu, &cuda].map(|index| {
+                        index.prepare(same(&probe), &PrepareContext { threads: 2, cancel: &cancel }).unwrap()
+                    });
                     (run(&cpu, Some(&by_cpu), usize::MAX), run(&cuda, Some(&by_cuda), 1 + case * 7))
                 }
             };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::StringArray;
 
 use super::SetPredicate;
-use crate::engine::{Cancel, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, Probe};
+use crate::engine::{Cancel, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PrepareContext, Probe};
 use crate::measure::{SetMeasure, Tokenizer, qgrams, word_tokens};
 use crate::predicate::Bounds;
 
@@ -137,7 +137,7 @@ pub(in crate::engine) fn own(index: &dyn Index, range: usize, limit: Limit) -> F
 }
 
 pub(in crate::engine) fn batch(index: &dyn Index, keys: &KeyColumn, range: usize, limit: Limit) -> Found {
-    let prepared = index.prepare(keys, 1).unwrap();
+    let prepared = index.prepare(keys, &PrepareContext::by(1)).unwrap();
     run(index, Probe::Batch(prepared.as_ref()), prepared.len(), range, limit)
 }
 

@@ -13,7 +13,7 @@ use super::elements::{Element, Elements, Lists};
 use super::memory::{Ledger, Reserve};
 use super::strings::Strings;
 use crate::engine::parallel::{in_parallel, ranges};
-use crate::engine::{Cancel, KeyColumn, NO_GROUP};
+use crate::engine::{Cancel, KeyColumn, NO_GROUP, PrepareContext};
 use crate::measure::{Tokenizer, qgrams, trigram, word_tokens};
 
 /// The sets of a range of rows. Within a row ids are distinct and in order of first appearance.
@@ -61,20 +61,23 @@ pub(in crate::engine) fn tokenise_build(
     })
 }
 
-/// Tokenises a probe batch against the dictionary of the build side with up to `threads` threads.
+/// Tokenises a probe batch against the dictionary of the build side.
 pub(in crate::engine) fn tokenise_probe(
     tokenizer: Tokenizer,
     keys: &KeyColumn,
     known: &Dictionary,
-    threads: usize,
+    context: &PrepareContext<'_>,
 ) -> Result<Vec<RowSets>> {
     let unlimited = |_| Ok(());
-    with_keys(tokenizer, keys, &unlimited, |source| {
-        in_parallel(ranges(keys.values.len(), threads, ROWS_WORTH_A_THREAD), |range| {
+    let ranges_of_rows = with_keys(tokenizer, keys, &unlimited, |source| {
+        in_parallel(ranges(keys.values.len(), context.threads, ROWS_WORTH_A_THREAD), |range| {
             let tokens = Tokens::new(Some(known), range.len(), &unlimited);
-            tokens.tokenise(tokenizer, &source, keys, range, &Cancel::default())
+            tokens.tokenise(tokenizer, &source, keys, range, context.cancel)
         })
-    })
+    })?;
+    // once it is cancelled some rows have no sets
+    context.check()?;
+    Ok(ranges_of_rows)
 }
 
 /// What a dictionary may hold of the grams of `text`: long grams overlap in the text, but not in the dictionary.

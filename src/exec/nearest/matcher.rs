@@ -11,7 +11,7 @@ use super::indexed::{Indexed, Search};
 use super::scored::{self, Scored, Scoring};
 use super::{NearestKeys, is_about_values};
 use crate::engine::keys::Groups;
-use crate::engine::{Counts, Cursor, KeyColumn, Pairs, PreparedProbe, even_stretch};
+use crate::engine::{Counts, Cursor, KeyColumn, Pairs, PrepareContext, PreparedProbe, even_stretch};
 use crate::exec::matcher::{Matcher, Prepared, Run};
 
 /// What finds the best rows of a group.
@@ -89,7 +89,7 @@ impl Matcher for NearestMatcher {
         }
     }
 
-    fn prepare(&self, batch: &RecordBatch, threads: usize) -> Result<Box<dyn Prepared>> {
+    fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Box<dyn Prepared>> {
         let groups = match &self.groups {
             Some(groups) => Some(groups.look_up(&self.keys.equalities_of(JoinSide::Left, batch)?)?),
             None => None,
@@ -97,12 +97,12 @@ impl Matcher for NearestMatcher {
         let batch = batch.clone();
         if let Ranker::Indexed(Indexed { index, key, .. }) = &self.ranker {
             let values = key.evaluate(&batch).and_then(|values| values.into_array(batch.num_rows()));
-            match values.and_then(|values| index.prepare(&KeyColumn { values, groups: groups.clone() }, threads)) {
+            match values.and_then(|values| index.prepare(&KeyColumn { values, groups: groups.clone() }, context)) {
                 Ok(probe) => {
                     let positions = index.order(Some(probe.as_ref()))?.len();
                     return Ok(Box::new(PreparedRows { batch, positions, groups: None, probe: Probed::Batch(probe) }));
                 }
-                Err(error) if !is_about_values(&error) => return Err(error),
+                Err(error) if !is_about_values(&error) || context.cancel.is_cancelled() => return Err(error),
                 // all of its pairs are scored
                 Err(_) => {}
             }

@@ -9,7 +9,9 @@ use super::segment_index::SegmentIndex;
 use super::texts::{Signers, Texts};
 use super::tiles::Tiles;
 use crate::engine::edits::predicate::EditPredicate;
-use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
+use crate::engine::{
+    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
+};
 
 /// A build side's strings, ready for probing with one predicate.
 #[derive(Debug)]
@@ -115,12 +117,13 @@ impl Index for EditIndex {
         self.texts.len()
     }
 
-    fn prepare(&self, keys: &KeyColumn, _threads: usize) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
         if self.own {
             return internal_err!("an edit index was built for a self-join and given another input");
         }
         let mut texts = Texts::try_new(&self.predicate, keys, &|_| Ok(()))?;
-        texts.sign(&self.signers, 1, &Cancel::default());
+        texts.sign(&self.signers, 1, context.cancel);
+        context.check()?;
         Ok(Box::new(PreparedTexts(texts)))
     }
 
@@ -206,7 +209,7 @@ mod tests {
                 let own = index(predicate, path, &build_keys, true);
                 assert_eq!(run(&own, Probe::Own, own.own_len(), range, limit), expected_own, "{predicate:?} {path:?}");
                 let both = index(predicate, path, &build_keys, false);
-                let prepared = both.prepare(&probe_keys, 1).unwrap();
+                let prepared = both.prepare(&probe_keys, &PrepareContext::by(1)).unwrap();
                 let batch = Probe::Batch(prepared.as_ref());
                 assert_eq!(run(&both, batch, prepared.len(), range, limit), expected, "{predicate:?} {path:?}");
             }
@@ -260,10 +263,12 @@ mod tests {
                     let own = index(predicate, path, &nothing, true);
                     assert_eq!((own.own_len(), own.unmatchable()), (0, values.len()));
                     let both = index(predicate, path, &nothing, false);
-                    let probed = both.prepare(&key_column(&vec![Some("a".into()), Some("".into())], &None), 1).unwrap();
+                    let probed = both
+                        .prepare(&key_column(&vec![Some("a".into()), Some("".into())], &None), &PrepareContext::by(1))
+                        .unwrap();
                     assert!(run(&both, Probe::Batch(probed.as_ref()), 2, 1, UNLIMITED).is_empty());
                     let some = index(predicate, path, &key_column(&vec![Some("a".into())], &None), false);
-                    assert!(some.prepare(&nothing, 1).unwrap().is_empty());
+                    assert!(some.prepare(&nothing, &PrepareContext::by(1)).unwrap().is_empty());
                 }
             }
         }

@@ -24,7 +24,7 @@ use crate::engine::cpu::signature::{Hit, LANES, Limits};
 use crate::engine::edits::features::{Signature, differing};
 use crate::engine::edits::predicate::EditPredicate;
 use crate::engine::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key, prepared};
-use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PreparedProbe};
+use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe};
 use crate::measure::EditMeasure;
 use crate::predicate::{Bounds, Test};
 
@@ -128,9 +128,10 @@ impl NearestIndex for NearestTexts {
         self.texts.unmatchable
     }
 
-    fn prepare(&self, keys: &KeyColumn, _threads: usize) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
         let mut texts = Texts::try_new(&any(self.measure), keys, &|_| Ok(()))?;
-        texts.sign(&self.signers, 1, &Cancel::default());
+        texts.sign(&self.signers, 1, context.cancel);
+        context.check()?;
         Ok(Box::new(PreparedTexts(texts)))
     }
 
@@ -401,7 +402,7 @@ mod tests {
             let cancel = Cancel::default();
             let context = BuildContext::new(2, &cancel, &|_| Ok(()));
             let index = NearestTexts::try_new(measure, &keys(&build, &build_groups), ranks.clone(), &context).unwrap();
-            let prepared = index.prepare(&keys(&probe, &probe_groups), 1).unwrap();
+            let prepared = index.prepare(&keys(&probe, &probe_groups), &PrepareContext::by(1)).unwrap();
             let wanted = Wanted { rows: [1, 3, 5, 90, 5000][rng.random_range(0..5)], ties: rng.random_bool(0.5) };
             let order = index.order(Some(prepared.as_ref())).unwrap();
             let mut best: Vec<_> = order.iter().map(|_| Best::new(wanted)).collect();

@@ -14,7 +14,9 @@ use crate::engine::sets::dictionary::Dictionary;
 use crate::engine::sets::predicate::SetPredicate;
 use crate::engine::sets::ranks::{Ranks, rank};
 use crate::engine::sets::tokenise::{RowSets, tokenise_build, tokenise_probe};
-use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
+use crate::engine::{
+    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
+};
 use crate::measure::Tokenizer;
 
 /// A build side's sets, ready for probing with one predicate.
@@ -115,10 +117,17 @@ impl Arranged {
     }
 
     /// The sets of a probe batch, in the order and with the ranks of a build side.
-    pub(super) fn probe(tokenizer: Tokenizer, keys: &KeyColumn, known: &Dictionary, bits: Bits) -> Result<Sets> {
-        let ranges = tokenise_probe(tokenizer, keys, known, 1)?;
+    pub(super) fn probe(
+        (tokenizer, bits): (Tokenizer, Bits),
+        keys: &KeyColumn,
+        known: &Dictionary,
+        context: &PrepareContext<'_>,
+    ) -> Result<Sets> {
+        let ranges = tokenise_probe(tokenizer, keys, known, &PrepareContext { threads: 1, ..*context })?;
         let ranks: Vec<_> = ranges.iter().map(|_| Ranks::Below(known.len() as u32)).collect();
-        Sets::arrange(ranges, &ranks, bits, keys.groups.as_deref(), &Cancel::default(), &|_| Ok(()))
+        let sets = Sets::arrange(ranges, &ranks, bits, keys.groups.as_deref(), context.cancel, &|_| Ok(()))?;
+        context.check()?;
+        Ok(sets)
     }
 }
 
@@ -165,11 +174,11 @@ impl Index for SetIndex {
         self.sets.len()
     }
 
-    fn prepare(&self, keys: &KeyColumn, _threads: usize) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
         if self.own {
             return internal_err!("a set index was built for a self-join and given another input");
         }
-        let sets = Arranged::probe(self.tokenizer, keys, &self.dictionary, self.bits)?;
+        let sets = Arranged::probe((self.tokenizer, self.bits), keys, &self.dictionary, context)?;
         Ok(Box::new(PreparedSets { sets }))
     }
 
@@ -397,7 +406,7 @@ mod tests {
         let keys = key_column(&values, &Some(vec![0, 0, 0, 0, NO_GROUP]));
         let index = index(WORDS, jaccard(0.5), None, &keys, false);
         assert_eq!(index.unmatchable(), 3);
-        let prepared = index.prepare(&keys, 1).unwrap();
+        let prepared = index.prepare(&keys, &PrepareContext::by(1)).unwrap();
         assert_eq!((prepared.unmatchable(), prepared.len()), (3, 2));
     }
 

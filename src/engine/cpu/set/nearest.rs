@@ -29,7 +29,7 @@ use super::sets::{Groups, Sets};
 use crate::engine::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key, prepared};
 use crate::engine::sets::dictionary::Dictionary;
 use crate::engine::sets::predicate::SetPredicate;
-use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, NO_GROUP, PreparedProbe};
+use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, NO_GROUP, PrepareContext, PreparedProbe};
 use crate::measure::{SetMeasure, Tokenizer};
 use crate::predicate::Bounds;
 
@@ -166,8 +166,8 @@ impl NearestIndex for NearestSets {
         self.ranks.len() - self.scored.rows.len()
     }
 
-    fn prepare(&self, keys: &KeyColumn, _threads: usize) -> Result<Box<dyn PreparedProbe>> {
-        let sets = Arranged::probe(self.tokenizer, keys, &self.dictionary, self.bits)?;
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+        let sets = Arranged::probe((self.tokenizer, self.bits), keys, &self.dictionary, context)?;
         let mut order = sets.rows.clone();
         let mut has_tokens = vec![false; keys.values.len()];
         order.iter().for_each(|&row| has_tokens[row as usize] = true);
@@ -444,7 +444,7 @@ mod tests {
             let context = BuildContext::new(2, &cancel, &|_| Ok(()));
             let build_keys = keys(&build, &build_groups);
             let index = NearestSets::try_new(Tokenizer::Words, measure, &build_keys, ranks.clone(), &context).unwrap();
-            let prepared = index.prepare(&keys(&probe, &probe_groups), 1).unwrap();
+            let prepared = index.prepare(&keys(&probe, &probe_groups), &PrepareContext::by(1)).unwrap();
             let wanted = Wanted { rows: [1, 2, 5, 1000][rng.random_range(0..4)], ties: rng.random_bool(0.5) };
             let order = index.order(Some(prepared.as_ref())).unwrap();
             let mut best: Vec<_> = order.iter().map(|_| Best::new(wanted)).collect();

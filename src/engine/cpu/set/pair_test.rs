@@ -11,7 +11,7 @@ use crate::engine::sets::dictionary::Dictionary;
 use crate::engine::sets::predicate::SetPredicate;
 use crate::engine::sets::ranks::{Ranks, rank};
 use crate::engine::sets::tokenise::{RowSets, tokenise_build, tokenise_probe};
-use crate::engine::{BuildContext, KeyColumn, Pairs};
+use crate::engine::{BuildContext, KeyColumn, Pairs, PrepareContext};
 use crate::measure::Tokenizer;
 
 /// The sets of one side, by row.
@@ -55,8 +55,13 @@ impl SetColumn {
     ///
     /// # Errors
     /// A key type that the tokenizer cannot read.
-    pub fn probe(tokenizer: Tokenizer, keys: &KeyColumn, known: &Dictionary, threads: usize) -> Result<Self> {
-        let ranges = tokenise_probe(tokenizer, keys, known, threads)?;
+    pub fn probe(
+        tokenizer: Tokenizer,
+        keys: &KeyColumn,
+        known: &Dictionary,
+        context: &PrepareContext<'_>,
+    ) -> Result<Self> {
+        let ranges = tokenise_probe(tokenizer, keys, known, context)?;
         let ranks: Vec<_> = ranges.iter().map(|_| Ranks::Below(known.len() as u32)).collect();
         Ok(Self::of(&ranges, &ranks))
     }
@@ -232,7 +237,7 @@ mod tests {
         let cancel = Cancel::default();
         let context = BuildContext::new(2, &cancel, &|_| Ok(()));
         let (build, dictionary) = SetColumn::build(Tokenizer::Words, &keys, &context).unwrap();
-        let probe = SetColumn::probe(Tokenizer::Words, &keys, &dictionary, 1).unwrap();
+        let probe = SetColumn::probe(Tokenizer::Words, &keys, &dictionary, &PrepareContext::by(1)).unwrap();
         let words = |text: &Option<String>| -> std::collections::BTreeSet<String> {
             text.iter().flat_map(|t| t.split_whitespace().map(str::to_owned)).collect()
         };

@@ -16,7 +16,9 @@ use super::points::Points;
 use super::reach::Reach;
 use super::search::{Found, leaves_near};
 use super::side::Side;
-use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
+use crate::engine::{
+    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
+};
 use crate::measure::VectorMeasure;
 use crate::predicate::VectorTest;
 
@@ -368,18 +370,18 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
         self.side.rows_at_once()
     }
 
-    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
         if self.own {
             return internal_err!("an epsilon index was built for a self-join and given another input");
         }
         let empty = self.side.is_empty();
-        let cancel = Cancel::default();
-        let points =
-            Points::try_new(&self.test, keys, (!empty).then_some(self.side.blocks.dimension), (threads, &cancel))?;
+        let (dimension, by) = ((!empty).then_some(self.side.blocks.dimension), (context.threads, context.cancel));
+        let points = Points::try_new(&self.test, keys, dimension, by)?;
+        context.check()?;
         if empty {
             return Ok(Box::new(PreparedPoints::<R> { side: None, rows: keys.values.len(), loose_build: 0 }));
         }
-        let context = BuildContext::new(threads, &cancel, &|_| Ok(()));
+        let context = BuildContext::new(context.threads, context.cancel, &|_| Ok(()));
         let side = Side::<R>::try_new::<M>(&self.test, &self.frame, points, Some(&self.side), &context)?;
         Ok(Box::new(PreparedPoints { side: Some(side), rows: keys.values.len(), loose_build: self.side.loose.len() }))
     }

@@ -23,7 +23,9 @@ use crate::engine::cuda::worker::{Capacity, Comparison, Workers};
 use crate::engine::edits::EditPredicate;
 use crate::engine::edits::features::{self, Feature};
 use crate::engine::views::string_views;
-use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
+use crate::engine::{
+    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
+};
 
 /// Words of a signature.
 const WORDS: u32 = 8;
@@ -138,9 +140,10 @@ impl EditIndex {
         }
     }
 
-    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<PreparedTexts, Fault> {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<PreparedTexts, Fault> {
         let values = string_views(&keys.values)?;
-        let columns = TextColumns::pack(&values, keys.groups.as_deref(), &self.alphabet, threads)?;
+        let columns = TextColumns::pack(&values, keys.groups.as_deref(), &self.alphabet, context.threads)?;
+        context.check()?;
         let stream = self.budget.device.stream()?;
         let texts = Arranged::try_new(&self.budget, &stream, &columns, &self.signer)?;
         let windows = self.windows(&stream, Some(&texts))?;
@@ -268,11 +271,11 @@ impl Index for EditIndex {
         false
     }
 
-    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
         if self.own.is_some() {
             return internal_err!("an edit index was built for a self-join and given another input");
         }
-        Ok(Box::new(self.prepare(keys, threads)?))
+        Ok(Box::new(self.prepare(keys, context)?))
     }
 
     fn probe(

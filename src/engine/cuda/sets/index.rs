@@ -22,7 +22,9 @@ use crate::engine::cuda::worker::{Capacity, Comparison, Workers};
 use crate::engine::sets::ranks::{Ranks, rank};
 use crate::engine::sets::tokenise::{tokenise_build, tokenise_probe};
 use crate::engine::sets::{Dictionary, SetPredicate};
-use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
+use crate::engine::{
+    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
+};
 use crate::measure::Tokenizer;
 
 /// Postings take one of so many shares of what memory is left at most: the rest is for probe batches.
@@ -156,8 +158,8 @@ impl SetIndex {
         }
     }
 
-    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<PreparedSets, Fault> {
-        let ranges = tokenise_probe(self.tokenizer, keys, &self.dictionary, threads)?;
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<PreparedSets, Fault> {
+        let ranges = tokenise_probe(self.tokenizer, keys, &self.dictionary, context)?;
         let tables: Vec<_> = ranges.iter().map(|_| Ranks::Below(self.ranks)).collect();
         let columns = SetColumns::pack(ranges, &tables, keys.groups.as_deref())?;
         let stream = self.budget.device.stream()?;
@@ -272,11 +274,11 @@ impl Index for SetIndex {
         false
     }
 
-    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
         if self.own.is_some() {
             return internal_err!("a set index was built for a self-join and given another input");
         }
-        Ok(Box::new(self.prepare(keys, threads)?))
+        Ok(Box::new(self.prepare(keys, context)?))
     }
 
     fn probe(
@@ -453,7 +455,7 @@ mod tests {
         let index = index_with(WORDS, jaccard(0.7), &build, false, pays);
         assert!(index.postings.is_some());
         for (values, by_prefixes) in [(rare, true), (frequent, false)] {
-            let prepared = SetIndex::prepare(&index, &key_column(&values, &None), 1).unwrap();
+            let prepared = SetIndex::prepare(&index, &key_column(&values, &None), &PrepareContext::by(1)).unwrap();
             assert_eq!(matches!(prepared.access, Access::Prefixes(_)), by_prefixes);
         }
     }

@@ -22,7 +22,9 @@ use crate::engine::vectors::decision::Decision;
 use crate::engine::vectors::frame::Frame;
 use crate::engine::vectors::points::Points;
 use crate::engine::vectors::reach::Reach;
-use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PreparedProbe, Probe};
+use crate::engine::{
+    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
+};
 use crate::measure::VectorMeasure;
 use crate::predicate;
 
@@ -161,10 +163,10 @@ impl VectorIndex {
         }
     }
 
-    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<PreparedVectors, Fault> {
-        let cancel = Cancel::default();
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<PreparedVectors, Fault> {
         let dimension = self.test.dimension as usize;
-        let points = Points::try_new(&self.query, keys, Some(dimension), (threads, &cancel))?;
+        let points = Points::try_new(&self.query, keys, Some(dimension), (context.threads, context.cancel))?;
+        context.check()?;
         let stream = self.budget.device.stream()?;
         let by = (&self.test, self.in_halves);
         let vectors = Arranged::try_new(&self.budget, &stream, (&points, keys.groups.is_some()), &self.framing, by)?;
@@ -281,11 +283,11 @@ impl Index for VectorIndex {
         false
     }
 
-    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
         if self.own.is_some() {
             return internal_err!("a vector index was built for a self-join and given another input");
         }
-        Ok(Box::new(self.prepare(keys, threads)?))
+        Ok(Box::new(self.prepare(keys, context)?))
     }
 
     fn probe(

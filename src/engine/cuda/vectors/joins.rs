@@ -10,7 +10,9 @@ use rand::{Rng, SeedableRng};
 use super::VectorIndex;
 use crate::engine::cuda::Budget;
 use crate::engine::cuda::test_device::device;
-use crate::engine::{BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, Probe};
+use crate::engine::{
+    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PrepareContext, Probe,
+};
 use crate::measure::VectorMeasure;
 use crate::predicate::{Bounds, VectorTest};
 
@@ -100,7 +102,7 @@ fn index(budget: &Budget, test: VectorTest, keys: &KeyColumn, own: bool) -> Opti
 
 /// The pairs that an index finds over ranges of so many positions, sorted.
 fn found(index: &VectorIndex, probe: Option<&KeyColumn>, range: usize) -> Vec<(u32, u32)> {
-    let prepared = probe.map(|keys| Index::prepare(index, keys, 2).unwrap());
+    let prepared = probe.map(|keys| Index::prepare(index, keys, &PrepareContext::by(2)).unwrap());
     let probe = prepared.as_ref().map_or(Probe::Own, |prepared| Probe::Batch(prepared.as_ref()));
     let len = prepared.as_ref().map_or(index.own_len(), |prepared| prepared.len());
     let (limit, cancel, mut out) = (Limit { pairs: 1 << 20, work: 1 << 30 }, Cancel::default(), Pairs::default());

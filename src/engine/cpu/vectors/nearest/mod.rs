@@ -24,7 +24,7 @@ use super::points::Points;
 use super::reach::{Reach, Sum};
 use super::side::Side;
 use crate::engine::nearest::{Best, NearestIndex, float_key, prepared};
-use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PreparedProbe};
+use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe};
 use crate::measure::VectorMeasure;
 use crate::predicate::VectorTest;
 
@@ -144,14 +144,19 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
         self.side.rows_at_once()
     }
 
-    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
-        let cancel = Cancel::default();
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
         let dimension = (!self.side.is_empty()).then_some(self.side.blocks.dimension);
-        let points = Points::try_new(&VectorTest::every_score(self.measure), keys, dimension, (threads, &cancel))?;
+        let points = Points::try_new(
+            &VectorTest::every_score(self.measure),
+            keys,
+            dimension,
+            (context.threads, context.cancel),
+        )?;
+        context.check()?;
         if self.side.is_empty() {
             return Ok(Box::new(PreparedPoints::<R> { side: None, order: Vec::new(), rows: keys.values.len() }));
         }
-        let context = BuildContext::new(threads, &cancel, &|_| Ok(()));
+        let context = BuildContext::new(context.threads, context.cancel, &|_| Ok(()));
         let side = Side::<R>::try_new::<M>(
             &VectorTest::every_score(self.measure),
             &self.frame,

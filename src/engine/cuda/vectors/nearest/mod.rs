@@ -31,7 +31,7 @@ use crate::engine::nearest::{Best, NearestIndex, Neighbour, Wanted, float_key, p
 use crate::engine::vectors::frame::Frame;
 use crate::engine::vectors::points::Points;
 use crate::engine::vectors::reach::{Reach, Sum};
-use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PreparedProbe};
+use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe};
 use crate::measure::VectorMeasure;
 use crate::predicate;
 
@@ -148,9 +148,11 @@ impl NearestVectors {
         Ok(Some(index))
     }
 
-    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Side, Fault> {
-        let (query, cancel) = (predicate::VectorTest::every_score(self.measure), Cancel::default());
-        let points = Points::try_new(&query, keys, Some(self.host.dimension), (threads, &cancel))?;
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Side, Fault> {
+        let query = predicate::VectorTest::every_score(self.measure);
+        let by = (context.threads, context.cancel);
+        let points = Points::try_new(&query, keys, Some(self.host.dimension), by)?;
+        context.check()?;
         let stream = self.budget.device.stream()?;
         let by = (&self.test, self.in_halves);
         let vectors = Arranged::try_new(&self.budget, &stream, (&points, keys.groups.is_some()), &self.framing, by)?;
@@ -262,8 +264,8 @@ impl NearestIndex for NearestVectors {
         false
     }
 
-    fn prepare(&self, keys: &KeyColumn, threads: usize) -> Result<Box<dyn PreparedProbe>> {
-        Ok(Box::new(self.prepare(keys, threads)?))
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+        Ok(Box::new(self.prepare(keys, context)?))
     }
 
     fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]> {

@@ -9,7 +9,7 @@ use crate::engine::cuda::Budget;
 use crate::engine::cuda::test_device::device;
 use crate::engine::cuda::vectors::joins::{Rows, keys, points, vector};
 use crate::engine::nearest::{Best, NearestIndex, Neighbour, Wanted, float_key};
-use crate::engine::{BuildContext, Cancel, KeyColumn, NO_GROUP};
+use crate::engine::{BuildContext, Cancel, KeyColumn, NO_GROUP, PrepareContext};
 use crate::measure::VectorMeasure;
 
 const MEASURES: [VectorMeasure; 4] = [VectorMeasure::L1, VectorMeasure::L2, VectorMeasure::Linf, VectorMeasure::Cosine];
@@ -59,7 +59,7 @@ fn index(
 
 /// The neighbours of each row of `probe`, or in a self-join of its own, of some positions at a time.
 fn found(index: &NearestVectors, probe: Option<&KeyColumn>, rows: usize, wanted: usize, some: usize) -> Vec<Vec<u32>> {
-    let prepared = probe.map(|keys| NearestIndex::prepare(index, keys, 2).unwrap());
+    let prepared = probe.map(|keys| NearestIndex::prepare(index, keys, &PrepareContext::by(2)).unwrap());
     let probe = prepared.as_deref();
     let order = index.order(probe).unwrap();
     let mut neighbours = vec![Vec::new(); rows];
