@@ -121,7 +121,7 @@ class Memory {
     if (!pointer || bytes == 0) return INVALID_VALUE;
     const std::lock_guard<std::mutex> lock(mutex_);
     ++allocations_;
-    if (first_to_fail_ && allocations_ >= first_to_fail_) return OUT_OF_MEMORY;
+    if (first_to_fail_ && allocations_ >= first_to_fail_ && allocations_ <= last_to_fail_) return OUT_OF_MEMORY;
     if (bytes > total_ || live_ > total_ - bytes) return OUT_OF_MEMORY;
     void* block = nullptr;
     if (posix_memalign(&block, 256, bytes)) return OUT_OF_MEMORY;
@@ -157,9 +157,10 @@ class Memory {
     total_ = total;
   }
 
-  void fail_from(uint64_t n) {
+  void fail(uint64_t n, uint64_t count) {
     const std::lock_guard<std::mutex> lock(mutex_);
     first_to_fail_ = n ? allocations_ + n : 0;
+    last_to_fail_ = count ? first_to_fail_ + (count - 1) : UINT64_MAX;
   }
 
   struct Figures {
@@ -174,7 +175,7 @@ class Memory {
   std::mutex mutex_;
   std::map<DevicePointer, size_t> blocks_;
   uint64_t total_ = setting("EMULATED_DEVICE_MEMORY", uint64_t{1} << 30), live_ = 0, peak_ = 0;
-  uint64_t allocations_ = 0, first_to_fail_ = 0;
+  uint64_t allocations_ = 0, first_to_fail_ = 0, last_to_fail_ = 0;
 };
 
 // Never destroyed: host threads may still give memory back while the process ends.
@@ -592,8 +593,8 @@ REPORT_API uint64_t emulated_live_allocations() { return memory().figures().bloc
 REPORT_API uint64_t emulated_peak_bytes() { return memory().figures().peak; }
 // Allocations so far, failed ones included.
 REPORT_API uint64_t emulated_allocations() { return memory().figures().allocations; }
-// Makes the n-th allocation from now fail, 1 being the next, and all after it; 0 none.
-REPORT_API void emulated_fail_allocations(uint64_t n) { memory().fail_from(n); }
+// Makes so many allocations from now fail, all if the count is 0, beginning with the n-th, 1 being the next; with n = 0 none.
+REPORT_API void emulated_fail_allocations(uint64_t n, uint64_t count) { memory().fail(n, count); }
 // Launches so far, failed ones included.
 REPORT_API uint64_t emulated_launches() { return launches; }
 // Replaces EMULATED_DEVICE_MEMORY; what is allocated stays.

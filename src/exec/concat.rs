@@ -26,11 +26,12 @@ pub(super) fn concat_in_parallel(schema: &SchemaRef, batches: &[RecordBatch], th
     let of_column = threads_within(schema.fields().len(), threads);
     let columns = in_turn(schema.fields().len(), threads, |at| {
         let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(at).as_ref()).collect();
-        Ok(match (parts.as_slice(), schema.field(at).data_type()) {
-            ([], data_type) => new_empty_array(data_type),
-            (parts, DataType::Utf8View) => concat_views::<StringViewType>(parts, of_column),
-            (parts, DataType::BinaryView) => concat_views::<BinaryViewType>(parts, of_column),
-            (parts, _) => concat(parts)?,
+        let are_all = |data_type: &DataType| parts.iter().all(|part| part.data_type() == data_type);
+        Ok(match schema.field(at).data_type() {
+            data_type if parts.is_empty() => new_empty_array(data_type),
+            DataType::Utf8View if are_all(&DataType::Utf8View) => concat_views::<StringViewType>(&parts, of_column),
+            DataType::BinaryView if are_all(&DataType::BinaryView) => concat_views::<BinaryViewType>(&parts, of_column),
+            _ => concat(&parts)?,
         })
     })?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows));

@@ -33,7 +33,11 @@ pub(in crate::engine) struct WithFallback {
 enum Batch {
     /// With what it was made of.
     OnDevice(Box<dyn PreparedProbe>, KeyColumn),
-    OnCpu(Box<dyn PreparedProbe>),
+    OnCpu {
+        probe: Box<dyn PreparedProbe>,
+        /// Whether the condition is still to be checked on what the index there finds.
+        undecided: bool,
+    },
 }
 
 /// Positions that the CPU takes over at a time, and about how many pairs these have at most.
@@ -101,6 +105,11 @@ impl WithFallback {
             }
         }
         counts.matched = out.len() - before;
+        if positions.is_some() {
+            // each pair is found from both of its rows
+            counts.verified = (counts.verified / 2).max(counts.matched);
+            counts.candidates = (counts.candidates / 2).max(counts.verified);
+        }
         cursor.next += rows.len();
         Ok(counts)
     }
@@ -160,7 +169,9 @@ impl Index for WithFallback {
         Ok(Box::new(match self.on_device.prepare(keys, context) {
             Err(error) if DeviceFull::is_cause_of(&error) => {
                 self.fallbacks.add(1);
-                Batch::OnCpu(self.on_cpu(context.cancel)?.prepare(keys, context)?)
+                let index = self.on_cpu(context.cancel)?;
+                let probe = index.prepare(keys, context)?;
+                Batch::OnCpu { undecided: index.is_undecided() || probe.is_undecided(), probe }
             }
             prepared => Batch::OnDevice(prepared?, keys.clone()),
         }))
@@ -178,7 +189,7 @@ impl Index for WithFallback {
             Probe::Own => (Probe::Own, &self.keys),
             Probe::Batch(probe) => match Batch::of(probe)? {
                 Batch::OnDevice(probe, keys) => (Probe::Batch(probe.as_ref()), keys),
-                Batch::OnCpu(probe) => {
+                Batch::OnCpu { probe, .. } => {
                     return self.on_cpu(cancel)?.probe(Probe::Batch(probe.as_ref()), cursor, limit, cancel, out);
                 }
             },
@@ -204,7 +215,7 @@ impl Batch {
 
     fn prepared(&self) -> &dyn PreparedProbe {
         match self {
-            Self::OnDevice(probe, _) | Self::OnCpu(probe) => probe.as_ref(),
+            Self::OnDevice(probe, _) | Self::OnCpu { probe, .. } => probe.as_ref(),
         }
     }
 }
@@ -219,7 +230,10 @@ impl PreparedProbe for Batch {
     }
 
     fn is_undecided(&self) -> bool {
-        self.prepared().is_undecided()
+        match self {
+            Self::OnDevice(probe, _) => probe.is_undecided(),
+            Self::OnCpu { undecided, .. } => *undecided,
+        }
     }
 
     fn as_any(&self) -> &dyn std::any::Any {
@@ -230,14 +244,17 @@ impl PreparedProbe for Batch {
 #[cfg(test)]
 mod tests {
     use std::ops::Range;
+    use std::sync::Arc;
 
+    use datafusion::arrow::array::ListArray;
+    use datafusion::arrow::datatypes::Float64Type;
     use datafusion::common::DataFusionError;
 
     use super::*;
     use crate::engine::sets::SetPredicate;
     use crate::engine::sets::nested_loop::*;
-    use crate::measure::SetMeasure;
-    use crate::predicate::Bounds;
+    use crate::measure::{SetMeasure, VectorMeasure};
+    use crate::predicate::{Bounds, VectorTest};
 
     /// A device on which nothing fits: neither what is to be probed, nor else what it takes to probe it.
     #[derive(Debug)]
@@ -342,5 +359,22 @@ mod tests {
             }
             assert_eq!(fallbacks(&index), Some(1 + 7));
         }
+    }
+
+    /// DataFusion's own distance decides about infinite elements, which groups of few rows leave to it.
+    #[test]
+    fn what_the_cpu_leaves_undecided_stays_so() {
+        let measure = VectorTest { undecided_from: Some(465), ..VectorTest::every_score(VectorMeasure::L2) };
+        let test = Test::Vector(VectorTest { bounds: Bounds::at_most(1.0, true), ..measure });
+        let keys = |last: f64| {
+            let row = |row: u32| Some(vec![Some(f64::from(row)), Some(if row == 19 { last } else { 0.5 })]);
+            let rows: Vec<_> = (0..20).map(row).collect();
+            let values = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(rows));
+            KeyColumn { values, groups: Some((0..20).map(|row| row / 4).collect()) }
+        };
+        let device = Full { takes_batches: false, own: Vec::new() };
+        let index = WithFallback::new(Box::new(device), test, keys(0.5), 1);
+        let prepared = index.prepare(&keys(f64::INFINITY), &PrepareContext::by(1)).unwrap();
+        assert!(prepared.is_undecided());
     }
 }

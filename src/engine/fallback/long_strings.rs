@@ -42,6 +42,15 @@ fn only(values: &StringViewArray, groups: &Option<Vec<u32>>, rows: &BooleanBuffe
     Ok(KeyColumn { values: nullif(values, &BooleanArray::new(!rows, None))?, groups: groups.clone() })
 }
 
+/// What a row has beside its text once it is made ready to be compared.
+const BYTES_OF_ROW: usize = 128;
+
+/// About how many bytes strings take that are made ready.
+fn bytes_of(keys: &KeyColumn) -> Result<usize> {
+    let values = string_views(&keys.values)?;
+    Ok(values.iter().flatten().map(|text| text.len() + BYTES_OF_ROW).sum())
+}
+
 impl LongStrings {
     /// None where there are no long strings, or too many.
     ///
@@ -107,6 +116,8 @@ struct Own {
     long: Box<dyn Index>,
     /// Others.
     others: Box<dyn PreparedProbe>,
+    /// That the latter hold.
+    bytes: usize,
 }
 
 impl fmt::Debug for Own {
@@ -134,11 +145,16 @@ impl WithLongStrings {
         let test = Test::Edit { measure: strings.predicate.measure, bounds: strings.predicate.bounds };
         let long = cpu::build(test, &strings.long, &BuildContext { own: false, ..*context })?;
         let by = PrepareContext { threads: context.threads, cancel: context.cancel };
+        // views, and what has taken their place
+        (context.reserve)(2 * strings.long.values.len() * size_of::<u128>())?;
         let own = match context.own {
-            true => Some(Own {
-                long: cpu::build(test, &strings.long, context)?,
-                others: long.prepare(&strings.near(&strings.others)?, &by)?,
-            }),
+            true => {
+                let near = strings.near(&strings.others)?;
+                let bytes = bytes_of(&near)?;
+                (context.reserve)(bytes)?;
+                let others = long.prepare(&near, &by)?;
+                Some(Own { long: cpu::build(test, &strings.long, context)?, others, bytes })
+            }
             false => None,
         };
         Ok(Self { strings, others, long, own })
@@ -176,8 +192,9 @@ impl Index for WithLongStrings {
     }
 
     fn memory(&self) -> usize {
-        let own = self.own.as_ref().map_or(0, |own| own.long.memory());
-        self.others.memory() + self.long.memory() + own
+        let own = self.own.as_ref().map_or(0, |own| own.long.memory() + own.bytes);
+        let views = 2 * self.strings.long.values.len() * size_of::<u128>();
+        self.others.memory() + self.long.memory() + own + views
     }
 
     fn unmatchable(&self) -> usize {
