@@ -149,6 +149,8 @@ fn few_rows_far_points_and_what_is_left_to_the_cpu() {
     assert!(index(&budget, VectorMeasure::Cosine, &keys(&zeros, None), &[0; 10], (3, false)).is_none());
     assert!(index(&budget, VectorMeasure::InnerProduct, &build, &ranks, (3, false)).is_none());
     assert!(index(&budget, VectorMeasure::L2, &build, &ranks, (MOST_WANTED + 1, false)).is_none());
+    let empty: Rows = vec![Some(Vec::new()); 10];
+    assert!(index(&budget, VectorMeasure::L2, &keys(&empty, None), &[0; 10], (3, false)).is_none());
     // in the probe batch alone, on the host
     let mut far = points(2000, 4, 8);
     for (at, x) in [(7, 1e5), (100, 1e12), (101, 1e30), (103, -1e300)] {
