@@ -19,7 +19,7 @@ pub(super) const BLOCKS_OF_TASK: u32 = 32;
 /// Pairs of the least work that are compared between two looks at the cancel flag: some hundredths of a second's work.
 pub(super) const PAIRS_OF_STEP: u64 = 1 << 36;
 
-/// How many times as long popcounts take as tensor cores.
+/// How many times as long popcounts are taken to take as tensor cores.
 const POPCOUNTS: u64 = 8;
 
 /// Words of the shortest signatures.

@@ -197,6 +197,12 @@ pub(in crate::engine) fn in_one_word(signature: &Signature) -> u64 {
     signature.iter().fold(0, |all, word| all | word)
 }
 
+/// The length of a string in characters.
+#[inline]
+pub(in crate::engine) fn length_of(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.chars().count() }
+}
+
 /// A class for strings by their first character: strings of different classes share no prefix.
 pub(in crate::engine) fn class_of(text: &str) -> u8 {
     text.chars().next().map_or(0, |c| 1 + (u32::from(c).wrapping_mul(0x9e37_79b9) >> 26) as u8)

@@ -79,8 +79,7 @@ impl WithFallback {
         self.fallbacks.add(1);
         let index = self.on_cpu(cancel)?;
         let most = (PAIRS_AT_ONCE / self.keys.values.len().max(1)).clamp(FEWEST_ROWS, ROWS_AT_ONCE);
-        let asked = cursor.next..cursor.end.min(cursor.next + most);
-        let rows = self.on_device.rows(probe, asked.clone())?;
+        let rows = self.on_device.rows(probe, cursor.next..cursor.end.min(cursor.next + most))?;
         if rows.is_empty() {
             return internal_err!("a device has no memory for rows that it does not have");
         }

@@ -10,6 +10,7 @@ use datafusion::physical_plan::metrics::MetricValue;
 
 use crate::engine::cuda::LONGEST_STRING;
 use crate::engine::edits::EditPredicate;
+use crate::engine::edits::features::length_of;
 use crate::engine::edits::predicate::LONGEST_PREFIX;
 use crate::engine::views::string_views;
 use crate::engine::{
@@ -31,10 +32,6 @@ pub(in crate::engine) struct LongStrings {
     lengths: Vec<usize>,
     /// How many of them there are.
     count: usize,
-}
-
-fn characters(text: &str) -> usize {
-    if text.is_ascii() { text.len() } else { text.chars().count() }
 }
 
 /// The strings of some rows; NULL for all others.
@@ -63,14 +60,14 @@ impl LongStrings {
         let is_long = |row: usize| {
             values.views()[row] as u32 as usize > LONGEST_STRING
                 && values.is_valid(row)
-                && characters(values.value(row)) > LONGEST_STRING
+                && length_of(values.value(row)) > LONGEST_STRING
         };
         let long = BooleanBuffer::collect_bool(values.len(), is_long);
         let count = long.count_set_bits();
         if count == 0 || count > values.len() / SHARE {
             return Ok(None);
         }
-        let mut lengths: Vec<usize> = long.set_indices().map(|row| characters(values.value(row))).collect();
+        let mut lengths: Vec<usize> = long.set_indices().map(|row| length_of(values.value(row))).collect();
         lengths.sort_unstable();
         lengths.dedup();
         Ok(Some(Self {
@@ -91,7 +88,7 @@ impl LongStrings {
     fn near(&self, keys: &KeyColumn) -> Result<KeyColumn> {
         let values = string_views(&keys.values)?;
         let is_near = |row: usize| {
-            let length = characters(values.value(row));
+            let length = length_of(values.value(row));
             let above = self.lengths.partition_point(|&long| long < length);
             let nearest = self.lengths[above.saturating_sub(1)..].iter().take(2);
             nearest.into_iter().any(|&long| self.predicate.is_possible(long, length, LONGEST_PREFIX))
@@ -160,16 +157,16 @@ impl WithLongStrings {
         Ok(Self { strings, others, long, own })
     }
 
-    /// Goes on in whichever of three ranges of positions, one after the other, `cursor` stands.
+    /// Goes on in whichever range of positions `cursor` stands: each part has one, one after the other.
     fn probe_one(
         &self,
-        parts: [(&dyn Index, Probe<'_>, usize); 3],
+        parts: &[(&dyn Index, Probe<'_>, usize)],
         cursor: &mut Cursor,
         (limit, cancel): (Limit, &Cancel),
         out: &mut Pairs,
     ) -> Result<Counts> {
         let mut start = 0;
-        for (index, probe, len) in parts {
+        for &(index, probe, len) in parts {
             if cursor.next < start + len {
                 let mut within = Cursor { next: cursor.next - start, end: cursor.end.min(start + len) - start };
                 let counts = index.probe(probe, &mut within, limit, cancel, out)?;
@@ -243,26 +240,27 @@ impl Index for WithLongStrings {
             return Ok(Counts::default());
         }
         let (others, long) = (self.others.as_ref(), self.long.as_ref());
-        let parts = match (probe, &self.own) {
-            (Probe::Own, Some(own)) => [
-                (others, Probe::Own, others.own_len()),
-                (own.long.as_ref(), Probe::Own, own.long.own_len()),
-                (long, Probe::Batch(own.others.as_ref()), own.others.len()),
-            ],
+        match (probe, &self.own) {
+            (Probe::Own, Some(own)) => {
+                let parts = [
+                    (others, Probe::Own, others.own_len()),
+                    (own.long.as_ref(), Probe::Own, own.long.own_len()),
+                    (long, Probe::Batch(own.others.as_ref()), own.others.len()),
+                ];
+                self.probe_one(&parts, cursor, (limit, cancel), out)
+            }
             (Probe::Batch(batch), None) => {
                 let Some(batch) = batch.as_any().downcast_ref::<Batch>() else {
                     return internal_err!("an edit index was given a probe batch that it did not prepare");
                 };
-                let of_long = Probe::Batch(batch.long.as_ref());
-                [
+                let parts = [
                     (others, Probe::Batch(batch.others.as_ref()), batch.others.len()),
-                    (long, of_long, batch.long.len()),
-                    (long, of_long, 0),
-                ]
+                    (long, Probe::Batch(batch.long.as_ref()), batch.long.len()),
+                ];
+                self.probe_one(&parts, cursor, (limit, cancel), out)
             }
-            _ => return internal_err!("an edit index was built for the other kind of probe"),
-        };
-        self.probe_one(parts, cursor, (limit, cancel), out)
+            _ => internal_err!("an edit index was built for the other kind of probe"),
+        }
     }
 }
 

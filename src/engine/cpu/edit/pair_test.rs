@@ -14,6 +14,7 @@ use crate::engine::Pairs;
 use crate::engine::atoms::AtomRows;
 use crate::engine::cpu::keep::{fetch, keep, retain_from};
 use crate::engine::cpu::near::{self, Allowance, Brief as _, Lanes, Near};
+use crate::engine::edits::features::length_of;
 use crate::engine::edits::predicate::{EditPredicate, LONGEST_PREFIX};
 use crate::engine::parallel::collect_in_parallel;
 use crate::engine::views::string_views;
@@ -42,7 +43,7 @@ struct Brief {
 impl Brief {
     fn of(text: Option<&str>) -> Self {
         let Some(text) = text else { return Self { characters: 0, length: 0, class: near::NOTHING } };
-        let length = if text.is_ascii() { text.len() } else { text.chars().count() } as u32;
+        let length = length_of(text) as u32;
         Self { characters: occurring(text), length, class: near::class(length) }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use datafusion::arrow::array::{Array, StringViewArray};
 use datafusion::common::Result;
 
-use crate::engine::edits::features::{Feature, Histogram, Signature, Signer, Slots, class_of};
+use crate::engine::edits::features::{Feature, Histogram, Signature, Signer, Slots, class_of, length_of};
 use crate::engine::edits::predicate::EditPredicate;
 use crate::engine::parallel::each_in_parallel;
 use crate::engine::views::string_views;
@@ -188,7 +188,7 @@ fn places(predicate: &EditPredicate, values: &StringViewArray, groups: Option<&[
     for row in (0..values.len()).filter(|&row| values.is_valid(row) && group(row) != NO_GROUP) {
         let text = values.value(row);
         let class = if predicate.wants_classes() { class_of(text) } else { 0 };
-        let length = if text.is_ascii() { text.len() } else { text.chars().count() };
+        let length = length_of(text);
         places.push((group(row), length as u32, class, row as u32));
     }
     places.sort_unstable();

@@ -21,14 +21,14 @@ use crate::engine::cuda::steps::{Cut, Steps};
 use crate::engine::cuda::tasks::{BLOCK, Windows};
 use crate::engine::cuda::worker::{Capacity, Comparison, Workers};
 use crate::engine::edits::EditPredicate;
-use crate::engine::edits::features::{self, Feature};
+use crate::engine::edits::features::{self, Feature, Signature};
 use crate::engine::views::string_views;
 use crate::engine::{
     BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
 };
 
 /// Words of a signature.
-const WORDS: u32 = 8;
+const WORDS: u32 = (size_of::<Signature>() / size_of::<u32>()) as u32;
 
 /// Probe rows that one block of threads compares.
 const ROWS_OF_TASK: u32 = 4 * BLOCK;

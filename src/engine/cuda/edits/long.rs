@@ -4,6 +4,7 @@ use datafusion::arrow::array::{Array, StringViewArray};
 
 use super::columns::LONGEST;
 use crate::engine::edits::EditPredicate;
+use crate::engine::edits::features::length_of;
 use crate::engine::edits::predicate::LONGEST_PREFIX;
 use crate::engine::{Cancel, Counts, Pairs};
 
@@ -24,7 +25,7 @@ pub(super) fn compare(
 ) -> Counts {
     let mut counts = Counts::default();
     let text = probe.values.value(row as usize);
-    let length = text.chars().count();
+    let length = length_of(text);
     if !predicate.is_possible(LONGEST, length, LONGEST_PREFIX) {
         return counts;
     }
@@ -35,7 +36,7 @@ pub(super) fn compare(
             break;
         }
         let other = build.values.value(b);
-        let other_length = if other.is_ascii() { other.len() } else { other.chars().count() };
+        let other_length = length_of(other);
         counts.candidates += 1;
         if !predicate.is_possible(other_length, length, LONGEST_PREFIX) {
             continue;
