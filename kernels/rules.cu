@@ -1,5 +1,6 @@
 // Joins on an OR of ANDs: the candidates of an entry on their way through its execution tree.
 //
+//   rows by group         --rule_behind------> how many pairs each block of them has up to each of its rows
 //   rows by group or band --rule_candidates--> a batch of pairs that have passed nothing
 //                         --rule_step_*------> one launch a step of the tree: how deep each pair has come, and its witness
 //                         --rule_witnessed---> pairs that have a witness
@@ -98,6 +99,17 @@ struct Span {
     u32 first;
     u32 last;
 };
+
+// The items of a self-join by groups, one block a block of them: place p is paired with those behind it in its group. Group g has the
+// places starts[g] to starts[g + 1]; `pairs` becomes how many each block has.
+extern "C" __global__ void __launch_bounds__(BLOCK) rule_behind(const u32* starts, u32 groups, u32 count, u32* behind, u64* pairs) {
+    u32 place = blockIdx.x * BLOCK + threadIdx.x;
+    u64 own = 0, all;
+    if (place < count) own = starts[first_true(1, groups + 1, [&](u32 group) { return starts[group] > place; })] - place - 1;
+    u64 before = block_exclusive_sum<BLOCK>(own, &all);
+    if (place < count) behind[place] = (u32)(before + own);
+    if (threadIdx.x == 0) pairs[blockIdx.x] = all;
+}
 
 // One block a task: pairs `first..end` of a block of BLOCK items.
 extern "C" __global__ void __launch_bounds__(THREADS) rule_candidates(Items items, const Task* tasks, u32 certain, u32 remembers, Batch batch) {

@@ -37,9 +37,10 @@ __device__ __forceinline__ void for_each_character(const Strings& strings, u32 r
 }
 
 // One thread a row. `occurs` has a bit for each scalar value, zero at first, and is none where nobody asks; `numbers` becomes the
-// characters of all rows and of the longest one.
+// characters of all rows and of the longest one. Strings that have more than `most` for sure are not read: the fewest that they may
+// have stand for theirs.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    text_features(Strings strings, u32* lengths, u64* signatures, u8* classes, u32* occurs, u64* numbers) {
+    text_features(Strings strings, u32 most, u32* lengths, u64* signatures, u8* classes, u32* occurs, u64* numbers) {
     __shared__ u32 longest;
     if (threadIdx.x == 0) longest = 0;
     __syncthreads();
@@ -47,7 +48,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (row < strings.count) {
         bool is_there = is_valid(strings, row);
         u64 signature = 0;
-        if (is_there) {
+        u32 bytes = 0;
+        if (is_there) bytes_of(strings, row, &bytes);
+        // no character has more than four
+        if (bytes / 4 > most) {
+            length = bytes / 4;
+        } else if (is_there) {
             u8 times[64] = {};
             for_each_character(strings, row, [&](u32 scalar) {
                 length++;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
 
+use super::copies::{SLOTS, Slot};
 use super::fault::Fault;
 use super::kernels::{
     EditKernels, KeyKernels, NearestKernels, PrefixKernels, RuleKernels, SetKernels, SortKernels, TextKernels,
@@ -14,10 +15,12 @@ use super::kernels::{
 };
 use super::pool::Pool;
 use super::staging::Staging;
-use super::upload::{SLOTS, Slot};
 
 /// What the kernels are compiled for at least, the base of `kernels/build.py`.
 const LEAST_CAPABILITY: (i32, i32) = (7, 5);
+
+/// Queues that are kept for the next one who needs one.
+const MOST_STREAMS: usize = 256;
 
 /// A device that this process has opened.
 pub struct Device {
@@ -32,6 +35,8 @@ pub struct Device {
     staging: Mutex<Vec<Staging>>,
     /// What copies to the device go through.
     slots: Pool<Slot>,
+    /// Queues that were made: making one takes a millisecond and more where many threads do.
+    streams: Mutex<Vec<Arc<CudaStream>>>,
     sets: OnceLock<SetKernels>,
     edits: OnceLock<EditKernels>,
     keys: OnceLock<KeyKernels>,
@@ -135,6 +140,7 @@ impl Device {
             reserved: AtomicUsize::new(0),
             staging: Mutex::default(),
             slots: Pool::new(SLOTS),
+            streams: Mutex::default(),
             sets: OnceLock::new(),
             edits: OnceLock::new(),
             keys: OnceLock::new(),
@@ -153,9 +159,19 @@ impl Device {
         self.tensor_cores
     }
 
-    /// A new queue of work.
+    /// A queue of work that nobody else has.
     pub(super) fn stream(&self) -> Result<Arc<CudaStream>, Fault> {
-        Ok(self.context.new_stream()?)
+        let streams = || self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        // buffers hold the queue that they were made on
+        if let Some(idle) = streams().iter().find(|stream| Arc::strong_count(stream) == 1) {
+            return Ok(Arc::clone(idle));
+        }
+        let stream = self.context.new_stream()?;
+        let mut streams = streams();
+        if streams.len() < MOST_STREAMS {
+            streams.push(Arc::clone(&stream));
+        }
+        Ok(stream)
     }
 
     pub(super) fn context(&self) -> &Arc<CudaContext> {

@@ -75,6 +75,8 @@ pub struct RowsByGroup {
     groups: NumbersOnDevice,
     /// Where the rows of each group start; one entry more than groups.
     starts: Vec<u32>,
+    /// The same on the device.
+    starts_there: Buffer<u32>,
     /// Row numbers by group, ascending within one.
     rows: Buffer<u32>,
     /// How many rows would be in a group if another one had the same codes.
@@ -102,8 +104,9 @@ impl RowsByGroup {
             }
             let grouped = RowsByNumber::of_numbers(budget, stream, (&first, second.as_deref()), Which::Paired)?;
             let Some(RowsByNumber { numbers, starts, rows, alone }) = grouped else { return Ok(None) };
-            let starts = budget.fetch(&starts, 0..numbers.count as usize + 1)?;
-            Ok(Some(Self { budget: budget.clone(), groups: numbers, starts, rows, alone }))
+            let starts_there = starts;
+            let starts = budget.fetch(&starts_there, 0..numbers.count as usize + 1)?;
+            Ok(Some(Self { budget: budget.clone(), groups: numbers, starts, starts_there, rows, alone }))
         })
     }
 
@@ -157,6 +160,11 @@ impl RowsByGroup {
     /// The same as [`rows`](Self::rows), on the device.
     pub(super) fn rows_on_device(&self) -> &Buffer<u32> {
         &self.rows
+    }
+
+    /// The same as [`starts`](Self::starts), on the device.
+    pub(super) fn starts_on_device(&self) -> &Buffer<u32> {
+        &self.starts_there
     }
 
     fn download(&self, buffer: &Buffer<u32>, count: usize) -> Result<Vec<u32>> {

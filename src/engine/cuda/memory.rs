@@ -6,10 +6,10 @@ use std::sync::Arc;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, HostSlice, ValidAsZeroBits};
 use datafusion::physical_plan::metrics::MetricValue;
 
+use super::copies::{download, upload};
 use super::device::Device;
 use super::fault::Fault;
 use super::metrics::DeviceMetrics;
-use super::upload::upload;
 
 /// Rows of a probe side that are made ready at once.
 const FEWEST_ROWS: usize = 1 << 13;
@@ -98,6 +98,19 @@ impl Budget {
         self.upload_parts(stream, values.len(), [values])
     }
 
+    /// A copy of `values` in a room of its own queue.
+    pub(super) fn upload_to<'a, T: DeviceRepr + Sync>(
+        &self,
+        stream: &Arc<CudaStream>,
+        values: &[T],
+        room: &'a mut Room<T>,
+    ) -> Result<&'a Buffer<T>, Fault> {
+        let buffer = room.of(self, stream, values.len())?;
+        upload(&self.device, stream, &[values], &mut buffer.slice)?;
+        self.metrics.upload(values);
+        Ok(buffer)
+    }
+
     /// A copy of `parts`, one after the other, that have `length` values together.
     pub(super) fn upload_parts<'a, T: DeviceRepr + Sync + 'a>(
         &self,
@@ -138,16 +151,15 @@ impl Budget {
         Ok(())
     }
 
-    /// Some values of a buffer, by the queue that it was made on.
-    pub(super) fn fetch<T: DeviceRepr + Clone + Default>(
-        &self,
-        buffer: &Buffer<T>,
-        range: Range<usize>,
-    ) -> Result<Vec<T>, Fault> {
-        let (stream, mut values) = (buffer.slice.stream(), vec![T::default(); range.len()]);
-        self.download_from(stream, buffer, range.start, values.as_mut_slice())?;
+    /// Some values of a buffer, once the queue that it was made on has come so far.
+    pub(super) fn fetch<T: DeviceRepr + Copy>(&self, buffer: &Buffer<T>, range: Range<usize>) -> Result<Vec<T>, Fault> {
+        let stream = buffer.slice.stream();
         stream.synchronize()?;
-        Ok(values)
+        let address = buffer.address(stream) + (range.start * size_of::<T>()) as u64;
+        assert!(range.end <= buffer.slice.len());
+        self.metrics.download::<T>(range.len());
+        // SAFETY: the buffer has these values, and what was to write them is done.
+        unsafe { download(&self.device, address, range.len()) }
     }
 }
 
@@ -176,6 +188,54 @@ impl Drop for Held {
 pub(super) struct Buffer<T> {
     pub(super) slice: CudaSlice<T>,
     _held: Held,
+}
+
+/// A buffer for one thing after the other, made anew only where it is too small: allocating takes longer than a short launch.
+#[derive(Debug)]
+pub(super) struct Room<T>(Option<Buffer<T>>);
+
+impl<T> Default for Room<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: DeviceRepr> Room<T> {
+    /// The buffer, with room for `length` values at least, which are not set. Of one queue at a time.
+    pub(super) fn of(
+        &mut self,
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        length: usize,
+    ) -> Result<&mut Buffer<T>, Fault> {
+        if self.0.as_ref().is_none_or(|buffer| buffer.slice.len() < length) {
+            self.0 = None;
+            self.0 = Some(budget.buffer(stream, length)?);
+        }
+        Ok(self.0.as_mut().unwrap_or_else(|| unreachable!("it was made above")))
+    }
+
+    /// The same with zeros in the first `length`.
+    pub(super) fn zeros(
+        &mut self,
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        length: usize,
+    ) -> Result<&mut Buffer<T>, Fault>
+    where
+        T: ValidAsZeroBits,
+    {
+        let buffer = self.of(budget, stream, length)?;
+        if length > 0 {
+            stream.memset_zeros(&mut buffer.slice.slice_mut(..length))?;
+        }
+        Ok(buffer)
+    }
+
+    /// What was made last.
+    pub(super) fn get(&self) -> Option<&Buffer<T>> {
+        self.0.as_ref()
+    }
 }
 
 impl<T> Buffer<T> {

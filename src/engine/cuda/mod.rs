@@ -26,6 +26,7 @@
 //! kernels come with the crate as PTX, which the driver compiles (and remembers) when an operator first needs them.
 
 mod accepted;
+mod copies;
 mod density;
 pub mod device;
 mod edits;
@@ -45,7 +46,6 @@ mod tasks;
 #[cfg(test)]
 pub(super) mod test_device;
 mod texts;
-mod upload;
 mod vectors;
 mod worker;
 

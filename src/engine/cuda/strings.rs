@@ -11,8 +11,10 @@ use super::fault::Fault;
 use super::kernels::StringsOnDevice;
 use super::memory::{Budget, Buffer};
 
-/// So many bytes of buffers are brought to the device whether they are used or not.
+/// So many bytes of buffers are brought to the device whether they are used or not, or else so many a row: to bring these takes no longer
+/// than to find out.
 const FEW_BYTES: usize = 1 << 20;
+const FEW_BYTES_OF_ROW: usize = 64;
 
 /// A copy of a column's views and of the buffers that they refer to.
 #[derive(Debug)]
@@ -46,8 +48,9 @@ impl Validity {
 impl Strings {
     /// Uploads a column of fewer than 2^32 rows.
     pub(super) fn upload(budget: &Budget, stream: &Arc<CudaStream>, values: &StringViewArray) -> Result<Self, Fault> {
-        let held = |values: &StringViewArray| distinct_buffers(values).0.iter().map(|bytes| bytes.len()).sum::<usize>();
-        if held(values) > FEW_BYTES.max(2 * values.total_buffer_bytes_used()) {
+        let held: usize = distinct_buffers(values).0.iter().map(|bytes| bytes.len()).sum();
+        let few = FEW_BYTES.max(values.len() * FEW_BYTES_OF_ROW);
+        if held > few && held > 2 * values.total_buffer_bytes_used() {
             return Self::upload_all(budget, stream, &values.gc());
         }
         Self::upload_all(budget, stream, values)

@@ -52,11 +52,8 @@ impl CodedTexts {
         budget: &Budget,
         values: &StringViewArray,
         build: Option<&Arc<Codes>>,
-        longest: u64,
+        longest: u32,
     ) -> Result<Option<Self>, Fault> {
-        if is_too_long(values, longest) {
-            return Ok(None);
-        }
         let stream = &budget.device.stream()?;
         let strings = Strings::upload(budget, stream, values)?;
         Self::of(budget, stream, (&strings, values.len()), build, longest)
@@ -66,12 +63,9 @@ impl CodedTexts {
     pub(super) fn with_codes(
         budget: &Budget,
         values: &StringViewArray,
-        longest: u64,
+        longest: u32,
         null_equals_null: bool,
     ) -> Result<Option<(Self, Option<keys::Codes>)>, Fault> {
-        if is_too_long(values, longest) {
-            return Ok(None);
-        }
         let (stream, rows) = (&budget.device.stream()?, values.len());
         let strings = Strings::upload(budget, stream, values)?;
         let Some(texts) = Self::of(budget, stream, (&strings, rows), None, longest)? else { return Ok(None) };
@@ -83,7 +77,7 @@ impl CodedTexts {
         stream: &Arc<CudaStream>,
         (strings, rows): (&Strings, usize),
         build: Option<&Arc<Codes>>,
-        longest: u64,
+        longest: u32,
     ) -> Result<Option<Self>, Fault> {
         let kernels = budget.device.texts()?;
         let on_device = strings.on_device(stream);
@@ -94,7 +88,7 @@ impl CodedTexts {
         };
         let mut occurs = build.is_none().then(|| budget.zeros(stream, SCALAR_WORDS)).transpose()?;
         let mut numbers = budget.zeros(stream, 2)?;
-        kernels.features(stream, &on_device, &mut features, occurs.as_mut(), &mut numbers)?;
+        kernels.features(stream, (&on_device, longest), &mut features, occurs.as_mut(), &mut numbers)?;
         let mut counted = [0; 2];
         budget.download(stream, &numbers, &mut counted)?;
         let mut characters = vec![0; if occurs.is_some() { SCALAR_WORDS } else { 0 }];
@@ -103,7 +97,7 @@ impl CodedTexts {
         }
         stream.synchronize()?;
         let [all, most] = counted;
-        if most > longest {
+        if most > longest.into() {
             return Ok(None);
         }
         let codes = match build {
@@ -121,13 +115,6 @@ impl CodedTexts {
         stream.synchronize()?;
         Ok(Some(Self { features, starts, symbols, codes }))
     }
-}
-
-/// Whether some string has more characters for sure.
-fn is_too_long(values: &StringViewArray, longest: u64) -> bool {
-    // no character has more bytes
-    let is_long = |(row, &view): (usize, &u128)| u64::from(view as u32) > 4 * longest && values.is_valid(row);
-    values.views().iter().enumerate().any(is_long)
 }
 
 #[cfg(test)]

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUevent_flags;
+use cudarc::driver::{CudaEvent, CudaStream};
 
 use super::fault::Fault;
 use super::kernels::{Appended, RowPair, Task};
-use super::memory::{Budget, Buffer};
+use super::memory::{Budget, Buffer, Room};
 use super::pool::Pool;
 use super::staging::{FETCHED, Lent, Staging};
 use super::tasks::{BLOCK, BLOCKS_OF_TASK};
 use crate::engine::{Cancel, Counts, Pairs};
 
 /// Workers of one index: enough for copies and kernels to overlap.
-const MOST_WORKERS: usize = 3;
+pub(super) const WORKERS: usize = 3;
 
 /// Pairs that the buffers of a worker hold at most.
 const MOST_CANDIDATES: usize = 1 << 24;
@@ -54,9 +54,10 @@ pub(super) struct Done {
     pub(super) end: u32,
 }
 
-/// How many pairs the buffers of a worker hold.
+/// How many workers there are, and how many pairs the buffers of each hold.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Capacity {
+    pub(super) workers: usize,
     pub(super) candidates: usize,
     pub(super) pairs: usize,
     /// Pairs after which a run stops as soon as it can.
@@ -64,11 +65,12 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    /// What a budget allows, and room for what one task of so many rows can yield at least.
-    pub(super) fn of(budget: &Budget, rows_of_task: u32) -> Self {
-        let share = budget.available() / (8 * MOST_WORKERS * size_of::<RowPair>());
+    /// What a budget allows so many workers, and room for what one task of so many rows can yield at least.
+    pub(super) fn of(budget: &Budget, rows_of_task: u32, workers: usize) -> Self {
+        let share = budget.available() / (8 * workers * size_of::<RowPair>());
         let least = least(rows_of_task);
         Self {
+            workers,
             candidates: share.clamp(least, MOST_CANDIDATES.max(least)),
             pairs: share.clamp(least, MOST_PAIRS.max(least)),
             enough: MOST_PAIRS,
@@ -107,17 +109,23 @@ pub(super) struct Worker {
     budget: Budget,
     stream: Arc<CudaStream>,
     capacity: Capacity,
+    tasks: Room<Task>,
     candidates: Buffer<RowPair>,
     candidate_count: Buffer<u64>,
     pairs: Buffer<RowPair>,
     pair_count: Buffer<u64>,
     staging: Lent,
+    /// When a launch has started and ended.
+    timing: [CudaEvent; 2],
 }
 
 impl Worker {
     fn try_new(budget: &Budget, capacity: Capacity) -> Result<Self, Fault> {
         let stream = budget.device.stream()?;
+        let event = || stream.context().new_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
         Ok(Self {
+            tasks: Room::default(),
+            timing: [event()?, event()?],
             candidates: budget.buffer(&stream, capacity.candidates)?,
             candidate_count: budget.buffer(&stream, 1)?,
             pairs: budget.buffer(&stream, capacity.pairs)?,
@@ -183,24 +191,24 @@ impl Worker {
     /// Compares, and returns how many candidates and pairs there are or would be.
     fn launch(&mut self, comparison: &dyn Comparison, tasks: &[Task]) -> Result<(usize, usize), Fault> {
         let stream = &self.stream;
-        let on_device = self.budget.upload(stream, tasks)?;
+        let on_device = self.budget.upload_to(stream, tasks, &mut self.tasks)?;
         stream.memset_zeros(&mut self.candidate_count.slice)?;
         stream.memset_zeros(&mut self.pair_count.slice)?;
         let Capacity { candidates, pairs, .. } = self.capacity;
         let mut candidates =
             Appended { pairs: &mut self.candidates, count: &mut self.candidate_count, capacity: candidates as u64 };
         let mut pairs = Appended { pairs: &mut self.pairs, count: &mut self.pair_count, capacity: pairs as u64 };
-        let timing = Some(CUevent_flags::CU_EVENT_DEFAULT);
-        let started = stream.record_event(timing)?;
-        comparison.filter(stream, (&on_device, tasks), &mut candidates)?;
+        let [started, ended] = &self.timing;
+        started.record(stream)?;
+        comparison.filter(stream, (on_device, tasks), &mut candidates)?;
         comparison.verify(stream, &candidates, &mut pairs)?;
-        let ended = stream.record_event(timing)?;
+        ended.record(stream)?;
         let Staging { counted: [candidates, pairs], .. } = self.staging.get();
         self.budget.download(stream, &self.candidate_count, candidates)?;
         self.budget.download(stream, &self.pair_count, pairs)?;
         stream.synchronize()?;
         let (candidates, pairs) = (candidates.as_slice()?[0] as usize, pairs.as_slice()?[0] as usize);
-        self.budget.metrics.launch(tasks.len(), started.elapsed_ms(&ended)?, candidates);
+        self.budget.metrics.launch(tasks.len(), started.elapsed_ms(ended)?, candidates);
         Ok((candidates, pairs))
     }
 
@@ -231,7 +239,7 @@ impl Workers {
     /// With one worker, so that there is always one.
     pub(super) fn try_new(budget: &Budget, capacity: Capacity) -> Result<Self, Fault> {
         let first = Worker::try_new(budget, capacity)?;
-        Ok(Self { budget: budget.clone(), capacity, pool: Pool::with_one(first, MOST_WORKERS) })
+        Ok(Self { budget: budget.clone(), capacity, pool: Pool::with_one(first, capacity.workers) })
     }
 
     /// Runs `work` with a worker that nobody else has, once there is one.

@@ -138,13 +138,10 @@ impl RuleIndex {
         let entry = |at: usize| {
             let entry = &self.entries[at];
             let (rows, behind) = match &entry.access {
-                Access::Hash { grouping, .. } if served[at] => {
-                    let rows = match grouping.on_device() {
-                        Some(grouped) => PlacedRows::Grouped(Arc::clone(grouped)),
-                        None => PlacedRows::OnHost(grouping.rows()?),
-                    };
-                    (rows, Behind::InGroup(grouping.starts()))
-                }
+                Access::Hash { grouping, .. } if served[at] => match grouping.on_device() {
+                    Some(grouped) => (PlacedRows::Grouped(Arc::clone(grouped)), Behind::InGroup(grouped)),
+                    None => (PlacedRows::OnHost(grouping.rows()?), Behind::InGroupOnHost(grouping.starts())),
+                },
                 Access::Band { order, ends, .. } if served[at] => (PlacedRows::OnHost(&order.rows), Behind::UpTo(ends)),
                 _ => return Ok(None),
             };

@@ -173,16 +173,14 @@ const STEP: u32 = 27;
 pub struct EditPairTest {
     predicate: EditPredicate,
     /// In how many character occurrences strings may differ.
-    allowance: Allowance,
+    /// Found out when it is first asked for: that takes as long as to decide thousands of pairs.
+    allowance: OnceLock<Allowance>,
 }
 
 impl EditPairTest {
     /// For pairs of rows that satisfy `predicate`.
     pub fn new(predicate: EditPredicate) -> Self {
-        let differing = |build: u32, probe: u32| {
-            predicate.slack(build as usize, probe as usize, LONGEST_PREFIX).map(|slack| slack.characters)
-        };
-        Self { predicate, allowance: Allowance::new(differing) }
+        Self { predicate, allowance: OnceLock::new() }
     }
 
     /// The places of `selected` whose pair in `block` matches, appended to `passed`. Once `stop` is true some may be
@@ -199,7 +197,7 @@ impl EditPairTest {
         keep(
             selected,
             passed,
-            &Near { allowance: &self.allowance, build: build.briefs(), probe: probe.briefs(), block },
+            &Near { allowance: self.allowance(), build: build.briefs(), probe: probe.briefs(), block },
         );
         let ahead = |place| {
             let (b, p) = block.at(place);
@@ -211,13 +209,17 @@ impl EditPairTest {
 
     /// Whether the measure has to be computed for a pair of a build and a probe row.
     pub fn is_open(&self, build: &TextColumn, probe: &TextColumn, (b, p): (u32, u32)) -> bool {
-        self.allowance.admits(build.briefs()[b as usize].near(), probe.briefs()[p as usize].near())
+        self.allowance().admits(build.briefs()[b as usize].near(), probe.briefs()[p as usize].near())
             && self.is_possible(build, probe, (b, p))
     }
 
     /// What sizes and signatures may differ in.
     pub fn allowance(&self) -> &Allowance {
-        &self.allowance
+        let differing = |build: u32, probe: u32| {
+            let slack = self.predicate.slack(build as usize, probe as usize, LONGEST_PREFIX);
+            slack.map(|slack| slack.characters)
+        };
+        self.allowance.get_or_init(|| Allowance::new(differing))
     }
 
     #[inline]

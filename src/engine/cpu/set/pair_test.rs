@@ -1,5 +1,7 @@
 //! Decides a set condition for any pair of rows.
 
+use std::sync::OnceLock;
+
 use datafusion::common::{Result, exec_err};
 
 use super::overlap::overlap_reaching;
@@ -153,17 +155,14 @@ fn bit(rank: u32) -> u32 {
 pub struct SetPairTest {
     predicate: SetPredicate,
     /// In how many tokens sets may differ.
-    allowance: Allowance,
+    /// Found out when it is first asked for.
+    allowance: OnceLock<Allowance>,
 }
 
 impl SetPairTest {
     /// For pairs that satisfy `predicate`, whose lower bound excludes the score 0.
     pub fn new(predicate: SetPredicate) -> Self {
-        let differing = |build: u32, probe: u32| {
-            let least = predicate.min_overlap(build, probe)?;
-            Some(i64::from(build) + i64::from(probe) - 2 * i64::from(least))
-        };
-        Self { predicate, allowance: Allowance::new(differing) }
+        Self { predicate, allowance: OnceLock::new() }
     }
 
     /// The places of `selected` whose pair in `block` matches, appended to `passed`.
@@ -175,7 +174,11 @@ impl SetPairTest {
         passed: &mut Vec<u16>,
     ) {
         let first = passed.len();
-        keep(selected, passed, &Near { allowance: &self.allowance, build: &build.briefs, probe: &probe.briefs, block });
+        keep(
+            selected,
+            passed,
+            &Near { allowance: self.allowance(), build: &build.briefs, probe: &probe.briefs, block },
+        );
         let ahead = |place| {
             let (b, p) = block.at(place);
             fetch(&build.ranks, build.briefs[b as usize].start);
@@ -195,7 +198,11 @@ impl SetPairTest {
 
     /// What sizes and signatures may differ in.
     pub fn allowance(&self) -> &Allowance {
-        &self.allowance
+        let differing = |build: u32, probe: u32| {
+            let least = self.predicate.min_overlap(build, probe)?;
+            Some(i64::from(build) + i64::from(probe) - 2 * i64::from(least))
+        };
+        self.allowance.get_or_init(|| Allowance::new(differing))
     }
 
     /// The least overlap with which two sets match, `None` where there are not as many known tokens.

@@ -19,7 +19,7 @@ use crate::engine::cuda::kernels::{Appended, EditDecision, EditTest, Reach, Task
 use crate::engine::cuda::memory::{Budget, Buffer};
 use crate::engine::cuda::steps::{Cut, Steps};
 use crate::engine::cuda::tasks::{BLOCK, Windows};
-use crate::engine::cuda::worker::{Capacity, Comparison, Workers};
+use crate::engine::cuda::worker::{Capacity, Comparison, WORKERS, Workers};
 use crate::engine::edits::EditPredicate;
 use crate::engine::edits::features::{self, Feature, Signature};
 use crate::engine::views::string_views;
@@ -95,7 +95,7 @@ impl EditIndex {
         let signer = signer(budget, &stream, &alphabet, (&values, &columns), predicate.is_jaro())?;
         let texts = Arranged::try_new(budget, &stream, &columns, &signer)?;
         let mean_length = columns.symbols() / columns.rows.len().max(1);
-        let capacity = Capacity::of(budget, ROWS_OF_TASK).for_strings(ROWS_OF_TASK, mean_length);
+        let capacity = Capacity::of(budget, ROWS_OF_TASK, WORKERS).for_strings(ROWS_OF_TASK, mean_length);
         let workers = Workers::try_new(budget, capacity)?;
         let host = (!context.own).then(|| TextsOnHost { values, groups: keys.groups.clone() });
         let (budget, rows_at_once) = (budget.clone(), budget.rows_at_once(columns.rows.len()));
@@ -510,7 +510,11 @@ mod tests {
         let mut small = index(levenshtein(1.0), &key_column(&values, &None), true);
         let least = least(ROWS_OF_TASK);
         small.steps = Steps::new(
-            Workers::try_new(&small.budget, Capacity { candidates: least, pairs: least, enough: usize::MAX }).unwrap(),
+            Workers::try_new(
+                &small.budget,
+                Capacity { workers: WORKERS, candidates: least, pairs: least, enough: usize::MAX },
+            )
+            .unwrap(),
         );
         assert_eq!(own(&small, usize::MAX).len(), 2500 * 2499 / 2);
     }

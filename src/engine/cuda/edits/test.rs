@@ -27,7 +27,8 @@ pub(in crate::engine::cuda) fn edit_test(predicate: &EditPredicate, reach: u64) 
 ///
 /// An entry holds for its length and, what strings must share, for all greater ones: the fewest of any.
 pub(in crate::engine::cuda) fn reaches(predicate: &EditPredicate) -> Vec<Reach> {
-    let mut reaches: Vec<Reach> = (0..=LONGEST).map(|length| reach(predicate, length)).collect();
+    let mut apart = [0; 2];
+    let mut reaches: Vec<Reach> = (0..=LONGEST).map(|length| reach(predicate, length, &mut apart)).collect();
     for at in 1..reaches.len() {
         reaches[at].longest = reaches[at].longest.max(reaches[at - 1].longest);
     }
@@ -41,22 +42,16 @@ pub(in crate::engine::cuda) fn reaches(predicate: &EditPredicate) -> Vec<Reach> 
     reaches
 }
 
-fn reach(predicate: &EditPredicate, length: usize) -> Reach {
+/// That of one length; `apart` is how much shorter and longer strings may be, of the length before and then of this one.
+fn reach(predicate: &EditPredicate, length: usize, apart: &mut [usize; 2]) -> Reach {
     let possible = |other: usize| predicate.is_possible(length, other, LONGEST_PREFIX);
     if !possible(length) {
         return Reach { shortest: u32::MAX, longest: 0, edits: 0, characters: 0, bigrams: 0 };
     }
-    // the farther lengths are apart, the less is possible
-    let apart = |most: usize, other: &dyn Fn(usize) -> usize| {
-        let (mut near, mut far) = (0, most + 1);
-        while near + 1 < far {
-            let middle = near.midpoint(far);
-            if possible(other(middle)) { near = middle } else { far = middle }
-        }
-        other(near) as u32
-    };
-    let shortest = apart(length, &|apart| length - apart);
-    let longest = apart(LONGEST - length, &|apart| length + apart);
+    let [shorter, longer] = apart;
+    *shorter = farthest(*shorter, length, |apart| possible(length - apart));
+    *longer = farthest(*longer, LONGEST - length, |apart| possible(length + apart));
+    let (shortest, longest) = ((length - *shorter) as u32, (length + *longer) as u32);
     if predicate.is_jaro() {
         return Reach { shortest, longest, edits: 0, characters: 0, bigrams: 0 };
     }
@@ -69,6 +64,18 @@ fn reach(predicate: &EditPredicate, length: usize) -> Reach {
         characters: length.saturating_sub(edits) as u32,
         bigrams: length.saturating_sub(1 + torn * edits) as u32,
     }
+}
+
+/// The farthest of `0..=most` that is `possible`, looked for from `guess` on: the farther, the less is possible, and 0 is.
+fn farthest(guess: usize, most: usize, possible: impl Fn(usize) -> bool) -> usize {
+    let mut far = guess.min(most);
+    while far > 0 && !possible(far) {
+        far -= 1;
+    }
+    while far < most && possible(far + 1) {
+        far += 1;
+    }
+    far
 }
 
 #[cfg(test)]

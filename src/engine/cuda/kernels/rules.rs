@@ -8,9 +8,11 @@ use cudarc::nvrtc::Ptx;
 use super::{Appended, EditDecision, EditTest, Launched, SetTest, Task, VectorTest, grid, multiprocessors};
 use crate::engine::atoms::Span;
 use crate::engine::cuda::memory::Buffer;
+use crate::engine::cuda::tasks::BLOCK;
 
 /// The kernels of `rules.cu`.
 pub(in crate::engine::cuda) struct RuleKernels {
+    behind: CudaFunction,
     candidates: CudaFunction,
     codes: CudaFunction,
     band: CudaFunction,
@@ -150,6 +152,7 @@ impl RuleKernels {
             Ok::<_, DriverError>([of("small")?, of("large")?])
         };
         Ok(Self {
+            behind: module.load_function("rule_behind")?,
             candidates: module.load_function("rule_candidates")?,
             codes: module.load_function("rule_step_codes")?,
             band: module.load_function("rule_step_band")?,
@@ -161,6 +164,22 @@ impl RuleKernels {
             unseen: module.load_function("rule_unseen")?,
             blocks: 16 * multiprocessors(context)?,
         })
+    }
+
+    /// Writes how many pairs the block of each place has up to it, and how many each block has, where places are paired with those behind
+    /// them in their group.
+    pub(in crate::engine::cuda) fn behind(
+        &self,
+        stream: &CudaStream,
+        (starts, groups): (&Buffer<u32>, u32),
+        count: u32,
+        (behind, pairs): (&mut Buffer<u32>, &mut Buffer<u64>),
+    ) -> Launched {
+        let mut launch = stream.launch_builder(&self.behind);
+        launch.arg(&starts.slice).arg(&groups).arg(&count).arg(&mut behind.slice).arg(&mut pairs.slice);
+        // SAFETY: the arguments are those of rule_behind; the last of the groups ends behind all places.
+        unsafe { launch.launch(grid(count.div_ceil(BLOCK), BLOCK)) }?;
+        Ok(())
     }
 
     /// Adds the pairs of the tasks in `range` to `batch`; all of them have `certain` as witness, unless that is [`NONE`].

@@ -49,7 +49,7 @@ impl TextKernels {
     pub(in crate::engine::cuda) fn features(
         &self,
         stream: &CudaStream,
-        strings: &StringsOnDevice,
+        (strings, most): (&StringsOnDevice, u32),
         features: &mut TextFeatures,
         occurs: Option<&mut Buffer<u32>>,
         numbers: &mut Buffer<u64>,
@@ -57,7 +57,7 @@ impl TextKernels {
         let occurs = occurs.map_or(0, |occurs| occurs.address(stream));
         let TextFeatures { lengths, signatures, classes } = features;
         let mut launch = stream.launch_builder(&self.features);
-        launch.arg(strings).arg(&mut lengths.slice).arg(&mut signatures.slice).arg(&mut classes.slice);
+        launch.arg(strings).arg(&most).arg(&mut lengths.slice).arg(&mut signatures.slice).arg(&mut classes.slice);
         launch.arg(&occurs).arg(&mut numbers.slice);
         // SAFETY: the arguments are those of text_features; the columns have an entry a row, `occurs` a bit for each scalar value.
         unsafe { launch.launch(grid(strings.count.div_ceil(THREADS), THREADS)) }?;

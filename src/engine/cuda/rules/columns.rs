@@ -162,7 +162,7 @@ impl Uploading<'_> {
     }
 
     fn texts_with_codes(&self, values: &StringViewArray, null_equals_null: bool) -> Result<Option<Brought>, Fault> {
-        let brought = CodedTexts::with_codes(self.budget, values, LONGEST as u64, null_equals_null)?;
+        let brought = CodedTexts::with_codes(self.budget, values, LONGEST as u32, null_equals_null)?;
         Ok(brought.map(|(texts, codes)| Brought { column: AtomOnDevice::Texts(Arc::new(texts)), codes }))
     }
 
@@ -189,7 +189,7 @@ impl Uploading<'_> {
                     Some(AtomOnDevice::Texts(texts)) => Some(&texts.codes),
                     _ => None,
                 };
-                match CodedTexts::try_new(self.budget, values, codes, LONGEST as u64)? {
+                match CodedTexts::try_new(self.budget, values, codes, LONGEST as u32)? {
                     Some(texts) => AtomOnDevice::Texts(Arc::new(texts)),
                     None => return Ok(None),
                 }

@@ -10,12 +10,13 @@ use datafusion::common::Result;
 use super::columns::ColumnsOnDevice;
 use super::items::{Behind, Items, PAIRS_OF_TASK};
 use super::path::Path;
+use super::rooms::WalkingRoom;
 use super::tests::RulesOnDevice;
 use crate::engine::atoms::Tally;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, BatchOnDevice, Compared, NONE, RowPair, Task};
 use crate::engine::cuda::keys::RowsByGroup;
-use crate::engine::cuda::memory::{Budget, Buffer};
+use crate::engine::cuda::memory::Buffer;
 use crate::engine::cuda::steps::{Cut, Steps};
 use crate::engine::cuda::worker::Comparison;
 use crate::engine::{Cancel, Counts, Cursor, Pairs};
@@ -100,7 +101,7 @@ impl EntryOnDevice {
             PlacedRows::OnHost(rows) => RowsOnDevice::Uploaded(budget.upload(&stream, rows)?),
             PlacedRows::Grouped(grouped) => RowsOnDevice::Grouped(Arc::clone(grouped)),
         };
-        let own = match entry.behind.map(|behind| Items::own(budget, &stream, &behind)).transpose()? {
+        let own = match entry.behind.as_ref().map(|behind| Items::own(budget, &stream, behind)).transpose()? {
             Some(None) => return Ok(None),
             own => own.flatten(),
         };
@@ -180,51 +181,11 @@ struct Walking<'a> {
     tally: RefCell<&'a mut Tally>,
 }
 
-/// Of the pairs that have a witness.
+/// What the filter has left.
 struct Kept {
-    witnesses: Buffer<u16>,
-    /// What the steps of the tree have counted.
-    numbers: Buffer<u64>,
-    /// The pairs that are of this entry, by their witness.
-    by_clause: Buffer<u64>,
+    room: WalkingRoom,
     /// All candidates.
     pairs: usize,
-}
-
-/// Room for pairs that walk together.
-struct Batch {
-    pairs: Buffer<RowPair>,
-    depths: Buffer<u8>,
-    witnesses: Buffer<u16>,
-    known: Buffer<u32>,
-    holding: Buffer<u32>,
-    count: Buffer<u64>,
-}
-
-impl Batch {
-    fn try_new(budget: &Budget, stream: &Arc<CudaStream>, capacity: usize, remembers: bool) -> Result<Self, Fault> {
-        let remembered = if remembers { capacity } else { 0 };
-        Ok(Self {
-            pairs: budget.buffer(stream, capacity)?,
-            depths: budget.buffer(stream, capacity)?,
-            witnesses: budget.buffer(stream, capacity)?,
-            known: budget.buffer(stream, remembered)?,
-            holding: budget.buffer(stream, remembered)?,
-            count: budget.buffer(stream, 1)?,
-        })
-    }
-
-    fn on_device(&self, stream: &CudaStream, capacity: usize) -> BatchOnDevice {
-        BatchOnDevice {
-            pairs: self.pairs.address(stream),
-            depths: self.depths.address(stream),
-            witnesses: self.witnesses.address(stream),
-            known: self.known.address(stream),
-            holding: self.holding.address(stream),
-            count: self.count.address(stream),
-            capacity: capacity as u64,
-        }
-    }
 }
 
 /// Ranges of tasks that are up to `most` pairs each, and never fewer than one task.
@@ -277,22 +238,28 @@ impl Comparison for Walking<'_> {
         let pairs =
             |portion: &Range<usize>| tasks[portion.clone()].iter().map(|task| (task.end - task.first) as usize).sum();
         let most = portions.iter().map(pairs).max().unwrap_or(0);
-        let mut room = Batch::try_new(budget, stream, most, tree.remembers)?;
-        let mut numbers = budget.zeros(stream, tree.numbers())?;
         let all: usize = portions.iter().map(pairs).sum();
-        let mut witnesses = budget.buffer(stream, all.min(candidates.capacity as usize))?;
+        // what a launch that found no room has left is used again
+        let left = self.kept.borrow_mut().take();
+        let mut room = left.map_or_else(|| self.rules.rooms.take(stream), |left| left.room);
+        let of_room = {
+            let pairs = room.pairs.of(budget, stream, most)?.address(stream);
+            (pairs, room.count.of(budget, stream, 1)?.address(stream))
+        };
+        let batch = room.states.of_candidates(budget, stream, (most, tree.remembers), of_room)?;
+        let numbers = room.numbers.zeros(budget, stream, tree.numbers())?;
+        let witnesses = room.witnesses.of(budget, stream, all.min(candidates.capacity as usize))?;
         let items = self.items.on_device(stream, self.entry.rows.buffer());
-        let batch = room.on_device(stream, most);
         let compared = self.compared(stream, tree)?;
         for portion in &portions {
-            stream.memset_zeros(&mut room.count.slice)?;
+            room.count.zeros(budget, stream, 1)?;
             let by = (tree.certain, tree.remembers);
             kernels.candidates(stream, &items, (on_device, portion.clone()), by, &batch)?;
-            self.steps(stream, (tree, &compared), &batch, &mut numbers)?;
-            kernels.witnessed(stream, &batch, candidates, &mut witnesses)?;
+            self.steps(stream, (tree, &compared), &batch, numbers)?;
+            kernels.witnessed(stream, &batch, candidates, witnesses)?;
         }
-        let by_clause = budget.zeros(stream, self.tally.borrow().candidates.len())?;
-        *self.kept.borrow_mut() = Some(Kept { witnesses, numbers, by_clause, pairs: all });
+        room.by_clause.zeros(budget, stream, self.tally.borrow().candidates.len())?;
+        *self.kept.borrow_mut() = Some(Kept { room, pairs: all });
         Ok(())
     }
 
@@ -304,42 +271,38 @@ impl Comparison for Walking<'_> {
     ) -> Result<(), Fault> {
         let budget = &self.rules.budget;
         let mut kept = self.kept.borrow_mut();
-        let Some(kept) = kept.as_mut() else { return Ok(()) };
-        // there are no more of them than pairs
-        let capacity = kept.pairs.min(candidates.capacity as usize);
+        let Some(Kept { room, pairs: all }) = kept.as_mut() else { return Ok(()) };
         let earlier = &self.entry.earlier;
-        let remembered = if earlier.remembers { capacity } else { 0 };
         if earlier.certain != NONE {
             // the entry before yields all of them
             return Ok(());
         }
-        let depths = budget.zeros::<u8>(stream, capacity)?;
-        let (known, holding) = (budget.zeros::<u32>(stream, remembered)?, budget.zeros::<u32>(stream, remembered)?);
-        let batch = BatchOnDevice {
-            pairs: candidates.pairs.address(stream),
-            depths: depths.address(stream),
-            witnesses: 0,
-            known: known.address(stream),
-            holding: holding.address(stream),
-            count: candidates.count.address(stream),
-            capacity: candidates.capacity,
-        };
-        let mut unused = budget.buffer(stream, earlier.numbers())?;
+        // there are no more of them than pairs
+        let capacity = (*all).min(candidates.capacity as usize);
+        let found = (candidates.pairs.address(stream), candidates.count.address(stream));
+        let batch = room.earlier.of_pairs(budget, stream, (capacity, earlier.remembers), found)?;
+        let batch = BatchOnDevice { capacity: candidates.capacity, ..batch };
+        let unused = room.unused.of(budget, stream, earlier.numbers())?;
         let compared = self.compared(stream, earlier)?;
-        self.steps(stream, (earlier, &compared), &batch, &mut unused)?;
-        let kernels = budget.device.rules()?;
-        kernels.unseen(stream, &batch, &kept.witnesses, &mut kept.by_clause, pairs)
+        self.steps(stream, (earlier, &compared), &batch, unused)?;
+        let (Some(witnesses), by_clause) = (room.witnesses.get(), room.by_clause.of(budget, stream, 0)?) else {
+            return Ok(());
+        };
+        budget.device.rules()?.unseen(stream, &batch, witnesses, by_clause, pairs)
     }
 
     fn done(&self, stream: &Arc<CudaStream>) -> Result<(), Fault> {
-        let Some(kept) = self.kept.borrow_mut().take() else { return Ok(()) };
+        let Some(Kept { room, pairs }) = self.kept.borrow_mut().take() else { return Ok(()) };
         let (budget, mut tally) = (&self.rules.budget, self.tally.borrow_mut());
-        let mut numbers = vec![0; kept.numbers.slice.len()];
-        let mut by_clause = vec![0; kept.by_clause.slice.len()];
-        budget.download(stream, &kept.numbers, &mut numbers)?;
-        budget.download(stream, &kept.by_clause, &mut by_clause)?;
+        let mut numbers = vec![0; self.entry.tree.numbers()];
+        let mut by_clause = vec![0; tally.candidates.len()];
+        if let (Some(counted), Some(of_clauses)) = (room.numbers.get(), room.by_clause.get()) {
+            budget.download(stream, counted, numbers.as_mut_slice())?;
+            budget.download(stream, of_clauses, by_clause.as_mut_slice())?;
+        }
         stream.synchronize()?;
-        self.entry.tree.add(&numbers, kept.pairs, &mut tally);
+        self.rules.rooms.give_back(stream, room);
+        self.entry.tree.add(&numbers, pairs, &mut tally);
         for (witnesses, pairs) in tally.witnesses.iter_mut().zip(by_clause) {
             *witnesses += pairs as usize;
         }

@@ -7,6 +7,7 @@ use cudarc::driver::CudaStream;
 
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{ItemsOnDevice, Task};
+use crate::engine::cuda::keys::RowsByGroup;
 use crate::engine::cuda::memory::{Budget, Buffer};
 use crate::engine::cuda::steps::Cut;
 use crate::engine::cuda::tasks::BLOCK;
@@ -15,33 +16,28 @@ use crate::engine::cuda::tasks::BLOCK;
 pub(super) const PAIRS_OF_TASK: u32 = 1 << 14;
 
 /// In a self-join, the places that each place is paired with: those behind it up to an end.
-#[derive(Debug, Clone, Copy)]
 pub enum Behind<'a> {
+    /// The end of its group, of groups that are on the device.
+    InGroup(&'a Arc<RowsByGroup>),
     /// The end of its group; where groups start, and where the last one ends.
-    InGroup(&'a [u32]),
+    InGroupOnHost(&'a [u32]),
     /// An end of its own.
     UpTo(&'a [u32]),
 }
 
-impl Behind<'_> {
-    /// How many each place is paired with.
-    fn lengths(self) -> Vec<u32> {
-        match self {
-            Self::InGroup(starts) => {
-                let mut lengths = Vec::with_capacity(starts.last().map_or(0, |&end| end as usize));
-                starts.windows(2).for_each(|group| lengths.extend((0..group[1] - group[0]).rev()));
-                lengths
-            }
-            Self::UpTo(ends) => (1..).zip(ends).map(|(behind, &end)| end.saturating_sub(behind)).collect(),
-        }
-    }
+/// How many pairs the items of a block have up to and with each of them.
+#[derive(Debug)]
+enum PairsBehind {
+    Known(Vec<u32>),
+    /// As groups say.
+    InGroup(Arc<RowsByGroup>),
 }
 
 /// One a probe row, as the cursor goes.
 #[derive(Debug)]
 pub struct Items {
-    /// How many pairs the items of a block have up to and with this one.
-    behind: Vec<u32>,
+    behind: PairsBehind,
+    count: usize,
     /// How many pairs there are before each block, and in all.
     starts: Vec<u64>,
     on_device: Buffer<u32>,
@@ -52,7 +48,32 @@ pub struct Items {
 impl Items {
     /// The places of a self-join; `None` where one block of items has more pairs than are numbered.
     pub(super) fn own(budget: &Budget, stream: &Arc<CudaStream>, behind: &Behind<'_>) -> Result<Option<Self>, Fault> {
-        Self::try_new(budget, stream, behind.lengths(), None)
+        match behind {
+            Behind::InGroup(grouped) => Self::of_groups(budget, stream, grouped),
+            Behind::InGroupOnHost(starts) => {
+                let mut lengths = vec![0; starts.last().map_or(0, |&end| end as usize)];
+                lengths_in_groups(starts, 0, &mut lengths);
+                Self::try_new(budget, stream, lengths, None)
+            }
+            Behind::UpTo(ends) => {
+                let lengths = (1..).zip(*ends).map(|(behind, &end)| end.saturating_sub(behind)).collect();
+                Self::try_new(budget, stream, lengths, None)
+            }
+        }
+    }
+
+    /// The same of groups on the device, which adds up their pairs.
+    fn of_groups(budget: &Budget, stream: &Arc<CudaStream>, grouped: &Arc<RowsByGroup>) -> Result<Option<Self>, Fault> {
+        let count = grouped.len();
+        let mut on_device = budget.buffer(stream, count)?;
+        let mut pairs = budget.buffer(stream, count.div_ceil(BLOCK as usize))?;
+        if count > 0 {
+            let starts = (grouped.starts_on_device(), grouped.starts().len() as u32 - 1);
+            budget.device.rules()?.behind(stream, starts, count as u32, (&mut on_device, &mut pairs))?;
+        }
+        let of_blocks = budget.fetch(&pairs, 0..count.div_ceil(BLOCK as usize))?;
+        let behind = PairsBehind::InGroup(Arc::clone(grouped));
+        Ok(before_blocks(of_blocks).map(|starts| Self { behind, count, starts, on_device, probe: None }))
     }
 
     /// Rows of a probe batch, each with a stretch of places.
@@ -74,30 +95,23 @@ impl Items {
         mut lengths: Vec<u32>,
         probe: Option<(Buffer<u32>, Buffer<u32>)>,
     ) -> Result<Option<Self>, Fault> {
-        let (mut starts, mut before) = (Vec::with_capacity(lengths.len() / BLOCK as usize + 2), 0);
-        for block in lengths.chunks_mut(BLOCK as usize) {
-            starts.push(before);
-            let mut in_block = 0;
-            for length in &mut *block {
-                in_block += u64::from(*length);
-                *length = in_block as u32;
-            }
-            // so that a thread's numbers do not overflow behind the last one
-            if in_block > i32::MAX as u64 {
-                return Ok(None);
-            }
-            before += in_block;
-        }
-        starts.push(before);
-        let behind = lengths;
-        let on_device = budget.upload(stream, &behind)?;
+        let add_up = |block: &mut [u32]| {
+            block.iter_mut().fold(0, |before, length| {
+                let pairs = before + u64::from(*length);
+                *length = pairs as u32;
+                pairs
+            })
+        };
+        let of_blocks = lengths.chunks_mut(BLOCK as usize).map(add_up).collect();
+        let Some(starts) = before_blocks(of_blocks) else { return Ok(None) };
+        let on_device = budget.upload(stream, &lengths)?;
         stream.synchronize()?;
-        Ok(Some(Self { behind, starts, on_device, probe }))
+        Ok(Some(Self { count: lengths.len(), behind: PairsBehind::Known(lengths), starts, on_device, probe }))
     }
 
     /// How many items there are.
     pub fn len(&self) -> usize {
-        self.behind.len()
+        self.count
     }
 
     /// Whether there are none.
@@ -113,12 +127,25 @@ impl Items {
     /// How many pairs there are before an item, or the end of all.
     fn before(&self, item: usize) -> u64 {
         let (block, within) = (item / BLOCK as usize, item % BLOCK as usize);
-        self.starts[block] + if within == 0 { 0 } else { u64::from(self.behind[item - 1]) }
+        let in_block = match &self.behind {
+            _ if within == 0 => 0,
+            PairsBehind::Known(behind) => u64::from(behind[item - 1]),
+            PairsBehind::InGroup(grouped) => {
+                let mut lengths = [0; BLOCK as usize];
+                lengths_in_groups(grouped.starts(), item - within, &mut lengths[..within]);
+                lengths[..within].iter().copied().map(u64::from).sum()
+            }
+        };
+        self.starts[block] + in_block
     }
 
     /// Bytes held on the host.
     pub fn memory(&self) -> usize {
-        self.behind.capacity() * size_of::<u32>() + self.starts.capacity() * size_of::<u64>()
+        let behind = match &self.behind {
+            PairsBehind::Known(behind) => behind.capacity() * size_of::<u32>(),
+            PairsBehind::InGroup(_) => 0,
+        };
+        behind + self.starts.capacity() * size_of::<u64>()
     }
 
     /// As kernels read them, over `rows` by place, as long as both live.
@@ -135,6 +162,31 @@ impl Items {
             count: self.len() as u32,
             unused: 0,
         }
+    }
+}
+
+/// How many pairs there are before each block, and in all, given how many each has; `None` where one has more than a thread's numbers
+/// reach without overflowing behind the last one.
+fn before_blocks(mut pairs: Vec<u64>) -> Option<Vec<u64>> {
+    let mut before = 0;
+    for pairs in &mut pairs {
+        if *pairs > i32::MAX as u64 {
+            return None;
+        }
+        (*pairs, before) = (before, before + *pairs);
+    }
+    pairs.push(before);
+    Some(pairs)
+}
+
+/// How many places are behind each from `first` on in its group, given where groups start, and where the last one ends.
+fn lengths_in_groups(starts: &[u32], first: usize, lengths: &mut [u32]) {
+    let mut ends = &starts[starts.partition_point(|&start| start as usize <= first)..];
+    for (place, length) in (first as u32..).zip(lengths) {
+        while ends[0] <= place {
+            ends = &ends[1..];
+        }
+        *length = ends[0] - place - 1;
     }
 }
 
@@ -174,11 +226,35 @@ impl Cut for Items {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::cuda::test_device::device;
+    use crate::engine::keys::Codes;
 
     #[test]
     fn places_are_paired_with_those_behind_them() {
-        assert_eq!(Behind::InGroup(&[0, 3, 3, 5, 6]).lengths(), [2, 1, 0, 1, 0, 0]);
-        assert!(Behind::InGroup(&[0]).lengths().is_empty());
-        assert_eq!(Behind::UpTo(&[2, 2, 5, 4]).lengths(), [1, 0, 2, 0]);
+        let lengths = |first: usize| {
+            let mut lengths = vec![0; 6 - first];
+            lengths_in_groups(&[0, 3, 3, 5, 6], first, &mut lengths);
+            lengths
+        };
+        assert_eq!(lengths(0), [2, 1, 0, 1, 0, 0]);
+        (1..6).for_each(|first| assert_eq!(lengths(first), lengths(0)[first..]));
+        assert!(lengths(6).is_empty());
+    }
+
+    #[test]
+    fn a_device_counts_pairs_as_the_host_does() {
+        let budget = Budget::new(&device(), 0.5);
+        let stream = budget.device.stream().unwrap();
+        // groups of one row have no place: those of two and more, and one of several blocks
+        for (rows, groups) in [(0, 1), (40, 7), (5000, 900), (5000, 2), (3 * BLOCK, BLOCK)] {
+            let codes: Vec<u32> = (0..rows).map(|row| row * row % 7919 % groups).collect();
+            let grouped = Arc::new(RowsByGroup::of(&budget, &[&Codes::from(codes)]).unwrap().unwrap());
+            let there = Items::own(&budget, &stream, &Behind::InGroup(&grouped)).unwrap().unwrap();
+            let here = Items::own(&budget, &stream, &Behind::InGroupOnHost(grouped.starts())).unwrap().unwrap();
+            assert_eq!(there.len(), here.len());
+            (0..=here.len()).for_each(|item| assert_eq!(there.before(item), here.before(item)));
+            let behind = |items: &Items| budget.fetch(&items.on_device, 0..items.len()).unwrap();
+            assert_eq!(behind(&there), behind(&here));
+        }
     }
 }

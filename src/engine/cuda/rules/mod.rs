@@ -6,6 +6,7 @@
 //!   tests   --> how each of these atoms is decided
 //!   items   --> probe rows with their stretches of build rows, cut by pairs
 //!   path    --> an execution tree as launches, one a step
+//!   rooms   --> device memory that pairs walk in
 //!   entry   --> batches of pairs that walk the tree, then that of the entries before
 //! ```
 //!
@@ -17,6 +18,7 @@ mod columns;
 mod entry;
 mod items;
 mod path;
+mod rooms;
 mod tests;
 
 pub use columns::ColumnsOnDevice;

@@ -7,6 +7,7 @@ use datafusion::common::{Result, internal_err};
 use datafusion::physical_plan::metrics::MetricValue;
 
 use super::columns::{AtomOnDevice, ColumnsOnDevice, Uploading, texts_on_device};
+use super::rooms::WalkingRooms;
 use crate::engine::atoms::{AtomRows, AtomTest, RuleRows};
 use crate::engine::cuda::device::Device;
 use crate::engine::cuda::edits::{edit_test, reaches};
@@ -20,10 +21,14 @@ use crate::engine::cuda::vectors::{has_kernels, vector_test};
 use crate::engine::cuda::worker::{Capacity, Workers};
 use crate::engine::edits::EditPredicate;
 use crate::engine::keys::Codes;
+use crate::engine::parallel::{both, each_in_turn};
 use crate::engine::sets::SetPredicate;
 use crate::engine::vectors::reach::Reach;
 use crate::measure::EditMeasure;
 use crate::predicate::Test;
+
+/// Launches of a tree's steps are short: more of them than of an index are there at the same time.
+const WORKERS: usize = 8;
 
 /// A join of rules on a device: the tests of its atoms and the columns of its build side.
 #[derive(Debug)]
@@ -32,9 +37,11 @@ pub struct RulesOnDevice {
     asked: Vec<bool>,
     /// By atom.
     tests: Vec<AtomTestOnDevice>,
+    tables: Tables,
     build: ColumnsOnDevice,
     /// Of all entries.
     pub(super) workers: Arc<Workers>,
+    pub(super) rooms: WalkingRooms,
 }
 
 /// How an atom is decided there.
@@ -43,19 +50,33 @@ enum AtomTestOnDevice {
     /// By its columns alone.
     Columns,
     Texts {
-        allowance: Buffer<i8>,
         test: EditTest,
         decision: EditDecision,
-        /// What `test` points to.
-        _reaches: Buffer<kernels::Reach>,
     },
     Sets {
-        allowance: Buffer<i8>,
         test: SetTest,
     },
     Vectors {
         test: VectorTest,
     },
+}
+
+/// What the tests of all atoms look up.
+#[derive(Debug)]
+struct Tables {
+    /// What the first filters allow, one after the other.
+    allowances: Buffer<i8>,
+    /// By atom, where its own start.
+    starts: Vec<u64>,
+    /// What the tests of edit measures point to.
+    _reaches: Buffer<kernels::Reach>,
+}
+
+impl Tables {
+    /// Where the first filter of an atom looks up.
+    fn allowance(&self, stream: &CudaStream, atom: usize) -> u64 {
+        self.allowances.address(stream) + self.starts[atom]
+    }
 }
 
 /// Whether an atom can be decided on a device.
@@ -72,6 +93,14 @@ pub fn serves(test: &AtomTest) -> bool {
     }
 }
 
+/// What an atom asks of strings.
+fn edit_predicate(test: &AtomTest) -> Option<EditPredicate> {
+    match *test {
+        AtomTest::Similarity { test: Test::Edit { measure, bounds }, .. } => Some(EditPredicate { measure, bounds }),
+        _ => None,
+    }
+}
+
 impl RulesOnDevice {
     /// Brings what the build side has for the atoms that are `asked` to the device; `allowances` are what the first filters of
     /// similarities allow, by the classes of a probe and a build row; `equalities` are over the strings of some atoms, and say whether two
@@ -83,7 +112,7 @@ impl RulesOnDevice {
     pub fn try_new<'a>(
         budget: &Budget,
         kinds: &[AtomTest],
-        allowances: impl Fn(usize) -> &'a [i8],
+        allowances: impl Fn(usize) -> &'a [i8] + Sync,
         (build, asked, equalities): (&dyn RuleRows, Vec<bool>, &[Option<bool>]),
         threads: usize,
     ) -> Result<Option<Self>> {
@@ -96,7 +125,7 @@ impl RulesOnDevice {
     fn arrange<'a>(
         budget: &Budget,
         kinds: &[AtomTest],
-        allowances: impl Fn(usize) -> &'a [i8],
+        allowances: impl Fn(usize) -> &'a [i8] + Sync,
         (build, asked, equalities): (&dyn RuleRows, Vec<bool>, &[Option<bool>]),
         threads: usize,
     ) -> Result<Option<Self>, Fault> {
@@ -104,36 +133,62 @@ impl RulesOnDevice {
         let _timer = time.timer();
         let stream = budget.device.stream()?;
         let uploading = Uploading { budget, stream: &stream, threads };
-        let Some(columns) = uploading.columns(build, (&asked, equalities), None)? else { return Ok(None) };
+        let (columns, looked_up) = both(
+            || uploading.columns(build, (&asked, equalities), None),
+            // which take a while to find out
+            || {
+                each_in_turn(kinds.len(), threads, |atom| match asked[atom] {
+                    true => (allowances(atom), edit_predicate(&kinds[atom]).as_ref().map(reaches).unwrap_or_default()),
+                    false => (&[][..], Vec::new()),
+                })
+            },
+        );
+        let Some(columns) = columns? else { return Ok(None) };
+        let (mut allowed, mut starts) = (Vec::new(), Vec::with_capacity(kinds.len()));
+        for (allowance, _) in &looked_up {
+            starts.push(allowed.len() as u64);
+            allowed.extend_from_slice(allowance);
+        }
+        let parts = || looked_up.iter().map(|(_, reaches)| reaches.as_slice());
+        let allowances = budget.upload(&stream, &allowed)?;
+        let uploaded = budget.upload_parts(&stream, parts().map(<[_]>::len).sum(), parts())?;
+        let mut reach = uploaded.address(&stream);
         let mut tests = Vec::with_capacity(kinds.len());
         for (atom, kind) in kinds.iter().enumerate() {
             tests.push(match *kind {
-                AtomTest::Similarity { test: Test::Edit { measure, bounds }, .. } if asked[atom] => {
-                    let predicate = EditPredicate { measure, bounds };
-                    let reaches = budget.upload(&stream, &reaches(&predicate))?;
-                    let Some((test, decision)) = edit_test(&predicate, reaches.address(&stream)) else {
+                _ if !asked[atom] => AtomTestOnDevice::Columns,
+                AtomTest::Similarity { test: Test::Edit { measure, bounds }, .. } => {
+                    let Some((test, decision)) = edit_test(&EditPredicate { measure, bounds }, reach) else {
                         return Ok(None);
                     };
-                    let allowance = budget.upload(&stream, allowances(atom))?;
-                    AtomTestOnDevice::Texts { allowance, test, decision, _reaches: reaches }
+                    reach += size_of_val(looked_up[atom].1.as_slice()) as u64;
+                    AtomTestOnDevice::Texts { test, decision }
                 }
-                AtomTest::Similarity { test: Test::Set { measure, bounds, .. }, .. } if asked[atom] => {
-                    let allowance = budget.upload(&stream, allowances(atom))?;
-                    AtomTestOnDevice::Sets { allowance, test: set_test(SetPredicate { measure, bounds }) }
+                AtomTest::Similarity { test: Test::Set { measure, bounds, .. }, .. } => {
+                    AtomTestOnDevice::Sets { test: set_test(SetPredicate { measure, bounds }) }
                 }
-                AtomTest::Similarity { test: Test::Vector(test), .. } if asked[atom] => {
+                AtomTest::Similarity { test: Test::Vector(test), .. } => {
                     let AtomOnDevice::Vectors(vectors) = &columns.atoms[atom] else { return Ok(None) };
                     let dimension = vectors.dimension;
                     let test = Reach::of(&test, dimension).and_then(|reach| vector_test(&test, &reach, dimension));
                     let Some(test) = test else { return Ok(None) };
                     AtomTestOnDevice::Vectors { test }
                 }
-                _ => AtomTestOnDevice::Columns,
+                AtomTest::Equality | AtomTest::Band | AtomTest::OneSided | AtomTest::Pair => AtomTestOnDevice::Columns,
             });
         }
         stream.synchronize()?;
-        let workers = Arc::new(Workers::try_new(budget, Capacity::of(budget, BLOCK))?);
-        Ok(Some(Self { budget: budget.clone(), asked, tests, build: columns, workers }))
+        let workers = Arc::new(Workers::try_new(budget, Capacity::of(budget, BLOCK, WORKERS))?);
+        let tables = Tables { allowances, starts, _reaches: uploaded };
+        Ok(Some(Self {
+            budget: budget.clone(),
+            asked,
+            tests,
+            tables,
+            build: columns,
+            workers,
+            rooms: WalkingRooms::default(),
+        }))
     }
 
     /// The codes of an equality over the strings of an atom, where these were asked for and the device can tell them apart.
@@ -213,24 +268,20 @@ impl RulesOnDevice {
             (_, AtomOnDevice::Band { places, .. }, AtomOnDevice::Band { accepted, .. }) => {
                 Compared::Band([places.address(stream), accepted.address(stream)])
             }
-            (
-                AtomTestOnDevice::Texts { allowance, test, decision, .. },
-                AtomOnDevice::Texts(build),
-                AtomOnDevice::Texts(probe),
-            ) => Compared::Texts {
-                sides: [texts_on_device(build, stream), texts_on_device(probe, stream)],
-                allowance: allowance.address(stream),
-                test: *test,
-                decision: *decision,
-                is_small: build.codes.is_small,
-            },
-            (AtomTestOnDevice::Sets { allowance, test }, AtomOnDevice::Sets(build), AtomOnDevice::Sets(probe)) => {
-                Compared::Sets {
-                    sides: [build.on_device(stream), probe.on_device(stream)],
-                    allowance: allowance.address(stream),
+            (AtomTestOnDevice::Texts { test, decision }, AtomOnDevice::Texts(build), AtomOnDevice::Texts(probe)) => {
+                Compared::Texts {
+                    sides: [texts_on_device(build, stream), texts_on_device(probe, stream)],
+                    allowance: self.tables.allowance(stream, atom),
                     test: *test,
+                    decision: *decision,
+                    is_small: build.codes.is_small,
                 }
             }
+            (AtomTestOnDevice::Sets { test }, AtomOnDevice::Sets(build), AtomOnDevice::Sets(probe)) => Compared::Sets {
+                sides: [build.on_device(stream), probe.on_device(stream)],
+                allowance: self.tables.allowance(stream, atom),
+                test: *test,
+            },
             (AtomTestOnDevice::Vectors { test }, AtomOnDevice::Vectors(build), AtomOnDevice::Vectors(probe)) => {
                 Compared::Vectors { sides: [build.on_device(stream), probe.on_device(stream)], test: *test }
             }

@@ -18,7 +18,7 @@ use crate::engine::cuda::kernels::{Appended, PrefixSides, RangesOnDevice, SetSid
 use crate::engine::cuda::memory::{Budget, Buffer};
 use crate::engine::cuda::steps::{Cut, Steps};
 use crate::engine::cuda::tasks::{BLOCK, Windows};
-use crate::engine::cuda::worker::{Capacity, Comparison, Workers};
+use crate::engine::cuda::worker::{Capacity, Comparison, WORKERS, Workers};
 use crate::engine::sets::ranks::{Ranks, rank};
 use crate::engine::sets::tokenise::{tokenise_build, tokenise_probe};
 use crate::engine::sets::{Dictionary, SetPredicate};
@@ -103,7 +103,7 @@ impl SetIndex {
         drop(frequencies);
         let stream = budget.device.stream()?;
         let sets = Arranged::try_new(budget, &stream, &columns, (ranks, words))?;
-        let workers = Workers::try_new(budget, Capacity::of(budget, rows_of_task(words)))?;
+        let workers = Workers::try_new(budget, Capacity::of(budget, rows_of_task(words), WORKERS))?;
         let test = set_test(predicate);
         let (budget, rows_at_once) = (budget.clone(), budget.rows_at_once(columns.rows));
         let steps = Steps::new(workers);
@@ -466,7 +466,7 @@ mod tests {
         let keys = key_column(&values, &None);
         let mut small = index(WORDS, jaccard(0.5), &keys, true);
         // what one task yields fits, what all yield does not
-        let capacity = Capacity { candidates: 256 * 600, pairs: 256 * 600, enough: usize::MAX };
+        let capacity = Capacity { workers: WORKERS, candidates: 256 * 600, pairs: 256 * 600, enough: usize::MAX };
         small.steps = Steps::new(Workers::try_new(&small.budget, capacity).unwrap());
         let found = own(&small, usize::MAX, UNLIMITED);
         assert_eq!(found.len(), 600 * 599 / 2);
@@ -479,7 +479,7 @@ mod tests {
         let keys = key_column(&vec![Some("the same".to_string()); 700], &None);
         let mut small = index(WORDS, jaccard(0.5), &keys, true);
         // the first run of probe rows fits, all together do not
-        let capacity = Capacity { candidates: 256 * 700, pairs: 256 * 700, enough: 1000 };
+        let capacity = Capacity { workers: WORKERS, candidates: 256 * 700, pairs: 256 * 700, enough: 1000 };
         small.steps = Steps::new(Workers::try_new(&small.budget, capacity).unwrap());
         let (mut cursor, mut all, mut portions) = (Cursor { next: 0, end: 700 }, Found::new(), 0);
         while !cursor.is_done() {

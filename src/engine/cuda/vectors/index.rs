@@ -17,7 +17,7 @@ use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, Task, VectorSides, VectorTest};
 use crate::engine::cuda::memory::{Budget, Buffer};
 use crate::engine::cuda::steps::{Cut, Steps};
-use crate::engine::cuda::worker::{Capacity, Comparison, Workers};
+use crate::engine::cuda::worker::{Capacity, Comparison, WORKERS, Workers};
 use crate::engine::vectors::decision::Decision;
 use crate::engine::vectors::frame::Frame;
 use crate::engine::vectors::points::Points;
@@ -115,7 +115,7 @@ impl VectorIndex {
         let stream = budget.device.stream()?;
         let framing = Framing::try_new(budget, &stream, frame, &points, grouped)?;
         let vectors = Arranged::try_new(budget, &stream, (&points, grouped), &framing, (&test, in_halves))?;
-        let workers = Workers::try_new(budget, Capacity::of(budget, ROWS_OF_TASK))?;
+        let workers = Workers::try_new(budget, Capacity::of(budget, ROWS_OF_TASK, WORKERS))?;
         let rows = points.regular.len();
         let mut index = Self {
             budget: budget.clone(),
