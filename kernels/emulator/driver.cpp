@@ -15,7 +15,6 @@
 //   EMULATED_DEVICE_MEMORY        bytes, default 1 GiB; beyond it allocations give CUDA_ERROR_OUT_OF_MEMORY
 //   EMULATED_COMPUTE_CAPABILITY   ten times the version, default 90
 //   EMULATED_FAIL_LAUNCH          n: the n-th launch gives CUDA_ERROR_LAUNCH_FAILED, as does all that comes after it
-//   EMULATED_BROKEN_FOR_GOOD      1: even where the context is released and made anew
 // The functions at the end report and change them while a test runs.
 #include "driver.h"
 
@@ -102,7 +101,6 @@ const int device_count = setting("EMULATED_DEVICE_COUNT", 1) ? 1 : 0;
 const int capability = static_cast<int>(setting("EMULATED_COMPUTE_CAPABILITY", 90));
 std::atomic<uint64_t> launches{0};
 std::atomic<uint64_t> launch_to_fail{setting("EMULATED_FAIL_LAUNCH", 0)};
-const bool is_broken_for_good = setting("EMULATED_BROKEN_FOR_GOOD", 0);
 Context primary_context;
 Pool default_pool;
 thread_local Context* current_context = nullptr;
@@ -377,12 +375,14 @@ DRIVER_API cuDeviceGetAttribute(int* value, int number, Device device) {
 }
 DRIVER_API cuDevicePrimaryCtxRetain(Context** context, Device device) {
   if (valid(device)) return INVALID_DEVICE;
+  // a process does not get over a failed launch
+  if (primary_context.broken && primary_context.retained == 0) return LAUNCH_FAILED;
   ++primary_context.retained;
   return give(context, &primary_context);
 }
 DRIVER_API cuDevicePrimaryCtxRelease_v2(Device device) {
   if (valid(device)) return INVALID_DEVICE;
-  if (--primary_context.retained == 0 && !is_broken_for_good) primary_context.broken = false;
+  --primary_context.retained;
   return SUCCESS;
 }
 

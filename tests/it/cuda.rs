@@ -8,6 +8,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cudarc::driver::{CudaContext, LaunchConfig};
+use cudarc::nvrtc::Ptx;
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
 use datafusion::arrow::util::pretty::pretty_format_batches;
@@ -348,47 +350,63 @@ async fn table_and_plan(context: &SessionContext, query: &str) -> (String, Strin
 
 /// The emulated driver fails one launch after the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failing_device_ends_the_query_and_nothing_else() {
+async fn a_failing_device_ends_its_queries_and_nothing_else() {
     for launch in ["1", "4", "9", "14"] {
         let settings = [("EMULATED_FAIL_LAUNCH", launch)];
-        if !on_the_emulated_driver("cuda::a_failing_device_ends_the_query_and_nothing_else", &settings) {
+        if !on_the_emulated_driver("cuda::a_failing_device_ends_its_queries_and_nothing_else", &settings) {
             continue;
         }
         let context = with_strings(200).await;
         let error = count(&context, CONDITIONS[4]).await.expect_err("a launch fails").strip_backtrace();
         assert!(error.contains("a CUDA device failed with CUDA_ERROR_LAUNCH_FAILED"), "{error}");
         assert!(error.contains("set similarity.engine = 'cpu'"), "{error}");
-        // other partitions end when they notice, and the driver makes a new context once nobody has the old one
-        drop(context);
-        let start = Instant::now();
-        while let Err(reason) = Device::open(0) {
-            assert!(start.elapsed() < Duration::from_secs(10), "{reason}");
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        let context = with_strings(200).await;
-        let found = count(&context, CONDITIONS[4]).await.unwrap();
-        set_engine(&context, "cpu").await;
-        assert_eq!(found, count(&context, CONDITIONS[4]).await.unwrap());
+        goes_on_without_a_device(&context, "CUDA_ERROR_LAUNCH_FAILED").await;
         return;
     }
 }
 
-/// An emulated driver that does not get over a failed launch.
+/// A kernel that stores to an address which is nobody's.
+const STRAY_STORE: &str = "
+.version 6.3
+.target sm_75
+.address_size 64
+.visible .entry stray_store() {
+    .reg .b64 %address;
+    mov.u64 %address, 8;
+    st.global.u64 [%address], %address;
+    ret;
+}";
+
+/// The driver of a real device.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_its_device_a_process_goes_on() {
-    let settings = [("EMULATED_FAIL_LAUNCH", "6"), ("EMULATED_BROKEN_FOR_GOOD", "1")];
-    if !on_the_emulated_driver("cuda::without_its_device_a_process_goes_on", &settings) {
+async fn a_stray_store_leaves_a_process_without_its_device() {
+    if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none() {
+        println!("skipped: no device");
+        return;
+    }
+    if !on_a_device("cuda::a_stray_store_leaves_a_process_without_its_device") {
         return;
     }
     let context = with_strings(2000).await;
-    count(&context, CONDITIONS[0]).await.expect_err("a launch fails");
-    let error = count(&context, CONDITIONS[0]).await.expect_err("the device is lost").strip_backtrace();
-    for part in
-        ["similarity.device = 0", "CUDA_ERROR_LAUNCH_FAILED", "after a query on it had failed", "'cpu' or 'auto'"]
+    count(&context, CONDITIONS[4]).await.unwrap();
     {
-        assert!(error.contains(part), "{error}");
+        // that of all queries, too
+        let device = CudaContext::new(0).unwrap();
+        let kernel = device.load_module(Ptx::from_src(STRAY_STORE)).unwrap().load_function("stray_store").unwrap();
+        let stream = device.default_stream();
+        // SAFETY: that it stores where it must not is what it is for.
+        unsafe { stream.launch_builder(&kernel).launch(LaunchConfig::for_num_elems(1)).unwrap() };
+        stream.synchronize().expect_err("nobody has that address");
     }
-    auto_does_without(&context).await;
+    goes_on_without_a_device(&context, "CUDA_ERROR_ILLEGAL_ADDRESS").await;
+}
+
+/// Asserts that joins say why there is no device any more, and that those that need none are joined.
+async fn goes_on_without_a_device(context: &SessionContext, reason: &str) {
+    let error = count(context, CONDITIONS[0]).await.expect_err("the device is lost").strip_backtrace();
+    let parts = ["similarity.device = 0", reason, "since a query on", "start a new process", "'cpu' or 'auto'"];
+    parts.iter().for_each(|part| assert!(error.contains(part), "{error}"));
+    auto_does_without(context).await;
 }
 
 /// Asserts that `auto` leaves a join to the CPU that is worth a device.
@@ -398,7 +416,7 @@ async fn auto_does_without(context: &SessionContext) {
     let condition = "l2_distance(a.v, b.v) <= 0.001";
     set_engine(context, "auto").await;
     let (found, plan) = count_with_plan(context, condition).await.unwrap();
-    assert!(plan.contains("engine=cpu, or cuda:0") && !plan.contains("emulated device"), "{plan}");
+    assert!(plan.contains("engine=cpu, or cuda:0") && !plan.contains("(cuda:0"), "{plan}");
     set_engine(context, "cpu").await;
     assert_eq!(found, count(context, condition).await.unwrap());
 }

@@ -49,46 +49,41 @@ pub struct Device {
 }
 
 impl Device {
-    /// The device of this ordinal, opened when it is first asked for, and once more where it has failed since.
+    /// The device of this ordinal, opened when it is first asked for.
     ///
     /// # Errors
-    /// Why there is none: no driver, no such device, a device that cannot be used.
+    /// Why there is none: no driver, no such device, a device that cannot be used, or that has failed in this process.
     pub fn open(ordinal: usize) -> Result<Arc<Self>, String> {
         let mut open = open_devices();
-        let known = open.get(&ordinal).cloned();
-        let has_failed = match known {
-            Some(Some(device)) if device.works() => return Ok(device),
-            known => known.is_some(),
-        };
-        if has_failed {
-            // what has failed is let go first: the driver makes a new context once nobody has the old one
-            open.insert(ordinal, None);
+        if let Some(device) = open.get(&ordinal) {
+            return match device.works() {
+                Ok(()) => Ok(Arc::clone(device)),
+                // no driver makes a new context after this, whatever is released
+                Err(error) => Err(format!(
+                    "the NVIDIA driver reports {:?} since a query on {device} has failed; start a new process to use it again",
+                    error.0
+                )),
+            };
         }
-        match Self::detect(ordinal) {
-            Ok(device) => {
-                let device = Arc::new(device);
-                open.insert(ordinal, Some(Arc::clone(&device)));
-                Ok(device)
-            }
-            Err(reason) if has_failed => Err(format!(
-                "{reason}, after a query on it had failed; it may be of use again once all queries on it have ended, or else to a new process"
-            )),
-            Err(reason) => Err(reason),
-        }
+        let device = Arc::new(Self::detect(ordinal)?);
+        open.insert(ordinal, Arc::clone(&device));
+        Ok(device)
     }
 
-    /// Whether the device of this ordinal is open.
+    /// Whether the device of this ordinal is open, and has not failed.
     pub fn is_open(ordinal: usize) -> bool {
-        open_devices().get(&ordinal).is_some_and(Option::is_some)
+        open_devices().get(&ordinal).is_some_and(|device| device.works().is_ok())
     }
 
     /// Whether nothing has failed on it that all later work would fail with.
-    fn works(&self) -> bool {
+    fn works(&self) -> Result<(), DriverError> {
         // the first call may return what something that was dropped has failed with
-        let is_bound = (0..2).any(|_| self.context.bind_to_thread().is_ok());
+        self.context.bind_to_thread().or_else(|_| self.context.bind_to_thread())?;
         // SAFETY: a context is current, whose default queue is asked about and not changed.
-        let state = unsafe { sys::cuStreamQuery(std::ptr::null_mut()) };
-        is_bound && matches!(state, sys::CUresult::CUDA_SUCCESS | sys::CUresult::CUDA_ERROR_NOT_READY)
+        match unsafe { sys::cuStreamQuery(std::ptr::null_mut()) } {
+            sys::CUresult::CUDA_ERROR_NOT_READY => Ok(()),
+            state => state.result(),
+        }
     }
 
     /// Whether this machine has a driver, which is looked for once a process.
@@ -249,9 +244,9 @@ impl Device {
     }
 }
 
-/// The devices that this process has opened, by ordinal; none for one that has failed.
-fn open_devices() -> MutexGuard<'static, HashMap<usize, Option<Arc<Device>>>> {
-    static OPEN: OnceLock<Mutex<HashMap<usize, Option<Arc<Device>>>>> = OnceLock::new();
+/// The devices that this process has opened, by ordinal.
+fn open_devices() -> MutexGuard<'static, HashMap<usize, Arc<Device>>> {
+    static OPEN: OnceLock<Mutex<HashMap<usize, Arc<Device>>>> = OnceLock::new();
     OPEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
