@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Draws docs/bench/cuda.svg from 2026-11-22-cuda.csv and 2026-11-21-cuda-peers.csv: seconds over thresholds, logarithmic.
+"""Draws docs/bench/cuda.svg: seconds over thresholds, from 2026-11-22-cuda.csv and 2026-11-21-cuda-peers.csv, and over rows, from
+2026-11-23-cuda-sizes.csv. Both axes of seconds are logarithmic.
 
-Ours are from Parquet through SQL to a count; the peers are the join alone, on token ids prepared beforehand.
+Over thresholds ours are from Parquet through SQL to a count, and the peers are the join alone, on token ids prepared beforehand. Over
+rows they are from tables in memory through SQL to a count, both engines warm.
 """
 
 import csv
@@ -10,60 +12,86 @@ import pathlib
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 420, 60, 200, 40, 50
-LEAST, MOST = 0.01, 100.0
-COLOURS = ["#1b6ca8", "#1b6ca8", "#c0504d", "#c0504d", "#7f7f7f", "#a0a0a0"]
-DASHES = ["", "6 4", "", "6 4", "2 3", "8 3 2 3"]
+COLOURS = ["#1b6ca8", "#c0504d", "#4f8f4f", "#8064a2", "#d08a2e", "#555555"]
+ON_DEVICE, ON_CPU = "", "6 4"
+PEERS = {"fgssjoin": ("#7f7f7f", "2 3"), "sf-gSSJoin": ("#a0a0a0", "8 3 2 3")}
+LETTERS = 11
 
 
-def series():
-    """The lines of the chart: name -> [(threshold, seconds)]."""
+def table(name):
+    with open(FOLDER / name, newline="") as file:
+        yield from csv.DictReader(file)
+
+
+def by_threshold():
+    """The lines over thresholds: name -> (colour, dash, [(threshold, seconds)])."""
     lines = {}
-    with open(FOLDER / "2026-11-22-cuda.csv", newline="") as file:
-        for row in csv.DictReader(file):
-            if row["work"] == "q3":
-                machine = "H200" if row["engine"] == "cuda" else "16 cores"
-                name = f"{machine}, {int(row['rows']):,} strings"
-                lines.setdefault(name, []).append((float(row["threshold"]), float(row["sql_warm_s"])))
-    with open(FOLDER / "2026-11-21-cuda-peers.csv", newline="") as file:
-        for row in csv.DictReader(file):
-            name = f"{row['peer']}, H200, {int(row['rows']):,} (join alone)"
-            lines.setdefault(name, []).append((float(row["threshold"]), float(row["seconds"])))
+    for row in table("2026-11-22-cuda.csv"):
+        if row["work"] == "q3":
+            machine, dash = ("H200", ON_DEVICE) if row["engine"] == "cuda" else ("16 cores", ON_CPU)
+            colour = COLOURS[0 if row["rows"] == "100000" else 1]
+            line = lines.setdefault(f"{machine}, {int(row['rows']):,} strings", (colour, dash, []))
+            line[2].append((float(row["threshold"]), float(row["sql_warm_s"])))
+    for row in table("2026-11-21-cuda-peers.csv"):
+        line = lines.setdefault(f"{row['peer']}, H200, {int(row['rows']):,} (join alone)", (*PEERS[row["peer"]], []))
+        line[2].append((float(row["threshold"]), float(row["seconds"])))
     return lines
 
 
-def x_of(threshold):
-    return LEFT + (0.9 - threshold) / 0.4 * (WIDTH - LEFT - RIGHT)
+def by_rows():
+    """The lines over rows: name -> (colour, dash, [(rows, seconds)])."""
+    rows = list(table("2026-11-23-cuda-sizes.csv"))
+    conditions = list(dict.fromkeys(row["condition"] for row in rows))
+    lines = {}
+    for engine, machine, dash in (("cuda", "H200", ON_DEVICE), ("cpu", "16 cores", ON_CPU)):
+        for condition, colour in zip(conditions, COLOURS):
+            points = [(int(row["rows"]), row[engine]) for row in rows if row["condition"] == condition]
+            known = [(count, float(seconds)) for count, seconds in points if seconds]
+            lines[f"{machine}, {condition}"] = (colour, dash, known)
+    return lines
 
 
-def y_of(seconds):
-    share = (math.log10(seconds) - math.log10(LEAST)) / (math.log10(MOST) - math.log10(LEAST))
-    return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
-
-
-def text(x, y, words, anchor="start", size=11):
+def text(x, y, words, anchor="start", size=LETTERS):
+    words = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" font-size="{size}">{words}</text>'
 
 
-def axes():
-    parts = [text(LEFT, 20, "Jaccard over padded 3-grams, self-join: seconds by threshold", size=13)]
-    for power in range(-2, 3):
+def panel(top, title, lines, ticks, share_of, powers):
+    """One chart from `top` on: `share_of` says how far to the right something stands, `powers` of ten bound the seconds."""
+    least, most = powers
+
+    def x_of(at):
+        return LEFT + share_of(at) * (WIDTH - LEFT - RIGHT)
+
+    def y_of(seconds):
+        return top + HEIGHT - BOTTOM - (math.log10(seconds) - least) / (most - least) * (HEIGHT - TOP - BOTTOM)
+
+    parts = [text(LEFT, top + 20, title, size=13)]
+    for power in range(least, most + 1):
         y = y_of(10.0**power)
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.0f}" y2="{y:.0f}" stroke="#dddddd"/>')
         parts.append(text(LEFT - 6, y + 4, f"{10.0**power:g} s", "end"))
-    for threshold in (0.9, 0.8, 0.7, 0.6, 0.5):
-        parts.append(text(x_of(threshold), HEIGHT - BOTTOM + 18, f"{threshold}", "middle"))
+    parts += [text(x_of(tick), top + HEIGHT - BOTTOM + 18, f"{tick:,}", "middle") for tick in ticks]
+    below = math.inf
+    # names beside the ends of their lines, from the lowest up, none over another
+    for name, (colour, dash, points) in sorted(lines.items(), key=lambda line: -y_of(line[1][2][-1][1])):
+        path = " ".join(f"{x_of(at):.1f},{y_of(seconds):.1f}" for at, seconds in points)
+        style = f'fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"'
+        parts.append(f'<polyline points="{path}" {style}/>')
+        below = min(y_of(points[-1][1]) + 4, below - LETTERS)
+        parts.append(text(WIDTH - RIGHT + 8, below, name, size=9))
     return parts
 
 
 def main():
-    parts = axes()
-    for (name, points), colour, dash in zip(series().items(), COLOURS, DASHES):
-        points.sort(reverse=True)
-        path = " ".join(f"{x_of(t):.1f},{y_of(s):.1f}" for t, s in points)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>')
-        parts.append(text(WIDTH - RIGHT + 8, y_of(points[-1][1]) + 4, name, size=9))
+    thresholds = (0.9, 0.8, 0.7, 0.6, 0.5)
+    title = "Jaccard over padded 3-grams, self-join: seconds by threshold"
+    parts = panel(0, title, by_threshold(), thresholds, lambda threshold: (0.9 - threshold) / 0.4, (-2, 2))
+    counts = (1000, 10_000, 30_000, 100_000)
+    title = "Self-joins of small tables in memory: seconds by rows"
+    parts += panel(HEIGHT, title, by_rows(), counts, lambda rows: (math.log10(rows) - 3) / 2, (-3, 0))
     body = "\n".join(parts)
-    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">\n'
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {2 * HEIGHT}" font-family="sans-serif">\n'
     (FOLDER / "cuda.svg").write_text(svg + '<rect width="100%" height="100%" fill="white"/>\n' + body + "\n</svg>\n")
 
 
