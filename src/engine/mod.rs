@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::arrow::array::ArrayRef;
-use datafusion::common::{Result, exec_err};
+use datafusion::common::{Result, exec_err, internal_err};
 use datafusion::physical_plan::metrics::MetricValue;
 
 /// Pairs of row numbers, one entry a pair in both columns.
@@ -294,4 +294,17 @@ pub trait PreparedProbe: Send + Sync + std::any::Any {
 
     /// For the index to recognise its own.
     fn as_any(&self) -> &dyn std::any::Any;
+}
+
+impl dyn PreparedProbe {
+    /// What the index of this type has prepared.
+    ///
+    /// # Errors
+    /// A batch that another index has prepared.
+    pub fn of<T: PreparedProbe>(&self) -> Result<&T> {
+        match self.as_any().downcast_ref() {
+            Some(prepared) => Ok(prepared),
+            None => internal_err!("an index was given a probe batch that it did not prepare"),
+        }
+    }
 }

@@ -89,9 +89,9 @@ pub trait NearestIndex: Send + Sync + std::fmt::Debug {
 /// # Errors
 /// For none, and for one that another index has prepared.
 pub fn prepared<T: PreparedProbe>(probe: Option<&dyn PreparedProbe>) -> Result<&T> {
-    match probe.and_then(|probe| probe.as_any().downcast_ref()) {
-        Some(prepared) => Ok(prepared),
-        None => internal_err!("a nearest join was given a probe batch that it did not prepare"),
+    match probe {
+        Some(probe) => probe.of(),
+        None => internal_err!("a nearest join was given no probe batch"),
     }
 }
 

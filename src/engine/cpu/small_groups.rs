@@ -284,12 +284,10 @@ impl Index for SmallGroups {
         let own = Side { columns: &self.columns, rows: &self.rows, groups: &self.own_groups };
         let (side, rest) = match probe {
             Probe::Own if self.own => (own, Some(Probe::Own)),
-            Probe::Batch(batch) if !self.own => match batch.as_any().downcast_ref::<PreparedGroups>() {
-                Some(PreparedGroups { columns, rows, groups, large, .. }) => {
-                    (Side { columns, rows, groups }, large.as_deref().map(Probe::Batch))
-                }
-                None => return internal_err!("an index of groups was given a probe batch that it did not prepare"),
-            },
+            Probe::Batch(batch) if !self.own => {
+                let PreparedGroups { columns, rows, groups, large, .. } = batch.of()?;
+                (Side { columns, rows, groups }, large.as_deref().map(Probe::Batch))
+            }
             _ => return internal_err!("an index of groups was built for the other kind of probe"),
         };
         let small = side.rows.len();

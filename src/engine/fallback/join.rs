@@ -157,7 +157,7 @@ impl Index for WithFallback {
     }
 
     fn is_shared(&self, probe: Option<&dyn PreparedProbe>) -> bool {
-        match probe.map(Batch::of) {
+        match probe.map(|probe| probe.of()) {
             Some(Ok(Batch::OnDevice(probe, _))) => self.on_device.is_shared(Some(probe.as_ref())),
             Some(_) => true,
             None => self.on_device.is_shared(None),
@@ -186,7 +186,7 @@ impl Index for WithFallback {
     ) -> Result<Counts> {
         let (probe, keys) = match probe {
             Probe::Own => (Probe::Own, &self.keys),
-            Probe::Batch(probe) => match Batch::of(probe)? {
+            Probe::Batch(probe) => match probe.of::<Batch>()? {
                 Batch::OnDevice(probe, keys) => (Probe::Batch(probe.as_ref()), keys),
                 Batch::OnCpu { probe, .. } => {
                     return self.on_cpu(cancel)?.probe(Probe::Batch(probe.as_ref()), cursor, limit, cancel, out);
@@ -205,13 +205,6 @@ impl Index for WithFallback {
 }
 
 impl Batch {
-    fn of(probe: &dyn PreparedProbe) -> Result<&Self> {
-        match probe.as_any().downcast_ref() {
-            Some(batch) => Ok(batch),
-            None => internal_err!("an index on a device was given a probe batch that it did not prepare"),
-        }
-    }
-
     fn prepared(&self) -> &dyn PreparedProbe {
         match self {
             Self::OnDevice(probe, _) | Self::OnCpu { probe, .. } => probe.as_ref(),

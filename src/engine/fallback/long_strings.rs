@@ -250,9 +250,7 @@ impl Index for WithLongStrings {
                 self.probe_one(&parts, cursor, (limit, cancel), out)
             }
             (Probe::Batch(batch), None) => {
-                let Some(batch) = batch.as_any().downcast_ref::<Batch>() else {
-                    return internal_err!("an edit index was given a probe batch that it did not prepare");
-                };
+                let batch: &Batch = batch.of()?;
                 let parts = [
                     (others, Probe::Batch(batch.others.as_ref()), batch.others.len()),
                     (long, Probe::Batch(batch.long.as_ref()), batch.long.len()),

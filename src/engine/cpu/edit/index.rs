@@ -55,10 +55,7 @@ impl EditIndex {
     fn sides<'a>(&'a self, probe: Probe<'a>) -> Result<Sides<'a>> {
         let probe = match probe {
             Probe::Own if self.own => &self.texts,
-            Probe::Batch(batch) if !self.own => match batch.as_any().downcast_ref::<PreparedTexts>() {
-                Some(prepared) => &prepared.0,
-                None => return internal_err!("an edit index was given a probe batch that it did not prepare"),
-            },
+            Probe::Batch(batch) if !self.own => &batch.of::<PreparedTexts>()?.0,
             _ => return internal_err!("an edit index was built for the other kind of probe"),
         };
         let Self { predicate, texts, runs, own, .. } = self;

@@ -67,10 +67,7 @@ impl SetIndex {
     fn sides<'a>(&'a self, probe: Probe<'a>) -> Result<Sides<'a>> {
         let probe = match probe {
             Probe::Own if self.own => &self.sets,
-            Probe::Batch(batch) if !self.own => match batch.as_any().downcast_ref::<PreparedSets>() {
-                Some(prepared) => &prepared.sets,
-                None => return internal_err!("a set index was given a probe batch that it did not prepare"),
-            },
+            Probe::Batch(batch) if !self.own => &batch.of::<PreparedSets>()?.sets,
             _ => return internal_err!("a set index was built for the other kind of probe"),
         };
         let Self { sets, groups, own, predicate, .. } = self;

@@ -396,13 +396,12 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
     ) -> Result<Counts> {
         let (side, loose_build) = match probe {
             Probe::Own if self.own => (&self.side, 0),
-            Probe::Batch(batch) if !self.own => match batch.as_any().downcast_ref::<PreparedPoints<R>>() {
-                Some(PreparedPoints { side: Some(side), loose_build, .. }) => (side, *loose_build),
-                Some(_) => {
+            Probe::Batch(batch) if !self.own => match batch.of()? {
+                PreparedPoints::<R> { side: Some(side), loose_build, .. } => (side, *loose_build),
+                _ => {
                     cursor.next = cursor.end;
                     return Ok(Counts::default());
                 }
-                None => return internal_err!("an epsilon index was given a probe batch that it did not prepare"),
             },
             _ => return internal_err!("an epsilon index was built for the other kind of probe"),
         };

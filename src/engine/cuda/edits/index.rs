@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use datafusion::arrow::array::{Array, StringViewArray};
-use datafusion::common::{Result, exec_datafusion_err, internal_datafusion_err, internal_err};
+use datafusion::common::{Result, exec_datafusion_err, internal_err};
 use datafusion::physical_plan::metrics::MetricValue;
 
 use super::alphabet::Alphabet;
@@ -292,9 +292,7 @@ impl Index for EditIndex {
         let side = match (probe, &self.own) {
             (Probe::Own, Some(windows)) => (None, windows),
             (Probe::Batch(batch), None) => {
-                let prepared = batch.as_any().downcast_ref::<PreparedTexts>().ok_or_else(|| {
-                    internal_datafusion_err!("an edit index was given a probe batch that it did not prepare")
-                })?;
+                let prepared: &PreparedTexts = batch.of()?;
                 if cursor.next >= prepared.texts.count as usize {
                     return Ok(self.compare_long(prepared, cursor, cancel, out));
                 }
@@ -310,10 +308,7 @@ impl DeviceIndex for EditIndex {
     fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>> {
         let side = match probe {
             Probe::Own => &self.texts,
-            Probe::Batch(batch) => match batch.as_any().downcast_ref::<PreparedTexts>() {
-                Some(prepared) => &prepared.texts,
-                None => return internal_err!("an edit index was given a probe batch that it did not prepare"),
-            },
+            Probe::Batch(batch) => &batch.of::<PreparedTexts>()?.texts,
         };
         let positions = positions.start..positions.end.min(side.count as usize);
         Ok(side.rows(&self.budget, positions)?)

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use datafusion::common::{Result, exec_datafusion_err, internal_datafusion_err, internal_err};
+use datafusion::common::{Result, exec_datafusion_err, internal_err};
 use datafusion::physical_plan::metrics::MetricValue;
 
 use super::access::Access;
@@ -295,9 +295,7 @@ impl Index for SetIndex {
         let side = match (probe, &self.own) {
             (Probe::Own, Some(access)) => (None, access),
             (Probe::Batch(batch), None) => {
-                let prepared = batch.as_any().downcast_ref::<PreparedSets>().ok_or_else(|| {
-                    internal_datafusion_err!("a set index was given a probe batch that it did not prepare")
-                })?;
+                let prepared: &PreparedSets = batch.of()?;
                 (Some(&prepared.sets), &prepared.access)
             }
             _ => return internal_err!("a set index was built for the other kind of probe"),
@@ -310,10 +308,7 @@ impl DeviceIndex for SetIndex {
     fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>> {
         let side = match probe {
             Probe::Own => &self.sets,
-            Probe::Batch(batch) => match batch.as_any().downcast_ref::<PreparedSets>() {
-                Some(prepared) => &prepared.sets,
-                None => return internal_err!("a set index was given a probe batch that it did not prepare"),
-            },
+            Probe::Batch(batch) => &batch.of::<PreparedSets>()?.sets,
         };
         let positions = positions.start..positions.end.min(side.count as usize);
         Ok(side.rows(&self.budget, positions)?)

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use datafusion::common::{Result, exec_datafusion_err, internal_datafusion_err, internal_err};
+use datafusion::common::{Result, exec_datafusion_err, internal_err};
 use datafusion::physical_plan::metrics::MetricValue;
 
 use super::ROWS_UNCHECKED;
@@ -301,9 +301,7 @@ impl Index for VectorIndex {
         let (side, host) = match (probe, &self.own) {
             (Probe::Own, Some(near)) => ((None, near), None),
             (Probe::Batch(batch), None) => {
-                let prepared = batch.as_any().downcast_ref::<PreparedVectors>().ok_or_else(|| {
-                    internal_datafusion_err!("a vector index was given a probe batch that it did not prepare")
-                })?;
+                let prepared: &PreparedVectors = batch.of()?;
                 ((Some(&prepared.vectors), &prepared.near), prepared.host.as_ref())
             }
             _ => return internal_err!("a vector index was built for the other kind of probe"),
@@ -325,10 +323,7 @@ impl DeviceIndex for VectorIndex {
     fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>> {
         let side = match probe {
             Probe::Own => &self.vectors,
-            Probe::Batch(batch) => match batch.as_any().downcast_ref::<PreparedVectors>() {
-                Some(prepared) => &prepared.vectors,
-                None => return internal_err!("a vector index was given a probe batch that it did not prepare"),
-            },
+            Probe::Batch(batch) => &batch.of::<PreparedVectors>()?.vectors,
         };
         let positions = positions.start..positions.end.min(side.count as usize);
         Ok(side.rows(&self.budget, positions)?)
