@@ -15,7 +15,8 @@
 //! pool       a few things of one kind that threads take in turn
 //! worker     a queue of launches, and the buffers that pairs come back through
 //! staging    memory of the host that they come through
-//! upload     copies to the device
+//! copies     to the device, and from it
+//! blocks     an index whose sides lie in blocks: what is the same for all kinds of keys
 //! sets       set similarity joins
 //! vectors    epsilon and nearest joins of vectors
 //! edits      edit-distance and Jaro joins
@@ -26,6 +27,7 @@
 //! kernels come with the crate as PTX, which the driver compiles (and remembers) when an operator first needs them.
 
 mod accepted;
+mod blocks;
 mod copies;
 mod density;
 pub mod device;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use super::columns::TextColumns;
+use crate::engine::cuda::blocks::Side;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{SignerOnDevice, SymbolBuffer, TextPositions, TextSignatures, TextsOnDevice};
 use crate::engine::cuda::memory::{Budget, Buffer};
@@ -40,11 +41,21 @@ impl Signer {
 
 /// The strings of one side, one a position, ordered by group, length and how little their signatures say.
 #[derive(Debug)]
-pub(super) struct Arranged {
+pub(in crate::engine::cuda) struct Arranged {
     columns: TextPositions,
     symbols: SymbolBuffer,
     pub(super) count: u32,
     pub(super) unmatchable: usize,
+}
+
+impl Side for Arranged {
+    fn count(&self) -> u32 {
+        self.count
+    }
+
+    fn rows(&self, budget: &Budget, positions: Range<usize>) -> Result<Vec<u32>, Fault> {
+        budget.fetch(&self.columns.rows, positions)
+    }
 }
 
 impl Arranged {
@@ -81,11 +92,6 @@ impl Arranged {
         }
         stream.synchronize()?;
         Ok(Self { columns, symbols: rows.symbols, count, unmatchable: texts.unmatchable })
-    }
-
-    /// The rows at some positions.
-    pub(super) fn rows(&self, budget: &Budget, positions: Range<usize>) -> Result<Vec<u32>, Fault> {
-        budget.fetch(&self.columns.rows, positions)
     }
 
     /// How many blocks there are.

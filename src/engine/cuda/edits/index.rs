@@ -1,31 +1,27 @@
 //! The strings of a build side on a device, and the probe batches that it makes ready.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use datafusion::arrow::array::{Array, StringViewArray};
-use datafusion::common::{Result, exec_datafusion_err, internal_err};
-use datafusion::physical_plan::metrics::MetricValue;
+use datafusion::common::exec_datafusion_err;
 
 use super::alphabet::Alphabet;
 use super::arranged::{Arranged, Signer};
 use super::columns::TextColumns;
 use super::long::{self, TextsOnHost};
 use super::test::{edit_test, reaches};
-use crate::engine::cuda::DeviceIndex;
+use crate::engine::cuda::blocks::{Batch, BatchOf, BlockIndex, Build, OnHost};
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, EditDecision, EditTest, Reach, Task, TextSides};
 use crate::engine::cuda::memory::{Budget, Buffer};
-use crate::engine::cuda::steps::{Cut, Steps};
+use crate::engine::cuda::steps::Steps;
 use crate::engine::cuda::tasks::{BLOCK, Windows};
 use crate::engine::cuda::worker::{Capacity, Comparison, WORKERS, Workers};
 use crate::engine::edits::EditPredicate;
 use crate::engine::edits::features::{self, Feature, Signature};
 use crate::engine::views::string_views;
-use crate::engine::{
-    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
-};
+use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, Pairs, PrepareContext};
 
 /// Words of a signature.
 const WORDS: u32 = (size_of::<Signature>() / size_of::<u32>()) as u32;
@@ -36,7 +32,7 @@ const ROWS_OF_TASK: u32 = 4 * BLOCK;
 /// A build side's strings on a device, ready for probing with one predicate.
 #[derive(Debug)]
 pub(in crate::engine::cuda) struct EditIndex {
-    budget: Budget,
+    build: Build<Arranged, Windows>,
     predicate: EditPredicate,
     test: EditTest,
     decision: EditDecision,
@@ -44,21 +40,21 @@ pub(in crate::engine::cuda) struct EditIndex {
     _reaches: Buffer<Reach>,
     alphabet: Alphabet,
     signer: Signer,
-    texts: Arranged,
-    /// Of a self-join.
-    own: Option<Windows>,
     /// For probe strings that are too long; none in a self-join.
     host: Option<TextsOnHost>,
-    steps: Steps,
-    rows_at_once: usize,
 }
 
-/// The strings of a probe batch on the device, and those that stay on the host.
-struct PreparedTexts {
-    texts: Arranged,
-    windows: Windows,
-    long: Vec<u32>,
+/// The strings of a probe batch that are too long for the device.
+pub(in crate::engine::cuda) struct LongTexts {
+    rows: Vec<u32>,
+    /// All strings of the batch.
     host: TextsOnHost,
+}
+
+impl OnHost for LongTexts {
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
 }
 
 impl EditIndex {
@@ -98,81 +94,39 @@ impl EditIndex {
         let capacity = Capacity::of(budget, ROWS_OF_TASK, WORKERS).for_strings(ROWS_OF_TASK, mean_length);
         let workers = Workers::try_new(budget, capacity)?;
         let host = (!context.own).then(|| TextsOnHost { values, groups: keys.groups.clone() });
-        let (budget, rows_at_once) = (budget.clone(), budget.rows_at_once(columns.rows.len()));
-        let (own, _reaches) = (None, reaches);
-        let mut index = Self {
-            budget,
-            predicate,
-            test,
-            decision,
-            _reaches,
-            alphabet,
-            signer,
-            texts,
-            own,
-            host,
+        let build = Build {
+            budget: budget.clone(),
+            unmatchable: texts.unmatchable,
+            side: texts,
+            own: None,
             steps: Steps::new(workers),
-            rows_at_once,
+            rows_at_once: budget.rows_at_once(columns.rows.len()),
         };
+        let mut index = Self { build, predicate, test, decision, _reaches: reaches, alphabet, signer, host };
         if context.own {
-            index.own = Some(index.windows(&stream, None)?);
+            index.build.own = Some(index.windows(&stream, None)?);
         }
         Ok(Some(index))
     }
 
     /// Which build blocks each block of `probe`, or of the build side itself, is compared with.
     fn windows(&self, stream: &Arc<CudaStream>, probe: Option<&Arranged>) -> Result<Windows, Fault> {
-        let sides = self.sides(stream, probe);
-        let cut = (probe.unwrap_or(&self.texts).blocks(), ROWS_OF_TASK, WORDS);
-        Windows::fetch(&self.budget, stream, cut, |firsts, ends| {
-            self.budget.device.edits()?.windows(stream, &sides, cut.0, firsts, ends)
+        let (sides, Build { budget, side, .. }) = (self.sides(stream, probe), &self.build);
+        let cut = (probe.unwrap_or(side).blocks(), ROWS_OF_TASK, WORDS);
+        Windows::fetch(budget, stream, cut, |firsts, ends| {
+            budget.device.edits()?.windows(stream, &sides, cut.0, firsts, ends)
         })
     }
 
     fn sides(&self, stream: &CudaStream, probe: Option<&Arranged>) -> TextSides {
         TextSides {
-            probe: probe.unwrap_or(&self.texts).on_device(stream),
-            build: self.texts.on_device(stream),
+            probe: probe.unwrap_or(&self.build.side).on_device(stream),
+            build: self.build.side.on_device(stream),
             test: self.test,
             decision: self.decision,
             is_small: self.alphabet.is_small(),
             own: probe.is_none(),
         }
-    }
-
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<PreparedTexts, Fault> {
-        let values = string_views(&keys.values)?;
-        let columns = TextColumns::pack(&values, keys.groups.as_deref(), &self.alphabet, context.threads)?;
-        context.check()?;
-        let stream = self.budget.device.stream()?;
-        let texts = Arranged::try_new(&self.budget, &stream, &columns, &self.signer)?;
-        let windows = self.windows(&stream, Some(&texts))?;
-        let host = TextsOnHost { values, groups: keys.groups.clone().filter(|_| !columns.long.is_empty()) };
-        Ok(PreparedTexts { texts, windows, long: columns.long, host })
-    }
-
-    /// Compares some of the probe positions from `cursor` on.
-    fn compare(
-        &self,
-        (probe, windows): (Option<&Arranged>, &Windows),
-        cursor: &mut Cursor,
-        cancel: &Cancel,
-        out: &mut Pairs,
-    ) -> Result<Counts, Fault> {
-        let comparison = |stream: &CudaStream, range| {
-            let sides = self.sides(stream, probe);
-            TextComparison { budget: &self.budget, sides, range }
-        };
-        self.steps.step((windows, probe.unwrap_or(&self.texts).count), cursor, comparison, cancel, out)
-    }
-
-    /// Compares one of the long strings of a batch.
-    fn compare_long(&self, batch: &PreparedTexts, cursor: &mut Cursor, cancel: &Cancel, out: &mut Pairs) -> Counts {
-        let row = batch.long[cursor.next - batch.texts.count as usize];
-        cursor.next += 1;
-        self.host.as_ref().map_or_else(Counts::default, |build| {
-            long::compare(&self.predicate, build, (&batch.host, row), cancel, out)
-        })
     }
 }
 
@@ -205,7 +159,7 @@ fn signer(
 }
 
 /// Two sides and the probe positions that count.
-struct TextComparison<'a> {
+pub(in crate::engine::cuda) struct TextComparison<'a> {
     budget: &'a Budget,
     sides: TextSides,
     range: (u32, u32),
@@ -231,101 +185,57 @@ impl Comparison for TextComparison<'_> {
     }
 }
 
-impl Index for EditIndex {
-    fn describe(&self) -> String {
-        let unit = if self.budget.device.has_tensor_cores() { "binary tensor cores" } else { "popcounts" };
-        let bags = if self.signer.by_characters { "characters" } else { "bigrams and characters" };
-        format!("signature tiles ({}, {unit}, 256 bits of {bags})", self.budget.device)
+impl BlockIndex for EditIndex {
+    type Side = Arranged;
+    type Cut = Windows;
+    type OnHost = LongTexts;
+    type Comparison<'a> = TextComparison<'a>;
+
+    fn build(&self) -> &Build<Arranged, Windows> {
+        &self.build
     }
 
-    fn memory(&self) -> usize {
-        let windows = self.own.as_ref().map_or(0, Windows::memory);
+    fn chosen(&self) -> String {
+        let device = &self.build.budget.device;
+        let unit = if device.has_tensor_cores() { "binary tensor cores" } else { "popcounts" };
+        let bags = if self.signer.by_characters { "characters" } else { "bigrams and characters" };
+        format!("signature tiles ({device}, {unit}, 256 bits of {bags})")
+    }
+
+    fn held(&self) -> usize {
+        let windows = self.build.own.as_ref().map_or(0, Windows::memory);
         let host = self.host.as_ref().map_or(0, |host| {
             host.values.get_array_memory_size() + host.groups.as_ref().map_or(0, Vec::capacity) * size_of::<u32>()
         });
         self.alphabet.memory() + host + windows
     }
 
-    fn unmatchable(&self) -> usize {
-        self.texts.unmatchable
+    fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<BatchOf<Self>, Fault> {
+        let budget = &self.build.budget;
+        let values = string_views(&keys.values)?;
+        let columns = TextColumns::pack(&values, keys.groups.as_deref(), &self.alphabet, context.threads)?;
+        context.check()?;
+        let stream = budget.device.stream()?;
+        let side = Arranged::try_new(budget, &stream, &columns, &self.signer)?;
+        let cut = self.windows(&stream, Some(&side))?;
+        let host = TextsOnHost { values, groups: keys.groups.clone().filter(|_| !columns.long.is_empty()) };
+        let on_host = LongTexts { rows: columns.long, host };
+        Ok(Batch { cut, on_host, unmatchable: side.unmatchable, undecided: false, side })
     }
 
-    fn own_len(&self) -> usize {
-        self.texts.count as usize
+    fn comparison<'a>(
+        &'a self,
+        stream: &CudaStream,
+        (probe, _): (Option<&Arranged>, &Windows),
+        range: (u32, u32),
+    ) -> TextComparison<'a> {
+        TextComparison { budget: &self.build.budget, sides: self.sides(stream, probe), range }
     }
 
-    fn own_stretch(&self, start: usize) -> usize {
-        self.own.as_ref().map_or(self.own_len(), |windows| windows.part(start as u32, self.texts.count) as usize)
-    }
-
-    fn metrics(&self) -> Vec<MetricValue> {
-        self.budget.metrics.values()
-    }
-
-    fn rows_at_once(&self) -> usize {
-        self.rows_at_once
-    }
-
-    fn is_shared(&self, _: Option<&dyn PreparedProbe>) -> bool {
-        // one launch is better than several small ones
-        false
-    }
-
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
-        if self.own.is_some() {
-            return internal_err!("an edit index was built for a self-join and given another input");
-        }
-        Ok(Box::new(self.prepare(keys, context)?))
-    }
-
-    fn probe(
-        &self,
-        probe: Probe<'_>,
-        cursor: &mut Cursor,
-        _limit: Limit,
-        cancel: &Cancel,
-        out: &mut Pairs,
-    ) -> Result<Counts> {
-        if cursor.is_done() {
-            return Ok(Counts::default());
-        }
-        let side = match (probe, &self.own) {
-            (Probe::Own, Some(windows)) => (None, windows),
-            (Probe::Batch(batch), None) => {
-                let prepared: &PreparedTexts = batch.of()?;
-                if cursor.next >= prepared.texts.count as usize {
-                    return Ok(self.compare_long(prepared, cursor, cancel, out));
-                }
-                (Some(&prepared.texts), &prepared.windows)
-            }
-            _ => return internal_err!("an edit index was built for the other kind of probe"),
-        };
-        Ok(self.compare(side, cursor, cancel, out)?)
-    }
-}
-
-impl DeviceIndex for EditIndex {
-    fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>> {
-        let side = match probe {
-            Probe::Own => &self.texts,
-            Probe::Batch(batch) => &batch.of::<PreparedTexts>()?.texts,
-        };
-        let positions = positions.start..positions.end.min(side.count as usize);
-        Ok(side.rows(&self.budget, positions)?)
-    }
-}
-
-impl PreparedProbe for PreparedTexts {
-    fn len(&self) -> usize {
-        self.texts.count as usize + self.long.len()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.texts.unmatchable
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
+    fn compare_on_host(&self, long: &LongTexts, at: usize, cancel: &Cancel, out: &mut Pairs) -> Counts {
+        self.host.as_ref().map_or_else(Counts::default, |build| {
+            long::compare(&self.predicate, build, (&long.host, long.rows[at]), cancel, out)
+        })
     }
 }
 
@@ -340,6 +250,7 @@ mod tests {
     use crate::engine::cuda::test_device::device;
     use crate::engine::cuda::worker::least;
     use crate::engine::edits::nested_loop::*;
+    use crate::engine::{Cursor, Index as _, Probe};
     use crate::measure::EditMeasure;
     use crate::predicate::Bounds;
 
@@ -504,9 +415,9 @@ mod tests {
         let values: Values = (0..2500).map(|row| Some(format!("the same string {}", row % 2))).collect();
         let mut small = index(levenshtein(1.0), &key_column(&values, &None), true);
         let least = least(ROWS_OF_TASK);
-        small.steps = Steps::new(
+        small.build.steps = Steps::new(
             Workers::try_new(
-                &small.budget,
+                &small.build.budget,
                 Capacity { workers: WORKERS, candidates: least, pairs: least, enough: usize::MAX },
             )
             .unwrap(),

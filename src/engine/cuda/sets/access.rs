@@ -9,7 +9,7 @@ use crate::engine::cuda::tasks::{PAIRS_OF_STEP, Windows};
 
 /// How the partners of a probe side's positions are found.
 #[derive(Debug)]
-pub(super) enum Access {
+pub(in crate::engine::cuda) enum Access {
     /// Among all positions that group and size allow, by signatures.
     Tiles(Windows),
     /// Among those that share a rare token.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use super::columns::SetColumns;
+use crate::engine::cuda::blocks::Side;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{PositionColumns, RowSignatures, SetsOnDevice};
 use crate::engine::cuda::memory::{Budget, Buffer};
@@ -27,11 +28,21 @@ pub(super) fn signature_words(mean: f64) -> u32 {
 
 /// The sets of one side, one a position, ordered by group, size and bits set.
 #[derive(Debug)]
-pub(super) struct Arranged {
+pub(in crate::engine::cuda) struct Arranged {
     columns: PositionColumns,
     tokens: Buffer<u32>,
     pub(super) count: u32,
     pub(super) unmatchable: usize,
+}
+
+impl Side for Arranged {
+    fn count(&self) -> u32 {
+        self.count
+    }
+
+    fn rows(&self, budget: &Budget, positions: Range<usize>) -> Result<Vec<u32>, Fault> {
+        budget.fetch(&self.columns.rows, positions)
+    }
 }
 
 impl Arranged {
@@ -74,11 +85,6 @@ impl Arranged {
         }
         stream.synchronize()?;
         Ok(Self { columns, tokens: rows.tokens, count, unmatchable: sets.unmatchable })
-    }
-
-    /// The rows at some positions.
-    pub(super) fn rows(&self, budget: &Budget, positions: Range<usize>) -> Result<Vec<u32>, Fault> {
-        budget.fetch(&self.columns.rows, positions)
     }
 
     /// How many blocks there are.

@@ -1,30 +1,26 @@
 //! The sets of a build side on a device, and the probe batches that it makes ready.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use datafusion::common::{Result, exec_datafusion_err, internal_err};
-use datafusion::physical_plan::metrics::MetricValue;
+use datafusion::common::exec_datafusion_err;
 
 use super::access::Access;
 use super::arranged::{Arranged, signature_words};
 use super::columns::{BYTES_OF_ROW, SetColumns};
 use super::prefixes::{BYTES_OF_POSTING, Pays, Postings};
 use super::test::set_test;
-use crate::engine::cuda::DeviceIndex;
+use crate::engine::cuda::blocks::{Batch, BatchOf, BlockIndex, Build};
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, PrefixSides, RangesOnDevice, SetSides, SetTest, Task};
 use crate::engine::cuda::memory::{Budget, Buffer};
-use crate::engine::cuda::steps::{Cut, Steps};
+use crate::engine::cuda::steps::Steps;
 use crate::engine::cuda::tasks::{BLOCK, Windows};
 use crate::engine::cuda::worker::{Capacity, Comparison, WORKERS, Workers};
 use crate::engine::sets::ranks::{Ranks, rank};
 use crate::engine::sets::tokenise::{tokenise_build, tokenise_probe};
 use crate::engine::sets::{Dictionary, SetPredicate};
-use crate::engine::{
-    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
-};
+use crate::engine::{BuildContext, KeyColumn, PrepareContext};
 use crate::measure::Tokenizer;
 
 /// Postings take one of so many shares of what memory is left at most: the rest is for probe batches.
@@ -33,7 +29,7 @@ const SHARES: usize = 4;
 /// A build side's sets on a device, ready for probing with one predicate.
 #[derive(Debug)]
 pub(in crate::engine::cuda) struct SetIndex {
-    budget: Budget,
+    build: Build<Arranged, Access>,
     tokenizer: Tokenizer,
     test: SetTest,
     /// From tokens to ranks; empty where it probes itself.
@@ -42,19 +38,8 @@ pub(in crate::engine::cuda) struct SetIndex {
     ranks: u32,
     /// Words of 32 bits of a signature.
     words: u32,
-    sets: Arranged,
     /// Where tokens are rare.
     postings: Option<Postings>,
-    /// Of a self-join.
-    own: Option<Access>,
-    steps: Steps,
-    rows_at_once: usize,
-}
-
-/// The sets of a probe batch on the device.
-struct PreparedSets {
-    sets: Arranged,
-    access: Access,
 }
 
 impl SetIndex {
@@ -104,38 +89,32 @@ impl SetIndex {
         let stream = budget.device.stream()?;
         let sets = Arranged::try_new(budget, &stream, &columns, (ranks, words))?;
         let workers = Workers::try_new(budget, Capacity::of(budget, rows_of_task(words), WORKERS))?;
-        let test = set_test(predicate);
-        let (budget, rows_at_once) = (budget.clone(), budget.rows_at_once(columns.rows));
-        let steps = Steps::new(workers);
-        let mut index = Self {
-            budget,
-            tokenizer,
-            test,
-            dictionary,
-            ranks,
-            words,
-            sets,
-            postings: None,
+        let build = Build {
+            budget: budget.clone(),
+            unmatchable: sets.unmatchable,
+            side: sets,
             own: None,
-            steps,
-            rows_at_once,
+            steps: Steps::new(workers),
+            rows_at_once: budget.rows_at_once(columns.rows),
         };
+        let test = set_test(predicate);
+        let mut index = Self { build, tokenizer, test, dictionary, ranks, words, postings: None };
         if is_rare {
             let sides = (&index.sides(&stream, None), ranks);
-            index.postings = Postings::try_new(&index.budget, &stream, sides, pays)?;
+            index.postings = Postings::try_new(budget, &stream, sides, pays)?;
         }
         if context.own {
-            index.own = Some(index.access(&stream, None)?);
+            index.build.own = Some(index.access(&stream, None)?);
         }
         Ok(index)
     }
 
     /// Which build blocks each block of `probe`, or of the build side itself, is compared with.
     fn windows(&self, stream: &Arc<CudaStream>, probe: Option<&Arranged>) -> Result<Windows, Fault> {
-        let sides = self.sides(stream, probe);
-        let cut = (probe.unwrap_or(&self.sets).blocks(), rows_of_task(self.words), self.words);
-        Windows::fetch(&self.budget, stream, cut, |firsts, ends| {
-            self.budget.device.sets()?.windows(stream, &sides, cut.0, firsts, ends)
+        let (sides, Build { budget, side, .. }) = (self.sides(stream, probe), &self.build);
+        let cut = (probe.unwrap_or(side).blocks(), rows_of_task(self.words), self.words);
+        Windows::fetch(budget, stream, cut, |firsts, ends| {
+            budget.device.sets()?.windows(stream, &sides, cut.0, firsts, ends)
         })
     }
 
@@ -143,53 +122,24 @@ impl SetIndex {
     fn access(&self, stream: &Arc<CudaStream>, probe: Option<&Arranged>) -> Result<Access, Fault> {
         let windows = self.windows(stream, probe)?;
         let Some(postings) = &self.postings else { return Ok(Access::Tiles(windows)) };
-        let side = probe.unwrap_or(&self.sets);
+        let side = probe.unwrap_or(&self.build.side);
         let sides = (&self.sides(stream, probe), side.blocks());
-        let asked = postings.asked(&self.budget, stream, sides, &windows)?;
+        let asked = postings.asked(&self.build.budget, stream, sides, &windows)?;
         Ok(asked.map_or(Access::Tiles(windows), |asked| Access::Prefixes(Box::new(asked))))
     }
 
     fn sides(&self, stream: &CudaStream, probe: Option<&Arranged>) -> SetSides {
         SetSides {
-            probe: probe.unwrap_or(&self.sets).on_device(stream),
-            build: self.sets.on_device(stream),
+            probe: probe.unwrap_or(&self.build.side).on_device(stream),
+            build: self.build.side.on_device(stream),
             test: self.test,
             own: probe.is_none(),
         }
     }
-
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<PreparedSets, Fault> {
-        let ranges = tokenise_probe(self.tokenizer, keys, &self.dictionary, context)?;
-        let tables: Vec<_> = ranges.iter().map(|_| Ranks::Below(self.ranks)).collect();
-        let columns = SetColumns::pack(ranges, &tables, keys.groups.as_deref())?;
-        let stream = self.budget.device.stream()?;
-        let sets = Arranged::try_new(&self.budget, &stream, &columns, (self.ranks, self.words))?;
-        let access = self.access(&stream, Some(&sets))?;
-        Ok(PreparedSets { sets, access })
-    }
-
-    /// Compares some of the probe positions from `cursor` on.
-    fn compare(
-        &self,
-        (probe, access): (Option<&Arranged>, &Access),
-        cursor: &mut Cursor,
-        cancel: &Cancel,
-        out: &mut Pairs,
-    ) -> Result<Counts, Fault> {
-        let comparison = |stream: &CudaStream, range| {
-            let sides = self.sides(stream, probe);
-            let prefixes = match (access, &self.postings) {
-                (Access::Prefixes(asked), Some(postings)) => Some(postings.on_device_for(stream, &sides, asked)),
-                _ => None,
-            };
-            SetComparison { budget: &self.budget, sides, prefixes, words: self.words, range }
-        };
-        self.steps.step((access, probe.unwrap_or(&self.sets).count), cursor, comparison, cancel, out)
-    }
 }
 
 /// Two sides and the probe positions that count.
-struct SetComparison<'a> {
+pub(in crate::engine::cuda) struct SetComparison<'a> {
     budget: &'a Budget,
     sides: SetSides,
     /// Where partners are found by them.
@@ -234,98 +184,53 @@ fn rows_of_task(words: u32) -> u32 {
     }
 }
 
-impl Index for SetIndex {
-    fn describe(&self) -> String {
-        let unit = if self.budget.device.has_tensor_cores() { "binary tensor cores" } else { "popcounts" };
-        let (device, bits) = (&self.budget.device, 32 * self.words);
-        match (&self.own, &self.postings) {
+impl BlockIndex for SetIndex {
+    type Side = Arranged;
+    type Cut = Access;
+    type OnHost = ();
+    type Comparison<'a> = SetComparison<'a>;
+
+    fn build(&self) -> &Build<Arranged, Access> {
+        &self.build
+    }
+
+    fn chosen(&self) -> String {
+        let (device, bits) = (&self.build.budget.device, 32 * self.words);
+        let unit = if device.has_tensor_cores() { "binary tensor cores" } else { "popcounts" };
+        match (&self.build.own, &self.postings) {
             (None, Some(_)) => format!("prefix index or signature tiles ({device}, {unit}, {bits} bits)"),
             (Some(Access::Prefixes(_)), _) => format!("prefix index ({device}, {bits} bits)"),
             _ => format!("signature tiles ({device}, {unit}, {bits} bits)"),
         }
     }
 
-    fn memory(&self) -> usize {
-        self.dictionary.memory() + self.own.as_ref().map_or(0, Access::memory)
+    fn held(&self) -> usize {
+        self.dictionary.memory() + self.build.own.as_ref().map_or(0, Access::memory)
     }
 
-    fn unmatchable(&self) -> usize {
-        self.sets.unmatchable
+    fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<BatchOf<Self>, Fault> {
+        let budget = &self.build.budget;
+        let ranges = tokenise_probe(self.tokenizer, keys, &self.dictionary, context)?;
+        let tables: Vec<_> = ranges.iter().map(|_| Ranks::Below(self.ranks)).collect();
+        let columns = SetColumns::pack(ranges, &tables, keys.groups.as_deref())?;
+        let stream = budget.device.stream()?;
+        let side = Arranged::try_new(budget, &stream, &columns, (self.ranks, self.words))?;
+        let cut = self.access(&stream, Some(&side))?;
+        Ok(Batch { cut, on_host: (), unmatchable: side.unmatchable, undecided: false, side })
     }
 
-    fn own_len(&self) -> usize {
-        self.sets.count as usize
-    }
-
-    fn own_stretch(&self, start: usize) -> usize {
-        self.own.as_ref().map_or(self.own_len(), |access| access.part(start as u32, self.sets.count) as usize)
-    }
-
-    fn metrics(&self) -> Vec<MetricValue> {
-        self.budget.metrics.values()
-    }
-
-    fn rows_at_once(&self) -> usize {
-        self.rows_at_once
-    }
-
-    fn is_shared(&self, _: Option<&dyn PreparedProbe>) -> bool {
-        // one launch is better than several small ones
-        false
-    }
-
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
-        if self.own.is_some() {
-            return internal_err!("a set index was built for a self-join and given another input");
-        }
-        Ok(Box::new(self.prepare(keys, context)?))
-    }
-
-    fn probe(
-        &self,
-        probe: Probe<'_>,
-        cursor: &mut Cursor,
-        _limit: Limit,
-        cancel: &Cancel,
-        out: &mut Pairs,
-    ) -> Result<Counts> {
-        if cursor.is_done() {
-            return Ok(Counts::default());
-        }
-        let side = match (probe, &self.own) {
-            (Probe::Own, Some(access)) => (None, access),
-            (Probe::Batch(batch), None) => {
-                let prepared: &PreparedSets = batch.of()?;
-                (Some(&prepared.sets), &prepared.access)
-            }
-            _ => return internal_err!("a set index was built for the other kind of probe"),
+    fn comparison<'a>(
+        &'a self,
+        stream: &CudaStream,
+        (probe, access): (Option<&Arranged>, &Access),
+        range: (u32, u32),
+    ) -> SetComparison<'a> {
+        let sides = self.sides(stream, probe);
+        let prefixes = match (access, &self.postings) {
+            (Access::Prefixes(asked), Some(postings)) => Some(postings.on_device_for(stream, &sides, asked)),
+            _ => None,
         };
-        Ok(self.compare(side, cursor, cancel, out)?)
-    }
-}
-
-impl DeviceIndex for SetIndex {
-    fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>> {
-        let side = match probe {
-            Probe::Own => &self.sets,
-            Probe::Batch(batch) => &batch.of::<PreparedSets>()?.sets,
-        };
-        let positions = positions.start..positions.end.min(side.count as usize);
-        Ok(side.rows(&self.budget, positions)?)
-    }
-}
-
-impl PreparedProbe for PreparedSets {
-    fn len(&self) -> usize {
-        self.sets.count as usize
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.sets.unmatchable
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
+        SetComparison { budget: &self.build.budget, sides, prefixes, words: self.words, range }
     }
 }
 
@@ -334,6 +239,7 @@ mod tests {
     use super::*;
     use crate::engine::cuda::test_device::device;
     use crate::engine::sets::nested_loop::*;
+    use crate::engine::{Cancel, Cursor, Index as _, Pairs, Probe};
     use crate::measure::SetMeasure;
     use crate::predicate::Bounds;
 
@@ -374,7 +280,7 @@ mod tests {
             assert_eq!(batch(&batch_index, &probe_keys, 100, UNLIMITED), two_sides, "{predicate:?}");
             let by_prefixes = |keys, own| index_with(tokenizer, predicate, keys, own, ALWAYS);
             let self_index = by_prefixes(&build_keys, true);
-            assert!(self_index.sets.count == 0 || matches!(self_index.own, Some(Access::Prefixes(_))));
+            assert!(self_index.build.side.count == 0 || matches!(self_index.build.own, Some(Access::Prefixes(_))));
             assert_eq!(own(&self_index, 37, UNLIMITED), self_join, "{predicate:?}");
             let batch_index = by_prefixes(&build_keys, false);
             assert_eq!(batch(&batch_index, &probe_keys, 100, UNLIMITED), two_sides, "{predicate:?}");
@@ -405,7 +311,7 @@ mod tests {
                 assert!(expected.len() > 20);
                 assert_eq!(own(&index(WORDS, predicate, &keys, true), 50, UNLIMITED), expected, "{tokens}");
                 let by_prefixes = index_with(WORDS, predicate, &keys, true, ALWAYS);
-                assert!(matches!(by_prefixes.own, Some(Access::Prefixes(_))));
+                assert!(matches!(by_prefixes.build.own, Some(Access::Prefixes(_))));
                 assert_eq!(own(&by_prefixes, 50, UNLIMITED), expected, "{tokens}");
             }
         }
@@ -419,7 +325,7 @@ mod tests {
             let expected = oracle(WORDS, jaccard(0.75), (&values, &keys.groups), None);
             assert_eq!(own(&index(WORDS, jaccard(0.75), &keys, true), usize::MAX, UNLIMITED), expected);
             let by_prefixes = index_with(WORDS, jaccard(0.75), &keys, true, ALWAYS);
-            assert!(matches!(by_prefixes.own, Some(Access::Prefixes(_))));
+            assert!(matches!(by_prefixes.build.own, Some(Access::Prefixes(_))));
             assert_eq!(own(&by_prefixes, usize::MAX, UNLIMITED), expected);
         }
     }
@@ -450,8 +356,8 @@ mod tests {
         let index = index_with(WORDS, jaccard(0.7), &build, false, pays);
         assert!(index.postings.is_some());
         for (values, by_prefixes) in [(rare, true), (frequent, false)] {
-            let prepared = SetIndex::prepare(&index, &key_column(&values, &None), &PrepareContext::by(1)).unwrap();
-            assert_eq!(matches!(prepared.access, Access::Prefixes(_)), by_prefixes);
+            let prepared = index.bring(&key_column(&values, &None), &PrepareContext::by(1)).unwrap();
+            assert_eq!(matches!(prepared.cut, Access::Prefixes(_)), by_prefixes);
         }
     }
 
@@ -462,7 +368,7 @@ mod tests {
         let mut small = index(WORDS, jaccard(0.5), &keys, true);
         // what one task yields fits, what all yield does not
         let capacity = Capacity { workers: WORKERS, candidates: 256 * 600, pairs: 256 * 600, enough: usize::MAX };
-        small.steps = Steps::new(Workers::try_new(&small.budget, capacity).unwrap());
+        small.build.steps = Steps::new(Workers::try_new(&small.build.budget, capacity).unwrap());
         let found = own(&small, usize::MAX, UNLIMITED);
         assert_eq!(found.len(), 600 * 599 / 2);
         let retries = small.metrics().into_iter().find(|metric| metric.name() == "device_retries");
@@ -475,7 +381,7 @@ mod tests {
         let mut small = index(WORDS, jaccard(0.5), &keys, true);
         // the first run of probe rows fits, all together do not
         let capacity = Capacity { workers: WORKERS, candidates: 256 * 700, pairs: 256 * 700, enough: 1000 };
-        small.steps = Steps::new(Workers::try_new(&small.budget, capacity).unwrap());
+        small.build.steps = Steps::new(Workers::try_new(&small.build.budget, capacity).unwrap());
         let (mut cursor, mut all, mut portions) = (Cursor { next: 0, end: 700 }, Found::new(), 0);
         while !cursor.is_done() {
             let mut pairs = Pairs::default();

@@ -217,7 +217,7 @@ impl Postings {
 
 /// What a probe side asks of postings.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(in crate::engine::cuda) struct Asked {
     /// None where it is the build side.
     prefixes: Option<Prefixes>,
     ranges: RangeColumns,

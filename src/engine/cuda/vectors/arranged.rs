@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use super::columns::{Framing, upload};
+use crate::engine::cuda::blocks::Side;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{
     Boxes, FrameOnDevice, Halves, RowKeys, RowVectors, VectorPositions, VectorTest, VectorsOnDevice,
@@ -29,12 +30,22 @@ enum Filtered {
 
 /// The regular rows of one side, one a position, along the curve of each group.
 #[derive(Debug)]
-pub(super) struct Arranged {
+pub(in crate::engine::cuda) struct Arranged {
     values: Buffer<f64>,
     positions: VectorPositions,
     filtered: Filtered,
     boxes: Boxes,
     pub(super) count: u32,
+}
+
+impl Side for Arranged {
+    fn count(&self) -> u32 {
+        self.count
+    }
+
+    fn rows(&self, budget: &Budget, positions: Range<usize>) -> Result<Vec<u32>, Fault> {
+        budget.fetch(&self.positions.rows, positions)
+    }
 }
 
 impl Arranged {
@@ -60,11 +71,6 @@ impl Arranged {
         stream.synchronize()?;
         let count = positions.count;
         Ok(Self { values, positions, filtered, boxes, count })
-    }
-
-    /// The rows at some positions.
-    pub(super) fn rows(&self, budget: &Budget, positions: Range<usize>) -> Result<Vec<u32>, Fault> {
-        budget.fetch(&self.positions.rows, positions)
     }
 
     /// How many blocks there are.

@@ -1,30 +1,26 @@
 //! The vectors of a build side on a device, and the probe batches that it makes ready.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use datafusion::common::{Result, exec_datafusion_err, internal_err};
-use datafusion::physical_plan::metrics::MetricValue;
+use datafusion::common::exec_datafusion_err;
 
 use super::ROWS_UNCHECKED;
 use super::arranged::Arranged;
 use super::columns::Framing;
 use super::near::{Near, ROWS_OF_TASK};
 use super::test::{halves_scale, vector_test};
-use crate::engine::cuda::DeviceIndex;
+use crate::engine::cuda::blocks::{Batch, BatchOf, BlockIndex, Build, OnHost};
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, Task, VectorSides, VectorTest};
 use crate::engine::cuda::memory::{Budget, Buffer};
-use crate::engine::cuda::steps::{Cut, Steps};
+use crate::engine::cuda::steps::Steps;
 use crate::engine::cuda::worker::{Capacity, Comparison, WORKERS, Workers};
 use crate::engine::vectors::decision::Decision;
 use crate::engine::vectors::frame::Frame;
 use crate::engine::vectors::points::Points;
 use crate::engine::vectors::reach::Reach;
-use crate::engine::{
-    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
-};
+use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, Pairs, PrepareContext};
 use crate::measure::VectorMeasure;
 use crate::predicate;
 
@@ -34,35 +30,21 @@ const NUMBERS_AT_ONCE: usize = 1 << 26;
 /// A build side's vectors on a device, ready for probing with one predicate.
 #[derive(Debug)]
 pub(in crate::engine::cuda) struct VectorIndex {
-    budget: Budget,
+    build: Build<Arranged, Near>,
     query: predicate::VectorTest,
     decision: Decision,
     test: VectorTest,
     framing: Framing,
     in_halves: bool,
-    vectors: Arranged,
-    unmatchable: usize,
     /// Where other inputs probe it: the rows on the host, for those of a batch that no filter tells apart.
     host: Option<Points>,
-    /// Of a self-join.
-    own: Option<Near>,
-    steps: Steps,
-    rows_at_once: usize,
 }
 
-/// The vectors of a probe batch on the device.
-struct PreparedVectors {
-    vectors: Arranged,
-    near: Near,
-    /// The rows on the host, where some are loose.
-    host: Option<Points>,
-    unmatchable: usize,
-    undecided: bool,
-}
-
-/// Rows of a side that are compared with all of the other on the host.
-fn loose_rows(points: &Option<Points>) -> usize {
-    points.as_ref().map_or(0, |points| points.loose.len())
+/// The rows of a probe batch, where some are loose.
+impl OnHost for Option<Points> {
+    fn len(&self) -> usize {
+        self.as_ref().map_or(0, |points| points.loose.len())
+    }
 }
 
 impl VectorIndex {
@@ -117,38 +99,36 @@ impl VectorIndex {
         let vectors = Arranged::try_new(budget, &stream, (&points, grouped), &framing, (&test, in_halves))?;
         let workers = Workers::try_new(budget, Capacity::of(budget, ROWS_OF_TASK, WORKERS))?;
         let rows = points.regular.len();
-        let mut index = Self {
+        let of_numbers = NUMBERS_AT_ONCE / test.dimension.max(1) as usize;
+        let build = Build {
             budget: budget.clone(),
-            query,
-            decision: Decision::new(query),
-            test,
-            framing,
-            in_halves,
-            vectors,
+            side: vectors,
             unmatchable: points.unmatchable,
-            host: (!own).then_some(points),
             own: None,
             steps: Steps::new(workers),
-            rows_at_once: budget.rows_at_once(rows),
+            rows_at_once: budget.rows_at_once(rows).min(of_numbers).max(1),
         };
+        let host = (!own).then_some(points);
+        let mut index = Self { build, query, decision: Decision::new(query), test, framing, in_halves, host };
         if own {
-            index.own = Some(index.near(&stream, None)?);
+            index.build.own = Some(index.near(&stream, None)?);
         }
         Ok(index)
     }
 
     /// Which build blocks are near each block of `probe`, or of the build side itself.
     fn near(&self, stream: &Arc<CudaStream>, probe: Option<&Arranged>) -> Result<Near, Fault> {
-        let blocks = probe.unwrap_or(&self.vectors).blocks();
-        let buffer = || self.budget.buffer(stream, blocks as usize);
+        let Build { budget, side, .. } = &self.build;
+        let blocks = probe.unwrap_or(side).blocks();
+        let buffer = || budget.buffer(stream, blocks as usize);
         let (mut firsts, mut ends, mut counts) = (buffer()?, buffer()?, buffer()?);
         let mut near = Near::of(blocks, self.test.dimension);
-        if blocks > 0 && self.vectors.count > 0 {
+        if blocks > 0 && side.count > 0 {
             let sides = self.sides(stream, probe);
-            self.budget.device.vectors()?.reach(stream, &sides, blocks, (&mut firsts, &mut ends, &mut counts))?;
-            self.budget.download(stream, &firsts, &mut near.firsts)?;
-            self.budget.download(stream, &ends, &mut near.ends)?;
-            self.budget.download(stream, &counts, &mut near.counts)?;
+            budget.device.vectors()?.reach(stream, &sides, blocks, (&mut firsts, &mut ends, &mut counts))?;
+            budget.download(stream, &firsts, &mut near.firsts)?;
+            budget.download(stream, &ends, &mut near.ends)?;
+            budget.download(stream, &counts, &mut near.counts)?;
             stream.synchronize()?;
         }
         Ok(near)
@@ -156,71 +136,16 @@ impl VectorIndex {
 
     fn sides(&self, stream: &CudaStream, probe: Option<&Arranged>) -> VectorSides {
         VectorSides {
-            probe: probe.unwrap_or(&self.vectors).on_device(stream),
-            build: self.vectors.on_device(stream),
+            probe: probe.unwrap_or(&self.build.side).on_device(stream),
+            build: self.build.side.on_device(stream),
             test: self.test,
             own: probe.is_none(),
         }
     }
-
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<PreparedVectors, Fault> {
-        let dimension = self.test.dimension as usize;
-        let points = Points::try_new(&self.query, keys, Some(dimension), (context.threads, context.cancel))?;
-        context.check()?;
-        let stream = self.budget.device.stream()?;
-        let by = (&self.test, self.in_halves);
-        let vectors = Arranged::try_new(&self.budget, &stream, (&points, keys.groups.is_some()), &self.framing, by)?;
-        let near = self.near(&stream, Some(&vectors))?;
-        let decides = |row: &u32| self.query.decides(points.vectors.given(*row as usize));
-        Ok(PreparedVectors {
-            vectors,
-            near,
-            unmatchable: points.unmatchable,
-            undecided: !points.loose.rows.iter().all(decides),
-            host: (points.loose.len() > 0).then_some(points),
-        })
-    }
-
-    /// Compares some of the probe positions from `cursor` on.
-    fn compare(
-        &self,
-        (probe, near): (Option<&Arranged>, &Near),
-        cursor: &mut Cursor,
-        cancel: &Cancel,
-        out: &mut Pairs,
-    ) -> Result<Counts, Fault> {
-        let comparison = |stream: &CudaStream, range| {
-            let sides = self.sides(stream, probe);
-            VectorComparison { budget: &self.budget, sides, range }
-        };
-        self.steps.step((near, probe.unwrap_or(&self.vectors).count), cursor, comparison, cancel, out)
-    }
-
-    /// The pairs of a loose row of a probe batch with all rows of the build side, on the host.
-    fn compare_loose(&self, probe: &Points, at: usize, cancel: &Cancel, out: &mut Pairs) -> Counts {
-        let Some(build) = &self.host else { return Counts::default() };
-        let (row, group) = (probe.loose.rows[at], probe.loose.groups[at]);
-        let (vector, before) = (probe.vectors.given(row as usize), out.len());
-        let mut counts = Counts::default();
-        for (at, &other) in build.regular.rows.iter().enumerate() {
-            if at % ROWS_UNCHECKED == 0 && cancel.is_cancelled() {
-                break;
-            }
-            if build.regular.groups[at] == group {
-                counts.candidates += 1;
-                if self.decision.may_hold(build.regular(at), vector) {
-                    out.push(other, row);
-                }
-            }
-        }
-        counts.verified = counts.candidates;
-        counts.matched = out.len() - before;
-        counts
-    }
 }
 
 /// Two sides and the probe positions that count.
-struct VectorComparison<'a> {
+pub(in crate::engine::cuda) struct VectorComparison<'a> {
     budget: &'a Budget,
     sides: VectorSides,
     range: (u32, u32),
@@ -246,104 +171,73 @@ impl Comparison for VectorComparison<'_> {
     }
 }
 
-impl Index for VectorIndex {
-    fn describe(&self) -> String {
+impl BlockIndex for VectorIndex {
+    type Side = Arranged;
+    type Cut = Near;
+    type OnHost = Option<Points>;
+    type Comparison<'a> = VectorComparison<'a>;
+
+    fn build(&self) -> &Build<Arranged, Near> {
+        &self.build
+    }
+
+    fn chosen(&self) -> String {
         let filter = if self.in_halves { "half precision on tensor cores" } else { "single precision" };
-        let (device, dimension) = (&self.budget.device, self.test.dimension);
+        let (device, dimension) = (&self.build.budget.device, self.test.dimension);
         format!("blocks along a curve over {dimension} dimensions ({device}, {filter})")
     }
 
-    fn memory(&self) -> usize {
+    fn held(&self) -> usize {
         let rows = |points: &Points| points.regular.memory() + points.vectors.memory();
-        self.host.as_ref().map_or(0, rows) + self.own.as_ref().map_or(0, Near::memory)
+        self.host.as_ref().map_or(0, rows) + self.build.own.as_ref().map_or(0, Near::memory)
     }
 
-    fn unmatchable(&self) -> usize {
-        self.unmatchable
+    fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<BatchOf<Self>, Fault> {
+        let (budget, dimension) = (&self.build.budget, self.test.dimension as usize);
+        let points = Points::try_new(&self.query, keys, Some(dimension), (context.threads, context.cancel))?;
+        context.check()?;
+        let stream = budget.device.stream()?;
+        let by = (&self.test, self.in_halves);
+        let side = Arranged::try_new(budget, &stream, (&points, keys.groups.is_some()), &self.framing, by)?;
+        let cut = self.near(&stream, Some(&side))?;
+        let decides = |row: &u32| self.query.decides(points.vectors.given(*row as usize));
+        Ok(Batch {
+            side,
+            cut,
+            unmatchable: points.unmatchable,
+            undecided: !points.loose.rows.iter().all(decides),
+            on_host: (points.loose.len() > 0).then_some(points),
+        })
     }
 
-    fn metrics(&self) -> Vec<MetricValue> {
-        self.budget.metrics.values()
+    fn comparison<'a>(
+        &'a self,
+        stream: &CudaStream,
+        (probe, _): (Option<&Arranged>, &Near),
+        range: (u32, u32),
+    ) -> VectorComparison<'a> {
+        VectorComparison { budget: &self.build.budget, sides: self.sides(stream, probe), range }
     }
 
-    fn own_len(&self) -> usize {
-        self.vectors.count as usize
-    }
-
-    fn own_stretch(&self, start: usize) -> usize {
-        self.own.as_ref().map_or(self.own_len(), |near| near.part(start as u32, self.vectors.count) as usize)
-    }
-
-    fn rows_at_once(&self) -> usize {
-        self.rows_at_once.min(NUMBERS_AT_ONCE / self.test.dimension.max(1) as usize).max(1)
-    }
-
-    fn is_shared(&self, _: Option<&dyn PreparedProbe>) -> bool {
-        // one launch is better than several small ones
-        false
-    }
-
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
-        if self.own.is_some() {
-            return internal_err!("a vector index was built for a self-join and given another input");
-        }
-        Ok(Box::new(self.prepare(keys, context)?))
-    }
-
-    fn probe(
-        &self,
-        probe: Probe<'_>,
-        cursor: &mut Cursor,
-        _limit: Limit,
-        cancel: &Cancel,
-        out: &mut Pairs,
-    ) -> Result<Counts> {
-        let (side, host) = match (probe, &self.own) {
-            (Probe::Own, Some(near)) => ((None, near), None),
-            (Probe::Batch(batch), None) => {
-                let prepared: &PreparedVectors = batch.of()?;
-                ((Some(&prepared.vectors), &prepared.near), prepared.host.as_ref())
+    /// The pairs of a loose row with all rows of the build side.
+    fn compare_on_host(&self, probe: &Option<Points>, at: usize, cancel: &Cancel, out: &mut Pairs) -> Counts {
+        let (Some(build), Some(probe)) = (&self.host, probe) else { return Counts::default() };
+        let (row, group) = (probe.loose.rows[at], probe.loose.groups[at]);
+        let (vector, before) = (probe.vectors.given(row as usize), out.len());
+        let mut counts = Counts::default();
+        for (at, &other) in build.regular.rows.iter().enumerate() {
+            if at % ROWS_UNCHECKED == 0 && cancel.is_cancelled() {
+                break;
             }
-            _ => return internal_err!("a vector index was built for the other kind of probe"),
-        };
-        let regular = side.0.unwrap_or(&self.vectors).count;
-        match host.filter(|_| !cursor.is_done() && cursor.next >= regular as usize) {
-            Some(points) => {
-                let counts = self.compare_loose(points, cursor.next - regular as usize, cancel, out);
-                cursor.next += 1;
-                Ok(counts)
+            if build.regular.groups[at] == group {
+                counts.candidates += 1;
+                if self.decision.may_hold(build.regular(at), vector) {
+                    out.push(other, row);
+                }
             }
-            None if cursor.is_done() => Ok(Counts::default()),
-            None => Ok(self.compare(side, cursor, cancel, out)?),
         }
-    }
-}
-
-impl DeviceIndex for VectorIndex {
-    fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>> {
-        let side = match probe {
-            Probe::Own => &self.vectors,
-            Probe::Batch(batch) => &batch.of::<PreparedVectors>()?.vectors,
-        };
-        let positions = positions.start..positions.end.min(side.count as usize);
-        Ok(side.rows(&self.budget, positions)?)
-    }
-}
-
-impl PreparedProbe for PreparedVectors {
-    fn len(&self) -> usize {
-        self.vectors.count as usize + loose_rows(&self.host)
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.unmatchable
-    }
-
-    fn is_undecided(&self) -> bool {
-        self.undecided
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
+        counts.verified = counts.candidates;
+        counts.matched = out.len() - before;
+        counts
     }
 }

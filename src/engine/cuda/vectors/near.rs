@@ -23,7 +23,7 @@ const GROUPED: u32 = 64;
 
 /// Near build blocks of each probe block.
 #[derive(Debug, Default)]
-pub(super) struct Near {
+pub(in crate::engine::cuda) struct Near {
     pub(super) firsts: Vec<u32>,
     pub(super) ends: Vec<u32>,
     pub(super) counts: Vec<u32>,

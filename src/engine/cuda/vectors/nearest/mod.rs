@@ -21,6 +21,7 @@ use self::search::{MOST_WANTED, SEARCHES, Search, Sought, positions_at_once};
 use super::arranged::Arranged;
 use super::columns::Framing;
 use super::test::{halves_scale, vector_test};
+use crate::engine::cuda::blocks::Side as _;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::VectorTest;
 use crate::engine::cuda::memory::{Budget, Buffer};
