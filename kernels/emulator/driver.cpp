@@ -117,9 +117,8 @@ class Memory {
  public:
   int allocate(DevicePointer* pointer, size_t bytes) {
     if (!pointer || bytes == 0) return INVALID_VALUE;
+    if (const int error = count()) return error;
     const std::lock_guard<std::mutex> lock(mutex_);
-    ++allocations_;
-    if (first_to_fail_ && allocations_ >= first_to_fail_ && allocations_ <= last_to_fail_) return OUT_OF_MEMORY;
     if (bytes > total_ || live_ > total_ - bytes) return OUT_OF_MEMORY;
     void* block = nullptr;
     if (posix_memalign(&block, 256, bytes)) return OUT_OF_MEMORY;
@@ -129,6 +128,13 @@ class Memory {
     peak_ = live_ > peak_ ? live_ : peak_;
     *pointer = reinterpret_cast<uintptr_t>(block);
     return SUCCESS;
+  }
+
+  // Takes note of an allocation, also of pinned memory and queues, and says whether it is one that has to fail.
+  int count() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++allocations_;
+    return first_to_fail_ && allocations_ >= first_to_fail_ && allocations_ <= last_to_fail_ ? OUT_OF_MEMORY : SUCCESS;
   }
 
   int release(DevicePointer pointer) {
@@ -375,8 +381,6 @@ DRIVER_API cuDeviceGetAttribute(int* value, int number, Device device) {
 }
 DRIVER_API cuDevicePrimaryCtxRetain(Context** context, Device device) {
   if (valid(device)) return INVALID_DEVICE;
-  // a process does not get over a failed launch
-  if (primary_context.broken && primary_context.retained == 0) return LAUNCH_FAILED;
   ++primary_context.retained;
   return give(context, &primary_context);
 }
@@ -430,6 +434,7 @@ DRIVER_API cuMemFreeAsync(DevicePointer pointer, Stream*) { return memory().rele
 DRIVER_API cuMemHostAlloc(void** pointer, size_t bytes, unsigned) {
   if (const int error = usable()) return error;
   if (!pointer || !bytes) return INVALID_VALUE;
+  if (const int error = memory().count()) return error;
   if (posix_memalign(pointer, 4096, bytes)) return OUT_OF_MEMORY;
   memset(*pointer, 0xA5, bytes);
   return SUCCESS;
@@ -493,8 +498,9 @@ DRIVER_API cuMemPoolGetAttribute(Pool* pool, int attribute, void* value) {
 // ---- streams and events -----------------------------------------------------------------------------------------------
 
 DRIVER_API cuStreamCreate(Stream** stream, unsigned flags) {
-  const int error = usable();
-  return error ? error : give(stream, new Stream{flags});
+  if (const int error = usable()) return error;
+  if (const int error = memory().count()) return error;
+  return give(stream, new Stream{flags});
 }
 DRIVER_API cuStreamCreateWithPriority(Stream** stream, unsigned flags, int) { return cuStreamCreate(stream, flags); }
 DRIVER_API cuStreamDestroy_v2(Stream* stream) {

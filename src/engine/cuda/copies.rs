@@ -1,5 +1,5 @@
-//! Copies to a device and from it. Large ones go through pinned memory: to and from other memory the driver copies at a fifth of the
-//! bus's rate, and other threads wait for it meanwhile.
+//! Copies to a device and from it. Large ones to it and all from it go through pinned memory: to and from other memory the driver
+//! copies at a fifth of the bus's rate, and other threads wait for it meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ const SLOT: usize = 2 << 20;
 /// Slots of a device: what it takes to keep the bus busy.
 pub(super) const SLOTS: usize = 16;
 
-/// Pinned memory, and a queue of copies from it.
+/// Pinned memory, and a queue of copies from it and to it.
 #[derive(Debug)]
 pub(super) struct Slot {
     memory: PinnedHostSlice<u8>,
@@ -26,7 +26,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    fn try_new(device: &Device) -> Result<Self, Fault> {
+    pub(super) fn try_new(device: &Device) -> Result<Self, Fault> {
         Ok(Self { memory: pinned(device, SLOT)?, stream: device.stream()? })
     }
 
@@ -80,7 +80,11 @@ pub(super) unsafe fn download<T: DeviceRepr + Copy>(
     address: u64,
     count: usize,
 ) -> Result<Vec<T>, Fault> {
+    const { assert!(size_of::<T>() > 0 && size_of::<T>() <= SLOT) };
     let mut values = Vec::with_capacity(count);
+    if count == 0 {
+        return Ok(values);
+    }
     device.slots().with(
         || Slot::try_new(device),
         |slot| {

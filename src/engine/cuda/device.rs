@@ -33,7 +33,7 @@ pub struct Device {
     reserved: AtomicUsize,
     /// What no worker has at the moment.
     staging: Mutex<Vec<Staging>>,
-    /// What copies to the device go through.
+    /// What copies to the device and from it go through.
     slots: Pool<Slot>,
     /// Queues that were made: making one takes a millisecond and more where many threads do.
     streams: Mutex<Vec<Arc<CudaStream>>>,
@@ -106,6 +106,11 @@ impl Device {
             _ => {}
         }
         let device = Self::new(ordinal).map_err(unusable)?;
+        // with one slot there will always be one, however little memory is left
+        device
+            .slots
+            .with(|| Slot::try_new(&device), |_| Ok(()))
+            .map_err(|_| "it lacks memory for copies".to_owned())?;
         let (major, minor) = device.context.compute_capability().map_err(unusable)?;
         if (major, minor) < LEAST_CAPABILITY {
             let (most, least) = LEAST_CAPABILITY;
@@ -178,7 +183,7 @@ impl Device {
         self.staging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What copies to it go through.
+    /// What copies to it and from it go through.
     pub(super) fn slots(&self) -> &Pool<Slot> {
         &self.slots
     }
@@ -285,5 +290,24 @@ impl fmt::Debug for Device {
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cuda:{} ({})", self.ordinal, self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::cuda::test_device::device;
+
+    #[test]
+    fn a_queue_is_of_one_holder_at_a_time() {
+        let device = device();
+        // other tests have some meanwhile
+        let held: Vec<Arc<CudaStream>> = (0..2 * MOST_STREAMS).map(|_| device.stream().unwrap()).collect();
+        let mut known: Vec<_> = held.iter().map(Arc::as_ptr).collect();
+        known.sort_unstable();
+        known.dedup();
+        assert_eq!(known.len(), 2 * MOST_STREAMS);
+        drop(held);
+        assert!(device.streams.lock().unwrap().len() <= MOST_STREAMS);
     }
 }

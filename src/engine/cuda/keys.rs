@@ -75,8 +75,6 @@ pub struct RowsByGroup {
     groups: NumbersOnDevice,
     /// Where the rows of each group start; one entry more than groups.
     starts: Vec<u32>,
-    /// The same on the device.
-    starts_there: Buffer<u32>,
     /// Row numbers by group, ascending within one.
     rows: Buffer<u32>,
     /// How many rows would be in a group if another one had the same codes.
@@ -104,9 +102,8 @@ impl RowsByGroup {
             }
             let grouped = RowsByNumber::of_numbers(budget, stream, (&first, second.as_deref()), Which::Paired)?;
             let Some(RowsByNumber { numbers, starts, rows, alone }) = grouped else { return Ok(None) };
-            let starts_there = starts;
-            let starts = budget.fetch(&starts_there, 0..numbers.count as usize + 1)?;
-            Ok(Some(Self { budget: budget.clone(), groups: numbers, starts, starts_there, rows, alone }))
+            let starts = budget.fetch(&starts, 0..numbers.count as usize + 1)?;
+            Ok(Some(Self { budget: budget.clone(), groups: numbers, starts, rows, alone }))
         })
     }
 
@@ -162,13 +159,7 @@ impl RowsByGroup {
         &self.rows
     }
 
-    /// The same as [`starts`](Self::starts), on the device.
-    pub(super) fn starts_on_device(&self) -> &Buffer<u32> {
-        &self.starts_there
-    }
-
     fn download(&self, buffer: &Buffer<u32>, count: usize) -> Result<Vec<u32>> {
-        // not by a queue of its own, which may be more than the device has room for
         Ok(self.budget.fetch(buffer, 0..count)?)
     }
 

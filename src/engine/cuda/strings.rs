@@ -11,8 +11,7 @@ use super::fault::Fault;
 use super::kernels::StringsOnDevice;
 use super::memory::{Budget, Buffer};
 
-/// So many bytes of buffers are brought to the device whether they are used or not, or else so many a row: to bring these takes no longer
-/// than to find out.
+/// So many bytes of buffers are few, or else so many a row: to bring them to the device takes no longer than to find out what they are.
 const FEW_BYTES: usize = 1 << 20;
 const FEW_BYTES_OF_ROW: usize = 64;
 
@@ -48,9 +47,7 @@ impl Validity {
 impl Strings {
     /// Uploads a column of fewer than 2^32 rows.
     pub(super) fn upload(budget: &Budget, stream: &Arc<CudaStream>, values: &StringViewArray) -> Result<Self, Fault> {
-        let held: usize = distinct_buffers(values).0.iter().map(|bytes| bytes.len()).sum();
-        let few = FEW_BYTES.max(values.len() * FEW_BYTES_OF_ROW);
-        if held > few && held > 2 * values.total_buffer_bytes_used() {
+        if has_many_bytes(values) && held(values) > 2 * values.total_buffer_bytes_used() {
             return Self::upload_all(budget, stream, &values.gc());
         }
         Self::upload_all(budget, stream, values)
@@ -80,6 +77,16 @@ impl Strings {
             unused: 0,
         }
     }
+}
+
+/// Bytes of all buffers of a column.
+fn held(values: &StringViewArray) -> usize {
+    distinct_buffers(values).0.iter().map(|bytes| bytes.len()).sum()
+}
+
+/// Whether buffers have so many bytes that it pays to look at the strings before any are brought to the device.
+pub(super) fn has_many_bytes(values: &StringViewArray) -> bool {
+    held(values) > FEW_BYTES.max(values.len() * FEW_BYTES_OF_ROW)
 }
 
 /// Each buffer of a column once, and where each of its buffers, by number, starts among these.

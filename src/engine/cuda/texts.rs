@@ -9,7 +9,7 @@ use super::fault::Fault;
 use super::kernels::{CodesOnDevice, SCALAR_WORDS, SymbolBuffer, TextFeatures};
 use super::keys::codes_of_strings;
 use super::memory::{Budget, Buffer};
-use super::strings::Strings;
+use super::strings::{Strings, has_many_bytes};
 use crate::engine::keys;
 
 /// A code for each character of a build side, from 1 on in the order of the characters; 0 is any character that it lacks.
@@ -54,6 +54,9 @@ impl CodedTexts {
         build: Option<&Arc<Codes>>,
         longest: u32,
     ) -> Result<Option<Self>, Fault> {
+        if is_too_long(values, longest) {
+            return Ok(None);
+        }
         let stream = &budget.device.stream()?;
         let strings = Strings::upload(budget, stream, values)?;
         Self::of(budget, stream, (&strings, values.len()), build, longest)
@@ -66,6 +69,9 @@ impl CodedTexts {
         longest: u32,
         null_equals_null: bool,
     ) -> Result<Option<(Self, Option<keys::Codes>)>, Fault> {
+        if is_too_long(values, longest) {
+            return Ok(None);
+        }
         let (stream, rows) = (&budget.device.stream()?, values.len());
         let strings = Strings::upload(budget, stream, values)?;
         let Some(texts) = Self::of(budget, stream, (&strings, rows), None, longest)? else { return Ok(None) };
@@ -115,6 +121,13 @@ impl CodedTexts {
         stream.synchronize()?;
         Ok(Some(Self { features, starts, symbols, codes }))
     }
+}
+
+/// Whether some string has more characters for sure, as far as that is soon found out: the device finds out, too.
+fn is_too_long(values: &StringViewArray, longest: u32) -> bool {
+    // no character has more than four bytes
+    let is_long = |(row, &view): (usize, &u128)| view as u32 / 4 > longest && values.is_valid(row);
+    has_many_bytes(values) && values.views().iter().enumerate().any(is_long)
 }
 
 #[cfg(test)]
@@ -195,8 +208,15 @@ mod tests {
     #[test]
     fn a_string_that_is_too_long_is_refused() {
         let budget = Budget::new(&device(), 0.5);
-        let values: StringViewArray = [Some("ab".repeat(6)), None, Some("x".repeat(13))].into_iter().collect();
-        assert!(CodedTexts::try_new(&budget, &values, None, 13).unwrap().is_some());
-        assert!(CodedTexts::try_new(&budget, &values, None, 12).unwrap().is_none());
+        let is_served = |longest: &str, most: u32| {
+            let values: StringViewArray = [Some("ab".repeat(6).as_str()), None, Some(longest)].into_iter().collect();
+            CodedTexts::try_new(&budget, &values, None, most).unwrap().is_some()
+        };
+        // also where that is known by the bytes alone
+        for (character, longest) in [("x", 13), ("\u{1f600}", 13), ("\u{e9}", 13), ("x", 1000), ("\u{1f600}", 1000)] {
+            let text = character.repeat(longest);
+            assert!(is_served(&text, longest as u32) && !is_served(&text, longest as u32 - 1), "{character} {longest}");
+        }
+        assert!(!is_served(&"x".repeat(4 * 12 + 4), 12) && !is_served(&"x".repeat(3 << 20), 1024));
     }
 }

@@ -11,7 +11,7 @@ use super::columns::ColumnsOnDevice;
 use super::items::{Behind, Items, PAIRS_OF_TASK};
 use super::path::Path;
 use super::rooms::WalkingRoom;
-use super::tests::RulesOnDevice;
+use super::tests::{RulesOnDevice, WORKERS};
 use crate::engine::atoms::Tally;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, BatchOnDevice, Compared, NONE, RowPair, Task};
@@ -105,7 +105,7 @@ impl EntryOnDevice {
             Some(None) => return Ok(None),
             own => own.flatten(),
         };
-        let share = budget.available() / (16 * WALKING_BYTES);
+        let share = budget.available() / (4 * WORKERS * WALKING_BYTES);
         let walking = share.clamp(PAIRS_OF_TASK as usize, MOST_WALKING);
         stream.synchronize()?;
         Ok(Some(Self { rows, tree, earlier, own, walking, steps: Steps::new(Arc::clone(&rules.workers)) }))
@@ -116,8 +116,8 @@ impl EntryOnDevice {
     /// # Errors
     /// A device that fails.
     pub fn prepare(&self, rules: &RulesOnDevice, rows: &[(u32, Range<u32>)]) -> Result<Option<Items>> {
-        let items = rules.budget.device.stream().and_then(|stream| Items::batch(&rules.budget, &stream, rows));
-        match items {
+        let batch = || rules.budget.device.stream().and_then(|stream| Items::batch(&rules.budget, &stream, rows));
+        match rules.rooms.spare(batch) {
             Err(Fault::Memory) => Ok(None),
             items => Ok(items?),
         }
@@ -148,15 +148,20 @@ impl EntryOnDevice {
     ) -> Result<Option<Counts>> {
         let Some(items) = probe.map(|(_, items)| items).or(self.own.as_ref()) else { return Ok(None) };
         let (start, before) = (cursor.next, (out.len(), tally.clone()));
-        let walking = Walking {
-            rules,
-            entry: self,
-            probe: probe.map(|(columns, _)| columns),
-            items,
-            kept: RefCell::new(None),
-            tally: RefCell::new(&mut *tally),
-        };
-        match self.steps.step((items, items.len() as u32), cursor, |_, _| walking, cancel, out) {
+        let walked = rules.rooms.spare(|| {
+            out.truncate(before.0);
+            tally.clone_from(&before.1);
+            let walking = Walking {
+                rules,
+                entry: self,
+                probe: probe.map(|(columns, _)| columns),
+                items,
+                kept: RefCell::new(None),
+                tally: RefCell::new(&mut *tally),
+            };
+            self.steps.step((items, items.len() as u32), cursor, |_, _| walking, cancel, out)
+        });
+        match walked {
             Err(Fault::Memory) => {
                 out.truncate(before.0);
                 *tally = before.1;

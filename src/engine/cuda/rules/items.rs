@@ -67,8 +67,9 @@ impl Items {
         let count = grouped.len();
         let mut on_device = budget.buffer(stream, count)?;
         let mut pairs = budget.buffer(stream, count.div_ceil(BLOCK as usize))?;
+        let starts = budget.upload(stream, grouped.starts())?;
         if count > 0 {
-            let starts = (grouped.starts_on_device(), grouped.starts().len() as u32 - 1);
+            let starts = (&starts, grouped.starts().len() as u32 - 1);
             budget.device.rules()?.behind(stream, starts, count as u32, (&mut on_device, &mut pairs))?;
         }
         let of_blocks = budget.fetch(&pairs, 0..count.div_ceil(BLOCK as usize))?;
@@ -239,6 +240,20 @@ mod tests {
         assert_eq!(lengths(0), [2, 1, 0, 1, 0, 0]);
         (1..6).for_each(|first| assert_eq!(lengths(first), lengths(0)[first..]));
         assert!(lengths(6).is_empty());
+    }
+
+    #[test]
+    fn a_block_has_no_more_pairs_than_are_numbered() {
+        let most = i32::MAX as u64;
+        assert_eq!(before_blocks(vec![5, 0, most]), Some(vec![0, 5, 5, 5 + most]));
+        assert_eq!(before_blocks(vec![5, most + 1]), None);
+        assert_eq!(before_blocks(Vec::new()), Some(vec![0]));
+        let budget = Budget::new(&device(), 0.5);
+        let stream = budget.device.stream().unwrap();
+        // of bands: the second place has no partner, and the last one an end before it
+        let items = Items::own(&budget, &stream, &Behind::UpTo(&[2, 2, 5, 4, 2])).unwrap().unwrap();
+        assert_eq!(budget.fetch(&items.on_device, 0..5).unwrap(), [1, 1, 3, 3, 3]);
+        assert_eq!(items.pairs(1..4), 2);
     }
 
     #[test]

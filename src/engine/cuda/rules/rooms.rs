@@ -89,6 +89,21 @@ impl WalkingRooms {
         known.map(|at| rooms.swap_remove(at).1).unwrap_or_default()
     }
 
+    /// What `work` does, once more without the rooms that nobody uses where memory lacks.
+    pub(super) fn spare<T>(&self, mut work: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
+        match work() {
+            Err(Fault::Memory) => {
+                let unused = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+                if unused.is_empty() {
+                    return Err(Fault::Memory);
+                }
+                drop(unused);
+                work()
+            }
+            done => done,
+        }
+    }
+
     /// Takes one back.
     pub(super) fn give_back(&self, stream: &Arc<CudaStream>, room: WalkingRoom) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((Arc::clone(stream), room));

@@ -28,7 +28,7 @@ use crate::measure::EditMeasure;
 use crate::predicate::Test;
 
 /// Launches of a tree's steps are short: more of them than of an index are there at the same time.
-const WORKERS: usize = 8;
+pub(super) const WORKERS: usize = 8;
 
 /// A join of rules on a device: the tests of its atoms and the columns of its build side.
 #[derive(Debug)]
@@ -229,11 +229,12 @@ impl RulesOnDevice {
     pub fn prepare(&self, probe: &dyn RuleRows, threads: usize) -> Result<Option<ColumnsOnDevice>> {
         let time = self.budget.metrics.arrange_time.clone();
         let _timer = time.timer();
-        let prepared = self.budget.device.stream().and_then(|stream| {
+        let bring = || {
+            let stream = self.budget.device.stream()?;
             let uploading = Uploading { budget: &self.budget, stream: &stream, threads };
             uploading.columns(probe, (&self.asked, &[]), Some(&self.build))
-        });
-        match prepared {
+        };
+        match self.rooms.spare(bring) {
             Err(Fault::Memory) => Ok(None),
             prepared => Ok(prepared?),
         }
