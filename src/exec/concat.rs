@@ -55,9 +55,8 @@ fn concat_views<T: ByteViewType>(parts: &[&dyn Array], threads: usize) -> ArrayR
     let share = copies.len().div_ceil(threads);
     each_in_parallel(copies.chunks_mut(share.max(1)), |copies| {
         for (to, from, before) in copies {
-            // without a branch: short and long ones take turns
-            let moved = |view: u128| view + (*before & 0u128.wrapping_sub((view as u32 > MAX_INLINE_VIEW_LEN).into()));
-            to.iter_mut().zip(*from).for_each(|(to, &view)| *to = moved(view));
+            let moved = from.iter().map(|&view| if view as u32 > MAX_INLINE_VIEW_LEN { view + *before } else { view });
+            to.iter_mut().zip(moved).for_each(|(to, view)| *to = view);
         }
     });
     let mut nulls = NullBufferBuilder::new(views.len());
