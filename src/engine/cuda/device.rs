@@ -106,21 +106,17 @@ impl Device {
             _ => {}
         }
         let device = Self::new(ordinal).map_err(unusable)?;
-        // with one slot there will always be one, however little memory is left
-        device
-            .slots
-            .with(|| Slot::try_new(&device), |_| Ok(()))
-            .map_err(|_| "it lacks memory for copies".to_owned())?;
         let (major, minor) = device.context.compute_capability().map_err(unusable)?;
         if (major, minor) < LEAST_CAPABILITY {
             let (most, least) = LEAST_CAPABILITY;
             return Err(format!("{device} has compute capability {major}.{minor}, and {most}.{least} is the least"));
         }
-        // a driver that is too old for the kernels says so here
-        match device.sort() {
-            Ok(_) => Ok(device),
+        // with one slot there will always be one, however little memory is left; a driver that is too old for the kernels says so here
+        let slot = device.slots.with(|| Slot::try_new(&device), |_| Ok(()));
+        match slot.and_then(|()| device.sort().map(|_| ())) {
+            Ok(()) => Ok(device),
             Err(Fault::Device(error)) => Err(unusable(error)),
-            Err(_) => Err("the device has too little memory for a kernel".into()),
+            Err(_) => Err("there is too little memory for a kernel, or for copies".into()),
         }
     }
 
