@@ -106,6 +106,7 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
     parts: &[&[T]],
     room: &mut CudaSlice<T>,
 ) -> Result<(), Fault> {
+    const { assert!(size_of::<T>() > 0 && size_of::<T>() <= SLOT) };
     let length: usize = parts.iter().map(|part| part.len()).sum();
     assert!(length <= room.len());
     let threads = thread::available_parallelism().map_or(1, usize::from).min(length * size_of::<T>() / SLOT).min(SLOTS);

@@ -203,7 +203,8 @@ impl<T> Default for Room<T> {
 }
 
 impl<T: DeviceRepr> Room<T> {
-    /// The buffer, with room for `length` values at least, which are not set. Of one queue at a time.
+    /// The buffer, with room for `length` values at least: those that it had, if it had as many, or else values that are not set. Of one
+    /// queue at a time.
     pub(super) fn of(
         &mut self,
         budget: &Budget,
@@ -232,11 +233,6 @@ impl<T: DeviceRepr> Room<T> {
             stream.memset_zeros(&mut buffer.slice.slice_mut(..length))?;
         }
         Ok(buffer)
-    }
-
-    /// What was made last.
-    pub(super) fn get(&self) -> Option<&Buffer<T>> {
-        self.0.as_ref()
     }
 }
 

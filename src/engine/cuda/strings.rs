@@ -47,7 +47,8 @@ impl Validity {
 impl Strings {
     /// Uploads a column of fewer than 2^32 rows.
     pub(super) fn upload(budget: &Budget, stream: &Arc<CudaStream>, values: &StringViewArray) -> Result<Self, Fault> {
-        if has_many_bytes(values) && held(values) > 2 * values.total_buffer_bytes_used() {
+        let held = held(values);
+        if are_many(held, values) && held > 2 * values.total_buffer_bytes_used() {
             return Self::upload_all(budget, stream, &values.gc());
         }
         Self::upload_all(budget, stream, values)
@@ -86,7 +87,11 @@ fn held(values: &StringViewArray) -> usize {
 
 /// Whether buffers have so many bytes that it pays to look at the strings before any are brought to the device.
 pub(super) fn has_many_bytes(values: &StringViewArray) -> bool {
-    held(values) > FEW_BYTES.max(values.len() * FEW_BYTES_OF_ROW)
+    are_many(held(values), values)
+}
+
+fn are_many(bytes: usize, values: &StringViewArray) -> bool {
+    bytes > FEW_BYTES.max(values.len() * FEW_BYTES_OF_ROW)
 }
 
 /// Each buffer of a column once, and where each of its buffers, by number, starts among these.

@@ -173,7 +173,7 @@ const STEP: u32 = 27;
 pub struct EditPairTest {
     predicate: EditPredicate,
     /// In how many character occurrences strings may differ.
-    /// Found out when it is first asked for: that takes as long as to decide thousands of pairs.
+    /// Found out when it is first asked for, from each pair of lengths.
     allowance: OnceLock<Allowance>,
 }
 

@@ -84,6 +84,13 @@ mod tests {
     use crate::predicate::Bounds;
 
     #[test]
+    fn the_farthest_is_found_from_any_guess() {
+        for (most, last) in (0..9).flat_map(|most| (0..=most).map(move |last| (most, last))) {
+            (0..12).for_each(|guess| assert_eq!(farthest(guess, most, |at| at <= last), last, "{guess} of {most}"));
+        }
+    }
+
+    #[test]
     fn what_lengths_allow() {
         use EditMeasure::{Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
         let distances = [Levenshtein, Osa, Hamming].map(|measure| [-1.0, 0.0, 2.0, 5000.0].map(|k| (measure, k)));

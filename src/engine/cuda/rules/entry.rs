@@ -149,8 +149,6 @@ impl EntryOnDevice {
         let Some(items) = probe.map(|(_, items)| items).or(self.own.as_ref()) else { return Ok(None) };
         let (start, before) = (cursor.next, (out.len(), tally.clone()));
         let walked = rules.rooms.spare(|| {
-            out.truncate(before.0);
-            tally.clone_from(&before.1);
             let walking = Walking {
                 rules,
                 entry: self,
@@ -159,14 +157,15 @@ impl EntryOnDevice {
                 kept: RefCell::new(None),
                 tally: RefCell::new(&mut *tally),
             };
-            self.steps.step((items, items.len() as u32), cursor, |_, _| walking, cancel, out)
+            let walked = self.steps.step((items, items.len() as u32), cursor, |_, _| walking, cancel, out);
+            if matches!(walked, Err(Fault::Memory)) {
+                out.truncate(before.0);
+                tally.clone_from(&before.1);
+            }
+            walked
         });
         match walked {
-            Err(Fault::Memory) => {
-                out.truncate(before.0);
-                *tally = before.1;
-                Ok(None)
-            }
+            Err(Fault::Memory) => Ok(None),
             counts => {
                 let candidates = items.pairs(start..cursor.next) as usize;
                 Ok(Some(Counts { candidates, verified: candidates, ..counts? }))
@@ -251,7 +250,7 @@ impl Comparison for Walking<'_> {
             let pairs = room.pairs.of(budget, stream, most)?.address(stream);
             (pairs, room.count.of(budget, stream, 1)?.address(stream))
         };
-        let batch = room.states.of_candidates(budget, stream, (most, tree.remembers), of_room)?;
+        let batch = room.states.of(budget, stream, (most, tree.remembers, false), of_room)?;
         let numbers = room.numbers.zeros(budget, stream, tree.numbers())?;
         let witnesses = room.witnesses.of(budget, stream, all.min(candidates.capacity as usize))?;
         let items = self.items.on_device(stream, self.entry.rows.buffer());
@@ -285,26 +284,23 @@ impl Comparison for Walking<'_> {
         // there are no more of them than pairs
         let capacity = (*all).min(candidates.capacity as usize);
         let found = (candidates.pairs.address(stream), candidates.count.address(stream));
-        let batch = room.earlier.of_pairs(budget, stream, (capacity, earlier.remembers), found)?;
+        let batch = room.earlier.of(budget, stream, (capacity, earlier.remembers, true), found)?;
         let batch = BatchOnDevice { capacity: candidates.capacity, ..batch };
         let unused = room.unused.of(budget, stream, earlier.numbers())?;
         let compared = self.compared(stream, earlier)?;
         self.steps(stream, (earlier, &compared), &batch, unused)?;
-        let (Some(witnesses), by_clause) = (room.witnesses.get(), room.by_clause.of(budget, stream, 0)?) else {
-            return Ok(());
-        };
+        let witnesses = room.witnesses.of(budget, stream, capacity)?;
+        let by_clause = room.by_clause.of(budget, stream, self.tally.borrow().candidates.len())?;
         budget.device.rules()?.unseen(stream, &batch, witnesses, by_clause, pairs)
     }
 
     fn done(&self, stream: &Arc<CudaStream>) -> Result<(), Fault> {
-        let Some(Kept { room, pairs }) = self.kept.borrow_mut().take() else { return Ok(()) };
+        let Some(Kept { mut room, pairs }) = self.kept.borrow_mut().take() else { return Ok(()) };
         let (budget, mut tally) = (&self.rules.budget, self.tally.borrow_mut());
         let mut numbers = vec![0; self.entry.tree.numbers()];
         let mut by_clause = vec![0; tally.candidates.len()];
-        if let (Some(counted), Some(of_clauses)) = (room.numbers.get(), room.by_clause.get()) {
-            budget.download(stream, counted, numbers.as_mut_slice())?;
-            budget.download(stream, of_clauses, by_clause.as_mut_slice())?;
-        }
+        budget.download(stream, room.numbers.of(budget, stream, numbers.len())?, numbers.as_mut_slice())?;
+        budget.download(stream, room.by_clause.of(budget, stream, by_clause.len())?, by_clause.as_mut_slice())?;
         stream.synchronize()?;
         self.rules.rooms.give_back(stream, room);
         self.entry.tree.add(&numbers, pairs, &mut tally);

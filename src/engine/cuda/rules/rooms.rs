@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cudarc::driver::CudaStream;
+use cudarc::driver::{CudaStream, DeviceRepr, ValidAsZeroBits};
 
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{BatchOnDevice, RowPair};
@@ -36,41 +36,32 @@ pub(super) struct States {
 }
 
 impl States {
-    /// Those of `capacity` pairs that a tree's candidates are, where they are written first of all.
-    pub(super) fn of_candidates(
+    /// Those of up to `capacity` pairs that no step has asked. Of pairs that `are_there` already nobody asks the witness; of others all
+    /// is written with them.
+    pub(super) fn of(
         &mut self,
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        (capacity, remembers): (usize, bool),
+        (capacity, remembers, are_there): (usize, bool, bool),
         (pairs, count): (u64, u64),
     ) -> Result<BatchOnDevice, Fault> {
         let remembered = if remembers { capacity } else { 0 };
+        fn room<T: DeviceRepr + ValidAsZeroBits>(
+            room: &mut Room<T>,
+            (budget, stream): (&Budget, &Arc<CudaStream>),
+            (length, with_zeros): (usize, bool),
+        ) -> Result<u64, Fault> {
+            let buffer =
+                if with_zeros { room.zeros(budget, stream, length)? } else { room.of(budget, stream, length)? };
+            Ok(buffer.address(stream))
+        }
+        let of = (budget, stream);
         Ok(BatchOnDevice {
             pairs,
-            depths: self.depths.of(budget, stream, capacity)?.address(stream),
-            witnesses: self.witnesses.of(budget, stream, capacity)?.address(stream),
-            known: self.known.of(budget, stream, remembered)?.address(stream),
-            holding: self.holding.of(budget, stream, remembered)?.address(stream),
-            count,
-            capacity: capacity as u64,
-        })
-    }
-
-    /// Those of up to `capacity` pairs that are there already, none of which has gone a step, and whose witnesses nobody asks.
-    pub(super) fn of_pairs(
-        &mut self,
-        budget: &Budget,
-        stream: &Arc<CudaStream>,
-        (capacity, remembers): (usize, bool),
-        (pairs, count): (u64, u64),
-    ) -> Result<BatchOnDevice, Fault> {
-        let remembered = if remembers { capacity } else { 0 };
-        Ok(BatchOnDevice {
-            pairs,
-            depths: self.depths.zeros(budget, stream, capacity)?.address(stream),
-            witnesses: 0,
-            known: self.known.zeros(budget, stream, remembered)?.address(stream),
-            holding: self.holding.zeros(budget, stream, remembered)?.address(stream),
+            depths: room(&mut self.depths, of, (capacity, are_there))?,
+            witnesses: if are_there { 0 } else { room(&mut self.witnesses, of, (capacity, false))? },
+            known: room(&mut self.known, of, (remembered, are_there))?,
+            holding: room(&mut self.holding, of, (remembered, are_there))?,
             count,
             capacity: capacity as u64,
         })
@@ -107,5 +98,35 @@ impl WalkingRooms {
     /// Takes one back.
     pub(super) fn give_back(&self, stream: &Arc<CudaStream>, room: WalkingRoom) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((Arc::clone(stream), room));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::cuda::test_device::device;
+
+    #[test]
+    fn rooms_that_nobody_uses_give_way() {
+        let budget = Budget::new(&device(), 0.5);
+        let (rooms, stream) = (WalkingRooms::default(), budget.device.stream().unwrap());
+        let tried = |rooms: &WalkingRooms| {
+            let mut tries = 0;
+            let done = rooms.spare(|| {
+                tries += 1;
+                if tries == 1 { Err(Fault::Memory) } else { Ok(()) }
+            });
+            (done.is_ok(), tries)
+        };
+        // without a room there is nothing to gain
+        assert_eq!(tried(&rooms), (false, 1));
+        let mut room = rooms.take(&stream);
+        let made = room.count.of(&budget, &stream, 3).unwrap().address(&stream);
+        rooms.give_back(&stream, room);
+        let mut room = rooms.take(&stream);
+        assert_eq!(room.count.of(&budget, &stream, 2).unwrap().address(&stream), made);
+        rooms.give_back(&stream, room);
+        assert_eq!(tried(&rooms), (true, 2));
+        assert_eq!(tried(&rooms), (false, 1));
     }
 }
