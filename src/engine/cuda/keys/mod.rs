@@ -3,20 +3,23 @@
 //! Where the CPU hashes values into tables, a device sorts them (by a hash, if they are strings) and numbers what then lies side
 //! by side. Strings of one hash are compared; where two of them differ, the keys are left to the CPU.
 
+mod groups;
+mod records;
+
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use datafusion::arrow::array::{Array, ArrayRef, Int64Array};
-use datafusion::arrow::compute::{max, min};
+use datafusion::arrow::array::ArrayRef;
 use datafusion::common::Result;
 
+use self::records::{RowsByNumber, Which};
 use super::fault::Fault;
-use super::kernels::{COUNTED, IntegersOnDevice, KeyKernels, NULL_STRING, RecordsOnDevice, StringsOnDevice};
 use super::memory::{Budget, Buffer};
-use super::sort::sort;
-use super::strings::{Strings, Validity};
+use super::strings::Strings;
 use crate::engine::NO_GROUP;
 use crate::engine::keys::{Codes, Values};
+
+pub use self::groups::RowsByGroup;
 
 /// More have no room for the end of their last tile in 32 bits.
 const MOST_ROWS: usize = u32::MAX as usize - (1 << 13);
@@ -68,123 +71,6 @@ pub(super) fn codes_of_strings(
     Ok(Some(Codes::from_device(by_row, numbers)))
 }
 
-/// Rows by the group that they are in, where a group has two rows at least.
-#[derive(Debug)]
-pub struct RowsByGroup {
-    budget: Budget,
-    groups: NumbersOnDevice,
-    /// Where the rows of each group start; one entry more than groups.
-    starts: Vec<u32>,
-    /// Row numbers by group, ascending within one.
-    rows: Buffer<u32>,
-    /// How many rows would be in a group if another one had the same codes.
-    pub alone: usize,
-}
-
-impl RowsByGroup {
-    /// Groups rows by the codes that they have in one or more columns; a row in which one is [`NO_GROUP`], or whose codes no other
-    /// has, is in no group. `None` where the device has too little memory.
-    ///
-    /// # Errors
-    /// A device that fails.
-    pub fn of(budget: &Budget, columns: &[&Codes]) -> Result<Option<Self>> {
-        if columns.iter().any(|codes| codes.len() > MOST_ROWS) {
-            return Ok(None);
-        }
-        on_stream(budget, |stream| {
-            let mut columns = columns.iter().map(|codes| NumbersOnDevice::of(budget, stream, codes));
-            let Some(mut first) = columns.next().transpose()? else { return Ok(None) };
-            let mut second = columns.next().transpose()?;
-            for next in columns {
-                let pair = RowsByNumber::of_numbers(budget, stream, (&first, second.as_deref()), Which::Valued)?;
-                let Some(pair) = pair else { return Ok(None) };
-                (first, second) = (Arc::new(pair.numbers), Some(next?));
-            }
-            let grouped = RowsByNumber::of_numbers(budget, stream, (&first, second.as_deref()), Which::Paired)?;
-            let Some(RowsByNumber { numbers, starts, rows, alone }) = grouped else { return Ok(None) };
-            let starts = budget.fetch(&starts, 0..numbers.count as usize + 1)?;
-            Ok(Some(Self { budget: budget.clone(), groups: numbers, starts, rows, alone }))
-        })
-    }
-
-    /// Where the rows of each group start, and where those of the last one end.
-    pub fn starts(&self) -> &[u32] {
-        &self.starts
-    }
-
-    /// How many rows are in groups.
-    pub fn len(&self) -> usize {
-        self.starts.last().map_or(0, |&end| end as usize)
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The group of each row, [`NO_GROUP`] where it is in none.
-    ///
-    /// # Errors
-    /// A device that fails.
-    pub fn groups(&self) -> Result<Vec<u32>> {
-        self.download(&self.groups.by_row, self.groups.rows as usize)
-    }
-
-    /// The groups of some rows.
-    ///
-    /// # Errors
-    /// A device that fails.
-    pub fn groups_of(&self, rows: &[u32]) -> Result<Vec<u32>> {
-        self.gather((&self.groups.by_row, self.groups.rows as usize), rows)
-    }
-
-    /// Row numbers by group, ascending within one.
-    ///
-    /// # Errors
-    /// A device that fails.
-    pub fn rows(&self) -> Result<Vec<u32>> {
-        self.download(&self.rows, self.len())
-    }
-
-    /// The rows at some places.
-    ///
-    /// # Errors
-    /// A device that fails.
-    pub fn rows_at(&self, places: &[u32]) -> Result<Vec<u32>> {
-        self.gather((&self.rows, self.len()), places)
-    }
-
-    /// The same as [`rows`](Self::rows), on the device.
-    pub(super) fn rows_on_device(&self) -> &Buffer<u32> {
-        &self.rows
-    }
-
-    fn download(&self, buffer: &Buffer<u32>, count: usize) -> Result<Vec<u32>> {
-        Ok(self.budget.fetch(buffer, 0..count)?)
-    }
-
-    /// What stands at some places of `count` values.
-    fn gather(&self, (values, count): (&Buffer<u32>, usize), places: &[u32]) -> Result<Vec<u32>> {
-        if places.is_empty() {
-            return Ok(Vec::new());
-        }
-        let gathered = on_stream(&self.budget, |stream| {
-            let asked = self.budget.upload(stream, places)?;
-            let mut found = self.budget.buffer(stream, places.len())?;
-            self.budget.device.keys()?.gather(stream, (values, &asked), places.len() as u32, &mut found)?;
-            Ok(Some(self.budget.fetch(&found, 0..places.len())?))
-        })?;
-        match gathered {
-            Some(gathered) => Ok(gathered),
-            // without memory for these the host has to pick them
-            None => {
-                let all = self.download(values, count)?;
-                Ok(places.iter().map(|&place| all[place as usize]).collect())
-            }
-        }
-    }
-}
-
 /// What `work` does on a queue of its own; `None` also where memory lacks.
 fn on_stream<T>(budget: &Budget, work: impl FnOnce(&Arc<CudaStream>) -> Result<Option<T>, Fault>) -> Result<Option<T>> {
     let _timer = budget.metrics.arrange_time.timer();
@@ -231,185 +117,11 @@ impl NumbersOnDevice {
     }
 }
 
-/// Records of rows, to be sorted.
-struct Records {
-    keys: Buffer<u64>,
-    rows: Buffer<u32>,
-    count: u32,
-    /// The key of rows without a value, greater than all others.
-    none: u64,
-}
-
-impl Records {
-    /// Room for records whose keys are at most `none`.
-    fn room(budget: &Budget, stream: &Arc<CudaStream>, count: u32, none: u64) -> Result<Self, Fault> {
-        let (keys, rows) = (budget.buffer(stream, count as usize)?, budget.buffer(stream, count as usize)?);
-        Ok(Self { keys, rows, count, none })
-    }
-
-    fn of_strings(
-        budget: &Budget,
-        stream: &Arc<CudaStream>,
-        count: usize,
-        strings: &StringsOnDevice,
-    ) -> Result<Self, Fault> {
-        let mut records = Self::room(budget, stream, count as u32, NULL_STRING)?;
-        budget.device.keys()?.strings(stream, strings, (&mut records.keys, &mut records.rows))?;
-        Ok(records)
-    }
-
-    /// `None` where the numbers are too far from each other.
-    fn of_integers(budget: &Budget, stream: &Arc<CudaStream>, numbers: &Int64Array) -> Result<Option<Self>, Fault> {
-        let (least, most) = (min(numbers).unwrap_or(0), max(numbers).unwrap_or(0));
-        let Some(none) = most.abs_diff(least).checked_add(1) else { return Ok(None) };
-        let mut records = Self::room(budget, stream, numbers.len() as u32, none)?;
-        let valid = Validity::upload(budget, stream, numbers.nulls())?;
-        let values = IntegersOnDevice {
-            values: &budget.upload(stream, numbers.values())?,
-            valid: valid.bits.as_ref(),
-            first_bit: valid.first_bit,
-            least,
-        };
-        let to = (&mut records.keys, &mut records.rows);
-        budget.device.keys()?.numbers(stream, values, (records.count, none), to)?;
-        // what was uploaded for this is given back
-        stream.synchronize()?;
-        Ok(Some(records))
-    }
-
-    /// Of the numbers that rows have in one or two keys; `None` where these have too many bits together.
-    fn of_numbers(
-        budget: &Budget,
-        stream: &Arc<CudaStream>,
-        left: &NumbersOnDevice,
-        right: Option<&NumbersOnDevice>,
-    ) -> Result<Option<Self>, Fault> {
-        let bits = right.map_or(0, NumbersOnDevice::bits);
-        let Some(none) = 1u64.checked_shl(left.bits() + bits) else { return Ok(None) };
-        let mut records = Self::room(budget, stream, left.rows, none)?;
-        let (right, to) = (right.map(|right| &right.by_row), (&mut records.keys, &mut records.rows));
-        budget.device.keys()?.pairs(stream, (&left.by_row, right), (records.count, bits, none), to)?;
-        Ok(Some(records))
-    }
-}
-
-/// Which rows have a number.
-#[derive(Clone, Copy)]
-enum Which {
-    /// Those that have a value.
-    Valued,
-    /// All: having no value is one.
-    All,
-    /// Those that have a value that another one has, too.
-    Paired,
-}
-
-impl Which {
-    fn with_values(null_equals_null: bool) -> Self {
-        if null_equals_null { Self::All } else { Self::Valued }
-    }
-}
-
-/// Rows by their number.
-struct RowsByNumber {
-    numbers: NumbersOnDevice,
-    /// Where the rows of each number start.
-    starts: Buffer<u32>,
-    /// The rows that have a number.
-    rows: Buffer<u32>,
-    /// Rows that have a value and no number.
-    alone: usize,
-}
-
-impl RowsByNumber {
-    /// Sorts records and numbers their keys; `None` where two of `strings`, of which there are none where keys are not hashes, have
-    /// the same one.
-    fn of(
-        budget: &Budget,
-        stream: &Arc<CudaStream>,
-        records: Records,
-        which: Which,
-        strings: &StringsOnDevice,
-    ) -> Result<Option<Self>, Fault> {
-        let Records { keys, rows, count, none } = records;
-        let (keys, rows) = sort(budget, stream, keys, rows, count, u64::BITS - none.leading_zeros())?;
-        let records = RecordsOnDevice {
-            keys: keys.address(stream),
-            rows: rows.address(stream),
-            none,
-            count,
-            none_is_one: u32::from(matches!(which, Which::All)),
-            only_pairs: u32::from(matches!(which, Which::Paired)),
-            unused: 0,
-        };
-        let (kernels, length) = (budget.device.keys()?, count as usize);
-        let mut counters = budget.buffer(stream, KeyKernels::counters(count))?;
-        let mut on_device = budget.zeros(stream, COUNTED)?;
-        kernels.heads(stream, (&records, strings), &mut counters, &mut on_device)?;
-        let (mut numbers, mut starts) = (budget.buffer(stream, length)?, budget.buffer(stream, length + 1)?);
-        let mut grouped = budget.buffer(stream, length)?;
-        let to = (&mut numbers, &mut starts, &mut grouped);
-        kernels.groups(stream, &records, (&counters, &on_device), to)?;
-        let mut counted = [0; COUNTED];
-        budget.download(stream, &on_device, &mut counted)?;
-        // also so that nothing is given back that is still in use
-        stream.synchronize()?;
-        let [numbers_given, having_one, valued, different] = counted;
-        let numbers = NumbersOnDevice { by_row: numbers, rows: count, count: numbers_given };
-        let alone = (valued - having_one) as usize;
-        Ok((different == 0).then_some(Self { numbers, starts, rows: grouped, alone }))
-    }
-
-    fn of_strings(
-        budget: &Budget,
-        stream: &Arc<CudaStream>,
-        (strings, rows): (&Strings, usize),
-        null_equals_null: bool,
-    ) -> Result<Option<Self>, Fault> {
-        let on_device = strings.on_device(stream);
-        let records = Records::of_strings(budget, stream, rows, &on_device)?;
-        Self::of(budget, stream, records, Which::with_values(null_equals_null), &on_device)
-    }
-
-    fn of_values(
-        budget: &Budget,
-        stream: &Arc<CudaStream>,
-        values: &Values,
-        null_equals_null: bool,
-    ) -> Result<Option<Self>, Fault> {
-        match values {
-            Values::Strings(strings) => {
-                let uploaded = Strings::upload(budget, stream, strings)?;
-                Self::of_strings(budget, stream, (&uploaded, strings.len()), null_equals_null)
-            }
-            Values::Numbers(numbers) => match Records::of_integers(budget, stream, numbers)? {
-                Some(records) => {
-                    let which = Which::with_values(null_equals_null);
-                    Self::of(budget, stream, records, which, &StringsOnDevice::default())
-                }
-                None => Ok(None),
-            },
-        }
-    }
-
-    fn of_numbers(
-        budget: &Budget,
-        stream: &Arc<CudaStream>,
-        (left, right): (&NumbersOnDevice, Option<&NumbersOnDevice>),
-        which: Which,
-    ) -> Result<Option<Self>, Fault> {
-        match Records::of_numbers(budget, stream, left, right)? {
-            Some(records) => Self::of(budget, stream, records, which, &StringsOnDevice::default()),
-            None => Ok(None),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use datafusion::arrow::array::StringViewArray;
+    use datafusion::arrow::array::{Int64Array, StringViewArray};
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
