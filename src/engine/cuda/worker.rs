@@ -168,8 +168,11 @@ impl Worker {
                 left.push(rest);
             }
             let (candidates, matched) = match self.launch(comparison, &tasks) {
-                // others have taken the memory: less may do
-                Err(Fault::Memory) if tasks.len() > 1 => (usize::MAX, 0),
+                // others have taken the memory: less may do, once what was launched has ended, which reads what may be given back
+                Err(Fault::Memory) if tasks.len() > 1 => {
+                    self.stream.synchronize()?;
+                    (usize::MAX, 0)
+                }
                 launched => launched?,
             };
             if candidates > self.capacity.candidates || matched > self.capacity.pairs {
