@@ -6,7 +6,8 @@
 //                             --(sort.cu)----> records of equal keys side by side, rows ascending
 //                             --key_heads----> how many records of each tile are the first of their key, and how many have a number
 //                             --key_offsets--> how many there are before each tile
-//                             --key_groups---> the number of each row, the rows by number, and where those of each start
+//                             --key_groups---> the number of each row, the rows by number, where those of each start, and its key
+//   keys of other rows        --key_find-----> the number that each has among those
 //
 // A hash stands for its string: neighbours of one hash are compared, and where two differ nothing that comes after is of use.
 #include "common.cuh"
@@ -30,6 +31,15 @@ struct Records {
     u32 none_is_one;
     // Whether a row has a number only where another has the same key.
     u32 only_pairs;
+    u32 unused;
+};
+
+// Keys that have a number: these, ascending, the one at n being of number n, and the rows of each, as key_groups writes them.
+struct Known {
+    const u64* keys;
+    const u32* starts;
+    const u32* rows;
+    u32 count;
     u32 unused;
 };
 
@@ -74,24 +84,27 @@ extern "C" __global__ void __launch_bounds__(THREADS) key_strings(Strings string
     keys[row] = hash >> 1;
 }
 
-// One thread a row. `valid` has a bit a row from bit `first_bit` on, and is none where no row is NULL.
+// One thread a row. `valid` has a bit a row from bit `first_bit` on, and is none where no row is NULL. The key of a NULL is `none`; numbers
+// that are `none` and more above `least`, or below it, have the one behind it.
 extern "C" __global__ void __launch_bounds__(THREADS)
     key_numbers(const i64* numbers, const u8* valid, u64 first_bit, u32 count, i64 least, u64 none, u64* keys, u32* rows) {
     u32 row = blockIdx.x * THREADS + threadIdx.x;
     if (row >= count) return;
     u64 bit = first_bit + row;
     bool is_there = !valid || (valid[bit / 8] >> (bit % 8) & 1);
-    keys[row] = is_there ? (u64)numbers[row] - (u64)least : none;
+    u64 above = (u64)numbers[row] - (u64)least;
+    keys[row] = !is_there ? none : above < none ? above : none + 1;
     rows[row] = row;
 }
 
-// One thread a row: the number of `left`, and below it in `bits` bits that of `right`, if there is one.
+// One thread a row: the number of `left`, and below it in `bits` bits that of `right`, if there is one; `none` also where that has more.
 extern "C" __global__ void __launch_bounds__(THREADS)
     key_pairs(const u32* left, const u32* right, u32 count, u32 bits, u64 none, u64* keys, u32* rows) {
     u32 row = blockIdx.x * THREADS + threadIdx.x;
     if (row >= count) return;
     u32 high = left[row], low = right ? right[row] : 0;
-    keys[row] = high == NO_NUMBER || low == NO_NUMBER ? none : (u64)high << bits | low;
+    bool is_there = high != NO_NUMBER && low != NO_NUMBER && (u64)low >> bits == 0;
+    keys[row] = is_there ? (u64)high << bits | low : none;
     rows[row] = row;
 }
 
@@ -104,12 +117,12 @@ __device__ __forceinline__ bool has_number(const Records& records, u32 at) {
     return !records.only_pairs || !is_first(records, at) || (at + 1 < records.count && !is_first(records, at + 1));
 }
 
-__device__ __forceinline__ bool are_equal(const Strings& strings, u32 one, u32 other) {
-    const u64 *left = (const u64*)(strings.views + (u64)one * 16), *right = (const u64*)(strings.views + (u64)other * 16);
+__device__ __forceinline__ bool are_equal(const Strings& strings, u32 one, const Strings& others, u32 other) {
+    const u64 *left = (const u64*)(strings.views + (u64)one * 16), *right = (const u64*)(others.views + (u64)other * 16);
     // the length and the first bytes
     if (left[0] != right[0]) return false;
     u32 length, same;
-    const u8 *text = bytes_of(strings, one, &length), *other_text = bytes_of(strings, other, &same);
+    const u8 *text = bytes_of(strings, one, &length), *other_text = bytes_of(others, other, &same);
     if (length <= INLINE_BYTES) return left[1] == right[1];
     for (u32 at = 4; at < length; at++) {
         if (text[at] != other_text[at]) return false;
@@ -125,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) key_heads(Records records,
     for (u32 at = begin + threadIdx.x; at < end; at += THREADS) {
         bool first = is_first(records, at);
         if (!first && strings.views && records.keys[at] != records.none)
-            different += !are_equal(strings, records.rows[at - 1], records.rows[at]);
+            different += !are_equal(strings, records.rows[at - 1], strings, records.rows[at]);
         valued += has_value(records, at);
         if (!has_number(records, at)) continue;
         heads += first;
@@ -155,9 +168,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) key_offsets(u32* tiles, u3
     if (threadIdx.x == 0) (blockIdx.x == 0 ? counted->numbers : counted->records) = before;
 }
 
-// One block of threads a tile. `starts` has an entry more than there are numbers, `grouped` one a record that has a number.
+// One block of threads a tile. `starts` has an entry more than there are numbers, `grouped` one a record that has a number; `known` has one
+// a number, and is none where nobody asks for their keys.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    key_groups(Records records, const u32* tiles, const Counted* counted, u32* numbers, u32* starts, u32* grouped) {
+    key_groups(Records records, const u32* tiles, const Counted* counted, u32* numbers, u32* starts, u32* grouped, u64* known) {
     u32 begin = blockIdx.x * TILE, end = min(records.count, begin + TILE);
     u32 heads = tiles[blockIdx.x], places = tiles[gridDim.x + blockIdx.x];
     for (u32 from = begin; from < end; from += THREADS) {
@@ -168,10 +182,29 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (at < end) numbers[records.rows[at]] = numbered ? number : NO_NUMBER;
         if (numbered) grouped[place] = records.rows[at];
         if (head) starts[number] = place;
+        if (head && known) known[number] = records.keys[at];
         heads += all_heads;
         places += all_places;
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) starts[counted->numbers] = (u32)counted->records;
+}
+
+// One thread a row: the number of its key, if it is known. Where keys are hashes, `strings` are what they stand for, and `others` what those
+// do that are known; else both have none. Adds the rows that have a number to `found`.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    key_find(const u64* keys, u32 count, Known known, Strings strings, Strings others, u32* numbers, u64* found) {
+    u32 row = blockIdx.x * THREADS + threadIdx.x, number = NO_NUMBER;
+    if (row < count) {
+        u64 key = keys[row];
+        u32 at = first_true(0, known.count, [&](u32 n) { return known.keys[n] >= key; });
+        bool is_known = at < known.count && known.keys[at] == key;
+        if (is_known && strings.views && is_valid(strings, row)) is_known = are_equal(strings, row, others, known.rows[known.starts[at]]);
+        if (is_known) number = at;
+        numbers[row] = number;
+    }
+    u32 in_block;
+    block_exclusive_sum<THREADS>((u32)(number != NO_NUMBER), &in_block);
+    if (threadIdx.x == 0 && in_block > 0) atomicAdd(found, (u64)in_block);
 }
 
 // One thread a place: the value there.

@@ -1,6 +1,7 @@
 // Joins on an OR of ANDs: the candidates of an entry on their way through its execution tree.
 //
 //   rows by group         --rule_behind------> how many pairs each block of them has up to each of its rows
+//   probe rows by group   --rule_stretches---> the same, and where the build rows of each group start
 //   rows by group or band --rule_candidates--> a batch of pairs that have passed nothing
 //                         --rule_step_*------> one launch a step of the tree: how deep each pair has come, and its witness
 //                         --rule_witnessed---> pairs that have a witness
@@ -108,6 +109,22 @@ extern "C" __global__ void __launch_bounds__(BLOCK) rule_behind(const u32* start
     if (place < count) own = starts[first_true(1, groups + 1, [&](u32 group) { return starts[group] > place; })] - place - 1;
     u64 before = block_exclusive_sum<BLOCK>(own, &all);
     if (place < count) behind[place] = (u32)(before + own);
+    if (threadIdx.x == 0) pairs[blockIdx.x] = all;
+}
+
+// The items of a probe batch, one block a block of them: probe rows in the order of their groups are paired with the build rows of these,
+// which stand at starts[g] to starts[g + 1].
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    rule_stretches(const u64* groups, u32 count, const u32* starts, u32* firsts, u32* behind, u64* pairs) {
+    u32 item = blockIdx.x * BLOCK + threadIdx.x;
+    u64 own = 0, all;
+    if (item < count) {
+        u32 first = starts[groups[item]];
+        own = starts[groups[item] + 1] - first;
+        firsts[item] = first;
+    }
+    u64 before = block_exclusive_sum<BLOCK>(own, &all);
+    if (item < count) behind[item] = (u32)(before + own);
     if (threadIdx.x == 0) pairs[blockIdx.x] = all;
 }
 

@@ -137,16 +137,13 @@ impl Engine {
         }
     }
 
-    /// The device for one join, where the keys of so many rows of a self-join are to be numbered and grouped on one.
+    /// The device for one join, where the keys of so many rows of a build side are to be numbered and grouped on one.
     pub fn budget_of_keys(&self, rows: usize, context: &BuildContext<'_>) -> Option<Budget> {
-        if !context.own {
-            return None;
-        }
         match self {
             Self::Cpu => None,
             Self::Cuda(budget) => Some(budget.of_join()),
             Self::Auto { ordinal, fraction } => {
-                let pays = rows >= ROWS_WORTH_A_DEVICE && Device::is_open(*ordinal);
+                let pays = context.own && rows >= ROWS_WORTH_A_DEVICE && Device::is_open(*ordinal);
                 let device = pays.then(|| Device::open(*ordinal).ok())??;
                 Some(Budget::new(&device, *fraction))
             }

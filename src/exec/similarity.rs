@@ -14,7 +14,7 @@ use super::matcher::{Matcher, Matching, Prepared, Run};
 use super::rules::RuleKeys;
 use super::spec::EqualityExprs;
 use crate::engine::choice::Engine;
-use crate::engine::keys::Groups;
+use crate::engine::keys::{Groups, NumberedBy};
 use crate::engine::{
     BuildContext, Counts, Cursor, Index, KeyColumn, Pairs, PrepareContext, PreparedProbe, Probe, cpu, cuda,
 };
@@ -98,7 +98,8 @@ impl Matching for SimilarityKeys {
                     Engine::Cuda(_) if cuda::serves(self.test) => self.engine.budget_of_keys(batch.num_rows(), context),
                     Engine::Cuda(_) | Engine::Auto { .. } | Engine::Cpu => None,
                 };
-                let (groups, ids) = Groups::build(&values, nulls, context.threads, device.as_ref())?;
+                let by = NumberedBy { threads: context.threads, own: context.own, device: device.as_ref() };
+                let (groups, ids) = Groups::build(&values, nulls, by)?;
                 (context.reserve)(groups.memory())?;
                 numbering = device.map_or_else(Vec::new, |device| device.metrics());
                 (Some(groups), Some(ids.into_vec()))
@@ -204,7 +205,7 @@ impl Matcher for SimilarityMatcher {
     fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Box<dyn Prepared>> {
         let values = self.probe.values(batch)?;
         let groups = match &self.groups {
-            Some(groups) => Some(groups.look_up(&equality::evaluate_all(&self.probe.equalities, batch)?)?),
+            Some(groups) => Some(groups.look_up(&equality::evaluate_all(&self.probe.equalities, batch)?)?.into_vec()),
             None => None,
         };
         let prepared = self.index.prepare(&KeyColumn { values, groups }, context).map_err(named(&self.label))?;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
 
@@ -37,6 +37,8 @@ pub struct Device {
     slots: Pool<Slot>,
     /// Queues that were made: making one takes a millisecond and more where many threads do.
     streams: Mutex<Vec<Arc<CudaStream>>>,
+    /// What keeps memory that nobody uses.
+    spare: Mutex<Vec<Weak<dyn Spare>>>,
     sets: OnceLock<SetKernels>,
     edits: OnceLock<EditKernels>,
     keys: OnceLock<KeyKernels>,
@@ -137,6 +139,7 @@ impl Device {
             staging: Mutex::default(),
             slots: Pool::new(SLOTS),
             streams: Mutex::default(),
+            spare: Mutex::default(),
             sets: OnceLock::new(),
             edits: OnceLock::new(),
             keys: OnceLock::new(),
@@ -182,6 +185,22 @@ impl Device {
     /// What copies to it and from it go through.
     pub(super) fn slots(&self) -> &Pool<Slot> {
         &self.slots
+    }
+
+    /// Has what `spare` keeps give way where memory lacks, as long as there is one.
+    pub(super) fn may_take_back(&self, spare: &Arc<impl Spare + 'static>) {
+        let mut known = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|spare| spare.strong_count() > 0);
+        known.push(Arc::downgrade(spare) as Weak<dyn Spare>);
+    }
+
+    /// Takes back memory that nobody uses; whether there was any.
+    pub(super) fn make_room(&self) -> bool {
+        let known: Vec<_> = {
+            let known = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+            known.iter().filter_map(Weak::upgrade).collect()
+        };
+        known.into_iter().fold(false, |gave_way, spare| spare.give_way() | gave_way)
     }
 
     /// Bytes of memory that it has.
@@ -243,6 +262,12 @@ impl Device {
     pub(super) fn vectors(&self) -> Result<&VectorKernels, Fault> {
         once(&self.vectors, || VectorKernels::load(&self.context, self.tensor_cores))
     }
+}
+
+/// What keeps memory of a device for later.
+pub(super) trait Spare: Send + Sync {
+    /// Gives back what nobody uses at the moment; whether there was any.
+    fn give_way(&self) -> bool;
 }
 
 /// The devices that this process has opened, by ordinal.

@@ -70,6 +70,13 @@ impl Budget {
 
     /// Room for `length` values, which are not set.
     pub(super) fn buffer<T: DeviceRepr>(&self, stream: &Arc<CudaStream>, length: usize) -> Result<Buffer<T>, Fault> {
+        match self.allocate(stream, length) {
+            Err(Fault::Memory) if self.device.make_room() => self.allocate(stream, length),
+            allocated => allocated,
+        }
+    }
+
+    fn allocate<T: DeviceRepr>(&self, stream: &Arc<CudaStream>, length: usize) -> Result<Buffer<T>, Fault> {
         // no allocation is empty
         let length = length.max(1);
         let held = Held::try_new(self, length * size_of::<T>())?;

@@ -3,6 +3,7 @@
 mod codes;
 mod joined;
 mod key;
+mod on_device;
 mod rows;
 mod values;
 
@@ -11,9 +12,10 @@ use datafusion::common::{Result, internal_err};
 
 use super::cuda::{Budget, keys};
 use joined::JoinedGroups;
+use on_device::DeviceGroups;
 use rows::RowGroups;
 
-pub use codes::Codes;
+pub use codes::{Codes, Names};
 pub use values::Values;
 
 /// The groups of the build side, by the values of its equality keys.
@@ -23,45 +25,55 @@ pub enum Groups {
     Keys(JoinedGroups),
     /// Any keys.
     Rows(RowGroups),
-    /// Keys that a device has numbered, for a self-join, where nobody looks up others.
+    /// Keys that a device has numbered.
+    Device(Box<DeviceGroups>),
+    /// The same for a self-join, where nobody looks up others.
     Own,
 }
 
+/// What gives numbers to rows.
+#[derive(Debug, Clone, Copy)]
+pub struct NumberedBy<'a> {
+    /// By up to so many threads.
+    pub threads: usize,
+    /// Whether the build side is its own probe side, so that nobody looks up others.
+    pub own: bool,
+    /// A device, where it can and has the memory.
+    pub device: Option<&'a Budget>,
+}
+
 impl Groups {
-    /// The groups of `columns`, and the group of each row; those of keys of common types by up to `threads` threads, or by a device,
-    /// which is given for self-joins alone.
+    /// The groups of `columns`, and the group of each row; those of keys of common types as `by` says.
     ///
     /// # Errors
     /// A device that fails.
-    pub fn build(
-        columns: &[ArrayRef],
-        null_equals_null: Vec<bool>,
-        threads: usize,
-        device: Option<&Budget>,
-    ) -> Result<(Self, Codes)> {
+    pub fn build(columns: &[ArrayRef], null_equals_null: Vec<bool>, by: NumberedBy<'_>) -> Result<(Self, Codes)> {
         if columns.is_empty() || !columns.iter().all(|column| Values::supports(column.data_type())) {
             let (groups, ids) = RowGroups::build(columns, null_equals_null)?;
             return Ok((Self::Rows(groups), ids.into()));
         }
-        if let Some(budget) = device
-            && let Some(codes) = keys::codes(budget, columns, &null_equals_null)?
+        if let Some(budget) = by.device
+            && let Some((codes, known)) = keys::codes(budget, columns, &null_equals_null, !by.own)?
         {
-            return Ok((Self::Own, codes));
+            let device = |known| DeviceGroups::new(known, (columns, null_equals_null), &codes, by.threads);
+            let groups = known.map_or(Self::Own, |known| Self::Device(Box::new(device(known))));
+            return Ok((groups, codes));
         }
-        let (groups, ids) = JoinedGroups::build(columns, &null_equals_null, threads)?;
+        let (groups, ids) = JoinedGroups::build(columns, &null_equals_null, by.threads)?;
         Ok((Self::Keys(groups), ids.into()))
     }
 
     /// The build side's group of each row, [`NO_GROUP`](super::NO_GROUP) where it has none.
     ///
     /// # Errors
-    /// Columns that are not of the same types as those of the build side, or of a self-join.
-    pub fn look_up(&self, columns: &[ArrayRef]) -> Result<Vec<u32>> {
-        match self {
-            Self::Keys(groups) => groups.look_up(columns),
-            Self::Rows(groups) => groups.look_up(columns),
-            Self::Own => internal_err!("groups of a self-join were asked for those of another side"),
-        }
+    /// Columns that are not of the same types as those of the build side, or of a self-join; a device that fails.
+    pub fn look_up(&self, columns: &[ArrayRef]) -> Result<Codes> {
+        Ok(match self {
+            Self::Keys(groups) => groups.look_up(columns)?.into(),
+            Self::Rows(groups) => groups.look_up(columns)?.into(),
+            Self::Device(groups) => groups.look_up(columns)?,
+            Self::Own => return internal_err!("groups of a self-join were asked for those of another side"),
+        })
     }
 
     /// Bytes held.
@@ -69,6 +81,7 @@ impl Groups {
         match self {
             Self::Keys(groups) => groups.memory(),
             Self::Rows(groups) => groups.memory(),
+            Self::Device(groups) => groups.memory(),
             Self::Own => 0,
         }
     }

@@ -65,8 +65,8 @@ mod tests {
     use datafusion::arrow::datatypes::TimeUnit;
 
     use super::*;
-    use crate::engine::keys::Groups;
     use crate::engine::keys::rows::RowGroups;
+    use crate::engine::keys::{Groups, NumberedBy};
 
     #[test]
     fn keys_of_all_types_group_as_rows_do() {
@@ -104,14 +104,15 @@ mod tests {
         for column in columns {
             assert!(Values::supports(column.data_type()), "{}", column.data_type());
             let columns = [Arc::clone(&column)];
-            let (groups, ids) = Groups::build(&columns, vec![false], 2, None).unwrap();
+            let by = NumberedBy { threads: 2, own: false, device: None };
+            let (groups, ids) = Groups::build(&columns, vec![false], by).unwrap();
             assert!(matches!(groups, Groups::Keys(_)));
             let (_, expected) = RowGroups::build(&columns, vec![false]).unwrap();
             let renamed: BTreeSet<_> = expected.iter().copied().zip(ids.iter().copied()).collect();
             let names: BTreeMap<u32, u32> = renamed.iter().copied().collect();
             let different: BTreeSet<_> = names.values().collect();
             assert!(renamed.len() == names.len() && different.len() == names.len(), "{}", column.data_type());
-            assert_eq!(groups.look_up(&columns).unwrap(), *ids);
+            assert_eq!(*groups.look_up(&columns).unwrap(), *ids);
         }
     }
 }

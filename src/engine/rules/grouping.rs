@@ -4,14 +4,13 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use datafusion::common::{Result, internal_err};
+use datafusion::common::Result;
 
 use crate::engine::NO_GROUP;
 use crate::engine::atoms::{AtomColumn, AtomTest};
 use crate::engine::cpu::columns::Columns;
-use crate::engine::cuda::Budget;
-use crate::engine::cuda::keys::RowsByGroup;
-use crate::engine::keys::Codes;
+use crate::engine::cuda::keys::{FoundNumbers, RowsByGroup};
+use crate::engine::keys::{Codes, Names, NumberedBy};
 use crate::engine::numbering::TupleNumbering;
 
 /// The rows of a build side by what they have in some equalities, as far as they satisfy some conditions of one side;
@@ -38,7 +37,29 @@ enum Places {
         grouped: Arc<RowsByGroup>,
         /// The same rows, once somebody asks for them here.
         rows: OnceLock<Vec<u32>>,
+        /// What rows are looked up in where the device has no memory for them.
+        tables: OnceLock<(TupleNumbering, Names)>,
     },
+}
+
+/// The build side's group of each row of a probe side.
+#[derive(Debug)]
+pub(super) enum FoundGroups {
+    OnHost(Vec<u32>),
+    OnDevice(FoundNumbers),
+}
+
+impl FoundGroups {
+    /// [`NO_GROUP`] for rows that have none.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub(super) fn into_vec(self) -> Result<Vec<u32>> {
+        match self {
+            Self::OnHost(groups) => Ok(groups),
+            Self::OnDevice(found) => found.by_row(),
+        }
+    }
 }
 
 /// The group of each row.
@@ -72,15 +93,6 @@ impl GroupsByRow {
     }
 }
 
-/// What groups rows.
-pub(super) struct GroupedBy<'a> {
-    pub(super) threads: usize,
-    /// Whether the build side is its own probe side, so that nobody looks up others.
-    pub(super) own: bool,
-    /// Groups them then.
-    pub(super) device: Option<&'a Budget>,
-}
-
 impl Grouping {
     /// The groups of the build side by `keys`, equalities and conditions of one side, and the group of each row, as `by` says.
     ///
@@ -89,30 +101,24 @@ impl Grouping {
     pub(super) fn build(
         columns: &Columns,
         (tests, keys): (&[AtomTest], &[usize]),
-        by: &GroupedBy<'_>,
+        by: &NumberedBy<'_>,
     ) -> Result<(Self, GroupsByRow)> {
         let (equalities, conditions): (Vec<usize>, Vec<usize>) =
             keys.iter().partition(|&&key| tests[key] == AtomTest::Equality);
         let first = first_codes(columns, &equalities, &conditions);
-        let others: Vec<&Codes> = equalities.iter().skip(1).filter_map(|&key| codes(columns, key)).collect();
-        let by_device = match by.device.filter(|_| by.own && !equalities.is_empty()) {
-            Some(budget) => {
-                let all: Vec<&Codes> = std::iter::once(first.as_ref()).chain(others.iter().copied()).collect();
-                RowsByGroup::of(budget, &all)?
-            }
+        let others = other_codes(columns, &equalities);
+        let by_device = match by.device.filter(|_| !equalities.is_empty()) {
+            Some(budget) => RowsByGroup::of(budget, &all_codes(&first, &others), by.own)?,
             None => None,
         };
         let (places, groups, alone) = match by_device {
             Some(grouped) => {
                 let (alone, grouped) = (grouped.alone, Arc::new(grouped));
                 let groups = GroupsByRow::OnDevice(Arc::clone(&grouped));
-                (Places::OnDevice { grouped, rows: OnceLock::new() }, groups, alone)
+                (Places::OnDevice { grouped, rows: OnceLock::new(), tables: OnceLock::new() }, groups, alone)
             }
             None => {
-                let (mut joined, mut groups) = (TupleNumbering::default(), first.into_owned().into_vec());
-                for codes in others {
-                    groups = joined.extend(&groups, codes, by.threads);
-                }
+                let (joined, groups) = join(first, &others, by.threads);
                 let behind = || groups.iter().filter(|&&group| group != NO_GROUP).max().map_or(0, |&most| most + 1);
                 let count = joined.count().unwrap_or_else(behind);
                 let (starts, rows, alone) = by_group(&groups, count, by.own);
@@ -125,17 +131,43 @@ impl Grouping {
         Ok((grouping, groups))
     }
 
-    /// The build side's group of each row of a probe side.
+    /// The build side's group of each row of a probe side; tables may be made of what the build side has.
     ///
     /// # Errors
-    /// Groups of a self-join.
-    pub(super) fn look_up(&self, columns: &Columns) -> Result<Vec<u32>> {
-        let Places::OnHost { joined, .. } = &self.places else {
-            return internal_err!("groups of a self-join were asked for those of another side");
+    /// Groups of a self-join, a device that fails.
+    pub(super) fn look_up(&self, build: &Columns, probe: &Columns) -> Result<FoundGroups> {
+        let first = first_codes(probe, &self.equalities, &self.conditions);
+        let others = other_codes(probe, &self.equalities);
+        let look_up = |joined: &TupleNumbering, first: Cow<'_, Codes>| {
+            let mut groups = first.into_owned().into_vec();
+            joined.look_up(&mut groups, others.iter());
+            groups
         };
-        let mut groups = first_codes(columns, &self.equalities, &self.conditions).into_owned().into_vec();
-        joined.look_up(&mut groups, self.equalities.iter().skip(1).filter_map(|&key| codes(columns, key)));
-        Ok(groups)
+        Ok(match &self.places {
+            Places::OnHost { joined, .. } => FoundGroups::OnHost(look_up(joined, first)),
+            Places::OnDevice { grouped, tables, .. } => match grouped.look_up(&all_codes(&first, &others))? {
+                Some(found) => FoundGroups::OnDevice(found),
+                None => {
+                    let (joined, names) = match tables.get() {
+                        Some(tables) => tables,
+                        None => {
+                            let made = self.tables(build, &grouped.groups()?);
+                            tables.get_or_init(|| made)
+                        }
+                    };
+                    let mut groups = look_up(joined, first);
+                    names.rename(&mut groups);
+                    FoundGroups::OnHost(groups)
+                }
+            },
+        })
+    }
+
+    /// What rows are looked up in on the host, given the group of each of the build side.
+    fn tables(&self, build: &Columns, groups: &[u32]) -> (TupleNumbering, Names) {
+        let first = first_codes(build, &self.equalities, &self.conditions);
+        let (joined, numbers) = join(first, &other_codes(build, &self.equalities), 1);
+        (joined, Names::of(&numbers, groups))
     }
 
     /// How many rows have a place.
@@ -150,7 +182,7 @@ impl Grouping {
     pub(super) fn rows(&self) -> Result<&[u32]> {
         match &self.places {
             Places::OnHost { rows, .. } => Ok(rows),
-            Places::OnDevice { grouped, rows } => match rows.get() {
+            Places::OnDevice { grouped, rows, .. } => match rows.get() {
                 Some(rows) => Ok(rows),
                 None => {
                     let fetched = grouped.rows()?;
@@ -245,6 +277,24 @@ fn first_codes<'a>(columns: &'a Columns, equalities: &[usize], conditions: &[usi
     }
 }
 
+/// The codes of the equalities behind the first one.
+fn other_codes<'a>(columns: &'a Columns, equalities: &[usize]) -> Vec<&'a Codes> {
+    equalities.iter().skip(1).filter_map(|&key| codes(columns, key)).collect()
+}
+
+fn all_codes<'a>(first: &'a Codes, others: &[&'a Codes]) -> Vec<&'a Codes> {
+    std::iter::once(first).chain(others.iter().copied()).collect()
+}
+
+/// Numbers rows by all of their codes.
+fn join(first: Cow<'_, Codes>, others: &[&Codes], threads: usize) -> (TupleNumbering, Vec<u32>) {
+    let (mut joined, mut numbers) = (TupleNumbering::default(), first.into_owned().into_vec());
+    for codes in others {
+        numbers = joined.extend(&numbers, codes, threads);
+    }
+    (joined, numbers)
+}
+
 /// The codes of an equality.
 fn codes(columns: &Columns, atom: usize) -> Option<&Codes> {
     match &columns.atoms[atom] {
@@ -283,6 +333,7 @@ mod tests {
     use datafusion::arrow::buffer::BooleanBuffer;
 
     use super::*;
+    use crate::engine::cuda::Budget;
     use crate::engine::cuda::test_device::device;
 
     fn columns(codes: &[&[u32]]) -> Columns {
@@ -290,20 +341,29 @@ mod tests {
         Columns::of_codes(codes.first().map_or(3, |c| c.len()), atoms)
     }
 
-    const BY: GroupedBy<'_> = GroupedBy { threads: 1, own: false, device: None };
+    const BY: NumberedBy<'_> = NumberedBy { threads: 1, own: false, device: None };
 
     #[test]
     fn groups_of_several_equalities() {
         let build = columns(&[&[0, 1, 0, 0, NO_GROUP], &[5, 5, 5, 6, 5]]);
-        let (grouping, groups) = Grouping::build(&build, (&[AtomTest::Equality; 2], &[0, 1]), &BY).unwrap();
-        assert_eq!(groups.all().unwrap(), [0, 1, 0, 2, NO_GROUP]);
-        assert_eq!(grouping.rows().unwrap(), [0, 2, 1, 3]);
-        assert_eq!(grouping.places(0), 0..2);
-        assert_eq!(grouping.group_ends(), [2, 2, 3, 4]);
-        assert_eq!(grouping.mean_partners(), 6.0 / 5.0);
-        let probe = columns(&[&[0, 1, NO_GROUP], &[6, 6, 5]]);
-        assert_eq!(grouping.look_up(&probe).unwrap(), [2, NO_GROUP, NO_GROUP]);
-        assert_eq!(grouping.places(NO_GROUP), 0..0);
+        let budget = Budget::new(&device(), 0.5);
+        for device in [None, Some(&budget)] {
+            let by = NumberedBy { device, ..BY };
+            let (grouping, groups) = Grouping::build(&build, (&[AtomTest::Equality; 2], &[0, 1]), &by).unwrap();
+            // a device numbers them by their codes
+            let [first, second, third] = if device.is_some() { [0, 2, 1] } else { [0, 1, 2] };
+            assert_eq!(groups.all().unwrap(), [first, second, first, third, NO_GROUP]);
+            assert_eq!(grouping.places(first), 0..2);
+            assert_eq!(grouping.rows_at(&[grouping.places(third).start as u32]).unwrap(), [3]);
+            assert_eq!(grouping.group_ends(), [2, 2, 3, 4]);
+            assert_eq!(grouping.mean_partners(), 6.0 / 5.0);
+            // a code that no build row has may have more bits than those that they have
+            let probe = columns(&[&[0, 1, NO_GROUP, 0, 0], &[6, 6, 5, 100, 8]]);
+            let found = grouping.look_up(&build, &probe).unwrap();
+            assert_eq!(matches!(found, FoundGroups::OnDevice(_)), device.is_some());
+            assert_eq!(found.into_vec().unwrap(), [third, NO_GROUP, NO_GROUP, NO_GROUP, NO_GROUP]);
+            assert_eq!(grouping.places(NO_GROUP), 0..0);
+        }
     }
 
     #[test]
@@ -311,7 +371,7 @@ mod tests {
         let build = columns(&[&[3, 1, 3, 0, NO_GROUP, 1, 2]]);
         let budget = Budget::new(&device(), 0.5);
         for device in [None, Some(&budget)] {
-            let by = GroupedBy { own: true, device, ..BY };
+            let by = NumberedBy { own: true, device, ..BY };
             let (grouping, groups) = Grouping::build(&build, (&[AtomTest::Equality], &[0]), &by).unwrap();
             assert_eq!(grouping.rows().unwrap(), [1, 5, 0, 2]);
             assert_eq!(grouping.rows_at(&[3, 0]).unwrap(), [2, 1]);
@@ -320,7 +380,7 @@ mod tests {
             assert_eq!(places, [2..4, 0..2, places[2].clone(), 0..0]);
             assert!(places[2].is_empty() && groups[3] == NO_GROUP);
             assert_eq!(grouping.mean_partners(), 10.0 / 7.0);
-            assert_eq!(grouping.look_up(&build).is_err(), device.is_some());
+            assert_eq!(grouping.look_up(&build, &build).is_err(), device.is_some());
         }
     }
 
@@ -329,10 +389,15 @@ mod tests {
         let bits = AtomColumn::Bits(BooleanBuffer::from(vec![true, false, true]));
         let build = Columns::of_codes(3, vec![AtomColumn::Codes(vec![0, 0, 1].into()), bits.clone(), AtomColumn::None]);
         let tests = [AtomTest::Equality, AtomTest::OneSided, AtomTest::OneSided];
-        let (grouping, groups) = Grouping::build(&build, (&tests, &[0, 1, 2]), &BY).unwrap();
-        assert_eq!((groups.all().unwrap().as_slice(), grouping.rows().unwrap()), (&[0, NO_GROUP, 1][..], &[0, 2][..]));
         let probe = Columns::of_codes(3, vec![AtomColumn::Codes(vec![1, 1, 0].into()), AtomColumn::None, bits]);
-        assert_eq!(grouping.look_up(&probe).unwrap(), [1, NO_GROUP, 0]);
+        let budget = Budget::new(&device(), 0.5);
+        for device in [None, Some(&budget)] {
+            let by = NumberedBy { device, ..BY };
+            let (grouping, groups) = Grouping::build(&build, (&tests, &[0, 1, 2]), &by).unwrap();
+            assert_eq!(groups.all().unwrap(), [0, NO_GROUP, 1]);
+            assert_eq!(grouping.rows().unwrap(), [0, 2]);
+            assert_eq!(grouping.look_up(&build, &probe).unwrap().into_vec().unwrap(), [1, NO_GROUP, 0]);
+        }
     }
 
     #[test]
@@ -342,5 +407,29 @@ mod tests {
             (groups.all().unwrap().as_slice(), grouping.rows().unwrap(), grouping.places(0)),
             (&[0, 0, 0][..], &[0, 1, 2][..], 0..3)
         );
+    }
+
+    #[test]
+    fn tables_find_the_groups_that_a_device_has_given() {
+        let codes = |row: u32, of: u32| if row % 13 == 0 { NO_GROUP } else { row * row % of };
+        let keys = |rows: u32| [7, 50, 3].map(|of| (0..rows).map(|row| codes(row, of)).collect::<Vec<_>>());
+        let (build, probe) = (keys(3000), keys(700));
+        let [build, probe] = [&build, &probe].map(|keys| columns(&[&keys[0], &keys[1], &keys[2]]));
+        let (tests, budget) = ([AtomTest::Equality; 3], Budget::new(&device(), 0.5));
+        for asked in [&[0][..], &[1, 2], &[0, 1, 2]] {
+            let by = NumberedBy { device: Some(&budget), ..BY };
+            let (grouping, groups) = Grouping::build(&build, (&tests, asked), &by).unwrap();
+            let found = grouping.look_up(&build, &probe).unwrap();
+            assert!(matches!(found, FoundGroups::OnDevice(_)));
+            let (joined, names) = grouping.tables(&build, &groups.all().unwrap());
+            let mut by_tables = probe_codes(&probe, asked[0]);
+            joined.look_up(&mut by_tables, asked[1..].iter().map(|&atom| probe_codes(&probe, atom)));
+            names.rename(&mut by_tables);
+            assert_eq!(found.into_vec().unwrap(), by_tables);
+        }
+    }
+
+    fn probe_codes(probe: &Columns, atom: usize) -> Vec<u32> {
+        codes(probe, atom).unwrap().to_vec()
     }
 }

@@ -9,18 +9,19 @@ use datafusion::physical_plan::metrics::{Count, MetricValue};
 use super::entry::{Access, Building, EntryIndex};
 use super::grouping::Grouping;
 use super::on_device::{SharedStrings, bring_ahead};
+use super::places::ProbePlaces;
 use super::statistics::{BuildStatistics, Sample};
 use crate::engine::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Tally};
 use crate::engine::choice::Engine;
 use crate::engine::cpu::columns::{Columns, Tests};
 use crate::engine::cpu::rules::probing::{Candidates, EntryPaths, Memory, Probing};
 use crate::engine::cpu::rules::walk::{Path, Walk};
-use crate::engine::cuda::rules::{ColumnsOnDevice, EntryOnDevice, Items, RulesOnDevice};
+use crate::engine::cuda::rules::{ColumnsOnDevice, EntryOnDevice, RulesOnDevice};
 use crate::engine::cuda::{Budget, DeviceFull};
-use crate::engine::keys::{Codes, Groups};
+use crate::engine::keys::{Codes, Groups, NumberedBy};
 use crate::engine::parallel::{both, in_turn, threads_within};
 use crate::engine::{
-    BuildContext, Cancel, Counts, Cursor, KeyColumn, Limit, NO_GROUP, Pairs, PrepareContext, PreparedProbe, Probe,
+    BuildContext, Cancel, Counts, Cursor, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
 };
 use crate::program::{AtomKind, Entry, EntryGroup, ExecutionTree, RulePlan};
 
@@ -74,8 +75,7 @@ impl PreparedRules {
 }
 
 pub(super) enum PreparedEntry {
-    /// Probe rows that have partners, and the places of these; the same on a device.
-    Places(Vec<(u32, std::ops::Range<u32>)>, Option<Box<Items>>),
+    Places(Box<ProbePlaces>),
     Index(Box<dyn PreparedProbe>),
 }
 
@@ -91,8 +91,8 @@ impl RuleIndex {
         let numbering = engine.budget_of_keys(side.rows, context);
         let equalities: Vec<Option<(ArrayRef, bool)>> = side.atoms.iter().map(AtomColumn::values).collect();
         let shared = match &numbering {
-            Some(_) => SharedStrings::of(&tests, &clauses, &equalities, &keys),
-            None => SharedStrings::default(),
+            Some(_) if context.own => SharedStrings::of(&tests, &clauses, &equalities, &keys),
+            _ => SharedStrings::default(),
         };
         let (coded, sampled) = both(
             || code(&equalities, |atom| !shared.has(atom), numbering.as_ref(), context),
@@ -253,7 +253,7 @@ impl RuleIndex {
     pub fn is_shared(&self, probe: Option<&PreparedRules>) -> bool {
         let prepared = |entry: usize| match probe.map(|probe| &probe.entries[entry]) {
             Some(PreparedEntry::Index(prepared)) => Some(prepared.as_ref()),
-            Some(PreparedEntry::Places(..)) | None => None,
+            Some(PreparedEntry::Places(_)) | None => None,
         };
         (0..self.entries.len()).any(|entry| match &self.entries[entry].access {
             Access::Index { index, .. } => index.is_shared(prepared(entry)),
@@ -287,8 +287,11 @@ impl RuleIndex {
             (Some(groups), Some((values, _))) => groups.look_up(&[values]).map(Some),
             _ => Ok(None),
         })?;
-        for (column, codes) in side.atoms.iter_mut().zip(coded) {
-            codes.into_iter().for_each(|codes| *column = AtomColumn::Codes(codes.into()));
+        for ((column, codes), groups) in side.atoms.iter_mut().zip(coded).zip(&self.groups) {
+            let Some(codes) = codes else { continue };
+            let by_tables = matches!(groups, Some(Groups::Device(_))) && codes.on_device().is_none();
+            self.fallbacks.add(usize::from(by_tables));
+            *column = AtomColumn::Codes(codes);
         }
         let columns = self.tests.prepare(side, context)?;
         let on_device = match &self.device {
@@ -299,13 +302,7 @@ impl RuleIndex {
             }
             None => None,
         };
-        let places = |entry: &EntryIndex, places: Vec<_>| match (&self.device, &entry.device, &on_device) {
-            (Some(rules), Some(entry), Some(_)) => {
-                let items = entry.prepare(rules, &places)?.map(Box::new);
-                Ok(PreparedEntry::Places(places, items))
-            }
-            _ => Ok::<_, DataFusionError>(PreparedEntry::Places(places, None)),
-        };
+        let walking = on_device.as_ref().and(self.device.as_ref());
         let entries = in_turn(self.entries.len(), threads, |at| {
             let entry = &self.entries[at];
             Ok(match (&entry.access, &self.plan.groups[at].entry) {
@@ -313,15 +310,25 @@ impl RuleIndex {
                     let AtomTest::Similarity { key, .. } = self.tests.kinds[*atom] else {
                         return internal_err!("an entry without an index");
                     };
-                    let groups = grouping.as_ref().map(|grouping| grouping.look_up(&columns)).transpose()?;
+                    let found = |grouping: &Arc<Grouping>| grouping.look_up(&self.columns, &columns)?.into_vec();
+                    let groups = grouping.as_ref().map(found).transpose()?;
                     PreparedEntry::Index(index.prepare(&KeyColumn { values: keys[key].clone(), groups }, context)?)
                 }
-                (Access::Hash { grouping, .. }, _) => places(entry, by_place(grouping, &columns)?)?,
+                (Access::Hash { grouping, .. }, _) => {
+                    let found = grouping.look_up(&self.columns, &columns)?;
+                    PreparedEntry::Places(Box::new(ProbePlaces::of_groups(
+                        grouping,
+                        found,
+                        walking.zip(entry.device.as_ref()),
+                    )?))
+                }
                 (Access::Band { atom, order, .. }, _) => {
                     let AtomColumn::Band(column) = &columns.atoms[*atom] else {
                         return internal_err!("an entry without its band");
                     };
-                    places(entry, order.partners(&order.grouping.look_up(&columns)?, column))?
+                    let found = order.grouping.look_up(&self.columns, &columns)?;
+                    let rows = order.partners(&found.into_vec()?, column);
+                    PreparedEntry::Places(Box::new(ProbePlaces::of_rows(rows, walking.zip(entry.device.as_ref()))?))
                 }
                 (Access::Index { .. }, _) => return internal_err!("an entry without an index"),
             })
@@ -360,7 +367,7 @@ impl RuleIndex {
 
     fn entry_len(&self, entry: usize, probe: Option<&PreparedRules>) -> usize {
         match (probe.map(|probe| &probe.entries[entry]), &self.entries[entry].access) {
-            (Some(PreparedEntry::Places(rows, _)), _) => rows.len(),
+            (Some(PreparedEntry::Places(places)), _) => places.len(),
             (Some(PreparedEntry::Index(prepared)), _) => prepared.len(),
             (None, Access::Hash { grouping, .. }) => grouping.len(),
             (None, Access::Band { order, .. }) => order.rows.len(),
@@ -423,14 +430,14 @@ impl RuleIndex {
                     Candidates::Index(index.as_ref(), Probe::Batch(prepared.as_ref()))
                 }
                 (Access::Index { index, .. }, _) => Candidates::Index(index.as_ref(), Probe::Own),
-                (Access::Hash { grouping, .. }, Some(PreparedEntry::Places(rows, _))) => {
-                    Candidates::Batch(grouping.rows()?, rows)
+                (Access::Hash { grouping, .. }, Some(PreparedEntry::Places(places))) => {
+                    Candidates::Batch(grouping.rows()?, places.rows(grouping)?)
                 }
                 (Access::Hash { grouping, ends }, _) => {
                     Candidates::Own(grouping.rows()?, ends.get_or_init(|| grouping.group_ends()))
                 }
-                (Access::Band { order, .. }, Some(PreparedEntry::Places(rows, _))) => {
-                    Candidates::Batch(&order.rows, rows)
+                (Access::Band { order, .. }, Some(PreparedEntry::Places(places))) => {
+                    Candidates::Batch(&order.rows, places.rows(&order.grouping)?)
                 }
                 (Access::Band { order, ends, .. }, _) => Candidates::Own(&order.rows, ends),
             };
@@ -478,7 +485,8 @@ fn code(
             return Ok(None);
         };
         (context.reserve)(values.len() * size_of::<u32>())?;
-        let (groups, codes) = Groups::build(&[Arc::clone(values)], vec![*null_equals_null], threads, device)?;
+        let by = NumberedBy { threads, own: context.own, device };
+        let (groups, codes) = Groups::build(&[Arc::clone(values)], vec![*null_equals_null], by)?;
         (context.reserve)(groups.memory())?;
         Ok(Some((groups, codes)))
     })
@@ -489,24 +497,9 @@ fn check(cancel: &Cancel) -> Result<()> {
     if cancel.is_cancelled() { exec_err!("the build of a matching dependency join was cancelled") } else { Ok(()) }
 }
 
-/// The probe rows that have partners, those of one group side by side.
-fn by_place(grouping: &Grouping, columns: &Columns) -> Result<Vec<(u32, std::ops::Range<u32>)>> {
-    let groups = grouping.look_up(columns)?;
-    let known = (0u32..).zip(groups).filter(|&(_, group)| group != NO_GROUP);
-    let mut rows: Vec<_> = known
-        .map(|(row, group)| {
-            let places = grouping.places(group);
-            (row, places.start as u32..places.end as u32)
-        })
-        .filter(|(_, places)| !places.is_empty())
-        .collect();
-    rows.sort_unstable_by_key(|(row, places)| (places.start, *row));
-    Ok(rows)
-}
-
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::{ListArray, StringArray};
+    use datafusion::arrow::array::{Int64Array, ListArray, StringArray};
     use datafusion::arrow::buffer::BooleanBuffer;
     use datafusion::arrow::datatypes::Float64Type;
     use rand::rngs::StdRng;
@@ -514,6 +507,7 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
+    use crate::engine::NO_GROUP;
     use crate::engine::atoms::{BandColumn, Span};
     use crate::engine::cuda::test_device::device;
     use crate::measure::{EditMeasure, SetMeasure, Tokenizer, VectorMeasure};
@@ -704,5 +698,63 @@ mod tests {
         }
         // other tests take and give back memory meanwhile
         assert!(walked.contains(&true));
+    }
+
+    /// The same side with values for codes, of which a device makes others.
+    fn with_values(mut side: SideColumns) -> SideColumns {
+        for (atom, column) in side.atoms.iter_mut().enumerate() {
+            if let AtomColumn::Codes(codes) = column {
+                let known = |&code: &u32| (code != NO_GROUP).then_some(code);
+                let values: ArrayRef = match atom {
+                    0 => Arc::new(codes.iter().map(|code| Some(known(code)? as i64 * 7 - 9)).collect::<Int64Array>()),
+                    _ => {
+                        let text = |code: u32| format!("a value that no view holds, {code}");
+                        Arc::new(codes.iter().map(|code| known(code).map(text)).collect::<StringArray>())
+                    }
+                };
+                *column = AtomColumn::Values { values, null_equals_null: atom == 1 };
+            }
+        }
+        side
+    }
+
+    #[test]
+    fn a_device_looks_up_another_side_as_the_cpu_does() {
+        let mut rng = StdRng::seed_from_u64(9);
+        let clauses = vec![vec![0, 1, 4], vec![1, 6], vec![0, 3, 5], vec![0, 2, 7]];
+        let source = RuleSource { kinds: kinds().iter().map(AtomKind::from).collect(), tests: kinds(), clauses };
+        let (build, probe) = (with_values(side(400, true, &mut rng)), with_values(side(300, false, &mut rng)));
+        let (cancel, device) = (Cancel::default(), device());
+        let context = BuildContext::new(2, &cancel, &|_| Ok(()));
+        let index = |engine: &Engine| RuleIndex::try_new(source.clone(), same(&build), engine, &context).unwrap();
+        let prepare =
+            |index: &RuleIndex| index.prepare(same(&probe), &PrepareContext { threads: 2, cancel: &cancel }).unwrap();
+        let by_cpu = index(&Engine::Cpu);
+        let expected = run(&by_cpu, Some(&prepare(&by_cpu)), 100);
+        assert!(expected.0.len() > 500);
+        let mut by_device = index(&Engine::Cuda(Budget::new(&device, 0.5)));
+        assert!(by_device.groups.iter().flatten().all(|groups| matches!(groups, Groups::Device(_))));
+        let prepared = prepare(&by_device);
+        let walked = prepared.entries.iter().filter(|entry| match entry {
+            PreparedEntry::Places(places) => places.items().is_some(),
+            PreparedEntry::Index(_) => false,
+        });
+        assert!(walked.count() >= 2);
+        let found = run(&by_device, Some(&prepared), 100);
+        assert_eq!((&found.0, found.1.witnesses), (&expected.0, expected.1.witnesses.clone()));
+        // of what was made ready for the device the CPU walks the same rows
+        by_device.device = None;
+        let found = run(&by_device, Some(&prepared), 100);
+        assert_eq!((&found.0, found.1.witnesses), (&expected.0, expected.1.witnesses.clone()));
+        for bytes in (10..30).map(|bits| 1usize << bits) {
+            let budget = Budget::new(&device, (device.reserved() + bytes) as f64 / device.memory() as f64);
+            let index = index(&Engine::Cuda(budget));
+            let found = run(&index, Some(&prepare(&index)), 100);
+            assert_eq!(
+                (found.0, found.1.witnesses),
+                (expected.0.clone(), expected.1.witnesses.clone()),
+                "{bytes} bytes"
+            );
+        }
     }
 }

@@ -164,8 +164,8 @@ impl RuleIndex {
         let probe = match probe {
             None => None,
             Some(PreparedRules { on_device: Some(columns), entries, .. }) => match &entries[entry] {
-                PreparedEntry::Places(_, Some(items)) => Some((columns, items.as_ref())),
-                PreparedEntry::Places(_, None) | PreparedEntry::Index(_) => return None,
+                PreparedEntry::Places(places) => Some((columns, places.items()?)),
+                PreparedEntry::Index(_) => return None,
             },
             Some(_) => return None,
         };

@@ -8,11 +8,12 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::common::Result;
 use foldhash::fast::FixedState;
 
-use super::grouping::{GroupedBy, Grouping, GroupsByRow};
+use super::grouping::{Grouping, GroupsByRow};
 use crate::engine::atoms::{AtomColumn, AtomTest, BandColumn, RuleRows};
 use crate::engine::cpu::columns::{Columns, Tests};
 use crate::engine::cpu::rules::probing::FEWEST_LANES;
 use crate::engine::cuda::Budget;
+use crate::engine::keys::NumberedBy;
 use crate::engine::parallel::{each_in_parallel, in_turn, ranges, threads_within};
 use crate::engine::{BuildContext, Cancel, Pairs};
 use crate::program::{AtomEstimate, AtomKind, Entry, IN_BAND, Statistics, cost};
@@ -161,8 +162,7 @@ pub(super) struct BuildStatistics<'a> {
 }
 
 impl<'a> BuildStatistics<'a> {
-    /// Groups the rows by the keys of each clause, with up to so many threads as `context` says, or on a device, which is given for
-    /// self-joins alone.
+    /// Groups the rows by the keys of each clause, with up to so many threads as `context` says, or on a device.
     pub(super) fn new(
         tests: &'a Tests,
         build: &'a Columns,
@@ -179,7 +179,7 @@ impl<'a> BuildStatistics<'a> {
                 wanted.push(keys);
             }
         }
-        let by = GroupedBy { threads: threads_within(wanted.len(), threads), own, device };
+        let by = NumberedBy { threads: threads_within(wanted.len(), threads), own, device };
         let grouped = in_turn(wanted.len(), threads, |at| {
             let (grouping, groups) = Grouping::build(build, (&tests.kinds, &wanted[at]), &by)?;
             let drawn = sample.draw(&grouping, &groups)?;

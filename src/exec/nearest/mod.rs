@@ -25,7 +25,7 @@ use super::rules::RuleKeys;
 use super::spec::EqualityExprs;
 use crate::engine::choice::Engine;
 use crate::engine::cpu;
-use crate::engine::keys::Groups;
+use crate::engine::keys::{Groups, NumberedBy};
 use crate::engine::nearest::Wanted;
 use crate::engine::{BuildContext, KeyColumn};
 use crate::functions::nearest::Direction;
@@ -143,7 +143,8 @@ impl Matching for NearestKeys {
             [] => (None, None),
             equalities => {
                 let nulls = equalities.iter().map(|e| e.null_equals_null).collect();
-                let (groups, ids) = Groups::build(&self.equalities_of(side, batch)?, nulls, context.threads, None)?;
+                let by = NumberedBy { threads: context.threads, own: false, device: None };
+                let (groups, ids) = Groups::build(&self.equalities_of(side, batch)?, nulls, by)?;
                 let ids = ids.into_vec();
                 (context.reserve)(groups.memory() + ids.capacity() * size_of::<u32>())?;
                 (Some(groups), Some(ids))

@@ -16,6 +16,7 @@ pub(in crate::engine::cuda) struct KeyKernels {
     heads: CudaFunction,
     offsets: CudaFunction,
     groups: CudaFunction,
+    find: CudaFunction,
     gather: CudaFunction,
 }
 
@@ -48,6 +49,21 @@ pub(in crate::engine::cuda) struct RecordsOnDevice {
 // SAFETY: the layout is that of the structure in keys.cu.
 unsafe impl DeviceRepr for RecordsOnDevice {}
 
+/// `Known` of `keys.cu`, as addresses.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(in crate::engine::cuda) struct KnownOnDevice {
+    pub(in crate::engine::cuda) keys: u64,
+    /// Of keys that are no hashes nothing.
+    pub(in crate::engine::cuda) starts: u64,
+    pub(in crate::engine::cuda) rows: u64,
+    pub(in crate::engine::cuda) count: u32,
+    pub(in crate::engine::cuda) unused: u32,
+}
+
+// SAFETY: the layout is that of the structure in keys.cu.
+unsafe impl DeviceRepr for KnownOnDevice {}
+
 /// Keys that are whole numbers.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::engine::cuda) struct IntegersOnDevice<'a> {
@@ -68,6 +84,7 @@ impl KeyKernels {
             heads: module.load_function("key_heads")?,
             offsets: module.load_function("key_offsets")?,
             groups: module.load_function("key_groups")?,
+            find: module.load_function("key_find")?,
             gather: module.load_function("key_gather")?,
         })
     }
@@ -147,20 +164,41 @@ impl KeyKernels {
         Ok(())
     }
 
-    /// Writes the number of each row, where the rows of each number start, and these rows.
+    /// Writes the number of each row, where the rows of each number start, and these rows; also the key of each number, if asked.
     pub(in crate::engine::cuda) fn groups(
         &self,
         stream: &CudaStream,
         records: &RecordsOnDevice,
         (counters, counted): (&Buffer<u32>, &Buffer<u64>),
         (numbers, starts, grouped): (&mut Buffer<u32>, &mut Buffer<u32>, &mut Buffer<u32>),
+        known: Option<&Buffer<u64>>,
     ) -> Launched {
+        let known = known.map_or(0, |known| known.address(stream));
         let mut launch = stream.launch_builder(&self.groups);
         launch.arg(records).arg(&counters.slice).arg(&counted.slice);
-        launch.arg(&mut numbers.slice).arg(&mut starts.slice).arg(&mut grouped.slice);
+        launch.arg(&mut numbers.slice).arg(&mut starts.slice).arg(&mut grouped.slice).arg(&known);
         // SAFETY: the arguments are those of key_groups, a block of threads a tile; no number or place is as great as the count of
         // records.
         unsafe { launch.launch(grid(tiles(records.count), THREADS)) }?;
+        Ok(())
+    }
+
+    /// Writes the number of each of `count` keys among those that are known, and adds those that have one to `found`. Of hashes, with
+    /// the strings that they stand for, of this side and of the known ones.
+    pub(in crate::engine::cuda) fn find(
+        &self,
+        stream: &CudaStream,
+        (keys, count): (&Buffer<u64>, u32),
+        known: &KnownOnDevice,
+        (strings, others): (&StringsOnDevice, &StringsOnDevice),
+        (numbers, found): (&mut Buffer<u32>, &mut Buffer<u64>),
+    ) -> Launched {
+        let mut launch = stream.launch_builder(&self.find);
+        launch.arg(&keys.slice).arg(&count).arg(known).arg(strings).arg(others);
+        launch.arg(&mut numbers.slice).arg(&mut found.slice);
+        // SAFETY: the arguments are those of key_find; there are as many keys and numbers as it takes, and the addresses are of live
+        // columns.
+        unsafe { launch.launch(grid(count.div_ceil(THREADS), THREADS)) }?;
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use crate::engine::cuda::tasks::BLOCK;
 /// The kernels of `rules.cu`.
 pub(in crate::engine::cuda) struct RuleKernels {
     behind: CudaFunction,
+    stretches: CudaFunction,
     candidates: CudaFunction,
     codes: CudaFunction,
     band: CudaFunction,
@@ -153,6 +154,7 @@ impl RuleKernels {
         };
         Ok(Self {
             behind: module.load_function("rule_behind")?,
+            stretches: module.load_function("rule_stretches")?,
             candidates: module.load_function("rule_candidates")?,
             codes: module.load_function("rule_step_codes")?,
             band: module.load_function("rule_step_band")?,
@@ -178,6 +180,23 @@ impl RuleKernels {
         let mut launch = stream.launch_builder(&self.behind);
         launch.arg(&starts.slice).arg(&groups).arg(&count).arg(&mut behind.slice).arg(&mut pairs.slice);
         // SAFETY: the arguments are those of rule_behind; the last of the groups ends behind all places.
+        unsafe { launch.launch(grid(count.div_ceil(BLOCK), BLOCK)) }?;
+        Ok(())
+    }
+
+    /// Writes where the stretch of each item starts, how many pairs the block of each item has up to it, and how many each block has, of
+    /// items of a probe batch by the groups that they are paired with.
+    pub(in crate::engine::cuda) fn stretches(
+        &self,
+        stream: &CudaStream,
+        (groups, count): (&Buffer<u64>, u32),
+        starts: &Buffer<u32>,
+        (firsts, behind, pairs): (&mut Buffer<u32>, &mut Buffer<u32>, &mut Buffer<u64>),
+    ) -> Launched {
+        let mut launch = stream.launch_builder(&self.stretches);
+        launch.arg(&groups.slice).arg(&count).arg(&starts.slice);
+        launch.arg(&mut firsts.slice).arg(&mut behind.slice).arg(&mut pairs.slice);
+        // SAFETY: the arguments are those of rule_stretches; the first `count` items have groups of those that start somewhere.
         unsafe { launch.launch(grid(count.div_ceil(BLOCK), BLOCK)) }?;
         Ok(())
     }

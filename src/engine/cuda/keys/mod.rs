@@ -1,9 +1,10 @@
-//! Equality keys numbered on a device, for joins in which nobody looks up others: self-joins.
+//! Equality keys numbered on a device.
 //!
 //! Where the CPU hashes values into tables, a device sorts them (by a hash, if they are strings) and numbers what then lies side
 //! by side. Strings of one hash are compared; where two of them differ, the keys are left to the CPU.
 
 mod groups;
+mod known;
 mod records;
 
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use cudarc::driver::CudaStream;
 use datafusion::arrow::array::ArrayRef;
 use datafusion::common::Result;
 
-use self::records::{RowsByNumber, Which};
+use self::known::number_strings;
+use self::records::{Numbering, RowsByNumber, Which};
 use super::fault::Fault;
 use super::memory::{Budget, Buffer};
 use super::strings::Strings;
@@ -20,39 +22,40 @@ use crate::engine::NO_GROUP;
 use crate::engine::keys::{Codes, Values};
 
 pub use self::groups::RowsByGroup;
+pub use self::known::{FoundNumbers, KnownKeys};
 
 /// More have no room for the end of their last tile in 32 bits.
 const MOST_ROWS: usize = u32::MAX as usize - (1 << 13);
 
+/// Whether there are more rows than a device numbers.
+fn are_too_many(columns: &[ArrayRef]) -> bool {
+    columns.iter().any(|column| column.len() > MOST_ROWS)
+}
+
 /// The code of each row by what it has in all of `columns`, [`NO_GROUP`] where that is a NULL which equals nothing; equal values have
-/// equal codes, from 0 on. `None` where the device has too little memory, or cannot tell two values apart.
+/// equal codes, from 0 on. With what it takes to look up those of another side, where that `is_known`. `None` where the device has too
+/// little memory, or cannot tell two values apart.
 ///
 /// # Errors
 /// Columns that [have no values](Values::supports), a device that fails.
-pub fn codes(budget: &Budget, columns: &[ArrayRef], null_equals_null: &[bool]) -> Result<Option<Codes>> {
-    if columns.iter().any(|column| column.len() > MOST_ROWS) {
+pub fn codes(
+    budget: &Budget,
+    columns: &[ArrayRef],
+    null_equals_null: &[bool],
+    is_known: bool,
+) -> Result<Option<(Codes, Option<KnownKeys>)>> {
+    if are_too_many(columns) {
         return Ok(None);
     }
-    let values: Vec<Values> = columns.iter().map(Values::of).collect::<Result<_>>()?;
+    let values = columns.iter().zip(null_equals_null);
+    let values: Vec<_> = values.map(|(column, &equal)| Ok((Values::of(column)?, equal))).collect::<Result<_>>()?;
     on_stream(budget, |stream| {
-        let mut so_far: Option<NumbersOnDevice> = None;
-        for (values, &null_equals_null) in values.iter().zip(null_equals_null) {
-            let grouped = match (RowsByNumber::of_values(budget, stream, values, null_equals_null)?, so_far) {
-                (Some(own), Some(before)) => {
-                    RowsByNumber::of_numbers(budget, stream, (&before, Some(&own.numbers)), Which::Valued)?
-                }
-                (own, _) => own,
-            };
-            let Some(grouped) = grouped else { return Ok(None) };
-            so_far = Some(grouped.numbers);
-        }
-        let Some(numbers) = so_far else { return Ok(None) };
-        let by_row = budget.fetch(&numbers.by_row, 0..numbers.rows as usize)?;
-        Ok(Some(Codes::from_device(by_row, numbers)))
+        let Some((numbers, known)) = KnownKeys::build(budget, stream, &values, is_known)? else { return Ok(None) };
+        Ok(Some((Codes::from_device(numbers.on_host(budget)?, numbers), known)))
     })
 }
 
-/// The same of strings that are on the device, so many rows of them.
+/// The same of strings that are on the device, so many rows of them, for a self-join.
 pub(super) fn codes_of_strings(
     budget: &Budget,
     stream: &Arc<CudaStream>,
@@ -62,13 +65,11 @@ pub(super) fn codes_of_strings(
     if rows > MOST_ROWS {
         return Ok(None);
     }
-    let Some(RowsByNumber { numbers, .. }) =
-        RowsByNumber::of_strings(budget, stream, (strings, rows), null_equals_null)?
-    else {
+    let numbering = Numbering { which: Which::with_values(null_equals_null), is_known: false };
+    let Some(RowsByNumber { numbers, .. }) = number_strings(budget, stream, strings, numbering)? else {
         return Ok(None);
     };
-    let by_row = budget.fetch(&numbers.by_row, 0..rows)?;
-    Ok(Some(Codes::from_device(by_row, numbers)))
+    Ok(Some(Codes::from_device(numbers.on_host(budget)?, numbers)))
 }
 
 /// What `work` does on a queue of its own; `None` also where memory lacks.
@@ -106,6 +107,11 @@ impl NumbersOnDevice {
         Ok(Arc::new(Self { by_row: budget.upload(stream, codes)?, rows: codes.len() as u32, count }))
     }
 
+    /// By row.
+    fn on_host(&self, budget: &Budget) -> Result<Vec<u32>, Fault> {
+        budget.fetch(&self.by_row, 0..self.rows as usize)
+    }
+
     /// As kernels read them, by row.
     pub(super) fn address(&self, stream: &CudaStream) -> u64 {
         self.by_row.address(stream)
@@ -127,7 +133,9 @@ mod tests {
 
     use super::*;
     use crate::engine::cuda::test_device::device;
-    use crate::engine::keys::Groups;
+    use crate::engine::keys::{Groups, Names, NumberedBy};
+
+    const BY: NumberedBy<'_> = NumberedBy { threads: 2, own: false, device: None };
 
     /// Asserts that the rows are told apart in the same way.
     fn assert_same(found: &[u32], expected: &[u32]) {
@@ -175,8 +183,8 @@ mod tests {
             for keys in [&columns[..1], &columns[1..2], &columns[2..3], &columns[3..], &columns[..2], &columns[1..4]] {
                 for nulls in [[false; 3], [true; 3], [true, false, true]] {
                     let nulls = &nulls[..keys.len()];
-                    let (_, expected) = Groups::build(keys, nulls.to_vec(), 2, None).unwrap();
-                    let found = codes(&budget, keys, nulls).unwrap().unwrap();
+                    let (_, expected) = Groups::build(keys, nulls.to_vec(), BY).unwrap();
+                    let (found, _) = codes(&budget, keys, nulls, false).unwrap().unwrap();
                     assert_same(&found, &expected);
                 }
             }
@@ -184,15 +192,51 @@ mod tests {
     }
 
     #[test]
+    fn others_are_looked_up_as_on_the_cpu() {
+        let mut rng = StdRng::seed_from_u64(5);
+        let budget = Budget::new(&device(), 0.5);
+        for (rows, others) in [(0, 5), (1, 700), (2049, 0), (3000, 5000)] {
+            // some that the build side does not have, smaller and greater
+            let [build, probe] = [(rows, 1), (others, 2)].map(|(rows, more)| {
+                [
+                    strings(rows + 3, 1500 * more, &mut rng),
+                    integers(rows + 3, 400 * i64::from(more), &mut rng),
+                    strings(rows + 3, 4 * more, &mut rng),
+                    integers(rows + 3, i64::MAX / 4 * i64::from(more), &mut rng),
+                ]
+                .map(|column| column.slice(3, rows))
+            });
+            for keys in [0..1, 1..2, 2..3, 3..4, 0..2, 1..4] {
+                for nulls in [[false; 3], [true; 3], [true, false, true]] {
+                    let (build, probe, nulls) = (&build[keys.clone()], &probe[keys.clone()], &nulls[..keys.len()]);
+                    let (groups, by_tables) = Groups::build(build, nulls.to_vec(), BY).unwrap();
+                    let (codes, known) = codes(&budget, build, nulls, true).unwrap().unwrap();
+                    let names = Names::of(&by_tables, &codes);
+                    let mut expected = groups.look_up(probe).unwrap().into_vec();
+                    names.rename(&mut expected);
+                    assert_eq!(*known.unwrap().look_up(probe).unwrap().unwrap(), expected);
+                }
+            }
+        }
+        let (_, known) = codes(&budget, &[integers(9, 5, &mut rng)], &[false], true).unwrap().unwrap();
+        let known = known.unwrap();
+        assert!(known.look_up(&[strings(9, 5, &mut rng)]).is_err() && known.look_up(&[]).is_err());
+    }
+
+    #[test]
     fn whole_numbers_of_any_size_are_told_apart() {
         let budget = Budget::new(&device(), 0.5);
+        let numbers = |column: &ArrayRef, null_equals_null| {
+            let codes = codes(&budget, &[Arc::clone(column)], &[null_equals_null], false).unwrap();
+            codes.map(|(codes, _)| codes)
+        };
         let all: ArrayRef = Arc::new(Int64Array::from(vec![Some(i64::MIN), None, Some(i64::MAX), Some(i64::MIN)]));
-        assert!(codes(&budget, &[Arc::clone(&all)], &[false]).unwrap().is_none());
-        let most: ArrayRef = Arc::new(Int64Array::from(vec![Some(i64::MIN), None, Some(i64::MAX - 1), Some(i64::MIN)]));
-        assert_eq!(*codes(&budget, &[most], &[false]).unwrap().unwrap(), [0, NO_GROUP, 1, 0]);
+        assert!(numbers(&all, false).is_none());
+        let most: ArrayRef = Arc::new(Int64Array::from(vec![Some(i64::MIN), None, Some(i64::MAX - 2), Some(i64::MIN)]));
+        assert_eq!(*numbers(&most, false).unwrap(), [0, NO_GROUP, 1, 0]);
         let none: ArrayRef = Arc::new(Int64Array::from(vec![None; 3]));
-        assert_eq!(*codes(&budget, &[Arc::clone(&none)], &[false]).unwrap().unwrap(), [NO_GROUP; 3]);
-        assert_eq!(*codes(&budget, &[none], &[true]).unwrap().unwrap(), [0; 3]);
+        assert_eq!(*numbers(&none, false).unwrap(), [NO_GROUP; 3]);
+        assert_eq!(*numbers(&none, true).unwrap(), [0; 3]);
     }
 
     #[test]
@@ -204,7 +248,7 @@ mod tests {
             let columns: [Codes; 3] = std::array::from_fn(|_| (0..rows).map(&mut code).collect::<Vec<u32>>().into());
             for keys in 1..=3 {
                 let asked: Vec<&Codes> = columns[..keys].iter().collect();
-                let grouped = RowsByGroup::of(&budget, &asked).unwrap().unwrap();
+                let grouped = RowsByGroup::of(&budget, &asked, true).unwrap().unwrap();
                 let (groups, rows_of_groups, starts) =
                     (grouped.groups().unwrap(), grouped.rows().unwrap(), grouped.starts());
                 let tuple = |row: usize| asked.iter().map(|codes| codes[row]).collect::<Vec<_>>();
@@ -262,10 +306,13 @@ mod tests {
             Arc::new(numbers.map(|n| texts[n].as_str()).into_iter().map(Some).collect::<StringViewArray>())
         };
         let budget = Budget::new(&device(), 0.5);
-        assert_eq!(*codes(&budget, &[rows([0, 0, 0, 0])], &[false]).unwrap().unwrap(), [0; 4]);
+        let numbers =
+            |column: &ArrayRef| codes(&budget, &[Arc::clone(column)], &[false], false).unwrap().map(|(codes, _)| codes);
+        let same: ArrayRef = rows([0, 0, 0, 0]);
+        assert_eq!(*numbers(&same).unwrap(), [0; 4]);
         let both: ArrayRef = rows([0, 1, 0, 1]);
-        assert!(codes(&budget, &[Arc::clone(&both)], &[false]).unwrap().is_none());
-        let (groups, ids) = Groups::build(&[both], vec![false], 1, Some(&budget)).unwrap();
+        assert!(numbers(&both).is_none());
+        let (groups, ids) = Groups::build(&[both], vec![false], NumberedBy { device: Some(&budget), ..BY }).unwrap();
         assert!(matches!(groups, Groups::Keys(_)));
         assert_eq!(*ids, [0, 1, 0, 1]);
     }
@@ -274,7 +321,7 @@ mod tests {
     fn without_memory_nothing_is_numbered() {
         let budget = Budget::new(&device(), 0.0);
         let column = strings(3000, 100, &mut StdRng::seed_from_u64(1));
-        assert!(codes(&budget, &[column], &[false]).unwrap().is_none());
-        assert!(RowsByGroup::of(&budget, &[&vec![1; 3000].into()]).unwrap().is_none());
+        assert!(codes(&budget, &[column], &[false], true).unwrap().is_none());
+        assert!(RowsByGroup::of(&budget, &[&vec![1; 3000].into()], true).unwrap().is_none());
     }
 }

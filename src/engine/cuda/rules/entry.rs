@@ -8,7 +8,7 @@ use cudarc::driver::CudaStream;
 use datafusion::common::Result;
 
 use super::columns::ColumnsOnDevice;
-use super::items::{Behind, Items, PAIRS_OF_TASK};
+use super::items::{Behind, Items, PAIRS_OF_TASK, ProbeRows};
 use super::path::Path;
 use super::rooms::WalkingRoom;
 use super::tests::{RulesOnDevice, WORKERS};
@@ -115,9 +115,14 @@ impl EntryOnDevice {
     ///
     /// # Errors
     /// A device that fails.
-    pub fn prepare(&self, rules: &RulesOnDevice, rows: &[(u32, Range<u32>)]) -> Result<Option<Items>> {
-        let batch = || rules.budget.device.stream().and_then(|stream| Items::batch(&rules.budget, &stream, rows));
-        match rules.rooms.spare(batch) {
+    pub fn prepare(&self, rules: &RulesOnDevice, rows: &ProbeRows<'_>) -> Result<Option<Items>> {
+        let batch = |stream: Arc<CudaStream>| {
+            // what was launched reads what others hold
+            Items::batch(&rules.budget, &stream, rows).inspect_err(|_| {
+                let _ = stream.synchronize();
+            })
+        };
+        match rules.budget.device.stream().and_then(batch) {
             Err(Fault::Memory) => Ok(None),
             items => Ok(items?),
         }
@@ -148,24 +153,20 @@ impl EntryOnDevice {
     ) -> Result<Option<Counts>> {
         let Some(items) = probe.map(|(_, items)| items).or(self.own.as_ref()) else { return Ok(None) };
         let (start, before) = (cursor.next, (out.len(), tally.clone()));
-        let walked = rules.rooms.spare(|| {
-            let walking = Walking {
-                rules,
-                entry: self,
-                probe: probe.map(|(columns, _)| columns),
-                items,
-                kept: RefCell::new(None),
-                tally: RefCell::new(&mut *tally),
-            };
-            let walked = self.steps.step((items, items.len() as u32), cursor, |_, _| walking, cancel, out);
-            if matches!(walked, Err(Fault::Memory)) {
+        let walking = Walking {
+            rules,
+            entry: self,
+            probe: probe.map(|(columns, _)| columns),
+            items,
+            kept: RefCell::new(None),
+            tally: RefCell::new(&mut *tally),
+        };
+        match self.steps.step((items, items.len() as u32), cursor, |_, _| walking, cancel, out) {
+            Err(Fault::Memory) => {
                 out.truncate(before.0);
-                tally.clone_from(&before.1);
+                *tally = before.1;
+                Ok(None)
             }
-            walked
-        });
-        match walked {
-            Err(Fault::Memory) => Ok(None),
             counts => {
                 let candidates = items.pairs(start..cursor.next) as usize;
                 Ok(Some(Counts { candidates, verified: candidates, ..counts? }))

@@ -7,7 +7,7 @@ use cudarc::driver::CudaStream;
 
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{ItemsOnDevice, Task};
-use crate::engine::cuda::keys::RowsByGroup;
+use crate::engine::cuda::keys::{FoundNumbers, RowsByGroup};
 use crate::engine::cuda::memory::{Budget, Buffer};
 use crate::engine::cuda::steps::Cut;
 use crate::engine::cuda::tasks::BLOCK;
@@ -23,6 +23,14 @@ pub enum Behind<'a> {
     InGroupOnHost(&'a [u32]),
     /// An end of its own.
     UpTo(&'a [u32]),
+}
+
+/// The rows of a probe batch that have partners.
+pub enum ProbeRows<'a> {
+    /// Each with the places of these.
+    Placed(&'a [(u32, Range<u32>)]),
+    /// By group.
+    Grouped(&'a FoundNumbers, &'a RowsByGroup),
 }
 
 /// How many pairs the items of a block have up to and with each of them.
@@ -67,9 +75,8 @@ impl Items {
         let count = grouped.len();
         let mut on_device = budget.buffer(stream, count)?;
         let mut pairs = budget.buffer(stream, count.div_ceil(BLOCK as usize))?;
-        let starts = budget.upload(stream, grouped.starts())?;
         if count > 0 {
-            let starts = (&starts, grouped.starts().len() as u32 - 1);
+            let starts = (grouped.starts_on_device(), grouped.starts().len() as u32 - 1);
             budget.device.rules()?.behind(stream, starts, count as u32, (&mut on_device, &mut pairs))?;
         }
         let of_blocks = budget.fetch(&pairs, 0..count.div_ceil(BLOCK as usize))?;
@@ -77,17 +84,44 @@ impl Items {
         Ok(before_blocks(of_blocks).map(|starts| Self { behind, count, starts, on_device, probe: None }))
     }
 
-    /// Rows of a probe batch, each with a stretch of places.
+    /// Rows of a probe batch, those of one stretch side by side.
     pub(super) fn batch(
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        rows: &[(u32, Range<u32>)],
+        rows: &ProbeRows<'_>,
     ) -> Result<Option<Self>, Fault> {
+        match rows {
+            ProbeRows::Placed(rows) => Self::placed(budget, stream, rows),
+            ProbeRows::Grouped(found, grouped) => Self::grouped(budget, stream, found, grouped),
+        }
+    }
+
+    fn placed(budget: &Budget, stream: &Arc<CudaStream>, rows: &[(u32, Range<u32>)]) -> Result<Option<Self>, Fault> {
         let lengths = rows.iter().map(|(_, places)| places.end - places.start).collect();
         let probe_rows: Vec<u32> = rows.iter().map(|(row, _)| *row).collect();
         let firsts: Vec<u32> = rows.iter().map(|(_, places)| places.start).collect();
         let probe = (budget.upload(stream, &probe_rows)?, budget.upload(stream, &firsts)?);
         Self::try_new(budget, stream, lengths, Some(probe))
+    }
+
+    /// Rows that the device puts in the order of their groups.
+    fn grouped(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        found: &FoundNumbers,
+        grouped: &RowsByGroup,
+    ) -> Result<Option<Self>, Fault> {
+        let (groups, rows) = found.in_order(budget, stream)?;
+        let (count, blocks) = (found.found() as usize, (found.found() as usize).div_ceil(BLOCK as usize));
+        let (mut firsts, mut behind) = (budget.buffer(stream, count)?, budget.buffer(stream, count)?);
+        let mut pairs = budget.buffer(stream, blocks)?;
+        if count > 0 {
+            let to = (&mut firsts, &mut behind, &mut pairs);
+            budget.device.rules()?.stretches(stream, (&groups, count as u32), grouped.starts_on_device(), to)?;
+        }
+        let Some(starts) = before_blocks(budget.fetch(&pairs, 0..blocks)?) else { return Ok(None) };
+        let on_host = PairsBehind::Known(budget.fetch(&behind, 0..count)?);
+        Ok(Some(Self { behind: on_host, count, starts, on_device: behind, probe: Some((rows, firsts)) }))
     }
 
     fn try_new(
@@ -263,7 +297,7 @@ mod tests {
         // groups of one row have no place: those of two and more, and one of several blocks
         for (rows, groups) in [(0, 1), (40, 7), (5000, 900), (5000, 2), (3 * BLOCK, BLOCK)] {
             let codes: Vec<u32> = (0..rows).map(|row| row * row % 7919 % groups).collect();
-            let grouped = Arc::new(RowsByGroup::of(&budget, &[&Codes::from(codes)]).unwrap().unwrap());
+            let grouped = Arc::new(RowsByGroup::of(&budget, &[&Codes::from(codes)], true).unwrap().unwrap());
             let there = Items::own(&budget, &stream, &Behind::InGroup(&grouped)).unwrap().unwrap();
             let here = Items::own(&budget, &stream, &Behind::InGroupOnHost(grouped.starts())).unwrap().unwrap();
             assert_eq!(there.len(), here.len());

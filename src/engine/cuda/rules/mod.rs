@@ -23,5 +23,5 @@ mod tests;
 
 pub use columns::ColumnsOnDevice;
 pub use entry::{EntryOnDevice, PlacedRows, Walked};
-pub use items::{Behind, Items};
+pub use items::{Behind, Items, ProbeRows};
 pub use tests::{RulesOnDevice, serves};

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::{CudaStream, DeviceRepr, ValidAsZeroBits};
 
+use crate::engine::cuda::device::Spare;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{BatchOnDevice, RowPair};
 use crate::engine::cuda::memory::{Budget, Room};
@@ -80,24 +81,16 @@ impl WalkingRooms {
         known.map(|at| rooms.swap_remove(at).1).unwrap_or_default()
     }
 
-    /// What `work` does, once more without the rooms that nobody uses where memory lacks.
-    pub(super) fn spare<T>(&self, mut work: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
-        match work() {
-            Err(Fault::Memory) => {
-                let unused = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-                if unused.is_empty() {
-                    return Err(Fault::Memory);
-                }
-                drop(unused);
-                work()
-            }
-            done => done,
-        }
-    }
-
     /// Takes one back.
     pub(super) fn give_back(&self, stream: &Arc<CudaStream>, room: WalkingRoom) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((Arc::clone(stream), room));
+    }
+}
+
+impl Spare for WalkingRooms {
+    fn give_way(&self) -> bool {
+        let unused = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        !unused.is_empty()
     }
 }
 
@@ -109,24 +102,17 @@ mod tests {
     #[test]
     fn rooms_that_nobody_uses_give_way() {
         let budget = Budget::new(&device(), 0.5);
-        let (rooms, stream) = (WalkingRooms::default(), budget.device.stream().unwrap());
-        let tried = |rooms: &WalkingRooms| {
-            let mut tries = 0;
-            let done = rooms.spare(|| {
-                tries += 1;
-                if tries == 1 { Err(Fault::Memory) } else { Ok(()) }
-            });
-            (done.is_ok(), tries)
-        };
-        // without a room there is nothing to gain
-        assert_eq!(tried(&rooms), (false, 1));
+        let (rooms, stream) = (Arc::new(WalkingRooms::default()), budget.device.stream().unwrap());
+        budget.device.may_take_back(&rooms);
         let mut room = rooms.take(&stream);
         let made = room.count.of(&budget, &stream, 3).unwrap().address(&stream);
         rooms.give_back(&stream, room);
         let mut room = rooms.take(&stream);
         assert_eq!(room.count.of(&budget, &stream, 2).unwrap().address(&stream), made);
         rooms.give_back(&stream, room);
-        assert_eq!(tried(&rooms), (true, 2));
-        assert_eq!(tried(&rooms), (false, 1));
+        // of any join, whoever asks
+        let more = Budget::new(&device(), 1.0);
+        assert!(more.buffer::<u8>(&stream, more.device.memory() + 1).is_err());
+        assert!(rooms.0.lock().unwrap().is_empty() && !rooms.give_way());
     }
 }

@@ -41,7 +41,7 @@ pub struct RulesOnDevice {
     build: ColumnsOnDevice,
     /// Of all entries.
     pub(super) workers: Arc<Workers>,
-    pub(super) rooms: WalkingRooms,
+    pub(super) rooms: Arc<WalkingRooms>,
 }
 
 /// How an atom is decided there.
@@ -180,15 +180,9 @@ impl RulesOnDevice {
         stream.synchronize()?;
         let workers = Arc::new(Workers::try_new(budget, Capacity::of(budget, BLOCK, WORKERS))?);
         let tables = Tables { allowances, starts, _reaches: uploaded };
-        Ok(Some(Self {
-            budget: budget.clone(),
-            asked,
-            tests,
-            tables,
-            build: columns,
-            workers,
-            rooms: WalkingRooms::default(),
-        }))
+        let rooms = Arc::new(WalkingRooms::default());
+        budget.device.may_take_back(&rooms);
+        Ok(Some(Self { budget: budget.clone(), asked, tests, tables, build: columns, workers, rooms }))
     }
 
     /// The codes of an equality over the strings of an atom, where these were asked for and the device can tell them apart.
@@ -229,12 +223,11 @@ impl RulesOnDevice {
     pub fn prepare(&self, probe: &dyn RuleRows, threads: usize) -> Result<Option<ColumnsOnDevice>> {
         let time = self.budget.metrics.arrange_time.clone();
         let _timer = time.timer();
-        let bring = || {
-            let stream = self.budget.device.stream()?;
+        let bring = |stream: Arc<CudaStream>| {
             let uploading = Uploading { budget: &self.budget, stream: &stream, threads };
             uploading.columns(probe, (&self.asked, &[]), Some(&self.build))
         };
-        match self.rooms.spare(bring) {
+        match self.budget.device.stream().and_then(bring) {
             Err(Fault::Memory) => Ok(None),
             prepared => Ok(prepared?),
         }
