@@ -79,7 +79,7 @@ struct Signer {
 #define OCCURRENCES_LOG2 14
 
 template <int SPAN>
-__device__ __forceinline__ u32 slots_log2() {
+__device__ __forceinline__ constexpr u32 slots_log2() {
     return SPAN == 1 ? 7 : 10;
 }
 
@@ -95,23 +95,38 @@ __device__ __forceinline__ u32 slot_at(const Signer& signer, const Symbol* symbo
     return (u32)((feature * 0x9e3779b97f4a7c15ull) >> (64 - slots_log2<SPAN>()));
 }
 
-// Sets the bits of one bag, a warp a string, in memory that the warp shares. Returns how many there are.
+// From so many symbols on a warp counts what it has seen, instead of looking at all of it again.
+#define COUNTED_FROM 128
+
+// Sets the bits of one bag, a warp a string, in memory that the warp shares, as are the counts of all slots. Returns how many bits
+// there are.
 template <int SPAN, class Symbol>
-__device__ __forceinline__ u32 sign(const Signer& signer, const Symbol* symbols, u32 length, u32* bits) {
+__device__ __forceinline__ u32 sign(const Signer& signer, const Symbol* symbols, u32 length, u32* bits, u8* counts) {
     u32 lane = lane_of_thread();
     const u8* bit_of = SPAN == 1 ? signer.character_bits : signer.bigram_bits;
     u32 occurrences = 1u << (OCCURRENCES_LOG2 - slots_log2<SPAN>());
+    bool is_counted = length >= COUNTED_FROM;
     if (lane < STEP) bits[lane] = 0;
+    for (u32 at = lane; is_counted && at < 1u << slots_log2<SPAN>(); at += 32) counts[at] = 0;
     __syncwarp();
     for (u32 first = 0; first < length; first += 32) {
-        u32 slot = slot_at<SPAN>(signer, symbols, length, first + lane), seen = 0;
-        for (u32 before = 0; before <= first; before += 32) {
+        u32 slot = slot_at<SPAN>(signer, symbols, length, first + lane), seen = 0, same = 0;
+        for (u32 before = is_counted ? first : 0; before <= first; before += 32) {
             u32 others = before == first ? slot : slot_at<SPAN>(signer, symbols, length, before + lane);
             u32 held = before == first ? lane : 32;
             for (u32 other = 0; other < 32; other++) {
                 bool is_equal = __shfl_sync(ALL_LANES, others, other) == slot;
                 seen += other < held && is_equal;
+                same |= (u32)is_equal << other;
             }
+        }
+        if (is_counted) {
+            u32 before = slot == NO_SLOT ? 0 : counts[slot];
+            __syncwarp();
+            // the last one of its slot; more than are told apart need not be counted
+            if (slot != NO_SLOT && same >> lane == 1) counts[slot] = (u8)min(before + (u32)__popc(same), 255u);
+            __syncwarp();
+            seen += before;
         }
         if (slot == NO_SLOT) continue;
         u32 bit = bit_of[slot * occurrences + min(seen, occurrences - 1)];
@@ -129,13 +144,14 @@ __device__ __forceinline__ void signatures(const u64* starts, const Symbol* symb
                                            u32 by_characters, u32* characters, u32* bigrams, u32* character_excess, u32* bigram_excess,
                                            u32* prefixes, u64* keys, u32* order) {
     __shared__ u32 bits[8][2][STEP];
+    __shared__ u8 counts[8][1u << slots_log2<2>()];
     u32 lane = lane_of_thread(), warp = threadIdx.x >> 5;
     u32 row = blockIdx.x * 8 + warp;
     if (row >= count) return;
     const Symbol* text = symbols + starts[row];
     u32 length = (u32)(starts[row + 1] - starts[row]);
-    u32 of_characters = length - sign<1>(signer, text, length, bits[warp][0]);
-    u32 of_bigrams = (length > 0 ? length - 1 : 0) - sign<2>(signer, text, length, bits[warp][1]);
+    u32 of_characters = length - sign<1>(signer, text, length, bits[warp][0], counts[warp]);
+    u32 of_bigrams = (length > 0 ? length - 1 : 0) - sign<2>(signer, text, length, bits[warp][1], counts[warp]);
     if (lane < STEP) {
         characters[(u64)row * STEP + lane] = bits[warp][0][lane];
         bigrams[(u64)row * STEP + lane] = bits[warp][1][lane];

@@ -5,9 +5,10 @@
 
 #include "symbols.cuh"
 
-// The longest text, and the words of one bit a column of it.
-#define LONGEST_TEXT 1024
-#define TEXT_WORDS (LONGEST_TEXT / WORD)
+// The columns of a row that are kept at once, and the words of one bit a column of them. A column stands where the one stands that is so
+// many columns before it.
+#define KEPT_COLUMNS 1024
+#define KEPT_WORDS (KEPT_COLUMNS / WORD)
 
 // The bits of one column of as many rows as a word has bits.
 template <class Word>
@@ -74,11 +75,12 @@ __device__ __forceinline__ u32 one_strip(const typename Alphabet::Symbol* patter
 // A path of cost `most` strays no farther than that from the main diagonal, and a transposition reads the column before the
 // previous one, hence the margin. Left of the columns of a strip each row counts as one more than the row above, right of
 // those of the strip above each cell as one more than its left neighbour: real paths, so that no cell is too low, and none
-// within the bound is missed.
+// within the bound is missed. A strip has up to 2 * ceil((most + 2) / 64) words of columns, from a multiple of 64 on: all that it
+// reads of the strip above, and all that it leaves to the next one, is kept at once.
 template <bool SWAPS, class Alphabet>
 __device__ __forceinline__ u32 strips(const typename Alphabet::Symbol* pattern, u32 rows, const typename Alphabet::Symbol* text, u32 columns,
                                       u32 most) {
-    Edge<u64> edges[TEXT_WORDS];
+    Edge<u64> edges[KEPT_WORDS];
     // The cell above the next strip's first row and before its first column, and where the row above is not known any more.
     u32 corner = 0, from = 0, known = 0;
     u32 reach = most + 2;
@@ -93,7 +95,7 @@ __device__ __forceinline__ u32 strips(const typename Alphabet::Symbol* pattern, 
         corner = value;
         for (u32 first = from; first < end; first += WORD) {
             Edge<u64> above = {~0ull, 0, 0}, below = {0, 0, 0};
-            if (first < known) above = edges[first / WORD];
+            if (first < known) above = edges[first / WORD % KEPT_WORDS];
             u32 last = min(end, first + WORD);
 #pragma unroll 1
             for (u32 at = first; at < last; at++) {
@@ -109,7 +111,7 @@ __device__ __forceinline__ u32 strips(const typename Alphabet::Symbol* pattern, 
                 below.less |= edge.less << bit;
                 below.swaps |= edge.swaps << bit;
             }
-            if (!is_last) edges[first / WORD] = below;
+            if (!is_last) edges[first / WORD % KEPT_WORDS] = below;
             if (first + WORD == next) corner = value;
         }
         if (is_last) return value;
@@ -120,7 +122,7 @@ __device__ __forceinline__ u32 strips(const typename Alphabet::Symbol* pattern, 
 }
 
 // The edit distance if it is at most `most`, otherwise some larger number; with SWAPS, optimal string alignment. The pattern
-// is the longer string, by no more than `most`; the text has no more than LONGEST_TEXT symbols.
+// is the longer string, by no more than `most`; where the text has more than KEPT_COLUMNS symbols, `most` is KEPT_COLUMNS / 2 - 2 at most.
 template <bool SWAPS, class Alphabet>
 __device__ __forceinline__ u32 edit_distance_within(const typename Alphabet::Symbol* pattern, u32 rows, const typename Alphabet::Symbol* text,
                                                     u32 columns, u32 most) {

@@ -70,8 +70,10 @@ use fault::Fault;
 use sets::SetIndex;
 use vectors::{NearestVectors, VectorIndex, has_kernels, ranks_by};
 
-/// Characters of the longest string that a device compares by edits.
-pub const LONGEST_STRING: usize = edits::LONGEST;
+/// Characters of the longest string that a device compares by an edit measure.
+pub fn longest_string(predicate: &EditPredicate) -> usize {
+    edits::longest_string(predicate)
+}
 
 pub use vectors::FEW_DIMENSIONS;
 

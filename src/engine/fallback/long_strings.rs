@@ -8,7 +8,7 @@ use datafusion::arrow::compute::nullif;
 use datafusion::common::{Result, internal_err};
 use datafusion::physical_plan::metrics::MetricValue;
 
-use crate::engine::cuda::LONGEST_STRING;
+use crate::engine::cuda::longest_string;
 use crate::engine::edits::EditPredicate;
 use crate::engine::edits::features::length_of;
 use crate::engine::edits::predicate::LONGEST_PREFIX;
@@ -55,12 +55,13 @@ impl LongStrings {
     /// Keys that are no strings.
     pub(in crate::engine) fn of(test: Test, keys: &KeyColumn) -> Result<Option<Self>> {
         let Test::Edit { measure, bounds } = test else { return Ok(None) };
-        let values = string_views(&keys.values)?;
+        let (predicate, values) = (EditPredicate { measure, bounds }, string_views(&keys.values)?);
+        let longest = longest_string(&predicate);
         // no character has less than a byte
         let is_long = |row: usize| {
-            values.views()[row] as u32 as usize > LONGEST_STRING
+            values.views()[row] as u32 as usize > longest
                 && values.is_valid(row)
-                && length_of(values.value(row)) > LONGEST_STRING
+                && length_of(values.value(row)) > longest
         };
         let long = BooleanBuffer::collect_bool(values.len(), is_long);
         let count = long.count_set_bits();
@@ -71,7 +72,7 @@ impl LongStrings {
         lengths.sort_unstable();
         lengths.dedup();
         Ok(Some(Self {
-            predicate: EditPredicate { measure, bounds },
+            predicate,
             others: only(&values, &keys.groups, &!&long)?,
             long: only(&values, &keys.groups, &long)?,
             lengths,
@@ -182,9 +183,10 @@ impl WithLongStrings {
 impl Index for WithLongStrings {
     fn describe(&self) -> String {
         format!(
-            "{}; cpu for {} strings of more than {LONGEST_STRING} characters",
+            "{}; cpu for {} strings of more than {} characters",
             self.others.describe(),
-            self.strings.count
+            self.strings.count,
+            longest_string(&self.strings.predicate)
         )
     }
 
@@ -290,10 +292,11 @@ mod tests {
     use crate::measure::EditMeasure;
     use crate::predicate::Bounds;
 
-    /// Strings of up to the longest that a device takes, some of them, and a few that are longer.
-    fn sides(rng: &mut StdRng) -> [Values; 2] {
+    /// Strings of up to the `longest` that a device takes, some of them, and a few that are longer.
+    fn sides(longest: usize, rng: &mut StdRng) -> [Values; 2] {
         let mut build = strings(150, rng);
-        for (row, length) in [(3, 1025), (40, 1020), (41, 1024), (77, 1100), (78, 1100), (100, 1500), (120, 1024)] {
+        for (row, more) in [(3, 1), (40, -4), (41, 0), (77, 76), (78, 76), (100, 476), (120, 0)] {
+            let length = longest.saturating_add_signed(more);
             let letter = |at: usize| if at % 97 == row { '\u{e9}' } else { (b'a' + (at * at % 7) as u8) as char };
             build[row] = Some((0..length).map(letter).collect());
         }
@@ -313,7 +316,6 @@ mod tests {
         use EditMeasure::{Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
         let mut rng = StdRng::seed_from_u64(6);
         let engine = Engine::Cuda(Budget::new(&device(), 0.5));
-        let [build, probe] = sides(&mut rng);
         let grouped = Some((0..150).map(|row| if row % 50 == 27 { NO_GROUP } else { row / 75 }).collect());
         let (at_most, at_least) = (|k| Bounds::at_most(k, true), |t| Bounds::at_least(t, true));
         for (measure, bounds) in [
@@ -326,13 +328,16 @@ mod tests {
             (JaroWinkler, at_least(0.95)),
         ] {
             let (predicate, test) = (EditPredicate { measure, bounds }, Test::Edit { measure, bounds });
+            let longest = longest_string(&predicate);
+            let [build, probe] = sides(longest, &mut rng);
             for groups in [&None, &grouped] {
                 let (build_keys, probe_keys) = (key_column(&build, groups), key_column(&probe, groups));
                 let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
                 let index = |is_own| {
                     let context = BuildContext { own: is_own, ..BuildContext::new(2, &cancel, &reserve) };
                     let index = engine.build(test, build_keys.clone(), &context).unwrap();
-                    assert!(index.describe().ends_with("; cpu for 4 strings of more than 1024 characters"));
+                    let expected = format!("; cpu for 4 strings of more than {longest} characters");
+                    assert!(index.describe().ends_with(&expected));
                     assert_eq!(index.unmatchable(), cpu::build(test, &build_keys, &context).unwrap().unmatchable());
                     index
                 };
@@ -349,7 +354,7 @@ mod tests {
 
     #[test]
     fn without_long_strings_nothing_is_set_apart() {
-        let test = Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
+        let test = Test::Edit { measure: EditMeasure::Jaro, bounds: Bounds::at_least(0.9, true) };
         let long = |count: usize| -> Values {
             (0..40).map(|row| Some("\u{e9}".repeat(if row < count { 1025 } else { 1024 }))).collect()
         };

@@ -14,9 +14,6 @@ use crate::engine::cuda::kernels::{SymbolBuffer, TextRows};
 use crate::engine::cuda::memory::Budget;
 use crate::engine::parallel::{in_parallel, ranges};
 
-/// Characters of the longest string that kernels compare, as `LONGEST_TEXT` and `LONGEST_MATCHED` in `kernels/measure` say.
-pub(in crate::engine::cuda) const LONGEST: usize = 1024;
-
 /// Strings that may match something, in the order of their rows.
 #[derive(Debug, Default)]
 pub(super) struct TextColumns {
@@ -27,8 +24,10 @@ pub(super) struct TextColumns {
     /// Where the symbols of each row start; one more than rows.
     pub(super) starts: Vec<u64>,
     symbols: PackedSymbols,
-    /// Rows whose strings are longer than [`LONGEST`]; they are in no column.
+    /// Rows whose strings are too long; they are in no column.
     pub(super) long: Vec<u32>,
+    /// Characters of the longest of the others.
+    pub(super) longest: usize,
     /// Rows that are NULL or have no group.
     pub(super) unmatchable: usize,
 }
@@ -107,15 +106,15 @@ impl Symbols {
 }
 
 impl TextColumns {
-    /// The strings of a side, by up to `threads` threads.
+    /// The strings of a side, by up to `threads` threads; those of more than `most` characters are too long.
     pub(super) fn pack(
         values: &StringViewArray,
         groups: Option<&[u32]>,
-        alphabet: &Alphabet,
+        (alphabet, most): (&Alphabet, usize),
         threads: usize,
     ) -> Result<Self> {
         let parts = in_parallel(ranges(values.len(), threads, ROWS_WORTH_A_THREAD), |rows| {
-            Ok(part(values, groups, alphabet, rows))
+            Ok(part(values, groups, (alphabet, most), rows))
         })?;
         let (mut whole, mut symbols) = (Self::default(), 0);
         for (part, own) in parts {
@@ -125,6 +124,7 @@ impl TextColumns {
             whole.rows.extend(part.rows);
             whole.groups.extend(part.groups);
             whole.long.extend(part.long);
+            whole.longest = whole.longest.max(part.longest);
             whole.unmatchable += part.unmatchable;
         }
         whole.starts.push(symbols);
@@ -156,7 +156,7 @@ pub(super) const ROWS_WORTH_A_THREAD: usize = 4096;
 fn part(
     values: &StringViewArray,
     groups: Option<&[u32]>,
-    alphabet: &Alphabet,
+    (alphabet, most): (&Alphabet, usize),
     rows: Range<usize>,
 ) -> (TextColumns, Symbols) {
     let bytes = values.lengths().skip(rows.start).take(rows.len()).map(|length| length as usize).sum();
@@ -169,11 +169,13 @@ fn part(
         }
         let start = symbols.len();
         symbols.push_text(values.value(row), alphabet);
-        if symbols.len() - start > LONGEST {
+        let length = symbols.len() - start;
+        if length > most {
             symbols.truncate(start);
             part.long.push(row as u32);
             continue;
         }
+        part.longest = part.longest.max(length);
         part.rows.push(row as u32);
         part.groups.extend(group);
         part.starts.push(start as u64);

@@ -10,7 +10,7 @@ use super::alphabet::Alphabet;
 use super::arranged::{Arranged, Signer};
 use super::columns::TextColumns;
 use super::long::{self, TextsOnHost};
-use super::test::{edit_test, reaches};
+use super::test::{LONGEST, edit_test, longest_partner, longest_string, reaches};
 use crate::engine::cuda::blocks::{Batch, BatchOf, BlockIndex, Build, OnHost};
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, EditDecision, EditTest, Reach, Task, TextSides};
@@ -40,6 +40,9 @@ pub(in crate::engine::cuda) struct EditIndex {
     _reaches: Buffer<Reach>,
     alphabet: Alphabet,
     signer: Signer,
+    /// Characters of the longest string of the build side, and of the longest one of a probe side that comes to the device.
+    longest: usize,
+    longest_partner: usize,
     /// For probe strings that are too long; none in a self-join.
     host: Option<TextsOnHost>,
 }
@@ -78,7 +81,8 @@ impl EditIndex {
         let values = string_views(&keys.values)?;
         let alphabet = Alphabet::of(&values, context.threads)?;
         (context.reserve)(packed_size(&values, &alphabet))?;
-        let columns = TextColumns::pack(&values, keys.groups.as_deref(), &alphabet, context.threads)?;
+        let most = longest_string(&predicate);
+        let columns = TextColumns::pack(&values, keys.groups.as_deref(), (&alphabet, most), context.threads)?;
         if context.cancel.is_cancelled() {
             return Err(exec_datafusion_err!("the build of an edit index was cancelled").into());
         }
@@ -86,7 +90,9 @@ impl EditIndex {
             return Ok(None);
         }
         let stream = budget.device.stream()?;
-        let reaches = budget.upload(&stream, &reaches(&predicate))?;
+        let longest = columns.longest;
+        let longest_partner = longest_partner(&predicate, longest, most).max(LONGEST);
+        let reaches = budget.upload(&stream, &reaches(&predicate, longest_partner))?;
         let Some((test, decision)) = edit_test(&predicate, reaches.address(&stream)) else { return Ok(None) };
         let signer = signer(budget, &stream, &alphabet, (&values, &columns), predicate.is_jaro())?;
         let texts = Arranged::try_new(budget, &stream, &columns, &signer)?;
@@ -102,7 +108,18 @@ impl EditIndex {
             steps: Steps::new(workers),
             rows_at_once: budget.rows_at_once(columns.rows.len()),
         };
-        let mut index = Self { build, predicate, test, decision, _reaches: reaches, alphabet, signer, host };
+        let mut index = Self {
+            build,
+            predicate,
+            test,
+            decision,
+            _reaches: reaches,
+            alphabet,
+            signer,
+            longest,
+            longest_partner,
+            host,
+        };
         if context.own {
             index.build.own = Some(index.windows(&stream, None)?);
         }
@@ -213,7 +230,8 @@ impl BlockIndex for EditIndex {
     fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<BatchOf<Self>, Fault> {
         let budget = &self.build.budget;
         let values = string_views(&keys.values)?;
-        let columns = TextColumns::pack(&values, keys.groups.as_deref(), &self.alphabet, context.threads)?;
+        let by = (&self.alphabet, self.longest_partner);
+        let columns = TextColumns::pack(&values, keys.groups.as_deref(), by, context.threads)?;
         context.check()?;
         let stream = budget.device.stream()?;
         let side = Arranged::try_new(budget, &stream, &columns, &self.signer)?;
@@ -234,7 +252,7 @@ impl BlockIndex for EditIndex {
 
     fn compare_on_host(&self, long: &LongTexts, at: usize, cancel: &Cancel, out: &mut Pairs) -> Counts {
         self.host.as_ref().map_or_else(Counts::default, |build| {
-            long::compare(&self.predicate, build, (&long.host, long.rows[at]), cancel, out)
+            long::compare(&self.predicate, (build, self.longest), (&long.host, long.rows[at]), cancel, out)
         })
     }
 }
@@ -246,7 +264,6 @@ mod tests {
 
     use super::*;
     use crate::engine::NO_GROUP;
-    use crate::engine::cuda::edits::columns::LONGEST;
     use crate::engine::cuda::test_device::device;
     use crate::engine::cuda::worker::least;
     use crate::engine::edits::nested_loop::*;
@@ -340,16 +357,43 @@ mod tests {
     #[test]
     fn strings_of_all_lengths() {
         let mut rng = StdRng::seed_from_u64(3);
-        for length in [3, 40, 64, 65, 128, 200, 500, LONGEST] {
+        for length in [3, 40, 64, 65, 128, 200, 500, LONGEST, 1100, longest_string(&levenshtein(9.0))] {
             let letters: Vec<char> = ('a'..='h').collect();
-            let rows = if length > 200 { 24 } else { 60 };
-            let (build, probe) = (noisy(rows, length, &letters, &mut rng), noisy(20, length, &letters, &mut rng));
+            let rows = [60, 24, 9, 6][[200, LONGEST, 2000].iter().filter(|&&most| length > most).count()];
+            let (build, probe) = (noisy(rows, length, &letters, &mut rng), noisy(rows / 3, length, &letters, &mut rng));
             let probe = probe.into_iter().chain(build.iter().take(10).cloned()).collect();
-            for share in [0.04, 0.3] {
-                let found = tolerant(share, length).into_iter().map(|p| agrees(p, (&build, &None), (&probe, &None)));
-                assert!(found.sum::<usize>() > 50, "{length}");
+            for share in [0.04, 0.3].map(|share| if length <= LONGEST { share } else { 400.0 * share / length as f64 })
+            {
+                let served = tolerant(share, length).into_iter().filter(|p| longest_string(p) >= length);
+                let found = served.map(|p| agrees(p, (&build, &None), (&probe, &None)));
+                assert!(found.sum::<usize>() > if length > LONGEST { 8 } else { 50 }, "{length}");
             }
         }
+    }
+
+    /// Edits that lead as far from the diagonal as is kept.
+    #[test]
+    fn paths_to_either_end_of_what_is_kept() {
+        let mut rng = StdRng::seed_from_u64(7);
+        let mut letters = |count: usize| (0..count).map(|_| rng.random_range(b'a'..=b'p') as char).collect::<String>();
+        let mut values: Values = Vec::new();
+        for length in [1030, 2500] {
+            let text = letters(length);
+            values.push(Some(text.clone()));
+            for (before, behind) in [(510, 0), (255, 255), (0, 510), (64, 446), (500, 11)] {
+                values.push(Some(letters(before) + &text[..length - behind]));
+                values.push(Some(text[before..].to_owned() + &letters(behind)));
+                values.push(Some(text[..length / 2].to_owned() + &letters(before) + &text[length / 2..]));
+            }
+        }
+        let mut found = 0;
+        for k in [255.0, 510.0] {
+            for measure in [EditMeasure::Levenshtein, EditMeasure::Osa] {
+                let predicate = EditPredicate { measure, bounds: Bounds::at_most(k, true) };
+                found += agrees(predicate, (&values, &None), (&values, &None));
+            }
+        }
+        assert!(found > 250, "{found}");
     }
 
     #[test]
@@ -378,7 +422,9 @@ mod tests {
         probe.iter_mut().flatten().for_each(|text| text.push_str("abcde"));
         assert!(probe.iter().flatten().filter(|text| text.len() > LONGEST).count() >= 8);
         let groups: Groups = Some((0..30).map(|row| if row % 9 == 0 { NO_GROUP } else { row % 2 }).collect());
-        for predicate in tolerant(0.1, LONGEST) {
+        // with more edits than are few they are too long for any measure but one
+        for predicate in tolerant(0.5, LONGEST).into_iter().filter(|p| p.measure != EditMeasure::Hamming) {
+            assert_eq!(longest_string(&predicate), LONGEST);
             for groups in [&None, &groups] {
                 agrees(predicate, (&build, groups), (&probe, groups));
                 assert!(try_index(predicate, &key_column(&probe, groups), true, 0.5).unwrap().is_none());

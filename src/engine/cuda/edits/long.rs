@@ -2,7 +2,6 @@
 
 use datafusion::arrow::array::{Array, StringViewArray};
 
-use super::columns::LONGEST;
 use crate::engine::edits::EditPredicate;
 use crate::engine::edits::features::length_of;
 use crate::engine::edits::predicate::LONGEST_PREFIX;
@@ -15,10 +14,10 @@ pub(super) struct TextsOnHost {
     pub(super) groups: Option<Vec<u32>>,
 }
 
-/// Appends the rows of `build`, none of more than [`LONGEST`] characters, that match a row of `probe`.
+/// Appends the rows of `build`, none of more than `longest` characters, that match a longer row of `probe`.
 pub(super) fn compare(
     predicate: &EditPredicate,
-    build: &TextsOnHost,
+    (build, longest): (&TextsOnHost, usize),
     (probe, row): (&TextsOnHost, u32),
     cancel: &Cancel,
     out: &mut Pairs,
@@ -26,7 +25,7 @@ pub(super) fn compare(
     let mut counts = Counts::default();
     let text = probe.values.value(row as usize);
     let length = length_of(text);
-    if !predicate.is_possible(LONGEST, length, LONGEST_PREFIX) {
+    if !predicate.is_possible(longest, length, LONGEST_PREFIX) {
         return counts;
     }
     let group = probe.groups.as_ref().map(|groups| groups[row as usize]);

@@ -12,8 +12,8 @@
 //!
 //! All pairs that lengths allow are compared by signatures of their bigrams and of their characters, on binary tensor cores.
 //! What passes is decided by the measure itself, on the device: bit-parallel, and Jaro in double precision with the scalar's
-//! own operations, which a device rounds as the host does. Strings of more than 1,024 characters are left to the host: a few
-//! on the probe side are compared there, a build side that has any is the CPU engine's.
+//! own operations, which a device rounds as the host does. Strings of more than 1,024 characters, or 16,384 where 510 edits at most are
+//! allowed, are left to the host: a few on the probe side are compared there, a build side that has any is the CPU engine's.
 
 mod alphabet;
 mod arranged;
@@ -22,6 +22,5 @@ mod index;
 mod long;
 mod test;
 
-pub(super) use columns::LONGEST;
 pub(super) use index::EditIndex;
-pub(super) use test::{edit_test, reaches};
+pub(super) use test::{LONGEST, edit_test, longest_string, reaches};

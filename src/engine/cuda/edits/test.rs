@@ -1,11 +1,44 @@
 //! An edit condition as kernels read it.
 
-use super::columns::LONGEST;
 use crate::engine::cuda::accepted::Accepted;
 use crate::engine::cuda::kernels::{EditDecision, EditTest, Reach};
 use crate::engine::edits::EditPredicate;
 use crate::engine::edits::predicate::LONGEST_PREFIX;
 use crate::measure::EditMeasure;
+
+/// Characters of the longest string that kernels compare by every measure, as `KEPT_COLUMNS` and `LONGEST_MATCHED` in `kernels/measure`
+/// say.
+pub(in crate::engine::cuda) const LONGEST: usize = 1024;
+/// The same where few edits are allowed: what they let a path reach are columns enough that are kept at once.
+const LONGEST_OF_FEW_EDITS: usize = 1 << 14;
+const FEW_EDITS: usize = LONGEST / 2 - 2;
+
+/// Characters of the longest string that a device compares by a condition.
+pub(in crate::engine::cuda) fn longest_string(predicate: &EditPredicate) -> usize {
+    if predicate.is_jaro() {
+        return LONGEST;
+    }
+    let has_few = |length: usize| {
+        let edits = predicate.edits(length, length).unwrap_or(0);
+        edits <= FEW_EDITS || predicate.measure == EditMeasure::Hamming
+    };
+    // the longer, the more
+    let (mut served, mut beyond) = (LONGEST, LONGEST_OF_FEW_EDITS + 1);
+    while served + 1 < beyond {
+        let middle = served.midpoint(beyond);
+        if has_few(middle) { served = middle } else { beyond = middle }
+    }
+    served
+}
+
+/// Characters of the longest string that matches one of `length` or fewer, up to `most`.
+pub(super) fn longest_partner(predicate: &EditPredicate, length: usize, most: usize) -> usize {
+    let possible = |other: usize| predicate.is_possible(length, other, LONGEST_PREFIX);
+    if length >= most || !possible(length) {
+        return length.min(most);
+    }
+    length + farthest(0, most - length, |apart| possible(length + apart))
+}
 
 /// Bounds on a measure; `reach` is the address of its [`reaches`]. `None` where there are no kernels for it.
 pub(in crate::engine::cuda) fn edit_test(predicate: &EditPredicate, reach: u64) -> Option<(EditTest, EditDecision)> {
@@ -23,12 +56,12 @@ pub(in crate::engine::cuda) fn edit_test(predicate: &EditPredicate, reach: u64) 
     Some((EditTest { lower, upper, jaro, reach, measure, lower_inclusive, upper_inclusive, unused: 0 }, decision))
 }
 
-/// What a condition allows strings of each length that a device holds.
+/// What a condition allows strings of each length, of up to `most` characters and with partners of as many.
 ///
 /// An entry holds for its length and, what strings must share, for all greater ones: the fewest of any.
-pub(in crate::engine::cuda) fn reaches(predicate: &EditPredicate) -> Vec<Reach> {
+pub(in crate::engine::cuda) fn reaches(predicate: &EditPredicate, most: usize) -> Vec<Reach> {
     let mut apart = [0; 2];
-    let mut reaches: Vec<Reach> = (0..=LONGEST).map(|length| reach(predicate, length, &mut apart)).collect();
+    let mut reaches: Vec<Reach> = (0..=most).map(|length| reach(predicate, (length, most), &mut apart)).collect();
     for at in 1..reaches.len() {
         reaches[at].longest = reaches[at].longest.max(reaches[at - 1].longest);
     }
@@ -43,14 +76,14 @@ pub(in crate::engine::cuda) fn reaches(predicate: &EditPredicate) -> Vec<Reach> 
 }
 
 /// That of one length; `apart` is how much shorter and longer strings may be, of the length before and then of this one.
-fn reach(predicate: &EditPredicate, length: usize, apart: &mut [usize; 2]) -> Reach {
+fn reach(predicate: &EditPredicate, (length, most): (usize, usize), apart: &mut [usize; 2]) -> Reach {
     let possible = |other: usize| predicate.is_possible(length, other, LONGEST_PREFIX);
     if !possible(length) {
         return Reach { shortest: u32::MAX, longest: 0, edits: 0, characters: 0, bigrams: 0 };
     }
     let [shorter, longer] = apart;
     *shorter = farthest(*shorter, length, |apart| possible(length - apart));
-    *longer = farthest(*longer, LONGEST - length, |apart| possible(length + apart));
+    *longer = farthest(*longer, most - length, |apart| possible(length + apart));
     let (shortest, longest) = ((length - *shorter) as u32, (length + *longer) as u32);
     if predicate.is_jaro() {
         return Reach { shortest, longest, edits: 0, characters: 0, bigrams: 0 };
@@ -91,6 +124,21 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_string_has_few_edits() {
+        let longest = |measure, bounds| longest_string(&EditPredicate { measure, bounds });
+        let (at_most, at_least) = (|k| Bounds::at_most(k, true), |t| Bounds::at_least(t, true));
+        for measure in [EditMeasure::Levenshtein, EditMeasure::Osa] {
+            assert_eq!([2.0, 510.0, 510.9].map(|k| longest(measure, at_most(k))), [1 << 14; 3]);
+            assert_eq!([511.0, 1e9].map(|k| longest(measure, at_most(k))), [LONGEST; 2]);
+        }
+        assert_eq!(longest(EditMeasure::Hamming, at_most(1e9)), 1 << 14);
+        let similar = |t| longest(EditMeasure::LevenshteinSimilarity, at_least(t));
+        // one in five of 2,554 characters is 510
+        assert_eq!([1.0, 0.8, 0.1].map(similar), [1 << 14, 2554, LONGEST]);
+        assert_eq!(longest(EditMeasure::JaroWinkler, at_least(1.0)), LONGEST);
+    }
+
+    #[test]
     fn what_lengths_allow() {
         use EditMeasure::{Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
         let distances = [Levenshtein, Osa, Hamming].map(|measure| [-1.0, 0.0, 2.0, 5000.0].map(|k| (measure, k)));
@@ -100,7 +148,7 @@ mod tests {
         let similarities = similarities.into_iter().flatten().map(|(m, t)| (m, Bounds::at_least(t, true)));
         for (measure, bounds) in distances.chain(similarities) {
             let predicate = EditPredicate { measure, bounds };
-            let reaches = reaches(&predicate);
+            let reaches = reaches(&predicate, LONGEST);
             for (one, other) in (0..120).flat_map(|one| (0..120).map(move |other| (one, other))) {
                 if !predicate.is_possible(one, other, LONGEST_PREFIX) {
                     continue;

@@ -10,7 +10,7 @@ use super::columns::{AtomOnDevice, ColumnsOnDevice, Uploading, texts_on_device};
 use super::rooms::WalkingRooms;
 use crate::engine::atoms::{AtomRows, AtomTest, RuleRows};
 use crate::engine::cuda::device::Device;
-use crate::engine::cuda::edits::{edit_test, reaches};
+use crate::engine::cuda::edits::{LONGEST, edit_test, reaches};
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{self, Compared, EditDecision, EditTest, SetTest, VectorTest};
 use crate::engine::cuda::keys::NumbersOnDevice;
@@ -138,7 +138,9 @@ impl RulesOnDevice {
             // which take a while to find out
             || {
                 each_in_turn(kinds.len(), threads, |atom| match asked[atom] {
-                    true => (allowances(atom), edit_predicate(&kinds[atom]).as_ref().map(reaches).unwrap_or_default()),
+                    true => {
+                        (allowances(atom), edit_predicate(&kinds[atom]).map_or_else(Vec::new, |p| reaches(&p, LONGEST)))
+                    }
                     false => (&[][..], Vec::new()),
                 })
             },
