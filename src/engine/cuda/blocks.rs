@@ -92,6 +92,9 @@ pub(super) trait BlockIndex: fmt::Debug + Send + Sync {
         range: (u32, u32),
     ) -> Self::Comparison<'a>;
 
+    /// Keeps those of the pairs from `first` on for which the condition holds, where the device has only filtered.
+    fn decide(&self, _probe: Option<&BatchOf<Self>>, _first: usize, _cancel: &Cancel, _out: &mut Pairs) {}
+
     /// Appends the pairs of one of the rows that stay on the host.
     fn compare_on_host(&self, _rows: &Self::OnHost, _at: usize, _cancel: &Cancel, _out: &mut Pairs) -> Counts {
         Counts::default()
@@ -149,7 +152,7 @@ impl<I: BlockIndex> Index for I {
         out: &mut Pairs,
     ) -> Result<Counts> {
         let Build { side: own_side, own, steps, .. } = self.build();
-        let (probe, cut) = match (probe, own) {
+        let (batch, cut) = match (probe, own) {
             (Probe::Own, Some(own)) => (None, own),
             (Probe::Batch(batch), None) => {
                 let batch: &BatchOf<I> = batch.of()?;
@@ -158,15 +161,18 @@ impl<I: BlockIndex> Index for I {
                     cursor.next += 1;
                     return Ok(self.compare_on_host(&batch.on_host, cursor.next - 1 - on_device, cancel, out));
                 }
-                (Some(&batch.side), &batch.cut)
+                (Some(batch), &batch.cut)
             }
             _ => return internal_err!("an index on a device was built for the other kind of probe"),
         };
         if cursor.is_done() {
             return Ok(Counts::default());
         }
+        let (probe, before) = (batch.map(|batch| &batch.side), out.len());
         let comparison = |stream: &CudaStream, range| self.comparison(stream, (probe, cut), range);
-        Ok(steps.step((cut, probe.unwrap_or(own_side).count()), cursor, comparison, cancel, out)?)
+        let counts = steps.step((cut, probe.unwrap_or(own_side).count()), cursor, comparison, cancel, out)?;
+        self.decide(batch, before, cancel, out);
+        Ok(Counts { matched: out.len() - before, ..counts })
     }
 }
 

@@ -80,8 +80,7 @@ pub use vectors::FEW_DIMENSIONS;
 /// Whether there are kernels for a condition.
 pub fn serves(test: Test) -> bool {
     match test {
-        Test::Set { .. } => true,
-        Test::Edit { measure, .. } => measure != EditMeasure::DamerauLevenshtein,
+        Test::Set { .. } | Test::Edit { .. } => true,
         Test::Vector(test) => has_kernels(test.measure),
     }
 }

@@ -9,8 +9,9 @@ use datafusion::common::exec_datafusion_err;
 use super::alphabet::Alphabet;
 use super::arranged::{Arranged, Signer};
 use super::columns::TextColumns;
+use super::decided;
 use super::long::{self, TextsOnHost};
-use super::test::{LONGEST, edit_test, longest_partner, longest_string, reaches};
+use super::test::{LONGEST, edit_test, is_only_filtered, longest_partner, longest_string, reaches};
 use crate::engine::cuda::blocks::{Batch, BatchOf, BlockIndex, Build, OnHost};
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, EditDecision, EditTest, Reach, Task, TextSides};
@@ -43,11 +44,13 @@ pub(in crate::engine::cuda) struct EditIndex {
     /// Characters of the longest string of the build side, and of the longest one of a probe side that comes to the device.
     longest: usize,
     longest_partner: usize,
-    /// For probe strings that are too long; none in a self-join.
+    /// For what the host decides: none in a self-join by what is decided on the device.
     host: Option<TextsOnHost>,
+    /// How many threads may.
+    threads: usize,
 }
 
-/// The strings of a probe batch that are too long for the device.
+/// The strings of a probe batch, of which some are too long for the device.
 pub(in crate::engine::cuda) struct LongTexts {
     rows: Vec<u32>,
     /// All strings of the batch.
@@ -61,8 +64,7 @@ impl OnHost for LongTexts {
 }
 
 impl EditIndex {
-    /// Brings the strings of `keys` to the device; `None` where some are too long for it, or where there are no kernels for
-    /// the measure.
+    /// Brings the strings of `keys` to the device; `None` where some are too long for it.
     ///
     /// # Errors
     /// Keys that are no strings, more rows than 32 bits can number, a refused reservation, a cancelled build, a device that
@@ -93,13 +95,14 @@ impl EditIndex {
         let longest = columns.longest;
         let longest_partner = longest_partner(&predicate, longest, most).max(LONGEST);
         let reaches = budget.upload(&stream, &reaches(&predicate, longest_partner))?;
-        let Some((test, decision)) = edit_test(&predicate, reaches.address(&stream)) else { return Ok(None) };
+        let (test, decision) = edit_test(&predicate, reaches.address(&stream));
         let signer = signer(budget, &stream, &alphabet, (&values, &columns), predicate.is_jaro())?;
         let texts = Arranged::try_new(budget, &stream, &columns, &signer)?;
         let mean_length = columns.symbols() / columns.rows.len().max(1);
         let capacity = Capacity::of(budget, ROWS_OF_TASK, WORKERS).for_strings(ROWS_OF_TASK, mean_length);
         let workers = Workers::try_new(budget, capacity)?;
-        let host = (!context.own).then(|| TextsOnHost { values, groups: keys.groups.clone() });
+        let asks_host = !context.own || is_only_filtered(predicate.measure);
+        let host = asks_host.then(|| TextsOnHost { values, groups: keys.groups.clone() });
         let build = Build {
             budget: budget.clone(),
             unmatchable: texts.unmatchable,
@@ -119,6 +122,7 @@ impl EditIndex {
             longest,
             longest_partner,
             host,
+            threads: context.threads,
         };
         if context.own {
             index.build.own = Some(index.windows(&stream, None)?);
@@ -216,7 +220,8 @@ impl BlockIndex for EditIndex {
         let device = &self.build.budget.device;
         let unit = if device.has_tensor_cores() { "binary tensor cores" } else { "popcounts" };
         let bags = if self.signer.by_characters { "characters" } else { "bigrams and characters" };
-        format!("signature tiles ({device}, {unit}, 256 bits of {bags})")
+        let decided = if is_only_filtered(self.predicate.measure) { ", decided on the cpu" } else { "" };
+        format!("signature tiles ({device}, {unit}, 256 bits of {bags}{decided})")
     }
 
     fn held(&self) -> usize {
@@ -248,6 +253,13 @@ impl BlockIndex for EditIndex {
         range: (u32, u32),
     ) -> TextComparison<'a> {
         TextComparison { budget: &self.build.budget, sides: self.sides(stream, probe), range }
+    }
+
+    fn decide(&self, probe: Option<&BatchOf<Self>>, first: usize, cancel: &Cancel, out: &mut Pairs) {
+        if let Some(build) = self.host.as_ref().filter(|_| is_only_filtered(self.predicate.measure)) {
+            let probe = probe.map_or(build, |batch| &batch.on_host.host);
+            decided::keep_matches(&self.predicate, (build, probe), first, (self.threads, cancel), out);
+        }
     }
 
     fn compare_on_host(&self, long: &LongTexts, at: usize, cancel: &Cancel, out: &mut Pairs) -> Counts {
@@ -290,10 +302,6 @@ mod tests {
         EditPredicate { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(k, true) }
     }
 
-    fn served() -> impl Iterator<Item = EditPredicate> {
-        predicates().into_iter().filter(|predicate| predicate.measure != EditMeasure::DamerauLevenshtein)
-    }
-
     /// Both kinds of join against the oracle.
     fn agrees(predicate: EditPredicate, build: (&Values, &Groups), probe: (&Values, &Groups)) -> usize {
         let (build_keys, probe_keys) = (key_column(build.0, build.1), key_column(probe.0, probe.1));
@@ -307,7 +315,7 @@ mod tests {
 
     #[test]
     fn every_predicate_finds_what_a_nested_loop_finds() {
-        for (case, predicate) in served().enumerate() {
+        for (case, predicate) in predicates().into_iter().enumerate() {
             let mut rng = StdRng::seed_from_u64(case as u64);
             let (build, probe) = (strings(150, &mut rng), strings(90, &mut rng));
             let mut groups = |rows: usize| -> Groups {
@@ -345,9 +353,9 @@ mod tests {
 
     /// A predicate of each measure that accepts strings with about `share` of their characters edited.
     fn tolerant(share: f64, length: usize) -> Vec<EditPredicate> {
-        use EditMeasure::{Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
-        let distances =
-            [Levenshtein, Osa, Hamming].map(|measure| (measure, Bounds::at_most(share * length as f64, true)));
+        use EditMeasure::{DamerauLevenshtein, Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
+        let distances = [Levenshtein, Osa, DamerauLevenshtein, Hamming]
+            .map(|measure| (measure, Bounds::at_most(share * length as f64, true)));
         let similarities =
             [LevenshteinSimilarity, Jaro, JaroWinkler].map(|measure| (measure, Bounds::at_least(1.0 - share, true)));
         let all = distances.into_iter().chain(similarities);
@@ -364,7 +372,8 @@ mod tests {
             let probe = probe.into_iter().chain(build.iter().take(10).cloned()).collect();
             for share in [0.04, 0.3].map(|share| if length <= LONGEST { share } else { 400.0 * share / length as f64 })
             {
-                let served = tolerant(share, length).into_iter().filter(|p| longest_string(p) >= length);
+                let is_short = |p: &EditPredicate| length < 500 || !is_only_filtered(p.measure);
+                let served = tolerant(share, length).into_iter().filter(|p| longest_string(p) >= length && is_short(p));
                 let found = served.map(|p| agrees(p, (&build, &None), (&probe, &None)));
                 assert!(found.sum::<usize>() > if length > LONGEST { 8 } else { 50 }, "{length}");
             }
@@ -396,6 +405,31 @@ mod tests {
         assert!(found > 250, "{found}");
     }
 
+    /// A transposition around an insertion is two edits, three plain ones.
+    #[test]
+    fn the_host_decides_what_a_device_cannot_count() {
+        let mut values: Values = (0..40).map(|row| Some(format!("row {row} of ca and more of it"))).collect();
+        values.extend((0..40).map(|row| Some(format!("row {row} of abc and more of it"))));
+        let measure = EditMeasure::DamerauLevenshtein;
+        for (k, matches) in [(1.0, false), (2.0, true)] {
+            let predicate = EditPredicate { measure, bounds: Bounds::at_most(k, true) };
+            agrees(predicate, (&values, &None), (&values, &None));
+            let index = index(predicate, &key_column(&values, &None), true);
+            assert!(index.describe().ends_with("decided on the cpu)"));
+            let (mut all, mut pairs) = (Cursor { next: 0, end: index.own_len() }, Pairs::default());
+            let mut counts = Counts::default();
+            while !all.is_done() {
+                let more = index.probe(Probe::Own, &mut all, UNLIMITED, &Cancel::default(), &mut pairs).unwrap();
+                counts.verified += more.verified;
+                counts.matched += more.matched;
+            }
+            assert_eq!(counts.matched, pairs.len());
+            assert!(counts.verified > counts.matched);
+            let is_same = |(build, probe): (&u32, &u32)| build.abs_diff(*probe) == 40;
+            assert_eq!(pairs.build.iter().zip(&pairs.probe).filter(|pair| is_same(*pair)).count() == 40, matches);
+        }
+    }
+
     #[test]
     fn alphabets_of_all_sizes() {
         let mut rng = StdRng::seed_from_u64(4);
@@ -423,7 +457,10 @@ mod tests {
         assert!(probe.iter().flatten().filter(|text| text.len() > LONGEST).count() >= 8);
         let groups: Groups = Some((0..30).map(|row| if row % 9 == 0 { NO_GROUP } else { row % 2 }).collect());
         // with more edits than are few they are too long for any measure but one
-        for predicate in tolerant(0.5, LONGEST).into_iter().filter(|p| p.measure != EditMeasure::Hamming) {
+        for predicate in tolerant(0.5, LONGEST)
+            .into_iter()
+            .filter(|p| !matches!(p.measure, EditMeasure::Hamming | EditMeasure::DamerauLevenshtein))
+        {
             assert_eq!(longest_string(&predicate), LONGEST);
             for groups in [&None, &groups] {
                 agrees(predicate, (&build, groups), (&probe, groups));
@@ -475,7 +512,7 @@ mod tests {
     fn empty_sides() {
         let (none, null) = (key_column(&vec![], &None), key_column(&vec![None, None], &None));
         let some = key_column(&vec![Some("a".into()), Some(String::new())], &None);
-        for predicate in served() {
+        for predicate in predicates() {
             for keys in [&none, &null] {
                 assert!(own(&index(predicate, keys, true), 1).is_empty());
                 assert!(batch(&index(predicate, keys, false), &some, 1).is_empty());

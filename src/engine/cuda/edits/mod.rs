@@ -7,17 +7,19 @@
 //!   arranged  --> on the device: signatures, positions by (group, length), blocks of 64
 //!   test      --> the condition, and what it allows strings of each length
 //!   index     --> windows of build blocks by group and length, filtered by signatures, verified
+//!   decided   --> what the host decides of pairs that the device has filtered
 //!   long      --> strings that are too long for the device, compared on the host
 //! ```
 //!
 //! All pairs that lengths allow are compared by signatures of their bigrams and of their characters, on binary tensor cores.
 //! What passes is decided by the measure itself, on the device: bit-parallel, and Jaro in double precision with the scalar's
-//! own operations, which a device rounds as the host does. Strings of more than 1,024 characters, or 16,384 where 510 edits at most are
+//! own operations, which a device rounds as the host does; but Damerau-Levenshtein on the host. Strings of more than 1,024 characters, or 16,384 where 510 edits at most are
 //! allowed, are left to the host: a few on the probe side are compared there, a build side that has any is the CPU engine's.
 
 mod alphabet;
 mod arranged;
 mod columns;
+mod decided;
 mod index;
 mod long;
 mod test;

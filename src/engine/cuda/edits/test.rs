@@ -5,6 +5,7 @@ use crate::engine::cuda::kernels::{EditDecision, EditTest, Reach};
 use crate::engine::edits::EditPredicate;
 use crate::engine::edits::predicate::LONGEST_PREFIX;
 use crate::measure::EditMeasure;
+use crate::predicate::Bounds;
 
 /// Characters of the longest string that kernels compare by every measure, as `KEPT_COLUMNS` and `LONGEST_MATCHED` in `kernels/measure`
 /// say.
@@ -18,10 +19,8 @@ pub(in crate::engine::cuda) fn longest_string(predicate: &EditPredicate) -> usiz
     if predicate.is_jaro() {
         return LONGEST;
     }
-    let has_few = |length: usize| {
-        let edits = predicate.edits(length, length).unwrap_or(0);
-        edits <= FEW_EDITS || predicate.measure == EditMeasure::Hamming
-    };
+    let has_few =
+        |length: usize| edits_counted(predicate, length) <= FEW_EDITS || predicate.measure == EditMeasure::Hamming;
     // the longer, the more
     let (mut served, mut beyond) = (LONGEST, LONGEST_OF_FEW_EDITS + 1);
     while served + 1 < beyond {
@@ -40,20 +39,32 @@ pub(super) fn longest_partner(predicate: &EditPredicate, length: usize, most: us
     length + farthest(0, most - length, |apart| possible(length + apart))
 }
 
-/// Bounds on a measure; `reach` is the address of its [`reaches`]. `None` where there are no kernels for it.
-pub(in crate::engine::cuda) fn edit_test(predicate: &EditPredicate, reach: u64) -> Option<(EditTest, EditDecision)> {
+/// Whether a device only filters by a measure.
+pub(super) fn is_only_filtered(measure: EditMeasure) -> bool {
+    measure == EditMeasure::DamerauLevenshtein
+}
+
+/// The most edits that a device counts between matching strings, the longer of which has `length` characters.
+fn edits_counted(predicate: &EditPredicate, length: usize) -> usize {
+    let edits = predicate.edits(length, length).unwrap_or(0);
+    // plain ones
+    if is_only_filtered(predicate.measure) { edits.saturating_mul(2).min(length) } else { edits }
+}
+
+/// Bounds on a measure; `reach` is the address of its [`reaches`].
+pub(in crate::engine::cuda) fn edit_test(predicate: &EditPredicate, reach: u64) -> (EditTest, EditDecision) {
     let (measure, decision) = match predicate.measure {
-        EditMeasure::Levenshtein => (0, EditDecision::Levenshtein),
+        EditMeasure::Levenshtein | EditMeasure::DamerauLevenshtein => (0, EditDecision::Levenshtein),
         EditMeasure::LevenshteinSimilarity => (1, EditDecision::Levenshtein),
         EditMeasure::Osa => (2, EditDecision::Osa),
         EditMeasure::Hamming => (3, EditDecision::Hamming),
         EditMeasure::Jaro => (4, EditDecision::Jaro),
         EditMeasure::JaroWinkler => (5, EditDecision::Jaro),
-        EditMeasure::DamerauLevenshtein => return None,
     };
-    let Accepted { lower, upper, lower_inclusive, upper_inclusive } = Accepted::of(predicate.bounds);
+    let bounds = if is_only_filtered(predicate.measure) { Bounds::everything() } else { predicate.bounds };
+    let Accepted { lower, upper, lower_inclusive, upper_inclusive } = Accepted::of(bounds);
     let jaro = std::array::from_fn(|prefix| predicate.least_jaro(lower, prefix));
-    Some((EditTest { lower, upper, jaro, reach, measure, lower_inclusive, upper_inclusive, unused: 0 }, decision))
+    (EditTest { lower, upper, jaro, reach, measure, lower_inclusive, upper_inclusive, unused: 0 }, decision)
 }
 
 /// What a condition allows strings of each length, of up to `most` characters and with partners of as many.
@@ -89,11 +100,15 @@ fn reach(predicate: &EditPredicate, (length, most): (usize, usize), apart: &mut 
         return Reach { shortest, longest, edits: 0, characters: 0, bigrams: 0 };
     }
     let edits = predicate.edits(length, length).unwrap_or(0);
-    let torn = if predicate.measure == EditMeasure::Osa { 3 } else { 2 };
+    let torn = match predicate.measure {
+        EditMeasure::Osa => 3,
+        EditMeasure::DamerauLevenshtein => 4,
+        _ => 2,
+    };
     Reach {
         shortest,
         longest,
-        edits: edits as u32,
+        edits: edits_counted(predicate, length) as u32,
         characters: length.saturating_sub(edits) as u32,
         bigrams: length.saturating_sub(1 + torn * edits) as u32,
     }
@@ -114,7 +129,6 @@ fn farthest(guess: usize, most: usize, possible: impl Fn(usize) -> bool) -> usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predicate::Bounds;
 
     #[test]
     fn the_farthest_is_found_from_any_guess() {
@@ -131,6 +145,7 @@ mod tests {
             assert_eq!([2.0, 510.0, 510.9].map(|k| longest(measure, at_most(k))), [1 << 14; 3]);
             assert_eq!([511.0, 1e9].map(|k| longest(measure, at_most(k))), [LONGEST; 2]);
         }
+        assert_eq!([255.0, 256.0].map(|k| longest(EditMeasure::DamerauLevenshtein, at_most(k))), [1 << 14, LONGEST]);
         assert_eq!(longest(EditMeasure::Hamming, at_most(1e9)), 1 << 14);
         let similar = |t| longest(EditMeasure::LevenshteinSimilarity, at_least(t));
         // one in five of 2,554 characters is 510
@@ -140,8 +155,9 @@ mod tests {
 
     #[test]
     fn what_lengths_allow() {
-        use EditMeasure::{Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
-        let distances = [Levenshtein, Osa, Hamming].map(|measure| [-1.0, 0.0, 2.0, 5000.0].map(|k| (measure, k)));
+        use EditMeasure::{DamerauLevenshtein, Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
+        let distances = [Levenshtein, Osa, DamerauLevenshtein, Hamming]
+            .map(|measure| [-1.0, 0.0, 2.0, 5000.0].map(|k| (measure, k)));
         let similarities =
             [LevenshteinSimilarity, Jaro, JaroWinkler].map(|measure| [0.01, 0.5, 0.7, 0.9, 1.0].map(|t| (measure, t)));
         let distances = distances.into_iter().flatten().map(|(m, k)| (m, Bounds::at_most(k, true)));
@@ -159,7 +175,8 @@ mod tests {
                     continue;
                 };
                 let longer = reaches[one.max(other)];
-                assert_eq!(longer.edits as usize, edits, "{predicate:?} {one} {other}");
+                let counted = if measure == DamerauLevenshtein { (2 * edits).min(one.max(other)) } else { edits };
+                assert_eq!(longer.edits as usize, counted, "{predicate:?} {one} {other}");
                 for least in &reaches[..=one.max(other)] {
                     let bigrams = least.bigrams as usize;
                     assert!(least.characters as usize + edits <= one.max(other));

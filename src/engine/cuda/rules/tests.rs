@@ -160,9 +160,7 @@ impl RulesOnDevice {
             tests.push(match *kind {
                 _ if !asked[atom] => AtomTestOnDevice::Columns,
                 AtomTest::Similarity { test: Test::Edit { measure, bounds }, .. } => {
-                    let Some((test, decision)) = edit_test(&EditPredicate { measure, bounds }, reach) else {
-                        return Ok(None);
-                    };
+                    let (test, decision) = edit_test(&EditPredicate { measure, bounds }, reach);
                     reach += size_of_val(looked_up[atom].1.as_slice()) as u64;
                     AtomTestOnDevice::Texts { test, decision }
                 }
