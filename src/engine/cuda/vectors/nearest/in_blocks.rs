@@ -291,10 +291,21 @@ mod tests {
         wanted: usize,
         some: usize,
     ) -> Vec<(u32, Vec<Neighbour<i64>>)> {
+        found_at(index, probe, wanted, some, usize::MAX)
+    }
+
+    /// The same at the first positions alone.
+    fn found_at(
+        index: &dyn NearestIndex,
+        probe: Option<&KeyColumn>,
+        wanted: usize,
+        some: usize,
+        first: usize,
+    ) -> Vec<(u32, Vec<Neighbour<i64>>)> {
         let prepared = probe.map(|keys| index.prepare(keys, &PrepareContext::by(2)).unwrap());
         let probe = prepared.as_deref();
         let order = index.order(probe).unwrap();
-        let positions: Vec<u32> = (0..order.len() as u32).collect();
+        let positions: Vec<u32> = (0..order.len().min(first) as u32).collect();
         let mut neighbours = Vec::new();
         for positions in positions.chunks(some) {
             let mut best: Vec<_> = positions.iter().map(|_| Best::new(Wanted { rows: wanted, ties: false })).collect();
@@ -366,31 +377,33 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_searched_in_parts() {
         let (left, right) = (points(16_500, 16, 1), points(50, 16, 2));
-        let (build, probe, ranks) = (keys(&left, None), keys(&right, None), vec![0; 16_500]);
+        let (build, probe, ranks) = (keys(&left, None), keys(&right, None), vec![0; left.len()]);
         let test = Test::Vector(VectorTest::every_score(VectorMeasure::L2));
-        let expected = found(on_the_cpu(VectorMeasure::L2, &build, &ranks, false).as_ref(), Some(&probe), 5, 100);
         let (device, cancel, reserve) = (device(), Cancel::default(), |_: usize| Ok(()));
-        let context = BuildContext::new(2, &cancel, &reserve);
-        let mut paths = Vec::new();
-        for quarters in 1..60 {
-            let bytes = quarters << 18;
-            let budget = Budget::new(&device, (device.reserved() + bytes) as f64 / device.memory() as f64);
-            let wanted = Wanted { rows: 5, ties: false };
-            let index = Engine::Cuda(budget).build_nearest(test, &build, (ranks.clone(), wanted), &context).unwrap();
-            assert_eq!(found(index.as_ref(), Some(&probe), 5, 30), expected, "{bytes} bytes");
-            let value_of = |name: &str| {
-                index
-                    .metrics()
-                    .iter()
-                    .find(|metric| metric.name() == name)
-                    .map(datafusion::physical_plan::metrics::MetricValue::as_usize)
-            };
-            paths.push((value_of("cpu_fallbacks"), value_of("part_loadings").map(|loadings| loadings > 3)));
+        for (own, step) in [(false, 1), (true, 2)] {
+            let context = BuildContext { own, ..BuildContext::new(2, &cancel, &reserve) };
+            let probe = (!own).then_some(&probe);
+            let cpu = on_the_cpu(VectorMeasure::L2, &build, &ranks, own);
+            let expected = found(cpu.as_ref(), probe, 5, 4000);
+            let mut paths = Vec::new();
+            for bytes in (1..60).step_by(step).map(|quarters| quarters << 18) {
+                let budget = Budget::new(&device, (device.reserved() + bytes) as f64 / device.memory() as f64);
+                let by = (ranks.clone(), Wanted { rows: 5, ties: false });
+                let index = Engine::Cuda(budget).build_nearest(test, &build, by, &context).unwrap();
+                let some = found_at(index.as_ref(), probe, 5, 30, 50);
+                assert!(
+                    some.len() == 50 && some.iter().all(|of_row| expected.binary_search(of_row).is_ok()),
+                    "{bytes}"
+                );
+                let metrics = index.metrics();
+                let value = |name: &str| metrics.iter().find(|metric| metric.name() == name).map(MetricValue::as_usize);
+                paths.push((value("cpu_fallbacks"), value("part_loadings").map(|loadings| loadings > 3)));
+            }
+            // other tests take and give back memory meanwhile
+            assert_eq!(paths[0], (None, None), "the CPU");
+            assert!(paths.contains(&(Some(0), Some(true))), "in parts: {paths:?}");
+            assert!(paths.contains(&(Some(0), None)), "all at once: {paths:?}");
         }
-        // other tests take and give back memory meanwhile
-        assert_eq!(paths[0], (None, None), "the CPU");
-        assert!(paths.contains(&(Some(0), Some(true))), "in parts: {paths:?}");
-        assert!(paths.contains(&(Some(0), None)), "all at once: {paths:?}");
     }
 
     #[test]
