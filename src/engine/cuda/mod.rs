@@ -68,7 +68,7 @@ use crate::predicate::Test;
 use edits::EditIndex;
 use fault::Fault;
 use sets::SetIndex;
-use vectors::{NearestVectors, VectorIndex, has_kernels, ranks_by};
+use vectors::{VectorIndex, has_kernels, ranks_by};
 
 /// Characters of the longest string that a device compares by an edit measure.
 pub fn longest_string(predicate: &EditPredicate) -> usize {
@@ -161,7 +161,7 @@ pub fn ranking_pays_from(test: Test, wanted: Wanted) -> Option<PaysFrom> {
 }
 
 /// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test` on a device; `None`
-/// where there are no kernels for that, or where its memory does not hold them.
+/// where there are no kernels for that, or where its memory does not hold a part of them that is worth a search.
 ///
 /// # Errors
 /// Keys that have no such score, a refused reservation, a cancelled build, a device that fails.
@@ -173,9 +173,9 @@ pub fn build_nearest(
     context: &BuildContext<'_>,
 ) -> Result<Option<Box<dyn NearestIndex>>> {
     let Test::Vector(test) = test else { return Ok(None) };
-    match NearestVectors::try_new(&budget.of_join(), test.measure, keys, ranking, context) {
+    match vectors::build_nearest(&budget.of_join(), test.measure, keys, ranking, context) {
         Err(Fault::Memory) => Ok(None),
-        index => Ok(index?.map(|index| Box::new(index) as Box<dyn NearestIndex>)),
+        index => Ok(index?),
     }
 }
 

@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, OffsetSizeTrait};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, Float64Array, OffsetSizeTrait};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Float64Type};
+use datafusion::arrow::datatypes::{DataType, Field, Float64Type};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 
-use crate::engine::parallel::in_parallel;
+use crate::engine::parallel::{collect_in_parallel, each_in_parallel, in_parallel};
 use crate::engine::{Cancel, KeyColumn, NO_GROUP};
 use crate::measure::VectorMeasure;
 use crate::predicate::VectorTest;
@@ -49,6 +49,27 @@ impl Vectors {
             _ => cast(elements, &DataType::Float64)?.as_primitive::<Float64Type>().clone(),
         };
         Ok(Self { elements, offsets, lists: ArrayRef::clone(lists) })
+    }
+
+    /// `numbers` in vectors of so many.
+    ///
+    /// # Errors
+    /// Vectors longer than a list may be.
+    fn of_numbers(numbers: Vec<f64>, dimension: usize) -> Result<Self> {
+        let (field, length) = (Arc::new(Field::new_list_field(DataType::Float64, false)), i32::try_from(dimension));
+        let length = length.map_err(|_| exec_datafusion_err!("a vector has too many elements"))?;
+        let elements = Arc::new(Float64Array::from(numbers));
+        let lists: ArrayRef = Arc::new(FixedSizeListArray::try_new(field, length, elements, None)?);
+        Self::try_new(&lists)
+    }
+
+    /// Some rows one after the other, which are not copied.
+    fn slice(&self, rows: Range<usize>) -> Self {
+        let offsets = match &self.offsets {
+            Offsets::Fixed { first, length } => Offsets::Fixed { first: first + rows.start * length, length: *length },
+            Offsets::Given(offsets) => Offsets::Given(offsets[rows.start..=rows.end].into()),
+        };
+        Self { elements: self.elements.clone(), offsets, lists: self.lists.slice(rows.start, rows.len()) }
     }
 
     /// How many rows there are.
@@ -243,6 +264,52 @@ impl Points {
     pub(in crate::engine) fn regular(&self, at: usize) -> &[f64] {
         self.vectors.given(self.regular.rows[at] as usize)
     }
+
+    /// The rows from the first to the last of some regular ones, which are there at these places.
+    pub(in crate::engine) fn rows(&self, places: Range<usize>) -> Range<usize> {
+        match self.regular.rows[places].iter().as_slice() {
+            [] => 0..0,
+            [only] => *only as usize..*only as usize + 1,
+            [first, .., last] => *first as usize..*last as usize + 1,
+        }
+    }
+
+    /// Those rows alone, numbered from the first one on.
+    pub(in crate::engine) fn part(&self, places: Range<usize>) -> Self {
+        let rows = self.rows(places.clone());
+        let regular = Rows {
+            rows: self.regular.rows[places.clone()].iter().map(|&row| row - rows.start as u32).collect(),
+            groups: self.regular.groups[places].to_vec(),
+        };
+        let (vectors, dimension) = (self.vectors.slice(rows), self.dimension);
+        Self { vectors, dimension, regular, loose: Rows::default(), unmatchable: 0 }
+    }
+
+    /// Copies of some regular rows, numbered as they come, by up to so many threads.
+    ///
+    /// # Errors
+    /// Vectors longer than a list may be.
+    pub(in crate::engine) fn gathered(&self, rows: &[u32], threads: usize) -> Result<Self> {
+        let dimension = self.dimension;
+        let mut numbers = vec![0.0; rows.len() * dimension];
+        let share = rows.len().div_ceil(threads.max(1)).max(ROWS_OF_THREAD);
+        if dimension > 0 {
+            each_in_parallel(numbers.chunks_mut(share * dimension).zip(rows.chunks(share)), |(numbers, rows)| {
+                let places = numbers.chunks_exact_mut(dimension).zip(rows);
+                places.for_each(|(place, &row)| place.copy_from_slice(self.vectors.given(row as usize)));
+            });
+        }
+        let group = |at: usize| {
+            let place = self.regular.rows.binary_search(&rows[at]);
+            place.map_or(NO_GROUP, |place| self.regular.groups[place])
+        };
+        let regular = Rows {
+            rows: (0..rows.len() as u32).collect(),
+            groups: collect_in_parallel(rows.len(), threads, ROWS_OF_THREAD, group),
+        };
+        let vectors = Vectors::of_numbers(numbers, dimension)?;
+        Ok(Self { vectors, dimension, regular, loose: Rows::default(), unmatchable: 0 })
+    }
 }
 
 /// Tells rows apart.
@@ -275,7 +342,7 @@ impl Sorting<'_> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::{FixedSizeListArray, LargeListArray, ListArray};
+    use datafusion::arrow::array::{LargeListArray, ListArray};
     use datafusion::arrow::datatypes::{Float32Type, Int64Type};
 
     use super::*;
@@ -331,5 +398,32 @@ mod tests {
         assert_eq!(of(VectorMeasure::L2, None), (vec![0, 1, 3, 4], vec![], 1));
         assert_eq!(of(VectorMeasure::L2, Some(465)), (vec![0, 1, 4], vec![2, 3], 0));
         assert_eq!(of(VectorMeasure::Cosine, None), (vec![0], vec![3, 4], 2));
+    }
+
+    #[test]
+    fn parts_and_copies_of_some_rows() {
+        let row = |at: u32| (at % 4 != 1).then(|| vec![Some(f64::from(at)), Some(-f64::from(at))]);
+        let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>((0..20).map(row)));
+        let fixed = FixedSizeListArray::from_iter_primitive::<Float64Type, _, _>((0..20).map(row), 2);
+        for values in [lists, Arc::new(fixed)] {
+            let keys =
+                KeyColumn { values, groups: Some((0..20).map(|at| if at == 4 { NO_GROUP } else { at }).collect()) };
+            let by = (2, &Cancel::default());
+            let points = Points::try_new(&test(VectorMeasure::L2, None), &keys, None, by).unwrap();
+            assert_eq!(points.regular.rows[..5], [0, 2, 3, 6, 7]);
+            let part = points.part(2..5);
+            assert_eq!((points.rows(2..5), points.rows(3..4), points.rows(3..3)), (3..8, 6..7, 0..0));
+            assert_eq!(
+                (part.regular.rows.as_slice(), part.regular.groups.as_slice()),
+                (&[0, 3, 4][..], &[3, 6, 7][..])
+            );
+            assert_eq!((part.vectors.len(), part.vectors.at(2), part.regular(1)), (5, None, &[6.0, -6.0][..]));
+            let matrix = part.vectors.matrix(2).map(|matrix| matrix[6..].to_vec());
+            assert!(matrix.is_none_or(|matrix| matrix == [6.0, -6.0, 7.0, -7.0]));
+            let copies = points.gathered(&[7, 0, 3], 2).unwrap();
+            assert_eq!((copies.regular.rows, copies.regular.groups), (vec![0, 1, 2], vec![7, 0, 3]));
+            assert_eq!(copies.vectors.matrix(2), Some(&[7.0, -7.0, 0.0, 0.0, 3.0, -3.0][..]));
+            assert_eq!(points.gathered(&[], 2).unwrap().regular.len(), 0);
+        }
     }
 }

@@ -1,9 +1,12 @@
 //! Neighbours on a device against all scores.
 
+use std::sync::Arc;
+
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::NearestVectors;
+use super::ranking::Ranking;
 use super::search::MOST_WANTED;
 use crate::engine::cuda::Budget;
 use crate::engine::cuda::test_device::device;
@@ -12,7 +15,8 @@ use crate::engine::nearest::{Best, NearestIndex, Neighbour, Wanted, float_key};
 use crate::engine::{BuildContext, Cancel, KeyColumn, NO_GROUP, PrepareContext};
 use crate::measure::VectorMeasure;
 
-const MEASURES: [VectorMeasure; 4] = [VectorMeasure::L1, VectorMeasure::L2, VectorMeasure::Linf, VectorMeasure::Cosine];
+pub(super) const MEASURES: [VectorMeasure; 4] =
+    [VectorMeasure::L1, VectorMeasure::L2, VectorMeasure::Linf, VectorMeasure::Cosine];
 
 /// The neighbours of each probe row, by all scores.
 fn expected(
@@ -44,17 +48,28 @@ fn rows_of(best: &mut Best<i64>) -> Vec<u32> {
     found.into_iter().map(|neighbour| neighbour.row).collect()
 }
 
-fn index(
+/// A build side on the host, ready for so many neighbours.
+pub(super) fn ranking(
     budget: &Budget,
     measure: VectorMeasure,
     build: &KeyColumn,
     ranks: &[u32],
     (wanted, own): (usize, bool),
-) -> Option<NearestVectors> {
+) -> Option<Arc<Ranking>> {
     let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
     let context = BuildContext { own, ..BuildContext::new(2, &cancel, &reserve) };
     let wanted = Wanted { rows: wanted, ties: false };
-    NearestVectors::try_new(budget, measure, build, (ranks, wanted), &context).unwrap()
+    Ranking::try_new(budget, measure, build, (ranks, wanted), &context).unwrap().map(Arc::new)
+}
+
+fn index(
+    budget: &Budget,
+    measure: VectorMeasure,
+    build: &KeyColumn,
+    ranks: &[u32],
+    by: (usize, bool),
+) -> Option<NearestVectors> {
+    ranking(budget, measure, build, ranks, by).map(|ranking| NearestVectors::try_new(&ranking).unwrap())
 }
 
 /// The neighbours of each row of `probe`, or in a self-join of its own, of some positions at a time.
@@ -74,7 +89,7 @@ fn found(index: &NearestVectors, probe: Option<&KeyColumn>, rows: usize, wanted:
     neighbours
 }
 
-fn some_ranks(count: usize, seed: u64) -> Vec<u32> {
+pub(super) fn some_ranks(count: usize, seed: u64) -> Vec<u32> {
     let mut random = StdRng::seed_from_u64(seed);
     (0..count).map(|_| random.random_range(0..3)).collect()
 }
