@@ -21,7 +21,7 @@ use datafusion::common::{Result, internal_err};
 use datafusion::physical_plan::metrics::MetricValue;
 
 use self::in_blocks::NearestInBlocks;
-use self::ranking::{Part, Ranking};
+use self::ranking::{Part, Ranking, asked_for};
 pub use self::search::FEW_DIMENSIONS;
 use self::search::{MOST_WANTED, SEARCHES, positions_at_once};
 use super::arranged::Arranged;
@@ -41,10 +41,10 @@ const NUMBERS_AT_ONCE: usize = 1 << 26;
 /// Stretches of a self-join at least, so that rows of one come out while another one is searched.
 const STRETCHES: usize = 4;
 
-/// Whether so many rows are ranked by a measure on a device: not with all that tie.
+/// Whether so many rows are ranked by a measure on a device.
 pub(in crate::engine::cuda) fn ranks_by(measure: VectorMeasure, wanted: Wanted) -> bool {
     use VectorMeasure::{Cosine, L1, L2, Linf};
-    matches!(measure, L1 | L2 | Linf | Cosine) && !wanted.ties && wanted.rows <= MOST_WANTED
+    matches!(measure, L1 | L2 | Linf | Cosine) && asked_for(wanted) <= MOST_WANTED
 }
 
 /// Makes the vectors of `keys`, each row with a rank, ready for being ranked on the device, all at once or part by part; none for what

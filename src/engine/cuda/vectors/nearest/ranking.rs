@@ -6,7 +6,7 @@ use cudarc::driver::CudaStream;
 use datafusion::common::{Result, exec_datafusion_err};
 
 use super::ranks_by;
-use super::search::{Search, Sought, positions_at_once};
+use super::search::{MOST_WANTED, Search, Sought, positions_at_once};
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::VectorTest;
 use crate::engine::cuda::memory::{Budget, Buffer};
@@ -22,6 +22,10 @@ use crate::engine::vectors::reach::{Reach, Sum};
 use crate::engine::{BuildContext, Cancel, KeyColumn, PrepareContext};
 use crate::measure::VectorMeasure;
 use crate::predicate;
+
+/// Rows that may tie with the last one, and how many times as many are asked for where they all do.
+const TIES_ASKED: usize = 32;
+const MORE_TIES: usize = 4;
 
 /// A build side on the host, and how vectors are arranged and compared with its own on a device.
 #[derive(Debug)]
@@ -49,7 +53,7 @@ pub(super) struct Part {
 
 impl Ranking {
     /// For the vectors of `keys`, each row with a rank; none for what there are no kernels for: other measures than those that
-    /// rank by an index, ties, rows that no filter tells apart, none at all, vectors that single precision does not tell apart.
+    /// rank by an index, rows that no filter tells apart, none at all, vectors that single precision does not tell apart.
     ///
     /// # Errors
     /// Keys that are no lists of numbers, vectors of several lengths, a refused reservation, a cancelled build, a device
@@ -138,6 +142,9 @@ impl Ranking {
 
     /// Offers each of `best` the neighbours among `part` of its position in `probe`, and returns how many candidates there
     /// were.
+    ///
+    /// # Errors
+    /// More ties than there is room for, too little memory, a device that fails.
     pub(super) fn search(
         &self,
         stream: &Arc<CudaStream>,
@@ -146,7 +153,7 @@ impl Ranking {
         best: &mut [Best<i64>],
         cancel: &Cancel,
     ) -> Result<usize, Fault> {
-        let Some(wanted) = best.first().map(|best| best.wanted().rows) else { return Ok(0) };
+        let Some(wanted) = best.first().map(Best::wanted) else { return Ok(0) };
         let wider = Reach::wider::<f32>(self.host.dimension);
         let sought = Sought {
             probe,
@@ -156,25 +163,34 @@ impl Ranking {
             descending: !self.measure.is_distance(),
             rounding: (wider.0 as f32 * (1.0 + f32::EPSILON), wider.1 as f32 * (1.0 + f32::EPSILON)),
         };
-        let at_once = positions_at_once(&self.budget, wanted) as u32;
-        let (mut done, mut candidates) = (0, 0);
+        let (mut asked, mut done, mut candidates) = (asked_for(wanted), 0, 0);
         while done < positions.len() && !cancel.is_cancelled() {
+            let at_once = positions_at_once(&self.budget, asked) as u32;
             let first = positions[done] / BLOCK * BLOCK;
             let some = done + positions[done..].partition_point(|&position| position < first + at_once);
             let (searched, best) = (&positions[done..some], &mut best[done..some]);
             let range = first..positions[some - 1] + 1;
-            let search = Search::try_new(&self.budget, stream, sought, (range, searched), wanted);
+            let search = Search::try_new(&self.budget, stream, sought, (range, searched), asked);
             let found = search.and_then(|search| search.run(cancel)).inspect_err(|_| {
                 // what was launched reads columns of others
                 let _ = stream.synchronize();
             })?;
             let Some(mut found) = found else { break };
+            candidates += found.candidates;
+            // there may be more that tie
+            let is_open = |&position: &u32| wanted.of(found.of((position - first) as usize)) == asked;
+            if wanted.ties && searched.iter().any(is_open) {
+                if asked == MOST_WANTED {
+                    return Err(Fault::Memory);
+                }
+                asked = MOST_WANTED.min(asked * MORE_TIES);
+                continue;
+            }
             for (&position, best) in searched.iter().zip(best) {
-                let found = found.of((position - first) as usize);
+                let found = found.of_mut((position - first) as usize);
                 found.iter_mut().for_each(|neighbour| neighbour.row += part.first);
                 best.offer_ranked(found);
             }
-            candidates += found.candidates;
             done = some;
         }
         Ok(candidates)
@@ -213,6 +229,11 @@ impl Ranking {
         }
         compared
     }
+}
+
+/// Neighbours that are asked for at first: where ties are wanted, some more, so that it shows where they end.
+pub(super) fn asked_for(wanted: Wanted) -> usize {
+    wanted.rows.saturating_add(if wanted.ties { TIES_ASKED } else { 0 })
 }
 
 /// Ends a build that nobody waits for.

@@ -100,7 +100,12 @@ pub(super) struct Found {
 
 impl Found {
     /// Those of the position at this place of the range, best first.
-    pub(super) fn of(&mut self, place: usize) -> &mut [Neighbour<i64>] {
+    pub(super) fn of(&self, place: usize) -> &[Neighbour<i64>] {
+        &self.neighbours[place * self.wanted..][..self.counts[place] as usize]
+    }
+
+    /// The same.
+    pub(super) fn of_mut(&mut self, place: usize) -> &mut [Neighbour<i64>] {
         &mut self.neighbours[place * self.wanted..][..self.counts[place] as usize]
     }
 }

@@ -8,9 +8,9 @@ use rand::{Rng, SeedableRng};
 use super::NearestVectors;
 use super::ranking::Ranking;
 use super::search::MOST_WANTED;
-use crate::engine::cuda::Budget;
 use crate::engine::cuda::test_device::device;
 use crate::engine::cuda::vectors::joins::{Rows, keys, points, vector};
+use crate::engine::cuda::{Budget, DeviceFull};
 use crate::engine::nearest::{Best, NearestIndex, Neighbour, Wanted, float_key};
 use crate::engine::{BuildContext, Cancel, KeyColumn, NO_GROUP, PrepareContext};
 use crate::measure::VectorMeasure;
@@ -18,17 +18,25 @@ use crate::measure::VectorMeasure;
 pub(super) const MEASURES: [VectorMeasure; 4] =
     [VectorMeasure::L1, VectorMeasure::L2, VectorMeasure::Linf, VectorMeasure::Cosine];
 
+/// So many rows, without those that tie.
+impl From<usize> for Wanted {
+    fn from(rows: usize) -> Self {
+        Self { rows, ties: false }
+    }
+}
+
 /// The neighbours of each probe row, by all scores.
 fn expected(
     measure: VectorMeasure,
     (build, probe): ((&Rows, &KeyColumn), (&Rows, &KeyColumn)),
     ranks: &[u32],
-    wanted: usize,
+    wanted: impl Into<Wanted>,
 ) -> Vec<Vec<u32>> {
+    let wanted = wanted.into();
     let group = |keys: &KeyColumn, at: usize| keys.groups.as_ref().map_or(0, |groups| groups[at]);
     let vectors: Vec<_> = build.0.iter().map(vector).collect();
     let of_row = |(at, row): (usize, &Option<Vec<Option<f64>>>)| {
-        let mut best = Best::new(Wanted { rows: wanted, ties: false });
+        let mut best = Best::new(wanted);
         let own = group(probe.1, at);
         for (other, vector_of_build) in vectors.iter().enumerate() {
             let same = own != NO_GROUP && own == group(build.1, other);
@@ -54,12 +62,11 @@ pub(super) fn ranking(
     measure: VectorMeasure,
     build: &KeyColumn,
     ranks: &[u32],
-    (wanted, own): (usize, bool),
+    (wanted, own): (impl Into<Wanted>, bool),
 ) -> Option<Arc<Ranking>> {
     let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
     let context = BuildContext { own, ..BuildContext::new(2, &cancel, &reserve) };
-    let wanted = Wanted { rows: wanted, ties: false };
-    Ranking::try_new(budget, measure, build, (ranks, wanted), &context).unwrap().map(Arc::new)
+    Ranking::try_new(budget, measure, build, (ranks, wanted.into()), &context).unwrap().map(Arc::new)
 }
 
 fn index(
@@ -67,20 +74,27 @@ fn index(
     measure: VectorMeasure,
     build: &KeyColumn,
     ranks: &[u32],
-    by: (usize, bool),
+    by: (impl Into<Wanted>, bool),
 ) -> Option<NearestVectors> {
     ranking(budget, measure, build, ranks, by).map(|ranking| NearestVectors::try_new(&ranking).unwrap())
 }
 
 /// The neighbours of each row of `probe`, or in a self-join of its own, of some positions at a time.
-fn found(index: &NearestVectors, probe: Option<&KeyColumn>, rows: usize, wanted: usize, some: usize) -> Vec<Vec<u32>> {
+fn found(
+    index: &NearestVectors,
+    probe: Option<&KeyColumn>,
+    rows: usize,
+    wanted: impl Into<Wanted>,
+    some: usize,
+) -> Vec<Vec<u32>> {
+    let wanted = wanted.into();
     let prepared = probe.map(|keys| NearestIndex::prepare(index, keys, &PrepareContext::by(2)).unwrap());
     let probe = prepared.as_deref();
     let order = index.order(probe).unwrap();
     let mut neighbours = vec![Vec::new(); rows];
     let positions: Vec<u32> = (0..order.len() as u32).collect();
     for positions in positions.chunks(some) {
-        let mut best: Vec<_> = positions.iter().map(|_| Best::new(Wanted { rows: wanted, ties: false })).collect();
+        let mut best: Vec<_> = positions.iter().map(|_| Best::new(wanted)).collect();
         index.nearest(probe, positions, &mut best, &Cancel::default()).unwrap();
         for (best, &position) in best.iter_mut().zip(positions) {
             neighbours[order[position as usize] as usize] = rows_of(best);
@@ -182,5 +196,33 @@ fn few_rows_far_points_and_what_is_left_to_the_cpu() {
             let all = expected(measure, ((&far, &probe), (&far, &probe)), &vec![0; far.len()], 4);
             assert_eq!(found(&built, None, far.len(), 4, 1 << 20), all, "own, {measure:?}");
         }
+    }
+}
+
+#[test]
+fn all_that_tie_with_the_last_one_come_too() {
+    let budget = Budget::new(&device(), 0.5);
+    // each point many times, and as many at each distance
+    let grid = |rows: i32, copies: i32| -> Rows {
+        (0..rows).map(|at| Some((0..6).map(|k| Some(f64::from(at / copies * (k + 3) % 7))).collect())).collect()
+    };
+    for (copies, rows, is_served) in [(1, 3, true), (9, 4, true), (60, 1, true), (500, 2, true), (1500, 2, false)] {
+        let (left, right) = (grid(3000, copies), grid(70, 1));
+        let (build, probe) = (keys(&left, None), keys(&right, None));
+        let (wanted, ranks) = (Wanted { rows, ties: true }, vec![0; left.len()]);
+        let built = index(&budget, VectorMeasure::L2, &build, &ranks, (wanted, false)).unwrap();
+        if !is_served {
+            let prepared = NearestIndex::prepare(&built, &probe, &PrepareContext::by(1)).unwrap();
+            let error = built.nearest(Some(prepared.as_ref()), &[0], &mut [Best::new(wanted)], &Cancel::default());
+            assert!(error.is_err_and(|error| DeviceFull::is_cause_of(&error)));
+            continue;
+        }
+        let all = expected(VectorMeasure::L2, ((&left, &build), (&right, &probe)), &ranks, wanted);
+        assert!(all.iter().any(|found| found.len() > rows));
+        assert_eq!(found(&built, Some(&probe), right.len(), wanted, 30), all, "{copies}");
+        let ranks = some_ranks(right.len(), 8);
+        let built = index(&budget, VectorMeasure::L1, &probe, &ranks, (wanted, true)).unwrap();
+        let all = expected(VectorMeasure::L1, ((&right, &probe), (&right, &probe)), &ranks, wanted);
+        assert_eq!(found(&built, None, right.len(), wanted, 1 << 20), all, "own, {copies}");
     }
 }
