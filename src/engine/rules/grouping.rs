@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     fn tables_find_the_groups_that_a_device_has_given() {
-        let codes = |row: u32, of: u32| if row % 13 == 0 { NO_GROUP } else { row * row % of };
+        let codes = |row: u32, of: u32| if row.is_multiple_of(13) { NO_GROUP } else { row * row % of };
         let keys = |rows: u32| [7, 50, 3].map(|of| (0..rows).map(|row| codes(row, of)).collect::<Vec<_>>());
         let (build, probe) = (keys(3000), keys(700));
         let [build, probe] = [&build, &probe].map(|keys| columns(&[&keys[0], &keys[1], &keys[2]]));

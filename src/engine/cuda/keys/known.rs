@@ -26,18 +26,18 @@ pub struct KnownKeys {
 /// The values of one key.
 #[derive(Debug)]
 enum KnownColumn {
-    /// By their hashes.
-    Strings {
-        known: Known,
-        strings: Strings,
-        /// A row of each number stands where those of the number start.
-        starts: Buffer<u32>,
-        rows: Buffer<u32>,
-    },
-    Integers {
-        known: Known,
-        span: Span,
-    },
+    Strings(Box<KnownStrings>),
+    Integers { known: Known, span: Span },
+}
+
+/// Strings by their hashes.
+#[derive(Debug)]
+struct KnownStrings {
+    known: Known,
+    strings: Strings,
+    /// A row of each number stands where those of the number start.
+    starts: Buffer<u32>,
+    rows: Buffer<u32>,
 }
 
 /// The numbers that rows have in one or two keys.
@@ -137,8 +137,8 @@ impl KnownColumn {
                 let Some(by_number) = number_strings(budget, stream, &strings, numbering)? else { return Ok(None) };
                 let RowsByNumber { numbers, keys, starts, rows, .. } = by_number;
                 let known = keys.map(|keys| Known { keys, count: numbers.count as u32 });
-                let column = known.map(|known| Self::Strings { known, strings, starts, rows });
-                Ok(Some((numbers, column)))
+                let column = known.map(|known| KnownStrings { known, strings, starts, rows });
+                Ok(Some((numbers, column.map(|column| Self::Strings(Box::new(column))))))
             }
             Values::Numbers(integers) => {
                 let Some(span) = Span::of(integers) else { return Ok(None) };
@@ -159,7 +159,8 @@ impl KnownColumn {
         values: &Values,
     ) -> Result<Option<FoundNumbers>, Fault> {
         match (self, values) {
-            (Self::Strings { known, strings, starts, rows }, Values::Strings(others)) => {
+            (Self::Strings(column), Values::Strings(others)) => {
+                let KnownStrings { known, strings, starts, rows } = column.as_ref();
                 let others = Strings::upload(budget, stream, others)?;
                 let (strings, others) = (strings.on_device(stream), others.on_device(stream));
                 let records = Records::of_strings(budget, stream, &others)?;
