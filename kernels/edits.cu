@@ -17,7 +17,7 @@
 // Of two strings within k edits of each other both have at least
 //     longer length - k      characters: an edit leaves all but one character of the longer string
 //     longer length - 1 - 2k bigrams, each edit tearing two of the longer string's, or, with transpositions (each of which
-//                            tears three), longer length - 1 - 3k
+//                            tears three), longer length - 1 - 3k, or 4k where these may enclose other edits
 // and a Jaro similarity of j takes m >= (3j - 1) / (1 / left + 1 / right) matches, all of them characters that both have, and
 // with so many matches, of which few are misplaced, some bigrams. Which j depends on how the strings begin, for pairs.
 // The host's table gives the least of these numbers for a length and all greater ones, so that the least lengths of a block

@@ -75,8 +75,8 @@ __device__ __forceinline__ u32 one_strip(const typename Alphabet::Symbol* patter
 // A path of cost `most` strays no farther than that from the main diagonal, and a transposition reads the column before the
 // previous one, hence the margin. Left of the columns of a strip each row counts as one more than the row above, right of
 // those of the strip above each cell as one more than its left neighbour: real paths, so that no cell is too low, and none
-// within the bound is missed. A strip has up to 2 * ceil((most + 2) / 64) words of columns, from a multiple of 64 on: all that it
-// reads of the strip above, and all that it leaves to the next one, is kept at once.
+// within the bound is missed. What a strip reads of the one above, and what it leaves to the next one, is up to 2 * ceil((most + 2) / 64) words of
+// columns each: all of either is kept at once, and a word takes the place of one that has been read, or that nobody reads any more.
 template <bool SWAPS, class Alphabet>
 __device__ __forceinline__ u32 strips(const typename Alphabet::Symbol* pattern, u32 rows, const typename Alphabet::Symbol* text, u32 columns,
                                       u32 most) {

@@ -69,8 +69,9 @@ impl Names {
         Self(names)
     }
 
-    /// Gives rows the other numbers.
+    /// Gives rows the other numbers, [`NO_GROUP`] where there is none.
     pub fn rename(&self, numbers: &mut [u32]) {
-        numbers.iter_mut().filter(|number| **number != NO_GROUP).for_each(|number| *number = self.0[*number as usize]);
+        let other = |number: u32| self.0.get(number as usize).copied().unwrap_or(NO_GROUP);
+        numbers.iter_mut().for_each(|number| *number = other(*number));
     }
 }

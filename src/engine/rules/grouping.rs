@@ -421,12 +421,37 @@ mod tests {
             let (grouping, groups) = Grouping::build(&build, (&tests, asked), &by).unwrap();
             let found = grouping.look_up(&build, &probe).unwrap();
             assert!(matches!(found, FoundGroups::OnDevice(_)));
-            let (joined, names) = grouping.tables(&build, &groups.all().unwrap());
-            let mut by_tables = probe_codes(&probe, asked[0]);
-            joined.look_up(&mut by_tables, asked[1..].iter().map(|&atom| probe_codes(&probe, atom)));
-            names.rename(&mut by_tables);
-            assert_eq!(found.into_vec().unwrap(), by_tables);
+            assert_eq!(found.into_vec().unwrap(), by_tables(&grouping, &groups, &build, &probe, asked));
         }
+    }
+
+    /// Codes of which a condition leaves no build row are unknown, also those beyond all others.
+    #[test]
+    fn tables_know_no_codes_whose_rows_fail_a_condition() {
+        let bits = AtomColumn::Bits(BooleanBuffer::from(vec![true, false, true, false]));
+        let build = Columns::of_codes(4, vec![AtomColumn::Codes(vec![0, 1, 2, 9].into()), bits]);
+        let probe = Columns::of_codes(5, vec![AtomColumn::Codes(vec![9, 2, 1, NO_GROUP, 0].into()), AtomColumn::None]);
+        let (tests, budget) = ([AtomTest::Equality, AtomTest::OneSided], Budget::new(&device(), 0.5));
+        let by = NumberedBy { device: Some(&budget), ..BY };
+        let (grouping, groups) = Grouping::build(&build, (&tests, &[0, 1]), &by).unwrap();
+        let found = grouping.look_up(&build, &probe).unwrap().into_vec().unwrap();
+        assert_eq!(found, [NO_GROUP, 1, NO_GROUP, NO_GROUP, 0]);
+        assert_eq!(by_tables(&grouping, &groups, &build, &probe, &[0]), found);
+    }
+
+    /// The groups of a probe side that tables find.
+    fn by_tables(
+        grouping: &Grouping,
+        groups: &GroupsByRow,
+        build: &Columns,
+        probe: &Columns,
+        equalities: &[usize],
+    ) -> Vec<u32> {
+        let (joined, names) = grouping.tables(build, &groups.all().unwrap());
+        let mut found = probe_codes(probe, equalities[0]);
+        joined.look_up(&mut found, equalities[1..].iter().map(|&atom| probe_codes(probe, atom)));
+        names.rename(&mut found);
+        found
     }
 
     fn probe_codes(probe: &Columns, atom: usize) -> Vec<u32> {

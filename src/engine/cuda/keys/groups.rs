@@ -98,7 +98,7 @@ impl RowsByGroup {
         self.len() == 0
     }
 
-    /// The group of each row, [`NO_GROUP`] where it is in none.
+    /// The group of each row, [`NO_GROUP`](crate::engine::NO_GROUP) where it is in none.
     ///
     /// # Errors
     /// A device that fails.

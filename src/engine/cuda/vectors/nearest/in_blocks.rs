@@ -29,6 +29,8 @@ const MOST_PARTS: usize = 64;
 /// Probe rows that are searched for one loading of each part at most, and neighbours of them.
 const MOST_ROWS: usize = 1 << 20;
 const MOST_NEIGHBOURS: usize = 1 << 23;
+/// And at least: for fewer the CPU is faster than the loading.
+const LEAST_AT_ONCE: usize = 1 << 10;
 /// Bytes of a probe row while it is put into order, about: for each number of it in double and in single precision, and others.
 const BYTES_OF_NUMBER: usize = 12;
 const BYTES_OF_ROW: usize = 96;
@@ -102,6 +104,9 @@ impl NearestInBlocks {
         let bytes_of_row = BYTES_OF_NUMBER * host.dimension + BYTES_OF_ROW;
         // half of it for the rows of all who search
         let room = budget.available() / (2 * SEARCHES * bytes_of_row);
+        if room < LEAST_AT_ONCE {
+            return Err(Fault::Memory);
+        }
         index.at_once = index.at_once.min(room).max(BLOCK as usize);
         Ok(index)
     }
