@@ -6,7 +6,7 @@ use datafusion::common::{Result, internal_err};
 
 use super::known::{FoundNumbers, KnownNumbers};
 use super::records::{Numbering, RowsByNumber, Which};
-use super::{MOST_ROWS, NumbersOnDevice, on_stream};
+use super::{NumbersOnDevice, are_too_many, on_stream};
 use crate::engine::cuda::memory::{Budget, Buffer};
 use crate::engine::keys::Codes;
 
@@ -33,7 +33,7 @@ impl RowsByGroup {
     /// # Errors
     /// A device that fails.
     pub fn of(budget: &Budget, columns: &[&Codes], own: bool) -> Result<Option<Self>> {
-        if are_too_many(columns) {
+        if are_too_many(columns.iter().map(|codes| codes.len())) {
             return Ok(None);
         }
         on_stream(budget, |stream| {
@@ -67,7 +67,7 @@ impl RowsByGroup {
         if self.known.is_empty() {
             return internal_err!("groups of a self-join were asked for those of another side");
         }
-        if are_too_many(columns) {
+        if are_too_many(columns.iter().map(|codes| codes.len())) {
             return Ok(None);
         }
         on_stream(&self.budget, |stream| {
@@ -164,8 +164,4 @@ impl RowsByGroup {
             }
         }
     }
-}
-
-fn are_too_many(columns: &[&Codes]) -> bool {
-    columns.iter().any(|codes| codes.len() > MOST_ROWS)
 }

@@ -255,7 +255,7 @@ impl KnownKeys {
         if columns.len() != self.columns.len() {
             return internal_err!("{} keys of a device were asked for {}", self.columns.len(), columns.len());
         }
-        if are_too_many(columns) {
+        if are_too_many(columns.iter().map(|column| column.len())) {
             return Ok(None);
         }
         let values: Vec<Values> = columns.iter().map(Values::of).collect::<Result<_>>()?;

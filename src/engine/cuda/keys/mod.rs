@@ -27,9 +27,9 @@ pub use self::known::{FoundNumbers, KnownKeys};
 /// More have no room for the end of their last tile in 32 bits.
 const MOST_ROWS: usize = u32::MAX as usize - (1 << 13);
 
-/// Whether there are more rows than a device numbers.
-fn are_too_many(columns: &[ArrayRef]) -> bool {
-    columns.iter().any(|column| column.len() > MOST_ROWS)
+/// Whether some column has more rows than a device numbers, given how many each has.
+fn are_too_many(mut rows: impl Iterator<Item = usize>) -> bool {
+    rows.any(|rows| rows > MOST_ROWS)
 }
 
 /// The code of each row by what it has in all of `columns`, [`NO_GROUP`] where that is a NULL which equals nothing; equal values have
@@ -44,7 +44,7 @@ pub fn codes(
     null_equals_null: &[bool],
     is_known: bool,
 ) -> Result<Option<(Codes, Option<KnownKeys>)>> {
-    if are_too_many(columns) {
+    if are_too_many(columns.iter().map(|column| column.len())) {
         return Ok(None);
     }
     let values = columns.iter().zip(null_equals_null);

@@ -23,13 +23,13 @@ use crate::engine::nearest::{Best, NearestIndex, prepared};
 use crate::engine::vectors::points::Points;
 use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe, parallel};
 
-/// Rows of a part at least, and parts at most: with smaller ones the CPU is as fast.
+/// Rows of a part at least, and parts at most; a build side that would need smaller ones is left to the CPU. By design, not measured.
 const LEAST_ROWS: usize = 1 << 12;
 const MOST_PARTS: usize = 64;
 /// Probe rows that are searched for one loading of each part at most, and neighbours of them.
 const MOST_ROWS: usize = 1 << 20;
 const MOST_NEIGHBOURS: usize = 1 << 23;
-/// And at least: for fewer the CPU is faster than the loading.
+/// And at least, or else the CPU is asked. By design, not measured.
 const LEAST_AT_ONCE: usize = 1 << 10;
 /// Bytes of a probe row while it is put into order, about: for each number of it in double and in single precision, and others.
 const BYTES_OF_NUMBER: usize = 12;
