@@ -31,9 +31,9 @@ pub enum Engine {
 const CANDIDATES_WORTH_A_DEVICE: u64 = 1 << 24;
 const CANDIDATES_WORTH_OPENING: u64 = 1 << 30;
 
-/// Rows of a self-join from which on a device that is open is faster than sixteen cores at numbering its keys and walking its rules,
-/// however few candidates there are.
-const ROWS_WORTH_A_DEVICE: usize = 1 << 18;
+/// Rows of both sides from which on a device that is open is faster than sixteen cores at numbering the keys of rules and walking
+/// them, however few candidates there are.
+const ROWS_WORTH_A_DEVICE: usize = 1 << 16;
 
 impl Engine {
     /// What a session asks for.
@@ -143,7 +143,8 @@ impl Engine {
             Self::Cpu => None,
             Self::Cuda(budget) => Some(budget.of_join()),
             Self::Auto { ordinal, fraction } => {
-                let pays = context.own && rows >= ROWS_WORTH_A_DEVICE && Device::is_open(*ordinal);
+                let probe_rows = if context.own { 0 } else { context.probe_rows.unwrap_or(rows) };
+                let pays = rows.saturating_add(probe_rows) >= ROWS_WORTH_A_DEVICE && Device::is_open(*ordinal);
                 let device = pays.then(|| Device::open(*ordinal).ok())??;
                 Some(Budget::new(&device, *fraction))
             }
@@ -157,7 +158,7 @@ impl Engine {
             Self::Cuda(budget) => format!("{}, cpu for what it has no kernels for", budget.device()),
             Self::Auto { ordinal, .. } => {
                 format!(
-                    "cpu, or cuda:{ordinal} from {CANDIDATES_WORTH_OPENING} candidates on, {CANDIDATES_WORTH_A_DEVICE} once it is open, or a self-join of {ROWS_WORTH_A_DEVICE} rows"
+                    "cpu, or cuda:{ordinal} from {CANDIDATES_WORTH_OPENING} candidates on, {CANDIDATES_WORTH_A_DEVICE} or {ROWS_WORTH_A_DEVICE} rows once it is open"
                 )
             }
         }

@@ -449,9 +449,7 @@ async fn auto_takes_a_device_where_it_pays() {
         let (_, plan) = count_with_plan(&context, CONDITIONS[4]).await.unwrap();
         let said = match engine {
             "cuda" => "cpu for what it has no kernels for",
-            _ => {
-                "engine=cpu, or cuda:0 from 1073741824 candidates on, 16777216 once it is open, or a self-join of 262144 rows"
-            }
+            _ => "engine=cpu, or cuda:0 from 1073741824 candidates on, 16777216 or 65536 rows once it is open",
         };
         assert!(plan.contains(said), "{plan}");
     }

@@ -95,7 +95,7 @@ impl Device {
         *FOUND.get_or_init(|| unsafe { sys::is_culib_present() })
     }
 
-    fn detect(ordinal: usize) -> Result<Self, String> {
+    pub(super) fn detect(ordinal: usize) -> Result<Self, String> {
         if !Self::has_driver() {
             return Err("no NVIDIA driver is installed".into());
         }

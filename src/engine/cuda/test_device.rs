@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
-use super::Device;
+use super::{Budget, Device};
 
-/// Opens it. The emulated driver is built and loaded when there is no other.
+/// Opens it, for all tests that do not count its memory. The emulated driver is built and loaded when there is no other.
 pub(in crate::engine) fn device() -> Arc<Device> {
     static DEVICE: OnceLock<Arc<Device>> = OnceLock::new();
     let device = DEVICE.get_or_init(|| {
@@ -18,6 +18,17 @@ pub(in crate::engine) fn device() -> Arc<Device> {
         Device::open(0).expect("the driver has a device")
     });
     Arc::clone(device)
+}
+
+/// The same device, whose budget nobody else takes from.
+pub(in crate::engine) fn device_alone() -> Arc<Device> {
+    device();
+    Arc::new(Device::detect(0).expect("it can be used twice"))
+}
+
+/// `bytes` of its memory.
+pub(in crate::engine) fn budget_of(device: &Arc<Device>, bytes: usize) -> Budget {
+    Budget::new(device, bytes as f64 / device.memory() as f64)
 }
 
 /// What is loaded is found by its name from then on.

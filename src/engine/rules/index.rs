@@ -509,7 +509,7 @@ mod tests {
     use super::*;
     use crate::engine::NO_GROUP;
     use crate::engine::atoms::{BandColumn, Span};
-    use crate::engine::cuda::test_device::device;
+    use crate::engine::cuda::test_device::{budget_of, device, device_alone};
     use crate::measure::{EditMeasure, SetMeasure, Tokenizer, VectorMeasure};
     use crate::predicate::{Bounds, Test, VectorTest};
 
@@ -682,11 +682,11 @@ mod tests {
         let side = side(300, true, &mut rng);
         let index = |engine: &Engine| RuleIndex::try_new(source.clone(), same(&side), engine, &context).unwrap();
         let expected = run(&index(&Engine::Cpu), None, 100);
-        let device = device();
+        let device = device_alone();
         let mut walked = Vec::new();
         // up to all of the emulated device's memory
         for bytes in (10..30).map(|bits| 1usize << bits) {
-            let budget = Budget::new(&device, (device.reserved() + bytes) as f64 / device.memory() as f64);
+            let budget = budget_of(&device, bytes);
             let index = index(&Engine::Cuda(budget));
             let found = run(&index, None, 100);
             assert_eq!(
@@ -696,7 +696,6 @@ mod tests {
             );
             walked.push(index.entries.iter().any(|entry| entry.device.is_some()));
         }
-        // other tests take and give back memory meanwhile
         assert!(walked.contains(&true));
     }
 
@@ -724,7 +723,7 @@ mod tests {
         let clauses = vec![vec![0, 1, 4], vec![1, 6], vec![0, 3, 5], vec![0, 2, 7]];
         let source = RuleSource { kinds: kinds().iter().map(AtomKind::from).collect(), tests: kinds(), clauses };
         let (build, probe) = (with_values(side(400, true, &mut rng)), with_values(side(300, false, &mut rng)));
-        let (cancel, device) = (Cancel::default(), device());
+        let (cancel, device) = (Cancel::default(), device_alone());
         let context = BuildContext::new(2, &cancel, &|_| Ok(()));
         let index = |engine: &Engine| RuleIndex::try_new(source.clone(), same(&build), engine, &context).unwrap();
         let prepare =
@@ -747,7 +746,7 @@ mod tests {
         let found = run(&by_device, Some(&prepared), 100);
         assert_eq!((&found.0, found.1.witnesses), (&expected.0, expected.1.witnesses.clone()));
         for bytes in (10..30).map(|bits| 1usize << bits) {
-            let budget = Budget::new(&device, (device.reserved() + bytes) as f64 / device.memory() as f64);
+            let budget = budget_of(&device, bytes);
             let index = index(&Engine::Cuda(budget));
             let found = run(&index, Some(&prepare(&index)), 100);
             assert_eq!(

@@ -198,7 +198,7 @@ mod tests {
     use super::*;
     use crate::engine::atoms::{AtomColumn, PairConditions, SideColumns};
     use crate::engine::choice::Engine;
-    use crate::engine::cuda::test_device::device;
+    use crate::engine::cuda::test_device::{budget_of, device, device_alone};
     use crate::engine::rules::{RuleSource, Run};
     use crate::engine::{BuildContext, Limit};
     use crate::measure::EditMeasure;
@@ -271,9 +271,9 @@ mod tests {
         // the string is too long for the measure there
         let on_device = Engine::Cuda(Budget::new(&device(), 0.5));
         assert_eq!(join(&on_device, [&names, &names], &names).0, expected);
-        let device = device();
+        let device = device_alone();
         for bytes in (10..26).map(|bits| 1usize << bits) {
-            let budget = Budget::new(&device, (device.reserved() + bytes) as f64 / device.memory() as f64);
+            let budget = budget_of(&device, bytes);
             assert_eq!(join(&Engine::Cuda(budget), [&names, &names], &names).0, expected, "{bytes} bytes");
         }
     }

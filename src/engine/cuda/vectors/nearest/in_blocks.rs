@@ -268,7 +268,7 @@ mod tests {
     use super::super::tests::{MEASURES, ranking, some_ranks};
     use super::*;
     use crate::engine::choice::Engine;
-    use crate::engine::cuda::test_device::device;
+    use crate::engine::cuda::test_device::{budget_of, device, device_alone};
     use crate::engine::cuda::vectors::joins::{Rows, keys, points};
     use crate::engine::cuda::{Budget, DeviceFull};
     use crate::engine::nearest::{Neighbour, Wanted};
@@ -384,7 +384,7 @@ mod tests {
         let (left, right) = (points(16_500, 16, 1), points(50, 16, 2));
         let (build, probe, ranks) = (keys(&left, None), keys(&right, None), vec![0; left.len()]);
         let test = Test::Vector(VectorTest::every_score(VectorMeasure::L2));
-        let (device, cancel, reserve) = (device(), Cancel::default(), |_: usize| Ok(()));
+        let (device, cancel, reserve) = (device_alone(), Cancel::default(), |_: usize| Ok(()));
         for (own, step) in [(false, 1), (true, 2)] {
             let context = BuildContext { own, ..BuildContext::new(2, &cancel, &reserve) };
             let probe = (!own).then_some(&probe);
@@ -392,7 +392,7 @@ mod tests {
             let expected = found(cpu.as_ref(), probe, 5, 4000);
             let mut paths = Vec::new();
             for bytes in (1..60).step_by(step).map(|quarters| quarters << 18) {
-                let budget = Budget::new(&device, (device.reserved() + bytes) as f64 / device.memory() as f64);
+                let budget = budget_of(&device, bytes);
                 let by = (ranks.clone(), Wanted { rows: 5, ties: false });
                 let index = Engine::Cuda(budget).build_nearest(test, &build, by, &context).unwrap();
                 let some = found_at(index.as_ref(), probe, 5, 30, 50);
@@ -404,7 +404,6 @@ mod tests {
                 let value = |name: &str| metrics.iter().find(|metric| metric.name() == name).map(MetricValue::as_usize);
                 paths.push((value("cpu_fallbacks"), value("part_loadings").map(|loadings| loadings > 3)));
             }
-            // other tests take and give back memory meanwhile
             assert_eq!(paths[0], (None, None), "the CPU");
             assert!(paths.contains(&(Some(0), Some(true))), "in parts: {paths:?}");
             assert!(paths.contains(&(Some(0), None)), "all at once: {paths:?}");
@@ -466,9 +465,8 @@ mod tests {
     #[test]
     fn what_finds_no_room_is_left_to_the_cpu() {
         let rows = points(500, 7, 1);
-        let (build, ranks, device) = (keys(&rows, None), vec![0; rows.len()], device());
-        let fraction = |bytes: usize| (device.reserved() + bytes) as f64 / device.memory() as f64;
-        let ranking = ranking(&Budget::new(&device, fraction(8 << 20)), VectorMeasure::L2, &build, &ranks, (3, true));
+        let (build, ranks, device) = (keys(&rows, None), vec![0; rows.len()], device_alone());
+        let ranking = ranking(&budget_of(&device, 8 << 20), VectorMeasure::L2, &build, &ranks, (3, true));
         let never = Cancel::default();
         let context = BuildContext { own: true, ..BuildContext::new(2, &never, &|_| Ok(())) };
         let index = NearestInBlocks::of_parts(&ranking.unwrap(), 2, &context).unwrap();
