@@ -1,8 +1,9 @@
 """The rules of a file over generated people, on the CPU and on a device: milliseconds as CSV, warm, from a table in memory.
 
     cargo build --release
-    python benches/people/engines.py target/release/similarity-cli people.parquet benches/people/rules_10.sql [rows] [runs]
+    python benches/people/engines.py target/release/similarity-cli people.parquet benches/people/rules_10.sql [rows] [runs] [two]
 
+It joins the people with themselves, or with `two` those of even and of odd ids, two inputs of half as many rows.
 `sql` is a query to a count and a checksum, `join` what its operator takes of it (EXPLAIN ANALYZE VERBOSE says when each partition
 starts and ends), `plan` an EXPLAIN. `auto` finds the device open.
 """
@@ -15,15 +16,16 @@ import sys
 shell, path, rules = sys.argv[1:4]
 rows = int(sys.argv[4]) if len(sys.argv) > 4 else 1_000_000
 runs = int(sys.argv[5]) if len(sys.argv) > 5 else 7
+two = sys.argv[6:] == ["two"]
 PLANS, ANALYSED = 3, 5
 
 clauses = [line.strip() for line in open(rules) if line.strip() and not line.startswith("--")]
 condition = " OR ".join(f"({clause})" for clause in clauses)
-query = f"SELECT count(*) AS pairs, sum(a.id * 31 + b.id) AS checksum FROM people a SIMILARITY JOIN people b ON a.id < b.id AND ({condition})"
-tables = [
-    f"CREATE EXTERNAL TABLE file STORED AS PARQUET LOCATION '{path}'",
-    f"CREATE TABLE people AS SELECT * FROM file WHERE id < {rows}",
-]
+left, right, distinct = ("even", "odd", "") if two else ("people", "people", "a.id < b.id AND ")
+query = f"SELECT count(*) AS pairs, sum(a.id * 31 + b.id) AS checksum FROM {left} a SIMILARITY JOIN {right} b ON {distinct}({condition})"
+tables = [f"CREATE EXTERNAL TABLE file STORED AS PARQUET LOCATION '{path}'"]
+sides = [("even", "AND id % 2 = 0"), ("odd", "AND id % 2 = 1")] if two else [("people", "")]
+tables += [f"CREATE TABLE {name} AS SELECT * FROM file WHERE id < {rows} {some}" for name, some in sides]
 opens = ["SET similarity.engine = 'cuda'", query]
 
 

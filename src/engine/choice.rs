@@ -234,6 +234,21 @@ mod tests {
     use crate::predicate::{Bounds, VectorTest};
 
     #[test]
+    fn keys_of_rules_go_to_an_open_device_from_so_many_rows_on() {
+        let _open = device();
+        let (auto, half) = (Engine::Auto { ordinal: 0, fraction: 0.5 }, ROWS_WORTH_A_DEVICE / 2);
+        let never = Cancel::default();
+        let pays = |rows: usize, own: bool, probe_rows: Option<usize>| {
+            let context = BuildContext { own, probe_rows, ..BuildContext::new(2, &never, &|_| Ok(())) };
+            auto.budget_of_keys(rows, &context).is_some()
+        };
+        for (rows, own, probe_rows) in [(2 * half, true, None), (half, false, Some(half)), (half, false, None)] {
+            assert!(pays(rows, own, probe_rows) && !pays(rows - 1, own, probe_rows), "{rows} {own} {probe_rows:?}");
+        }
+        assert!(pays(1, false, Some(2 * half)) && !pays(half, true, Some(half)), "a self-join has no other side");
+    }
+
+    #[test]
     fn batches_are_made_ready_until_they_are_cancelled() {
         let words = Tokenizer::Words;
         let texts: ArrayRef = Arc::new((0..2000).map(|row| Some(format!("a name {row}"))).collect::<StringArray>());

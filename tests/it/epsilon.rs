@@ -141,7 +141,7 @@ fn dropping_the_stream_stops_the_work() {
                 format!("SELECT count(*) FROM {table} a SIMILARITY JOIN {table} b ON l2_distance(a.v, b.v) <= {eps}")
             };
             if is_on_a_device() {
-                // kernels that the driver has never seen it compiles, for a second, which nothing interrupts
+                // the first query on a machine has the driver compile kernels, which is not the work that is stopped here
                 register(&context, "few", dimension, points(100));
                 context.similarity_sql(&query("few")).await.unwrap().collect().await.unwrap();
             }

@@ -170,7 +170,7 @@ fn dropping_the_stream_stops_the_work() {
                 let context = session(8192, 2);
                 let query = |table| format!("SELECT count(*) FROM {table} a SIMILARITY JOIN {table} b ON {condition}");
                 if is_on_a_device() {
-                    // kernels that the driver has never seen it compiles, for a second, which nothing interrupts
+                    // the first query on a machine has the driver compile kernels, which is not the work that is stopped here
                     register(&context, "few", sentences(100));
                     context.similarity_sql(&query("few")).await.unwrap().collect().await.unwrap();
                 }
