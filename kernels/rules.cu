@@ -11,7 +11,8 @@
 // Source: HyperBlocker (PVLDB 2024), section 4: the sequential execution path with checkpoints and reuse, here one launch a
 // step, so that no warp holds pairs of different steps. A pair's depth is its checkpoint: a step of depth d asks the pairs that
 // have passed the d steps above it, and has them come back to it with what it answers. A warp gathers the pairs of its stretch
-// that are asked before it evaluates any (section 5.1 balances by windows and stealing; here tasks are cut by pairs).
+// that are asked before it filters any, and those that the filter leaves before it decides any, so that few of its lanes wait for
+// others (section 5.1 balances by windows and stealing; here tasks are cut by pairs).
 
 #include "common.cuh"
 #include "measure/edit_measure.cuh"
@@ -23,8 +24,8 @@
 // A step after which nothing is decided, and one whose atom is not remembered.
 #define NONE 0xffffffffu
 
-// Pairs of which a warp gathers those that are asked.
-#define STRETCH 256
+// Pairs of which a warp gathers those that are asked, at most.
+#define STRETCH 1024
 #define THREADS 128
 
 // Probe rows of an entry, each with a stretch of the build rows. The pairs of BLOCK items are numbered from 0 on; `behind` is the
@@ -157,52 +158,89 @@ __device__ __forceinline__ void count(u64* tally, u32 numbers) {
     if (lane_of_thread() == 0 && numbers > 0) atomicAdd(tally, (u64)numbers);
 }
 
-// Asks the pairs that have come as deep as `step` whether they pass, as `holds` says of a build and a probe row.
-template <class Holds>
-__device__ __forceinline__ void ask(const Batch& batch, const Step& step, u64* tally, Holds holds) {
-    __shared__ u8 places[THREADS / WARP_LANES][STRETCH];
-    u32 lane = lane_of_thread(), warp = threadIdx.x / WARP_LANES;
+// How many pairs a warp gathers from at a time: as many warps as there are have an equal share of `all`.
+__device__ __forceinline__ u32 stretch_of(u64 all) {
+    u64 warps = threads_in_grid() / WARP_LANES, rounds = max((all + warps * STRETCH - 1) / (warps * STRETCH), (u64)1);
+    u64 share = (all + warps * rounds - 1) / (warps * rounds);
+    return (u32)((share + WARP_LANES - 1) / WARP_LANES) * WARP_LANES;
+}
+
+// Moves the places of lanes that `keep` theirs to the next ones behind `kept`; a place is not written before it was read.
+__device__ __forceinline__ u32 gather(u16* places, u32 kept, bool keep, u32 place) {
+    u32 mask = __ballot_sync(ALL_LANES, keep);
+    if (keep) places[kept + __popc(mask & ((1u << lane_of_thread()) - 1))] = (u16)place;
+    return kept + __popc(mask);
+}
+
+// Asks the pairs that have come as deep as `step` whether they pass: those of a build and a probe row that `may` do, as `holds` says.
+template <class May, class Holds>
+__device__ __forceinline__ void ask(const Batch& batch, const Step& step, u64* tally, May may, Holds holds) {
+    __shared__ u16 gathered[THREADS / WARP_LANES][STRETCH];
+    u32 lane = lane_of_thread();
+    u16* places = gathered[threadIdx.x / WARP_LANES];
     u64 all = min(*batch.count, batch.capacity);
-    u32 asked = 0, evaluated = 0, passed = 0, bit = 1u << (step.remembered % 32);
-    u64 stride = threads_in_grid() / WARP_LANES * STRETCH;
-    for (u64 first = thread_in_grid() / WARP_LANES * STRETCH; first < all; first += stride) {
-        u32 gathered = 0;
-#pragma unroll
-        for (u32 part = 0; part < STRETCH; part += WARP_LANES) {
+    u32 asked = 0, evaluated = 0, passed = 0, bit = 1u << (step.remembered % 32), stretch = stretch_of(all);
+    auto answer = [&](u64 at, bool passes) {
+        passed += passes;
+        bool is_witnessed = passes && step.witness != NONE;
+        if (is_witnessed && batch.witnesses) batch.witnesses[at] = (u16)step.witness;
+        batch.depths[at] = is_witnessed ? DECIDED : (u8)(step.depth + (passes ? 1 : 0));
+    };
+    auto remember = [&](u64 at, bool passes) {
+        if (step.remembered == NONE) return;
+        batch.known[at] |= bit;
+        if (passes) batch.holding[at] |= bit;
+    };
+    u64 stride = threads_in_grid() / WARP_LANES * stretch;
+    for (u64 first = thread_in_grid() / WARP_LANES * stretch; first < all; first += stride) {
+        u32 open = 0, left = 0;
+#pragma unroll 8
+        for (u32 part = 0; part < stretch; part += WARP_LANES) {
             u64 at = first + part + lane;
             u32 depth = at < all ? batch.depths[at] : DECIDED;
-            bool is_asked = depth >= step.depth && depth != DECIDED;
-            u32 mask = __ballot_sync(ALL_LANES, is_asked);
-            if (is_asked) places[warp][gathered + __popc(mask & ((1u << lane) - 1))] = (u8)(part + lane);
-            gathered += __popc(mask);
+            open = gather(places, open, depth >= step.depth && depth != DECIDED, part + lane);
         }
         __syncwarp();
-        for (u32 next = lane; next < gathered; next += WARP_LANES) {
-            u64 at = first + places[warp][next];
-            bool passes, is_new = true;
-            asked++;
-            if (step.remembered != NONE && batch.known[at] & bit) {
-                passes = (batch.holding[at] & bit) != 0;
-                is_new = false;
-            } else {
-                Pair pair = batch.pairs[at];
-                passes = holds(pair.build, pair.probe);
-                if (step.remembered != NONE) {
-                    batch.known[at] |= bit;
-                    if (passes) batch.holding[at] |= bit;
+        for (u32 next = 0; next < open; next += WARP_LANES) {
+            bool is_left = false;
+            u32 place = next + lane < open ? places[next + lane] : 0;
+            if (next + lane < open) {
+                u64 at = first + place;
+                asked++;
+                if (step.remembered != NONE && batch.known[at] & bit) {
+                    answer(at, (batch.holding[at] & bit) != 0);
+                } else {
+                    Pair pair = batch.pairs[at];
+                    evaluated++;
+                    is_left = may(pair.build, pair.probe);
+                    if (!is_left) {
+                        remember(at, false);
+                        answer(at, false);
+                    }
                 }
             }
-            evaluated += is_new;
-            passed += passes;
-            bool is_witnessed = passes && step.witness != NONE;
-            if (is_witnessed && batch.witnesses) batch.witnesses[at] = (u16)step.witness;
-            batch.depths[at] = is_witnessed ? DECIDED : (u8)(step.depth + (passes ? 1 : 0));
+            __syncwarp();
+            left = gather(places, left, is_left, place);
+        }
+        __syncwarp();
+        for (u32 next = lane; next < left; next += WARP_LANES) {
+            u64 at = first + places[next];
+            Pair pair = batch.pairs[at];
+            bool passes = holds(pair.build, pair.probe);
+            remember(at, passes);
+            answer(at, passes);
         }
         __syncwarp();
     }
     count(tally + step.number * 3, asked);
     count(tally + step.number * 3 + 1, evaluated);
     count(tally + step.number * 3 + 2, passed);
+}
+
+// The same of what is soon evaluated.
+template <class Holds>
+__device__ __forceinline__ void ask(const Batch& batch, const Step& step, u64* tally, Holds holds) {
+    ask(batch, step, tally, holds, [](u32, u32) { return true; });
 }
 
 // Both have a group, and the same one.
@@ -232,10 +270,11 @@ template <class Decision, class Alphabet>
 __device__ __forceinline__ void ask_texts(const Batch& batch, const Step& step, u64* tally, const RuleTexts& build, const RuleTexts& probe,
                                           const signed char* allowance, const EditTest& test) {
     using Symbol = typename Alphabet::Symbol;
-    ask(batch, step, tally, [&](u32 b, u32 p) {
-        if (!admits(allowance, build.near, b, probe.near, p)) return false;
+    auto may = [&](u32 b, u32 p) {
+        return admits(allowance, build.near, b, probe.near, p) && edit_lengths_match(test, probe.lengths[p], build.lengths[b]);
+    };
+    ask(batch, step, tally, may, [&](u32 b, u32 p) {
         u32 rights = build.lengths[b], lefts = probe.lengths[p];
-        if (!edit_lengths_match(test, lefts, rights)) return false;
         const Symbol *left = (const Symbol*)probe.symbols + probe.starts[p], *right = (const Symbol*)build.symbols + build.starts[b];
         bool is_longer = lefts >= rights;
         return Decision::template holds<Alphabet>(test, is_longer ? left : right, max(lefts, rights), is_longer ? right : left, min(lefts, rights));
@@ -256,8 +295,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) rule_step_jaro_large(TEXT_
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     rule_step_sets(Batch batch, Step step, u64* tally, RuleSets build, RuleSets probe, const signed char* allowance, SetTest test) {
-    ask(batch, step, tally, [&](u32 b, u32 p) {
-        if (!admits(allowance, build.near, b, probe.near, p)) return false;
+    auto may = [&](u32 b, u32 p) { return admits(allowance, build.near, b, probe.near, p); };
+    ask(batch, step, tally, may, [&](u32 b, u32 p) {
         u32 common = 0;
         u64 left = probe.starts[p], left_end = probe.starts[p + 1], right = build.starts[b], right_end = build.starts[b + 1];
         while (left < left_end && right < right_end) {
@@ -272,8 +311,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     rule_step_vectors(Batch batch, Step step, u64* tally, RuleVectors build, RuleVectors probe, VectorTest test) {
-    ask(batch, step, tally, [&](u32 b, u32 p) {
-        if (!build.has[b] || !probe.has[p]) return false;
+    auto may = [&](u32 b, u32 p) { return build.has[b] && probe.has[p]; };
+    ask(batch, step, tally, may, [&](u32 b, u32 p) {
         return vector_accepts(test, build.values + (u64)b * test.dimension, probe.values + (u64)p * test.dimension);
     });
 }

@@ -672,6 +672,27 @@ mod tests {
         assert!(walked > 60, "{walked}");
     }
 
+    /// The kernels' warps come back for a second share of a launch.
+    #[test]
+    fn a_device_walks_launches_of_many_pairs() {
+        let mut rng = StdRng::seed_from_u64(9);
+        let mut build = side(1700, true, &mut rng);
+        build.atoms[0] = AtomColumn::Codes(vec![0; 1700].into());
+        build.atoms[3] = AtomColumn::None;
+        let clauses = vec![vec![0, 1, 4], vec![0, 5, 6], vec![0, 4, 8]];
+        let source = RuleSource { kinds: kinds().iter().map(AtomKind::from).collect(), tests: kinds(), clauses };
+        let cancel = Cancel::default();
+        let context = BuildContext { own: true, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
+        let [expected, found] = [Engine::Cpu, Engine::Cuda(Budget::new(&device(), 0.5))].map(|engine| {
+            let index = RuleIndex::try_new(source.clone(), same(&build), &engine, &context).unwrap();
+            assert_eq!(index.entries.iter().all(|entry| entry.device.is_some()), index.device.is_some());
+            run(&index, None, usize::MAX)
+        });
+        assert!(expected.0.len() > 20_000);
+        assert_eq!(found.0, expected.0);
+        assert_eq!((found.1.passed, found.1.witnesses), (expected.1.passed, expected.1.witnesses));
+    }
+
     #[test]
     fn whatever_does_not_fit_on_a_device_is_walked_on_the_cpu() {
         let mut rng = StdRng::seed_from_u64(8);
