@@ -97,7 +97,8 @@ impl RuleKeys {
     /// The plan before any row is read.
     fn estimated(&self) -> RulePlan {
         let kinds = self.kinds();
-        RulePlan::of(&kinds, &self.clauses, &AssumedStatistics { kinds: &kinds, rows: self.build_rows })
+        let statistics = AssumedStatistics { kinds: &kinds, rows: self.build_rows };
+        RulePlan::of(&kinds, &self.clauses, &statistics, |count, group| (0..count).map(group).collect())
     }
 
     /// The execution trees as they are expected to be, in the language of Graphviz.

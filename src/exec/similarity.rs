@@ -102,7 +102,7 @@ impl Matching for SimilarityKeys {
                 let (groups, ids) = Groups::build(&values, nulls, by)?;
                 (context.reserve)(groups.memory())?;
                 numbering = device.map_or_else(Vec::new, |device| device.metrics());
-                (Some(groups), Some(ids.into_vec()))
+                (Some(groups), Some(ids.into_vec()?))
             }
         };
         let label = format!("{} of ({}, {})", self.test, self.left_key, self.right_key);
@@ -205,7 +205,7 @@ impl Matcher for SimilarityMatcher {
     fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Box<dyn Prepared>> {
         let values = self.probe.values(batch)?;
         let groups = match &self.groups {
-            Some(groups) => Some(groups.look_up(&equality::evaluate_all(&self.probe.equalities, batch)?)?.into_vec()),
+            Some(groups) => Some(groups.look_up(&equality::evaluate_all(&self.probe.equalities, batch)?)?.into_vec()?),
             None => None,
         };
         let prepared = self.index.prepare(&KeyColumn { values, groups }, context).map_err(named(&self.label))?;

@@ -103,13 +103,22 @@ pub struct RulePlan {
 }
 
 impl RulePlan {
-    /// Chooses entries for `clauses` and orders what is left to verify.
-    pub fn of(kinds: &[AtomKind], clauses: &[Vec<usize>], statistics: &dyn Statistics) -> Self {
-        let mut before: Vec<(usize, Vec<usize>)> = Vec::new();
-        let groups = entries(kinds, clauses, statistics).into_iter().map(|(entry, partners, numbers)| {
+    /// Chooses entries for `clauses` and orders what is left to verify; `all` is to return so many groups, in order, however it calls
+    /// for them.
+    pub fn of(
+        kinds: &[AtomKind],
+        clauses: &[Vec<usize>],
+        statistics: &(dyn Statistics + Sync),
+        all: impl FnOnce(usize, &(dyn Fn(usize) -> EntryGroup + Sync)) -> Vec<EntryGroup>,
+    ) -> Self {
+        let entries = entries(kinds, clauses, statistics);
+        let groups = all(entries.len(), &|at| {
+            let (entry, partners, numbers) = &entries[at];
+            let whole = |&number: &usize| (number, clauses[number].clone());
+            let before: Vec<_> = entries[..at].iter().flat_map(|(.., numbers)| numbers.iter().map(whole)).collect();
             let asked = numbers.iter().flat_map(|&number| clauses[number].iter().copied());
             let asked: Vec<usize> = asked.chain(before.iter().flat_map(|(_, atoms)| atoms.iter().copied())).collect();
-            let estimates = statistics.estimates(&entry, &asked);
+            let estimates = statistics.estimates(entry, &asked);
             let left = |&number: &usize| {
                 let atoms = clauses[number].iter().copied().filter(|&atom| !entry.decides(atom));
                 (number, atoms.collect::<Vec<_>>())
@@ -119,10 +128,10 @@ impl RulePlan {
                 true => ExecutionTree::default(),
                 false => ExecutionTree::by_rank(&before, &estimates),
             };
-            before.extend(numbers.iter().map(|&number| (number, clauses[number].clone())));
-            EntryGroup { entry, partners, clauses: numbers, tree, earlier, estimates }
+            let (entry, partners, clauses) = (entry.clone(), *partners, numbers.clone());
+            EntryGroup { entry, partners, clauses, tree, earlier, estimates }
         });
-        Self { kinds: kinds.to_vec(), groups: groups.collect() }
+        Self { kinds: kinds.to_vec(), groups }
     }
 }
 

@@ -17,6 +17,7 @@ use super::set::{SetColumn, SetPairTest};
 use super::vectors::{VectorColumn, VectorPairTest};
 use crate::engine::atoms::{AtomColumn, AtomRows, AtomTest, RuleRows, SideColumns, Span};
 use crate::engine::edits::EditPredicate;
+use crate::engine::keys::Codes;
 use crate::engine::parallel::{each_in_parallel, each_in_turn, in_turn, threads_within};
 use crate::engine::sets::{Dictionary, SetPredicate};
 use crate::engine::{BuildContext, KeyColumn, NO_GROUP, Pairs, PrepareContext};
@@ -171,7 +172,7 @@ impl Tests {
 
     /// The pairs among `selected` places of `block` that pass `atom`, in order, appended to `passed`.
     ///
-    /// Must not be asked of a condition that the driver decides.
+    /// Must not be asked of a condition that the driver decides, nor of codes that were not [fetched](Columns::fetch_codes).
     pub(in crate::engine) fn select(
         &self,
         atom: usize,
@@ -183,7 +184,7 @@ impl Tests {
     ) {
         match (&self.tests[atom], &build.atoms[atom], &probe.atoms[atom]) {
             (PairTest::Codes, AtomColumn::Codes(left), AtomColumn::Codes(right)) => {
-                keep(selected, passed, &Equal { left, right, block });
+                keep(selected, passed, &Equal { left: left.fetched(), right: right.fetched(), block });
             }
             (PairTest::Band, AtomColumn::Band(build), AtomColumn::Band(probe)) => {
                 keep(selected, passed, &Meeting { places: &build.places, accepted: &probe.accepted, block });
@@ -382,21 +383,37 @@ impl Columns {
         }
     }
 
-    /// The strings of some rows, and nothing else.
-    pub(in crate::engine) fn texts_of(&self, rows: &[u32], threads: usize) -> Result<Self> {
-        let taken = in_turn(self.keys.len(), threads, |atom| match self.keys[atom].as_deref() {
-            Some(Key::Texts(texts)) if self.first_of_key(atom) == atom => {
-                Ok(Some(Arc::new(Key::Texts(texts.take(rows)?))))
+    /// The codes and strings of some rows, and nothing else.
+    pub(in crate::engine) fn sampled(&self, rows: &[u32], threads: usize) -> Result<Self> {
+        let taken = in_turn(self.keys.len(), threads, |atom| match (&self.atoms[atom], self.keys[atom].as_deref()) {
+            (AtomColumn::Codes(codes), _) => Ok((AtomColumn::Codes(codes.at(rows)?.into()), None)),
+            (_, Some(Key::Texts(texts))) if self.first_of_key(atom) == atom => {
+                Ok((AtomColumn::None, Some(Arc::new(Key::Texts(texts.take(rows)?)))))
             }
-            _ => Ok(None),
+            _ => Ok((AtomColumn::None, None)),
         })?;
+        let (atoms, taken): (_, Vec<_>) = taken.into_iter().unzip();
         let keys = (0..self.keys.len()).map(|atom| taken[self.first_of_key(atom)].clone()).collect();
-        Ok(Self { rows: rows.len(), atoms: vec![AtomColumn::None; self.atoms.len()], keys })
+        Ok(Self { rows: rows.len(), atoms, keys })
     }
 
-    /// Whether an atom compares strings by edits.
-    pub(in crate::engine) fn has_texts(&self, atom: usize) -> bool {
-        self.texts(atom).is_some()
+    /// Whether an atom compares what [some rows](Self::sampled) are taken with.
+    pub(in crate::engine) fn is_sampled(&self, atom: usize) -> bool {
+        matches!(self.atoms[atom], AtomColumn::Codes(_)) || self.texts(atom).is_some()
+    }
+
+    /// Fetches the codes that a device has given, so that pairs can be [selected](Tests::select) by them.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub(in crate::engine) fn fetch_codes(&self, threads: usize) -> Result<()> {
+        let codes = self.atoms.iter().filter_map(|column| match column {
+            AtomColumn::Codes(codes) if codes.fetched().len() < codes.len() => Some(codes),
+            _ => None,
+        });
+        let missing: Vec<&Codes> = codes.collect();
+        in_turn(missing.len(), threads, |at| missing[at].on_host().map(|_| ()))?;
+        Ok(())
     }
 
     /// Makes at once what is otherwise made when a pair is first decided.
@@ -413,7 +430,8 @@ impl Columns {
         }
     }
 
-    /// Rows for which no clause can hold, whatever the other side has: in each an atom is NULL, blank or false.
+    /// Rows for which no clause can hold, whatever the other side has: in each an atom is NULL, blank or false. Of codes that were
+    /// [fetched](Self::fetch_codes).
     pub(in crate::engine) fn unmatchable(&self, clauses: &[Vec<usize>], threads: usize) -> usize {
         let threads = if self.rows < ROWS_WORTH_A_THREAD { 1 } else { threads };
         let first = |atom| self.first_of_key(atom);
@@ -430,7 +448,10 @@ impl Columns {
 
     fn possible(&self, atom: usize) -> BooleanBuffer {
         match (&self.atoms[atom], self.keys[atom].as_deref()) {
-            (AtomColumn::Codes(codes), _) => BooleanBuffer::collect_bool(self.rows, |row| codes[row] != NO_GROUP),
+            (AtomColumn::Codes(codes), _) => {
+                let codes = codes.fetched();
+                BooleanBuffer::collect_bool(self.rows, |row| codes[row] != NO_GROUP)
+            }
             (AtomColumn::Bits(bits), _) => bits.clone(),
             (AtomColumn::Band(band), _) if !band.places.is_empty() => {
                 BooleanBuffer::collect_bool(self.rows, |row| band.places[row] != Span::NONE)

@@ -30,19 +30,23 @@ impl Slot {
         Ok(Self { memory: pinned(device, SLOT)?, stream: device.stream()? })
     }
 
-    /// Copies values that fit.
+    /// Copies parts that fit together, one after the other.
     ///
     /// # Safety
     /// `address` is that of device memory for so many values, which nobody else uses meanwhile.
-    unsafe fn copy<T: DeviceRepr>(&mut self, values: &[T], address: u64) -> Result<(), Fault> {
+    unsafe fn copy<T: DeviceRepr>(&mut self, parts: &[&[T]], address: u64) -> Result<(), Fault> {
         let slot = self.memory.as_mut_slice()?;
-        assert!(size_of_val(values) <= slot.len());
+        let bytes: usize = parts.iter().copied().map(size_of_val).sum();
+        assert!(bytes <= slot.len());
         self.stream.context().bind_to_thread()?;
-        // SAFETY: the values fit, and pinned memory is aligned to pages; the queue is waited for before the slot is used again.
+        // SAFETY: the parts fit, and pinned memory is aligned to pages; the queue is waited for before the slot is used again.
         unsafe {
-            slot.as_mut_ptr().cast::<T>().copy_from_nonoverlapping(values.as_ptr(), values.len());
-            let source = slot.as_ptr().cast();
-            sys::cuMemcpyHtoDAsync_v2(address, source, size_of_val(values), self.stream.cu_stream()).result()?;
+            let mut next = slot.as_mut_ptr().cast::<T>();
+            for part in parts {
+                next.copy_from_nonoverlapping(part.as_ptr(), part.len());
+                next = next.add(part.len());
+            }
+            sys::cuMemcpyHtoDAsync_v2(address, slot.as_ptr().cast(), bytes, self.stream.cu_stream()).result()?;
         }
         Ok(self.stream.synchronize()?)
     }
@@ -118,12 +122,7 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
         }
         return Ok(());
     }
-    let mut address = room.device_ptr(stream).0;
-    let mut pieces: Vec<(&[T], u64)> = Vec::new();
-    for piece in parts.iter().flat_map(|part| part.chunks(SLOT / size_of::<T>())) {
-        pieces.push((piece, address));
-        address += size_of_val(piece) as u64;
-    }
+    let (address, pieces) = (room.device_ptr(stream).0, pieces(parts, SLOT / size_of::<T>()));
     // from now on the room is there for other queues
     stream.synchronize()?;
     let next = AtomicUsize::new(0);
@@ -131,9 +130,9 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
         device.slots().with(
             || Slot::try_new(device),
             |slot| {
-                while let Some(&(piece, address)) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some((first, piece)) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
                     // SAFETY: pieces lie side by side in the room, which is large enough and borrowed for us alone.
-                    unsafe { slot.copy(piece, address) }?;
+                    unsafe { slot.copy(piece, address + (first * size_of::<T>()) as u64) }?;
                 }
                 Ok(())
             },
@@ -142,10 +141,40 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
     each_in_parallel(0..threads, |_| copy()).into_iter().collect()
 }
 
+/// `parts`, one after the other, in pieces of so many values, of one or more parts: where each piece starts, and it.
+fn pieces<'a, T>(parts: &[&'a [T]], values: usize) -> Vec<(usize, Vec<&'a [T]>)> {
+    let (mut pieces, mut start, mut left): (Vec<(usize, Vec<_>)>, usize, usize) = (Vec::new(), 0, 0);
+    for part in parts {
+        let mut rest = *part;
+        while !rest.is_empty() {
+            if left == 0 {
+                pieces.push((start, Vec::new()));
+                left = values;
+            }
+            let (some, behind) = rest.split_at(left.min(rest.len()));
+            (start, left, rest) = (start + some.len(), left - some.len(), behind);
+            pieces.last_mut().unwrap_or_else(|| unreachable!("there is one with room")).1.push(some);
+        }
+    }
+    pieces
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::engine::cuda::memory::Budget;
     use crate::engine::cuda::test_device::device;
+
+    #[test]
+    fn pieces_are_full_but_the_last() {
+        let (one, three, seven) = ([1], [2, 3, 4], [5, 6, 7, 8, 9, 10, 11]);
+        let parts: [&[i32]; 5] = [&one, &[], &three, &seven, &[]];
+        let found = pieces(&parts, 4);
+        let starts: Vec<usize> = found.iter().map(|(start, _)| *start).collect();
+        let values: Vec<Vec<i32>> = found.iter().map(|(_, piece)| piece.concat()).collect();
+        assert_eq!((starts, values), (vec![0, 4, 8], vec![vec![1, 2, 3, 4], vec![5, 6, 7, 8], vec![9, 10, 11]]));
+        assert!(pieces::<i32>(&[&[], &[]], 4).is_empty());
+    }
 
     #[test]
     fn parts_arrive_one_after_the_other_and_come_back() {

@@ -1,7 +1,8 @@
 //! Numbers that stand for the values of a key.
 
-use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use datafusion::common::Result;
 
 use crate::engine::NO_GROUP;
 use crate::engine::cuda::keys::NumbersOnDevice;
@@ -9,15 +10,16 @@ use crate::engine::cuda::keys::NumbersOnDevice;
 /// A number for each row: equal ones mean equal values, and [`NO_GROUP`] equals nothing.
 #[derive(Debug, Clone)]
 pub struct Codes {
-    by_row: Arc<Vec<u32>>,
+    /// Those that a device has given, once somebody asks for them here.
+    by_row: Arc<OnceLock<Vec<u32>>>,
     /// The same on the device that has given them.
     on_device: Option<Arc<NumbersOnDevice>>,
 }
 
 impl Codes {
     /// Those that a device has given.
-    pub(in crate::engine) fn from_device(by_row: Vec<u32>, on_device: NumbersOnDevice) -> Self {
-        Self { by_row: Arc::new(by_row), on_device: Some(Arc::new(on_device)) }
+    pub(in crate::engine) fn from_device(on_device: NumbersOnDevice) -> Self {
+        Self { by_row: Arc::default(), on_device: Some(Arc::new(on_device)) }
     }
 
     /// The same on the device that has given them.
@@ -25,34 +27,66 @@ impl Codes {
         self.on_device.as_ref()
     }
 
-    /// The numbers alone.
-    pub fn into_vec(self) -> Vec<u32> {
-        Arc::unwrap_or_clone(self.by_row)
+    /// By row, fetched from the device if need be.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn on_host(&self) -> Result<&[u32]> {
+        if let (None, Some(on_device)) = (self.by_row.get(), &self.on_device) {
+            let fetched = on_device.by_row()?;
+            // another thread may have done so meanwhile
+            let _ = self.by_row.set(fetched);
+        }
+        Ok(self.fetched())
     }
 
-    /// Bytes held.
+    /// The same, and nothing else.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn into_vec(self) -> Result<Vec<u32>> {
+        self.on_host()?;
+        Ok(Arc::unwrap_or_clone(self.by_row).into_inner().unwrap_or_default())
+    }
+
+    /// The same of a device's where somebody has asked for them before, or else nothing.
+    pub(in crate::engine) fn fetched(&self) -> &[u32] {
+        self.by_row.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Those of some rows.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub(in crate::engine) fn at(&self, rows: &[u32]) -> Result<Vec<u32>> {
+        match &self.on_device {
+            Some(on_device) if self.by_row.get().is_none() => on_device.at(rows),
+            _ => {
+                let by_row = self.fetched();
+                Ok(rows.iter().map(|&row| by_row[row as usize]).collect())
+            }
+        }
+    }
+
+    /// How many rows have one.
+    pub fn len(&self) -> usize {
+        self.on_device.as_ref().map_or(self.fetched().len(), |on_device| on_device.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes held, as if somebody had asked for all of them.
     pub fn memory(&self) -> usize {
-        self.by_row.capacity() * size_of::<u32>()
+        self.len() * size_of::<u32>()
     }
 }
 
 impl From<Vec<u32>> for Codes {
     fn from(by_row: Vec<u32>) -> Self {
-        Self { by_row: Arc::new(by_row), on_device: None }
-    }
-}
-
-impl AsRef<[u32]> for Codes {
-    fn as_ref(&self) -> &[u32] {
-        &self.by_row
-    }
-}
-
-impl Deref for Codes {
-    type Target = [u32];
-
-    fn deref(&self) -> &[u32] {
-        &self.by_row
+        Self { by_row: Arc::new(by_row.into()), on_device: None }
     }
 }
 

@@ -46,7 +46,7 @@ impl DeviceGroups {
             Some(tables) => tables,
             None => {
                 let (groups, ids) = JoinedGroups::build(&self.columns, &self.null_equals_null, self.threads)?;
-                let names = Names::of(&ids, &self.codes);
+                let names = Names::of(&ids, self.codes.on_host()?);
                 self.tables.get_or_init(|| (groups, names))
             }
         };
@@ -89,8 +89,9 @@ mod tests {
             let Groups::Device(groups) = groups else { panic!("a device has numbered them") };
             let found = groups.look_up(&probe).unwrap();
             assert!(found.on_device().is_some() && codes.on_device().is_some());
-            assert_eq!(*groups.look_up_in_tables(&probe).unwrap(), *found);
-            assert_eq!(*groups.look_up(&build).unwrap(), *codes);
+            let by_tables = groups.look_up_in_tables(&probe).unwrap();
+            assert_eq!(by_tables.on_host().unwrap(), found.on_host().unwrap());
+            assert_eq!(groups.look_up(&build).unwrap().on_host().unwrap(), codes.on_host().unwrap());
         }
     }
 }

@@ -108,11 +108,11 @@ mod tests {
             let (groups, ids) = Groups::build(&columns, vec![false], by).unwrap();
             assert!(matches!(groups, Groups::Keys(_)));
             let (_, expected) = RowGroups::build(&columns, vec![false]).unwrap();
-            let renamed: BTreeSet<_> = expected.iter().copied().zip(ids.iter().copied()).collect();
+            let renamed: BTreeSet<_> = expected.iter().copied().zip(ids.on_host().unwrap().iter().copied()).collect();
             let names: BTreeMap<u32, u32> = renamed.iter().copied().collect();
             let different: BTreeSet<_> = names.values().collect();
             assert!(renamed.len() == names.len() && different.len() == names.len(), "{}", column.data_type());
-            assert_eq!(*groups.look_up(&columns).unwrap(), *ids);
+            assert_eq!(groups.look_up(&columns).unwrap().on_host().unwrap(), ids.on_host().unwrap());
         }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result};
 
 use crate::engine::NO_GROUP;
 use crate::engine::atoms::{AtomColumn, AtomTest};
@@ -105,7 +105,7 @@ impl Grouping {
     ) -> Result<(Self, GroupsByRow)> {
         let (equalities, conditions): (Vec<usize>, Vec<usize>) =
             keys.iter().partition(|&&key| tests[key] == AtomTest::Equality);
-        let first = first_codes(columns, &equalities, &conditions);
+        let first = first_codes(columns, &equalities, &conditions)?;
         let others = other_codes(columns, &equalities);
         let by_device = match by.device.filter(|_| !equalities.is_empty()) {
             Some(budget) => RowsByGroup::of(budget, &all_codes(&first, &others), by.own)?,
@@ -118,7 +118,7 @@ impl Grouping {
                 (Places::OnDevice { grouped, rows: OnceLock::new(), tables: OnceLock::new() }, groups, alone)
             }
             None => {
-                let (joined, groups) = join(first, &others, by.threads);
+                let (joined, groups) = join(&first, &others, by.threads)?;
                 let behind = || groups.iter().filter(|&&group| group != NO_GROUP).max().map_or(0, |&most| most + 1);
                 let count = joined.count().unwrap_or_else(behind);
                 let (starts, rows, alone) = by_group(&groups, count, by.own);
@@ -136,26 +136,26 @@ impl Grouping {
     /// # Errors
     /// Groups of a self-join, a device that fails.
     pub(super) fn look_up(&self, build: &Columns, probe: &Columns) -> Result<FoundGroups> {
-        let first = first_codes(probe, &self.equalities, &self.conditions);
+        let first = first_codes(probe, &self.equalities, &self.conditions)?;
         let others = other_codes(probe, &self.equalities);
-        let look_up = |joined: &TupleNumbering, first: Cow<'_, Codes>| {
-            let mut groups = first.into_owned().into_vec();
-            joined.look_up(&mut groups, others.iter());
-            groups
+        let look_up = |joined: &TupleNumbering| {
+            let mut groups = first.on_host()?.to_vec();
+            joined.look_up(&mut groups, on_host(&others)?.into_iter());
+            Ok::<_, DataFusionError>(groups)
         };
         Ok(match &self.places {
-            Places::OnHost { joined, .. } => FoundGroups::OnHost(look_up(joined, first)),
+            Places::OnHost { joined, .. } => FoundGroups::OnHost(look_up(joined)?),
             Places::OnDevice { grouped, tables, .. } => match grouped.look_up(&all_codes(&first, &others))? {
                 Some(found) => FoundGroups::OnDevice(found),
                 None => {
                     let (joined, names) = match tables.get() {
                         Some(tables) => tables,
                         None => {
-                            let made = self.tables(build, &grouped.groups()?);
+                            let made = self.tables(build, &grouped.groups()?)?;
                             tables.get_or_init(|| made)
                         }
                     };
-                    let mut groups = look_up(joined, first);
+                    let mut groups = look_up(joined)?;
                     names.rename(&mut groups);
                     FoundGroups::OnHost(groups)
                 }
@@ -164,10 +164,10 @@ impl Grouping {
     }
 
     /// What rows are looked up in on the host, given the group of each of the build side.
-    fn tables(&self, build: &Columns, groups: &[u32]) -> (TupleNumbering, Names) {
-        let first = first_codes(build, &self.equalities, &self.conditions);
-        let (joined, numbers) = join(first, &other_codes(build, &self.equalities), 1);
-        (joined, Names::of(&numbers, groups))
+    fn tables(&self, build: &Columns, groups: &[u32]) -> Result<(TupleNumbering, Names)> {
+        let first = first_codes(build, &self.equalities, &self.conditions)?;
+        let (joined, numbers) = join(&first, &other_codes(build, &self.equalities), 1)?;
+        Ok((joined, Names::of(&numbers, groups)))
     }
 
     /// How many rows have a place.
@@ -256,7 +256,7 @@ impl Grouping {
 }
 
 /// The codes of the first equality, zeros where there is none, without those of rows that fail a condition of their side.
-fn first_codes<'a>(columns: &'a Columns, equalities: &[usize], conditions: &[usize]) -> Cow<'a, Codes> {
+fn first_codes<'a>(columns: &'a Columns, equalities: &[usize], conditions: &[usize]) -> Result<Cow<'a, Codes>> {
     let failing: Vec<_> = conditions
         .iter()
         .filter_map(|&condition| match &columns.atoms[condition] {
@@ -265,16 +265,19 @@ fn first_codes<'a>(columns: &'a Columns, equalities: &[usize], conditions: &[usi
         })
         .collect();
     let first = equalities.first().and_then(|&first| codes(columns, first));
-    match first {
+    Ok(match first {
         Some(first) if failing.is_empty() => Cow::Borrowed(first),
         first => {
-            let mut codes = first.map_or_else(|| vec![0; columns.rows], |first| first.to_vec());
+            let mut codes = match first {
+                Some(first) => first.on_host()?.to_vec(),
+                None => vec![0; columns.rows],
+            };
             for bits in failing {
                 codes.iter_mut().zip(bits).filter(|(_, passes)| !passes).for_each(|(code, _)| *code = NO_GROUP);
             }
             Cow::Owned(codes.into())
         }
-    }
+    })
 }
 
 /// The codes of the equalities behind the first one.
@@ -287,12 +290,16 @@ fn all_codes<'a>(first: &'a Codes, others: &[&'a Codes]) -> Vec<&'a Codes> {
 }
 
 /// Numbers rows by all of their codes.
-fn join(first: Cow<'_, Codes>, others: &[&Codes], threads: usize) -> (TupleNumbering, Vec<u32>) {
-    let (mut joined, mut numbers) = (TupleNumbering::default(), first.into_owned().into_vec());
-    for codes in others {
+fn join(first: &Codes, others: &[&Codes], threads: usize) -> Result<(TupleNumbering, Vec<u32>)> {
+    let (mut joined, mut numbers) = (TupleNumbering::default(), first.on_host()?.to_vec());
+    for codes in on_host(others)? {
         numbers = joined.extend(&numbers, codes, threads);
     }
-    (joined, numbers)
+    Ok((joined, numbers))
+}
+
+fn on_host<'a>(codes: &[&'a Codes]) -> Result<Vec<&'a [u32]>> {
+    codes.iter().map(|codes| codes.on_host()).collect()
 }
 
 /// The codes of an equality.
@@ -447,7 +454,7 @@ mod tests {
         probe: &Columns,
         equalities: &[usize],
     ) -> Vec<u32> {
-        let (joined, names) = grouping.tables(build, &groups.all().unwrap());
+        let (joined, names) = grouping.tables(build, &groups.all().unwrap()).unwrap();
         let mut found = probe_codes(probe, equalities[0]);
         joined.look_up(&mut found, equalities[1..].iter().map(|&atom| probe_codes(probe, atom)));
         names.rename(&mut found);
@@ -455,6 +462,6 @@ mod tests {
     }
 
     fn probe_codes(probe: &Columns, atom: usize) -> Vec<u32> {
-        codes(probe, atom).unwrap().to_vec()
+        codes(probe, atom).unwrap().on_host().unwrap().to_vec()
     }
 }

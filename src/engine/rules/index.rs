@@ -19,7 +19,7 @@ use crate::engine::cpu::rules::walk::{Path, Walk};
 use crate::engine::cuda::rules::{ColumnsOnDevice, EntryOnDevice, RulesOnDevice};
 use crate::engine::cuda::{Budget, DeviceFull};
 use crate::engine::keys::{Codes, Groups, NumberedBy};
-use crate::engine::parallel::{both, in_turn, threads_within};
+use crate::engine::parallel::{both, each_in_turn, in_turn, threads_within};
 use crate::engine::{
     BuildContext, Cancel, Counts, Cursor, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
 };
@@ -129,10 +129,11 @@ impl RuleIndex {
         check(context.cancel)?;
         (context.reserve)(clauses.len() * columns.rows * size_of::<u32>())?;
         let (unmatchable, planned) = both(
-            || columns.unmatchable(&clauses, all_threads),
+            || columns.fetch_codes(all_threads).map(|()| columns.unmatchable(&clauses, all_threads)),
             || {
                 let statistics = BuildStatistics::new(&tests, &columns, sample, &clauses, numbering.as_ref(), context)?;
-                let plan = RulePlan::of(&kinds, &clauses, &statistics);
+                let plan =
+                    RulePlan::of(&kinds, &clauses, &statistics, |count, group| each_in_turn(count, all_threads, group));
                 check(context.cancel)?;
                 // entries side by side; one alone may use all threads
                 let threads = if plan.groups.len() > 1 { 1 } else { context.threads };
@@ -153,7 +154,7 @@ impl RuleIndex {
                 Ok::<_, DataFusionError>((plan, built))
             },
         );
-        let (plan, (entries, ahead)) = planned?;
+        let (unmatchable, (plan, (entries, ahead))) = (unmatchable?, planned?);
         let (device, fallbacks, scratch) = (None, Count::new(), Mutex::default());
         let counted = numbering.as_ref().map_or_else(Vec::new, Budget::metrics);
         let own = context.own;
@@ -333,6 +334,7 @@ impl RuleIndex {
                 (Access::Index { .. }, _) => return internal_err!("an entry without an index"),
             })
         })?;
+        columns.fetch_codes(threads)?;
         let unmatchable = columns.unmatchable(&self.clauses, threads);
         Ok(PreparedRules { columns, on_device, entries, unmatchable })
     }
@@ -726,10 +728,12 @@ mod tests {
             if let AtomColumn::Codes(codes) = column {
                 let known = |&code: &u32| (code != NO_GROUP).then_some(code);
                 let values: ArrayRef = match atom {
-                    0 => Arc::new(codes.iter().map(|code| Some(known(code)? as i64 * 7 - 9)).collect::<Int64Array>()),
+                    0 => Arc::new(
+                        codes.fetched().iter().map(|code| Some(known(code)? as i64 * 7 - 9)).collect::<Int64Array>(),
+                    ),
                     _ => {
                         let text = |code: u32| format!("a value that no view holds, {code}");
-                        Arc::new(codes.iter().map(|code| known(code).map(text)).collect::<StringArray>())
+                        Arc::new(codes.fetched().iter().map(|code| known(code).map(text)).collect::<StringArray>())
                     }
                 };
                 *column = AtomColumn::Values { values, null_equals_null: atom == 1 };

@@ -62,7 +62,8 @@ const WORTH_THREADS: usize = 1 << 16;
 fn least(fingerprints: &[u64], count: usize, threads: usize) -> Vec<u32> {
     let up_to = |bound: u64| {
         let parts = each_in_parallel(ranges(fingerprints.len(), threads, WORTH_THREADS), |rows| {
-            rows.filter(|&row| fingerprints[row] <= bound).map(|row| row as u32).collect::<Vec<_>>()
+            let least = rows.filter(|&row| fingerprints[row] <= bound);
+            least.map(|row| (fingerprints[row], row as u32)).collect::<Vec<_>>()
         });
         parts.concat()
     };
@@ -72,13 +73,12 @@ fn least(fingerprints: &[u64], count: usize, threads: usize) -> Vec<u32> {
     if rows.len() < count {
         rows = up_to(u64::MAX);
     }
-    let order = |row: &u32| (fingerprints[*row as usize], *row);
     if rows.len() > count {
-        rows.select_nth_unstable_by_key(count, order);
+        rows.select_nth_unstable(count);
         rows.truncate(count);
     }
-    rows.sort_unstable_by_key(order);
-    rows
+    rows.sort_unstable();
+    rows.into_iter().map(|(_, row)| row).collect()
 }
 
 impl Sample {
@@ -104,8 +104,8 @@ impl Sample {
             weighted.push((-random.max(f64::MIN_POSITIVE).ln() / (places.len() - 1) as f64, at));
         }
         // those of one group side by side, in their order
-        let mut by_group: Vec<usize> = weighted.iter().map(|&(_, at)| at).collect();
-        by_group.sort_by_key(|&at| of_rows[at]);
+        let mut by_group: Vec<(u32, usize)> = weighted.iter().map(|&(_, at)| (of_rows[at], at)).collect();
+        by_group.sort_unstable();
         let order = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
         if weighted.len() > DRAWN {
             weighted.select_nth_unstable_by(DRAWN, order);
@@ -113,8 +113,9 @@ impl Sample {
         }
         weighted.sort_unstable_by(order);
         let sampled = |group: u32| {
-            let behind = &by_group[by_group.partition_point(|&other| of_rows[other] < group)..];
-            &behind[..behind.partition_point(|&other| of_rows[other] == group)]
+            let behind = &by_group[by_group.partition_point(|&(other, _)| other < group)..];
+            let end = behind.iter().take_while(|(other, _)| *other == group).count();
+            &behind[..end]
         };
         // of groups of which no other row was sampled all rows are looked at
         let is_alone = |&&(_, at): &&(f64, usize)| sampled(of_rows[at]).len() < 2;
@@ -130,9 +131,9 @@ impl Sample {
         for (n, &(_, at)) in weighted.iter().enumerate() {
             let (row, others) = (self.rows[at], sampled(of_rows[at]));
             let partner = if others.len() > 1 {
-                let place = others.partition_point(|&other| other < at);
+                let place = others.partition_point(|&(_, other)| other < at);
                 let step = 1 + (hasher.hash_one(n) % (others.len() as u64 - 1)) as usize;
-                self.rows[others[(place + step) % others.len()]]
+                self.rows[others[(place + step) % others.len()].1]
             } else {
                 let own = self.fingerprints[row as usize];
                 let distance = |other: &u32| hasher.hash_one(self.fingerprints[*other as usize] ^ own);
@@ -154,7 +155,7 @@ impl Sample {
 pub(super) struct BuildStatistics<'a> {
     tests: &'a Tests,
     build: &'a Columns,
-    /// The strings of rows that were drawn.
+    /// The codes and strings of rows that were drawn.
     sampled: Columns,
     cancel: &'a Cancel,
     /// By the keys of some clause.
@@ -192,11 +193,11 @@ impl<'a> BuildStatistics<'a> {
         rows.sort_unstable();
         rows.dedup();
         let place = |row: &u32| rows.partition_point(|other| other < row) as u32;
-        for (_, DrawnGroups { drawn, places, .. }) in &mut grouped {
+        each_in_parallel(grouped.iter_mut(), |(_, DrawnGroups { drawn, places, .. })| {
             places.build = drawn.build.iter().map(place).collect();
             places.probe = drawn.probe.iter().map(place).collect();
-        }
-        let sampled = build.texts_of(&rows, threads)?;
+        });
+        let sampled = build.sampled(&rows, threads)?;
         let statistics = Self { tests, build, sampled, cancel, grouped };
         statistics.foresee(clauses, threads)?;
         Ok(statistics)
@@ -232,7 +233,7 @@ impl<'a> BuildStatistics<'a> {
             (_, AtomColumn::Band(BandColumn { accepted, .. })) if accepted.is_empty() => return None,
             _ => {}
         }
-        let (columns, drawn) = match self.build.has_texts(atom) {
+        let (columns, drawn) = match self.build.is_sampled(atom) {
             true => (&self.sampled, &grouped.places),
             false => (self.build, &grouped.drawn),
         };

@@ -91,7 +91,7 @@ impl Matcher for NearestMatcher {
 
     fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Box<dyn Prepared>> {
         let groups = match &self.groups {
-            Some(groups) => Some(groups.look_up(&self.keys.equalities_of(JoinSide::Left, batch)?)?.into_vec()),
+            Some(groups) => Some(groups.look_up(&self.keys.equalities_of(JoinSide::Left, batch)?)?.into_vec()?),
             None => None,
         };
         let batch = batch.clone();

@@ -145,7 +145,7 @@ impl Matching for NearestKeys {
                 let nulls = equalities.iter().map(|e| e.null_equals_null).collect();
                 let by = NumberedBy { threads: context.threads, own: false, device: None };
                 let (groups, ids) = Groups::build(&self.equalities_of(side, batch)?, nulls, by)?;
-                let ids = ids.into_vec();
+                let ids = ids.into_vec()?;
                 (context.reserve)(groups.memory() + ids.capacity() * size_of::<u32>())?;
                 (Some(groups), Some(ids))
             }

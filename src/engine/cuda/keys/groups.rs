@@ -6,7 +6,7 @@ use datafusion::common::{Result, internal_err};
 
 use super::known::{FoundNumbers, KnownNumbers};
 use super::records::{Numbering, RowsByNumber, Which};
-use super::{NumbersOnDevice, are_too_many, on_stream};
+use super::{NumbersOnDevice, are_too_many, gather, on_stream};
 use crate::engine::cuda::memory::{Budget, Buffer};
 use crate::engine::keys::Codes;
 
@@ -103,7 +103,7 @@ impl RowsByGroup {
     /// # Errors
     /// A device that fails.
     pub fn groups(&self) -> Result<Vec<u32>> {
-        self.download(&self.groups.by_row, self.groups.rows as usize)
+        self.groups.by_row()
     }
 
     /// The groups of some rows.
@@ -111,7 +111,7 @@ impl RowsByGroup {
     /// # Errors
     /// A device that fails.
     pub fn groups_of(&self, rows: &[u32]) -> Result<Vec<u32>> {
-        self.gather((&self.groups.by_row, self.groups.rows as usize), rows)
+        self.groups.at(rows)
     }
 
     /// Row numbers by group, ascending within one.
@@ -119,7 +119,7 @@ impl RowsByGroup {
     /// # Errors
     /// A device that fails.
     pub fn rows(&self) -> Result<Vec<u32>> {
-        self.download(&self.rows, self.len())
+        Ok(self.budget.fetch(&self.rows, 0..self.len())?)
     }
 
     /// The rows at some places.
@@ -127,7 +127,7 @@ impl RowsByGroup {
     /// # Errors
     /// A device that fails.
     pub fn rows_at(&self, places: &[u32]) -> Result<Vec<u32>> {
-        self.gather((&self.rows, self.len()), places)
+        gather(&self.budget, (&self.rows, self.len()), places)
     }
 
     /// The same as [`rows`](Self::rows), on the device.
@@ -138,30 +138,5 @@ impl RowsByGroup {
     /// Where the rows of each group start, on the device.
     pub(in crate::engine::cuda) fn starts_on_device(&self) -> &Buffer<u32> {
         &self.starts_on_device
-    }
-
-    fn download(&self, buffer: &Buffer<u32>, count: usize) -> Result<Vec<u32>> {
-        Ok(self.budget.fetch(buffer, 0..count)?)
-    }
-
-    /// What stands at some places of `count` values.
-    fn gather(&self, (values, count): (&Buffer<u32>, usize), places: &[u32]) -> Result<Vec<u32>> {
-        if places.is_empty() {
-            return Ok(Vec::new());
-        }
-        let gathered = on_stream(&self.budget, |stream| {
-            let asked = self.budget.upload(stream, places)?;
-            let mut found = self.budget.buffer(stream, places.len())?;
-            self.budget.device.keys()?.gather(stream, (values, &asked), places.len() as u32, &mut found)?;
-            Ok(Some(self.budget.fetch(&found, 0..places.len())?))
-        })?;
-        match gathered {
-            Some(gathered) => Ok(gathered),
-            // without memory for these the host has to pick them
-            None => {
-                let all = self.download(values, count)?;
-                Ok(places.iter().map(|&place| all[place as usize]).collect())
-            }
-        }
     }
 }

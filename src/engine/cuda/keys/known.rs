@@ -57,7 +57,6 @@ struct Known {
 /// The numbers of rows of another side.
 #[derive(Debug)]
 pub struct FoundNumbers {
-    budget: Budget,
     numbers: NumbersOnDevice,
     found: u32,
 }
@@ -68,7 +67,7 @@ impl FoundNumbers {
     /// # Errors
     /// A device that fails.
     pub fn by_row(&self) -> Result<Vec<u32>> {
-        Ok(self.numbers.on_host(&self.budget)?)
+        self.numbers.by_row()
     }
 
     pub(super) fn numbers(&self) -> &NumbersOnDevice {
@@ -118,8 +117,8 @@ fn find(
     budget.download(stream, &on_device, &mut found)?;
     // also so that nothing is given back that is still in use
     stream.synchronize()?;
-    let numbers = NumbersOnDevice { by_row, rows: records.count, count: known.count.into() };
-    Ok(FoundNumbers { budget: budget.clone(), numbers, found: found[0] as u32 })
+    let numbers = NumbersOnDevice { budget: budget.clone(), by_row, rows: records.count, count: known.count.into() };
+    Ok(FoundNumbers { numbers, found: found[0] as u32 })
 }
 
 impl KnownColumn {
@@ -272,7 +271,7 @@ impl KnownKeys {
                 });
             }
             let Some(FoundNumbers { numbers, .. }) = so_far else { return Ok(None) };
-            Ok(Some(Some(Codes::from_device(numbers.on_host(&self.budget)?, numbers))))
+            Ok(Some(Some(Codes::from_device(numbers))))
         })?;
         match found {
             Some(None) => internal_err!("the sides of an equality have keys of different kinds"),

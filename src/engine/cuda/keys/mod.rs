@@ -51,7 +51,7 @@ pub fn codes(
     let values: Vec<_> = values.map(|(column, &equal)| Ok((Values::of(column)?, equal))).collect::<Result<_>>()?;
     on_stream(budget, |stream| {
         let Some((numbers, known)) = KnownKeys::build(budget, stream, &values, is_known)? else { return Ok(None) };
-        Ok(Some((Codes::from_device(numbers.on_host(budget)?, numbers), known)))
+        Ok(Some((Codes::from_device(numbers), known)))
     })
 }
 
@@ -69,7 +69,7 @@ pub(super) fn codes_of_strings(
     let Some(RowsByNumber { numbers, .. }) = number_strings(budget, stream, strings, numbering)? else {
         return Ok(None);
     };
-    Ok(Some(Codes::from_device(numbers.on_host(budget)?, numbers)))
+    Ok(Some(Codes::from_device(numbers)))
 }
 
 /// What `work` does on a queue of its own; `None` also where memory lacks.
@@ -90,6 +90,7 @@ fn on_stream<T>(budget: &Budget, work: impl FnOnce(&Arc<CudaStream>) -> Result<O
 /// A number for each row, on a device.
 #[derive(Debug)]
 pub struct NumbersOnDevice {
+    budget: Budget,
     by_row: Buffer<u32>,
     rows: u32,
     /// All numbers are below.
@@ -102,14 +103,37 @@ impl NumbersOnDevice {
         if let Some(on_device) = codes.on_device() {
             return Ok(Arc::clone(on_device));
         }
+        let codes = codes.fetched();
         let behind = |&code: &u32| if code == NO_GROUP { 0 } else { u64::from(code) + 1 };
         let count = codes.iter().map(behind).max().unwrap_or(0);
-        Ok(Arc::new(Self { by_row: budget.upload(stream, codes)?, rows: codes.len() as u32, count }))
+        let by_row = budget.upload(stream, codes)?;
+        Ok(Arc::new(Self { budget: budget.clone(), by_row, rows: codes.len() as u32, count }))
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.rows as usize
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// By row.
-    fn on_host(&self, budget: &Budget) -> Result<Vec<u32>, Fault> {
-        budget.fetch(&self.by_row, 0..self.rows as usize)
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn by_row(&self) -> Result<Vec<u32>> {
+        Ok(self.budget.fetch(&self.by_row, 0..self.len())?)
+    }
+
+    /// Those of some rows.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn at(&self, rows: &[u32]) -> Result<Vec<u32>> {
+        gather(&self.budget, (&self.by_row, self.len()), rows)
     }
 
     /// As kernels read them, by row.
@@ -120,6 +144,27 @@ impl NumbersOnDevice {
     /// Bits that hold all numbers.
     fn bits(&self) -> u32 {
         u64::BITS - self.count.leading_zeros()
+    }
+}
+
+/// What stands at some places of `count` values.
+fn gather(budget: &Budget, (values, count): (&Buffer<u32>, usize), places: &[u32]) -> Result<Vec<u32>> {
+    if places.is_empty() {
+        return Ok(Vec::new());
+    }
+    let gathered = on_stream(budget, |stream| {
+        let asked = budget.upload(stream, places)?;
+        let mut found = budget.buffer(stream, places.len())?;
+        budget.device.keys()?.gather(stream, (values, &asked), places.len() as u32, &mut found)?;
+        Ok(Some(budget.fetch(&found, 0..places.len())?))
+    })?;
+    match gathered {
+        Some(gathered) => Ok(gathered),
+        // without memory for these the host has to pick them
+        None => {
+            let all = budget.fetch(values, 0..count)?;
+            Ok(places.iter().map(|&place| all[place as usize]).collect())
+        }
     }
 }
 
@@ -185,7 +230,7 @@ mod tests {
                     let nulls = &nulls[..keys.len()];
                     let (_, expected) = Groups::build(keys, nulls.to_vec(), BY).unwrap();
                     let (found, _) = codes(&budget, keys, nulls, false).unwrap().unwrap();
-                    assert_same(&found, &expected);
+                    assert_same(found.on_host().unwrap(), expected.on_host().unwrap());
                 }
             }
         }
@@ -211,10 +256,10 @@ mod tests {
                     let (build, probe, nulls) = (&build[keys.clone()], &probe[keys.clone()], &nulls[..keys.len()]);
                     let (groups, by_tables) = Groups::build(build, nulls.to_vec(), BY).unwrap();
                     let (codes, known) = codes(&budget, build, nulls, true).unwrap().unwrap();
-                    let names = Names::of(&by_tables, &codes);
-                    let mut expected = groups.look_up(probe).unwrap().into_vec();
+                    let names = Names::of(by_tables.on_host().unwrap(), codes.on_host().unwrap());
+                    let mut expected = groups.look_up(probe).unwrap().into_vec().unwrap();
                     names.rename(&mut expected);
-                    assert_eq!(*known.unwrap().look_up(probe).unwrap().unwrap(), expected);
+                    assert_eq!(known.unwrap().look_up(probe).unwrap().unwrap().on_host().unwrap(), expected);
                 }
             }
         }
@@ -233,10 +278,10 @@ mod tests {
         let all: ArrayRef = Arc::new(Int64Array::from(vec![Some(i64::MIN), None, Some(i64::MAX), Some(i64::MIN)]));
         assert!(numbers(&all, false).is_none());
         let most: ArrayRef = Arc::new(Int64Array::from(vec![Some(i64::MIN), None, Some(i64::MAX - 2), Some(i64::MIN)]));
-        assert_eq!(*numbers(&most, false).unwrap(), [0, NO_GROUP, 1, 0]);
+        assert_eq!(numbers(&most, false).unwrap().on_host().unwrap(), [0, NO_GROUP, 1, 0]);
         let none: ArrayRef = Arc::new(Int64Array::from(vec![None; 3]));
-        assert_eq!(*numbers(&none, false).unwrap(), [NO_GROUP; 3]);
-        assert_eq!(*numbers(&none, true).unwrap(), [0; 3]);
+        assert_eq!(numbers(&none, false).unwrap().on_host().unwrap(), [NO_GROUP; 3]);
+        assert_eq!(numbers(&none, true).unwrap().on_host().unwrap(), [0; 3]);
     }
 
     #[test]
@@ -251,7 +296,7 @@ mod tests {
                 let grouped = RowsByGroup::of(&budget, &asked, true).unwrap().unwrap();
                 let (groups, rows_of_groups, starts) =
                     (grouped.groups().unwrap(), grouped.rows().unwrap(), grouped.starts());
-                let tuple = |row: usize| asked.iter().map(|codes| codes[row]).collect::<Vec<_>>();
+                let tuple = |row: usize| asked.iter().map(|codes| codes.fetched()[row]).collect::<Vec<_>>();
                 let expected = |row: usize| (!tuple(row).contains(&NO_GROUP)).then(|| tuple(row));
                 let mut by_tuple: BTreeMap<Vec<u32>, Vec<u32>> = BTreeMap::new();
                 for row in 0..rows {
@@ -309,12 +354,12 @@ mod tests {
         let numbers =
             |column: &ArrayRef| codes(&budget, &[Arc::clone(column)], &[false], false).unwrap().map(|(codes, _)| codes);
         let same: ArrayRef = rows([0, 0, 0, 0]);
-        assert_eq!(*numbers(&same).unwrap(), [0; 4]);
+        assert_eq!(numbers(&same).unwrap().on_host().unwrap(), [0; 4]);
         let both: ArrayRef = rows([0, 1, 0, 1]);
         assert!(numbers(&both).is_none());
         let (groups, ids) = Groups::build(&[both], vec![false], NumberedBy { device: Some(&budget), ..BY }).unwrap();
         assert!(matches!(groups, Groups::Keys(_)));
-        assert_eq!(*ids, [0, 1, 0, 1]);
+        assert_eq!(ids.on_host().unwrap(), [0, 1, 0, 1]);
     }
 
     #[test]

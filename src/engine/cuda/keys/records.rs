@@ -193,7 +193,7 @@ impl RowsByNumber {
         // also so that nothing is given back that is still in use
         stream.synchronize()?;
         let [numbers_given, having_one, valued, different] = counted;
-        let numbers = NumbersOnDevice { by_row: numbers, rows: count, count: numbers_given };
+        let numbers = NumbersOnDevice { budget: budget.clone(), by_row: numbers, rows: count, count: numbers_given };
         let alone = (valued - having_one) as usize;
         Ok((different == 0).then_some(Self { numbers, keys: known, starts, rows: grouped, alone }))
     }
