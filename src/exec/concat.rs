@@ -131,10 +131,13 @@ mod tests {
             batch(0, 9000).slice(77, 5000),
             batch(7000, 3000).slice(2999, 1),
         ];
-        for count in [0, 1, 3, 6] {
-            let expected = concat_batches(&schema, &batches[..count]).unwrap();
+        // and more rows than caches hold
+        let many: Vec<RecordBatch> = batches.iter().chain(vec![&batches[0]; 8]).cloned().collect();
+        assert!(many.iter().map(RecordBatch::num_rows).sum::<usize>() > LARGE);
+        for batches in [&batches[..0], &batches[..1], &batches[..3], &batches, &many] {
+            let expected = concat_batches(&schema, batches).unwrap();
             for threads in [1, 2] {
-                assert_eq!(concat_in_parallel(&schema, &batches[..count], threads).unwrap(), expected);
+                assert_eq!(concat_in_parallel(&schema, batches, threads).unwrap(), expected);
             }
         }
         let none = Arc::new(Schema::empty());

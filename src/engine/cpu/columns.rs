@@ -430,28 +430,27 @@ impl Columns {
         }
     }
 
-    /// Rows for which no clause can hold, whatever the other side has: in each an atom is NULL, blank or false. Of codes that were
-    /// [fetched](Self::fetch_codes).
-    pub(in crate::engine) fn unmatchable(&self, clauses: &[Vec<usize>], threads: usize) -> usize {
+    /// Rows for which no clause can hold, whatever the other side has: in each an atom is NULL, blank or false.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub(in crate::engine) fn unmatchable(&self, clauses: &[Vec<usize>], threads: usize) -> Result<usize> {
         let threads = if self.rows < ROWS_WORTH_A_THREAD { 1 } else { threads };
         let first = |atom| self.first_of_key(atom);
         let possible =
-            each_in_turn(self.atoms.len(), threads, |atom| (first(atom) == atom).then(|| self.possible(atom)));
+            in_turn(self.atoms.len(), threads, |atom| (first(atom) == atom).then(|| self.possible(atom)).transpose())?;
         let all = BooleanBuffer::new_set(self.rows);
         let of_clause = |number: usize| {
             let atoms = clauses[number].iter().filter_map(|&atom| possible[first(atom)].as_ref());
             atoms.fold(all.clone(), |rows, possible| &rows & possible)
         };
         let some = each_in_turn(clauses.len(), threads, of_clause).into_iter().reduce(|a, b| &a | &b);
-        self.rows - some.map_or(0, |rows| rows.count_set_bits())
+        Ok(self.rows - some.map_or(0, |rows| rows.count_set_bits()))
     }
 
-    fn possible(&self, atom: usize) -> BooleanBuffer {
-        match (&self.atoms[atom], self.keys[atom].as_deref()) {
-            (AtomColumn::Codes(codes), _) => {
-                let codes = codes.fetched();
-                BooleanBuffer::collect_bool(self.rows, |row| codes[row] != NO_GROUP)
-            }
+    fn possible(&self, atom: usize) -> Result<BooleanBuffer> {
+        Ok(match (&self.atoms[atom], self.keys[atom].as_deref()) {
+            (AtomColumn::Codes(codes), _) => codes.having_one()?,
             (AtomColumn::Bits(bits), _) => bits.clone(),
             (AtomColumn::Band(band), _) if !band.places.is_empty() => {
                 BooleanBuffer::collect_bool(self.rows, |row| band.places[row] != Span::NONE)
@@ -463,7 +462,7 @@ impl Columns {
             (_, Some(Key::Sets(sets))) => BooleanBuffer::collect_bool(self.rows, |row| sets.can_match(row)),
             (_, Some(Key::Vectors(vectors))) => BooleanBuffer::collect_bool(self.rows, |row| vectors.can_match(row)),
             _ => BooleanBuffer::new_set(self.rows),
-        }
+        })
     }
 
     /// A number for each row by what it holds, as far as atoms ask for it and pairs do not agree in it; `keys` are those of

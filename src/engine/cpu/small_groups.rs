@@ -106,7 +106,7 @@ pub(super) fn build(
     let side = SideColumns { rows: rows.len(), atoms: vec![AtomColumn::None], keys: vec![values] };
     let (tests, columns) = Tests::build(vec![AtomTest::Similarity { key: 0, test }], side, context)?;
     columns.make_ready(context.threads);
-    let unmatchable = groups.len() - all + columns.unmatchable(&[vec![0]], context.threads) + of_large;
+    let unmatchable = groups.len() - all + columns.unmatchable(&[vec![0]], context.threads)? + of_large;
     Ok(Some(SmallGroups { test, tests, columns, rows, starts, own_groups, large, own: context.own, unmatchable }))
 }
 
@@ -269,7 +269,7 @@ impl Index for SmallGroups {
             Some(large) => large.unmatchable().saturating_sub(rows.len()),
             None => all.len() - rows.len(),
         };
-        let unmatchable = unmatchable + columns.unmatchable(&[vec![0]], context.threads);
+        let unmatchable = unmatchable + columns.unmatchable(&[vec![0]], context.threads)?;
         Ok(Box::new(PreparedGroups { columns, rows, groups, large, unmatchable }))
     }
 

@@ -5,50 +5,64 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, PinnedHostSlice, sys};
+use cudarc::driver::{CudaEvent, CudaSlice, CudaStream, DevicePtr, DeviceRepr, PinnedHostSlice, sys};
 
 use super::device::Device;
 use super::fault::Fault;
 use super::staging::pinned;
 use crate::engine::parallel::each_in_parallel;
 
-/// Bytes of a slot.
-const SLOT: usize = 2 << 20;
+/// Bytes of a half of a slot.
+const HALF: usize = 2 << 20;
 
 /// Slots of a device: what it takes to keep the bus busy.
-pub(super) const SLOTS: usize = 16;
+pub(super) const SLOTS: usize = 8;
 
 /// Pinned memory, and a queue of copies from it and to it.
 #[derive(Debug)]
 pub(super) struct Slot {
-    memory: PinnedHostSlice<u8>,
+    /// One is filled while the other one is copied.
+    halves: [Half; 2],
+    /// Which is filled next.
+    next: usize,
     stream: Arc<CudaStream>,
+}
+
+#[derive(Debug)]
+struct Half {
+    memory: PinnedHostSlice<u8>,
+    /// When the last copy from it has ended.
+    copied: CudaEvent,
 }
 
 impl Slot {
     pub(super) fn try_new(device: &Device) -> Result<Self, Fault> {
-        Ok(Self { memory: pinned(device, SLOT)?, stream: device.stream()? })
+        let half = || Ok::<_, Fault>(Half { memory: pinned(device, HALF)?, copied: device.context().new_event(None)? });
+        Ok(Self { halves: [half()?, half()?], next: 0, stream: device.stream()? })
     }
 
-    /// Copies parts that fit together, one after the other.
+    /// Starts to copy parts that fit into a half together, one after the other.
     ///
     /// # Safety
-    /// `address` is that of device memory for so many values, which nobody else uses meanwhile.
-    unsafe fn copy<T: DeviceRepr>(&mut self, parts: &[&[T]], address: u64) -> Result<(), Fault> {
-        let slot = self.memory.as_mut_slice()?;
+    /// `address` is that of device memory for so many values, which nobody else uses until the slot's queue was waited for.
+    unsafe fn send<T: DeviceRepr>(&mut self, parts: &[&[T]], address: u64) -> Result<(), Fault> {
+        let Half { memory, copied } = &mut self.halves[self.next];
+        self.next = 1 - self.next;
+        copied.synchronize()?;
+        let half = memory.as_mut_slice()?;
         let bytes: usize = parts.iter().copied().map(size_of_val).sum();
-        assert!(bytes <= slot.len());
+        assert!(bytes <= half.len());
         self.stream.context().bind_to_thread()?;
-        // SAFETY: the parts fit, and pinned memory is aligned to pages; the queue is waited for before the slot is used again.
+        // SAFETY: the parts fit, pinned memory is aligned to pages, and nothing is copied from it any more.
         unsafe {
-            let mut next = slot.as_mut_ptr().cast::<T>();
+            let mut next = half.as_mut_ptr().cast::<T>();
             for part in parts {
                 next.copy_from_nonoverlapping(part.as_ptr(), part.len());
                 next = next.add(part.len());
             }
-            sys::cuMemcpyHtoDAsync_v2(address, slot.as_ptr().cast(), bytes, self.stream.cu_stream()).result()?;
+            sys::cuMemcpyHtoDAsync_v2(address, half.as_ptr().cast(), bytes, self.stream.cu_stream()).result()?;
         }
-        Ok(self.stream.synchronize()?)
+        Ok(copied.record(&self.stream)?)
     }
 
     /// Appends values that fit.
@@ -61,15 +75,16 @@ impl Slot {
         count: usize,
         values: &mut Vec<T>,
     ) -> Result<(), Fault> {
-        let slot = self.memory.as_mut_slice()?;
+        // nothing is sent before the queue was waited for
+        let half = self.halves[0].memory.as_mut_slice()?;
         let bytes = count * size_of::<T>();
-        assert!(bytes <= slot.len());
+        assert!(bytes <= half.len());
         self.stream.context().bind_to_thread()?;
-        // SAFETY: the values fit, and pinned memory is aligned to pages; the copy is done before the slot is read.
+        // SAFETY: the values fit, and pinned memory is aligned to pages; the copy is done before they are read.
         unsafe {
-            sys::cuMemcpyDtoHAsync_v2(slot.as_mut_ptr().cast(), address, bytes, self.stream.cu_stream()).result()?;
+            sys::cuMemcpyDtoHAsync_v2(half.as_mut_ptr().cast(), address, bytes, self.stream.cu_stream()).result()?;
             self.stream.synchronize()?;
-            values.extend_from_slice(std::slice::from_raw_parts(slot.as_ptr().cast(), count));
+            values.extend_from_slice(std::slice::from_raw_parts(half.as_ptr().cast(), count));
         }
         Ok(())
     }
@@ -84,7 +99,7 @@ pub(super) unsafe fn download<T: DeviceRepr + Copy>(
     address: u64,
     count: usize,
 ) -> Result<Vec<T>, Fault> {
-    const { assert!(size_of::<T>() > 0 && size_of::<T>() <= SLOT) };
+    const { assert!(size_of::<T>() > 0 && size_of::<T>() <= HALF) };
     let mut values = Vec::with_capacity(count);
     if count == 0 {
         return Ok(values);
@@ -93,7 +108,7 @@ pub(super) unsafe fn download<T: DeviceRepr + Copy>(
         || Slot::try_new(device),
         |slot| {
             while values.len() < count {
-                let (from, piece) = (values.len(), (count - values.len()).min(SLOT / size_of::<T>()));
+                let (from, piece) = (values.len(), (count - values.len()).min(HALF / size_of::<T>()));
                 // SAFETY: a piece of what the caller says.
                 unsafe { slot.fetch(address + (from * size_of::<T>()) as u64, piece, &mut values) }?;
             }
@@ -110,10 +125,10 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
     parts: &[&[T]],
     room: &mut CudaSlice<T>,
 ) -> Result<(), Fault> {
-    const { assert!(size_of::<T>() > 0 && size_of::<T>() <= SLOT) };
+    const { assert!(size_of::<T>() > 0 && size_of::<T>() <= HALF) };
     let length: usize = parts.iter().map(|part| part.len()).sum();
     assert!(length <= room.len());
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(length * size_of::<T>() / SLOT).min(SLOTS);
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(length * size_of::<T>() / HALF).min(SLOTS);
     if threads < 2 {
         let mut next = 0;
         for part in parts.iter().filter(|part| !part.is_empty()) {
@@ -122,7 +137,7 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
         }
         return Ok(());
     }
-    let (address, pieces) = (room.device_ptr(stream).0, pieces(parts, SLOT / size_of::<T>()));
+    let (address, pieces) = (room.device_ptr(stream).0, pieces(parts, HALF / size_of::<T>()));
     // from now on the room is there for other queues
     stream.synchronize()?;
     let next = AtomicUsize::new(0);
@@ -130,11 +145,14 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
         device.slots().with(
             || Slot::try_new(device),
             |slot| {
-                while let Some((first, piece)) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let mut sent = Ok(());
+                while let (Ok(()), Some((first, piece))) = (&sent, pieces.get(next.fetch_add(1, Ordering::Relaxed))) {
                     // SAFETY: pieces lie side by side in the room, which is large enough and borrowed for us alone.
-                    unsafe { slot.copy(piece, address + (first * size_of::<T>()) as u64) }?;
+                    sent = unsafe { slot.send(piece, address + (first * size_of::<T>()) as u64) };
                 }
-                Ok(())
+                // whatever was sent, the room may be given back behind this
+                let waited = slot.stream.synchronize();
+                sent.and(waited.map_err(Fault::from))
             },
         )
     };

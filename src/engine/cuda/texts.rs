@@ -75,7 +75,7 @@ impl CodedTexts {
         let (stream, rows) = (&budget.device.stream()?, values.len());
         let strings = Strings::upload(budget, stream, values)?;
         let Some(texts) = Self::of(budget, stream, (&strings, rows), None, longest)? else { return Ok(None) };
-        Ok(Some((texts, codes_of_strings(budget, stream, (&strings, rows), null_equals_null)?)))
+        Ok(Some((texts, codes_of_strings(budget, stream, (&strings, values), null_equals_null)?)))
     }
 
     fn of(

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::common::Result;
 
 use crate::engine::NO_GROUP;
@@ -14,12 +15,14 @@ pub struct Codes {
     by_row: Arc<OnceLock<Vec<u32>>>,
     /// The same on the device that has given them.
     on_device: Option<Arc<NumbersOnDevice>>,
+    /// The rows that have one, where that is known without them.
+    having_one: Option<BooleanBuffer>,
 }
 
 impl Codes {
-    /// Those that a device has given.
-    pub(in crate::engine) fn from_device(on_device: NumbersOnDevice) -> Self {
-        Self { by_row: Arc::default(), on_device: Some(Arc::new(on_device)) }
+    /// Those that a device has given, and the rows that have one, as far as that is known.
+    pub(in crate::engine) fn from_device(on_device: NumbersOnDevice, having_one: Option<BooleanBuffer>) -> Self {
+        Self { by_row: Arc::default(), on_device: Some(Arc::new(on_device)), having_one }
     }
 
     /// The same on the device that has given them.
@@ -54,6 +57,18 @@ impl Codes {
         self.by_row.get().map_or(&[], Vec::as_slice)
     }
 
+    /// The rows that have one.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub(in crate::engine) fn having_one(&self) -> Result<BooleanBuffer> {
+        if let Some(rows) = &self.having_one {
+            return Ok(rows.clone());
+        }
+        let by_row = self.on_host()?;
+        Ok(BooleanBuffer::collect_bool(by_row.len(), |row| by_row[row] != NO_GROUP))
+    }
+
     /// Those of some rows.
     ///
     /// # Errors
@@ -86,7 +101,7 @@ impl Codes {
 
 impl From<Vec<u32>> for Codes {
     fn from(by_row: Vec<u32>) -> Self {
-        Self { by_row: Arc::new(by_row.into()), on_device: None }
+        Self { by_row: Arc::new(by_row.into()), on_device: None, having_one: None }
     }
 }
 

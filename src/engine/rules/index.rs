@@ -129,7 +129,7 @@ impl RuleIndex {
         check(context.cancel)?;
         (context.reserve)(clauses.len() * columns.rows * size_of::<u32>())?;
         let (unmatchable, planned) = both(
-            || columns.fetch_codes(all_threads).map(|()| columns.unmatchable(&clauses, all_threads)),
+            || columns.unmatchable(&clauses, all_threads),
             || {
                 let statistics = BuildStatistics::new(&tests, &columns, sample, &clauses, numbering.as_ref(), context)?;
                 let plan =
@@ -178,6 +178,7 @@ impl RuleIndex {
         }
         check(context.cancel)?;
         if index.entries.iter().any(|entry| entry.device.is_none()) {
+            index.columns.fetch_codes(all_threads)?;
             index.columns.make_ready(all_threads);
         }
         Ok(index)
@@ -334,8 +335,7 @@ impl RuleIndex {
                 (Access::Index { .. }, _) => return internal_err!("an entry without an index"),
             })
         })?;
-        columns.fetch_codes(threads)?;
-        let unmatchable = columns.unmatchable(&self.clauses, threads);
+        let unmatchable = columns.unmatchable(&self.clauses, threads)?;
         Ok(PreparedRules { columns, on_device, entries, unmatchable })
     }
 
@@ -427,6 +427,11 @@ impl RuleIndex {
                 }
                 self.fallbacks.add(1);
             }
+            // nothing to do but for the first stretch that a device leaves
+            [Some(&self.columns), probe.map(|probe| &probe.columns)]
+                .into_iter()
+                .flatten()
+                .try_for_each(|columns| columns.fetch_codes(1))?;
             let candidates = match (&self.entries[entry].access, probe.map(|probe| &probe.entries[entry])) {
                 (Access::Index { index, .. }, Some(PreparedEntry::Index(prepared))) => {
                     Candidates::Index(index.as_ref(), Probe::Batch(prepared.as_ref()))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::arrow::array::{Array, ArrayData, ArrayRef};
 use datafusion::common::Result;
 
 use super::entry::{Access, EntryIndex};
@@ -62,11 +62,13 @@ impl SharedStrings {
     ) -> Self {
         let mut shared = Self { pairs: Vec::new(), null_equals_null: vec![None; kinds.len()] };
         let Some(asked) = asked_ahead(kinds, clauses) else { return shared };
+        let keys: Vec<ArrayData> = keys.iter().map(|key| key.to_data()).collect();
         for (atom, equality) in equalities.iter().enumerate() {
             let Some((values, null_equals_null)) = equality else { continue };
+            let values = values.to_data();
             let reads = |other: &usize| match kinds[*other] {
                 AtomTest::Similarity { key, test: Test::Edit { .. } } => {
-                    asked[*other] && keys.get(key).is_some_and(|key| is_same(key, values))
+                    asked[*other] && keys.get(key).is_some_and(|key| key.ptr_eq(&values))
                 }
                 _ => false,
             };
@@ -84,10 +86,6 @@ impl SharedStrings {
     pub(super) fn has(&self, equality: usize) -> bool {
         self.pairs.iter().any(|(atom, _)| *atom == equality)
     }
-}
-
-fn is_same(one: &ArrayRef, other: &ArrayRef) -> bool {
-    Arc::ptr_eq(one, other) || one.to_data().ptr_eq(&other.to_data())
 }
 
 /// Brings all that are not equalities to a device, before there is a plan, where it will ask all atoms there; with the codes of those

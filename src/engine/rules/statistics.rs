@@ -53,7 +53,7 @@ pub(super) struct Sample {
 }
 
 /// Of how many rows a sample consists.
-const SAMPLED: usize = 1 << 14;
+const SAMPLED: usize = 1 << 13;
 
 /// Below this many rows a thread costs more than it saves.
 const WORTH_THREADS: usize = 1 << 16;
@@ -104,7 +104,8 @@ impl Sample {
             weighted.push((-random.max(f64::MIN_POSITIVE).ln() / (places.len() - 1) as f64, at));
         }
         // those of one group side by side, in their order
-        let mut by_group: Vec<(u32, usize)> = weighted.iter().map(|&(_, at)| (of_rows[at], at)).collect();
+        let mut by_group: Vec<u64> =
+            weighted.iter().map(|&(_, at)| u64::from(of_rows[at]) << u32::BITS | at as u64).collect();
         by_group.sort_unstable();
         let order = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
         if weighted.len() > DRAWN {
@@ -113,8 +114,8 @@ impl Sample {
         }
         weighted.sort_unstable_by(order);
         let sampled = |group: u32| {
-            let behind = &by_group[by_group.partition_point(|&(other, _)| other < group)..];
-            let end = behind.iter().take_while(|(other, _)| *other == group).count();
+            let behind = &by_group[by_group.partition_point(|other| other >> u32::BITS < u64::from(group))..];
+            let end = behind.iter().take_while(|&other| other >> u32::BITS == u64::from(group)).count();
             &behind[..end]
         };
         // of groups of which no other row was sampled all rows are looked at
@@ -131,9 +132,9 @@ impl Sample {
         for (n, &(_, at)) in weighted.iter().enumerate() {
             let (row, others) = (self.rows[at], sampled(of_rows[at]));
             let partner = if others.len() > 1 {
-                let place = others.partition_point(|&(_, other)| other < at);
+                let place = others.partition_point(|&other| (other as u32 as usize) < at);
                 let step = 1 + (hasher.hash_one(n) % (others.len() as u64 - 1)) as usize;
-                self.rows[others[(place + step) % others.len()].1]
+                self.rows[others[(place + step) % others.len()] as u32 as usize]
             } else {
                 let own = self.fingerprints[row as usize];
                 let distance = |other: &u32| hasher.hash_one(self.fingerprints[*other as usize] ^ own);
@@ -188,15 +189,13 @@ impl<'a> BuildStatistics<'a> {
             Ok(DrawnGroups { grouping: Arc::new(grouping), groups, drawn, places: Pairs::default(), outcomes })
         })?;
         let mut grouped: Vec<(Vec<usize>, DrawnGroups)> = wanted.into_iter().zip(grouped).collect();
-        let drawn = grouped.iter().flat_map(|(_, grouped)| grouped.drawn.build.iter().chain(&grouped.drawn.probe));
-        let mut rows: Vec<u32> = drawn.copied().collect();
-        rows.sort_unstable();
-        rows.dedup();
-        let place = |row: &u32| rows.partition_point(|other| other < row) as u32;
-        each_in_parallel(grouped.iter_mut(), |(_, DrawnGroups { drawn, places, .. })| {
-            places.build = drawn.build.iter().map(place).collect();
-            places.probe = drawn.probe.iter().map(place).collect();
-        });
+        let mut rows: Vec<u32> = Vec::new();
+        for (_, DrawnGroups { drawn, places, .. }) in &mut grouped {
+            for (drawn, places) in [(&drawn.build, &mut places.build), (&drawn.probe, &mut places.probe)] {
+                places.extend(rows.len() as u32..(rows.len() + drawn.len()) as u32);
+                rows.extend_from_slice(drawn);
+            }
+        }
         let sampled = build.sampled(&rows, threads)?;
         let statistics = Self { tests, build, sampled, cancel, grouped };
         statistics.foresee(clauses, threads)?;

@@ -271,7 +271,7 @@ impl KnownKeys {
                 });
             }
             let Some(FoundNumbers { numbers, .. }) = so_far else { return Ok(None) };
-            Ok(Some(Some(Codes::from_device(numbers))))
+            Ok(Some(Some(Codes::from_device(numbers, None))))
         })?;
         match found {
             Some(None) => internal_err!("the sides of an equality have keys of different kinds"),

@@ -10,7 +10,8 @@ mod records;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::array::{Array, ArrayRef, StringViewArray};
+use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
 use datafusion::common::Result;
 
 use self::known::number_strings;
@@ -49,27 +50,35 @@ pub fn codes(
     }
     let values = columns.iter().zip(null_equals_null);
     let values: Vec<_> = values.map(|(column, &equal)| Ok((Values::of(column)?, equal))).collect::<Result<_>>()?;
+    let nulls: Vec<_> = values.iter().filter_map(|(values, equal)| values.nulls().filter(|_| !equal)).collect();
+    let rows = columns.first().map_or(0, |column| column.len());
     on_stream(budget, |stream| {
         let Some((numbers, known)) = KnownKeys::build(budget, stream, &values, is_known)? else { return Ok(None) };
-        Ok(Some((Codes::from_device(numbers), known)))
+        Ok(Some((Codes::from_device(numbers, Some(having_one(&nulls, rows))), known)))
     })
 }
 
-/// The same of strings that are on the device, so many rows of them, for a self-join.
+/// The rows that are NULL in none of several keys.
+fn having_one(nulls: &[NullBuffer], rows: usize) -> BooleanBuffer {
+    nulls.iter().fold(BooleanBuffer::new_set(rows), |having_one, nulls| &having_one & nulls.inner())
+}
+
+/// The same of strings that are on the device and of the column that they are, for a self-join.
 pub(super) fn codes_of_strings(
     budget: &Budget,
     stream: &Arc<CudaStream>,
-    (strings, rows): (&Strings, usize),
+    (strings, column): (&Strings, &StringViewArray),
     null_equals_null: bool,
 ) -> Result<Option<Codes>, Fault> {
-    if rows > MOST_ROWS {
+    if column.len() > MOST_ROWS {
         return Ok(None);
     }
     let numbering = Numbering { which: Which::with_values(null_equals_null), is_known: false };
     let Some(RowsByNumber { numbers, .. }) = number_strings(budget, stream, strings, numbering)? else {
         return Ok(None);
     };
-    Ok(Some(Codes::from_device(numbers)))
+    let nulls: Vec<_> = column.nulls().filter(|_| !null_equals_null).cloned().into_iter().collect();
+    Ok(Some(Codes::from_device(numbers, Some(having_one(&nulls, column.len())))))
 }
 
 /// What `work` does on a queue of its own; `None` also where memory lacks.
