@@ -143,7 +143,7 @@ impl Engine {
             Self::Cpu => None,
             Self::Cuda(budget) => Some(budget.of_join()),
             Self::Auto { ordinal, fraction } => {
-                let probe_rows = if context.own { 0 } else { context.probe_rows.unwrap_or(rows) };
+                let probe_rows = if context.own { 0 } else { context.expected_probe_rows(rows) };
                 let pays = rows.saturating_add(probe_rows) >= ROWS_WORTH_A_DEVICE && Device::is_open(*ordinal);
                 let device = pays.then(|| Device::open(*ordinal).ok())??;
                 Some(Budget::new(&device, *fraction))
@@ -204,9 +204,9 @@ fn dimension(lists: &ArrayRef) -> usize {
 
 /// The pairs of the two sides that groups leave, those of a probe side taken to be as those of the build side.
 fn pairs(keys: &KeyColumn, context: &BuildContext<'_>) -> u64 {
-    let build = keys.values.len() as u64;
+    let build = keys.values.len();
     let own = match &keys.groups {
-        None => u128::from(build) * u128::from(build),
+        None => (build as u128).pow(2),
         Some(groups) => {
             let mut rows = vec![0u64; groups.iter().filter(|&&g| g != NO_GROUP).max().map_or(0, |&g| g as usize + 1)];
             groups.iter().filter(|&&group| group != NO_GROUP).for_each(|&group| rows[group as usize] += 1);
@@ -215,7 +215,7 @@ fn pairs(keys: &KeyColumn, context: &BuildContext<'_>) -> u64 {
     };
     let pairs = match context.own {
         true => own / 2,
-        false => own * context.probe_rows.map_or(build, |rows| rows as u64).max(1) as u128 / u128::from(build.max(1)),
+        false => own * context.expected_probe_rows(build).max(1) as u128 / build.max(1) as u128,
     };
     pairs.min(u64::MAX.into()) as u64
 }

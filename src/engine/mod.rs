@@ -169,6 +169,11 @@ impl<'a> BuildContext<'a> {
     pub fn new(threads: usize, cancel: &'a Cancel, reserve: &'a (dyn Fn(usize) -> Result<()> + Sync)) -> Self {
         Self { threads, own: false, probe_rows: None, divides: false, cancel, reserve }
     }
+
+    /// Rows of another side that will be probed: where nobody knows, as many as the build side has.
+    fn expected_probe_rows(&self, build_rows: usize) -> usize {
+        self.probe_rows.unwrap_or(build_rows)
+    }
 }
 
 /// A build side made ready for probing; shared by all probe partitions.

@@ -190,7 +190,7 @@ impl RuleIndex {
             Access::Index { .. } => 0.0,
             Access::Hash { .. } | Access::Band { .. } if context.own => group.partners * self.columns.rows as f64 / 2.0,
             Access::Hash { .. } | Access::Band { .. } => {
-                group.partners * context.probe_rows.unwrap_or(self.columns.rows) as f64
+                group.partners * context.expected_probe_rows(self.columns.rows) as f64
             }
         };
         self.entries.iter().zip(&self.plan.groups).map(of_entry).sum::<f64>() as u64
@@ -771,6 +771,8 @@ mod tests {
         assert!(walked.count() >= 2);
         let found = run(&by_device, Some(&prepared), 100);
         assert_eq!((&found.0, found.1.witnesses), (&expected.0, expected.1.witnesses.clone()));
+        assert_eq!(by_device.unmatchable(), by_cpu.unmatchable());
+        assert_eq!(prepared.unmatchable(), prepare(&by_cpu).unmatchable());
         // of what was made ready for the device the CPU walks the same rows
         by_device.device = None;
         let found = run(&by_device, Some(&prepared), 100);

@@ -239,7 +239,11 @@ mod tests {
                     let nulls = &nulls[..keys.len()];
                     let (_, expected) = Groups::build(keys, nulls.to_vec(), BY).unwrap();
                     let (found, _) = codes(&budget, keys, nulls, false).unwrap().unwrap();
-                    assert_same(found.on_host().unwrap(), expected.on_host().unwrap());
+                    // what it is told by NULLs alone
+                    let having_one = found.having_one().unwrap();
+                    let by_row = found.on_host().unwrap();
+                    assert_same(by_row, expected.on_host().unwrap());
+                    assert!(having_one.iter().eq(by_row.iter().map(|&code| code != NO_GROUP)));
                 }
             }
         }
