@@ -17,11 +17,17 @@ pub(super) struct Staging {
     /// How many candidates and how many pairs, as the device said last.
     pub(super) counted: [PinnedHostSlice<u64>; 2],
     pub(super) fetched: PinnedHostSlice<RowPair>,
+    /// What a comparison counts besides.
+    tally: PinnedHostSlice<u64>,
 }
+
+/// Numbers that a tally has room for at first.
+const TALLIED: usize = 1 << 10;
 
 impl Staging {
     fn try_new(device: &Device) -> Result<Self, Fault> {
-        Ok(Self { counted: [pinned(device, 1)?, pinned(device, 1)?], fetched: pinned(device, FETCHED)? })
+        let counted = [pinned(device, 1)?, pinned(device, 1)?];
+        Ok(Self { counted, fetched: pinned(device, FETCHED)?, tally: pinned(device, TALLIED)? })
     }
 }
 
@@ -55,6 +61,14 @@ impl Lent {
     /// The memory.
     pub(super) fn get(&mut self) -> &mut Staging {
         self.staging.as_mut().unwrap_or_else(|| unreachable!("it is given back by drop only"))
+    }
+
+    /// Room for a tally of so many numbers: those that it had, if it had as many.
+    pub(super) fn tally(&mut self, length: usize) -> Result<&mut [u64], Fault> {
+        if self.get().tally.len() < length {
+            self.get().tally = pinned(&self.device, length)?;
+        }
+        Ok(&mut self.get().tally.as_mut_slice()?[..length])
     }
 }
 

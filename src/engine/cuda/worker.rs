@@ -41,10 +41,18 @@ pub(super) trait Comparison {
         pairs: &mut Appended<'_>,
     ) -> Result<(), Fault>;
 
-    /// Takes note that all of what was launched last has found room.
-    fn done(&self, _stream: &Arc<CudaStream>) -> Result<(), Fault> {
+    /// How many numbers it counts besides.
+    fn tallied(&self) -> usize {
+        0
+    }
+
+    /// Starts to copy these to the host.
+    fn fetch_tally(&self, _stream: &Arc<CudaStream>, _to: &mut [u64]) -> Result<(), Fault> {
         Ok(())
     }
+
+    /// Takes note that all of what was launched last has found room, and of what it has counted.
+    fn done(&self, _stream: &Arc<CudaStream>, _tally: &[u64]) {}
 }
 
 /// What a run has done: all probe positions before `end`.
@@ -181,7 +189,7 @@ impl Worker {
                 left.extend([other, one]);
                 continue;
             }
-            comparison.done(&self.stream)?;
+            comparison.done(&self.stream, self.staging.tally(comparison.tallied())?);
             last = tasks.last().map(|task| task.probe);
             self.fetch(matched, out)?;
             counts.candidates += candidates;
@@ -206,6 +214,7 @@ impl Worker {
         comparison.filter(stream, (on_device, tasks), &mut candidates)?;
         comparison.verify(stream, &candidates, &mut pairs)?;
         ended.record(stream)?;
+        comparison.fetch_tally(stream, self.staging.tally(comparison.tallied())?)?;
         let Staging { counted: [candidates, pairs], .. } = self.staging.get();
         self.budget.download(stream, &self.candidate_count, candidates)?;
         self.budget.download(stream, &self.pair_count, pairs)?;

@@ -295,20 +295,27 @@ impl Comparison for Walking<'_> {
         budget.device.rules()?.unseen(stream, &batch, witnesses, by_clause, pairs)
     }
 
-    fn done(&self, stream: &Arc<CudaStream>) -> Result<(), Fault> {
-        let Some(Kept { mut room, pairs }) = self.kept.borrow_mut().take() else { return Ok(()) };
-        let (budget, mut tally) = (&self.rules.budget, self.tally.borrow_mut());
-        let mut numbers = vec![0; self.entry.tree.numbers()];
-        let mut by_clause = vec![0; tally.candidates.len()];
-        budget.download(stream, room.numbers.of(budget, stream, numbers.len())?, numbers.as_mut_slice())?;
-        budget.download(stream, room.by_clause.of(budget, stream, by_clause.len())?, by_clause.as_mut_slice())?;
-        stream.synchronize()?;
+    fn tallied(&self) -> usize {
+        self.entry.tree.numbers() + self.tally.borrow().candidates.len()
+    }
+
+    fn fetch_tally(&self, stream: &Arc<CudaStream>, to: &mut [u64]) -> Result<(), Fault> {
+        let (budget, mut kept) = (&self.rules.budget, self.kept.borrow_mut());
+        let Some(Kept { room, .. }) = kept.as_mut() else { return Ok(()) };
+        let (numbers, by_clause) = to.split_at_mut(self.entry.tree.numbers());
+        budget.download(stream, room.numbers.of(budget, stream, numbers.len())?, numbers)?;
+        budget.download(stream, room.by_clause.of(budget, stream, by_clause.len())?, by_clause)
+    }
+
+    fn done(&self, stream: &Arc<CudaStream>, tally: &[u64]) {
+        let Some(Kept { room, pairs }) = self.kept.borrow_mut().take() else { return };
         self.rules.rooms.give_back(stream, room);
-        self.entry.tree.add(&numbers, pairs, &mut tally);
-        for (witnesses, pairs) in tally.witnesses.iter_mut().zip(by_clause) {
+        let (numbers, by_clause) = tally.split_at(self.entry.tree.numbers());
+        let mut tally = self.tally.borrow_mut();
+        self.entry.tree.add(numbers, pairs, &mut tally);
+        for (witnesses, &pairs) in tally.witnesses.iter_mut().zip(by_clause) {
             *witnesses += pairs as usize;
         }
-        Ok(())
     }
 }
 
