@@ -115,8 +115,7 @@ impl Sample {
         weighted.sort_unstable_by(order);
         let sampled = |group: u32| {
             let behind = &by_group[by_group.partition_point(|other| other >> u32::BITS < u64::from(group))..];
-            let end = behind.iter().take_while(|&other| other >> u32::BITS == u64::from(group)).count();
-            &behind[..end]
+            &behind[..behind.partition_point(|other| other >> u32::BITS == u64::from(group))]
         };
         // of groups of which no other row was sampled all rows are looked at
         let is_alone = |&&(_, at): &&(f64, usize)| sampled(of_rows[at]).len() < 2;
