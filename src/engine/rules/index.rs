@@ -335,6 +335,8 @@ impl RuleIndex {
                 (Access::Index { .. }, _) => return internal_err!("an entry without an index"),
             })
         })?;
+        // also for the CPU, if it has to take over
+        columns.fetch_codes(threads)?;
         let unmatchable = columns.unmatchable(&self.clauses, threads)?;
         Ok(PreparedRules { columns, on_device, entries, unmatchable })
     }
@@ -427,11 +429,8 @@ impl RuleIndex {
                 }
                 self.fallbacks.add(1);
             }
-            // nothing to do but for the first stretch that a device leaves
-            [Some(&self.columns), probe.map(|probe| &probe.columns)]
-                .into_iter()
-                .flatten()
-                .try_for_each(|columns| columns.fetch_codes(1))?;
+            // nothing to do but for the first stretch that a device leaves; those of a probe side are there
+            self.columns.fetch_codes(1)?;
             let candidates = match (&self.entries[entry].access, probe.map(|probe| &probe.entries[entry])) {
                 (Access::Index { index, .. }, Some(PreparedEntry::Index(prepared))) => {
                     Candidates::Index(index.as_ref(), Probe::Batch(prepared.as_ref()))
@@ -692,7 +691,8 @@ mod tests {
         let context = BuildContext { own: true, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
         let [expected, found] = [Engine::Cpu, Engine::Cuda(Budget::new(&device(), 0.5))].map(|engine| {
             let index = RuleIndex::try_new(source.clone(), same(&build), &engine, &context).unwrap();
-            assert_eq!(index.entries.iter().all(|entry| entry.device.is_some()), index.device.is_some());
+            let is_walked_there = matches!(engine, Engine::Cuda(_));
+            assert!(index.entries.iter().all(|entry| entry.device.is_some() == is_walked_there));
             run(&index, None, usize::MAX)
         });
         assert!(expected.0.len() > 20_000);
