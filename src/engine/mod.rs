@@ -156,6 +156,8 @@ pub struct BuildContext<'a> {
     pub own: bool,
     /// Rows that will be probed, where the planner knows.
     pub probe_rows: Option<usize>,
+    /// The device of the join, where it was [sent columns](cuda::SendingAhead) ahead.
+    pub device: Option<&'a cuda::Budget>,
     /// Whether the caller divides keys that a device has no memory for, and is to be told so; the CPU takes them otherwise.
     pub divides: bool,
     /// Stops the build.
@@ -167,7 +169,7 @@ pub struct BuildContext<'a> {
 impl<'a> BuildContext<'a> {
     /// A build by so many threads for another side, of which nothing is known.
     pub fn new(threads: usize, cancel: &'a Cancel, reserve: &'a (dyn Fn(usize) -> Result<()> + Sync)) -> Self {
-        Self { threads, own: false, probe_rows: None, divides: false, cancel, reserve }
+        Self { threads, own: false, probe_rows: None, device: None, divides: false, cancel, reserve }
     }
 
     /// Rows of another side that will be probed: where nobody knows, as many as the build side has.

@@ -23,6 +23,7 @@ use super::matcher::{Matcher, Matching};
 use super::rules::RuleKeys;
 use super::spec::JoinSpec;
 use super::stream::blocking;
+use crate::engine::cuda::Budget;
 use crate::engine::{BuildContext, Cancel};
 
 /// The build side, indexed, and what its partitions share while they probe it.
@@ -197,7 +198,7 @@ impl BuildSide {
     pub(super) fn concat(&self, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch> {
         let most = if batches.len() > 1 { schema.fields().len().saturating_sub(1) } else { 0 };
         let helpers = self.take_idle(most);
-        concat_in_parallel(schema, batches, 1 + helpers.count)
+        concat_in_parallel(schema, batches, 1 + helpers.count, None)
     }
 
     /// Counts the calling thread as one at work.
@@ -322,10 +323,10 @@ async fn build<M: Matching>(
     let threads = context.session_config().target_partitions();
     let can_be_cut = M::IN_CHUNKS && !task.keeps_order && context.runtime_env().disk_manager.tmp_files_enabled();
     let task = Arc::new(Task { task, threads, candidates: Arc::default() });
-    let (refusal, batches, rest) = match collect(input, &task.task.schema, threads, &reservation).await? {
-        Collected::Whole(batch) => {
+    let (refusal, batches, rest) = match collect(input, &task, &reservation).await? {
+        Collected::Whole(batch, device) => {
             let (indexing, whole) = (Arc::clone(&task), batch.clone());
-            let indexing = move || indexing.index(whole, (None, can_be_cut), reservation, &cancel);
+            let indexing = move || indexing.index((whole, device.as_ref()), (None, can_be_cut), reservation, &cancel);
             match blocking(indexing).await {
                 Err(error) if Refusal::of(&error).is_some() => (error, vec![batch], None),
                 built => return built.map(|build| Built::Whole(Arc::new(build))),
@@ -345,20 +346,16 @@ async fn build<M: Matching>(
 
 /// What came of collecting a side.
 enum Collected {
-    Whole(RecordBatch),
+    /// In one batch, and the device that has been sent some of its columns.
+    Whole(RecordBatch, Option<Budget>),
     /// Memory was refused.
-    TooMuch {
-        refusal: DataFusionError,
-        batches: Vec<RecordBatch>,
-        rest: Option<SendableRecordBatchStream>,
-    },
+    TooMuch { refusal: DataFusionError, batches: Vec<RecordBatch>, rest: Option<SendableRecordBatchStream> },
 }
 
 /// The whole input as one batch, accounted for in `reservation`.
-async fn collect(
+async fn collect<M: Matching>(
     mut input: SendableRecordBatchStream,
-    schema: &SchemaRef,
-    threads: usize,
+    task: &Arc<Task<M>>,
     reservation: &MemoryReservation,
 ) -> Result<Collected> {
     let mut batches = Vec::new();
@@ -376,16 +373,16 @@ async fn collect(
         return exec_err!("the build side of a similarity join has {rows} rows; at most {} fit", u32::MAX - 1);
     }
     if let [only] = batches.as_slice() {
-        return Ok(Collected::Whole(only.clone()));
+        return Ok(Collected::Whole(only.clone(), None));
     }
     // both copies exist until the batches are dropped
     if let Err(refusal) = reservation.try_grow(bytes) {
         return Ok(Collected::TooMuch { refusal, batches, rest: None });
     }
-    let schema = SchemaRef::clone(schema);
-    let whole = blocking(move || concat_in_parallel(&schema, &batches, threads)).await?;
+    let task = Arc::clone(task);
+    let (whole, device) = blocking(move || task.put_together(&batches, rows)).await?;
     reservation.try_resize(get_record_batch_memory_size(&whole))?;
-    Ok(Collected::Whole(whole))
+    Ok(Collected::Whole(whole, device))
 }
 
 /// A build, and what all its chunks share.
@@ -397,10 +394,26 @@ struct Task<M> {
 }
 
 impl<M: Matching> Task<M> {
-    /// Indexes the whole build side, or a chunk whose rows are told by `matched`, which can be divided or not.
+    /// The `rows` rows of the build side as one batch, and the device that is sent some of its columns meanwhile.
+    fn put_together(&self, batches: &[RecordBatch], rows: usize) -> Result<(RecordBatch, Option<Budget>)> {
+        let BuildTask { spec, matching, schema, own, .. } = &self.task;
+        let never = Cancel::default();
+        let context = BuildContext {
+            own: *own,
+            probe_rows: spec.probe_rows,
+            ..BuildContext::new(self.threads, &never, &|_| Ok(()))
+        };
+        let sending = matching.send_ahead(spec.build, schema, rows, &context);
+        let whole = concat_in_parallel(schema, batches, self.threads, sending.as_ref())?;
+        let device = sending.map(|sending| sending.arrived(&whole));
+        Ok((whole, device))
+    }
+
+    /// Indexes the whole build side, with the device that it was sent to, or a chunk whose rows are told by `matched`, which can be divided
+    /// or not.
     fn index(
         &self,
-        batch: RecordBatch,
+        (batch, device): (RecordBatch, Option<&Budget>),
         (matched, divides): (Option<Matched>, bool),
         reservation: MemoryReservation,
         cancel: &Cancel,
@@ -414,6 +427,7 @@ impl<M: Matching> Task<M> {
             threads: self.threads,
             own,
             probe_rows: spec.probe_rows,
+            device,
             divides,
             cancel,
             reserve: &|bytes| reservation.try_grow(bytes),
@@ -489,7 +503,7 @@ impl<M: Matching> Indexing for Task<M> {
         reservation: MemoryReservation,
         cancel: &Cancel,
     ) -> Result<BuildSide> {
-        self.index(batch, (Some(matched), divides), reservation, cancel)
+        self.index((batch, None), (Some(matched), divides), reservation, cancel)
     }
 
     fn regions(&self, sample: &RecordBatch) -> Option<KeyRegions> {

@@ -4,12 +4,14 @@ use std::any::Any;
 use std::fmt::Debug;
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::Schema;
 use datafusion::common::{JoinSide, Result};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::metrics::{Count, MetricValue};
 
 use super::chunks::KeyRegions;
 use super::rules::RuleKeys;
+use crate::engine::cuda::SendingAhead;
 use crate::engine::{BuildContext, Cancel, Counts, Cursor, Limit, Pairs, PrepareContext, even_stretch};
 
 /// What an operator looks for, in physical expressions.
@@ -53,6 +55,18 @@ pub trait Matching: Debug + Send + Sync + 'static {
     /// The equalities that every pair satisfies, for rows whose other keys cannot be evaluated; `None` where pairs by these
     /// and the condition would be other pairs.
     fn equalities_only(&self) -> Option<RuleKeys>;
+
+    /// Columns of `side`, whose `rows` rows are to be put together, that [`build`](Self::build) will read on a device: the device that they
+    /// are sent to goes with the context that it is given.
+    fn send_ahead(
+        &self,
+        _side: JoinSide,
+        _schema: &Schema,
+        _rows: usize,
+        _context: &BuildContext<'_>,
+    ) -> Option<SendingAhead> {
+        None
+    }
 
     /// Indexes the collected rows of `side`.
     ///

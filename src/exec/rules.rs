@@ -4,9 +4,11 @@ use std::any::Any;
 
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use datafusion::arrow::buffer::BooleanBuffer;
+use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::{JoinSide, Result, internal_datafusion_err, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::metrics::{Count, MetricValue};
 
@@ -17,6 +19,7 @@ use super::residual::{self, RowPairs};
 use super::spec::EqualityExprs;
 use crate::engine::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Span, Tally};
 use crate::engine::choice::Engine;
+use crate::engine::cuda::SendingAhead;
 use crate::engine::parallel::in_turn;
 use crate::engine::rules::{self, PreparedRules, RuleIndex, RuleSource};
 use crate::engine::{BuildContext, Counts, Cursor, Pairs, PrepareContext};
@@ -185,6 +188,28 @@ impl Matching for RuleKeys {
             .flat_map(|n| ["candidates", "verified", "witnesses"].map(|what| format!("clause_{n}_{what}")));
         let atoms = (1..=self.atoms.len()).flat_map(|n| ["evaluated", "passed"].map(|what| format!("atom_{n}_{what}")));
         clauses.chain(atoms).collect()
+    }
+
+    fn send_ahead(
+        &self,
+        side: JoinSide,
+        schema: &Schema,
+        rows: usize,
+        context: &BuildContext<'_>,
+    ) -> Option<SendingAhead> {
+        let budget = self.engine.budget_of_keys(rows, context)?;
+        let (tests, of_side) = (self.tests(), usize::from(side == JoinSide::Right));
+        let texts = rules::strings_ahead(&tests, &self.clauses).map(|key| &self.keys[key][of_side]);
+        let equalities = self.atoms.iter().filter_map(|atom| match atom {
+            AtomExprs::Equality(equality) => Some(equality.of(side)),
+            _ => None,
+        });
+        let column = |key: &PhysicalExprRef| Some(key.downcast_ref::<Column>()?.index());
+        let mut columns: Vec<usize> = texts.chain(equalities).filter_map(column).collect();
+        columns.retain(|&column| *schema.field(column).data_type() == DataType::Utf8View);
+        columns.sort_unstable();
+        columns.dedup();
+        SendingAhead::try_new(budget, &columns, rows)
     }
 
     fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {

@@ -490,6 +490,36 @@ fn emulated_figure(name: &[u8]) -> u64 {
     }
 }
 
+/// Rows enough that strings are sent to the device while batches are put together; some are read there and some are not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strings_are_sent_while_they_are_put_together() {
+    if !on_a_device("cuda::strings_are_sent_while_they_are_put_together") {
+        return;
+    }
+    let context = with_strings(70_000).await;
+    let table = "CREATE TABLE texts AS SELECT id, arrow_cast(s, 'Utf8View') AS s, arrow_cast(to_hex(id % 30000), 'Utf8View') AS h,
+                     arrow_cast(CASE WHEN id % 11 > 0 THEN 'a group of a few, ' || to_hex(id / 5) END, 'Utf8View') AS g FROM t";
+    context.similarity_sql(table).await.unwrap().collect().await.unwrap();
+    let rules = "a.g = b.g AND levenshtein(a.s, b.s) <= 2 OR a.h = b.h AND jaro_winkler_similarity(a.s, b.s) >= 0.7";
+    // a set measure has no use for what is sent of its column
+    let others = "a.g = b.g AND jaccard(qgrams(a.s, 3), qgrams(b.s, 3)) >= 0.3 OR a.h = b.h AND a.s = b.s";
+    for (rules, least) in [(rules, 50_000), (others, 20_000)] {
+        for sides in
+            ["texts a JOIN texts b ON a.id < b.id AND", "(SELECT * FROM texts WHERE id % 3 > 0) a JOIN texts b ON"]
+        {
+            let query = format!("SELECT count(*), sum(a.id * 31 + b.id) FROM {sides} ({rules})");
+            let mut found = Vec::new();
+            for engine in ["cuda", "cpu"] {
+                set_engine(&context, engine).await;
+                let batches = context.similarity_sql(&query).await.unwrap().collect().await.unwrap();
+                let number = |column: usize| batches[0].column(column).as_primitive::<Int64Type>().value(0);
+                found.push((number(0), number(1)));
+            }
+            assert!(found[0].0 > least && found[0] == found[1], "{query}: {found:?}");
+        }
+    }
+}
+
 /// What the driver itself holds, beside what joins count.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_queries_leave_the_memory_as_it_is() {

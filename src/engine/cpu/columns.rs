@@ -385,10 +385,11 @@ impl Columns {
 
     /// The codes and strings of some rows, and nothing else.
     pub(in crate::engine) fn sampled(&self, rows: &[u32], threads: usize) -> Result<Self> {
+        let of_key = threads_within(self.keys.len(), threads);
         let taken = in_turn(self.keys.len(), threads, |atom| match (&self.atoms[atom], self.keys[atom].as_deref()) {
             (AtomColumn::Codes(codes), _) => Ok((AtomColumn::Codes(codes.at(rows)?.into()), None)),
             (_, Some(Key::Texts(texts))) if self.first_of_key(atom) == atom => {
-                Ok((AtomColumn::None, Some(Arc::new(Key::Texts(texts.take(rows)?)))))
+                Ok((AtomColumn::None, Some(Arc::new(Key::Texts(texts.take(rows, of_key)?)))))
             }
             _ => Ok((AtomColumn::None, None)),
         })?;

@@ -15,6 +15,9 @@ use crate::engine::parallel::each_in_parallel;
 /// Bytes of a half of a slot.
 const HALF: usize = 2 << 20;
 
+/// From so many bytes on a copy goes through a slot: the driver's own takes longer, the more so of many parts.
+const WORTH_A_SLOT: usize = 1 << 16;
+
 /// Slots of a device: what it takes to keep the bus busy.
 pub(super) const SLOTS: usize = 8;
 
@@ -128,8 +131,7 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
     const { assert!(size_of::<T>() > 0 && size_of::<T>() <= HALF) };
     let length: usize = parts.iter().map(|part| part.len()).sum();
     assert!(length <= room.len());
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(length * size_of::<T>() / HALF).min(SLOTS);
-    if threads < 2 {
+    if length * size_of::<T>() < WORTH_A_SLOT {
         let mut next = 0;
         for part in parts.iter().filter(|part| !part.is_empty()) {
             stream.memcpy_htod(*part, &mut room.slice_mut(next..next + part.len()))?;
@@ -137,6 +139,8 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
         }
         return Ok(());
     }
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores.min(length * size_of::<T>() / HALF).clamp(1, SLOTS);
     let (address, pieces) = (room.device_ptr(stream).0, pieces(parts, HALF / size_of::<T>()));
     // from now on the room is there for other queues
     stream.synchronize()?;

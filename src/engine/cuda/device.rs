@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
+use cudarc::driver::{CudaContext, CudaStream, DriverError, PinnedHostSlice, sys};
 
 use super::copies::{SLOTS, Slot};
 use super::fault::Fault;
@@ -33,6 +33,8 @@ pub struct Device {
     reserved: AtomicUsize,
     /// What no worker has at the moment.
     staging: Mutex<Vec<Staging>>,
+    /// Pinned memory that views were put together in.
+    views: Mutex<Vec<PinnedHostSlice<u128>>>,
     /// What copies to the device and from it go through.
     slots: Pool<Slot>,
     /// Queues that were made: making one takes a millisecond and more where many threads do.
@@ -137,6 +139,7 @@ impl Device {
             context,
             reserved: AtomicUsize::new(0),
             staging: Mutex::default(),
+            views: Mutex::default(),
             slots: Pool::new(SLOTS),
             streams: Mutex::default(),
             spare: Mutex::default(),
@@ -180,6 +183,11 @@ impl Device {
     /// Staging memory that no worker has.
     pub(super) fn staging(&self) -> MutexGuard<'_, Vec<Staging>> {
         self.staging.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Pinned memory that no column has.
+    pub(super) fn views(&self) -> MutexGuard<'_, Vec<PinnedHostSlice<u128>>> {
+        self.views.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What copies to it and from it go through.

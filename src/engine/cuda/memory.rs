@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, HostSlice, ValidAsZeroBits};
 use datafusion::physical_plan::metrics::MetricValue;
 
+use super::ahead::SentAhead;
 use super::copies::{download, upload};
 use super::device::Device;
 use super::fault::Fault;
@@ -28,6 +29,8 @@ pub struct Budget {
     limit: usize,
     /// Of the join.
     pub(super) metrics: DeviceMetrics,
+    /// What the device has been sent of a build side before the join asks for it.
+    pub(super) sent: Option<Arc<SentAhead>>,
 }
 
 impl Budget {
@@ -37,6 +40,7 @@ impl Budget {
             device: Arc::clone(device),
             limit: (device.memory() as f64 * fraction) as usize,
             metrics: DeviceMetrics::default(),
+            sent: None,
         }
     }
 
@@ -53,6 +57,11 @@ impl Budget {
     /// What a join has done there, to be shown.
     pub fn metrics(&self) -> Vec<MetricValue> {
         self.metrics.values()
+    }
+
+    /// Gives back what was sent ahead and nobody has asked for.
+    pub(in crate::engine) fn forget_sent(&self) {
+        self.sent.iter().for_each(|sent| sent.forget());
     }
 
     /// Bytes that nobody holds.

@@ -7,6 +7,7 @@
 //! kernels    one typed function for each kernel of kernels/: all that is launched is launched here
 //! sort       records by a key
 //! keys       equality keys, numbered there
+//! ahead      columns that are sent while the host puts their batches together
 //! strings    strings as Arrow has them
 //! texts      the same as codes of their characters
 //! accepted   the scores of a condition, as kernels compare them
@@ -27,6 +28,7 @@
 //! kernels come with the crate as PTX, which the driver compiles (and remembers) when an operator first needs them.
 
 mod accepted;
+mod ahead;
 mod blocks;
 mod copies;
 mod density;
@@ -46,7 +48,7 @@ mod steps;
 mod strings;
 mod tasks;
 #[cfg(test)]
-pub(super) mod test_device;
+pub(crate) mod test_device;
 mod texts;
 mod vectors;
 mod worker;
@@ -55,6 +57,7 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
+pub use ahead::{SendingAhead, ViewRoom};
 pub use device::Device;
 pub use fault::DeviceFull;
 pub use memory::Budget;

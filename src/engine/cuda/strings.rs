@@ -19,6 +19,8 @@ const FEW_BYTES_OF_ROW: usize = 64;
 #[derive(Debug)]
 pub(super) struct Strings {
     views: Buffer<u128>,
+    /// The queue that reads the views, where they were sent on another one.
+    reader: Option<Arc<CudaStream>>,
     bytes: Buffer<u8>,
     buffers: Buffer<u64>,
     valid: Validity,
@@ -57,8 +59,13 @@ impl Strings {
     fn upload_all(budget: &Budget, stream: &Arc<CudaStream>, values: &StringViewArray) -> Result<Self, Fault> {
         let (parts, buffers) = distinct_buffers(values);
         let length = parts.iter().map(|part| part.len()).sum();
+        let sent = budget.sent.as_ref().and_then(|sent| sent.take(values.views()));
         let strings = Self {
-            views: budget.upload(stream, values.views())?,
+            reader: sent.is_some().then(|| Arc::clone(stream)),
+            views: match sent {
+                Some(views) => views,
+                None => budget.upload(stream, values.views())?,
+            },
             bytes: budget.upload_parts(stream, length, parts)?,
             buffers: budget.upload(stream, &buffers)?,
             valid: Validity::upload(budget, stream, values.nulls())?,
@@ -76,6 +83,15 @@ impl Strings {
             first_bit: self.valid.first_bit,
             count: self.count,
             unused: 0,
+        }
+    }
+}
+
+impl Drop for Strings {
+    fn drop(&mut self) {
+        // memory is given back on its own queue
+        if let Some(reader) = &self.reader {
+            let _ = self.views.slice.stream().join(reader);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use super::{Budget, Device};
 
 /// Opens it, for all tests that do not count its memory. The emulated driver is built and loaded when there is no other.
-pub(in crate::engine) fn device() -> Arc<Device> {
+pub(crate) fn device() -> Arc<Device> {
     static DEVICE: OnceLock<Arc<Device>> = OnceLock::new();
     let device = DEVICE.get_or_init(|| {
         // SAFETY: it opens the driver's library by its usual names and calls nothing in it.
@@ -21,13 +21,13 @@ pub(in crate::engine) fn device() -> Arc<Device> {
 }
 
 /// The same device, whose budget nobody else takes from.
-pub(in crate::engine) fn device_alone() -> Arc<Device> {
+pub(crate) fn device_alone() -> Arc<Device> {
     device();
     Arc::new(Device::detect(0).expect("it can be used twice"))
 }
 
 /// `bytes` of its memory.
-pub(in crate::engine) fn budget_of(device: &Arc<Device>, bytes: usize) -> Budget {
+pub(crate) fn budget_of(device: &Arc<Device>, bytes: usize) -> Budget {
     Budget::new(device, bytes as f64 / device.memory() as f64)
 }
 

@@ -116,6 +116,8 @@ impl RuleIndex {
                 coded[equality] = Some((Groups::Own, codes));
             }
         }
+        // the others ask for no column of a build side once more
+        numbering.iter().for_each(Budget::forget_sent);
         // strings that were not brought, or that the device could not tell apart
         let is_missing = |atom: usize| shared.has(atom) && coded[atom].is_none();
         let missing = code(&equalities, is_missing, numbering.as_ref(), context)?;

@@ -25,3 +25,4 @@ mod places;
 mod statistics;
 
 pub use index::{PreparedRules, RuleIndex, RuleSource, Run};
+pub use on_device::strings_ahead;

@@ -43,6 +43,15 @@ fn asked_ahead(kinds: &[AtomTest], clauses: &[Vec<usize>]) -> Option<Vec<bool>> 
     Some(asked)
 }
 
+/// The keys of similarities whose strings are brought to a device that numbers the keys of equalities.
+pub fn strings_ahead<'a>(kinds: &'a [AtomTest], clauses: &[Vec<usize>]) -> impl Iterator<Item = usize> + use<'a> {
+    let asked = asked_ahead(kinds, clauses).unwrap_or_default();
+    kinds.iter().zip(asked).filter(|(_, asked)| *asked).filter_map(|(kind, _)| match kind {
+        AtomTest::Similarity { key, test: Test::Edit { .. } } => Some(*key),
+        _ => None,
+    })
+}
+
 /// Equalities over strings that an edit measure reads, too, so that one copy of these is brought to a device for both.
 #[derive(Debug, Default)]
 pub(super) struct SharedStrings {

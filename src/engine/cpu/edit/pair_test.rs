@@ -20,7 +20,7 @@ use crate::engine::parallel::collect_in_parallel;
 use crate::engine::views::string_views;
 
 /// Below this a thread costs more than it saves.
-const ROWS_WORTH_A_THREAD: usize = 1 << 14;
+const ROWS_WORTH_A_THREAD: usize = 1 << 11;
 
 /// The strings of one side, by row.
 #[derive(Debug)]
@@ -64,11 +64,12 @@ impl TextColumn {
         Ok(Self { values: string_views(keys)?, briefs: OnceLock::new(), threads })
     }
 
-    /// The strings of some rows.
-    pub fn take(&self, rows: &[u32]) -> Result<Self> {
+    /// The strings of some rows, ready, by up to `threads` threads.
+    pub fn take(&self, rows: &[u32], threads: usize) -> Result<Self> {
         let values = take(&self.values, &UInt32Array::from(rows.to_vec()), None)?;
-        let values = values.as_string_view().clone();
-        Ok(Self { values, briefs: OnceLock::new(), threads: 1 })
+        let taken = Self { values: values.as_string_view().clone(), briefs: OnceLock::new(), threads };
+        taken.make_ready();
+        Ok(taken)
     }
 
     /// What most pairs are decided by, of all rows.
