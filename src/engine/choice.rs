@@ -137,10 +137,13 @@ impl Engine {
         }
     }
 
-    /// The device for one join, where the keys of so many rows of a build side are to be numbered and grouped on one.
+    /// The device for one join, where the keys of so many rows of a build side are to be numbered and grouped on one: the one that was
+    /// sent columns, if one was.
     pub fn budget_of_keys(&self, rows: usize, context: &BuildContext<'_>) -> Option<Budget> {
+        if let Some(device) = context.device {
+            return Some(device.clone());
+        }
         match self {
-            _ if context.device.is_some() => context.device.cloned(),
             Self::Cpu => None,
             Self::Cuda(budget) => Some(budget.of_join()),
             Self::Auto { ordinal, fraction } => {

@@ -403,7 +403,9 @@ impl<M: Matching> Task<M> {
             probe_rows: spec.probe_rows,
             ..BuildContext::new(self.threads, &never, &|_| Ok(()))
         };
-        let sending = matching.send_ahead(spec.build, schema, rows, &context);
+        // rows that are alike are left out first where nobody sees them: those that are sent would not be those that are asked for
+        let is_whole = *own || !Emission::of(spec.join_type, spec.build).hides_build();
+        let sending = is_whole.then(|| matching.send_ahead(spec.build, schema, rows, &context)).flatten();
         let whole = concat_in_parallel(schema, batches, self.threads, sending.as_ref())?;
         let device = sending.map(|sending| sending.arrived(&whole));
         Ok((whole, device))
