@@ -93,6 +93,14 @@ impl Cancel {
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+
+    /// Ends what nobody waits for.
+    ///
+    /// # Errors
+    /// Once it is cancelled.
+    pub fn check(&self) -> Result<()> {
+        if self.is_cancelled() { exec_err!("a join was cancelled") } else { Ok(()) }
+    }
 }
 
 /// The group id of a row that has no partner by the equality keys (a NULL key, or a value that the build side lacks).
@@ -254,16 +262,6 @@ impl PrepareContext<'static> {
     fn by(threads: usize) -> Self {
         static NEVER: std::sync::LazyLock<Cancel> = std::sync::LazyLock::new(Cancel::default);
         Self { threads, cancel: &NEVER }
-    }
-}
-
-impl PrepareContext<'_> {
-    /// Ends what nobody waits for.
-    ///
-    /// # Errors
-    /// Once it is cancelled.
-    pub fn check(&self) -> Result<()> {
-        if self.cancel.is_cancelled() { exec_err!("a join was cancelled") } else { Ok(()) }
     }
 }
 

@@ -9,10 +9,7 @@ use cudarc::driver::{CudaContext, CudaStream, DriverError, PinnedHostSlice, sys}
 
 use super::copies::{SLOTS, Slot};
 use super::fault::Fault;
-use super::kernels::{
-    EditKernels, KeyKernels, NearestKernels, PrefixKernels, RuleKernels, SetKernels, SortKernels, TextKernels,
-    VectorKernels,
-};
+use super::modules::Modules;
 use super::pool::Pool;
 use super::staging::Staging;
 
@@ -41,15 +38,8 @@ pub struct Device {
     streams: Mutex<Vec<Arc<CudaStream>>>,
     /// What keeps memory that nobody uses.
     spare: Mutex<Vec<Weak<dyn Spare>>>,
-    sets: OnceLock<SetKernels>,
-    edits: OnceLock<EditKernels>,
-    keys: OnceLock<KeyKernels>,
-    nearest: OnceLock<NearestKernels>,
-    prefixes: OnceLock<PrefixKernels>,
-    rules: OnceLock<RuleKernels>,
-    sort: OnceLock<SortKernels>,
-    texts: OnceLock<TextKernels>,
-    vectors: OnceLock<VectorKernels>,
+    /// The kernels that the driver has read.
+    modules: Modules,
 }
 
 impl Device {
@@ -143,15 +133,7 @@ impl Device {
             slots: Pool::new(SLOTS),
             streams: Mutex::default(),
             spare: Mutex::default(),
-            sets: OnceLock::new(),
-            edits: OnceLock::new(),
-            keys: OnceLock::new(),
-            nearest: OnceLock::new(),
-            prefixes: OnceLock::new(),
-            rules: OnceLock::new(),
-            sort: OnceLock::new(),
-            texts: OnceLock::new(),
-            vectors: OnceLock::new(),
+            modules: Modules::default(),
         };
         device.context.synchronize().map(|()| device)
     }
@@ -235,40 +217,9 @@ impl Device {
         self.reserved.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn sets(&self) -> Result<&SetKernels, Fault> {
-        once(&self.sets, || SetKernels::load(&self.context, self.tensor_cores))
-    }
-
-    pub(super) fn edits(&self) -> Result<&EditKernels, Fault> {
-        once(&self.edits, || EditKernels::load(&self.context, self.tensor_cores))
-    }
-
-    pub(super) fn keys(&self) -> Result<&KeyKernels, Fault> {
-        once(&self.keys, || KeyKernels::load(&self.context))
-    }
-
-    pub(super) fn nearest(&self) -> Result<&NearestKernels, Fault> {
-        once(&self.nearest, || NearestKernels::load(&self.context, self.tensor_cores))
-    }
-
-    pub(super) fn prefixes(&self) -> Result<&PrefixKernels, Fault> {
-        once(&self.prefixes, || PrefixKernels::load(&self.context))
-    }
-
-    pub(super) fn rules(&self) -> Result<&RuleKernels, Fault> {
-        once(&self.rules, || RuleKernels::load(&self.context))
-    }
-
-    pub(super) fn sort(&self) -> Result<&SortKernels, Fault> {
-        once(&self.sort, || SortKernels::load(&self.context))
-    }
-
-    pub(super) fn texts(&self) -> Result<&TextKernels, Fault> {
-        once(&self.texts, || TextKernels::load(&self.context))
-    }
-
-    pub(super) fn vectors(&self) -> Result<&VectorKernels, Fault> {
-        once(&self.vectors, || VectorKernels::load(&self.context, self.tensor_cores))
+    /// The kernels that the driver has read.
+    pub(super) fn modules(&self) -> &Modules {
+        &self.modules
     }
 }
 
@@ -282,15 +233,6 @@ pub(super) trait Spare: Send + Sync {
 fn open_devices() -> MutexGuard<'static, HashMap<usize, Arc<Device>>> {
     static OPEN: OnceLock<Mutex<HashMap<usize, Arc<Device>>>> = OnceLock::new();
     OPEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What is in `cell`, made if need be; two threads may make it at the same time.
-fn once<T>(cell: &OnceLock<T>, make: impl FnOnce() -> Result<T, DriverError>) -> Result<&T, Fault> {
-    if cell.get().is_none() {
-        let made = make()?;
-        let _ = cell.set(made);
-    }
-    Ok(cell.get_or_init(|| unreachable!("it was set above")))
 }
 
 /// Has the driver keep what is freed for the next allocation: giving it back to the system takes longer than a small join.

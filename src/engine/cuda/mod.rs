@@ -4,6 +4,7 @@
 //! device     which GPU there is, what it can do, how much of its memory is ours
 //! memory     buffers on it, counted against the budget
 //! metrics    what a join has done there
+//! modules    the files of kernels, and when the driver reads them
 //! kernels    one typed function for each kernel of kernels/: all that is launched is launched here
 //! sort       records by a key
 //! keys       equality keys, numbered there
@@ -39,6 +40,7 @@ mod kernels;
 pub mod keys;
 mod memory;
 mod metrics;
+mod modules;
 mod pool;
 pub mod rules;
 mod sets;
@@ -70,6 +72,7 @@ use crate::measure::EditMeasure;
 use crate::predicate::Test;
 use edits::EditIndex;
 use fault::Fault;
+use modules::Module;
 use sets::SetIndex;
 use vectors::{VectorIndex, has_kernels, ranks_by};
 
@@ -140,6 +143,13 @@ pub fn build(
         return Ok(None);
     }
     let budget = &budget.of_join();
+    let module = match test {
+        Test::Set { .. } => Module::Sets,
+        Test::Edit { .. } => Module::Edits,
+        Test::Vector(_) => Module::Vectors,
+    };
+    budget.device.read_ahead(&[module], context.cancel);
+    context.cancel.check()?;
     let index = match test {
         Test::Set { tokenizer, measure, bounds } => {
             let predicate = SetPredicate { measure, bounds };
@@ -176,6 +186,8 @@ pub fn build_nearest(
     context: &BuildContext<'_>,
 ) -> Result<Option<Box<dyn NearestIndex>>> {
     let Test::Vector(test) = test else { return Ok(None) };
+    budget.device.read_ahead(&[Module::Vectors, Module::Nearest], context.cancel);
+    context.cancel.check()?;
     match vectors::build_nearest(&budget.of_join(), test.measure, keys, ranking, context) {
         Err(Fault::Memory) => Ok(None),
         index => Ok(index?),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::ArrayRef;
-use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
+use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::physical_plan::metrics::{Count, MetricValue};
 
 use super::entry::{Access, Building, EntryIndex};
@@ -16,7 +16,7 @@ use crate::engine::choice::Engine;
 use crate::engine::cpu::columns::{Columns, Tests};
 use crate::engine::cpu::rules::probing::{Candidates, EntryPaths, Memory, Probing};
 use crate::engine::cpu::rules::walk::{Path, Walk};
-use crate::engine::cuda::rules::{ColumnsOnDevice, EntryOnDevice, RulesOnDevice};
+use crate::engine::cuda::rules::{ColumnsOnDevice, EntryOnDevice, RulesOnDevice, read_ahead};
 use crate::engine::cuda::{Budget, DeviceFull};
 use crate::engine::keys::{Codes, Groups, NumberedBy};
 use crate::engine::parallel::{both, each_in_turn, in_turn, threads_within};
@@ -89,6 +89,8 @@ impl RuleIndex {
         let all_threads = context.threads;
         let keys = side.keys.clone();
         let numbering = engine.budget_of_keys(side.rows, context);
+        numbering.iter().for_each(|budget| read_ahead(budget, context.cancel));
+        context.cancel.check()?;
         let equalities: Vec<Option<(ArrayRef, bool)>> = side.atoms.iter().map(AtomColumn::values).collect();
         let shared = match &numbering {
             Some(_) if context.own => SharedStrings::of(&tests, &clauses, &equalities, &keys),
@@ -128,7 +130,7 @@ impl RuleIndex {
             groups.push(of_atom);
             codes.into_iter().for_each(|codes| *column = AtomColumn::Codes(codes));
         }
-        check(context.cancel)?;
+        context.cancel.check()?;
         (context.reserve)(clauses.len() * columns.rows * size_of::<u32>())?;
         let (unmatchable, planned) = both(
             || columns.unmatchable(&clauses, all_threads),
@@ -136,7 +138,7 @@ impl RuleIndex {
                 let statistics = BuildStatistics::new(&tests, &columns, sample, &clauses, numbering.as_ref(), context)?;
                 let plan =
                     RulePlan::of(&kinds, &clauses, &statistics, |count, group| each_in_turn(count, all_threads, group));
-                check(context.cancel)?;
+                context.cancel.check()?;
                 // entries side by side; one alone may use all threads
                 let threads = if plan.groups.len() > 1 { 1 } else { context.threads };
                 let context = BuildContext { threads, ..*context };
@@ -176,9 +178,11 @@ impl RuleIndex {
         };
         // what has numbered the keys walks the rules
         if let Some(budget) = numbering.or_else(|| engine.budget_of_rules(index.candidates(context))) {
+            read_ahead(&budget, context.cancel);
+            context.cancel.check()?;
             index.device = index.bring_to_device(&budget, ahead, all_threads)?;
         }
-        check(context.cancel)?;
+        context.cancel.check()?;
         if index.entries.iter().any(|entry| entry.device.is_none()) {
             index.columns.fetch_codes(all_threads)?;
             index.columns.make_ready(all_threads);
@@ -498,11 +502,6 @@ fn code(
         (context.reserve)(groups.memory())?;
         Ok(Some((groups, codes)))
     })
-}
-
-/// Ends a build that nobody waits for.
-fn check(cancel: &Cancel) -> Result<()> {
-    if cancel.is_cancelled() { exec_err!("the build of a matching dependency join was cancelled") } else { Ok(()) }
 }
 
 #[cfg(test)]

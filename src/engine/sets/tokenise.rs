@@ -76,7 +76,7 @@ pub(in crate::engine) fn tokenise_probe(
         })
     })?;
     // once it is cancelled some rows have no sets
-    context.check()?;
+    context.cancel.check()?;
     Ok(ranges_of_rows)
 }
 

@@ -39,16 +39,16 @@ impl EditIndex {
     ) -> Result<Self> {
         let BuildContext { threads, own, cancel, reserve, .. } = *context;
         let mut texts = Texts::try_new(&predicate, keys, reserve)?;
-        check(cancel)?;
+        cancel.check()?;
         let signers = Signers::learn(&texts);
         reserve(texts.len() * signers.size() + Runs::size(&texts) + Tiles::size(texts.len()))?;
         texts.sign(&signers, threads, cancel);
-        check(cancel)?;
+        cancel.check()?;
         let runs = Runs::of(&texts);
         let sides = Sides { predicate: &predicate, build: &texts, runs: &runs, probe: &texts, own };
         let segments = segment_index(&sides, path, context)?;
         let tiles = Tiles::build(&texts, cost::choose_feature(&sides));
-        check(cancel)?;
+        cancel.check()?;
         Ok(Self { predicate, own, signers, texts, runs, paths: Paths { tiles, segments } })
     }
 
@@ -61,11 +61,6 @@ impl EditIndex {
         let Self { predicate, texts, runs, own, .. } = self;
         Ok(Sides { predicate, build: texts, runs, probe, own: *own })
     }
-}
-
-/// Ends a build that nobody waits for.
-pub(super) fn check(cancel: &Cancel) -> Result<()> {
-    if cancel.is_cancelled() { exec_err!("the build of an edit index was cancelled") } else { Ok(()) }
 }
 
 fn segment_index(
@@ -81,7 +76,7 @@ fn segment_index(
     let segments = std::mem::take(&mut chosen.segments);
     let measure = sides.predicate.measure;
     let mut index = SegmentIndex::build(sides.build, sides.runs, segments, measure, cancel, reserve)?;
-    check(cancel)?;
+    cancel.check()?;
     Ok(cost::revise(sides, &chosen, &mut index).then_some(index))
 }
 
@@ -120,7 +115,7 @@ impl Index for EditIndex {
         }
         let mut texts = Texts::try_new(&self.predicate, keys, &|_| Ok(()))?;
         texts.sign(&self.signers, 1, context.cancel);
-        context.check()?;
+        context.cancel.check()?;
         Ok(Box::new(PreparedTexts(texts)))
     }
 

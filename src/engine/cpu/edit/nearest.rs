@@ -15,7 +15,6 @@ use std::ops::Range;
 use datafusion::common::Result;
 
 use super::cost;
-use super::index::check;
 use super::join::Sides;
 use super::runs::Runs;
 use super::texts::{Signers, Texts};
@@ -60,11 +59,11 @@ impl NearestTexts {
     ) -> Result<Self> {
         let BuildContext { threads, cancel, reserve, .. } = *context;
         let mut texts = Texts::try_new(&any(measure), keys, reserve)?;
-        check(cancel)?;
+        cancel.check()?;
         let signers = Signers::learn(&texts);
         reserve(texts.len() * signers.size() + Runs::size(&texts) + Tiles::size(texts.len()))?;
         texts.sign(&signers, threads, cancel);
-        check(cancel)?;
+        cancel.check()?;
         let runs = Runs::of(&texts);
         let predicate = typical(measure, &texts);
         let sides = Sides { predicate: &predicate, build: &texts, runs: &runs, probe: &texts, own: false };
@@ -131,7 +130,7 @@ impl NearestIndex for NearestTexts {
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
         let mut texts = Texts::try_new(&any(self.measure), keys, &|_| Ok(()))?;
         texts.sign(&self.signers, 1, context.cancel);
-        context.check()?;
+        context.cancel.check()?;
         Ok(Box::new(PreparedTexts(texts)))
     }
 

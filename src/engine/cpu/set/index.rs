@@ -107,9 +107,7 @@ impl Arranged {
         let tokens = frequencies.len();
         let bits = Bits::for_sets(tokens, fineness * mean_size(&ranges));
         let sets = Sets::arrange(ranges, &ranks, bits, keys.groups.as_deref(), context.cancel, context.reserve)?;
-        if context.cancel.is_cancelled() {
-            return exec_err!("the build of a set index was cancelled");
-        }
+        context.cancel.check()?;
         Ok(Self { dictionary, bits, sets, tokens })
     }
 
@@ -123,7 +121,7 @@ impl Arranged {
         let ranges = tokenise_probe(tokenizer, keys, known, &PrepareContext { threads: 1, ..*context })?;
         let ranks: Vec<_> = ranges.iter().map(|_| Ranks::Below(known.len() as u32)).collect();
         let sets = Sets::arrange(ranges, &ranks, bits, keys.groups.as_deref(), context.cancel, &|_| Ok(()))?;
-        context.check()?;
+        context.cancel.check()?;
         Ok(sets)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use datafusion::common::{Result, exec_err};
+use datafusion::common::Result;
 
 use super::overlap::overlap_reaching;
 use crate::engine::atoms::AtomRows;
@@ -44,9 +44,7 @@ impl SetColumn {
     /// A key type that the tokenizer cannot read, a refused reservation, a cancelled build.
     pub fn build(tokenizer: Tokenizer, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<(Self, Dictionary)> {
         let mut ranges = tokenise_build(tokenizer, keys, context.threads, context.cancel, context.reserve)?;
-        if context.cancel.is_cancelled() {
-            return exec_err!("the build of a matching dependency join was cancelled");
-        }
+        context.cancel.check()?;
         let ids: usize = ranges.iter().map(|r| r.ids.len()).sum();
         (context.reserve)(ids * size_of::<u32>() + keys.values.len() * size_of::<Brief>())?;
         let (dictionary, ranks, _) = rank(&mut ranges, false)?;

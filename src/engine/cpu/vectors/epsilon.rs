@@ -377,7 +377,7 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
         let empty = self.side.is_empty();
         let (dimension, by) = ((!empty).then_some(self.side.blocks.dimension), (context.threads, context.cancel));
         let points = Points::try_new(&self.test, keys, dimension, by)?;
-        context.check()?;
+        context.cancel.check()?;
         if empty {
             return Ok(Box::new(PreparedPoints::<R> { side: None, rows: keys.values.len(), loose_build: 0 }));
         }

@@ -1,6 +1,6 @@
 //! From points to blocks.
 
-use datafusion::common::{Result, exec_err};
+use datafusion::common::Result;
 
 use super::blocks::{Balls, Blocks, Leaf, Node, Values};
 use super::fill::{Placing, fill};
@@ -49,7 +49,7 @@ pub(super) fn grow<R: Real, M: Metric>(
     (context.reserve)(n * a_point + n / LANES * (5 * dimension + 4 * LANES) * size_of::<R>())?;
     let placed = place::<R>(&points, frame, context)?;
     let groups = arrange(&placed, dimension, &points.regular.groups, !has_boxes, context);
-    check(context)?;
+    context.cancel.check()?;
     // in tiny groups alone nothing is worth being excluded
     let in_lanes: usize = groups.iter().map(|(_, parts)| parts.places.len()).filter(|&len| len >= FEWEST).sum();
     let width = match build {
@@ -85,12 +85,12 @@ pub(super) fn grow<R: Real, M: Metric>(
         let nodes = first..growing.blocks.nodes.len() as u32;
         growing.blocks.roots.push((group, nodes));
     }
-    check(context)?;
+    context.cancel.check()?;
     let Growing { mut blocks, places, numbers, .. } = growing;
     blocks.lanes = vec![R::ZERO; numbers];
     let placing = Placing { points: &points, placed: &placed, places: &places, measure, has_balls, cancel };
     let (centres, radii) = fill::<R, M>(&mut blocks, &placing, threads_for(placed.len(), context))?;
-    check(context)?;
+    context.cancel.check()?;
     draw_boxes(&mut blocks);
     blocks.balls = has_balls.then(|| side_by_side::<R, M>(&centres, radii, blocks.dimension));
     Ok(blocks)
@@ -117,11 +117,6 @@ fn place<R: Real>(points: &Points, frame: &Frame, context: &BuildContext<'_>) ->
         Ok(())
     })?;
     Ok(placed)
-}
-
-/// Ends a build that nobody waits for.
-fn check(context: &BuildContext<'_>) -> Result<()> {
-    if context.cancel.is_cancelled() { exec_err!("the build of an epsilon index was cancelled") } else { Ok(()) }
 }
 
 struct Growing<'a, R> {

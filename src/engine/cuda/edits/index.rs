@@ -85,9 +85,7 @@ impl EditIndex {
         (context.reserve)(packed_size(&values, &alphabet))?;
         let most = longest_string(&predicate);
         let columns = TextColumns::pack(&values, keys.groups.as_deref(), (&alphabet, most), context.threads)?;
-        if context.cancel.is_cancelled() {
-            return Err(exec_datafusion_err!("the build of an edit index was cancelled").into());
-        }
+        context.cancel.check()?;
         if !columns.long.is_empty() {
             return Ok(None);
         }
@@ -237,7 +235,7 @@ impl BlockIndex for EditIndex {
         let values = string_views(&keys.values)?;
         let by = (&self.alphabet, self.longest_partner);
         let columns = TextColumns::pack(&values, keys.groups.as_deref(), by, context.threads)?;
-        context.check()?;
+        context.cancel.check()?;
         let stream = budget.device.stream()?;
         let side = Arranged::try_new(budget, &stream, &columns, &self.signer)?;
         let cut = self.windows(&stream, Some(&side))?;

@@ -25,3 +25,12 @@ pub use columns::ColumnsOnDevice;
 pub use entry::{EntryOnDevice, PlacedRows, Walked};
 pub use items::{Behind, Items, ProbeRows};
 pub use tests::{RulesOnDevice, serves};
+
+use super::memory::Budget;
+use super::modules::Module;
+use crate::engine::Cancel;
+
+/// Has the driver read the kernels of joins of rules, and waits for that as long as nobody cancels.
+pub fn read_ahead(budget: &Budget, cancel: &Cancel) {
+    budget.device.read_ahead(&[Module::Keys, Module::Rules, Module::Texts], cancel);
+}

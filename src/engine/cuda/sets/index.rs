@@ -79,9 +79,7 @@ impl SetIndex {
         let (dictionary, tables, frequencies) = rank(&mut ranges, context.own)?;
         (context.reserve)(keys.values.len() * BYTES_OF_ROW)?;
         let columns = SetColumns::pack(ranges, &tables, keys.groups.as_deref())?;
-        if context.cancel.is_cancelled() {
-            return Err(exec_datafusion_err!("the build of a set index was cancelled").into());
-        }
+        context.cancel.check()?;
         let (ranks, words) = (frequencies.len() as u32, signature_words(columns.mean_size()));
         let has_room = columns.tokens as usize <= budget.available() / (SHARES * BYTES_OF_POSTING);
         let is_rare = has_room && pays.by_sample((predicate, context.own), &columns, &frequencies);

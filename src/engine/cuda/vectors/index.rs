@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use datafusion::common::exec_datafusion_err;
 
 use super::ROWS_UNCHECKED;
 use super::arranged::Arranged;
@@ -66,9 +65,7 @@ impl VectorIndex {
         }
         (context.reserve)(keys.values.get_array_memory_size())?;
         let points = Points::try_new(&query, keys, None, (context.threads, context.cancel))?;
-        if context.cancel.is_cancelled() {
-            return Err(exec_datafusion_err!("the build of a vector index was cancelled").into());
-        }
+        context.cancel.check()?;
         let Some(reach) = Reach::of(&query, points.dimension) else { return Ok(None) };
         let Some(test) = vector_test(&query, &reach, points.dimension) else { return Ok(None) };
         if points.dimension == 0 || points.loose.len() > 0 {
@@ -195,7 +192,7 @@ impl BlockIndex for VectorIndex {
     fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<BatchOf<Self>, Fault> {
         let (budget, dimension) = (&self.build.budget, self.test.dimension as usize);
         let points = Points::try_new(&self.query, keys, Some(dimension), (context.threads, context.cancel))?;
-        context.check()?;
+        context.cancel.check()?;
         let stream = budget.device.stream()?;
         let by = (&self.test, self.in_halves);
         let side = Arranged::try_new(budget, &stream, (&points, keys.groups.is_some()), &self.framing, by)?;

@@ -152,7 +152,7 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
             dimension,
             (context.threads, context.cancel),
         )?;
-        context.check()?;
+        context.cancel.check()?;
         if self.side.is_empty() {
             return Ok(Box::new(PreparedPoints::<R> { side: None, order: Vec::new(), rows: keys.values.len() }));
         }

@@ -12,7 +12,7 @@ use cudarc::driver::CudaStream;
 use datafusion::common::{Result, internal_err};
 use datafusion::physical_plan::metrics::{Count, MetricValue};
 
-use super::ranking::{Part, Ranking, check};
+use super::ranking::{Part, Ranking};
 use super::search::SEARCHES;
 use super::seat::Seat;
 use super::{NUMBERS_AT_ONCE, ranks_by};
@@ -142,7 +142,7 @@ impl NearestInBlocks {
                 Ok(())
             };
             self.visit(&mut vec![number], cancel, rows)?;
-            check(cancel)?;
+            cancel.check()?;
         }
         Ok(order)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::common::Result;
 
 use super::ranks_by;
 use super::search::{MOST_WANTED, Search, Sought, positions_at_once};
@@ -73,7 +73,7 @@ impl Ranking {
         (context.reserve)(keys.values.get_array_memory_size())?;
         let query = predicate::VectorTest::every_score(measure);
         let points = Points::try_new(&query, keys, None, (context.threads, context.cancel))?;
-        check(context.cancel)?;
+        context.cancel.check()?;
         let frame = Frame::of(&points, measure);
         let norm = frame.typical_norm(&points, measure);
         let has_points = points.regular.len() > 0 && points.dimension > 0;
@@ -116,7 +116,7 @@ impl Ranking {
         let query = predicate::VectorTest::every_score(self.measure);
         let by = (context.threads, context.cancel);
         let points = Points::try_new(&query, keys, Some(self.host.dimension), by)?;
-        context.check()?;
+        context.cancel.check()?;
         Ok(points)
     }
 
@@ -234,12 +234,4 @@ impl Ranking {
 /// Neighbours that are asked for at first: where ties are wanted, some more, so that it shows where they end.
 pub(super) fn asked_for(wanted: Wanted) -> usize {
     wanted.rows.saturating_add(if wanted.ties { TIES_ASKED } else { 0 })
-}
-
-/// Ends a build that nobody waits for.
-pub(super) fn check(cancel: &Cancel) -> Result<()> {
-    match cancel.is_cancelled() {
-        true => Err(exec_datafusion_err!("the build of a vector index was cancelled")),
-        false => Ok(()),
-    }
 }
