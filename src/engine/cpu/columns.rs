@@ -10,7 +10,7 @@ use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, internal_err};
 use foldhash::fast::FixedState;
 
-use super::edit::{EditPairTest, TextColumn};
+use super::edit::{Detail, EditPairTest, TextColumn};
 use super::keep::{Filter, keep};
 use super::near::{Allowance, Lanes};
 use super::set::{SetColumn, SetPairTest};
@@ -466,9 +466,15 @@ impl Columns {
         })
     }
 
-    /// A number for each row by what it holds, as far as atoms ask for it and pairs do not agree in it; `keys` are those of
-    /// similarities.
-    pub(in crate::engine) fn fingerprints(&self, tests: &Tests, keys: &[ArrayRef], threads: usize) -> Result<Vec<u64>> {
+    /// A number for each row by what it holds, as far as atoms ask for it and pairs do not agree in it, and of strings as `detail`
+    /// says; `keys` are those of similarities.
+    pub(in crate::engine) fn fingerprints(
+        &self,
+        tests: &Tests,
+        keys: &[ArrayRef],
+        detail: Detail,
+        threads: usize,
+    ) -> Result<Vec<u64>> {
         let hasher = &FixedState::default();
         let mut parts: Vec<Print<'_>> = Vec::new();
         let mut seen = Vec::new();
@@ -486,7 +492,7 @@ impl Columns {
                     seen.push(*key);
                     let Some(values) = keys.get(*key) else { return internal_err!("an atom names a missing key") };
                     parts.push(match self.keys[atom].as_deref() {
-                        Some(Key::Texts(texts)) => Box::new(move |rows, prints| texts.print(rows, prints)),
+                        Some(Key::Texts(texts)) => Box::new(move |rows, prints| texts.print(rows, prints, detail)),
                         Some(Key::Vectors(vectors)) => Box::new(move |rows, prints| {
                             for (print, row) in prints.iter_mut().zip(rows) {
                                 let elements = vectors.at(row as u32).unwrap_or_default().iter();

@@ -126,8 +126,9 @@ impl Grouping {
             }
         };
         let mut grouping = Self { equalities, conditions, places, mean_partners: 0.0 };
-        let squares: f64 = grouping.groups().map(|group| (group.len() as f64).powi(2)).sum();
-        grouping.mean_partners = (squares + alone as f64) / columns.rows.max(1) as f64;
+        // all rows are numbered by 32 bits, so that 64 hold the square of all of them
+        let squares: u64 = grouping.groups().map(|group| (group.len() as u64).pow(2)).sum();
+        grouping.mean_partners = (squares as f64 + alone as f64) / columns.rows.max(1) as f64;
         Ok((grouping, groups))
     }
 

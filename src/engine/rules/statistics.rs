@@ -5,12 +5,13 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::arrow::array::ArrayRef;
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result};
 use foldhash::fast::FixedState;
 
 use super::grouping::{Grouping, GroupsByRow};
 use crate::engine::atoms::{AtomColumn, AtomTest, BandColumn, RuleRows};
 use crate::engine::cpu::columns::{Columns, Tests};
+use crate::engine::cpu::edit::Detail;
 use crate::engine::cpu::rules::probing::FEWEST_LANES;
 use crate::engine::cuda::Budget;
 use crate::engine::keys::NumberedBy;
@@ -83,9 +84,21 @@ fn least(fingerprints: &[u64], count: usize, threads: usize) -> Vec<u32> {
 
 impl Sample {
     pub(super) fn of(columns: &Columns, tests: &Tests, keys: &[ArrayRef], threads: usize) -> Result<Self> {
-        let fingerprints = columns.fingerprints(tests, keys, threads)?;
-        let rows = least(&fingerprints, SAMPLED, threads);
-        Ok(Self { fingerprints, rows })
+        let by = |detail| {
+            let fingerprints = columns.fingerprints(tests, keys, detail, threads)?;
+            let rows = least(&fingerprints, SAMPLED, threads);
+            Ok::<_, DataFusionError>(Self { fingerprints, rows })
+        };
+        // long strings are read only where rows are not told apart by what stands in their views
+        let sample = by(Detail::Views)?;
+        if sample.is_diverse() { Ok(sample) } else { by(Detail::Strings) }
+    }
+
+    /// Whether most of the rows have a fingerprint of their own.
+    fn is_diverse(&self) -> bool {
+        let differ = |rows: &&[u32]| self.fingerprints[rows[0] as usize] != self.fingerprints[rows[1] as usize];
+        // equal ones stand side by side
+        2 * self.rows.windows(2).filter(differ).count() + 2 >= self.rows.len()
     }
 
     /// Pairs of different rows, evenly drawn from those that share a group, as far as the sample reaches; of any rows,
@@ -290,7 +303,46 @@ impl Statistics for BuildStatistics<'_> {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::arrow::array::StringViewArray;
+
     use super::*;
+    use crate::engine::atoms::SideColumns;
+    use crate::measure::EditMeasure;
+    use crate::predicate::{Bounds, Test};
+
+    /// The fingerprints of a sample of some strings.
+    fn fingerprints(texts: impl Iterator<Item = Option<String>>) -> Vec<u64> {
+        let key: ArrayRef = Arc::new(texts.collect::<StringViewArray>());
+        let test = Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
+        let kinds = vec![AtomTest::Similarity { key: 0, test }];
+        let keys = vec![key];
+        let side = SideColumns { rows: keys[0].len(), atoms: vec![AtomColumn::None], keys: keys.clone() };
+        let cancel = Cancel::default();
+        let (tests, columns) = Tests::build(kinds, side, &BuildContext::new(2, &cancel, &|_| Ok(()))).unwrap();
+        Sample::of(&columns, &tests, &keys, 2).unwrap().fingerprints
+    }
+
+    fn distinct(mut fingerprints: Vec<u64>) -> usize {
+        fingerprints.sort_unstable();
+        fingerprints.dedup();
+        fingerprints.len()
+    }
+
+    #[test]
+    fn long_strings_are_read_where_views_do_not_tell_rows_apart() {
+        let rows = 20_000u32;
+        // of the same length, with the same beginning
+        assert_eq!(
+            distinct(fingerprints((0..rows).map(|row| Some(format!("a long string, {row:0>9}"))))),
+            rows as usize
+        );
+        // most of them told apart by their length and four bytes: as far as these go
+        let mixed = |row: u32| Some(if row % 10 == 0 { format!("a long string, {row:0>9}") } else { row.to_string() });
+        assert_eq!(distinct(fingerprints((0..rows).map(mixed))), 9 * rows as usize / 10 + 1);
+        // nothing more is to be read of what is the same
+        assert_eq!(distinct(fingerprints((0..rows).map(|row| (row % 3 > 0).then(|| "the same, of all".into())))), 2);
+        assert_eq!(distinct(fingerprints(std::iter::empty())), 0);
+    }
 
     #[test]
     fn the_least_fingerprints_are_found() {

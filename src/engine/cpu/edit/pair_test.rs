@@ -31,6 +31,15 @@ pub struct TextColumn {
     threads: usize,
 }
 
+/// How much of long strings a fingerprint tells.
+#[derive(Debug, Clone, Copy)]
+pub enum Detail {
+    /// The length and the first four bytes, which stand in a view.
+    Views,
+    /// The length, and sixteen bytes at the beginning and at the end.
+    Strings,
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 struct Brief {
     /// A bit for each occurrence of a character, several a bit.
@@ -102,16 +111,18 @@ impl TextColumn {
         self.values.nulls().map_or_else(|| BooleanBuffer::new_set(self.values.len()), |nulls| nulls.inner().clone())
     }
 
-    /// Adds to the fingerprints of some rows what they have here: all of a short string; the length, the beginning and the end of a
-    /// longer one.
-    pub fn print(&self, rows: Range<usize>, prints: &mut [u64]) {
+    /// Adds to the fingerprints of some rows what they have here, as far as `detail` goes.
+    pub fn print(&self, rows: Range<usize>, prints: &mut [u64], detail: Detail) {
         let (hasher, values) = (FixedState::default(), &self.values);
         let views = &values.views()[rows.clone()];
         for ((print, row), &view) in prints.iter_mut().zip(rows).zip(views) {
-            *print = match view as u32 <= MAX_INLINE_VIEW_LEN {
+            let is_short = view as u32 <= MAX_INLINE_VIEW_LEN;
+            *print = match detail {
                 _ if values.is_null(row) => hasher.hash_one(*print),
-                true => hasher.hash_one((*print, view)),
-                false => {
+                // behind the first bytes of a long string a view has where it lies
+                Detail::Views => hasher.hash_one((*print, if is_short { view } else { u128::from(view as u64) })),
+                Detail::Strings if is_short => hasher.hash_one((*print, view)),
+                Detail::Strings => {
                     let [beginning, end] = ends(values.value(row).as_bytes());
                     hasher.hash_one((*print, view as u64, beginning, end))
                 }
