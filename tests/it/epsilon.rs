@@ -136,17 +136,9 @@ fn dropping_the_stream_stops_the_work() {
         runtime.block_on(async {
             let context = session(8192, 2);
             let mut rng = StdRng::seed_from_u64(9);
-            let mut points = |rows| (0..dimension * rows).map(|_| rng.random::<f32>()).collect();
-            let query = |table| {
-                format!("SELECT count(*) FROM {table} a SIMILARITY JOIN {table} b ON l2_distance(a.v, b.v) <= {eps}")
-            };
-            if is_on_a_device() {
-                // the first query on a machine has the driver compile kernels, which is not the work that is stopped here
-                register(&context, "few", dimension, points(100));
-                context.similarity_sql(&query("few")).await.unwrap().collect().await.unwrap();
-            }
-            register(&context, "t", dimension, points(60_000));
-            let mut stream = context.similarity_sql(&query("t")).await.unwrap().execute_stream().await.unwrap();
+            register(&context, "t", dimension, (0..dimension * 60_000).map(|_| rng.random::<f32>()).collect());
+            let query = format!("SELECT count(*) FROM t a SIMILARITY JOIN t b ON l2_distance(a.v, b.v) <= {eps}");
+            let mut stream = context.similarity_sql(&query).await.unwrap().execute_stream().await.unwrap();
             let waited = tokio::time::timeout(Duration::from_millis(400), stream.next()).await;
             assert!(waited.is_err() || is_on_a_device(), "{dimension} dimensions were done");
         });
