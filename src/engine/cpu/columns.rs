@@ -1,16 +1,12 @@
 //! The columns of one side in the form in which pairs of rows are decided: any atom for any pair.
 
-use std::hash::BuildHasher;
-use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::buffer::BooleanBuffer;
-use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, internal_err};
-use foldhash::fast::FixedState;
 
-use super::edit::{Detail, EditPairTest, TextColumn};
+use super::edit::{EditPairTest, TextColumn};
 use super::keep::{Filter, keep};
 use super::near::{Allowance, Lanes};
 use super::set::{SetColumn, SetPairTest};
@@ -18,7 +14,7 @@ use super::vectors::{VectorColumn, VectorPairTest};
 use crate::engine::atoms::{AtomColumn, AtomRows, AtomTest, RuleRows, SideColumns, Span};
 use crate::engine::edits::EditPredicate;
 use crate::engine::keys::Codes;
-use crate::engine::parallel::{each_in_parallel, each_in_turn, in_turn, threads_within};
+use crate::engine::parallel::{each_in_turn, in_turn, threads_within};
 use crate::engine::sets::{Dictionary, SetPredicate};
 use crate::engine::{BuildContext, KeyColumn, NO_GROUP, Pairs, PrepareContext};
 use crate::measure::Tokenizer;
@@ -260,12 +256,6 @@ impl Tests {
 /// Below this a thread costs more than it saves.
 const ROWS_WORTH_A_THREAD: usize = 1 << 14;
 
-/// Adds what a column has in some rows to their fingerprints.
-type Print<'a> = Box<dyn Fn(Range<usize>, &mut [u64]) + Sync + 'a>;
-
-/// Rows whose fingerprints are made together.
-const PRINTED_AT_ONCE: usize = 1 << 11;
-
 struct Equal<'a> {
     left: &'a [u32],
     right: &'a [u32],
@@ -344,7 +334,7 @@ fn build_key(family: Family, values: &ArrayRef, context: &BuildContext<'_>) -> R
 }
 
 impl Columns {
-    fn texts(&self, atom: usize) -> Option<&TextColumn> {
+    pub(super) fn texts(&self, atom: usize) -> Option<&TextColumn> {
         match self.keys[atom].as_deref() {
             Some(Key::Texts(texts)) => Some(texts),
             _ => None,
@@ -358,7 +348,7 @@ impl Columns {
         }
     }
 
-    fn vectors(&self, atom: usize) -> Option<&VectorColumn> {
+    pub(super) fn vectors(&self, atom: usize) -> Option<&VectorColumn> {
         match self.keys[atom].as_deref() {
             Some(Key::Vectors(vectors)) => Some(vectors),
             _ => None,
@@ -385,10 +375,11 @@ impl Columns {
 
     /// The codes and strings of some rows, and nothing else.
     pub(in crate::engine) fn sampled(&self, rows: &[u32], threads: usize) -> Result<Self> {
-        let of_key = threads_within(self.keys.len(), threads);
+        let is_taken = |atom: usize| self.texts(atom).is_some() && self.first_of_key(atom) == atom;
+        let of_key = threads_within((0..self.keys.len()).filter(|&atom| is_taken(atom)).count(), threads);
         let taken = in_turn(self.keys.len(), threads, |atom| match (&self.atoms[atom], self.keys[atom].as_deref()) {
             (AtomColumn::Codes(codes), _) => Ok((AtomColumn::Codes(codes.at(rows)?.into()), None)),
-            (_, Some(Key::Texts(texts))) if self.first_of_key(atom) == atom => {
+            (_, Some(Key::Texts(texts))) if is_taken(atom) => {
                 Ok((AtomColumn::None, Some(Arc::new(Key::Texts(texts.take(rows, of_key)?)))))
             }
             _ => Ok((AtomColumn::None, None)),
@@ -464,65 +455,6 @@ impl Columns {
             (_, Some(Key::Vectors(vectors))) => BooleanBuffer::collect_bool(self.rows, |row| vectors.can_match(row)),
             _ => BooleanBuffer::new_set(self.rows),
         })
-    }
-
-    /// A number for each row by what it holds, as far as atoms ask for it and pairs do not agree in it, and of strings as `detail`
-    /// says; `keys` are those of similarities.
-    pub(in crate::engine) fn fingerprints(
-        &self,
-        tests: &Tests,
-        keys: &[ArrayRef],
-        detail: Detail,
-        threads: usize,
-    ) -> Result<Vec<u64>> {
-        let hasher = &FixedState::default();
-        let mut parts: Vec<Print<'_>> = Vec::new();
-        let mut seen = Vec::new();
-        for (atom, kind) in tests.kinds.iter().enumerate() {
-            match (&self.atoms[atom], kind) {
-                (AtomColumn::Bits(bits), _) => parts.push(Box::new(move |rows, prints| {
-                    let rows = prints.iter_mut().zip(rows);
-                    rows.for_each(|(print, row)| *print = hasher.hash_one((*print, bits.value(row))));
-                })),
-                (AtomColumn::Band(band), _) => parts.push(Box::new(move |rows, prints| {
-                    let places = prints.iter_mut().zip(&band.places[rows]);
-                    places.for_each(|(print, place)| *print = hasher.hash_one((*print, place.first)));
-                })),
-                (_, AtomTest::Similarity { key, .. }) if !seen.contains(key) => {
-                    seen.push(*key);
-                    let Some(values) = keys.get(*key) else { return internal_err!("an atom names a missing key") };
-                    parts.push(match self.keys[atom].as_deref() {
-                        Some(Key::Texts(texts)) => Box::new(move |rows, prints| texts.print(rows, prints, detail)),
-                        Some(Key::Vectors(vectors)) => Box::new(move |rows, prints| {
-                            for (print, row) in prints.iter_mut().zip(rows) {
-                                let elements = vectors.at(row as u32).unwrap_or_default().iter();
-                                let of_vector = elements.fold(0, |hash, x| hasher.hash_one((hash, x.to_bits())));
-                                *print = hasher.hash_one((*print, of_vector));
-                            }
-                        }),
-                        _ => {
-                            let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())])?;
-                            let all = converter.convert_columns(&[Arc::clone(values)])?;
-                            Box::new(move |rows, prints| {
-                                let rows = prints.iter_mut().zip(rows);
-                                rows.for_each(|(print, row)| *print = hasher.hash_one((*print, all.row(row).as_ref())));
-                            })
-                        }
-                    });
-                }
-                _ => {}
-            }
-        }
-        let mut prints = vec![0u64; self.rows];
-        let share = self.rows.div_ceil(threads.max(1)).max(ROWS_WORTH_A_THREAD);
-        each_in_parallel(prints.chunks_mut(share).enumerate(), |(number, prints)| {
-            // few enough to stay in a cache from one part to the next
-            for (block, prints) in prints.chunks_mut(PRINTED_AT_ONCE).enumerate() {
-                let first = number * share + block * PRINTED_AT_ONCE;
-                parts.iter().for_each(|part| part(first..first + prints.len(), prints));
-            }
-        });
-        Ok(prints)
     }
 
     /// The mean length of a similarity atom's keys, in characters or tokens.

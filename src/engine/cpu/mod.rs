@@ -2,6 +2,7 @@
 
 pub(super) mod columns;
 pub mod edit;
+pub(super) mod fingerprints;
 mod keep;
 pub(super) mod near;
 pub(super) mod rules;

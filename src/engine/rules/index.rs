@@ -135,7 +135,8 @@ impl RuleIndex {
         let (unmatchable, planned) = both(
             || columns.unmatchable(&clauses, all_threads),
             || {
-                let statistics = BuildStatistics::new(&tests, &columns, sample, &clauses, numbering.as_ref(), context)?;
+                let statistics =
+                    BuildStatistics::new(&tests, (&columns, &keys), &sample, &clauses, numbering.as_ref(), context)?;
                 let plan =
                     RulePlan::of(&kinds, &clauses, &statistics, |count, group| each_in_turn(count, all_threads, group));
                 context.cancel.check()?;
@@ -686,7 +687,7 @@ mod tests {
         let mut build = side(1700, true, &mut rng);
         build.atoms[0] = AtomColumn::Codes(vec![0; 1700].into());
         build.atoms[3] = AtomColumn::None;
-        let clauses = vec![vec![0, 1, 4], vec![0, 5, 6], vec![0, 4, 8]];
+        let clauses = vec![vec![0, 1, 4, 6], vec![0, 5, 7], vec![0, 4, 8]];
         let source = RuleSource { kinds: kinds().iter().map(AtomKind::from).collect(), tests: kinds(), clauses };
         let cancel = Cancel::default();
         let context = BuildContext { own: true, ..BuildContext::new(2, &cancel, &|_| Ok(())) };

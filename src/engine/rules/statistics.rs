@@ -5,17 +5,17 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::arrow::array::ArrayRef;
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use foldhash::fast::FixedState;
 
 use super::grouping::{Grouping, GroupsByRow};
 use crate::engine::atoms::{AtomColumn, AtomTest, BandColumn, RuleRows};
 use crate::engine::cpu::columns::{Columns, Tests};
-use crate::engine::cpu::edit::Detail;
+use crate::engine::cpu::fingerprints::{Detail, Fingerprints};
 use crate::engine::cpu::rules::probing::FEWEST_LANES;
 use crate::engine::cuda::Budget;
 use crate::engine::keys::NumberedBy;
-use crate::engine::parallel::{each_in_parallel, in_turn, ranges, threads_within};
+use crate::engine::parallel::{in_turn, threads_within};
 use crate::engine::{BuildContext, Cancel, Pairs};
 use crate::program::{AtomEstimate, AtomKind, Entry, IN_BAND, Statistics, cost};
 
@@ -49,110 +49,96 @@ struct Outcome {
 /// Rows that tell about all of them: those with the least fingerprints, so that it does not matter in which order rows
 /// have come in.
 pub(super) struct Sample {
-    fingerprints: Vec<u64>,
+    /// Ascending by fingerprint.
     rows: Vec<u32>,
+    /// An exponential variate for each.
+    variates: Vec<f64>,
+    /// What fingerprints are made of.
+    detail: Detail,
 }
 
 /// Of how many rows a sample consists.
 const SAMPLED: usize = 1 << 13;
 
-/// Below this many rows a thread costs more than it saves.
-const WORTH_THREADS: usize = 1 << 16;
+/// Rows of a group, itself included, that are looked at for a row without another of its group in the sample, unless too few
+/// rows have one.
+const LOOKED_AT: usize = 1 << 4;
 
-/// The rows with the `count` least fingerprints, in their order; of equal ones the first rows.
-fn least(fingerprints: &[u64], count: usize, threads: usize) -> Vec<u32> {
-    let up_to = |bound: u64| {
-        let parts = each_in_parallel(ranges(fingerprints.len(), threads, WORTH_THREADS), |rows| {
-            let least = rows.filter(|&row| fingerprints[row] <= bound);
-            least.map(|row| (fingerprints[row], row as u32)).collect::<Vec<_>>()
-        });
-        parts.concat()
-    };
-    // fingerprints are spread evenly, but for rows that have the same one
-    let share = (u64::MAX / fingerprints.len().max(1) as u64).saturating_mul(2 * count as u64);
-    let mut rows = up_to(share);
-    if rows.len() < count {
-        rows = up_to(u64::MAX);
-    }
-    if rows.len() > count {
-        rows.select_nth_unstable(count);
-        rows.truncate(count);
-    }
-    rows.sort_unstable();
-    rows.into_iter().map(|(_, row)| row).collect()
+/// Whether most of some fingerprints, ascending, are of one row.
+fn are_diverse(least: &[(u64, u32)]) -> bool {
+    2 * least.chunk_by(|one, other| one.0 == other.0).count() >= least.len()
 }
 
 impl Sample {
     pub(super) fn of(columns: &Columns, tests: &Tests, keys: &[ArrayRef], threads: usize) -> Result<Self> {
-        let by = |detail| {
-            let fingerprints = columns.fingerprints(tests, keys, detail, threads)?;
-            let rows = least(&fingerprints, SAMPLED, threads);
-            Ok::<_, DataFusionError>(Self { fingerprints, rows })
-        };
+        let least = |detail| Fingerprints::new(columns, tests, keys, detail)?.least(SAMPLED, threads);
         // long strings are read only where rows are not told apart by what stands in their views
-        let sample = by(Detail::Views)?;
-        if sample.is_diverse() { Ok(sample) } else { by(Detail::Strings) }
-    }
-
-    /// Whether most of the rows have a fingerprint of their own.
-    fn is_diverse(&self) -> bool {
-        let differ = |rows: &&[u32]| self.fingerprints[rows[0] as usize] != self.fingerprints[rows[1] as usize];
-        // equal ones stand side by side
-        2 * self.rows.windows(2).filter(differ).count() + 2 >= self.rows.len()
+        let (mut detail, mut sampled) = (Detail::Views, least(Detail::Views)?);
+        if !are_diverse(&sampled) {
+            (detail, sampled) = (Detail::Strings, least(Detail::Strings)?);
+        }
+        let hasher = FixedState::default();
+        let variate = |&(print, _): &(u64, u32)| {
+            let uniform = (hasher.hash_one(print) >> 11) as f64 / (1u64 << 53) as f64;
+            -uniform.max(f64::MIN_POSITIVE).ln()
+        };
+        let variates = sampled.iter().map(variate).collect();
+        Ok(Self { rows: sampled.into_iter().map(|(_, row)| row).collect(), variates, detail })
     }
 
     /// Pairs of different rows, evenly drawn from those that share a group, as far as the sample reaches; of any rows,
     /// where none share one.
-    fn draw(&self, grouping: &Grouping, groups: &GroupsByRow) -> Result<Pairs> {
+    fn draw(&self, grouping: &Grouping, groups: &GroupsByRow, fingerprints: &Fingerprints<'_>) -> Result<Pairs> {
         let hasher = FixedState::default();
         // all that is looked up at random is asked for before any of it is needed
         let of_rows = groups.of(&self.rows)?;
         let places: Vec<Range<usize>> = of_rows.iter().map(|&group| grouping.places(group)).collect();
-        // a row is in as many pairs as its group has other rows: the least of exponential variates by these weights
-        let mut weighted: Vec<(f64, usize)> = Vec::with_capacity(self.rows.len());
-        for (at, (places, &row)) in
-            places.iter().zip(&self.rows).enumerate().filter(|(_, (places, _))| places.len() > 1)
-        {
-            let random = (hasher.hash_one(self.fingerprints[row as usize]) >> 11) as f64 / (1u64 << 53) as f64;
-            weighted.push((-random.max(f64::MIN_POSITIVE).ln() / (places.len() - 1) as f64, at));
-        }
+        let with_partners: Vec<usize> = (0..self.rows.len()).filter(|&at| places[at].len() > 1).collect();
         // those of one group side by side, in their order
         let mut by_group: Vec<u64> =
-            weighted.iter().map(|&(_, at)| u64::from(of_rows[at]) << u32::BITS | at as u64).collect();
+            with_partners.iter().map(|&at| u64::from(of_rows[at]) << u32::BITS | at as u64).collect();
         by_group.sort_unstable();
-        let order = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+        let mut others: Vec<&[u64]> = vec![&[]; self.rows.len()];
+        for group in by_group.chunk_by(|one, other| one >> u32::BITS == other >> u32::BITS) {
+            group.iter().for_each(|&at| others[at as u32 as usize] = group);
+        }
+        // a row is in as many pairs as its group has other rows: the least of exponential variates by these weights; rows whose partners
+        // have to be looked for among many come last
+        let is_far = |at: usize| others[at].len() < 2 && places[at].len() > LOOKED_AT;
+        let mut weighted: Vec<(bool, f64, usize)> = with_partners
+            .into_iter()
+            .map(|at| (is_far(at), self.variates[at] / (places[at].len() - 1) as f64, at))
+            .collect();
+        let order = |a: &(bool, f64, usize), b: &(bool, f64, usize)| {
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2))
+        };
         if weighted.len() > DRAWN {
             weighted.select_nth_unstable_by(DRAWN, order);
             weighted.truncate(DRAWN);
         }
         weighted.sort_unstable_by(order);
-        let sampled = |group: u32| {
-            let behind = &by_group[by_group.partition_point(|other| other >> u32::BITS < u64::from(group))..];
-            &behind[..behind.partition_point(|other| other >> u32::BITS == u64::from(group))]
-        };
         // of groups of which no other row was sampled all rows are looked at
-        let is_alone = |&&(_, at): &&(f64, usize)| sampled(of_rows[at]).len() < 2;
-        let asked: Vec<u32> = weighted
-            .iter()
-            .filter(is_alone)
-            .flat_map(|&(_, at)| places[at].clone())
-            .map(|place| place as u32)
-            .collect();
-        let looked_at = grouping.rows_at(&asked)?;
-        let mut looked_at = looked_at.as_slice();
+        let alone = || weighted.iter().map(|&(.., at)| at).filter(|&at| others[at].len() < 2);
+        let asked: Vec<u32> = alone().flat_map(|at| places[at].clone()).map(|place| place as u32).collect();
+        let asked = grouping.rows_at(&asked)?;
+        let (asked_prints, own_prints) = (
+            fingerprints.of_rows(&asked)?,
+            fingerprints.of_rows(&alone().map(|at| self.rows[at]).collect::<Vec<_>>())?,
+        );
+        let mut looked_at = asked.iter().copied().zip(asked_prints);
+        let mut own_prints = own_prints.into_iter();
         let mut pairs = Pairs::default();
-        for (n, &(_, at)) in weighted.iter().enumerate() {
-            let (row, others) = (self.rows[at], sampled(of_rows[at]));
+        for (n, &(.., at)) in weighted.iter().enumerate() {
+            let (row, others) = (self.rows[at], others[at]);
             let partner = if others.len() > 1 {
                 let place = others.partition_point(|&other| (other as u32 as usize) < at);
                 let step = 1 + (hasher.hash_one(n) % (others.len() as u64 - 1)) as usize;
                 self.rows[others[(place + step) % others.len()] as u32 as usize]
             } else {
-                let own = self.fingerprints[row as usize];
-                let distance = |other: &u32| hasher.hash_one(self.fingerprints[*other as usize] ^ own);
-                let (group, behind) = looked_at.split_at(places[at].len());
-                looked_at = behind;
-                group.iter().copied().filter(|&other| other != row).min_by_key(distance).unwrap_or(row)
+                let own = own_prints.next().unwrap_or_default();
+                let group = looked_at.by_ref().take(places[at].len());
+                let partners = group.filter(|&(other, _)| other != row);
+                partners.min_by_key(|(_, print)| hasher.hash_one(print ^ own)).map_or(row, |(other, _)| other)
             };
             pairs.push(row, partner);
         }
@@ -179,8 +165,8 @@ impl<'a> BuildStatistics<'a> {
     /// Groups the rows by the keys of each clause, with up to so many threads as `context` says, or on a device.
     pub(super) fn new(
         tests: &'a Tests,
-        build: &'a Columns,
-        sample: Sample,
+        (build, keys): (&'a Columns, &[ArrayRef]),
+        sample: &Sample,
         clauses: &[Vec<usize>],
         device: Option<&Budget>,
         &BuildContext { threads, own, cancel, .. }: &BuildContext<'a>,
@@ -194,9 +180,10 @@ impl<'a> BuildStatistics<'a> {
             }
         }
         let by = NumberedBy { threads: threads_within(wanted.len(), threads), own, device };
+        let fingerprints = Fingerprints::new(build, tests, keys, sample.detail)?;
         let grouped = in_turn(wanted.len(), threads, |at| {
             let (grouping, groups) = Grouping::build(build, (&tests.kinds, &wanted[at]), &by)?;
-            let drawn = sample.draw(&grouping, &groups)?;
+            let drawn = sample.draw(&grouping, &groups, &fingerprints)?;
             let outcomes = tests.kinds.iter().map(|_| OnceLock::new()).collect();
             Ok(DrawnGroups { grouping: Arc::new(grouping), groups, drawn, places: Pairs::default(), outcomes })
         })?;
@@ -310,8 +297,8 @@ mod tests {
     use crate::measure::EditMeasure;
     use crate::predicate::{Bounds, Test};
 
-    /// The fingerprints of a sample of some strings.
-    fn fingerprints(texts: impl Iterator<Item = Option<String>>) -> Vec<u64> {
+    /// How much of some strings a sample of them reads.
+    fn detail_of(texts: impl Iterator<Item = Option<String>>) -> Detail {
         let key: ArrayRef = Arc::new(texts.collect::<StringViewArray>());
         let test = Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
         let kinds = vec![AtomTest::Similarity { key: 0, test }];
@@ -319,45 +306,18 @@ mod tests {
         let side = SideColumns { rows: keys[0].len(), atoms: vec![AtomColumn::None], keys: keys.clone() };
         let cancel = Cancel::default();
         let (tests, columns) = Tests::build(kinds, side, &BuildContext::new(2, &cancel, &|_| Ok(()))).unwrap();
-        Sample::of(&columns, &tests, &keys, 2).unwrap().fingerprints
-    }
-
-    fn distinct(mut fingerprints: Vec<u64>) -> usize {
-        fingerprints.sort_unstable();
-        fingerprints.dedup();
-        fingerprints.len()
+        let sample = Sample::of(&columns, &tests, &keys, 2).unwrap();
+        assert_eq!((sample.rows.len(), sample.variates.len()), (SAMPLED.min(keys[0].len()), sample.rows.len()));
+        sample.detail
     }
 
     #[test]
     fn long_strings_are_read_where_views_do_not_tell_rows_apart() {
-        let rows = 20_000u32;
-        // of the same length, with the same beginning
-        assert_eq!(
-            distinct(fingerprints((0..rows).map(|row| Some(format!("a long string, {row:0>9}"))))),
-            rows as usize
-        );
-        // most of them told apart by their length and four bytes: as far as these go
-        let mixed = |row: u32| Some(if row % 10 == 0 { format!("a long string, {row:0>9}") } else { row.to_string() });
-        assert_eq!(distinct(fingerprints((0..rows).map(mixed))), 9 * rows as usize / 10 + 1);
-        // nothing more is to be read of what is the same
-        assert_eq!(distinct(fingerprints((0..rows).map(|row| (row % 3 > 0).then(|| "the same, of all".into())))), 2);
-        assert_eq!(distinct(fingerprints(std::iter::empty())), 0);
-    }
-
-    #[test]
-    fn the_least_fingerprints_are_found() {
-        let hasher = FixedState::default();
-        let spread = |row: u64| hasher.hash_one(row);
-        // some rows are many times the same
-        let clustered = |row: u64| if !row.is_multiple_of(3) { u64::MAX - row % 2 } else { hasher.hash_one(row) };
-        let all = |of: &dyn Fn(u64) -> u64, rows: u64| (0..rows).map(of).collect::<Vec<_>>();
-        for fingerprints in [all(&spread, 200_000), all(&clustered, 150_000), all(&spread, 40), Vec::new()] {
-            let mut expected: Vec<u32> = (0..fingerprints.len() as u32).collect();
-            expected.sort_by_key(|&row| fingerprints[row as usize]);
-            for count in [1, 50, 100_000, 200_000] {
-                let expected = &expected[..count.min(expected.len())];
-                assert_eq!(least(&fingerprints, count, 3), expected, "{count} of {}", fingerprints.len());
-            }
-        }
+        let long = |row: u32| Some(format!("a long string, {row:0>9}"));
+        let mixed = |row: u32| if row.is_multiple_of(10) { long(row) } else { Some(row.to_string()) };
+        assert!(matches!(detail_of((0..20_000).map(long)), Detail::Strings));
+        assert!(matches!(detail_of((0..20_000).map(mixed)), Detail::Views));
+        assert!(matches!(detail_of((0..30).map(long)), Detail::Strings));
+        assert!(matches!(detail_of(std::iter::empty()), Detail::Views));
     }
 }

@@ -31,4 +31,4 @@ mod tiles;
 pub use index::EditIndex;
 pub use join::AccessPath;
 pub use nearest::NearestTexts;
-pub use pair_test::{Detail, EditPairTest, TextColumn};
+pub use pair_test::{EditPairTest, TextColumn};

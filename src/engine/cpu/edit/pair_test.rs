@@ -1,14 +1,11 @@
 //! Decides an edit or Jaro condition for any pair of rows.
 
-use std::hash::BuildHasher;
-use std::ops::Range;
 use std::sync::OnceLock;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, MAX_INLINE_VIEW_LEN, StringViewArray, UInt32Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray, UInt32Array};
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::compute::take;
 use datafusion::common::Result;
-use foldhash::fast::FixedState;
 
 use crate::engine::Pairs;
 use crate::engine::atoms::AtomRows;
@@ -29,15 +26,6 @@ pub struct TextColumn {
     /// What most pairs are decided by, on one cache line; made when it is first asked for.
     briefs: OnceLock<Vec<Brief>>,
     threads: usize,
-}
-
-/// How much of long strings a fingerprint tells.
-#[derive(Debug, Clone, Copy)]
-pub enum Detail {
-    /// The length and the first four bytes, which stand in a view.
-    Views,
-    /// The length, and sixteen bytes at the beginning and at the end.
-    Strings,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -111,25 +99,6 @@ impl TextColumn {
         self.values.nulls().map_or_else(|| BooleanBuffer::new_set(self.values.len()), |nulls| nulls.inner().clone())
     }
 
-    /// Adds to the fingerprints of some rows what they have here, as far as `detail` goes.
-    pub fn print(&self, rows: Range<usize>, prints: &mut [u64], detail: Detail) {
-        let (hasher, values) = (FixedState::default(), &self.values);
-        let views = &values.views()[rows.clone()];
-        for ((print, row), &view) in prints.iter_mut().zip(rows).zip(views) {
-            let is_short = view as u32 <= MAX_INLINE_VIEW_LEN;
-            *print = match detail {
-                _ if values.is_null(row) => hasher.hash_one(*print),
-                // behind the first bytes of a long string a view has where it lies
-                Detail::Views => hasher.hash_one((*print, if is_short { view } else { u128::from(view as u64) })),
-                Detail::Strings if is_short => hasher.hash_one((*print, view)),
-                Detail::Strings => {
-                    let [beginning, end] = ends(values.value(row).as_bytes());
-                    hasher.hash_one((*print, view as u64, beginning, end))
-                }
-            };
-        }
-    }
-
     /// The signature and the class of a row.
     #[inline(always)]
     pub fn near(&self, row: u32) -> (u64, u32) {
@@ -139,6 +108,11 @@ impl TextColumn {
     /// Puts what is first asked of `rows` side by side.
     pub fn gather(&self, rows: &[u32], lanes: &mut Lanes) {
         lanes.gather(rows, self.briefs());
+    }
+
+    /// Themselves.
+    pub fn values(&self) -> &StringViewArray {
+        &self.values
     }
 
     /// As an engine other than the CPU takes them.
@@ -151,18 +125,6 @@ impl TextColumn {
         let known = self.briefs().iter().filter(|brief| brief.class != near::NOTHING);
         let (count, sum) = known.fold((0u64, 0u64), |(n, sum), brief| (n + 1, sum + u64::from(brief.length)));
         sum as f64 / count.max(1) as f64
-    }
-}
-
-/// The first and the last sixteen bytes; of fewer all, and nothing.
-fn ends(text: &[u8]) -> [u128; 2] {
-    match (text.first_chunk(), text.last_chunk()) {
-        (Some(first), Some(last)) => [*first, *last].map(u128::from_le_bytes),
-        _ => {
-            let mut all = [0; size_of::<u128>()];
-            all[..text.len()].copy_from_slice(text);
-            [u128::from_le_bytes(all), 0]
-        }
     }
 }
 
