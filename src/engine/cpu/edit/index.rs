@@ -1,6 +1,6 @@
 //! The index of a build side, and the probe batches that it makes ready.
 
-use datafusion::common::{Result, exec_err, internal_err};
+use datafusion::common::{Result, internal_err};
 
 use super::cost;
 use super::join::{AccessPath, Paths, Sides, Work};
