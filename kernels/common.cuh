@@ -24,6 +24,13 @@ struct Task {
     u32 end;
 };
 
+// A hash of one word more. Every step can be undone, so that hashes of what differs in one word differ.
+__device__ __forceinline__ u64 mix(u64 hash, u64 word) {
+  hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+  hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93ull;
+  return hash ^ hash >> 29;
+}
+
 // Two row numbers.
 struct Pair {
     u32 build;

@@ -52,13 +52,6 @@ struct Counted {
     u64 different;
 };
 
-// Every step can be undone, so that hashes of strings of one word differ.
-__device__ __forceinline__ u64 mix(u64 hash, u64 word) {
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
-    hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93ull;
-    return hash ^ hash >> 29;
-}
-
 // One thread a row. The key of a NULL is 2^63, all others are below.
 extern "C" __global__ void __launch_bounds__(THREADS) key_strings(Strings strings, u64* keys, u32* rows) {
     u32 row = blockIdx.x * THREADS + threadIdx.x;

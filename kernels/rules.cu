@@ -1,5 +1,6 @@
 // Joins on an OR of ANDs: the candidates of an entry on their way through its execution tree.
 //
+//   fingerprints of rows  --rule_drawn-------> rows with small ones: a sample, from which the trees are planned
 //   rows by group         --rule_behind------> how many pairs each block of them has up to each of its rows
 //   probe rows by group   --rule_stretches---> the same, and where the build rows of each group start
 //   rows by group or band --rule_candidates--> a batch of pairs that have passed nothing
@@ -101,6 +102,17 @@ struct Span {
     u32 first;
     u32 last;
 };
+
+// One thread a row: those whose fingerprints are no greater than `bound`.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    rule_drawn(const u64* prints, u32 rows, u64 bound, u32* drawn, u64* drawn_prints, u64* found, u64 capacity) {
+    u32 row = blockIdx.x * THREADS + threadIdx.x;
+    if (row >= rows || prints[row] > bound) return;
+    u64 place = atomicAdd(found, (u64)1);
+    if (place >= capacity) return;
+    drawn[place] = row;
+    drawn_prints[place] = prints[row];
+}
 
 // The items of a self-join by groups, one block a block of them: place p is paired with those behind it in its group. Group g has the
 // places starts[g] to starts[g + 1]; `pairs` becomes how many each block has.

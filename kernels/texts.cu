@@ -4,6 +4,7 @@
 //                                                         that occur
 //                                      --(host)---------> a code for each of these
 //                                      --text_symbols---> the codes of each string, those of a string side by side
+//                                      --text_prints----> fingerprints of rows, those of src/engine/cpu/fingerprints.rs
 //
 // Signatures are those of src/engine/cpu/edit/pair_test.rs: a bit for each character and each time that it occurs.
 #include "common.cuh"
@@ -34,6 +35,16 @@ __device__ __forceinline__ void for_each_character(const Strings& strings, u32 r
         for (; following > 0; following--) scalar = scalar << 6 | (text[at++] & 0x3f);
         each(scalar);
     }
+}
+
+// One thread a row: adds what the view of its string says, all of a short one, of a longer one the length and four bytes, to the
+// fingerprint of the row. `column` is a number of the column: columns may be added in any order, and at the same time.
+extern "C" __global__ void __launch_bounds__(THREADS) text_prints(Strings strings, u64 column, u64* prints) {
+    u32 row = blockIdx.x * THREADS + threadIdx.x;
+    if (row >= strings.count) return;
+    const u64* view = (const u64*)(strings.views + (u64)row * 16);
+    u64 low = view[0], high = (u32)low <= INLINE_BYTES ? view[1] : 0;
+    atomicAdd(&prints[row], mix(mix(column, low), high));
 }
 
 // One thread a row. `occurs` has a bit for each scalar value, zero at first, and is none where nobody asks; `numbers` becomes the

@@ -25,7 +25,8 @@ pub(in crate::engine) enum Detail {
     Strings,
 }
 
-/// What makes fingerprints of rows: all that atoms ask for and pairs do not agree in.
+/// What makes fingerprints of rows: all that atoms ask for and pairs do not agree in, a column after the other in any order.
+/// `text_prints` of `kernels/texts.cu` does the same with views.
 pub(in crate::engine) struct Fingerprints<'a> {
     rows: usize,
     parts: Vec<Print<'a>>,
@@ -41,18 +42,19 @@ enum Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Mixes a number of each row into its fingerprint.
+    /// Adds a number of each row, mixed with that of its column, to the row's fingerprint.
     #[inline(always)]
-    fn mix(&self, prints: &mut [u64], number: impl Fn(usize) -> u128) {
+    fn add(&self, prints: &mut [u64], column: u64, number: impl Fn(usize) -> u128) {
+        let add = |print: &mut u64, row| *print = print.wrapping_add(mix_wide(column, number(row)));
         match self {
             Self::All(rows) => {
                 for (row, print) in rows.clone().zip(prints) {
-                    *print = mixed(*print, number(row));
+                    add(print, row);
                 }
             }
             Self::Some(rows) => {
                 for (row, print) in rows.iter().zip(prints) {
-                    *print = mixed(*print, number(*row as usize));
+                    add(print, *row as usize);
                 }
             }
         }
@@ -66,9 +68,17 @@ impl Rows<'_> {
     }
 }
 
+/// A hash of one word more, that of `kernels/common.cuh`.
 #[inline(always)]
-fn mixed(print: u64, number: u128) -> u64 {
-    FixedState::with_seed(print).hash_one(number)
+pub(in crate::engine) fn mix(hash: u64, word: u64) -> u64 {
+    let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let hash = (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    hash ^ hash >> 29
+}
+
+#[inline(always)]
+fn mix_wide(hash: u64, number: u128) -> u64 {
+    mix(mix(hash, number as u64), (number >> u64::BITS) as u64)
 }
 
 /// Rows whose fingerprints are made together: few enough to stay in a cache from one part to the next.
@@ -92,21 +102,21 @@ fn ends(text: &[u8]) -> [u128; 2] {
     }
 }
 
-fn print_strings(values: &StringViewArray, detail: Detail, rows: &Rows<'_>, prints: &mut [u64]) {
+fn print_strings(values: &StringViewArray, detail: Detail, column: u64, rows: &Rows<'_>, prints: &mut [u64]) {
     let views: &[u128] = values.views();
     let is_short = |view: u128| view as u32 <= MAX_INLINE_VIEW_LEN;
     match detail {
         // behind the first bytes of a long string a view has where it lies; that of a NULL is as good as any
-        Detail::Views => rows.mix(prints, |row| {
+        Detail::Views => rows.add(prints, column, |row| {
             let view = views[row];
             if is_short(view) { view } else { u128::from(view as u64) }
         }),
-        Detail::Strings => rows.mix(prints, |row| match views[row] {
+        Detail::Strings => rows.add(prints, column, |row| match views[row] {
             _ if values.is_null(row) => NULL,
             view if is_short(view) => view,
             view => {
                 let [beginning, end] = ends(values.value(row).as_bytes());
-                mixed(mixed(view as u64, beginning), end).into()
+                mix_wide(mix_wide(view as u64, beginning), end).into()
             }
         }),
     }
@@ -123,19 +133,20 @@ impl<'a> Fingerprints<'a> {
         let mut parts: Vec<Print<'a>> = Vec::new();
         let mut seen = Vec::new();
         for (atom, kind) in tests.kinds.iter().enumerate() {
+            let column = parts.len() as u64;
             match (&columns.atoms[atom], kind) {
                 (AtomColumn::Bits(bits), _) => parts.push(Box::new(move |rows, prints| {
-                    rows.mix(prints, |row| bits.value(row).into());
+                    rows.add(prints, column, |row| bits.value(row).into());
                     Ok(())
                 })),
                 (AtomColumn::Band(band), _) => parts.push(Box::new(move |rows, prints| {
-                    rows.mix(prints, |row| band.places[row].first.into());
+                    rows.add(prints, column, |row| band.places[row].first.into());
                     Ok(())
                 })),
                 (_, AtomTest::Similarity { key, .. }) if !seen.contains(key) => {
                     seen.push(*key);
                     let Some(values) = keys.get(*key) else { return internal_err!("an atom names a missing key") };
-                    parts.push(of_key(columns, atom, values, detail)?);
+                    parts.push(of_key((columns, atom), values, detail, column)?);
                 }
                 _ => {}
             }
@@ -195,22 +206,27 @@ impl<'a> Fingerprints<'a> {
 }
 
 /// What a key adds, that of an atom.
-fn of_key<'a>(columns: &'a Columns, atom: usize, values: &'a ArrayRef, detail: Detail) -> Result<Print<'a>> {
+fn of_key<'a>(
+    (columns, atom): (&'a Columns, usize),
+    values: &'a ArrayRef,
+    detail: Detail,
+    column: u64,
+) -> Result<Print<'a>> {
     Ok(match (columns.texts(atom).map(TextColumn::values), columns.vectors(atom)) {
         (Some(values), _) => Box::new(move |rows, prints| {
-            print_strings(values, detail, rows, prints);
+            print_strings(values, detail, column, rows, prints);
             Ok(())
         }),
         (_, Some(vectors)) => Box::new(move |rows, prints| {
-            rows.mix(prints, |row| {
+            rows.add(prints, column, |row| {
                 let elements = vectors.at(row as u32).unwrap_or_default().iter();
-                elements.fold(0, |print, element| mixed(print, element.to_bits().into())).into()
+                elements.fold(0, |print, element| mix(print, element.to_bits())).into()
             });
             Ok(())
         }),
         (None, None) => match string_views(values) {
             Ok(texts) => Box::new(move |rows, prints| {
-                print_strings(&texts, detail, rows, prints);
+                print_strings(&texts, detail, column, rows, prints);
                 Ok(())
             }),
             Err(_) => {
@@ -218,7 +234,7 @@ fn of_key<'a>(columns: &'a Columns, atom: usize, values: &'a ArrayRef, detail: D
                 Box::new(move |rows, prints| {
                     let converted = converter.convert_columns(&[rows.of(values)?])?;
                     let hashes = converted.iter().map(|row| FixedState::default().hash_one(row.as_ref()));
-                    iter::zip(prints, hashes).for_each(|(print, hash)| *print = mixed(*print, hash.into()));
+                    iter::zip(prints, hashes).for_each(|(print, hash)| *print = print.wrapping_add(mix(column, hash)));
                     Ok(())
                 })
             }

@@ -47,18 +47,20 @@ pub(super) struct CodedTexts {
 
 impl CodedTexts {
     /// The strings of a column by the codes of a build side, or else by codes of their own; `None` where one has more than `longest`
-    /// characters.
+    /// characters. Adds them to fingerprints, where some are made.
     pub(super) fn try_new(
         budget: &Budget,
         values: &StringViewArray,
         build: Option<&Arc<Codes>>,
         longest: u32,
+        prints: Option<PrintedAs<'_>>,
     ) -> Result<Option<Self>, Fault> {
         if is_too_long(values, longest) {
             return Ok(None);
         }
         let stream = &budget.device.stream()?;
         let strings = Strings::upload(budget, stream, values)?;
+        print(budget, stream, &strings, prints)?;
         Self::of(budget, stream, (&strings, values.len()), build, longest)
     }
 
@@ -68,12 +70,14 @@ impl CodedTexts {
         values: &StringViewArray,
         longest: u32,
         null_equals_null: bool,
+        prints: Option<PrintedAs<'_>>,
     ) -> Result<Option<(Self, Option<keys::Codes>)>, Fault> {
         if is_too_long(values, longest) {
             return Ok(None);
         }
         let (stream, rows) = (&budget.device.stream()?, values.len());
         let strings = Strings::upload(budget, stream, values)?;
+        print(budget, stream, &strings, prints)?;
         let Some(texts) = Self::of(budget, stream, (&strings, rows), None, longest)? else { return Ok(None) };
         Ok(Some((texts, codes_of_strings(budget, stream, (&strings, values), null_equals_null)?)))
     }
@@ -121,6 +125,19 @@ impl CodedTexts {
         stream.synchronize()?;
         Ok(Some(Self { features, starts, symbols, codes }))
     }
+}
+
+/// Fingerprints of rows, to which a column is added, and its number.
+pub(super) type PrintedAs<'a> = (&'a Buffer<u64>, u64);
+
+fn print(
+    budget: &Budget,
+    stream: &Arc<CudaStream>,
+    strings: &Strings,
+    prints: Option<PrintedAs<'_>>,
+) -> Result<(), Fault> {
+    let Some((prints, column)) = prints else { return Ok(()) };
+    budget.device.texts()?.prints(stream, &strings.on_device(stream), column, prints)
 }
 
 /// Whether some string has more characters for sure, as far as that is soon found out: the device finds out, too.
@@ -185,7 +202,7 @@ mod tests {
             let alphabet: Vec<char> = if alphabet.is_empty() { many.clone() } else { alphabet.chars().collect() };
             let whole = column(rows + 7, &alphabet, &mut rng);
             let values = whole.slice(7, rows);
-            let texts = CodedTexts::try_new(&budget, &values, None, 1024).unwrap().unwrap();
+            let texts = CodedTexts::try_new(&budget, &values, None, 1024, None).unwrap().unwrap();
             let mut known: Vec<char> = values.iter().flatten().flat_map(str::chars).collect();
             known.sort_unstable();
             known.dedup();
@@ -194,7 +211,7 @@ mod tests {
             let coded = |text: Option<&str>| text.unwrap_or_default().chars().map(code).collect::<Vec<_>>();
             assert_eq!(codes(&stream, &texts, rows), values.iter().map(coded).collect::<Vec<_>>());
             let probe = column(100, &['a', 'b', 'z', '\u{e9}', '\u{1f633}'], &mut rng);
-            let probed = CodedTexts::try_new(&budget, &probe, Some(&texts.codes), 1024).unwrap().unwrap();
+            let probed = CodedTexts::try_new(&budget, &probe, Some(&texts.codes), 1024, None).unwrap().unwrap();
             assert_eq!(codes(&stream, &probed, 100), probe.iter().map(coded).collect::<Vec<_>>());
             let column = TextColumn::try_new(&(Arc::new(values) as ArrayRef), 1).unwrap();
             let (signatures, classes): (Vec<u64>, Vec<u8>) =
@@ -210,7 +227,7 @@ mod tests {
         let budget = Budget::new(&device(), 0.5);
         let is_served = |longest: &str, most: u32| {
             let values: StringViewArray = [Some("ab".repeat(6).as_str()), None, Some(longest)].into_iter().collect();
-            CodedTexts::try_new(&budget, &values, None, most).unwrap().is_some()
+            CodedTexts::try_new(&budget, &values, None, most, None).unwrap().is_some()
         };
         // also where that is known by the bytes alone
         for (character, longest) in [("x", 13), ("\u{1f600}", 13), ("\u{e9}", 13), ("x", 1000), ("\u{1f600}", 1000)] {

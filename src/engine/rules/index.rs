@@ -101,14 +101,12 @@ impl RuleIndex {
             // neither samples nor what a device is brought for similarities ask for codes
             || {
                 let (tests, columns) = Tests::build(tests, side, context)?;
-                let (ahead, sample) = both(
-                    || match &numbering {
-                        Some(budget) => bring_ahead(budget, (&tests, &columns), &clauses, &shared, all_threads),
-                        None => Ok(None),
-                    },
-                    || Sample::of(&columns, &tests, &keys, all_threads),
-                );
-                Ok::<_, DataFusionError>((tests, columns, ahead?, sample?))
+                let mut ahead = match &numbering {
+                    Some(budget) => bring_ahead(budget, (&tests, &columns), &clauses, &shared, all_threads)?,
+                    None => None,
+                };
+                let sample = Sample::of((&columns, &tests), &keys, ahead.as_mut(), all_threads)?;
+                Ok::<_, DataFusionError>((tests, columns, ahead, sample))
             },
         );
         let (mut coded, (tests, mut columns, mut ahead, sample)) = (coded?, sampled?);

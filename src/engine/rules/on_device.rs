@@ -23,10 +23,12 @@ fn bring(
     budget: &Budget,
     (tests, columns): (&Tests, &Columns),
     (asked, equalities): (Vec<bool>, &[Option<bool>]),
+    printed: Option<usize>,
     threads: usize,
 ) -> Result<Option<RulesOnDevice>> {
     let allowance = |atom: usize| tests.allowance(atom).map_or(&[][..], Allowance::by_classes);
-    RulesOnDevice::try_new(budget, &tests.kinds, allowance, (columns as &dyn RuleRows, asked, equalities), threads)
+    let build = (columns as &dyn RuleRows, asked, equalities);
+    RulesOnDevice::try_new(budget, &tests.kinds, allowance, build, printed, threads)
 }
 
 /// The atoms that are not equalities, where a plan will ask all atoms on a device: an entry by places is expected, and a device
@@ -107,7 +109,16 @@ pub(super) fn bring_ahead(
     threads: usize,
 ) -> Result<Option<RulesOnDevice>> {
     match asked_ahead(&tests.kinds, clauses) {
-        Some(asked) => bring(budget, (tests, columns), (asked, &shared.null_equals_null), threads),
+        Some(asked) => {
+            // fingerprints are those of the CPU engine where strings are all that it reads
+            let is_read = |(kind, asked): (&AtomTest, &bool)| match kind {
+                AtomTest::Equality => true,
+                AtomTest::Similarity { test: Test::Edit { .. }, .. } => *asked,
+                _ => false,
+            };
+            let printed = tests.kinds.iter().zip(&asked).all(is_read).then_some(columns.rows);
+            bring(budget, (tests, columns), (asked, &shared.null_equals_null), printed, threads)
+        }
         None => Ok(None),
     }
 }
@@ -139,7 +150,7 @@ impl RuleIndex {
         let columns = (&self.tests, &self.columns);
         let rules = match ahead {
             Some(mut rules) => rules.add_codes(&self.columns, &asked)?.then_some(rules),
-            None => bring(budget, columns, (asked, &[]), threads)?,
+            None => bring(budget, columns, (asked, &[]), None, threads)?,
         };
         let Some(rules) = rules else { return Ok(None) };
         let entry = |at: usize| {

@@ -159,6 +159,7 @@ mod tests {
     use datafusion::arrow::array::{ArrayRef, StringArray};
     use datafusion::arrow::compute::cast;
     use datafusion::arrow::datatypes::DataType;
+    use datafusion::common::exec_err;
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 

@@ -12,6 +12,7 @@ use crate::engine::cuda::tasks::BLOCK;
 
 /// The kernels of `rules.cu`.
 pub(in crate::engine::cuda) struct RuleKernels {
+    drawn: CudaFunction,
     behind: CudaFunction,
     stretches: CudaFunction,
     candidates: CudaFunction,
@@ -153,6 +154,7 @@ impl RuleKernels {
             Ok::<_, DriverError>([of("small")?, of("large")?])
         };
         Ok(Self {
+            drawn: module.load_function("rule_drawn")?,
             behind: module.load_function("rule_behind")?,
             stretches: module.load_function("rule_stretches")?,
             candidates: module.load_function("rule_candidates")?,
@@ -166,6 +168,23 @@ impl RuleKernels {
             unseen: module.load_function("rule_unseen")?,
             blocks: 16 * multiprocessors(context)?,
         })
+    }
+
+    /// Appends the rows whose fingerprints are no greater than `bound`, and these, as far as there is room.
+    pub(in crate::engine::cuda) fn drawn(
+        &self,
+        stream: &CudaStream,
+        (prints, rows): (&Buffer<u64>, u32),
+        bound: u64,
+        (drawn, drawn_prints, found): (&mut Buffer<u32>, &mut Buffer<u64>, &mut Buffer<u64>),
+        capacity: u64,
+    ) -> Launched {
+        let mut launch = stream.launch_builder(&self.drawn);
+        launch.arg(&prints.slice).arg(&rows).arg(&bound);
+        launch.arg(&mut drawn.slice).arg(&mut drawn_prints.slice).arg(&mut found.slice).arg(&capacity);
+        // SAFETY: the arguments are those of rule_drawn; both outputs have room for `capacity`.
+        unsafe { launch.launch(grid(rows.div_ceil(128), 128)) }?;
+        Ok(())
     }
 
     /// Writes how many pairs the block of each place has up to it, and how many each block has, where places are paired with those behind

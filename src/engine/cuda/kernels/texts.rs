@@ -11,6 +11,7 @@ use crate::engine::cuda::memory::Buffer;
 /// The kernels of `texts.cu`.
 pub(in crate::engine::cuda) struct TextKernels {
     features: CudaFunction,
+    prints: CudaFunction,
     /// For small and large alphabets.
     symbols: [CudaFunction; 2],
 }
@@ -41,7 +42,11 @@ impl TextKernels {
     pub(in crate::engine::cuda) fn load(context: &Arc<CudaContext>) -> Result<Self, DriverError> {
         let module = context.load_module(Ptx::from_src(include_str!("../../../../kernels/ptx/texts.sm75.ptx")))?;
         let symbols = |alphabet: &str| module.load_function(&format!("text_symbols_{alphabet}"));
-        Ok(Self { features: module.load_function("text_features")?, symbols: [symbols("small")?, symbols("large")?] })
+        Ok(Self {
+            features: module.load_function("text_features")?,
+            prints: module.load_function("text_prints")?,
+            symbols: [symbols("small")?, symbols("large")?],
+        })
     }
 
     /// Reads all strings; `occurs`, where it is there, gets a bit for each character, `numbers` the characters of all strings and of
@@ -60,6 +65,21 @@ impl TextKernels {
         launch.arg(strings).arg(&most).arg(&mut lengths.slice).arg(&mut signatures.slice).arg(&mut classes.slice);
         launch.arg(&occurs).arg(&mut numbers.slice);
         // SAFETY: the arguments are those of text_features; the columns have an entry a row, `occurs` a bit for each scalar value.
+        unsafe { launch.launch(grid(strings.count.div_ceil(THREADS), THREADS)) }?;
+        Ok(())
+    }
+
+    /// Adds what the views of a column say to the fingerprints of all rows.
+    pub(in crate::engine::cuda) fn prints(
+        &self,
+        stream: &CudaStream,
+        strings: &StringsOnDevice,
+        column: u64,
+        prints: &Buffer<u64>,
+    ) -> Launched {
+        let mut launch = stream.launch_builder(&self.prints);
+        launch.arg(strings).arg(&column).arg(&prints.slice);
+        // SAFETY: the arguments are those of text_prints; there is a fingerprint a row, and other launches add to it as this one does.
         unsafe { launch.launch(grid(strings.count.div_ceil(THREADS), THREADS)) }?;
         Ok(())
     }

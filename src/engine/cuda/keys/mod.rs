@@ -186,6 +186,7 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
+    use crate::engine::cpu::fingerprints::mix;
     use crate::engine::cuda::test_device::device;
     use crate::engine::keys::{Groups, Names, NumberedBy};
 
@@ -337,13 +338,6 @@ mod tests {
                 }
             }
         }
-    }
-
-    /// `mix` of keys.cu.
-    fn mix(hash: u64, word: u64) -> u64 {
-        let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let hash = (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        hash ^ hash >> 29
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{RuleSets, RuleTexts, RuleVectors};
 use crate::engine::cuda::keys::NumbersOnDevice;
 use crate::engine::cuda::memory::{Budget, Buffer};
-use crate::engine::cuda::texts::CodedTexts;
+use crate::engine::cuda::texts::{CodedTexts, PrintedAs};
 use crate::engine::keys::Codes;
 use crate::engine::parallel::in_turn;
 
@@ -116,6 +116,8 @@ pub(super) struct Uploading<'a> {
     pub(super) budget: &'a Budget,
     pub(super) stream: &'a Arc<CudaStream>,
     pub(super) threads: usize,
+    /// Fingerprints of rows, to which strings are added.
+    pub(super) prints: Option<&'a Buffer<u64>>,
 }
 
 impl Uploading<'_> {
@@ -133,14 +135,19 @@ impl Uploading<'_> {
             let of_key = rows.first_of_key(atom);
             (of_key..=atom).find(|&other| asked[other] && rows.first_of_key(other) == of_key).unwrap_or(atom)
         };
+        let is_brought = |atom: usize| asked[atom] && first(atom) == atom;
         let brought = in_turn(asked.len(), self.threads, |atom| {
-            if !asked[atom] || first(atom) != atom {
+            if !is_brought(atom) {
                 return Ok(Ok(Some(AtomOnDevice::None.into())));
             }
+            let number = (0..atom).filter(|&before| is_brought(before)).count() as u64;
+            let prints = self.prints.map(|prints| (prints, number));
             Ok(match (rows.of(atom), equalities.get(atom).copied().flatten()) {
-                (AtomRows::Texts { values }, Some(null_equals_null)) => self.texts_with_codes(values, null_equals_null),
+                (AtomRows::Texts { values }, Some(null_equals_null)) => {
+                    self.texts_with_codes(values, null_equals_null, prints)
+                }
                 (rows, _) => {
-                    let column = self.column(rows, build.map(|build| &build.atoms[atom]));
+                    let column = self.column(rows, build.map(|build| &build.atoms[atom]), prints);
                     column.map(|column| column.map(Brought::from))
                 }
             })
@@ -161,8 +168,13 @@ impl Uploading<'_> {
         Ok(Some(columns))
     }
 
-    fn texts_with_codes(&self, values: &StringViewArray, null_equals_null: bool) -> Result<Option<Brought>, Fault> {
-        let brought = CodedTexts::with_codes(self.budget, values, LONGEST as u32, null_equals_null)?;
+    fn texts_with_codes(
+        &self,
+        values: &StringViewArray,
+        null_equals_null: bool,
+        prints: Option<PrintedAs<'_>>,
+    ) -> Result<Option<Brought>, Fault> {
+        let brought = CodedTexts::with_codes(self.budget, values, LONGEST as u32, null_equals_null, prints)?;
         Ok(brought.map(|(texts, codes)| Brought { column: AtomOnDevice::Texts(Arc::new(texts)), codes }))
     }
 
@@ -174,7 +186,12 @@ impl Uploading<'_> {
         Ok(Near { signatures: self.upload(&near.signatures)?, classes: self.upload(&near.classes)? })
     }
 
-    fn column(&self, rows: AtomRows<'_>, build: Option<&AtomOnDevice>) -> Result<Option<AtomOnDevice>, Fault> {
+    fn column(
+        &self,
+        rows: AtomRows<'_>,
+        build: Option<&AtomOnDevice>,
+        prints: Option<PrintedAs<'_>>,
+    ) -> Result<Option<AtomOnDevice>, Fault> {
         Ok(Some(match rows {
             AtomRows::Codes(codes) => AtomOnDevice::Codes(NumbersOnDevice::of(self.budget, self.stream, codes)?),
             AtomRows::Band(BandColumn { places, accepted }) => {
@@ -189,7 +206,7 @@ impl Uploading<'_> {
                     Some(AtomOnDevice::Texts(texts)) => Some(&texts.codes),
                     _ => None,
                 };
-                match CodedTexts::try_new(self.budget, values, codes, LONGEST as u32)? {
+                match CodedTexts::try_new(self.budget, values, codes, LONGEST as u32, prints)? {
                     Some(texts) => AtomOnDevice::Texts(Arc::new(texts)),
                     None => return Ok(None),
                 }

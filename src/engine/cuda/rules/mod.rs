@@ -4,6 +4,7 @@
 //! atoms of both sides (engine::atoms)
 //!   columns --> what either side has for each atom that a tree asks, by row
 //!   tests   --> how each of these atoms is decided
+//!   sample  --> some of its rows, from which trees are planned
 //!   items   --> probe rows with their stretches of build rows, cut by pairs
 //!   path    --> an execution tree as launches, one a step
 //!   rooms   --> device memory that pairs walk in
@@ -19,6 +20,7 @@ mod entry;
 mod items;
 mod path;
 mod rooms;
+mod sample;
 mod tests;
 
 pub use columns::ColumnsOnDevice;

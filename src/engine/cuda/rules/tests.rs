@@ -39,6 +39,8 @@ pub struct RulesOnDevice {
     tests: Vec<AtomTestOnDevice>,
     tables: Tables,
     build: ColumnsOnDevice,
+    /// Fingerprints of the build side's rows, until some are drawn by them.
+    pub(super) prints: Option<Buffer<u64>>,
     /// Of all entries.
     pub(super) workers: Arc<Workers>,
     pub(super) rooms: Arc<WalkingRooms>,
@@ -105,7 +107,7 @@ impl RulesOnDevice {
     /// Brings what the build side has for the atoms that are `asked` to the device; `allowances` are what the first filters of
     /// similarities allow, by the classes of a probe and a build row; `equalities` are over the strings of some atoms, and say whether two
     /// NULLs are equal. `None` where the device's memory does not hold it, or
-    /// where some string is too long for it, some number too large or too small, or where nothing can match.
+    /// where some string is too long for it, some number too large or too small, or where nothing can match. Of so many rows as are `printed`, fingerprints are made, by all atoms that are asked, which read strings.
     ///
     /// # Errors
     /// A device that fails.
@@ -114,9 +116,10 @@ impl RulesOnDevice {
         kinds: &[AtomTest],
         allowances: impl Fn(usize) -> &'a [i8] + Sync,
         (build, asked, equalities): (&dyn RuleRows, Vec<bool>, &[Option<bool>]),
+        printed: Option<usize>,
         threads: usize,
     ) -> Result<Option<Self>> {
-        match Self::arrange(&budget.of_join(), kinds, allowances, (build, asked, equalities), threads) {
+        match Self::arrange(&budget.of_join(), kinds, allowances, (build, asked, equalities), printed, threads) {
             Err(Fault::Memory) => Ok(None),
             rules => Ok(rules?),
         }
@@ -127,12 +130,16 @@ impl RulesOnDevice {
         kinds: &[AtomTest],
         allowances: impl Fn(usize) -> &'a [i8] + Sync,
         (build, asked, equalities): (&dyn RuleRows, Vec<bool>, &[Option<bool>]),
+        printed: Option<usize>,
         threads: usize,
     ) -> Result<Option<Self>, Fault> {
         let time = budget.metrics.arrange_time.clone();
         let _timer = time.timer();
         let stream = budget.device.stream()?;
-        let uploading = Uploading { budget, stream: &stream, threads };
+        let prints = printed.map(|rows| budget.zeros(&stream, rows)).transpose()?;
+        // columns are added on queues of their own
+        stream.synchronize()?;
+        let uploading = Uploading { budget, stream: &stream, threads, prints: prints.as_ref() };
         let (columns, looked_up) = both(
             || uploading.columns(build, (&asked, equalities), None),
             // which take a while to find out
@@ -182,7 +189,7 @@ impl RulesOnDevice {
         let tables = Tables { allowances, starts, _reaches: uploaded };
         let rooms = Arc::new(WalkingRooms::default());
         budget.device.may_take_back(&rooms);
-        Ok(Some(Self { budget: budget.clone(), asked, tests, tables, build: columns, workers, rooms }))
+        Ok(Some(Self { budget: budget.clone(), asked, tests, tables, build: columns, prints, workers, rooms }))
     }
 
     /// The codes of an equality over the strings of an atom, where these were asked for and the device can tell them apart.
@@ -224,7 +231,7 @@ impl RulesOnDevice {
         let time = self.budget.metrics.arrange_time.clone();
         let _timer = time.timer();
         let bring = |stream: Arc<CudaStream>| {
-            let uploading = Uploading { budget: &self.budget, stream: &stream, threads };
+            let uploading = Uploading { budget: &self.budget, stream: &stream, threads, prints: None };
             uploading.columns(probe, (&self.asked, &[]), Some(&self.build))
         };
         match self.budget.device.stream().and_then(bring) {

@@ -1,0 +1,58 @@
+//! Rows drawn from a build side by their fingerprints, the same as the CPU engine draws.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use datafusion::common::Result;
+
+use super::tests::RulesOnDevice;
+use crate::engine::cuda::fault::Fault;
+use crate::engine::cuda::memory::Buffer;
+
+/// How many times as many rows as are wanted there is room for.
+const ROOM: usize = 4;
+
+impl RulesOnDevice {
+    /// The `count` rows with the least fingerprints of the `rows` rows of the build side, in their order, with these; of equal ones the first
+    /// rows. `None` where no fingerprints were made, where many rows have the same ones, or where memory lacks.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn least_prints(&mut self, rows: usize, count: usize) -> Result<Option<Vec<(u64, u32)>>> {
+        let Some(prints) = self.prints.take() else { return Ok(None) };
+        let least = |stream: Arc<CudaStream>| {
+            self.up_to(&stream, (&prints, rows as u32), count).inspect_err(|_| {
+                let _ = stream.synchronize();
+            })
+        };
+        match self.budget.device.stream().and_then(least) {
+            Err(Fault::Memory) => Ok(None),
+            found => Ok(found?.map(|mut least| {
+                least.sort_unstable();
+                least.truncate(count);
+                least
+            })),
+        }
+    }
+
+    /// Some more rows than are wanted, as far as fingerprints are spread evenly.
+    fn up_to(
+        &self,
+        stream: &Arc<CudaStream>,
+        prints: (&Buffer<u64>, u32),
+        count: usize,
+    ) -> Result<Option<Vec<(u64, u32)>>, Fault> {
+        let (budget, (_, rows), capacity) = (&self.budget, prints, ROOM * count);
+        let bound = (u64::MAX / u64::from(rows.max(1))).saturating_mul(2 * count as u64);
+        let (mut drawn, mut drawn_prints) = (budget.buffer(stream, capacity)?, budget.buffer(stream, capacity)?);
+        let mut found = budget.zeros(stream, 1)?;
+        let to = (&mut drawn, &mut drawn_prints, &mut found);
+        budget.device.rules()?.drawn(stream, prints, bound, to, capacity as u64)?;
+        let found = budget.fetch(&found, 0..1)?[0] as usize;
+        if found > capacity || found < count.min(rows as usize) {
+            return Ok(None);
+        }
+        let (prints, rows) = (budget.fetch(&drawn_prints, 0..found)?, budget.fetch(&drawn, 0..found)?);
+        Ok(Some(prints.into_iter().zip(rows).collect()))
+    }
+}
