@@ -122,6 +122,12 @@ fn print_strings(values: &StringViewArray, detail: Detail, column: u64, rows: &R
     }
 }
 
+/// A bound that somewhat more than `count` of so many fingerprints are no greater than: they are spread evenly, but for rows that have
+/// the same one.
+pub(in crate::engine) fn bound(rows: usize, count: usize) -> u64 {
+    (u64::MAX / rows.max(1) as u64).saturating_mul((count + count.div_ceil(4)) as u64)
+}
+
 impl<'a> Fingerprints<'a> {
     /// Of one side; `keys` are those of similarities.
     pub(in crate::engine) fn new(
@@ -174,8 +180,7 @@ impl<'a> Fingerprints<'a> {
     /// # Errors
     /// Keys of a type that cannot be read.
     pub(in crate::engine) fn least(&self, count: usize, threads: usize) -> Result<Vec<(u64, u32)>> {
-        // they are spread evenly, but for rows that have the same one
-        let share = (u64::MAX / self.rows.max(1) as u64).saturating_mul(2 * count as u64);
+        let share = bound(self.rows, count);
         let mut least = self.up_to(share, threads)?;
         if least.len() < count {
             least = self.up_to(u64::MAX, threads)?;

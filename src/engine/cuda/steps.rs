@@ -14,7 +14,7 @@ use crate::engine::{Cancel, Counts, Cursor, Pairs};
 /// How the comparisons of two sides are cut.
 pub(super) trait Cut {
     /// Parts that a self-join is cut into where they are no more work than a step: enough for copies and kernels to overlap.
-    const PARTS: u64;
+    fn parts(&self) -> u64;
 
     /// Pairs that are compared between two looks at the cancel flag at most.
     fn most_pairs(&self) -> u64;
@@ -29,7 +29,7 @@ pub(super) trait Cut {
     /// The end of a part of a self-join of `count` positions from `start` on.
     fn part(&self, start: u32, count: u32) -> u32 {
         let (_, all) = self.stretch(0, count, u64::MAX);
-        self.stretch(start, count, (all / Self::PARTS).clamp(1, self.most_pairs())).0
+        self.stretch(start, count, (all / self.parts()).clamp(1, self.most_pairs())).0
     }
 }
 

@@ -74,7 +74,9 @@ impl Windows {
 }
 
 impl Cut for Windows {
-    const PARTS: u64 = 4;
+    fn parts(&self) -> u64 {
+        4
+    }
 
     fn most_pairs(&self) -> u64 {
         self.most_pairs

@@ -12,7 +12,7 @@ use crate::engine::cpu::columns::{Columns, Tests};
 use crate::engine::cpu::near::Allowance;
 use crate::engine::cuda::Budget;
 use crate::engine::cuda::rules::{
-    Behind, ColumnsOnDevice, EntryOnDevice, Items, PlacedRows, RulesOnDevice, Walked, serves,
+    Behind, ColumnsOnDevice, EntryOnDevice, Items, PlacedRows, RulesOnDevice, Walked, parts_of_entry, serves,
 };
 use crate::engine::parallel::in_turn;
 use crate::engine::{Cancel, Counts, Cursor, Pairs};
@@ -153,6 +153,7 @@ impl RuleIndex {
             None => bring(budget, columns, (asked, &[]), None, threads)?,
         };
         let Some(rules) = rules else { return Ok(None) };
+        let parts = parts_of_entry(served.iter().filter(|served| **served).count());
         let entry = |at: usize| {
             let entry = &self.entries[at];
             let (rows, behind) = match &entry.access {
@@ -164,7 +165,8 @@ impl RuleIndex {
                 _ => return Ok(None),
             };
             let behind = self.own.then_some(behind);
-            let walked = Walked { rows, behind, tree: entry.tree.tree(), earlier: entry.earlier.tree() };
+            let (tree, earlier) = (entry.tree.tree(), entry.earlier.tree());
+            let walked = Walked { rows, behind, parts, tree, earlier };
             EntryOnDevice::try_new(&rules, &walked)
         };
         let brought = in_turn(self.entries.len(), threads, entry)?;

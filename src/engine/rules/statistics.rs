@@ -11,7 +11,7 @@ use foldhash::fast::FixedState;
 use super::grouping::{Grouping, GroupsByRow};
 use crate::engine::atoms::{AtomColumn, AtomTest, BandColumn, RuleRows};
 use crate::engine::cpu::columns::{Columns, Tests};
-use crate::engine::cpu::fingerprints::{Detail, Fingerprints};
+use crate::engine::cpu::fingerprints::{Detail, Fingerprints, bound};
 use crate::engine::cpu::rules::probing::FEWEST_LANES;
 use crate::engine::cuda::Budget;
 use crate::engine::cuda::rules::RulesOnDevice;
@@ -78,7 +78,9 @@ impl Sample {
         device: Option<&mut RulesOnDevice>,
         threads: usize,
     ) -> Result<Self> {
-        let drawn = device.map(|rules| rules.least_prints(columns.rows, SAMPLED)).transpose()?.flatten();
+        let rows = columns.rows;
+        let draw = |rules: &mut RulesOnDevice| rules.least_prints(rows, SAMPLED, bound(rows, SAMPLED));
+        let drawn = device.map(draw).transpose()?.flatten();
         let least = |detail| Fingerprints::new(columns, tests, keys, detail)?.least(SAMPLED, threads);
         // long strings are read only where rows are not told apart by what stands in their views
         let (mut detail, mut sampled) = (Detail::Views, drawn.map_or_else(|| least(Detail::Views), Ok)?);
@@ -129,16 +131,18 @@ impl Sample {
             weighted.truncate(DRAWN);
         }
         weighted.sort_unstable_by(order);
-        // of groups of which no other row was sampled all rows are looked at
+        // of groups of which no other row was sampled all rows are looked at, and their fingerprints where there is a choice
         let alone = || weighted.iter().map(|&(.., at)| at).filter(|&at| others[at].len() < 2);
         let asked: Vec<u32> = alone().flat_map(|at| places[at].clone()).map(|place| place as u32).collect();
         let asked = grouping.rows_at(&asked)?;
-        let (asked_prints, own_prints) = (
-            fingerprints.of_rows(&asked)?,
-            fingerprints.of_rows(&alone().map(|at| self.rows[at]).collect::<Vec<_>>())?,
-        );
-        let mut looked_at = asked.iter().copied().zip(asked_prints);
-        let mut own_prints = own_prints.into_iter();
+        let (mut chosen_from, mut rest) = (Vec::with_capacity(asked.len()), asked.as_slice());
+        for at in alone() {
+            let (group, behind) = rest.split_at(places[at].len());
+            chosen_from.extend_from_slice(if group.len() > 2 { group } else { &[] });
+            rest = behind;
+        }
+        let prints = fingerprints.of_rows(&chosen_from)?;
+        let (mut asked, mut prints) = (asked.as_slice(), prints.as_slice());
         let mut pairs = Pairs::default();
         for (n, &(.., at)) in weighted.iter().enumerate() {
             let (row, others) = (self.rows[at], others[at]);
@@ -147,10 +151,18 @@ impl Sample {
                 let step = 1 + (hasher.hash_one(n) % (others.len() as u64 - 1)) as usize;
                 self.rows[others[(place + step) % others.len()] as u32 as usize]
             } else {
-                let own = own_prints.next().unwrap_or_default();
-                let group = looked_at.by_ref().take(places[at].len());
-                let partners = group.filter(|&(other, _)| other != row);
-                partners.min_by_key(|(_, print)| hasher.hash_one(print ^ own)).map_or(row, |(other, _)| other)
+                let (group, behind) = asked.split_at(places[at].len());
+                asked = behind;
+                let partner = if group.len() > 2 {
+                    let (of_group, behind) = prints.split_at(group.len());
+                    prints = behind;
+                    let own = group.iter().position(|&other| other == row).map_or(0, |own| of_group[own]);
+                    let partners = group.iter().zip(of_group).filter(|(other, _)| **other != row);
+                    partners.min_by_key(|(_, print)| hasher.hash_one(*print ^ own)).map(|(other, _)| other)
+                } else {
+                    group.iter().find(|other| **other != row)
+                };
+                partner.copied().unwrap_or(row)
             };
             pairs.push(row, partner);
         }
@@ -326,7 +338,7 @@ mod tests {
         };
         if let Some(budget) = budget {
             // what a device draws are the rows that the host draws, or nothing
-            let drawn = bring(budget).least_prints(texts.len(), SAMPLED).unwrap();
+            let drawn = bring(budget).least_prints(texts.len(), SAMPLED, bound(texts.len(), SAMPLED)).unwrap();
             let on_host = Fingerprints::new(&columns, &tests, &keys, Detail::Views).unwrap().least(SAMPLED, 2).unwrap();
             assert_eq!(drawn.as_ref().unwrap_or(&on_host), &on_host);
             let few = on_host.chunk_by(|one, other| one.0 == other.0).count() < 1000;

@@ -28,6 +28,14 @@ const MOST_WALKING: usize = 1 << 22;
 /// Bytes of each of them.
 const WALKING_BYTES: usize = size_of::<RowPair>() + size_of::<u8>() + size_of::<u16>() + 2 * size_of::<u32>();
 
+/// Parts of a self-join that is walked by a single entry: enough for copies and kernels to overlap.
+const PARTS: usize = 4;
+
+/// Parts of each of so many entries, which are walked side by side. Each launch takes a while to begin and to end.
+pub fn parts_of_entry(entries: usize) -> u64 {
+    (WORKERS / entries.max(1)).clamp(1, PARTS) as u64
+}
+
 /// An entry by equalities or by a band.
 #[derive(Debug)]
 pub struct EntryOnDevice {
@@ -72,6 +80,8 @@ pub struct Walked<'a> {
     pub rows: PlacedRows<'a>,
     /// In a self-join the partners of each place.
     pub behind: Option<Behind<'a>>,
+    /// Parts that a self-join is cut into, where each is little work.
+    pub parts: u64,
     /// Decides the candidates.
     pub tree: &'a ExecutionTree,
     /// Of the entries before it.
@@ -103,7 +113,7 @@ impl EntryOnDevice {
         };
         let own = match entry.behind.as_ref().map(|behind| Items::own(budget, &stream, behind)).transpose()? {
             Some(None) => return Ok(None),
-            own => own.flatten(),
+            own => own.flatten().map(|own| own.in_parts(entry.parts)),
         };
         let share = budget.available() / (4 * WORKERS * WALKING_BYTES);
         let walking = share.clamp(PAIRS_OF_TASK as usize, MOST_WALKING);

@@ -51,6 +51,8 @@ pub struct Items {
     on_device: Buffer<u32>,
     /// None in a self-join, where an item is a place and its stretch begins right behind it.
     probe: Option<(Buffer<u32>, Buffer<u32>)>,
+    /// Parts that a self-join is cut into.
+    parts: u64,
 }
 
 impl Items {
@@ -81,7 +83,7 @@ impl Items {
         }
         let of_blocks = budget.fetch(&pairs, 0..count.div_ceil(BLOCK as usize))?;
         let behind = PairsBehind::InGroup(Arc::clone(grouped));
-        Ok(before_blocks(of_blocks).map(|starts| Self { behind, count, starts, on_device, probe: None }))
+        Ok(before_blocks(of_blocks).map(|starts| Self { behind, count, starts, on_device, probe: None, parts: 1 }))
     }
 
     /// Rows of a probe batch, those of one stretch side by side.
@@ -121,7 +123,7 @@ impl Items {
         }
         let Some(starts) = before_blocks(budget.fetch(&pairs, 0..blocks)?) else { return Ok(None) };
         let on_host = PairsBehind::Known(budget.fetch(&behind, 0..count)?);
-        Ok(Some(Self { behind: on_host, count, starts, on_device: behind, probe: Some((rows, firsts)) }))
+        Ok(Some(Self { behind: on_host, count, starts, on_device: behind, probe: Some((rows, firsts)), parts: 1 }))
     }
 
     fn try_new(
@@ -141,7 +143,13 @@ impl Items {
         let Some(starts) = before_blocks(of_blocks) else { return Ok(None) };
         let on_device = budget.upload(stream, &lengths)?;
         stream.synchronize()?;
-        Ok(Some(Self { count: lengths.len(), behind: PairsBehind::Known(lengths), starts, on_device, probe }))
+        let (count, behind) = (lengths.len(), PairsBehind::Known(lengths));
+        Ok(Some(Self { count, behind, starts, on_device, probe, parts: 1 }))
+    }
+
+    /// The same, cut into so many parts.
+    pub(super) fn in_parts(self, parts: u64) -> Self {
+        Self { parts, ..self }
     }
 
     /// How many items there are.
@@ -226,7 +234,9 @@ fn lengths_in_groups(starts: &[u32], first: usize, lengths: &mut [u32]) {
 }
 
 impl Cut for Items {
-    const PARTS: u64 = 4;
+    fn parts(&self) -> u64 {
+        self.parts
+    }
 
     fn most_pairs(&self) -> u64 {
         1 << 27

@@ -24,7 +24,7 @@ mod sample;
 mod tests;
 
 pub use columns::ColumnsOnDevice;
-pub use entry::{EntryOnDevice, PlacedRows, Walked};
+pub use entry::{EntryOnDevice, PlacedRows, Walked, parts_of_entry};
 pub use items::{Behind, Items, ProbeRows};
 pub use tests::{RulesOnDevice, serves};
 

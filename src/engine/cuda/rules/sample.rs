@@ -14,36 +14,40 @@ const ROOM: usize = 4;
 
 impl RulesOnDevice {
     /// The `count` rows with the least fingerprints of the `rows` rows of the build side, in their order, with these; of equal ones the first
-    /// rows. `None` where no fingerprints were made, where many rows have the same ones, or where memory lacks.
+    /// rows. Some more are no greater than `bound`. `None` where no fingerprints were made, where many rows have the same ones, or where
+    /// memory lacks.
     ///
     /// # Errors
     /// A device that fails.
-    pub fn least_prints(&mut self, rows: usize, count: usize) -> Result<Option<Vec<(u64, u32)>>> {
+    pub fn least_prints(&mut self, rows: usize, count: usize, bound: u64) -> Result<Option<Vec<(u64, u32)>>> {
         let Some(prints) = self.prints.take() else { return Ok(None) };
         let least = |stream: Arc<CudaStream>| {
-            self.up_to(&stream, (&prints, rows as u32), count).inspect_err(|_| {
+            self.up_to(&stream, (&prints, rows as u32), count, bound).inspect_err(|_| {
                 let _ = stream.synchronize();
             })
         };
         match self.budget.device.stream().and_then(least) {
             Err(Fault::Memory) => Ok(None),
             found => Ok(found?.map(|mut least| {
+                if least.len() > count {
+                    least.select_nth_unstable(count);
+                    least.truncate(count);
+                }
                 least.sort_unstable();
-                least.truncate(count);
                 least
             })),
         }
     }
 
-    /// Some more rows than are wanted, as far as fingerprints are spread evenly.
+    /// The rows up to a bound, `count` at least.
     fn up_to(
         &self,
         stream: &Arc<CudaStream>,
         prints: (&Buffer<u64>, u32),
         count: usize,
+        bound: u64,
     ) -> Result<Option<Vec<(u64, u32)>>, Fault> {
         let (budget, (_, rows), capacity) = (&self.budget, prints, ROOM * count);
-        let bound = (u64::MAX / u64::from(rows.max(1))).saturating_mul(2 * count as u64);
         let (mut drawn, mut drawn_prints) = (budget.buffer(stream, capacity)?, budget.buffer(stream, capacity)?);
         let mut found = budget.zeros(stream, 1)?;
         let to = (&mut drawn, &mut drawn_prints, &mut found);

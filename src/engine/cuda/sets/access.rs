@@ -26,7 +26,12 @@ impl Access {
 }
 
 impl Cut for Access {
-    const PARTS: u64 = Windows::PARTS;
+    fn parts(&self) -> u64 {
+        match self {
+            Self::Tiles(windows) => windows.parts(),
+            Self::Prefixes(_) => 4,
+        }
+    }
 
     fn most_pairs(&self) -> u64 {
         match self {

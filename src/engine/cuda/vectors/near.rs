@@ -48,7 +48,9 @@ impl Near {
 }
 
 impl Cut for Near {
-    const PARTS: u64 = 16;
+    fn parts(&self) -> u64 {
+        16
+    }
 
     fn most_pairs(&self) -> u64 {
         PAIRS_OF_STEP / u64::from(self.dimension.div_ceil(DIMENSIONS_OF_PAIR).max(1))
