@@ -96,20 +96,19 @@ impl RuleIndex {
             Some(_) if context.own => SharedStrings::of(&tests, &clauses, &equalities, &keys),
             _ => SharedStrings::default(),
         };
-        let (coded, sampled) = both(
+        let (coded, brought) = both(
             || code(&equalities, |atom| !shared.has(atom), numbering.as_ref(), context),
-            // neither samples nor what a device is brought for similarities ask for codes
+            // what a device is brought for similarities asks for no codes
             || {
                 let (tests, columns) = Tests::build(tests, side, context)?;
-                let mut ahead = match &numbering {
+                let ahead = match &numbering {
                     Some(budget) => bring_ahead(budget, (&tests, &columns), &clauses, &shared, all_threads)?,
                     None => None,
                 };
-                let sample = Sample::of((&columns, &tests), &keys, ahead.as_mut(), all_threads)?;
-                Ok::<_, DataFusionError>((tests, columns, ahead, sample))
+                Ok::<_, DataFusionError>((tests, columns, ahead))
             },
         );
-        let (mut coded, (tests, mut columns, mut ahead, sample)) = (coded?, sampled?);
+        let (mut coded, (tests, mut columns, mut ahead)) = (coded?, brought?);
         for &(equality, atom) in &shared.pairs {
             if let Some(codes) = ahead.as_mut().and_then(|rules| rules.take_codes(atom)) {
                 (context.reserve)(codes.memory())?;
@@ -133,8 +132,9 @@ impl RuleIndex {
         let (unmatchable, planned) = both(
             || columns.unmatchable(&clauses, all_threads),
             || {
-                let statistics =
-                    BuildStatistics::new(&tests, (&columns, &keys), &sample, &clauses, numbering.as_ref(), context)?;
+                let sample = || Sample::of((&columns, &tests), &keys, ahead.as_mut(), all_threads);
+                let (build, device) = ((&columns, keys.as_slice()), numbering.as_ref());
+                let statistics = BuildStatistics::new(&tests, build, sample, &clauses, device, context)?;
                 let plan =
                     RulePlan::of(&kinds, &clauses, &statistics, |count, group| each_in_turn(count, all_threads, group));
                 context.cancel.check()?;

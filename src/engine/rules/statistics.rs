@@ -16,12 +16,12 @@ use crate::engine::cpu::rules::probing::FEWEST_LANES;
 use crate::engine::cuda::Budget;
 use crate::engine::cuda::rules::RulesOnDevice;
 use crate::engine::keys::NumberedBy;
-use crate::engine::parallel::{in_turn, threads_within};
+use crate::engine::parallel::{both, in_turn, threads_within};
 use crate::engine::{BuildContext, Cancel, Pairs};
 use crate::program::{AtomEstimate, AtomKind, Entry, IN_BAND, Statistics, cost};
 
 /// How many pairs are drawn for an entry.
-const DRAWN: usize = 1024;
+const DRAWN: usize = 512;
 
 /// A grouping, and the group of each build row.
 #[derive(Debug)]
@@ -186,11 +186,12 @@ pub(super) struct BuildStatistics<'a> {
 }
 
 impl<'a> BuildStatistics<'a> {
-    /// Groups the rows by the keys of each clause, with up to so many threads as `context` says, or on a device.
+    /// Groups the rows by the keys of each clause, with up to so many threads as `context` says, or on a device, and draws pairs of those
+    /// of a sample, which is taken meanwhile.
     pub(super) fn new(
         tests: &'a Tests,
         (build, keys): (&'a Columns, &[ArrayRef]),
-        sample: &Sample,
+        sample: impl FnOnce() -> Result<Sample>,
         clauses: &[Vec<usize>],
         device: Option<&Budget>,
         &BuildContext { threads, own, cancel, .. }: &BuildContext<'a>,
@@ -204,13 +205,19 @@ impl<'a> BuildStatistics<'a> {
             }
         }
         let by = NumberedBy { threads: threads_within(wanted.len(), threads), own, device };
+        let group = |at: usize| Grouping::build(build, (&tests.kinds, &wanted[at]), &by);
+        let (groupings, sample) = both(|| in_turn(wanted.len(), threads, group), sample);
+        let (groupings, sample) = (groupings?, sample?);
         let fingerprints = Fingerprints::new(build, tests, keys, sample.detail)?;
-        let grouped = in_turn(wanted.len(), threads, |at| {
-            let (grouping, groups) = Grouping::build(build, (&tests.kinds, &wanted[at]), &by)?;
-            let drawn = sample.draw(&grouping, &groups, &fingerprints)?;
-            let outcomes = tests.kinds.iter().map(|_| OnceLock::new()).collect();
-            Ok(DrawnGroups { grouping: Arc::new(grouping), groups, drawn, places: Pairs::default(), outcomes })
+        let drawn = in_turn(groupings.len(), threads, |at| {
+            let (grouping, groups) = &groupings[at];
+            sample.draw(grouping, groups, &fingerprints)
         })?;
+        let of_keys = |((grouping, groups), drawn)| {
+            let outcomes = tests.kinds.iter().map(|_| OnceLock::new()).collect();
+            DrawnGroups { grouping: Arc::new(grouping), groups, drawn, places: Pairs::default(), outcomes }
+        };
+        let grouped = groupings.into_iter().zip(drawn).map(of_keys);
         let mut grouped: Vec<(Vec<usize>, DrawnGroups)> = wanted.into_iter().zip(grouped).collect();
         let mut rows: Vec<u32> = Vec::new();
         for (_, DrawnGroups { drawn, places, .. }) in &mut grouped {
