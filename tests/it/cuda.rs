@@ -327,7 +327,7 @@ async fn nearest_joins_in_little_device_memory() {
             let expected = table_and_plan(&context, &query).await.0;
             set_engine(&context, "cuda").await;
             let (mut fallbacks, mut on_device) = (0, 0);
-            for kilobytes in [1, 400, 700, 1500, 4000, 100_000] {
+            for kilobytes in [1, 300, 350, 400, 1500, 100_000] {
                 set_memory(&context, kilobytes).await;
                 let (found, plan) = table_and_plan(&context, &query).await;
                 assert_eq!(found, expected, "{query} in {kilobytes} KB\n{plan}");
