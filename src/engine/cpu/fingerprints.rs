@@ -282,9 +282,9 @@ mod tests {
         let rows = 150_000u32;
         let spread: ArrayRef = Arc::new((0..rows).map(|row| Some(row.to_string())).collect::<StringViewArray>());
         // most rows are one of two
-        let text = |row: u32| Some(if row % 3 > 0 { format!("{}", row % 2) } else { row.to_string() });
+        let text = |row: u32| Some(if !row.is_multiple_of(3) { format!("{}", row % 2) } else { row.to_string() });
         let clustered: ArrayRef = Arc::new((0..rows).map(text).collect::<StringViewArray>());
-        let list = |row: u32| (row % 7 > 0).then(|| vec![Some(i64::from(row)), None, Some(5)]);
+        let list = |row: u32| (!row.is_multiple_of(7)).then(|| vec![Some(i64::from(row)), None, Some(5)]);
         let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>((0..9000).map(list)));
         for values in [spread.slice(0, 40), spread, clustered, lists] {
             with(Arc::clone(&values), Detail::Views, |fingerprints| {
