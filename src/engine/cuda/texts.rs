@@ -137,7 +137,9 @@ fn print(
     prints: Option<PrintedAs<'_>>,
 ) -> Result<(), Fault> {
     let Some((prints, column)) = prints else { return Ok(()) };
-    budget.device.texts()?.prints(stream, &strings.on_device(stream), column, prints)
+    budget.device.texts()?.prints(stream, &strings.on_device(stream), column, prints)?;
+    // they are of another queue, on which they are given back where what follows here fails
+    Ok(stream.synchronize()?)
 }
 
 /// Whether some string has more characters for sure, as far as that is soon found out: the device finds out, too.

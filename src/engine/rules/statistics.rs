@@ -100,8 +100,8 @@ impl Sample {
         Self { rows: sampled.into_iter().map(|(_, row)| row).collect(), variates, detail }
     }
 
-    /// Pairs of different rows, evenly drawn from those that share a group, as far as the sample reaches; of any rows,
-    /// where none share one.
+    /// Pairs of different rows, evenly drawn from those that share a group, as far as the sample reaches, but for groups of many rows of
+    /// which one alone was sampled: they come last. Of any rows, where none share a group.
     fn draw(&self, grouping: &Grouping, groups: &GroupsByRow, fingerprints: &Fingerprints<'_>) -> Result<Pairs> {
         let hasher = FixedState::default();
         // all that is looked up at random is asked for before any of it is needed

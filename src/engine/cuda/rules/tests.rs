@@ -136,7 +136,11 @@ impl RulesOnDevice {
         let time = budget.metrics.arrange_time.clone();
         let _timer = time.timer();
         let stream = budget.device.stream()?;
-        let prints = printed.map(|rows| budget.zeros(&stream, rows)).transpose()?;
+        let prints = match printed.map(|rows| budget.zeros(&stream, rows)).transpose() {
+            // the host draws then
+            Err(Fault::Memory) => None,
+            prints => prints?,
+        };
         // columns are added on queues of their own
         stream.synchronize()?;
         let uploading = Uploading { budget, stream: &stream, threads, prints: prints.as_ref() };
