@@ -35,7 +35,7 @@ pub(in crate::engine) struct Fingerprints<'a> {
 /// Adds what a column has in some rows to their fingerprints.
 type Print<'a> = Box<dyn Fn(&Rows<'_>, &mut [u64]) -> Result<()> + Sync + 'a>;
 
-/// Rows whose fingerprints are made together.
+/// Rows by their numbers.
 enum Rows<'a> {
     All(Range<usize>),
     Some(&'a [u32]),

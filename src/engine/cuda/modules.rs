@@ -1,5 +1,5 @@
-//! The files of kernels on a device, each read by the driver when it is first needed: what it has never seen it compiles, for up to a
-//! second, which nothing interrupts.
+//! The files of kernels on a device, each read by the driver when it is first needed: what it has never seen it compiles, which takes a
+//! while that nothing interrupts.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
