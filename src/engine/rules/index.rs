@@ -453,9 +453,11 @@ impl RuleIndex {
                 (Access::Band { order, ends, .. }, _) => Candidates::Own(&order.rows, ends),
             };
             let EntryIndex { tree, earlier, .. } = &self.entries[entry];
+            let by_index = matches!(candidates, Candidates::Index(..));
             probing.entry(&EntryPaths { number: entry, tree, earlier, clauses }, candidates, &mut within, left)?;
             cursor.next = start + within.next;
-            if probing.counts.candidates >= limit.work {
+            // an index has done its work with fewer candidates than pairs that it has tested
+            if probing.counts.candidates >= limit.work || by_index && !within.is_done() {
                 break;
             }
         }
@@ -625,6 +627,32 @@ mod tests {
         }
         pairs.sort_unstable();
         (pairs, tally)
+    }
+
+    /// Whoever waits for it can look up in time, and others can help.
+    #[test]
+    fn an_index_that_finds_nothing_stops_once_its_work_is_done() {
+        let test = Test::Edit { measure: EditMeasure::JaroWinkler, bounds: Bounds::at_least(0.85, true) };
+        let tests = vec![AtomTest::Similarity { key: 0, test }];
+        let source = RuleSource { kinds: tests.iter().map(AtomKind::from).collect(), tests, clauses: vec![vec![0]] };
+        let side = |letter: &str| {
+            let text = |row: usize| Some(letter.repeat(10 + row % 20));
+            let key: ArrayRef = Arc::new((0..300).map(text).collect::<StringArray>());
+            SideColumns { rows: 300, atoms: vec![AtomColumn::None], keys: vec![key] }
+        };
+        let cancel = Cancel::default();
+        let context = BuildContext::new(1, &cancel, &|_| Ok(()));
+        let index = RuleIndex::try_new(source, side("x"), &Engine::Cpu, &context).unwrap();
+        let probe = index.prepare(side("y"), &PrepareContext { threads: 1, cancel: &cancel }).unwrap();
+        let (mut pairs, mut tally) = (Pairs::default(), Tally::new(1, 1));
+        let run = Run { conditions: &NoConditions, cancel: &cancel };
+        let (mut cursor, mut calls) = (Cursor { next: 0, end: index.len(Some(&probe)) }, 0);
+        while !cursor.is_done() {
+            let limit = Limit { pairs: usize::MAX, work: 1000 };
+            index.probe(Some(&probe), &mut cursor, limit, &run, &mut pairs, &mut tally).unwrap();
+            calls += 1;
+        }
+        assert!(pairs.len() == 0 && calls > 20, "{} pairs by {calls} calls", pairs.len());
     }
 
     #[test]
