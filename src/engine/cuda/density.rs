@@ -16,16 +16,17 @@ pub(super) struct Density {
 const MOST_MATCHES: u64 = 1 << 21;
 const CANDIDATES_OF_A_MATCH: usize = 4;
 
-/// Pairs of a step before anything is known, and at least.
+/// Pairs of a step before anything is known, unless all that are left are too few to be worth two launches, and at least.
 const FIRST_PAIRS: u64 = 1 << 26;
+const FEW_PAIRS: u64 = 1 << 31;
 const FEWEST_PAIRS: u64 = 1 << 20;
 
 impl Density {
-    /// Pairs that the next step compares.
-    pub(super) fn pairs_of_step(&self) -> u64 {
+    /// Pairs that the next step compares, where `left` says how many are left, up to a number that it is given.
+    pub(super) fn pairs_of_step(&self, left: impl FnOnce(u64) -> u64) -> u64 {
         let (compared, yielded) = (self.compared.load(Ordering::Relaxed), self.yielded.load(Ordering::Relaxed));
         if compared == 0 {
-            return FIRST_PAIRS;
+            return if left(FEW_PAIRS) < FEW_PAIRS { FEW_PAIRS } else { FIRST_PAIRS };
         }
         let pairs = u128::from(MOST_MATCHES) * u128::from(compared) / u128::from(yielded.max(1));
         pairs.clamp(u128::from(FEWEST_PAIRS), u128::from(PAIRS_OF_STEP)) as u64

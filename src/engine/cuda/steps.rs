@@ -55,9 +55,9 @@ impl Steps {
         cancel: &Cancel,
         out: &mut Pairs,
     ) -> Result<Counts, Fault> {
-        let start = cursor.next as u32;
-        let pairs = self.density.pairs_of_step().min(cut.most_pairs());
-        let (end, _) = cut.stretch(start, count.min(cursor.end as u32), pairs);
+        let (start, last) = (cursor.next as u32, count.min(cursor.end as u32));
+        let pairs = self.density.pairs_of_step(|most| cut.stretch(start, last, most).1);
+        let (end, _) = cut.stretch(start, last, pairs.min(cut.most_pairs()));
         let (tasks, range) = (cut.tasks(start..end), (start, end));
         let mut done = Done { counts: Counts::default(), end };
         if !tasks.is_empty() {

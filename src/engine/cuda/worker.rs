@@ -97,17 +97,17 @@ pub(super) fn least(rows_of_task: u32) -> usize {
     rows_of_task as usize * (BLOCKS_OF_TASK * BLOCK) as usize
 }
 
-/// Half of the work of `tasks`, and the other half.
-pub(super) fn halved(mut tasks: Vec<Task>) -> (Vec<Task>, Vec<Task>) {
-    match tasks.as_slice() {
+/// `tasks` in pieces, in their order, each of which finds room if all yield as much for their work: together they have yielded more than
+/// there is `room` for. A single one is cut within its range.
+pub(super) fn pieces(tasks: &[Task], yielded: usize, room: usize) -> Vec<Vec<Task>> {
+    let count = (yielded / room.max(1) + 1).max(2);
+    match tasks {
         &[Task { probe, first, end }] => {
-            let middle = first + (end - first) / 2;
-            (vec![Task { probe, first, end: middle }], vec![Task { probe, first: middle, end }])
+            let blocks = ((end - first) as usize).div_ceil(count).max(1);
+            let piece = |first| vec![Task { probe, first, end: end.min(first + blocks as u32) }];
+            (first..end).step_by(blocks).map(piece).collect()
         }
-        _ => {
-            let other = tasks.split_off(tasks.len() / 2);
-            (tasks, other)
-        }
+        _ => tasks.chunks(tasks.len().div_ceil(count).max(1)).map(<[Task]>::to_vec).collect(),
     }
 }
 
@@ -151,8 +151,8 @@ impl Worker {
     }
 
     /// Appends the row numbers of the pairs of `tasks` that match, which are in the order of their probe positions, all in
-    /// `range`. Tasks that yield more than the buffers hold are done by halves, a single one by halves of its range. Stops
-    /// between two runs of probe positions once there are many pairs.
+    /// `range`. Tasks that yield more than the buffers hold are done in pieces. Stops between two runs of probe positions once
+    /// there are many pairs.
     pub(super) fn run(
         &mut self,
         comparison: &dyn Comparison,
@@ -179,14 +179,17 @@ impl Worker {
                 // others have taken the memory: less may do, once what was launched has ended, which reads what may be given back
                 Err(Fault::Memory) if tasks.len() > 1 => {
                     self.stream.synchronize()?;
-                    (usize::MAX, 0)
+                    (self.capacity.candidates + 1, 0)
                 }
                 launched => launched?,
             };
-            if candidates > self.capacity.candidates || matched > self.capacity.pairs {
+            let Capacity { candidates: of_candidates, pairs: of_pairs, .. } = self.capacity;
+            if candidates > of_candidates || matched > of_pairs {
                 self.budget.metrics.retry();
-                let (one, other) = halved(tasks);
-                left.extend([other, one]);
+                // what found no room was not verified, so that there may be more matches yet
+                let (yielded, room) =
+                    if candidates > of_candidates { (candidates, of_candidates) } else { (matched, of_pairs) };
+                left.extend(pieces(&tasks, yielded, room).into_iter().rev());
                 continue;
             }
             comparison.done(&self.stream, self.staging.tally(comparison.tallied())?);
@@ -271,12 +274,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_of_tasks_are_all_of_their_work() {
-        let task = |probe, first, end| Task { probe, first, end };
-        let shown = |tasks: &[Task]| tasks.iter().map(|task| (task.probe, task.first, task.end)).collect::<Vec<_>>();
-        let (one, other) = halved(vec![task(0, 0, 9), task(4, 3, 5), task(8, 1, 2)]);
-        assert_eq!((shown(&one), shown(&other)), (vec![(0, 0, 9)], vec![(4, 3, 5), (8, 1, 2)]));
-        let (one, other) = halved(vec![task(4, 3, 6)]);
-        assert_eq!((shown(&one), shown(&other)), (vec![(4, 3, 4)], vec![(4, 4, 6)]));
+    fn pieces_of_tasks_are_all_of_their_work() {
+        let shown = |tasks: &[(u32, u32, u32)], yielded, room| -> Vec<Vec<(u32, u32, u32)>> {
+            let tasks: Vec<Task> = tasks.iter().map(|&(probe, first, end)| Task { probe, first, end }).collect();
+            let piece = |piece: Vec<Task>| piece.iter().map(|task| (task.probe, task.first, task.end)).collect();
+            pieces(&tasks, yielded, room).into_iter().map(piece).collect()
+        };
+        let three = [(0, 0, 9), (4, 3, 5), (8, 1, 2)];
+        assert_eq!(shown(&three, 11, 10), [vec![(0, 0, 9), (4, 3, 5)], vec![(8, 1, 2)]]);
+        assert_eq!(shown(&three, 990, 10), [[(0, 0, 9)], [(4, 3, 5)], [(8, 1, 2)]]);
+        assert_eq!(shown(&[(4, 3, 6)], 11, 10), [[(4, 3, 5)], [(4, 5, 6)]]);
+        assert_eq!(shown(&[(4, 3, 6)], 35, 10), [[(4, 3, 4)], [(4, 4, 5)], [(4, 5, 6)]]);
     }
 }

@@ -8,7 +8,7 @@ use datafusion::common::Result;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::RowColumns;
 use crate::engine::cuda::memory::Budget;
-use crate::engine::parallel::in_parallel;
+use crate::engine::parallel::{both, in_parallel};
 use crate::engine::sets::ranks::Ranks;
 use crate::engine::sets::tokenise::RowSets;
 
@@ -68,12 +68,22 @@ impl SetColumns {
         let end = [self.tokens];
         let starts = self.parts.iter().map(|part| part.starts.as_slice()).chain([end.as_slice()]);
         let tokens = self.parts.iter().map(|part| part.tokens.as_slice());
+        // each waits for its own copies
+        let (tokens, (starts, (sizes, (rows, groups)))) = both(
+            || budget.upload_parts(stream, self.tokens as usize, tokens),
+            || {
+                let others =
+                    || both(|| column(|part| &part.rows), || self.has_groups.then(|| column(|part| &part.groups)));
+                let sizes = || both(|| column(|part| &part.sizes), others);
+                both(|| budget.upload_parts(stream, self.rows + 1, starts), sizes)
+            },
+        );
         Ok(RowColumns {
-            starts: budget.upload_parts(stream, self.rows + 1, starts)?,
-            tokens: budget.upload_parts(stream, self.tokens as usize, tokens)?,
-            sizes: column(|part| &part.sizes)?,
-            groups: self.has_groups.then(|| column(|part| &part.groups)).transpose()?,
-            rows: column(|part| &part.rows)?,
+            starts: starts?,
+            tokens: tokens?,
+            sizes: sizes?,
+            groups: groups.transpose()?,
+            rows: rows?,
             count: self.rows as u32,
         })
     }

@@ -15,7 +15,7 @@ use crate::engine::cuda::kernels::{Appended, NearestSides, Round, RowPair, Searc
 use crate::engine::cuda::memory::{Budget, Buffer};
 use crate::engine::cuda::tasks::BLOCK;
 use crate::engine::cuda::vectors::arranged::Arranged;
-use crate::engine::cuda::worker::halved;
+use crate::engine::cuda::worker::pieces;
 use crate::engine::nearest::Neighbour;
 
 /// Neighbours of a row at most.
@@ -284,7 +284,7 @@ impl<'a> Search<'a> {
         (0..runs).flat_map(of_run).collect()
     }
 
-    /// Compares the blocks of `tasks`: by halves where there are more candidates than there is room for; these are offered once more
+    /// Compares the blocks of `tasks`: in pieces where there are more candidates than there is room for; these are offered once more
     /// to rows that were offered more than they have places for.
     fn compare(&mut self, tasks: Vec<Task>, round: Round, cancel: &Cancel) -> Result<(), Fault> {
         let mut left = vec![tasks];
@@ -293,10 +293,10 @@ impl<'a> Search<'a> {
                 continue;
             }
             let [candidates, mut crowded] = self.launch(Some((&tasks, round)))?;
-            if candidates > self.candidates.slice.len() {
+            let room = self.candidates.slice.len();
+            if candidates > room {
                 self.budget.metrics.retry();
-                let (one, other) = halved(tasks);
-                left.extend([other, one]);
+                left.extend(pieces(&tasks, candidates, room).into_iter().rev());
                 continue;
             }
             self.compared += candidates;
