@@ -18,9 +18,6 @@ const HALF: usize = 2 << 20;
 /// From so many bytes on a copy goes through a slot: the driver's own takes longer, the more so of many parts.
 const WORTH_A_SLOT: usize = 1 << 16;
 
-/// Bytes that are worth a piece of their own: what costs is to wait for each.
-const WORTH_A_PIECE: usize = 1 << 20;
-
 /// Slots of a device: what it takes to keep the bus busy.
 pub(super) const SLOTS: usize = 8;
 
@@ -143,10 +140,8 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
         return Ok(());
     }
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let threads = cores.min(length * size_of::<T>() / WORTH_A_PIECE).clamp(1, SLOTS);
-    let rounds = length.div_ceil(threads * (HALF / size_of::<T>()));
-    let values = length.div_ceil(threads * rounds);
-    let (address, pieces) = (room.device_ptr(stream).0, pieces(parts, values));
+    let threads = cores.min(length * size_of::<T>() / HALF).clamp(1, SLOTS);
+    let (address, pieces) = (room.device_ptr(stream).0, pieces(parts, HALF / size_of::<T>()));
     // from now on the room is there for other queues
     stream.synchronize()?;
     let next = AtomicUsize::new(0);
