@@ -21,7 +21,7 @@ pub(super) struct DeviceMetrics {
     postings: Count,
     /// Pairs that the filter let pass.
     survivors: Count,
-    /// Launches that yielded more than the buffers hold, so that they were done again by halves.
+    /// Launches that yielded more than the buffers hold, so that they were done again in pieces.
     retries: Count,
 }
 

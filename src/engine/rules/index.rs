@@ -384,8 +384,8 @@ impl RuleIndex {
         }
     }
 
-    /// Appends the pairs of which some clause holds, each once over the whole cursor, until it is done or `limit` is
-    /// reached.
+    /// Appends the pairs of which some clause holds, each once over the whole cursor, until it is done, `limit` is
+    /// reached, or an index has returned before its end.
     ///
     /// # Errors
     /// Whatever a condition of the driver fails with.
@@ -652,7 +652,7 @@ mod tests {
             index.probe(Some(&probe), &mut cursor, limit, &run, &mut pairs, &mut tally).unwrap();
             calls += 1;
         }
-        assert!(pairs.len() == 0 && calls > 20, "{} pairs by {calls} calls", pairs.len());
+        assert!(pairs.is_empty() && calls > 20, "{} pairs by {calls} calls", pairs.len());
     }
 
     #[test]

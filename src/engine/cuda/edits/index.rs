@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_into_the_buffers_is_done_by_halves() {
+    fn what_does_not_fit_into_the_buffers_is_done_in_pieces() {
         let values: Values = (0..2500).map(|row| Some(format!("the same string {}", row % 2))).collect();
         let mut small = index(levenshtein(1.0), &key_column(&values, &None), true);
         let least = least(ROWS_OF_TASK);

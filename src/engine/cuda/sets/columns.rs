@@ -15,6 +15,9 @@ use crate::engine::sets::tokenise::RowSets;
 /// Sets of more tokens than this are listed in ascending order, as `UNORDERED` in `kernels/sets.cuh` says.
 const UNORDERED: usize = 128;
 
+/// Fewer tokens are sent by the thread that sends the other columns.
+const WORTH_A_THREAD: u64 = 1 << 18;
+
 /// Bytes of a row beside its tokens.
 pub(super) const BYTES_OF_ROW: usize = 3 * size_of::<u32>() + size_of::<u64>();
 
@@ -68,24 +71,19 @@ impl SetColumns {
         let end = [self.tokens];
         let starts = self.parts.iter().map(|part| part.starts.as_slice()).chain([end.as_slice()]);
         let tokens = self.parts.iter().map(|part| part.tokens.as_slice());
-        // each waits for its own copies
-        let (tokens, (starts, (sizes, (rows, groups)))) = both(
-            || budget.upload_parts(stream, self.tokens as usize, tokens),
-            || {
-                let others =
-                    || both(|| column(|part| &part.rows), || self.has_groups.then(|| column(|part| &part.groups)));
-                let sizes = || both(|| column(|part| &part.sizes), others);
-                both(|| budget.upload_parts(stream, self.rows + 1, starts), sizes)
-            },
-        );
-        Ok(RowColumns {
-            starts: starts?,
-            tokens: tokens?,
-            sizes: sizes?,
-            groups: groups.transpose()?,
-            rows: rows?,
-            count: self.rows as u32,
-        })
+        let tokens = || budget.upload_parts(stream, self.tokens as usize, tokens);
+        let others = || {
+            let starts = budget.upload_parts(stream, self.rows + 1, starts)?;
+            let groups = self.has_groups.then(|| column(|part| &part.groups)).transpose()?;
+            Ok::<_, Fault>((starts, column(|part| &part.sizes)?, column(|part| &part.rows)?, groups))
+        };
+        // each copy is waited for
+        let (tokens, others) = match self.tokens < WORTH_A_THREAD {
+            true => (tokens(), others()),
+            false => both(tokens, others),
+        };
+        let (starts, sizes, rows, groups) = others?;
+        Ok(RowColumns { starts, tokens: tokens?, sizes, groups, rows, count: self.rows as u32 })
     }
 
     /// The last of the groups.

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_into_the_buffers_is_done_by_halves() {
+    fn what_does_not_fit_into_the_buffers_is_done_in_pieces() {
         let values: Values = (0..600).map(|row| Some(format!("the same words {}", row % 2))).collect();
         let keys = key_column(&values, &None);
         let mut small = index(WORDS, jaccard(0.5), &keys, true);
