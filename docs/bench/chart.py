@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Draws docs/bench/cuda.svg: seconds over thresholds, from 2026-11-22-cuda.csv and 2026-11-21-cuda-peers.csv, and over rows, from
-2026-11-23-cuda-sizes.csv. Both axes of seconds are logarithmic.
+"""Draws docs/bench/cuda.svg from 2026-11-24-engines.csv and 2026-11-21-cuda-peers.csv: seconds over thresholds and over rows. All axes
+but that of thresholds are logarithmic.
 
-Over thresholds ours are from Parquet through SQL to a count, and the peers are the join alone, on token ids prepared beforehand. Over
-rows they are from tables in memory through SQL to a count, both engines warm.
+Ours are from tables in memory through SQL to a count and a checksum, warm; the peers are the join alone, on token ids prepared beforehand.
 """
 
+import collections
 import csv
 import math
 import pathlib
@@ -13,7 +13,8 @@ import pathlib
 FOLDER = pathlib.Path(__file__).resolve().parent
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 420, 60, 200, 40, 50
 COLOURS = ["#1b6ca8", "#c0504d", "#4f8f4f", "#8064a2", "#d08a2e", "#555555"]
-ON_DEVICE, ON_CPU = "", "6 4"
+MACHINES = {"cuda": "H200", "cpu": "16 cores"}
+DASHES = {"cuda": "", "cpu": "6 4"}
 PEERS = {"fgssjoin": ("#7f7f7f", "2 3"), "sf-gSSJoin": ("#a0a0a0", "8 3 2 3")}
 LETTERS = 11
 
@@ -23,37 +24,46 @@ def table(name):
         yield from csv.DictReader(file)
 
 
+def measured():
+    """Of each self-join: what is joined, its threshold, rows, engine and seconds of SQL."""
+    for row in table("2026-11-24-engines.csv"):
+        if row["threshold"] and row["engine"] != "auto":
+            yield row["condition"], float(row["threshold"]), int(row["rows"]), row["engine"], float(row["sql"]) / 1e3
+
+
 def by_threshold():
     """The lines over thresholds: name -> (colour, dash, [(threshold, seconds)])."""
     lines = {}
-    for row in table("2026-11-22-cuda.csv"):
-        if row["work"] == "q3":
-            machine, dash = ("H200", ON_DEVICE) if row["engine"] == "cuda" else ("16 cores", ON_CPU)
-            colour = COLOURS[0 if row["rows"] == "100000" else 1]
-            line = lines.setdefault(f"{machine}, {int(row['rows']):,} strings", (colour, dash, []))
-            line[2].append((float(row["threshold"]), float(row["sql_warm_s"])))
+    for join, threshold, rows, engine, seconds in measured():
+        if join == "jaccard 3-grams" and rows >= 100_000:
+            colour = COLOURS[0 if rows == 100_000 else 1]
+            line = lines.setdefault(f"{MACHINES[engine]}, {rows:,} strings", (colour, DASHES[engine], []))
+            line[2].append((threshold, seconds))
     for row in table("2026-11-21-cuda-peers.csv"):
         line = lines.setdefault(f"{row['peer']}, H200, {int(row['rows']):,} (join alone)", (*PEERS[row["peer"]], []))
         line[2].append((float(row["threshold"]), float(row["seconds"])))
-    return lines
+    return {name: (colour, dash, sorted(points, reverse=True)) for name, (colour, dash, points) in lines.items()}
 
 
 def by_rows():
     """The lines over rows: name -> (colour, dash, [(rows, seconds)])."""
-    rows = list(table("2026-11-23-cuda-sizes.csv"))
-    conditions = list(dict.fromkeys(row["condition"] for row in rows))
+    rows_of = collections.defaultdict(set)
+    for join, threshold, rows, *_ in measured():
+        rows_of[join, threshold].add(rows)
+    conditions = [condition for condition, rows in rows_of.items() if len(rows) > 2]
     lines = {}
-    for engine, machine, dash in (("cuda", "H200", ON_DEVICE), ("cpu", "16 cores", ON_CPU)):
-        for condition, colour in zip(conditions, COLOURS):
-            points = [(int(row["rows"]), row[engine]) for row in rows if row["condition"] == condition]
-            known = [(count, float(seconds)) for count, seconds in points if seconds]
-            lines[f"{machine}, {condition}"] = (colour, dash, known)
+    for (join, threshold), colour in zip(conditions, COLOURS, strict=True):
+        for engine, machine in MACHINES.items():
+            points = sorted(
+                (rows, seconds) for *condition, rows, on, seconds in measured() if (*condition, on) == (join, threshold, engine)
+            )
+            lines[f"{machine}, {join} {threshold:g}"] = (colour, DASHES[engine], points)
     return lines
 
 
-def text(x, y, words, anchor="start", size=LETTERS):
+def text(x, y, words, anchor="start", size=LETTERS, colour="black"):
     words = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" font-size="{size}">{words}</text>'
+    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" font-size="{size}" fill="{colour}">{words}</text>'
 
 
 def panel(top, title, lines, ticks, share_of, powers):
@@ -73,13 +83,13 @@ def panel(top, title, lines, ticks, share_of, powers):
         parts.append(text(LEFT - 6, y + 4, f"{10.0**power:g} s", "end"))
     parts += [text(x_of(tick), top + HEIGHT - BOTTOM + 18, f"{tick:,}", "middle") for tick in ticks]
     below = math.inf
-    # names beside the ends of their lines, from the lowest up, none over another
+    # names at the heights where their lines end, from the lowest up, none over another
     for name, (colour, dash, points) in sorted(lines.items(), key=lambda line: -y_of(line[1][2][-1][1])):
         path = " ".join(f"{x_of(at):.1f},{y_of(seconds):.1f}" for at, seconds in points)
         style = f'fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"'
         parts.append(f'<polyline points="{path}" {style}/>')
         below = min(y_of(points[-1][1]) + 4, below - LETTERS)
-        parts.append(text(WIDTH - RIGHT + 8, below, name, size=9))
+        parts.append(text(WIDTH - RIGHT + 8, below, name, size=9, colour=colour))
     return parts
 
 
@@ -87,9 +97,9 @@ def main():
     thresholds = (0.9, 0.8, 0.7, 0.6, 0.5)
     title = "Jaccard over padded 3-grams, self-join: seconds by threshold"
     parts = panel(0, title, by_threshold(), thresholds, lambda threshold: (0.9 - threshold) / 0.4, (-2, 2))
-    counts = (1000, 10_000, 30_000, 100_000)
-    title = "Self-joins of small tables in memory: seconds by rows"
-    parts += panel(HEIGHT, title, by_rows(), counts, lambda rows: (math.log10(rows) - 3) / 2, (-3, 0))
+    counts = (1000, 10_000, 100_000, 1_000_000)
+    title = "Self-joins: seconds by rows"
+    parts += panel(HEIGHT, title, by_rows(), counts, lambda rows: (math.log10(rows) - 3) / 3, (-3, 2))
     body = "\n".join(parts)
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {2 * HEIGHT}" font-family="sans-serif">\n'
     (FOLDER / "cuda.svg").write_text(svg + '<rect width="100%" height="100%" fill="white"/>\n' + body + "\n</svg>\n")
