@@ -44,6 +44,9 @@ __device__ __forceinline__ void append(Pair pair, Pair* pairs, u64* count, u64 c
     if (at < capacity) pairs[at] = pair;
 }
 
+// How many of the pairs that were appended are worth a look: none where some are missing, as all of them are found again.
+__device__ __forceinline__ u64 all_of(const u64* count, u64 capacity) { return *count <= capacity ? *count : 0; }
+
 __device__ __forceinline__ u32 lane_of_thread() { return threadIdx.x % WARP_LANES; }
 
 // The number of this thread in the whole grid, and how many there are: for loops over more items than threads.

@@ -348,12 +348,12 @@ extern "C" __global__ void __launch_bounds__(128)
     }
 }
 
-// One thread a candidate, of which there are min(*candidate_count, capacity): row numbers of those that match.
+// One thread a candidate, none where some have found no room: row numbers of those that match.
 template <class Decision, class Alphabet>
 __device__ __forceinline__ void verify(const Texts& probe, const Texts& build, const EditTest& test, const Pair* candidates,
                                        const u64* candidate_count, u64 capacity, Pair* pairs, u64* count, u64 pair_capacity) {
     using Symbol = typename Alphabet::Symbol;
-    u64 all = min(*candidate_count, capacity);
+    u64 all = all_of(candidate_count, capacity);
     for (u64 at = thread_in_grid(); at < all; at += threads_in_grid()) {
         Pair candidate = candidates[at];
         u32 p = candidate.probe, b = candidate.build;

@@ -209,11 +209,11 @@ __device__ __forceinline__ u32 overlap(const u32* left, u32 lefts, const u32* ri
     return common;
 }
 
-// One warp a candidate, of which there are min(*candidate_count, capacity): row numbers of those that match.
+// One warp a candidate, none where some have found no room: row numbers of those that match.
 extern "C" __global__ void __launch_bounds__(256)
     set_verify(Sets probe, Sets build, SetTest test, const Pair* candidates, const u64* candidate_count, u64 capacity, Pair* pairs,
                u64* count, u64 pair_capacity) {
-    u64 all = min(*candidate_count, capacity);
+    u64 all = all_of(candidate_count, capacity);
     for (u64 at = thread_in_grid() / 32; at < all; at += threads_in_grid() / 32) {
         Pair candidate = candidates[at];
         u32 p = candidate.probe, b = candidate.build;

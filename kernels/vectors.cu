@@ -259,11 +259,11 @@ extern "C" __global__ void __launch_bounds__(128) vector_filter_halves(FILTER_AR
 }
 #endif
 
-// One thread a candidate, of which there are min(*candidate_count, capacity): row numbers of those that match.
+// One thread a candidate, none where some have found no room: row numbers of those that match.
 extern "C" __global__ void __launch_bounds__(128)
     vector_verify(Vectors probe, Vectors build, VectorTest test, const Pair* candidates, const u64* candidate_count, u64 capacity, Pair* pairs,
                   u64* count, u64 pair_capacity) {
-    u64 all = min(*candidate_count, capacity);
+    u64 all = all_of(candidate_count, capacity);
     for (u64 at = thread_in_grid(); at < all; at += threads_in_grid()) {
         Pair candidate = candidates[at];
         const double* left = build.values + (u64)build.sources[candidate.build] * test.dimension;

@@ -32,11 +32,6 @@ impl Density {
         pairs.clamp(u128::from(FEWEST_PAIRS), u128::from(PAIRS_OF_STEP)) as u64
     }
 
-    /// Whether no step has ended yet.
-    pub(super) fn is_unknown(&self) -> bool {
-        self.compared.load(Ordering::Relaxed) == 0
-    }
-
     pub(super) fn add(&self, compared: u64, counts: &Counts) {
         let yielded = counts.matched.max(counts.candidates / CANDIDATES_OF_A_MATCH);
         self.compared.fetch_add(compared, Ordering::Relaxed);
@@ -52,10 +47,8 @@ mod tests {
     fn a_first_step_is_small_unless_it_is_all() {
         let density = Density::default();
         let of_step = |left: u64| density.pairs_of_step(|most| left.min(most));
-        assert!(density.is_unknown());
         assert_eq!((of_step(1000), of_step(FEW_PAIRS - 1), of_step(FEW_PAIRS)), (FEW_PAIRS, FEW_PAIRS, FIRST_PAIRS));
         density.add(FIRST_PAIRS, &Counts { candidates: 1 << 10, verified: 1 << 10, matched: 1 << 9 });
-        assert!(!density.is_unknown());
         assert_eq!((of_step(1000), of_step(u64::MAX)), (PAIRS_OF_STEP, PAIRS_OF_STEP));
         density.add(0, &Counts { candidates: 1 << 25, verified: 1 << 25, matched: 0 });
         // 2^26 pairs have yielded what counts as 2^23 matches and some

@@ -57,15 +57,13 @@ impl Steps {
     ) -> Result<Counts, Fault> {
         let (start, last) = (cursor.next as u32, count.min(cursor.end as u32));
         let pairs = self.density.pairs_of_step(|most| cut.stretch(start, last, most).1);
-        let (end, compared) = cut.stretch(start, last, pairs.min(cut.most_pairs()));
-        // to decide as many candidates as there is room for would be in vain where there are more
-        let waits = self.density.is_unknown() && compared > self.workers.room();
+        let (end, _) = cut.stretch(start, last, pairs.min(cut.most_pairs()));
         let (tasks, range) = (cut.tasks(start..end), (start, end));
         let mut done = Done { counts: Counts::default(), end };
         if !tasks.is_empty() {
             done = self.workers.with(|worker| {
                 let comparison = comparison(worker.stream(), range);
-                worker.run(&comparison, (tasks, waits), range, cancel, out)
+                worker.run(&comparison, tasks, range, cancel, out)
             })?;
             let (_, compared) = cut.stretch(start, done.end, u64::MAX);
             self.density.add(compared, &done.counts);

@@ -97,8 +97,8 @@ pub(super) fn least(rows_of_task: u32) -> usize {
     rows_of_task as usize * (BLOCKS_OF_TASK * BLOCK) as usize
 }
 
-/// `tasks` in pieces, in their order, each of which finds room if all yield as much for their work: together they have yielded more than
-/// there is `room` for. A single one is cut within its range.
+/// `tasks` in pieces, in their order, each of which finds room if all yield as much for their work: together they have yielded
+/// more than there is `room` for. A single one is cut within its range.
 pub(super) fn pieces(tasks: &[Task], yielded: usize, room: usize) -> Vec<Vec<Task>> {
     // they do not yield quite as much each
     let count = (yielded / (room - room / 8).max(1) + 1).max(2);
@@ -152,12 +152,12 @@ impl Worker {
     }
 
     /// Appends the row numbers of the pairs of `tasks` that match, which are in the order of their probe positions, all in
-    /// `range`. With `waits` a first launch decides nothing before its candidates have found room. Tasks that yield more than the buffers hold are done in pieces. Stops between two runs of probe positions once
+    /// `range`. Tasks that yield more than the buffers hold are done in pieces. Stops between two runs of probe positions once
     /// there are many pairs.
     pub(super) fn run(
         &mut self,
         comparison: &dyn Comparison,
-        (tasks, mut waits): (Vec<Task>, bool),
+        tasks: Vec<Task>,
         range: (u32, u32),
         cancel: &Cancel,
         out: &mut Pairs,
@@ -176,9 +176,7 @@ impl Worker {
                 let rest = tasks.split_off(tasks.partition_point(|task| task.probe == probe));
                 left.push(rest);
             }
-            let launched = self.launch(comparison, &tasks, waits);
-            waits = false;
-            let (candidates, matched) = match launched {
+            let (candidates, matched) = match self.launch(comparison, &tasks) {
                 // others have taken the memory: less may do, once what was launched has ended, which reads what may be given back
                 Err(Fault::Memory) if tasks.len() > 1 => {
                     self.stream.synchronize()?;
@@ -189,7 +187,6 @@ impl Worker {
             let Capacity { candidates: of_candidates, pairs: of_pairs, .. } = self.capacity;
             if candidates > of_candidates || matched > of_pairs {
                 self.budget.metrics.retry();
-                // what found no room was not verified, so that there may be more matches yet
                 let (yielded, room) =
                     if candidates > of_candidates { (candidates, of_candidates) } else { (matched, of_pairs) };
                 left.extend(pieces(&tasks, yielded, room).into_iter().rev());
@@ -205,9 +202,8 @@ impl Worker {
         Ok(Done { counts, end: range.1 })
     }
 
-    /// Compares, and returns how many candidates and pairs there are or would be; with `waits` no pairs where the candidates have
-    /// found no room.
-    fn launch(&mut self, comparison: &dyn Comparison, tasks: &[Task], waits: bool) -> Result<(usize, usize), Fault> {
+    /// Compares, and returns how many candidates there are or would be, and pairs, where all candidates have found room.
+    fn launch(&mut self, comparison: &dyn Comparison, tasks: &[Task]) -> Result<(usize, usize), Fault> {
         let stream = &self.stream;
         let on_device = self.budget.upload_to(stream, tasks, &mut self.tasks)?;
         stream.memset_zeros(&mut self.candidate_count.slice)?;
@@ -219,17 +215,6 @@ impl Worker {
         let [started, ended] = &self.timing;
         started.record(stream)?;
         comparison.filter(stream, (on_device, tasks), &mut candidates)?;
-        if waits {
-            ended.record(stream)?;
-            let [counted, _] = &mut self.staging.get().counted;
-            self.budget.download(stream, candidates.count, counted)?;
-            stream.synchronize()?;
-            let counted = counted.as_slice()?[0];
-            if counted > candidates.capacity {
-                self.budget.metrics.launch(tasks.len(), started.elapsed_ms(ended)?, counted as usize);
-                return Ok((counted as usize, 0));
-            }
-        }
         comparison.verify(stream, &candidates, &mut pairs)?;
         ended.record(stream)?;
         comparison.fetch_tally(stream, self.staging.tally(comparison.tallied())?)?;
@@ -270,11 +255,6 @@ impl Workers {
     pub(super) fn try_new(budget: &Budget, capacity: Capacity) -> Result<Self, Fault> {
         let first = Worker::try_new(budget, capacity)?;
         Ok(Self { budget: budget.clone(), capacity, pool: Pool::with_one(first, capacity.workers) })
-    }
-
-    /// Candidates that a launch has room for.
-    pub(super) fn room(&self) -> u64 {
-        self.capacity.candidates as u64
     }
 
     /// Runs `work` with a worker that nobody else has, once there is one.
