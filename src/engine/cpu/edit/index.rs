@@ -4,6 +4,7 @@ use datafusion::common::{Result, internal_err};
 
 use super::cost;
 use super::join::{AccessPath, Paths, Sides, Work};
+use super::limits::KnownLimits;
 use super::runs::Runs;
 use super::segment_index::SegmentIndex;
 use super::texts::{Signers, Texts};
@@ -17,6 +18,7 @@ use crate::engine::{
 #[derive(Debug)]
 pub struct EditIndex {
     predicate: EditPredicate,
+    known: KnownLimits,
     /// Whether it probes itself.
     own: bool,
     signers: Signers,
@@ -45,11 +47,12 @@ impl EditIndex {
         texts.sign(&signers, threads, cancel);
         cancel.check()?;
         let runs = Runs::of(&texts);
-        let sides = Sides { predicate: &predicate, build: &texts, runs: &runs, probe: &texts, own };
+        let known = KnownLimits::up_to(texts.lengths.iter().max().map_or(0, |&length| length as usize));
+        let sides = Sides { predicate: &predicate, known: None, build: &texts, runs: &runs, probe: &texts, own };
         let segments = segment_index(&sides, path, context)?;
         let tiles = Tiles::build(&texts, cost::choose_feature(&sides));
         cancel.check()?;
-        Ok(Self { predicate, own, signers, texts, runs, paths: Paths { tiles, segments } })
+        Ok(Self { predicate, known, own, signers, texts, runs, paths: Paths { tiles, segments } })
     }
 
     fn sides<'a>(&'a self, probe: Probe<'a>) -> Result<Sides<'a>> {
@@ -58,8 +61,8 @@ impl EditIndex {
             Probe::Batch(batch) if !self.own => &batch.of::<PreparedTexts>()?.0,
             _ => return internal_err!("an edit index was built for the other kind of probe"),
         };
-        let Self { predicate, texts, runs, own, .. } = self;
-        Ok(Sides { predicate, build: texts, runs, probe, own: *own })
+        let Self { predicate, known, texts, runs, own, .. } = self;
+        Ok(Sides { predicate, known: Some(known), build: texts, runs, probe, own: *own })
     }
 }
 
@@ -96,9 +99,9 @@ impl Index for EditIndex {
     }
 
     fn memory(&self) -> usize {
-        let Self { signers, texts, runs, paths: Paths { tiles, segments }, .. } = self;
+        let Self { known, signers, texts, runs, paths: Paths { tiles, segments }, .. } = self;
         let segments = segments.as_ref().map_or(0, SegmentIndex::memory);
-        signers.memory() + texts.memory() + runs.memory() + tiles.memory() + segments
+        known.memory() + signers.memory() + texts.memory() + runs.memory() + tiles.memory() + segments
     }
 
     fn unmatchable(&self) -> usize {

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::limits::KnownLimits;
 use super::runs::Runs;
 use super::segment_index::{Found, SegmentIndex};
 use super::texts::Texts;
@@ -25,6 +26,8 @@ pub enum AccessPath {
 #[derive(Clone, Copy)]
 pub(super) struct Sides<'a> {
     pub(super) predicate: &'a EditPredicate,
+    /// What the predicate allows, where it is asked often enough to be remembered.
+    pub(super) known: Option<&'a KnownLimits>,
     pub(super) build: &'a Texts,
     pub(super) runs: &'a Runs,
     pub(super) probe: &'a Texts,

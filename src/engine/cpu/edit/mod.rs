@@ -4,7 +4,7 @@
 //! key column --texts-----> columns, ordered by (group, length, class of the first character)
 //!            --features--> signatures of the characters and of the bigrams
 //!            --runs, cost> for each run of a group and length: segment index | signature tiles
-//! probe row  --predicate-> the runs that it can match, and in how many signature bits
+//! probe row  --predicate-> the runs that it can match, and in how many signature bits (limits)
 //!            ------------> candidates --measure--> pairs that the condition accepts
 //! ```
 //!
@@ -20,6 +20,7 @@
 mod cost;
 mod index;
 mod join;
+mod limits;
 mod nearest;
 mod pair_test;
 mod runs;

@@ -66,7 +66,7 @@ impl NearestTexts {
         cancel.check()?;
         let runs = Runs::of(&texts);
         let predicate = typical(measure, &texts);
-        let sides = Sides { predicate: &predicate, build: &texts, runs: &runs, probe: &texts, own: false };
+        let sides = Sides { predicate: &predicate, known: None, build: &texts, runs: &runs, probe: &texts, own: false };
         let tiles = Tiles::build(&texts, cost::choose_feature(&sides));
         Ok(Self { measure, signers, texts, runs, tiles, ranks })
     }
@@ -293,7 +293,7 @@ impl Walk<'_> {
 
     fn sides<'b>(&'b self, predicate: &'b EditPredicate) -> Sides<'b> {
         let NearestTexts { texts, runs, .. } = self.index;
-        Sides { predicate, build: texts, runs, probe: self.probe, own: false }
+        Sides { predicate, known: None, build: texts, runs, probe: self.probe, own: false }
     }
 
     /// Scores a pair unless it cannot be good enough.

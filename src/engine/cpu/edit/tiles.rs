@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use super::join::{Sides, Work};
+use super::limits::LengthLimits;
 use super::runs::Run;
 use super::texts::Texts;
 use crate::engine::cpu::signature::{self, Block, Hit, Kernel, LANES, Limits};
@@ -124,12 +125,10 @@ impl Tiles {
         };
         while runs.start < runs.end {
             let run = sides.runs.all()[runs.start];
-            let limit = |prefix| self.limit(sides, row, run, prefix);
-            if sides.predicate.wants_classes() {
-                fill(run.positions(), limit(0));
-                fill(sides.build.of_class(run.positions(), sides.probe.classes[row]), limit(usize::MAX));
-            } else {
-                fill(run.positions(), limit(usize::MAX));
+            let limits = self.limits(sides, row, run);
+            fill(run.positions(), limits.apart);
+            if limits.any != limits.apart {
+                fill(sides.build.of_class(run.positions(), sides.probe.classes[row]), limits.any);
             }
             if run.end as usize > columns.end {
                 break;
@@ -139,12 +138,22 @@ impl Tiles {
     }
 
     /// In how many bits of the tested signatures a probe row and the strings of a run may differ.
-    fn limit(&self, sides: &Sides<'_>, row: usize, run: Run, prefix: usize) -> i64 {
-        let slack = sides.predicate.slack(sides.probe.lengths[row] as usize, run.length as usize, prefix);
-        slack.map_or(-1, |slack| match self.tested {
-            Feature::Characters => slack.characters,
-            Feature::Bigrams => slack.bigrams,
-        })
+    fn limits(&self, sides: &Sides<'_>, row: usize, run: Run) -> LengthLimits {
+        let (probe, build) = (sides.probe.lengths[row] as usize, run.length as usize);
+        let limit = |prefix| match (sides.predicate.slack(probe, build, prefix), self.tested) {
+            (None, _) => -1,
+            (Some(slack), Feature::Characters) => slack.characters,
+            (Some(slack), Feature::Bigrams) => slack.bigrams,
+        };
+        let find = || {
+            let any = limit(usize::MAX);
+            let apart = if sides.predicate.wants_classes() { limit(0) } else { any };
+            LengthLimits { apart, any }
+        };
+        match sides.known {
+            Some(known) => known.of(probe, build, find),
+            None => find(),
+        }
     }
 }
 
