@@ -1,13 +1,12 @@
 //! Which engine runs a join.
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
-use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, config_datafusion_err, config_err};
 
-use super::cuda::{self, Budget, Device, PaysFrom};
+use super::cuda::{self, Budget, Device};
 use super::fallback::{LongStrings, NearestWithFallback, WithFallback, WithLongStrings};
 use super::nearest::{NearestIndex, Wanted};
-use super::{BuildContext, Index, KeyColumn, NO_GROUP, cpu};
+use super::pays::{self, PaysFrom, ROWS_OF_RULES, RULES};
+use super::{BuildContext, Index, KeyColumn, cpu};
 use crate::config::{EngineChoice, SimilarityOptions};
 use crate::predicate::Test;
 
@@ -26,14 +25,6 @@ pub enum Engine {
         fraction: f64,
     },
 }
-
-/// Candidates of a join of rules from which on a device is worth the copies and launches, and being opened, too.
-const CANDIDATES_WORTH_A_DEVICE: u64 = 1 << 24;
-const CANDIDATES_WORTH_OPENING: u64 = 1 << 30;
-
-/// Rows of both sides from which on a device that is open is faster than sixteen cores at numbering the keys of rules and walking
-/// them, however few candidates there are.
-const ROWS_WORTH_A_DEVICE: usize = 1 << 16;
 
 impl Engine {
     /// What a session asks for.
@@ -63,7 +54,9 @@ impl Engine {
     /// # Errors
     /// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails.
     pub fn build(&self, test: Test, keys: KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
-        let budget = cuda::pays_from(test).and_then(|pays| self.budget(pays, &keys, context));
+        let pays = pays::of_condition(test, pays::dimension(&keys.values));
+        let is_worth = |enough| pays::is_condition_worth(enough, test, &keys, context);
+        let budget = pays.map(|pays| self.budget(pays, is_worth)).transpose()?.flatten();
         let Some(budget) = budget else { return cpu::build(test, &keys, context) };
         if let Some(index) = cuda::build(&budget, test, &keys, context)? {
             return Ok(Box::new(WithFallback::new(index, test, keys, context.threads)));
@@ -89,10 +82,10 @@ impl Engine {
         (ranks, wanted): (Vec<u32>, Wanted),
         context: &BuildContext<'_>,
     ) -> Result<Box<dyn NearestIndex>> {
-        let is_flat = dimension(&keys.values) <= cuda::FEW_DIMENSIONS as usize;
-        let pays_from = cuda::ranking_pays_from(test, wanted).map(|pays| if is_flat { PaysFrom::NEVER } else { pays });
-        if let Some(pays_from) = pays_from
-            && let Some(budget) = self.budget(pays_from, keys, context)
+        let is_flat = pays::dimension(&keys.values) <= cuda::FEW_DIMENSIONS as usize;
+        let is_worth = |enough| Ok(!is_flat && pays::pairs(keys, context) >= enough);
+        if let Some(pays) = pays::of_ranking(test, wanted)
+            && let Some(budget) = self.budget(pays, is_worth)?
             && let Some(index) = cuda::build_nearest(&budget, test, keys, (&ranks, wanted), context)?
         {
             return Ok(Box::new(NearestWithFallback::new(
@@ -104,35 +97,16 @@ impl Engine {
         cpu::build_nearest(test, keys, ranks, context)
     }
 
-    /// The device, where one is to be used for what pays from so many pairs on.
-    fn budget(
-        &self,
-        PaysFrom { open, closed }: PaysFrom,
-        keys: &KeyColumn,
-        context: &BuildContext<'_>,
-    ) -> Option<Budget> {
+    /// The device, where one is to be used: for work that is worth it, so much or more.
+    pub(super) fn budget(&self, pays: PaysFrom, is_worth: impl FnOnce(u64) -> Result<bool>) -> Result<Option<Budget>> {
         match self {
-            Self::Cpu => None,
-            Self::Cuda(budget) => Some(budget.clone()),
+            Self::Cpu => Ok(None),
+            Self::Cuda(budget) => Ok(Some(budget.clone())),
             Self::Auto { ordinal, fraction } => {
-                let enough = if Device::is_open(*ordinal) { open } else { closed };
+                let enough = if Device::is_open(*ordinal) { pays.open } else { pays.closed };
                 // a driver without a usable device is as good as none
-                let device = (pairs(keys, context) >= enough).then(|| Device::open(*ordinal).ok())??;
-                Some(Budget::new(&device, *fraction))
-            }
-        }
-    }
-
-    /// The device, where so many candidates of a join of rules are to be walked on one.
-    pub(super) fn budget_of_rules(&self, candidates: u64) -> Option<Budget> {
-        match self {
-            Self::Cpu => None,
-            Self::Cuda(budget) => Some(budget.clone()),
-            Self::Auto { ordinal, fraction } => {
-                let is_open = Device::is_open(*ordinal);
-                let enough = if is_open { CANDIDATES_WORTH_A_DEVICE } else { CANDIDATES_WORTH_OPENING };
-                let device = (candidates >= enough).then(|| Device::open(*ordinal).ok())??;
-                Some(Budget::new(&device, *fraction))
+                let device = is_worth(enough)?.then(|| Device::open(*ordinal).ok()).flatten();
+                Ok(device.map(|device| Budget::new(&device, *fraction)))
             }
         }
     }
@@ -148,7 +122,7 @@ impl Engine {
             Self::Cuda(budget) => Some(budget.of_join()),
             Self::Auto { ordinal, fraction } => {
                 let probe_rows = if context.own { 0 } else { context.expected_probe_rows(rows) };
-                let pays = rows.saturating_add(probe_rows) >= ROWS_WORTH_A_DEVICE && Device::is_open(*ordinal);
+                let pays = rows.saturating_add(probe_rows) >= ROWS_OF_RULES && Device::is_open(*ordinal);
                 let device = pays.then(|| Device::open(*ordinal).ok())??;
                 Some(Budget::new(&device, *fraction))
             }
@@ -161,74 +135,48 @@ impl Engine {
             Self::Cpu => "cpu".into(),
             Self::Cuda(budget) => format!("{}, cpu for what it has no kernels for", budget.device()),
             Self::Auto { ordinal, .. } => {
-                format!(
-                    "cpu, or cuda:{ordinal} from {CANDIDATES_WORTH_OPENING} candidates on, {CANDIDATES_WORTH_A_DEVICE} or {ROWS_WORTH_A_DEVICE} rows once it is open"
-                )
+                format!("cpu, or cuda:{ordinal} {RULES}, or {ROWS_OF_RULES} rows then")
             }
         }
     }
 
     /// Which engine runs a condition, for EXPLAIN.
     pub fn explain(&self, test: Test) -> String {
-        self.explain_where(cuda::pays_from(test), "condition")
+        let many = cuda::FEW_DIMENSIONS as usize + 1;
+        let engine = self.explain_where(pays::of_condition(test, many), "condition");
+        match (self, test, pays::of_condition(test, 0)) {
+            (Self::Auto { .. }, Test::Vector(_), Some(few)) => {
+                format!("{engine}; in up to {} dimensions {few}", cuda::FEW_DIMENSIONS)
+            }
+            _ => engine,
+        }
     }
 
     /// Which engine ranks so many rows by the score of `test`, for EXPLAIN.
     pub fn explain_ranking(&self, test: Test, wanted: Wanted) -> String {
-        let pays_from = cuda::ranking_pays_from(test, wanted);
-        let engine = self.explain_where(pays_from, "ranking");
-        match (self, pays_from) {
+        let pays = pays::of_ranking(test, wanted);
+        let engine = self.explain_where(pays, "ranking");
+        match (self, pays) {
             (Self::Auto { .. }, Some(_)) => format!("{engine}; cpu in up to {} dimensions", cuda::FEW_DIMENSIONS),
             _ => engine,
         }
     }
 
-    fn explain_where(&self, pays_from: Option<PaysFrom>, what: &str) -> String {
-        match (self, pays_from) {
+    fn explain_where(&self, pays: Option<PaysFrom>, what: &str) -> String {
+        match (self, pays) {
             (Self::Cuda(_) | Self::Auto { .. }, None) => format!("cpu (no kernels for this {what})"),
             (Self::Cuda(budget), Some(_)) => budget.device().to_string(),
-            (Self::Auto { ordinal, .. }, Some(PaysFrom { open, closed })) => {
-                format!("cpu, or cuda:{ordinal} from {closed} pairs of rows on, {open} once it is open")
-            }
+            (Self::Auto { ordinal, .. }, Some(pays)) => format!("cpu, or cuda:{ordinal} {pays}"),
             (Self::Cpu, _) => "cpu".into(),
         }
     }
-}
-
-/// The elements of the first of some lists, 0 where there is none.
-fn dimension(lists: &ArrayRef) -> usize {
-    let first = (0..lists.len()).find(|&row| !lists.is_null(row)).unwrap_or(0);
-    match lists.data_type() {
-        DataType::FixedSizeList(_, length) => *length as usize,
-        DataType::List(_) if !lists.is_empty() => lists.as_list::<i32>().value_length(first) as usize,
-        DataType::LargeList(_) if !lists.is_empty() => lists.as_list::<i64>().value_length(first) as usize,
-        _ => 0,
-    }
-}
-
-/// The pairs of the two sides that groups leave, those of a probe side taken to be as those of the build side.
-fn pairs(keys: &KeyColumn, context: &BuildContext<'_>) -> u64 {
-    let build = keys.values.len();
-    let own = match &keys.groups {
-        None => (build as u128).pow(2),
-        Some(groups) => {
-            let mut rows = vec![0u64; groups.iter().filter(|&&g| g != NO_GROUP).max().map_or(0, |&g| g as usize + 1)];
-            groups.iter().filter(|&&group| group != NO_GROUP).for_each(|&group| rows[group as usize] += 1);
-            rows.iter().map(|&rows| u128::from(rows) * u128::from(rows)).sum()
-        }
-    };
-    let pairs = match context.own {
-        true => own / 2,
-        false => own * context.expected_probe_rows(build).max(1) as u128 / build.max(1) as u128,
-    };
-    pairs.min(u64::MAX.into()) as u64
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use datafusion::arrow::array::{ListArray, StringArray};
+    use datafusion::arrow::array::{ArrayRef, ListArray, StringArray};
     use datafusion::arrow::datatypes::Float64Type;
 
     use super::*;
@@ -240,7 +188,7 @@ mod tests {
     #[test]
     fn keys_of_rules_go_to_an_open_device_from_so_many_rows_on() {
         let _open = device();
-        let (auto, half) = (Engine::Auto { ordinal: 0, fraction: 0.5 }, ROWS_WORTH_A_DEVICE / 2);
+        let (auto, half) = (Engine::Auto { ordinal: 0, fraction: 0.5 }, ROWS_OF_RULES / 2);
         let never = Cancel::default();
         let pays = |rows: usize, own: bool, probe_rows: Option<usize>| {
             let context = BuildContext { own, probe_rows, ..BuildContext::new(2, &never, &|_| Ok(())) };

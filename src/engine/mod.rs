@@ -13,6 +13,7 @@ pub mod keys;
 pub mod nearest;
 pub mod numbering;
 pub mod parallel;
+mod pays;
 pub mod rules;
 pub mod sets;
 mod vectors;

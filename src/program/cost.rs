@@ -58,8 +58,15 @@ fn by_threshold(threshold: f64) -> f64 {
 /// What it costs to decide `test` for keys of `length` characters or tokens on average, where it takes the measure itself
 /// for a share of `open` pairs, and lengths and signatures for the others.
 pub fn of_test(test: Test, length: f64, open: f64, passes: f64) -> AtomEstimate {
+    let computed = of_measure(test, length);
+    let cost = FILTERED + open * computed;
+    AtomEstimate { cost, first: SIDE_BY_SIDE + open * (FILTERED + computed), passes, last: false, reads: None }
+}
+
+/// What it costs to compute the measure of `test` for keys of `length` characters or tokens.
+pub fn of_measure(test: Test, length: f64) -> f64 {
     let words = (length / 64.0).ceil().max(1.0);
-    let computed = match test {
+    match test {
         Test::Set { .. } => 20.0 + 3.0 * length,
         Test::Edit { measure, .. } => match measure {
             EditMeasure::Hamming => 20.0 + length,
@@ -68,9 +75,7 @@ pub fn of_test(test: Test, length: f64, open: f64, passes: f64) -> AtomEstimate 
             _ => 10.0 + 2.6 * length * words,
         },
         Test::Vector(_) => 10.0 + length,
-    };
-    let cost = FILTERED + open * computed;
-    AtomEstimate { cost, first: SIDE_BY_SIDE + open * (FILTERED + computed), passes, last: false, reads: None }
+    }
 }
 
 /// The estimate where the candidates of a row are too few to be asked side by side; `key` is the number of what the

@@ -432,16 +432,25 @@ async fn auto_takes_a_device_where_it_pays() {
     set_engine(&context, "auto").await;
     let (expected, plan) = count_with_plan(&context, CONDITIONS[0]).await.unwrap();
     assert!(!is_on_device(&plan), "{plan}");
-    let said = "engine=cpu, or cuda:0 from 17179869184 pairs of rows on, 262144 once it is open";
+    let said = "engine=cpu, or cuda:0 from 17179869184 pairs of rows on, 32768 pairs of rows once it is open";
     assert!(plan.contains(said), "{plan}");
     // now it is open, and these are two million pairs
     let _open = Device::open(0).unwrap();
     let (found, plan) = count_with_plan(&context, CONDITIONS[0]).await.unwrap();
     assert!(found == expected && is_on_device(&plan) && plan.contains(said), "{plan}");
-    // and these two hundred thousand
+    // and these fourteen thousand
     let (_, plan) =
         count_with_plan(&context, &format!("{} AND a.id % 12 = 0 AND b.id % 12 = 0", CONDITIONS[0])).await.unwrap();
     assert!(!is_on_device(&plan), "{plan}");
+    // strings by what a sample says
+    for (condition, is_taken) in
+        [("levenshtein_similarity(a.s, b.s) >= 0.4", true), ("levenshtein_similarity(a.s, b.s) >= 0.9", false)]
+    {
+        let (_, plan) = count_with_plan(&context, condition).await.unwrap();
+        assert_eq!(is_on_device(&plan), is_taken, "{plan}");
+        let said = "engine=cpu, or cuda:0 from 10 s of a core's work on, 3 ms of a core's work once it is open";
+        assert!(plan.contains(said), "{plan}");
+    }
     for engine in ["cuda", "auto"] {
         set_engine(&context, engine).await;
         let (_, plan) = count_with_plan(&context, "lp_distance(a.v, b.v, 3.0) <= 0.001").await.unwrap();
@@ -449,7 +458,9 @@ async fn auto_takes_a_device_where_it_pays() {
         let (_, plan) = count_with_plan(&context, CONDITIONS[4]).await.unwrap();
         let said = match engine {
             "cuda" => "cpu for what it has no kernels for",
-            _ => "engine=cpu, or cuda:0 from 1073741824 candidates on, 16777216 or 65536 rows once it is open",
+            _ => {
+                "engine=cpu, or cuda:0 from 10 s of a core's work on, 15 ms of a core's work once it is open, or 32768 rows then"
+            }
         };
         assert!(plan.contains(said), "{plan}");
     }

@@ -68,20 +68,19 @@ use super::edits::EditPredicate;
 use super::nearest::{NearestIndex, Wanted};
 use super::sets::SetPredicate;
 use super::{BuildContext, Index, KeyColumn, Probe};
-use crate::measure::EditMeasure;
 use crate::predicate::Test;
 use edits::EditIndex;
 use fault::Fault;
 use modules::Module;
 use sets::SetIndex;
-use vectors::{VectorIndex, has_kernels, ranks_by};
+use vectors::{VectorIndex, has_kernels};
 
 /// Characters of the longest string that a device compares by an edit measure.
 pub fn longest_string(predicate: &EditPredicate) -> usize {
     edits::longest_string(predicate)
 }
 
-pub use vectors::FEW_DIMENSIONS;
+pub use vectors::{FEW_DIMENSIONS, ranks_by};
 
 /// Whether there are kernels for a condition.
 pub fn serves(test: Test) -> bool {
@@ -89,32 +88,6 @@ pub fn serves(test: Test) -> bool {
         Test::Set { .. } | Test::Edit { .. } => true,
         Test::Vector(test) => has_kernels(test.measure),
     }
-}
-
-/// Pairs of rows from which on a device is faster than sixteen cores.
-#[derive(Debug, Clone, Copy)]
-pub struct PaysFrom {
-    /// Once it is open.
-    pub open: u64,
-    /// With the time in which it is opened, the better part of a second once a process.
-    pub closed: u64,
-}
-
-impl PaysFrom {
-    /// Where the CPU is as fast for any number of rows.
-    pub const NEVER: Self = Self { open: u64::MAX, closed: u64::MAX };
-}
-
-/// From where on a device pays for a condition; none where it never does.
-pub fn pays_from(test: Test) -> Option<PaysFrom> {
-    serves(test).then_some(match test {
-        Test::Set { .. } => PaysFrom { open: 1 << 18, closed: 1 << 34 },
-        Test::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => {
-            PaysFrom { open: 1 << 21, closed: 1 << 32 }
-        }
-        Test::Edit { .. } => PaysFrom { open: 1 << 24, closed: 1 << 36 },
-        Test::Vector(_) => PaysFrom { open: 1 << 24, closed: 1 << 33 },
-    })
 }
 
 /// A build side on a device.
@@ -164,13 +137,6 @@ pub fn build(
         Err(Fault::Memory) if !context.divides => Ok(None),
         index => Ok(index?),
     }
-}
-
-/// From where on a device pays for ranking by the score of a condition in more than [`FEW_DIMENSIONS`], in which the CPU's boxes
-/// leave little to do; none where there are no kernels for it.
-pub fn ranking_pays_from(test: Test, wanted: Wanted) -> Option<PaysFrom> {
-    let Test::Vector(test) = test else { return None };
-    ranks_by(test.measure, wanted).then_some(PaysFrom { open: 1 << 25, closed: 1 << 32 })
 }
 
 /// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test` on a device; `None`

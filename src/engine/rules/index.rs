@@ -20,10 +20,11 @@ use crate::engine::cuda::rules::{ColumnsOnDevice, EntryOnDevice, RulesOnDevice, 
 use crate::engine::cuda::{Budget, DeviceFull};
 use crate::engine::keys::{Codes, Groups, NumberedBy};
 use crate::engine::parallel::{both, each_in_turn, in_turn, threads_within};
+use crate::engine::pays::RULES;
 use crate::engine::{
     BuildContext, Cancel, Counts, Cursor, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
 };
-use crate::program::{AtomKind, Entry, EntryGroup, ExecutionTree, RulePlan};
+use crate::program::{AtomKind, Entry, EntryGroup, ExecutionTree, RulePlan, cost};
 
 /// What an index of rules is built for.
 #[derive(Debug, Clone)]
@@ -176,7 +177,11 @@ impl RuleIndex {
             scratch,
         };
         // what has numbered the keys walks the rules
-        if let Some(budget) = numbering.or_else(|| engine.budget_of_rules(index.candidates(context))) {
+        let walking = match numbering {
+            Some(budget) => Some(budget),
+            None => engine.budget(RULES, |enough| Ok(index.work(context) >= enough))?,
+        };
+        if let Some(budget) = walking {
             read_ahead(&budget, context.cancel);
             context.cancel.check()?;
             index.device = index.bring_to_device(&budget, ahead, all_threads)?;
@@ -189,13 +194,16 @@ impl RuleIndex {
         Ok(index)
     }
 
-    /// About how many pairs the entries by equalities and bands yield.
-    fn candidates(&self, context: &BuildContext<'_>) -> u64 {
+    /// About how many nanoseconds a core takes for the pairs that the entries by equalities and bands yield.
+    fn work(&self, context: &BuildContext<'_>) -> u64 {
+        let rows = match context.own {
+            true => self.columns.rows as f64 / 2.0,
+            false => context.expected_probe_rows(self.columns.rows) as f64,
+        };
         let of_entry = |(entry, group): (&EntryIndex, &EntryGroup)| match &entry.access {
             Access::Index { .. } => 0.0,
-            Access::Hash { .. } | Access::Band { .. } if context.own => group.partners * self.columns.rows as f64 / 2.0,
             Access::Hash { .. } | Access::Band { .. } => {
-                group.partners * context.expected_probe_rows(self.columns.rows) as f64
+                rows * group.partners * (cost::PAIR + group.tree.cost(&group.estimates))
             }
         };
         self.entries.iter().zip(&self.plan.groups).map(of_entry).sum::<f64>() as u64

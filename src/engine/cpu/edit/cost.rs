@@ -6,13 +6,22 @@
 //! constants, measured on a server core of 2022, so that the same data always takes the same path on the same
 //! instruction set.
 
+use datafusion::arrow::array::{Array, ArrayRef, UInt32Array};
+use datafusion::arrow::compute::take;
+use datafusion::common::Result;
+
 use super::join::{AccessPath, Sides};
+use super::runs::Runs;
 use super::segment_index::{Found, SegmentIndex, Sought};
 use super::segments::Cut;
-use crate::engine::BuildContext;
+use super::texts::{Signers, Texts};
 use crate::engine::cpu::signature::Kernel;
+use crate::engine::edits::EditPredicate;
 use crate::engine::edits::features::{Feature, WORDS, differing};
+use crate::engine::{BuildContext, Cancel, KeyColumn};
 use crate::measure::EditMeasure;
+use crate::predicate::{Bounds, Test};
+use crate::program::cost::of_measure;
 
 /// Nanoseconds for a substring that is looked up.
 const LOOKUP: f64 = 16.0;
@@ -138,6 +147,32 @@ fn cost_by_sample(sides: &Sides<'_>, n: usize, index: &SegmentIndex) -> f64 {
     let candidates = found.positions.len() - rows;
     (entries as f64 * ENTRY + candidates as f64 * CANDIDATE) / rows.max(1) as f64
 }
+
+/// Nanoseconds that a pair of strings takes on average: by what signatures leave of the pairs of some evenly spaced rows.
+///
+/// # Errors
+/// Keys that are no strings.
+pub fn nanoseconds_of_strings(measure: EditMeasure, bounds: Bounds, values: &ArrayRef) -> Result<f64> {
+    let (predicate, test) = (EditPredicate { measure, bounds }, Test::Edit { measure, bounds });
+    let rows = values.len().isqrt().clamp(FEWEST_SAMPLED, MOST_SAMPLED);
+    let rows: UInt32Array = (0..values.len() as u32).step_by(values.len().div_ceil(rows).max(1)).collect();
+    let keys = KeyColumn { values: take(values, &rows, None)?, groups: None };
+    let mut texts = Texts::try_new(&predicate, &keys, &|_| Ok(()))?;
+    texts.sign(&Signers::learn(&texts), 1, &Cancel::default());
+    let runs = Runs::of(&texts);
+    let sides = Sides { predicate: &predicate, known: None, build: &texts, runs: &runs, probe: &texts, own: true };
+    let of_row = |row: usize| {
+        let left = (0..row).filter(|&column| sides.is_candidate(row, column)).count();
+        // positions are in the order of lengths
+        left as f64 * (CANDIDATE + of_measure(test, f64::from(texts.lengths[row])))
+    };
+    let (rows, left) = (texts.len(), (0..texts.len()).map(of_row).sum::<f64>());
+    Ok(Kernel::detect().nanoseconds_per_pair::<WORDS>() + left / (rows * rows.saturating_sub(1) / 2).max(1) as f64)
+}
+
+/// Rows that are sampled to know what all pairs would take: the more of them, the more there is to lose.
+const FEWEST_SAMPLED: usize = 48;
+const MOST_SAMPLED: usize = 160;
 
 /// Which signatures leave fewer pairs, by testing some.
 pub(super) fn choose_feature(sides: &Sides<'_>) -> Feature {

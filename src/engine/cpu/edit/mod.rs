@@ -29,6 +29,7 @@ mod segments;
 mod texts;
 mod tiles;
 
+pub use cost::nanoseconds_of_strings;
 pub use index::EditIndex;
 pub use join::AccessPath;
 pub use nearest::NearestTexts;

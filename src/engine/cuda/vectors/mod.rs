@@ -23,8 +23,8 @@ mod nearest;
 mod test;
 
 pub(super) use index::VectorIndex;
-pub use nearest::FEW_DIMENSIONS;
-pub(super) use nearest::{build_nearest, ranks_by};
+pub(super) use nearest::build_nearest;
+pub use nearest::{FEW_DIMENSIONS, ranks_by};
 pub(super) use test::{has_kernels, vector_test};
 
 /// Rows that a vector is compared with on the host between two looks at the cancel flag.

@@ -42,7 +42,7 @@ const NUMBERS_AT_ONCE: usize = 1 << 26;
 const STRETCHES: usize = 4;
 
 /// Whether so many rows are ranked by a measure on a device.
-pub(in crate::engine::cuda) fn ranks_by(measure: VectorMeasure, wanted: Wanted) -> bool {
+pub fn ranks_by(measure: VectorMeasure, wanted: Wanted) -> bool {
     use VectorMeasure::{Cosine, L1, L2, Linf};
     matches!(measure, L1 | L2 | Linf | Cosine) && asked_for(wanted) <= MOST_WANTED
 }
