@@ -60,7 +60,7 @@ impl Display for PaysFrom {
 }
 
 /// Of edit and Jaro conditions.
-const STRINGS: PaysFrom = PaysFrom { open: 3_000_000, closed: 10_000_000_000, unit: Unit::Nanoseconds };
+const STRINGS: PaysFrom = PaysFrom { open: 2_000_000, closed: 10_000_000_000, unit: Unit::Nanoseconds };
 
 /// Of vectors in more than [`cuda::FEW_DIMENSIONS`], of which the CPU compares nearly all that share a group,
 const LONG_VECTORS: PaysFrom = PaysFrom { open: 1 << 27, closed: 1 << 37, unit: Unit::PairsOfNumbers };

@@ -448,7 +448,7 @@ async fn auto_takes_a_device_where_it_pays() {
     {
         let (_, plan) = count_with_plan(&context, condition).await.unwrap();
         assert_eq!(is_on_device(&plan), is_taken, "{plan}");
-        let said = "engine=cpu, or cuda:0 from 10 s of a core's work on, 3 ms of a core's work once it is open";
+        let said = "engine=cpu, or cuda:0 from 10 s of a core's work on, 2 ms of a core's work once it is open";
         assert!(plan.contains(said), "{plan}");
     }
     for engine in ["cuda", "auto"] {

@@ -13,8 +13,11 @@ use super::steps::Cut;
 /// Positions of a block.
 pub(super) const BLOCK: u32 = 64;
 
-/// Build blocks of one task.
+/// Build blocks of one task at most.
 pub(super) const BLOCKS_OF_TASK: u32 = 32;
+
+/// Tasks of a launch that keep all of a device busy: where it has less to do, they are shorter.
+const TASKS_OF_LAUNCH: u64 = 2048;
 
 /// Pairs of the least work that are compared between two looks at the cancel flag: some hundredths of a second's work.
 pub(super) const PAIRS_OF_STEP: u64 = 1 << 36;
@@ -98,9 +101,41 @@ impl Cut for Windows {
             let run = probe as usize..blocks.end.min(probe + run) as usize;
             let first = self.firsts[run.clone()].iter().copied().min().unwrap_or(0);
             let end = self.ends[run].iter().copied().max().unwrap_or(0);
-            let cuts = (first..end).step_by(BLOCKS_OF_TASK as usize);
-            cuts.map(move |first| Task { probe, first, end: end.min(first + BLOCKS_OF_TASK) })
+            Task { probe, first, end: end.max(first) }
         };
-        blocks.clone().step_by(run as usize).flat_map(of_run).collect()
+        let runs: Vec<Task> = blocks.clone().step_by(run as usize).map(of_run).collect();
+        let all: u64 = runs.iter().map(|run| u64::from(run.end - run.first)).sum();
+        let length = (all / TASKS_OF_LAUNCH).clamp(1, BLOCKS_OF_TASK.into()) as u32;
+        let cut = |&Task { probe, first, end }: &Task| {
+            let cuts = (first..end).step_by(length as usize);
+            cuts.map(move |first| Task { probe, first, end: end.min(first + length) })
+        };
+        runs.iter().flat_map(cut).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_shorter_where_there_are_few() {
+        for (blocks, longest) in [(3, 1), (120, 1), (400, 9), (1000, BLOCKS_OF_TASK)] {
+            let windows = Windows {
+                firsts: (0..blocks).collect(),
+                ends: vec![blocks; blocks as usize],
+                rows_of_task: 4 * BLOCK,
+                most_pairs: u64::MAX,
+            };
+            let tasks = windows.tasks(0..blocks * BLOCK - 5);
+            assert_eq!(tasks.iter().map(|task| task.end - task.first).max(), Some(longest), "{blocks}");
+            let mut left: Vec<_> = (0..blocks).step_by(4).map(|probe| (probe, probe)).collect();
+            for Task { probe, first, end } in tasks {
+                let next = &mut left[probe as usize / 4].1;
+                assert!(*next == first && first < end && end <= blocks);
+                *next = end;
+            }
+            assert!(left.iter().all(|&(_, next)| next == blocks), "{left:?}");
+        }
     }
 }
