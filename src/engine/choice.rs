@@ -135,7 +135,7 @@ impl Engine {
             Self::Cpu => "cpu".into(),
             Self::Cuda(budget) => format!("{}, cpu for what it has no kernels for", budget.device()),
             Self::Auto { ordinal, .. } => {
-                format!("cpu, or cuda:{ordinal} {RULES}, or {ROWS_OF_RULES} rows then")
+                format!("cpu, or cuda:{ordinal} {RULES}, then also from {ROWS_OF_RULES} rows on")
             }
         }
     }

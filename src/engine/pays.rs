@@ -62,9 +62,9 @@ impl Display for PaysFrom {
 /// Of edit and Jaro conditions.
 const STRINGS: PaysFrom = PaysFrom { open: 2_000_000, closed: 10_000_000_000, unit: Unit::Nanoseconds };
 
-/// Of vectors in more than [`cuda::FEW_DIMENSIONS`], of which the CPU compares nearly all that share a group,
+/// Of vectors in more than [`cuda::FEW_DIMENSIONS`], of which the CPU compares nearly all that share a group.
 const LONG_VECTORS: PaysFrom = PaysFrom { open: 1 << 27, closed: 1 << 37, unit: Unit::PairsOfNumbers };
-/// and in as few, where it compares those that are near.
+/// Of vectors in as few, of which it compares those that are near.
 const SHORT_VECTORS: PaysFrom = PaysFrom { open: 1 << 27, closed: 1 << 44, unit: Unit::PairsOfNumbers };
 
 /// Of rankings of vectors in more than [`cuda::FEW_DIMENSIONS`].
@@ -116,18 +116,17 @@ pub(super) fn is_condition_worth(
     Ok(match test {
         Test::Set { .. } => pairs >= enough,
         Test::Vector(_) => pairs * dimension(&keys.values) as f64 >= enough,
-        Test::Edit { .. } if pairs * LEAST_NANOSECONDS >= enough => true,
         Test::Edit { measure, bounds } => {
-            let nanoseconds = cpu::edit::nanoseconds_of_strings(measure, bounds, &keys.values)?;
+            let nanoseconds = cpu::edit::nanoseconds_of_strings((measure, bounds), &keys.values, context)?;
             // a device leaves it to the CPU to decide what it lets pass
             let saved = if measure == EditMeasure::DamerauLevenshtein { 0.125 } else { 1.0 };
-            pairs * saved * nanoseconds >= enough
+            pairs * (saved * nanoseconds).max(LEAST_NANOSECONDS) >= enough
         }
     })
 }
 
-/// What any pair of strings costs a core, with its share of what is done for each row.
-const LEAST_NANOSECONDS: f64 = 0.35;
+/// What a pair takes a core where lengths and signatures leave nothing: its share of what is done for each row.
+const LEAST_NANOSECONDS: f64 = 0.1;
 
 /// A Jaccard similarity that sets have at least whose score is accepted.
 fn least_jaccard(measure: SetMeasure, bounds: Bounds) -> f64 {
@@ -196,7 +195,7 @@ mod tests {
             let letter = |n| char::from(b'a' + (row.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(n) % 26) as u8);
             (0..30).map(letter).collect::<String>()
         };
-        let texts: ArrayRef = Arc::new((0..1000).map(|row| Some(text(row))).collect::<StringArray>());
+        let texts: ArrayRef = Arc::new((0..600).map(|row| Some(text(row))).collect::<StringArray>());
         let edit = |measure, bounds| Test::Edit { measure, bounds };
         let similar = |least| edit(EditMeasure::LevenshteinSimilarity, Bounds::at_least(least, true));
         let jaro = |least| edit(EditMeasure::JaroWinkler, Bounds::at_least(least, true));

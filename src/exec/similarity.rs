@@ -93,7 +93,7 @@ impl Matching for SimilarityKeys {
             equalities => {
                 let nulls = self.equalities.iter().map(|e| e.null_equals_null).collect();
                 let values = equality::evaluate_all(equalities, batch)?;
-                // under `auto` the pairs that groups leave are what a device is chosen by
+                // under `auto` a device is chosen by the work that groups leave
                 let device = match &self.engine {
                     Engine::Cuda(_) if cuda::serves(self.test) => self.engine.budget_of_keys(batch.num_rows(), context),
                     Engine::Cuda(_) | Engine::Auto { .. } | Engine::Cpu => None,

@@ -58,20 +58,21 @@ fn by_threshold(threshold: f64) -> f64 {
 /// What it costs to decide `test` for keys of `length` characters or tokens on average, where it takes the measure itself
 /// for a share of `open` pairs, and lengths and signatures for the others.
 pub fn of_test(test: Test, length: f64, open: f64, passes: f64) -> AtomEstimate {
-    let computed = of_measure(test, length);
+    let computed = of_measure(test, length, length);
     let cost = FILTERED + open * computed;
     AtomEstimate { cost, first: SIDE_BY_SIDE + open * (FILTERED + computed), passes, last: false, reads: None }
 }
 
-/// What it costs to compute the measure of `test` for keys of `length` characters or tokens.
-pub fn of_measure(test: Test, length: f64) -> f64 {
-    let words = (length / 64.0).ceil().max(1.0);
+/// What it costs to compute the measure of `test` for keys of `length` characters or tokens, each compared with up to `width` of the other
+/// key.
+pub fn of_measure(test: Test, length: f64, width: f64) -> f64 {
+    let words = (width / 64.0).ceil().max(1.0);
     match test {
         Test::Set { .. } => 20.0 + 3.0 * length,
         Test::Edit { measure, .. } => match measure {
             EditMeasure::Hamming => 20.0 + length,
             EditMeasure::Jaro | EditMeasure::JaroWinkler => 45.0 + 2.5 * length * words,
-            EditMeasure::DamerauLevenshtein => 40.0 + 1.3 * length * length,
+            EditMeasure::DamerauLevenshtein => 40.0 + 1.3 * length * width,
             _ => 10.0 + 2.6 * length * words,
         },
         Test::Vector(_) => 10.0 + length,

@@ -117,14 +117,26 @@ impl ExecutionTree {
 
     /// About how many nanoseconds a candidate takes, by the estimates of all atoms: as if no witness ended its walk.
     pub fn cost(&self, estimates: &[AtomEstimate]) -> f64 {
+        let is_first = |step: &&Step| step.depth == 0;
+        // what first steps read is read for all candidates, once
+        let mut read: Vec<Reading> =
+            self.steps.iter().filter(is_first).filter_map(|step| estimates[step.atom].reads).collect();
+        read.sort_by_key(|reading| reading.key);
+        read.dedup_by_key(|reading| reading.key);
         // the share of candidates that reach each depth
         let mut reaching = vec![1.0; self.depth() + 1];
         let of_step = |step: &Step| {
             let estimate = &estimates[step.atom];
             reaching[step.depth + 1] = reaching[step.depth] * estimate.passes;
-            reaching[step.depth] * if step.depth == 0 { estimate.first } else { estimate.alone() }
+            let is_read = estimate.reads.is_some_and(|own| read.iter().any(|reading| reading.key == own.key));
+            reaching[step.depth]
+                * match (step.depth, is_read) {
+                    (0, _) => estimate.first,
+                    (_, true) => estimate.cost,
+                    (_, false) => estimate.alone(),
+                }
         };
-        self.steps.iter().map(of_step).sum()
+        self.steps.iter().map(of_step).sum::<f64>() + read.iter().map(|reading| reading.cost).sum::<f64>()
     }
 
     fn append(&mut self, nodes: &[Node], depth: usize) {
@@ -315,6 +327,11 @@ mod tests {
         let tree = ExecutionTree::in_order(&[(0, vec![0, 1]), (1, vec![2])]);
         assert!((tree.cost(&estimates) - (10.0 + 0.5 * 100.0 + 20.0)).abs() < 1e-9);
         assert_eq!(ExecutionTree::default().cost(&estimates), 0.0);
+        // a key that a first step reads is read once, another one where it is asked
+        let reads = |key, passes| AtomEstimate { reads: Some(Reading { key, cost: 6.0 }), ..estimate(2.0, passes) };
+        let (estimates, tree) =
+            ([reads(0, 0.5), reads(0, 0.5), reads(1, 0.5)], ExecutionTree::in_order(&[(0, vec![0, 1, 2])]));
+        assert!((tree.cost(&estimates) - (6.0 + 2.0 + 0.5 * 2.0 + 0.25 * (2.0 + 6.0))).abs() < 1e-9);
     }
 
     /// HyperBlocker, examples 6 to 8: sname, price, pname, color, description, address; phi 1, phi 2, phi 3.

@@ -26,6 +26,13 @@ pub(super) struct EntryIndex {
     pub(super) device: Option<EntryOnDevice>,
 }
 
+impl EntryIndex {
+    /// The atoms of its trees.
+    pub(super) fn atoms(&self) -> impl Iterator<Item = usize> {
+        self.tree.tree().steps.iter().chain(&self.earlier.tree().steps).map(|step| step.atom)
+    }
+}
+
 /// Where the candidates of an entry come from.
 #[derive(Debug)]
 pub(super) enum Access {

@@ -194,17 +194,15 @@ impl RuleIndex {
         Ok(index)
     }
 
-    /// About how many nanoseconds a core takes for the pairs that the entries by equalities and bands yield.
+    /// About how many nanoseconds a core takes for the pairs of the entries that a device can walk.
     fn work(&self, context: &BuildContext<'_>) -> u64 {
         let rows = match context.own {
             true => self.columns.rows as f64 / 2.0,
             false => context.expected_probe_rows(self.columns.rows) as f64,
         };
-        let of_entry = |(entry, group): (&EntryIndex, &EntryGroup)| match &entry.access {
-            Access::Index { .. } => 0.0,
-            Access::Hash { .. } | Access::Band { .. } => {
-                rows * group.partners * (cost::PAIR + group.tree.cost(&group.estimates))
-            }
+        let of_entry = |(entry, group): (&EntryIndex, &EntryGroup)| match self.is_for_a_device(entry) {
+            true => rows * group.partners * (cost::PAIR + group.tree.cost(&group.estimates)),
+            false => 0.0,
         };
         self.entries.iter().zip(&self.plan.groups).map(of_entry).sum::<f64>() as u64
     }

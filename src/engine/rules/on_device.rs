@@ -124,6 +124,12 @@ pub(super) fn bring_ahead(
 }
 
 impl RuleIndex {
+    /// Whether a device can walk an entry.
+    pub(super) fn is_for_a_device(&self, entry: &EntryIndex) -> bool {
+        let has_places = matches!(entry.access, Access::Hash { .. } | Access::Band { .. });
+        has_places && entry.atoms().all(|atom| serves(&self.tests.kinds[atom]))
+    }
+
     /// Brings to a device what it can walk; `None` where that is nothing.
     pub(super) fn bring_to_device(
         &mut self,
@@ -131,18 +137,10 @@ impl RuleIndex {
         ahead: Option<RulesOnDevice>,
         threads: usize,
     ) -> Result<Option<RulesOnDevice>> {
-        let trees = |entry: &EntryIndex| {
-            let steps = entry.tree.tree().steps.iter().chain(&entry.earlier.tree().steps);
-            steps.map(|step| step.atom).collect::<Vec<_>>()
-        };
-        let is_served = |entry: &EntryIndex| {
-            let places = matches!(entry.access, Access::Hash { .. } | Access::Band { .. });
-            places && trees(entry).iter().all(|&atom| serves(&self.tests.kinds[atom]))
-        };
-        let served: Vec<bool> = self.entries.iter().map(is_served).collect();
+        let served: Vec<bool> = self.entries.iter().map(|entry| self.is_for_a_device(entry)).collect();
         let mut asked = vec![false; self.tests.kinds.len()];
         for (entry, _) in self.entries.iter().zip(&served).filter(|(_, served)| **served) {
-            trees(entry).into_iter().for_each(|atom| asked[atom] = true);
+            entry.atoms().for_each(|atom| asked[atom] = true);
         }
         if !served.contains(&true) {
             return Ok(None);

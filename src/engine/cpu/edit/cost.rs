@@ -1,4 +1,4 @@
-//! Which runs go to the segment index and what the tiles test, estimated from the collected strings.
+//! Which runs go to the segment index and what the tiles test, estimated from the collected strings; what a join takes, from a few of them.
 //!
 //! The probe side is taken to resemble the build side, which in a self-join it is. For each run the substrings that
 //! would be looked up stand against the pairs that would be tested; once there is an index, evenly spaced rows are
@@ -18,7 +18,7 @@ use super::texts::{Signers, Texts};
 use crate::engine::cpu::signature::Kernel;
 use crate::engine::edits::EditPredicate;
 use crate::engine::edits::features::{Feature, WORDS, differing};
-use crate::engine::{BuildContext, Cancel, KeyColumn};
+use crate::engine::{BuildContext, KeyColumn};
 use crate::measure::EditMeasure;
 use crate::predicate::{Bounds, Test};
 use crate::program::cost::of_measure;
@@ -148,26 +148,44 @@ fn cost_by_sample(sides: &Sides<'_>, n: usize, index: &SegmentIndex) -> f64 {
     (entries as f64 * ENTRY + candidates as f64 * CANDIDATE) / rows.max(1) as f64
 }
 
-/// Nanoseconds that a pair of strings takes on average: by what signatures leave of the pairs of some evenly spaced rows.
+/// Nanoseconds that a pair of rows takes on average: by what lengths and signatures leave of the pairs of some evenly spaced rows.
 ///
 /// # Errors
-/// Keys that are no strings.
-pub fn nanoseconds_of_strings(measure: EditMeasure, bounds: Bounds, values: &ArrayRef) -> Result<f64> {
+/// Keys that are no strings, a refused reservation.
+pub fn nanoseconds_of_strings(
+    (measure, bounds): (EditMeasure, Bounds),
+    values: &ArrayRef,
+    context: &BuildContext<'_>,
+) -> Result<f64> {
     let (predicate, test) = (EditPredicate { measure, bounds }, Test::Edit { measure, bounds });
-    let rows = values.len().isqrt().clamp(FEWEST_SAMPLED, MOST_SAMPLED);
-    let rows: UInt32Array = (0..values.len() as u32).step_by(values.len().div_ceil(rows).max(1)).collect();
+    let sampled = values.len().isqrt().clamp(FEWEST_SAMPLED, MOST_SAMPLED).min(values.len());
+    let rows: UInt32Array = (0..sampled).map(|at| (at * values.len() / sampled) as u32).collect();
     let keys = KeyColumn { values: take(values, &rows, None)?, groups: None };
-    let mut texts = Texts::try_new(&predicate, &keys, &|_| Ok(()))?;
-    texts.sign(&Signers::learn(&texts), 1, &Cancel::default());
+    let mut texts = Texts::try_new(&predicate, &keys, context.reserve)?;
+    texts.sign(&Signers::learn(&texts), 1, context.cancel);
     let runs = Runs::of(&texts);
     let sides = Sides { predicate: &predicate, known: None, build: &texts, runs: &runs, probe: &texts, own: true };
+    let pair = Kernel::detect().nanoseconds_per_pair::<WORDS>();
     let of_row = |row: usize| {
-        let left = (0..row).filter(|&column| sides.is_candidate(row, column)).count();
+        let length = texts.lengths[row];
         // positions are in the order of lengths
-        left as f64 * (CANDIDATE + of_measure(test, f64::from(texts.lengths[row])))
+        let possible =
+            |&column: &usize| predicate.is_possible(length as usize, texts.lengths[column] as usize, usize::MAX);
+        let met = (0..row).filter(possible);
+        let (met, left) = met.fold((0.0, 0.0), |(met, left), column| {
+            (met + 1.0, left + f64::from(u8::from(sides.is_candidate(row, column))))
+        });
+        let width = match predicate.is_jaro() {
+            true => length,
+            false => {
+                predicate.edits(length as usize, length as usize).map_or(0, |edits| length.min(2 * edits as u32 + 1))
+            }
+        };
+        met * pair + left * (CANDIDATE + of_measure(test, length.into(), width.into()))
     };
-    let (rows, left) = (texts.len(), (0..texts.len()).map(of_row).sum::<f64>());
-    Ok(Kernel::detect().nanoseconds_per_pair::<WORDS>() + left / (rows * rows.saturating_sub(1) / 2).max(1) as f64)
+    let all: f64 = (0..texts.len()).map(of_row).sum();
+    // rows without a string take nothing
+    Ok(all / (sampled * sampled.saturating_sub(1) / 2).max(1) as f64)
 }
 
 /// Rows that are sampled to know what all pairs would take: the more of them, the more there is to lose.

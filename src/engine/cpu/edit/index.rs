@@ -43,11 +43,13 @@ impl EditIndex {
         let mut texts = Texts::try_new(&predicate, keys, reserve)?;
         cancel.check()?;
         let signers = Signers::learn(&texts);
+        let longest = texts.lengths.iter().max().map_or(0, |&length| length as usize);
         reserve(texts.len() * signers.size() + Runs::size(&texts) + Tiles::size(texts.len()))?;
+        reserve(KnownLimits::size(longest))?;
         texts.sign(&signers, threads, cancel);
         cancel.check()?;
         let runs = Runs::of(&texts);
-        let known = KnownLimits::up_to(texts.lengths.iter().max().map_or(0, |&length| length as usize));
+        let known = KnownLimits::up_to(longest);
         let sides = Sides { predicate: &predicate, known: None, build: &texts, runs: &runs, probe: &texts, own };
         let segments = segment_index(&sides, path, context)?;
         let tiles = Tiles::build(&texts, cost::choose_feature(&sides));

@@ -43,11 +43,16 @@ impl KnownLimits {
         Self { lengths, limits: (0..lengths * lengths).map(|_| AtomicU32::new(0)).collect() }
     }
 
+    /// Bytes that those for strings of up to so many characters take.
+    pub(super) fn size(longest: usize) -> usize {
+        LONG.min(longest + 1).pow(2) * size_of::<AtomicU32>()
+    }
+
     pub(super) fn memory(&self) -> usize {
         size_of_val(&*self.limits)
     }
 
-    /// What `find` says of two lengths, asked once for each two that are short.
+    /// What `find` says of two lengths, asked about once for each two that are short.
     pub(super) fn of(&self, probe: usize, build: usize, find: impl FnOnce() -> LengthLimits) -> LengthLimits {
         if probe.max(build) >= self.lengths {
             return find();

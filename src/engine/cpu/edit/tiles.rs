@@ -125,10 +125,10 @@ impl Tiles {
         };
         while runs.start < runs.end {
             let run = sides.runs.all()[runs.start];
-            let limits = self.limits(sides, row, run);
-            fill(run.positions(), limits.apart);
-            if limits.any != limits.apart {
-                fill(sides.build.of_class(run.positions(), sides.probe.classes[row]), limits.any);
+            let allowed = self.limits(sides, row, run);
+            fill(run.positions(), allowed.apart);
+            if allowed.any != allowed.apart {
+                fill(sides.build.of_class(run.positions(), sides.probe.classes[row]), allowed.any);
             }
             if run.end as usize > columns.end {
                 break;
