@@ -178,7 +178,8 @@ pub fn nanoseconds_of_strings(
         let width = match predicate.is_jaro() {
             true => length,
             false => {
-                predicate.edits(length as usize, length as usize).map_or(0, |edits| length.min(2 * edits as u32 + 1))
+                let edits = predicate.edits(length as usize, length as usize).unwrap_or(0);
+                (2 * edits + 1).min(length as usize) as u32
             }
         };
         met * pair + left * (CANDIDATE + of_measure(test, length.into(), width.into()))
