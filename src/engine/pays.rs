@@ -95,8 +95,8 @@ pub(super) fn of_condition(test: Test, dimension: usize) -> Option<PaysFrom> {
     })
 }
 
-/// From where on a device pays for ranking by the score of a condition in so many dimensions; none where there are no kernels for
-/// it.
+/// From where on a device pays for ranking by the score of a condition in more than [`cuda::FEW_DIMENSIONS`]; none where there are no
+/// kernels for it.
 pub(super) fn of_ranking(test: Test, wanted: Wanted) -> Option<PaysFrom> {
     let Test::Vector(test) = test else { return None };
     cuda::ranks_by(test.measure, wanted).then_some(RANKINGS)

@@ -85,6 +85,8 @@ pub struct EntryGroup {
     pub partners: f64,
     /// The clauses, by number.
     pub clauses: Vec<usize>,
+    /// Nanoseconds that a candidate is expected to take.
+    pub cost: f64,
     /// What is left to decide of these clauses.
     pub tree: ExecutionTree,
     /// The whole clauses of the groups before this one: a pair that satisfies any of them came out there.
@@ -123,13 +125,15 @@ impl RulePlan {
                 let atoms = clauses[number].iter().copied().filter(|&atom| !entry.decides(atom));
                 (number, atoms.collect::<Vec<_>>())
             };
-            let tree = ExecutionTree::of(&numbers.iter().map(left).collect::<Vec<_>>(), &estimates);
+            let left: Vec<_> = numbers.iter().map(left).collect();
+            let tree = ExecutionTree::of(&left, &estimates);
+            let cost = cost::PAIR + ExecutionTree::expected_cost(&left, &estimates);
             let earlier = match before.is_empty() {
                 true => ExecutionTree::default(),
                 false => ExecutionTree::by_rank(&before, &estimates),
             };
             let (entry, partners, clauses) = (entry.clone(), *partners, numbers.clone());
-            EntryGroup { entry, partners, clauses, tree, earlier, estimates }
+            EntryGroup { entry, partners, clauses, cost, tree, earlier, estimates }
         });
         Self { kinds: kinds.to_vec(), groups }
     }
@@ -177,7 +181,7 @@ fn entries_within(
     let estimates = statistics.estimates(&hash, &asked);
     let verification = |clause: &[usize], decided: Option<usize>| {
         let left = clause.iter().copied().filter(|&atom| !keys.contains(&atom) && decided != Some(atom));
-        ExecutionTree::expected_cost(&left.collect::<Vec<_>>(), &estimates)
+        ExecutionTree::expected_cost(&[(0, left.collect())], &estimates)
     };
     // an entry with its cost, and the candidates of a row
     let index = |clause: &[usize], atom: usize| {

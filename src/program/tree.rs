@@ -84,12 +84,7 @@ impl ExecutionTree {
         estimates: &[AtomEstimate],
         finish: fn(Vec<Clause>, &[AtomEstimate]) -> Vec<Clause>,
     ) -> Self {
-        let ordered = clauses.iter().map(|(number, atoms)| {
-            let mut atoms = atoms.clone();
-            atoms.sort_by(|&a, &b| by_rank(&estimates[a], &estimates[b]).then(a.cmp(&b)));
-            (*number, atoms)
-        });
-        let ordered: Vec<Clause> = ordered.collect();
+        let ordered = ranked(clauses, estimates);
         if let Some((number, _)) = ordered.iter().find(|(_, atoms)| atoms.is_empty()) {
             return Self { steps: Vec::new(), certain: Some(*number) };
         }
@@ -108,35 +103,9 @@ impl ExecutionTree {
         tree
     }
 
-    /// Nanoseconds to decide one clause for a candidate.
-    pub fn expected_cost(atoms: &[usize], estimates: &[AtomEstimate]) -> f64 {
-        let mut atoms = atoms.to_vec();
-        atoms.sort_by(|&a, &b| by_rank(&estimates[a], &estimates[b]));
-        expected_cost(&[(0, atoms)], estimates)
-    }
-
-    /// About how many nanoseconds a candidate takes, by the estimates of all atoms: as if no witness ended its walk.
-    pub fn cost(&self, estimates: &[AtomEstimate]) -> f64 {
-        let is_first = |step: &&Step| step.depth == 0;
-        // what first steps read is read for all candidates, once
-        let mut read: Vec<Reading> =
-            self.steps.iter().filter(is_first).filter_map(|step| estimates[step.atom].reads).collect();
-        read.sort_by_key(|reading| reading.key);
-        read.dedup_by_key(|reading| reading.key);
-        // the share of candidates that reach each depth
-        let mut reaching = vec![1.0; self.depth() + 1];
-        let of_step = |step: &Step| {
-            let estimate = &estimates[step.atom];
-            reaching[step.depth + 1] = reaching[step.depth] * estimate.passes;
-            let is_read = estimate.reads.is_some_and(|own| read.iter().any(|reading| reading.key == own.key));
-            reaching[step.depth]
-                * match (step.depth, is_read) {
-                    (0, _) => estimate.first,
-                    (_, true) => estimate.cost,
-                    (_, false) => estimate.alone(),
-                }
-        };
-        self.steps.iter().map(of_step).sum::<f64>() + read.iter().map(|reading| reading.cost).sum::<f64>()
+    /// Nanoseconds to decide some clauses, each its number and its atoms, for a candidate, by the rank of each atom alone.
+    pub fn expected_cost(clauses: &[(usize, Vec<usize>)], estimates: &[AtomEstimate]) -> f64 {
+        expected_cost(&ranked(clauses, estimates), estimates)
     }
 
     fn append(&mut self, nodes: &[Node], depth: usize) {
@@ -162,6 +131,16 @@ struct Node {
     cost: f64,
     /// The share of those pairs for which a clause below holds.
     witnesses: f64,
+}
+
+/// The clauses with their atoms by rank.
+fn ranked(clauses: &[Clause], estimates: &[AtomEstimate]) -> Vec<Clause> {
+    let of_clause = |(number, atoms): &Clause| {
+        let mut atoms = atoms.clone();
+        atoms.sort_by(|&a, &b| by_rank(&estimates[a], &estimates[b]).then(a.cmp(&b)));
+        (*number, atoms)
+    };
+    clauses.iter().map(of_clause).collect()
 }
 
 /// Descending by (1 - passes) / cost.
@@ -319,19 +298,6 @@ mod tests {
 
     fn estimate(cost: f64, passes: f64) -> AtomEstimate {
         AtomEstimate::uniform(cost, passes)
-    }
-
-    #[test]
-    fn a_tree_costs_what_reaches_its_steps() {
-        let estimates = [estimate(10.0, 0.5), estimate(100.0, 0.1), estimate(20.0, 0.5)];
-        let tree = ExecutionTree::in_order(&[(0, vec![0, 1]), (1, vec![2])]);
-        assert!((tree.cost(&estimates) - (10.0 + 0.5 * 100.0 + 20.0)).abs() < 1e-9);
-        assert_eq!(ExecutionTree::default().cost(&estimates), 0.0);
-        // a key that a first step reads is read once, another one where it is asked
-        let reads = |key, passes| AtomEstimate { reads: Some(Reading { key, cost: 6.0 }), ..estimate(2.0, passes) };
-        let (estimates, tree) =
-            ([reads(0, 0.5), reads(0, 0.5), reads(1, 0.5)], ExecutionTree::in_order(&[(0, vec![0, 1, 2])]));
-        assert!((tree.cost(&estimates) - (6.0 + 2.0 + 0.5 * 2.0 + 0.25 * (2.0 + 6.0))).abs() < 1e-9);
     }
 
     /// HyperBlocker, examples 6 to 8: sname, price, pname, color, description, address; phi 1, phi 2, phi 3.

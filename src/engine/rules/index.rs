@@ -24,7 +24,7 @@ use crate::engine::pays::RULES;
 use crate::engine::{
     BuildContext, Cancel, Counts, Cursor, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
 };
-use crate::program::{AtomKind, Entry, EntryGroup, ExecutionTree, RulePlan, cost};
+use crate::program::{AtomKind, Entry, EntryGroup, ExecutionTree, RulePlan};
 
 /// What an index of rules is built for.
 #[derive(Debug, Clone)]
@@ -201,7 +201,7 @@ impl RuleIndex {
             false => context.expected_probe_rows(self.columns.rows) as f64,
         };
         let of_entry = |(entry, group): (&EntryIndex, &EntryGroup)| match self.is_for_a_device(entry) {
-            true => rows * group.partners * (cost::PAIR + group.tree.cost(&group.estimates)),
+            true => rows * group.partners * group.cost,
             false => 0.0,
         };
         self.entries.iter().zip(&self.plan.groups).map(of_entry).sum::<f64>() as u64
