@@ -15,6 +15,7 @@
 //   EMULATED_DEVICE_MEMORY        bytes, default 1 GiB; beyond it allocations give CUDA_ERROR_OUT_OF_MEMORY
 //   EMULATED_COMPUTE_CAPABILITY   ten times the version, default 90
 //   EMULATED_FAIL_LAUNCH          n: the n-th launch gives CUDA_ERROR_LAUNCH_FAILED, as does all that comes after it
+//   EMULATED_COMPILE_TIME         milliseconds that a module takes to load, default 0
 // The functions at the end report and change them while a test runs.
 #include "driver.h"
 
@@ -26,6 +27,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #define DRIVER_API extern "C" __attribute__((visibility("default"))) int
 #define REPORT_API extern "C" __attribute__((visibility("default")))
@@ -540,9 +542,38 @@ DRIVER_API cuEventElapsedTime(float* milliseconds, Event* start, Event* end) {
 
 // ---- modules, functions and launches ------------------------------------------------------------------------------------
 
+// As the driver's own, it is there once it is needed, and takes itself apart when the process exits, which is the end of a process that
+// still compiles.
+class Compiler {
+ public:
+  ~Compiler() {
+    if (at_work_) abort();
+  }
+  void compile() {
+    ++at_work_;
+    std::this_thread::sleep_for(std::chrono::milliseconds(time_));
+    --at_work_;
+  }
+
+ private:
+  const uint64_t time_ = setting("EMULATED_COMPILE_TIME", 0);
+  std::atomic<int> at_work_{0};
+};
+Compiler& compiler() {
+  static Compiler compiler;
+  return compiler;
+}
+
+DRIVER_API cuLinkCreate_v2(unsigned, void*, void*, void** state) {
+  if (const int error = usable()) return error;
+  return give(state, static_cast<void*>(&compiler()));
+}
+DRIVER_API cuLinkDestroy(void* state) { return state ? SUCCESS : INVALID_HANDLE; }
+
 DRIVER_API cuModuleLoadData(Module** module, const void* image) {
   if (const int error = usable()) return error;
   if (!image) return INVALID_IMAGE;
+  compiler().compile();
   return give(module, new Module{static_cast<const char*>(image)});
 }
 DRIVER_API cuModuleUnload(Module* module) {

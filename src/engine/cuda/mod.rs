@@ -5,6 +5,7 @@
 //! memory     buffers on it, counted against the budget
 //! metrics    what a join has done there
 //! modules    the files of kernels, and when the driver reads them
+//! compiler   what the driver does then, and what an exit waits for
 //! kernels    one typed function for each kernel of kernels/: all that is launched is launched here
 //! sort       records by a key
 //! keys       equality keys, numbered there
@@ -31,6 +32,7 @@
 mod accepted;
 mod ahead;
 mod blocks;
+mod compiler;
 mod copies;
 mod density;
 pub mod device;

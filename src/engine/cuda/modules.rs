@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use cudarc::driver::DriverError;
 
+use super::compiler::Compiling;
 use super::device::Device;
 use super::fault::Fault;
 use super::kernels::{
@@ -60,6 +61,7 @@ impl<T> Read<T> {
         if self.kernels.get().is_none() {
             let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
             if self.kernels.get().is_none() {
+                let _compiling = Compiling::begin();
                 let _ = self.kernels.set(read()?);
             }
         }
