@@ -4,6 +4,7 @@
 //! join type and no residual: the driver in `exec` does the rest.
 
 pub mod atoms;
+pub mod cache;
 pub mod choice;
 pub mod cpu;
 pub mod cuda;
@@ -16,7 +17,7 @@ pub mod parallel;
 mod pays;
 pub mod rules;
 pub mod sets;
-mod vectors;
+pub mod vectors;
 pub mod views;
 
 use std::sync::Arc;

@@ -20,6 +20,7 @@ use datafusion::physical_plan::{
 };
 
 use super::build::{BuildTask, SharedBuild};
+use super::direction::Direction;
 use super::emission::Emission;
 use super::in_order::Portions;
 use super::join_metrics::{BuildMetrics, ProbeMetrics};
@@ -175,6 +176,7 @@ impl<M: Matching> JoinExec<M> {
         let options = SimilarityOptions::of(config.options());
         let reservation = MemoryConsumer::new(format!("{}[probe]", M::NAME)).register(context.memory_pool());
         let emits_pairs = Emission::of(self.spec.join_type, self.spec.build).pairs;
+        let finds_once = matches!(self.inputs, JoinInputs::Own { .. }) && !M::DIRECTED;
         Prober {
             spec: Arc::clone(&self.spec),
             output: self.output.clone(),
@@ -184,6 +186,7 @@ impl<M: Matching> JoinExec<M> {
             metrics: ProbeMetrics::new(&self.metrics, partition, self.matching.counters()),
             cancel: Cancel::default(),
             directed: M::DIRECTED,
+            direction: if finds_once { Direction::among(&self.spec.residual) } else { None },
             in_order: (emits_pairs && self.order.is_some()).then(|| Portions::new(&reservation)),
             reservation,
         }

@@ -9,6 +9,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use super::build::{BuildSide, Chosen};
+use super::direction::Direction;
 use super::distinct::distinct;
 use super::emission::{Emission, Rows};
 use super::in_order::{Portion, Portions};
@@ -39,6 +40,8 @@ pub(super) struct Prober {
     pub cancel: Cancel,
     /// [`Matching::DIRECTED`](super::matcher::Matching::DIRECTED).
     pub directed: bool,
+    /// Where the index finds each pair once: which way round they count, if one column says so.
+    pub direction: Option<Direction>,
     /// Where pairs come out in the order of the probe rows.
     pub in_order: Option<Portions>,
     /// For probe rows that are held together.
@@ -282,9 +285,10 @@ impl Prober {
         out: &mut Vec<RecordBatch>,
     ) -> Result<()> {
         let chosen = build.matcher(probing.is_fallback());
+        let is_whole = chosen.unchecked || probing.is_undecided();
         let check = Check {
             chosen,
-            conditions: match chosen.unchecked || probing.is_undecided() {
+            conditions: match is_whole {
                 true => std::slice::from_ref(&self.spec.condition),
                 false => self.spec.residual.as_slice(),
             },
@@ -302,8 +306,14 @@ impl Prober {
                 break;
             }
             let range = start..pairs.len().min(start + part);
-            let one = UInt32Array::from(pairs.build[range.clone()].to_vec());
-            let other = UInt32Array::from(pairs.probe[range].to_vec());
+            let (one, other) = (&pairs.build[range.clone()], &pairs.probe[range]);
+            if let (Source::Own, Some(direction), false) = (&probing.source, &self.direction, is_whole) {
+                let pairs = direction.turn(&build.batch, one, other)?;
+                let check = Check { conditions: &direction.rest, ..check };
+                self.emit(build, &build.batch, pairs, check, |_| (), out)?;
+                continue;
+            }
+            let (one, other) = (UInt32Array::from(one.to_vec()), UInt32Array::from(other.to_vec()));
             match &mut probing.source {
                 Source::Own => {
                     // where the index has found the pair once, the residual says which way round it counts

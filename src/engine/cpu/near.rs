@@ -4,9 +4,10 @@
 //! differs stands for an element that one value has and the other lacks, so that a predicate that bounds how many of
 //! these there may be, by the two sizes, excludes a pair by one comparison.
 
-use super::keep::{Filter, fetch};
+use super::keep::Filter;
 use crate::engine::Pairs;
 use crate::engine::atoms::NearRows;
+use crate::engine::cache::fetch;
 
 /// Sizes from here on are not tabulated.
 pub(super) const LARGE: u32 = 64;

@@ -9,7 +9,8 @@ use datafusion::common::Result;
 
 use crate::engine::Pairs;
 use crate::engine::atoms::AtomRows;
-use crate::engine::cpu::keep::{fetch, keep, retain_from};
+use crate::engine::cache::fetch;
+use crate::engine::cpu::keep::{keep, retain_from};
 use crate::engine::cpu::near::{self, Allowance, Brief as _, Lanes, Near};
 use crate::engine::edits::features::length_of;
 use crate::engine::edits::predicate::{EditPredicate, LONGEST_PREFIX};

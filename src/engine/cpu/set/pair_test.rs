@@ -6,7 +6,8 @@ use datafusion::common::Result;
 
 use super::overlap::overlap_reaching;
 use crate::engine::atoms::AtomRows;
-use crate::engine::cpu::keep::{fetch, keep, retain_from};
+use crate::engine::cache::fetch;
+use crate::engine::cpu::keep::{keep, retain_from};
 use crate::engine::cpu::near::{self, Allowance, Brief as _, Lanes, Near};
 use crate::engine::parallel::each_in_parallel;
 use crate::engine::sets::dictionary::Dictionary;
