@@ -108,6 +108,23 @@ pub fn collect_in_parallel<T: Clone + Default + Send>(
     values
 }
 
+/// The values of all `parts`, in their order, each part copied by a thread.
+pub fn joined_in_parallel<T: Copy + Default + Send + Sync>(mut parts: Vec<Vec<T>>) -> Vec<T> {
+    if parts.len() == 1 {
+        return parts.remove(0);
+    }
+    let mut values = vec![T::default(); parts.iter().map(Vec::len).sum()];
+    let mut rest = values.as_mut_slice();
+    let places = parts.iter().map(|part| {
+        let (place, behind) = std::mem::take(&mut rest).split_at_mut(part.len());
+        rest = behind;
+        place
+    });
+    let places: Vec<_> = places.collect();
+    each_in_parallel(places.into_iter().zip(&parts), |(place, part)| place.copy_from_slice(part));
+    values
+}
+
 /// How many of `threads` threads each of `count` items takes that are done side by side: twice an even share, so that few of them
 /// wait for each other and none is idle.
 pub fn threads_within(count: usize, threads: usize) -> usize {
@@ -149,6 +166,14 @@ mod tests {
     fn values_are_collected_in_order() {
         for (count, threads) in [(0, 3), (10, 1), (1000, 3), (7, 100)] {
             assert!(collect_in_parallel(count, threads, 4, |at| 2 * at).into_iter().eq((0..count).map(|at| 2 * at)));
+        }
+    }
+
+    #[test]
+    fn parts_are_joined_in_order() {
+        let parts = |lengths: &[u32]| lengths.iter().map(|&length| (0..length).collect()).collect::<Vec<Vec<u32>>>();
+        for lengths in [&[][..], &[0], &[7], &[3, 0, 5, 1], &[0, 0]] {
+            assert_eq!(joined_in_parallel(parts(lengths)), parts(lengths).concat());
         }
     }
 

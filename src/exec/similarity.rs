@@ -6,6 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::{DataFusionError, JoinSide, Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::CastExpr;
 use datafusion::physical_plan::metrics::MetricValue;
 
 use super::chunks::KeyRegions;
@@ -15,6 +16,7 @@ use super::rules::RuleKeys;
 use super::spec::EqualityExprs;
 use crate::engine::choice::Engine;
 use crate::engine::keys::{Groups, NumberedBy};
+use crate::engine::vectors::Vectors;
 use crate::engine::{
     BuildContext, Counts, Cursor, Index, KeyColumn, Pairs, PrepareContext, PreparedProbe, Probe, cpu, cuda,
 };
@@ -40,6 +42,7 @@ pub struct SimilarityKeys {
 struct SideKeys {
     equalities: Vec<PhysicalExprRef>,
     key: PhysicalExprRef,
+    is_vector: bool,
 }
 
 impl SimilarityKeys {
@@ -47,13 +50,22 @@ impl SimilarityKeys {
         SideKeys {
             equalities: self.equalities.iter().map(|e| Arc::clone(e.of(side))).collect(),
             key: Arc::clone(if side == JoinSide::Left { &self.left_key } else { &self.right_key }),
+            is_vector: matches!(self.test, Test::Vector(_)),
         }
     }
 }
 
 impl SideKeys {
     fn values(&self, batch: &RecordBatch) -> Result<ArrayRef> {
-        self.key.evaluate(batch)?.into_array(batch.num_rows())
+        let of = |key: &PhysicalExprRef| key.evaluate(batch)?.into_array(batch.num_rows());
+        // an index makes numbers of the type that it needs itself, by all threads
+        if let Some(cast) = self.key.downcast_ref::<CastExpr>()
+            && self.is_vector
+            && Vectors::are_those_cast(&cast.expr().data_type(batch.schema_ref())?, cast.cast_type())
+        {
+            return of(cast.expr());
+        }
+        of(&self.key)
     }
 }
 

@@ -13,3 +13,5 @@ pub(in crate::engine) mod frame;
 pub(in crate::engine) mod points;
 pub(in crate::engine) mod precision;
 pub(in crate::engine) mod reach;
+
+pub use points::Vectors;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, Float64Array, OffsetSizeTrait};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field, Float64Type};
+use datafusion::arrow::datatypes::{DataType, Field, Float32Type, Float64Type};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 
-use crate::engine::parallel::{collect_in_parallel, each_in_parallel, in_parallel};
+use crate::engine::parallel::{collect_in_parallel, each_in_parallel, in_parallel, joined_in_parallel};
 use crate::engine::{Cancel, KeyColumn, NO_GROUP};
 use crate::measure::VectorMeasure;
 use crate::predicate::VectorTest;
@@ -28,11 +28,11 @@ enum Offsets {
 }
 
 impl Vectors {
-    /// The vectors in `lists`, lists of any kind over numbers.
+    /// The vectors in `lists`, lists of any kind over numbers, by up to so many threads.
     ///
     /// # Errors
     /// Anything else.
-    pub fn try_new(lists: &ArrayRef) -> Result<Self> {
+    pub fn try_new(lists: &ArrayRef, threads: usize) -> Result<Self> {
         let (elements, offsets) = match lists.data_type() {
             DataType::List(_) => (lists.as_list::<i32>().values(), given(lists.as_list::<i32>().value_offsets())),
             DataType::LargeList(_) => (lists.as_list::<i64>().values(), given(lists.as_list::<i64>().value_offsets())),
@@ -46,9 +46,40 @@ impl Vectors {
         };
         let elements = match elements.data_type() {
             DataType::Float64 => elements.as_primitive::<Float64Type>().clone(),
+            DataType::Float32 => {
+                let elements = elements.as_primitive::<Float32Type>();
+                let wide = |at| f64::from(elements.value(at));
+                let values = collect_in_parallel(elements.len(), threads, ROWS_OF_THREAD, wide);
+                Float64Array::new(values.into(), elements.nulls().cloned())
+            }
             _ => cast(elements, &DataType::Float64)?.as_primitive::<Float64Type>().clone(),
         };
         Ok(Self { elements, offsets, lists: ArrayRef::clone(lists) })
+    }
+
+    /// Whether the vectors in lists of type `from` are those in lists of type `to` that they are cast to: numbers alone are changed.
+    pub fn are_those_cast(from: &DataType, to: &DataType) -> bool {
+        let (from, to) = match (from, to) {
+            (DataType::List(from), DataType::List(to)) | (DataType::LargeList(from), DataType::LargeList(to)) => {
+                (from, to)
+            }
+            (DataType::FixedSizeList(from, own), DataType::FixedSizeList(to, other)) if own == other => (from, to),
+            _ => return false,
+        };
+        let number = from.data_type();
+        *to.data_type() == DataType::Float64 && (number.is_integer() || number.is_floating())
+    }
+
+    /// Bytes that the vectors in `lists` take at most.
+    pub fn memory_of(lists: &ArrayRef) -> usize {
+        let elements = match lists.data_type() {
+            DataType::List(_) => lists.as_list::<i32>().values(),
+            DataType::LargeList(_) => lists.as_list::<i64>().values(),
+            DataType::FixedSizeList(..) => lists.as_fixed_size_list().values(),
+            _ => return 0,
+        };
+        let wide = (elements.len() * size_of::<f64>()).saturating_sub(elements.get_buffer_memory_size());
+        lists.get_array_memory_size() + wide
     }
 
     /// `numbers` in vectors of so many.
@@ -60,7 +91,7 @@ impl Vectors {
         let length = length.map_err(|_| exec_datafusion_err!("a vector has too many elements"))?;
         let elements = Arc::new(Float64Array::from(numbers));
         let lists: ArrayRef = Arc::new(FixedSizeListArray::try_new(field, length, elements, None)?);
-        Self::try_new(&lists)
+        Self::try_new(&lists, 1)
     }
 
     /// Some rows one after the other, which are not copied.
@@ -131,6 +162,9 @@ impl Vectors {
     /// # Errors
     /// Two different numbers of elements.
     pub fn dimension(&self) -> Result<Option<usize>, [usize; 2]> {
+        if let Offsets::Fixed { length, .. } = self.offsets {
+            return Ok((0..self.len()).any(|row| self.at(row).is_some()).then_some(length));
+        }
         let mut dimension = None;
         for row in 0..self.lists.len() {
             let length = self.places(row).len();
@@ -163,14 +197,19 @@ pub(in crate::engine) struct Rows {
 }
 
 impl Rows {
+    fn with_capacity(rows: usize) -> Self {
+        Self { rows: Vec::with_capacity(rows), groups: Vec::with_capacity(rows) }
+    }
+
     fn push(&mut self, row: usize, group: u32) {
         self.rows.push(row as u32);
         self.groups.push(group);
     }
 
-    fn extend(&mut self, other: Self) {
-        self.rows.extend(other.rows);
-        self.groups.extend(other.groups);
+    /// The rows of all `parts`, in their order.
+    fn joined(parts: Vec<Self>) -> Self {
+        let (rows, groups) = parts.into_iter().map(|part| (part.rows, part.groups)).unzip();
+        Self { rows: joined_in_parallel(rows), groups: joined_in_parallel(groups) }
     }
 
     pub(in crate::engine) fn len(&self) -> usize {
@@ -218,7 +257,7 @@ impl Points {
         dimension: Option<usize>,
         (threads, cancel): (usize, &Cancel),
     ) -> Result<Self> {
-        let vectors = Vectors::try_new(&keys.values)?;
+        let vectors = Vectors::try_new(&keys.values, threads)?;
         let (known, other) = match (vectors.dimension(), dimension) {
             (Err([one, other]), _) => (Some(one), Some(other)),
             (Ok(own), dimension) => (dimension.or(own), own),
@@ -232,8 +271,10 @@ impl Points {
         let stretch = rows.div_ceil(threads.max(1)).max(ROWS_OF_THREAD);
         let starts = (0..rows.max(1)).step_by(stretch);
         let parts = in_parallel(starts, |start| {
-            let mut sorting = Sorting { test, regular: Rows::default(), loose: Rows::default(), unmatchable: 0 };
-            for row in (start..rows.min(start + stretch)).take_while(|_| !cancel.is_cancelled()) {
+            let end = rows.min(start + stretch);
+            let regular = Rows::with_capacity(end - start);
+            let mut sorting = Sorting { test, regular, loose: Rows::default(), unmatchable: 0 };
+            for row in (start..end).take_while(|_| !cancel.is_cancelled()) {
                 let group = keys.groups.as_ref().map_or(0, |groups| groups[row]);
                 match vectors.at(row).filter(|_| group != NO_GROUP) {
                     Some(vector) => sorting.add(row, group, vector),
@@ -242,14 +283,9 @@ impl Points {
             }
             Ok(sorting)
         })?;
-        let mut parts = parts.into_iter();
-        let (mut regular, mut loose, mut unmatchable) =
-            parts.next().map_or_else(Default::default, |part| (part.regular, part.loose, part.unmatchable));
-        for part in parts {
-            regular.extend(part.regular);
-            loose.extend(part.loose);
-            unmatchable += part.unmatchable;
-        }
+        let unmatchable = parts.iter().map(|part| part.unmatchable).sum();
+        let (regular, loose) = parts.into_iter().map(|part| (part.regular, part.loose)).unzip();
+        let (regular, loose) = (Rows::joined(regular), Rows::joined(loose));
         Ok(Self { vectors, dimension: known.unwrap_or(0), regular, loose, unmatchable })
     }
 
@@ -343,7 +379,7 @@ impl Sorting<'_> {
 #[cfg(test)]
 mod tests {
     use datafusion::arrow::array::{LargeListArray, ListArray};
-    use datafusion::arrow::datatypes::{Float32Type, Int64Type};
+    use datafusion::arrow::datatypes::Int64Type;
 
     use super::*;
     use crate::predicate::Bounds;
@@ -352,20 +388,51 @@ mod tests {
         VectorTest { measure, bounds: Bounds::at_most(1.0, true), undecided_from }
     }
 
+    /// The same lists of double precision.
+    fn of_float64(lists: &DataType) -> DataType {
+        match lists {
+            DataType::List(_) => DataType::new_list(DataType::Float64, true),
+            DataType::LargeList(_) => DataType::new_large_list(DataType::Float64, true),
+            DataType::FixedSizeList(_, length) => DataType::new_fixed_size_list(DataType::Float64, *length, true),
+            other => panic!("{other} is no list"),
+        }
+    }
+
+    #[test]
+    fn other_casts_change_more_than_numbers() {
+        let fixed = |of, length| DataType::new_fixed_size_list(of, length, true);
+        for (from, to) in [
+            (fixed(DataType::Float32, 3), fixed(DataType::Float64, 4)),
+            (DataType::new_list(DataType::Float32, true), fixed(DataType::Float64, 3)),
+            (DataType::new_list(DataType::Float64, true), DataType::new_list(DataType::Float32, true)),
+            (DataType::new_list(DataType::Utf8, true), DataType::new_list(DataType::Float64, true)),
+            (DataType::Float32, DataType::Float64),
+        ] {
+            assert!(!Vectors::are_those_cast(&from, &to), "{from} to {to}");
+        }
+    }
+
     #[test]
     fn vectors_of_every_list_type() {
         let rows = [Some(vec![Some(1), Some(2)]), None, Some(vec![Some(3), None]), Some(vec![Some(5), Some(6)])];
-        let lists: [ArrayRef; 3] = [
+        let narrow =
+            rows.clone().map(|row| row.map(|row| row.into_iter().map(|x| x.map(|x| x as f32)).collect::<Vec<_>>()));
+        let lists: [ArrayRef; 5] = [
             Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(rows.clone())),
             Arc::new(LargeListArray::from_iter_primitive::<Int64Type, _, _>(rows.clone())),
             Arc::new(FixedSizeListArray::from_iter_primitive::<Int64Type, _, _>(rows, 2)),
+            Arc::new(ListArray::from_iter_primitive::<Float32Type, _, _>(narrow.clone())),
+            Arc::new(FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(narrow, 2)),
         ];
         for lists in lists {
-            let vectors = Vectors::try_new(&lists).unwrap();
+            let wide = cast(&lists, &of_float64(lists.data_type())).unwrap();
+            assert!(Vectors::are_those_cast(lists.data_type(), wide.data_type()));
+            assert!(Vectors::memory_of(&lists) >= Vectors::memory_of(&wide) - 64);
+            let vectors = Vectors::try_new(&lists, 2).unwrap();
             let all: Vec<_> = (0..4).map(|row| vectors.at(row)).collect();
             assert_eq!(all, [Some(&[1.0, 2.0][..]), None, None, Some(&[5.0, 6.0][..])]);
             assert_eq!(vectors.dimension(), Ok(Some(2)));
-            let sliced = Vectors::try_new(&lists.slice(3, 1)).unwrap();
+            let sliced = Vectors::try_new(&lists.slice(3, 1), 1).unwrap();
             assert_eq!(sliced.at(0), Some(&[5.0, 6.0][..]));
         }
     }
@@ -376,9 +443,9 @@ mod tests {
             Arc::new(ListArray::from_iter_primitive::<Float32Type, _, _>(rows))
         };
         let mixed = lists(vec![Some(vec![None]), Some(vec![Some(1.0); 2]), Some(vec![Some(1.0); 3])]);
-        assert_eq!(Vectors::try_new(&mixed).unwrap().dimension(), Err([2, 3]));
+        assert_eq!(Vectors::try_new(&mixed, 1).unwrap().dimension(), Err([2, 3]));
         let same = lists(vec![Some(vec![None]), Some(vec![Some(1.0); 2]), None]);
-        assert_eq!(Vectors::try_new(&same).unwrap().dimension(), Ok(Some(2)));
+        assert_eq!(Vectors::try_new(&same, 1).unwrap().dimension(), Ok(Some(2)));
         let keys = KeyColumn { values: same, groups: None };
         assert!(Points::try_new(&test(VectorMeasure::L2, None), &keys, Some(3), (1, &Cancel::default())).is_err());
     }

@@ -12,7 +12,7 @@ use super::frame::Frame;
 use super::grow::has_boxes;
 use super::kernel::{LANES, near, near_two};
 use super::metric::{Chebyshev, Euclidean, Halves, Manhattan, Metric, Products, Real};
-use super::points::Points;
+use super::points::{Points, Vectors};
 use super::reach::Reach;
 use super::search::{Found, leaves_near};
 use super::side::Side;
@@ -27,7 +27,7 @@ use crate::predicate::VectorTest;
 /// # Errors
 /// Keys that are no lists of numbers, vectors of several lengths, a refused reservation, a cancelled build.
 pub fn build(test: VectorTest, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
-    (context.reserve)(keys.values.get_array_memory_size())?;
+    (context.reserve)(Vectors::memory_of(&keys.values))?;
     let points = Points::try_new(&test, keys, None, (context.threads, context.cancel))?;
     Ok(match test.measure {
         VectorMeasure::L1 => with_metric::<Manhattan>(test, points, context)?,

@@ -22,7 +22,7 @@ impl VectorColumn {
     /// # Errors
     /// Keys that are no lists of numbers, vectors of several lengths.
     pub fn try_new(keys: &ArrayRef) -> Result<Self> {
-        let vectors = Vectors::try_new(keys)?;
+        let vectors = Vectors::try_new(keys, 1)?;
         match vectors.dimension() {
             Ok(dimension) => Ok(Self { vectors, dimension }),
             Err(lengths) => Err(incomparable(lengths)),

@@ -60,7 +60,8 @@ impl Arranged {
         let _timer = budget.metrics.arrange_time.timer();
         let rows = upload(budget, stream, points, grouped)?;
         let frame = framing.on_device(stream);
-        let groups = points.regular.groups.iter().max().map_or(0, |&last| u32::BITS - last.leading_zeros());
+        let last = if grouped { points.regular.groups.iter().max() } else { None };
+        let groups = last.map_or(0, |&last| u32::BITS - last.leading_zeros());
         let positions = order(budget, stream, &frame, &rows, framing.key_bits() + groups)?;
         let values = rows.values;
         let filtered = match in_halves {

@@ -17,7 +17,7 @@ use crate::engine::cuda::steps::Steps;
 use crate::engine::cuda::worker::{Capacity, Comparison, WORKERS, Workers};
 use crate::engine::vectors::decision::Decision;
 use crate::engine::vectors::frame::Frame;
-use crate::engine::vectors::points::Points;
+use crate::engine::vectors::points::{Points, Vectors};
 use crate::engine::vectors::reach::Reach;
 use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, Pairs, PrepareContext};
 use crate::measure::VectorMeasure;
@@ -63,7 +63,7 @@ impl VectorIndex {
         if stock && query.undecided_from.is_none() {
             return Ok(None);
         }
-        (context.reserve)(keys.values.get_array_memory_size())?;
+        (context.reserve)(Vectors::memory_of(&keys.values))?;
         let points = Points::try_new(&query, keys, None, (context.threads, context.cancel))?;
         context.cancel.check()?;
         let Some(reach) = Reach::of(&query, points.dimension) else { return Ok(None) };

@@ -20,7 +20,7 @@ use super::blocks::Blocks;
 use super::frame::Frame;
 use super::grow::has_boxes;
 use super::metric::{Chebyshev, Euclidean, Halves, Manhattan, Metric, Real};
-use super::points::Points;
+use super::points::{Points, Vectors};
 use super::reach::{Reach, Sum};
 use super::side::Side;
 use crate::engine::nearest::{Best, NearestIndex, float_key, prepared};
@@ -38,7 +38,7 @@ pub fn build(
     ranks: Vec<u32>,
     context: &BuildContext<'_>,
 ) -> Result<Box<dyn NearestIndex>> {
-    (context.reserve)(keys.values.get_array_memory_size())?;
+    (context.reserve)(Vectors::memory_of(&keys.values))?;
     let points = Points::try_new(&VectorTest::every_score(measure), keys, None, (context.threads, context.cancel))?;
     match measure {
         VectorMeasure::L1 => with_metric::<Manhattan>(measure, points, ranks, context),

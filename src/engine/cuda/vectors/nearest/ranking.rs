@@ -17,7 +17,7 @@ use crate::engine::cuda::vectors::columns::Framing;
 use crate::engine::cuda::vectors::test::{halves_scale, vector_test};
 use crate::engine::nearest::{Best, Neighbour, Wanted, float_key};
 use crate::engine::vectors::frame::Frame;
-use crate::engine::vectors::points::Points;
+use crate::engine::vectors::points::{Points, Vectors};
 use crate::engine::vectors::reach::{Reach, Sum};
 use crate::engine::{BuildContext, Cancel, KeyColumn, PrepareContext};
 use crate::measure::VectorMeasure;
@@ -70,7 +70,7 @@ impl Ranking {
             VectorMeasure::L1 | VectorMeasure::Linf => Sum::Distance,
             _ => Sum::Squares,
         };
-        (context.reserve)(keys.values.get_array_memory_size())?;
+        (context.reserve)(Vectors::memory_of(&keys.values))?;
         let query = predicate::VectorTest::every_score(measure);
         let points = Points::try_new(&query, keys, None, (context.threads, context.cancel))?;
         context.cancel.check()?;
