@@ -554,6 +554,7 @@ class Compiler {
     std::this_thread::sleep_for(std::chrono::milliseconds(time_));
     --at_work_;
   }
+  int at_work() const { return at_work_; }
 
  private:
   const uint64_t time_ = setting("EMULATED_COMPILE_TIME", 0);
@@ -634,6 +635,8 @@ REPORT_API uint64_t emulated_allocations() { return memory().figures().allocatio
 REPORT_API void emulated_fail_allocations(uint64_t n, uint64_t count) { memory().fail(n, count); }
 // Launches so far, failed ones included.
 REPORT_API uint64_t emulated_launches() { return launches; }
+// Modules that are being loaded.
+REPORT_API uint64_t emulated_compiling() { return compiler().at_work(); }
 // Replaces EMULATED_DEVICE_MEMORY; what is allocated stays.
 REPORT_API void emulated_set_memory(uint64_t bytes) { memory().resize(bytes); }
 // Makes the n-th launch from now fail, 1 being the next; 0 none.

@@ -99,7 +99,8 @@ fn by_value<T: ArrowPrimitiveType>(values: &PrimitiveArray<T>, one: &[u32], othe
 #[cfg(test)]
 mod tests {
     use datafusion::arrow::array::{
-        ArrayRef, Decimal128Array, Float64Array, Int64Array, StringArray, TimestampSecondArray,
+        ArrayRef, Date32Array, Decimal128Array, Float64Array, Int64Array, StringArray, TimestampSecondArray,
+        UInt64Array,
     };
     use datafusion::arrow::datatypes::{Field, Schema};
     use datafusion::physical_plan::joins::utils::ColumnIndex;
@@ -124,14 +125,28 @@ mod tests {
     fn pairs_count_the_way_round_that_the_condition_says() {
         let numbers: Vec<Option<i64>> = vec![Some(3), None, Some(-1), Some(3), Some(i64::MIN), None, Some(7)];
         let decimals = [0, -5, i128::MIN, 100, i128::MAX, 7, 7];
-        let columns: [ArrayRef; 3] = [
+        let sliced = Int64Array::from([vec![None, Some(9)], numbers.clone()].concat()).slice(2, 7);
+        let columns: [ArrayRef; 6] = [
+            Arc::new(sliced),
+            Arc::new(UInt64Array::from(vec![0, u64::MAX, 1 << 63, 5, 5, (1 << 63) - 1, 1])),
+            Arc::new(Date32Array::from(vec![
+                Some(0),
+                Some(-1),
+                None,
+                Some(i32::MAX),
+                Some(3),
+                Some(3),
+                Some(i32::MIN),
+            ])),
             Arc::new(Int64Array::from(numbers.clone())),
             Arc::new(TimestampSecondArray::from(numbers)),
             Arc::new(Decimal128Array::from(decimals.to_vec())),
         ];
         for values in columns {
             let batch = RecordBatch::try_from_iter_with_nullable([("x", Arc::clone(&values), true)]).unwrap();
-            let (one, other): (Vec<u32>, Vec<u32>) = (0..7u32).flat_map(|x| (0..x).map(move |y| (x, y))).unzip();
+            // more of them than values are fetched ahead of
+            let pairs = (0..7u32).flat_map(|x| (0..x).map(move |y| (x, y)));
+            let (one, other): (Vec<u32>, Vec<u32>) = std::iter::repeat_n(pairs, 4).flatten().unzip();
             let both_ways = RowPairs {
                 left: one.iter().chain(&other).copied().collect::<Vec<_>>().into(),
                 right: other.iter().chain(&one).copied().collect::<Vec<_>>().into(),

@@ -57,7 +57,7 @@ pub struct JoinSpec {
     pub why_build: String,
     /// Rows of the other side, where statistics know.
     pub probe_rows: Option<usize>,
-    /// What else a pair has to satisfy, in order.
+    /// What else a pair has to satisfy, in order; of a self-join what says which way round pairs count comes first, which cannot fail.
     pub residual: Vec<JoinFilter>,
     /// The whole condition, for `similarity.verify`.
     pub condition: JoinFilter,

@@ -368,17 +368,25 @@ async fn a_failing_device_ends_its_queries_and_nothing_else() {
 /// A process that exits while the driver compiles for a query which nobody waits for any more: the driver would bring it down.
 #[test]
 fn a_process_exits_once_the_driver_has_compiled() {
-    let settings = [("EMULATED_COMPILE_TIME", "500")];
+    let settings = [("EMULATED_COMPILE_TIME", "1500")];
     if !on_the_emulated_driver("cuda::a_process_exits_once_the_driver_has_compiled", &settings) {
         return;
     }
+    let compiling = || emulated_figure(b"emulated_compiling");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let context = with_strings(200).await;
         Device::open(0).unwrap();
-        let dropped = tokio::time::timeout(Duration::from_millis(100), count(&context, CONDITIONS[0])).await;
-        assert!(dropped.is_err(), "the driver takes longer");
+        let query = tokio::spawn(async move { count(&context, CONDITIONS[0]).await });
+        while compiling() == 0 {
+            assert!(!query.is_finished(), "nothing was compiled");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        query.abort();
+        assert!(query.await.unwrap_err().is_cancelled());
     });
+    drop(runtime);
+    assert!(compiling() > 0, "nobody waited for the driver");
 }
 
 /// A kernel that stores to an address which is nobody's.

@@ -106,7 +106,7 @@ impl Device {
             let (most, least) = LEAST_CAPABILITY;
             return Err(format!("{device} has compute capability {major}.{minor}, and {most}.{least} is the least"));
         }
-        outlive_at_exit(&device.context);
+        outlive_at_exit(&device.context).map_err(unusable)?;
         // with one slot there will always be one, however little memory is left; a driver that is too old for the kernels says so here
         let slot = device.slots.with(|| Slot::try_new(&device), |_| Ok(()));
         match slot.and_then(|()| device.sort().map(|_| ())) {

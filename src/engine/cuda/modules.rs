@@ -61,7 +61,7 @@ impl<T> Read<T> {
         if self.kernels.get().is_none() {
             let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
             if self.kernels.get().is_none() {
-                let _compiling = Compiling::begin();
+                let _compiling = Compiling::begin()?;
                 let _ = self.kernels.set(read()?);
             }
         }
@@ -79,9 +79,11 @@ impl Device {
         let (reading, all_read) = channel::<()>();
         for &module in modules.iter().filter(|module| !self.has(**module)) {
             let (device, reading) = (Arc::clone(self), reading.clone());
+            // from now on, not from when the thread begins
+            let Ok(compiling) = Compiling::begin() else { break };
             let read = move || {
                 let _ = device.read(module);
-                drop(reading);
+                drop((compiling, reading));
             };
             // without a thread the first one who needs them reads them
             let _ = thread::Builder::new().name(format!("similarity-{module:?}")).spawn(read);
