@@ -368,7 +368,7 @@ async fn a_failing_device_ends_its_queries_and_nothing_else() {
 /// A process that exits while the driver compiles for a query which nobody waits for any more: the driver would bring it down.
 #[test]
 fn a_process_exits_once_the_driver_has_compiled() {
-    let settings = [("EMULATED_COMPILE_TIME", "1500")];
+    let settings = [("EMULATED_COMPILE_TIME", "4000")];
     if !on_the_emulated_driver("cuda::a_process_exits_once_the_driver_has_compiled", &settings) {
         return;
     }
