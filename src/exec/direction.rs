@@ -26,7 +26,7 @@ pub(super) struct Direction {
 }
 
 impl Direction {
-    /// The first of some conditions that is one, on whole numbers, decimals, dates or times.
+    /// The first of some conditions that is one, on whole numbers, decimals, dates, times or durations.
     pub(super) fn among(conditions: &[JoinFilter]) -> Option<Self> {
         let found = conditions.iter().enumerate().find_map(|(at, condition)| Some((at, of(condition)?)));
         found.map(|(at, (column, is_less))| {

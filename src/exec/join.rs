@@ -84,7 +84,8 @@ pub type NearestJoinExec = JoinExec<NearestKeys>;
 /// last emits what the join type wants of the build side.
 ///
 /// **Self-join.** Where both inputs are provably the same and every condition is symmetric, the one input is
-/// collected once and each pair is looked for once; the residual decides which way round it counts.
+/// collected once and each pair is looked for once; the residual decides which way round it counts, by one look at the pair where
+/// it compares a column of both sides (`direction`).
 ///
 /// **Order.** Where the probe input has an order, pairs and the rows beside them come out in it, each partition by itself,
 /// unless rows of the build side come out beside NULLs or one input is both sides; so do the rows of a left semi or anti
