@@ -6,18 +6,23 @@
 /// characters is its own gram, and the empty string has none. A `q` of 0 gives nothing.
 /// `scratch` holds the padded string; its content before the call does not matter.
 pub fn qgrams(s: &str, q: usize, pad: Option<char>, scratch: &mut String, mut gram: impl FnMut(&str)) {
-    match pad {
-        _ if q == 0 => {}
-        Some(pad) => {
-            scratch.clear();
-            scratch.extend(std::iter::repeat_n(pad, q - 1));
-            scratch.push_str(s);
-            scratch.extend(std::iter::repeat_n(pad, q - 1));
-            windows(scratch, q, gram);
-        }
-        None if !s.is_empty() && !windows(s, q, &mut gram) => gram(s),
-        None => {}
+    if q == 0 {
+        return;
     }
+    let any = windows(padded(s, q, pad, scratch), q, &mut gram);
+    if !any && pad.is_none() && !s.is_empty() {
+        gram(s);
+    }
+}
+
+/// `s` with `q - 1` copies of `pad` before and after it, in `scratch`; itself without one. `q` is at least 1.
+pub fn padded<'a>(s: &'a str, q: usize, pad: Option<char>, scratch: &'a mut String) -> &'a str {
+    let Some(pad) = pad else { return s };
+    scratch.clear();
+    scratch.extend(std::iter::repeat_n(pad, q - 1));
+    scratch.push_str(s);
+    scratch.extend(std::iter::repeat_n(pad, q - 1));
+    scratch
 }
 
 /// Calls `gram` with each window of `q` characters and says whether there was one.

@@ -9,6 +9,7 @@
 
 pub(in crate::engine) mod dictionary;
 mod elements;
+mod grams;
 pub(in crate::engine) mod memory;
 #[cfg(test)]
 pub(in crate::engine) mod nested_loop;

@@ -10,6 +10,7 @@ use datafusion::common::Result;
 
 use super::dictionary::Dictionary;
 use super::elements::{Element, Elements, Lists};
+use super::grams::GramIds;
 use super::memory::{Ledger, Reserve};
 use super::strings::Strings;
 use crate::engine::parallel::{in_parallel, ranges};
@@ -56,7 +57,7 @@ pub(in crate::engine) fn tokenise_build(
 ) -> Result<Vec<RowSets>> {
     with_keys(tokenizer, keys, reserve, |source| {
         in_parallel(ranges(keys.values.len(), threads, ROWS_WORTH_A_THREAD), |range| {
-            Tokens::new(None, range.len(), reserve).tokenise(tokenizer, &source, keys, range, cancel)
+            Tokens::new((None, tokenizer), range.len(), reserve).tokenise(tokenizer, &source, keys, range, cancel)
         })
     })
 }
@@ -71,7 +72,7 @@ pub(in crate::engine) fn tokenise_probe(
     let unlimited = |_| Ok(());
     let ranges_of_rows = with_keys(tokenizer, keys, &unlimited, |source| {
         in_parallel(ranges(keys.values.len(), context.threads, ROWS_WORTH_A_THREAD), |range| {
-            let tokens = Tokens::new(Some(known), range.len(), &unlimited);
+            let tokens = Tokens::new((Some(known), tokenizer), range.len(), &unlimited);
             tokens.tokenise(tokenizer, &source, keys, range, context.cancel)
         })
     })?;
@@ -87,6 +88,9 @@ fn arena(tokenizer: Tokenizer, text: &str) -> usize {
         _ => 0,
     }
 }
+
+/// Below this a table of grams costs more than it saves.
+const ROWS_WORTH_A_TABLE: usize = 256;
 
 /// Below this a thread costs more than it saves.
 const ROWS_WORTH_A_THREAD: usize = 512;
@@ -111,22 +115,36 @@ fn with_keys<T>(
 struct Tokens<'a> {
     known: Option<&'a Dictionary>,
     own: Dictionary,
-    /// For each id, the row (counted from 1) that had it last.
-    seen: Vec<u32>,
-    frequencies: Vec<u32>,
+    /// Ids of short grams in either.
+    grams: Option<GramIds>,
+    /// By id.
+    tokens: Vec<Token>,
     ids: Vec<u32>,
     ends: Vec<usize>,
     ledger: Ledger<'a>,
 }
 
+/// What is known of a token.
+#[derive(Clone, Copy, Default)]
+struct Token {
+    /// The row (counted from 1) that had it last.
+    last: u32,
+    /// In how many rows it occurs.
+    frequency: u32,
+}
+
 impl<'a> Tokens<'a> {
-    fn new(known: Option<&'a Dictionary>, rows: usize, reserve: Reserve<'a>) -> Self {
+    fn new((known, tokenizer): (Option<&'a Dictionary>, Tokenizer), rows: usize, reserve: Reserve<'a>) -> Self {
         let first = known.map_or(0, Dictionary::len);
+        let grams = match tokenizer {
+            Tokenizer::QGrams { q, .. } if rows >= ROWS_WORTH_A_TABLE => GramIds::of(q),
+            _ => None,
+        };
         Self {
             known,
             own: Dictionary::default(),
-            seen: vec![0; first],
-            frequencies: vec![0; first],
+            grams,
+            tokens: vec![Token::default(); first],
             ids: Vec::new(),
             ends: Vec::with_capacity(rows),
             ledger: Ledger::new(reserve),
@@ -152,7 +170,8 @@ impl<'a> Tokens<'a> {
             self.ends.push(self.ids.len());
         }
         self.ends.resize(rows.len(), self.ids.len());
-        let Self { ids, ends, frequencies, own: dictionary, .. } = self;
+        let Self { ids, ends, tokens, own: dictionary, .. } = self;
+        let frequencies = tokens.into_iter().map(|token| token.frequency).collect();
         Ok(RowSets { rows, ends, ids, frequencies, dictionary })
     }
 
@@ -170,9 +189,7 @@ impl<'a> Tokens<'a> {
                 self.expect(text.len(), arena(tokenizer, text))?;
                 match tokenizer {
                     Tokenizer::Words => word_tokens::word_tokens(text, scratch, |t| self.add_text(t.as_bytes(), mark)),
-                    Tokenizer::QGrams { q, pad } => {
-                        qgrams::qgrams(text, q, pad, scratch, |t| self.add_text(t.as_bytes(), mark));
-                    }
+                    Tokenizer::QGrams { q, pad } => self.add_qgrams(text, (q, pad), mark, scratch),
                     Tokenizer::Trigrams => trigram::trigrams(text, scratch, |t| self.add_text(t.as_bytes(), mark)),
                     Tokenizer::Elements => {}
                 }
@@ -194,46 +211,74 @@ impl<'a> Tokens<'a> {
 
     /// Reserves what is held and what a row of up to `tokens` tokens adds, the text of which takes up to `bytes`.
     fn expect(&mut self, tokens: usize, bytes: usize) -> Result<()> {
-        let per_id = 2 * size_of::<u32>();
-        let held = self.own.memory() + self.ids.capacity() * size_of::<u32>() + self.seen.capacity() * per_id;
+        let grams = self.grams.as_ref().map_or(0, GramIds::memory);
+        let held = grams
+            + self.own.memory()
+            + self.ids.capacity() * size_of::<u32>()
+            + self.tokens.capacity() * size_of::<Token>();
         self.ledger.hold(held + self.ends.capacity() * size_of::<usize>() + tokens * size_of::<u32>() + bytes)
     }
 
     #[inline]
     fn add_text(&mut self, text: &[u8], mark: u32) {
-        let id = match self.known.and_then(|k| k.find_text(text)) {
-            Some(id) => id,
-            None => self.own.intern_text(text) + self.first_own(),
-        };
+        let id = id_of_text(self.known, &mut self.own, text);
         self.add(id, mark);
+    }
+
+    fn add_qgrams(&mut self, text: &str, (q, pad): (usize, Option<char>), mark: u32, scratch: &mut String) {
+        // bytes are characters, and there is no gram of fewer
+        let is_plain = text.is_ascii() && pad.map_or(text.len() >= q, |pad| pad.is_ascii());
+        match self {
+            Self { known, own, grams: Some(grams), tokens, ids, .. } if is_plain => {
+                let padded = qgrams::padded(text, q, pad, scratch);
+                let intern = |gram: &[u8]| id_of_text(*known, own, gram);
+                grams.of_text(padded.as_bytes(), intern, |id| add((tokens, ids), id, mark));
+            }
+            _ => qgrams::qgrams(text, q, pad, scratch, |gram| self.add_text(gram.as_bytes(), mark)),
+        }
     }
 
     #[inline]
     fn add_number(&mut self, number: u64, mark: u32) {
         let id = match self.known.and_then(|k| k.find_number(number)) {
             Some(id) => id,
-            None => self.own.intern_number(number) + self.first_own(),
+            None => self.own.intern_number(number) + first_own(self.known),
         };
         self.add(id, mark);
     }
 
     #[inline]
-    fn first_own(&self) -> u32 {
-        self.known.map_or(0, Dictionary::len) as u32
-    }
-
-    /// Adds `id` to the row that `mark` stands for, unless it is there.
-    #[inline]
     fn add(&mut self, id: u32, mark: u32) {
-        let at = id as usize;
-        if at >= self.seen.len() {
-            self.seen.push(0);
-            self.frequencies.push(0);
-        }
-        if self.seen[at] != mark {
-            self.seen[at] = mark;
-            self.frequencies[at] += 1;
-            self.ids.push(id);
-        }
+        add((&mut self.tokens, &mut self.ids), id, mark);
     }
+}
+
+/// Adds `id` to the row that `mark` stands for, unless it is there.
+#[inline]
+fn add((tokens, ids): (&mut Vec<Token>, &mut Vec<u32>), id: u32, mark: u32) {
+    let at = id as usize;
+    if at >= tokens.len() {
+        tokens.push(Token::default());
+    }
+    let token = &mut tokens[at];
+    if token.last != mark {
+        token.last = mark;
+        token.frequency += 1;
+        ids.push(id);
+    }
+}
+
+/// The id of a text, a new one where neither dictionary has it.
+#[inline]
+fn id_of_text(known: Option<&Dictionary>, own: &mut Dictionary, text: &[u8]) -> u32 {
+    match known.and_then(|known| known.find_text(text)) {
+        Some(id) => id,
+        None => own.intern_text(text) + first_own(known),
+    }
+}
+
+/// The first id that is not of the build side.
+#[inline]
+fn first_own(known: Option<&Dictionary>) -> u32 {
+    known.map_or(0, Dictionary::len) as u32
 }
