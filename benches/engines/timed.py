@@ -8,7 +8,7 @@ import sys
 OPERATORS = "SimilarityJoinExec|EpsilonJoinExec|MatchingDependencyBlockExec"
 UNITS = {"ns": 1e-6, "µs": 1e-3, "ms": 1.0, "s": 1e3}
 PLANS, ANALYSED = 3, 5
-COLUMNS = "pairs,checksum,first,sql,join,plan,arrange,kernels"
+COLUMNS = "pairs,checksum,first,sql,join,plan,device,arrange,kernels"
 
 
 def _seconds(stamp):
@@ -26,7 +26,8 @@ def timed(shell, engine, tables, query, runs, folder=None):
     """The values of COLUMNS, milliseconds: a query that gives pairs and a checksum runs once, is `first`, and `runs` times more.
 
     `sql` is their median, `join` what the operator takes of it (EXPLAIN ANALYZE VERBOSE says when each partition starts and ends), `plan`
-    an EXPLAIN, `arrange` and `kernels` the metrics of a device. `auto` finds the device open. With no runs the first query is all.
+    an EXPLAIN, `device` the time from keys in the host's memory, tokens with their ranks, to the last pair there, `arrange` and `kernels`
+    other metrics of a device. `auto` finds the device open. With no runs the first query is all.
     """
     statements = tables + (["SET similarity.engine = 'cuda'", query] if engine == "auto" else [])
     statements += [f"SET similarity.engine = '{engine}'"] + [query] * (runs + 1)
@@ -48,5 +49,6 @@ def timed(shell, engine, tables, query, runs, folder=None):
         joins.append(max(map(_seconds, ends)) - min(map(_seconds, starts)))
     milliseconds = lambda times, digits: f"{1e3 * statistics.median(times):.{digits}f}" if times else ""
     figures = [milliseconds(queries[:1], 0), milliseconds(queries[1:] or queries, 0), milliseconds(joins, 1)]
-    figures += [milliseconds(rest[:PLANS], 0), _metric(output, "arrange_time"), _metric(output, "kernel_time")]
+    figures += [milliseconds(rest[:PLANS], 0)]
+    figures += [_metric(output, name) for name in ["device_join_time", "arrange_time", "kernel_time"]]
     return ",".join([pairs, checksum, *figures])

@@ -2,7 +2,8 @@
 """Draws docs/bench/cuda.svg from 2026-11-24-engines.csv and 2026-11-21-cuda-peers.csv: seconds over thresholds and over rows. All axes
 but that of thresholds are logarithmic.
 
-Ours are from tables in memory through SQL to a count and a checksum, warm; the peers are the join alone, on token ids prepared beforehand.
+Ours are from tables in memory through SQL to a count and a checksum, warm, and of 100,000 strings on the device also the join alone; so are
+the peers, on token ids prepared beforehand.
 """
 
 import collections
@@ -25,23 +26,30 @@ def table(name):
 
 
 def measured():
-    """Of each self-join: what is joined, its threshold, rows, engine and seconds of SQL."""
+    """Of each self-join: what is joined, its threshold, rows, engine, seconds of SQL, and of the join alone on a device."""
     for row in table("2026-11-24-engines.csv"):
         if row["threshold"] and row["engine"] != "auto":
-            yield row["condition"], float(row["threshold"]), int(row["rows"]), row["engine"], float(row["sql"]) / 1e3
+            seconds = [float(row[time] or "nan") / 1e3 for time in ("sql", "device")]
+            yield row["condition"], float(row["threshold"]), int(row["rows"]), row["engine"], *seconds
 
 
-def by_threshold():
-    """The lines over thresholds: name -> (colour, dash, [(threshold, seconds)])."""
+def by_threshold(wanted, work):
+    """The lines of a join over thresholds, which peers call `work`: name -> (colour, dash, [(threshold, seconds)])."""
     lines = {}
-    for join, threshold, rows, engine, seconds in measured():
-        if join == "jaccard 3-grams" and rows >= 100_000:
+
+    def add(name, style, *point):
+        lines.setdefault(name, (*style, []))[2].append(point)
+
+    for join, threshold, rows, engine, seconds, alone in measured():
+        if join == wanted and rows >= 100_000:
             colour = COLOURS[0 if rows == 100_000 else 1]
-            line = lines.setdefault(f"{MACHINES[engine]}, {rows:,} strings", (colour, DASHES[engine], []))
-            line[2].append((threshold, seconds))
+            add(f"{MACHINES[engine]}, {rows:,} strings", (colour, DASHES[engine]), threshold, seconds)
+            if engine == "cuda" and rows == 100_000:
+                add(f"{MACHINES[engine]}, {rows:,} (join alone)", (COLOURS[2], DASHES[engine]), threshold, alone)
     for row in table("2026-11-21-cuda-peers.csv"):
-        line = lines.setdefault(f"{row['peer']}, H200, {int(row['rows']):,} (join alone)", (*PEERS[row["peer"]], []))
-        line[2].append((float(row["threshold"]), float(row["seconds"])))
+        if row["work"] == work:
+            name = f"{row['peer']}, H200, {int(row['rows']):,} (join alone)"
+            add(name, PEERS[row["peer"]], float(row["threshold"]), float(row["seconds"]))
     return {name: (colour, dash, sorted(points, reverse=True)) for name, (colour, dash, points) in lines.items()}
 
 
@@ -55,7 +63,7 @@ def by_rows():
     for (join, threshold), colour in zip(conditions, COLOURS, strict=True):
         for engine, machine in MACHINES.items():
             points = sorted(
-                (rows, seconds) for *condition, rows, on, seconds in measured() if (*condition, on) == (join, threshold, engine)
+                (rows, seconds) for *condition, rows, on, seconds, _ in measured() if (*condition, on) == (join, threshold, engine)
             )
             lines[f"{machine}, {join} {threshold:g}"] = (colour, DASHES[engine], points)
     return lines
@@ -95,13 +103,16 @@ def panel(top, title, lines, ticks, share_of, powers):
 
 def main():
     thresholds = (0.9, 0.8, 0.7, 0.6, 0.5)
-    title = "Jaccard over padded 3-grams, self-join: seconds by threshold"
-    parts = panel(0, title, by_threshold(), thresholds, lambda threshold: (0.9 - threshold) / 0.4, (-2, 2))
+    parts = []
+    for number, (name, join, work) in enumerate([("padded 3-grams", "jaccard 3-grams", "q3"), ("words", "jaccard words", "words")]):
+        title = f"Jaccard over {name}, self-join: seconds by threshold"
+        lines = by_threshold(join, work)
+        parts += panel(number * HEIGHT, title, lines, thresholds, lambda threshold: (0.9 - threshold) / 0.4, (-3, 2))
     counts = (1000, 10_000, 100_000, 1_000_000)
     title = "Self-joins: seconds by rows"
-    parts += panel(HEIGHT, title, by_rows(), counts, lambda rows: (math.log10(rows) - 3) / 3, (-3, 2))
+    parts += panel(2 * HEIGHT, title, by_rows(), counts, lambda rows: (math.log10(rows) - 3) / 3, (-3, 2))
     body = "\n".join(parts)
-    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {2 * HEIGHT}" font-family="sans-serif">\n'
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {3 * HEIGHT}" font-family="sans-serif">\n'
     (FOLDER / "cuda.svg").write_text(svg + '<rect width="100%" height="100%" fill="white"/>\n' + body + "\n</svg>\n")
 
 

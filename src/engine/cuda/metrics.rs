@@ -1,6 +1,7 @@
 //! What a join has done on its device, for EXPLAIN ANALYZE.
 
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use datafusion::physical_plan::metrics::{Count, MetricValue, Time};
 
@@ -13,6 +14,8 @@ pub(super) struct DeviceMetrics {
     downloaded: Count,
     /// Time from keys ready on the host to an index or a probe batch ready on the device.
     pub(super) arrange_time: Time,
+    /// From keys in the host's memory, tokens with their ranks, to the last pair there so far.
+    join: Arc<Mutex<Option<Span>>>,
     /// Time that the kernels of comparisons took, as the device measured it.
     kernel_time: Time,
     /// Tasks that were launched, those that were launched again included.
@@ -25,7 +28,33 @@ pub(super) struct DeviceMetrics {
     retries: Count,
 }
 
+#[derive(Debug)]
+struct Span {
+    start: Instant,
+    /// Its length is added to as it grows.
+    length: Time,
+    so_far: Duration,
+}
+
 impl DeviceMetrics {
+    fn join(&self) -> MutexGuard<'_, Option<Span>> {
+        self.join.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The keys of a build side are in the host's memory.
+    pub(super) fn keys_are_ready(&self) {
+        *self.join() = Some(Span { start: Instant::now(), length: Time::new(), so_far: Duration::ZERO });
+    }
+
+    /// So are some pairs.
+    pub(super) fn pairs_are_ready(&self) {
+        if let Some(span) = self.join().as_mut() {
+            let now = span.start.elapsed();
+            span.length.add_duration(now - span.so_far);
+            span.so_far = now;
+        }
+    }
+
     pub(super) fn upload<T>(&self, values: &[T]) {
         self.uploaded.add(size_of_val(values));
     }
@@ -57,15 +86,18 @@ impl DeviceMetrics {
     /// All of them, to be shown under their names.
     pub(super) fn values(&self) -> Vec<MetricValue> {
         let count = |name: &'static str, count: &Count| MetricValue::Count { name: name.into(), count: count.clone() };
-        vec![
+        let time = |name: &'static str, time: &Time| MetricValue::Time { name: name.into(), time: time.clone() };
+        let mut values = vec![
             count("device_bytes_in", &self.uploaded),
             count("device_bytes_out", &self.downloaded),
-            MetricValue::Time { name: "arrange_time".into(), time: self.arrange_time.clone() },
-            MetricValue::Time { name: "kernel_time".into(), time: self.kernel_time.clone() },
+            time("arrange_time", &self.arrange_time),
+            time("kernel_time", &self.kernel_time),
             count("device_tasks", &self.tasks),
             count("device_postings", &self.postings),
             count("filter_survivors", &self.survivors),
             count("device_retries", &self.retries),
-        ]
+        ];
+        values.extend(self.join().as_ref().map(|span| time("device_join_time", &span.length)));
+        values
     }
 }

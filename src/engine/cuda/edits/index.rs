@@ -80,6 +80,7 @@ impl EditIndex {
                 exec_datafusion_err!("an edit join cannot index more than 2^32 rows; join smaller parts").into()
             );
         }
+        budget.metrics.keys_are_ready();
         let values = string_views(&keys.values)?;
         let alphabet = Alphabet::of(&values, context.threads)?;
         (context.reserve)(packed_size(&values, &alphabet))?;

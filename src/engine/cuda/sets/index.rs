@@ -77,6 +77,7 @@ impl SetIndex {
             .into());
         }
         let (dictionary, tables, frequencies) = rank(&mut ranges, context.own)?;
+        budget.metrics.keys_are_ready();
         (context.reserve)(keys.values.len() * BYTES_OF_ROW)?;
         let columns = SetColumns::pack(ranges, &tables, keys.groups.as_deref())?;
         context.cancel.check()?;

@@ -63,6 +63,7 @@ impl VectorIndex {
         if stock && query.undecided_from.is_none() {
             return Ok(None);
         }
+        budget.metrics.keys_are_ready();
         (context.reserve)(Vectors::memory_of(&keys.values))?;
         let points = Points::try_new(&query, keys, None, (context.threads, context.cancel))?;
         context.cancel.check()?;
