@@ -11,7 +11,7 @@
 // the text (when it has entries at all) names it too.
 //
 // Settings, read from the environment at the first call:
-//   EMULATED_DEVICE_COUNT         0 or 1, default 1; with 0 cuInit says CUDA_ERROR_NO_DEVICE
+//   EMULATED_DEVICE_COUNT         default 1; with 0 cuInit says CUDA_ERROR_NO_DEVICE; all devices share memory and a context
 //   EMULATED_DEVICE_MEMORY        bytes, default 1 GiB; beyond it allocations give CUDA_ERROR_OUT_OF_MEMORY
 //   EMULATED_COMPUTE_CAPABILITY   ten times the version, default 90
 //   EMULATED_FAIL_LAUNCH          n: the n-th launch gives CUDA_ERROR_LAUNCH_FAILED, as does all that comes after it
@@ -99,7 +99,7 @@ struct Pool {
   std::atomic<uint64_t> release_threshold{0};
 };
 
-const int device_count = setting("EMULATED_DEVICE_COUNT", 1) ? 1 : 0;
+const int device_count = static_cast<int>(setting("EMULATED_DEVICE_COUNT", 1));
 const int capability = static_cast<int>(setting("EMULATED_COMPUTE_CAPABILITY", 90));
 std::atomic<uint64_t> launches{0};
 std::atomic<uint64_t> launch_to_fail{setting("EMULATED_FAIL_LAUNCH", 0)};
@@ -170,11 +170,11 @@ class Memory {
   }
 
   struct Figures {
-    uint64_t total, live, peak, blocks, allocations;
+    uint64_t total, live, peak, allocations;
   };
   Figures figures() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return {total_, live_, peak_, blocks_.size(), allocations_};
+    return {total_, live_, peak_, allocations_};
   }
 
  private:
@@ -333,7 +333,7 @@ int give(T* place, T value) {
   return SUCCESS;
 }
 
-int valid(Device device) { return device == 0 && device_count ? SUCCESS : INVALID_DEVICE; }
+int valid(Device device) { return device >= 0 && device < device_count ? SUCCESS : INVALID_DEVICE; }
 
 }  // namespace
 
@@ -358,7 +358,7 @@ DRIVER_API cuInit(unsigned) { return device_count ? SUCCESS : NO_DEVICE; }
 DRIVER_API cuDriverGetVersion(int* version) { return give(version, 12040); }
 DRIVER_API cuDeviceGetCount(int* count) { return give(count, device_count); }
 DRIVER_API cuDeviceGet(Device* device, int ordinal) {
-  return ordinal == 0 && device_count ? give(device, ordinal) : INVALID_DEVICE;
+  return valid(ordinal) ? INVALID_DEVICE : give(device, ordinal);
 }
 DRIVER_API cuDeviceGetName(char* name, int length, Device device) {
   if (!name || length < 1) return INVALID_VALUE;
@@ -625,9 +625,8 @@ DRIVER_API cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, 
 
 // ---- for tests ------------------------------------------------------------------------------------------------------
 
-// Bytes and blocks of device memory that are allocated now, and the most bytes at any time.
+// Bytes of device memory that are allocated now, and the most at any time.
 REPORT_API uint64_t emulated_live_bytes() { return memory().figures().live; }
-REPORT_API uint64_t emulated_live_allocations() { return memory().figures().blocks; }
 REPORT_API uint64_t emulated_peak_bytes() { return memory().figures().peak; }
 // Allocations so far, failed ones included.
 REPORT_API uint64_t emulated_allocations() { return memory().figures().allocations; }

@@ -5,7 +5,8 @@ use datafusion::common::{Result, config_datafusion_err, config_err};
 use super::cuda::{self, Budget, Device};
 use super::fallback::{LongStrings, NearestWithFallback, WithFallback, WithLongStrings};
 use super::nearest::{NearestIndex, Wanted};
-use super::pays::{self, PaysFrom, ROWS_OF_RULES, RULES};
+use super::pays::{self, PaysFrom, ROWS_OF_RULES, RULES, Weighed};
+use super::reason::{Reason, Refused};
 use super::{BuildContext, Index, KeyColumn, cpu};
 use crate::config::{EngineChoice, SimilarityOptions};
 use crate::predicate::Test;
@@ -49,29 +50,35 @@ impl Engine {
         }
     }
 
-    /// Makes the keys of a build side ready for `test`.
+    /// Makes the keys of a build side ready for `test`, and says why on this engine.
     ///
     /// # Errors
     /// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails.
-    pub fn build(&self, test: Test, keys: KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
-        let pays = pays::of_condition(test, pays::dimension(&keys.values));
-        let is_worth = |enough| pays::is_condition_worth(enough, test, &keys, context);
-        let budget = pays.map(|pays| self.budget(pays, is_worth)).transpose()?.flatten();
-        let Some(budget) = budget else { return cpu::build(test, &keys, context) };
-        if let Some(index) = cuda::build(&budget, test, &keys, context)? {
-            return Ok(Box::new(WithFallback::new(index, test, keys, context.threads)));
+    pub fn build(&self, test: Test, keys: KeyColumn, context: &BuildContext<'_>) -> Result<(Box<dyn Index>, Reason)> {
+        let on_cpu = |reason| Ok((cpu::build(test, &keys, context)?, reason));
+        let Some(pays) = pays::of_condition(test, pays::dimension(&keys.values)) else {
+            return on_cpu(Reason::default());
+        };
+        let (budget, reason) = self.budget(pays, || pays::work_of_condition(test, &keys, context))?;
+        let Some(budget) = budget else { return on_cpu(reason) };
+        let refused = match cuda::build(&budget, test, &keys, context)? {
+            Ok(index) => return Ok((Box::new(WithFallback::new(index, test, keys, context.threads)), reason)),
+            Err(refused) => refused,
+        };
+        let Some(long) = LongStrings::of(test, &keys)? else {
+            return on_cpu(Reason { refused: Some(refused), ..reason });
+        };
+        match cuda::build(&budget, test, long.others(), context)? {
+            Ok(index) => {
+                let index = WithFallback::new(index, test, long.others().clone(), context.threads);
+                Ok((Box::new(WithLongStrings::try_new(long, Box::new(index), context)?), reason))
+            }
+            Err(refused) => on_cpu(Reason { refused: Some(refused), ..reason }),
         }
-        if let Some(long) = LongStrings::of(test, &keys)?
-            && let Some(index) = cuda::build(&budget, test, long.others(), context)?
-        {
-            let index = WithFallback::new(index, test, long.others().clone(), context.threads);
-            return Ok(Box::new(WithLongStrings::try_new(long, Box::new(index), context)?));
-        }
-        cpu::build(test, &keys, context)
     }
 
     /// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test`, whose bounds are of
-    /// no account.
+    /// no account, and says why on this engine.
     ///
     /// # Errors
     /// Keys that have no such score, a refused reservation, a cancelled build, a device that fails.
@@ -81,32 +88,46 @@ impl Engine {
         keys: &KeyColumn,
         (ranks, wanted): (Vec<u32>, Wanted),
         context: &BuildContext<'_>,
-    ) -> Result<Box<dyn NearestIndex>> {
+    ) -> Result<(Box<dyn NearestIndex>, Reason)> {
         let is_flat = pays::dimension(&keys.values) <= cuda::FEW_DIMENSIONS as usize;
-        let is_worth = |enough| Ok(!is_flat && pays::pairs(keys, context) >= enough);
-        if let Some(pays) = pays::of_ranking(test, wanted)
-            && let Some(budget) = self.budget(pays, is_worth)?
-            && let Some(index) = cuda::build_nearest(&budget, test, keys, (&ranks, wanted), context)?
-        {
-            return Ok(Box::new(NearestWithFallback::new(
-                index,
-                (test, keys.clone(), ranks),
-                (context.own, context.threads),
-            )));
+        let (budget, reason) = match (pays::of_ranking(test, wanted), self) {
+            (None, _) => (None, Reason::default()),
+            (Some(_), Self::Auto { .. }) if is_flat => (None, Reason::default()),
+            (Some(pays), _) => self.budget(pays, || Ok(pays::pairs(keys, context)))?,
+        };
+        let Some(budget) = budget else { return Ok((cpu::build_nearest(test, keys, ranks, context)?, reason)) };
+        match cuda::build_nearest(&budget, test, keys, (&ranks, wanted), context)? {
+            Ok(index) => {
+                let (of, by) = ((test, keys.clone(), ranks), (context.own, context.threads));
+                Ok((Box::new(NearestWithFallback::new(index, of, by)), reason))
+            }
+            Err(refused) => {
+                let reason = Reason { refused: Some(refused), ..reason };
+                Ok((cpu::build_nearest(test, keys, ranks, context)?, reason))
+            }
         }
-        cpu::build_nearest(test, keys, ranks, context)
     }
 
-    /// The device, where one is to be used: for work that is worth it, so much or more.
-    pub(super) fn budget(&self, pays: PaysFrom, is_worth: impl FnOnce(u64) -> Result<bool>) -> Result<Option<Budget>> {
+    /// The device, where one is to be used: for work that is worth it. And what has decided that.
+    pub(super) fn budget(
+        &self,
+        pays: PaysFrom,
+        work: impl FnOnce() -> Result<u64>,
+    ) -> Result<(Option<Budget>, Reason)> {
         match self {
-            Self::Cpu => Ok(None),
-            Self::Cuda(budget) => Ok(Some(budget.clone())),
+            Self::Cpu => Ok((None, Reason::default())),
+            Self::Cuda(budget) => Ok((Some(budget.clone()), Reason::default())),
             Self::Auto { ordinal, fraction } => {
-                let enough = if Device::is_open(*ordinal) { pays.open } else { pays.closed };
+                let weighed = Weighed::new(work()?, pays, Device::is_open(*ordinal));
+                let opened = weighed.is_enough().then(|| Device::open(*ordinal));
                 // a driver without a usable device is as good as none
-                let device = is_worth(enough)?.then(|| Device::open(*ordinal).ok()).flatten();
-                Ok(device.map(|device| Budget::new(&device, *fraction)))
+                let (device, refused) = match opened {
+                    Some(Ok(device)) => (Some(device), None),
+                    Some(Err(reason)) => (None, Some(Refused::Device(reason))),
+                    None => (None, None),
+                };
+                let budget = device.map(|device| Budget::new(&device, *fraction));
+                Ok((budget, Reason { weighed: Some(weighed), refused }))
             }
         }
     }
@@ -216,7 +237,7 @@ mod tests {
             for (test, values) in [(set, &texts), (edit, &texts), (Test::Vector(near), &points)] {
                 let keys = KeyColumn { values: Arc::clone(values), groups: None };
                 let context = BuildContext::new(2, &never, &|_| Ok(()));
-                let index = engine.build(test, keys.clone(), &context).unwrap();
+                let (index, _) = engine.build(test, keys.clone(), &context).unwrap();
                 assert!(index.prepare(&keys, &PrepareContext { threads: 2, cancel: &never }).is_ok());
                 let error = index.prepare(&keys, &PrepareContext { threads: 2, cancel: &cancelled }).err();
                 assert!(error.is_some_and(|error| error.to_string().contains("cancelled")), "{test} {engine:?}");

@@ -15,6 +15,7 @@ pub mod nearest;
 pub mod numbering;
 pub mod parallel;
 mod pays;
+pub mod reason;
 pub mod rules;
 pub mod sets;
 pub mod vectors;

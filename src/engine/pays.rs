@@ -34,28 +34,56 @@ enum Unit {
     Nanoseconds,
 }
 
-impl PaysFrom {
-    fn said(&self, amount: u64) -> impl Display {
-        struct Amount(u64, Unit);
-        impl Display for Amount {
-            fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-                match (self.1, self.0) {
-                    (Unit::PairsOfRows, amount) => write!(f, "{amount} pairs of rows"),
-                    (Unit::PairsOfNumbers, amount) => write!(f, "{amount} pairs of numbers"),
-                    (Unit::Nanoseconds, amount) if amount >= 1_000_000_000 => {
-                        write!(f, "{} s of a core's work", amount / 1_000_000_000)
-                    }
-                    (Unit::Nanoseconds, amount) => write!(f, "{} ms of a core's work", amount / 1_000_000),
-                }
-            }
-        }
-        Amount(amount, self.unit)
+impl Display for PaysFrom {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let [closed, open] = [self.closed, self.open].map(|amount| Amount(amount, self.unit));
+        write!(f, "from {closed} on, {open} once it is open")
     }
 }
 
-impl Display for PaysFrom {
+/// So much work.
+struct Amount(u64, Unit);
+
+impl Display for Amount {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        write!(f, "from {} on, {} once it is open", self.said(self.closed), self.said(self.open))
+        match (self.1, self.0) {
+            (Unit::PairsOfRows, amount) => write!(f, "{amount} pairs of rows"),
+            (Unit::PairsOfNumbers, amount) => write!(f, "{amount} pairs of numbers"),
+            (Unit::Nanoseconds, amount) => {
+                let tenths = |unit: u64| ((10 * u128::from(amount)) / u128::from(unit)) as f64 / 10.0;
+                match amount {
+                    1_000_000_000.. => write!(f, "{} s of a core's work", tenths(1_000_000_000)),
+                    _ => write!(f, "{} ms of a core's work", tenths(1_000_000)),
+                }
+            }
+        }
+    }
+}
+
+/// The work of a join beside that from which on a device pays.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Weighed {
+    work: u64,
+    enough: u64,
+    unit: Unit,
+}
+
+impl Weighed {
+    /// `work` in the unit of `pays`, with the device as it is.
+    pub(super) fn new(work: u64, pays: PaysFrom, is_open: bool) -> Self {
+        Self { work, enough: if is_open { pays.open } else { pays.closed }, unit: pays.unit }
+    }
+
+    /// Whether a device pays.
+    pub(super) fn is_enough(&self) -> bool {
+        self.work >= self.enough
+    }
+}
+
+impl Display for Weighed {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let [work, enough] = [self.work, self.enough].map(|amount| Amount(amount, self.unit));
+        write!(f, "about {work} in all, a device pays from {enough} on")
     }
 }
 
@@ -102,25 +130,20 @@ pub(super) fn of_ranking(test: Test, wanted: Wanted) -> Option<PaysFrom> {
     cuda::ranks_by(test.measure, wanted).then_some(RANKINGS)
 }
 
-/// Whether a condition is so much work over the keys of a build side, in the unit of [`of_condition`].
+/// How much work a condition is over the keys of a build side, in the unit of [`of_condition`].
 ///
 /// # Errors
 /// Keys that `test` is not about.
-pub(super) fn is_condition_worth(
-    enough: u64,
-    test: Test,
-    keys: &KeyColumn,
-    context: &BuildContext<'_>,
-) -> Result<bool> {
-    let (pairs, enough) = (pairs(keys, context) as f64, enough as f64);
+pub(super) fn work_of_condition(test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<u64> {
+    let pairs = pairs(keys, context);
     Ok(match test {
-        Test::Set { .. } => pairs >= enough,
-        Test::Vector(_) => pairs * dimension(&keys.values) as f64 >= enough,
+        Test::Set { .. } => pairs,
+        Test::Vector(_) => pairs.saturating_mul(dimension(&keys.values) as u64),
         Test::Edit { measure, bounds } => {
             let nanoseconds = cpu::edit::nanoseconds_of_strings((measure, bounds), &keys.values, context)?;
             // a device leaves it to the CPU to decide what it lets pass
             let saved = if measure == EditMeasure::DamerauLevenshtein { 0.125 } else { 1.0 };
-            pairs * (saved * nanoseconds).max(LEAST_NANOSECONDS) >= enough
+            (pairs as f64 * (saved * nanoseconds).max(LEAST_NANOSECONDS)) as u64
         }
     })
 }
@@ -185,7 +208,7 @@ mod tests {
         let cancel = Cancel::default();
         let context = BuildContext { own, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
         let keys = KeyColumn { values: Arc::clone(values), groups: None };
-        is_condition_worth(enough, test, &keys, &context).unwrap()
+        work_of_condition(test, &keys, &context).unwrap() >= enough
     }
 
     #[test]

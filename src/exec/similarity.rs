@@ -16,6 +16,7 @@ use super::rules::RuleKeys;
 use super::spec::EqualityExprs;
 use crate::engine::choice::Engine;
 use crate::engine::keys::{Groups, NumberedBy};
+use crate::engine::reason::Reason;
 use crate::engine::vectors::Vectors;
 use crate::engine::{
     BuildContext, Counts, Cursor, Index, KeyColumn, Pairs, PrepareContext, PreparedProbe, Probe, cpu, cuda,
@@ -119,8 +120,8 @@ impl Matching for SimilarityKeys {
         };
         let label = format!("{} of ({}, {})", self.test, self.left_key, self.right_key);
         let keys = KeyColumn { values, groups: ids };
-        let index = self.engine.build(self.test, keys, context).map_err(named(&label))?;
-        Ok(Box::new(SimilarityMatcher { groups, numbering, index, probe: self.of(side.negate()), label }))
+        let (index, reason) = self.engine.build(self.test, keys, context).map_err(named(&label))?;
+        Ok(Box::new(SimilarityMatcher { groups, numbering, index, reason, probe: self.of(side.negate()), label }))
     }
 }
 
@@ -171,6 +172,8 @@ struct SimilarityMatcher {
     /// What a device has counted that has numbered the keys.
     numbering: Vec<MetricValue>,
     index: Box<dyn Index>,
+    /// Why it is on its engine.
+    reason: Reason,
     probe: SideKeys,
     /// The condition, for errors.
     label: String,
@@ -178,7 +181,7 @@ struct SimilarityMatcher {
 
 impl Matcher for SimilarityMatcher {
     fn describe(&self) -> String {
-        self.index.describe()
+        format!("{}{}", self.index.describe(), self.reason)
     }
 
     fn memory(&self) -> usize {
@@ -190,7 +193,7 @@ impl Matcher for SimilarityMatcher {
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
-        self.numbering.iter().cloned().chain(self.index.metrics()).collect()
+        self.numbering.iter().cloned().chain(self.index.metrics()).chain(self.reason.metric()).collect()
     }
 
     fn is_undecided(&self) -> bool {

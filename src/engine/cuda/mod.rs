@@ -68,6 +68,7 @@ pub use memory::Budget;
 
 use super::edits::EditPredicate;
 use super::nearest::{NearestIndex, Wanted};
+use super::reason::Refused;
 use super::sets::SetPredicate;
 use super::{BuildContext, Index, KeyColumn, Probe};
 use crate::predicate::Test;
@@ -102,20 +103,20 @@ pub trait DeviceIndex: Index {
     fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>>;
 }
 
-/// Makes the keys of a build side ready for `test` on a device; `None` where there are no kernels for them, or where its memory
-/// does not hold them and the caller does not divide them.
+/// Makes the keys of a build side ready for `test` on a device, or says why not: there are no kernels for them, or its memory does
+/// not hold them and the caller does not divide them.
 ///
 /// # Errors
 /// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails, [`DeviceFull`] where the caller
 /// divides the keys.
-pub fn build(
+pub(in crate::engine) fn build(
     budget: &Budget,
     test: Test,
     keys: &KeyColumn,
     context: &BuildContext<'_>,
-) -> Result<Option<Box<dyn DeviceIndex>>> {
+) -> Result<Result<Box<dyn DeviceIndex>, Refused>> {
     if !serves(test) {
-        return Ok(None);
+        return Ok(Err(Refused::Keys));
     }
     let budget = &budget.of_join();
     let module = match test {
@@ -136,29 +137,29 @@ pub fn build(
         Test::Vector(test) => VectorIndex::try_new(budget, test, keys, context).map(|index| index.map(boxed)),
     };
     match index {
-        Err(Fault::Memory) if !context.divides => Ok(None),
-        index => Ok(index?),
+        Err(Fault::Memory) if !context.divides => Ok(Err(Refused::Memory)),
+        index => Ok(index?.ok_or(Refused::Keys)),
     }
 }
 
-/// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test` on a device; `None`
-/// where there are no kernels for that, or where its memory does not hold a part of them that is worth a search.
+/// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test` on a device, or says why not:
+/// there are no kernels for that, or its memory does not hold a part of them that is worth a search.
 ///
 /// # Errors
 /// Keys that have no such score, a refused reservation, a cancelled build, a device that fails.
-pub fn build_nearest(
+pub(in crate::engine) fn build_nearest(
     budget: &Budget,
     test: Test,
     keys: &KeyColumn,
     ranking: (&[u32], Wanted),
     context: &BuildContext<'_>,
-) -> Result<Option<Box<dyn NearestIndex>>> {
-    let Test::Vector(test) = test else { return Ok(None) };
+) -> Result<Result<Box<dyn NearestIndex>, Refused>> {
+    let Test::Vector(test) = test else { return Ok(Err(Refused::Keys)) };
     budget.device.read_ahead(&[Module::Vectors, Module::Nearest], context.cancel);
     context.cancel.check()?;
     match vectors::build_nearest(&budget.of_join(), test.measure, keys, ranking, context) {
-        Err(Fault::Memory) => Ok(None),
-        index => Ok(index?),
+        Err(Fault::Memory) => Ok(Err(Refused::Memory)),
+        index => Ok(index?.ok_or(Refused::Keys)),
     }
 }
 

@@ -9,6 +9,7 @@ use datafusion::physical_plan::metrics::{Count, MetricValue};
 
 use super::Made;
 use crate::engine::cuda::{DeviceFull, DeviceIndex};
+use crate::engine::reason::CPU_FALLBACKS;
 use crate::engine::{
     BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe, cpu,
 };
@@ -136,7 +137,7 @@ impl Index for WithFallback {
 
     fn metrics(&self) -> Vec<MetricValue> {
         let mut metrics = self.on_device.metrics();
-        metrics.push(MetricValue::Count { name: "cpu_fallbacks".into(), count: self.fallbacks.clone() });
+        metrics.push(MetricValue::Count { name: CPU_FALLBACKS.into(), count: self.fallbacks.clone() });
         metrics
     }
 

@@ -335,7 +335,7 @@ mod tests {
                 let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
                 let index = |is_own| {
                     let context = BuildContext { own: is_own, ..BuildContext::new(2, &cancel, &reserve) };
-                    let index = engine.build(test, build_keys.clone(), &context).unwrap();
+                    let (index, _) = engine.build(test, build_keys.clone(), &context).unwrap();
                     let expected = format!("; cpu for 4 strings of more than {longest} characters");
                     assert!(index.describe().ends_with(&expected));
                     assert_eq!(index.unmatchable(), cpu::build(test, &build_keys, &context).unwrap().unmatchable());

@@ -8,6 +8,7 @@ use datafusion::physical_plan::metrics::{Count, MetricValue};
 use super::Made;
 use crate::engine::cuda::DeviceFull;
 use crate::engine::nearest::{Best, NearestIndex, prepared};
+use crate::engine::reason::CPU_FALLBACKS;
 use crate::engine::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe, cpu};
 use crate::predicate::Test;
 
@@ -111,7 +112,7 @@ impl NearestIndex for NearestWithFallback {
 
     fn metrics(&self) -> Vec<MetricValue> {
         let mut metrics = self.on_device.metrics();
-        metrics.push(MetricValue::Count { name: "cpu_fallbacks".into(), count: self.fallbacks.clone() });
+        metrics.push(MetricValue::Count { name: CPU_FALLBACKS.into(), count: self.fallbacks.clone() });
         metrics
     }
 

@@ -13,6 +13,7 @@ use crate::engine::choice::Engine;
 use crate::engine::cpu::columns::{Columns, Tests};
 use crate::engine::cpu::rules::walk::Path;
 use crate::engine::cuda::rules::EntryOnDevice;
+use crate::engine::reason::Reason;
 use crate::engine::{BuildContext, Index, KeyColumn};
 use crate::program::{Entry, EntryGroup};
 
@@ -47,8 +48,8 @@ pub(super) enum Access {
         /// In a self-join the end of the partners of each place.
         ends: Vec<u32>,
     },
-    /// The index of a similarity, and the groups within which it pairs.
-    Index { index: Box<dyn Index>, grouping: Option<Arc<Grouping>> },
+    /// The index of a similarity, why it is on its engine, and the groups within which it pairs.
+    Index { index: Box<dyn Index>, reason: Reason, grouping: Option<Arc<Grouping>> },
 }
 
 impl Access {
@@ -99,7 +100,8 @@ impl Building<'_> {
                 let within = !equalities.is_empty();
                 let groups = within.then(|| grouped.groups.all()).transpose()?;
                 let values = KeyColumn { values: Arc::clone(&self.keys[key]), groups };
-                Access::Index { index: self.engine.build(test, values, context)?, grouping: within.then_some(grouping) }
+                let (index, reason) = self.engine.build(test, values, context)?;
+                Access::Index { index, reason, grouping: within.then_some(grouping) }
             }
         };
         let [tree, earlier] = [&group.tree, &group.earlier].map(|tree| Path::new(tree.clone(), self.tests.kinds.len()));

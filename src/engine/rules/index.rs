@@ -21,6 +21,7 @@ use crate::engine::cuda::{Budget, DeviceFull};
 use crate::engine::keys::{Codes, Groups, NumberedBy};
 use crate::engine::parallel::{both, each_in_turn, in_turn, threads_within};
 use crate::engine::pays::RULES;
+use crate::engine::reason::{CPU_FALLBACKS, Reason, Refused};
 use crate::engine::{
     BuildContext, Cancel, Counts, Cursor, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
 };
@@ -54,6 +55,8 @@ pub struct RuleIndex {
     counted: Vec<MetricValue>,
     /// Where some entries are walked on a device.
     pub(super) device: Option<RulesOnDevice>,
+    /// Why they are, or why not.
+    reason: Reason,
     /// How often the CPU has taken over what a device has no room for: a probe batch, or a stretch of one.
     fallbacks: Count,
     scratch: Mutex<Vec<Memory>>,
@@ -173,18 +176,23 @@ impl RuleIndex {
             unmatchable,
             counted,
             device,
+            reason: Reason::default(),
             fallbacks,
             scratch,
         };
         // what has numbered the keys walks the rules
-        let walking = match numbering {
-            Some(budget) => Some(budget),
-            None => engine.budget(RULES, |enough| Ok(index.work(context) >= enough))?,
+        let (walking, reason) = match numbering {
+            Some(budget) => (Some(budget), Reason::default()),
+            None => engine.budget(RULES, || Ok(index.work(context)))?,
         };
+        index.reason = reason;
         if let Some(budget) = walking {
             read_ahead(&budget, context.cancel);
             context.cancel.check()?;
             index.device = index.bring_to_device(&budget, ahead, all_threads)?;
+            if index.entries.iter().any(|entry| entry.device.is_none() && index.is_for_a_device(entry)) {
+                index.reason.refused = Some(Refused::MemoryOrKeys);
+            }
         }
         context.cancel.check()?;
         if index.entries.iter().any(|entry| entry.device.is_none()) {
@@ -221,11 +229,14 @@ impl RuleIndex {
         &self.plan
     }
 
-    /// What the index of each entry has chosen, or where its candidates are walked but for the CPU.
+    /// What the index of each entry has chosen, or where its candidates are walked and why, where there is something to say.
     pub fn chosen(&self) -> Vec<String> {
         let chosen = |entry: &EntryIndex| match (&entry.access, &self.device, &entry.device) {
-            (Access::Index { index, .. }, ..) => index.describe(),
-            (_, Some(rules), Some(_)) => format!("walked on {}", rules.device()),
+            (Access::Index { index, reason, .. }, ..) => format!("{}{reason}", index.describe()),
+            (_, Some(rules), Some(_)) => format!("walked on {}{}", rules.device(), self.reason),
+            _ if self.is_for_a_device(entry) && !self.reason.to_string().is_empty() => {
+                format!("walked on the cpu{}", self.reason)
+            }
             (Access::Hash { .. } | Access::Band { .. }, ..) => String::new(),
         };
         self.entries.iter().map(chosen).collect()
@@ -240,7 +251,7 @@ impl RuleIndex {
             Access::Band { order, ends, .. } => {
                 order.grouping.memory() + order.memory() + ends.capacity() * size_of::<u32>()
             }
-            Access::Index { index, grouping } => {
+            Access::Index { index, grouping, .. } => {
                 index.memory() + grouping.as_ref().map_or(0, |grouping| grouping.memory())
             }
         });
@@ -252,13 +263,13 @@ impl RuleIndex {
 
     /// What its indexes, and what is walked on a device, have counted.
     pub fn metrics(&self) -> Vec<MetricValue> {
-        let indexes = self.entries.iter().filter_map(|entry| match &entry.access {
-            Access::Index { index, .. } => Some(index),
-            Access::Hash { .. } | Access::Band { .. } => None,
+        let indexed = self.entries.iter().flat_map(|entry| match &entry.access {
+            Access::Index { index, reason, .. } => index.metrics().into_iter().chain(reason.metric()).collect(),
+            Access::Hash { .. } | Access::Band { .. } => Vec::new(),
         });
-        let fallbacks = MetricValue::Count { name: "cpu_fallbacks".into(), count: self.fallbacks.clone() };
+        let fallbacks = MetricValue::Count { name: CPU_FALLBACKS.into(), count: self.fallbacks.clone() };
         let walked = self.device.iter().flat_map(|rules| rules.metrics().into_iter().chain([fallbacks.clone()]));
-        indexes.flat_map(|index| index.metrics()).chain(walked).chain(self.counted.iter().cloned()).collect()
+        indexed.chain(walked).chain(self.reason.metric()).chain(self.counted.iter().cloned()).collect()
     }
 
     /// Whether a probe that takes more than one call is faster where several threads share what is left of it: unless all
@@ -319,7 +330,7 @@ impl RuleIndex {
         let entries = in_turn(self.entries.len(), threads, |at| {
             let entry = &self.entries[at];
             Ok(match (&entry.access, &self.plan.groups[at].entry) {
-                (Access::Index { index, grouping }, Entry::Index { atom, .. }) => {
+                (Access::Index { index, grouping, .. }, Entry::Index { atom, .. }) => {
                     let AtomTest::Similarity { key, .. } = self.tests.kinds[*atom] else {
                         return internal_err!("an entry without an index");
                     };

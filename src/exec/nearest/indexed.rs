@@ -9,6 +9,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 use super::NearestKeys;
 use super::scored::Scored;
 use crate::engine::nearest::{Best, NearestIndex, Neighbour, Wanted};
+use crate::engine::reason::Reason;
 use crate::engine::{Cancel, Counts, Pairs, PreparedProbe};
 use crate::exec::residual::{RowPairs, satisfying};
 
@@ -16,6 +17,8 @@ use crate::exec::residual::{RowPairs, satisfying};
 #[derive(Debug)]
 pub(super) struct Indexed {
     pub index: Box<dyn NearestIndex>,
+    /// Why it is on its engine.
+    pub reason: Reason,
     /// Over the left input.
     pub key: PhysicalExprRef,
     /// The group and the rank of each row.
@@ -28,12 +31,12 @@ pub(super) struct Indexed {
 impl Indexed {
     /// An index of rows with these groups and ranks.
     pub(super) fn new(
-        index: Box<dyn NearestIndex>,
+        (index, reason): (Box<dyn NearestIndex>, Reason),
         key: &PhysicalExprRef,
         ids: Option<Vec<u32>>,
         ranks: Vec<u32>,
     ) -> Self {
-        Self { index, key: Arc::clone(key), ids, ranks, scored: OnceLock::new() }
+        Self { index, reason, key: Arc::clone(key), ids, ranks, scored: OnceLock::new() }
     }
 
     /// The same rows without an index.

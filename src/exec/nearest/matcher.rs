@@ -35,7 +35,7 @@ pub(super) struct NearestMatcher {
 impl Matcher for NearestMatcher {
     fn describe(&self) -> String {
         match &self.ranker {
-            Ranker::Indexed(indexed) => indexed.index.describe(),
+            Ranker::Indexed(indexed) => format!("{}{}", indexed.index.describe(), indexed.reason),
             Ranker::Scored(_) => scored::ACCESS_PATH.into(),
         }
     }
@@ -61,7 +61,7 @@ impl Matcher for NearestMatcher {
 
     fn metrics(&self) -> Vec<MetricValue> {
         match &self.ranker {
-            Ranker::Indexed(indexed) => indexed.index.metrics(),
+            Ranker::Indexed(indexed) => indexed.index.metrics().into_iter().chain(indexed.reason.metric()).collect(),
             Ranker::Scored(_) => Vec::new(),
         }
     }

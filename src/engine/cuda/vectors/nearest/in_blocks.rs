@@ -394,7 +394,7 @@ mod tests {
             for bytes in (1..60).step_by(step).map(|quarters| quarters << 18) {
                 let budget = budget_of(&device, bytes);
                 let by = (ranks.clone(), Wanted { rows: 5, ties: false });
-                let index = Engine::Cuda(budget).build_nearest(test, &build, by, &context).unwrap();
+                let (index, _) = Engine::Cuda(budget).build_nearest(test, &build, by, &context).unwrap();
                 let some = found_at(index.as_ref(), probe, 5, 30, 50);
                 assert!(
                     some.len() == 50 && some.iter().all(|of_row| expected.binary_search(of_row).is_ok()),
