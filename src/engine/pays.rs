@@ -93,7 +93,7 @@ const STRINGS: PaysFrom = PaysFrom { open: 2_000_000, closed: 10_000_000_000, un
 /// Of vectors in more than [`cuda::FEW_DIMENSIONS`], of which the CPU compares nearly all that share a group.
 const LONG_VECTORS: PaysFrom = PaysFrom { open: 1 << 27, closed: 1 << 37, unit: Unit::PairsOfNumbers };
 /// Of vectors in as few, of which it compares those that are near.
-const SHORT_VECTORS: PaysFrom = PaysFrom { open: 1 << 27, closed: 1 << 44, unit: Unit::PairsOfNumbers };
+const SHORT_VECTORS: PaysFrom = PaysFrom { open: 1 << 26, closed: 1 << 44, unit: Unit::PairsOfNumbers };
 
 /// Of rankings of vectors in more than [`cuda::FEW_DIMENSIONS`].
 const RANKINGS: PaysFrom = PaysFrom { open: 1 << 25, closed: 1 << 32, unit: Unit::PairsOfRows };

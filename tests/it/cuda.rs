@@ -8,7 +8,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cudarc::driver::sys::{CUmemPool_attribute, cuDeviceGetDefaultMemPool, cuMemPoolGetAttribute};
+use cudarc::driver::sys::CUmemPool_attribute::{
+    CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
+};
+use cudarc::driver::sys::{cuDeviceGetDefaultMemPool, cuMemPoolGetAttribute};
 use cudarc::driver::{CudaContext, LaunchConfig};
 use cudarc::nvrtc::Ptx;
 use datafusion::arrow::array::AsArray;
@@ -565,17 +568,20 @@ async fn strings_are_sent_while_they_are_put_together() {
     }
 }
 
-/// Bytes of the device that the driver has taken for this process, in use or not.
-fn held_by_the_driver() -> u64 {
+/// Bytes of the device that are allocated for this process, and that the driver has taken for it, in use or not.
+fn held_by_the_driver() -> [u64; 2] {
     let device = CudaContext::new(0).unwrap();
-    let (mut pool, mut held) = (std::ptr::null_mut(), 0u64);
-    let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT;
-    // SAFETY: the device is open, `pool` receives the handle of its default pool, and the attribute's value is a u64.
-    unsafe {
-        cuDeviceGetDefaultMemPool(&mut pool, device.cu_device()).result().unwrap();
-        cuMemPoolGetAttribute(pool, attribute, (&raw mut held).cast()).result().unwrap();
-    }
-    held
+    // what is freed behind something is freed now
+    device.synchronize().unwrap();
+    [CU_MEMPOOL_ATTR_USED_MEM_CURRENT, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT].map(|attribute| {
+        let (mut pool, mut bytes) = (std::ptr::null_mut(), 0u64);
+        // SAFETY: the device is open, `pool` receives the handle of its default pool, and the attribute's value is a u64.
+        unsafe {
+            cuDeviceGetDefaultMemPool(&mut pool, device.cu_device()).result().unwrap();
+            cuMemPoolGetAttribute(pool, attribute, (&raw mut bytes).cast()).result().unwrap();
+        }
+        bytes
+    })
 }
 
 /// What the driver itself holds, beside what joins count.
@@ -585,16 +591,16 @@ async fn two_hundred_queries_leave_the_memory_as_it_is() {
         return;
     }
     let context = with_strings(150).await;
-    let mut held = 0;
+    let mut held = Vec::new();
     for query in 0..200 {
         count(&context, CONDITIONS[query % CONDITIONS.len()]).await.unwrap();
-        // which of them run side by side differs at first
-        if query == 100 {
-            held = held_by_the_driver();
+        if (query + 1) % 50 == 0 {
+            held.push(held_by_the_driver());
         }
     }
-    println!("{held} bytes after 100 queries, {} after 200", held_by_the_driver());
-    assert!(held_by_the_driver() <= held);
+    println!("allocated, and taken by the driver, after every 50 queries: {held:?}");
+    // what the driver keeps grows where more has run side by side than before
+    assert!(held.iter().all(|[allocated, _]| *allocated == held[0][0]), "{held:?}");
 }
 
 /// The emulated driver has a second device.
@@ -710,6 +716,7 @@ async fn a_cancelled_join_gives_its_device_back() {
             slowest = slowest.max(given_back(&device).await);
         }
         println!("{condition}: given back within {slowest:?}");
-        assert!(slowest < Duration::from_millis(100), "{condition}: {slowest:?}");
+        let most = Duration::from_millis(if cfg!(debug_assertions) { 300 } else { 100 });
+        assert!(slowest < most, "{condition}: {slowest:?}");
     }
 }

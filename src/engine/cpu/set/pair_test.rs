@@ -14,7 +14,7 @@ use crate::engine::sets::dictionary::Dictionary;
 use crate::engine::sets::predicate::SetPredicate;
 use crate::engine::sets::ranks::{Ranks, rank};
 use crate::engine::sets::tokenise::{RowSets, tokenise_build, tokenise_probe};
-use crate::engine::{BuildContext, KeyColumn, Pairs, PrepareContext};
+use crate::engine::{BuildContext, Cancel, KeyColumn, Pairs, PrepareContext};
 use crate::measure::Tokenizer;
 
 /// The sets of one side, by row.
@@ -49,13 +49,13 @@ impl SetColumn {
         let ids: usize = ranges.iter().map(|r| r.ids.len()).sum();
         (context.reserve)(ids * size_of::<u32>() + keys.values.len() * size_of::<Brief>())?;
         let (dictionary, ranks, _) = rank(&mut ranges, false)?;
-        Ok((Self::of(&ranges, &ranks), dictionary))
+        Ok((Self::of(&ranges, &ranks, context.cancel)?, dictionary))
     }
 
     /// The sets of a probe batch, by up to `threads` threads.
     ///
     /// # Errors
-    /// A key type that the tokenizer cannot read.
+    /// A key type that the tokenizer cannot read, a cancelled batch.
     pub fn probe(
         tokenizer: Tokenizer,
         keys: &KeyColumn,
@@ -64,30 +64,37 @@ impl SetColumn {
     ) -> Result<Self> {
         let ranges = tokenise_probe(tokenizer, keys, known, context)?;
         let ranks: Vec<_> = ranges.iter().map(|_| Ranks::Below(known.len() as u32)).collect();
-        Ok(Self::of(&ranges, &ranks))
+        Self::of(&ranges, &ranks, context.cancel)
     }
 
     /// The sets of all ranges, a thread a range.
-    fn of(ranges: &[RowSets], ranks: &[Ranks]) -> Self {
-        let mut parts = each_in_parallel(ranges.iter().zip(ranks), |(range, ranks)| Self::of_range(range, ranks));
+    fn of(ranges: &[RowSets], ranks: &[Ranks], cancel: &Cancel) -> Result<Self> {
+        let of_range = |(range, ranks)| Self::of_range(range, ranks, cancel);
+        let mut parts = each_in_parallel(ranges.iter().zip(ranks), of_range);
         if parts.len() == 1 {
-            return parts.remove(0);
+            cancel.check()?;
+            return Ok(parts.remove(0));
         }
         let rows = parts.iter().map(|part| part.briefs.len()).sum();
         let ids = parts.iter().map(|part| part.ranks.len()).sum();
         let mut column = Self { briefs: Vec::with_capacity(rows), ranks: Vec::with_capacity(ids) };
         for Self { briefs, ranks } in parts {
+            cancel.check()?;
             let before = column.ranks.len();
             column.briefs.extend(briefs.into_iter().map(|brief| Brief { start: before + brief.start, ..brief }));
             column.ranks.extend(ranks);
         }
-        column
+        Ok(column)
     }
 
-    fn of_range(range: &RowSets, ranks: &Ranks) -> Self {
+    /// A part; of no use once it is cancelled.
+    fn of_range(range: &RowSets, ranks: &Ranks, cancel: &Cancel) -> Self {
         let mut column =
             Self { briefs: Vec::with_capacity(range.rows.len()), ranks: Vec::with_capacity(range.ids.len()) };
         for at in 0..range.rows.len() {
+            if cancel.is_cancelled() {
+                break;
+            }
             let (ids, start) = (range.ids(at), column.ranks.len());
             column.ranks.extend(ids.iter().filter_map(|&id| ranks.get(id)));
             column.ranks[start..].sort_unstable();
