@@ -55,7 +55,11 @@ impl Engine {
     /// # Errors
     /// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails.
     pub fn build(&self, test: Test, keys: KeyColumn, context: &BuildContext<'_>) -> Result<(Box<dyn Index>, Reason)> {
-        let on_cpu = |reason| Ok((cpu::build(test, &keys, context)?, reason));
+        let on_cpu = |reason: Reason| {
+            let index = cpu::build(test, &keys, context)?;
+            let reason = reason.of_rows(keys.values.len().saturating_sub(index.unmatchable()));
+            Ok((index, reason))
+        };
         let Some(pays) = pays::of_condition(test, pays::dimension(&keys.values)) else {
             return on_cpu(Reason::default());
         };
@@ -102,8 +106,10 @@ impl Engine {
                 Ok((Box::new(NearestWithFallback::new(index, of, by)), reason))
             }
             Err(refused) => {
+                let index = cpu::build_nearest(test, keys, ranks, context)?;
                 let reason = Reason { refused: Some(refused), ..reason };
-                Ok((cpu::build_nearest(test, keys, ranks, context)?, reason))
+                let reason = reason.of_rows(keys.values.len().saturating_sub(index.unmatchable()));
+                Ok((index, reason))
             }
         }
     }

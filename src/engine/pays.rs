@@ -83,7 +83,7 @@ impl Weighed {
 impl Display for Weighed {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let [work, enough] = [self.work, self.enough].map(|amount| Amount(amount, self.unit));
-        write!(f, "about {work} in all, a device pays from {enough} on")
+        write!(f, "about {work}, a device pays from {enough} on")
     }
 }
 

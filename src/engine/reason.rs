@@ -43,6 +43,16 @@ pub struct Reason {
 }
 
 impl Reason {
+    /// The same where so many rows of a build side can match: nothing was refused where there are none.
+    pub(super) fn of_rows(self, rows: usize) -> Self {
+        Self { refused: self.refused.filter(|_| rows > 0), ..self }
+    }
+
+    /// What `auto` went by alone.
+    pub(super) fn weighed(&self) -> Self {
+        Self { refused: None, ..self.clone() }
+    }
+
     /// A fallback where a device was to have it.
     pub fn metric(&self) -> Option<MetricValue> {
         self.refused.as_ref().map(|_| {

@@ -448,8 +448,7 @@ async fn auto_does_without(context: &SessionContext, reason: &str) {
     let (found, plan) = count_with_plan(context, condition).await.unwrap();
     let said = "engine=cpu, or cuda:0 from 1073741824 pairs of rows on";
     assert!(plan.contains(said) && !plan.contains("(cuda:0"), "{plan}");
-    let why =
-        plan.split("1250000000 pairs of rows in all, a device pays from 1073741824 pairs of rows on; cpu: ").nth(1);
+    let why = plan.split("1250000000 pairs of rows, a device pays from 1073741824 pairs of rows on; cpu: ").nth(1);
     assert!(why.is_some_and(|why| why.contains(reason)), "{plan}");
     set_engine(context, "cpu").await;
     assert_eq!(found, count(context, condition).await.unwrap());
@@ -472,7 +471,7 @@ async fn auto_takes_a_device_where_it_pays() {
     let _open = Device::open(0).unwrap();
     let (found, plan) = count_with_plan(&context, CONDITIONS[0]).await.unwrap();
     assert!(found == expected && is_on_device(&plan) && plan.contains(said), "{plan}");
-    assert!(plan.contains("about 2000000 pairs of rows in all, a device pays from 32768 pairs of rows on"), "{plan}");
+    assert!(plan.contains("about 2000000 pairs of rows, a device pays from 32768 pairs of rows on"), "{plan}");
     // and these fourteen thousand
     let (_, plan) =
         count_with_plan(&context, &format!("{} AND a.id % 12 = 0 AND b.id % 12 = 0", CONDITIONS[0])).await.unwrap();
@@ -484,7 +483,7 @@ async fn auto_takes_a_device_where_it_pays() {
         let condition = format!("{condition} AND a.id % 4 = 0 AND b.id % 4 = 0");
         let (_, plan) = count_with_plan(&context, &condition).await.unwrap();
         assert_eq!(is_on_device(&plan), is_taken, "{plan}");
-        assert!(plan.contains("ms of a core's work in all, a device pays from 2 ms of a core's work on"), "{plan}");
+        assert!(plan.contains("ms of a core's work, a device pays from 2 ms of a core's work on"), "{plan}");
         let said = "engine=cpu, or cuda:0 from 10 s of a core's work on, 2 ms of a core's work once it is open";
         assert!(plan.contains(said), "{plan}");
     }
@@ -595,6 +594,7 @@ async fn two_hundred_queries_leave_the_memory_as_it_is() {
     for query in 0..200 {
         count(&context, CONDITIONS[query % CONDITIONS.len()]).await.unwrap();
         if (query + 1) % 50 == 0 {
+            given_back(&Device::open(0).unwrap()).await;
             held.push(held_by_the_driver());
         }
     }

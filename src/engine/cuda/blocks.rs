@@ -172,6 +172,7 @@ impl<I: BlockIndex> Index for I {
         let comparison = |stream: &CudaStream, range| self.comparison(stream, (probe, cut), range);
         let counts = steps.step((cut, probe.unwrap_or(own_side).count()), cursor, comparison, cancel, out)?;
         self.decide(batch, before, cancel, out);
+        self.build().budget.metrics.pairs_are_ready();
         Ok(Counts { matched: out.len() - before, ..counts })
     }
 }

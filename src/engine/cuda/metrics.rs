@@ -14,7 +14,7 @@ pub(super) struct DeviceMetrics {
     downloaded: Count,
     /// Time from keys ready on the host to an index or a probe batch ready on the device.
     pub(super) arrange_time: Time,
-    /// From keys in the host's memory, tokens with their ranks, to the last pair there so far.
+    /// From the keys of the build side in the host's memory, tokens with their ranks, to the last pair there so far, decided.
     join: Arc<Mutex<Option<Span>>>,
     /// Time that the kernels of comparisons took, as the device measured it.
     kernel_time: Time,

@@ -195,7 +195,6 @@ impl Worker {
             comparison.done(&self.stream, self.staging.tally(comparison.tallied())?);
             last = tasks.last().map(|task| task.probe);
             self.fetch(matched, out)?;
-            self.budget.metrics.pairs_are_ready();
             counts.candidates += candidates;
             counts.verified += candidates;
             counts.matched += matched;

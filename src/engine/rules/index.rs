@@ -192,6 +192,7 @@ impl RuleIndex {
             index.device = index.bring_to_device(&budget, ahead, all_threads)?;
             if index.entries.iter().any(|entry| entry.device.is_none() && index.is_for_a_device(entry)) {
                 index.reason.refused = Some(Refused::MemoryOrKeys);
+                index.reason = index.reason.of_rows(index.columns.rows.saturating_sub(index.unmatchable));
             }
         }
         context.cancel.check()?;
@@ -233,7 +234,7 @@ impl RuleIndex {
     pub fn chosen(&self) -> Vec<String> {
         let chosen = |entry: &EntryIndex| match (&entry.access, &self.device, &entry.device) {
             (Access::Index { index, reason, .. }, ..) => format!("{}{reason}", index.describe()),
-            (_, Some(rules), Some(_)) => format!("walked on {}{}", rules.device(), self.reason),
+            (_, Some(rules), Some(_)) => format!("walked on {}{}", rules.device(), self.reason.weighed()),
             _ if self.is_for_a_device(entry) && !self.reason.to_string().is_empty() => {
                 format!("walked on the cpu{}", self.reason)
             }

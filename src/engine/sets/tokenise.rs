@@ -282,3 +282,76 @@ fn id_of_text(known: Option<&Dictionary>, own: &mut Dictionary, text: &[u8]) -> 
 fn first_own(known: Option<&Dictionary>) -> u32 {
     known.map_or(0, Dictionary::len) as u32
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::StringArray;
+
+    use super::*;
+
+    /// Strings of more and more different characters, some of them empty, not ASCII or NULL.
+    fn strings(rows: u32, salt: u32) -> Vec<Option<String>> {
+        let mut state = salt;
+        let mut random = move |end: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 16) % end
+        };
+        let text = |row: u32| {
+            let of = 2 + row * 93 / rows;
+            let text: String = (0..random(12)).map(|_| char::from((b' ' + random(of) as u8).min(b'~'))).collect();
+            match random(40) {
+                0 => None,
+                1 => Some(text + "é日"),
+                _ => Some(text),
+            }
+        };
+        (0..rows).map(text).collect()
+    }
+
+    /// Asserts that the ids of each row are those of its different grams, in order, and that these are counted.
+    fn check(range: &RowSets, strings: &[Option<String>], (q, pad): (usize, Option<char>), known: Option<&Dictionary>) {
+        let mut frequencies = vec![0; range.frequencies.len()];
+        for (at, text) in strings.iter().enumerate() {
+            let Some(text) = text else {
+                assert!(range.ids(at).is_empty());
+                continue;
+            };
+            let mut expected = Vec::new();
+            qgrams::qgrams(text, q, pad, &mut String::new(), |gram| {
+                let of_known = known.and_then(|known| known.find_text(gram.as_bytes()));
+                let own = || range.dictionary.find_text(gram.as_bytes()).map(|id| id + first_own(known));
+                let id = of_known.or_else(own).expect("every gram is numbered");
+                if !expected.contains(&id) {
+                    expected.push(id);
+                    frequencies[id as usize] += 1;
+                }
+            });
+            assert_eq!(range.ids(at), expected, "row {at}, {q} {pad:?}");
+        }
+        assert_eq!(range.frequencies, frequencies, "{q} {pad:?}");
+    }
+
+    #[test]
+    fn grams_of_all_lengths_are_those_of_the_measure() {
+        let key_column = |strings: &[Option<String>]| KeyColumn {
+            values: Arc::new(strings.iter().map(Option::as_deref).collect::<StringArray>()),
+            groups: None,
+        };
+        let never = Cancel::default();
+        for (q, pad) in (0..6).flat_map(|q| [None, Some('#'), Some('·')].map(|pad| (q, pad))) {
+            let tokenizer = Tokenizer::QGrams { q, pad };
+            // a table is made for all of them, and for none
+            for rows in [ROWS_WORTH_A_TABLE as u32 * 4, 100] {
+                let (build, probe) = (strings(rows, 1), strings(rows, 2));
+                let ranges = tokenise_build(tokenizer, &key_column(&build), 1, &never, &|_| Ok(())).unwrap();
+                check(&ranges[0], &build, (q, pad), None);
+                let known = &ranges[0].dictionary;
+                let context = PrepareContext { threads: 1, cancel: &never };
+                let probed = tokenise_probe(tokenizer, &key_column(&probe), known, &context).unwrap();
+                check(&probed[0], &probe, (q, pad), Some(known));
+            }
+        }
+    }
+}
