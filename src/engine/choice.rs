@@ -55,30 +55,28 @@ impl Engine {
     /// # Errors
     /// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails.
     pub fn build(&self, test: Test, keys: KeyColumn, context: &BuildContext<'_>) -> Result<(Box<dyn Index>, Reason)> {
-        let on_cpu = |reason: Reason| {
-            let index = cpu::build(test, &keys, context)?;
-            let reason = reason.of_rows(keys.values.len().saturating_sub(index.unmatchable()));
-            Ok((index, reason))
-        };
+        let on_cpu = |reason| Ok((cpu::build(test, &keys, context)?, reason));
         let Some(pays) = pays::of_condition(test, pays::dimension(&keys.values)) else {
             return on_cpu(Reason::default());
         };
         let (budget, reason) = self.budget(pays, || pays::work_of_condition(test, &keys, context))?;
         let Some(budget) = budget else { return on_cpu(reason) };
-        let refused = match cuda::build(&budget, test, &keys, context)? {
+        let mut refused = match cuda::build(&budget, test, &keys, context)? {
             Ok(index) => return Ok((Box::new(WithFallback::new(index, test, keys, context.threads)), reason)),
             Err(refused) => refused,
         };
-        let Some(long) = LongStrings::of(test, &keys)? else {
-            return on_cpu(Reason { refused: Some(refused), ..reason });
-        };
-        match cuda::build(&budget, test, long.others(), context)? {
-            Ok(index) => {
-                let index = WithFallback::new(index, test, long.others().clone(), context.threads);
-                Ok((Box::new(WithLongStrings::try_new(long, Box::new(index), context)?), reason))
+        if let Some(long) = LongStrings::of(test, &keys)? {
+            match cuda::build(&budget, test, long.others(), context)? {
+                Ok(index) => {
+                    let index = WithFallback::new(index, test, long.others().clone(), context.threads);
+                    return Ok((Box::new(WithLongStrings::try_new(long, Box::new(index), context)?), reason));
+                }
+                Err(of_others) => refused = of_others,
             }
-            Err(refused) => on_cpu(Reason { refused: Some(refused), ..reason }),
         }
+        let index = cpu::build(test, &keys, context)?;
+        let reason = reason.but(refused, (keys.values.len(), index.unmatchable()));
+        Ok((index, reason))
     }
 
     /// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test`, whose bounds are of
@@ -107,8 +105,7 @@ impl Engine {
             }
             Err(refused) => {
                 let index = cpu::build_nearest(test, keys, ranks, context)?;
-                let reason = Reason { refused: Some(refused), ..reason };
-                let reason = reason.of_rows(keys.values.len().saturating_sub(index.unmatchable()));
+                let reason = reason.but(refused, (keys.values.len(), index.unmatchable()));
                 Ok((index, reason))
             }
         }

@@ -43,9 +43,9 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// The same where so many rows of a build side can match: nothing was refused where there are none.
-    pub(super) fn of_rows(self, rows: usize) -> Self {
-        Self { refused: self.refused.filter(|_| rows > 0), ..self }
+    /// The same for a build side that a device was to have, of so many rows of which some match nothing: if all do, nothing was refused.
+    pub(super) fn but(self, refused: Refused, (rows, unmatchable): (usize, usize)) -> Self {
+        Self { refused: (unmatchable < rows).then_some(refused), ..self }
     }
 
     /// What `auto` went by alone.

@@ -191,8 +191,7 @@ impl RuleIndex {
             context.cancel.check()?;
             index.device = index.bring_to_device(&budget, ahead, all_threads)?;
             if index.entries.iter().any(|entry| entry.device.is_none() && index.is_for_a_device(entry)) {
-                index.reason.refused = Some(Refused::MemoryOrKeys);
-                index.reason = index.reason.of_rows(index.columns.rows.saturating_sub(index.unmatchable));
+                index.reason = index.reason.but(Refused::MemoryOrKeys, (index.columns.rows, index.unmatchable));
             }
         }
         context.cancel.check()?;

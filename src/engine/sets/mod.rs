@@ -1,7 +1,7 @@
 //! From key columns to sets of ranked tokens: where every engine's set joins begin.
 //!
 //! ```text
-//! key column --tokenise--> sets of ids, a dictionary per thread
+//! key column --tokenise--> sets of ids, a dictionary per thread (of short grams, `grams` knows the ids by a table)
 //!            --ranks-----> one dictionary, ids by rising frequency
 //! ```
 //!

@@ -236,9 +236,23 @@ mod tests {
     use datafusion::arrow::array::{ArrayRef, StringArray};
 
     use super::*;
-    use crate::engine::Cancel;
     use crate::measure::SetMeasure;
     use crate::predicate::Bounds;
+
+    #[test]
+    fn no_column_is_half_made() {
+        let texts = (0..2000).map(|row| Some(format!("a b {row}"))).collect::<StringArray>();
+        let keys = KeyColumn { values: Arc::new(texts), groups: None };
+        let cancel = Cancel::default();
+        for threads in [1, 3] {
+            let mut ranges = tokenise_build(Tokenizer::Words, &keys, threads, &Cancel::default(), &|_| Ok(())).unwrap();
+            let (_, ranks, _) = rank(&mut ranges, false).unwrap();
+            assert_eq!(ranges.len(), threads);
+            assert_eq!(SetColumn::of(&ranges, &ranks, &Cancel::default()).unwrap().briefs.len(), 2000);
+            cancel.cancel();
+            assert!(SetColumn::of(&ranges, &ranks, &cancel).is_err());
+        }
+    }
 
     #[test]
     fn agrees_with_counting() {
