@@ -707,7 +707,7 @@ async fn a_cancelled_join_gives_its_device_back() {
     let device = Device::open(0).unwrap();
     for condition in CONDITIONS {
         let query = format!("SELECT a.id FROM t a JOIN t b ON {condition} AND a.id < b.id");
-        // while the driver compiles kernels, once on a machine, it gives nothing back
+        // without kernels, which the driver compiles once on a machine, a query holds nothing yet that it could give back
         count(&context, condition).await.unwrap();
         let mut slowest = Duration::ZERO;
         for wait in [0, 30, 60, 90, 120, 200] {
