@@ -745,6 +745,77 @@ mod tests {
         assert_eq!((found.1.passed, found.1.witnesses), (expected.1.passed, expected.1.witnesses));
     }
 
+    /// Groups of four strings, of a few symbols or of many, less than seven edits from each other.
+    fn side_of_texts(first: char, symbols: u32, rng: &mut StdRng) -> SideColumns {
+        let symbol = |at: u32| char::from_u32(first as u32 + at % symbols).unwrap();
+        let base = |at: usize| [0, 1, 4, 17, 31, 32, 33, 64, 65, 150][at % 10];
+        let text = |row: usize, rng: &mut StdRng| {
+            let mut text: Vec<char> = (0..base(row)).map(|at| symbol(row as u32 % 10 * 41 + at * at)).collect();
+            for _ in 0..rng.random_range(0..4) {
+                let (at, other) = (rng.random_range(0..=text.len()), symbol(rng.random_range(0..symbols)));
+                match rng.random_range(0..4) {
+                    0 => text.insert(at, other),
+                    1 if at < text.len() => drop(text.remove(at)),
+                    2 if at + 1 < text.len() => text.swap(at, at + 1),
+                    _ if at < text.len() => text[at] = other,
+                    _ => {}
+                }
+            }
+            text.into_iter().collect::<String>()
+        };
+        let codes: Vec<u32> = (0..240).map(|row| row % 60).collect();
+        let texts = (0..240).map(|row| (!rng.random_bool(0.02)).then(|| text(row, rng)));
+        let key: ArrayRef = Arc::new(texts.collect::<StringArray>());
+        SideColumns { rows: 240, atoms: vec![AtomColumn::Codes(codes.into()), AtomColumn::None], keys: vec![key] }
+    }
+
+    #[test]
+    fn a_device_decides_strings_of_few_and_of_many_symbols() {
+        let (far, near) = (Bounds::at_most(3.0, true), Bounds::at_least(0.85, true));
+        let measures = [
+            (EditMeasure::Levenshtein, far),
+            (EditMeasure::LevenshteinSimilarity, near),
+            (EditMeasure::Osa, far),
+            (EditMeasure::DamerauLevenshtein, far),
+            (EditMeasure::Hamming, far),
+            (EditMeasure::Jaro, near),
+            (EditMeasure::JaroWinkler, near),
+        ];
+        let mut rng = StdRng::seed_from_u64(10);
+        let on_device = Engine::Cuda(Budget::new(&device(), 0.5));
+        for (first, symbols) in [('a', 26), ('\u{4e00}', 600)] {
+            for (measure, bounds) in measures {
+                let test = Test::Edit { measure, bounds };
+                let tests = vec![AtomTest::Equality, AtomTest::Similarity { key: 0, test }];
+                let kinds = tests.iter().map(AtomKind::from).collect();
+                let source = RuleSource { kinds, tests, clauses: vec![vec![0, 1]] };
+                let build = side_of_texts(first, symbols, &mut rng);
+                // some of its symbols are unknown to the build side
+                let probe = side_of_texts(char::from_u32(first as u32 + 5).unwrap(), symbols, &mut rng);
+                let cancel = Cancel::default();
+                for own in [true, false] {
+                    let context = BuildContext { own, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
+                    let [expected, found] = [&Engine::Cpu, &on_device].map(|engine| {
+                        let index = RuleIndex::try_new(source.clone(), same(&build), engine, &context).unwrap();
+                        let has_kernels = measure != EditMeasure::DamerauLevenshtein;
+                        let is_walked_there = has_kernels && matches!(engine, Engine::Cuda(_));
+                        assert!(
+                            index.entries.iter().all(|entry| entry.device.is_some() == is_walked_there),
+                            "{measure:?} {own} {is_walked_there}"
+                        );
+                        let prepared = (!own).then(|| {
+                            index.prepare(same(&probe), &PrepareContext { threads: 2, cancel: &cancel }).unwrap()
+                        });
+                        run(&index, prepared.as_ref(), usize::MAX)
+                    });
+                    assert!(expected.0.len() > 30, "{measure:?} of {symbols} symbols: {} pairs", expected.0.len());
+                    assert_eq!(found.0, expected.0, "{measure:?} of {symbols} symbols, own: {own}");
+                    assert_eq!(found.1.passed, expected.1.passed, "{measure:?} of {symbols} symbols, own: {own}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn whatever_does_not_fit_on_a_device_is_walked_on_the_cpu() {
         let mut rng = StdRng::seed_from_u64(8);

@@ -131,6 +131,30 @@ fn neighbours_by_every_measure() {
     assert!(by_halves > 4, "{by_halves}");
 }
 
+/// So few rows that a race checker gets through them.
+#[test]
+fn few_blocks_by_every_filter() {
+    let (budget, mut by_halves) = (Budget::new(&device(), 0.5), 0);
+    for (measure, dimension) in MEASURES.into_iter().flat_map(|measure| [(measure, 2), (measure, 40)]) {
+        let (left, right) = (points(130, dimension, 10), points(70, dimension, 11));
+        let (build, probe) = (keys(&left, None), keys(&right, None));
+        let ranks = some_ranks(left.len(), 12);
+        let built = index(&budget, measure, &build, &ranks, (3, false)).unwrap();
+        by_halves += usize::from(built.describe().contains("half precision"));
+        let all = expected(measure, ((&left, &build), (&right, &probe)), &ranks, 3);
+        assert_eq!(found(&built, Some(&probe), right.len(), 3, 1 << 20), all, "{measure:?} {dimension}");
+    }
+    assert!(by_halves > 0);
+    // what is compared first ties with more rows of a better rank than a row may be offered at once
+    let left: Rows = vec![Some(vec![Some(0.5); 6]); 500];
+    let right = points(5, 6, 13);
+    let (build, probe) = (keys(&left, None), keys(&right, None));
+    let ranks: Vec<u32> = (0..500).map(|at| u32::from(at < 300)).collect();
+    let built = index(&budget, VectorMeasure::L2, &build, &ranks, (1, false)).unwrap();
+    let all = expected(VectorMeasure::L2, ((&left, &build), (&right, &probe)), &ranks, 1);
+    assert_eq!(found(&built, Some(&probe), right.len(), 1, 1 << 20), all);
+}
+
 #[test]
 fn groups_and_small_groups() {
     let budget = Budget::new(&device(), 0.5);
