@@ -7,11 +7,11 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 use datafusion::common::Result;
 
+use super::atoms::{RulesOnDevice, WORKERS};
 use super::columns::ColumnsOnDevice;
 use super::items::{Behind, Items, PAIRS_OF_TASK, ProbeRows};
 use super::path::Path;
 use super::rooms::WalkingRoom;
-use super::tests::{RulesOnDevice, WORKERS};
 use crate::engine::atoms::Tally;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, BatchOnDevice, Compared, NONE, RowPair, Task};

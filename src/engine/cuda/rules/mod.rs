@@ -3,7 +3,7 @@
 //! ```text
 //! atoms of both sides (engine::atoms)
 //!   columns --> what either side has for each atom that a tree asks, by row
-//!   tests   --> how each of these atoms is decided
+//!   atoms   --> how each of these atoms is decided
 //!   sample  --> some of its rows, from which trees are planned
 //!   items   --> probe rows with their stretches of build rows, cut by pairs
 //!   path    --> an execution tree as launches, one a step
@@ -15,18 +15,18 @@
 //! sets or vectors; what asks Damerau-Levenshtein, `lp_distance`, DataFusion's own vector functions or conditions of the driver is
 //! walked on the CPU. How rows are grouped and which atom comes when is the same for either.
 
+mod atoms;
 mod columns;
 mod entry;
 mod items;
 mod path;
 mod rooms;
 mod sample;
-mod tests;
 
+pub use atoms::{RulesOnDevice, serves};
 pub use columns::ColumnsOnDevice;
 pub use entry::{EntryOnDevice, PlacedRows, Walked, parts_of_entry};
 pub use items::{Behind, Items, ProbeRows};
-pub use tests::{RulesOnDevice, serves};
 
 use super::memory::Budget;
 use super::modules::Module;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 use datafusion::common::Result;
 
-use super::tests::RulesOnDevice;
+use super::atoms::RulesOnDevice;
 use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::memory::Buffer;
 
