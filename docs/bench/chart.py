@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws docs/bench/cuda.svg from 2026-11-24-engines.csv and 2026-11-21-cuda-peers.csv: seconds over thresholds and over rows. All axes
+"""Draws docs/bench/cuda.svg from 2026-11-25-engines.csv and 2026-11-21-cuda-peers.csv: seconds over thresholds and over rows. All axes
 but that of thresholds are logarithmic.
 
 Ours are from tables in memory through SQL to a count and a checksum, warm, and of 100,000 strings on the device also the join alone; so are
@@ -27,7 +27,7 @@ def table(name):
 
 def measured():
     """Of each self-join: what is joined, its threshold, rows, engine, seconds of SQL, and of the join alone on a device."""
-    for row in table("2026-11-24-engines.csv"):
+    for row in table("2026-11-25-engines.csv"):
         if row["threshold"] and row["engine"] != "auto":
             seconds = [float(row[time] or "nan") / 1e3 for time in ("sql", "device")]
             yield row["condition"], float(row["threshold"]), int(row["rows"]), row["engine"], *seconds
