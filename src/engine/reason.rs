@@ -16,8 +16,6 @@ pub(super) enum Refused {
     Memory,
     /// There are no kernels for keys such as these.
     Keys,
-    /// Either of them.
-    MemoryOrKeys,
     /// It cannot be used, and why.
     Device(String),
 }
@@ -27,7 +25,6 @@ impl Display for Refused {
         match self {
             Self::Memory => f.write_str("the device has no memory left for it"),
             Self::Keys => f.write_str("there are no kernels for such values"),
-            Self::MemoryOrKeys => f.write_str("the device has no memory left for it, or no kernels for such values"),
             Self::Device(reason) => f.write_str(reason),
         }
     }

@@ -137,8 +137,16 @@ pub(in crate::engine) fn build(
         Test::Vector(test) => VectorIndex::try_new(budget, test, keys, context).map(|index| index.map(boxed)),
     };
     match index {
-        Err(Fault::Memory) if !context.divides => Ok(Err(Refused::Memory)),
-        index => Ok(index?.ok_or(Refused::Keys)),
+        Err(Fault::Memory) if context.divides => Err(Fault::Memory.into()),
+        index => refused(index),
+    }
+}
+
+/// What a device has been brought, or why it has not: nothing for keys that it has no kernels for.
+fn refused<T>(brought: Result<Option<T>, Fault>) -> Result<Result<T, Refused>> {
+    match brought {
+        Err(Fault::Memory) => Ok(Err(Refused::Memory)),
+        brought => Ok(brought?.ok_or(Refused::Keys)),
     }
 }
 
@@ -157,10 +165,7 @@ pub(in crate::engine) fn build_nearest(
     let Test::Vector(test) = test else { return Ok(Err(Refused::Keys)) };
     budget.device.read_ahead(&[Module::Vectors, Module::Nearest], context.cancel);
     context.cancel.check()?;
-    match vectors::build_nearest(&budget.of_join(), test.measure, keys, ranking, context) {
-        Err(Fault::Memory) => Ok(Err(Refused::Memory)),
-        index => Ok(index?.ok_or(Refused::Keys)),
-    }
+    refused(vectors::build_nearest(&budget.of_join(), test.measure, keys, ranking, context))
 }
 
 fn boxed<I: DeviceIndex + 'static>(index: I) -> Box<dyn DeviceIndex> {

@@ -21,7 +21,7 @@ use crate::engine::cuda::{Budget, DeviceFull};
 use crate::engine::keys::{Codes, Groups, NumberedBy};
 use crate::engine::parallel::{both, each_in_turn, in_turn, threads_within};
 use crate::engine::pays::RULES;
-use crate::engine::reason::{CPU_FALLBACKS, Reason, Refused};
+use crate::engine::reason::{CPU_FALLBACKS, Reason};
 use crate::engine::{
     BuildContext, Cancel, Counts, Cursor, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
 };
@@ -189,9 +189,10 @@ impl RuleIndex {
         if let Some(budget) = walking {
             read_ahead(&budget, context.cancel);
             context.cancel.check()?;
-            index.device = index.bring_to_device(&budget, ahead, all_threads)?;
-            if index.entries.iter().any(|entry| entry.device.is_none() && index.is_for_a_device(entry)) {
-                index.reason = index.reason.but(Refused::MemoryOrKeys, (index.columns.rows, index.unmatchable));
+            let (device, refused) = index.bring_to_device(&budget, ahead, all_threads)?;
+            index.device = device;
+            if let Some(refused) = refused {
+                index.reason = index.reason.but(refused, (index.columns.rows, index.unmatchable));
             }
         }
         context.cancel.check()?;

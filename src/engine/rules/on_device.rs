@@ -15,6 +15,7 @@ use crate::engine::cuda::rules::{
     Behind, ColumnsOnDevice, EntryOnDevice, Items, PlacedRows, RulesOnDevice, Walked, parts_of_entry, serves,
 };
 use crate::engine::parallel::in_turn;
+use crate::engine::reason::Refused;
 use crate::engine::{Cancel, Counts, Cursor, Pairs};
 use crate::predicate::Test;
 
@@ -25,7 +26,7 @@ fn bring(
     (asked, equalities): (Vec<bool>, &[Option<bool>]),
     printed: Option<usize>,
     threads: usize,
-) -> Result<Option<RulesOnDevice>> {
+) -> Result<Result<RulesOnDevice, Refused>> {
     let allowance = |atom: usize| tests.allowance(atom).map_or(&[][..], Allowance::by_classes);
     let build = (columns as &dyn RuleRows, asked, equalities);
     RulesOnDevice::try_new(budget, &tests.kinds, allowance, build, printed, threads)
@@ -117,7 +118,7 @@ pub(super) fn bring_ahead(
                 _ => false,
             };
             let printed = tests.kinds.iter().zip(&asked).all(is_read).then_some(columns.rows);
-            bring(budget, (tests, columns), (asked, &shared.null_equals_null), printed, threads)
+            Ok(bring(budget, (tests, columns), (asked, &shared.null_equals_null), printed, threads)?.ok())
         }
         None => Ok(None),
     }
@@ -130,27 +131,30 @@ impl RuleIndex {
         has_places && entry.atoms().all(|atom| serves(&self.tests.kinds[atom]))
     }
 
-    /// Brings to a device what it can walk; `None` where that is nothing.
+    /// Brings to a device what it can walk, and says why not all of it, where it has no memory for that or no kernels.
     pub(super) fn bring_to_device(
         &mut self,
         budget: &Budget,
         ahead: Option<RulesOnDevice>,
         threads: usize,
-    ) -> Result<Option<RulesOnDevice>> {
+    ) -> Result<(Option<RulesOnDevice>, Option<Refused>)> {
         let served: Vec<bool> = self.entries.iter().map(|entry| self.is_for_a_device(entry)).collect();
         let mut asked = vec![false; self.tests.kinds.len()];
         for (entry, _) in self.entries.iter().zip(&served).filter(|(_, served)| **served) {
             entry.atoms().for_each(|atom| asked[atom] = true);
         }
         if !served.contains(&true) {
-            return Ok(None);
+            return Ok((None, None));
         }
         let columns = (&self.tests, &self.columns);
         let rules = match ahead {
-            Some(mut rules) => rules.add_codes(&self.columns, &asked)?.then_some(rules),
+            Some(rules) => rules.with_codes(&self.columns, &asked)?,
             None => bring(budget, columns, (asked, &[]), None, threads)?,
         };
-        let Some(rules) = rules else { return Ok(None) };
+        let rules = match rules {
+            Ok(rules) => rules,
+            Err(why) => return Ok((None, Some(why))),
+        };
         let parts = parts_of_entry(served.iter().filter(|served| **served).count());
         let entry = |at: usize| {
             let entry = &self.entries[at];
@@ -165,11 +169,18 @@ impl RuleIndex {
             let behind = self.own.then_some(behind);
             let (tree, earlier) = (entry.tree.tree(), entry.earlier.tree());
             let walked = Walked { rows, behind, parts, tree, earlier };
-            EntryOnDevice::try_new(&rules, &walked)
+            EntryOnDevice::try_new(&rules, &walked).map(Some)
         };
         let brought = in_turn(self.entries.len(), threads, entry)?;
-        self.entries.iter_mut().zip(brought).for_each(|(entry, on_device)| entry.device = on_device);
-        Ok(Some(rules))
+        let mut refused = None;
+        for (entry, brought) in self.entries.iter_mut().zip(brought) {
+            match brought {
+                Some(Ok(on_device)) => entry.device = Some(on_device),
+                Some(Err(why)) => refused = Some(why),
+                None => {}
+            }
+        }
+        Ok((Some(rules), refused))
     }
 
     /// The entry on the device, where its candidates with `probe` are walked there.

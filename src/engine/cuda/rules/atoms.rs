@@ -15,6 +15,7 @@ use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{self, Compared, EditDecision, EditTest, SetTest, VectorTest};
 use crate::engine::cuda::keys::NumbersOnDevice;
 use crate::engine::cuda::memory::{Budget, Buffer};
+use crate::engine::cuda::refused;
 use crate::engine::cuda::sets::set_test;
 use crate::engine::cuda::tasks::BLOCK;
 use crate::engine::cuda::vectors::{has_kernels, vector_test};
@@ -22,6 +23,7 @@ use crate::engine::cuda::worker::{Capacity, Workers};
 use crate::engine::edits::EditPredicate;
 use crate::engine::keys::Codes;
 use crate::engine::parallel::{both, each_in_turn};
+use crate::engine::reason::Refused;
 use crate::engine::sets::SetPredicate;
 use crate::engine::vectors::reach::Reach;
 use crate::measure::EditMeasure;
@@ -106,23 +108,21 @@ fn edit_predicate(test: &AtomTest) -> Option<EditPredicate> {
 impl RulesOnDevice {
     /// Brings what the build side has for the atoms that are `asked` to the device; `allowances` are what the first filters of
     /// similarities allow, by the classes of a probe and a build row; `equalities` are over the strings of some atoms, and say whether two
-    /// NULLs are equal. `None` where the device's memory does not hold it, or
-    /// where some string is too long for it, some number too large or too small, or where nothing can match. Of so many rows as are `printed`, fingerprints are made, by all atoms that are asked, which read strings.
+    /// NULLs are equal. Or says why not: the device's memory does not hold it, or some string is too long for it, some number too large
+    /// or too small, or nothing can match. Of so many rows as are `printed`, fingerprints are made, by all atoms that are asked, which
+    /// read strings.
     ///
     /// # Errors
     /// A device that fails.
-    pub fn try_new<'a>(
+    pub(in crate::engine) fn try_new<'a>(
         budget: &Budget,
         kinds: &[AtomTest],
         allowances: impl Fn(usize) -> &'a [i8] + Sync,
         (build, asked, equalities): (&dyn RuleRows, Vec<bool>, &[Option<bool>]),
         printed: Option<usize>,
         threads: usize,
-    ) -> Result<Option<Self>> {
-        match Self::arrange(&budget.of_join(), kinds, allowances, (build, asked, equalities), printed, threads) {
-            Err(Fault::Memory) => Ok(None),
-            rules => Ok(rules?),
-        }
+    ) -> Result<Result<Self, Refused>> {
+        refused(Self::arrange(&budget.of_join(), kinds, allowances, (build, asked, equalities), printed, threads))
     }
 
     fn arrange<'a>(
@@ -201,11 +201,15 @@ impl RulesOnDevice {
         self.build.codes[atom].take()
     }
 
-    /// Adds the codes of those atoms that are `asked` and are equalities; whether the device's memory holds them.
+    /// Adds the codes of those atoms that are `asked` and are equalities, unless the device's memory does not hold them.
     ///
     /// # Errors
     /// A device that fails.
-    pub fn add_codes(&mut self, build: &dyn RuleRows, asked: &[bool]) -> Result<bool> {
+    pub(in crate::engine) fn with_codes(
+        mut self,
+        build: &dyn RuleRows,
+        asked: &[bool],
+    ) -> Result<Result<Self, Refused>> {
         let added = self.budget.device.stream().and_then(|stream| {
             for atom in (0..asked.len()).filter(|&atom| asked[atom]) {
                 if let AtomRows::Codes(codes) = build.of(atom) {
@@ -215,10 +219,7 @@ impl RulesOnDevice {
             }
             Ok(stream.synchronize()?)
         });
-        match added {
-            Err(Fault::Memory) => Ok(false),
-            added => Ok(added.map(|()| true)?),
-        }
+        refused(added.map(|()| Some(self)))
     }
 
     /// Whether all of these atoms are there.

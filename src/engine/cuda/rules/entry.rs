@@ -17,8 +17,10 @@ use crate::engine::cuda::fault::Fault;
 use crate::engine::cuda::kernels::{Appended, BatchOnDevice, Compared, NONE, RowPair, Task};
 use crate::engine::cuda::keys::RowsByGroup;
 use crate::engine::cuda::memory::Buffer;
+use crate::engine::cuda::refused;
 use crate::engine::cuda::steps::{Cut, Steps};
 use crate::engine::cuda::worker::Comparison;
+use crate::engine::reason::Refused;
 use crate::engine::{Cancel, Counts, Cursor, Pairs};
 use crate::program::ExecutionTree;
 
@@ -89,15 +91,12 @@ pub struct Walked<'a> {
 }
 
 impl EntryOnDevice {
-    /// Brings an entry to the device; `None` where its trees ask what is not there, or where memory lacks.
+    /// Brings an entry to the device, unless its trees ask what is not there, or memory lacks.
     ///
     /// # Errors
     /// A device that fails.
-    pub fn try_new(rules: &RulesOnDevice, entry: &Walked<'_>) -> Result<Option<Self>> {
-        match Self::arrange(rules, entry) {
-            Err(Fault::Memory) => Ok(None),
-            entry => Ok(entry?),
-        }
+    pub(in crate::engine) fn try_new(rules: &RulesOnDevice, entry: &Walked<'_>) -> Result<Result<Self, Refused>> {
+        refused(Self::arrange(rules, entry))
     }
 
     fn arrange(rules: &RulesOnDevice, entry: &Walked<'_>) -> Result<Option<Self>, Fault> {
