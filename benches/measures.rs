@@ -2,11 +2,11 @@
 
 use std::hint::black_box;
 
-use datafusion_similarity::measure::{
+use divan::Bencher;
+use similarity_measures::{
     EditMeasure, damerau_levenshtein, double_metaphone, hamming, jaro, jaro_winkler, levenshtein, metaphone, osa,
     qgrams, soundex, trigram, word_tokens,
 };
-use divan::Bencher;
 
 fn main() {
     divan::main();

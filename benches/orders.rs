@@ -17,16 +17,16 @@ use datafusion::arrow::compute::{cast, concat_batches};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
-use datafusion_similarity::engine::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Tally};
-use datafusion_similarity::engine::choice::Engine;
-use datafusion_similarity::engine::rules::{RuleIndex, RuleSource, Run};
-use datafusion_similarity::engine::{BuildContext, Cancel, Cursor, Limit, NO_GROUP, Pairs};
-use datafusion_similarity::measure::{EditMeasure, SetMeasure, Tokenizer};
 use datafusion_similarity::predicate::{Bounds, Test};
 use datafusion_similarity::program::{AtomEstimate, AtomKind, ExecutionTree};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
+use similarity_engine::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Tally};
+use similarity_engine::choice::Engine;
+use similarity_engine::rules::{RuleIndex, RuleSource, Run};
+use similarity_engine::{BuildContext, Cancel, Cursor, Limit, NO_GROUP, Pairs};
+use similarity_measures::{EditMeasure, SetMeasure, Tokenizer};
 
 fn within(k: f64) -> Test {
     Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(k, true) }

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigField, ExtensionOptions, Visit};
 use datafusion::common::{DataFusionError, Result, config_err, config_namespace};
 use datafusion::config::ConfigOptions;
+use similarity_engine::choice::{Asked, EngineSpec};
 
 config_namespace! {
     /// What a session may set for similarity joins.
@@ -99,6 +100,22 @@ impl SimilarityOptions {
     /// The options of a session, or the defaults where the extension is not registered there.
     pub fn of(config: &ConfigOptions) -> Self {
         config.extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// The engine that plans carry.
+    ///
+    /// # Errors
+    /// A share of a device's memory that is out of range.
+    pub(crate) fn engine_spec(&self) -> Result<EngineSpec> {
+        if !(self.device_memory_fraction > 0.0 && self.device_memory_fraction <= 1.0) {
+            return config_err!("similarity.device_memory_fraction takes a number above 0 and up to 1");
+        }
+        let asked = match self.engine {
+            EngineChoice::Auto => Asked::Auto,
+            EngineChoice::Cpu => Asked::Cpu,
+            EngineChoice::Cuda => Asked::Cuda,
+        };
+        Ok(EngineSpec { asked, device: self.device, memory_fraction: self.device_memory_fraction })
     }
 }
 

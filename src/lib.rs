@@ -2,10 +2,8 @@
 #![deny(missing_docs)]
 
 pub mod config;
-pub mod engine;
 pub mod exec;
 pub mod functions;
-pub mod measure;
 pub mod optimizer;
 pub mod predicate;
 pub mod program;

@@ -12,8 +12,6 @@
 //! is written `NULL`, the empty string `(empty)`, a float with the fewest digits that give it back; lists look as
 //! Arrow shows them. Rows are compared exactly, white space included, except at the end of a line.
 
-mod emulated;
-
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,7 +53,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
         println!("on a device:");
         let mut child = Command::new(std::env::current_exe()?);
         if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none() {
-            child.env("LD_LIBRARY_PATH", emulated::driver());
+            child.env("LD_LIBRARY_PATH", emulated_cuda::folder());
         }
         failed += usize::from(!child.env(ENGINE, "cuda").status()?.success());
     }

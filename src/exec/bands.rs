@@ -21,8 +21,8 @@ use datafusion::common::utils::normalize_float_zero;
 use datafusion::common::{JoinSide, Result, exec_err, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 
-use crate::engine::atoms::{BandColumn, Span};
 use crate::predicate::Bounds;
+use similarity_engine::atoms::{BandColumn, Span};
 
 /// A band in physical expressions.
 #[derive(Debug, Clone)]

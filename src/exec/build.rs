@@ -15,16 +15,17 @@ use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt, Shared};
 
 use super::chunks::{ChunkMetrics, Chunks, Indexing, KeyRegions, Overflow, Refusal};
-use super::concat::concat_in_parallel;
 use super::distinct::distinct;
 use super::emission::{Emission, MatchedRows, Rows};
+use super::engine::{EngineResult, engine_error, metric};
 use super::join_metrics::BuildMetrics;
 use super::matcher::{Matcher, Matching};
 use super::rules::RuleKeys;
 use super::spec::JoinSpec;
 use super::stream::blocking;
-use crate::engine::cuda::Budget;
-use crate::engine::{BuildContext, Cancel};
+use similarity_engine::concat::concat_in_parallel;
+use similarity_engine::cuda::Budget;
+use similarity_engine::{BuildContext, Cancel};
 
 /// The build side, indexed, and what its partitions share while they probe it.
 #[derive(Debug)]
@@ -140,7 +141,7 @@ impl BuildSide {
             return Err(error);
         };
         let cancel = Cancel::default();
-        let reserve = |bytes| self.reservation.try_grow(bytes);
+        let reserve = |bytes| self.reservation.try_grow(bytes).map_err(engine_error);
         let context = BuildContext::new(self.threads, &cancel, &reserve);
         let build = || match equalities.build(self.side, &self.batch, &context) {
             Ok(matcher) => Ok((matcher, error)),
@@ -198,7 +199,7 @@ impl BuildSide {
     pub(super) fn concat(&self, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch> {
         let most = if batches.len() > 1 { schema.fields().len().saturating_sub(1) } else { 0 };
         let helpers = self.take_idle(most);
-        concat_in_parallel(schema, batches, 1 + helpers.count, None)
+        concat_in_parallel(schema, batches, 1 + helpers.count, None).or_datafusion()
     }
 
     /// Counts the calling thread as one at work.
@@ -406,7 +407,7 @@ impl<M: Matching> Task<M> {
         // rows that are alike are left out first where nobody sees them: those that are sent would not be those that are asked for
         let is_whole = *own || !Emission::of(spec.join_type, spec.build).hides_build();
         let sending = is_whole.then(|| matching.send_ahead(spec.build, schema, rows, &context)).flatten();
-        let whole = concat_in_parallel(schema, batches, self.threads, sending.as_ref())?;
+        let whole = concat_in_parallel(schema, batches, self.threads, sending.as_ref()).or_datafusion()?;
         let device = sending.map(|sending| sending.arrived(&whole));
         Ok((whole, device))
     }
@@ -432,7 +433,7 @@ impl<M: Matching> Task<M> {
             device,
             divides,
             cancel,
-            reserve: &|bytes| reservation.try_grow(bytes),
+            reserve: &|bytes| reservation.try_grow(bytes).map_err(engine_error),
         };
         let equalities = matching.equalities_only();
         let (matcher, failed) = match (matching.build(spec.build, &batch, &context), &equalities) {
@@ -453,8 +454,8 @@ impl<M: Matching> Task<M> {
         metrics.build_rows.add(batch.num_rows());
         metrics.build_unmatchable.add(matcher.unmatchable());
         metrics.build_mem_used.set_max(reservation.size());
-        for metric in matcher.metrics() {
-            self.task.join_metrics.register(Arc::new(Metric::new(metric, None)));
+        for counted in matcher.metrics() {
+            self.task.join_metrics.register(Arc::new(Metric::new(metric(counted), None)));
         }
         let description = matcher.describe();
         let _ = found.set(if is_chunk { format!("in chunks, each with {description}") } else { description });

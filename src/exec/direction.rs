@@ -13,7 +13,7 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use super::residual::RowPairs;
-use crate::engine::cache::fetch;
+use similarity_engine::cache::fetch;
 
 /// A condition that one column of the left row is less than the same one of the right row, or greater.
 #[derive(Debug)]

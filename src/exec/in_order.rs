@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion::arrow::array::{RecordBatch, UInt32Array, UInt32Builder};
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::Pairs;
+use similarity_engine::Pairs;
 
 /// Pairs that are held at once, at most.
 const MOST: usize = 1 << 22;

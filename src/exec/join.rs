@@ -34,7 +34,7 @@ use super::similarity::{EpsilonKeys, SimilarityKeys};
 use super::spec::{JoinInputs, JoinSpec};
 use super::stream::{ProbeInput, join_stream};
 use crate::config::SimilarityOptions;
-use crate::engine::Cancel;
+use similarity_engine::Cancel;
 
 /// Joins two inputs on a similarity condition, by an index over one of them.
 ///

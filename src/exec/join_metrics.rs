@@ -4,7 +4,7 @@ use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, ScopedTimerGuard, Time,
 };
 
-use crate::engine::Counts;
+use similarity_engine::Counts;
 
 /// Metrics of the build side, once per operator.
 #[derive(Debug, Clone)]

@@ -7,12 +7,13 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::{JoinSide, Result};
 use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_plan::metrics::{Count, MetricValue};
+use datafusion::physical_plan::metrics::Count;
+use similarity_engine::metrics::MetricValue;
 
 use super::chunks::KeyRegions;
 use super::rules::RuleKeys;
-use crate::engine::cuda::SendingAhead;
-use crate::engine::{BuildContext, Cancel, Counts, Cursor, Limit, Pairs, PrepareContext, even_stretch};
+use similarity_engine::cuda::SendingAhead;
+use similarity_engine::{BuildContext, Cancel, Counts, Cursor, Limit, Pairs, PrepareContext, even_stretch};
 
 /// What an operator looks for, in physical expressions.
 pub trait Matching: Debug + Send + Sync + 'static {

@@ -10,10 +10,10 @@
 mod bands;
 mod build;
 mod chunks;
-mod concat;
 mod direction;
 mod distinct;
 mod emission;
+mod engine;
 mod equality;
 mod in_order;
 mod join;

@@ -19,8 +19,8 @@ use super::output::{Output, SideRows};
 use super::residual::{RowPairs, satisfying, verify};
 use super::spec::JoinSpec;
 use crate::config::Verify;
-use crate::engine::parallel::each_in_parallel;
-use crate::engine::{Cancel, Cursor, Limit, Pairs, PrepareContext};
+use similarity_engine::parallel::each_in_parallel;
+use similarity_engine::{Cancel, Cursor, Limit, Pairs, PrepareContext};
 
 /// How much work one step may do before the driver looks up: a few milliseconds' worth.
 const WORK_PER_STEP: usize = 1 << 23;

@@ -10,21 +10,22 @@ use datafusion::common::{JoinSide, Result, internal_datafusion_err, internal_err
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::joins::utils::JoinFilter;
-use datafusion::physical_plan::metrics::{Count, MetricValue};
+use datafusion::physical_plan::metrics::Count;
+use similarity_engine::metrics::MetricValue;
 
 use super::bands::{BandExprs, BandValues};
+use super::engine::{EngineResult, engine_error, in_turn};
 use super::equality;
 use super::matcher::{Matcher, Matching, Prepared, Run};
 use super::residual::{self, RowPairs};
 use super::spec::EqualityExprs;
-use crate::engine::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Span, Tally};
-use crate::engine::choice::Engine;
-use crate::engine::cuda::SendingAhead;
-use crate::engine::parallel::in_turn;
-use crate::engine::rules::{self, PreparedRules, RuleIndex, RuleSource};
-use crate::engine::{BuildContext, Counts, Cursor, Pairs, PrepareContext};
 use crate::predicate::Test;
-use crate::program::{AssumedStatistics, AtomKind, RulePlan};
+use similarity_engine::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Span, Tally};
+use similarity_engine::choice::EngineSpec;
+use similarity_engine::cuda::SendingAhead;
+use similarity_engine::plan::{AssumedStatistics, AtomKind, RulePlan};
+use similarity_engine::rules::{self, PreparedRules, RuleIndex, RuleSource};
+use similarity_engine::{BuildContext, Counts, Cursor, Pairs, PrepareContext};
 
 /// An atom in physical expressions.
 #[derive(Debug, Clone)]
@@ -65,7 +66,7 @@ pub struct RuleKeys {
     /// Rows of the build side, where statistics know.
     pub build_rows: Option<usize>,
     /// What finds the pairs.
-    pub engine: Engine,
+    pub engine: EngineSpec,
 }
 
 impl RuleKeys {
@@ -78,7 +79,7 @@ impl RuleKeys {
             atoms: equalities.into_iter().map(AtomExprs::Equality).collect(),
             keys: Vec::new(),
             build_rows: None,
-            engine: Engine::Cpu,
+            engine: EngineSpec::CPU,
         }
     }
 
@@ -197,7 +198,7 @@ impl Matching for RuleKeys {
         rows: usize,
         context: &BuildContext<'_>,
     ) -> Option<SendingAhead> {
-        let budget = self.engine.budget_of_keys(rows, context)?;
+        let budget = self.engine.open().ok()?.budget_of_keys(rows, context)?;
         let (tests, of_side) = (self.tests(), usize::from(side == JoinSide::Right));
         let texts = rules::strings_ahead(&tests, &self.clauses).map(|key| &self.keys[key][of_side]);
         let equalities = self.atoms.iter().filter_map(|atom| match atom {
@@ -215,7 +216,7 @@ impl Matching for RuleKeys {
     fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
         let columns = in_turn(self.atoms.len(), context.threads, |atom| match &self.atoms[atom] {
             AtomExprs::Band(band) => {
-                (context.reserve)(batch.num_rows() * 2 * (size_of::<i128>() + size_of::<Span>()))?;
+                (context.reserve)(batch.num_rows() * 2 * (size_of::<i128>() + size_of::<Span>())).or_datafusion()?;
                 let (values, column) = band.build(side, batch, context.own)?;
                 Ok((Some(values), AtomColumn::Band(column)))
             }
@@ -225,7 +226,8 @@ impl Matching for RuleKeys {
         let columns =
             SideColumns { rows: batch.num_rows(), atoms, keys: self.key_values(side, batch, context.threads)? };
         let source = RuleSource { tests: self.tests(), kinds: self.kinds(), clauses: self.clauses.clone() };
-        let index = RuleIndex::try_new(source, columns, &self.engine, context)?;
+        let engine = self.engine.open().or_datafusion()?;
+        let index = RuleIndex::try_new(source, columns, &engine, context).or_datafusion()?;
         Ok(Box::new(RuleMatcher { keys: self.clone(), side, batch: batch.clone(), bands, index }))
     }
 }
@@ -289,7 +291,7 @@ impl Matcher for RuleMatcher {
         };
         let atoms = in_turn(self.bands.len(), context.threads, column)?;
         let keys = self.keys.key_values(side, batch, context.threads)?;
-        let rules = self.index.prepare(SideColumns { rows: batch.num_rows(), atoms, keys }, context)?;
+        let rules = self.index.prepare(SideColumns { rows: batch.num_rows(), atoms, keys }, context).or_datafusion()?;
         let len = self.index.len(Some(&rules));
         Ok(Box::new(PreparedBatch { batch: batch.clone(), rules, len }))
     }
@@ -313,14 +315,17 @@ impl Matcher for RuleMatcher {
             build_is_right: self.side == JoinSide::Right,
         };
         let mut tally = Tally::new(self.keys.atoms.len(), self.keys.clauses.len());
-        let counts = self.index.probe(
-            prepared.map(|prepared| &prepared.rules),
-            cursor,
-            run.limit,
-            &rules::Run { conditions: &conditions, cancel: run.cancel },
-            out,
-            &mut tally,
-        )?;
+        let counts = self
+            .index
+            .probe(
+                prepared.map(|prepared| &prepared.rules),
+                cursor,
+                run.limit,
+                &rules::Run { conditions: &conditions, cancel: run.cancel },
+                out,
+                &mut tally,
+            )
+            .or_datafusion()?;
         add(&tally, run.counters);
         Ok(counts)
     }
@@ -359,7 +364,13 @@ struct Conditions<'a> {
 }
 
 impl PairConditions for Conditions<'_> {
-    fn select(&self, atom: usize, pairs: &Pairs) -> Result<Vec<u16>> {
+    fn select(&self, atom: usize, pairs: &Pairs) -> similarity_engine::Result<Vec<u16>> {
+        self.select_rows(atom, pairs).map_err(engine_error)
+    }
+}
+
+impl Conditions<'_> {
+    fn select_rows(&self, atom: usize, pairs: &Pairs) -> Result<Vec<u16>> {
         let AtomExprs::Pair(condition) = &self.atoms[atom] else {
             return Err(internal_datafusion_err!("atom {atom} is not a condition of the driver"));
         };

@@ -7,21 +7,22 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::{DataFusionError, JoinSide, Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::CastExpr;
-use datafusion::physical_plan::metrics::MetricValue;
+use similarity_engine::metrics::MetricValue;
 
 use super::chunks::KeyRegions;
+use super::engine::{EngineResult, datafusion_error};
 use super::equality;
 use super::matcher::{Matcher, Matching, Prepared, Run};
 use super::rules::RuleKeys;
 use super::spec::EqualityExprs;
-use crate::engine::choice::Engine;
-use crate::engine::keys::{Groups, NumberedBy};
-use crate::engine::reason::Reason;
-use crate::engine::vectors::Vectors;
-use crate::engine::{
+use crate::predicate::Test;
+use similarity_engine::choice::{Engine, EngineSpec};
+use similarity_engine::keys::{Codes, Groups, NumberedBy};
+use similarity_engine::reason::Reason;
+use similarity_engine::vectors::Vectors;
+use similarity_engine::{
     BuildContext, Counts, Cursor, Index, KeyColumn, Pairs, PrepareContext, PreparedProbe, Probe, cpu, cuda,
 };
-use crate::predicate::Test;
 
 /// One similarity condition, within the groups of equality keys.
 #[derive(Debug, Clone)]
@@ -35,7 +36,7 @@ pub struct SimilarityKeys {
     /// The similarity condition that the index decides.
     pub test: Test,
     /// What makes the index.
-    pub engine: Engine,
+    pub engine: EngineSpec,
 }
 
 /// The keys of one side.
@@ -100,6 +101,7 @@ impl Matching for SimilarityKeys {
     fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
         let keys = self.of(side);
         let values = keys.values(batch)?;
+        let engine = self.engine.open().or_datafusion()?;
         let mut numbering = Vec::new();
         let (groups, ids) = match keys.equalities.as_slice() {
             [] => (None, None),
@@ -107,27 +109,27 @@ impl Matching for SimilarityKeys {
                 let nulls = self.equalities.iter().map(|e| e.null_equals_null).collect();
                 let values = equality::evaluate_all(equalities, batch)?;
                 // under `auto` a device is chosen by the work that groups leave
-                let device = match &self.engine {
-                    Engine::Cuda(_) if cuda::serves(self.test) => self.engine.budget_of_keys(batch.num_rows(), context),
+                let device = match &engine {
+                    Engine::Cuda(_) if cuda::serves(self.test) => engine.budget_of_keys(batch.num_rows(), context),
                     Engine::Cuda(_) | Engine::Auto { .. } | Engine::Cpu => None,
                 };
                 let by = NumberedBy { threads: context.threads, own: context.own, device: device.as_ref() };
-                let (groups, ids) = Groups::build(&values, nulls, by)?;
-                (context.reserve)(groups.memory())?;
+                let (groups, ids) = Groups::build(&values, nulls, by).or_datafusion()?;
+                (context.reserve)(groups.memory()).or_datafusion()?;
                 numbering = device.map_or_else(Vec::new, |device| device.metrics());
-                (Some(groups), Some(ids.into_vec()?))
+                (Some(groups), Some(ids.into_vec().or_datafusion()?))
             }
         };
         let label = format!("{} of ({}, {})", self.test, self.left_key, self.right_key);
         let keys = KeyColumn { values, groups: ids };
-        let (index, reason) = self.engine.build(self.test, keys, context).map_err(named(&label))?;
+        let (index, reason) = engine.build(self.test, keys, context).map_err(named(&label))?;
         Ok(Box::new(SimilarityMatcher { groups, numbering, index, reason, probe: self.of(side.negate()), label }))
     }
 }
 
 /// Errors about keys with the condition that has them.
-fn named(label: &str) -> impl Fn(DataFusionError) -> DataFusionError + '_ {
-    move |error| match error {
+fn named(label: &str) -> impl Fn(similarity_engine::Error) -> DataFusionError + '_ {
+    move |error| match datafusion_error(error) {
         DataFusionError::Execution(message) => DataFusionError::Execution(format!("{label}: {message}")),
         other => other,
     }
@@ -220,7 +222,10 @@ impl Matcher for SimilarityMatcher {
     fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Box<dyn Prepared>> {
         let values = self.probe.values(batch)?;
         let groups = match &self.groups {
-            Some(groups) => Some(groups.look_up(&equality::evaluate_all(&self.probe.equalities, batch)?)?.into_vec()?),
+            Some(groups) => {
+                let values = equality::evaluate_all(&self.probe.equalities, batch)?;
+                Some(groups.look_up(&values).and_then(Codes::into_vec).or_datafusion()?)
+            }
             None => None,
         };
         let prepared = self.index.prepare(&KeyColumn { values, groups }, context).map_err(named(&self.label))?;
@@ -239,7 +244,7 @@ impl Matcher for SimilarityMatcher {
             Some(Some(prepared)) => Probe::Batch(prepared.0.as_ref()),
             Some(None) => return internal_err!("a similarity join was given a probe batch that it did not prepare"),
         };
-        self.index.probe(probe, cursor, run.limit, run.cancel, out)
+        self.index.probe(probe, cursor, run.limit, run.cancel, out).or_datafusion()
     }
 }
 

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 use super::arguments;
 use super::documentation;
 use super::strings::StringArgument;
-use crate::measure::{EditMeasure, levenshtein};
+use similarity_measures::{EditMeasure, levenshtein};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     use DataType::{Int64, Utf8};

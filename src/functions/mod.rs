@@ -1,6 +1,6 @@
 //! The SQL functions, by family.
 //!
-//! They compute what [`measure`](crate::measure) defines, over every string and list type, column with column and
+//! They compute what [`similarity_measures`] defines, over every string and list type, column with column and
 //! column with constant. A NULL argument gives NULL. DataFusion's own functions are left as they are:
 //! `levenshtein`, `array_distance`, `cosine_distance` and `inner_product` come from there.
 

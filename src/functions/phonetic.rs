@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 use super::arguments;
 use super::documentation;
 use super::strings::{StringArgument, map_strings};
-use crate::measure::{double_metaphone, metaphone, soundex};
+use similarity_measures::{double_metaphone, metaphone, soundex};
 
 /// PostgreSQL's limits on the length of a metaphone code; the longest is taken where the query names none.
 const METAPHONE_LENGTHS: RangeInclusive<i64> = 1..=255;

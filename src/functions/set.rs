@@ -15,7 +15,7 @@ use super::documentation;
 use super::lists::{ListArgument, element_type};
 use super::strings::StringArgument;
 use super::token_sets::{Interner, TokenSets, overlap};
-use crate::measure::{SetMeasure, qgrams};
+use similarity_measures::{SetMeasure, qgrams};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     use DataType::{Int64, Utf8};

@@ -12,8 +12,8 @@ use datafusion::logical_expr::{
 use super::arguments;
 use super::documentation;
 use super::strings::{StringArgument, map_strings};
-use crate::measure::normalize::{NormalForm, normalize};
-use crate::measure::{casefold, unaccent};
+use similarity_measures::normalize::{NormalForm, normalize};
+use similarity_measures::{casefold, unaccent};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     use DataType::Utf8;

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 use super::arguments;
 use super::documentation;
 use super::strings::{ResultBytes, StringArgument};
-use crate::measure::{qgrams, word_tokens};
+use similarity_measures::{qgrams, word_tokens};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     use DataType::{Int64, Utf8};

@@ -12,7 +12,7 @@ use super::documentation;
 use super::strings::StringArgument;
 use super::token_sets::{Interner, TokenSets, overlap};
 use super::tokens::{token_list, tokens_of};
-use crate::measure::trigram;
+use similarity_measures::trigram;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     use DataType::Utf8;

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 use super::arguments;
 use super::documentation;
 use super::lists::{ListArgument, element_type};
-use crate::measure::{cosine, l1, l2, linf, lp};
+use similarity_measures::{cosine, l1, l2, linf, lp};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     // of the list types, information_schema has names for fixed sizes only

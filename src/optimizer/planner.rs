@@ -17,13 +17,13 @@ use super::node::SimilarityJoinNode;
 use super::physical::Physical;
 use super::same_input::{same_expr, same_rows};
 use crate::config::SimilarityOptions;
-use crate::engine::choice::Engine;
 use crate::exec::{
     AtomExprs, BandExprs, EpsilonJoinExec, EpsilonKeys, JoinInputs, JoinSpec, MatchingDependencyBlockExec, RuleKeys,
     SimilarityJoinExec, SimilarityKeys,
 };
 use crate::predicate::{Atom, Band, BandForm, Conjunction, End, EqualityKey, Sides, Test};
 use crate::program::{Compiled, Program, RuleAtom, Rules, compile};
+use similarity_engine::choice::EngineSpec;
 
 /// Plans similarity joins; for sessions that have a query planner of their own.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl ExtensionPlanner for SimilarityJoinPlanner {
         let (node, nearest) = (node.as_any().downcast_ref::<SimilarityJoinNode>(), node.as_any().downcast_ref());
         let ([left, right], true) = (physical_inputs, node.is_some() || nearest.is_some()) else { return Ok(None) };
         let options = SimilarityOptions::of(session.config_options());
-        let engine = Engine::of(&options)?;
+        let engine = options.engine_spec()?;
         if let Some(node) = nearest {
             let physical = Physical::new(planner, session, planning, NearestJoinNode::sides(node))?;
             return super::nearest::plan(node, [left, right], &physical, (options.enabled, engine)).map(Some);
@@ -105,7 +105,7 @@ struct Planning<'a> {
     physical: Physical<'a>,
     node: &'a SimilarityJoinNode,
     inputs: [&'a Arc<dyn ExecutionPlan>; 2],
-    engine: Engine,
+    engine: EngineSpec,
 }
 
 impl Planning<'_> {

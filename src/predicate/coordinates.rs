@@ -17,7 +17,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator, cast};
 
 use super::band::{bounded, data_type, difference, widened};
 use super::{Atom, Band, BandForm, Bounds, Sides, Test, VectorTest};
-use crate::measure::VectorMeasure;
+use similarity_measures::VectorMeasure;
 
 /// The atom of a Euclidean distance.
 pub(super) fn euclidean(condition: &Expr, sides: Sides<'_>) -> Option<Atom> {

@@ -12,7 +12,7 @@
 use super::band::data_type;
 use super::{Atom, Bounds, Sides, Test, VectorTest};
 use crate::functions::{has_opposite, opposite};
-use crate::measure::VectorMeasure;
+use similarity_measures::VectorMeasure;
 
 /// The atom that accepts what `atom` accepts, of vectors of which the left one is turned round; none where that makes no
 /// condition that excludes pairs.

@@ -2,20 +2,17 @@
 
 mod atom;
 mod band;
-mod bounds;
 mod conjunction;
 mod coordinates;
 mod far;
 mod normal_form;
 mod recognise;
 mod sides;
-mod vector_test;
 
-pub use atom::{Atom, Test};
+pub use atom::Atom;
 pub use band::{Band, BandForm, End};
-pub use bounds::{Bound, Bounds};
 pub use conjunction::{Conjunction, EqualityKey, Refusal};
 pub use normal_form::{NormalForm, TooManyClauses};
 pub use recognise::{measured, mentions_measure};
 pub use sides::{Side, Sides};
-pub use vector_test::VectorTest;
+pub use similarity_engine::condition::{Bound, Bounds, Test, VectorTest};

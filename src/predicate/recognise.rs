@@ -9,7 +9,7 @@ use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
 use super::sides::Side;
 use super::{Atom, Bounds, Sides, Test, VectorTest};
 use crate::functions;
-use crate::measure::{EditMeasure, Power, SetMeasure, Tokenizer, VectorMeasure};
+use similarity_measures::{EditMeasure, Power, SetMeasure, Tokenizer, VectorMeasure};
 
 /// The atom that `condition` states, `None` where it compares no measure of both sides, and the reason where
 /// it does but cannot be accelerated exactly.

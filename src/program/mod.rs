@@ -5,14 +5,8 @@
 
 mod compile;
 mod conjunctive;
-pub mod cost;
-mod display;
-mod plan;
 mod rules;
-mod tree;
 
 pub use compile::{Compiled, Declined, compile};
 pub use conjunctive::Program;
-pub use plan::{AssumedStatistics, AtomKind, Entry, EntryGroup, IN_BAND, RulePlan, Statistics};
 pub use rules::{RuleAtom, Rules};
-pub use tree::{AtomEstimate, ExecutionTree, Reading, Step};

@@ -22,14 +22,14 @@ use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::SessionContext;
 use datafusion_similarity::SimilarityContext;
-use datafusion_similarity::engine::cuda::Device;
 use futures::StreamExt;
 use rand::rngs::StdRng;
+use similarity_engine::cuda::Device;
 
 use crate::epsilon::{finite_table, random_vectors};
 use crate::nearest::{self, Checked, SCORES, check_tables};
 use crate::oracle::{BANDS, Cases, QUERIES_PER_TABLE, RULES, TEXTS, check, random_condition};
-use crate::{emulated, session};
+use crate::session;
 
 /// Names the engine of all sessions.
 pub(crate) const ENGINE: &str = "SIMILARITY_ENGINE";
@@ -66,7 +66,7 @@ fn on_a_device_with(test: &str, settings: &[(&str, &str)]) -> bool {
     if !is_on_a_device() {
         child.env(ENGINE, "cuda");
         if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none() {
-            child.env("LD_LIBRARY_PATH", emulated::driver());
+            child.env("LD_LIBRARY_PATH", emulated_cuda::folder());
         }
     }
     let output = child.output().unwrap();

@@ -3,10 +3,7 @@
 mod architecture;
 mod chunks;
 mod cuda;
-#[path = "../emulated/mod.rs"]
-mod emulated;
 mod epsilon;
-mod examples;
 mod hyperblocker;
 mod limits;
 mod nearest;
@@ -15,10 +12,8 @@ mod ordered;
 mod peers;
 mod registration;
 mod rows;
-mod rule_sets;
 mod rules;
 mod service;
-mod shell;
 mod sql;
 mod worst_cases;
 

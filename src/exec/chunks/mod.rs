@@ -39,8 +39,8 @@ use self::parts::{Part, Writer};
 use super::build::{BuildSide, CancelOnDrop, Matched};
 use super::emission::MatchedRows;
 use super::stream::blocking;
-use crate::engine::Cancel;
-use crate::engine::cuda::DeviceFull;
+use similarity_engine::Cancel;
+use similarity_engine::error::DeviceFull;
 
 pub(super) use self::join::chunked;
 pub use self::regions::KeyRegions;
@@ -278,7 +278,8 @@ impl Refusal {
     pub(super) fn of(error: &DataFusionError) -> Option<Self> {
         match error.find_root() {
             DataFusionError::ResourcesExhausted(_) => Some(Self::Pool),
-            _ => DeviceFull::is_cause_of(error).then_some(Self::Device),
+            DataFusionError::External(cause) if cause.is::<DeviceFull>() => Some(Self::Device),
+            _ => None,
         }
     }
 }

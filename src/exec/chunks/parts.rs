@@ -9,7 +9,7 @@ use datafusion::execution::{SendableRecordBatchStream, SpillFile};
 use datafusion::physical_plan::spill::SpillManager;
 
 use super::regions::KeyRegions;
-use crate::engine::cpu::vectors::{Extent, Regions};
+use similarity_engine::cpu::vectors::{Extent, Regions};
 
 /// What the rows of a batch take by themselves, where its columns may share larger buffers, as those read from a file do.
 pub(in crate::exec) fn bytes_of(batch: &RecordBatch) -> usize {

@@ -6,8 +6,9 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::{JoinSide, Result};
 use datafusion::physical_expr::PhysicalExprRef;
 
-use crate::engine::cpu::vectors::{Extent, Regions};
+use crate::exec::engine::EngineResult;
 use crate::predicate::VectorTest;
+use similarity_engine::cpu::vectors::{Extent, Regions};
 
 /// Regions of a vector key.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ impl KeyRegions {
     /// The region of each row; `extents`, one for each region, grow around them. Rows whose key cannot be evaluated are in
     /// the last one, so that the error comes where it would come for rows that are held whole.
     pub(super) fn place(&self, side: JoinSide, batch: &RecordBatch, extents: &mut [Extent]) -> Vec<u32> {
-        let placed = values(self.key(side), batch).and_then(|keys| self.regions.place(&keys, extents));
+        let placed = values(self.key(side), batch).and_then(|keys| self.regions.place(&keys, extents).or_datafusion());
         placed.unwrap_or_else(|_| {
             let last = Regions::COUNT - 1;
             extents[last] = Extent::everywhere();

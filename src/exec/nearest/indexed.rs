@@ -8,10 +8,11 @@ use datafusion::physical_expr::PhysicalExprRef;
 
 use super::NearestKeys;
 use super::scored::Scored;
-use crate::engine::nearest::{Best, NearestIndex, Neighbour, Wanted};
-use crate::engine::reason::Reason;
-use crate::engine::{Cancel, Counts, Pairs, PreparedProbe};
+use crate::exec::engine::EngineResult;
 use crate::exec::residual::{RowPairs, satisfying};
+use similarity_engine::nearest::{Best, NearestIndex, Neighbour, Wanted};
+use similarity_engine::reason::Reason;
+use similarity_engine::{Cancel, Counts, Pairs, PreparedProbe};
 
 /// An index, and what it is looked up with.
 #[derive(Debug)]
@@ -88,7 +89,7 @@ impl Search<'_> {
     }
 
     fn offer(&mut self, positions: &[u32], best: &mut [Best<i64>]) -> Result<()> {
-        let counts = self.index.nearest(self.probe, positions, best, self.cancel)?;
+        let counts = self.index.nearest(self.probe, positions, best, self.cancel).or_datafusion()?;
         self.counts.candidates += counts.candidates;
         self.counts.verified += counts.verified;
         Ok(())

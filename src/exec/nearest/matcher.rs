@@ -5,14 +5,15 @@ use std::fmt;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::{JoinSide, Result, internal_err};
-use datafusion::physical_plan::metrics::MetricValue;
+use similarity_engine::metrics::MetricValue;
 
 use super::indexed::{Indexed, Search};
 use super::scored::{self, Scored, Scoring};
 use super::{NearestKeys, is_about_values};
-use crate::engine::keys::Groups;
-use crate::engine::{Counts, Cursor, KeyColumn, Pairs, PrepareContext, PreparedProbe, even_stretch};
+use crate::exec::engine::EngineResult;
 use crate::exec::matcher::{Matcher, Prepared, Run};
+use similarity_engine::keys::{Codes, Groups};
+use similarity_engine::{Counts, Cursor, KeyColumn, Pairs, PrepareContext, PreparedProbe, even_stretch};
 
 /// What finds the best rows of a group.
 #[derive(Debug)]
@@ -91,15 +92,22 @@ impl Matcher for NearestMatcher {
 
     fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Box<dyn Prepared>> {
         let groups = match &self.groups {
-            Some(groups) => Some(groups.look_up(&self.keys.equalities_of(JoinSide::Left, batch)?)?.into_vec()?),
+            Some(groups) => Some(
+                groups
+                    .look_up(&self.keys.equalities_of(JoinSide::Left, batch)?)
+                    .and_then(Codes::into_vec)
+                    .or_datafusion()?,
+            ),
             None => None,
         };
         let batch = batch.clone();
         if let Ranker::Indexed(Indexed { index, key, .. }) = &self.ranker {
             let values = key.evaluate(&batch).and_then(|values| values.into_array(batch.num_rows()));
-            match values.and_then(|values| index.prepare(&KeyColumn { values, groups: groups.clone() }, context)) {
+            match values.and_then(|values| {
+                index.prepare(&KeyColumn { values, groups: groups.clone() }, context).or_datafusion()
+            }) {
                 Ok(probe) => {
-                    let positions = index.order(Some(probe.as_ref()))?.len();
+                    let positions = index.order(Some(probe.as_ref())).or_datafusion()?.len();
                     return Ok(Box::new(PreparedRows { batch, positions, groups: None, probe: Probed::Batch(probe) }));
                 }
                 Err(error) if !is_about_values(&error) || context.cancel.is_cancelled() => return Err(error),
@@ -136,7 +144,7 @@ impl Matcher for NearestMatcher {
             keys: &self.keys,
             index: indexed.index.as_ref(),
             probe,
-            order: indexed.index.order(probe)?,
+            order: indexed.index.order(probe).or_datafusion()?,
             left: &rows.batch,
             right: &self.batch,
             cancel: run.cancel,
@@ -215,7 +223,7 @@ impl PreparedRows {
     /// The right side as the left one, given the group of each row.
     pub(super) fn own(batch: &RecordBatch, ranker: &Ranker, groups: Option<Vec<u32>>) -> Result<Self> {
         let (positions, groups, probe) = match ranker {
-            Ranker::Indexed(indexed) => (indexed.index.order(None)?.len(), None, Probed::Own),
+            Ranker::Indexed(indexed) => (indexed.index.order(None).or_datafusion()?.len(), None, Probed::Own),
             Ranker::Scored(_) => (batch.num_rows(), groups, Probed::Scored),
         };
         Ok(Self { batch: batch.clone(), positions, groups, probe })

@@ -23,13 +23,14 @@ use super::equality;
 use super::matcher::{Matcher, Matching};
 use super::rules::RuleKeys;
 use super::spec::EqualityExprs;
-use crate::engine::choice::Engine;
-use crate::engine::cpu;
-use crate::engine::keys::{Groups, NumberedBy};
-use crate::engine::nearest::Wanted;
-use crate::engine::{BuildContext, KeyColumn};
+use crate::exec::engine::EngineResult;
 use crate::functions::nearest::Direction;
 use crate::predicate::Test;
+use similarity_engine::choice::EngineSpec;
+use similarity_engine::cpu;
+use similarity_engine::keys::{Groups, NumberedBy};
+use similarity_engine::nearest::Wanted;
+use similarity_engine::{BuildContext, KeyColumn};
 
 /// The best rows of the right side by a score, within the groups of equality keys.
 #[derive(Debug, Clone)]
@@ -51,7 +52,7 @@ pub struct NearestKeys {
     /// The same score, where an index knows it.
     pub indexed: Option<IndexedScore>,
     /// What makes the index.
-    pub engine: Engine,
+    pub engine: EngineSpec,
 }
 
 /// A score that an index ranks by.
@@ -144,9 +145,9 @@ impl Matching for NearestKeys {
             equalities => {
                 let nulls = equalities.iter().map(|e| e.null_equals_null).collect();
                 let by = NumberedBy { threads: context.threads, own: false, device: None };
-                let (groups, ids) = Groups::build(&self.equalities_of(side, batch)?, nulls, by)?;
-                let ids = ids.into_vec()?;
-                (context.reserve)(groups.memory() + ids.capacity() * size_of::<u32>())?;
+                let (groups, ids) = Groups::build(&self.equalities_of(side, batch)?, nulls, by).or_datafusion()?;
+                let ids = ids.into_vec().or_datafusion()?;
+                (context.reserve)(groups.memory() + ids.capacity() * size_of::<u32>()).or_datafusion()?;
                 (Some(groups), Some(ids))
             }
         };
@@ -157,7 +158,8 @@ impl Matching for NearestKeys {
                 let values = score.right.evaluate(batch).and_then(|values| values.into_array(batch.num_rows()));
                 let index = values.and_then(|values| {
                     let keys = KeyColumn { values, groups: ids.clone() };
-                    self.engine.build_nearest(score.test, &keys, (ranks.clone(), self.searched()), context)
+                    let engine = self.engine.open().or_datafusion()?;
+                    engine.build_nearest(score.test, &keys, (ranks.clone(), self.searched()), context).or_datafusion()
                 });
                 match index {
                     Ok(index) => Ranker::Indexed(Indexed::new(index, &score.left, ids, ranks)),

@@ -7,12 +7,13 @@ use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalSortExpr;
 
-use crate::engine::BuildContext;
-use crate::engine::parallel::sort_in_parallel;
+use crate::exec::engine::EngineResult;
+use similarity_engine::BuildContext;
+use similarity_engine::parallel::sort_in_parallel;
 
 /// The place of each row of `batch` among the different values of `then_by`, 0 where there is none.
 pub(super) fn ranks(then_by: &[PhysicalSortExpr], batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Vec<u32>> {
-    (context.reserve)(batch.num_rows() * size_of::<u32>())?;
+    (context.reserve)(batch.num_rows() * size_of::<u32>()).or_datafusion()?;
     let mut ranks = vec![0; batch.num_rows()];
     // the first of all columns is often a key, which makes the others needless
     let first = &then_by[..then_by.len().min(1)];
@@ -44,8 +45,8 @@ fn rank(
     let fields = values.iter().zip(then_by);
     let fields = fields.map(|(values, tie)| SortField::new_with_options(values.data_type().clone(), tie.options));
     let rows = RowConverter::new(fields.collect())?.convert_columns(&values)?;
-    (context.reserve)(rows.size())?;
-    (context.reserve)(rows.num_rows() * size_of::<(u128, u32)>())?;
+    (context.reserve)(rows.size()).or_datafusion()?;
+    (context.reserve)(rows.num_rows() * size_of::<(u128, u32)>()).or_datafusion()?;
     let row = |row: u32| rows.row(row as usize);
     let mut order: Vec<(u128, u32)> = (0..batch.num_rows() as u32).map(|at| (prefix(row(at).as_ref()), at)).collect();
     let compare = |(one, a): &(u128, u32), (other, b): &(u128, u32)| one.cmp(other).then_with(|| row(*a).cmp(&row(*b)));
@@ -85,7 +86,7 @@ mod tests {
     use datafusion::physical_expr::expressions::Column;
 
     use super::*;
-    use crate::engine::Cancel;
+    use similarity_engine::Cancel;
 
     #[test]
     fn equal_rows_share_a_rank() {

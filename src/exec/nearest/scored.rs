@@ -6,10 +6,10 @@ use datafusion::arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64T
 use datafusion::common::Result;
 
 use super::NearestKeys;
-use crate::engine::nearest::{Best, Neighbour, float_key};
-use crate::engine::{Cancel, Counts, NO_GROUP, Pairs};
 use crate::exec::residual::{RowPairs, satisfying, values};
 use crate::functions::nearest::Direction;
+use similarity_engine::nearest::{Best, Neighbour, float_key};
+use similarity_engine::{Cancel, Counts, NO_GROUP, Pairs};
 
 /// What EXPLAIN calls it.
 pub(super) const ACCESS_PATH: &str = "all candidates";

@@ -9,20 +9,20 @@ use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::node::NearestJoinNode;
-use crate::engine::choice::Engine;
 use crate::exec::{IndexedScore, JoinInputs, JoinSpec, NearestJoinExec, NearestKeys};
 use crate::functions::nearest::{Direction, Nearest};
-use crate::measure::VectorMeasure;
 use crate::optimizer::physical::Physical;
 use crate::optimizer::same_input::{same_expr, same_rows};
 use crate::predicate::{Conjunction, Test, VectorTest, measured};
+use similarity_engine::choice::EngineSpec;
+use similarity_measures::VectorMeasure;
 
 /// The operator; where the acceleration is switched off (`enabled`), one that scores all candidates; an index is made by `engine`.
 pub(in crate::optimizer) fn plan(
     node: &NearestJoinNode,
     [left, right]: [&Arc<dyn ExecutionPlan>; 2],
     physical: &Physical<'_>,
-    (enabled, engine): (bool, Engine),
+    (enabled, engine): (bool, EngineSpec),
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let Nearest { rows, direction, score, then_by, condition, ties } = node.nearest();
     let condition = condition.clone().unwrap_or_else(|| lit(true));

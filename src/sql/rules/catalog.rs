@@ -7,7 +7,7 @@ use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use datafusion::prelude::SessionConfig;
 
 use super::rule::Rule;
-use crate::measure::osa::osa_distance;
+use similarity_measures::osa::osa_distance;
 
 type Rules = BTreeMap<String, Arc<Rule>>;
 

@@ -1,0 +1,218 @@
+//! What the engines read of the atoms of a join of rules: how each is decided, what either side has for it, and what is counted
+//! of them.
+
+use crate::error::Result;
+use arrow::array::{ArrayRef, StringViewArray};
+use arrow::buffer::BooleanBuffer;
+
+use super::Pairs;
+use super::keys::Codes;
+use super::vectors::points::Vectors;
+use crate::condition::Test;
+use crate::plan::AtomKind;
+
+/// How an atom is decided.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum AtomTest {
+    /// Codes of both sides are equal.
+    Equality,
+    /// A measure of a key of each side.
+    Similarity {
+        /// Which key.
+        key: usize,
+        /// The measure and the accepted scores.
+        test: Test,
+    },
+    /// The place of a build row lies among those that a probe row accepts.
+    Band,
+    /// A bit of one side.
+    OneSided,
+    /// The driver decides.
+    Pair,
+}
+
+impl From<&AtomTest> for AtomKind {
+    fn from(test: &AtomTest) -> Self {
+        match *test {
+            AtomTest::Equality => Self::Equality,
+            AtomTest::Similarity { test, .. } => Self::Similarity(test),
+            AtomTest::Band => Self::Band,
+            AtomTest::OneSided => Self::OneSided,
+            AtomTest::Pair => Self::Pair,
+        }
+    }
+}
+
+/// What one side has for an atom.
+#[derive(Debug, Clone)]
+pub enum AtomColumn {
+    /// The values of an equality, to which an index gives codes.
+    Values {
+        /// One a row.
+        values: ArrayRef,
+        /// Whether two NULLs are equal.
+        null_equals_null: bool,
+    },
+    /// Equal codes mean equal values; [`NO_GROUP`](super::NO_GROUP) equals nothing.
+    Codes(Codes),
+    /// The rows of one side in a band.
+    Band(BandColumn),
+    /// Whether each row passes.
+    Bits(BooleanBuffer),
+    /// Nothing: the atom does not ask this side, or by a key.
+    None,
+}
+
+impl AtomColumn {
+    /// The values of an equality that has no codes yet, and whether two NULLs are equal.
+    pub(super) fn values(&self) -> Option<(ArrayRef, bool)> {
+        match self {
+            Self::Values { values, null_equals_null } => Some((ArrayRef::clone(values), *null_equals_null)),
+            Self::Codes(_) | Self::Band(_) | Self::Bits(_) | Self::None => None,
+        }
+    }
+}
+
+/// A stretch of places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Span {
+    /// Of a build row its first place; of a probe row the first one that it accepts.
+    pub first: u32,
+    /// Of a build row its last place; of a probe row one past the last that it accepts.
+    pub last: u32,
+}
+
+impl Span {
+    /// Of a row that no row of the other side meets.
+    pub const NONE: Self = Self { first: u32::MAX, last: 0 };
+
+    /// Whether a build row stands where a probe row accepts it.
+    #[inline(always)]
+    pub fn meets(self, probe: Self) -> bool {
+        (self.first < probe.last) & (self.last >= probe.first)
+    }
+}
+
+/// The rows of one side in a band.
+#[derive(Debug, Clone, Default)]
+pub struct BandColumn {
+    /// As rows of the build side: where each stands.
+    pub places: Vec<Span>,
+    /// As rows of the probe side: what each accepts. Of a build side that is not its own probe side what it would accept
+    /// of itself, or nothing where that is not known.
+    pub accepted: Vec<Span>,
+}
+
+/// The columns of a side as the driver evaluates them.
+#[derive(Debug)]
+pub struct SideColumns {
+    /// How many rows there are.
+    pub rows: usize,
+    /// One an atom.
+    pub atoms: Vec<AtomColumn>,
+    /// The keys that similarity atoms name by number.
+    pub keys: Vec<ArrayRef>,
+}
+
+/// What one side has for an atom, as an engine other than the CPU takes it.
+#[derive(Debug)]
+pub enum AtomRows<'a> {
+    /// As [`AtomColumn::Codes`].
+    Codes(&'a Codes),
+    /// As [`AtomColumn::Band`].
+    Band(&'a BandColumn),
+    /// As [`AtomColumn::Bits`].
+    Bits(&'a BooleanBuffer),
+    /// The strings of a similarity.
+    Texts {
+        /// Themselves.
+        values: &'a StringViewArray,
+    },
+    /// The sets of a similarity.
+    Sets {
+        /// What the first filter reads of them.
+        near: NearRows,
+        /// Where the ranks of each row start; one more than rows.
+        starts: Vec<u64>,
+        /// Ranks of tokens, ascending within a row.
+        ranks: &'a [u32],
+        /// Distinct elements, those included that match nothing.
+        sizes: Vec<u32>,
+    },
+    /// The vectors of a similarity.
+    Vectors {
+        /// Themselves, by row.
+        vectors: &'a Vectors,
+        /// Numbers a vector, where there is one.
+        dimension: Option<usize>,
+    },
+    /// Nothing: the atom does not ask this side.
+    None,
+}
+
+/// What the first filter of a pair reads of each row: its signature and the class of its size.
+#[derive(Debug, Default)]
+pub struct NearRows {
+    /// A bit for each element, several elements a bit.
+    pub signatures: Vec<u64>,
+    /// By the size; the last one for rows that match nothing.
+    pub classes: Vec<u8>,
+}
+
+/// A side as far as an engine other than the CPU takes it.
+pub trait RuleRows: Sync {
+    /// What it has for an atom.
+    fn of(&self, atom: usize) -> AtomRows<'_>;
+
+    /// The first atom that reads the same key.
+    fn first_of_key(&self, atom: usize) -> usize;
+}
+
+/// Decides the conditions that only the driver can evaluate.
+pub trait PairConditions {
+    /// Those of `pairs` that satisfy the condition of `atom`, as ascending places.
+    ///
+    /// # Errors
+    /// Whatever the evaluation of the condition fails with.
+    fn select(&self, atom: usize, pairs: &Pairs) -> Result<Vec<u16>>;
+}
+
+/// What a walk has done, for EXPLAIN ANALYZE.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// For each atom, the pairs for which it was evaluated.
+    pub evaluated: Vec<usize>,
+    /// For each atom, those of them that passed.
+    pub passed: Vec<usize>,
+    /// For each clause, the candidates of its entry.
+    pub candidates: Vec<usize>,
+    /// For each clause, the pairs that reached its last atom.
+    pub verified: Vec<usize>,
+    /// For each clause, the pairs that came out because of it.
+    pub witnesses: Vec<usize>,
+}
+
+impl Tally {
+    /// Nothing yet.
+    pub fn new(atoms: usize, clauses: usize) -> Self {
+        Self {
+            evaluated: vec![0; atoms],
+            passed: vec![0; atoms],
+            candidates: vec![0; clauses],
+            verified: vec![0; clauses],
+            witnesses: vec![0; clauses],
+        }
+    }
+
+    /// Room for as many atoms and clauses as `other` has.
+    pub(super) fn resize(&mut self, other: &Self) {
+        let (atoms, clauses) = (other.evaluated.len(), other.candidates.len());
+        for numbers in [&mut self.evaluated, &mut self.passed] {
+            numbers.resize(atoms, 0);
+        }
+        for numbers in [&mut self.candidates, &mut self.verified, &mut self.witnesses] {
+            numbers.resize(clauses, 0);
+        }
+    }
+}

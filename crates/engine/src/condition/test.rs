@@ -1,0 +1,94 @@
+//! What a similarity condition computes, whatever expressions its keys are.
+
+use std::fmt;
+
+use similarity_measures::{EditMeasure, SetMeasure, Tokenizer};
+
+use super::{Bounds, VectorTest};
+
+/// What a similarity condition computes and which scores it accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Test {
+    /// The keys become sets.
+    Set {
+        /// How a key becomes a set, the same on both sides.
+        tokenizer: Tokenizer,
+        /// The measure over the two sets.
+        measure: SetMeasure,
+        /// The accepted scores.
+        bounds: Bounds,
+    },
+    /// The keys are strings.
+    Edit {
+        /// The measure over the two strings.
+        measure: EditMeasure,
+        /// The accepted scores or distances.
+        bounds: Bounds,
+    },
+    /// The keys are vectors.
+    Vector(VectorTest),
+}
+
+impl Test {
+    /// The accepted scores.
+    pub fn bounds(&self) -> Bounds {
+        match self {
+            Self::Set { bounds, .. } | Self::Edit { bounds, .. } | Self::Vector(VectorTest { bounds, .. }) => *bounds,
+        }
+    }
+
+    /// Whether the bounds exclude the least similar pairs, so that an access path can skip any.
+    ///
+    /// For sets these are pairs without a common element (blanks among them), which score 0.
+    pub fn is_selective(&self) -> bool {
+        match self {
+            Self::Set { bounds, .. } => !bounds.above_lower(0.0),
+            Self::Edit { measure, bounds } if measure.is_distance() => bounds.upper().is_some(),
+            Self::Edit { bounds, .. } => !bounds.above_lower(0.0),
+            Self::Vector(test) => test.is_selective(),
+        }
+    }
+
+    /// Whether this is the same measure and accepts every score that `other` accepts.
+    pub fn accepts_all_of(&self, other: &Self) -> bool {
+        self.and(*other).is_some_and(|both| both == *other)
+    }
+
+    /// The same measure with both sets of bounds, where `other` is the same measure.
+    pub fn and(self, other: Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Set { tokenizer, measure, bounds }, Self::Set { tokenizer: t, measure: m, bounds: b })
+                if t == tokenizer && m == measure =>
+            {
+                Some(Self::Set { tokenizer, measure, bounds: bounds.and(b) })
+            }
+            (Self::Edit { measure, bounds }, Self::Edit { measure: m, bounds: b }) if m == measure => {
+                Some(Self::Edit { measure, bounds: bounds.and(b) })
+            }
+            (Self::Vector(one), Self::Vector(other)) => one.and(other).map(Self::Vector),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Set { tokenizer, measure, bounds } => {
+                write!(f, "{}({}) {bounds}", measure.name(), describe_tokenizer(*tokenizer))
+            }
+            Self::Edit { measure, bounds } => write!(f, "{} {bounds}", measure.name()),
+            Self::Vector(test) => write!(f, "{test}"),
+        }
+    }
+}
+
+fn describe_tokenizer(tokenizer: Tokenizer) -> String {
+    match tokenizer {
+        Tokenizer::Elements => "elements".into(),
+        Tokenizer::Words => "words".into(),
+        Tokenizer::QGrams { q, pad: None } => format!("{q}-grams"),
+        Tokenizer::QGrams { q, pad: Some(_) } => format!("padded {q}-grams"),
+        Tokenizer::Trigrams => "trigrams".into(),
+    }
+}

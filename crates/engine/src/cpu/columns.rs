@@ -1,0 +1,499 @@
+//! The columns of one side in the form in which pairs of rows are decided: any atom for any pair.
+
+use std::sync::Arc;
+
+use crate::error::{Result, internal_err};
+use arrow::array::ArrayRef;
+use arrow::buffer::BooleanBuffer;
+
+use super::edit::{EditPairTest, TextColumn};
+use super::keep::{Filter, keep};
+use super::near::{Allowance, Lanes};
+use super::set::{SetColumn, SetPairTest};
+use super::vectors::{VectorColumn, VectorPairTest};
+use crate::atoms::{AtomColumn, AtomRows, AtomTest, RuleRows, SideColumns, Span};
+use crate::condition::Test;
+use crate::edits::EditPredicate;
+use crate::keys::Codes;
+use crate::parallel::{each_in_turn, in_turn, threads_within};
+use crate::sets::{Dictionary, SetPredicate};
+use crate::{BuildContext, KeyColumn, NO_GROUP, Pairs, PrepareContext};
+use similarity_measures::Tokenizer;
+
+/// A key, made ready for a family of measures.
+#[derive(Debug)]
+enum Key {
+    Texts(TextColumn),
+    Sets(SetColumn),
+    Vectors(VectorColumn),
+}
+
+/// The columns of one side, ready to be compared pair by pair.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    pub(crate) rows: usize,
+    pub(crate) atoms: Vec<AtomColumn>,
+    /// For each atom of a similarity, its key; keys of the same family are shared.
+    keys: Vec<Option<Arc<Key>>>,
+}
+
+/// The tests of all atoms.
+#[derive(Debug)]
+pub(crate) struct Tests {
+    pub(crate) kinds: Vec<AtomTest>,
+    tests: Vec<PairTest>,
+}
+
+#[derive(Debug)]
+enum PairTest {
+    Codes,
+    Band,
+    Bits,
+    Edit(EditPairTest),
+    Set(SetPairTest, Tokenizer, Arc<Dictionary>),
+    /// With the length of the build side's vectors.
+    Vector(VectorPairTest, Option<usize>),
+    Condition,
+}
+
+/// What a key was made ready for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Family {
+    Texts,
+    Sets(Tokenizer),
+    Vectors,
+}
+
+/// Every key with each family of measures that reads it.
+fn wanted(kinds: &[AtomTest]) -> Vec<(usize, Family)> {
+    let mut wanted = Vec::new();
+    for read in kinds.iter().filter_map(family_of) {
+        if !wanted.contains(&read) {
+            wanted.push(read);
+        }
+    }
+    wanted
+}
+
+/// The key of an atom with the family of its measure, where it is a similarity.
+fn family_of(kind: &AtomTest) -> Option<(usize, Family)> {
+    match *kind {
+        AtomTest::Similarity { key, test } => Some((key, family(test))),
+        _ => None,
+    }
+}
+
+fn family(test: Test) -> Family {
+    match test {
+        Test::Edit { .. } => Family::Texts,
+        Test::Set { tokenizer, .. } => Family::Sets(tokenizer),
+        Test::Vector(_) => Family::Vectors,
+    }
+}
+
+impl Tests {
+    /// The tests of `kinds`, and the columns of the build side.
+    pub(crate) fn build(
+        kinds: Vec<AtomTest>,
+        side: SideColumns,
+        context: &BuildContext<'_>,
+    ) -> Result<(Self, Columns)> {
+        let known = wanted(&kinds);
+        let of_key = BuildContext { threads: threads_within(known.len(), context.threads), ..*context };
+        let built = in_turn(known.len(), context.threads, |at| match side.keys.get(known[at].0) {
+            Some(values) => build_key(known[at].1, values, &of_key),
+            None => internal_err!("an atom names a missing key"),
+        })?;
+        let built: Vec<_> = built.into_iter().map(|(column, words)| (Arc::new(column), Arc::new(words))).collect();
+        let mut tests = Vec::with_capacity(kinds.len());
+        let mut keys = Vec::with_capacity(kinds.len());
+        for kind in &kinds {
+            let AtomTest::Similarity { key, test } = *kind else {
+                keys.push(None);
+                tests.push(match kind {
+                    AtomTest::Equality => PairTest::Codes,
+                    AtomTest::Band => PairTest::Band,
+                    AtomTest::OneSided => PairTest::Bits,
+                    _ => PairTest::Condition,
+                });
+                continue;
+            };
+            let at = known.iter().position(|known| *known == (key, family(test)));
+            let Some((column, dictionary)) = at.map(|at| &built[at]) else {
+                return internal_err!("a key was not built");
+            };
+            keys.push(Some(Arc::clone(column)));
+            tests.push(match test {
+                Test::Edit { measure, bounds } => PairTest::Edit(EditPairTest::new(EditPredicate { measure, bounds })),
+                Test::Set { tokenizer, measure, bounds } => {
+                    let test = SetPairTest::new(SetPredicate { measure, bounds });
+                    PairTest::Set(test, tokenizer, Arc::clone(dictionary))
+                }
+                Test::Vector(test) => {
+                    let dimension = match column.as_ref() {
+                        Key::Vectors(vectors) => vectors.dimension(),
+                        _ => None,
+                    };
+                    PairTest::Vector(VectorPairTest::new(test), dimension)
+                }
+            });
+        }
+        Ok((Self { kinds, tests }, Columns { rows: side.rows, atoms: side.atoms, keys }))
+    }
+
+    /// The columns of a probe side.
+    pub(crate) fn prepare(&self, side: SideColumns, context: &PrepareContext<'_>) -> Result<Columns> {
+        let known = wanted(&self.kinds);
+        let within = PrepareContext { threads: threads_within(known.len(), context.threads), ..*context };
+        let built = in_turn(known.len(), context.threads, |at| {
+            let (key, family) = known[at];
+            let Some(values) = side.keys.get(key) else { return internal_err!("an atom names a missing key") };
+            let asks = |kind: &AtomTest| family_of(kind) == Some((key, family));
+            let pair_test = self.kinds.iter().position(asks).map(|atom| &self.tests[atom]);
+            Ok(Arc::new(match pair_test {
+                Some(PairTest::Set(_, tokenizer, dictionary)) => {
+                    let keys = KeyColumn { values: Arc::clone(values), groups: None };
+                    Key::Sets(SetColumn::probe(*tokenizer, &keys, dictionary, &within)?)
+                }
+                Some(PairTest::Vector(_, dimension)) => Key::Vectors(VectorColumn::probe(values, *dimension)?),
+                _ => Key::Texts(TextColumn::try_new(values, within.threads)?),
+            }))
+        })?;
+        let column = |kind| {
+            let at = known.iter().position(|known| Some(*known) == family_of(kind));
+            at.map(|at| Arc::clone(&built[at]))
+        };
+        Ok(Columns { rows: side.rows, atoms: side.atoms, keys: self.kinds.iter().map(column).collect() })
+    }
+
+    /// The pairs among `selected` places of `block` that pass `atom`, in order, appended to `passed`.
+    ///
+    /// Must not be asked of a condition that the driver decides, nor of codes that were not [fetched](Columns::fetch_codes).
+    pub(crate) fn select(
+        &self,
+        atom: usize,
+        (build, probe): (&Columns, &Columns),
+        block: &Pairs,
+        selected: &[u16],
+        stop: &dyn Fn() -> bool,
+        passed: &mut Vec<u16>,
+    ) {
+        match (&self.tests[atom], &build.atoms[atom], &probe.atoms[atom]) {
+            (PairTest::Codes, AtomColumn::Codes(left), AtomColumn::Codes(right)) => {
+                keep(selected, passed, &Equal { left: left.fetched(), right: right.fetched(), block });
+            }
+            (PairTest::Band, AtomColumn::Band(build), AtomColumn::Band(probe)) => {
+                keep(selected, passed, &Meeting { places: &build.places, accepted: &probe.accepted, block });
+            }
+            // a side compared with itself, for a sample, has the bits on both
+            (PairTest::Bits, AtomColumn::Bits(bits), _) => {
+                keep(selected, passed, &Passing { bits, rows: &block.build });
+            }
+            (PairTest::Bits, _, AtomColumn::Bits(bits)) => {
+                keep(selected, passed, &Passing { bits, rows: &block.probe });
+            }
+            (PairTest::Edit(test), ..) => {
+                if let (Some(left), Some(right)) = (build.texts(atom), probe.texts(atom)) {
+                    test.select((left, right), block, selected, stop, passed);
+                }
+            }
+            (PairTest::Set(test, ..), ..) => {
+                if let (Some(left), Some(right)) = (build.sets(atom), probe.sets(atom)) {
+                    test.select((left, right), block, selected, passed);
+                }
+            }
+            (PairTest::Vector(test, _), ..) => {
+                if let (Some(left), Some(right)) = (build.vectors(atom), probe.vectors(atom)) {
+                    test.select((left, right), block, selected, passed);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What sizes and signatures of the keys of `atom` may differ in, where it compares any.
+    pub(crate) fn allowance(&self, atom: usize) -> Option<&Allowance> {
+        match &self.tests[atom] {
+            PairTest::Edit(test) => Some(test.allowance()),
+            PairTest::Set(test, ..) => Some(test.allowance()),
+            PairTest::Codes | PairTest::Band | PairTest::Bits | PairTest::Vector(..) | PairTest::Condition => None,
+        }
+    }
+
+    /// For how many pairs of rows of one side the measure of `atom` has to be computed, lengths and signatures saying
+    /// nothing.
+    pub(crate) fn open(&self, atom: usize, side: &Columns, pairs: &Pairs) -> usize {
+        let rows = pairs.build.iter().copied().zip(pairs.probe.iter().copied());
+        match (&self.tests[atom], side.texts(atom), side.sets(atom)) {
+            (PairTest::Edit(test), Some(texts), _) => rows.filter(|&pair| test.is_open(texts, texts, pair)).count(),
+            (PairTest::Set(test, ..), _, Some(sets)) => {
+                rows.filter(|&pair| test.is_likely_open(sets, sets, pair)).count()
+            }
+            (PairTest::Vector(..), ..) => pairs.len(),
+            _ => 0,
+        }
+    }
+
+    /// Bytes held.
+    pub(crate) fn memory(&self) -> usize {
+        let mut seen: Vec<*const Dictionary> = Vec::new();
+        let dictionaries = self.tests.iter().filter_map(|test| match test {
+            PairTest::Set(.., dictionary) => Some(dictionary),
+            _ => None,
+        });
+        dictionaries
+            .filter(|d| {
+                !seen.contains(&Arc::as_ptr(d)) && {
+                    seen.push(Arc::as_ptr(d));
+                    true
+                }
+            })
+            .map(|d| d.memory())
+            .sum()
+    }
+}
+
+/// Below this a thread costs more than it saves.
+const ROWS_WORTH_A_THREAD: usize = 1 << 14;
+
+struct Equal<'a> {
+    left: &'a [u32],
+    right: &'a [u32],
+    block: &'a Pairs,
+}
+
+impl Filter for Equal<'_> {
+    #[inline(always)]
+    fn holds(&self, place: u16) -> bool {
+        let (b, p) = self.block.at(place);
+        let (left, right) = (self.left[b as usize], self.right[p as usize]);
+        (left == right) & (left != NO_GROUP)
+    }
+}
+
+struct Meeting<'a> {
+    places: &'a [Span],
+    accepted: &'a [Span],
+    block: &'a Pairs,
+}
+
+impl Filter for Meeting<'_> {
+    #[inline(always)]
+    fn holds(&self, place: u16) -> bool {
+        let (b, p) = self.block.at(place);
+        self.places[b as usize].meets(self.accepted[p as usize])
+    }
+}
+
+struct Passing<'a> {
+    bits: &'a BooleanBuffer,
+    rows: &'a [u32],
+}
+
+impl Filter for Passing<'_> {
+    #[inline(always)]
+    fn holds(&self, place: u16) -> bool {
+        self.bits.value(self.rows[place as usize] as usize)
+    }
+}
+
+impl RuleRows for Columns {
+    fn of(&self, atom: usize) -> AtomRows<'_> {
+        match (&self.atoms[atom], self.keys[atom].as_deref()) {
+            (AtomColumn::Codes(codes), _) => AtomRows::Codes(codes),
+            (AtomColumn::Band(band), _) => AtomRows::Band(band),
+            (AtomColumn::Bits(bits), _) => AtomRows::Bits(bits),
+            (_, Some(Key::Texts(texts))) => texts.rows(),
+            (_, Some(Key::Sets(sets))) => sets.rows(),
+            (_, Some(Key::Vectors(vectors))) => vectors.rows(),
+            (AtomColumn::None | AtomColumn::Values { .. }, None) => AtomRows::None,
+        }
+    }
+
+    fn first_of_key(&self, atom: usize) -> usize {
+        (0..atom).find(|&other| self.share_key(other, atom)).unwrap_or(atom)
+    }
+}
+
+fn build_key(family: Family, values: &ArrayRef, context: &BuildContext<'_>) -> Result<(Key, Dictionary)> {
+    match family {
+        Family::Texts => {
+            (context.reserve)(values.len() * 2 * size_of::<u128>())?;
+            Ok((Key::Texts(TextColumn::try_new(values, context.threads)?), Dictionary::default()))
+        }
+        Family::Sets(tokenizer) => {
+            let keys = KeyColumn { values: Arc::clone(values), groups: None };
+            let (sets, dictionary) = SetColumn::build(tokenizer, &keys, context)?;
+            Ok((Key::Sets(sets), dictionary))
+        }
+        Family::Vectors => {
+            (context.reserve)(values.get_array_memory_size())?;
+            Ok((Key::Vectors(VectorColumn::try_new(values)?), Dictionary::default()))
+        }
+    }
+}
+
+impl Columns {
+    pub(super) fn texts(&self, atom: usize) -> Option<&TextColumn> {
+        match self.keys[atom].as_deref() {
+            Some(Key::Texts(texts)) => Some(texts),
+            _ => None,
+        }
+    }
+
+    fn sets(&self, atom: usize) -> Option<&SetColumn> {
+        match self.keys[atom].as_deref() {
+            Some(Key::Sets(sets)) => Some(sets),
+            _ => None,
+        }
+    }
+
+    pub(super) fn vectors(&self, atom: usize) -> Option<&VectorColumn> {
+        match self.keys[atom].as_deref() {
+            Some(Key::Vectors(vectors)) => Some(vectors),
+            _ => None,
+        }
+    }
+
+    /// The signature and the class of the key of `atom` in a row, where it has any.
+    pub(crate) fn near(&self, atom: usize, row: u32) -> Option<(u64, u32)> {
+        match self.keys[atom].as_deref()? {
+            Key::Texts(texts) => Some(texts.near(row)),
+            Key::Sets(sets) => Some(sets.near(row)),
+            Key::Vectors(_) => None,
+        }
+    }
+
+    /// Puts what is first asked of `rows` by `atom` side by side.
+    pub(crate) fn gather(&self, atom: usize, rows: &[u32], lanes: &mut Lanes) {
+        match self.keys[atom].as_deref() {
+            Some(Key::Texts(texts)) => texts.gather(rows, lanes),
+            Some(Key::Sets(sets)) => sets.gather(rows, lanes),
+            Some(Key::Vectors(_)) | None => {}
+        }
+    }
+
+    /// The codes and strings of some rows, and nothing else.
+    pub(crate) fn sampled(&self, rows: &[u32], threads: usize) -> Result<Self> {
+        let is_taken = |atom: usize| self.texts(atom).is_some() && self.first_of_key(atom) == atom;
+        let of_key = threads_within((0..self.keys.len()).filter(|&atom| is_taken(atom)).count(), threads);
+        let taken = in_turn(self.keys.len(), threads, |atom| match (&self.atoms[atom], self.keys[atom].as_deref()) {
+            (AtomColumn::Codes(codes), _) => Ok((AtomColumn::Codes(codes.at(rows)?.into()), None)),
+            (_, Some(Key::Texts(texts))) if is_taken(atom) => {
+                Ok((AtomColumn::None, Some(Arc::new(Key::Texts(texts.take(rows, of_key)?)))))
+            }
+            _ => Ok((AtomColumn::None, None)),
+        })?;
+        let (atoms, taken): (_, Vec<_>) = taken.into_iter().unzip();
+        let keys = (0..self.keys.len()).map(|atom| taken[self.first_of_key(atom)].clone()).collect();
+        Ok(Self { rows: rows.len(), atoms, keys })
+    }
+
+    /// Whether an atom compares what [some rows](Self::sampled) are taken with.
+    pub(crate) fn is_sampled(&self, atom: usize) -> bool {
+        matches!(self.atoms[atom], AtomColumn::Codes(_)) || self.texts(atom).is_some()
+    }
+
+    /// Fetches the codes that a device has given, so that pairs can be [selected](Tests::select) by them.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub(crate) fn fetch_codes(&self, threads: usize) -> Result<()> {
+        let codes = self.atoms.iter().filter_map(|column| match column {
+            AtomColumn::Codes(codes) if codes.fetched().len() < codes.len() => Some(codes),
+            _ => None,
+        });
+        let missing: Vec<&Codes> = codes.collect();
+        in_turn(missing.len(), threads, |at| missing[at].on_host().map(|_| ()))?;
+        Ok(())
+    }
+
+    /// Makes at once what is otherwise made when a pair is first decided.
+    pub(crate) fn make_ready(&self, threads: usize) {
+        let firsts: Vec<usize> = (0..self.keys.len()).filter(|&atom| self.first_of_key(atom) == atom).collect();
+        each_in_turn(firsts.len(), threads, |at| self.texts(firsts[at]).map(TextColumn::make_ready));
+    }
+
+    /// Whether two atoms read the same key.
+    pub(crate) fn share_key(&self, one: usize, other: usize) -> bool {
+        match (&self.keys[one], &self.keys[other]) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
+    /// Rows for which no clause can hold, whatever the other side has: in each an atom is NULL, blank or false.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub(crate) fn unmatchable(&self, clauses: &[Vec<usize>], threads: usize) -> Result<usize> {
+        let threads = if self.rows < ROWS_WORTH_A_THREAD { 1 } else { threads };
+        let first = |atom| self.first_of_key(atom);
+        let possible =
+            in_turn(self.atoms.len(), threads, |atom| (first(atom) == atom).then(|| self.possible(atom)).transpose())?;
+        let all = BooleanBuffer::new_set(self.rows);
+        let of_clause = |number: usize| {
+            let atoms = clauses[number].iter().filter_map(|&atom| possible[first(atom)].as_ref());
+            atoms.fold(all.clone(), |rows, possible| &rows & possible)
+        };
+        let some = each_in_turn(clauses.len(), threads, of_clause).into_iter().reduce(|a, b| &a | &b);
+        Ok(self.rows - some.map_or(0, |rows| rows.count_set_bits()))
+    }
+
+    fn possible(&self, atom: usize) -> Result<BooleanBuffer> {
+        Ok(match (&self.atoms[atom], self.keys[atom].as_deref()) {
+            (AtomColumn::Codes(codes), _) => codes.having_one()?,
+            (AtomColumn::Bits(bits), _) => bits.clone(),
+            (AtomColumn::Band(band), _) if !band.places.is_empty() => {
+                BooleanBuffer::collect_bool(self.rows, |row| band.places[row] != Span::NONE)
+            }
+            (AtomColumn::Band(band), _) => {
+                BooleanBuffer::collect_bool(self.rows, |row| band.accepted[row].first < band.accepted[row].last)
+            }
+            (_, Some(Key::Texts(texts))) => texts.valid(),
+            (_, Some(Key::Sets(sets))) => BooleanBuffer::collect_bool(self.rows, |row| sets.can_match(row)),
+            (_, Some(Key::Vectors(vectors))) => BooleanBuffer::collect_bool(self.rows, |row| vectors.can_match(row)),
+            _ => BooleanBuffer::new_set(self.rows),
+        })
+    }
+
+    /// The mean length of a similarity atom's keys, in characters or tokens.
+    pub(crate) fn mean_length(&self, atom: usize) -> f64 {
+        match self.keys[atom].as_deref() {
+            Some(Key::Texts(texts)) => texts.mean_length(),
+            Some(Key::Sets(sets)) => sets.mean_size(),
+            Some(Key::Vectors(vectors)) => vectors.dimension().unwrap_or(0) as f64,
+            None => 0.0,
+        }
+    }
+
+    /// Bytes held.
+    pub(crate) fn memory(&self) -> usize {
+        let atoms = self.atoms.iter().map(|column| match column {
+            AtomColumn::Codes(codes) => codes.memory(),
+            AtomColumn::Bits(bits) => bits.len() / 8,
+            AtomColumn::Band(band) => (band.places.capacity() + band.accepted.capacity()) * size_of::<Span>(),
+            AtomColumn::None | AtomColumn::Values { .. } => 0,
+        });
+        let mut seen: Vec<*const Key> = Vec::new();
+        let keys = self.keys.iter().flatten().filter(|key| {
+            let new = !seen.contains(&Arc::as_ptr(key));
+            seen.push(Arc::as_ptr(key));
+            new
+        });
+        let keys = keys.map(|key| match key.as_ref() {
+            Key::Texts(texts) => texts.memory(),
+            Key::Sets(sets) => sets.memory(),
+            Key::Vectors(vectors) => vectors.memory(),
+        });
+        atoms.sum::<usize>() + keys.sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+impl Columns {
+    pub(crate) fn of_codes(rows: usize, atoms: Vec<AtomColumn>) -> Self {
+        let keys = atoms.iter().map(|_| None).collect();
+        Self { rows, atoms, keys }
+    }
+}

@@ -1,0 +1,278 @@
+//! From the candidates of one entry to pairs that match.
+
+use std::ops::Range;
+
+use crate::error::Result;
+
+use super::walk::{BLOCK, Block, FirstFilter, NO_WITNESS, Path, Scratch, Walk};
+use crate::atoms::Tally;
+use crate::cpu::columns::Columns;
+use crate::cpu::near::Lanes;
+use crate::{Counts, Cursor, Index, Limit, Pairs, Probe};
+
+/// Where the candidates of an entry come from.
+#[derive(Clone, Copy)]
+pub(crate) enum Candidates<'a> {
+    /// An index finds them.
+    Index(&'a dyn Index, Probe<'a>),
+    /// Build rows by group, and the probe rows with the places of their partners.
+    Batch(&'a [u32], &'a [(u32, Range<u32>)]),
+    /// Rows by group, and where the group of each place ends: each is paired with those behind it.
+    Own(&'a [u32], &'a [u32]),
+}
+
+/// An entry as far as its candidates are verified.
+pub(crate) struct EntryPaths<'a> {
+    pub(crate) number: usize,
+    pub(crate) tree: &'a Path,
+    pub(crate) earlier: &'a Path,
+    pub(crate) clauses: &'a [usize],
+}
+
+/// The row that candidates are for.
+#[derive(Clone, Copy)]
+enum ProbeRow {
+    /// A row of the probe side.
+    Other(u32),
+    /// The row right before its candidates.
+    Before(u32),
+}
+
+/// What a probing thread writes to and keeps.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    scratch: Scratch,
+    block: Block,
+    /// Pairs of a block whose witness is of this entry.
+    kept: Block,
+    /// The clause that holds for each of them.
+    witnesses: Vec<u32>,
+    unused: Tally,
+    side_by_side: SideBySide,
+    marks: Vec<u64>,
+}
+
+/// The rows of a group, as far as the filters of a path ask them.
+#[derive(Debug, Default)]
+struct SideBySide {
+    entry: usize,
+    places: Range<usize>,
+    /// For each filter.
+    lanes: Vec<Lanes>,
+}
+
+/// Fewer rows are asked one by one.
+pub(crate) const FEWEST_LANES: usize = 8;
+/// More are, too, so that they stay in a cache.
+const MOST_LANES: usize = 1 << 18;
+/// Lanes that are gathered at once at least: groups that follow each other share them.
+const GATHERED: usize = 1024;
+/// Lanes that are marked at once.
+const MARKED: usize = BLOCK / 2;
+
+impl SideBySide {
+    /// Lanes of the rows at `places` and of some behind them, unless they are among those that are there.
+    fn gather(&mut self, entry: &EntryPaths<'_>, build: &Columns, rows: &[u32], places: &Range<usize>) {
+        if self.holds(entry.number, places) {
+            return;
+        }
+        let filters = &entry.tree.filters;
+        self.lanes.resize_with(filters.len().max(self.lanes.len()), Lanes::default);
+        let places = places.start..places.end.max(places.start + GATHERED).min(rows.len());
+        for (filter, lanes) in filters.iter().zip(&mut self.lanes) {
+            build.gather(filter.atoms[0], &rows[places.clone()], lanes);
+        }
+        (self.entry, self.places) = (entry.number, places);
+    }
+
+    fn holds(&self, entry: usize, places: &Range<usize>) -> bool {
+        self.entry == entry && self.places.start <= places.start && places.end <= self.places.end
+    }
+}
+
+/// One call of a probe.
+pub(crate) struct Probing<'a> {
+    pub(crate) walk: Walk<'a>,
+    pub(crate) memory: Memory,
+    pub(crate) out: &'a mut Pairs,
+    pub(crate) tally: &'a mut Tally,
+    pub(crate) counts: Counts,
+}
+
+impl Probing<'_> {
+    /// Appends the matches among the candidates from `cursor` on, until it is done or `limit` is reached.
+    pub(crate) fn entry(
+        &mut self,
+        entry: &EntryPaths<'_>,
+        candidates: Candidates<'_>,
+        cursor: &mut Cursor,
+        limit: Limit,
+    ) -> Result<()> {
+        if let Candidates::Index(index, probe) = candidates {
+            return self.by_index(entry, (index, probe), cursor, limit);
+        }
+        let (matched, before) = (self.counts.matched, self.counts.candidates);
+        while !cursor.is_done() {
+            match candidates {
+                Candidates::Batch(rows, partners) => {
+                    let (row, places) = &partners[cursor.next];
+                    self.pair(entry, rows, places.start as usize..places.end as usize, ProbeRow::Other(*row))?;
+                }
+                Candidates::Own(rows, ends) => {
+                    let places = cursor.next + 1..ends[cursor.next] as usize;
+                    self.pair(entry, rows, places, ProbeRow::Before(rows[cursor.next]))?;
+                }
+                Candidates::Index(..) => break,
+            }
+            cursor.next += 1;
+            if self.counts.matched - matched >= limit.pairs
+                || self.counts.candidates - before >= limit.work
+                || self.walk.cancel.is_cancelled()
+            {
+                break;
+            }
+        }
+        self.finish_block(entry)
+    }
+
+    /// Takes note of what a device has done for an entry of these clauses.
+    pub(crate) fn add(&mut self, clauses: &[usize], counts: &Counts) {
+        self.counts.candidates += counts.candidates;
+        self.counts.verified += counts.verified;
+        self.counts.matched += counts.matched;
+        clauses.iter().for_each(|&clause| self.tally.candidates[clause] += counts.candidates);
+    }
+
+    fn by_index(
+        &mut self,
+        entry: &EntryPaths<'_>,
+        (index, probe): (&dyn Index, Probe<'_>),
+        cursor: &mut Cursor,
+        limit: Limit,
+    ) -> Result<()> {
+        let mut found = Pairs::default();
+        let limit = Limit { pairs: limit.pairs.max(BLOCK), work: limit.work };
+        let counts = index.probe(probe, cursor, limit, self.walk.cancel, &mut found)?;
+        // what the index did counts as work of this entry
+        self.counts.candidates += counts.candidates;
+        for start in (0..found.len()).step_by(BLOCK) {
+            let range = start..found.len().min(start + BLOCK);
+            let Block { pairs, .. } = &mut self.memory.block;
+            pairs.build.extend_from_slice(&found.build[range.clone()]);
+            pairs.probe.extend_from_slice(&found.probe[range.clone()]);
+            self.count(entry, range.len());
+            self.finish_block(entry)?;
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, entry: &EntryPaths<'_>, candidates: usize) {
+        entry.clauses.iter().for_each(|&clause| self.tally.candidates[clause] += candidates);
+    }
+
+    /// Adds the candidates of one probe row, those at `places` among `rows`.
+    fn pair(&mut self, entry: &EntryPaths<'_>, rows: &[u32], places: Range<usize>, row: ProbeRow) -> Result<()> {
+        self.counts.candidates += places.len();
+        self.count(entry, places.len());
+        let marked = !entry.tree.filters.is_empty();
+        let few = places.len() < FEWEST_LANES && !self.memory.side_by_side.holds(entry.number, &places);
+        if marked && !few && places.len() <= MOST_LANES {
+            return self.pair_marked(entry, rows, places, row);
+        }
+        let (ProbeRow::Other(row) | ProbeRow::Before(row)) = row;
+        let mut rest = &rows[places];
+        while !rest.is_empty() {
+            let Block { pairs, marks } = &mut self.memory.block;
+            let (now, later) = rest.split_at(rest.len().min(BLOCK - pairs.len()));
+            pairs.build.extend_from_slice(now);
+            pairs.probe.resize(pairs.build.len(), row);
+            if marked {
+                marks.resize(pairs.build.len(), u64::MAX);
+            }
+            rest = later;
+            if pairs.len() == BLOCK {
+                self.finish_block(entry)?;
+                if self.walk.cancel.is_cancelled() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds those of the candidates that some first step may hold for.
+    fn pair_marked(
+        &mut self,
+        entry: &EntryPaths<'_>,
+        rows: &[u32],
+        places: Range<usize>,
+        probe_row: ProbeRow,
+    ) -> Result<()> {
+        let Walk { build, probe, cancel, .. } = self.walk;
+        let (row, first) = match probe_row {
+            ProbeRow::Other(row) => (row, places.start),
+            ProbeRow::Before(row) => (row, places.start - 1),
+        };
+        self.memory.side_by_side.gather(entry, build, rows, &(first..places.end));
+        let mut next = places.start;
+        while next < places.end {
+            if self.memory.block.pairs.len() > BLOCK - MARKED {
+                self.finish_block(entry)?;
+                if cancel.is_cancelled() {
+                    return Ok(());
+                }
+            }
+            let some = next..places.end.min(next + MARKED);
+            next = some.end;
+            let Memory { side_by_side, marks, block, .. } = &mut self.memory;
+            marks.clear();
+            marks.resize(some.len(), 0);
+            let lane = |place: usize| place - side_by_side.places.start;
+            for (FirstFilter { atoms, bits, allowance }, lanes) in entry.tree.filters.iter().zip(&side_by_side.lanes) {
+                let near = match probe_row {
+                    ProbeRow::Before(_) => Some(lanes.at(lane(first))),
+                    ProbeRow::Other(row) => probe.near(atoms[0], row),
+                };
+                let Some(near) = near else { continue };
+                let may = lanes.mark(allowance, near, lane(some.start)..lane(some.end), *bits, marks);
+                // the others are counted where they are verified
+                atoms.iter().for_each(|&atom| self.tally.evaluated[atom] += some.len() - may);
+            }
+            block.extend_marked(&rows[some], row, marks);
+        }
+        Ok(())
+    }
+
+    /// Finds the witnesses of the block and forgets it.
+    fn finish_block(&mut self, entry: &EntryPaths<'_>) -> Result<()> {
+        let Memory { scratch, block, kept, witnesses, unused, .. } = &mut self.memory;
+        if block.pairs.is_empty() {
+            return Ok(());
+        }
+        self.counts.verified += block.pairs.len();
+        self.walk.block(entry.tree, block, scratch, self.tally)?;
+        kept.clear();
+        witnesses.clear();
+        for (at, &witness) in scratch.witness.iter().enumerate().filter(|(_, witness)| **witness != NO_WITNESS) {
+            kept.pairs.push(block.pairs.build[at], block.pairs.probe[at]);
+            witnesses.push(witness);
+        }
+        block.clear();
+        if kept.pairs.is_empty() {
+            return Ok(());
+        }
+        if entry.number > 0 {
+            unused.resize(self.tally);
+            self.walk.block(entry.earlier, kept, scratch, unused)?;
+        } else {
+            scratch.witness.clear();
+            scratch.witness.resize(kept.pairs.len(), NO_WITNESS);
+        }
+        for (at, _) in scratch.witness.iter().enumerate().filter(|(_, earlier)| **earlier == NO_WITNESS) {
+            self.out.push(kept.pairs.build[at], kept.pairs.probe[at]);
+            self.tally.witnesses[witnesses[at] as usize] += 1;
+            self.counts.matched += 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,289 @@
+//! The nearest rows of a build side for each row of a probe side.
+//!
+//! The points of a leaf of the probe side are searched together. With boxes, the nearer part of a node is visited first, and
+//! what is farther than the worst neighbour so far of any of them is passed over. Without, the leaves with the nearest centres
+//! come first, and then all others in order, for several leaves of the probe side at once.
+
+mod collected;
+mod ranking;
+mod tops;
+mod walk;
+
+use std::any::Any;
+use std::marker::PhantomData;
+
+use crate::error::{Result, internal_err};
+
+use self::ranking::Tie;
+use self::walk::{Centres, Scratch, Walk};
+use super::blocks::Blocks;
+use super::frame::Frame;
+use super::grow::has_boxes;
+use super::metric::{Chebyshev, Euclidean, Halves, Manhattan, Metric, Real};
+use super::points::{Points, Vectors};
+use super::reach::{Reach, Sum};
+use super::side::Side;
+use crate::condition::VectorTest;
+use crate::nearest::{Best, NearestIndex, float_key, prepared};
+use crate::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe};
+use similarity_measures::VectorMeasure;
+
+/// Makes the vectors of `keys`, each row with a rank, ready for being ranked by `measure`, one of this crate's own.
+///
+/// # Errors
+/// Keys that are no lists of numbers, vectors of several lengths, a refused reservation, a cancelled build.
+pub fn build(
+    measure: VectorMeasure,
+    keys: &KeyColumn,
+    ranks: Vec<u32>,
+    context: &BuildContext<'_>,
+) -> Result<Box<dyn NearestIndex>> {
+    (context.reserve)(Vectors::memory_of(&keys.values))?;
+    let points = Points::try_new(&VectorTest::every_score(measure), keys, None, (context.threads, context.cancel))?;
+    match measure {
+        VectorMeasure::L1 => with_metric::<Manhattan>(measure, points, ranks, context),
+        VectorMeasure::Linf => with_metric::<Chebyshev>(measure, points, ranks, context),
+        VectorMeasure::L2 | VectorMeasure::Cosine => with_metric::<Euclidean>(measure, points, ranks, context),
+        other => internal_err!("{} ranks by no index", other.name()),
+    }
+}
+
+fn with_metric<M: Metric>(
+    measure: VectorMeasure,
+    points: Points,
+    ranks: Vec<u32>,
+    context: &BuildContext<'_>,
+) -> Result<Box<dyn NearestIndex>> {
+    let frame = Frame::of(&points, measure);
+    let norm = frame.typical_norm(&points, measure);
+    let suits_halves = || {
+        let reach =
+            Reach::of_sum((measure, M::SUM), points.dimension, frame.typical_gap(&points, measure), (norm, norm));
+        M::SUM == Sum::Squares && !has_boxes(points.dimension) && reach.suits_halves::<f32>(norm)
+    };
+    Ok(match points.suit_single_precision(norm) {
+        false => Box::new(NearestBlocks::<f64, M>::try_new(measure, frame, points, ranks, context)?),
+        true if suits_halves() => {
+            Box::new(NearestBlocks::<f32, Halves>::try_new(measure, frame, points, ranks, context)?)
+        }
+        true => Box::new(NearestBlocks::<f32, M>::try_new(measure, frame, points, ranks, context)?),
+    })
+}
+
+/// A build side's vectors, ready for being ranked.
+#[derive(Debug)]
+struct NearestBlocks<R, M> {
+    measure: VectorMeasure,
+    frame: Frame,
+    side: Side<R>,
+    /// What decides between equal scores, by position.
+    ties: Vec<Tie>,
+    /// And of each loose row.
+    loose_ties: Vec<Tie>,
+    /// Its rows as those that get neighbours, in a self-join.
+    own_order: Option<Vec<u32>>,
+    metric: PhantomData<fn() -> M>,
+}
+
+impl<R: Real, M: Metric> NearestBlocks<R, M> {
+    fn try_new(
+        measure: VectorMeasure,
+        frame: Frame,
+        points: Points,
+        ranks: Vec<u32>,
+        context: &BuildContext<'_>,
+    ) -> Result<Self> {
+        let side = Side::try_new::<M>(&VectorTest::every_score(measure), &frame, points, None, context)?;
+        let own_order = context.own.then(|| side.order());
+        let tie = |&row: &u32| Tie::new(ranks[row as usize], row);
+        let (ties, loose_ties) =
+            (side.blocks.rows.iter().map(tie).collect(), side.loose.rows.iter().map(tie).collect());
+        Ok(Self { measure, frame, side, ties, loose_ties, own_order, metric: PhantomData })
+    }
+
+    /// A score as an integer, less being better.
+    fn key(&self, score: f64) -> i64 {
+        if self.measure.is_distance() { float_key(score) } else { !float_key(score) }
+    }
+
+    fn offer(&self, tie: Tie, build: &[f64], probe: &[f64], best: &mut Best<i64>) {
+        if let Some(score) = self.measure.score(build, probe) {
+            best.offer(tie.neighbour(self.key(score)));
+        }
+    }
+
+    /// Offers all loose rows of a group, and where `all` is set the regular ones, too.
+    fn offer_one_by_one(&self, group: u32, vector: &[f64], all: bool, best: &mut Best<i64>) -> usize {
+        let Side { blocks, loose, .. } = &self.side;
+        for at in (0..loose.len()).filter(|&at| loose.groups[at] == group) {
+            self.offer(self.loose_ties[at], self.side.loose(at), vector, best);
+        }
+        let positions = if all { blocks.positions_of(group) } else { 0..0 };
+        let compared = loose.len() + positions.len();
+        positions.for_each(|position| self.offer(self.ties[position], blocks.vector(position), vector, best));
+        compared
+    }
+}
+
+impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
+    fn describe(&self) -> String {
+        self.side.describe()
+    }
+
+    fn memory(&self) -> usize {
+        self.side.memory()
+            + (self.ties.capacity() + self.loose_ties.capacity()) * size_of::<Tie>()
+            + self.own_order.as_ref().map_or(0, Vec::capacity) * size_of::<u32>()
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.side.unmatchable
+    }
+
+    fn rows_at_once(&self) -> usize {
+        self.side.rows_at_once()
+    }
+
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+        let dimension = (!self.side.is_empty()).then_some(self.side.blocks.dimension);
+        let points = Points::try_new(
+            &VectorTest::every_score(self.measure),
+            keys,
+            dimension,
+            (context.threads, context.cancel),
+        )?;
+        context.cancel.check()?;
+        if self.side.is_empty() {
+            return Ok(Box::new(PreparedPoints::<R> { side: None, order: Vec::new(), rows: keys.values.len() }));
+        }
+        let context = BuildContext::new(context.threads, context.cancel, &|_| Ok(()));
+        let side = Side::<R>::try_new::<M>(
+            &VectorTest::every_score(self.measure),
+            &self.frame,
+            points,
+            Some(&self.side),
+            &context,
+        )?;
+        let order = side.order();
+        Ok(Box::new(PreparedPoints { side: Some(side), order, rows: keys.values.len() }))
+    }
+
+    fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]> {
+        match (probe, &self.own_order) {
+            (Some(probe), _) => Ok(&prepared::<PreparedPoints<R>>(Some(probe))?.order),
+            (None, Some(order)) => Ok(order),
+            (None, None) => internal_err!("a nearest index was not built for a self-join"),
+        }
+    }
+
+    fn nearest(
+        &self,
+        probe: Option<&dyn PreparedProbe>,
+        positions: &[u32],
+        best: &mut [Best<i64>],
+        cancel: &Cancel,
+    ) -> Result<Counts> {
+        let mut counts = Counts::default();
+        let probe = match probe {
+            None => Some(&self.side),
+            Some(_) => prepared::<PreparedPoints<R>>(probe)?.side.as_ref(),
+        };
+        let Some(probe) = probe else { return Ok(counts) };
+        let blocks = &probe.blocks;
+        let mut spare: Vec<Scratch<R>> = Vec::new();
+        let mut done = 0;
+        while done < positions.len() && !cancel.is_cancelled() {
+            let position = positions[done] as usize;
+            if position >= blocks.len() {
+                let at = position - blocks.len();
+                let group = probe.loose.groups[at];
+                counts.candidates += self.offer_one_by_one(group, probe.loose(at), true, &mut best[done]);
+                done += 1;
+                continue;
+            }
+            let some = self.abreast(blocks, &positions[done..]);
+            let mut walks = Vec::new();
+            let (mut positions, mut best) = (&positions[done..done + some], &mut best[done..done + some]);
+            while let [first, ..] = positions {
+                let leaf = blocks.leaf_of(*first as usize);
+                let end = blocks.leaves[leaf].first + blocks.leaves[leaf].len;
+                let own = positions.iter().take_while(|&&position| position < end).count();
+                let (now, later) = std::mem::take(&mut best).split_at_mut(own);
+                let scratch = spare.pop().unwrap_or_default();
+                walks.push(Walk::<R, M>::new(self, (blocks, leaf), &positions[..own], now, scratch));
+                (positions, best) = (&positions[own..], later);
+            }
+            self.run(&mut walks, cancel);
+            for mut walk in walks {
+                walk.finish();
+                counts.candidates += walk.candidates;
+                counts.verified += walk.verified;
+                spare.push(walk.scratch);
+            }
+            done += some;
+        }
+        Ok(counts)
+    }
+}
+
+impl<R: Real, M: Metric> NearestBlocks<R, M> {
+    /// How many of `positions`, the first of which is in a leaf, are searched at once: those of the leaf, or where leaves are
+    /// visited in order those of its group.
+    fn abreast(&self, probe: &Blocks<R>, positions: &[u32]) -> usize {
+        let leaf = probe.leaf_of(positions[0] as usize);
+        let end = match self.side.blocks.width {
+            0 => probe.positions_of(probe.group_of(leaf)).end,
+            _ => (probe.leaves[leaf].first + probe.leaves[leaf].len) as usize,
+        };
+        positions.partition_point(|&position| (position as usize) < end)
+    }
+
+    fn run(&self, walks: &mut [Walk<'_, R, M>], cancel: &Cancel) {
+        let Some(first) = walks.first() else { return };
+        let build = &self.side.blocks;
+        let group = first.probe.group_of(first.leaf);
+        walks.iter_mut().for_each(|walk| walk.offer_loose(group));
+        let nodes = build.nodes_of(group);
+        if nodes.is_empty() {
+            return;
+        }
+        if build.width > 0 {
+            walks.iter_mut().for_each(|walk| walk.by_boxes(nodes.start, cancel));
+            return;
+        }
+        let leaves = build.leaves_of(nodes);
+        let centres: Vec<Centres<R>> = walks.iter_mut().map(|walk| walk.nearest_leaves(leaves.clone())).collect();
+        // each leaf is fetched once for all walks
+        for leaf in leaves {
+            if cancel.is_cancelled() {
+                return;
+            }
+            for (walk, centres) in walks.iter_mut().zip(&centres) {
+                walk.visit_unless_far(leaf, centres);
+            }
+        }
+    }
+}
+
+/// A batch of the probe side.
+struct PreparedPoints<R> {
+    /// None where the build side has no rows.
+    side: Option<Side<R>>,
+    /// The rows of the blocks, then the loose ones.
+    order: Vec<u32>,
+    rows: usize,
+}
+
+impl<R: Real> PreparedProbe for PreparedPoints<R> {
+    fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.side.as_ref().map_or(self.rows, |side| side.unmatchable)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

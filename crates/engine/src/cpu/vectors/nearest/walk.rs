@@ -1,0 +1,494 @@
+//! Some points of a leaf of the probe side on their way through the build side.
+//!
+//! The sums of the filter say how far a neighbour may be: as far as the k-th least sum so far, allowing for rounding. In few
+//! dimensions, where a sum costs no more than keeping it, that is all that is learnt first, and the leaves that had any near
+//! sum are seen again in the end. In more, what may be a neighbour is kept at once.
+
+use std::ops::Range;
+
+use super::super::blocks::{Blocks, Leaf};
+use super::super::kernel::{ABREAST, LANES, sums_abreast};
+use super::super::lanes::{self, Lanes, Plain, Task};
+use super::super::metric::{Metric, Real};
+use super::super::reach::Reach;
+use super::super::search::{box_sum, centre_sums};
+use super::super::slack::Slack;
+use super::NearestBlocks;
+use super::collected::Collected;
+use super::ranking::Ranking;
+use super::tops::Tops;
+use crate::Cancel;
+use crate::nearest::Best;
+
+/// Up to so many dimensions leaves are seen again.
+const FEW_DIMENSIONS: usize = 8;
+/// Leaves whose nearest others are visited before all are, where there are no boxes.
+const NEAREST_LEAVES: usize = 8;
+/// The least number of sums that are kept before those too far are sought.
+const FEWEST_KEPT: usize = 16;
+/// Points of the build side that are compared at once where a register has sixteen numbers: so many that no multiply-add waits
+/// for another one.
+const MANY_ABREAST: usize = 8;
+
+/// What one walk after the other needs memory for.
+#[derive(Debug)]
+pub(super) struct Scratch<R> {
+    tops: Tops<R>,
+    /// For each lane the sums and positions of what may be a neighbour.
+    kept: [Vec<(R, u32)>; LANES],
+    /// Leaves with near sums, where they are seen again.
+    near: Vec<u32>,
+    collected: Collected,
+    ranking: Ranking,
+    /// Nodes to be visited, and the sums of gaps to them.
+    nodes: Vec<(R, u32)>,
+}
+
+impl<R> Default for Scratch<R> {
+    fn default() -> Self {
+        let kept = std::array::from_fn(|_| Vec::new());
+        let (tops, collected, ranking) = (Tops::default(), Collected::default(), Ranking::default());
+        Self { tops, kept, near: Vec::new(), collected, ranking, nodes: Vec::new() }
+    }
+}
+
+/// What a walk without boxes knows of leaves.
+pub(super) struct Centres<R> {
+    /// The sum of each leaf's centre with that of the walk's leaf.
+    sums: Option<Vec<R>>,
+    /// The leaves that it has visited.
+    visited: Vec<usize>,
+}
+
+/// Which balls are too far for a walk.
+#[derive(Clone, Copy)]
+struct Far<R> {
+    /// As far as a neighbour may be.
+    reach: Reach,
+    /// A sum within which no centre is too far, whatever its ball: most are, so that little is computed for each.
+    surely_near: R,
+    /// The norm of points up to which that holds.
+    norm: f64,
+}
+
+/// Some points of a leaf on their way through the build side.
+pub(super) struct Walk<'a, R, M> {
+    index: &'a NearestBlocks<R, M>,
+    pub(super) probe: &'a Blocks<R>,
+    pub(super) leaf: usize,
+    /// The lanes of the leaf that are searched, a bit each; their bests in turn.
+    lanes: u16,
+    best: &'a mut [Best<i64>],
+    pub(super) scratch: Scratch<R>,
+    /// Neighbours wanted.
+    wanted: usize,
+    /// How many are kept of a lane before it is looked which of them are too far.
+    full: [usize; LANES],
+    /// A sum that no neighbour of a lane exceeds but for rounding, where there are more than can be held as tops.
+    worst: [R; LANES],
+    /// What sums are compared with: nothing is within that of a lane that is not searched.
+    limits: [R; LANES],
+    slack: Slack<R>,
+    /// None since the limits have changed.
+    far: Option<Far<R>>,
+    /// The points met so far have no larger one.
+    norm: f64,
+    pub(super) candidates: usize,
+    pub(super) verified: usize,
+}
+
+impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
+    /// `positions` are of one leaf, ascending.
+    pub(super) fn new(
+        index: &'a NearestBlocks<R, M>,
+        (probe, leaf): (&'a Blocks<R>, usize),
+        positions: &[u32],
+        best: &'a mut [Best<i64>],
+        mut scratch: Scratch<R>,
+    ) -> Self {
+        let Leaf { first, norm, .. } = probe.leaves[leaf];
+        let lanes = positions.iter().fold(0, |lanes, position| lanes | 1 << (position - first));
+        let wanted = best.first().map_or(1, |best| best.wanted().rows);
+        scratch.tops.restart(if wanted <= Tops::<R>::MOST { wanted } else { 0 });
+        let limits = std::array::from_fn(|lane| if lanes >> lane & 1 == 1 { R::INFINITY } else { beyond_all() });
+        Self {
+            index,
+            probe,
+            leaf,
+            lanes,
+            best,
+            scratch,
+            wanted,
+            full: [wanted; LANES],
+            worst: [R::INFINITY; LANES],
+            limits,
+            slack: Slack::of((index.measure, M::SUM), probe.dimension, norm),
+            far: None,
+            norm,
+            candidates: 0,
+            verified: 0,
+        }
+    }
+
+    /// Offers the neighbours of the boxes under `root`, nearer ones first.
+    pub(super) fn by_boxes(&mut self, root: u32, cancel: &Cancel) {
+        lanes::run(ByBoxes { walk: self, root, cancel });
+    }
+
+    /// Visits the leaves with the nearest centres.
+    pub(super) fn nearest_leaves(&mut self, leaves: Range<usize>) -> Centres<R> {
+        let Some(sums) = centre_sums::<R, M>(&self.index.side.blocks, (self.probe, self.leaf)) else {
+            return Centres { sums: None, visited: Vec::new() };
+        };
+        let mut order: Vec<usize> = leaves.collect();
+        let by_sum = |a: &usize, b: &usize| sums[*a].get().total_cmp(&sums[*b].get());
+        if order.len() > NEAREST_LEAVES {
+            order.select_nth_unstable_by(NEAREST_LEAVES, by_sum);
+            order.truncate(NEAREST_LEAVES);
+        }
+        order.iter().for_each(|&leaf| lanes::run(Visit { walk: self, leaf }));
+        Centres { sums: Some(sums), visited: order }
+    }
+
+    /// Visits a leaf that it has not visited, unless its ball is too far.
+    pub(super) fn visit_unless_far(&mut self, leaf: usize, centres: &Centres<R>) {
+        if centres.visited.contains(&leaf) {
+            return;
+        }
+        let build = &self.index.side.blocks;
+        if let Some(sums) = &centres.sums
+            && let (Some(radius), Some(own)) = (build.radius(leaf), self.probe.radius(self.leaf))
+        {
+            let norms = (self.norm, build.leaves[leaf].norm);
+            let Far { reach, surely_near, .. } = self.far(norms.0.max(norms.1), own);
+            if sums[leaf].exceeds(surely_near) && sums[leaf].exceeds(reach.around(radius + own).of_points::<R>(norms)) {
+                return;
+            }
+        }
+        lanes::run(Visit { walk: self, leaf });
+    }
+
+    /// Which balls are too far, among points with norms up to `norm`, for a leaf in a ball of the radius `own`.
+    fn far(&mut self, norm: f64, own: f64) -> Far<R> {
+        match self.far {
+            Some(far) if norm <= far.norm => far,
+            _ => {
+                let (of, build) = ((self.index.measure, M::SUM), &self.index.side.blocks);
+                let reach = Reach::of_sum(of, build.dimension, self.farthest(), (norm, norm));
+                // a limit never falls where a radius or a norm rises
+                let surely_near = reach.around(build.least_radius() + own).of_points((0.0, 0.0));
+                *self.far.insert(Far { reach, surely_near, norm })
+            }
+        }
+    }
+
+    /// The largest sum of a neighbour so far.
+    fn farthest(&self) -> R {
+        let worst = if self.has_tops() { self.scratch.tops.last::<Plain<R>>().numbers() } else { self.worst };
+        let lanes = worst.into_iter().enumerate().filter(|(lane, _)| self.lanes >> lane & 1 == 1);
+        lanes.fold(R::ZERO, |most, (_, sum)| if sum > most { sum } else { most })
+    }
+
+    /// Offers what is left.
+    pub(super) fn finish(&mut self) {
+        lanes::run(Finish { walk: self });
+    }
+
+    fn has_tops(&self) -> bool {
+        self.wanted <= Tops::<R>::MOST
+    }
+
+    /// Whether leaves are seen again.
+    fn sees_again(&self) -> bool {
+        self.has_tops() && self.index.side.blocks.dimension <= FEW_DIMENSIONS
+    }
+
+    fn vector(&self, lane: usize) -> &'a [f64] {
+        self.probe.vector(self.probe.leaves[self.leaf].first as usize + lane)
+    }
+
+    /// The best of a lane that is searched.
+    fn place(&self, lane: usize) -> usize {
+        (self.lanes & ((1 << lane) - 1)).count_ones() as usize
+    }
+
+    /// Offers loose rows of the build side.
+    pub(super) fn offer_loose(&mut self, group: u32) {
+        for lane in bits(self.lanes) {
+            let (vector, place) = (self.vector(lane), self.place(lane));
+            self.candidates += self.index.offer_one_by_one(group, vector, false, &mut self.best[place]);
+        }
+    }
+
+    /// Offers a point of the build side to a lane.
+    fn offer(&mut self, lane: usize, position: usize) {
+        let build = &self.index.side.blocks;
+        let (vector, place) = (self.vector(lane), self.place(lane));
+        self.index.offer(self.index.ties[position], build.vector(position), vector, &mut self.best[place]);
+        self.verified += 1;
+    }
+
+    fn offer_leaf(&mut self, positions: Range<u32>) {
+        for lane in bits(self.lanes) {
+            positions.clone().for_each(|position| self.offer(lane, position as usize));
+        }
+    }
+
+    /// Compares a leaf with as many of its points at once as there are registers for.
+    #[inline(always)]
+    fn visit<L: Lanes<R>>(&mut self, leaf: usize) {
+        match L::REGISTERS {
+            1 => self.visit_abreast::<L, MANY_ABREAST>(leaf),
+            _ => self.visit_abreast::<L, ABREAST>(leaf),
+        }
+    }
+
+    /// Learns from a leaf how far neighbours may be; keeps what may be one where leaves are not seen again.
+    #[inline(always)]
+    fn visit_abreast<L: Lanes<R>, const ROWS: usize>(&mut self, leaf: usize) {
+        let build = &self.index.side.blocks;
+        let (a, b) = (&self.probe.leaves[self.leaf], &build.leaves[leaf]);
+        self.candidates += b.len as usize * self.best.len();
+        let (Some(rows), Some(lanes)) = (build.lanes(b), self.probe.lanes(a)) else {
+            self.offer_leaf(b.first..b.first + b.len);
+            return;
+        };
+        if b.norm > self.norm {
+            // somewhat more, so that the next leaf is not beyond it again
+            self.norm = b.norm * 1.25;
+            self.slack = Slack::of((self.index.measure, M::SUM), build.dimension, self.norm);
+            self.set_limits::<L>();
+        }
+        let (sees_again, has_tops) = (self.sees_again(), self.has_tops());
+        let (mut is_near, mut waiting) = (false, None);
+        for first in (0..b.len as usize).step_by(ROWS) {
+            let limits = L::load(&self.limits);
+            let Some(sums) = sums_abreast::<R, M, L, ROWS>((rows, first), lanes, limits) else { continue };
+            for (at, sums) in sums.into_iter().enumerate().take(b.len as usize - first) {
+                let near = sums.within(limits) & self.lanes;
+                if near == 0 {
+                    continue;
+                }
+                is_near = true;
+                if has_tops {
+                    match waiting.take() {
+                        Some(other) => self.scratch.tops.take([other, sums]),
+                        None => waiting = Some(sums),
+                    }
+                }
+                if !sees_again {
+                    self.keep::<L>(near, sums.numbers(), b.first + (first + at) as u32);
+                }
+            }
+            if has_tops {
+                if let Some(sums) = waiting.take() {
+                    self.scratch.tops.take([sums]);
+                }
+                self.set_limits::<L>();
+            }
+        }
+        if sees_again && is_near {
+            self.scratch.near.push(leaf as u32);
+        }
+    }
+
+    #[inline(always)]
+    fn set_limits<L: Lanes<R>>(&mut self) {
+        let worst = if self.has_tops() { self.scratch.tops.last::<L>() } else { L::load(&self.worst) };
+        self.far = None;
+        // lanes that are not searched stay where they are
+        let beyond = |lane: usize| if self.lanes >> lane & 1 == 1 { R::INFINITY } else { beyond_all() };
+        let limits = self.slack.limit(worst);
+        self.limits = match self.lanes {
+            u16::MAX => limits.numbers(),
+            _ => limits.least(L::load(&std::array::from_fn::<R, LANES, _>(beyond))).numbers(),
+        };
+    }
+
+    #[inline(always)]
+    fn keep<L: Lanes<R>>(&mut self, near: u16, sums: [R; LANES], position: u32) {
+        for lane in bits(near) {
+            self.scratch.kept[lane].push((sums[lane], position));
+            if !self.has_tops() && self.scratch.kept[lane].len() >= self.full[lane] {
+                self.thin_out::<L>(lane);
+            }
+        }
+    }
+
+    /// Collects what may be neighbours in the leaves that are seen again.
+    #[inline(always)]
+    fn see_again<L: Lanes<R>>(&mut self) {
+        let (build, limits) = (&self.index.side.blocks, self.limits);
+        let Scratch { near, collected, .. } = &mut self.scratch;
+        collected.make_room(near.len() * LANES);
+        // without lanes there was nothing to be near
+        let Some(own) = self.probe.lanes(&self.probe.leaves[self.leaf]) else { return };
+        for leaf in near.drain(..) {
+            let b = &build.leaves[leaf as usize];
+            let Some(rows) = build.lanes(b) else { continue };
+            let present = u16::MAX >> (LANES as u32 - b.len);
+            for lane in bits(self.lanes) {
+                let mut sums = L::splat(R::ZERO);
+                for (own, rows) in own.chunks_exact(LANES).zip(rows.chunks_exact(LANES)) {
+                    sums = M::add(sums, L::splat(own[lane]), L::load(rows));
+                }
+                collected.add::<R, L>(lane, sums.within(L::splat(limits[lane])) & present, b.first);
+            }
+        }
+    }
+
+    /// Collects what was kept and is not too far.
+    fn collect_kept(&mut self) {
+        let Scratch { kept, collected, .. } = &mut self.scratch;
+        collected.make_room(kept.iter().map(Vec::len).max().unwrap_or(0));
+        for (lane, (kept, &limit)) in kept.iter_mut().zip(&self.limits).enumerate() {
+            let near = kept.drain(..).filter(|(sum, _)| !sum.exceeds(limit));
+            near.for_each(|(_, position)| collected.push(lane, position));
+        }
+    }
+
+    /// Offers a lane what was collected for it.
+    #[inline(always)]
+    fn offer_collected(&mut self, lane: usize) {
+        // loops over so many numbers are unrolled
+        match self.index.side.blocks.dimension {
+            2 => self.offer_of::<2>(lane),
+            3 => self.offer_of::<3>(lane),
+            _ => self.offer_of::<ANY>(lane),
+        }
+    }
+
+    #[inline(always)]
+    fn offer_of<const DIMENSION: usize>(&mut self, lane: usize) {
+        let (index, place) = (self.index, self.place(lane));
+        let blocks = &index.side.blocks;
+        let vector = numbers_of::<DIMENSION>(self.vector(lane));
+        let Scratch { collected, ranking, .. } = &mut self.scratch;
+        let positions = collected.of(lane);
+        self.verified += positions.len();
+        for &position in positions {
+            let position = position as usize;
+            if let Some(score) = index.measure.score(numbers_of::<DIMENSION>(blocks.vector(position)), vector) {
+                ranking.push(index.key(score), index.ties[position]);
+            }
+        }
+        self.best[place].offer_ranked(ranking.take());
+    }
+
+    /// Forgets what of a lane cannot be a neighbour.
+    #[inline(always)]
+    fn thin_out<L: Lanes<R>>(&mut self, lane: usize) {
+        let kept = &mut self.scratch.kept[lane];
+        let (_, worst, _) = kept.select_nth_unstable_by(self.wanted - 1, |a, b| a.0.get().total_cmp(&b.0.get()));
+        self.worst[lane] = worst.0;
+        self.set_limits::<L>();
+        let limit = self.limits[lane];
+        let kept = &mut self.scratch.kept[lane];
+        kept.retain(|(sum, _)| !sum.exceeds(limit));
+        // twice as many, so that ties are not looked through again and again
+        self.full[lane] = (2 * kept.len()).max(FEWEST_KEPT);
+    }
+}
+
+/// For numbers of any dimension.
+const ANY: usize = 0;
+
+/// A vector, whose length the compiler knows where it is not [`ANY`].
+#[inline(always)]
+fn numbers_of<const DIMENSION: usize>(vector: &[f64]) -> &[f64] {
+    if DIMENSION == ANY { vector } else { &vector[..DIMENSION] }
+}
+
+/// What no sum is within.
+fn beyond_all<R: Real>() -> R {
+    R::ZERO.minus(R::INFINITY)
+}
+
+/// The places of the bits that are set.
+#[inline(always)]
+fn bits(mask: u16) -> impl Iterator<Item = usize> {
+    let mut left = mask;
+    std::iter::from_fn(move || {
+        let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
+        left &= left - 1;
+        Some(bit)
+    })
+}
+
+struct Visit<'w, 'a, R, M> {
+    walk: &'w mut Walk<'a, R, M>,
+    leaf: usize,
+}
+
+impl<R: Real, M: Metric> Task<R> for Visit<'_, '_, R, M> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run<L: Lanes<R>>(self) {
+        self.walk.visit::<L>(self.leaf);
+    }
+}
+
+struct ByBoxes<'w, 'a, R, M> {
+    walk: &'w mut Walk<'a, R, M>,
+    root: u32,
+    cancel: &'w Cancel,
+}
+
+impl<R: Real, M: Metric> Task<R> for ByBoxes<'_, '_, R, M> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run<L: Lanes<R>>(self) {
+        let Self { walk, root, cancel } = self;
+        let build = &walk.index.side.blocks;
+        let own = walk.probe.bounds(walk.probe.leaves[walk.leaf].node as usize);
+        let mut left = std::mem::take(&mut walk.scratch.nodes);
+        left.clear();
+        left.push((R::ZERO, root));
+        while let Some((sum, node)) = left.pop() {
+            if L::splat(sum).within(L::load(&walk.limits)) == 0 {
+                continue;
+            }
+            if let Some(leaf) = build.nodes[node as usize].leaf {
+                if cancel.is_cancelled() {
+                    break;
+                }
+                walk.visit::<L>(leaf as usize);
+                continue;
+            }
+            let children = [node + 1, build.nodes[node as usize + 1].skip];
+            let one = (box_sum::<R, M, L>(build.bounds(children[0] as usize), own), children[0]);
+            let other = (box_sum::<R, M, L>(build.bounds(children[1] as usize), own), children[1]);
+            let (near, far) = if other.0 < one.0 { (other, one) } else { (one, other) };
+            left.extend([far, near]);
+        }
+        walk.scratch.nodes = left;
+    }
+}
+
+struct Finish<'w, 'a, R, M> {
+    walk: &'w mut Walk<'a, R, M>,
+}
+
+impl<R: Real, M: Metric> Task<R> for Finish<'_, '_, R, M> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run<L: Lanes<R>>(self) {
+        let walk = self.walk;
+        if walk.sees_again() {
+            walk.see_again::<L>();
+        } else {
+            for lane in bits(walk.lanes) {
+                if !walk.has_tops() && walk.scratch.kept[lane].len() >= walk.wanted {
+                    walk.thin_out::<L>(lane);
+                }
+            }
+            walk.collect_kept();
+        }
+        for lane in bits(walk.lanes) {
+            walk.offer_collected(lane);
+        }
+    }
+}

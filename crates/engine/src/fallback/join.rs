@@ -1,0 +1,373 @@
+//! An index on a device that finds pairs: what does not fit there is probed on the CPU.
+
+use std::sync::OnceLock;
+
+use crate::error::{Result, internal_err};
+use crate::metrics::{Count, MetricValue};
+use arrow::array::UInt32Array;
+use arrow::compute::take;
+
+use super::Made;
+use crate::condition::Test;
+use crate::cuda::DeviceIndex;
+use crate::reason::CPU_FALLBACKS;
+use crate::{
+    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe, cpu,
+};
+
+/// An index on a device, and what makes another one on the CPU.
+#[derive(Debug)]
+pub(crate) struct WithFallback {
+    on_device: Box<dyn DeviceIndex>,
+    test: Test,
+    keys: KeyColumn,
+    on_cpu: Made<Box<dyn Index>>,
+    /// That may make it.
+    threads: usize,
+    /// Of a self-join: where the device has each row.
+    positions: OnceLock<Vec<u32>>,
+    /// How often the CPU has taken over: a probe batch, or a stretch of one.
+    fallbacks: Count,
+}
+
+/// A probe batch.
+enum Batch {
+    /// With what it was made of.
+    OnDevice(Box<dyn PreparedProbe>, KeyColumn),
+    OnCpu {
+        probe: Box<dyn PreparedProbe>,
+        /// Whether the condition is still to be checked on what the index there finds.
+        undecided: bool,
+    },
+}
+
+/// Positions that the CPU takes over at a time, and about how many pairs these have at most.
+const ROWS_AT_ONCE: usize = 1 << 13;
+const FEWEST_ROWS: usize = 1 << 6;
+const PAIRS_AT_ONCE: usize = 1 << 22;
+
+impl WithFallback {
+    pub(crate) fn new(on_device: Box<dyn DeviceIndex>, test: Test, keys: KeyColumn, threads: usize) -> Self {
+        let (on_cpu, positions, fallbacks) = (Made::default(), OnceLock::new(), Count::new());
+        Self { on_device, test, keys, on_cpu, threads, positions, fallbacks }
+    }
+
+    /// The index on the CPU, built when it is first needed.
+    fn on_cpu(&self, cancel: &Cancel) -> Result<&dyn Index> {
+        let context = BuildContext::new(self.threads, cancel, &|_| Ok(()));
+        Ok(self.on_cpu.get(|| cpu::build(self.test, &self.keys, &context), cancel)?.as_ref())
+    }
+
+    /// Where the device has each row of a self-join; anything for rows that it does not have.
+    fn positions(&self) -> Result<&[u32]> {
+        if let Some(positions) = self.positions.get() {
+            return Ok(positions);
+        }
+        let rows = self.on_device.rows(Probe::Own, 0..self.on_device.own_len())?;
+        let mut positions = vec![0; self.keys.values.len()];
+        (0..).zip(rows).for_each(|(position, row)| positions[row as usize] = position);
+        Ok(self.positions.get_or_init(|| positions))
+    }
+
+    /// Appends the pairs of some positions from `cursor` on that the device has no memory for.
+    fn take_over(
+        &self,
+        (probe, keys): (Probe<'_>, &KeyColumn),
+        cursor: &mut Cursor,
+        cancel: &Cancel,
+        out: &mut Pairs,
+    ) -> Result<Counts> {
+        self.fallbacks.add(1);
+        let index = self.on_cpu(cancel)?;
+        let most = (PAIRS_AT_ONCE / self.keys.values.len().max(1)).clamp(FEWEST_ROWS, ROWS_AT_ONCE);
+        let rows = self.on_device.rows(probe, cursor.next..cursor.end.min(cursor.next + most))?;
+        if rows.is_empty() {
+            return internal_err!("a device has no memory for rows that it does not have");
+        }
+        let prepared = index.prepare(&some_of(keys, &rows)?, &PrepareContext { threads: 1, cancel })?;
+        let (mut all, mut found) = (Cursor { next: 0, end: prepared.len() }, Pairs::default());
+        let limit = Limit { pairs: PAIRS_AT_ONCE, work: PAIRS_AT_ONCE };
+        let mut counts = Counts::default();
+        while !all.is_done() && !cancel.is_cancelled() {
+            let more = index.probe(Probe::Batch(prepared.as_ref()), &mut all, limit, cancel, &mut found)?;
+            counts.candidates += more.candidates;
+            counts.verified += more.verified;
+        }
+        let positions = match probe {
+            Probe::Own => Some(self.positions()?),
+            Probe::Batch(_) => None,
+        };
+        let before = out.len();
+        for (build, at) in found.build.into_iter().zip(found.probe) {
+            let row = rows[at as usize];
+            if positions.is_none_or(|positions| positions[row as usize] < positions[build as usize]) {
+                out.push(build, row);
+            }
+        }
+        counts.matched = out.len() - before;
+        if positions.is_some() {
+            // each pair is found from both of its rows
+            counts.verified = (counts.verified / 2).max(counts.matched);
+            counts.candidates = (counts.candidates / 2).max(counts.verified);
+        }
+        cursor.next += rows.len();
+        Ok(counts)
+    }
+}
+
+/// The keys of some rows.
+fn some_of(keys: &KeyColumn, rows: &[u32]) -> Result<KeyColumn> {
+    let values = take(&keys.values, &UInt32Array::from(rows.to_vec()), None)?;
+    let groups = keys.groups.as_ref().map(|groups| rows.iter().map(|&row| groups[row as usize]).collect());
+    Ok(KeyColumn { values, groups })
+}
+
+impl Index for WithFallback {
+    fn describe(&self) -> String {
+        self.on_device.describe()
+    }
+
+    fn memory(&self) -> usize {
+        self.on_device.memory() + self.keys.groups.as_ref().map_or(0, Vec::capacity) * size_of::<u32>()
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.on_device.unmatchable()
+    }
+
+    fn metrics(&self) -> Vec<MetricValue> {
+        let mut metrics = self.on_device.metrics();
+        metrics.push(MetricValue::Count { name: CPU_FALLBACKS, count: self.fallbacks.clone() });
+        metrics
+    }
+
+    fn is_undecided(&self) -> bool {
+        self.on_device.is_undecided()
+    }
+
+    fn own_len(&self) -> usize {
+        self.on_device.own_len()
+    }
+
+    fn own_stretch(&self, start: usize) -> usize {
+        self.on_device.own_stretch(start)
+    }
+
+    fn rows_at_once(&self) -> usize {
+        self.on_device.rows_at_once()
+    }
+
+    fn is_shared(&self, probe: Option<&dyn PreparedProbe>) -> bool {
+        match probe.map(|probe| probe.of()) {
+            Some(Ok(Batch::OnDevice(probe, _))) => self.on_device.is_shared(Some(probe.as_ref())),
+            Some(_) => true,
+            None => self.on_device.is_shared(None),
+        }
+    }
+
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+        Ok(Box::new(match self.on_device.prepare(keys, context) {
+            Err(error) if error.is_device_full() => {
+                self.fallbacks.add(1);
+                let index = self.on_cpu(context.cancel)?;
+                let probe = index.prepare(keys, context)?;
+                Batch::OnCpu { undecided: index.is_undecided() || probe.is_undecided(), probe }
+            }
+            prepared => Batch::OnDevice(prepared?, keys.clone()),
+        }))
+    }
+
+    fn probe(
+        &self,
+        probe: Probe<'_>,
+        cursor: &mut Cursor,
+        limit: Limit,
+        cancel: &Cancel,
+        out: &mut Pairs,
+    ) -> Result<Counts> {
+        let (probe, keys) = match probe {
+            Probe::Own => (Probe::Own, &self.keys),
+            Probe::Batch(probe) => match probe.of::<Batch>()? {
+                Batch::OnDevice(probe, keys) => (Probe::Batch(probe.as_ref()), keys),
+                Batch::OnCpu { probe, .. } => {
+                    return self.on_cpu(cancel)?.probe(Probe::Batch(probe.as_ref()), cursor, limit, cancel, out);
+                }
+            },
+        };
+        let before = out.len();
+        match self.on_device.probe(probe, cursor, limit, cancel, out) {
+            Err(error) if error.is_device_full() => {
+                out.truncate(before);
+                self.take_over((probe, keys), cursor, cancel, out)
+            }
+            probed => probed,
+        }
+    }
+}
+
+impl Batch {
+    fn prepared(&self) -> &dyn PreparedProbe {
+        match self {
+            Self::OnDevice(probe, _) | Self::OnCpu { probe, .. } => probe.as_ref(),
+        }
+    }
+}
+
+impl PreparedProbe for Batch {
+    fn len(&self) -> usize {
+        self.prepared().len()
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.prepared().unmatchable()
+    }
+
+    fn is_undecided(&self) -> bool {
+        match self {
+            Self::OnDevice(probe, _) => probe.is_undecided(),
+            Self::OnCpu { undecided, .. } => *undecided,
+        }
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+    use std::sync::Arc;
+
+    use crate::error::Error;
+    use arrow::array::ListArray;
+    use arrow::datatypes::Float64Type;
+
+    use super::*;
+    use crate::condition::{Bounds, VectorTest};
+    use crate::sets::SetPredicate;
+    use crate::sets::nested_loop::*;
+    use similarity_measures::{SetMeasure, VectorMeasure};
+
+    /// A device on which nothing fits: neither what is to be probed, nor else what it takes to probe it.
+    #[derive(Debug)]
+    struct Full {
+        takes_batches: bool,
+        /// The rows of a self-join.
+        own: Vec<u32>,
+    }
+
+    /// Its rows, in the order of a device.
+    struct Rows(Vec<u32>);
+
+    impl PreparedProbe for Rows {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn unmatchable(&self) -> usize {
+            0
+        }
+
+        fn as_any(&self) -> &dyn std::any::Any {
+            self
+        }
+    }
+
+    fn full<T>() -> Result<T> {
+        Err(Error::DeviceFull)
+    }
+
+    impl Index for Full {
+        fn describe(&self) -> String {
+            "full".into()
+        }
+
+        fn memory(&self) -> usize {
+            0
+        }
+
+        fn unmatchable(&self) -> usize {
+            0
+        }
+
+        fn own_len(&self) -> usize {
+            self.own.len()
+        }
+
+        fn prepare(&self, keys: &KeyColumn, _: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+            match self.takes_batches {
+                true => Ok(Box::new(Rows((0..keys.values.len() as u32).rev().collect()))),
+                false => full(),
+            }
+        }
+
+        fn probe(&self, _: Probe<'_>, cursor: &mut Cursor, _: Limit, _: &Cancel, out: &mut Pairs) -> Result<Counts> {
+            if cursor.is_done() {
+                return Ok(Counts::default());
+            }
+            // what it has found so far is of no account
+            out.push(0, 0);
+            full()
+        }
+    }
+
+    impl DeviceIndex for Full {
+        fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>> {
+            Ok(match probe {
+                Probe::Own => self.own[positions].to_vec(),
+                Probe::Batch(batch) => batch.as_any().downcast_ref::<Rows>().unwrap().0[positions].to_vec(),
+            })
+        }
+    }
+
+    fn fallbacks(index: &WithFallback) -> Option<usize> {
+        index.metrics().iter().find(|metric| metric.name() == "cpu_fallbacks").map(MetricValue::as_usize)
+    }
+
+    #[test]
+    fn what_does_not_fit_is_probed_on_the_cpu() {
+        let predicate = SetPredicate { measure: SetMeasure::Jaccard, bounds: Bounds::at_least(0.5, true) };
+        let (build, probe) = (strings(200, 12, 1), strings(100, 12, 2));
+        let test = Test::Set { tokenizer: WORDS, measure: predicate.measure, bounds: predicate.bounds };
+        for count in [0, 3] {
+            let (of_build, of_probe) = (groups(200, count, 5), groups(100, count, 6));
+            let (build_keys, probe_keys) = (key_column(&build, &of_build), key_column(&probe, &of_probe));
+            let expected = oracle(WORDS, predicate, (&build, &of_build), Some((&probe, &of_probe)));
+            for takes_batches in [false, true] {
+                let device = Full { takes_batches, own: Vec::new() };
+                let index = WithFallback::new(Box::new(device), test, build_keys.clone(), 2);
+                assert_eq!(batch(&index, &probe_keys, 30, UNLIMITED), expected);
+                // by ranges of thirty rows of a hundred
+                assert_eq!(fallbacks(&index), Some(if takes_batches { 4 } else { 1 }));
+            }
+            let mut rows: Vec<u32> = (0..200).filter(|row| row % 2 == 1).collect();
+            rows.extend((0..200).filter(|row| row % 2 == 0));
+            let index =
+                WithFallback::new(Box::new(Full { takes_batches: false, own: rows }), test, build_keys.clone(), 2);
+            let expected = oracle(WORDS, predicate, (&build, &of_build), None);
+            assert!(expected.len() > 100);
+            for range in [usize::MAX, 30] {
+                assert_eq!(own(&index, range, UNLIMITED), expected);
+            }
+            assert_eq!(fallbacks(&index), Some(1 + 7));
+        }
+    }
+
+    /// DataFusion's own distance decides about infinite elements, which groups of few rows leave to it.
+    #[test]
+    fn what_the_cpu_leaves_undecided_stays_so() {
+        let measure = VectorTest { undecided_from: Some(465), ..VectorTest::every_score(VectorMeasure::L2) };
+        let test = Test::Vector(VectorTest { bounds: Bounds::at_most(1.0, true), ..measure });
+        let keys = |last: f64| {
+            let row = |row: u32| Some(vec![Some(f64::from(row)), Some(if row == 19 { last } else { 0.5 })]);
+            let rows: Vec<_> = (0..20).map(row).collect();
+            let values = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(rows));
+            KeyColumn { values, groups: Some((0..20).map(|row| row / 4).collect()) }
+        };
+        let device = Full { takes_batches: false, own: Vec::new() };
+        let index = WithFallback::new(Box::new(device), test, keys(0.5), 1);
+        let prepared = index.prepare(&keys(f64::INFINITY), &PrepareContext::by(1)).unwrap();
+        assert!(prepared.is_undecided());
+    }
+}

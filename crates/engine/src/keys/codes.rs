@@ -1,0 +1,126 @@
+//! Numbers that stand for the values of a key.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::error::Result;
+use arrow::buffer::BooleanBuffer;
+
+use crate::NO_GROUP;
+use crate::cuda::keys::NumbersOnDevice;
+
+/// A number for each row: equal ones mean equal values, and [`NO_GROUP`] equals nothing.
+#[derive(Debug, Clone)]
+pub struct Codes {
+    /// Those that a device has given, once somebody asks for them here.
+    by_row: Arc<OnceLock<Vec<u32>>>,
+    /// The same on the device that has given them.
+    on_device: Option<Arc<NumbersOnDevice>>,
+    /// The rows that have one, where that is known without them.
+    having_one: Option<BooleanBuffer>,
+}
+
+impl Codes {
+    /// Those that a device has given, and the rows that have one, as far as that is known.
+    pub(crate) fn from_device(on_device: NumbersOnDevice, having_one: Option<BooleanBuffer>) -> Self {
+        Self { by_row: Arc::default(), on_device: Some(Arc::new(on_device)), having_one }
+    }
+
+    /// The same on the device that has given them.
+    pub(crate) fn on_device(&self) -> Option<&Arc<NumbersOnDevice>> {
+        self.on_device.as_ref()
+    }
+
+    /// By row, fetched from the device if need be.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn on_host(&self) -> Result<&[u32]> {
+        if let (None, Some(on_device)) = (self.by_row.get(), &self.on_device) {
+            let fetched = on_device.by_row()?;
+            // another thread may have done so meanwhile
+            let _ = self.by_row.set(fetched);
+        }
+        Ok(self.fetched())
+    }
+
+    /// The same, and nothing else.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn into_vec(self) -> Result<Vec<u32>> {
+        self.on_host()?;
+        Ok(Arc::unwrap_or_clone(self.by_row).into_inner().unwrap_or_default())
+    }
+
+    /// The same of a device's where somebody has asked for them before, or else nothing.
+    pub(crate) fn fetched(&self) -> &[u32] {
+        self.by_row.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// The rows that have one.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub(crate) fn having_one(&self) -> Result<BooleanBuffer> {
+        if let Some(rows) = &self.having_one {
+            return Ok(rows.clone());
+        }
+        let by_row = self.on_host()?;
+        Ok(BooleanBuffer::collect_bool(by_row.len(), |row| by_row[row] != NO_GROUP))
+    }
+
+    /// Those of some rows.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub(crate) fn at(&self, rows: &[u32]) -> Result<Vec<u32>> {
+        match &self.on_device {
+            Some(on_device) if self.by_row.get().is_none() => on_device.at(rows),
+            _ => {
+                let by_row = self.fetched();
+                Ok(rows.iter().map(|&row| by_row[row as usize]).collect())
+            }
+        }
+    }
+
+    /// How many rows have one.
+    pub fn len(&self) -> usize {
+        self.on_device.as_ref().map_or(self.fetched().len(), |on_device| on_device.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes held, as if somebody had asked for all of them.
+    pub fn memory(&self) -> usize {
+        self.len() * size_of::<u32>()
+    }
+}
+
+impl From<Vec<u32>> for Codes {
+    fn from(by_row: Vec<u32>) -> Self {
+        Self { by_row: Arc::new(by_row.into()), on_device: None, having_one: None }
+    }
+}
+
+/// The numbers that one numbering gives instead of another one that tells the same rows apart.
+#[derive(Debug)]
+pub struct Names(Vec<u32>);
+
+impl Names {
+    /// From the numbers of rows to others of the same rows.
+    pub fn of(numbers: &[u32], others: &[u32]) -> Self {
+        let known = || numbers.iter().zip(others).filter(|(number, _)| **number != NO_GROUP);
+        let mut names = vec![NO_GROUP; known().map(|(&number, _)| number as usize + 1).max().unwrap_or(0)];
+        known().for_each(|(&number, &other)| names[number as usize] = other);
+        Self(names)
+    }
+
+    /// Gives rows the other numbers, [`NO_GROUP`] where there is none.
+    pub fn rename(&self, numbers: &mut [u32]) {
+        let other = |number: u32| self.0.get(number as usize).copied().unwrap_or(NO_GROUP);
+        numbers.iter_mut().for_each(|number| *number = other(*number));
+    }
+}

@@ -1,0 +1,266 @@
+//! From how much work on a device is faster than sixteen cores: what `auto` goes by.
+//!
+//! What it costs to use a device is known beforehand: copies and launches, a few milliseconds, and where it has yet to be
+//! opened, the better part of a second once a process. What the CPU would take is estimated, as finely as that is cheap: for
+//! sets from all pairs of rows and how far down the scores go; for vectors from all pairs of numbers; for strings, where it is
+//! a hundredfold more or less by their kind and by how far apart they may be, from a sample; for rules from their plan.
+
+use std::fmt::{Display, Formatter};
+
+use crate::error::Result;
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::DataType;
+
+use super::nearest::Wanted;
+use super::{BuildContext, KeyColumn, NO_GROUP, cpu, cuda};
+use crate::condition::{Bounds, Test};
+use similarity_measures::{EditMeasure, SetMeasure};
+
+/// Work from which on a device pays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PaysFrom {
+    /// Once it is open.
+    pub(super) open: u64,
+    /// With the time in which it is opened.
+    pub(super) closed: u64,
+    unit: Unit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    PairsOfRows,
+    PairsOfNumbers,
+    /// Of one core.
+    Nanoseconds,
+}
+
+impl Display for PaysFrom {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let [closed, open] = [self.closed, self.open].map(|amount| Amount(amount, self.unit));
+        write!(f, "from {closed} on, {open} once it is open")
+    }
+}
+
+/// So much work.
+struct Amount(u64, Unit);
+
+impl Display for Amount {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match (self.1, self.0) {
+            (Unit::PairsOfRows, amount) => write!(f, "{amount} pairs of rows"),
+            (Unit::PairsOfNumbers, amount) => write!(f, "{amount} pairs of numbers"),
+            (Unit::Nanoseconds, amount) => {
+                let tenths = |unit: u64| ((10 * u128::from(amount)) / u128::from(unit)) as f64 / 10.0;
+                match amount {
+                    1_000_000_000.. => write!(f, "{} s of a core's work", tenths(1_000_000_000)),
+                    _ => write!(f, "{} ms of a core's work", tenths(1_000_000)),
+                }
+            }
+        }
+    }
+}
+
+/// The work of a join beside that from which on a device pays.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Weighed {
+    work: u64,
+    enough: u64,
+    unit: Unit,
+}
+
+impl Weighed {
+    /// `work` in the unit of `pays`, with the device as it is.
+    pub(super) fn new(work: u64, pays: PaysFrom, is_open: bool) -> Self {
+        Self { work, enough: if is_open { pays.open } else { pays.closed }, unit: pays.unit }
+    }
+
+    /// Whether a device pays.
+    pub(super) fn is_enough(&self) -> bool {
+        self.work >= self.enough
+    }
+}
+
+impl Display for Weighed {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let [work, enough] = [self.work, self.enough].map(|amount| Amount(amount, self.unit));
+        write!(f, "about {work}, a device pays from {enough} on")
+    }
+}
+
+/// Of edit and Jaro conditions.
+const STRINGS: PaysFrom = PaysFrom { open: 2_000_000, closed: 10_000_000_000, unit: Unit::Nanoseconds };
+
+/// Of vectors in more than [`cuda::FEW_DIMENSIONS`], of which the CPU compares nearly all that share a group.
+const LONG_VECTORS: PaysFrom = PaysFrom { open: 1 << 27, closed: 1 << 37, unit: Unit::PairsOfNumbers };
+/// Of vectors in as few, of which it compares those that are near.
+const SHORT_VECTORS: PaysFrom = PaysFrom { open: 1 << 26, closed: 1 << 44, unit: Unit::PairsOfNumbers };
+
+/// Of rankings of vectors in more than [`cuda::FEW_DIMENSIONS`].
+const RANKINGS: PaysFrom = PaysFrom { open: 1 << 25, closed: 1 << 32, unit: Unit::PairsOfRows };
+
+/// Of candidates that equalities and bands pair.
+pub(super) const RULES: PaysFrom = PaysFrom { open: 15_000_000, closed: 10_000_000_000, unit: Unit::Nanoseconds };
+
+/// Rows of both sides from which on a device that is open is faster at numbering the keys of rules and walking them, however few
+/// candidates there are.
+pub(super) const ROWS_OF_RULES: usize = 1 << 15;
+
+/// From where on a device pays for a condition; none where it has no kernels for it.
+pub(super) fn of_condition(test: Test, dimension: usize) -> Option<PaysFrom> {
+    cuda::serves(test).then_some(match test {
+        Test::Set { measure, bounds, .. } => {
+            // low scores leave many candidates
+            let closed = match least_jaccard(measure, bounds) {
+                least if least >= 0.5 => 1 << 34,
+                least if least >= 0.3 => 1 << 32,
+                _ => 1 << 30,
+            };
+            PaysFrom { open: 1 << 15, closed, unit: Unit::PairsOfRows }
+        }
+        Test::Edit { .. } => STRINGS,
+        Test::Vector(_) if dimension <= cuda::FEW_DIMENSIONS as usize => SHORT_VECTORS,
+        Test::Vector(_) => LONG_VECTORS,
+    })
+}
+
+/// From where on a device pays for ranking by the score of a condition in more than [`cuda::FEW_DIMENSIONS`]; none where there are no
+/// kernels for it.
+pub(super) fn of_ranking(test: Test, wanted: Wanted) -> Option<PaysFrom> {
+    let Test::Vector(test) = test else { return None };
+    cuda::ranks_by(test.measure, wanted).then_some(RANKINGS)
+}
+
+/// How much work a condition is over the keys of a build side, in the unit of [`of_condition`].
+///
+/// # Errors
+/// Keys that `test` is not about.
+pub(super) fn work_of_condition(test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<u64> {
+    let pairs = pairs(keys, context);
+    Ok(match test {
+        Test::Set { .. } => pairs,
+        Test::Vector(_) => pairs.saturating_mul(dimension(&keys.values) as u64),
+        Test::Edit { measure, bounds } => {
+            let nanoseconds = cpu::edit::nanoseconds_of_strings((measure, bounds), &keys.values, context)?;
+            // a device leaves it to the CPU to decide what it lets pass
+            let saved = if measure == EditMeasure::DamerauLevenshtein { 0.125 } else { 1.0 };
+            (pairs as f64 * (saved * nanoseconds).max(LEAST_NANOSECONDS)) as u64
+        }
+    })
+}
+
+/// What a pair takes a core where lengths and signatures leave nothing: its share of what is done for each row.
+const LEAST_NANOSECONDS: f64 = 0.1;
+
+/// A Jaccard similarity that sets have at least whose score is accepted.
+fn least_jaccard(measure: SetMeasure, bounds: Bounds) -> f64 {
+    let least = bounds.lower().map_or(0.0, |bound| bound.value);
+    match measure {
+        SetMeasure::Jaccard | SetMeasure::Trigram => least,
+        SetMeasure::Dice => least / (2.0 - least),
+        // of sets whose sizes differ most
+        SetMeasure::Cosine => least * least,
+        SetMeasure::OverlapCoefficient | SetMeasure::OverlapCount => 0.0,
+    }
+}
+
+/// The elements of the first of some lists, 0 where there is none.
+pub(super) fn dimension(lists: &ArrayRef) -> usize {
+    let first = (0..lists.len()).find(|&row| !lists.is_null(row)).unwrap_or(0);
+    match lists.data_type() {
+        DataType::FixedSizeList(_, length) => *length as usize,
+        DataType::List(_) if !lists.is_empty() => lists.as_list::<i32>().value_length(first) as usize,
+        DataType::LargeList(_) if !lists.is_empty() => lists.as_list::<i64>().value_length(first) as usize,
+        _ => 0,
+    }
+}
+
+/// The pairs of the two sides that groups leave, those of a probe side taken to be as those of the build side.
+pub(super) fn pairs(keys: &KeyColumn, context: &BuildContext<'_>) -> u64 {
+    let build = keys.values.len();
+    let own = match &keys.groups {
+        None => (build as u128).pow(2),
+        Some(groups) => {
+            let mut rows = vec![0u64; groups.iter().filter(|&&g| g != NO_GROUP).max().map_or(0, |&g| g as usize + 1)];
+            groups.iter().filter(|&&group| group != NO_GROUP).for_each(|&group| rows[group as usize] += 1);
+            rows.iter().map(|&rows| u128::from(rows) * u128::from(rows)).sum()
+        }
+    };
+    let pairs = match context.own {
+        true => own / 2,
+        false => own * context.expected_probe_rows(build).max(1) as u128 / build.max(1) as u128,
+    };
+    pairs.min(u64::MAX.into()) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{FixedSizeListArray, StringArray};
+    use arrow::datatypes::Float32Type;
+
+    use super::*;
+    use crate::Cancel;
+    use crate::condition::VectorTest;
+    use similarity_measures::{Tokenizer, VectorMeasure};
+
+    fn is_worth(enough: u64, test: Test, values: &ArrayRef, own: bool) -> bool {
+        let cancel = Cancel::default();
+        let context = BuildContext { own, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
+        let keys = KeyColumn { values: Arc::clone(values), groups: None };
+        work_of_condition(test, &keys, &context).unwrap() >= enough
+    }
+
+    #[test]
+    fn strings_are_sampled() {
+        // of one length, so that their characters alone tell them apart
+        let text = |row: u64| {
+            let letter = |n| char::from(b'a' + (row.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(n) % 26) as u8);
+            (0..30).map(letter).collect::<String>()
+        };
+        let texts: ArrayRef = Arc::new((0..600).map(|row| Some(text(row))).collect::<StringArray>());
+        let edit = |measure, bounds| Test::Edit { measure, bounds };
+        let similar = |least| edit(EditMeasure::LevenshteinSimilarity, Bounds::at_least(least, true));
+        let jaro = |least| edit(EditMeasure::JaroWinkler, Bounds::at_least(least, true));
+        let nearly = edit(EditMeasure::Levenshtein, Bounds::at_most(1.0, true));
+        let PaysFrom { open, closed, .. } = STRINGS;
+        for (test, worth) in [(similar(0.4), true), (jaro(0.6), true), (similar(0.9), false), (nearly, false)] {
+            assert_eq!(is_worth(open, test, &texts, true), worth, "{test}");
+            assert!(!is_worth(closed, test, &texts, true), "{test}");
+        }
+        // few rows, and none that have a string
+        for texts in [texts.slice(0, 1), texts.slice(0, 0), Arc::new(StringArray::from(vec![None::<&str>; 9]))] {
+            assert!(!is_worth(open, similar(0.4), &texts, false));
+        }
+    }
+
+    #[test]
+    fn vectors_by_their_numbers_and_sets_by_their_pairs() {
+        let vectors = |dimension: i32| -> ArrayRef {
+            let row = |row: i32| Some((0..dimension).map(|n| Some((row * n % 7) as f32)).collect::<Vec<_>>());
+            let rows = (0..1 << 10).map(row).collect::<Vec<_>>();
+            Arc::new(FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(rows, dimension))
+        };
+        let near = Test::Vector(VectorTest::every_score(VectorMeasure::L2));
+        for (dimension, worth) in [(64, false), (128, true)] {
+            assert_eq!(is_worth(1 << 27, near, &vectors(dimension), false), worth, "{dimension}");
+            assert!(!is_worth(1 << 27, near, &vectors(dimension), true), "a self-join has half the pairs");
+        }
+        let set = |measure, least| {
+            let test = Test::Set { tokenizer: Tokenizer::Words, measure, bounds: Bounds::at_least(least, true) };
+            of_condition(test, 0).unwrap()
+        };
+        let closed = |measure, least| set(measure, least).closed;
+        let high = closed(SetMeasure::Jaccard, 0.5);
+        assert!(closed(SetMeasure::Dice, 0.7) == high && closed(SetMeasure::Cosine, 0.75) == high);
+        assert!(closed(SetMeasure::Jaccard, 0.3) < high && closed(SetMeasure::Dice, 0.5) < high);
+        assert!(closed(SetMeasure::OverlapCount, 2.0) < closed(SetMeasure::Jaccard, 0.3));
+        let words: ArrayRef = Arc::new(StringArray::from(vec!["a b"; 256]));
+        let test = Test::Set {
+            tokenizer: Tokenizer::Words,
+            measure: SetMeasure::Jaccard,
+            bounds: Bounds::at_least(0.5, true),
+        };
+        assert!(is_worth(1 << 16, test, &words, false) && !is_worth(1 << 16, test, &words, true));
+    }
+}

@@ -1,0 +1,264 @@
+//! How clauses are entered: groups of clauses that share an entry, each with its execution tree.
+
+use super::cost;
+use super::tree::{AtomEstimate, ExecutionTree};
+use crate::condition::Test;
+
+/// What produces the candidates of a clause. Atoms are named by their numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// Rows that agree in all of these equalities and pass all of these conditions of one side; all rows with all, where
+    /// there are none.
+    Hash(Vec<usize>),
+    /// The index of a similarity condition, within the groups of these keys.
+    Index {
+        /// The similarity condition.
+        atom: usize,
+        /// Equalities and conditions of one side.
+        keys: Vec<usize>,
+    },
+    /// Rows in the order of a band, within the groups of these keys.
+    Band {
+        /// The band.
+        atom: usize,
+        /// Equalities and conditions of one side.
+        keys: Vec<usize>,
+    },
+}
+
+impl Entry {
+    /// The equalities that rows of a pair agree in, and the conditions that they pass.
+    pub fn keys(&self) -> &[usize] {
+        match self {
+            Self::Hash(keys) | Self::Index { keys, .. } | Self::Band { keys, .. } => keys,
+        }
+    }
+
+    /// Whether a candidate of this entry has passed `atom`.
+    pub fn decides(&self, atom: usize) -> bool {
+        match self {
+            Self::Hash(keys) => keys.contains(&atom),
+            Self::Index { atom: entry, keys } | Self::Band { atom: entry, keys } => {
+                *entry == atom || keys.contains(&atom)
+            }
+        }
+    }
+}
+
+/// What an atom is to a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AtomKind {
+    /// Served by hashing.
+    Equality,
+    /// Served by an index of its own.
+    Similarity(Test),
+    /// Served by sorting.
+    Band,
+    /// A condition over one side: rows that fail it are left out.
+    OneSided,
+    /// Any other condition, served by nothing.
+    Pair,
+}
+
+impl AtomKind {
+    /// Whether rows that a hash entry pairs have passed it.
+    pub fn is_key(self) -> bool {
+        matches!(self, Self::Equality | Self::OneSided)
+    }
+}
+
+/// What is known of the data.
+pub trait Statistics {
+    /// How many build rows a probe row meets on average that agrees with it in all of these keys.
+    fn partners(&self, keys: &[usize]) -> f64;
+
+    /// The estimates of `atoms` over candidates of `entry`; what is said of other atoms means nothing.
+    fn estimates(&self, entry: &Entry, atoms: &[usize]) -> Vec<AtomEstimate>;
+}
+
+/// Clauses entered together.
+#[derive(Debug, Clone)]
+pub struct EntryGroup {
+    /// What produces the candidates.
+    pub entry: Entry,
+    /// How many candidates a probe row has on average, where the entry is by hash or by a band.
+    pub partners: f64,
+    /// The clauses, by number.
+    pub clauses: Vec<usize>,
+    /// Nanoseconds that a candidate is expected to take.
+    pub cost: f64,
+    /// What is left to decide of these clauses.
+    pub tree: ExecutionTree,
+    /// The whole clauses of the groups before this one: a pair that satisfies any of them came out there.
+    pub earlier: ExecutionTree,
+    /// What the trees were built with.
+    pub estimates: Vec<AtomEstimate>,
+}
+
+/// The plan of all clauses.
+#[derive(Debug, Clone)]
+pub struct RulePlan {
+    /// What each atom is.
+    pub kinds: Vec<AtomKind>,
+    /// In the order in which they are probed.
+    pub groups: Vec<EntryGroup>,
+}
+
+impl RulePlan {
+    /// Chooses entries for `clauses` and orders what is left to verify; `all` is to return so many groups, in order, however it calls
+    /// for them.
+    pub fn of(
+        kinds: &[AtomKind],
+        clauses: &[Vec<usize>],
+        statistics: &(dyn Statistics + Sync),
+        all: impl FnOnce(usize, &(dyn Fn(usize) -> EntryGroup + Sync)) -> Vec<EntryGroup>,
+    ) -> Self {
+        let entries = entries(kinds, clauses, statistics);
+        let groups = all(entries.len(), &|at| {
+            let (entry, partners, numbers) = &entries[at];
+            let whole = |&number: &usize| (number, clauses[number].clone());
+            let before: Vec<_> = entries[..at].iter().flat_map(|(.., numbers)| numbers.iter().map(whole)).collect();
+            let asked = numbers.iter().flat_map(|&number| clauses[number].iter().copied());
+            let asked: Vec<usize> = asked.chain(before.iter().flat_map(|(_, atoms)| atoms.iter().copied())).collect();
+            let estimates = statistics.estimates(entry, &asked);
+            let left = |&number: &usize| {
+                let atoms = clauses[number].iter().copied().filter(|&atom| !entry.decides(atom));
+                (number, atoms.collect::<Vec<_>>())
+            };
+            let left: Vec<_> = numbers.iter().map(left).collect();
+            let tree = ExecutionTree::of(&left, &estimates);
+            let cost = cost::PAIR + ExecutionTree::expected_cost(&left, &estimates);
+            let earlier = match before.is_empty() {
+                true => ExecutionTree::default(),
+                false => ExecutionTree::by_rank(&before, &estimates),
+            };
+            let (entry, partners, clauses) = (entry.clone(), *partners, numbers.clone());
+            EntryGroup { entry, partners, clauses, cost, tree, earlier, estimates }
+        });
+        Self { kinds: kinds.to_vec(), groups }
+    }
+}
+
+/// An entry, the candidates of a row where it is by hash or by a band, and the clauses that it serves.
+type Served = (Entry, f64, Vec<usize>);
+
+/// The entries of all clauses, in the order of the first clause of each.
+fn entries(kinds: &[AtomKind], clauses: &[Vec<usize>], statistics: &dyn Statistics) -> Vec<Served> {
+    let mut by_keys: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+    for (number, clause) in clauses.iter().enumerate() {
+        let keys: Vec<usize> = clause.iter().copied().filter(|&atom| kinds[atom].is_key()).collect();
+        match by_keys.iter_mut().find(|(known, _)| *known == keys) {
+            Some((_, numbers)) => numbers.push(number),
+            None => by_keys.push((keys, vec![number])),
+        }
+    }
+    let mut all: Vec<Served> = Vec::new();
+    for (keys, numbers) in by_keys {
+        let partners = statistics.partners(&keys);
+        for (entry, found, served) in entries_within(kinds, clauses, &keys, partners, &numbers, statistics) {
+            match all.iter_mut().find(|(known, ..)| *known == entry) {
+                Some((.., known)) => known.extend(served),
+                None => all.push((entry, found, served)),
+            }
+        }
+    }
+    all.sort_by_key(|(.., served)| served.first().copied());
+    all
+}
+
+/// An entry for each of the clauses that share their equalities: one pass over the pairs that agree in these, for some
+/// or all of them, or an index of another atom, by what either costs a probe row.
+fn entries_within(
+    kinds: &[AtomKind],
+    clauses: &[Vec<usize>],
+    keys: &[usize],
+    partners: f64,
+    numbers: &[usize],
+    statistics: &dyn Statistics,
+) -> Vec<Served> {
+    let hash = Entry::Hash(keys.to_vec());
+    let asked: Vec<usize> = numbers.iter().flat_map(|&number| clauses[number].iter().copied()).collect();
+    let estimates = statistics.estimates(&hash, &asked);
+    let verification = |clause: &[usize], decided: Option<usize>| {
+        let left = clause.iter().copied().filter(|&atom| !keys.contains(&atom) && decided != Some(atom));
+        ExecutionTree::expected_cost(&[(0, left.collect())], &estimates)
+    };
+    // an entry with its cost, and the candidates of a row
+    let index = |clause: &[usize], atom: usize| {
+        let keys = keys.to_vec();
+        let found = partners * estimates[atom].passes;
+        match kinds[atom] {
+            AtomKind::Similarity(test) => {
+                let cost = cost::of_index(&test, partners) + found * cost::FOUND;
+                Some((cost, partners, Entry::Index { atom, keys }))
+            }
+            AtomKind::Band => {
+                let cost = cost::SORTED_ROW + found * (cost::PAIR + verification(clause, Some(atom)));
+                Some((cost, found, Entry::Band { atom, keys }))
+            }
+            AtomKind::Equality | AtomKind::OneSided | AtomKind::Pair => None,
+        }
+    };
+    let choices = numbers.iter().map(|&number| {
+        let clause = clauses[number].as_slice();
+        let indexed = clause.iter().filter_map(|&atom| index(clause, atom));
+        let index = indexed.min_by(|(a, ..), (b, ..)| a.total_cmp(b));
+        (number, partners * verification(clause, None), index)
+    });
+    let choices: Vec<_> = choices.collect();
+    let cost = |index: &Option<(f64, f64, Entry)>| index.as_ref().map_or(f64::INFINITY, |(cost, ..)| *cost);
+    let by_index: f64 = choices.iter().map(|(.., index)| cost(index)).sum();
+    let with_hash =
+        partners * cost::PAIR + choices.iter().map(|(_, verify, index)| cost(index).min(*verify)).sum::<f64>();
+    // all pairs only where no atom of a clause has an index
+    let all_pairs = !keys.iter().any(|&key| kinds[key] == AtomKind::Equality);
+    let entry = |(number, verify, index): (usize, f64, Option<(f64, f64, Entry)>)| match index {
+        Some((cost, found, entry)) if all_pairs || by_index < with_hash || cost < verify => {
+            (entry, found, vec![number])
+        }
+        _ => (hash.clone(), partners, vec![number]),
+    };
+    choices.into_iter().map(entry).collect()
+}
+
+/// What EXPLAIN goes by before any row is read.
+#[derive(Debug)]
+pub struct AssumedStatistics<'a> {
+    /// The atoms.
+    pub kinds: &'a [AtomKind],
+    /// Rows of the build side, where known.
+    pub rows: Option<usize>,
+}
+
+/// How selective an equality is held to be.
+const EQUAL: f64 = 0.01;
+/// How selective a similarity is held to be.
+const SIMILAR: f64 = 0.02;
+/// How selective a band is held to be, also where nothing is known of one side.
+pub const IN_BAND: f64 = 0.05;
+/// How selective anything else is held to be.
+const OTHER: f64 = 0.5;
+/// How many rows an input is held to have.
+const ROWS: usize = 10_000;
+/// For how many pairs a measure is held to be computed.
+const OPEN: f64 = 0.1;
+/// How long a key is held to be.
+const LENGTH: f64 = 12.0;
+
+impl Statistics for AssumedStatistics<'_> {
+    fn partners(&self, keys: &[usize]) -> f64 {
+        let passes = |&key: &usize| if self.kinds[key] == AtomKind::Equality { EQUAL } else { OTHER };
+        (self.rows.unwrap_or(ROWS) as f64 * keys.iter().map(passes).product::<f64>()).max(1.0)
+    }
+
+    fn estimates(&self, _entry: &Entry, _atoms: &[usize]) -> Vec<AtomEstimate> {
+        let estimate = |kind: &AtomKind| match kind {
+            AtomKind::Equality => AtomEstimate::uniform(cost::EQUALITY, EQUAL),
+            AtomKind::Similarity(test) => cost::of_test(*test, LENGTH, OPEN, SIMILAR),
+            AtomKind::Band => AtomEstimate::uniform(cost::BAND, IN_BAND),
+            AtomKind::OneSided => AtomEstimate::uniform(cost::ONE_SIDED, OTHER),
+            AtomKind::Pair => AtomEstimate { last: true, ..AtomEstimate::uniform(cost::EXPRESSION, OTHER) },
+        };
+        self.kinds.iter().map(estimate).collect()
+    }
+}

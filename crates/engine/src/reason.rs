@@ -1,0 +1,74 @@
+//! Why an index is on the engine that it is on, for EXPLAIN ANALYZE.
+
+use std::fmt::{Display, Formatter};
+
+use crate::metrics::{Count, MetricValue};
+
+use super::pays::Weighed;
+
+/// The metric that says how often the CPU has taken over from a device.
+pub(super) const CPU_FALLBACKS: &str = "cpu_fallbacks";
+
+/// Why a device does not have what it was to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// Nothing is left of the memory that is ours.
+    Memory,
+    /// There are no kernels for keys such as these.
+    Keys,
+    /// It cannot be used, and why.
+    Device(String),
+}
+
+impl Display for Refused {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Memory => f.write_str("the device has no memory left for it"),
+            Self::Keys => f.write_str("there are no kernels for such values"),
+            Self::Device(reason) => f.write_str(reason),
+        }
+    }
+}
+
+/// What has decided for an engine.
+#[derive(Debug, Clone, Default)]
+pub struct Reason {
+    /// What `auto` went by.
+    pub(super) weighed: Option<Weighed>,
+    /// What was in the way of a device.
+    pub(super) refused: Option<Refused>,
+}
+
+impl Reason {
+    /// The same for a build side that a device was to have, of so many rows of which some match nothing: if all do, nothing was refused.
+    pub(super) fn but(self, refused: Refused, (rows, unmatchable): (usize, usize)) -> Self {
+        Self { refused: (unmatchable < rows).then_some(refused), ..self }
+    }
+
+    /// What `auto` went by alone.
+    pub(super) fn weighed(&self) -> Self {
+        Self { refused: None, ..self.clone() }
+    }
+
+    /// A fallback where a device was to have it.
+    pub fn metric(&self) -> Option<MetricValue> {
+        self.refused.as_ref().map(|_| {
+            let count = Count::new();
+            count.add(1);
+            MetricValue::Count { name: CPU_FALLBACKS, count }
+        })
+    }
+}
+
+/// What follows the description of an index.
+impl Display for Reason {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        if let Some(weighed) = &self.weighed {
+            write!(f, "; {weighed}")?;
+        }
+        match &self.refused {
+            Some(refused) => write!(f, "; cpu: {refused}"),
+            None => Ok(()),
+        }
+    }
+}

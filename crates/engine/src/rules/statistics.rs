@@ -1,0 +1,405 @@
+//! What a plan of rules is made from: the groups of the build side, and pairs drawn from them.
+
+use std::hash::BuildHasher;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use crate::error::Result;
+use arrow::array::ArrayRef;
+use foldhash::fast::FixedState;
+
+use super::grouping::{Grouping, GroupsByRow};
+use crate::atoms::{AtomColumn, AtomTest, BandColumn, RuleRows};
+use crate::cpu::columns::{Columns, Tests};
+use crate::cpu::fingerprints::{Detail, Fingerprints, bound};
+use crate::cpu::rules::probing::FEWEST_LANES;
+use crate::cuda::Budget;
+use crate::cuda::rules::RulesOnDevice;
+use crate::keys::NumberedBy;
+use crate::parallel::{both, in_turn, threads_within};
+use crate::plan::{AtomEstimate, AtomKind, Entry, IN_BAND, Statistics, cost};
+use crate::{BuildContext, Cancel, Pairs};
+
+/// How many pairs are drawn for an entry.
+const DRAWN: usize = 512;
+
+/// A grouping, and the group of each build row.
+#[derive(Debug)]
+pub(super) struct DrawnGroups {
+    pub(super) grouping: Arc<Grouping>,
+    pub(super) groups: GroupsByRow,
+    /// Pairs of different rows, evenly drawn from those that share a group; from all pairs, where groups are single rows.
+    drawn: Pairs,
+    /// The same, as places among the sampled strings.
+    places: Pairs,
+    /// What came of them, by atom, as far as it has been asked.
+    outcomes: Vec<OnceLock<Outcome>>,
+}
+
+/// Of drawn pairs.
+#[derive(Debug, Clone, Copy)]
+struct Outcome {
+    /// The share that passes.
+    passes: f64,
+    /// The share for which a measure has to be computed.
+    open: f64,
+    /// The mean length of keys, in characters or tokens.
+    length: f64,
+}
+
+/// Rows that tell about all of them: those with the least fingerprints, so that it does not matter in which order rows
+/// have come in.
+pub(super) struct Sample {
+    /// Ascending by fingerprint.
+    rows: Vec<u32>,
+    /// An exponential variate for each.
+    variates: Vec<f64>,
+    /// What fingerprints are made of.
+    detail: Detail,
+}
+
+/// Of how many rows a sample consists.
+const SAMPLED: usize = 1 << 13;
+
+/// Rows of a group, itself included, that are looked at for a row without another of its group in the sample, unless too few
+/// rows have one.
+const LOOKED_AT: usize = 1 << 4;
+
+/// Whether most of some fingerprints, ascending, are of one row.
+fn are_diverse(least: &[(u64, u32)]) -> bool {
+    2 * least.chunk_by(|one, other| one.0 == other.0).count() >= least.len()
+}
+
+impl Sample {
+    /// From a build side that has been brought to a device, which draws it where it can, or else by up to so many threads.
+    pub(super) fn of(
+        (columns, tests): (&Columns, &Tests),
+        keys: &[ArrayRef],
+        device: Option<&mut RulesOnDevice>,
+        threads: usize,
+    ) -> Result<Self> {
+        let rows = columns.rows;
+        let draw = |rules: &mut RulesOnDevice| rules.least_prints(rows, SAMPLED, bound(rows, SAMPLED));
+        let drawn = device.map(draw).transpose()?.flatten();
+        let least = |detail| Fingerprints::new(columns, tests, keys, detail)?.least(SAMPLED, threads);
+        // long strings are read only where rows are not told apart by what stands in their views
+        let (mut detail, mut sampled) = (Detail::Views, drawn.map_or_else(|| least(Detail::Views), Ok)?);
+        if !are_diverse(&sampled) {
+            (detail, sampled) = (Detail::Strings, least(Detail::Strings)?);
+        }
+        Ok(Self::new(sampled, detail))
+    }
+
+    fn new(sampled: Vec<(u64, u32)>, detail: Detail) -> Self {
+        let hasher = FixedState::default();
+        let variate = |&(print, _): &(u64, u32)| {
+            let uniform = (hasher.hash_one(print) >> 11) as f64 / (1u64 << 53) as f64;
+            -uniform.max(f64::MIN_POSITIVE).ln()
+        };
+        let variates = sampled.iter().map(variate).collect();
+        Self { rows: sampled.into_iter().map(|(_, row)| row).collect(), variates, detail }
+    }
+
+    /// Pairs of different rows, evenly drawn from those that share a group, as far as the sample reaches, but for groups of many rows of
+    /// which one alone was sampled: they come last. Of any rows, where none share a group.
+    fn draw(&self, grouping: &Grouping, groups: &GroupsByRow, fingerprints: &Fingerprints<'_>) -> Result<Pairs> {
+        let hasher = FixedState::default();
+        // all that is looked up at random is asked for before any of it is needed
+        let of_rows = groups.of(&self.rows)?;
+        let places: Vec<Range<usize>> = of_rows.iter().map(|&group| grouping.places(group)).collect();
+        let with_partners: Vec<usize> = (0..self.rows.len()).filter(|&at| places[at].len() > 1).collect();
+        // those of one group side by side, in their order
+        let mut by_group: Vec<u64> =
+            with_partners.iter().map(|&at| u64::from(of_rows[at]) << u32::BITS | at as u64).collect();
+        by_group.sort_unstable();
+        let mut others: Vec<&[u64]> = vec![&[]; self.rows.len()];
+        for group in by_group.chunk_by(|one, other| one >> u32::BITS == other >> u32::BITS) {
+            group.iter().for_each(|&at| others[at as u32 as usize] = group);
+        }
+        // a row is in as many pairs as its group has other rows: the least of exponential variates by these weights; rows whose partners
+        // have to be looked for among many come last
+        let is_far = |at: usize| others[at].len() < 2 && places[at].len() > LOOKED_AT;
+        let mut weighted: Vec<(bool, f64, usize)> = with_partners
+            .into_iter()
+            .map(|at| (is_far(at), self.variates[at] / (places[at].len() - 1) as f64, at))
+            .collect();
+        let order = |a: &(bool, f64, usize), b: &(bool, f64, usize)| {
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2))
+        };
+        if weighted.len() > DRAWN {
+            weighted.select_nth_unstable_by(DRAWN, order);
+            weighted.truncate(DRAWN);
+        }
+        weighted.sort_unstable_by(order);
+        // of groups of which no other row was sampled all rows are looked at, and their fingerprints where there is a choice
+        let alone = || weighted.iter().map(|&(.., at)| at).filter(|&at| others[at].len() < 2);
+        let asked: Vec<u32> = alone().flat_map(|at| places[at].clone()).map(|place| place as u32).collect();
+        let asked = grouping.rows_at(&asked)?;
+        let (mut chosen_from, mut rest) = (Vec::with_capacity(asked.len()), asked.as_slice());
+        for at in alone() {
+            let (group, behind) = rest.split_at(places[at].len());
+            chosen_from.extend_from_slice(if group.len() > 2 { group } else { &[] });
+            rest = behind;
+        }
+        let prints = fingerprints.of_rows(&chosen_from)?;
+        let (mut asked, mut prints) = (asked.as_slice(), prints.as_slice());
+        let mut pairs = Pairs::default();
+        for (n, &(.., at)) in weighted.iter().enumerate() {
+            let (row, others) = (self.rows[at], others[at]);
+            let partner = if others.len() > 1 {
+                let place = others.partition_point(|&other| (other as u32 as usize) < at);
+                let step = 1 + (hasher.hash_one(n) % (others.len() as u64 - 1)) as usize;
+                self.rows[others[(place + step) % others.len()] as u32 as usize]
+            } else {
+                let (group, behind) = asked.split_at(places[at].len());
+                asked = behind;
+                let partner = if group.len() > 2 {
+                    let (of_group, behind) = prints.split_at(group.len());
+                    prints = behind;
+                    let own = group.iter().position(|&other| other == row).map_or(0, |own| of_group[own]);
+                    let partners = group.iter().zip(of_group).filter(|(other, _)| **other != row);
+                    partners.min_by_key(|(_, print)| hasher.hash_one(*print ^ own)).map(|(other, _)| other)
+                } else {
+                    group.iter().find(|other| **other != row)
+                };
+                partner.copied().unwrap_or(row)
+            };
+            pairs.push(row, partner);
+        }
+        if pairs.is_empty() {
+            self.rows.windows(2).take(DRAWN).for_each(|rows| pairs.push(rows[0], rows[1]));
+        }
+        Ok(pairs)
+    }
+}
+
+/// Statistics over the build side, compared with itself.
+#[derive(Debug)]
+pub(super) struct BuildStatistics<'a> {
+    tests: &'a Tests,
+    build: &'a Columns,
+    /// The codes and strings of rows that were drawn.
+    sampled: Columns,
+    cancel: &'a Cancel,
+    /// By the keys of some clause.
+    grouped: Vec<(Vec<usize>, DrawnGroups)>,
+}
+
+impl<'a> BuildStatistics<'a> {
+    /// Groups the rows by the keys of each clause, with up to so many threads as `context` says, or on a device, and draws pairs of those
+    /// of a sample, which is taken meanwhile.
+    pub(super) fn new(
+        tests: &'a Tests,
+        (build, keys): (&'a Columns, &[ArrayRef]),
+        sample: impl FnOnce() -> Result<Sample>,
+        clauses: &[Vec<usize>],
+        device: Option<&Budget>,
+        &BuildContext { threads, own, cancel, .. }: &BuildContext<'a>,
+    ) -> Result<Self> {
+        let mut wanted: Vec<Vec<usize>> = Vec::new();
+        for clause in clauses {
+            let is_key = |&atom: &usize| AtomKind::from(&tests.kinds[atom]).is_key();
+            let keys: Vec<usize> = clause.iter().copied().filter(is_key).collect();
+            if !wanted.contains(&keys) {
+                wanted.push(keys);
+            }
+        }
+        let by = NumberedBy { threads: threads_within(wanted.len(), threads), own, device };
+        let group = |at: usize| Grouping::build(build, (&tests.kinds, &wanted[at]), &by);
+        let (groupings, sample) = both(|| in_turn(wanted.len(), threads, group), sample);
+        let (groupings, sample) = (groupings?, sample?);
+        let fingerprints = Fingerprints::new(build, tests, keys, sample.detail)?;
+        let drawn = in_turn(groupings.len(), threads, |at| {
+            let (grouping, groups) = &groupings[at];
+            sample.draw(grouping, groups, &fingerprints)
+        })?;
+        let of_keys = |((grouping, groups), drawn)| {
+            let outcomes = tests.kinds.iter().map(|_| OnceLock::new()).collect();
+            DrawnGroups { grouping: Arc::new(grouping), groups, drawn, places: Pairs::default(), outcomes }
+        };
+        let grouped = groupings.into_iter().zip(drawn).map(of_keys);
+        let mut grouped: Vec<(Vec<usize>, DrawnGroups)> = wanted.into_iter().zip(grouped).collect();
+        let mut rows: Vec<u32> = Vec::new();
+        for (_, DrawnGroups { drawn, places, .. }) in &mut grouped {
+            for (drawn, places) in [(&drawn.build, &mut places.build), (&drawn.probe, &mut places.probe)] {
+                places.extend(rows.len() as u32..(rows.len() + drawn.len()) as u32);
+                rows.extend_from_slice(drawn);
+            }
+        }
+        let sampled = build.sampled(&rows, threads)?;
+        let statistics = Self { tests, build, sampled, cancel, grouped };
+        statistics.foresee(clauses, threads)?;
+        Ok(statistics)
+    }
+
+    /// Finds out side by side what a plan asks one after the other: about the clauses of some keys, and all before them.
+    fn foresee(&self, clauses: &[Vec<usize>], threads: usize) -> Result<()> {
+        let mut asked = Vec::new();
+        for (keys, grouped) in &self.grouped {
+            let are_keys = |clause: &Vec<usize>| keys.iter().all(|key| clause.contains(key));
+            let last = clauses.iter().rposition(are_keys).unwrap_or(0);
+            let mut atoms: Vec<usize> = clauses[..=last].concat();
+            atoms.sort_unstable();
+            atoms.dedup();
+            asked.extend(atoms.into_iter().filter(|atom| !keys.contains(atom)).map(|atom| (grouped, atom)));
+        }
+        in_turn(asked.len(), threads, |at| {
+            self.outcome(asked[at].0, asked[at].1);
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// The groups by these keys, those of some clause.
+    pub(super) fn groups(&self, keys: &[usize]) -> Option<&DrawnGroups> {
+        self.grouped.iter().find(|(known, _)| known == keys).map(|(_, grouped)| grouped)
+    }
+
+    /// What becomes of the drawn pairs; `None` for atoms that nothing is known of before a query runs.
+    fn outcome(&self, grouped: &DrawnGroups, atom: usize) -> Option<Outcome> {
+        match (self.tests.kinds[atom], &self.build.atoms[atom]) {
+            (AtomTest::Pair, _) => return None,
+            (_, AtomColumn::Band(BandColumn { accepted, .. })) if accepted.is_empty() => return None,
+            _ => {}
+        }
+        let (columns, drawn) = match self.build.is_sampled(atom) {
+            true => (&self.sampled, &grouped.places),
+            false => (self.build, &grouped.drawn),
+        };
+        Some(*grouped.outcomes[atom].get_or_init(|| {
+            let (places, mut passed) = ((0..drawn.len() as u16).collect::<Vec<_>>(), Vec::new());
+            let stop = || self.cancel.is_cancelled();
+            self.tests.select(atom, (columns, columns), drawn, &places, &stop, &mut passed);
+            Outcome {
+                passes: (passed.len() as f64 + 0.5) / (drawn.len() as f64 + 1.0),
+                open: self.tests.open(atom, columns, drawn) as f64 / drawn.len().max(1) as f64,
+                length: columns.mean_length(atom),
+            }
+        }))
+    }
+
+    fn estimate(&self, atom: usize, grouped: &DrawnGroups, side_by_side: bool) -> AtomEstimate {
+        let Some(Outcome { passes, open, length }) = self.outcome(grouped, atom) else {
+            return match self.tests.kinds[atom] {
+                AtomTest::Band => AtomEstimate::uniform(cost::BAND, IN_BAND),
+                _ => AtomEstimate { last: true, ..AtomEstimate::uniform(cost::EXPRESSION, 0.5) },
+            };
+        };
+        match self.tests.kinds[atom] {
+            AtomTest::Similarity { test, .. } => {
+                let estimate = cost::of_test(test, length, open, passes);
+                match self.build.first_of_key(atom) {
+                    _ if side_by_side => estimate,
+                    key => cost::one_by_one(estimate, key),
+                }
+            }
+            AtomTest::Equality => AtomEstimate::uniform(cost::EQUALITY, passes),
+            AtomTest::Band => AtomEstimate::uniform(cost::BAND, passes),
+            AtomTest::OneSided | AtomTest::Pair => AtomEstimate::uniform(cost::ONE_SIDED, passes),
+        }
+    }
+}
+
+impl Statistics for BuildStatistics<'_> {
+    fn partners(&self, keys: &[usize]) -> f64 {
+        self.groups(keys).map_or(0.0, |grouped| grouped.grouping.mean_partners())
+    }
+
+    fn estimates(&self, entry: &Entry, atoms: &[usize]) -> Vec<AtomEstimate> {
+        let grouped = self.groups(entry.keys());
+        let side_by_side = match entry {
+            Entry::Hash(keys) | Entry::Band { keys, .. } => self.partners(keys) >= FEWEST_LANES as f64,
+            Entry::Index { .. } => false,
+        };
+        let estimate = |atom| match grouped {
+            Some(grouped) if atoms.contains(&atom) => self.estimate(atom, grouped, side_by_side),
+            _ => AtomEstimate::UNKNOWN,
+        };
+        (0..self.tests.kinds.len()).map(estimate).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::StringViewArray;
+
+    use super::*;
+    use crate::atoms::SideColumns;
+    use crate::condition::{Bounds, Test};
+    use crate::cuda::test_device::device;
+    use crate::rules::on_device::{SharedStrings, bring_ahead};
+    use similarity_measures::EditMeasure;
+
+    /// A sample of some strings, drawn by a device if there is one.
+    fn sample(texts: &[Option<String>], budget: Option<&Budget>) -> Sample {
+        let key: ArrayRef = Arc::new(texts.iter().map(Option::as_deref).collect::<StringViewArray>());
+        let test = Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
+        let kinds = vec![AtomTest::Equality, AtomTest::Similarity { key: 0, test }];
+        let keys = vec![key];
+        let atoms = vec![AtomColumn::Codes(vec![0; texts.len()].into()), AtomColumn::None];
+        let side = SideColumns { rows: texts.len(), atoms, keys: keys.clone() };
+        let cancel = Cancel::default();
+        let (tests, columns) = Tests::build(kinds, side, &BuildContext::new(2, &cancel, &|_| Ok(()))).unwrap();
+        let bring = |budget| {
+            bring_ahead(budget, (&tests, &columns), &[vec![0, 1]], &SharedStrings::default(), 2).unwrap().unwrap()
+        };
+        if let Some(budget) = budget {
+            // what a device draws are the rows that the host draws, or nothing
+            let drawn = bring(budget).least_prints(texts.len(), SAMPLED, bound(texts.len(), SAMPLED)).unwrap();
+            let on_host = Fingerprints::new(&columns, &tests, &keys, Detail::Views).unwrap().least(SAMPLED, 2).unwrap();
+            assert_eq!(drawn.as_ref().unwrap_or(&on_host), &on_host);
+            let few = on_host.chunk_by(|one, other| one.0 == other.0).count() < 1000;
+            assert!(drawn.is_some() || few && texts.len() > SAMPLED);
+        }
+        let mut device = budget.map(bring);
+        let sample = Sample::of((&columns, &tests), &keys, device.as_mut(), 2).unwrap();
+        assert_eq!((sample.rows.len(), sample.variates.len()), (SAMPLED.min(texts.len()), sample.rows.len()));
+        sample
+    }
+
+    fn long(row: u32) -> Option<String> {
+        Some(format!("a long string, {row:0>9}"))
+    }
+
+    #[test]
+    fn long_strings_are_read_where_views_do_not_tell_rows_apart() {
+        let mixed = |row: u32| if row.is_multiple_of(10) { long(row) } else { Some(row.to_string()) };
+        let detail = |rows: u32, text: &dyn Fn(u32) -> Option<String>| {
+            sample(&(0..rows).map(text).collect::<Vec<_>>(), None).detail
+        };
+        assert!(matches!(detail(20_000, &long), Detail::Strings));
+        assert!(matches!(detail(20_000, &mixed), Detail::Views));
+        assert!(matches!(detail(30, &long), Detail::Strings));
+        assert!(matches!(detail(0, &long), Detail::Views));
+    }
+
+    #[test]
+    fn the_same_rows_are_drawn_in_any_order() {
+        let budget = Budget::new(&device(), 0.5);
+        let text = |row: u32| {
+            let letters =
+                (0..1 + row % 7).map(|n| char::from(b'a' + (row.wrapping_mul(n + 2_654_435_769) >> 27) as u8));
+            (!row.is_multiple_of(50)).then(|| format!("{row}{}", letters.collect::<String>()))
+        };
+        let texts: Vec<_> = (0..30_000).map(text).collect();
+        let backwards: Vec<_> = texts.iter().rev().cloned().collect();
+        let last = texts.len() as u32 - 1;
+        for device in [None, Some(&budget)] {
+            let (one, other) = (sample(&texts, device), sample(&backwards, device));
+            assert_eq!(one.variates, other.variates);
+            let drawn = |rows: &mut dyn Iterator<Item = u32>| {
+                let mut drawn: Vec<_> = rows.map(|row| texts[row as usize].as_deref()).collect();
+                drawn.sort_unstable();
+                drawn
+            };
+            let one = drawn(&mut one.rows.iter().copied());
+            assert_eq!(one, drawn(&mut other.rows.iter().map(|row| last - row)));
+            assert!(one.chunk_by(|one, other| one == other).count() > SAMPLED / 2);
+        }
+        // a device leaves to the host what has too few fingerprints, here one or a hundred
+        for texts in [vec![Some("the same".to_owned()); 20_000], (0..20_000).map(|row| long(row % 100)).collect()] {
+            assert_eq!(sample(&texts, Some(&budget)).rows, sample(&texts, None).rows);
+        }
+        assert_eq!(sample(&texts[1..40], Some(&budget)).rows.len(), 39);
+    }
+}

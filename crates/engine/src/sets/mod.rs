@@ -1,0 +1,22 @@
+//! From key columns to sets of ranked tokens: where every engine's set joins begin.
+//!
+//! ```text
+//! key column --tokenise--> sets of ids, a dictionary per thread (of short grams, `grams` knows the ids by a table)
+//!            --ranks-----> one dictionary, ids by rising frequency
+//! ```
+//!
+//! What the engines do with the ranks is their own; `predicate` says what any of them may rely on.
+
+pub(crate) mod dictionary;
+mod elements;
+mod grams;
+pub(crate) mod memory;
+#[cfg(test)]
+pub(crate) mod nested_loop;
+pub(crate) mod predicate;
+pub(crate) mod ranks;
+mod strings;
+pub(crate) mod tokenise;
+
+pub use dictionary::Dictionary;
+pub use predicate::SetPredicate;

@@ -1,0 +1,17 @@
+//! From list columns to points: where every engine's vector joins begin.
+//!
+//! ```text
+//! lists ----points----> vectors, and rows that no filter tells apart
+//!       ----frame-----> points: shifted to where most are, the telling dimensions first
+//! ```
+//!
+//! `reach` says by how much a filter in `precision` has to look farther than the condition, so that no match is lost;
+//! `decision` decides by the measure's own arithmetic. What the engines do with the points is their own.
+
+pub(crate) mod decision;
+pub(crate) mod frame;
+pub(crate) mod points;
+pub(crate) mod precision;
+pub(crate) mod reach;
+
+pub use points::Vectors;

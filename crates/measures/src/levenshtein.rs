@@ -1,0 +1,97 @@
+//! Levenshtein: the fewest insertions, deletions and substitutions that turn one string into the other.
+//!
+//! Counted in Unicode scalar values. Bit-parallel; up to 64 characters nothing is allocated.
+
+use super::edit_matrix;
+use super::symbols::{self, Symbols, without_common_affixes};
+
+/// The Levenshtein distance of `a` and `b`, in characters.
+///
+/// # Example
+///
+/// ```
+/// use datafusion_similarity::measure::levenshtein::levenshtein;
+///
+/// assert_eq!(levenshtein("kitten", "sitting"), 3);
+/// ```
+pub fn levenshtein(a: &str, b: &str) -> usize {
+    let (a, b) = without_common_affixes(a, b);
+    match Symbols::of(a, b) {
+        Symbols::Ascii(a, b) => edit_matrix::distance::<_, false>(a, b),
+        Symbols::Decoded(a, b) => edit_matrix::distance::<char, false>(&a, &b),
+    }
+}
+
+/// The Levenshtein distance of `a` and `b` if it is at most `k`, otherwise `None`.
+///
+/// Stops as soon as `k` is out of reach. Strings of length `n` take `O(n)` time for small `k` and
+/// `O(n k / 64)` for large.
+pub fn levenshtein_within(a: &str, b: &str, k: usize) -> Option<usize> {
+    levenshtein_within_unless(a, b, k, &|| false)
+}
+
+/// [`levenshtein_within`] that gives up, with `None`, once `stop` is true; asked again and again while long strings
+/// are compared.
+pub fn levenshtein_within_unless(a: &str, b: &str, k: usize, stop: &dyn Fn() -> bool) -> Option<usize> {
+    let (a, b) = without_common_affixes(a, b);
+    match Symbols::of(a, b) {
+        Symbols::Ascii(a, b) => edit_matrix::distance_within::<_, false>(a, b, k, stop),
+        Symbols::Decoded(a, b) => edit_matrix::distance_within::<char, false>(&a, &b, k, stop),
+    }
+}
+
+/// `1 - levenshtein(a, b) / max(len(a), len(b))`, lengths in characters; 1 for two empty strings.
+pub fn levenshtein_similarity(a: &str, b: &str) -> f64 {
+    similarity_of_distance(levenshtein(a, b), symbols::len(a).max(symbols::len(b)))
+}
+
+/// The similarity of two strings at distance `d`, the longer of `longest` characters.
+#[inline]
+pub fn similarity_of_distance(d: usize, longest: usize) -> f64 {
+    if longest == 0 { 1.0 } else { 1.0 - d as f64 / longest as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_strings::{pairs, plain_levenshtein};
+
+    #[test]
+    fn agrees_with_the_definition() {
+        for (a, b) in pairs() {
+            let d = plain_levenshtein(&a, &b);
+            assert_eq!(levenshtein(&a, &b), d, "{a:?} {b:?}");
+            for k in [0, 1, 2, 3, 5, 9, 30, 64, 200, d.saturating_sub(1), d, d + 1, usize::MAX] {
+                assert_eq!(levenshtein_within(&a, &b, k), (d <= k).then_some(d), "{a:?} {b:?} {k}");
+            }
+        }
+    }
+
+    #[test]
+    fn known_values() {
+        assert_eq!(levenshtein("", ""), 0);
+        assert_eq!(levenshtein("", "日本"), 2);
+        assert_eq!(levenshtein("kitten", "sitting"), 3);
+        assert_eq!(levenshtein("né", "nè"), 1);
+        assert_eq!(levenshtein(&"ab".repeat(150), &"ba".repeat(150)), 2);
+        assert_eq!(levenshtein(&"a".repeat(300), &"b".repeat(299)), 300);
+    }
+
+    #[test]
+    fn similarities() {
+        assert_eq!(levenshtein_similarity("", ""), 1.0);
+        assert_eq!(levenshtein_similarity("", "a"), 0.0);
+        assert_eq!(levenshtein_similarity("abcd", "abce"), 0.75);
+        assert_eq!(levenshtein_similarity("müller", "muller"), 1.0 - 1.0 / 6.0);
+    }
+
+    #[test]
+    fn long_strings_with_few_edits_are_cheap() {
+        let a = "abcdefghij".repeat(100_000);
+        let b = format!("x{}y{}", &a[..500_000], &a[500_002..]);
+        assert_eq!(levenshtein_within(&a, &b, 3), Some(3));
+        assert_eq!(levenshtein_within(&a, &b, 2), None);
+        assert_eq!(levenshtein_within(&a, &b, 1000), Some(3));
+        assert_eq!(levenshtein(&a, &b), 3);
+    }
+}

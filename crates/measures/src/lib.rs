@@ -1,0 +1,48 @@
+//! The measures: pure functions from two values to a score.
+//!
+//! What stands here is the definition that every engine meets bit for bit. Nothing in this layer knows
+//! Arrow, SQL or a plan: strings are `&str` or symbol slices, sets are counts, vectors are slices.
+//! A NULL never reaches a measure.
+
+#![deny(missing_docs)]
+
+pub mod casefold;
+pub mod cosine;
+pub mod damerau_levenshtein;
+pub mod dice;
+pub mod double_metaphone;
+pub mod hamming;
+pub mod jaccard;
+pub mod jaro;
+pub mod jaro_winkler;
+pub mod l1;
+pub mod l2;
+pub mod levenshtein;
+pub mod linf;
+pub mod lp;
+pub mod metaphone;
+pub mod normalize;
+pub mod osa;
+pub mod overlap_coefficient;
+pub mod overlap_count;
+pub mod qgrams;
+pub mod set_cosine;
+pub mod soundex;
+pub mod trigram;
+pub mod unaccent;
+pub mod word_tokens;
+
+mod edit_matrix;
+mod edit_measure;
+mod set_measure;
+mod symbols;
+mod tokenizer;
+mod vector_measure;
+
+#[cfg(test)]
+mod test_strings;
+
+pub use edit_measure::EditMeasure;
+pub use set_measure::SetMeasure;
+pub use tokenizer::Tokenizer;
+pub use vector_measure::{Power, VectorMeasure};
