@@ -21,7 +21,7 @@
 // and a Jaro similarity of j takes m >= (3j - 1) / (1 / left + 1 / right) matches, all of them characters that both have, and
 // with so many matches, of which few are misplaced, some bigrams. Which j depends on how the strings begin, for pairs.
 // The host's table gives the least of these numbers for a length and all greater ones, so that the least lengths of a block
-// speak for all of it (blocks sorted by length as in sf-gSSJoin, section IV).
+// speak for all of it (blocks sorted by length as in sf-gSSJoin, section 6).
 
 // targets: sm75, sm80
 #include "common.cuh"

@@ -12,7 +12,7 @@
 // as many as the smaller number of tokens that share a bit with another on either side:
 //     overlap <= popcount(a & b) + min(tokens of a - bits of a, tokens of b - bits of b)
 // so that a pair with fewer common bits than the least overlap less that excess cannot match (the bitmap filter of
-// Sandes, Teodoro and Melo, 2017; blocks sorted by size as in sf-gSSJoin, section IV). With compute capability 8.0
+// Sandes, Teodoro and Melo, 2017; blocks sorted by size as in sf-gSSJoin, section 6). With compute capability 8.0
 // the bits are counted by binary tensor cores; otherwise by popcounts. Both keep the same pairs.
 
 // targets: sm75, sm80

@@ -13,7 +13,8 @@ use super::build::{call, chain};
 use super::statement::Side;
 use super::yaml::{self, Fault, Predicate};
 
-/// The measure behind `Sim`: rule files name none, and HyperBlocker computes this one.
+/// Measure behind `Sim`, for which rule files name none. It is the nearest one to what HyperBlocker's released kernels compute:
+/// those take a prefix of any length, always boost by it, and do not use transpositions.
 const MEASURE: &str = "jaro_winkler_similarity";
 
 /// A path that is read for rules; whatever else lies in a folder is left alone.
