@@ -14,7 +14,7 @@ use super::error::syntax_error;
 pub(super) enum Condition {
     /// The tokens of the ON condition.
     On(Range<usize>),
-    /// None that can be read: the error to report, unless the parser has a better one for the whole.
+    /// Missing or unreadable condition: the error to report, unless the parser has a better one for the whole text.
     Missing(DataFusionError),
 }
 

@@ -24,8 +24,8 @@ pub(super) struct Nearest {
     pub direction: Direction,
 }
 
-/// Every NEAREST clause in `tokens`, in order; the words SIMILARITY of the joins whose JOIN is at `similarity_joins` are
-/// gone.
+/// Every NEAREST clause in `tokens`, in order; the words SIMILARITY of the joins whose JOIN is at `similarity_joins`
+/// are gone.
 ///
 /// # Errors
 /// A syntax error where the clause is out of place, or belongs to a join that it cannot rank.
@@ -78,8 +78,8 @@ fn direction_at(words: &Significant<'_>, i: usize) -> Option<Direction> {
     direction(words.word(i)?.value.to_ascii_lowercase().as_str())
 }
 
-/// The word BY of the clause whose NEAREST is word `i`: after nothing, a literal with or without a sign, or a name that is
-/// not the first half of ORDER BY and its like.
+/// The word BY of the clause whose NEAREST is word `i`: after nothing, a literal with or without a sign, or a name that
+/// is not the first half of ORDER BY and its like.
 fn by_after(words: &Significant<'_>, i: usize) -> Option<usize> {
     let signed = matches!(words.token(i + 1)?.token, Token::Minus | Token::Plus);
     let amount = i + 1 + usize::from(signed);

@@ -1,4 +1,4 @@
-//! From SQL text that may say SIMILARITY JOIN and name matching rules to plans and data frames.
+//! Plans and data frames from SQL text that may say SIMILARITY JOIN and name matching rules.
 
 use datafusion::common::{Result, not_impl_err, plan_datafusion_err, plan_err};
 use datafusion::config::SqlParserOptions;
@@ -10,7 +10,8 @@ use datafusion::prelude::SessionContext;
 use super::statements::StatementText;
 use crate::functions::contract;
 
-/// As [`SessionContext::sql`], for a statement that may say SIMILARITY JOIN, use matching rules or be about them.
+/// Data frame of a statement that may say SIMILARITY JOIN, use matching rules or be about them; otherwise it is
+/// [`SessionContext::sql`].
 ///
 /// # Errors
 /// As `sql`: syntax errors and unknown rules point into the text; DDL and DML statements are executed at once.
@@ -18,7 +19,7 @@ pub async fn sql(ctx: &SessionContext, sql: &str) -> Result<DataFrame> {
     sql_with_options(ctx, sql, SQLOptions::new()).await
 }
 
-/// As [`SessionContext::sql_with_options`], for a statement that may say SIMILARITY JOIN.
+/// Data frame of a statement that may say SIMILARITY JOIN; otherwise it is [`SessionContext::sql_with_options`].
 ///
 /// # Errors
 /// As [`sql`], and a planning error for statements that `options` do not allow.
@@ -31,10 +32,12 @@ pub async fn sql_with_options(ctx: &SessionContext, sql: &str, options: SQLOptio
     ctx.execute_logical_plan(plan).await
 }
 
-/// As [`SessionState::create_logical_plan`], for a statement that may say SIMILARITY JOIN and use matching rules.
+/// Logical plan of a statement that may say SIMILARITY JOIN and use matching rules; otherwise it is
+/// [`SessionState::create_logical_plan`].
 ///
 /// # Errors
-/// Syntax and planning errors; also for a statement about matching rules, and where the session does not know similarity joins at all.
+/// Syntax and planning errors; also for a statement about matching rules, and where the session does not know
+/// similarity joins at all.
 pub async fn logical_plan(state: &SessionState, sql: &str) -> Result<LogicalPlan> {
     let text = StatementText::new(sql);
     if text.rule_statement(&state.config_options().sql_parser)?.is_some() {

@@ -5,7 +5,8 @@
 //! ON nearest_join_condition('distance', 3, (  ..  ), (  ..  ), 'desc nulls first', (  ..  ), 'on', 'with ties')
 //! ```
 //!
-//! The parser itself finds where each expression ends. Expressions stay as they are, what lies between them is replaced.
+//! The parser itself finds where each expression ends. Expressions stay as they are, what lies between them is
+//! replaced.
 
 use std::ops::Range;
 

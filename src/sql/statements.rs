@@ -39,8 +39,8 @@ pub fn parse(sql: &str, options: &SqlParserOptions) -> Result<VecDeque<Statement
 /// `sql` in words that every DataFusion parser knows, comments and layout included: for consumers that take text.
 ///
 /// The session that plans it needs the function
-/// [`similarity_join_condition`](crate::functions::contract::similarity_join_condition) and our optimizer rule. Calls that name
-/// matching rules stay as they are; [`StatementText::rewrite_for`] replaces them.
+/// [`similarity_join_condition`](crate::functions::contract::similarity_join_condition) and our optimizer rule. Calls
+/// that name matching rules stay as they are; [`StatementText::rewrite_for`] replaces them.
 ///
 /// # Errors
 /// Syntax errors, with their line and column in `sql`.
@@ -91,13 +91,13 @@ impl<'a> StatementText<'a> {
         self.text
     }
 
-    /// The same statement of a text that begins `lines` lines further down.
+    /// Statement of a text that begins `lines` lines further down.
     pub fn below(mut self, lines: u64) -> Self {
         self.start.line += lines;
         self
     }
 
-    /// As [`parse`](self::parse).
+    /// Syntax trees of the statement, as [`parse`](self::parse) makes them.
     ///
     /// # Errors
     /// Syntax errors, with their line and column in the longer text.
@@ -115,7 +115,7 @@ impl<'a> StatementText<'a> {
         rules::parse(&tokens, dialect.as_ref(), options.recursion_limit.get()).transpose()
     }
 
-    /// As [`rewrite`](self::rewrite).
+    /// Text for the stock parser, as [`rewrite`](self::rewrite) makes it.
     ///
     /// # Errors
     /// Syntax errors, with their line and column in the longer text.
@@ -123,8 +123,8 @@ impl<'a> StatementText<'a> {
         Ok(self.edited(self.parsed(options, None)?.edits))
     }
 
-    /// As [`rewrite`](Self::rewrite) by the options of a session, with its matching rules in the place of the calls
-    /// that name them.
+    /// Text for the stock parser, by the options of a session, as [`rewrite`](Self::rewrite) makes it. The session's
+    /// matching rules take the place of the calls that name them.
     ///
     /// # Errors
     /// Syntax errors and unknown rules, with their line and column in the longer text.

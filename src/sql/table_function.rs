@@ -1,13 +1,14 @@
-//! `nearest(..)`: NEAREST as a table function, for text that the stock parser reads (`SessionContext::sql`, Python, Flight
-//! SQL).
+//! `nearest(..)`: NEAREST as a table function, for text that the stock parser reads (`SessionContext::sql`, Python,
+//! Flight SQL).
 //!
 //! ```sql
-//! SELECT * FROM nearest('customers c', 'shops s', 3, 'DISTANCE l2_distance(c.place, s.place) ON c.country = s.country', 'left')
+//! SELECT * FROM nearest('customers c', 'shops s', 3,
+//!     'DISTANCE l2_distance(c.place, s.place) ON c.country = s.country', 'left')
 //! ```
 //!
 //! The arguments are pieces of the join that they stand for, `customers c LEFT JOIN shops s NEAREST 3 BY DISTANCE ..`:
-//! the parser has read each of them whole, and nothing but it, before they are put together. The function is a view over
-//! that join, so that it is planned as part of its query, by the same rules.
+//! the parser has read each of them whole, and nothing but it, before they are put together. The function is a view
+//! over that join, so that it is planned as part of its query, by the same rules.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -42,8 +43,8 @@ pub(crate) const NEAREST: &str = "nearest";
 ///
 /// # Errors
 /// A planning error that names the argument: it is no constant, the parser cannot read it (line and column are those
-/// within the argument), or a table is not to be had without waiting for its catalog; and whatever the join itself would
-/// be refused for.
+/// within the argument), or a table is not to be had without waiting for its catalog; and whatever the join itself
+/// would be refused for.
 #[derive(Debug)]
 pub struct NearestFunction;
 

@@ -1,7 +1,7 @@
 //! Walks over the syntax tree of a statement, DataFusion's own kinds of statement included.
 //!
-//! The parser's own walk is generic over its visitor: some thousands of functions, compiled for each. Here it is compiled for one, [`Walk`],
-//! behind which any [`Visitor`] stands.
+//! The parser's own walk is generic over its visitor: some thousands of functions, compiled for each. Here it is
+//! compiled for one, [`Walk`], behind which any [`Visitor`] stands.
 
 use std::ops::ControlFlow;
 

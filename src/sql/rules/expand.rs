@@ -66,7 +66,7 @@ pub(in crate::sql) struct Calls<'a> {
     ends: HashMap<Location, Location>,
     /// The columns of a select list that bear the name of the call, as they would for a function.
     columns: HashMap<Location, Ident>,
-    /// The same expansions as changes to the text.
+    /// Changes to the text that make the same expansions.
     pub edits: Vec<Edit>,
 }
 

@@ -13,8 +13,8 @@ use super::build::{call, chain};
 use super::statement::Side;
 use super::yaml::{self, Fault, Predicate};
 
-/// Measure behind `Sim`, for which rule files name none. It is the nearest one to what HyperBlocker's released kernels compute:
-/// those take a prefix of any length, always boost by it, and do not use transpositions.
+/// Measure behind `Sim`, for which rule files name none. It is the nearest one to what HyperBlocker's released kernels
+/// compute: those take a prefix of any length, always boost by it, and do not use transpositions.
 const MEASURE: &str = "jaro_winkler_similarity";
 
 /// A path that is read for rules; whatever else lies in a folder is left alone.
@@ -37,7 +37,7 @@ pub(super) async fn import(ctx: &SessionContext, path: &str, left: &Side, right:
 }
 
 struct RuleFile {
-    /// As the user would write it.
+    /// The path of the file, as the user would write it.
     name: String,
     text: String,
 }

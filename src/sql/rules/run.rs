@@ -30,7 +30,7 @@ impl RuleStatement {
         self.run_with_options(ctx, SQLOptions::new()).await
     }
 
-    /// As [`run`](Self::run), if `options` allow DDL or the statement is none.
+    /// Runs the statement as [`run`](Self::run) does, if `options` allow DDL or the statement is no DDL.
     ///
     /// # Errors
     /// As `run`, and a planning error for what `options` do not allow.

@@ -18,8 +18,8 @@
 //!
 //! The format: <https://github.com/SICS-Fundamental-Research-Center/HyperBlocker>, "Representation of Rules". Its
 //! reader takes the first entry of each list and skips the rest. Here a second entry, an unknown key and a missing
-//! threshold are errors, because a predicate that is lost silently makes another rule. `Sim` names no measure: it becomes
-//! `jaro_winkler_similarity`, the nearest one to the variant that HyperBlocker's released kernels compute.
+//! threshold are errors, because a predicate that is lost silently makes another rule. `Sim` names no measure: it
+//! becomes `jaro_winkler_similarity`, the nearest one to the variant that HyperBlocker's released kernels compute.
 
 use saphyr::{LoadableYamlNode, MarkedYaml};
 
