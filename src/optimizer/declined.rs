@@ -73,8 +73,8 @@ fn all_pairs(rules: &Rules) -> Option<String> {
     ))
 }
 
-/// Whether a reason to decline a join of `sides` tells a user something: it has a similarity condition, the contract, or
-/// more clauses than the session allows.
+/// Whether a reason to decline a join of `sides` tells a user something: it has a similarity condition, the contract,
+/// or more clauses than the session allows.
 pub(super) fn is_worth_telling(condition: &JoinCondition, sides: Sides<'_>, most_clauses: usize) -> bool {
     let too_many = || {
         let compiled = compile(&condition.whole, sides, most_clauses, condition.contract);

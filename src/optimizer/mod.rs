@@ -1,4 +1,4 @@
-//! From a join of the logical plan to the operator that runs it.
+//! The way from a join of the logical plan to the operator that runs it.
 //!
 //! [`SimilarityJoinRule`] recognises a join with a similarity condition and puts a [`SimilarityJoinNode`] in its
 //! place; [`SimilarityJoinPlanner`] analyses the node's condition again (later passes may have rewritten it) and

@@ -1,4 +1,4 @@
-//! From logical expressions over the inputs of a join to physical ones.
+//! Physical expressions from logical ones over the inputs of a join.
 
 use std::sync::Arc;
 

@@ -216,8 +216,8 @@ impl Planning<'_> {
     }
 
     /// Whether one execution of one input serves both sides and each pair need be looked for only once, given that the
-    /// conditions are symmetric (every measure is): both inputs are the same rows, and a condition of the residual holds
-    /// for no row with itself.
+    /// conditions are symmetric (every measure is): both inputs are the same rows, and a condition of the residual
+    /// holds for no row with itself.
     fn is_own_join(&self, residual: &[Expr]) -> bool {
         let emits_no_right_rows =
             matches!(self.node.join_type(), JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti);

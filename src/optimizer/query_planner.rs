@@ -45,7 +45,7 @@ impl QueryPlanner for SimilarityQueryPlanner {
     }
 }
 
-/// For EXPLAIN FORMAT GRAPHVIZ: the explanation with the execution trees of the joins in `plan`.
+/// Explanation with the execution trees of the joins in `plan`, for EXPLAIN FORMAT GRAPHVIZ.
 fn with_trees(explanation: Arc<dyn ExecutionPlan>, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let mut trees = Vec::new();
     plan.apply(|node| {
@@ -62,8 +62,8 @@ fn with_trees(explanation: Arc<dyn ExecutionPlan>, plan: Arc<dyn ExecutionPlan>)
     Ok(Arc::new(ExplainExec::new(explain.schema(), plans, explain.verbose())))
 }
 
-/// Fails where a mark of SIMILARITY JOIN has outlived the rule: the join would run as a nested loop. So it does where one of
-/// NEAREST has, which would have no value.
+/// Fails where a mark of SIMILARITY JOIN has outlived the rule: the join would run as a nested loop. So it does where
+/// one of NEAREST has, which would have no value.
 fn uphold_contract(plan: &LogicalPlan, most_clauses: usize) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::Join(join) = node
@@ -97,7 +97,7 @@ fn broken(reason: &str) -> datafusion::common::DataFusionError {
     plan_datafusion_err!("SIMILARITY JOIN cannot be accelerated: {reason}")
 }
 
-/// For EXPLAIN VERBOSE: the plan with the reasons of declined joins, `None` where there are none.
+/// Plan with the reasons of declined joins, for EXPLAIN VERBOSE; `None` where there are none.
 fn with_reasons(plan: &LogicalPlan, most_clauses: usize) -> Result<Option<LogicalPlan>> {
     let LogicalPlan::Explain(explain) = plan else { return Ok(None) };
     let reasons = if explain.verbose { declined(&explain.plan, most_clauses)? } else { Vec::new() };

@@ -53,8 +53,8 @@ impl OptimizerRule for SimilarityJoinRule {
     }
 }
 
-/// For sessions that switch the acceleration off: SIMILARITY JOIN is the plain join. The mark of a condition over one
-/// side alone may have been pushed below the join.
+/// Condition without the marks of SIMILARITY JOIN, for sessions that switch the acceleration off: SIMILARITY JOIN is
+/// the plain join there. The mark of a condition over one side alone may have been pushed below the join.
 fn without_marks(expr: Expr) -> Result<Transformed<Expr>> {
     expr.transform_down(|e| {
         Ok(match contract::marked(&e) {

@@ -18,8 +18,8 @@ use crate::predicate::{Side, Sides};
 
 /// Recognises joins with NEAREST. To be appended to DataFusion's own analyzer rules, after type coercion.
 ///
-/// In the analyzer, because every optimizer rule takes a `Join` for a join on a condition: one would move conditions over
-/// the right side below the ranking, another would reorder the inputs.
+/// In the analyzer, because every optimizer rule takes a `Join` for a join on a condition: one would move conditions
+/// over the right side below the ranking, another would reorder the inputs.
 #[derive(Debug, Default)]
 pub struct NearestJoinRule;
 

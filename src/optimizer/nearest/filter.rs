@@ -11,9 +11,11 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use super::node::NearestJoinNode;
 use crate::predicate::Side;
 
-/// Moves conditions over the left input alone below a join with NEAREST: a left row that is not wanted need not be joined.
+/// Moves conditions over the left input alone below a join with NEAREST: a left row that is not wanted need not be
+/// joined.
 ///
-/// DataFusion's own push-down would move a condition into both inputs or into none, and the right one is what is ranked.
+/// DataFusion's own push-down would move a condition into both inputs or into none, and the right one is what is
+/// ranked.
 #[derive(Debug, Default)]
 pub struct NearestFilterRule;
 

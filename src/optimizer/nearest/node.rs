@@ -14,8 +14,8 @@ use crate::predicate::Sides;
 
 /// Each left row with its best right rows.
 ///
-/// The right input is what is ranked: no condition of the query above may be moved into it, and whatever decides between
-/// equal scores is among the expressions, so that it is read.
+/// The right input is what is ranked: no condition of the query above may be moved into it, and whatever decides
+/// between equal scores is among the expressions, so that it is read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NearestJoinNode {
     left: LogicalPlan,
@@ -62,7 +62,7 @@ impl NearestJoinNode {
         Sides { left: self.left.schema(), right: self.right.schema() }
     }
 
-    /// The same ranking over another left input.
+    /// Node with the same ranking over another left input.
     pub(super) fn with_left(&self, left: LogicalPlan) -> Result<Self> {
         Self::try_new(left, self.right.clone(), self.join_type, self.nearest.clone())
     }

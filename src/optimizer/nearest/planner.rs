@@ -17,7 +17,8 @@ use crate::predicate::{Conjunction, Test, VectorTest, measured};
 use similarity_engine::choice::EngineSpec;
 use similarity_measures::VectorMeasure;
 
-/// The operator; where the acceleration is switched off (`enabled`), one that scores all candidates; an index is made by `engine`.
+/// The operator; where the acceleration is switched off (`enabled`), one that scores all candidates; an index is made
+/// by `engine`.
 pub(in crate::optimizer) fn plan(
     node: &NearestJoinNode,
     [left, right]: [&Arc<dyn ExecutionPlan>; 2],
@@ -74,8 +75,8 @@ fn order(tie: &SortExpr, physical: &Physical<'_>) -> Result<PhysicalSortExpr> {
     Ok(PhysicalSortExpr::new(physical.expression(&tie.expr, physical.sides.right)?, options))
 }
 
-/// The score as one that an index ranks by: a measure of ours, or stock `levenshtein`, between an expression of either side,
-/// the most similar first.
+/// The score as one that an index ranks by: a measure of ours, or stock `levenshtein`, between an expression of either
+/// side, the most similar first.
 fn indexed(score: &Expr, direction: Direction, physical: &Physical<'_>) -> Result<Option<IndexedScore>> {
     let Some((left, right, test)) = measured(score, physical.sides) else { return Ok(None) };
     let (ranks, is_distance) = match test {
