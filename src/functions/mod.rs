@@ -58,8 +58,8 @@ pub fn register_all(registry: &mut dyn FunctionRegistry) -> Result<()> {
     all().into_iter().try_for_each(|function| registry.register_udf(function).map(|_| ()))
 }
 
-/// Whether `function` is one of ours or one of stock DataFusion's measures, and not a namesake that a session registered
-/// in its place.
+/// Whether `function` is one of ours or one of stock DataFusion's measures, and not a namesake that a session
+/// registered in its place.
 pub fn is_known(function: &ScalarUDF) -> bool {
     function.inner().is::<LevenshteinFunc>()
         || is_stock_vector_measure(function)

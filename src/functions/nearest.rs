@@ -1,8 +1,8 @@
 //! `nearest_join_condition`: the mark that carries NEAREST from the SQL text to the analyzer rule.
 //!
 //! A ranking is no condition of a pair, and DataFusion's `Join` node has no room for one. It travels inside a call that
-//! stands in the place of the ON condition, until [`NearestJoinRule`](crate::optimizer::NearestJoinRule) makes a node of
-//! its own of the join, before any optimizer rule sees it:
+//! stands in the place of the ON condition, until [`NearestJoinRule`](crate::optimizer::NearestJoinRule) makes a node
+//! of its own of the join, before any optimizer rule sees it:
 //!
 //! ```text
 //! nearest_join_condition('distance', 3, score, tie, 'asc nulls last', .., condition, 'on', 'with ties')

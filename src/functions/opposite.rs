@@ -1,8 +1,8 @@
 //! `opposite_vector`: the vector that points the other way, of the same length.
 //!
-//! What makes vectors point away from each other makes one of them and the opposite of the other point the same way, which an
-//! index knows. Only [`predicate`](crate::predicate) writes the function, into keys; it is not registered and has no user
-//! documentation.
+//! What makes vectors point away from each other makes one of them and the opposite of the other point the same way,
+//! which an index knows. Only [`predicate`](crate::predicate) writes the function, into keys; it is not registered and
+//! has no user documentation.
 
 use std::sync::{Arc, LazyLock};
 
