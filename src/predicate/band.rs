@@ -27,7 +27,7 @@ pub enum BandForm {
         left: Expr,
         /// Over the right input.
         right: Expr,
-        /// Of the difference.
+        /// Bounds of the difference.
         bounds: Bounds,
     },
     /// `value` between `low` and `high`; all of one ordered type.

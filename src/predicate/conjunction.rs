@@ -65,9 +65,9 @@ impl Conjunction {
         parts
     }
 
-    /// Only bounds that exclude the least similar pairs let an access path skip any. Asked last, because of
-    /// `x BETWEEN 1 AND 2` one bound alone excludes none. Vectors that are far apart are an entry where there is no better
-    /// one, neither another condition nor those of an OR.
+    /// Only bounds that exclude the least similar pairs let an access path skip any. Asked last, because of `x BETWEEN
+    /// 1 AND 2` one bound alone excludes none. Vectors that are far apart are an entry where there is no better one,
+    /// neither another condition nor those of an OR.
     fn refuse_unselective(&mut self, sides: Sides<'_>) {
         let (selective, others) = std::mem::take(&mut self.atoms).into_iter().partition(|a| a.test.is_selective());
         self.atoms = selective;

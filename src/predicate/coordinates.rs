@@ -5,8 +5,9 @@
 //! abs(a.x - b.x) <= e AND abs(a.y - b.y) <= e
 //! ```
 //!
-//! What the query computes rounds in its own way, so that the test over vectors only filters: its bound is a little wider,
-//! and the condition itself is asked of what passes. Coordinates that may wrap around, or are not finite, are left to it.
+//! What the query computes rounds in its own way, so that the test over vectors only filters: its bound is a little
+//! wider, and the condition itself is asked of what passes. Coordinates that may wrap around, or are not finite, are
+//! left to it.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
@@ -35,8 +36,8 @@ pub(super) fn euclidean(condition: &Expr, sides: Sides<'_>) -> Option<Atom> {
     (axes.len() > 1).then(|| atom(VectorMeasure::L2, axes, most, condition.clone()))
 }
 
-/// Turns bands of floating-point numbers, of which all have to hold, into one atom; without an equality a band alone would
-/// pair too much.
+/// Turns bands of floating-point numbers, of which all have to hold, into one atom; without an equality a band alone
+/// would pair too much.
 pub(super) fn chebyshev(bands: &mut Vec<Band>, sides: Sides<'_>) -> Option<Atom> {
     let axis = |band: &Band| -> Option<(Axis, f64)> {
         let BandForm::Difference { left, right, bounds } = &band.form else { return None };

@@ -6,16 +6,17 @@
 //! cosine_distance(a, b) >= t      cosine_distance(-a, b) <= 2 - t, which only filters
 //! ```
 //!
-//! Floating-point numbers round to both sides of zero alike, so that a sum of products and a quotient only change their sign
-//! with one of the vectors. Subtracting from 1 does not round alike; there the condition itself is asked of what passes.
+//! Floating-point numbers round to both sides of zero alike, so that a sum of products and a quotient only change their
+//! sign with one of the vectors. Subtracting from 1 does not round alike; there the condition itself is asked of what
+//! passes.
 
 use super::band::data_type;
 use super::{Atom, Bounds, Sides, Test, VectorTest};
 use crate::functions::{has_opposite, opposite};
 use similarity_measures::VectorMeasure;
 
-/// The atom that accepts what `atom` accepts, of vectors of which the left one is turned round; none where that makes no
-/// condition that excludes pairs.
+/// The atom that accepts what `atom` accepts, of vectors of which the left one is turned round; none where that makes
+/// no condition that excludes pairs.
 pub(super) fn turned(atom: &Atom, sides: Sides<'_>) -> Option<Atom> {
     let Test::Vector(test) = atom.test else { return None };
     let (bounds, filters) = match test.measure {

@@ -1,4 +1,4 @@
-//! From a join's expression to the conditions that the engines know.
+//! The conditions that the engines know, recognised in a join's expression.
 
 mod atom;
 mod band;

@@ -14,7 +14,7 @@ use super::{Band, Side, Sides, mentions_measure};
 pub struct NormalForm {
     /// Conjuncts that every clause shares, as written.
     pub common: Vec<Expr>,
-    /// At least two clauses, each an AND of its atoms; none, where the condition is a plain conjunction.
+    /// Clauses, at least two, each an AND of its atoms; empty where the condition is a plain conjunction.
     pub clauses: Vec<Vec<Expr>>,
 }
 
@@ -131,7 +131,7 @@ fn forget_repeated(clause: &mut Vec<Expr>, common: &[Expr]) {
     *clause = kept;
 }
 
-/// Without the clauses that another one implies: `A OR (A AND B)` is `A`.
+/// Clauses without those that another one implies: `A OR (A AND B)` is `A`.
 fn absorbed(clauses: Vec<Vec<Expr>>) -> Vec<Vec<Expr>> {
     let implied = |at: usize, clause: &Vec<Expr>| {
         clauses.iter().enumerate().any(|(other, wider)| {

@@ -25,8 +25,8 @@ pub(super) fn atom(condition: &Expr, sides: Sides<'_>) -> Result<Option<Atom>, S
     Ok(Some(Atom { left, right, test, condition: condition.clone(), filters: false }))
 }
 
-/// Both keys, in order, and the test, which accepts every score, where `score` is a known measure of an expression of either
-/// side.
+/// Both keys, in order, and the test, which accepts every score, where `score` is a known measure of an expression of
+/// either side.
 pub fn measured(score: &Expr, sides: Sides<'_>) -> Option<(Expr, Expr, Test)> {
     let call = widened_call(score, sides)?;
     match measure(call)? {

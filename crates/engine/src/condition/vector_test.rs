@@ -12,8 +12,8 @@ pub struct VectorTest {
     pub measure: VectorMeasure,
     /// The accepted scores or distances.
     pub bounds: Bounds,
-    /// Vectors with an element that is not finite, or whose magnitude reaches this power of two, are left to the condition
-    /// as the query states it, which may hold for them. Without it, they satisfy nothing.
+    /// Vectors with an element that is not finite, or whose magnitude reaches this power of two, are left to the
+    /// condition as the query states it, which may hold for them. Without it, they satisfy nothing.
     pub undecided_from: Option<u16>,
 }
 
