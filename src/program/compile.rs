@@ -1,4 +1,4 @@
-//! From a join condition to the program that runs it.
+//! The program that runs a join condition.
 
 use datafusion::logical_expr::Expr;
 
@@ -47,8 +47,8 @@ pub fn compile(condition: &Expr, sides: Sides<'_>, most_clauses: usize, contract
     }
     let rules = Rules::of(&form, sides);
     let similar = rules.atoms.iter().any(|atom| matches!(atom, RuleAtom::Similarity(_)));
-    // an equality that all clauses share makes it a hash join, and a clause without an index a nested loop, which are as
-    // good where nothing is similar
+    // an equality that all clauses share makes it a hash join, and a clause without an index a nested loop, which are
+    // as good where nothing is similar
     if similar || contract || (!hashed && !rules.verifies_all_pairs() && rules.has_entry()) {
         Ok(Compiled::Rules(rules))
     } else {
@@ -61,7 +61,8 @@ fn is_served(parts: &Conjunction, contract: bool) -> bool {
     !parts.atoms.is_empty() || (!parts.bands.is_empty() && (contract || parts.keys.is_empty()))
 }
 
-/// Of several conditions with an index the data says which is the best entry, so that they are a rule of one clause.
+/// Program of a conjunction. With several indexed conditions the data says which is the best entry, so that they are a
+/// rule of one clause.
 fn of_conjunction(parts: Conjunction) -> Compiled {
     match Program::of(parts.clone()) {
         Some(program) => Compiled::Conjunction(Box::new(program)),

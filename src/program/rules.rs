@@ -125,7 +125,7 @@ impl Rules {
 }
 
 impl RuleAtom {
-    /// Those parts of a conjunction that an index serves.
+    /// Parts of a conjunction that an index serves.
     fn served(Conjunction { keys, atoms, bands, .. }: Conjunction) -> Vec<Self> {
         let similar = atoms.into_iter().flat_map(|atom| {
             // a vector that is not finite passes the test, and DataFusion says what the condition is for it

@@ -43,7 +43,7 @@ pub fn of_index(test: &Test, partners: f64) -> f64 {
     INDEXED_ROW + partners * pair
 }
 
-/// Of a similarity in [0, 1].
+/// Cost of a pair by the threshold of a similarity in [0, 1].
 fn by_threshold(threshold: f64) -> f64 {
     match threshold {
         t if t >= 0.9 => 0.1,
@@ -55,16 +55,16 @@ fn by_threshold(threshold: f64) -> f64 {
     }
 }
 
-/// What it costs to decide `test` for keys of `length` characters or tokens on average, where it takes the measure itself
-/// for a share of `open` pairs, and lengths and signatures for the others.
+/// What it costs to decide `test` for keys of `length` characters or tokens on average, where it takes the measure
+/// itself for a share of `open` pairs, and lengths and signatures for the others.
 pub fn of_test(test: Test, length: f64, open: f64, passes: f64) -> AtomEstimate {
     let computed = of_measure(test, length, length);
     let cost = FILTERED + open * computed;
     AtomEstimate { cost, first: SIDE_BY_SIDE + open * (FILTERED + computed), passes, last: false, reads: None }
 }
 
-/// What it costs to compute the measure of `test` for keys of `length` characters or tokens, each compared with up to `width` of the other
-/// key.
+/// What it costs to compute the measure of `test` for keys of `length` characters or tokens, each compared with up to
+/// `width` of the other key.
 pub fn of_measure(test: Test, length: f64, width: f64) -> f64 {
     let words = (width / 64.0).ceil().max(1.0);
     match test {
@@ -88,7 +88,7 @@ pub fn one_by_one(estimate: AtomEstimate, key: usize) -> AtomEstimate {
 
 /// Lengths and signatures of a pair, fetched and compared.
 const FILTERED: f64 = 8.0;
-/// Of that, where the fetching takes it.
+/// Part of [`FILTERED`] that the fetching takes.
 const FETCHED: f64 = 6.0;
-/// Those of a pair among many of the same row.
+/// Lengths and signatures of a pair among many of the same row.
 const SIDE_BY_SIDE: f64 = 2.0;

@@ -7,8 +7,8 @@ use crate::condition::Test;
 /// What produces the candidates of a clause. Atoms are named by their numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// Rows that agree in all of these equalities and pass all of these conditions of one side; all rows with all, where
-    /// there are none.
+    /// Rows that agree in all of these equalities and pass all of these conditions of one side; all rows with all,
+    /// where there are none.
     Hash(Vec<usize>),
     /// The index of a similarity condition, within the groups of these keys.
     Index {
@@ -100,13 +100,13 @@ pub struct EntryGroup {
 pub struct RulePlan {
     /// What each atom is.
     pub kinds: Vec<AtomKind>,
-    /// In the order in which they are probed.
+    /// Groups of clauses, in the order in which they are probed.
     pub groups: Vec<EntryGroup>,
 }
 
 impl RulePlan {
-    /// Chooses entries for `clauses` and orders what is left to verify; `all` is to return so many groups, in order, however it calls
-    /// for them.
+    /// Chooses entries for `clauses` and orders what is left to verify; `all` is to return so many groups, in order,
+    /// however it calls for them.
     pub fn of(
         kinds: &[AtomKind],
         clauses: &[Vec<usize>],
@@ -240,7 +240,7 @@ pub const IN_BAND: f64 = 0.05;
 const OTHER: f64 = 0.5;
 /// How many rows an input is held to have.
 const ROWS: usize = 10_000;
-/// For how many pairs a measure is held to be computed.
+/// Share of pairs for which a measure is assumed to be computed.
 const OPEN: f64 = 0.1;
 /// How long a key is held to be.
 const LENGTH: f64 = 12.0;

@@ -32,7 +32,7 @@ pub struct Reading {
 }
 
 impl AtomEstimate {
-    /// Nothing is known.
+    /// Estimate of an atom of which nothing is known.
     pub const UNKNOWN: Self = Self::uniform(100.0, 0.5);
 
     /// An atom that costs as much wherever it stands.
@@ -103,7 +103,8 @@ impl ExecutionTree {
         tree
     }
 
-    /// Nanoseconds to decide some clauses, each its number and its atoms, for a candidate, by the rank of each atom alone.
+    /// Nanoseconds to decide some clauses, each its number and its atoms, for a candidate, by the rank of each atom
+    /// alone.
     pub fn expected_cost(clauses: &[(usize, Vec<usize>)], estimates: &[AtomEstimate]) -> f64 {
         expected_cost(&ranked(clauses, estimates), estimates)
     }
