@@ -40,7 +40,7 @@ struct Sound {
     taken: isize,
 }
 
-/// The same sound in both codes.
+/// One sound that both codes have.
 fn one(sound: &'static str, taken: isize) -> Sound {
     two(sound, sound, taken)
 }

@@ -125,7 +125,7 @@ impl Deref for Decoded {
 pub(super) enum Symbols<'s> {
     /// Both strings are ASCII.
     Ascii(&'s [u8], &'s [u8]),
-    /// At least one is not.
+    /// Decoded characters, where a string is not ASCII.
     Decoded(Decoded, Decoded),
 }
 

@@ -83,7 +83,7 @@ fn packed(trigram: &str) -> u64 {
 /// One trigram of the text that is searched.
 #[derive(Clone, Copy)]
 struct Element {
-    /// The same number for the same trigram, below [`Text::distinct`].
+    /// Number of the trigram, below [`Text::distinct`]; equal trigrams have the same number.
     id: usize,
     /// Whether the trigram is one of those looked for.
     wanted: bool,
@@ -145,7 +145,7 @@ fn number(trigrams: &[u64], elements: &mut [Element]) -> usize {
 struct Sizes {
     /// Distinct trigrams of the run.
     distinct: usize,
-    /// Those among them that are looked for.
+    /// Distinct trigrams of the run that are looked for.
     shared: usize,
 }
 
@@ -168,7 +168,7 @@ impl Sizes {
 /// in time proportional to its length.
 struct Run {
     sizes: Sizes,
-    /// By trigram; one more joins the ring's ends.
+    /// Links by trigram; one more joins the ring's ends.
     links: Vec<Link>,
 }
 

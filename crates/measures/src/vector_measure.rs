@@ -34,7 +34,7 @@ impl Power {
         (p >= 1.0).then(|| Self(p.to_bits()))
     }
 
-    /// As a number.
+    /// The power as a number.
     pub fn get(self) -> f64 {
         f64::from_bits(self.0)
     }
