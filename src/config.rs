@@ -12,7 +12,8 @@ use similarity_engine::choice::{Asked, EngineSpec};
 config_namespace! {
     /// What a session may set for similarity joins.
     pub struct SimilarityOptions {
-        /// Whether joins with similarity conditions are accelerated. When false every join is left to stock DataFusion and SIMILARITY JOIN runs as the plain join: the same rows, slowly.
+        /// Whether joins with similarity conditions are accelerated. When false every join is left to stock DataFusion
+        /// and SIMILARITY JOIN runs as the plain join: the same rows, slowly.
         pub enabled: bool, default = true
 
         /// Which engine runs similarity joins: cpu, cuda (an error where there is no usable device) or auto.
@@ -24,13 +25,15 @@ config_namespace! {
         /// How much of a device's memory all joins of this process together may use, above 0 and up to 1.
         pub device_memory_fraction: f64, default = 0.8
 
-        /// How many clauses a join condition may have, written as an OR of ANDs; one with more is left to stock DataFusion.
+        /// How many clauses a join condition may have, written as an OR of ANDs; one with more is left to stock
+        /// DataFusion.
         pub max_clauses: usize, default = 256
 
         /// How many candidate pairs one join may produce before the query fails; unset means no limit.
         pub max_candidates: Option<usize>, default = None
 
-        /// Re-check of accelerated output against the plain join condition while a query runs: off, sample (one output batch in sixteen) or full. A difference fails the query.
+        /// Re-check of accelerated output against the plain join condition while a query runs: off, sample (one output
+        /// batch in sixteen) or full. A difference fails the query.
         pub verify: Verify, default = Verify::Off
     }
 }
@@ -50,7 +53,7 @@ pub enum EngineChoice {
 /// How much of the accelerated output is checked against the plain condition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// Nothing.
+    /// Output is not checked.
     #[default]
     Off,
     /// One output batch in sixteen.

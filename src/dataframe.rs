@@ -18,7 +18,8 @@ pub trait SimilarityDataFrame {
     /// When the frame is planned: a planning error that names the condition, where no index serves `predicate`.
     fn similarity_join(self, right: DataFrame, join_type: JoinType, predicate: Expr) -> Result<DataFrame>;
 
-    /// Joins each row with the rows of `right` that are `nearest` to it, as NEAREST does. The join type is INNER or LEFT.
+    /// Joins each row with the rows of `right` that are `nearest` to it, as NEAREST does. The join type is INNER or
+    /// LEFT.
     ///
     /// Qualify columns that both sides have (alias the frames first).
     ///

@@ -17,8 +17,9 @@ use crate::sql::{self, NEAREST, RuleCatalog};
 
 /// Similarity joins for a session state under construction.
 pub trait SimilarityStateBuilder {
-    /// Adds the functions and the table function `nearest` (unless there is one of that name), the options under `similarity.*`, a catalog of matching rules, the analyzer and
-    /// optimizer rules, the query planner, and the error for SIMILARITY JOIN in text that did not go through [`SimilarityContext::similarity_sql`].
+    /// Adds the functions and the table function `nearest` (unless there is one of that name), the options under
+    /// `similarity.*`, a catalog of matching rules, the analyzer and optimizer rules, the query planner, and the error
+    /// for SIMILARITY JOIN in text that did not go through [`SimilarityContext::similarity_sql`].
     ///
     /// A session has one query planner: for a session with its own, add
     /// [`SimilarityJoinPlanner`](crate::optimizer::SimilarityJoinPlanner) to its extension planners and call
@@ -69,7 +70,8 @@ pub trait SimilarityContext {
     /// and settings stay.
     fn enable_similarity(&self) -> Result<()>;
 
-    /// Runs a statement that may say SIMILARITY JOIN, use matching rules or be about them; otherwise as [`SessionContext::sql`].
+    /// Runs a statement that may say SIMILARITY JOIN, use matching rules or be about them; otherwise as
+    /// [`SessionContext::sql`].
     ///
     /// # Errors
     /// What `sql` returns, and a planning error that names the condition where a SIMILARITY JOIN would have become

@@ -1,5 +1,5 @@
-//! What happens while a statement is typed: datafusion-cli's helper, which also accepts SIMILARITY JOIN and statements about
-//! matching rules.
+//! What happens while a statement is typed: datafusion-cli's helper, which also accepts SIMILARITY JOIN and statements
+//! about matching rules.
 
 use std::borrow::Cow;
 
