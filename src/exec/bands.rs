@@ -8,9 +8,9 @@
 //! what a probe row accepts                  └───────┘             a probe row: [one past its last, its first]
 //! ```
 //!
-//! Where the ends of the interval are on the build side, a build row has the place of its low end among all low ends and
-//! that of its high end among all high ends; a probe row has how many low ends its value has reached, and how many high
-//! ends it has passed.
+//! Where the ends of the interval are on the build side, a build row has the place of its low end among all low ends
+//! and that of its high end among all high ends; a probe row has how many low ends its value has reached, and how many
+//! high ends it has passed.
 
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ pub enum BandExprs {
         left: PhysicalExprRef,
         /// Over the right input.
         right: PhysicalExprRef,
-        /// Of the difference.
+        /// Bounds of the difference.
         bounds: Bounds,
     },
     /// `value` between `low` and `high`.

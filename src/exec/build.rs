@@ -57,7 +57,7 @@ pub(super) struct BuildSide {
 /// Which rows of a build side have matched.
 #[derive(Debug, Default)]
 pub(super) struct Matched {
-    /// Of the part that they are from; empty where the join type does not ask.
+    /// Matched rows of the part that these rows are from; empty where the join type does not ask.
     rows: Arc<MatchedRows>,
     /// The row of the part that is the first here.
     first: usize,
@@ -73,7 +73,7 @@ impl Matched {
         self.rows.mark(self.first as u32 + row);
     }
 
-    /// Those of `rows` rows that `which` asks for.
+    /// Rows, out of `rows` of them, that `which` asks for.
     pub(super) fn select(&self, rows: usize, which: Rows) -> Vec<u32> {
         self.rows.select(self.first..self.first + rows, which)
     }
@@ -347,7 +347,7 @@ async fn build<M: Matching>(
 
 /// What came of collecting a side.
 enum Collected {
-    /// In one batch, and the device that has been sent some of its columns.
+    /// All rows in one batch, and the device that has been sent some of its columns.
     Whole(RecordBatch, Option<Budget>),
     /// Memory was refused.
     TooMuch { refusal: DataFusionError, batches: Vec<RecordBatch>, rest: Option<SendableRecordBatchStream> },
@@ -404,7 +404,8 @@ impl<M: Matching> Task<M> {
             probe_rows: spec.probe_rows,
             ..BuildContext::new(self.threads, &never, &|_| Ok(()))
         };
-        // rows that are alike are left out first where nobody sees them: those that are sent would not be those that are asked for
+        // rows that are alike are left out first where nobody sees them: those that are sent would not be those that
+        // are asked for
         let is_whole = *own || !Emission::of(spec.join_type, spec.build).hides_build();
         let sending = is_whole.then(|| matching.send_ahead(spec.build, schema, rows, &context)).flatten();
         let whole = concat_in_parallel(schema, batches, self.threads, sending.as_ref()).or_datafusion()?;
@@ -412,8 +413,8 @@ impl<M: Matching> Task<M> {
         Ok((whole, device))
     }
 
-    /// Indexes the whole build side, with the device that it was sent to, or a chunk whose rows are told by `matched`, which can be divided
-    /// or not.
+    /// Indexes the whole build side, with the device that it was sent to, or a chunk whose rows are told by `matched`,
+    /// which can be divided or not.
     fn index(
         &self,
         (batch, device): (RecordBatch, Option<&Budget>),

@@ -1,4 +1,5 @@
-//! Which way round the pairs of a self-join count, where its condition says so by one column: each pair is looked at once.
+//! Which way round the pairs of a self-join count, where its condition says so by one column: each pair is looked at
+//! once.
 
 use std::sync::Arc;
 
@@ -36,7 +37,8 @@ impl Direction {
         })
     }
 
-    /// Pairs of rows of `batch`, the way round that the condition holds for; without those for which it holds neither way.
+    /// Pairs of rows of `batch`, the way round that the condition holds for; without those for which it holds neither
+    /// way.
     ///
     /// # Errors
     /// A column of another type than the condition has.
@@ -72,7 +74,8 @@ fn of(condition: &JoinFilter) -> Option<(usize, bool)> {
     (first.index == second.index && first.side == second.side.negate()).then_some((first.index, is_less))
 }
 
-/// Pairs whose values are on their way while those of one are compared: rows near each other in what is joined lie anywhere.
+/// Pairs whose values are on their way while those of one are compared: rows near each other in what is joined lie
+/// anywhere.
 const AHEAD: usize = 48;
 
 /// The row of each pair with less of what is compared, and the one with more, where they differ and neither has NULL.

@@ -60,7 +60,7 @@ impl Emission {
 pub(super) struct MatchedRows(Vec<AtomicU64>);
 
 impl MatchedRows {
-    /// For `rows` rows, none of which has matched.
+    /// Marks for `rows` rows, none of which has matched.
     pub(super) fn new(rows: usize) -> Self {
         Self((0..rows.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
     }
@@ -78,7 +78,7 @@ impl MatchedRows {
         self.0[row as usize / 64].load(Ordering::Relaxed) & (1 << (row % 64)) != 0
     }
 
-    /// Those of `rows` that `which` asks for, numbered from the first of them.
+    /// Rows out of `rows` that `which` asks for, numbered from the first of them.
     pub(super) fn select(&self, rows: Range<usize>, which: Rows) -> Vec<u32> {
         let matched = which == Rows::Matched;
         if which == Rows::None {

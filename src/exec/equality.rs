@@ -10,7 +10,7 @@ pub(super) fn evaluate(key: &PhysicalExprRef, batch: &RecordBatch) -> Result<Arr
     Ok(normalize_float_zero(&key.evaluate(batch)?.into_array(batch.num_rows())?))
 }
 
-/// The same of several keys.
+/// Values of several keys.
 pub(super) fn evaluate_all(keys: &[PhysicalExprRef], batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
     keys.iter().map(|key| evaluate(key, batch)).collect()
 }

@@ -1,9 +1,9 @@
 //! Pairs in the order of their probe rows.
 //!
-//! An index finds the pairs of a batch in an order of its own, by several threads. Where the plan counts on the order of the
-//! probe side, they are held until all are found, sorted by a count of each row's pairs, and taken from there batch by
-//! batch; those of one row stay as they were found. Where there are too many of them, or the memory pool grants no more,
-//! they are forgotten and fewer rows are probed at once. The pairs of a single row need not be held.
+//! An index finds the pairs of a batch in an order of its own, by several threads. Where the plan counts on the order
+//! of the probe side, they are held until all are found, sorted by a count of each row's pairs, and taken from there
+//! batch by batch; those of one row stay as they were found. Where there are too many of them, or the memory pool
+//! grants no more, they are forgotten and fewer rows are probed at once. The pairs of a single row need not be held.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,7 +16,7 @@ use similarity_engine::Pairs;
 const MOST: usize = 1 << 22;
 /// Bytes a pair: both numbers in vectors that grow by doubling, and the build row once more in its place.
 const BYTES: usize = 5 * size_of::<u32>();
-/// By how much fewer rows are probed at once where there were too many pairs.
+/// Factor by which fewer rows are probed at once where there were too many pairs.
 const FEWER: usize = 8;
 /// A pool may soon grant more than these, however few it has granted.
 const FEW: usize = 1024;
@@ -121,8 +121,8 @@ impl Portion {
         matches!(self.stage, Stage::TooMany { .. })
     }
 
-    /// Ends the search: all pairs are held. Returns how many there are; `unmatched` rows come out as well, beside no row
-    /// of the build side.
+    /// Ends the search: all pairs are held. Returns how many there are; `unmatched` rows come out as well, beside no
+    /// row of the build side.
     pub(super) fn sort(&mut self, unmatched: bool) -> usize {
         let stage = std::mem::replace(&mut self.stage, Stage::AsFound);
         let (by_row, pairs) = match stage {
@@ -143,8 +143,8 @@ impl Portion {
         matches!(&self.stage, Stage::Sorted(by_row) if by_row.is_done())
     }
 
-    /// The next rows of the build side, NULL beside an unmatched row, and of the probe side: `most` of them, `None` at the
-    /// end.
+    /// The next rows of the build side, NULL beside an unmatched row, and of the probe side: `most` of them, `None` at
+    /// the end.
     pub(super) fn next(&mut self, most: usize) -> Option<(UInt32Array, UInt32Array)> {
         match &mut self.stage {
             Stage::Sorted(by_row) if !by_row.is_done() => Some(by_row.next(most)),
@@ -169,7 +169,7 @@ struct ByRow {
     /// The probe row that is next, and the first of its build rows.
     row: usize,
     place: usize,
-    /// For all of them.
+    /// Memory of all of these.
     _reservation: Option<MemoryReservation>,
 }
 

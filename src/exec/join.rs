@@ -44,9 +44,9 @@ pub type SimilarityJoinExec = JoinExec<SimilarityKeys>;
 
 /// Joins two inputs on the distance of two vectors, by leaves of near points under a tree of boxes.
 ///
-/// **NULL.** A NULL vector or element matches nothing; nor does NaN or infinity under this crate's own measures. Vectors
-/// of different lengths are an error where the plain join has one. Under DataFusion's own measures rows with elements that
-/// are not finite are compared with all others, and the condition as the query states it decides.
+/// **NULL.** A NULL vector or element matches nothing; nor does NaN or infinity under this crate's own measures.
+/// Vectors of different lengths are an error where the plain join has one. Under DataFusion's own measures rows with
+/// elements that are not finite are compared with all others, and the condition as the query states it decides.
 ///
 /// Source: the epsilon join of LSS (ICDE 2008), section I; `engine::cpu::vectors` says how.
 pub type EpsilonJoinExec = JoinExec<EpsilonKeys>;
@@ -83,17 +83,17 @@ pub type NearestJoinExec = JoinExec<NearestKeys>;
 /// and takes output rows from both sides. Outer, semi and anti joins mark matched rows; the partition that ends
 /// last emits what the join type wants of the build side.
 ///
-/// **Self-join.** Where both inputs are provably the same and every condition is symmetric, the one input is
-/// collected once and each pair is looked for once; the residual decides which way round it counts, by one look at the pair where
+/// **Self-join.** Where both inputs are provably the same and every condition is symmetric, the one input is collected
+/// once and each pair is looked for once; the residual decides which way round it counts, by one look at the pair where
 /// it compares a column of both sides (`direction`).
 ///
-/// **Order.** Where the probe input has an order, pairs and the rows beside them come out in it, each partition by itself,
-/// unless rows of the build side come out beside NULLs or one input is both sides; so do the rows of a left semi or anti
-/// join, whichever side is collected. Right semi and anti joins declare none.
+/// **Order.** Where the probe input has an order, pairs and the rows beside them come out in it, each partition by
+/// itself, unless rows of the build side come out beside NULLs or one input is both sides; so do the rows of a left
+/// semi or anti join, whichever side is collected. Right semi and anti joins declare none.
 ///
-/// **Memory.** The collected rows and the index are reserved in the session's memory pool. Where it refuses, both sides go to
-/// disk, and the build side is indexed and probed in chunks (`chunks`); a nearest join, which needs all rows to rank them,
-/// and one that keeps an order fail. Output is bounded by the session's batch size.
+/// **Memory.** The collected rows and the index are reserved in the session's memory pool. Where it refuses, both sides
+/// go to disk, and the build side is indexed and probed in chunks (`chunks`); a nearest join, which needs all rows to
+/// rank them, and one that keeps an order fail. Output is bounded by the session's batch size.
 #[derive(Debug)]
 pub struct JoinExec<M> {
     inputs: JoinInputs,

@@ -38,7 +38,7 @@ pub trait Matching: Debug + Send + Sync + 'static {
     /// What EXPLAIN says, item by item; `found` is what the [`Matcher`] has said of itself, once it is built.
     fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)>;
 
-    /// The same in as few words as there can be, for boxes.
+    /// Items of EXPLAIN in as few words as possible, for boxes.
     fn explain_briefly(&self) -> Vec<(&'static str, String)> {
         self.explain(None)
     }
@@ -53,12 +53,12 @@ pub trait Matching: Debug + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// The equalities that every pair satisfies, for rows whose other keys cannot be evaluated; `None` where pairs by these
-    /// and the condition would be other pairs.
+    /// The equalities that every pair satisfies, for rows whose other keys cannot be evaluated; `None` where pairs by
+    /// these and the condition would be other pairs.
     fn equalities_only(&self) -> Option<RuleKeys>;
 
-    /// Columns of `side`, whose `rows` rows are to be put together, that [`build`](Self::build) will read on a device: the device that they
-    /// are sent to goes with the context that it is given.
+    /// Columns of `side`, whose `rows` rows are to be put together, that [`build`](Self::build) will read on a device:
+    /// the device that they are sent to goes with the context that it is given.
     fn send_ahead(
         &self,
         _side: JoinSide,
@@ -111,8 +111,8 @@ pub trait Matcher: Debug + Send + Sync {
         1
     }
 
-    /// Whether what is left of a batch, or of a self-join, that takes more than one call is faster where several threads share
-    /// it.
+    /// Whether what is left of a batch, or of a self-join, that takes more than one call is faster where several
+    /// threads share it.
     fn is_shared(&self, _probe: Option<&dyn Prepared>) -> bool {
         true
     }
@@ -160,11 +160,12 @@ pub trait Prepared: Send + Sync + Any {
     /// Rows that can never match.
     fn unmatchable(&self) -> usize;
 
-    /// As [`Matcher::is_undecided`], because of rows of this batch.
+    /// Whether pairs may come out that the condition does not hold for, because of rows of this batch (see
+    /// [`Matcher::is_undecided`]).
     fn is_undecided(&self) -> bool {
         false
     }
 
-    /// For the matcher to recognise its own.
+    /// This value as `Any`, so that a matcher recognises what it has prepared.
     fn as_any(&self) -> &dyn Any;
 }

@@ -1,11 +1,11 @@
 //! The operators and the driver that runs a program on an engine.
 //!
 //! The data's journey: [`JoinExec`] is what a plan shows, as [`SimilarityJoinExec`], [`EpsilonJoinExec`],
-//! [`MatchingDependencyBlockExec`] or [`NearestJoinExec`]; `build` collects one input and has `similarity`, `rules` or `nearest`
-//! index it; `stream` sends the other input through that
-//! index, batch by batch; `residual` checks what the index does not know, of a self-join `direction` says which way round its pairs count;
-//! `emission` does the bookkeeping of outer, semi
-//! and anti joins; `output` takes rows from pairs. `order` says whose order a plan may count on, `in_order` keeps it.
+//! [`MatchingDependencyBlockExec`] or [`NearestJoinExec`]; `build` collects one input and has `similarity`, `rules` or
+//! `nearest` index it; `stream` sends the other input through that index, batch by batch; `residual` checks what the
+//! index does not know, of a self-join `direction` says which way round its pairs count; `emission` does the
+//! bookkeeping of outer, semi and anti joins; `output` takes rows from pairs. `order` says whose order a plan may count
+//! on, `in_order` keeps it.
 
 mod bands;
 mod build;

@@ -1,8 +1,8 @@
-//! In whose order the rows of a join come out, and what a plan may take for granted of them.
+//! The order in which the rows of a join come out, and what a plan may assume of them.
 //!
-//! A join that emits pairs keeps the order of its probe rows (`in_order` says how), where no row of the build side comes
-//! out after all pairs, beside NULLs. A semi or anti join emits the rows of one side as they came. Each output partition is
-//! in order by itself.
+//! A join that emits pairs keeps the order of its probe rows (`in_order` says how), where no row of the build side
+//! comes out after all pairs, beside NULLs. A semi or anti join emits the rows of one side as they came. Each output
+//! partition is in order by itself.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ use super::spec::{JoinInputs, JoinSpec};
 /// The side whose order is kept; `None` where its input has no order, too.
 ///
 /// The pairs of a self-join on one input are found from both ends and keep none. DataFusion takes column `i` of any
-/// operator's output for the one of both inputs' columns in a row, which it is not where the right side comes out alone.
+/// operator's output for the one of both inputs' columns in a row, which it is not where the right side comes out
+/// alone.
 pub(super) fn kept(inputs: &JoinInputs, spec: &JoinSpec) -> Option<JoinSide> {
     let emission = Emission::of(spec.join_type, spec.build);
     let two = matches!(inputs, JoinInputs::Two { .. });

@@ -1,4 +1,4 @@
-//! From row numbers of both sides to record batches.
+//! Record batches from row numbers of both sides.
 
 use std::sync::Arc;
 

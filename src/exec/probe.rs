@@ -24,7 +24,8 @@ use similarity_engine::{Cancel, Cursor, Limit, Pairs, PrepareContext};
 
 /// How much work one step may do before the driver looks up: a few milliseconds' worth.
 const WORK_PER_STEP: usize = 1 << 23;
-/// The first step of what others can help with ends soon, whatever a candidate takes: work between two looks at the clock.
+/// The first step of what others can help with ends soon, whatever a candidate takes: work between two looks at the
+/// clock.
 const FIRST_STEP: Duration = Duration::from_millis(1);
 const WORK_PER_LOOK: usize = 1 << 13;
 
@@ -44,7 +45,7 @@ pub(super) struct Prober {
     pub direction: Option<Direction>,
     /// Where pairs come out in the order of the probe rows.
     pub in_order: Option<Portions>,
-    /// For probe rows that are held together.
+    /// Memory of probe rows that are held together.
     pub reservation: MemoryReservation,
 }
 

@@ -43,7 +43,7 @@ pub enum AtomExprs {
     Band(BandExprs),
     /// A condition over one side that fails for no row.
     OneSided {
-        /// That side.
+        /// Side that the condition reads.
         side: JoinSide,
         /// The condition.
         condition: PhysicalExprRef,

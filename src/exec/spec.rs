@@ -18,8 +18,8 @@ pub enum JoinInputs {
         /// The right input.
         right: Arc<dyn ExecutionPlan>,
     },
-    /// One input, in a single partition, that is both sides: a self-join whose keys and measures are symmetric. Unless it is
-    /// directed, its condition holds for no row with itself, so that each pair is looked for once.
+    /// One input, in a single partition, that is both sides: a self-join whose keys and measures are symmetric. Unless
+    /// it is directed, its condition holds for no row with itself, so that each pair is looked for once.
     Own {
         /// The input.
         input: Arc<dyn ExecutionPlan>,
@@ -57,7 +57,8 @@ pub struct JoinSpec {
     pub why_build: String,
     /// Rows of the other side, where statistics know.
     pub probe_rows: Option<usize>,
-    /// What else a pair has to satisfy, in order; of a self-join what says which way round pairs count comes first, which cannot fail.
+    /// What else a pair has to satisfy, in order; of a self-join what says which way round pairs count comes first,
+    /// which cannot fail.
     pub residual: Vec<JoinFilter>,
     /// The whole condition, for `similarity.verify`.
     pub condition: JoinFilter,

@@ -19,7 +19,7 @@ use super::probe::{Prober, Probing};
 
 /// What one partition probes the index with.
 pub(super) enum ProbeInput {
-    /// Its share of the other input.
+    /// Batches of the partition's share of the other input.
     Batches(SendableRecordBatchStream),
     /// Stretches of the build side itself, claimed one by one.
     Own,
@@ -51,7 +51,8 @@ pub(super) fn join_stream(
     Box::pin(RecordBatchStreamAdapter::new(schema, batches.into_stream()))
 }
 
-/// So many at once leave partitions little to wait for at the end, and a LIMIT few pairs to find in vain.
+/// Steps that a blocking thread takes at once. With so many, partitions wait little for each other at the end, and a
+/// LIMIT finds few pairs in vain.
 const STEPS_AT_ONCE: usize = 4;
 
 struct Partition {
@@ -78,7 +79,7 @@ enum Phase {
     Probe(Arc<BuildSide>, Probing),
     /// Everything of this partition is probed.
     Finish(Arc<BuildSide>),
-    /// Nothing more comes but what the coalescer holds.
+    /// End of the input: only what the coalescer holds is still to come.
     Done,
 }
 

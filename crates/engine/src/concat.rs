@@ -112,7 +112,7 @@ struct Copying<'a> {
 /// The buffer that a long string's view names, as a part of the view.
 const BUFFER_BITS: u32 = u64::BITS;
 
-/// So many views are more than caches hold until somebody reads them.
+/// Number of views that exceed what caches hold until the views are read.
 const LARGE: usize = 1 << 18;
 
 /// Views that a thread takes up at a time.
@@ -185,8 +185,8 @@ impl Views {
             }
         }
         let nulls = nulls.finish();
-        // SAFETY: pieces are all places. Each view is one of a part and names the same bytes, which stand as many buffers later as those
-        // before have.
+        // SAFETY: pieces are all places. Each view is one of a part and names the same bytes, which stand as many
+        // buffers later as those before have.
         unsafe {
             let views = self.room.into_views(rows);
             match self.is_binary {
@@ -214,7 +214,8 @@ impl Piece<'_> {
     }
 }
 
-/// Writes as many values as there is room for to memory itself: what a cache would have to read from there first is not read.
+/// Writes as many values as there is room for to memory itself: what a cache would have to read from there first is not
+/// read.
 fn write_past_caches(room: &mut [MaybeUninit<u128>], values: impl Iterator<Item = u128>) {
     #[cfg(target_arch = "x86_64")]
     {

@@ -44,7 +44,7 @@ pub(in crate::exec) fn chunked(
 /// What a partition probes with.
 struct ProbeParts {
     parts: Vec<(usize, MatchedRows)>,
-    /// Its own parts; none in a self-join, where the parts are those of the build side.
+    /// Parts that the partition has written; `None` in a self-join, where the parts are those of the build side.
     written: Option<Vec<Part>>,
     manager: SpillManager,
 }
@@ -166,8 +166,8 @@ impl Partition {
         Ok(())
     }
 
-    /// Rows of the build side that come out by themselves, once all partitions are done; the probe side's columns are those
-    /// of `schema`.
+    /// Rows of the build side that come out by themselves, once all partitions are done; the probe side's columns are
+    /// those of `schema`.
     async fn emit_build_rows(&self, schema: &SchemaRef) -> Result<()> {
         for (part, matched) in self.chunks.parts.iter().zip(&self.chunks.matched) {
             let part = (part, &self.chunks.manager);

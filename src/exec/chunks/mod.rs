@@ -1,5 +1,5 @@
-//! Joins whose build side is larger than memory, or than that of a device: it is cut into chunks, each of which is indexed and
-//! probed by itself.
+//! Joins whose build side is larger than memory, or than that of a device: it is cut into chunks, each of which is
+//! indexed and probed by itself.
 //!
 //! ```text
 //! build input ──> parts on disk, by region ──one after the other──> chunk: rows and index
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Where the key is a vector, rows of a region go together, and parts farther from each other than any match are never
-//! paired. Each output partition goes through the chunks by itself and starts with the one that another has in memory, so
-//! that a chunk is mostly indexed once; no partition waits for another. Which rows have matched is kept for all parts of both
-//! sides, a bit a row.
+//! paired. Each output partition goes through the chunks by itself and starts with the one that another has in memory,
+//! so that a chunk is mostly indexed once; no partition waits for another. Which rows have matched is kept for all
+//! parts of both sides, a bit a row.
 //!
 //! Source: LSS (ICDE 2008), section V.B; sf-gSSJoin, block division.
 
@@ -45,15 +45,15 @@ use similarity_engine::error::DeviceFull;
 pub(super) use self::join::chunked;
 pub use self::regions::KeyRegions;
 
-/// Parts are so many times smaller, for each partition that may hold one, than what had been collected when memory ran out:
-/// an index takes several times the bytes of its rows.
+/// Parts are so many times smaller, for each partition that may hold one, than what had been collected when memory ran
+/// out: an index takes several times the bytes of its rows.
 const PARTS_IN_MEMORY: usize = 12;
 /// What did not fit on a device had fitted in memory: it is cut into few parts, so that each is large enough for one.
 const PARTS_ON_DEVICE: usize = 2;
 /// More partitions that probe parts of a self-join on a device would only take its memory from each other.
 const PARTITIONS_ON_DEVICE: usize = 2;
-/// A chunk of no more than a third of its part, one that was halved twice, is not divided any more where a device does not hold it:
-/// ever smaller ones take longer than the CPU.
+/// A chunk of no more than a third of its part, one that was halved twice, is not divided any more where a device does
+/// not hold it: ever smaller ones take longer than the CPU.
 const THIRDS: usize = 3;
 /// Smaller parts are not worth a file.
 const FEWEST_BYTES: usize = 1 << 14;
@@ -130,7 +130,7 @@ pub(super) struct ChunkMetrics {
     pub chunks: Count,
     /// Pairs of a chunk and a part of the probe side that were too far from each other.
     pub skipped: Count,
-    /// Those that were probed.
+    /// Pairs of a chunk and a part of the probe side that were probed.
     pub probed: Count,
 }
 

@@ -11,7 +11,8 @@ use datafusion::physical_plan::spill::SpillManager;
 use super::regions::KeyRegions;
 use similarity_engine::cpu::vectors::{Extent, Regions};
 
-/// What the rows of a batch take by themselves, where its columns may share larger buffers, as those read from a file do.
+/// What the rows of a batch take by themselves, where its columns may share larger buffers, as those read from a file
+/// do.
 pub(in crate::exec) fn bytes_of(batch: &RecordBatch) -> usize {
     let bytes = |column: &Arc<dyn Array>| {
         column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())

@@ -35,8 +35,8 @@ impl KeyRegions {
         if side == JoinSide::Right { &self.right } else { &self.left }
     }
 
-    /// The region of each row; `extents`, one for each region, grow around them. Rows whose key cannot be evaluated are in
-    /// the last one, so that the error comes where it would come for rows that are held whole.
+    /// The region of each row; `extents`, one for each region, grow around them. Rows whose key cannot be evaluated are
+    /// in the last one, so that the error comes where it would come for rows that are held whole.
     pub(super) fn place(&self, side: JoinSide, batch: &RecordBatch, extents: &mut [Extent]) -> Vec<u32> {
         let placed = values(self.key(side), batch).and_then(|keys| self.regions.place(&keys, extents).or_datafusion());
         placed.unwrap_or_else(|_| {

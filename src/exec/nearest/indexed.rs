@@ -25,7 +25,7 @@ pub(super) struct Indexed {
     /// The group and the rank of each row.
     ids: Option<Vec<u32>>,
     ranks: Vec<u32>,
-    /// For left rows whose keys cannot be evaluated.
+    /// Scores without the index, for left rows whose keys cannot be evaluated.
     scored: OnceLock<Scored>,
 }
 
@@ -40,7 +40,7 @@ impl Indexed {
         Self { index, reason, key: Arc::clone(key), ids, ranks, scored: OnceLock::new() }
     }
 
-    /// The same rows without an index.
+    /// Scoring of the same rows without the index.
     pub(super) fn scored(&self) -> &Scored {
         self.scored.get_or_init(|| Scored::new(self.ids.as_deref(), self.ranks.clone()))
     }
@@ -64,7 +64,7 @@ type Found = (usize, Vec<Neighbour<i64>>);
 pub(super) struct Search<'a> {
     pub keys: &'a NearestKeys,
     pub index: &'a dyn NearestIndex,
-    /// None for the index's own rows.
+    /// Rows that get neighbours; `None` for the index's own rows.
     pub probe: Option<&'a dyn PreparedProbe>,
     /// The row at each position.
     pub order: &'a [u32],

@@ -29,7 +29,7 @@ pub(super) struct NearestMatcher {
     pub batch: RecordBatch,
     pub groups: Option<Groups>,
     pub ranker: Ranker,
-    /// Its own rows as those that get neighbours, in a self-join.
+    /// Rows of the build side as those that get neighbours, in a self-join.
     pub own: Option<PreparedRows>,
 }
 

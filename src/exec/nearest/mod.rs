@@ -1,8 +1,9 @@
 //! Pairs by ranking: the best rows of the right input for each row of the left one.
 //!
-//! The right side is collected. Each of its rows gets a rank (`ranks`), which decides between equal scores, and a group by
-//! the equalities of the ON condition. Then either an index finds the best rows of a group and the rest of the condition is
-//! checked on them (`indexed`), or every row of the group that satisfies the condition is scored (`scored`).
+//! The right side is collected. Each of its rows gets a rank (`ranks`), which decides between equal scores, and a group
+//! by the equalities of the ON condition. Then either an index finds the best rows of a group and the rest of the
+//! condition is checked on them (`indexed`), or every row of the group that satisfies the condition is scored
+//! (`scored`).
 
 mod indexed;
 mod matcher;
@@ -49,7 +50,7 @@ pub struct NearestKeys {
     pub equalities: Vec<EqualityExprs>,
     /// Only pairs that satisfy these are ranked.
     pub residual: Vec<JoinFilter>,
-    /// The same score, where an index knows it.
+    /// Form of the score that an index knows, where there is one.
     pub indexed: Option<IndexedScore>,
     /// What makes the index.
     pub engine: EngineSpec,
