@@ -166,6 +166,6 @@ pub trait Prepared: Send + Sync + Any {
         false
     }
 
-    /// This value as `Any`, so that a matcher recognises what it has prepared.
+    /// Value as `Any`, so that a matcher recognises what it has prepared.
     fn as_any(&self) -> &dyn Any;
 }
