@@ -1,5 +1,5 @@
-//! What every engine's edit and Jaro joins may rely on: `predicate` says what two lengths allow, `features` why a difference
-//! of signatures proves a difference of strings.
+//! What every engine's edit and Jaro joins may rely on: `predicate` says what two lengths allow, `features` why a
+//! difference of signatures proves a difference of strings.
 
 pub(crate) mod features;
 #[cfg(test)]

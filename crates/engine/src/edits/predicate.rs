@@ -104,7 +104,7 @@ impl EditPredicate {
         (least..=(guess + 2).min(longest)).rev().find(accepted).or_else(|| (0..least).rev().find(accepted))
     }
 
-    /// From the fewest common characters that could still be accepted.
+    /// Slack that follows from the fewest common characters that could still be accepted.
     fn jaro_slack(&self, left: usize, right: usize, prefix: usize) -> Option<Slack> {
         let most = left.min(right);
         let possible = |common: usize| self.bounds.above_lower(self.highest_jaro(common, left, right, prefix));
@@ -171,7 +171,7 @@ impl EditPredicate {
         jaro - 1e-9
     }
 
-    /// At least the score of any two strings of these lengths with `common` common characters.
+    /// Upper bound of the score of any two strings of these lengths with `common` common characters.
     ///
     /// Jaro's sum is largest where every common character matches and none is transposed; computed in the measure's
     /// own order it bounds the measure's result, because rounding is monotonous. The Winkler term is not monotonous
