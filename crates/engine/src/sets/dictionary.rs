@@ -20,11 +20,11 @@ pub(crate) const SHARDS: usize = 16;
 /// Below this many tokens a thread a shard costs more than it saves.
 const WORTH_THREADS: usize = 1 << 16;
 
-/// From tokens to dense ids.
+/// Dictionary from tokens to dense ids.
 ///
-/// One dictionary holds either numbers or texts, never both, for a short text is kept as a number too. The hash of a token says
-/// which shard it is in, the same one in every dictionary, so that each shard of several dictionaries is merged by a thread of
-/// its own.
+/// One dictionary holds either numbers or texts, never both, for a short text is kept as a number too. The hash of a
+/// token says which shard it is in, the same one in every dictionary, so that each shard of several dictionaries is
+/// merged by a thread of its own.
 #[derive(Debug, Default)]
 pub struct Dictionary {
     shards: [Shard; SHARDS],

@@ -37,7 +37,7 @@ impl Lists {
         })
     }
 
-    /// Of a slice of a larger array only the part of the child that the slice uses is kept.
+    /// Lists of an array. If it is a slice of a larger one, only the part of the child that the slice uses is kept.
     fn with_offsets<O: OffsetSizeTrait>(array: &ArrayRef) -> Self {
         let list = array.as_list::<O>();
         let first = list.value_offsets()[0].as_usize();

@@ -8,7 +8,8 @@ const FIRST_BITS: usize = 5;
 
 /// The ids of grams of so many bytes that were asked for before.
 ///
-/// A byte has a code from when it first comes, while there are codes. Grams of equal places are equal, as all their bytes have codes.
+/// A byte has a code from when it first comes, while there are codes. Grams of equal places are equal, as all their
+/// bytes have codes.
 #[derive(Debug)]
 pub(super) struct GramIds {
     /// Bytes of a gram.
@@ -38,7 +39,8 @@ impl GramIds {
         self.ids.capacity() * size_of::<u32>()
     }
 
-    /// Calls `each` with the id of each gram of `text`, in order. What a gram is that was not asked for before, `intern` says.
+    /// Calls `each` with the id of each gram of `text`, in order. What a gram is that was not asked for before,
+    /// `intern` says.
     #[inline]
     pub(super) fn of_text(&mut self, text: &[u8], mut intern: impl FnMut(&[u8]) -> u32, mut each: impl FnMut(u32)) {
         let has_code = |byte: &u8| self.codes[usize::from(*byte)] != NO_CODE;
@@ -90,7 +92,8 @@ mod tests {
     fn every_gram_has_the_id_that_it_was_given() {
         for len in [1, 2, 3] {
             let (mut table, mut given) = (GramIds::of(len).unwrap(), HashMap::<Vec<u8>, u32>::new());
-            // few bytes at first, then all, so that a table grows and then has no code left; texts of no gram between them
+            // few bytes at first, then all, so that a table grows and then has no code left; texts of no gram between
+            // them
             let mut state = 1u32;
             let mut random = |end: u32| {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

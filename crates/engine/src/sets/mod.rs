@@ -1,4 +1,4 @@
-//! From key columns to sets of ranked tokens: where every engine's set joins begin.
+//! Sets of ranked tokens from key columns: where every engine's set joins begin.
 //!
 //! ```text
 //! key column --tokenise--> sets of ids, a dictionary per thread (of short grams, `grams` knows the ids by a table)

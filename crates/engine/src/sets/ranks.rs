@@ -11,7 +11,7 @@ use super::dictionary::{Dictionary, SHARDS, Shard};
 use super::tokenise::RowSets;
 use crate::parallel::in_turn;
 
-/// From the ids of one range of rows to ranks.
+/// Ranks of the ids of one range of rows.
 #[derive(Debug)]
 pub(crate) enum Ranks {
     /// A rank for each id, [`UNKNOWN`] for a token that can match nothing.
@@ -36,8 +36,8 @@ impl Ranks {
     }
 }
 
-/// One dictionary of all ranges' tokens, numbered by rank, the ranks of each range's ids, and how many rows have the token of each
-/// rank.
+/// One dictionary of all ranges' tokens, numbered by rank, the ranks of each range's ids, and how many rows have the
+/// token of each rank.
 ///
 /// With `own` a token that occurs in one row only matches nothing, and the dictionary, which nobody will ask
 /// again, comes back without ranks.
@@ -59,7 +59,7 @@ struct Unified {
     dictionary: Dictionary,
     /// The ids in it of each range's ids.
     ids: Vec<Vec<u32>>,
-    /// In how many rows each id occurs; none where it is of no token.
+    /// Number of rows in which each id occurs; 0 where the id is of no token.
     frequencies: Vec<u32>,
 }
 
@@ -103,10 +103,11 @@ fn unify(ranges: &mut [RowSets]) -> Result<Unified> {
     Ok(Unified { dictionary: Dictionary::of_shards(shards), ids, frequencies: frequencies.concat() })
 }
 
-/// From this frequency on ids are compared, below they are counted.
+/// Frequency from which on ids are compared; below it they are counted.
 const COUNTED: u32 = 1 << 16;
 
-/// The rank of each id by ascending frequency, and the frequency of each rank: those that occur at least `least` times have one.
+/// The rank of each id by ascending frequency, and the frequency of each rank: those that occur at least `least` times
+/// have one.
 fn by_frequency(frequencies: &[u32], least: u32) -> (Vec<u32>, Vec<u32>) {
     let known = || (0u32..).zip(frequencies).filter(|&(_, &frequency)| frequency >= least);
     let class = |frequency: u32| frequency.min(COUNTED) as usize;

@@ -1,4 +1,4 @@
-//! From a key column to sets of dense token ids.
+//! Sets of dense token ids from a key column.
 //!
 //! A build side is cut into ranges of rows, one a thread, each with a dictionary of its own; its reader makes
 //! one of them. A probe side reads the build side's dictionary and numbers what it lacks from there on: such a
@@ -117,7 +117,7 @@ struct Tokens<'a> {
     own: Dictionary,
     /// Ids of short grams in either.
     grams: Option<GramIds>,
-    /// By id.
+    /// Tokens by id.
     tokens: Vec<Token>,
     ids: Vec<u32>,
     ends: Vec<usize>,
@@ -129,7 +129,7 @@ struct Tokens<'a> {
 struct Token {
     /// The row (counted from 1) that had it last.
     last: u32,
-    /// In how many rows it occurs.
+    /// Number of rows in which the token occurs.
     frequency: u32,
 }
 
