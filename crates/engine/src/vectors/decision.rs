@@ -33,8 +33,8 @@ impl Decision {
     }
 }
 
-/// The largest number whose root the bounds accept; -1 where there is none. Roots are rounded correctly, so that they never
-/// fall where the number rises.
+/// The largest number whose root the bounds accept; -1 where there is none. Roots are rounded correctly, so that they
+/// never fall where the number rises.
 fn largest_square(bounds: &Bounds) -> f64 {
     let accepted = |square: f64| bounds.contains(square.sqrt());
     if accepted(f64::MAX) {

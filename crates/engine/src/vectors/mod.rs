@@ -1,4 +1,4 @@
-//! From list columns to points: where every engine's vector joins begin.
+//! Points from list columns: where every engine's vector joins begin.
 //!
 //! ```text
 //! lists ----points----> vectors, and rows that no filter tells apart

@@ -59,7 +59,8 @@ impl Vectors {
         Ok(Self { elements, offsets, nulls: lists.nulls().cloned(), rows: lists.len() })
     }
 
-    /// Whether the vectors in lists of type `from` are those in lists of type `to` that they are cast to: numbers alone are changed.
+    /// Whether the vectors in lists of type `from` are those in lists of type `to` that they are cast to: numbers alone
+    /// are changed.
     pub fn are_those_cast(from: &DataType, to: &DataType) -> bool {
         let (from, to) = match (from, to) {
             (DataType::List(from), DataType::List(to)) | (DataType::LargeList(from), DataType::LargeList(to)) => {
@@ -250,8 +251,8 @@ const MOST_ABREAST: f64 = (1u32 << 18) as f64;
 const TINY: f64 = 1e-280;
 
 impl Points {
-    /// The rows of `keys`, told apart by up to so many threads; those of a batch have the `dimension` of the build side,
-    /// where that has rows.
+    /// The rows of `keys`, told apart by up to so many threads; those of a batch have the `dimension` of the build
+    /// side, where that has rows.
     ///
     /// # Errors
     /// Vectors of several lengths.
@@ -392,7 +393,7 @@ mod tests {
         VectorTest { measure, bounds: Bounds::at_most(1.0, true), undecided_from }
     }
 
-    /// The same lists of double precision.
+    /// Type of the same lists in double precision.
     fn of_float64(lists: &DataType) -> DataType {
         match lists {
             DataType::List(_) => DataType::new_list(DataType::Float64, true),

@@ -1,13 +1,13 @@
 //! How far the filter has to look, so that no match is lost to rounding.
 //!
-//! With u the filter's rounding (2^-24 or 2^-53) and d dimensions: a point is its vector within u |p| in the norm of the
-//! metric, a difference within u of itself, and a sum of d terms within (d + 2) u of itself. So the sum of a pair at a
-//! distance of e is no more than that of `e (1 + 4 (d + 8) u) + 4 u max(|p|, |q|)`, each term with room to spare. What is
-//! lost to underflow is less than the least normal number.
+//! With u the filter's rounding (2^-24 or 2^-53) and d dimensions: a point is its vector within u |p| in the norm of
+//! the metric, a difference within u of itself, and a sum of d terms within (d + 2) u of itself. So the sum of a pair
+//! at a distance of e is no more than that of `e (1 + 4 (d + 8) u) + 4 u max(|p|, |q|)`, each term with room to spare.
+//! What is lost to underflow is less than the least normal number.
 //!
-//! Half a square by products, `|p|^2 / 2 + |q|^2 / 2 - p q`, is a sum of no more than 2 d terms that are together no larger
-//! than 2 max(|p|, |q|)^2, so that it is within 4 (d + 8) u max(|p|, |q|)^2 of itself. Boxes are rounded outwards, so that they lose nothing by the
-//! rounding of points.
+//! Half a square by products, `|p|^2 / 2 + |q|^2 / 2 - p q`, is a sum of no more than 2 d terms that are together no
+//! larger than 2 max(|p|, |q|)^2, so that it is within 4 (d + 8) u max(|p|, |q|)^2 of itself. Boxes are rounded
+//! outwards, so that they lose nothing by the rounding of points.
 
 use super::precision::Precision;
 use crate::condition::VectorTest;
@@ -18,11 +18,11 @@ use similarity_measures::VectorMeasure;
 pub(crate) enum Sum {
     /// Of absolute differences, or the largest of them.
     Distance,
-    /// Of squared differences.
+    /// Sum of squared differences.
     Squares,
-    /// Half of that, by products.
+    /// Half of the sum of squared differences, by products.
     Halves,
-    /// Of products, negated.
+    /// Sum of products, negated.
     Products,
 }
 
