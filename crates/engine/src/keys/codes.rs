@@ -11,11 +11,11 @@ use crate::cuda::keys::NumbersOnDevice;
 /// A number for each row: equal ones mean equal values, and [`NO_GROUP`] equals nothing.
 #[derive(Debug, Clone)]
 pub struct Codes {
-    /// Those that a device has given, once somebody asks for them here.
+    /// Codes by row on the host: given there, or fetched from the device when they are first asked for.
     by_row: Arc<OnceLock<Vec<u32>>>,
-    /// The same on the device that has given them.
+    /// Codes on the device that has given them.
     on_device: Option<Arc<NumbersOnDevice>>,
-    /// The rows that have one, where that is known without them.
+    /// Rows that have a code, where that is known without the codes.
     having_one: Option<BooleanBuffer>,
 }
 
@@ -30,7 +30,7 @@ impl Codes {
         self.on_device.as_ref()
     }
 
-    /// By row, fetched from the device if need be.
+    /// Codes by row, fetched from the device if need be.
     ///
     /// # Errors
     /// A device that fails.
@@ -43,7 +43,7 @@ impl Codes {
         Ok(self.fetched())
     }
 
-    /// The same, and nothing else.
+    /// Codes by row, as a vector of their own.
     ///
     /// # Errors
     /// A device that fails.
@@ -57,7 +57,7 @@ impl Codes {
         self.by_row.get().map_or(&[], Vec::as_slice)
     }
 
-    /// The rows that have one.
+    /// Rows that have a code.
     ///
     /// # Errors
     /// A device that fails.
@@ -69,7 +69,7 @@ impl Codes {
         Ok(BooleanBuffer::collect_bool(by_row.len(), |row| by_row[row] != NO_GROUP))
     }
 
-    /// Those of some rows.
+    /// Codes of some rows.
     ///
     /// # Errors
     /// A device that fails.
@@ -83,17 +83,17 @@ impl Codes {
         }
     }
 
-    /// How many rows have one.
+    /// How many rows there are.
     pub fn len(&self) -> usize {
         self.on_device.as_ref().map_or(self.fetched().len(), |on_device| on_device.len())
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes held, as if somebody had asked for all of them.
+    /// Bytes held, as if all codes were on the host.
     pub fn memory(&self) -> usize {
         self.len() * size_of::<u32>()
     }
@@ -110,7 +110,7 @@ impl From<Vec<u32>> for Codes {
 pub struct Names(Vec<u32>);
 
 impl Names {
-    /// From the numbers of rows to others of the same rows.
+    /// Names from the numbers of rows to others of the same rows.
     pub fn of(numbers: &[u32], others: &[u32]) -> Self {
         let known = || numbers.iter().zip(others).filter(|(number, _)| **number != NO_GROUP);
         let mut names = vec![NO_GROUP; known().map(|(&number, _)| number as usize + 1).max().unwrap_or(0)];

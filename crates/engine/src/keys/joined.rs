@@ -10,7 +10,7 @@ use crate::numbering::TupleNumbering;
 #[derive(Debug)]
 pub struct JoinedGroups {
     keys: Vec<KeyGroups>,
-    /// From the groups of all keys to one.
+    /// Number of each tuple of the groups of all keys.
     joined: TupleNumbering,
 }
 

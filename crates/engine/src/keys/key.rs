@@ -24,11 +24,11 @@ pub struct KeyGroups {
 
 #[derive(Debug)]
 enum Ids {
-    /// Of numbers that lie close together.
+    /// Ids of numbers that lie close together.
     Close(CloseNumbers),
-    /// Of others.
+    /// Ids of other numbers.
     Numbers(Numbering<i64>),
-    /// Of strings, by their views of those of the build side.
+    /// Ids of strings, by their views, and the strings of the build side.
     Strings(Numbering<View>, StringViewArray),
 }
 

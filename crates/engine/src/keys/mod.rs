@@ -27,14 +27,14 @@ pub enum Groups {
     Rows(RowGroups),
     /// Keys that a device has numbered.
     Device(Box<DeviceGroups>),
-    /// The same for a self-join, where nobody looks up others.
+    /// Groups of a self-join, in which no other rows are looked up.
     Own,
 }
 
 /// What gives numbers to rows.
 #[derive(Debug, Clone, Copy)]
 pub struct NumberedBy<'a> {
-    /// By up to so many threads.
+    /// Threads that may number rows.
     pub threads: usize,
     /// Whether the build side is its own probe side, so that nobody looks up others.
     pub own: bool,

@@ -9,7 +9,8 @@ use super::codes::{Codes, Names};
 use super::joined::JoinedGroups;
 use crate::cuda::keys::KnownKeys;
 
-/// Groups that a device has given. Other rows are looked up there, or where its memory lacks in tables that are made then.
+/// Groups that a device has given. Other rows are looked up there, or where its memory lacks in tables that are made
+/// then.
 #[derive(Debug)]
 pub struct DeviceGroups {
     known: KnownKeys,
@@ -22,7 +23,7 @@ pub struct DeviceGroups {
 }
 
 impl DeviceGroups {
-    /// Those of a build side by `columns`, whose rows have `codes`; up to `threads` threads may make tables.
+    /// Groups of a build side by `columns`, whose rows have `codes`; up to `threads` threads may make tables.
     pub(super) fn new(
         known: KnownKeys,
         (columns, null_equals_null): (&[ArrayRef], Vec<bool>),

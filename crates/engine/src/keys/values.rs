@@ -29,7 +29,8 @@ impl Values {
         }
     }
 
-    /// The values of a column of a type that [has such a form](Self::supports). Floating-point numbers are equal where their bits are.
+    /// The values of a column of a type that [has such a form](Self::supports). Floating-point numbers are equal where
+    /// their bits are.
     ///
     /// # Errors
     /// A column of another type.
