@@ -42,7 +42,7 @@ impl BandOrder {
         Ok(Self { grouping, rows, firsts, reach, lasts })
     }
 
-    /// For a side that is paired with itself, where the partners of each row end that stand behind it.
+    /// Ends of the partners of each row that stand behind it, for a side that is paired with itself.
     pub(super) fn own_ends(&self, column: &BandColumn) -> Vec<u32> {
         let mut ends = Vec::with_capacity(self.rows.len());
         for group in self.grouping.groups() {

@@ -39,13 +39,13 @@ impl EntryIndex {
 pub(super) enum Access {
     Hash {
         grouping: Arc<Grouping>,
-        /// In a self-join on the CPU the end of the group of each place.
+        /// End of the group of each place, in a self-join on the CPU.
         ends: OnceLock<Vec<u32>>,
     },
     Band {
         atom: usize,
         order: BandOrder,
-        /// In a self-join the end of the partners of each place.
+        /// End of the partners of each place, in a self-join.
         ends: Vec<u32>,
     },
     /// The index of a similarity, why it is on its engine, and the groups within which it pairs.
@@ -53,7 +53,7 @@ pub(super) enum Access {
 }
 
 impl Access {
-    /// In a self-join the end of the partners of each place; none where an index finds them.
+    /// End of the partners of each place, in a self-join; `None` where an index finds them.
     pub(super) fn ends(&self) -> Option<&[u32]> {
         match self {
             Self::Hash { grouping, ends } => Some(ends.get_or_init(|| grouping.group_ends())),

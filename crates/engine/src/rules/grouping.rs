@@ -26,7 +26,7 @@ pub(super) struct Grouping {
 #[derive(Debug)]
 enum Places {
     OnHost {
-        /// From the codes of all equalities to a group.
+        /// Group of each tuple of codes of all equalities.
         joined: TupleNumbering,
         /// Where the rows of each group start; one entry more than groups.
         starts: Vec<u32>,
@@ -35,7 +35,7 @@ enum Places {
     },
     OnDevice {
         grouped: Arc<RowsByGroup>,
-        /// The same rows, once somebody asks for them here.
+        /// Rows by group on the host, fetched when they are first asked for.
         rows: OnceLock<Vec<u32>>,
         /// What rows are looked up in where the device has no memory for them.
         tables: OnceLock<(TupleNumbering, Names)>,
@@ -81,7 +81,7 @@ impl GroupsByRow {
         }
     }
 
-    /// Those of some rows.
+    /// Groups of some rows.
     ///
     /// # Errors
     /// A device that fails.
@@ -94,7 +94,8 @@ impl GroupsByRow {
 }
 
 impl Grouping {
-    /// The groups of the build side by `keys`, equalities and conditions of one side, and the group of each row, as `by` says.
+    /// The groups of the build side by `keys`, equalities and conditions of one side, and the group of each row, as
+    /// `by` says.
     ///
     /// # Errors
     /// A device that fails.
@@ -256,7 +257,8 @@ impl Grouping {
     }
 }
 
-/// The codes of the first equality, zeros where there is none, without those of rows that fail a condition of their side.
+/// The codes of the first equality, zeros where there is none, without those of rows that fail a condition of their
+/// side.
 fn first_codes<'a>(columns: &'a Columns, equalities: &[usize], conditions: &[usize]) -> Result<Cow<'a, Codes>> {
     let failing: Vec<_> = conditions
         .iter()
@@ -311,8 +313,8 @@ fn codes(columns: &Columns, atom: usize) -> Option<&Codes> {
     }
 }
 
-/// Where the rows of each of `count` groups start, and these rows; of a self-join only where they are two at least, and how many are
-/// not.
+/// Where the rows of each of `count` groups start, and these rows; of a self-join only where they are two at least, and
+/// how many are not.
 fn by_group(groups: &[u32], count: u32, own: bool) -> (Vec<u32>, Vec<u32>, usize) {
     let mut starts = vec![0u32; count as usize + 1];
     let known = || (0u32..).zip(groups).filter(|&(_, &group)| group != NO_GROUP);

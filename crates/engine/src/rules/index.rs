@@ -63,7 +63,7 @@ pub struct RuleIndex {
 /// A probe batch ready for all clauses.
 pub struct PreparedRules {
     columns: Columns,
-    /// The same on a device.
+    /// Columns on a device.
     pub(super) on_device: Option<ColumnsOnDevice>,
     pub(super) entries: Vec<PreparedEntry>,
     unmatchable: usize,
@@ -214,7 +214,8 @@ impl RuleIndex {
         self.entries.iter().zip(&self.plan.groups).map(of_entry).sum::<f64>() as u64
     }
 
-    /// Verifies the candidates of an entry by another tree of the same clauses: what the chosen one is measured against.
+    /// Verifies the candidates of an entry by another tree of the same clauses: what the chosen one is measured
+    /// against.
     pub fn replace_tree(&mut self, entry: usize, tree: &ExecutionTree) {
         self.entries[entry].device = None;
         self.entries[entry].tree =
@@ -228,7 +229,8 @@ impl RuleIndex {
         &self.plan
     }
 
-    /// What the index of each entry has chosen, or where its candidates are walked and why, where there is something to say.
+    /// What the index of each entry has chosen, or where its candidates are walked and why, where there is something to
+    /// say.
     pub fn chosen(&self) -> Vec<String> {
         let chosen = |entry: &EntryIndex| match (&entry.access, &self.device, &entry.device) {
             (Access::Index { index, reason, .. }, ..) => format!("{}{reason}", index.describe()),
@@ -271,8 +273,8 @@ impl RuleIndex {
         indexed.chain(walked).chain(self.reason.metric()).chain(self.counted.iter().cloned()).collect()
     }
 
-    /// Whether a probe that takes more than one call is faster where several threads share what is left of it: unless all
-    /// entries are walked on a device.
+    /// Whether a probe that takes more than one call is faster where several threads share what is left of it: unless
+    /// all entries are walked on a device.
     pub fn is_shared(&self, probe: Option<&PreparedRules>) -> bool {
         let prepared = |entry: usize| match probe.map(|probe| &probe.entries[entry]) {
             Some(PreparedEntry::Index(prepared)) => Some(prepared.as_ref()),
@@ -487,9 +489,9 @@ impl RuleIndex {
 
 /// Probe rows that are made ready at once for a device.
 const ROWS_AT_ONCE: usize = 1 << 20;
-/// Of a self-join, in places of an entry.
+/// Longest stretch of a self-join, in places of an entry.
 const LONGEST_STRETCH: usize = 4096;
-/// Of a self-join, in pairs of an entry by hash.
+/// Pairs of a stretch of a self-join, for an entry by hash.
 const PAIRS_A_STRETCH: usize = 1 << 20;
 
 /// What a probe needs besides its rows.
@@ -500,7 +502,8 @@ pub struct Run<'a> {
     pub cancel: &'a Cancel,
 }
 
-/// The groups and the codes of the values of the equalities that are `asked`, by so many threads as `context` says, or by a device.
+/// The groups and the codes of the values of the equalities that are `asked`, by so many threads as `context` says, or
+/// by a device.
 fn code(
     equalities: &[Option<(ArrayRef, bool)>],
     asked: impl Fn(usize) -> bool + Sync,

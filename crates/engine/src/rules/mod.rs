@@ -9,8 +9,8 @@
 //!                      --entry-------> where the candidates of each come from: groups, a band, an index
 //! probe rows           --------------> candidates of one entry --cpu::rules--> pairs, each with its witness
 //! ```
-//! Where a device walks the trees (`on_device`, by `cuda::rules`) it has numbered and grouped the keys, too, and looks up those of a probe
-//! side; `places` says which rows of one have partners.
+//! Where a device walks the trees (`on_device`, by `cuda::rules`) it has numbered and grouped the keys, too, and looks
+//! up those of a probe side; `places` says which rows of one have partners.
 //!
 //! Memory: for each equality four bytes a row, for each key of an edit measure its text and 32 bytes a row, for each
 //! key of a set measure its tokens as `u32` and 24 bytes a row; for each entry eight bytes a row and an index

@@ -32,8 +32,8 @@ fn bring(
     RulesOnDevice::try_new(budget, &tests.kinds, allowance, build, printed, threads)
 }
 
-/// The atoms that are not equalities, where a plan will ask all atoms on a device: an entry by places is expected, and a device
-/// decides everything.
+/// The atoms that are not equalities, where a plan will ask all atoms on a device: an entry by places is expected, and
+/// a device decides everything.
 fn asked_ahead(kinds: &[AtomTest], clauses: &[Vec<usize>]) -> Option<Vec<bool>> {
     let mut asked = vec![false; kinds.len()];
     clauses.iter().flatten().for_each(|&atom| asked[atom] = true);
@@ -60,12 +60,13 @@ pub fn strings_ahead<'a>(kinds: &'a [AtomTest], clauses: &[Vec<usize>]) -> impl 
 pub(super) struct SharedStrings {
     /// An equality, and the atom with which its strings are brought.
     pub(super) pairs: Vec<(usize, usize)>,
-    /// By the latter, whether two NULLs are equal.
+    /// Whether two NULLs are equal, by the atom with which the strings are brought.
     null_equals_null: Vec<Option<bool>>,
 }
 
 impl SharedStrings {
-    /// Those of rules whose similarities are brought ahead, given the values of `equalities` and the `keys` of similarities.
+    /// Shared strings of rules whose similarities are brought ahead, given the values of `equalities` and the `keys` of
+    /// similarities.
     pub(super) fn of(
         kinds: &[AtomTest],
         clauses: &[Vec<usize>],
@@ -100,8 +101,8 @@ impl SharedStrings {
     }
 }
 
-/// Brings all that are not equalities to a device, before there is a plan, where it will ask all atoms there; with the codes of those
-/// equalities that share their strings.
+/// Brings all that are not equalities to a device, before there is a plan, where it will ask all atoms there; with the
+/// codes of those equalities that share their strings.
 pub(super) fn bring_ahead(
     budget: &Budget,
     (tests, columns): (&Tests, &Columns),
@@ -248,8 +249,8 @@ mod tests {
         }
     }
 
-    /// The pairs of a self-join by two clauses, each an equality and an edit distance, with how many rows have no partner, and the bytes
-    /// that went to the device.
+    /// The pairs of a self-join by two clauses, each an equality and an edit distance, with how many rows have no
+    /// partner, and the bytes that went to the device.
     fn join(engine: &Engine, equalities: [&ArrayRef; 2], key: &ArrayRef) -> ((Vec<(u32, u32)>, usize), usize) {
         let edit = |k| Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(k, true) };
         let tests = vec![
@@ -582,7 +583,7 @@ mod tests {
         assert!(walked.contains(&true));
     }
 
-    /// The same side with values for codes, of which a device makes others.
+    /// Side with values for codes, of which a device makes others.
     fn with_values(mut side: SideColumns) -> SideColumns {
         for (atom, column) in side.atoms.iter_mut().enumerate() {
             if let AtomColumn::Codes(codes) = column {

@@ -22,7 +22,7 @@ pub(super) struct ProbePlaces {
 type OnDevice<'a> = Option<(&'a RulesOnDevice, &'a EntryOnDevice)>;
 
 impl ProbePlaces {
-    /// Those rows; also on the device, if it has the memory.
+    /// Places of the given rows; also on the device, if it has the memory.
     ///
     /// # Errors
     /// A device that fails.
@@ -32,7 +32,7 @@ impl ProbePlaces {
         Ok(Self { rows: rows.into(), groups: None, items })
     }
 
-    /// Those that have found a group.
+    /// Places of the rows that have found a group.
     ///
     /// # Errors
     /// A device that fails.
@@ -53,7 +53,7 @@ impl ProbePlaces {
         self.items.as_ref().map_or_else(|| self.rows.get().map_or(0, Vec::len), Items::len)
     }
 
-    /// The same on the device.
+    /// Rows with partners as items on the device.
     pub(super) fn items(&self) -> Option<&Items> {
         self.items.as_ref()
     }

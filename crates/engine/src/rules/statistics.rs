@@ -28,15 +28,16 @@ const DRAWN: usize = 512;
 pub(super) struct DrawnGroups {
     pub(super) grouping: Arc<Grouping>,
     pub(super) groups: GroupsByRow,
-    /// Pairs of different rows, evenly drawn from those that share a group; from all pairs, where groups are single rows.
+    /// Pairs of different rows, evenly drawn from those that share a group; from all pairs, where groups are single
+    /// rows.
     drawn: Pairs,
-    /// The same, as places among the sampled strings.
+    /// Drawn pairs as places among the sampled strings.
     places: Pairs,
-    /// What came of them, by atom, as far as it has been asked.
+    /// Outcome of the drawn pairs by atom, as far as it has been asked.
     outcomes: Vec<OnceLock<Outcome>>,
 }
 
-/// Of drawn pairs.
+/// Outcome of drawn pairs.
 #[derive(Debug, Clone, Copy)]
 struct Outcome {
     /// The share that passes.
@@ -50,7 +51,7 @@ struct Outcome {
 /// Rows that tell about all of them: those with the least fingerprints, so that it does not matter in which order rows
 /// have come in.
 pub(super) struct Sample {
-    /// Ascending by fingerprint.
+    /// Rows, ascending by fingerprint.
     rows: Vec<u32>,
     /// An exponential variate for each.
     variates: Vec<f64>,
@@ -58,11 +59,11 @@ pub(super) struct Sample {
     detail: Detail,
 }
 
-/// Of how many rows a sample consists.
+/// Rows of a sample.
 const SAMPLED: usize = 1 << 13;
 
-/// Rows of a group, itself included, that are looked at for a row without another of its group in the sample, unless too few
-/// rows have one.
+/// Rows of a group, itself included, that are looked at for a row without another of its group in the sample, unless
+/// too few rows have one.
 const LOOKED_AT: usize = 1 << 4;
 
 /// Whether most of some fingerprints, ascending, are of one row.
@@ -71,7 +72,8 @@ fn are_diverse(least: &[(u64, u32)]) -> bool {
 }
 
 impl Sample {
-    /// From a build side that has been brought to a device, which draws it where it can, or else by up to so many threads.
+    /// Sample of a build side. A device to which the side has been brought draws it where it can; otherwise up to so
+    /// many threads do.
     pub(super) fn of(
         (columns, tests): (&Columns, &Tests),
         keys: &[ArrayRef],
@@ -100,8 +102,8 @@ impl Sample {
         Self { rows: sampled.into_iter().map(|(_, row)| row).collect(), variates, detail }
     }
 
-    /// Pairs of different rows, evenly drawn from those that share a group, as far as the sample reaches, but for groups of many rows of
-    /// which one alone was sampled: they come last. Of any rows, where none share a group.
+    /// Pairs of different rows, evenly drawn from those that share a group, as far as the sample reaches, but for
+    /// groups of many rows of which one alone was sampled: they come last. Of any rows, where none share a group.
     fn draw(&self, grouping: &Grouping, groups: &GroupsByRow, fingerprints: &Fingerprints<'_>) -> Result<Pairs> {
         let hasher = FixedState::default();
         // all that is looked up at random is asked for before any of it is needed
@@ -116,8 +118,8 @@ impl Sample {
         for group in by_group.chunk_by(|one, other| one >> u32::BITS == other >> u32::BITS) {
             group.iter().for_each(|&at| others[at as u32 as usize] = group);
         }
-        // a row is in as many pairs as its group has other rows: the least of exponential variates by these weights; rows whose partners
-        // have to be looked for among many come last
+        // a row is in as many pairs as its group has other rows: the least of exponential variates by these weights;
+        // rows whose partners have to be looked for among many come last
         let is_far = |at: usize| others[at].len() < 2 && places[at].len() > LOOKED_AT;
         let mut weighted: Vec<(bool, f64, usize)> = with_partners
             .into_iter()
@@ -131,7 +133,8 @@ impl Sample {
             weighted.truncate(DRAWN);
         }
         weighted.sort_unstable_by(order);
-        // of groups of which no other row was sampled all rows are looked at, and their fingerprints where there is a choice
+        // of groups of which no other row was sampled all rows are looked at, and their fingerprints where there is a
+        // choice
         let alone = || weighted.iter().map(|&(.., at)| at).filter(|&at| others[at].len() < 2);
         let asked: Vec<u32> = alone().flat_map(|at| places[at].clone()).map(|place| place as u32).collect();
         let asked = grouping.rows_at(&asked)?;
@@ -181,13 +184,13 @@ pub(super) struct BuildStatistics<'a> {
     /// The codes and strings of rows that were drawn.
     sampled: Columns,
     cancel: &'a Cancel,
-    /// By the keys of some clause.
+    /// Drawn groups by the keys of some clause.
     grouped: Vec<(Vec<usize>, DrawnGroups)>,
 }
 
 impl<'a> BuildStatistics<'a> {
-    /// Groups the rows by the keys of each clause, with up to so many threads as `context` says, or on a device, and draws pairs of those
-    /// of a sample, which is taken meanwhile.
+    /// Groups the rows by the keys of each clause, with up to so many threads as `context` says, or on a device, and
+    /// draws pairs of those of a sample, which is taken meanwhile.
     pub(super) fn new(
         tests: &'a Tests,
         (build, keys): (&'a Columns, &[ArrayRef]),
@@ -232,7 +235,8 @@ impl<'a> BuildStatistics<'a> {
         Ok(statistics)
     }
 
-    /// Finds out side by side what a plan asks one after the other: about the clauses of some keys, and all before them.
+    /// Finds out side by side what a plan asks one after the other: about the clauses of some keys, and all before
+    /// them.
     fn foresee(&self, clauses: &[Vec<usize>], threads: usize) -> Result<()> {
         let mut asked = Vec::new();
         for (keys, grouped) in &self.grouped {
