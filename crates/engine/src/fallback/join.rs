@@ -22,17 +22,17 @@ pub(crate) struct WithFallback {
     test: Test,
     keys: KeyColumn,
     on_cpu: Made<Box<dyn Index>>,
-    /// That may make it.
+    /// Threads that may build the index on the CPU.
     threads: usize,
-    /// Of a self-join: where the device has each row.
+    /// Position of each row on the device, in a self-join.
     positions: OnceLock<Vec<u32>>,
-    /// How often the CPU has taken over: a probe batch, or a stretch of one.
+    /// Number of times that the CPU has taken over a probe batch, or a stretch of one.
     fallbacks: Count,
 }
 
 /// A probe batch.
 enum Batch {
-    /// With what it was made of.
+    /// Batch on the device, with the keys that it was made of.
     OnDevice(Box<dyn PreparedProbe>, KeyColumn),
     OnCpu {
         probe: Box<dyn PreparedProbe>,
@@ -257,7 +257,7 @@ mod tests {
         own: Vec<u32>,
     }
 
-    /// Its rows, in the order of a device.
+    /// Rows of a batch, in the order of a device.
     struct Rows(Vec<u32>);
 
     impl PreparedProbe for Rows {

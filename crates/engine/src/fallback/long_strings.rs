@@ -28,9 +28,9 @@ pub(crate) struct LongStrings {
     predicate: EditPredicate,
     long: KeyColumn,
     others: KeyColumn,
-    /// Of the long ones, in characters, each once, ascending.
+    /// Lengths of the long strings in characters, each once, ascending.
     lengths: Vec<usize>,
-    /// How many of them there are.
+    /// Number of long strings.
     count: usize,
 }
 
@@ -49,7 +49,7 @@ fn bytes_of(keys: &KeyColumn) -> Result<usize> {
 }
 
 impl LongStrings {
-    /// None where there are no long strings, or too many.
+    /// Strings of a build side, divided; `None` where there are no long strings, or too many.
     ///
     /// # Errors
     /// Keys that are no strings.
@@ -85,7 +85,7 @@ impl LongStrings {
         &self.others
     }
 
-    /// Those of `keys` that may match a long string by their lengths.
+    /// Keys that may match a long string by their lengths; all others are NULL.
     fn near(&self, keys: &KeyColumn) -> Result<KeyColumn> {
         let values = string_views(&keys.values)?;
         let is_near = |row: usize| {
@@ -110,11 +110,11 @@ pub(crate) struct WithLongStrings {
 
 /// What a self-join compares the long strings with.
 struct Own {
-    /// Each other.
+    /// Index of the long strings themselves.
     long: Box<dyn Index>,
-    /// Others.
+    /// All other strings, ready to be compared.
     others: Box<dyn PreparedProbe>,
-    /// That the latter hold.
+    /// Bytes that `others` holds.
     bytes: usize,
 }
 
@@ -131,7 +131,7 @@ struct Batch {
 }
 
 impl WithLongStrings {
-    /// With the index of the others.
+    /// Index of the long strings, with that of the others.
     ///
     /// # Errors
     /// A refused reservation, a cancelled build.

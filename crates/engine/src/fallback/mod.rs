@@ -1,5 +1,5 @@
-//! Indexes on a device whose memory may run out while they are probed, or that does not take all strings: what does not fit there runs
-//! on the CPU.
+//! Indexes on a device whose memory may run out while they are probed, or that does not take all strings: what does not
+//! fit there runs on the CPU.
 
 mod join;
 mod long_strings;
@@ -29,8 +29,8 @@ impl<T> Default for Made<T> {
 }
 
 impl<T> Made<T> {
-    /// What is there, or else what `make` makes; an error is kept, too, unless it comes of `cancel`. Others wait for that meanwhile, but
-    /// not a thread of the pool, on which its parts run: that makes one of its own.
+    /// What is there, or else what `make` makes; an error is kept, too, unless it comes of `cancel`. Others wait for
+    /// that meanwhile, but not a thread of the pool, on which its parts run: that makes one of its own.
     fn get(&self, make: impl FnOnce() -> Result<T>, cancel: &Cancel) -> Result<&T> {
         let may_wait = !parallel::is_in_a_part();
         let _making = may_wait.then(|| self.making.lock().unwrap_or_else(PoisonError::into_inner));

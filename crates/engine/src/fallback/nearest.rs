@@ -30,7 +30,7 @@ pub(crate) struct NearestWithFallback {
 /// A probe batch that either index may search for.
 struct Batch {
     keys: KeyColumn,
-    /// None where the device has no memory for it.
+    /// Batch on the device; `None` where it has no memory for it.
     on_device: Option<Box<dyn PreparedProbe>>,
     on_cpu: Made<Box<dyn PreparedProbe>>,
     /// Where each row stands in the order of the CPU.
@@ -71,8 +71,8 @@ impl NearestWithFallback {
         Ok(batch.on_cpu.get(prepare, cancel)?.as_ref())
     }
 
-    /// The same neighbours as [`nearest`](NearestIndex::nearest) by the index on the CPU, in whose order rows are at other
-    /// positions.
+    /// Neighbours as [`nearest`](NearestIndex::nearest) gives them, by the index on the CPU, in whose order rows are at
+    /// other positions.
     fn nearest_on_cpu(
         &self,
         (order, probe): (&[u32], Option<&dyn PreparedProbe>),
