@@ -1,5 +1,5 @@
-//! What the engines read of the atoms of a join of rules: how each is decided, what either side has for it, and what is counted
-//! of them.
+//! What the engines read of the atoms of a join of rules: how each is decided, what either side has for it, and what is
+//! counted of them.
 
 use crate::error::Result;
 use arrow::array::{ArrayRef, StringViewArray};
@@ -59,7 +59,7 @@ pub enum AtomColumn {
     Band(BandColumn),
     /// Whether each row passes.
     Bits(BooleanBuffer),
-    /// Nothing: the atom does not ask this side, or by a key.
+    /// No column: the atom does not ask this side, or asks it by a key.
     None,
 }
 
@@ -77,14 +77,14 @@ impl AtomColumn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Span {
-    /// Of a build row its first place; of a probe row the first one that it accepts.
+    /// First place of a build row, or first place that a probe row accepts.
     pub first: u32,
-    /// Of a build row its last place; of a probe row one past the last that it accepts.
+    /// Last place of a build row, or one past the last place that a probe row accepts.
     pub last: u32,
 }
 
 impl Span {
-    /// Of a row that no row of the other side meets.
+    /// Span of a row that no row of the other side meets.
     pub const NONE: Self = Self { first: u32::MAX, last: 0 };
 
     /// Whether a build row stands where a probe row accepts it.
@@ -97,10 +97,10 @@ impl Span {
 /// The rows of one side in a band.
 #[derive(Debug, Clone, Default)]
 pub struct BandColumn {
-    /// As rows of the build side: where each stands.
+    /// Places where the rows stand, as rows of the build side.
     pub places: Vec<Span>,
-    /// As rows of the probe side: what each accepts. Of a build side that is not its own probe side what it would accept
-    /// of itself, or nothing where that is not known.
+    /// Places that the rows accept, as rows of the probe side. For a build side that is not its own probe side they are
+    /// what it would accept of itself, or empty where that is not known.
     pub accepted: Vec<Span>,
 }
 
@@ -118,15 +118,15 @@ pub struct SideColumns {
 /// What one side has for an atom, as an engine other than the CPU takes it.
 #[derive(Debug)]
 pub enum AtomRows<'a> {
-    /// As [`AtomColumn::Codes`].
+    /// Codes of an equality, see [`AtomColumn::Codes`].
     Codes(&'a Codes),
-    /// As [`AtomColumn::Band`].
+    /// Places of a band, see [`AtomColumn::Band`].
     Band(&'a BandColumn),
-    /// As [`AtomColumn::Bits`].
+    /// Whether each row passes, see [`AtomColumn::Bits`].
     Bits(&'a BooleanBuffer),
     /// The strings of a similarity.
     Texts {
-        /// Themselves.
+        /// The strings by row.
         values: &'a StringViewArray,
     },
     /// The sets of a similarity.
@@ -142,12 +142,12 @@ pub enum AtomRows<'a> {
     },
     /// The vectors of a similarity.
     Vectors {
-        /// Themselves, by row.
+        /// The vectors by row.
         vectors: &'a Vectors,
         /// Numbers a vector, where there is one.
         dimension: Option<usize>,
     },
-    /// Nothing: the atom does not ask this side.
+    /// No rows: the atom does not ask this side.
     None,
 }
 
@@ -156,7 +156,7 @@ pub enum AtomRows<'a> {
 pub struct NearRows {
     /// A bit for each element, several elements a bit.
     pub signatures: Vec<u64>,
-    /// By the size; the last one for rows that match nothing.
+    /// Classes by the size of the row; rows that match nothing have the last class.
     pub classes: Vec<u8>,
 }
 
@@ -171,7 +171,7 @@ pub trait RuleRows: Sync {
 
 /// Decides the conditions that only the driver can evaluate.
 pub trait PairConditions {
-    /// Those of `pairs` that satisfy the condition of `atom`, as ascending places.
+    /// Places of the `pairs` that satisfy the condition of `atom`, ascending.
     ///
     /// # Errors
     /// Whatever the evaluation of the condition fails with.
@@ -181,20 +181,20 @@ pub trait PairConditions {
 /// What a walk has done, for EXPLAIN ANALYZE.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    /// For each atom, the pairs for which it was evaluated.
+    /// Pairs for which each atom was evaluated.
     pub evaluated: Vec<usize>,
-    /// For each atom, those of them that passed.
+    /// Pairs that passed each atom.
     pub passed: Vec<usize>,
-    /// For each clause, the candidates of its entry.
+    /// Candidates of the entry of each clause.
     pub candidates: Vec<usize>,
-    /// For each clause, the pairs that reached its last atom.
+    /// Pairs that reached the last atom of each clause.
     pub verified: Vec<usize>,
-    /// For each clause, the pairs that came out because of it.
+    /// Pairs that came out because of each clause.
     pub witnesses: Vec<usize>,
 }
 
 impl Tally {
-    /// Nothing yet.
+    /// Tally of zeros.
     pub fn new(atoms: usize, clauses: usize) -> Self {
         Self {
             evaluated: vec![0; atoms],

@@ -102,8 +102,8 @@ impl Engine {
         Ok((index, reason))
     }
 
-    /// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test`, whose bounds are of
-    /// no account, and says why on this engine.
+    /// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test`, whose
+    /// bounds are of no account, and says why on this engine.
     ///
     /// # Errors
     /// Keys that have no such score, a refused reservation, a cancelled build, a device that fails.
@@ -158,8 +158,8 @@ impl Engine {
         }
     }
 
-    /// The device for one join, where the keys of so many rows of a build side are to be numbered and grouped on one: the one that was
-    /// sent columns, if one was.
+    /// The device for one join, where the keys of so many rows of a build side are to be numbered and grouped on one:
+    /// the one that was sent columns, if one was.
     pub fn budget_of_keys(&self, rows: usize, context: &BuildContext<'_>) -> Option<Budget> {
         if let Some(device) = context.device {
             return Some(device.clone());

@@ -179,7 +179,8 @@ pub struct BuildContext<'a> {
     pub probe_rows: Option<usize>,
     /// The device of the join, where it was [sent columns](cuda::SendingAhead) ahead.
     pub device: Option<&'a cuda::Budget>,
-    /// Whether the caller divides keys that a device has no memory for, and is to be told so; the CPU takes them otherwise.
+    /// Whether the caller divides keys that a device has no memory for, and is to be told so; the CPU takes them
+    /// otherwise.
     pub divides: bool,
     /// Stops the build.
     pub cancel: &'a Cancel,
@@ -215,7 +216,8 @@ pub trait Index: Send + Sync + std::fmt::Debug {
         Vec::new()
     }
 
-    /// Whether pairs may come out that the condition does not hold for, because of rows whose answer is DataFusion's alone.
+    /// Whether pairs may come out that the condition does not hold for, because of rows whose answer is DataFusion's
+    /// alone.
     fn is_undecided(&self) -> bool {
         false
     }
@@ -223,8 +225,8 @@ pub trait Index: Send + Sync + std::fmt::Debug {
     /// Rows that a self-join probes: the length of the cursor over [`Probe::Own`].
     fn own_len(&self) -> usize;
 
-    /// The end of a stretch of a self-join from `start` on, before [`own_len`](Self::own_len), that is neither too much work
-    /// for partitions to end together nor too little to be worth claiming.
+    /// The end of a stretch of a self-join from `start` on, before [`own_len`](Self::own_len), that is neither too much
+    /// work for partitions to end together nor too little to be worth claiming.
     fn own_stretch(&self, start: usize) -> usize {
         even_stretch(start, self.own_len())
     }
@@ -234,8 +236,8 @@ pub trait Index: Send + Sync + std::fmt::Debug {
         1
     }
 
-    /// Whether what is left of a batch, or of a self-join, that takes more than one call is faster where several threads share
-    /// it.
+    /// Whether what is left of a batch, or of a self-join, that takes more than one call is faster where several
+    /// threads share it.
     fn is_shared(&self, _probe: Option<&dyn PreparedProbe>) -> bool {
         true
     }
@@ -271,7 +273,7 @@ pub struct PrepareContext<'a> {
 
 #[cfg(test)]
 impl PrepareContext<'static> {
-    /// By so many threads, not to be cancelled.
+    /// Context with so many threads that is never cancelled.
     fn by(threads: usize) -> Self {
         static NEVER: std::sync::LazyLock<Cancel> = std::sync::LazyLock::new(Cancel::default);
         Self { threads, cancel: &NEVER }
@@ -305,12 +307,13 @@ pub trait PreparedProbe: Send + Sync + std::any::Any {
     /// Rows that can never match (NULL, blank, or no partner by the equality keys).
     fn unmatchable(&self) -> usize;
 
-    /// As [`Index::is_undecided`], because of rows of this batch.
+    /// Whether pairs may come out that the condition does not hold for, because of rows of this batch (see
+    /// [`Index::is_undecided`]).
     fn is_undecided(&self) -> bool {
         false
     }
 
-    /// For the index to recognise its own.
+    /// Value as `Any`, so that an index recognises what it has prepared.
     fn as_any(&self) -> &dyn std::any::Any;
 }
 

@@ -12,7 +12,7 @@ use super::{Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe, even_stret
 /// How many neighbours a probe row gets.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
-    /// At least 1.
+    /// Neighbours of each probe row, at least 1.
     pub rows: usize,
     /// Whether the rows whose score and rank are those of the last one come too.
     pub ties: bool,
@@ -39,14 +39,14 @@ pub trait NearestIndex: Send + Sync + std::fmt::Debug {
         256
     }
 
-    /// The end of a stretch of a self-join of so many rows from `start` on, each of which wants so many: neither too much work
-    /// for partitions to end together nor too little to be worth claiming.
+    /// The end of a stretch of a self-join of so many rows from `start` on, each of which wants so many: neither too
+    /// much work for partitions to end together nor too little to be worth claiming.
     fn own_stretch(&self, start: usize, rows: usize, _wanted: usize) -> usize {
         even_stretch(start, rows)
     }
 
-    /// Whether what is left of a batch, or of a self-join, that takes more than one call is faster where several threads share
-    /// it.
+    /// Whether what is left of a batch, or of a self-join, that takes more than one call is faster where several
+    /// threads share it.
     fn is_shared(&self, _probe: Option<&dyn PreparedProbe>) -> bool {
         true
     }
@@ -62,16 +62,16 @@ pub trait NearestIndex: Send + Sync + std::fmt::Debug {
     /// For keys that cannot be scored against the build side.
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>>;
 
-    /// The rows of a probe batch, or in a self-join its own rows, that may have neighbours, in the order in which they are
-    /// best searched.
+    /// The rows of a probe batch, or in a self-join its own rows, that may have neighbours, in the order in which they
+    /// are best searched.
     ///
     /// # Errors
     /// For a probe batch that another index has prepared, and for none where it was not built for a self-join.
     fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]>;
 
-    /// Offers each of `best`, which are empty, the neighbours of the probe row at its place of `positions`, ascending places
-    /// in the order: all that it keeps of the build rows that share the row's group. Rows that follow each other are searched together. Once
-    /// `cancel` says so, some may be missing.
+    /// Offers each of `best`, which are empty, the neighbours of the probe row at its place of `positions`, ascending
+    /// places in the order: all that it keeps of the build rows that share the row's group. Rows that follow each other
+    /// are searched together. Once `cancel` says so, some may be missing.
     ///
     /// # Errors
     /// As [`order`](Self::order).

@@ -1,7 +1,8 @@
 //! Dense numbers for the values of rows, the same ones however many threads give them.
 //!
-//! Rows are first parted by bits of their hash, so that up to some four million rows the table of a part stays in a cache of its core
-//! (radix partitioning: Manegold, Boncz and Kersten, 2002); each part numbers its own values by first occurrence, and the parts follow each other.
+//! Rows are first parted by bits of their hash, so that up to some four million rows the table of a part stays in a
+//! cache of its core (radix partitioning: Manegold, Boncz and Kersten, 2002); each part numbers its own values by first
+//! occurrence, and the parts follow each other.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -102,8 +103,8 @@ pub struct Numbering<K> {
 }
 
 impl<K: Copy + Send + Sync> Numbering<K> {
-    /// Numbers the values of so many rows, fewer than 2^32, by up to `threads` threads, and returns the number of each row,
-    /// [`NO_GROUP`] where it has none.
+    /// Numbers the values of so many rows, fewer than 2^32, by up to `threads` threads, and returns the number of each
+    /// row, [`NO_GROUP`] where it has none.
     ///
     /// `key` is a row's value, none where it is to have no number, and `hash` the hash of one.
     pub fn of_rows(
@@ -184,8 +185,8 @@ fn table_of(hash: u64, tables: usize) -> usize {
 struct PairNumbering(Numbering<(u32, u32)>);
 
 impl PairNumbering {
-    /// Numbers the pairs that two columns have in a row, and returns the number of each row; where one of them is [`NO_GROUP`], so
-    /// is that.
+    /// Numbers the pairs that two columns have in a row, and returns the number of each row; where one of them is
+    /// [`NO_GROUP`], so is that.
     fn of_rows(left: &[u32], right: &[u32], threads: usize) -> (Self, Vec<u32>) {
         let key = |row: usize| there((left[row], right[row]));
         let (numbering, numbers) = Numbering::of_rows(left.len(), threads, key, hash_of_pair, |a, b| a == b);
@@ -209,7 +210,8 @@ fn hash_of_pair(&(left, right): &(u32, u32)) -> u64 {
     FixedState::default().hash_one(u64::from(left) << 32 | u64::from(right))
 }
 
-/// Dense numbers for tuples of numbers, column by column: pairs of the number of what stands before and of the next one.
+/// Dense numbers for tuples of numbers, column by column: pairs of the number of what stands before and of the next
+/// one.
 #[derive(Debug, Default)]
 pub struct TupleNumbering {
     /// One for each column but the first.
@@ -217,15 +219,16 @@ pub struct TupleNumbering {
 }
 
 impl TupleNumbering {
-    /// Adds a column: from the numbers of the tuples so far, of each row, to those of the tuples with `next`, by up to `threads`
-    /// threads. A row in which one is [`NO_GROUP`] has none.
+    /// Adds a column: from the numbers of the tuples so far, of each row, to those of the tuples with `next`, by up to
+    /// `threads` threads. A row in which one is [`NO_GROUP`] has none.
     pub fn extend(&mut self, so_far: &[u32], next: &[u32], threads: usize) -> Vec<u32> {
         let (pairs, numbers) = PairNumbering::of_rows(so_far, next, threads);
         self.pairs.push(pairs);
         numbers
     }
 
-    /// The numbers of tuples of a first column, which become these, and the columns after it; [`NO_GROUP`] for unknown ones.
+    /// The numbers of tuples of a first column, which become these, and the columns after it; [`NO_GROUP`] for unknown
+    /// ones.
     pub fn look_up<C: AsRef<[u32]>>(&self, numbers: &mut [u32], after: impl Iterator<Item = C>) {
         for (pairs, next) in self.pairs.iter().zip(after) {
             numbers.iter_mut().zip(next.as_ref()).for_each(|(number, &next)| *number = pairs.find((*number, next)));

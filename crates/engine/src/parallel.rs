@@ -1,4 +1,4 @@
-//! The same work on many items or parts, by several threads.
+//! Work on many items or parts, by several threads.
 
 use std::cmp;
 use std::ops::Range;
@@ -34,8 +34,8 @@ pub fn in_turn<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> Re
     each_in_turn(count, threads, work).into_iter().collect()
 }
 
-/// The threads that parts run on. Some wait for a device, so that there are more of them than cores; none where the system has no
-/// threads left.
+/// The threads that parts run on. Some wait for a device, so that there are more of them than cores; none where the
+/// system has no threads left.
 static THREADS: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     ThreadPoolBuilder::new().num_threads(2 * cores).thread_name(|n| format!("similarity-{n}")).build().ok()
@@ -48,8 +48,8 @@ pub fn is_in_a_part() -> bool {
 
 /// Runs `work` on each part, side by side, the first one on the caller's thread, and returns the results in order.
 ///
-/// A thread that waits for its parts may take up others' meanwhile. So nobody may run parts while it holds what a part waits for: a
-/// lock, or a cell that it is about to fill.
+/// A thread that waits for its parts may take up others' meanwhile. So nobody may run parts while it holds what a part
+/// waits for: a lock, or a cell that it is about to fill.
 pub fn each_in_parallel<P: Send, T: Send>(mut parts: impl Iterator<Item = P>, work: impl Fn(P) -> T + Sync) -> Vec<T> {
     let Some(first) = parts.next() else { return Vec::new() };
     let others: Vec<P> = parts.collect();
@@ -125,8 +125,8 @@ pub fn joined_in_parallel<T: Copy + Default + Send + Sync>(mut parts: Vec<Vec<T>
     values
 }
 
-/// How many of `threads` threads each of `count` items takes that are done side by side: twice an even share, so that few of them
-/// wait for each other and none is idle.
+/// How many of `threads` threads each of `count` items takes that are done side by side: twice an even share, so that
+/// few of them wait for each other and none is idle.
 pub fn threads_within(count: usize, threads: usize) -> usize {
     (2 * threads).div_ceil(count.clamp(1, threads.max(1))).min(threads).max(1)
 }

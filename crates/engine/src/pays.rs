@@ -1,9 +1,10 @@
-//! From how much work on a device is faster than sixteen cores: what `auto` goes by.
+//! Amount of work from which on a device is faster than sixteen cores: the criterion of `auto`.
 //!
-//! What it costs to use a device is known beforehand: copies and launches, a few milliseconds, and where it has yet to be
-//! opened, the better part of a second once a process. What the CPU would take is estimated, as finely as that is cheap: for
-//! sets from all pairs of rows and how far down the scores go; for vectors from all pairs of numbers; for strings, where it is
-//! a hundredfold more or less by their kind and by how far apart they may be, from a sample; for rules from their plan.
+//! What it costs to use a device is known beforehand: copies and launches, a few milliseconds, and where it has yet to
+//! be opened, the better part of a second once a process. What the CPU would take is estimated, as finely as that is
+//! cheap: for sets from all pairs of rows and how far down the scores go; for vectors from all pairs of numbers; for
+//! strings, where it is a hundredfold more or less by their kind and by how far apart they may be, from a sample; for
+//! rules from their plan.
 
 use std::fmt::{Display, Formatter};
 
@@ -19,9 +20,9 @@ use similarity_measures::{EditMeasure, SetMeasure};
 /// Work from which on a device pays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PaysFrom {
-    /// Once it is open.
+    /// Amount from which on a device pays that is open.
     pub(super) open: u64,
-    /// With the time in which it is opened.
+    /// Amount from which on a device pays that has yet to be opened, the time of opening included.
     pub(super) closed: u64,
     unit: Unit,
 }
@@ -30,7 +31,7 @@ pub(super) struct PaysFrom {
 enum Unit {
     PairsOfRows,
     PairsOfNumbers,
-    /// Of one core.
+    /// Nanoseconds of one core.
     Nanoseconds,
 }
 
@@ -41,7 +42,7 @@ impl Display for PaysFrom {
     }
 }
 
-/// So much work.
+/// Amount of work, in a unit.
 struct Amount(u64, Unit);
 
 impl Display for Amount {
@@ -87,25 +88,25 @@ impl Display for Weighed {
     }
 }
 
-/// Of edit and Jaro conditions.
+/// Threshold of edit and Jaro conditions.
 const STRINGS: PaysFrom = PaysFrom { open: 2_000_000, closed: 10_000_000_000, unit: Unit::Nanoseconds };
 
-/// Of vectors in more than [`cuda::FEW_DIMENSIONS`], of which the CPU compares nearly all that share a group.
+/// Threshold of vectors in more than [`cuda::FEW_DIMENSIONS`], of which the CPU compares nearly all that share a group.
 const LONG_VECTORS: PaysFrom = PaysFrom { open: 1 << 27, closed: 1 << 37, unit: Unit::PairsOfNumbers };
-/// Of vectors in as few, of which it compares those that are near.
+/// Threshold of vectors in up to [`cuda::FEW_DIMENSIONS`], of which the CPU compares those that are near.
 const SHORT_VECTORS: PaysFrom = PaysFrom { open: 1 << 26, closed: 1 << 44, unit: Unit::PairsOfNumbers };
 
-/// Of rankings of vectors in more than [`cuda::FEW_DIMENSIONS`].
+/// Threshold of rankings of vectors in more than [`cuda::FEW_DIMENSIONS`].
 const RANKINGS: PaysFrom = PaysFrom { open: 1 << 25, closed: 1 << 32, unit: Unit::PairsOfRows };
 
-/// Of candidates that equalities and bands pair.
+/// Threshold of candidates that equalities and bands pair.
 pub(super) const RULES: PaysFrom = PaysFrom { open: 15_000_000, closed: 10_000_000_000, unit: Unit::Nanoseconds };
 
-/// Rows of both sides from which on a device that is open is faster at numbering the keys of rules and walking them, however few
-/// candidates there are.
+/// Rows of both sides from which on a device that is open is faster at numbering the keys of rules and walking them,
+/// however few candidates there are.
 pub(super) const ROWS_OF_RULES: usize = 1 << 15;
 
-/// From where on a device pays for a condition; none where it has no kernels for it.
+/// Threshold of a condition; `None` where a device has no kernels for it.
 pub(super) fn of_condition(test: Test, dimension: usize) -> Option<PaysFrom> {
     cuda::serves(test).then_some(match test {
         Test::Set { measure, bounds, .. } => {
@@ -123,8 +124,8 @@ pub(super) fn of_condition(test: Test, dimension: usize) -> Option<PaysFrom> {
     })
 }
 
-/// From where on a device pays for ranking by the score of a condition in more than [`cuda::FEW_DIMENSIONS`]; none where there are no
-/// kernels for it.
+/// Threshold of a ranking by the score of a condition in more than [`cuda::FEW_DIMENSIONS`]; `None` where a device has
+/// no kernels for it.
 pub(super) fn of_ranking(test: Test, wanted: Wanted) -> Option<PaysFrom> {
     let Test::Vector(test) = test else { return None };
     cuda::ranks_by(test.measure, wanted).then_some(RANKINGS)

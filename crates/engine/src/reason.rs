@@ -12,11 +12,11 @@ pub(super) const CPU_FALLBACKS: &str = "cpu_fallbacks";
 /// Why a device does not have what it was to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// Nothing is left of the memory that is ours.
+    /// Memory of the device that is ours is used up.
     Memory,
-    /// There are no kernels for keys such as these.
+    /// Kernels for such keys do not exist.
     Keys,
-    /// It cannot be used, and why.
+    /// Device that cannot be used, and why.
     Device(String),
 }
 
@@ -40,7 +40,8 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// The same for a build side that a device was to have, of so many rows of which some match nothing: if all do, nothing was refused.
+    /// Reason for a build side that was meant for a device and is not there. The pair is the number of its rows and of
+    /// those that match nothing: if all match nothing, nothing was refused.
     pub(super) fn but(self, refused: Refused, (rows, unmatchable): (usize, usize)) -> Self {
         Self { refused: (unmatchable < rows).then_some(refused), ..self }
     }

@@ -6,8 +6,8 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 
-/// The strings of a column of any type of strings; views share the buffers of the strings that they are made of. A row whose
-/// value in a dictionary is NULL is NULL.
+/// The strings of a column of any type of strings; views share the buffers of the strings that they are made of. A row
+/// whose value in a dictionary is NULL is NULL.
 ///
 /// # Errors
 /// A column of another type.
