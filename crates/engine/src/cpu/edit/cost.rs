@@ -1,4 +1,5 @@
-//! Which runs go to the segment index and what the tiles test, estimated from the collected strings; what a join takes, from a few of them.
+//! Which runs go to the segment index and what the tiles test, estimated from the collected strings; what a join takes,
+//! from a few of them.
 //!
 //! The probe side is taken to resemble the build side, which in a self-join it is. For each run the substrings that
 //! would be looked up stand against the pairs that would be tested; once there is an index, evenly spaced rows are
@@ -55,7 +56,7 @@ struct Plan {
 /// The runs that go to the segment index.
 #[derive(Debug)]
 pub(super) struct Chosen {
-    /// For each run, into how many segments its strings are to be cut; 0 where they are not to be indexed.
+    /// Number of segments of each run's strings; 0 where a run is not indexed.
     pub(super) segments: Vec<u32>,
     plans: Vec<Plan>,
     path: Option<AccessPath>,
@@ -148,7 +149,8 @@ fn cost_by_sample(sides: &Sides<'_>, n: usize, index: &SegmentIndex) -> f64 {
     (entries as f64 * ENTRY + candidates as f64 * CANDIDATE) / rows.max(1) as f64
 }
 
-/// Nanoseconds that a pair of rows takes on average: by what lengths and signatures leave of the pairs of some evenly spaced rows.
+/// Nanoseconds that a pair of rows takes on average: by what lengths and signatures leave of the pairs of some evenly
+/// spaced rows.
 ///
 /// # Errors
 /// Keys that are no strings, a refused reservation.

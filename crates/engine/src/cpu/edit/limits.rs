@@ -8,12 +8,12 @@ const LONG: usize = 256;
 /// More bits than any signature has.
 const ALL_BITS: i64 = 1 << 14;
 
-/// In how many bits signatures may differ, -1 where strings cannot match.
+/// Number of bits in which signatures may differ; -1 where strings cannot match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LengthLimits {
-    /// Of strings whose first characters differ.
+    /// Limit of strings whose first characters differ.
     pub(super) apart: i64,
-    /// Of any strings.
+    /// Limit of any strings.
     pub(super) any: i64,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct KnownLimits {
 }
 
 impl KnownLimits {
-    /// For strings of up to so many characters.
+    /// Limits of strings of up to so many characters.
     pub(super) fn up_to(longest: usize) -> Self {
         let lengths = LONG.min(longest + 1);
         Self { lengths, limits: (0..lengths * lengths).map(|_| AtomicU32::new(0)).collect() }

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! `engine::edits` says what two lengths allow (`predicate`) and why a difference of signatures proves a difference of
-//! strings (`features`), `segments` why strings at a small distance share a segment. A candidate is decided by the measure itself; nothing
-//! else decides. NULLs and rows without a group are never looked at; empty strings are strings like any other.
+//! strings (`features`), `segments` why strings at a small distance share a segment. A candidate is decided by the
+//! measure itself; nothing else decides. NULLs and rows without a group are never looked at; empty strings are strings
+//! like any other.
 //!
 //! The most similar strings (`nearest`) are found by the tiles, with the score of the k-th one so far as the condition.
 //!

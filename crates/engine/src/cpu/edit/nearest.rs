@@ -5,9 +5,9 @@
 //!            runs, from its own length outward --tiles--> candidates --measure--> the k best, a tighter bound
 //! ```
 //!
-//! The condition that the tiles test is that a pair is as good as the k-th neighbour so far, ties included, so that what
-//! they turn away is none. It tightens on the way; a direction ends at the first length at which nothing is possible. Where
-//! the bound turns no pair away, or a group has few rows, all are scored.
+//! The condition that the tiles test is that a pair is as good as the k-th neighbour so far, ties included, so that
+//! what they turn away is none. It tightens on the way; a direction ends at the first length at which nothing is
+//! possible. Where the bound turns no pair away, or a group has few rows, all are scored.
 
 use std::any::Any;
 use std::ops::Range;
@@ -31,7 +31,7 @@ use similarity_measures::EditMeasure;
 const SAMPLE: usize = 2048;
 /// How many of them are scored, besides twice as many as are wanted.
 const LIKELIEST: usize = 16;
-/// In groups of fewer rows all are scored.
+/// Rows of a group below which all of them are scored.
 const FEW: usize = 64;
 
 /// A build side's strings, ready for being ranked.
@@ -42,7 +42,7 @@ pub struct NearestTexts {
     texts: Texts,
     runs: Runs,
     tiles: Tiles,
-    /// By row.
+    /// Ranks by row.
     ranks: Vec<u32>,
 }
 

@@ -33,7 +33,7 @@ pub struct TextColumn {
 struct Brief {
     /// A bit for each occurrence of a character, several a bit.
     characters: u64,
-    /// In characters.
+    /// Length in characters.
     length: u32,
     class: u32,
 }
@@ -84,7 +84,7 @@ impl TextColumn {
         Brief::of(self.values.is_valid(row).then(|| self.values.value(row)))
     }
 
-    /// The same; made by this thread alone where they are not ready.
+    /// Lengths and signatures of all rows; this thread alone makes them where they are not ready.
     #[inline]
     fn briefs(&self) -> &[Brief] {
         self.briefs.get_or_init(|| (0..self.values.len()).map(|row| self.brief(row)).collect())
@@ -111,12 +111,12 @@ impl TextColumn {
         lanes.gather(rows, self.briefs());
     }
 
-    /// Themselves.
+    /// The strings by row.
     pub fn values(&self) -> &StringViewArray {
         &self.values
     }
 
-    /// As an engine other than the CPU takes them.
+    /// Rows as an engine other than the CPU takes them.
     pub fn rows(&self) -> AtomRows<'_> {
         AtomRows::Texts { values: &self.values }
     }
@@ -129,7 +129,8 @@ impl TextColumn {
     }
 }
 
-/// A bit for each character and each time that it occurs: an edit that changes two occurrences changes two bits at most.
+/// A bit for each character and each time that it occurs: an edit that changes two occurrences changes two bits at
+/// most.
 fn occurring(text: &str) -> u64 {
     let mut times = [0u8; 64];
     text.chars().fold(0, |bits, c| {
@@ -140,20 +141,20 @@ fn occurring(text: &str) -> u64 {
     })
 }
 
-/// From the bit of an occurrence to that of the next one.
+/// Distance from the bit of an occurrence to that of the next one.
 const STEP: u32 = 27;
 
 /// A predicate, and what it allows.
 #[derive(Debug)]
 pub struct EditPairTest {
     predicate: EditPredicate,
-    /// In how many character occurrences strings may differ.
-    /// Found out when it is first asked for, from each pair of lengths.
+    /// Number of character occurrences in which strings may differ, from each pair of lengths. It is computed when it
+    /// is first asked for.
     allowance: OnceLock<Allowance>,
 }
 
 impl EditPairTest {
-    /// For pairs of rows that satisfy `predicate`.
+    /// Decides pairs of rows by `predicate`.
     pub fn new(predicate: EditPredicate) -> Self {
         Self { predicate, allowance: OnceLock::new() }
     }

@@ -46,7 +46,7 @@ impl Runs {
         Self { runs, groups }
     }
 
-    /// At most the bytes that the runs of `texts` take.
+    /// Upper bound of the bytes that the runs of `texts` take.
     pub(super) fn size(texts: &Texts) -> usize {
         let groups = texts.groups.last().map_or(0, |&group| group as usize);
         texts.len() * size_of::<Run>() + (groups + 2) * size_of::<u32>()

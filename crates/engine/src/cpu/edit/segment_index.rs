@@ -21,7 +21,7 @@ use similarity_measures::EditMeasure;
 /// The segments of a build side.
 #[derive(Debug)]
 pub(super) struct SegmentIndex {
-    /// For each run, into how many segments its strings are cut; 0 where they are not indexed.
+    /// Number of segments of each run's strings; 0 where a run is not indexed.
     segments: Vec<u32>,
     measure: EditMeasure,
     table: Table,
@@ -240,7 +240,7 @@ impl Table {
         Self { shift, starts, entries, present }
     }
 
-    /// At most the bytes that a table of so many entries takes.
+    /// Upper bound of the bytes that a table of so many entries takes.
     fn size(entries: usize) -> usize {
         let buckets = 2 * entries.max(1);
         entries * size_of::<Entry>() + (buckets + 2) * size_of::<u32>() + buckets

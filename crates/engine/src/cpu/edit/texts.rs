@@ -24,7 +24,7 @@ pub(super) struct Texts {
     pub(super) classes: Vec<u8>,
     pub(super) characters: Vec<Signature>,
     pub(super) bigrams: Vec<Signature>,
-    /// Of long strings, otherwise empty.
+    /// Histograms of long strings, otherwise empty.
     histograms: Vec<u8>,
     histogram_size: usize,
     starts: Vec<usize>,
@@ -164,7 +164,7 @@ impl Texts {
         (position + 1..end).find(|&p| key(p) != key(position)).unwrap_or(end)
     }
 
-    /// Those of `positions`, which are of one group and length, that are of a class.
+    /// Positions of a class among `positions`, which are of one group and length.
     pub(super) fn of_class(&self, positions: Range<usize>, class: u8) -> Range<usize> {
         let classes = &self.classes[positions.clone()];
         let low = classes.partition_point(|&c| c < class);

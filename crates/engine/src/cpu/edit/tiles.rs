@@ -137,7 +137,7 @@ impl Tiles {
         }
     }
 
-    /// In how many bits of the tested signatures a probe row and the strings of a run may differ.
+    /// Number of bits of the tested signatures in which a probe row and the strings of a run may differ.
     fn limits(&self, sides: &Sides<'_>, row: usize, run: Run) -> LengthLimits {
         let (probe, build) = (sides.probe.lengths[row] as usize, run.length as usize);
         let limit = |prefix| match (sides.predicate.slack(probe, build, prefix), self.tested) {
