@@ -30,7 +30,7 @@ const MOST_WORDS: usize = 512;
 const MOST_FOLDED: usize = 4;
 
 impl Bits {
-    /// As many words as sets of `mean` tokens need to be told apart: at least four bits a token.
+    /// Bits for sets of `mean` tokens: as many words as they need to be told apart, at least four bits a token.
     pub(super) fn for_sets(tokens: usize, mean: f64) -> Self {
         let words = match mean {
             m if m <= 12.0 => 2,

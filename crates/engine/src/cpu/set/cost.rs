@@ -109,9 +109,9 @@ fn list_lengths(sides: &Sides<'_>, tokens: usize, requirements: &mut Requirement
 /// How many of a row's partners by size the signatures leave.
 #[derive(Clone, Copy)]
 struct Survivors {
-    /// By folded signatures.
+    /// Partners left by folded signatures.
     hit: f64,
-    /// By whole ones.
+    /// Partners left by whole signatures.
     merged: f64,
 }
 

@@ -26,7 +26,7 @@ pub struct SetIndex {
     predicate: SetPredicate,
     /// Whether it probes itself.
     own: bool,
-    /// From tokens to ranks; empty where it probes itself.
+    /// Ranks of tokens; empty where the index probes itself.
     dictionary: Dictionary,
     bits: Bits,
     sets: Sets,
@@ -82,7 +82,7 @@ impl SetIndex {
 
 /// The sets of a build side in order.
 pub(super) struct Arranged {
-    /// From tokens to ranks; empty where the side probes itself.
+    /// Ranks of tokens; empty where the side probes itself.
     pub(super) dictionary: Dictionary,
     pub(super) bits: Bits,
     pub(super) sets: Sets,

@@ -112,7 +112,7 @@ impl Work<'_> {
 #[derive(Debug)]
 pub(super) struct Scratch {
     pub(super) requirements: Requirements,
-    /// For each build position, the probe step that met it last.
+    /// Probe step that met each build position last.
     pub(super) seen: Vec<u32>,
     pub(super) step: u32,
     pub(super) candidates: Vec<Candidate>,

@@ -7,9 +7,9 @@
 //! probe row  ------------> candidates --overlap--> pairs that the measure accepts
 //! ```
 //!
-//! Both paths rest on `engine::sets::predicate`, which asks the measure itself what two sizes require. A candidate is decided
-//! by the size of the exact overlap; nothing else decides. Rows that are NULL, blank or without a group are never
-//! looked at, which is right because the bound excludes the score 0.
+//! Both paths rest on `engine::sets::predicate`, which asks the measure itself what two sizes require. A candidate is
+//! decided by the size of the exact overlap; nothing else decides. Rows that are NULL, blank or without a group are
+//! never looked at, which is right because the bound excludes the score 0.
 //!
 //! The most similar sets (`nearest`) are found by a prefix index of all tokens, 8 bytes a token.
 //!

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! It is a prefix index that lists every token: how many of a row's tokens are looked up depends on what has been found
-//! (top-k joins with adaptive prefixes; Xiao, Wang, Lin, Shang, ICDE 2009). A position that is first met at the `i`-th known
-//! token of the probe row and the `j`-th of its own shares at most the tokens from there on, which with the sizes bounds the
-//! score, for no measure falls when the overlap grows. What cannot be better than the k-th neighbour so far, ties
-//! included, is passed over. NULL has no score; blank sets score 0 with every set.
+//! (top-k joins with adaptive prefixes; Xiao, Wang, Lin, Shang, ICDE 2009). A position that is first met at the `i`-th
+//! known token of the probe row and the `j`-th of its own shares at most the tokens from there on, which with the sizes
+//! bounds the score, for no measure falls when the overlap grows. What cannot be better than the k-th neighbour so far,
+//! ties included, is passed over. NULL has no score; blank sets score 0 with every set.
 
 use std::any::Any;
 use std::ops::Range;
@@ -48,7 +48,7 @@ pub struct NearestSets {
     largest: u32,
     groups: Groups,
     index: PrefixIndex,
-    /// By row.
+    /// Ranks by row.
     ranks: Vec<u32>,
     scored: ByRank,
     /// One for each probing thread, once it has returned.
@@ -127,7 +127,7 @@ impl ByRank {
         Self { rows, starts }
     }
 
-    /// At most the bytes that so many rows take.
+    /// Upper bound of the bytes that so many rows take.
     fn size(rows: usize) -> usize {
         rows * (size_of::<u32>() + size_of::<usize>())
     }

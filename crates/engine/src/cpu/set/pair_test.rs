@@ -126,7 +126,7 @@ impl SetColumn {
         lanes.gather(rows, &self.briefs);
     }
 
-    /// As an engine other than the CPU takes them.
+    /// Rows as an engine other than the CPU takes them.
     pub fn rows(&self) -> AtomRows<'_> {
         let starts = self.briefs.iter().map(|brief| brief.start as u64).chain([self.ranks.len() as u64]).collect();
         let sizes = self.briefs.iter().map(|brief| brief.size).collect();
@@ -160,13 +160,12 @@ fn bit(rank: u32) -> u32 {
 #[derive(Debug)]
 pub struct SetPairTest {
     predicate: SetPredicate,
-    /// In how many tokens sets may differ.
-    /// Found out when it is first asked for.
+    /// Number of tokens in which sets may differ. It is computed when it is first asked for.
     allowance: OnceLock<Allowance>,
 }
 
 impl SetPairTest {
-    /// For pairs that satisfy `predicate`, whose lower bound excludes the score 0.
+    /// Decides pairs by `predicate`, whose lower bound excludes the score 0.
     pub fn new(predicate: SetPredicate) -> Self {
         Self { predicate, allowance: OnceLock::new() }
     }

@@ -20,7 +20,7 @@ use crate::cpu::signature::Kernel;
 use crate::sets::memory::Reserve;
 use crate::sets::predicate::SetPredicate;
 
-/// For each token, the positions that have it in their prefix.
+/// Positions that have each token in their prefix.
 #[derive(Debug)]
 pub(super) struct PrefixIndex {
     /// Where each token's list starts; one entry more than tokens.

@@ -32,7 +32,7 @@ pub(super) struct Reach {
 }
 
 impl Requirements {
-    /// For a build side whose largest set has `largest` elements.
+    /// Requirements for a build side whose largest set has `largest` elements.
     pub(super) fn new(predicate: SetPredicate, largest: u32) -> Self {
         // No set that asks is empty, so 0 marks a free slot.
         let overlap = Overlap { sizes: (0, 0), least: None };
@@ -40,7 +40,7 @@ impl Requirements {
         Self { predicate, largest, overlaps: Box::new([overlap; SLOTS]), reaches: Box::new([reach; SLOTS]) }
     }
 
-    /// As [`SetPredicate::min_overlap`].
+    /// Least overlap of two sizes, remembered; see [`SetPredicate::min_overlap`].
     #[inline]
     pub(super) fn min_overlap(&mut self, left: u32, right: u32) -> Option<u32> {
         let slot = &mut self.overlaps[right as usize % SLOTS];

@@ -25,12 +25,12 @@ use crate::cpu::signature::{self, Block, Hit, Kernel, LANES, Limits};
 /// The folded signatures of a build side, `W` words each.
 pub(super) struct Tiles<const W: usize> {
     blocks: Vec<Block<W>>,
-    /// For each column what a limit depends on; as many as the blocks have lanes.
+    /// Numbers of each column on which a limit depends; as many as the blocks have lanes.
     columns: Vec<Column>,
     kernel: Kernel,
 }
 
-/// Of `s` tokens that set `b` bits, the two numbers in the limit of [`bits::limit`].
+/// Two numbers in the limit of [`bits::limit`], for a set of `s` tokens that set `b` bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Column {
     /// `b`
