@@ -1,7 +1,8 @@
 //! Points in leaves of sixteen, near ones together, so that a loop over a leaf is one over lanes.
 //!
-//! In few dimensions the leaves stand under a tree of boxes, which exclude what is far. From some dimensions on there is a
-//! ball around each leaf as well, which excludes leaves for single points; in many dimensions there are only these.
+//! In few dimensions the leaves stand under a tree of boxes, which exclude what is far. From some dimensions on there
+//! is a ball around each leaf as well, which excludes leaves for single points; in many dimensions there are only
+//! these.
 
 use std::ops::Range;
 
@@ -16,7 +17,7 @@ pub(super) struct Leaf {
     /// The positions of its points.
     pub(super) first: u32,
     pub(super) len: u32,
-    /// Its node.
+    /// Node of the leaf.
     pub(super) node: u32,
     /// Where its lanes are; leaves of tiny groups have none.
     pub(super) lanes: Option<u32>,
@@ -29,7 +30,7 @@ pub(super) struct Leaf {
 pub(super) struct Node {
     /// The next node that is not below this one.
     pub(super) skip: u32,
-    /// Its leaf, where it is one.
+    /// Leaf of the node, where it is one.
     pub(super) leaf: Option<u32>,
 }
 
@@ -46,9 +47,9 @@ pub(super) struct Balls<R> {
 /// The vectors of points.
 #[derive(Debug)]
 pub(super) enum Values {
-    /// By position: short ones are read in the order of the walk.
+    /// Short vectors by position: they are read in the order of the walk.
     Ordered(Vec<f64>),
-    /// By row: long ones are where they are.
+    /// Long vectors by row: they stay where they are.
     ByRow(Vectors),
 }
 
@@ -58,15 +59,16 @@ pub(super) struct Blocks<R> {
     pub(super) dimension: usize,
     /// Numbers of the filter for each point.
     pub(super) depth: usize,
-    /// By position.
+    /// Rows by position.
     pub(super) rows: Vec<u32>,
-    /// As the query has them.
+    /// Vectors as the query has them.
     pub(super) values: Values,
     pub(super) leaves: Vec<Leaf>,
-    /// Of each leaf the first number of sixteen points, their second ones and so on; those of its last point where it has fewer.
+    /// Numbers of each leaf: the first ones of sixteen points, then their second ones, and so on. A leaf with fewer
+    /// points repeats its last one.
     pub(super) lanes: Vec<R>,
     pub(super) nodes: Vec<Node>,
-    /// For each node the lower ends of its box and then the upper ones.
+    /// Box of each node: the lower ends and then the upper ones.
     pub(super) boxes: Vec<R>,
     /// Numbers of one end of a box, 0 where there are no boxes.
     pub(super) width: usize,
@@ -137,7 +139,7 @@ impl<R: Real> Blocks<R> {
         self.roots.binary_search_by_key(&group, |(known, _)| *known).map_or(0..0, |at| self.roots[at].1.clone())
     }
 
-    /// From the node of a leaf to the end of its group.
+    /// Nodes from that of a leaf to the end of its group.
     pub(super) fn nodes_from(&self, leaf: usize) -> Range<u32> {
         self.leaves[leaf].node..self.root_of(leaf).1.end
     }
@@ -155,8 +157,8 @@ impl<R: Real> Blocks<R> {
         place(leaves.start)..place(leaves.end)
     }
 
-    /// The centres of the balls of sixteen leaves, and for points with norms up to `norm` the largest sum of one that may
-    /// have a match in the ball; none without balls.
+    /// The centres of the balls of sixteen leaves, and for points with norms up to `norm` the largest sum of one that
+    /// may have a match in the ball; none without balls.
     pub(super) fn balls(&self, sixteen: usize, reach: &Reach, norm: f64) -> Option<(&[R], [R; LANES])> {
         let Balls { centres, radii, .. } = self.balls.as_ref()?;
         let size = self.depth * LANES;

@@ -56,7 +56,7 @@ fn with_metric<M: Metric>(test: VectorTest, points: Points, context: &BuildConte
 struct EpsilonIndex<R, M> {
     test: VectorTest,
     decision: Decision,
-    /// None where nothing is near enough.
+    /// Reach of a match; `None` where no pair is near enough.
     reach: Option<Reach>,
     frame: Frame,
     side: Side<R>,
@@ -234,8 +234,8 @@ impl<R: Real, M: Metric> EpsilonIndex<R, M> {
         self.with_regular(&probe.blocks, self.side.loose.groups[at], vector, work, |other| (row, other));
     }
 
-    /// The pairs of a loose row of a probe side with all rows of the build side; in a self-join with those loose ones that
-    /// come after it.
+    /// The pairs of a loose row of a probe side with all rows of the build side; in a self-join with those loose ones
+    /// that come after it.
     fn pair_loose_probe(&self, at: usize, probe: &Side<R>, work: &mut Work<'_>) {
         let (row, group, vector) = (probe.loose.rows[at], probe.loose.groups[at], probe.loose(at));
         self.with_regular(&self.side.blocks, group, vector, work, |other| (other, row));
@@ -430,7 +430,7 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
 
 /// A batch: its regular rows, then the loose rows of the build side for these, then its own loose rows.
 struct PreparedPoints<R> {
-    /// None where the build side has no rows.
+    /// Arranged rows of the batch; `None` where the build side has no rows.
     side: Option<Side<R>>,
     rows: usize,
     loose_build: usize,

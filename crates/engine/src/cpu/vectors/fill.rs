@@ -15,7 +15,7 @@ use similarity_measures::VectorMeasure;
 /// The points by place.
 pub(super) struct Placing<'a, R> {
     pub(super) points: &'a Points,
-    /// In the frame of the filter.
+    /// Points in the frame of the filter.
     pub(super) placed: &'a [R],
     /// The place at each position.
     pub(super) places: &'a [u32],
@@ -49,7 +49,7 @@ struct Stretch<'a, R> {
     /// Empty where vectors are read by row.
     values: &'a mut [f64],
     lanes: &'a mut [R],
-    /// Of the nodes from `first_node` on.
+    /// Boxes of the nodes from `first_node` on.
     boxes: &'a mut [R],
     first_node: usize,
     width: usize,

@@ -1,4 +1,4 @@
-//! From points to blocks.
+//! Blocks grown from points.
 
 use crate::error::Result;
 
@@ -16,11 +16,11 @@ use similarity_measures::VectorMeasure;
 
 /// Groups of fewer points have no lanes: they would be mostly empty.
 const FEWEST: usize = LANES / 4;
-/// From so many dimensions on a ball excludes enough to be asked.
+/// Dimensions from which on a ball excludes enough to be asked.
 const FEWEST_FOR_BALLS: usize = 6;
 /// Fewer numbers are not worth a thread.
 const FEWEST_FOR_THREADS: usize = 1 << 16;
-/// Beyond so many dimensions boxes exclude nothing.
+/// Dimensions beyond which boxes exclude nothing.
 pub(super) const MOST_FOR_BOXES: usize = 32;
 
 /// Whether boxes exclude anything in so many dimensions.
@@ -122,18 +122,18 @@ fn place<R: Real>(points: &Points, frame: &Frame, context: &BuildContext<'_>) ->
 struct Growing<'a, R> {
     blocks: Blocks<R>,
     points: &'a Points,
-    /// By position.
+    /// Places by position.
     places: Vec<u32>,
     /// Whether the leaves of the group have.
     has_lanes: bool,
-    /// Of all lanes so far.
+    /// Numbers of all lanes so far.
     numbers: usize,
     cancel: &'a Cancel,
 }
 
 impl<R: Real> Growing<'_, R> {
-    /// Appends the node of `places`, the first of which is number `first`, and all below; a leaf does not reach across one
-    /// of `ends`.
+    /// Appends the node of `places`, the first of which is number `first`, and all below; a leaf does not reach across
+    /// one of `ends`.
     fn add(&mut self, places: &[u32], first: usize, ends: &[u32]) {
         // what is missing then is not used
         if self.cancel.is_cancelled() {

@@ -10,15 +10,15 @@ pub(super) const LANES: usize = 16;
 /// Points of one leaf that are compared at once, so that what is read of the other serves all of them.
 pub(super) const ABREAST: usize = 4;
 
-/// For each point of `a` among `rows`, a bit each, the points of `b` whose sum is not beyond their limit, a bit each;
-/// those of points beside `rows` may be anything.
+/// Points of `b`, a bit each, whose sum is not beyond their limit, for each point of `a` among `rows`, a bit each. Bits
+/// of points beside `rows` may be anything.
 ///
 /// Both leaves have their numbers dimension by dimension, sixteen each. A sum that is NaN is not beyond any limit.
 pub(super) fn near<R: Real, M: Metric>(a: &[R], b: &[R], rows: u16, limits: &[R; LANES]) -> [u16; LANES] {
     lanes::run(Near::<R, M> { a, b, rows, limits, metric: PhantomData })
 }
 
-/// As [`near`], for two leaves that follow each other in `b`: what is read of `a` serves both.
+/// Points that are near (see [`near`]) in two leaves that follow each other in `b`: what is read of `a` serves both.
 pub(super) fn near_two<R: Real, M: Metric>(a: &[R], b: &[R], rows: u16, limits: [&[R; LANES]; 2]) -> [[u16; LANES]; 2] {
     let (first, second) = b.split_at(a.len());
     lanes::run(NearTwo::<R, M> { a, b: [first, second], rows, limits, metric: PhantomData })

@@ -7,7 +7,7 @@ use super::metric::Real;
 
 /// One number, or several side by side.
 pub(super) trait Numbers<R>: Copy {
-    /// The same number in all places.
+    /// Numbers that are all the same.
     fn splat(x: R) -> Self;
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
@@ -38,8 +38,8 @@ pub(super) trait Lanes<R>: Numbers<R> {
     fn largest(self) -> R;
     fn numbers(self) -> [R; LANES];
 
-    /// Writes `first` and the place of each bit, ascending, to the front of `to`, whose first sixteen numbers may all change,
-    /// and returns how many bits there are.
+    /// Writes `first` and the place of each bit, ascending, to the front of `to`, whose first sixteen numbers may all
+    /// change, and returns how many bits there are.
     fn places(bits: u16, first: u32, to: &mut [u32]) -> usize;
 }
 
@@ -161,7 +161,7 @@ impl<R: Real> Numbers<R> for Plain<R> {
 }
 
 impl<R: Real> Lanes<R> for Plain<R> {
-    /// Of sixteen bytes, which every machine has.
+    /// Registers of sixteen bytes, which every machine has.
     const REGISTERS: usize = LANES * size_of::<R>() / 16;
 
     #[inline(always)]

@@ -92,7 +92,8 @@ macro_rules! real {
 real!(f32, u32, u64, WideSingle, HalfSingle);
 real!(f64, u64, u128, WideDouble, HalfDouble);
 
-/// What is summed up over the dimensions. The smaller the sum, the nearer the vectors. All methods have to be inlined always.
+/// What is summed up over the dimensions. The smaller the sum, the nearer the vectors. All methods have to be inlined
+/// always.
 pub(super) trait Metric: Debug + 'static {
     /// What is summed up.
     const SUM: Sum;
@@ -106,8 +107,8 @@ pub(super) trait Metric: Debug + 'static {
     /// `sum` with one more dimension.
     fn add<R: Real, L: Lanes<R>>(sum: L, a: L, b: L) -> L;
 
-    /// `sum` with the least that one more dimension can add, where one vector lies between `a.0` and `a.1` and the other
-    /// between `b.0` and `b.1`.
+    /// `sum` with the least that one more dimension can add, where one vector lies between `a.0` and `a.1` and the
+    /// other between `b.0` and `b.1`.
     fn add_least<R: Real, N: Numbers<R>>(sum: N, a: (N, N), b: (N, N)) -> N;
 
     /// The sum of sums over different dimensions.
@@ -198,7 +199,7 @@ impl Metric for Halves {
         a.times_minus(b, sum)
     }
 
-    /// There are no boxes in as many dimensions as this is for.
+    /// Sum as it is: there are no boxes in as many dimensions as this metric is for.
     #[inline(always)]
     fn add_least<R: Real, N: Numbers<R>>(sum: N, _a: (N, N), _b: (N, N)) -> N {
         sum

@@ -11,9 +11,9 @@
 //! The filter computes in single precision where that tells matches from others, else in double; `reach` says by how
 //! much it looks farther than the condition, so that no match is lost. The measure's own arithmetic decides.
 //!
-//! Memory: for each row its vector in double precision (beyond 32 elements where it is, else once more in order), its point
-//! in the filter's precision and about 40 bytes; a batch of the probe side likewise. A side that does not fit is told apart by
-//! `regions`, so that its parts are joined one by one.
+//! Memory: for each row its vector in double precision (beyond 32 elements where it is, else once more in order), its
+//! point in the filter's precision and about 40 bytes; a batch of the probe side likewise. A side that does not fit is
+//! told apart by `regions`, so that its parts are joined one by one.
 
 mod blocks;
 pub mod epsilon;

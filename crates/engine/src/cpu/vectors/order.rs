@@ -17,8 +17,8 @@ pub(super) fn halved(points: usize) -> usize {
     points.div_ceil(LANES) / 2 * LANES
 }
 
-/// The places of the points of each group, ascending by group, in the order of their tree; where `by_pivots`, points that are
-/// nearest to the same of some points are a part.
+/// The places of the points of each group, ascending by group, in the order of their tree; where `by_pivots`, points
+/// that are nearest to the same of some points are a part.
 pub(super) fn arrange<R: Real>(
     points: &[R],
     dimension: usize,
@@ -47,8 +47,8 @@ pub(super) fn arrange<R: Real>(
     .collect()
 }
 
-/// About where the pivots of sorted places change, so that all leaves but the last are full: the few points that come to others
-/// then cost less than lanes without a point.
+/// About where the pivots of sorted places change, so that all leaves but the last are full: the few points that come
+/// to others then cost less than lanes without a point.
 fn ends_of_parts(places: &[(u32, u32)]) -> Vec<u32> {
     let mut ends = Vec::new();
     let mut end = 0;
@@ -64,7 +64,7 @@ fn ends_of_parts(places: &[(u32, u32)]) -> Vec<u32> {
 }
 
 struct Arrangement<'a, R> {
-    /// By place.
+    /// Points by place.
     points: &'a [R],
     dimension: usize,
     context: &'a BuildContext<'a>,

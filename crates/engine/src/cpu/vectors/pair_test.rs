@@ -72,7 +72,7 @@ impl VectorColumn {
 pub struct VectorPairTest(Decision);
 
 impl VectorPairTest {
-    /// For pairs of rows that satisfy `test`.
+    /// Decides pairs of rows by `test`.
     pub fn new(test: VectorTest) -> Self {
         Self(Decision::new(test))
     }

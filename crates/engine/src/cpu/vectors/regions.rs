@@ -1,7 +1,7 @@
 //! Which parts of two sides are too far from each other to have a match, for sides that are not held whole.
 //!
-//! A sample says how space is divided: by the median of the widest dimension, again and again. Each part of a side knows the
-//! box around its points, and two parts are compared where their boxes are within reach.
+//! A sample says how space is divided: by the median of the widest dimension, again and again. Each part of a side
+//! knows the box around its points, and two parts are compared where their boxes are within reach.
 //!
 //! Source: LSS (ICDE 2008), section V.B; the chunks are the cells of a k-d tree instead of arbitrary ones.
 
@@ -34,14 +34,14 @@ pub struct Regions {
 /// The box around some points.
 #[derive(Debug, Clone, Default)]
 pub struct Extent {
-    /// None where there is no point.
+    /// Ends of the box in each dimension; `None` where there is no point.
     ends: Option<Vec<(f64, f64)>>,
     /// Whether there is a row whose place no filter knows.
     everywhere: bool,
 }
 
 impl Extent {
-    /// That of rows of which nothing is known.
+    /// Extent of rows of which nothing is known.
     pub fn everywhere() -> Self {
         Self { ends: None, everywhere: true }
     }

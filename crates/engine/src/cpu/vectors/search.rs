@@ -19,8 +19,8 @@ pub(super) fn width_of_boxes(dimension: usize) -> usize {
 /// Leaves in order: the number of sixteen of them that follow each other, and a bit for each.
 pub(super) type Found = Vec<(u32, u16)>;
 
-/// Writes to `found` the leaves of `blocks` under `nodes` whose boxes are within `limit` of that of a leaf of `probe`; all,
-/// where there are no boxes. Returns how many boxes were looked at.
+/// Writes to `found` the leaves of `blocks` under `nodes` whose boxes are within `limit` of that of a leaf of `probe`;
+/// all, where there are no boxes. Returns how many boxes were looked at.
 pub(super) fn leaves_near<R: Real, M: Metric>(
     blocks: &Blocks<R>,
     nodes: Range<u32>,

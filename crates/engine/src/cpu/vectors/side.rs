@@ -19,7 +19,7 @@ const MOST_NUMBERS: usize = 1 << 22;
 #[derive(Debug)]
 pub(super) struct Side<R> {
     pub(super) blocks: Blocks<R>,
-    /// Of all rows, where there are loose ones.
+    /// Vectors of all rows, where there are loose ones.
     vectors: Option<Vectors>,
     /// Rows that are compared with all others.
     pub(super) loose: Rows,

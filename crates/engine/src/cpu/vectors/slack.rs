@@ -6,11 +6,11 @@ use super::reach::{Sum, product_rounding};
 use crate::vectors::precision::Precision;
 use similarity_measures::VectorMeasure;
 
-/// As far as a point may be that is as near as one with a known sum: [`Reach::of_sum`] and [`Reach::of_points`] for many
-/// sums at once.
+/// Slack: how far a point may be that is as near as one with a known sum. It is [`Reach::of_sum`] and
+/// [`Reach::of_points`] for many sums at once.
 ///
-/// Both are straight lines in the distance, but for the root of a sum in the cosine, which is no more than the sum of the
-/// roots. The three roundings here and those of the square are within eight of the precision.
+/// Both are straight lines in the distance, but for the root of a sum in the cosine, which is no more than the sum of
+/// the roots. The three roundings here and those of the square are within eight of the precision.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slack<R> {
     sum: Sum,
@@ -21,7 +21,7 @@ pub(super) struct Slack<R> {
 }
 
 impl<R: Real> Slack<R> {
-    /// For points with norms up to `norm`.
+    /// Slack of points with norms up to `norm`.
     pub(super) fn of((measure, sum): (VectorMeasure, Sum), dimension: usize, norm: f64) -> Self {
         let (d, unit) = (dimension as f64, f64::ROUNDING);
         let (wider, by_size) = (1.0 + 4.0 * (d + 8.0) * R::ROUNDING, 4.0 * R::ROUNDING * norm);

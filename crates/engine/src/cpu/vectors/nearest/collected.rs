@@ -7,7 +7,7 @@ use super::super::metric::Real;
 /// Positions of the build side, for each lane.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
-    /// As many places for each lane as there is room for, and sixteen more that may change at any time.
+    /// Positions: as many places for each lane as there is room for, and sixteen more that may change at any time.
     positions: Vec<u32>,
     room: usize,
     counts: [usize; LANES],

@@ -1,8 +1,8 @@
 //! The nearest rows of a build side for each row of a probe side.
 //!
-//! The points of a leaf of the probe side are searched together. With boxes, the nearer part of a node is visited first, and
-//! what is farther than the worst neighbour so far of any of them is passed over. Without, the leaves with the nearest centres
-//! come first, and then all others in order, for several leaves of the probe side at once.
+//! The points of a leaf of the probe side are searched together. With boxes, the nearer part of a node is visited
+//! first, and what is farther than the worst neighbour so far of any of them is passed over. Without, the leaves with
+//! the nearest centres come first, and then all others in order, for several leaves of the probe side at once.
 
 mod collected;
 mod ranking;
@@ -78,9 +78,9 @@ struct NearestBlocks<R, M> {
     side: Side<R>,
     /// What decides between equal scores, by position.
     ties: Vec<Tie>,
-    /// And of each loose row.
+    /// What decides between equal scores, by loose row.
     loose_ties: Vec<Tie>,
-    /// Its rows as those that get neighbours, in a self-join.
+    /// Rows of the build side as those that get neighbours, in a self-join.
     own_order: Option<Vec<u32>>,
     metric: PhantomData<fn() -> M>,
 }
@@ -227,8 +227,8 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
 }
 
 impl<R: Real, M: Metric> NearestBlocks<R, M> {
-    /// How many of `positions`, the first of which is in a leaf, are searched at once: those of the leaf, or where leaves are
-    /// visited in order those of its group.
+    /// How many of `positions`, the first of which is in a leaf, are searched at once: those of the leaf, or where
+    /// leaves are visited in order those of its group.
     fn abreast(&self, probe: &Blocks<R>, positions: &[u32]) -> usize {
         let leaf = probe.leaf_of(positions[0] as usize);
         let end = match self.side.blocks.width {
@@ -267,7 +267,7 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
 
 /// A batch of the probe side.
 struct PreparedPoints<R> {
-    /// None where the build side has no rows.
+    /// Arranged rows of the batch; `None` where the build side has no rows.
     side: Option<Side<R>>,
     /// The rows of the blocks, then the loose ones.
     order: Vec<u32>,

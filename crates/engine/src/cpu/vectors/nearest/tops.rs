@@ -4,7 +4,7 @@ use super::super::kernel::LANES;
 use super::super::lanes::Lanes;
 use super::super::metric::Real;
 
-/// Of each lane the least sums so far, ascending; infinite ones until there are as many.
+/// Least sums of each lane so far, ascending; infinite ones until there are as many.
 #[derive(Debug)]
 pub(super) struct Tops<R>(Vec<[R; LANES]>);
 

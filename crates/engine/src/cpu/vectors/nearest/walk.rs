@@ -1,8 +1,8 @@
 //! Some points of a leaf of the probe side on their way through the build side.
 //!
-//! The sums of the filter say how far a neighbour may be: as far as the k-th least sum so far, allowing for rounding. In few
-//! dimensions, where a sum costs no more than keeping it, that is all that is learnt first, and the leaves that had any near
-//! sum are seen again in the end. In more, what may be a neighbour is kept at once.
+//! The sums of the filter say how far a neighbour may be: as far as the k-th least sum so far, allowing for rounding.
+//! In few dimensions, where a sum costs no more than keeping it, that is all that is learnt first, and the leaves that
+//! had any near sum are seen again in the end. In more, what may be a neighbour is kept at once.
 
 use std::ops::Range;
 
@@ -26,15 +26,15 @@ const FEW_DIMENSIONS: usize = 8;
 const NEAREST_LEAVES: usize = 8;
 /// The least number of sums that are kept before those too far are sought.
 const FEWEST_KEPT: usize = 16;
-/// Points of the build side that are compared at once where a register has sixteen numbers: so many that no multiply-add waits
-/// for another one.
+/// Points of the build side that are compared at once where a register has sixteen numbers: so many that no
+/// multiply-add waits for another one.
 const MANY_ABREAST: usize = 8;
 
 /// What one walk after the other needs memory for.
 #[derive(Debug)]
 pub(super) struct Scratch<R> {
     tops: Tops<R>,
-    /// For each lane the sums and positions of what may be a neighbour.
+    /// Sums and positions of what may be a neighbour, for each lane.
     kept: [Vec<(R, u32)>; LANES],
     /// Leaves with near sums, where they are seen again.
     near: Vec<u32>,
@@ -63,7 +63,7 @@ pub(super) struct Centres<R> {
 /// Which balls are too far for a walk.
 #[derive(Clone, Copy)]
 struct Far<R> {
-    /// As far as a neighbour may be.
+    /// Reach of a neighbour.
     reach: Reach,
     /// A sum within which no centre is too far, whatever its ball: most are, so that little is computed for each.
     surely_near: R,
@@ -89,7 +89,7 @@ pub(super) struct Walk<'a, R, M> {
     /// What sums are compared with: nothing is within that of a lane that is not searched.
     limits: [R; LANES],
     slack: Slack<R>,
-    /// None since the limits have changed.
+    /// Balls that are too far; `None` since the limits have changed.
     far: Option<Far<R>>,
     /// The points met so far have no larger one.
     norm: f64,
@@ -390,7 +390,7 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
     }
 }
 
-/// For numbers of any dimension.
+/// Stands for numbers of any dimension.
 const ANY: usize = 0;
 
 /// A vector, whose length the compiler knows where it is not [`ANY`].
