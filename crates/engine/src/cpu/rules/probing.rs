@@ -1,4 +1,4 @@
-//! From the candidates of one entry to pairs that match.
+//! Pairs that match, from the candidates of one entry.
 
 use std::ops::Range;
 
@@ -57,7 +57,7 @@ pub(crate) struct Memory {
 struct SideBySide {
     entry: usize,
     places: Range<usize>,
-    /// For each filter.
+    /// Lanes of each filter.
     lanes: Vec<Lanes>,
 }
 

@@ -42,7 +42,7 @@ enum Known {
 #[derive(Debug)]
 pub(crate) struct Path {
     tree: ExecutionTree,
-    /// For each atom that occurs more than once its row among the remembered ones.
+    /// Row of each atom among the remembered ones, where it occurs more than once.
     rows: Vec<Option<usize>>,
     remembered: usize,
     /// What can be asked of many candidates at once before the first steps: nothing, or something of each of them.
@@ -197,7 +197,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Those of the selection above `step`, or of the marked ones, that pass become the selection below it.
+    /// Selects for the step below `step` the pairs that pass: of the selection above it, or of the marked pairs.
     fn step(&self, path: &Path, step: &Step, block: &Block, is_marked: bool, scratch: &mut Scratch) -> Result<()> {
         let Scratch { selections, marked, remembered, unknown, passed, evaluated, .. } = scratch;
         let [above, below] = &mut selections[step.depth..step.depth + 2] else { return Ok(()) };
