@@ -51,7 +51,7 @@ enum PairTest {
     Bits,
     Edit(EditPairTest),
     Set(SetPairTest, Tokenizer, Arc<Dictionary>),
-    /// With the length of the build side's vectors.
+    /// Vector condition, with the length of the build side's vectors.
     Vector(VectorPairTest, Option<usize>),
     Condition,
 }

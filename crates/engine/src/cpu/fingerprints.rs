@@ -1,4 +1,5 @@
-//! A number for each row by what it holds. Rows are drawn by it, so that it does not matter in which order they have come in.
+//! A number for each row by what it holds. Rows are drawn by it, so that it does not matter in which order they have
+//! come in.
 
 use std::hash::BuildHasher;
 use std::iter;
@@ -160,7 +161,7 @@ impl<'a> Fingerprints<'a> {
         self.parts.iter().try_for_each(|part| part(rows, prints))
     }
 
-    /// Those of some rows.
+    /// Fingerprints of some rows.
     ///
     /// # Errors
     /// Keys of a type that cannot be read.

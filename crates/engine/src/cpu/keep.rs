@@ -38,8 +38,7 @@ fn branchless(places: &[u16], kept: &mut Vec<u16>, filter: &impl Filter) {
 /// How many places ahead are fetched.
 const AHEAD: usize = 8;
 
-/// Of the places from `first` on only those stay that `holds` accepts. `fetch` is called with each place some places
-/// before.
+/// Keeps only the places from `first` on that `holds` accepts. `fetch` is called with each place some places before.
 pub(super) fn retain_from(kept: &mut Vec<u16>, first: usize, fetch: impl Fn(u16), holds: impl Fn(u16) -> bool) {
     kept[first..].iter().take(AHEAD).for_each(|&place| fetch(place));
     let mut next = first;

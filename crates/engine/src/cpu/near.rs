@@ -23,12 +23,12 @@ pub(super) fn class(size: u32) -> u32 {
 /// What two values may differ in.
 #[derive(Debug)]
 pub struct Allowance {
-    /// By the classes of a probe and a build value; -1 where they cannot match.
+    /// Allowed differences by the classes of a probe and a build value; -1 where they cannot match.
     bits: Box<[[i8; CLASSES]; CLASSES]>,
 }
 
 impl Allowance {
-    /// By what `differing` allows for a build and a probe size; large ones may differ in everything.
+    /// Allowance by what `differing` says for a build and a probe size; large ones may differ in everything.
     pub(super) fn new(differing: impl Fn(u32, u32) -> Option<i64>) -> Self {
         let mut bits = Box::new([[-1; CLASSES]; CLASSES]);
         for (probe, row) in (0..NOTHING).zip(bits.iter_mut()) {

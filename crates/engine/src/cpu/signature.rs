@@ -16,7 +16,7 @@ pub const LANES: usize = 8;
 #[repr(C, align(64))]
 pub struct Block<const W: usize>(pub [[u64; LANES]; W]);
 
-/// For each column of a [`Block`], the most bits that may differ.
+/// Limits of bits that may differ, one for each column of a [`Block`].
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Limits(pub [i64; LANES]);

@@ -5,9 +5,9 @@
 //! larger groups      --------> an index
 //! ```
 //!
-//! An index has something to say about every group, which of a group of two rows is more than the rows themselves. Rows of
-//! small groups have their keys made ready as rules have them, and a batch of pairs is decided at once; a pair that is
-//! decided is the same pair by either way.
+//! An index has something to say about every group, which of a group of two rows is more than the rows themselves. Rows
+//! of small groups have their keys made ready as rules have them, and a batch of pairs is decided at once; a pair that
+//! is decided is the same pair by either way.
 //!
 //! Memory: the keys of those rows once more, as the pair test wants them, four bytes a row and four a group.
 
@@ -27,7 +27,8 @@ use crate::{
     Probe,
 };
 
-/// Rows of the largest group whose pairs are decided one by one: what an index of groups of this size gains is what it costs.
+/// Rows of the largest group whose pairs are decided one by one: what an index of groups of this size gains is what it
+/// costs.
 fn most_rows(test: Test) -> u32 {
     match test {
         Test::Vector(_) => 16,
@@ -49,14 +50,14 @@ pub(super) struct SmallGroups {
     rows: Vec<u32>,
     /// Where the rows of each group begin, and the end of the last one; a large group has none.
     starts: Vec<u32>,
-    /// Of each of `rows`; nothing where the side does not probe itself.
+    /// Group of each of `rows`; empty where the side does not probe itself.
     own_groups: Vec<u32>,
     large: Option<Large>,
     own: bool,
     unmatchable: usize,
 }
 
-/// The other groups.
+/// Large groups, and their index.
 #[derive(Debug)]
 struct Large {
     index: Box<dyn Index>,
