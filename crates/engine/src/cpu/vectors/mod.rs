@@ -3,7 +3,7 @@
 //! ```text
 //! points (engine::vectors)
 //!       ----order-----> near points follow each other
-//!       ----grow------> blocks: leaves of sixteen points, under a tree of boxes, in balls, which fill up by several threads
+//!       ----grow------> blocks: leaves of sixteen points, under a tree of boxes, in balls, filled by several threads
 //!       ----side------> both, arranged
 //! probe leaf ---search---> leaves within reach ---kernel---> pairs within reach ---decision---> pairs
 //! ```
