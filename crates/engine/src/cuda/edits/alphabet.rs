@@ -9,14 +9,14 @@ use crate::parallel::{in_parallel, ranges};
 /// Codes from 1 on, in the order of the characters; 0 is any character that the build side lacks.
 #[derive(Debug)]
 pub(super) struct Alphabet {
-    /// By Unicode scalar value.
+    /// Codes by Unicode scalar value.
     codes: Vec<u32>,
     /// The value of each code; of 0 one that no character has.
     scalars: Vec<u32>,
 }
 
 impl Alphabet {
-    /// Of all strings of a column, by up to `threads` threads.
+    /// Alphabet of all strings of a column, by up to `threads` threads.
     pub(super) fn of(values: &StringViewArray, threads: usize) -> Result<Self> {
         let parts = in_parallel(ranges(values.len(), threads, ROWS_WORTH_A_THREAD), |rows| {
             let mut occurs = vec![false; 128];

@@ -1,7 +1,7 @@
 //! Damerau-Levenshtein: a device only filters, and the host decides what passes.
 //!
-//! A transposition around insertions and deletions has no bit-parallel form. What it changes, plain edits change as well, at most two
-//! for each that it costs: pairs within twice as many plain edits are all that can match.
+//! A transposition around insertions and deletions has no bit-parallel form. What it changes, plain edits change as
+//! well, at most two for each that it costs: pairs within twice as many plain edits are all that can match.
 
 use super::long::TextsOnHost;
 use crate::edits::EditPredicate;

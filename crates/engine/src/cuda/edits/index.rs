@@ -41,10 +41,11 @@ pub(in crate::cuda) struct EditIndex {
     _reaches: Buffer<Reach>,
     alphabet: Alphabet,
     signer: Signer,
-    /// Characters of the longest string of the build side, and of the longest one of a probe side that comes to the device.
+    /// Characters of the longest string of the build side, and of the longest one of a probe side that comes to the
+    /// device.
     longest: usize,
     longest_partner: usize,
-    /// For what the host decides: none in a self-join by what is decided on the device.
+    /// Strings of the build side for what the host decides; `None` in a self-join that is decided on the device.
     host: Option<TextsOnHost>,
     /// How many threads may.
     threads: usize,

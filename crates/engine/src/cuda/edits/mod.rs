@@ -11,10 +11,11 @@
 //!   long      --> strings that are too long for the device, compared on the host
 //! ```
 //!
-//! All pairs that lengths allow are compared by signatures of their bigrams and of their characters, on binary tensor cores.
-//! What passes is decided by the measure itself, on the device: bit-parallel, and Jaro in double precision with the scalar's
-//! own operations, which a device rounds as the host does; but Damerau-Levenshtein on the host. Strings of more than 1,024 characters, or 16,384 where 510 edits at most are
-//! allowed, are left to the host: a few on the probe side are compared there, a build side that has any is the CPU engine's.
+//! All pairs that lengths allow are compared by signatures of their bigrams and of their characters, on binary tensor
+//! cores. What passes is decided by the measure itself, on the device: bit-parallel, and Jaro in double precision with
+//! the scalar's own operations, which a device rounds as the host does; but Damerau-Levenshtein on the host. Strings of
+//! more than 1,024 characters, or 16,384 where 510 edits at most are allowed, are left to the host: a few on the probe
+//! side are compared there, a build side that has any is the CPU engine's.
 
 mod alphabet;
 mod arranged;

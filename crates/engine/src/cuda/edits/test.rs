@@ -86,7 +86,8 @@ pub(in crate::cuda) fn reaches(predicate: &EditPredicate, most: usize) -> Vec<Re
     reaches
 }
 
-/// That of one length; `apart` is how much shorter and longer strings may be, of the length before and then of this one.
+/// Reach of one length. `apart` is how much shorter and longer strings may be: of the length before, and then of this
+/// one.
 fn reach(predicate: &EditPredicate, (length, most): (usize, usize), apart: &mut [usize; 2]) -> Reach {
     let possible = |other: usize| predicate.is_possible(length, other, LONGEST_PREFIX);
     if !possible(length) {
@@ -114,7 +115,8 @@ fn reach(predicate: &EditPredicate, (length, most): (usize, usize), apart: &mut 
     }
 }
 
-/// The farthest of `0..=most` that is `possible`, looked for from `guess` on: the farther, the less is possible, and 0 is.
+/// The farthest of `0..=most` that is `possible`, looked for from `guess` on: the farther, the less is possible, and 0
+/// is.
 fn farthest(guess: usize, most: usize, possible: impl Fn(usize) -> bool) -> usize {
     let mut far = guess.min(most);
     while far > 0 && !possible(far) {
