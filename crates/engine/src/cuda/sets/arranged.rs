@@ -16,7 +16,8 @@ use crate::cuda::tasks::BLOCK;
 /// Bits of a sort key below the group.
 const KEY_BITS: u32 = 32;
 
-/// Words of 32 bits of signatures for sets of `mean` tokens: at least about four bits a token, as far as there are kernels.
+/// Words of 32 bits of signatures for sets of `mean` tokens: at least about four bits a token, as far as there are
+/// kernels.
 pub(super) fn signature_words(mean: f64) -> u32 {
     match mean {
         m if m <= 80.0 => 8,
@@ -46,7 +47,8 @@ impl Side for Arranged {
 }
 
 impl Arranged {
-    /// Uploads `sets` and puts them into order; the bits of signatures of `words` words stand for tokens of `ranks` ranks.
+    /// Uploads `sets` and puts them into order; the bits of signatures of `words` words stand for tokens of `ranks`
+    /// ranks.
     pub(super) fn try_new(
         budget: &Budget,
         stream: &Arc<CudaStream>,

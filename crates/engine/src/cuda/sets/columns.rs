@@ -33,7 +33,7 @@ pub(super) struct SetColumns {
     pub(super) unmatchable: usize,
 }
 
-/// Those of a range of rows.
+/// Columns of a range of rows.
 #[derive(Debug, Default)]
 struct Part {
     /// Row numbers.

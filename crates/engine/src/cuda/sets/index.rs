@@ -32,7 +32,7 @@ pub(in crate::cuda) struct SetIndex {
     build: Build<Arranged, Access>,
     tokenizer: Tokenizer,
     test: SetTest,
-    /// From tokens to ranks; empty where it probes itself.
+    /// Ranks of tokens; empty where the index probes itself.
     dictionary: Dictionary,
     /// How many tokens have a rank.
     ranks: u32,
@@ -60,7 +60,7 @@ impl SetIndex {
         Self::with_postings(budget, (tokenizer, predicate), keys, context, Pays::default())
     }
 
-    /// The same with postings where they pay.
+    /// Index with postings, where they pay.
     fn with_postings(
         budget: &Budget,
         (tokenizer, predicate): (Tokenizer, SetPredicate),
@@ -174,7 +174,8 @@ impl Comparison for SetComparison<'_> {
     }
 }
 
-/// Probe rows that one block of threads compares, by the words of a signature: the longer they are, the fewer a warp holds.
+/// Probe rows that one block of threads compares, by the words of a signature: the longer they are, the fewer a warp
+/// holds.
 fn rows_of_task(words: u32) -> u32 {
     match words {
         8 | 16 => 4 * BLOCK,

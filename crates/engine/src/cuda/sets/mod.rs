@@ -9,9 +9,9 @@
 //!   index     --> what the filter lets pass, verified
 //! ```
 //!
-//! All pairs that sizes allow are compared by signatures: on binary tensor cores that is faster than an index but for many rows with
-//! rare tokens. What passes is decided by the exact overlap and the measure's own arithmetic, on the device: it
-//! divides and takes roots in double precision as the host does, correctly rounded.
+//! All pairs that sizes allow are compared by signatures: on binary tensor cores that is faster than an index but for
+//! many rows with rare tokens. What passes is decided by the exact overlap and the measure's own arithmetic, on the
+//! device: it divides and takes roots in double precision as the host does, correctly rounded.
 
 mod access;
 mod arranged;

@@ -1,4 +1,5 @@
-//! The prefix filter on a device: pairs by the rarest token that they share, where that leaves less to do than comparing all.
+//! The prefix filter on a device: pairs by the rarest token that they share, where that leaves less to do than
+//! comparing all.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -39,8 +40,8 @@ impl Default for Pays {
 const SAMPLED: usize = 1024;
 
 impl Pays {
-    /// Whether the tokens of prefixes are as rare as that, by those of some rows and by how many rows have a token; in a self-join
-    /// (`own`) partners are no smaller.
+    /// Whether the tokens of prefixes are as rare as that, by those of some rows and by how many rows have a token; in
+    /// a self-join (`own`) partners are no smaller.
     pub(super) fn by_sample(
         &self,
         (predicate, own): (SetPredicate, bool),
@@ -77,7 +78,7 @@ struct Prefixes {
 }
 
 impl Prefixes {
-    /// Those of `sets`; with `posted` also what becomes postings.
+    /// Prefixes of the sets of a side; with `posted` also what becomes postings.
     fn try_new(
         budget: &Budget,
         stream: &Arc<CudaStream>,
@@ -124,7 +125,7 @@ pub(super) struct Postings {
 }
 
 impl Postings {
-    /// Of the build side of `sides`, whose tokens have `ranks` ranks; `None` where there is no room for them.
+    /// Postings of the build side of `sides`, whose tokens have `ranks` ranks; `None` where there is no room for them.
     pub(super) fn try_new(
         budget: &Budget,
         stream: &Arc<CudaStream>,
@@ -152,8 +153,8 @@ impl Postings {
         PostingsOnDevice { starts: self.starts.address(stream), positions: self.positions.address(stream) }
     }
 
-    /// What the probe side of `sides`, of so many blocks, asks of them within its windows; `None` where there is no room for it, or
-    /// where comparing all pairs of signatures in these is less work.
+    /// What the probe side of `sides`, of so many blocks, asks of them within its windows; `None` where there is no
+    /// room for it, or where comparing all pairs of signatures in these is less work.
     pub(super) fn asked(
         &self,
         budget: &Budget,
