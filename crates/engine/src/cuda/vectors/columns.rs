@@ -88,7 +88,7 @@ impl Framing {
         self.curved * self.bits
     }
 
-    /// As kernels read it, as long as `self` lives.
+    /// Frame as kernels read it, as long as `self` lives.
     pub(super) fn on_device(&self, stream: &CudaStream) -> FrameOnDevice {
         FrameOnDevice {
             order: self.order.address(stream),

@@ -9,8 +9,8 @@
 //!   nearest   --> the same, each row with a distance of its own that shrinks from round to round
 //! ```
 //!
-//! Few dimensions: almost all blocks are told apart by their boxes. Many: all pairs of points are compared, on tensor cores
-//! where half precision tells matches from others. The measure's own arithmetic decides, on the device, in double
+//! Few dimensions: almost all blocks are told apart by their boxes. Many: all pairs of points are compared, on tensor
+//! cores where half precision tells matches from others. The measure's own arithmetic decides, on the device, in double
 //! precision, in the order of the elements. A row of a probe batch that no filter tells apart is compared on the host.
 
 mod arranged;

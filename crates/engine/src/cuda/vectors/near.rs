@@ -31,7 +31,7 @@ pub(in crate::cuda) struct Near {
 }
 
 impl Near {
-    /// For so many probe blocks of points in so many dimensions, of which nothing is known.
+    /// Near blocks of so many probe blocks in so many dimensions, of which nothing is known yet.
     pub(super) fn of(blocks: u32, dimension: u32) -> Self {
         let zeros = vec![0; blocks as usize];
         Self { firsts: zeros.clone(), ends: zeros.clone(), counts: zeros, dimension }

@@ -1,8 +1,8 @@
 //! Nearest joins whose build side is larger than the device's memory.
 //!
-//! The build side is cut into parts of as many rows, one of which is on the device at a time. A stretch of probe rows is brought there,
-//! searches the part that is there, then each other one in turn, and keeps the best of all. Stretches that are searched at the
-//! same time share a part, and another one is loaded only once none of them searches that.
+//! The build side is cut into parts of as many rows, one of which is on the device at a time. A stretch of probe rows
+//! is brought there, searches the part that is there, then each other one in turn, and keeps the best of all. Stretches
+//! that are searched at the same time share a part, and another one is loaded only once none of them searches that.
 
 use std::any::Any;
 use std::ops::Range;
@@ -23,15 +23,17 @@ use crate::nearest::{Best, NearestIndex, prepared};
 use crate::vectors::points::Points;
 use crate::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe, parallel};
 
-/// Rows of a part at least, and parts at most; a build side that would need smaller ones is left to the CPU. By design, not measured.
+/// Rows of a part at least, and parts at most; a build side that would need smaller ones is left to the CPU. By design,
+/// not measured.
 const LEAST_ROWS: usize = 1 << 12;
 const MOST_PARTS: usize = 64;
 /// Probe rows that are searched for one loading of each part at most, and neighbours of them.
 const MOST_ROWS: usize = 1 << 20;
 const MOST_NEIGHBOURS: usize = 1 << 23;
-/// And at least, or else the CPU is asked. By design, not measured.
+/// Probe rows that are searched for one loading at least, or else the CPU is asked. By design, not measured.
 const LEAST_AT_ONCE: usize = 1 << 10;
-/// Bytes of a probe row while it is put into order, about: for each number of it in double and in single precision, and others.
+/// Bytes of a probe row while it is put into order, about: for each number of it in double and in single precision, and
+/// others.
 const BYTES_OF_NUMBER: usize = 12;
 const BYTES_OF_ROW: usize = 96;
 
@@ -44,7 +46,7 @@ pub(super) struct NearestInBlocks {
     loaded: Seat<Part>,
     /// The queue of loading, so that a part has the memory of the one before it.
     queue: Arc<CudaStream>,
-    /// Its own rows in a self-join: part by part, along the curve of each.
+    /// Rows of the build side as those that get neighbours, in a self-join: part by part, along the curve of each.
     order: Option<Vec<u32>>,
     /// Probe rows that are searched for one loading of each part.
     at_once: usize,
@@ -61,7 +63,7 @@ struct Batch {
 }
 
 impl NearestInBlocks {
-    /// In as few parts as fit with room for a search.
+    /// Build side in as few parts as fit with room for a search.
     ///
     /// # Errors
     /// Too little memory for a part that is worth it, a cancelled build, a device that fails.
@@ -76,7 +78,7 @@ impl NearestInBlocks {
         Err(Fault::Memory)
     }
 
-    /// In so many parts.
+    /// Build side in so many parts.
     ///
     /// # Errors
     /// As [`try_new`](Self::try_new).
@@ -299,7 +301,7 @@ mod tests {
         found_at(index, probe, wanted, some, usize::MAX)
     }
 
-    /// The same at the first positions alone.
+    /// Neighbours found at the first positions alone.
     fn found_at(
         index: &dyn NearestIndex,
         probe: Option<&KeyColumn>,
@@ -378,7 +380,7 @@ mod tests {
         }
     }
 
-    /// From budgets that are too small for a part that is worth it to those in which all fit.
+    /// Budgets from those too small for a part that is worth it to those in which all fit.
     #[test]
     fn what_does_not_fit_is_searched_in_parts() {
         let (left, right) = (points(16_500, 16, 1), points(50, 16, 2));

@@ -1,10 +1,10 @@
 //! Nearest joins of vectors on a device.
 //!
-//! The rows of both sides are arranged as for an epsilon join. What is asked of the filter is another distance for each row:
-//! that of the worst of its neighbours so far (`search`). The measure's own arithmetic scores what the filter lets pass, in
-//! double precision, in the order of the elements, on the device. Rows of a probe batch that no filter tells apart are scored
-//! on the host (`ranking`). A build side that the device has no memory for is searched part by part (`in_blocks`), whatever part is
-//! there first (`seat`).
+//! The rows of both sides are arranged as for an epsilon join. What is asked of the filter is another distance for each
+//! row: that of the worst of its neighbours so far (`search`). The measure's own arithmetic scores what the filter lets
+//! pass, in double precision, in the order of the elements, on the device. Rows of a probe batch that no filter tells
+//! apart are scored on the host (`ranking`). A build side that the device has no memory for is searched part by part
+//! (`in_blocks`), whatever part is there first (`seat`).
 
 mod in_blocks;
 mod ranking;
@@ -47,8 +47,8 @@ pub fn ranks_by(measure: VectorMeasure, wanted: Wanted) -> bool {
     matches!(measure, L1 | L2 | Linf | Cosine) && asked_for(wanted) <= MOST_WANTED
 }
 
-/// Makes the vectors of `keys`, each row with a rank, ready for being ranked on the device, all at once or part by part; none for what
-/// there are no kernels for.
+/// Makes the vectors of `keys`, each row with a rank, ready for being ranked on the device, all at once or part by
+/// part; none for what there are no kernels for.
 ///
 /// # Errors
 /// As [`Ranking::try_new`].

@@ -52,12 +52,13 @@ pub(super) struct Part {
 }
 
 impl Ranking {
-    /// For the vectors of `keys`, each row with a rank; none for what there are no kernels for: other measures than those that
-    /// rank by an index, rows that no filter tells apart, none at all, vectors that single precision does not tell apart.
+    /// Ranking of the vectors of `keys`, each row with a rank. It is `None` where there are no kernels: for measures
+    /// that no index ranks by, for rows that no filter tells apart, for no vectors at all, and for vectors that single
+    /// precision does not tell apart.
     ///
     /// # Errors
-    /// Keys that are no lists of numbers, vectors of several lengths, a refused reservation, a cancelled build, a device
-    /// that fails.
+    /// Keys that are no lists of numbers, vectors of several lengths, a refused reservation, a cancelled build, a
+    /// device that fails.
     pub(super) fn try_new(
         budget: &Budget,
         measure: VectorMeasure,
@@ -140,8 +141,8 @@ impl Ranking {
         if self.measure.is_distance() { float_key(score) } else { !float_key(score) }
     }
 
-    /// Offers each of `best` the neighbours among `part` of its position in `probe`, and returns how many candidates there
-    /// were.
+    /// Offers each of `best` the neighbours among `part` of its position in `probe`, and returns how many candidates
+    /// there were.
     ///
     /// # Errors
     /// More ties than there is room for, too little memory, a device that fails.
@@ -196,8 +197,8 @@ impl Ranking {
         Ok(candidates)
     }
 
-    /// Offers each of `best` the neighbours of a row of a probe batch that no filter tells apart, at its place of `places` among
-    /// these, and returns how many rows were compared.
+    /// Offers each of `best` the neighbours of a row of a probe batch that no filter tells apart, at its place of
+    /// `places` among these, and returns how many rows were compared.
     pub(super) fn score_loose(
         &self,
         probe: &Points,

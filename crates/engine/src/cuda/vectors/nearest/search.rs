@@ -1,7 +1,7 @@
 //! The neighbours of some probe positions, found in rounds.
 //!
-//! First some blocks nearby are compared, then a sample of all blocks, larger and larger ones, and at last all: each round knows
-//! from those before how far it has to look. In few dimensions the first blocks say enough.
+//! First some blocks nearby are compared, then a sample of all blocks, larger and larger ones, and at last all: each
+//! round knows from those before how far it has to look. In few dimensions the first blocks say enough.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,16 +34,16 @@ const LEAST_CANDIDATES: usize = (BLOCKS_OF_TASK * BLOCK * BLOCK) as usize;
 const ENOUGH_TASKS: u32 = 4096;
 /// Build blocks under one outer box, `GROUPED` of `kernels/vectors.cuh`.
 const GROUPED: u32 = 64;
-/// Blocks that say first how far neighbours are, beside those that hold the wanted rows: in few dimensions the nearest to the
-/// first and to the last point of a block.
+/// Blocks that say first how far neighbours are, beside those that hold the wanted rows: in few dimensions the nearest
+/// to the first and to the last point of a block.
 const CORNERS: u32 = 2;
 const SEEDS: u32 = 3;
 /// Up to so many dimensions the seeds are so near that all that is left is compared in one round.
 pub const FEW_DIMENSIONS: u32 = 4;
 /// How many times as many blocks a round takes as those before it.
 const GROWTH: u32 = 4;
-/// Pairs that a launch compares by `STEP` numbers of them, so that it takes some hundredths of a second, and at least; in few
-/// dimensions, where boxes leave few of them.
+/// Pairs that a launch compares by `STEP` numbers of them, so that it takes some hundredths of a second, and at least;
+/// in few dimensions, where boxes leave few of them.
 const PAIRS_OF_LAUNCH: u64 = 1 << 35;
 const LEAST_PAIRS: u64 = 1 << 30;
 const FEW_PAIRS_OF_LAUNCH: u64 = 1 << 38;
@@ -99,12 +99,12 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Those of the position at this place of the range, best first.
+    /// Neighbours of the position at this place of the range, best first.
     pub(super) fn of(&self, place: usize) -> &[Neighbour<i64>] {
         &self.neighbours[place * self.wanted..][..self.counts[place] as usize]
     }
 
-    /// The same.
+    /// Neighbours of that position, to be changed.
     pub(super) fn of_mut(&mut self, place: usize) -> &mut [Neighbour<i64>] {
         &mut self.neighbours[place * self.wanted..][..self.counts[place] as usize]
     }
@@ -130,7 +130,8 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// For the `wanted` nearest of the positions in `positions`, which are ascending and in `range`, which begins with a block.
+    /// Search for the `wanted` nearest rows of the positions in `positions`. These are ascending and in `range`, which
+    /// begins with a block.
     pub(super) fn try_new(
         budget: &'a Budget,
         stream: &'a Arc<CudaStream>,
@@ -284,8 +285,8 @@ impl<'a> Search<'a> {
         (0..runs).flat_map(of_run).collect()
     }
 
-    /// Compares the blocks of `tasks`: in pieces where there are more candidates than there is room for; these are offered once more
-    /// to rows that were offered more than they have places for.
+    /// Compares the blocks of `tasks`: in pieces where there are more candidates than there is room for; these are
+    /// offered once more to rows that were offered more than they have places for.
     fn compare(&mut self, tasks: Vec<Task>, round: Round, cancel: &Cancel) -> Result<(), Fault> {
         let mut left = vec![tasks];
         while let Some(tasks) = left.pop() {
@@ -307,8 +308,8 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Compares the blocks of some tasks, or offers the same candidates again: how many there are, and how many rows were
-    /// offered too many.
+    /// Compares the blocks of some tasks, or offers the same candidates again: how many there are, and how many rows
+    /// were offered too many.
     fn launch(&mut self, compared: Option<(&[Task], Round)>) -> Result<[usize; 2], Fault> {
         let (stream, kernels) = (self.stream, self.budget.device.nearest()?);
         let tasks = compared.map(|(tasks, _)| self.budget.upload(stream, tasks)).transpose()?;

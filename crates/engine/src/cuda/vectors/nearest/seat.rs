@@ -1,4 +1,5 @@
-//! Room for one of several things: some use at the same time what is there, and once nobody does it makes way for another one.
+//! Room for one of several things: some use at the same time what is there, and once nobody does it makes way for
+//! another one.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,7 +21,7 @@ pub(super) struct Seat<T> {
 
 #[derive(Debug)]
 struct State<T> {
-    /// None while another one is brought, too.
+    /// Number and value of the thing that is there; `None` also while another one is brought.
     seated: Option<(usize, Arc<T>)>,
     /// Who uses it or brings another one.
     users: usize,
@@ -28,7 +29,7 @@ struct State<T> {
 }
 
 impl<T> Seat<T> {
-    /// For so many visitors at the same time.
+    /// Seat for so many visitors at the same time.
     pub(super) fn new(most: usize) -> Self {
         let state = State { seated: None, users: 0, visitors: 0 };
         Self { state: Mutex::new(state), changed: Condvar::new(), most }
@@ -41,8 +42,8 @@ impl<T> Seat<T> {
         Some(Visit { seat: self, counted: |state| &mut state.visitors })
     }
 
-    /// Runs `work` on one of the `pending` ones, which is then no longer pending: on the one that is there, or once nobody uses
-    /// that, on one that `bring` brings. None once `cancel` says so.
+    /// Runs `work` on one of the `pending` ones, which is then no longer pending: on the one that is there, or once
+    /// nobody uses that, on one that `bring` brings. None once `cancel` says so.
     pub(super) fn with<R>(
         &self,
         pending: &mut Vec<usize>,

@@ -18,7 +18,7 @@ use similarity_measures::VectorMeasure;
 pub(super) const MEASURES: [VectorMeasure; 4] =
     [VectorMeasure::L1, VectorMeasure::L2, VectorMeasure::Linf, VectorMeasure::Cosine];
 
-/// So many rows, without those that tie.
+/// Neighbours: so many rows, without those that tie.
 impl From<usize> for Wanted {
     fn from(rows: usize) -> Self {
         Self { rows, ties: false }
@@ -131,7 +131,7 @@ fn neighbours_by_every_measure() {
     assert!(by_halves > 4, "{by_halves}");
 }
 
-/// So few rows that a race checker gets through them.
+/// Rows so few that a race checker gets through them.
 #[test]
 fn few_blocks_by_every_filter() {
     let (budget, mut by_halves) = (Budget::new(&device(), 0.5), 0);
