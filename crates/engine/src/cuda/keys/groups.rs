@@ -58,8 +58,8 @@ impl RowsByGroup {
         })
     }
 
-    /// The groups of the rows of another side, by the codes that they have in as many columns; `None` where the device has too little
-    /// memory.
+    /// The groups of the rows of another side, by the codes that they have in as many columns; `None` where the device
+    /// has too little memory.
     ///
     /// # Errors
     /// Groups of a self-join, a device that fails.

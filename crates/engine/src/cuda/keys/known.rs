@@ -122,8 +122,8 @@ fn find(
 }
 
 impl KnownColumn {
-    /// Numbers the values of a build side; `None` where the device cannot tell two apart. Keeps what it takes to look up others
-    /// where that `is_known`.
+    /// Numbers the values of a build side; `None` where the device cannot tell two apart. Keeps what it takes to look
+    /// up others where that `is_known`.
     fn build(
         budget: &Budget,
         stream: &Arc<CudaStream>,
@@ -189,8 +189,8 @@ pub(super) fn number_strings(
 }
 
 impl KnownNumbers {
-    /// Numbers the pairs of numbers that rows of a build side have; `None` where these have too many bits together. Keeps what it
-    /// takes to look up others where that `is_known`.
+    /// Numbers the pairs of numbers that rows of a build side have; `None` where these have too many bits together.
+    /// Keeps what it takes to look up others where that `is_known`.
     pub(super) fn build(
         budget: &Budget,
         stream: &Arc<CudaStream>,
@@ -218,8 +218,8 @@ impl KnownNumbers {
 }
 
 impl KnownKeys {
-    /// Numbers the rows of a build side by what they have in all of `columns`; `None` where the device cannot tell two values apart. Keeps
-    /// what it takes to look up others where that `is_known`.
+    /// Numbers the rows of a build side by what they have in all of `columns`; `None` where the device cannot tell two
+    /// values apart. Keeps what it takes to look up others where that `is_known`.
     pub(super) fn build(
         budget: &Budget,
         stream: &Arc<CudaStream>,
@@ -246,7 +246,8 @@ impl KnownKeys {
         Ok(so_far.map(|numbers| (numbers, is_known.then_some(keys))))
     }
 
-    /// The numbers of the rows of another side, by what they have in all of `columns`. `None` where the device has too little memory.
+    /// The numbers of the rows of another side, by what they have in all of `columns`. `None` where the device has too
+    /// little memory.
     ///
     /// # Errors
     /// Columns of other kinds than those of the build side, a device that fails.

@@ -1,7 +1,7 @@
 //! Equality keys numbered on a device.
 //!
-//! Where the CPU hashes values into tables, a device sorts them (by a hash, if they are strings) and numbers what then lies side
-//! by side. Strings of one hash are compared; where two of them differ, the keys are left to the CPU.
+//! Where the CPU hashes values into tables, a device sorts them (by a hash, if they are strings) and numbers what then
+//! lies side by side. Strings of one hash are compared; where two of them differ, the keys are left to the CPU.
 
 mod groups;
 mod known;
@@ -33,9 +33,9 @@ fn are_too_many(mut rows: impl Iterator<Item = usize>) -> bool {
     rows.any(|rows| rows > MOST_ROWS)
 }
 
-/// The code of each row by what it has in all of `columns`, [`NO_GROUP`] where that is a NULL which equals nothing; equal values have
-/// equal codes, from 0 on. With what it takes to look up those of another side, where that `is_known`. `None` where the device has too
-/// little memory, or cannot tell two values apart.
+/// The code of each row by what it has in all of `columns`, [`NO_GROUP`] where that is a NULL which equals nothing;
+/// equal values have equal codes, from 0 on. With what it takes to look up those of another side, where that
+/// `is_known`. `None` where the device has too little memory, or cannot tell two values apart.
 ///
 /// # Errors
 /// Columns that [have no values](Values::supports), a device that fails.
@@ -63,7 +63,7 @@ fn having_one(nulls: &[NullBuffer], rows: usize) -> BooleanBuffer {
     nulls.iter().fold(BooleanBuffer::new_set(rows), |having_one, nulls| &having_one & nulls.inner())
 }
 
-/// The same of strings that are on the device and of the column that they are, for a self-join.
+/// Codes of strings that are on the device, and of the column that they come from, for a self-join.
 pub(super) fn codes_of_strings(
     budget: &Budget,
     stream: &Arc<CudaStream>,
@@ -107,7 +107,7 @@ pub struct NumbersOnDevice {
 }
 
 impl NumbersOnDevice {
-    /// Those of codes, brought to the device unless it has given them.
+    /// Numbers of codes, brought to the device unless it has given them.
     pub(super) fn of(budget: &Budget, stream: &Arc<CudaStream>, codes: &Codes) -> Result<Arc<Self>, Fault> {
         if let Some(on_device) = codes.on_device() {
             return Ok(Arc::clone(on_device));
@@ -129,7 +129,7 @@ impl NumbersOnDevice {
         self.len() == 0
     }
 
-    /// By row.
+    /// Numbers by row.
     ///
     /// # Errors
     /// A device that fails.
@@ -137,7 +137,7 @@ impl NumbersOnDevice {
         Ok(self.budget.fetch(&self.by_row, 0..self.len())?)
     }
 
-    /// Those of some rows.
+    /// Numbers of some rows.
     ///
     /// # Errors
     /// A device that fails.
@@ -145,7 +145,7 @@ impl NumbersOnDevice {
         gather(&self.budget, (&self.by_row, self.len()), rows)
     }
 
-    /// As kernels read them, by row.
+    /// Address of the numbers by row, as kernels read them.
     pub(super) fn address(&self, stream: &CudaStream) -> u64 {
         self.by_row.address(stream)
     }

@@ -22,7 +22,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Of a build side's numbers; `None` where they are too far from each other.
+    /// Span of a build side's numbers; `None` where they are too far from each other.
     pub(super) fn of(numbers: &Int64Array) -> Option<Self> {
         let (least, most) = (min(numbers).unwrap_or(0), max(numbers).unwrap_or(0));
         let none = most.abs_diff(least).checked_add(1)?;
@@ -34,19 +34,19 @@ impl Span {
 /// How the numbers that rows have in one or two keys become one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Joint {
-    /// Of the second number.
+    /// Bits of the second number.
     bits: u32,
     none: u64,
 }
 
 impl Joint {
-    /// Of a build side's numbers; `None` where they have too many bits together.
+    /// Joint of a build side's numbers; `None` where they have too many bits together.
     pub(super) fn of(left: &NumbersOnDevice, right: Option<&NumbersOnDevice>) -> Option<Self> {
         let bits = right.map_or(0, NumbersOnDevice::bits);
         Some(Self { bits, none: 1u64.checked_shl(left.bits() + bits)? })
     }
 
-    /// Of the numbers of one key, which have room enough.
+    /// Joint of the numbers of one key, which have room enough.
     pub(super) fn of_one(numbers: &NumbersOnDevice) -> Self {
         Self { bits: 0, none: 1 << numbers.bits() }
     }
@@ -99,7 +99,7 @@ impl Records {
         Ok(records)
     }
 
-    /// Of the numbers that rows have in one or two keys.
+    /// Records of the numbers that rows have in one or two keys.
     pub(super) fn of_numbers(
         budget: &Budget,
         stream: &Arc<CudaStream>,
@@ -121,11 +121,11 @@ impl Records {
 /// Which rows have a number.
 #[derive(Clone, Copy)]
 pub(super) enum Which {
-    /// Those that have a value.
+    /// Rows that have a value.
     Valued,
     /// All: having no value is one.
     All,
-    /// Those that have a value that another one has, too.
+    /// Rows that have a value which another row has, too.
     Paired,
 }
 
@@ -157,8 +157,8 @@ pub(super) struct RowsByNumber {
 }
 
 impl RowsByNumber {
-    /// Sorts records and numbers their keys; `None` where two of `strings`, of which there are none where keys are not hashes, have
-    /// the same one.
+    /// Sorts records and numbers their keys; `None` where two of `strings`, of which there are none where keys are not
+    /// hashes, have the same one.
     pub(super) fn of(
         budget: &Budget,
         stream: &Arc<CudaStream>,
