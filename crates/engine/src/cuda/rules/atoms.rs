@@ -37,13 +37,13 @@ pub(super) const WORKERS: usize = 8;
 pub struct RulesOnDevice {
     pub(super) budget: Budget,
     asked: Vec<bool>,
-    /// By atom.
+    /// Tests by atom.
     tests: Vec<AtomTestOnDevice>,
     tables: Tables,
     build: ColumnsOnDevice,
     /// Fingerprints of the build side's rows, until some are drawn by them.
     pub(super) prints: Option<Buffer<u64>>,
-    /// Of all entries.
+    /// Workers of all entries.
     pub(super) workers: Arc<Workers>,
     pub(super) rooms: Arc<WalkingRooms>,
 }
@@ -51,7 +51,7 @@ pub struct RulesOnDevice {
 /// How an atom is decided there.
 #[derive(Debug)]
 enum AtomTestOnDevice {
-    /// By its columns alone.
+    /// Columns of the atom decide it alone.
     Columns,
     Texts {
         test: EditTest,
@@ -70,7 +70,7 @@ enum AtomTestOnDevice {
 struct Tables {
     /// What the first filters allow, one after the other.
     allowances: Buffer<i8>,
-    /// By atom, where its own start.
+    /// Start of each atom's own allowances.
     starts: Vec<u64>,
     /// What the tests of edit measures point to.
     _reaches: Buffer<kernels::Reach>,
@@ -106,11 +106,11 @@ fn edit_predicate(test: &AtomTest) -> Option<EditPredicate> {
 }
 
 impl RulesOnDevice {
-    /// Brings what the build side has for the atoms that are `asked` to the device; `allowances` are what the first filters of
-    /// similarities allow, by the classes of a probe and a build row; `equalities` are over the strings of some atoms, and say whether two
-    /// NULLs are equal. Or says why not: the device's memory does not hold it, or some string is too long for it, some number too large
-    /// or too small, or nothing can match. Of so many rows as are `printed`, fingerprints are made, by all atoms that are asked, which
-    /// read strings.
+    /// Brings what the build side has for the atoms that are `asked` to the device; `allowances` are what the first
+    /// filters of similarities allow, by the classes of a probe and a build row; `equalities` are over the strings of
+    /// some atoms, and say whether two NULLs are equal. Or says why not: the device's memory does not hold it, or some
+    /// string is too long for it, some number too large or too small, or nothing can match. Of so many rows as are
+    /// `printed`, fingerprints are made, by all atoms that are asked, which read strings.
     ///
     /// # Errors
     /// A device that fails.
@@ -196,12 +196,14 @@ impl RulesOnDevice {
         Ok(Some(Self { budget: budget.clone(), asked, tests, tables, build: columns, prints, workers, rooms }))
     }
 
-    /// The codes of an equality over the strings of an atom, where these were asked for and the device can tell them apart.
+    /// The codes of an equality over the strings of an atom, where these were asked for and the device can tell them
+    /// apart.
     pub fn take_codes(&mut self, atom: usize) -> Option<Codes> {
         self.build.codes[atom].take()
     }
 
-    /// Adds the codes of those atoms that are `asked` and are equalities, unless the device's memory does not hold them.
+    /// Adds the codes of those atoms that are `asked` and are equalities, unless the device's memory does not hold
+    /// them.
     ///
     /// # Errors
     /// A device that fails.

@@ -18,9 +18,9 @@ use crate::parallel::in_turn;
 /// The columns of a side on a device.
 #[derive(Debug)]
 pub struct ColumnsOnDevice {
-    /// By atom; nothing for those that nobody asks there.
+    /// Columns by atom; [`AtomOnDevice::None`] for atoms that are not asked on the device.
     pub(super) atoms: Vec<AtomOnDevice>,
-    /// By atom, those of an equality over the same strings.
+    /// Codes of an equality over the same strings, by atom.
     pub(super) codes: Vec<Option<Codes>>,
 }
 
@@ -45,7 +45,7 @@ pub(super) enum AtomOnDevice {
         accepted: Buffer<Span>,
     },
     Bits(Buffer<u8>),
-    /// By the codes of the build side.
+    /// Strings in the codes of the build side.
     Texts(Arc<CodedTexts>),
     Sets(Arc<Sets>),
     Vectors(Arc<VectorRows>),
@@ -121,9 +121,9 @@ pub(super) struct Uploading<'a> {
 }
 
 impl Uploading<'_> {
-    /// The columns of the atoms that are `asked`; with those of a `build` side strings become codes of its alphabets. Of a build side also
-    /// the codes of `equalities` over the strings of some atoms, whose NULLs are said to be equal or not. `None` where some string is too
-    /// long, or some number too large or too small.
+    /// The columns of the atoms that are `asked`; with those of a `build` side strings become codes of its alphabets.
+    /// Of a build side also the codes of `equalities` over the strings of some atoms, whose NULLs are said to be equal
+    /// or not. `None` where some string is too long, or some number too large or too small.
     pub(super) fn columns(
         &self,
         rows: &dyn RuleRows,

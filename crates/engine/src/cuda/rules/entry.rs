@@ -43,9 +43,9 @@ pub fn parts_of_entry(entries: usize) -> u64 {
 pub struct EntryOnDevice {
     rows: RowsOnDevice,
     tree: Path,
-    /// Of the entries before it.
+    /// Path of the entries before this one.
     earlier: Path,
-    /// Of a self-join.
+    /// Items of a self-join.
     own: Option<Items>,
     /// Pairs that walk together.
     walking: usize,
@@ -70,9 +70,9 @@ impl RowsOnDevice {
 
 /// Build rows by place, and where they are.
 pub enum PlacedRows<'a> {
-    /// On the host.
+    /// Rows on the host.
     OnHost(&'a [u32]),
-    /// On the device, by group.
+    /// Rows on the device, by group.
     Grouped(Arc<RowsByGroup>),
 }
 
@@ -80,13 +80,13 @@ pub enum PlacedRows<'a> {
 pub struct Walked<'a> {
     /// Build rows by place.
     pub rows: PlacedRows<'a>,
-    /// In a self-join the partners of each place.
+    /// Partners of each place, in a self-join.
     pub behind: Option<Behind<'a>>,
     /// Parts that a self-join is cut into, where each is little work.
     pub parts: u64,
     /// Decides the candidates.
     pub tree: &'a ExecutionTree,
-    /// Of the entries before it.
+    /// Tree of the entries before this one.
     pub earlier: &'a ExecutionTree,
 }
 
@@ -147,8 +147,8 @@ impl EntryOnDevice {
         self.own.as_ref().map_or(0, Items::memory)
     }
 
-    /// Appends the matches among some of the candidates from `cursor` on: of a probe batch, or of the build side itself. `None`,
-    /// and nothing is done, where memory lacks.
+    /// Appends the matches among some of the candidates from `cursor` on: of a probe batch, or of the build side
+    /// itself. `None`, and nothing is done, where memory lacks.
     ///
     /// # Errors
     /// A device that fails.

@@ -15,7 +15,7 @@ use crate::cuda::tasks::BLOCK;
 /// Pairs of a task.
 pub(super) const PAIRS_OF_TASK: u32 = 1 << 14;
 
-/// In a self-join, the places that each place is paired with: those behind it up to an end.
+/// Places that each place of a self-join is paired with: those behind it up to an end.
 pub enum Behind<'a> {
     /// The end of its group, of groups that are on the device.
     InGroup(&'a Arc<RowsByGroup>),
@@ -29,7 +29,7 @@ pub enum Behind<'a> {
 pub enum ProbeRows<'a> {
     /// Each with the places of these.
     Placed(&'a [(u32, Range<u32>)]),
-    /// By group.
+    /// Rows by group.
     Grouped(&'a FoundNumbers, &'a RowsByGroup),
 }
 
@@ -37,7 +37,7 @@ pub enum ProbeRows<'a> {
 #[derive(Debug)]
 enum PairsBehind {
     Known(Vec<u32>),
-    /// As groups say.
+    /// Numbers of pairs that follow from groups.
     InGroup(Arc<RowsByGroup>),
 }
 
@@ -49,7 +49,7 @@ pub struct Items {
     /// How many pairs there are before each block, and in all.
     starts: Vec<u64>,
     on_device: Buffer<u32>,
-    /// None in a self-join, where an item is a place and its stretch begins right behind it.
+    /// Probe rows of a batch; `None` in a self-join, where an item is a place and its stretch begins right behind it.
     probe: Option<(Buffer<u32>, Buffer<u32>)>,
     /// Parts that a self-join is cut into.
     parts: u64,
@@ -72,7 +72,7 @@ impl Items {
         }
     }
 
-    /// The same of groups on the device, which adds up their pairs.
+    /// Items of a self-join by groups on the device, which adds up their pairs.
     fn of_groups(budget: &Budget, stream: &Arc<CudaStream>, grouped: &Arc<RowsByGroup>) -> Result<Option<Self>, Fault> {
         let count = grouped.len();
         let mut on_device = budget.buffer(stream, count)?;
@@ -147,7 +147,7 @@ impl Items {
         Ok(Some(Self { count, behind, starts, on_device, probe, parts: 1 }))
     }
 
-    /// The same, cut into so many parts.
+    /// Items cut into so many parts.
     pub(super) fn in_parts(self, parts: u64) -> Self {
         Self { parts, ..self }
     }
@@ -191,7 +191,7 @@ impl Items {
         behind + self.starts.capacity() * size_of::<u64>()
     }
 
-    /// As kernels read them, over `rows` by place, as long as both live.
+    /// Items as kernels read them, over `rows` by place, as long as both live.
     pub(super) fn on_device(&self, stream: &CudaStream, rows: &Buffer<u32>) -> ItemsOnDevice {
         let (probe_rows, firsts) = match &self.probe {
             Some((rows, firsts)) => (rows.address(stream), firsts.address(stream)),
@@ -208,8 +208,8 @@ impl Items {
     }
 }
 
-/// How many pairs there are before each block, and in all, given how many each has; `None` where one has more than a thread's numbers
-/// reach without overflowing behind the last one.
+/// How many pairs there are before each block, and in all, given how many each has; `None` where one has more than a
+/// thread's numbers reach without overflowing behind the last one.
 fn before_blocks(mut pairs: Vec<u64>) -> Option<Vec<u64>> {
     let mut before = 0;
     for pairs in &mut pairs {

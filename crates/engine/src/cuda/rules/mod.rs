@@ -11,9 +11,10 @@
 //!   entry   --> batches of pairs that walk the tree, then that of the entries before
 //! ```
 //!
-//! An entry by equalities or by a band is served where its trees ask codes, bits, places, strings of up to 1,024 characters,
-//! sets or vectors; what asks Damerau-Levenshtein, `lp_distance`, DataFusion's own vector functions or conditions of the driver is
-//! walked on the CPU. How rows are grouped and which atom comes when is the same for either.
+//! An entry by equalities or by a band is served where its trees ask codes, bits, places, strings of up to 1,024
+//! characters, sets or vectors; what asks Damerau-Levenshtein, `lp_distance`, DataFusion's own vector functions or
+//! conditions of the driver is walked on the CPU. How rows are grouped and which atom comes when is the same for
+//! either.
 
 mod atoms;
 mod columns;

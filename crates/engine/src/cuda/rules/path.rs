@@ -17,7 +17,7 @@ const NUMBERS: usize = 3;
 #[derive(Debug)]
 pub(super) struct Path {
     pub(super) steps: Vec<RuleStep>,
-    /// Of each step.
+    /// Atom of each step.
     pub(super) atoms: Vec<usize>,
     /// A clause that every pair satisfies, or [`NONE`].
     pub(super) certain: u32,

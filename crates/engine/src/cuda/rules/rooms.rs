@@ -14,11 +14,11 @@ use crate::cuda::memory::{Budget, Room};
 pub(super) struct WalkingRoom {
     pub(super) pairs: Room<RowPair>,
     pub(super) count: Room<u64>,
-    /// Of the pairs that walk the tree.
+    /// States of the pairs that walk the tree.
     pub(super) states: States,
-    /// Of those that have a witness, on the path of the entries before.
+    /// States of the pairs with a witness, on the path of the entries before.
     pub(super) earlier: States,
-    /// Of those that have a witness there.
+    /// Witnesses of the pairs that have one on that path.
     pub(super) witnesses: Room<u16>,
     /// What the steps of the tree count, and of the path before.
     pub(super) numbers: Room<u64>,
@@ -37,8 +37,8 @@ pub(super) struct States {
 }
 
 impl States {
-    /// Those of up to `capacity` pairs that no step has asked. Of pairs that `are_there` already nobody asks the witness; of others all
-    /// is written with them.
+    /// States of up to `capacity` pairs that no step has asked. Where pairs `are_there` already, their witness is not
+    /// asked for; otherwise everything is written with the pairs.
     pub(super) fn of(
         &mut self,
         budget: &Budget,
@@ -69,7 +69,8 @@ impl States {
     }
 }
 
-/// The rooms of a join that nobody walks in. Each is of one queue, so that it is given back only after what was launched in it.
+/// The rooms of a join that nobody walks in. Each is of one queue, so that it is given back only after what was
+/// launched in it.
 #[derive(Debug, Default)]
 pub(super) struct WalkingRooms(Mutex<Vec<(Arc<CudaStream>, WalkingRoom)>>);
 

@@ -13,9 +13,9 @@ use crate::cuda::memory::Buffer;
 const ROOM: usize = 4;
 
 impl RulesOnDevice {
-    /// The `count` rows with the least fingerprints of the `rows` rows of the build side, in their order, with these; of equal ones the first
-    /// rows. Some more are no greater than `bound`. `None` where no fingerprints were made, where many rows have the same ones, or where
-    /// memory lacks.
+    /// The `count` rows with the least fingerprints of the `rows` rows of the build side, in their order, with these;
+    /// of equal ones the first rows. Some more are no greater than `bound`. `None` where no fingerprints were made,
+    /// where many rows have the same ones, or where memory lacks.
     ///
     /// # Errors
     /// A device that fails.
