@@ -16,7 +16,7 @@ pub(in crate::cuda) struct EditKernels {
     summaries: CudaFunction,
     windows: CudaFunction,
     filter: CudaFunction,
-    /// For each [`EditDecision`] and small and large alphabets.
+    /// Kernels for each [`EditDecision`], and small and large alphabets.
     verify: [[CudaFunction; 2]; 4],
     /// Blocks of threads that fill the device, for kernels whose threads share an unknown amount of work.
     blocks: u32,
@@ -321,8 +321,8 @@ impl EditKernels {
         launch.arg(&sides.probe).arg(&sides.build).arg(&sides.test);
         launch.arg(&candidates.pairs.slice).arg(&candidates.count.slice).arg(&candidates.capacity);
         launch.arg(&mut out.pairs.slice).arg(&mut out.count.slice).arg(&out.capacity);
-        // SAFETY: the arguments are those of edit_verify_*, whose threads share whatever number of candidates there is; both
-        // sides' symbols are of the kernel's size.
+        // SAFETY: the arguments are those of edit_verify_*, whose threads share whatever number of candidates there is;
+        // both sides' symbols are of the kernel's size.
         unsafe { launch.launch(grid(self.blocks, 128)) }?;
         Ok(())
     }

@@ -98,7 +98,8 @@ impl KeyKernels {
     ) -> Launched {
         let mut launch = stream.launch_builder(&self.strings);
         launch.arg(strings).arg(&mut keys.slice).arg(&mut rows.slice);
-        // SAFETY: the arguments are those of key_strings, which writes a record a row; the addresses are of live columns.
+        // SAFETY: the arguments are those of key_strings, which writes a record a row; the addresses are of live
+        // columns.
         unsafe { launch.launch(grid(strings.count.div_ceil(THREADS), THREADS)) }?;
         Ok(())
     }
@@ -177,8 +178,8 @@ impl KeyKernels {
         let mut launch = stream.launch_builder(&self.groups);
         launch.arg(records).arg(&counters.slice).arg(&counted.slice);
         launch.arg(&mut numbers.slice).arg(&mut starts.slice).arg(&mut grouped.slice).arg(&known);
-        // SAFETY: the arguments are those of key_groups, a block of threads a tile; no number or place is as great as the count of
-        // records.
+        // SAFETY: the arguments are those of key_groups, a block of threads a tile; no number or place is as great as
+        // the count of records.
         unsafe { launch.launch(grid(tiles(records.count), THREADS)) }?;
         Ok(())
     }
@@ -196,8 +197,8 @@ impl KeyKernels {
         let mut launch = stream.launch_builder(&self.find);
         launch.arg(&keys.slice).arg(&count).arg(known).arg(strings).arg(others);
         launch.arg(&mut numbers.slice).arg(&mut found.slice);
-        // SAFETY: the arguments are those of key_find; there are as many keys and numbers as it takes, and the addresses are of live
-        // columns.
+        // SAFETY: the arguments are those of key_find; there are as many keys and numbers as it takes, and the
+        // addresses are of live columns.
         unsafe { launch.launch(grid(count.div_ceil(THREADS), THREADS)) }?;
         Ok(())
     }

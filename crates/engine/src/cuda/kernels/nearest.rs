@@ -12,7 +12,7 @@ use crate::nearest::Neighbour;
 /// The kernels of `nearest.cu`.
 pub(in crate::cuda) struct NearestKernels {
     seeds: CudaFunction,
-    /// By the number of the metric.
+    /// Filters by the number of the metric.
     filters: [CudaFunction; 3],
     /// Where there are tensor cores.
     filter_halves: Option<CudaFunction>,
@@ -127,7 +127,8 @@ impl NearestKernels {
         launch.arg(&sides.probe).arg(&sides.build).arg(&sides.test).arg(&tasks.slice);
         launch.arg(&sides.searched).arg(round);
         launch.arg(&mut out.pairs.slice).arg(&mut out.count.slice).arg(&out.capacity);
-        // SAFETY: the arguments are those of nearest_filter_*, a block of threads a task; the addresses are of live columns.
+        // SAFETY: the arguments are those of nearest_filter_*, a block of threads a task; the addresses are of live
+        // columns.
         unsafe { launch.launch(grid(count, 32 * WARPS)) }?;
         Ok(())
     }

@@ -115,7 +115,8 @@ impl PrefixKernels {
             Some(postings) => launch.arg(&mut postings.tokens.slice).arg(&mut postings.positions.slice),
             None => launch.arg(&nowhere).arg(&nowhere),
         };
-        // SAFETY: the arguments are those of prefix_tokens, a warp a position; the outputs are as long as the last start.
+        // SAFETY: the arguments are those of prefix_tokens, a warp a position; the outputs are as long as the last
+        // start.
         unsafe { launch.launch(grid_of_items(32 * u64::from(sets.count), 256)) }?;
         Ok(())
     }
@@ -170,7 +171,8 @@ impl PrefixKernels {
         launch.arg(&sides.asked).arg(&sides.posted).arg(&sides.postings).arg(ranges);
         launch.arg(&tasks.slice).arg(&words).arg(&range.0).arg(&range.1);
         launch.arg(&mut out.pairs.slice).arg(&mut out.count.slice).arg(&out.capacity);
-        // SAFETY: the arguments are those of prefix_filter, a block of threads a task; the addresses are of live columns.
+        // SAFETY: the arguments are those of prefix_filter, a block of threads a task; the addresses are of live
+        // columns.
         unsafe { launch.launch(grid(count, 128)) }?;
         Ok(())
     }

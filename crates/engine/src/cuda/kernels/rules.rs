@@ -19,7 +19,7 @@ pub(in crate::cuda) struct RuleKernels {
     codes: CudaFunction,
     band: CudaFunction,
     bits: CudaFunction,
-    /// For each [`EditDecision`] and small and large alphabets.
+    /// Kernels for each [`EditDecision`], and small and large alphabets.
     texts: [[CudaFunction; 2]; 4],
     sets: CudaFunction,
     vectors: CudaFunction,
@@ -215,7 +215,8 @@ impl RuleKernels {
         let mut launch = stream.launch_builder(&self.stretches);
         launch.arg(&groups.slice).arg(&count).arg(&starts.slice);
         launch.arg(&mut firsts.slice).arg(&mut behind.slice).arg(&mut pairs.slice);
-        // SAFETY: the arguments are those of rule_stretches; the first `count` items have groups of those that start somewhere.
+        // SAFETY: the arguments are those of rule_stretches; the first `count` items have groups of those that start
+        // somewhere.
         unsafe { launch.launch(grid(count.div_ceil(BLOCK), BLOCK)) }?;
         Ok(())
     }
@@ -233,7 +234,8 @@ impl RuleKernels {
         let tasks = tasks.slice.slice(range);
         let mut launch = stream.launch_builder(&self.candidates);
         launch.arg(items).arg(&tasks).arg(&certain).arg(&remembers).arg(batch);
-        // SAFETY: the arguments are those of rule_candidates, a block of threads a task; the addresses are of live columns.
+        // SAFETY: the arguments are those of rule_candidates, a block of threads a task; the addresses are of live
+        // columns.
         unsafe { launch.launch(grid(count, 128)) }?;
         Ok(())
     }

@@ -14,7 +14,7 @@ pub(in crate::cuda) struct SetKernels {
     gather: CudaFunction,
     summaries: CudaFunction,
     windows: CudaFunction,
-    /// By words of 256 bits: 1, 2, 4, 8.
+    /// Filters by words of 256 bits: 1, 2, 4, 8.
     filters: [CudaFunction; 4],
     verify: CudaFunction,
     /// Blocks of threads that fill the device, for kernels whose threads share an unknown amount of work.
@@ -223,7 +223,8 @@ impl SetKernels {
         launch.arg(&sides.probe).arg(&sides.build).arg(&sides.test).arg(&tasks.slice).arg(&own);
         launch.arg(&range.0).arg(&range.1);
         launch.arg(&mut out.pairs.slice).arg(&mut out.count.slice).arg(&out.capacity);
-        // SAFETY: the arguments are those of set_filter_*, a block of threads a task; the addresses are of live columns.
+        // SAFETY: the arguments are those of set_filter_*, a block of threads a task; the addresses are of live
+        // columns.
         unsafe { launch.launch(grid(count, 128)) }?;
         Ok(())
     }

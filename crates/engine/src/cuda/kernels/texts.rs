@@ -12,7 +12,7 @@ use crate::cuda::memory::Buffer;
 pub(in crate::cuda) struct TextKernels {
     features: CudaFunction,
     prints: CudaFunction,
-    /// For small and large alphabets.
+    /// Kernels for small and large alphabets.
     symbols: [CudaFunction; 2],
 }
 
@@ -64,7 +64,8 @@ impl TextKernels {
         let mut launch = stream.launch_builder(&self.features);
         launch.arg(strings).arg(&most).arg(&mut lengths.slice).arg(&mut signatures.slice).arg(&mut classes.slice);
         launch.arg(&occurs).arg(&mut numbers.slice);
-        // SAFETY: the arguments are those of text_features; the columns have an entry a row, `occurs` a bit for each scalar value.
+        // SAFETY: the arguments are those of text_features; the columns have an entry a row, `occurs` a bit for each
+        // scalar value.
         unsafe { launch.launch(grid(strings.count.div_ceil(THREADS), THREADS)) }?;
         Ok(())
     }
@@ -79,7 +80,8 @@ impl TextKernels {
     ) -> Launched {
         let mut launch = stream.launch_builder(&self.prints);
         launch.arg(strings).arg(&column).arg(&prints.slice);
-        // SAFETY: the arguments are those of text_prints; there is a fingerprint a row, and other launches add to it as this one does.
+        // SAFETY: the arguments are those of text_prints; there is a fingerprint a row, and other launches add to it as
+        // this one does.
         unsafe { launch.launch(grid(strings.count.div_ceil(THREADS), THREADS)) }?;
         Ok(())
     }
@@ -101,7 +103,8 @@ impl TextKernels {
             SymbolBuffer::Small(symbols) => launch.arg(&mut symbols.slice),
             SymbolBuffer::Large(symbols) => launch.arg(&mut symbols.slice),
         };
-        // SAFETY: the arguments are those of text_symbols_*; `symbols` has room for all characters, the columns an entry a row.
+        // SAFETY: the arguments are those of text_symbols_*; `symbols` has room for all characters, the columns an
+        // entry a row.
         unsafe { launch.launch(grid(strings.count.div_ceil(THREADS), THREADS)) }?;
         Ok(())
     }

@@ -17,7 +17,7 @@ pub(in crate::cuda) struct VectorKernels {
     boxes: CudaFunction,
     outer_boxes: CudaFunction,
     reach: CudaFunction,
-    /// By the number of the metric.
+    /// Filters by the number of the metric.
     filters: [CudaFunction; 4],
     /// Where there are tensor cores.
     filter_halves: Option<CudaFunction>,
@@ -341,7 +341,8 @@ impl VectorKernels {
         launch.arg(&sides.probe).arg(&sides.build).arg(&sides.test).arg(&tasks.slice).arg(&own);
         launch.arg(&range.0).arg(&range.1);
         launch.arg(&mut out.pairs.slice).arg(&mut out.count.slice).arg(&out.capacity);
-        // SAFETY: the arguments are those of vector_filter_*, a block of threads a task; the addresses are of live columns.
+        // SAFETY: the arguments are those of vector_filter_*, a block of threads a task; the addresses are of live
+        // columns.
         unsafe { launch.launch(grid(count, 32 * WARPS)) }?;
         Ok(())
     }
