@@ -1,4 +1,5 @@
-//! Columns of strings that a device is sent while the host puts their batches together: in pinned memory, which is copied from as it is.
+//! Columns of strings that a device is sent while the host puts their batches together: in pinned memory, which is
+//! copied from as it is.
 
 use std::mem::{self, MaybeUninit};
 use std::ptr::NonNull;
@@ -19,8 +20,8 @@ use super::staging::pinned;
 /// Fewer views are sent as soon as they are asked for.
 const FEWEST_ROWS: usize = 1 << 16;
 
-/// Bytes of pinned memory that the columns of one build side may take, and that are kept for the next one: taking it from the system
-/// takes longer than to send what it holds.
+/// Bytes of pinned memory that the columns of one build side may take, and that are kept for the next one: taking it
+/// from the system takes longer than to send what it holds.
 const MOST_PINNED: usize = 1 << 28;
 
 /// Some columns on their way to a device.
@@ -35,7 +36,7 @@ pub struct SendingAhead {
 struct Sending {
     column: usize,
     views: Arc<PinnedViews>,
-    /// On a queue of its own, as all copies to it.
+    /// Views on the device, on a CUDA stream of their own, as all copies to it.
     room: Buffer<u128>,
     is_given: AtomicBool,
     /// Some are missing there.
@@ -53,7 +54,7 @@ enum Room {
 }
 
 impl ViewRoom {
-    /// For so many, which are not set.
+    /// Room for so many views, which are not set.
     pub fn new(rows: usize) -> Self {
         Self(Room::Own(Vec::with_capacity(rows)))
     }
@@ -158,7 +159,8 @@ impl SentAhead {
 }
 
 impl SendingAhead {
-    /// Room for `rows` views of each of some `columns`; `None` where there is too little to send, or too much, or no memory.
+    /// Room for `rows` views of each of some `columns`; `None` where there is too little to send, or too much, or no
+    /// memory.
     pub fn try_new(budget: Budget, columns: &[usize], rows: usize) -> Option<Self> {
         let bytes = columns.len().saturating_mul(rows).saturating_mul(size_of::<u128>());
         if rows < FEWEST_ROWS || columns.is_empty() || bytes > MOST_PINNED {

@@ -43,7 +43,7 @@ pub(super) struct Build<S, C> {
     pub(super) side: S,
     /// Rows that match nothing.
     pub(super) unmatchable: usize,
-    /// Of a self-join, which blocks are compared with each.
+    /// Blocks that each block is compared with, in a self-join.
     pub(super) own: Option<C>,
     pub(super) steps: Steps,
     pub(super) rows_at_once: usize,
@@ -75,7 +75,7 @@ pub(super) trait BlockIndex: fmt::Debug + Send + Sync {
     /// The build side.
     fn build(&self) -> &Build<Self::Side, Self::Cut>;
 
-    /// As [`Index::describe`].
+    /// What was chosen for these rows, and why, see [`Index::describe`].
     fn chosen(&self) -> String;
 
     /// Bytes on the host.

@@ -1,4 +1,5 @@
-//! The driver's compiler, which takes itself apart when the process exits: whoever still compiles then would bring it down.
+//! The driver's compiler, which takes itself apart when the process exits: whoever still compiles then would bring it
+//! down.
 
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -53,8 +54,8 @@ impl Drop for Compiling {
 
 /// Has an exit of the process wait for who compiles, from the first call on.
 ///
-/// What is registered last runs first at an exit. The driver loads its compiler, which registers its own end, when it first needs it: that
-/// is now.
+/// What is registered last runs first at an exit. The driver loads its compiler, which registers its own end, when it
+/// first needs it: that is now.
 ///
 /// # Errors
 /// Where the driver has no compiler, or fails.

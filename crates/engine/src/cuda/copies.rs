@@ -1,5 +1,5 @@
-//! Copies to a device and from it. Large ones to it and all from it go through pinned memory: to and from other memory the driver
-//! copies at a fifth of the bus's rate, and other threads wait for it meanwhile.
+//! Copies to a device and from it. Large ones to it and all from it go through pinned memory: to and from other memory
+//! the driver copies at a fifth of the bus's rate, and other threads wait for it meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::parallel::each_in_parallel;
 /// Bytes of a half of a slot.
 const HALF: usize = 2 << 20;
 
-/// From so many bytes on a copy goes through a slot: the driver's own takes longer, the more so of many parts.
+/// Bytes from which on a copy goes through a slot: the driver's own takes longer, the more so of many parts.
 const WORTH_A_SLOT: usize = 1 << 16;
 
 /// Slots of a device: what it takes to keep the bus busy.
@@ -47,7 +47,8 @@ impl Slot {
     /// Starts to copy parts that fit into a half together, one after the other.
     ///
     /// # Safety
-    /// `address` is that of device memory for so many values, which nobody else uses until the slot's queue was waited for.
+    /// `address` is that of device memory for so many values, which nobody else uses until the slot's queue was waited
+    /// for.
     unsafe fn send<T: DeviceRepr>(&mut self, parts: &[&[T]], address: u64) -> Result<(), Fault> {
         let Half { memory, copied } = &mut self.halves[self.next];
         self.next = 1 - self.next;

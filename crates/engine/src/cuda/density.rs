@@ -16,7 +16,8 @@ pub(super) struct Density {
 const MOST_MATCHES: u64 = 1 << 21;
 const CANDIDATES_OF_A_MATCH: usize = 4;
 
-/// Pairs of a step before anything is known, unless all that are left are too few to be worth two launches, and at least.
+/// Pairs of a step before anything is known, unless all that are left are too few to be worth two launches, and at
+/// least.
 const FIRST_PAIRS: u64 = 1 << 26;
 const FEW_PAIRS: u64 = 1 << 31;
 const FEWEST_PAIRS: u64 = 1 << 20;

@@ -107,7 +107,8 @@ impl Device {
             return Err(format!("{device} has compute capability {major}.{minor}, and {most}.{least} is the least"));
         }
         outlive_at_exit(&device.context).map_err(unusable)?;
-        // with one slot there will always be one, however little memory is left; a driver that is too old for the kernels says so here
+        // with one slot there will always be one, however little memory is left; a driver that is too old for the
+        // kernels says so here
         let slot = device.slots.with(|| Slot::try_new(&device), |_| Ok(()));
         match slot.and_then(|()| device.sort().map(|_| ())) {
             Ok(()) => Ok(device),
@@ -237,7 +238,8 @@ fn open_devices() -> MutexGuard<'static, HashMap<usize, Arc<Device>>> {
     OPEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has the driver keep what is freed for the next allocation: giving it back to the system takes longer than a small join.
+/// Has the driver keep what is freed for the next allocation: giving it back to the system takes longer than a small
+/// join.
 fn keep_freed_memory(context: &Arc<CudaContext>) -> Result<(), DriverError> {
     if !context.has_async_alloc() {
         return Ok(());
@@ -246,8 +248,8 @@ fn keep_freed_memory(context: &Arc<CudaContext>) -> Result<(), DriverError> {
     let mut threshold = u64::MAX;
     let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
     context.bind_to_thread()?;
-    // SAFETY: the device is open, `pool` receives the handle of its default pool, which the driver owns, and the attribute's
-    // value is a u64 that outlives the call.
+    // SAFETY: the device is open, `pool` receives the handle of its default pool, which the driver owns, and the
+    // attribute's value is a u64 that outlives the call.
     unsafe {
         sys::cuDeviceGetDefaultMemPool(&mut pool, context.cu_device()).result()?;
         sys::cuMemPoolSetAttribute(pool, attribute, (&raw mut threshold).cast()).result()

@@ -1,7 +1,7 @@
 //! One function for each kernel of `kernels/`: the only place where something is launched.
 //!
-//! A function takes buffers that are at least as long as the contract in `kernels/README.md` says, which its callers see to;
-//! what is launched on one stream runs in order.
+//! A function takes buffers that are at least as long as the contract in `kernels/README.md` says, which its callers
+//! see to; what is launched on one stream runs in order.
 
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ fn multiprocessors(context: &Arc<CudaContext>) -> Result<u32, DriverError> {
     Ok(count.max(1) as u32)
 }
 
-/// So many blocks of so many threads; a grid is never empty.
+/// Grid of so many blocks of so many threads; it is never empty.
 fn grid(blocks: u32, threads: u32) -> LaunchConfig {
     LaunchConfig { grid_dim: (blocks.max(1), 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: 0 }
 }

@@ -15,7 +15,7 @@ use super::metrics::DeviceMetrics;
 /// Rows of a probe side that are made ready at once.
 const FEWEST_ROWS: usize = 1 << 13;
 const MOST_ROWS: usize = 1 << 20;
-/// And bytes of them, so that rows of long values are soon ready, too.
+/// Bytes of the rows that are made ready at once, so that rows of long values are soon ready, too.
 const MOST_BYTES: usize = 1 << 29;
 /// Probe batches that are there at the same time, and how often one is there while it is put into order.
 const BATCHES: usize = 16;
@@ -27,7 +27,7 @@ pub struct Budget {
     pub(super) device: Arc<Device>,
     /// Bytes that all buffers of the device may hold together.
     limit: usize,
-    /// Of the join.
+    /// Metrics of the join.
     pub(super) metrics: DeviceMetrics,
     /// What the device has been sent of a build side before the join asks for it.
     pub(super) sent: Option<Arc<SentAhead>>,
@@ -69,8 +69,8 @@ impl Budget {
         self.limit.saturating_sub(self.device.reserved())
     }
 
-    /// How many rows of a probe side are made ready at once, after the `rows` of a build side were brought here: so many that
-    /// the batches of all partitions fit, if they are of the same kind.
+    /// How many rows of a probe side are made ready at once, after the `rows` of a build side were brought here: so
+    /// many that the batches of all partitions fit, if they are of the same kind.
     pub(super) fn rows_at_once(&self, rows: usize) -> usize {
         let bytes_of_row = self.metrics.uploaded() / rows.max(1);
         let bytes = (self.available() / (BATCHES * COPIES)).min(MOST_BYTES);
@@ -94,7 +94,7 @@ impl Budget {
         Ok(Buffer { slice, _held: held })
     }
 
-    /// As many zeros.
+    /// Buffer of `length` zeros.
     pub(super) fn zeros<T: DeviceRepr + ValidAsZeroBits>(
         &self,
         stream: &Arc<CudaStream>,
@@ -153,7 +153,7 @@ impl Budget {
         self.download_from(stream, buffer, 0, values)
     }
 
-    /// The same of values from `first` on.
+    /// Copies the values of a buffer from `first` on to the host, where they are once `stream` has been waited for.
     pub(super) fn download_from<T: DeviceRepr>(
         &self,
         stream: &Arc<CudaStream>,
@@ -208,7 +208,8 @@ pub(super) struct Buffer<T> {
     _held: Held,
 }
 
-/// A buffer for one thing after the other, made anew only where it is too small: allocating takes longer than a short launch.
+/// A buffer for one thing after the other, made anew only where it is too small: allocating takes longer than a short
+/// launch.
 #[derive(Debug)]
 pub(super) struct Room<T>(Option<Buffer<T>>);
 
@@ -219,8 +220,8 @@ impl<T> Default for Room<T> {
 }
 
 impl<T: DeviceRepr> Room<T> {
-    /// The buffer, with room for `length` values at least: those that it had, if it had as many, or else values that are not set. Of one
-    /// queue at a time.
+    /// The buffer, with room for `length` values at least: those that it had, if it had as many, or else values that
+    /// are not set. Of one queue at a time.
     pub(super) fn of(
         &mut self,
         budget: &Budget,
@@ -234,7 +235,7 @@ impl<T: DeviceRepr> Room<T> {
         Ok(self.0.as_mut().unwrap_or_else(|| unreachable!("it was made above")))
     }
 
-    /// The same with zeros in the first `length`.
+    /// Buffer as [`of`](Self::of) gives it, with zeros in the first `length` places.
     pub(super) fn zeros(
         &mut self,
         budget: &Budget,

@@ -14,7 +14,8 @@ pub(super) struct DeviceMetrics {
     downloaded: Count,
     /// Time from keys ready on the host to an index or a probe batch ready on the device.
     pub(super) arrange_time: Time,
-    /// From the keys of the build side in the host's memory, tokens with their ranks, to the last pair there so far, decided.
+    /// Time from the keys of the build side in the host's memory (tokens with their ranks) to the last decided pair
+    /// there so far.
     join: Arc<Mutex<Option<Span>>>,
     /// Time that the kernels of comparisons took, as the device measured it.
     kernel_time: Time,
@@ -31,7 +32,7 @@ pub(super) struct DeviceMetrics {
 #[derive(Debug)]
 struct Span {
     start: Instant,
-    /// Its length is added to as it grows.
+    /// Length of the span, which is added to as it grows.
     length: Time,
     so_far: Duration,
 }
@@ -46,7 +47,7 @@ impl DeviceMetrics {
         *self.join() = Some(Span { start: Instant::now(), length: Time::new(), so_far: Duration::ZERO });
     }
 
-    /// So are some pairs.
+    /// Some pairs are in the host's memory.
     pub(super) fn pairs_are_ready(&self) {
         if let Some(span) = self.join().as_mut() {
             let now = span.start.elapsed();

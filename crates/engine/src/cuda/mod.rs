@@ -26,8 +26,8 @@
 //! rules      what entries of a join of rules pair
 //! ```
 //!
-//! Nothing here needs CUDA at build time: the driver's library is opened when a session first asks for a device, and the
-//! kernels come with the crate as PTX, which the driver compiles (and remembers) when an operator first needs them.
+//! Nothing here needs CUDA at build time: the driver's library is opened when a session first asks for a device, and
+//! the kernels come with the crate as PTX, which the driver compiles (and remembers) when an operator first needs them.
 
 mod accepted;
 mod ahead;
@@ -94,16 +94,16 @@ pub fn serves(test: Test) -> bool {
 
 /// A build side on a device.
 pub trait DeviceIndex: Index {
-    /// The rows at some positions of a prepared batch, or of the build side itself, as far as the device compares these. In a
-    /// self-join a pair comes out at the lower one of its positions.
+    /// The rows at some positions of a prepared batch, or of the build side itself, as far as the device compares
+    /// these. In a self-join a pair comes out at the lower one of its positions.
     ///
     /// # Errors
     /// A device that fails, a batch that the index did not prepare.
     fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>>;
 }
 
-/// Makes the keys of a build side ready for `test` on a device, or says why not: there are no kernels for them, or its memory does
-/// not hold them and the caller does not divide them.
+/// Makes the keys of a build side ready for `test` on a device, or says why not: there are no kernels for them, or its
+/// memory does not hold them and the caller does not divide them.
 ///
 /// # Errors
 /// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails, [`Error::DeviceFull`](crate::Error::DeviceFull) where the caller
@@ -149,8 +149,8 @@ fn refused<T>(brought: Result<Option<T>, Fault>) -> Result<Result<T, Refused>> {
     }
 }
 
-/// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test` on a device, or says why not:
-/// there are no kernels for that, or its memory does not hold a part of them that is worth a search.
+/// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test` on a device, or
+/// says why not: there are no kernels for that, or its memory does not hold a part of them that is worth a search.
 ///
 /// # Errors
 /// Keys that have no such score, a refused reservation, a cancelled build, a device that fails.

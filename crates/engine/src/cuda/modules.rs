@@ -1,5 +1,5 @@
-//! The files of kernels on a device, each read by the driver when it is first needed: what it has never seen it compiles, which takes a
-//! while that nothing interrupts.
+//! The files of kernels on a device, each read by the driver when it is first needed: what it has never seen it
+//! compiles, which takes a while that nothing interrupts.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -73,8 +73,8 @@ impl<T> Read<T> {
 const LOOK: Duration = Duration::from_millis(5);
 
 impl Device {
-    /// Has some files read, side by side, before they are needed, and waits for that as long as nobody cancels. An error is left to whoever
-    /// needs what could not be read.
+    /// Has some files read, side by side, before they are needed, and waits for that as long as nobody cancels. An
+    /// error is left to whoever needs what could not be read.
     pub(super) fn read_ahead(self: &Arc<Self>, modules: &[Module], cancel: &Cancel) {
         let (reading, all_read) = channel::<()>();
         for &module in modules.iter().filter(|module| !self.has(**module)) {

@@ -4,7 +4,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::fault::Fault;
 
-/// At most so many of them.
+/// Pool of at most `most` things.
 #[derive(Debug)]
 pub(super) struct Pool<T> {
     state: Mutex<State<T>>,
@@ -19,12 +19,12 @@ struct State<T> {
 }
 
 impl<T> Pool<T> {
-    /// With none yet, and `most` at most.
+    /// Pool that is empty yet and holds at most `most`.
     pub(super) fn new(most: usize) -> Self {
         Self { state: Mutex::new(State { idle: Vec::new(), count: 0 }), returned: Condvar::new(), most }
     }
 
-    /// With one, so that there is always one.
+    /// Pool that begins with one, so that there is always one.
     pub(super) fn with_one(first: T, most: usize) -> Self {
         Self { state: Mutex::new(State { idle: vec![first], count: 1 }), returned: Condvar::new(), most }
     }

@@ -13,14 +13,15 @@ use crate::{Cancel, Counts, Cursor, Pairs};
 
 /// How the comparisons of two sides are cut.
 pub(super) trait Cut {
-    /// Parts that a self-join is cut into where they are no more work than a step: enough for copies and kernels to overlap.
+    /// Parts that a self-join is cut into where they are no more work than a step: enough for copies and kernels to
+    /// overlap.
     fn parts(&self) -> u64;
 
     /// Pairs that are compared between two looks at the cancel flag at most.
     fn most_pairs(&self) -> u64;
 
-    /// The end of a range of probe positions from `start` on whose comparisons are about `pairs`, before `end`, and how many
-    /// they are.
+    /// The end of a range of probe positions from `start` on whose comparisons are about `pairs`, before `end`, and how
+    /// many they are.
     fn stretch(&self, start: u32, end: u32, pairs: u64) -> (u32, u64);
 
     /// Tasks for a range of probe positions, in their order.
@@ -45,8 +46,8 @@ impl Steps {
         Self { workers: workers.into(), density: Density::default() }
     }
 
-    /// Compares some of the probe positions from `cursor` on, of which there are `count`, by what `comparison` makes of a
-    /// worker's queue and a range of them.
+    /// Compares some of the probe positions from `cursor` on, of which there are `count`, by what `comparison` makes of
+    /// a worker's queue and a range of them.
     pub(super) fn step<C: Comparison, P: Cut>(
         &self,
         (cut, count): (&P, u32),

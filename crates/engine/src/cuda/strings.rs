@@ -11,7 +11,8 @@ use super::fault::Fault;
 use super::kernels::StringsOnDevice;
 use super::memory::{Budget, Buffer};
 
-/// So many bytes of buffers are few, or else so many a row: to bring them to the device takes no longer than to find out what they are.
+/// Bytes of buffers, in all and a row, up to which a copy to the device takes no longer than to find out which are
+/// needed.
 const FEW_BYTES: usize = 1 << 20;
 const FEW_BYTES_OF_ROW: usize = 64;
 
@@ -30,9 +31,9 @@ pub(super) struct Strings {
 /// Which rows are not NULL, a bit each.
 #[derive(Debug)]
 pub(super) struct Validity {
-    /// None where no row is NULL.
+    /// Bits of the rows; `None` where no row is NULL.
     pub(super) bits: Option<Buffer<u8>>,
-    /// Of the first row.
+    /// Bit of the first row.
     pub(super) first_bit: u64,
 }
 

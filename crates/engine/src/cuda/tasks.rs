@@ -1,4 +1,5 @@
-//! What is launched together: runs of probe blocks, each against the build blocks that group and size, length or place allow.
+//! What is launched together: runs of probe blocks, each against the build blocks that group and size, length or place
+//! allow.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ const POPCOUNTS: u64 = 8;
 /// Words of the shortest signatures.
 const FEWEST_WORDS: u32 = 8;
 
-/// For each probe block the build blocks that hold all partners of its rows: a range.
+/// Range of build blocks that hold all partners of its rows, for each probe block.
 #[derive(Debug)]
 pub(super) struct Windows {
     firsts: Vec<u32>,
@@ -39,8 +40,8 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    /// Of `blocks` probe blocks with signatures of so many words, as `launch` writes their first build blocks and those after the last
-    /// ones on the device.
+    /// Windows of `blocks` probe blocks with signatures of so many words. `launch` writes their first build blocks, and
+    /// those after the last ones, on the device.
     pub(super) fn fetch(
         budget: &Budget,
         stream: &Arc<CudaStream>,

@@ -4,7 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use super::{Budget, Device};
 
-/// Opens it, for all tests that do not count its memory. The emulated driver is built and loaded when there is no other.
+/// Opens it, for all tests that do not count its memory. The emulated driver is built and loaded when there is no
+/// other.
 pub(crate) fn device() -> Arc<Device> {
     static DEVICE: OnceLock<Arc<Device>> = OnceLock::new();
     let device = DEVICE.get_or_init(|| {
@@ -18,7 +19,7 @@ pub(crate) fn device() -> Arc<Device> {
     Arc::clone(device)
 }
 
-/// The same device, whose budget nobody else takes from.
+/// Device of the unit tests, while nobody else takes from its budget.
 pub(crate) fn device_alone() -> Arc<Device> {
     device();
     Arc::new(Device::detect(0).expect("it can be used twice"))

@@ -12,7 +12,8 @@ use super::memory::{Budget, Buffer};
 use super::strings::{Strings, has_many_bytes};
 use crate::keys;
 
-/// A code for each character of a build side, from 1 on in the order of the characters; 0 is any character that it lacks.
+/// A code for each character of a build side, from 1 on in the order of the characters; 0 is any character that it
+/// lacks.
 #[derive(Debug)]
 pub(super) struct Codes {
     codes: Buffer<u32>,
@@ -22,7 +23,7 @@ pub(super) struct Codes {
 }
 
 impl Codes {
-    /// Of characters that have a bit in `occurs`.
+    /// Codes of the characters that have a bit in `occurs`.
     fn of(budget: &Budget, stream: &Arc<CudaStream>, occurs: &[u32]) -> Result<Self, Fault> {
         let (mut codes, mut count) = (Vec::new(), 0);
         for (word, &bits) in occurs.iter().enumerate().filter(|(_, bits)| **bits != 0) {
@@ -46,8 +47,8 @@ pub(super) struct CodedTexts {
 }
 
 impl CodedTexts {
-    /// The strings of a column by the codes of a build side, or else by codes of their own; `None` where one has more than `longest`
-    /// characters. Adds them to fingerprints, where some are made.
+    /// The strings of a column by the codes of a build side, or else by codes of their own; `None` where one has more
+    /// than `longest` characters. Adds them to fingerprints, where some are made.
     pub(super) fn try_new(
         budget: &Budget,
         values: &StringViewArray,
@@ -64,7 +65,8 @@ impl CodedTexts {
         Self::of(budget, stream, (&strings, values.len()), build, longest)
     }
 
-    /// The same by codes of their own, with the codes of an equality of the same strings, where the device can tell these apart.
+    /// Strings in codes of their own, with the codes of an equality over the same strings, where the device can tell
+    /// these apart.
     pub(super) fn with_codes(
         budget: &Budget,
         values: &StringViewArray,

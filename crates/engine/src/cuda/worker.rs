@@ -85,7 +85,8 @@ impl Capacity {
         }
     }
 
-    /// The same for strings of so many characters: of longer ones fewer candidates, so that deciding them takes a launch no longer.
+    /// Capacity for strings of so many characters: fewer candidates of longer ones, so that deciding them takes a
+    /// launch no longer.
     pub(super) fn for_strings(self, rows_of_task: u32, mean_length: usize) -> Self {
         let candidates = self.candidates * LENGTH_OF_CANDIDATE / mean_length.max(LENGTH_OF_CANDIDATE);
         Self { candidates: candidates.max(least(rows_of_task)), ..self }
@@ -97,8 +98,8 @@ pub(super) fn least(rows_of_task: u32) -> usize {
     rows_of_task as usize * (BLOCKS_OF_TASK * BLOCK) as usize
 }
 
-/// `tasks` in pieces, in their order, each of which finds room if all yield as much for their work: together they have yielded
-/// more than there is `room` for. A single one is cut within its range.
+/// `tasks` in pieces, in their order, each of which finds room if all yield as much for their work: together they have
+/// yielded more than there is `room` for. A single one is cut within its range.
 pub(super) fn pieces(tasks: &[Task], yielded: usize, room: usize) -> Vec<Vec<Task>> {
     // they do not yield quite as much each
     let count = (yielded / (room - room / 8).max(1) + 1).max(2);
@@ -146,14 +147,14 @@ impl Worker {
         })
     }
 
-    /// Its queue.
+    /// CUDA stream of the worker.
     pub(super) fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
     }
 
-    /// Appends the row numbers of the pairs of `tasks` that match, which are in the order of their probe positions, all in
-    /// `range`. Tasks that yield more than the buffers hold are done in pieces. Stops between two runs of probe positions once
-    /// there are many pairs.
+    /// Appends the row numbers of the pairs of `tasks` that match, which are in the order of their probe positions, all
+    /// in `range`. Tasks that yield more than the buffers hold are done in pieces. Stops between two runs of probe
+    /// positions once there are many pairs.
     pub(super) fn run(
         &mut self,
         comparison: &dyn Comparison,
@@ -177,7 +178,8 @@ impl Worker {
                 left.push(rest);
             }
             let (candidates, matched) = match self.launch(comparison, &tasks) {
-                // others have taken the memory: less may do, once what was launched has ended, which reads what may be given back
+                // others have taken the memory: less may do, once what was launched has ended, which reads what may be
+                // given back
                 Err(Fault::Memory) if tasks.len() > 1 => {
                     self.stream.synchronize()?;
                     (self.capacity.candidates + 1, 0)
@@ -202,7 +204,8 @@ impl Worker {
         Ok(Done { counts, end: range.1 })
     }
 
-    /// Compares, and returns how many candidates there are or would be, and pairs, where all candidates have found room.
+    /// Compares, and returns how many candidates there are or would be, and pairs, where all candidates have found
+    /// room.
     fn launch(&mut self, comparison: &dyn Comparison, tasks: &[Task]) -> Result<(usize, usize), Fault> {
         let stream = &self.stream;
         let on_device = self.budget.upload_to(stream, tasks, &mut self.tasks)?;
@@ -251,7 +254,7 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// With one worker, so that there is always one.
+    /// Workers, of which one is made now, so that there is always one.
     pub(super) fn try_new(budget: &Budget, capacity: Capacity) -> Result<Self, Fault> {
         let first = Worker::try_new(budget, capacity)?;
         Ok(Self { budget: budget.clone(), capacity, pool: Pool::with_one(first, capacity.workers) })
