@@ -29,9 +29,9 @@ use similarity_engine::atoms::{BandColumn, Span};
 pub enum BandExprs {
     /// `left - right` within bounds.
     Difference {
-        /// Over the left input.
+        /// Expression over the left input.
         left: PhysicalExprRef,
-        /// Over the right input.
+        /// Expression over the right input.
         right: PhysicalExprRef,
         /// Bounds of the difference.
         bounds: Bounds,
@@ -226,7 +226,7 @@ fn float_of(key: i128) -> f64 {
 /// How the numbers of a type are subtracted.
 #[derive(Debug, Clone, Copy)]
 enum Arithmetic {
-    /// Up to the greatest number of the type.
+    /// Whole numbers up to the greatest one of the type.
     Integers {
         most: i128,
     },

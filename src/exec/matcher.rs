@@ -139,7 +139,7 @@ pub trait Matcher: Debug + Send + Sync {
 
 /// What a call of [`Matcher::probe`] may do, and what it tells besides pairs.
 pub struct Run<'a> {
-    /// When to return.
+    /// Limit at which the call returns.
     pub limit: Limit,
     /// Stops the probe.
     pub cancel: &'a Cancel,

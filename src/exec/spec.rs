@@ -31,9 +31,9 @@ pub enum JoinInputs {
 /// An equality key as expressions over each side; both have the same type.
 #[derive(Debug, Clone)]
 pub struct EqualityExprs {
-    /// Over the left input.
+    /// Expression over the left input.
     pub left: PhysicalExprRef,
-    /// Over the right input.
+    /// Expression over the right input.
     pub right: PhysicalExprRef,
     /// Whether two NULLs are equal.
     pub null_equals_null: bool,

@@ -55,7 +55,7 @@ const PARTITIONS_ON_DEVICE: usize = 2;
 /// A chunk of no more than a third of its part, one that was halved twice, is not divided any more where a device does
 /// not hold it: ever smaller ones take longer than the CPU.
 const THIRDS: usize = 3;
-/// Smaller parts are not worth a file.
+/// Bytes of the smallest part that is worth a file.
 const FEWEST_BYTES: usize = 1 << 14;
 /// Rows that say how space is divided.
 const SAMPLED: usize = 8192;

@@ -20,7 +20,7 @@ pub(super) struct Indexed {
     pub index: Box<dyn NearestIndex>,
     /// Why it is on its engine.
     pub reason: Reason,
-    /// Over the left input.
+    /// Key over the left input.
     pub key: PhysicalExprRef,
     /// The group and the rank of each row.
     ids: Option<Vec<u32>>,

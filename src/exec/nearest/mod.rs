@@ -44,11 +44,11 @@ pub struct NearestKeys {
     pub direction: Direction,
     /// The score of a pair.
     pub score: JoinFilter,
-    /// Over the right input; decides between equal scores.
+    /// Sort keys over the right input that decide between equal scores.
     pub then_by: Vec<PhysicalSortExpr>,
-    /// Only rows that agree in these are ranked.
+    /// Equalities: only rows that agree in them are ranked.
     pub equalities: Vec<EqualityExprs>,
-    /// Only pairs that satisfy these are ranked.
+    /// Conditions: only pairs that satisfy them are ranked.
     pub residual: Vec<JoinFilter>,
     /// Form of the score that an index knows, where there is one.
     pub indexed: Option<IndexedScore>,
@@ -59,7 +59,7 @@ pub struct NearestKeys {
 /// A score that an index ranks by.
 #[derive(Debug, Clone)]
 pub struct IndexedScore {
-    /// What computes it; the bounds are of no account.
+    /// Test that computes the score; its bounds are ignored.
     pub test: Test,
     /// The key of the left side.
     pub left: PhysicalExprRef,
