@@ -23,9 +23,9 @@ pub struct Band {
 pub enum BandForm {
     /// `left - right`, signed numbers of one type, within bounds that are finite at both ends.
     Difference {
-        /// Over the left input.
+        /// Expression over the left input.
         left: Expr,
-        /// Over the right input.
+        /// Expression over the right input.
         right: Expr,
         /// Bounds of the difference.
         bounds: Bounds,
@@ -34,11 +34,11 @@ pub enum BandForm {
     Between {
         /// Whether the value reads the left input, and its ends the right one.
         value_is_left: bool,
-        /// Over one input.
+        /// Value over one input.
         value: Expr,
-        /// Over the other.
+        /// Lower end, over the other input.
         low: End,
-        /// Over the other.
+        /// Upper end, over the other input.
         high: End,
     },
 }
