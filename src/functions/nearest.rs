@@ -53,9 +53,10 @@ pub struct Nearest {
     pub rows: usize,
     /// Which scores are the best ones.
     pub direction: Direction,
-    /// Over both sides; a pair without a score (NULL) is never joined.
+    /// Score over both sides; a pair without a score (NULL) is never joined.
     pub score: Expr,
-    /// Over the right side; decides between equal scores. Without it all columns of the right side do, in order.
+    /// Sort keys over the right side that decide between equal scores. Without them all columns of the right side do,
+    /// in order.
     pub then_by: Vec<SortExpr>,
     /// What a pair has to satisfy besides.
     pub condition: Option<Expr>,
