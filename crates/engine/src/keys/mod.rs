@@ -23,7 +23,7 @@ pub use values::Values;
 pub enum Groups {
     /// Keys of common types.
     Keys(JoinedGroups),
-    /// Any keys.
+    /// Keys of any type.
     Rows(RowGroups),
     /// Keys that a device has numbered.
     Device(Box<DeviceGroups>),
