@@ -306,7 +306,7 @@ mod tests {
             if cursor.is_done() {
                 return Ok(Counts::default());
             }
-            // what it has found so far is of no account
+            // what it has found so far is ignored
             out.push(0, 0);
             full()
         }

@@ -262,7 +262,7 @@ mod tests {
             best: &mut [Best<i64>],
             _: &Cancel,
         ) -> Result<Counts> {
-            // what it had found before is of no account
+            // what it had found before is ignored
             best.iter_mut().for_each(|best| best.offer(Neighbour { score: i64::MIN, rank: 0, row: 9 }));
             full()
         }
