@@ -46,8 +46,8 @@ fn index(test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box
     })
 }
 
-/// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test`, whose bounds
-/// are of no account.
+/// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test`. Its bounds are
+/// ignored.
 ///
 /// # Errors
 /// Keys that have no such score, a refused reservation, a cancelled build.

@@ -46,7 +46,7 @@ pub(super) fn fill<R: Real, M: Metric>(
 /// Some leaves that follow each other, and where their numbers go.
 struct Stretch<'a, R> {
     leaves: &'a mut [Leaf],
-    /// Empty where vectors are read by row.
+    /// Values by position; empty where vectors are read by row.
     values: &'a mut [f64],
     lanes: &'a mut [R],
     /// Boxes of the nodes from `first_node` on.

@@ -70,7 +70,7 @@ struct Arrangement<'a, R> {
     context: &'a BuildContext<'a>,
 }
 
-/// Up to so many dimensions points are told apart by one of them.
+/// Dimensions up to which points are told apart by one of them.
 const FEW_DIMENSIONS: usize = MOST_FOR_BOXES;
 /// How many points of a node say how it is divided.
 const SAMPLED: usize = 32;

@@ -8,7 +8,7 @@ use super::kernel::{LANES, sums};
 use super::lanes::{self, Lanes, One, Task};
 use super::metric::{Metric, Real};
 
-/// Up to so many numbers are faster summed up one by one than side by side with others that are zero.
+/// Count of numbers up to which adding them one by one is faster than side by side with others that are zero.
 const MOST_ONE_BY_ONE: usize = 4;
 
 /// How many numbers an end of a box takes.

@@ -10,9 +10,9 @@ use super::points::{Points, Rows, Vectors};
 use crate::BuildContext;
 use crate::condition::VectorTest;
 
-/// More rows are not worth waiting for.
+/// Rows that are worth waiting for, at most.
 const MOST_ROWS: usize = 1 << 17;
-/// Nor are rows with more elements together.
+/// Elements of rows that are worth waiting for, at most.
 const MOST_NUMBERS: usize = 1 << 22;
 
 /// The rows of one side that may match.

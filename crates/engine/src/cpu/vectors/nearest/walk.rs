@@ -20,7 +20,7 @@ use super::tops::Tops;
 use crate::Cancel;
 use crate::nearest::Best;
 
-/// Up to so many dimensions leaves are seen again.
+/// Dimensions up to which leaves are seen again.
 const FEW_DIMENSIONS: usize = 8;
 /// Leaves whose nearest others are visited before all are, where there are no boxes.
 const NEAREST_LEAVES: usize = 8;
