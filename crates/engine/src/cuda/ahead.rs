@@ -145,7 +145,7 @@ impl Drop for PinnedViews {
 pub(super) struct SentAhead(Mutex<Vec<(ScalarBuffer<u128>, Buffer<u128>)>>);
 
 impl SentAhead {
-    /// The copy of a column's views, if there is one, on a queue of its own that has come to an end.
+    /// The copy of a column's views, if there is one, on a stream of its own that has come to an end.
     pub(super) fn take(&self, views: &ScalarBuffer<u128>) -> Option<Buffer<u128>> {
         let mut arrived = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = arrived.iter().position(|(known, _)| known.inner().ptr_eq(views.inner()))?;
@@ -201,7 +201,7 @@ impl SendingAhead {
         let stream = room.slice.stream();
         let to = room.address(stream) + (first * size_of::<u128>()) as u64;
         let sent = stream.context().bind_to_thread().and_then(|()| {
-            // SAFETY: both have these places, and the memory is kept until the queue was waited for.
+            // SAFETY: both have these places, and the memory is kept until the stream was waited for.
             unsafe {
                 let from = views.address.add(first).as_ptr().cast();
                 sys::cuMemcpyHtoDAsync_v2(to, from, count * size_of::<u128>(), stream.cu_stream()).result()

@@ -21,7 +21,7 @@ const WORTH_A_SLOT: usize = 1 << 16;
 /// Slots of a device: what it takes to keep the bus busy.
 pub(super) const SLOTS: usize = 8;
 
-/// Pinned memory, and a queue of copies from it and to it.
+/// Pinned memory, and a stream of copies from it and to it.
 #[derive(Debug)]
 pub(super) struct Slot {
     /// One is filled while the other one is copied.
@@ -34,7 +34,7 @@ pub(super) struct Slot {
 #[derive(Debug)]
 struct Half {
     memory: PinnedHostSlice<u8>,
-    /// When the last copy from it has ended.
+    /// Event after which the last copy from it has ended.
     copied: CudaEvent,
 }
 
@@ -47,7 +47,7 @@ impl Slot {
     /// Starts to copy parts that fit into a half together, one after the other.
     ///
     /// # Safety
-    /// `address` is that of device memory for so many values, which nobody else uses until the slot's queue was waited
+    /// `address` is that of device memory for so many values, which nobody else uses until the slot's stream was waited
     /// for.
     unsafe fn send<T: DeviceRepr>(&mut self, parts: &[&[T]], address: u64) -> Result<(), Fault> {
         let Half { memory, copied } = &mut self.halves[self.next];
@@ -79,7 +79,7 @@ impl Slot {
         count: usize,
         values: &mut Vec<T>,
     ) -> Result<(), Fault> {
-        // nothing is sent before the queue was waited for
+        // nothing is sent before the stream was waited for
         let half = self.halves[0].memory.as_mut_slice()?;
         let bytes = count * size_of::<T>();
         assert!(bytes <= half.len());
@@ -143,7 +143,7 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min(length * size_of::<T>() / HALF).clamp(1, SLOTS);
     let (address, pieces) = (room.device_ptr(stream).0, pieces(parts, HALF / size_of::<T>()));
-    // from now on the room is there for other queues
+    // from now on the room is there for other streams
     stream.synchronize()?;
     let next = AtomicUsize::new(0);
     let copy = || {

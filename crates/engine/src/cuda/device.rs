@@ -74,7 +74,7 @@ impl Device {
     fn works(&self) -> Result<(), DriverError> {
         // the first call may return what something that was dropped has failed with
         self.context.bind_to_thread().or_else(|_| self.context.bind_to_thread())?;
-        // SAFETY: a context is current, whose default queue is asked about and not changed.
+        // SAFETY: a context is current, whose default stream is asked about and not changed.
         match unsafe { sys::cuStreamQuery(std::ptr::null_mut()) } {
             sys::CUresult::CUDA_ERROR_NOT_READY => Ok(()),
             state => state.result(),
@@ -146,10 +146,10 @@ impl Device {
         self.tensor_cores
     }
 
-    /// A queue of work that nobody else has.
+    /// CUDA stream that no other thread has.
     pub(super) fn stream(&self) -> Result<Arc<CudaStream>, Fault> {
         let streams = || self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        // buffers hold the queue that they were made on
+        // buffers hold the stream that they were made on
         if let Some(idle) = streams().iter().find(|stream| Arc::strong_count(stream) == 1) {
             return Ok(Arc::clone(idle));
         }

@@ -114,7 +114,7 @@ impl Budget {
         self.upload_parts(stream, values.len(), [values])
     }
 
-    /// A copy of few `values` in a room of that queue, by this thread alone: the room's holder waits for no other one.
+    /// A copy of few `values` in a room of that stream, by this thread alone: the room's holder waits for no other one.
     pub(super) fn upload_to<'a, T: DeviceRepr>(
         &self,
         stream: &Arc<CudaStream>,
@@ -169,7 +169,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Some values of a buffer, once the queue that it was made on has come so far.
+    /// Some values of a buffer, once the stream that it was made on has come so far.
     pub(super) fn fetch<T: DeviceRepr + Copy>(&self, buffer: &Buffer<T>, range: Range<usize>) -> Result<Vec<T>, Fault> {
         let stream = buffer.slice.stream();
         stream.synchronize()?;
@@ -221,7 +221,7 @@ impl<T> Default for Room<T> {
 
 impl<T: DeviceRepr> Room<T> {
     /// The buffer, with room for `length` values at least: those that it had, if it had as many, or else values that
-    /// are not set. Of one queue at a time.
+    /// are not set. Of one stream at a time.
     pub(super) fn of(
         &mut self,
         budget: &Budget,

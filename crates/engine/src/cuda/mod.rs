@@ -16,7 +16,7 @@
 //! steps      how much is compared at once; density says how much that yields
 //! tasks      what is compared together: blocks of one side against ranges of blocks of the other
 //! pool       a few things of one kind that threads take in turn
-//! worker     a queue of launches, and the buffers that pairs come back through
+//! worker     a stream of launches, and the buffers that pairs come back through
 //! staging    memory of the host that they come through
 //! copies     to the device, and from it
 //! blocks     an index whose sides lie in blocks: what is the same for all kinds of keys

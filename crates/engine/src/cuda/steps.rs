@@ -47,7 +47,7 @@ impl Steps {
     }
 
     /// Compares some of the probe positions from `cursor` on, of which there are `count`, by what `comparison` makes of
-    /// a worker's queue and a range of them.
+    /// a worker's stream and a range of them.
     pub(super) fn step<C: Comparison, P: Cut>(
         &self,
         (cut, count): (&P, u32),

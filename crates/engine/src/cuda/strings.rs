@@ -20,7 +20,7 @@ const FEW_BYTES_OF_ROW: usize = 64;
 #[derive(Debug)]
 pub(super) struct Strings {
     views: Buffer<u128>,
-    /// The queue that reads the views, where they were sent on another one.
+    /// The stream that reads the views, where they were sent on another one.
     reader: Option<Arc<CudaStream>>,
     bytes: Buffer<u8>,
     buffers: Buffer<u64>,
@@ -90,7 +90,7 @@ impl Strings {
 
 impl Drop for Strings {
     fn drop(&mut self) {
-        // memory is given back on its own queue
+        // memory is given back on its own stream
         if let Some(reader) = &self.reader {
             let _ = self.views.slice.stream().join(reader);
         }

@@ -140,7 +140,7 @@ fn print(
 ) -> Result<(), Fault> {
     let Some((prints, column)) = prints else { return Ok(()) };
     budget.device.texts()?.prints(stream, &strings.on_device(stream), column, prints)?;
-    // they are of another queue, on which they are given back where what follows here fails
+    // they are of another stream, on which they are given back where what follows here fails
     Ok(stream.synchronize()?)
 }
 

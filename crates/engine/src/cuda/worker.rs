@@ -1,4 +1,4 @@
-//! One queue of work on the device, and the buffers that pairs come back through.
+//! One CUDA stream of a device, and the buffers that pairs come back through.
 
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ pub(super) fn pieces(tasks: &[Task], yielded: usize, room: usize) -> Vec<Vec<Tas
     }
 }
 
-/// A queue of work with its buffers.
+/// A CUDA stream with its buffers.
 #[derive(Debug)]
 pub(super) struct Worker {
     budget: Budget,
@@ -125,7 +125,7 @@ pub(super) struct Worker {
     pairs: Buffer<RowPair>,
     pair_count: Buffer<u64>,
     staging: Lent,
-    /// When a launch has started and ended.
+    /// Start and end of a launch.
     timing: [CudaEvent; 2],
 }
 

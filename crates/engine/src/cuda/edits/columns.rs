@@ -19,7 +19,7 @@ use crate::parallel::{in_parallel, ranges};
 pub(super) struct TextColumns {
     /// Row numbers.
     pub(super) rows: Vec<u32>,
-    /// Empty where there are no equality keys.
+    /// Groups of the rows; empty where there are no equality keys.
     pub(super) groups: Vec<u32>,
     /// Where the symbols of each row start; one more than rows.
     pub(super) starts: Vec<u64>,

@@ -81,7 +81,7 @@ pub(super) fn codes_of_strings(
     Ok(Some(Codes::from_device(numbers, Some(having_one(&nulls, column.len())))))
 }
 
-/// What `work` does on a queue of its own; `None` also where memory lacks.
+/// What `work` does on a stream of its own; `None` also where memory lacks.
 fn on_stream<T>(budget: &Budget, work: impl FnOnce(&Arc<CudaStream>) -> Result<Option<T>, Fault>) -> Result<Option<T>> {
     let _timer = budget.metrics.arrange_time.timer();
     // what a failed work leaves behind is given back once nobody reads it any more

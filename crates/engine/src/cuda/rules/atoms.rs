@@ -141,7 +141,7 @@ impl RulesOnDevice {
             Err(Fault::Memory) => None,
             prints => prints?,
         };
-        // columns are added on queues of their own
+        // columns are added on streams of their own
         stream.synchronize()?;
         let uploading = Uploading { budget, stream: &stream, threads, prints: prints.as_ref() };
         let (columns, looked_up) = both(

@@ -27,7 +27,7 @@ pub enum Behind<'a> {
 
 /// The rows of a probe batch that have partners.
 pub enum ProbeRows<'a> {
-    /// Each with the places of these.
+    /// Rows with the places of their partners.
     Placed(&'a [(u32, Range<u32>)]),
     /// Rows by group.
     Grouped(&'a FoundNumbers, &'a RowsByGroup),

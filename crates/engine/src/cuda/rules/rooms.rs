@@ -69,13 +69,13 @@ impl States {
     }
 }
 
-/// The rooms of a join that nobody walks in. Each is of one queue, so that it is given back only after what was
+/// The rooms of a join that nobody walks in. Each is of one stream, so that it is given back only after what was
 /// launched in it.
 #[derive(Debug, Default)]
 pub(super) struct WalkingRooms(Mutex<Vec<(Arc<CudaStream>, WalkingRoom)>>);
 
 impl WalkingRooms {
-    /// The one of a queue, or a new one.
+    /// The one of a stream, or a new one.
     pub(super) fn take(&self, stream: &Arc<CudaStream>) -> WalkingRoom {
         let mut rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = rooms.iter().position(|(of, _)| Arc::ptr_eq(of, stream));

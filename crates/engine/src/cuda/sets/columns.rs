@@ -40,7 +40,7 @@ struct Part {
     rows: Vec<u32>,
     /// Distinct elements, those included that match nothing.
     sizes: Vec<u32>,
-    /// Empty where there are no equality keys.
+    /// Groups of the rows; empty where there are no equality keys.
     groups: Vec<u32>,
     /// Where the tokens of each row start, counted from the first part's on.
     starts: Vec<u64>,

@@ -44,7 +44,7 @@ pub(super) struct NearestInBlocks {
     /// The places of their rows among the regular ones.
     parts: Vec<Range<usize>>,
     loaded: Seat<Part>,
-    /// The queue of loading, so that a part has the memory of the one before it.
+    /// The stream of loading, so that a part has the memory of the one before it.
     queue: Arc<CudaStream>,
     /// Rows of the build side as those that get neighbours, in a self-join: part by part, along the curve of each.
     order: Option<Vec<u32>>,

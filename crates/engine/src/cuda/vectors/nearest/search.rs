@@ -38,7 +38,7 @@ const GROUPED: u32 = 64;
 /// to the first and to the last point of a block.
 const CORNERS: u32 = 2;
 const SEEDS: u32 = 3;
-/// Up to so many dimensions the seeds are so near that all that is left is compared in one round.
+/// Dimensions up to which the seeds are so near that all that is left is compared in one round.
 pub const FEW_DIMENSIONS: u32 = 4;
 /// How many times as many blocks a round takes as those before it.
 const GROWTH: u32 = 4;
@@ -110,7 +110,7 @@ impl Found {
     }
 }
 
-/// A search on one queue.
+/// A search on one stream.
 pub(super) struct Search<'a> {
     budget: &'a Budget,
     stream: &'a Arc<CudaStream>,
