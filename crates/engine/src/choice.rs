@@ -102,8 +102,8 @@ impl Engine {
         Ok((index, reason))
     }
 
-    /// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test`, whose
-    /// bounds are of no account, and says why on this engine.
+    /// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test`, and says
+    /// why on this engine. The bounds of `test` are ignored.
     ///
     /// # Errors
     /// Keys that have no such score, a refused reservation, a cancelled build, a device that fails.

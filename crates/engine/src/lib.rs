@@ -265,7 +265,7 @@ pub trait Index: Send + Sync + std::fmt::Debug {
 /// How a probe batch is made ready.
 #[derive(Debug, Clone, Copy)]
 pub struct PrepareContext<'a> {
-    /// Up to so many threads.
+    /// Threads that may prepare a batch.
     pub threads: usize,
     /// Ends it: what has been made so far is not used.
     pub cancel: &'a Cancel,
