@@ -1,4 +1,4 @@
-//! The engines: from key columns of a build and a probe side to pairs of rows.
+//! The engines: pairs of rows from key columns of a build and a probe side.
 //!
 //! An engine filters by bounds that lose nothing and decides by the measure itself. Nothing here knows SQL or DataFusion:
 //! keys come as Arrow arrays, and whoever drives a join makes rows of the pairs.
