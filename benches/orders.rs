@@ -17,13 +17,13 @@ use datafusion::arrow::compute::{cast, concat_batches};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
-use datafusion_similarity::predicate::{Bounds, Test};
-use datafusion_similarity::program::{AtomEstimate, AtomKind, ExecutionTree};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use similarity_engine::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Tally};
 use similarity_engine::choice::Engine;
+use similarity_engine::condition::{Bounds, Test};
+use similarity_engine::plan::{AtomEstimate, AtomKind, ExecutionTree};
 use similarity_engine::rules::{RuleIndex, RuleSource, Run};
 use similarity_engine::{BuildContext, Cancel, Cursor, Limit, NO_GROUP, Pairs};
 use similarity_measures::{EditMeasure, SetMeasure, Tokenizer};
@@ -95,7 +95,7 @@ const RUNS: usize = 3;
 struct NoConditions;
 
 impl PairConditions for NoConditions {
-    fn select(&self, _atom: usize, _pairs: &Pairs) -> Result<Vec<u16>> {
+    fn select(&self, _atom: usize, _pairs: &Pairs) -> similarity_engine::Result<Vec<u16>> {
         Ok(Vec::new())
     }
 }
