@@ -23,8 +23,8 @@ use super::matcher::{Matcher, Matching};
 use super::rules::RuleKeys;
 use super::spec::JoinSpec;
 use super::stream::blocking;
+use similarity_engine::accelerator::Accelerator;
 use similarity_engine::concat::concat_in_parallel;
-use similarity_engine::cuda::Budget;
 use similarity_engine::{BuildContext, Cancel};
 
 /// The build side, indexed, and what its partitions share while they probe it.
@@ -348,7 +348,7 @@ async fn build<M: Matching>(
 /// What came of collecting a side.
 enum Collected {
     /// All rows in one batch, and the device that has been sent some of its columns.
-    Whole(RecordBatch, Option<Budget>),
+    Whole(RecordBatch, Option<Arc<dyn Accelerator>>),
     /// Memory was refused.
     TooMuch { refusal: DataFusionError, batches: Vec<RecordBatch>, rest: Option<SendableRecordBatchStream> },
 }
@@ -396,7 +396,11 @@ struct Task<M> {
 
 impl<M: Matching> Task<M> {
     /// The `rows` rows of the build side as one batch, and the device that is sent some of its columns meanwhile.
-    fn put_together(&self, batches: &[RecordBatch], rows: usize) -> Result<(RecordBatch, Option<Budget>)> {
+    fn put_together(
+        &self,
+        batches: &[RecordBatch],
+        rows: usize,
+    ) -> Result<(RecordBatch, Option<Arc<dyn Accelerator>>)> {
         let BuildTask { spec, matching, schema, own, .. } = &self.task;
         let never = Cancel::default();
         let context = BuildContext {
@@ -408,7 +412,7 @@ impl<M: Matching> Task<M> {
         // are asked for
         let is_whole = *own || !Emission::of(spec.join_type, spec.build).hides_build();
         let sending = is_whole.then(|| matching.send_ahead(spec.build, schema, rows, &context)).flatten();
-        let whole = concat_in_parallel(schema, batches, self.threads, sending.as_ref()).or_datafusion()?;
+        let whole = concat_in_parallel(schema, batches, self.threads, sending.as_deref()).or_datafusion()?;
         let device = sending.map(|sending| sending.arrived(&whole));
         Ok((whole, device))
     }
@@ -417,7 +421,7 @@ impl<M: Matching> Task<M> {
     /// which can be divided or not.
     fn index(
         &self,
-        (batch, device): (RecordBatch, Option<&Budget>),
+        (batch, device): (RecordBatch, Option<&Arc<dyn Accelerator>>),
         (matched, divides): (Option<Matched>, bool),
         reservation: MemoryReservation,
         cancel: &Cancel,

@@ -9,9 +9,27 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::physical_plan::metrics::{self, CustomMetricValue};
 use similarity_engine::Error;
+use similarity_engine::accelerator::Platform;
+use similarity_engine::choice::{Engine, EngineSpec};
 use similarity_engine::error::DeviceFull;
 use similarity_engine::metrics::{Count, MetricValue, Time};
 use similarity_engine::parallel::each_in_turn;
+
+/// The kind of device that this build knows.
+pub(super) fn platform() -> Option<&'static dyn Platform> {
+    #[cfg(feature = "cuda")]
+    return Some(&similarity_cuda::Cuda);
+    #[cfg(not(feature = "cuda"))]
+    None
+}
+
+/// Opens the engine that a plan asks for.
+///
+/// # Errors
+/// A device that was asked for and cannot be used.
+pub(super) fn open(engine: EngineSpec) -> Result<Engine> {
+    engine.open(platform()).or_datafusion()
+}
 
 /// Results of engines that become DataFusion's.
 pub(super) trait EngineResult<T> {

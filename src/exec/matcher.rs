@@ -12,7 +12,7 @@ use similarity_engine::metrics::MetricValue;
 
 use super::chunks::KeyRegions;
 use super::rules::RuleKeys;
-use similarity_engine::cuda::SendingAhead;
+use similarity_engine::accelerator::prefetch::ColumnPrefetch;
 use similarity_engine::{BuildContext, Cancel, Counts, Cursor, Limit, Pairs, PrepareContext, even_stretch};
 
 /// What an operator looks for, in physical expressions.
@@ -65,7 +65,7 @@ pub trait Matching: Debug + Send + Sync + 'static {
         _schema: &Schema,
         _rows: usize,
         _context: &BuildContext<'_>,
-    ) -> Option<SendingAhead> {
+    ) -> Option<Box<dyn ColumnPrefetch>> {
         None
     }
 

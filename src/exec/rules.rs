@@ -14,15 +14,15 @@ use datafusion::physical_plan::metrics::Count;
 use similarity_engine::metrics::MetricValue;
 
 use super::bands::{BandExprs, BandValues};
-use super::engine::{EngineResult, engine_error, in_turn};
+use super::engine::{self, EngineResult, engine_error, in_turn};
 use super::equality;
 use super::matcher::{Matcher, Matching, Prepared, Run};
 use super::residual::{self, RowPairs};
 use super::spec::EqualityExprs;
 use crate::predicate::Test;
+use similarity_engine::accelerator::prefetch::ColumnPrefetch;
 use similarity_engine::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Span, Tally};
 use similarity_engine::choice::EngineSpec;
-use similarity_engine::cuda::SendingAhead;
 use similarity_engine::plan::{AssumedStatistics, AtomKind, RulePlan};
 use similarity_engine::rules::{self, PreparedRules, RuleIndex, RuleSource};
 use similarity_engine::{BuildContext, Counts, Cursor, Pairs, PrepareContext};
@@ -172,7 +172,7 @@ impl Matching for RuleKeys {
     }
 
     fn engine(&self) -> String {
-        self.engine.explain_rules()
+        self.engine.explain_rules(engine::platform())
     }
 
     fn equalities_only(&self) -> Option<RuleKeys> {
@@ -197,10 +197,10 @@ impl Matching for RuleKeys {
         schema: &Schema,
         rows: usize,
         context: &BuildContext<'_>,
-    ) -> Option<SendingAhead> {
-        let budget = self.engine.open().ok()?.budget_of_keys(rows, context)?;
+    ) -> Option<Box<dyn ColumnPrefetch>> {
+        let device = engine::open(self.engine).ok()?.device_of_keys(rows, context)?;
         let (tests, of_side) = (self.tests(), usize::from(side == JoinSide::Right));
-        let texts = rules::strings_ahead(&tests, &self.clauses).map(|key| &self.keys[key][of_side]);
+        let texts = rules::strings_ahead(device.platform(), &tests, &self.clauses).map(|key| &self.keys[key][of_side]);
         let equalities = self.atoms.iter().filter_map(|atom| match atom {
             AtomExprs::Equality(equality) => Some(equality.of(side)),
             _ => None,
@@ -210,7 +210,7 @@ impl Matching for RuleKeys {
         columns.retain(|&column| *schema.field(column).data_type() == DataType::Utf8View);
         columns.sort_unstable();
         columns.dedup();
-        SendingAhead::try_new(budget, &columns, rows)
+        device.prefetch(&columns, rows)
     }
 
     fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
@@ -226,7 +226,7 @@ impl Matching for RuleKeys {
         let columns =
             SideColumns { rows: batch.num_rows(), atoms, keys: self.key_values(side, batch, context.threads)? };
         let source = RuleSource { tests: self.tests(), kinds: self.kinds(), clauses: self.clauses.clone() };
-        let engine = self.engine.open().or_datafusion()?;
+        let engine = engine::open(self.engine)?;
         let index = RuleIndex::try_new(source, columns, &engine, context).or_datafusion()?;
         Ok(Box::new(RuleMatcher { keys: self.clone(), side, batch: batch.clone(), bands, index }))
     }

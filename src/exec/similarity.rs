@@ -10,7 +10,7 @@ use datafusion::physical_expr::expressions::CastExpr;
 use similarity_engine::metrics::MetricValue;
 
 use super::chunks::KeyRegions;
-use super::engine::{EngineResult, datafusion_error};
+use super::engine::{self, EngineResult, datafusion_error};
 use super::equality;
 use super::matcher::{Matcher, Matching, Prepared, Run};
 use super::rules::RuleKeys;
@@ -21,7 +21,7 @@ use similarity_engine::keys::{Codes, Groups, NumberedBy};
 use similarity_engine::reason::Reason;
 use similarity_engine::vectors::Vectors;
 use similarity_engine::{
-    BuildContext, Counts, Cursor, Index, KeyColumn, Pairs, PrepareContext, PreparedProbe, Probe, cpu, cuda,
+    BuildContext, Counts, Cursor, Index, KeyColumn, Pairs, PrepareContext, PreparedProbe, Probe, cpu,
 };
 
 /// One similarity condition, within the groups of equality keys.
@@ -91,7 +91,7 @@ impl Matching for SimilarityKeys {
     }
 
     fn engine(&self) -> String {
-        self.engine.explain(self.test)
+        self.engine.explain(engine::platform(), self.test)
     }
 
     fn equalities_only(&self) -> Option<RuleKeys> {
@@ -101,7 +101,7 @@ impl Matching for SimilarityKeys {
     fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
         let keys = self.of(side);
         let values = keys.values(batch)?;
-        let engine = self.engine.open().or_datafusion()?;
+        let engine = engine::open(self.engine)?;
         let mut numbering = Vec::new();
         let (groups, ids) = match keys.equalities.as_slice() {
             [] => (None, None),
@@ -110,10 +110,12 @@ impl Matching for SimilarityKeys {
                 let values = equality::evaluate_all(equalities, batch)?;
                 // under `auto` a device is chosen by the work that groups leave
                 let device = match &engine {
-                    Engine::Cuda(_) if cuda::serves(self.test) => engine.budget_of_keys(batch.num_rows(), context),
-                    Engine::Cuda(_) | Engine::Auto { .. } | Engine::Cpu => None,
+                    Engine::Device(device) if device.platform().serves(self.test) => {
+                        engine.device_of_keys(batch.num_rows(), context)
+                    }
+                    Engine::Device(_) | Engine::Auto { .. } | Engine::Cpu => None,
                 };
-                let by = NumberedBy { threads: context.threads, own: context.own, device: device.as_ref() };
+                let by = NumberedBy { threads: context.threads, own: context.own, device: device.as_deref() };
                 let (groups, ids) = Groups::build(&values, nulls, by).or_datafusion()?;
                 (context.reserve)(groups.memory()).or_datafusion()?;
                 numbering = device.map_or_else(Vec::new, |device| device.metrics());

@@ -121,7 +121,7 @@ impl Planning<'_> {
             left_key: self.physical.expression(&program.entry.left, left)?,
             right_key: self.physical.expression(&program.entry.right, right)?,
             test: program.entry.test,
-            engine: self.engine.clone(),
+            engine: self.engine,
         };
         Ok(match keys.test {
             Test::Vector(_) => Arc::new(EpsilonJoinExec::new(inputs, Arc::new(spec), Arc::new(EpsilonKeys(keys)))?),
@@ -157,7 +157,7 @@ impl Planning<'_> {
             keys,
             clauses: rules.clauses,
             build_rows: build_rows.get_value().copied(),
-            engine: self.engine.clone(),
+            engine: self.engine,
         };
         Ok(Arc::new(MatchingDependencyBlockExec::new(inputs, Arc::new(spec), Arc::new(rules))?))
     }

@@ -24,7 +24,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_similarity::SimilarityContext;
 use futures::StreamExt;
 use rand::rngs::StdRng;
-use similarity_engine::cuda::Device;
+use similarity_cuda::Device;
 
 use crate::epsilon::{finite_table, random_vectors};
 use crate::nearest::{self, Checked, SCORES, check_tables};

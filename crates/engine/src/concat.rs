@@ -12,7 +12,7 @@ use arrow::buffer::{Buffer, ScalarBuffer};
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, SchemaRef};
 
-use crate::cuda::{SendingAhead, ViewRoom};
+use crate::accelerator::prefetch::{ColumnPrefetch, ViewRoom};
 use crate::parallel::each_in_parallel;
 
 /// Below this many rows threads cost more than they save.
@@ -23,7 +23,7 @@ pub fn concat_in_parallel(
     schema: &SchemaRef,
     batches: &[RecordBatch],
     threads: usize,
-    ahead: Option<&SendingAhead>,
+    ahead: Option<&dyn ColumnPrefetch>,
 ) -> Result<RecordBatch> {
     if let [only] = batches {
         return Ok(only.clone());
@@ -36,7 +36,7 @@ pub fn concat_in_parallel(
         .fields()
         .iter()
         .enumerate()
-        .map(|(at, field)| Views::of(field.data_type(), &parts[at], || ahead?.room(at)))
+        .map(|(at, field)| Views::of(field.data_type(), &parts[at], || ahead?.room(at).map(ViewRoom::Lent)))
         .collect();
     let mut work = Vec::new();
     for (at, views) in views.iter_mut().enumerate() {
@@ -146,7 +146,12 @@ impl Views {
             buffers.extend_from_slice(views_of(*part, is_binary).1);
         }
         let rows = parts.iter().map(|part| part.len()).sum();
-        Some(Self { is_binary, room: room().unwrap_or_else(|| ViewRoom::new(rows)), buffers, before })
+        Some(Self {
+            is_binary,
+            room: room().unwrap_or_else(|| ViewRoom::Own(Vec::with_capacity(rows))),
+            buffers,
+            before,
+        })
     }
 
     /// All of them in pieces, of the column of that number.
@@ -230,69 +235,4 @@ fn write_past_caches(room: &mut [MaybeUninit<u128>], values: impl Iterator<Item 
     }
     #[cfg(not(target_arch = "x86_64"))]
     room.iter_mut().zip(values).for_each(|(place, value)| _ = place.write(value));
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::metrics::MetricValue;
-    use arrow::array::Int64Array;
-    use arrow::compute::concat_batches;
-    use arrow::datatypes::{DataType, Field, Schema};
-
-    use super::*;
-    use crate::cuda::Budget;
-    use crate::cuda::test_device::device;
-
-    #[test]
-    fn batches_are_one_after_the_other() {
-        let field = |(name, data_type): (&str, DataType)| Field::new(name, data_type, true);
-        let fields = [("n", DataType::Int64), ("s", DataType::Utf8View), ("b", DataType::BinaryView)].map(field);
-        let schema = Arc::new(Schema::new(fields.to_vec()));
-        let batch = |first: i64, rows: i64| {
-            let numbers = (first..first + rows).map(|n| (n % 7 > 0).then_some(n));
-            let texts = (first..first + rows).map(|n| (n % 5 > 0).then(|| format!("a string of many bytes, {n}")));
-            let bytes =
-                (first..first + rows).map(|n| Some(format!("{n:0>width$}", width = (n % 30) as usize).into_bytes()));
-            let columns: Vec<ArrayRef> = vec![
-                Arc::new(numbers.collect::<Int64Array>()),
-                Arc::new(texts.collect::<StringViewArray>()),
-                Arc::new(bytes.collect::<BinaryViewArray>()),
-            ];
-            RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()
-        };
-        // one without long strings, and parts of others
-        let batches = [
-            batch(0, 30_000),
-            batch(30_000, 0),
-            batch(30_000, 5000),
-            batch(5, 1),
-            batch(0, 9000).slice(77, 5000),
-            batch(7000, 3000).slice(2999, 1),
-        ];
-        // and more rows than caches hold
-        let many: Vec<RecordBatch> = batches.iter().chain(vec![&batches[0]; 8]).cloned().collect();
-        assert!(many.iter().map(RecordBatch::num_rows).sum::<usize>() > LARGE);
-        for batches in [&batches[..0], &batches[..1], &batches[..3], &batches, &many] {
-            let expected = concat_batches(&schema, batches).unwrap();
-            for threads in [1, 2] {
-                assert_eq!(concat_in_parallel(&schema, batches, threads, None).unwrap(), expected);
-            }
-        }
-        // and more than a thread sends at once, of columns some of which are sent
-        let (device, whole) = (device(), concat_batches(&schema, &many).unwrap());
-        for threads in [1, 3] {
-            for columns in [&[1][..], &[1, 2]] {
-                let sending = SendingAhead::try_new(Budget::new(&device, 0.5), columns, whole.num_rows()).unwrap();
-                let together = concat_in_parallel(&schema, &many, threads, Some(&sending)).unwrap();
-                assert_eq!(together, whole);
-                let views = |metric: &MetricValue| (metric.name() == "device_bytes_in").then(|| metric.as_usize() / 16);
-                // a join has no use for columns of bytes
-                assert_eq!(sending.arrived(&together).metrics().iter().find_map(views), Some(whole.num_rows()));
-            }
-        }
-        let none = Arc::new(Schema::empty());
-        let rows = RecordBatchOptions::new().with_row_count(Some(3));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&none), vec![], &rows).unwrap();
-        assert_eq!(concat_in_parallel(&none, &[batch.clone(), batch], 2, None).unwrap().num_rows(), 6);
-    }
 }

@@ -97,18 +97,20 @@ impl fmt::Display for DeviceFull {
 
 impl std::error::Error for DeviceFull {}
 
-/// `Err` of [`Error::Keys`] with a formatted message.
+/// `Err` of [`Error::Keys`](crate::Error::Keys) with a formatted message.
+#[macro_export]
 macro_rules! keys_err {
     ($($message:tt)+) => {
         Err($crate::error::Error::Keys(format!($($message)+)))
     };
 }
 
-/// `Err` of [`Error::Internal`] with a formatted message.
+/// `Err` of [`Error::Internal`](crate::Error::Internal) with a formatted message.
+#[macro_export]
 macro_rules! internal_err {
     ($($message:tt)+) => {
         Err($crate::error::Error::Internal(format!($($message)+)))
     };
 }
 
-pub(crate) use {internal_err, keys_err};
+pub use {internal_err, keys_err};

@@ -5,13 +5,13 @@
 
 #![deny(missing_docs)]
 
+pub mod accelerator;
 pub mod atoms;
 pub mod cache;
 pub mod choice;
 pub mod concat;
 pub mod condition;
 pub mod cpu;
-pub mod cuda;
 pub mod edits;
 pub mod error;
 mod fallback;
@@ -25,6 +25,8 @@ pub mod plan;
 pub mod reason;
 pub mod rules;
 pub mod sets;
+#[cfg(test)]
+mod test_oracle;
 pub mod vectors;
 pub mod views;
 
@@ -35,7 +37,7 @@ use arrow::array::ArrayRef;
 
 pub use error::{Error, Result};
 
-use error::internal_err;
+use accelerator::Accelerator;
 use metrics::MetricValue;
 
 /// Pairs of row numbers, one entry a pair in both columns.
@@ -177,8 +179,8 @@ pub struct BuildContext<'a> {
     pub own: bool,
     /// Rows that will be probed, where the planner knows.
     pub probe_rows: Option<usize>,
-    /// The device of the join, where it was [sent columns](cuda::SendingAhead) ahead.
-    pub device: Option<&'a cuda::Budget>,
+    /// The device of the join, where it was [sent columns](accelerator::prefetch::ColumnPrefetch) ahead.
+    pub device: Option<&'a Arc<dyn Accelerator>>,
     /// Whether the caller divides keys that a device has no memory for, and is to be told so; the CPU takes them
     /// otherwise.
     pub divides: bool,
@@ -278,6 +280,18 @@ impl PrepareContext<'static> {
         static NEVER: std::sync::LazyLock<Cancel> = std::sync::LazyLock::new(Cancel::default);
         Self { threads, cancel: &NEVER }
     }
+}
+
+/// Parts of the engines that tests on devices look into. They are no interface.
+#[doc(hidden)]
+#[allow(missing_docs)]
+pub mod internals {
+    pub use crate::cpu::columns::{Columns, Tests};
+    pub use crate::cpu::fingerprints::{Detail, Fingerprints, bound, mix};
+    pub use crate::fallback::LongStrings;
+    pub use crate::keys::DeviceGroups;
+    pub use crate::pays::ROWS_OF_RULES;
+    pub use crate::rules::internals::*;
 }
 
 /// The end of a stretch of `start..end` where all positions are about the same work.

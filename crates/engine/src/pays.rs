@@ -12,8 +12,9 @@ use crate::error::Result;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::DataType;
 
+use super::accelerator::Platform;
 use super::nearest::Wanted;
-use super::{BuildContext, KeyColumn, NO_GROUP, cpu, cuda};
+use super::{BuildContext, KeyColumn, NO_GROUP, cpu};
 use crate::condition::{Bounds, Test};
 use similarity_measures::{EditMeasure, SetMeasure};
 
@@ -91,12 +92,12 @@ impl Display for Weighed {
 /// Threshold of edit and Jaro conditions.
 const STRINGS: PaysFrom = PaysFrom { open: 2_000_000, closed: 10_000_000_000, unit: Unit::Nanoseconds };
 
-/// Threshold of vectors in more than [`cuda::FEW_DIMENSIONS`], of which the CPU compares nearly all that share a group.
+/// Threshold of vectors in more than [few dimensions](Platform::few_dimensions), of which the CPU compares nearly all that share a group.
 const LONG_VECTORS: PaysFrom = PaysFrom { open: 1 << 27, closed: 1 << 37, unit: Unit::PairsOfNumbers };
-/// Threshold of vectors in up to [`cuda::FEW_DIMENSIONS`], of which the CPU compares those that are near.
+/// Threshold of vectors in up to [few dimensions](Platform::few_dimensions), of which the CPU compares those that are near.
 const SHORT_VECTORS: PaysFrom = PaysFrom { open: 1 << 26, closed: 1 << 44, unit: Unit::PairsOfNumbers };
 
-/// Threshold of rankings of vectors in more than [`cuda::FEW_DIMENSIONS`].
+/// Threshold of rankings of vectors in more than [few dimensions](Platform::few_dimensions).
 const RANKINGS: PaysFrom = PaysFrom { open: 1 << 25, closed: 1 << 32, unit: Unit::PairsOfRows };
 
 /// Threshold of candidates that equalities and bands pair.
@@ -104,11 +105,16 @@ pub(super) const RULES: PaysFrom = PaysFrom { open: 15_000_000, closed: 10_000_0
 
 /// Rows of both sides from which on a device that is open is faster at numbering the keys of rules and walking them,
 /// however few candidates there are.
-pub(super) const ROWS_OF_RULES: usize = 1 << 15;
+pub const ROWS_OF_RULES: usize = 1 << 15;
 
 /// Threshold of a condition; `None` where a device has no kernels for it.
-pub(super) fn of_condition(test: Test, dimension: usize) -> Option<PaysFrom> {
-    cuda::serves(test).then_some(match test {
+pub(super) fn of_condition(platform: &dyn Platform, test: Test, dimension: usize) -> Option<PaysFrom> {
+    platform.serves(test).then(|| threshold(test, dimension <= platform.few_dimensions()))
+}
+
+/// Threshold of a condition that there are kernels for; of vectors by whether they have few dimensions.
+fn threshold(test: Test, is_flat: bool) -> PaysFrom {
+    match test {
         Test::Set { measure, bounds, .. } => {
             // low scores leave many candidates
             let closed = match least_jaccard(measure, bounds) {
@@ -119,16 +125,16 @@ pub(super) fn of_condition(test: Test, dimension: usize) -> Option<PaysFrom> {
             PaysFrom { open: 1 << 15, closed, unit: Unit::PairsOfRows }
         }
         Test::Edit { .. } => STRINGS,
-        Test::Vector(_) if dimension <= cuda::FEW_DIMENSIONS as usize => SHORT_VECTORS,
+        Test::Vector(_) if is_flat => SHORT_VECTORS,
         Test::Vector(_) => LONG_VECTORS,
-    })
+    }
 }
 
-/// Threshold of a ranking by the score of a condition in more than [`cuda::FEW_DIMENSIONS`]; `None` where a device has
+/// Threshold of a ranking by the score of a condition in more than [few dimensions](Platform::few_dimensions); `None` where a device has
 /// no kernels for it.
-pub(super) fn of_ranking(test: Test, wanted: Wanted) -> Option<PaysFrom> {
+pub(super) fn of_ranking(platform: &dyn Platform, test: Test, wanted: Wanted) -> Option<PaysFrom> {
     let Test::Vector(test) = test else { return None };
-    cuda::ranks_by(test.measure, wanted).then_some(RANKINGS)
+    platform.ranks_by(test.measure, wanted).then_some(RANKINGS)
 }
 
 /// How much work a condition is over the keys of a build side, in the unit of [`of_condition`].
@@ -249,7 +255,7 @@ mod tests {
         }
         let set = |measure, least| {
             let test = Test::Set { tokenizer: Tokenizer::Words, measure, bounds: Bounds::at_least(least, true) };
-            of_condition(test, 0).unwrap()
+            threshold(test, false)
         };
         let closed = |measure, least| set(measure, least).closed;
         let high = closed(SetMeasure::Jaccard, 0.5);

@@ -11,7 +11,7 @@ pub(super) const CPU_FALLBACKS: &str = "cpu_fallbacks";
 
 /// Why a device does not have what it was to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refused {
+pub enum Refused {
     /// Memory of the device that is ours is used up.
     Memory,
     /// Kernels for such keys do not exist.

@@ -28,7 +28,7 @@ struct Column {
 /// # Example
 ///
 /// ```
-/// use datafusion_similarity::measure::damerau_levenshtein::damerau_levenshtein;
+/// use similarity_measures::damerau_levenshtein::damerau_levenshtein;
 ///
 /// assert_eq!(damerau_levenshtein("ca", "abc"), 2);
 /// ```

@@ -9,7 +9,7 @@
 /// # Example
 ///
 /// ```
-/// use datafusion_similarity::measure::hamming::hamming;
+/// use similarity_measures::hamming::hamming;
 ///
 /// assert_eq!(hamming("karolin", "kathrin"), Some(3));
 /// assert_eq!(hamming("a", "ab"), None);

@@ -18,7 +18,7 @@ use super::symbols::{Masks, Symbol, Symbols, WORD};
 /// # Example
 ///
 /// ```
-/// use datafusion_similarity::measure::jaro::jaro_similarity;
+/// use similarity_measures::jaro::jaro_similarity;
 ///
 /// assert!((jaro_similarity("MARTHA", "MARHTA") - 17.0 / 18.0).abs() < 1e-15);
 /// ```

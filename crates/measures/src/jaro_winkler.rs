@@ -19,7 +19,7 @@ const LONGEST_PREFIX: usize = 4;
 /// # Example
 ///
 /// ```
-/// use datafusion_similarity::measure::jaro_winkler::jaro_winkler_similarity;
+/// use similarity_measures::jaro_winkler::jaro_winkler_similarity;
 ///
 /// assert!((jaro_winkler_similarity("MARTHA", "MARHTA") - 0.961).abs() < 0.001);
 /// ```

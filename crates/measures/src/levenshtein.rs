@@ -10,7 +10,7 @@ use super::symbols::{self, Symbols, without_common_affixes};
 /// # Example
 ///
 /// ```
-/// use datafusion_similarity::measure::levenshtein::levenshtein;
+/// use similarity_measures::levenshtein::levenshtein;
 ///
 /// assert_eq!(levenshtein("kitten", "sitting"), 3);
 /// ```

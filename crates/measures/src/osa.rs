@@ -11,7 +11,7 @@ use super::symbols::{Symbols, without_common_affixes};
 /// # Example
 ///
 /// ```
-/// use datafusion_similarity::measure::osa::osa_distance;
+/// use similarity_measures::osa::osa_distance;
 ///
 /// assert_eq!(osa_distance("form", "from"), 1);
 /// assert_eq!(osa_distance("ca", "abc"), 3);

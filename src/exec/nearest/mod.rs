@@ -24,7 +24,7 @@ use super::equality;
 use super::matcher::{Matcher, Matching};
 use super::rules::RuleKeys;
 use super::spec::EqualityExprs;
-use crate::exec::engine::EngineResult;
+use crate::exec::engine::{self, EngineResult};
 use crate::functions::nearest::Direction;
 use crate::predicate::Test;
 use similarity_engine::choice::EngineSpec;
@@ -126,7 +126,7 @@ impl Matching for NearestKeys {
 
     fn engine(&self) -> String {
         match &self.indexed {
-            Some(score) => self.engine.explain_ranking(score.test, self.searched()),
+            Some(score) => self.engine.explain_ranking(engine::platform(), score.test, self.searched()),
             None => "cpu".into(),
         }
     }
@@ -159,7 +159,7 @@ impl Matching for NearestKeys {
                 let values = score.right.evaluate(batch).and_then(|values| values.into_array(batch.num_rows()));
                 let index = values.and_then(|values| {
                     let keys = KeyColumn { values, groups: ids.clone() };
-                    let engine = self.engine.open().or_datafusion()?;
+                    let engine = engine::open(self.engine)?;
                     engine.build_nearest(score.test, &keys, (ranks.clone(), self.searched()), context).or_datafusion()
                 });
                 match index {

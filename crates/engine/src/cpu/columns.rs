@@ -30,17 +30,20 @@ enum Key {
 
 /// The columns of one side, ready to be compared pair by pair.
 #[derive(Debug)]
-pub(crate) struct Columns {
-    pub(crate) rows: usize,
-    pub(crate) atoms: Vec<AtomColumn>,
+pub struct Columns {
+    /// How many rows there are.
+    pub rows: usize,
+    /// One column an atom.
+    pub atoms: Vec<AtomColumn>,
     /// For each atom of a similarity, its key; keys of the same family are shared.
     keys: Vec<Option<Arc<Key>>>,
 }
 
 /// The tests of all atoms.
 #[derive(Debug)]
-pub(crate) struct Tests {
-    pub(crate) kinds: Vec<AtomTest>,
+pub struct Tests {
+    /// How each atom is decided.
+    pub kinds: Vec<AtomTest>,
     tests: Vec<PairTest>,
 }
 
@@ -93,11 +96,7 @@ fn family(test: Test) -> Family {
 
 impl Tests {
     /// The tests of `kinds`, and the columns of the build side.
-    pub(crate) fn build(
-        kinds: Vec<AtomTest>,
-        side: SideColumns,
-        context: &BuildContext<'_>,
-    ) -> Result<(Self, Columns)> {
+    pub fn build(kinds: Vec<AtomTest>, side: SideColumns, context: &BuildContext<'_>) -> Result<(Self, Columns)> {
         let known = wanted(&kinds);
         let of_key = BuildContext { threads: threads_within(known.len(), context.threads), ..*context };
         let built = in_turn(known.len(), context.threads, |at| match side.keys.get(known[at].0) {
@@ -142,7 +141,7 @@ impl Tests {
     }
 
     /// The columns of a probe side.
-    pub(crate) fn prepare(&self, side: SideColumns, context: &PrepareContext<'_>) -> Result<Columns> {
+    pub fn prepare(&self, side: SideColumns, context: &PrepareContext<'_>) -> Result<Columns> {
         let known = wanted(&self.kinds);
         let within = PrepareContext { threads: threads_within(known.len(), context.threads), ..*context };
         let built = in_turn(known.len(), context.threads, |at| {
@@ -169,7 +168,7 @@ impl Tests {
     /// The pairs among `selected` places of `block` that pass `atom`, in order, appended to `passed`.
     ///
     /// Must not be asked of a condition that the driver decides, nor of codes that were not [fetched](Columns::fetch_codes).
-    pub(crate) fn select(
+    pub fn select(
         &self,
         atom: usize,
         (build, probe): (&Columns, &Columns),
@@ -212,7 +211,7 @@ impl Tests {
     }
 
     /// What sizes and signatures of the keys of `atom` may differ in, where it compares any.
-    pub(crate) fn allowance(&self, atom: usize) -> Option<&Allowance> {
+    pub fn allowance(&self, atom: usize) -> Option<&Allowance> {
         match &self.tests[atom] {
             PairTest::Edit(test) => Some(test.allowance()),
             PairTest::Set(test, ..) => Some(test.allowance()),
@@ -222,7 +221,7 @@ impl Tests {
 
     /// For how many pairs of rows of one side the measure of `atom` has to be computed, lengths and signatures saying
     /// nothing.
-    pub(crate) fn open(&self, atom: usize, side: &Columns, pairs: &Pairs) -> usize {
+    pub fn open(&self, atom: usize, side: &Columns, pairs: &Pairs) -> usize {
         let rows = pairs.build.iter().copied().zip(pairs.probe.iter().copied());
         match (&self.tests[atom], side.texts(atom), side.sets(atom)) {
             (PairTest::Edit(test), Some(texts), _) => rows.filter(|&pair| test.is_open(texts, texts, pair)).count(),
@@ -235,7 +234,7 @@ impl Tests {
     }
 
     /// Bytes held.
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         let mut seen: Vec<*const Dictionary> = Vec::new();
         let dictionaries = self.tests.iter().filter_map(|test| match test {
             PairTest::Set(.., dictionary) => Some(dictionary),
@@ -334,7 +333,8 @@ fn build_key(family: Family, values: &ArrayRef, context: &BuildContext<'_>) -> R
 }
 
 impl Columns {
-    pub(super) fn texts(&self, atom: usize) -> Option<&TextColumn> {
+    /// Strings of an atom, if it reads strings.
+    pub fn texts(&self, atom: usize) -> Option<&TextColumn> {
         match self.keys[atom].as_deref() {
             Some(Key::Texts(texts)) => Some(texts),
             _ => None,
@@ -348,7 +348,8 @@ impl Columns {
         }
     }
 
-    pub(super) fn vectors(&self, atom: usize) -> Option<&VectorColumn> {
+    /// Vectors of an atom, if it reads vectors.
+    pub fn vectors(&self, atom: usize) -> Option<&VectorColumn> {
         match self.keys[atom].as_deref() {
             Some(Key::Vectors(vectors)) => Some(vectors),
             _ => None,
@@ -356,7 +357,7 @@ impl Columns {
     }
 
     /// The signature and the class of the key of `atom` in a row, where it has any.
-    pub(crate) fn near(&self, atom: usize, row: u32) -> Option<(u64, u32)> {
+    pub fn near(&self, atom: usize, row: u32) -> Option<(u64, u32)> {
         match self.keys[atom].as_deref()? {
             Key::Texts(texts) => Some(texts.near(row)),
             Key::Sets(sets) => Some(sets.near(row)),
@@ -365,7 +366,7 @@ impl Columns {
     }
 
     /// Puts what is first asked of `rows` by `atom` side by side.
-    pub(crate) fn gather(&self, atom: usize, rows: &[u32], lanes: &mut Lanes) {
+    pub fn gather(&self, atom: usize, rows: &[u32], lanes: &mut Lanes) {
         match self.keys[atom].as_deref() {
             Some(Key::Texts(texts)) => texts.gather(rows, lanes),
             Some(Key::Sets(sets)) => sets.gather(rows, lanes),
@@ -374,7 +375,7 @@ impl Columns {
     }
 
     /// The codes and strings of some rows, and nothing else.
-    pub(crate) fn sampled(&self, rows: &[u32], threads: usize) -> Result<Self> {
+    pub fn sampled(&self, rows: &[u32], threads: usize) -> Result<Self> {
         let is_taken = |atom: usize| self.texts(atom).is_some() && self.first_of_key(atom) == atom;
         let of_key = threads_within((0..self.keys.len()).filter(|&atom| is_taken(atom)).count(), threads);
         let taken = in_turn(self.keys.len(), threads, |atom| match (&self.atoms[atom], self.keys[atom].as_deref()) {
@@ -390,7 +391,7 @@ impl Columns {
     }
 
     /// Whether an atom compares what [some rows](Self::sampled) are taken with.
-    pub(crate) fn is_sampled(&self, atom: usize) -> bool {
+    pub fn is_sampled(&self, atom: usize) -> bool {
         matches!(self.atoms[atom], AtomColumn::Codes(_)) || self.texts(atom).is_some()
     }
 
@@ -398,7 +399,7 @@ impl Columns {
     ///
     /// # Errors
     /// A device that fails.
-    pub(crate) fn fetch_codes(&self, threads: usize) -> Result<()> {
+    pub fn fetch_codes(&self, threads: usize) -> Result<()> {
         let codes = self.atoms.iter().filter_map(|column| match column {
             AtomColumn::Codes(codes) if codes.fetched().len() < codes.len() => Some(codes),
             _ => None,
@@ -409,13 +410,13 @@ impl Columns {
     }
 
     /// Makes at once what is otherwise made when a pair is first decided.
-    pub(crate) fn make_ready(&self, threads: usize) {
+    pub fn make_ready(&self, threads: usize) {
         let firsts: Vec<usize> = (0..self.keys.len()).filter(|&atom| self.first_of_key(atom) == atom).collect();
         each_in_turn(firsts.len(), threads, |at| self.texts(firsts[at]).map(TextColumn::make_ready));
     }
 
     /// Whether two atoms read the same key.
-    pub(crate) fn share_key(&self, one: usize, other: usize) -> bool {
+    pub fn share_key(&self, one: usize, other: usize) -> bool {
         match (&self.keys[one], &self.keys[other]) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             _ => false,
@@ -426,7 +427,7 @@ impl Columns {
     ///
     /// # Errors
     /// A device that fails.
-    pub(crate) fn unmatchable(&self, clauses: &[Vec<usize>], threads: usize) -> Result<usize> {
+    pub fn unmatchable(&self, clauses: &[Vec<usize>], threads: usize) -> Result<usize> {
         let threads = if self.rows < ROWS_WORTH_A_THREAD { 1 } else { threads };
         let first = |atom| self.first_of_key(atom);
         let possible =
@@ -458,7 +459,7 @@ impl Columns {
     }
 
     /// The mean length of a similarity atom's keys, in characters or tokens.
-    pub(crate) fn mean_length(&self, atom: usize) -> f64 {
+    pub fn mean_length(&self, atom: usize) -> f64 {
         match self.keys[atom].as_deref() {
             Some(Key::Texts(texts)) => texts.mean_length(),
             Some(Key::Sets(sets)) => sets.mean_size(),
@@ -468,7 +469,7 @@ impl Columns {
     }
 
     /// Bytes held.
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         let atoms = self.atoms.iter().map(|column| match column {
             AtomColumn::Codes(codes) => codes.memory(),
             AtomColumn::Bits(bits) => bits.len() / 8,
@@ -490,9 +491,10 @@ impl Columns {
     }
 }
 
-#[cfg(test)]
 impl Columns {
-    pub(crate) fn of_codes(rows: usize, atoms: Vec<AtomColumn>) -> Self {
+    /// Columns of codes alone.
+    #[doc(hidden)]
+    pub fn of_codes(rows: usize, atoms: Vec<AtomColumn>) -> Self {
         let keys = atoms.iter().map(|_| None).collect();
         Self { rows, atoms, keys }
     }

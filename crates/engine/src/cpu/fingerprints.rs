@@ -19,7 +19,7 @@ use crate::views::string_views;
 
 /// How much of long strings fingerprints tell.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Detail {
+pub enum Detail {
     /// The length and the first four bytes, which stand in a view.
     Views,
     /// The length, and sixteen bytes at the beginning and at the end.
@@ -28,7 +28,7 @@ pub(crate) enum Detail {
 
 /// What makes fingerprints of rows: all that atoms ask for and pairs do not agree in, a column after the other in any order.
 /// `text_prints` of `kernels/texts.cu` does the same with views.
-pub(crate) struct Fingerprints<'a> {
+pub struct Fingerprints<'a> {
     rows: usize,
     parts: Vec<Print<'a>>,
 }
@@ -71,7 +71,7 @@ impl Rows<'_> {
 
 /// A hash of one word more, that of `kernels/common.cuh`.
 #[inline(always)]
-pub(crate) fn mix(hash: u64, word: u64) -> u64 {
+pub fn mix(hash: u64, word: u64) -> u64 {
     let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let hash = (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     hash ^ hash >> 29
@@ -125,13 +125,13 @@ fn print_strings(values: &StringViewArray, detail: Detail, column: u64, rows: &R
 
 /// A bound that somewhat more than `count` of so many fingerprints are no greater than: they are spread evenly, but for rows that have
 /// the same one.
-pub(crate) fn bound(rows: usize, count: usize) -> u64 {
+pub fn bound(rows: usize, count: usize) -> u64 {
     (u64::MAX / rows.max(1) as u64).saturating_mul((count + count.div_ceil(4)) as u64)
 }
 
 impl<'a> Fingerprints<'a> {
     /// Of one side; `keys` are those of similarities.
-    pub(crate) fn new(columns: &'a Columns, tests: &Tests, keys: &'a [ArrayRef], detail: Detail) -> Result<Self> {
+    pub fn new(columns: &'a Columns, tests: &Tests, keys: &'a [ArrayRef], detail: Detail) -> Result<Self> {
         let mut parts: Vec<Print<'a>> = Vec::new();
         let mut seen = Vec::new();
         for (atom, kind) in tests.kinds.iter().enumerate() {
@@ -165,7 +165,7 @@ impl<'a> Fingerprints<'a> {
     ///
     /// # Errors
     /// Keys of a type that cannot be read.
-    pub(crate) fn of_rows(&self, rows: &[u32]) -> Result<Vec<u64>> {
+    pub fn of_rows(&self, rows: &[u32]) -> Result<Vec<u64>> {
         let mut prints = vec![0; rows.len()];
         self.print(&Rows::Some(rows), &mut prints)?;
         Ok(prints)
@@ -175,7 +175,7 @@ impl<'a> Fingerprints<'a> {
     ///
     /// # Errors
     /// Keys of a type that cannot be read.
-    pub(crate) fn least(&self, count: usize, threads: usize) -> Result<Vec<(u64, u32)>> {
+    pub fn least(&self, count: usize, threads: usize) -> Result<Vec<(u64, u32)>> {
         let share = bound(self.rows, count);
         let mut least = self.up_to(share, threads)?;
         if least.len() < count {

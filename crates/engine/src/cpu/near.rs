@@ -10,13 +10,13 @@ use crate::atoms::NearRows;
 use crate::cache::fetch;
 
 /// Sizes from here on are not tabulated.
-pub(super) const LARGE: u32 = 64;
+pub const LARGE: u32 = 64;
 /// The class of a value that matches nothing (NULL, blank).
-pub(super) const NOTHING: u32 = LARGE + 1;
+pub const NOTHING: u32 = LARGE + 1;
 const CLASSES: usize = NOTHING as usize + 1;
 
 /// The class of a size.
-pub(super) fn class(size: u32) -> u32 {
+pub fn class(size: u32) -> u32 {
     size.min(LARGE)
 }
 
@@ -29,7 +29,7 @@ pub struct Allowance {
 
 impl Allowance {
     /// Allowance by what `differing` says for a build and a probe size; large ones may differ in everything.
-    pub(super) fn new(differing: impl Fn(u32, u32) -> Option<i64>) -> Self {
+    pub fn new(differing: impl Fn(u32, u32) -> Option<i64>) -> Self {
         let mut bits = Box::new([[-1; CLASSES]; CLASSES]);
         for (probe, row) in (0..NOTHING).zip(bits.iter_mut()) {
             for (build, bits) in (0..NOTHING).zip(row) {
@@ -41,7 +41,7 @@ impl Allowance {
     }
 
     /// What any of several allows.
-    pub(super) fn any<'a>(allowances: impl Iterator<Item = &'a Self>) -> Self {
+    pub fn any<'a>(allowances: impl Iterator<Item = &'a Self>) -> Self {
         let mut any = Self { bits: Box::new([[-1; CLASSES]; CLASSES]) };
         for allowance in allowances {
             for (bits, more) in any.bits.as_flattened_mut().iter_mut().zip(allowance.bits.as_flattened()) {
@@ -52,30 +52,30 @@ impl Allowance {
     }
 
     /// By the class of a probe value and then that of a build value; -1 where they cannot match.
-    pub(crate) fn by_classes(&self) -> &[i8] {
+    pub fn by_classes(&self) -> &[i8] {
         self.bits.as_flattened()
     }
 
     /// Whether a build and a probe value, each its signature and class, may match.
     #[inline(always)]
-    pub(super) fn admits(&self, build: (u64, u32), probe: (u64, u32)) -> bool {
+    pub fn admits(&self, build: (u64, u32), probe: (u64, u32)) -> bool {
         let differing = (build.0 ^ probe.0).count_ones() as i8;
         differing <= self.bits[probe.1 as usize][build.1 as usize]
     }
 }
 
 /// What a side holds of a row.
-pub(super) trait Brief: Copy {
+pub trait Brief: Copy {
     /// The signature and the class. Has to be inlined always.
     fn near(self) -> (u64, u32);
 }
 
 /// The pairs of a block that an allowance admits.
-pub(super) struct Near<'a, B> {
-    pub(super) allowance: &'a Allowance,
-    pub(super) build: &'a [B],
-    pub(super) probe: &'a [B],
-    pub(super) block: &'a Pairs,
+pub struct Near<'a, B> {
+    pub allowance: &'a Allowance,
+    pub build: &'a [B],
+    pub probe: &'a [B],
+    pub block: &'a Pairs,
 }
 
 impl<B: Brief> Filter for Near<'_, B> {
@@ -87,7 +87,7 @@ impl<B: Brief> Filter for Near<'_, B> {
 }
 
 /// The signatures and classes of all rows.
-pub(super) fn near_rows(briefs: &[impl Brief]) -> NearRows {
+pub fn near_rows(briefs: &[impl Brief]) -> NearRows {
     let (signatures, classes) =
         briefs.iter().map(|brief| brief.near()).map(|(signature, class)| (signature, class as u8)).unzip();
     NearRows { signatures, classes }
@@ -105,7 +105,7 @@ pub struct Lanes {
 
 impl Lanes {
     /// Forgets what there was, and takes what `briefs` holds of each row.
-    pub(super) fn gather(&mut self, rows: &[u32], briefs: &[impl Brief]) {
+    pub fn gather(&mut self, rows: &[u32], briefs: &[impl Brief]) {
         self.signatures.clear();
         self.classes.clear();
         for (at, &row) in rows.iter().enumerate() {
@@ -120,12 +120,12 @@ impl Lanes {
 
     /// The signature and the class in a lane.
     #[inline]
-    pub(super) fn at(&self, lane: usize) -> (u64, u32) {
+    pub fn at(&self, lane: usize) -> (u64, u32) {
         (self.signatures[lane], u32::from(self.classes[lane]))
     }
 
     /// Sets `bits` for each lane of `lanes` that may match a probe value; returns for how many.
-    pub(super) fn mark(
+    pub fn mark(
         &self,
         allowance: &Allowance,
         probe: (u64, u32),

@@ -13,10 +13,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Words of a signature.
-pub(crate) const WORDS: usize = 4;
+pub const WORDS: usize = 4;
 
 /// Bits of the features of one string.
-pub(crate) type Signature = [u64; WORDS];
+pub type Signature = [u64; WORDS];
 
 /// The bits of a signature but one, which is left to elements that tell nothing.
 const BITS: usize = 64 * WORDS - 1;
@@ -30,8 +30,10 @@ const SAMPLE: usize = 1024;
 
 /// What a bag holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Feature {
+pub enum Feature {
+    /// Characters.
     Characters,
+    /// Pairs of neighbouring characters.
     Bigrams,
 }
 
@@ -84,9 +86,10 @@ fn slot(feature: u64, log2: u32) -> usize {
 }
 
 /// How often each slot has been met in one string; memory to be used again for the next.
-pub(crate) struct Slots([u8; 1 << Feature::Bigrams.slots_log2()]);
+pub struct Slots([u8; 1 << Feature::Bigrams.slots_log2()]);
 
 impl Slots {
+    /// Signer that has seen no strings.
     pub(crate) fn new() -> Self {
         Self([0; 1 << Feature::Bigrams.slots_log2()])
     }
@@ -94,14 +97,14 @@ impl Slots {
 
 /// Which bit each element sets.
 #[derive(Debug)]
-pub(crate) struct Signer {
+pub struct Signer {
     feature: Feature,
     bits: Vec<u8>,
 }
 
 impl Signer {
     /// Learns from at most `len` strings, of which `text` gives the n-th.
-    pub(crate) fn learn<'a>(feature: Feature, len: usize, text: impl Fn(usize) -> &'a str) -> Self {
+    pub fn learn<'a>(feature: Feature, len: usize, text: impl Fn(usize) -> &'a str) -> Self {
         let mut slots = Slots::new();
         let (mut holders, mut sampled) = (vec![0u32; ELEMENTS], 0);
         for n in (0..len).step_by(1 + len / SAMPLE) {
@@ -113,7 +116,7 @@ impl Signer {
 
     /// The signature of `text`.
     #[inline]
-    pub(crate) fn sign(&self, text: &str, slots: &mut Slots) -> Signature {
+    pub fn sign(&self, text: &str, slots: &mut Slots) -> Signature {
         let mut signature = [0; WORDS];
         self.feature.visit(text, slots, |element| {
             let bit = self.bits[element];
@@ -123,11 +126,12 @@ impl Signer {
     }
 
     /// The bit of each element: those of a slot one after the other.
-    pub(crate) fn bits(&self) -> &[u8] {
+    pub fn bits(&self) -> &[u8] {
         &self.bits
     }
 
-    pub(crate) fn memory(&self) -> usize {
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
         self.bits.capacity()
     }
 }
@@ -155,30 +159,30 @@ fn assign(holders: &[u32], sampled: u32) -> Vec<u8> {
 
 /// The bits in which two signatures differ.
 #[inline]
-pub(crate) fn differing(left: &Signature, right: &Signature) -> i64 {
+pub fn differing(left: &Signature, right: &Signature) -> i64 {
     left.iter().zip(right).map(|(l, r)| i64::from((l ^ r).count_ones())).sum()
 }
 
 /// Counts of the bigrams of long strings, whose signatures have most bits set: bigrams share counters, and a counter
 /// stops at 255. Neither makes two strings differ by more than their bags do.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Histogram {
+pub struct Histogram {
     log2: u32,
 }
 
 impl Histogram {
     /// For strings of so many characters on average; `None` where signatures serve them well.
-    pub(crate) fn for_length(mean: usize) -> Option<Self> {
+    pub fn for_length(mean: usize) -> Option<Self> {
         (mean >= 128).then(|| Self { log2: mean.next_power_of_two().clamp(256, 4096).ilog2() })
     }
 
     /// Bytes of one histogram.
-    pub(crate) fn size(self) -> usize {
+    pub fn size(self) -> usize {
         1 << self.log2
     }
 
     /// Counts into `counters`, which are [`size`](Self::size) zeros.
-    pub(crate) fn count(self, text: &str, counters: &mut [u8]) {
+    pub fn count(self, text: &str, counters: &mut [u8]) {
         Feature::Bigrams.each(text, |bigram| {
             let counter = &mut counters[slot(bigram, self.log2)];
             *counter = counter.saturating_add(1);
@@ -186,25 +190,25 @@ impl Histogram {
     }
 
     /// By how many bigrams two strings differ at least.
-    pub(crate) fn difference(left: &[u8], right: &[u8]) -> i64 {
+    pub fn difference(left: &[u8], right: &[u8]) -> i64 {
         left.iter().zip(right).map(|(l, r)| u32::from(l.abs_diff(*r))).sum::<u32>().into()
     }
 }
 
 /// A signature in one word: each element sets one of its bits.
 #[inline]
-pub(crate) fn in_one_word(signature: &Signature) -> u64 {
+pub fn in_one_word(signature: &Signature) -> u64 {
     signature.iter().fold(0, |all, word| all | word)
 }
 
 /// The length of a string in characters.
 #[inline]
-pub(crate) fn length_of(text: &str) -> usize {
+pub fn length_of(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().count() }
 }
 
 /// A class for strings by their first character: strings of different classes share no prefix.
-pub(crate) fn class_of(text: &str) -> u8 {
+pub fn class_of(text: &str) -> u8 {
     text.chars().next().map_or(0, |c| 1 + (u32::from(c).wrapping_mul(0x9e37_79b9) >> 26) as u8)
 }
 

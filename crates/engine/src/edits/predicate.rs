@@ -15,24 +15,24 @@ pub struct EditPredicate {
 
 /// How much two strings may differ, given their lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Slack {
+pub struct Slack {
     /// Differing character occurrences: the size of the symmetric difference of the two bags of characters.
-    pub(crate) characters: i64,
+    pub characters: i64,
     /// Differing bigram occurrences.
-    pub(crate) bigrams: i64,
+    pub bigrams: i64,
 }
 
 /// Far more than any two strings differ by.
 const UNLIMITED: i64 = i64::MAX / 4;
 
 /// How long a common prefix raises a Jaro-Winkler score.
-pub(crate) const LONGEST_PREFIX: usize = 4;
+pub const LONGEST_PREFIX: usize = 4;
 
 impl EditPredicate {
     /// How much strings of `left` and `right` characters may differ, `None` where they cannot match at all.
     ///
     /// `prefix` bounds the length of their common prefix. The farther the lengths are apart, the less is possible.
-    pub(crate) fn slack(&self, left: usize, right: usize, prefix: usize) -> Option<Slack> {
+    pub fn slack(&self, left: usize, right: usize, prefix: usize) -> Option<Slack> {
         if self.is_jaro() {
             return self.jaro_slack(left, right, prefix);
         }
@@ -52,7 +52,7 @@ impl EditPredicate {
     ///
     /// Must not be asked of Jaro and Jaro-Winkler.
     #[inline]
-    pub(crate) fn edits(&self, left: usize, right: usize) -> Option<usize> {
+    pub fn edits(&self, left: usize, right: usize) -> Option<usize> {
         let (longest, apart) = (left.max(right), left.abs_diff(right));
         let most = match self.measure {
             EditMeasure::LevenshteinSimilarity => self.largest_difference(longest)?,
@@ -64,7 +64,7 @@ impl EditPredicate {
     }
 
     /// The most edits between a string of `length` characters and any that it matches, `None` where there is no limit.
-    pub(crate) fn most_edits(&self, length: usize) -> Option<usize> {
+    pub fn most_edits(&self, length: usize) -> Option<usize> {
         if self.is_jaro() {
             return None;
         }
@@ -83,7 +83,7 @@ impl EditPredicate {
     }
 
     /// The largest accepted distance, `None` where none is.
-    pub(crate) fn largest_distance(&self) -> Option<usize> {
+    pub fn largest_distance(&self) -> Option<usize> {
         let upper = self.bounds.upper()?;
         // not a number is above every distance, as infinity is
         let floor = if upper.value.is_nan() { f64::INFINITY } else { upper.value.floor() };
@@ -92,7 +92,7 @@ impl EditPredicate {
     }
 
     /// The largest distance at which the similarity of strings, the longer of `longest` characters, is accepted.
-    pub(crate) fn largest_difference(&self, longest: usize) -> Option<usize> {
+    pub fn largest_difference(&self, longest: usize) -> Option<usize> {
         let accepted = |d: &usize| self.bounds.above_lower(levenshtein::similarity_of_distance(*d, longest));
         if !accepted(&0) {
             return None;
@@ -125,7 +125,7 @@ impl EditPredicate {
     }
 
     /// Whether strings of `left` and `right` characters can match at all; as [`slack`](Self::slack), but faster.
-    pub(crate) fn is_possible(&self, left: usize, right: usize, prefix: usize) -> bool {
+    pub fn is_possible(&self, left: usize, right: usize, prefix: usize) -> bool {
         match self.is_jaro() {
             true => self.is_jaro_possible(left, right, prefix, left.abs_diff(right)),
             false => self.edits(left, right).is_some(),
@@ -133,7 +133,7 @@ impl EditPredicate {
     }
 
     /// Whether strings can match that differ in no fewer than `characters` character occurrences.
-    pub(crate) fn is_jaro_possible(&self, left: usize, right: usize, prefix: usize, characters: usize) -> bool {
+    pub fn is_jaro_possible(&self, left: usize, right: usize, prefix: usize, characters: usize) -> bool {
         let common = (left + right).saturating_sub(characters) / 2;
         self.bounds.above_lower(self.highest_jaro(common.min(left).min(right), left, right, prefix))
     }
@@ -145,7 +145,7 @@ impl EditPredicate {
     /// are torn apart in the right string; all others stand there too. A score of `j` allows `w <= 2 t + 1` where
     /// `t = m (1 - 3 j + m / left + m / right)`, so that the number of common bigrams has a lower bound that is concave
     /// in `m`: its least value is at the smallest or the largest possible `m`.
-    pub(crate) fn jaro_bigrams(&self, left: usize, right: usize, prefix: usize, characters: i64) -> i64 {
+    pub fn jaro_bigrams(&self, left: usize, right: usize, prefix: usize, characters: i64) -> i64 {
         let Some(lower) = self.bounds.lower().filter(|_| left > 0 && right > 0) else { return UNLIMITED };
         let (l, r) = (left as f64, right as f64);
         let jaro = self.least_jaro(lower.value, prefix);
@@ -162,7 +162,7 @@ impl EditPredicate {
     }
 
     /// A Jaro similarity below which the score, raised by a common prefix, stays under `score`.
-    pub(crate) fn least_jaro(&self, score: f64, prefix: usize) -> f64 {
+    pub fn least_jaro(&self, score: f64, prefix: usize) -> f64 {
         let raised = 0.1 * prefix.min(LONGEST_PREFIX) as f64;
         let jaro = match self.measure {
             EditMeasure::JaroWinkler if score > 0.7 => ((score - raised) / (1.0 - raised)).max(0.7),
@@ -193,26 +193,26 @@ impl EditPredicate {
     }
 
     /// Whether common characters and their order make the score, not edits.
-    pub(crate) fn is_jaro(&self) -> bool {
+    pub fn is_jaro(&self) -> bool {
         matches!(self.measure, EditMeasure::Jaro | EditMeasure::JaroWinkler)
     }
 
     /// Whether the first characters of two strings say how large a score can be.
-    pub(crate) fn wants_classes(&self) -> bool {
+    pub fn wants_classes(&self) -> bool {
         self.measure == EditMeasure::JaroWinkler
     }
 
     /// Whether two strings, the longer of `longest` characters, match.
     ///
     /// Once `stop` is true the answer may be no.
-    pub(crate) fn matches(&self, left: &str, right: &str, longest: usize, stop: &dyn Fn() -> bool) -> bool {
+    pub fn matches(&self, left: &str, right: &str, longest: usize, stop: &dyn Fn() -> bool) -> bool {
         self.score(left, right, longest, stop).is_some_and(|score| self.bounds.contains(score))
     }
 
     /// The score of two strings, the longer of `longest` characters; may be none where it is not accepted.
     ///
     /// Once `stop` is true it may be none.
-    pub(crate) fn score(&self, left: &str, right: &str, longest: usize, stop: &dyn Fn() -> bool) -> Option<f64> {
+    pub fn score(&self, left: &str, right: &str, longest: usize, stop: &dyn Fn() -> bool) -> Option<f64> {
         let distance = |k: Option<usize>| match self.measure {
             EditMeasure::Osa => osa::osa_within_unless(left, right, k?, stop),
             EditMeasure::DamerauLevenshtein => damerau_levenshtein_within_unless(left, right, k?, stop),

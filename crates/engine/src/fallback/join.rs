@@ -8,8 +8,8 @@ use arrow::array::UInt32Array;
 use arrow::compute::take;
 
 use super::Made;
+use crate::accelerator::DeviceIndex;
 use crate::condition::Test;
-use crate::cuda::DeviceIndex;
 use crate::reason::CPU_FALLBACKS;
 use crate::{
     BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe, cpu,
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
     use crate::condition::{Bounds, VectorTest};
     use crate::sets::SetPredicate;
-    use crate::sets::nested_loop::*;
+    use crate::test_oracle::sets::*;
     use similarity_measures::{SetMeasure, VectorMeasure};
 
     /// A device on which nothing fits: neither what is to be probed, nor else what it takes to probe it.

@@ -8,8 +8,8 @@ use arrow::array::{Array, BooleanArray, StringViewArray};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::nullif;
 
+use crate::accelerator::Accelerator;
 use crate::condition::Test;
-use crate::cuda::longest_string;
 use crate::edits::EditPredicate;
 use crate::edits::features::length_of;
 use crate::edits::predicate::LONGEST_PREFIX;
@@ -24,14 +24,16 @@ const SHARE: usize = 16;
 
 /// A build side's strings, the long ones apart.
 #[derive(Debug)]
-pub(crate) struct LongStrings {
+pub struct LongStrings {
     predicate: EditPredicate,
+    /// Characters of the longest string that the device compares.
+    longest: usize,
     long: KeyColumn,
     others: KeyColumn,
     /// Lengths of the long strings in characters, each once, ascending.
     lengths: Vec<usize>,
     /// Number of long strings.
-    count: usize,
+    pub count: usize,
 }
 
 /// The strings of some rows; NULL for all others.
@@ -53,10 +55,10 @@ impl LongStrings {
     ///
     /// # Errors
     /// Keys that are no strings.
-    pub(crate) fn of(test: Test, keys: &KeyColumn) -> Result<Option<Self>> {
+    pub fn of(device: &dyn Accelerator, test: Test, keys: &KeyColumn) -> Result<Option<Self>> {
         let Test::Edit { measure, bounds } = test else { return Ok(None) };
         let (predicate, values) = (EditPredicate { measure, bounds }, string_views(&keys.values)?);
-        let longest = longest_string(&predicate);
+        let longest = device.longest_string(&predicate);
         // no character has less than a byte
         let is_long = |row: usize| {
             values.views()[row] as u32 as usize > longest
@@ -73,6 +75,7 @@ impl LongStrings {
         lengths.dedup();
         Ok(Some(Self {
             predicate,
+            longest,
             others: only(&values, &keys.groups, &!&long)?,
             long: only(&values, &keys.groups, &long)?,
             lengths,
@@ -81,7 +84,7 @@ impl LongStrings {
     }
 
     /// All but the long ones, which are NULL among them.
-    pub(crate) fn others(&self) -> &KeyColumn {
+    pub fn others(&self) -> &KeyColumn {
         &self.others
     }
 
@@ -101,7 +104,7 @@ impl LongStrings {
 
 /// An index of the long strings of a build side, and one of all others.
 #[derive(Debug)]
-pub(crate) struct WithLongStrings {
+pub struct WithLongStrings {
     strings: LongStrings,
     others: Box<dyn Index>,
     long: Box<dyn Index>,
@@ -135,7 +138,7 @@ impl WithLongStrings {
     ///
     /// # Errors
     /// A refused reservation, a cancelled build.
-    pub(crate) fn try_new(strings: LongStrings, others: Box<dyn Index>, context: &BuildContext<'_>) -> Result<Self> {
+    pub fn try_new(strings: LongStrings, others: Box<dyn Index>, context: &BuildContext<'_>) -> Result<Self> {
         let test = Test::Edit { measure: strings.predicate.measure, bounds: strings.predicate.bounds };
         let long = cpu::build(test, &strings.long, &BuildContext { own: false, ..*context })?;
         let by = PrepareContext { threads: context.threads, cancel: context.cancel };
@@ -182,7 +185,7 @@ impl Index for WithLongStrings {
             "{}; cpu for {} strings of more than {} characters",
             self.others.describe(),
             self.strings.count,
-            longest_string(&self.strings.predicate)
+            self.strings.longest
         )
     }
 
@@ -271,91 +274,5 @@ impl PreparedProbe for Batch {
 
     fn as_any(&self) -> &dyn std::any::Any {
         self
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use rand::rngs::StdRng;
-    use rand::{Rng, SeedableRng};
-
-    use super::*;
-    use crate::NO_GROUP;
-    use crate::choice::Engine;
-    use crate::condition::Bounds;
-    use crate::cuda::Budget;
-    use crate::cuda::test_device::device;
-    use crate::edits::nested_loop::*;
-    use similarity_measures::EditMeasure;
-
-    /// Strings of up to the `longest` that a device takes, some of them, and a few that are longer.
-    fn sides(longest: usize, rng: &mut StdRng) -> [Values; 2] {
-        let mut build = strings(150, rng);
-        for (row, more) in [(3, 1), (40, -4), (41, 0), (77, 76), (78, 76), (100, 476), (120, 0)] {
-            let length = longest.saturating_add_signed(more);
-            let letter = |at: usize| if at % 97 == row { '\u{e9}' } else { (b'a' + (at * at % 7) as u8) as char };
-            build[row] = Some((0..length).map(letter).collect());
-        }
-        let mut probe = build.clone();
-        for text in probe.iter_mut().flatten() {
-            match rng.random_range(0..3) {
-                0 => text.push('x'),
-                1 => drop(text.pop()),
-                _ => {}
-            }
-        }
-        [build, probe]
-    }
-
-    #[test]
-    fn long_strings_are_compared_on_the_cpu() {
-        use EditMeasure::{Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
-        let mut rng = StdRng::seed_from_u64(6);
-        let engine = Engine::Cuda(Budget::new(&device(), 0.5));
-        let grouped = Some((0..150).map(|row| if row % 50 == 27 { NO_GROUP } else { row / 75 }).collect());
-        let (at_most, at_least) = (|k| Bounds::at_most(k, true), |t| Bounds::at_least(t, true));
-        for (measure, bounds) in [
-            (Levenshtein, at_most(3.0)),
-            (Levenshtein, at_most(90.0)),
-            (Osa, at_most(1.0)),
-            (Hamming, at_most(40.0)),
-            (LevenshteinSimilarity, at_least(0.8)),
-            (Jaro, at_least(0.7)),
-            (JaroWinkler, at_least(0.95)),
-        ] {
-            let (predicate, test) = (EditPredicate { measure, bounds }, Test::Edit { measure, bounds });
-            let longest = longest_string(&predicate);
-            let [build, probe] = sides(longest, &mut rng);
-            for groups in [&None, &grouped] {
-                let (build_keys, probe_keys) = (key_column(&build, groups), key_column(&probe, groups));
-                let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
-                let index = |is_own| {
-                    let context = BuildContext { own: is_own, ..BuildContext::new(2, &cancel, &reserve) };
-                    let (index, _) = engine.build(test, build_keys.clone(), &context).unwrap();
-                    let expected = format!("; cpu for 4 strings of more than {longest} characters");
-                    assert!(index.describe().ends_with(&expected));
-                    assert_eq!(index.unmatchable(), cpu::build(test, &build_keys, &context).unwrap().unmatchable());
-                    index
-                };
-                let expected = oracle(predicate, (&build, groups), (&build, groups), true);
-                for range in [17, usize::MAX] {
-                    assert_eq!(own(index(true).as_ref(), range), expected, "{predicate:?}");
-                }
-                let expected = oracle(predicate, (&build, groups), (&probe, groups), false);
-                assert!(expected.iter().any(|(build, _)| [3, 77, 78, 100].contains(build)), "{predicate:?}");
-                assert_eq!(batch(index(false).as_ref(), &probe_keys, 40), expected, "{predicate:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn without_long_strings_nothing_is_set_apart() {
-        let test = Test::Edit { measure: EditMeasure::Jaro, bounds: Bounds::at_least(0.9, true) };
-        let long = |count: usize| -> Values {
-            (0..40).map(|row| Some("\u{e9}".repeat(if row < count { 1025 } else { 1024 }))).collect()
-        };
-        let of = |count| LongStrings::of(test, &key_column(&long(count), &None)).unwrap();
-        assert!(of(0).is_none() && of(3).is_none());
-        assert_eq!(of(2).map(|strings| strings.count), Some(2));
     }
 }

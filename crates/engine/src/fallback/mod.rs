@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 use super::{Cancel, parallel};
 
 pub(super) use join::WithFallback;
-pub(super) use long_strings::{LongStrings, WithLongStrings};
+pub use long_strings::LongStrings;
+pub(super) use long_strings::WithLongStrings;
 pub(super) use nearest::NearestWithFallback;
 
 /// What is made when it is first needed.

@@ -6,7 +6,7 @@ use crate::error::Result;
 use arrow::buffer::BooleanBuffer;
 
 use crate::NO_GROUP;
-use crate::cuda::keys::NumbersOnDevice;
+use crate::accelerator::keys::DeviceNumbers;
 
 /// A number for each row: equal ones mean equal values, and [`NO_GROUP`] equals nothing.
 #[derive(Debug, Clone)]
@@ -14,19 +14,19 @@ pub struct Codes {
     /// Codes by row on the host: given there, or fetched from the device when they are first asked for.
     by_row: Arc<OnceLock<Vec<u32>>>,
     /// Codes on the device that has given them.
-    on_device: Option<Arc<NumbersOnDevice>>,
+    on_device: Option<Arc<dyn DeviceNumbers>>,
     /// Rows that have a code, where that is known without the codes.
     having_one: Option<BooleanBuffer>,
 }
 
 impl Codes {
     /// Those that a device has given, and the rows that have one, as far as that is known.
-    pub(crate) fn from_device(on_device: NumbersOnDevice, having_one: Option<BooleanBuffer>) -> Self {
-        Self { by_row: Arc::default(), on_device: Some(Arc::new(on_device)), having_one }
+    pub fn from_device(on_device: Arc<dyn DeviceNumbers>, having_one: Option<BooleanBuffer>) -> Self {
+        Self { by_row: Arc::default(), on_device: Some(on_device), having_one }
     }
 
     /// The same on the device that has given them.
-    pub(crate) fn on_device(&self) -> Option<&Arc<NumbersOnDevice>> {
+    pub fn on_device(&self) -> Option<&Arc<dyn DeviceNumbers>> {
         self.on_device.as_ref()
     }
 
@@ -53,7 +53,7 @@ impl Codes {
     }
 
     /// The same of a device's where somebody has asked for them before, or else nothing.
-    pub(crate) fn fetched(&self) -> &[u32] {
+    pub fn fetched(&self) -> &[u32] {
         self.by_row.get().map_or(&[], Vec::as_slice)
     }
 
@@ -61,7 +61,7 @@ impl Codes {
     ///
     /// # Errors
     /// A device that fails.
-    pub(crate) fn having_one(&self) -> Result<BooleanBuffer> {
+    pub fn having_one(&self) -> Result<BooleanBuffer> {
         if let Some(rows) = &self.having_one {
             return Ok(rows.clone());
         }
@@ -73,7 +73,7 @@ impl Codes {
     ///
     /// # Errors
     /// A device that fails.
-    pub(crate) fn at(&self, rows: &[u32]) -> Result<Vec<u32>> {
+    pub fn at(&self, rows: &[u32]) -> Result<Vec<u32>> {
         match &self.on_device {
             Some(on_device) if self.by_row.get().is_none() => on_device.at(rows),
             _ => {

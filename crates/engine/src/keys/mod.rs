@@ -10,12 +10,12 @@ mod values;
 use crate::error::{Result, internal_err};
 use arrow::array::{Array, ArrayRef};
 
-use super::cuda::{Budget, keys};
+use super::accelerator::Accelerator;
 use joined::JoinedGroups;
-use on_device::DeviceGroups;
 use rows::RowGroups;
 
 pub use codes::{Codes, Names};
+pub use on_device::DeviceGroups;
 pub use values::Values;
 
 /// The groups of the build side, by the values of its equality keys.
@@ -39,7 +39,7 @@ pub struct NumberedBy<'a> {
     /// Whether the build side is its own probe side, so that nobody looks up others.
     pub own: bool,
     /// A device, where it can and has the memory.
-    pub device: Option<&'a Budget>,
+    pub device: Option<&'a dyn Accelerator>,
 }
 
 impl Groups {
@@ -53,7 +53,7 @@ impl Groups {
             return Ok((Self::Rows(groups), ids.into()));
         }
         if let Some(budget) = by.device
-            && let Some((codes, known)) = keys::codes(budget, columns, &null_equals_null, !by.own)?
+            && let Some((codes, known)) = budget.number_keys(columns, &null_equals_null, !by.own)?
         {
             let device = |known| DeviceGroups::new(known, (columns, null_equals_null), &codes, by.threads);
             let groups = known.map_or(Self::Own, |known| Self::Device(Box::new(device(known))));

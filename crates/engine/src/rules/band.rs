@@ -11,10 +11,10 @@ use crate::atoms::{BandColumn, Span};
 
 /// The rows of each group by the first of their places.
 #[derive(Debug)]
-pub(super) struct BandOrder {
-    pub(super) grouping: Arc<Grouping>,
+pub struct BandOrder {
+    pub grouping: Arc<Grouping>,
     /// Build rows, as [`Grouping::rows`] but sorted within a group.
-    pub(super) rows: Vec<u32>,
+    pub rows: Vec<u32>,
     /// The first place of each.
     firsts: Vec<u32>,
     /// The last place of each, and of those before it in its group: nothing that ends sooner stands before it.
@@ -24,7 +24,7 @@ pub(super) struct BandOrder {
 }
 
 impl BandOrder {
-    pub(super) fn build(grouping: Arc<Grouping>, column: &BandColumn) -> Result<Self> {
+    pub fn build(grouping: Arc<Grouping>, column: &BandColumn) -> Result<Self> {
         let mut rows = grouping.rows()?.to_vec();
         let span = |row: u32| column.places[row as usize];
         let mut reach = vec![0; rows.len()];
@@ -43,7 +43,7 @@ impl BandOrder {
     }
 
     /// Ends of the partners of each row that stand behind it, for a side that is paired with itself.
-    pub(super) fn own_ends(&self, column: &BandColumn) -> Vec<u32> {
+    pub fn own_ends(&self, column: &BandColumn) -> Vec<u32> {
         let mut ends = Vec::with_capacity(self.rows.len());
         for group in self.grouping.groups() {
             for place in group.start..group.end {
@@ -56,7 +56,7 @@ impl BandOrder {
     }
 
     /// The probe rows that have partners, each with a stretch of these, those of one stretch side by side.
-    pub(super) fn partners(&self, groups: &[u32], column: &BandColumn) -> Vec<(u32, Range<u32>)> {
+    pub fn partners(&self, groups: &[u32], column: &BandColumn) -> Vec<(u32, Range<u32>)> {
         let mut partners = Vec::new();
         for (row, (&group, &accepted)) in (0u32..).zip(groups.iter().zip(&column.accepted)) {
             if group != NO_GROUP && accepted != Span::NONE {
@@ -84,7 +84,7 @@ impl BandOrder {
         }
     }
 
-    pub(super) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         (self.rows.capacity() + self.firsts.capacity() + self.reach.capacity() + self.lasts.capacity())
             * size_of::<u32>()
     }

@@ -8,35 +8,35 @@ use arrow::array::ArrayRef;
 use super::band::BandOrder;
 use super::grouping::Grouping;
 use super::statistics::BuildStatistics;
+use crate::accelerator::rules::DeviceEntry;
 use crate::atoms::{AtomColumn, AtomTest};
 use crate::choice::Engine;
 use crate::cpu::columns::{Columns, Tests};
 use crate::cpu::rules::walk::Path;
-use crate::cuda::rules::EntryOnDevice;
 use crate::plan::{Entry, EntryGroup};
 use crate::reason::Reason;
 use crate::{BuildContext, Index, KeyColumn};
 
 /// One entry of a plan, built.
 #[derive(Debug)]
-pub(super) struct EntryIndex {
-    pub(super) access: Access,
-    pub(super) tree: Path,
-    pub(super) earlier: Path,
+pub struct EntryIndex {
+    pub access: Access,
+    pub tree: Path,
+    pub earlier: Path,
     /// Where its candidates are walked on a device.
-    pub(super) device: Option<EntryOnDevice>,
+    pub device: Option<Box<dyn DeviceEntry>>,
 }
 
 impl EntryIndex {
     /// The atoms of its trees.
-    pub(super) fn atoms(&self) -> impl Iterator<Item = usize> {
+    pub fn atoms(&self) -> impl Iterator<Item = usize> {
         self.tree.tree().steps.iter().chain(&self.earlier.tree().steps).map(|step| step.atom)
     }
 }
 
 /// Where the candidates of an entry come from.
 #[derive(Debug)]
-pub(super) enum Access {
+pub enum Access {
     Hash {
         grouping: Arc<Grouping>,
         /// End of the group of each place, in a self-join on the CPU.
@@ -54,7 +54,7 @@ pub(super) enum Access {
 
 impl Access {
     /// End of the partners of each place, in a self-join; `None` where an index finds them.
-    pub(super) fn ends(&self) -> Option<&[u32]> {
+    pub fn ends(&self) -> Option<&[u32]> {
         match self {
             Self::Hash { grouping, ends } => Some(ends.get_or_init(|| grouping.group_ends())),
             Self::Band { ends, .. } => Some(ends),
@@ -64,12 +64,12 @@ impl Access {
 }
 
 /// What entries are built from.
-pub(super) struct Building<'a> {
-    pub(super) tests: &'a Tests,
-    pub(super) columns: &'a Columns,
-    pub(super) keys: &'a [ArrayRef],
-    pub(super) statistics: &'a BuildStatistics<'a>,
-    pub(super) engine: &'a Engine,
+pub struct Building<'a> {
+    pub tests: &'a Tests,
+    pub columns: &'a Columns,
+    pub keys: &'a [ArrayRef],
+    pub statistics: &'a BuildStatistics<'a>,
+    pub engine: &'a Engine,
 }
 
 impl Building<'_> {
@@ -77,7 +77,7 @@ impl Building<'_> {
     ///
     /// # Errors
     /// A refused reservation, a cancelled build, a device that fails.
-    pub(super) fn entry(&self, group: &EntryGroup, context: &BuildContext<'_>) -> Result<EntryIndex> {
+    pub fn entry(&self, group: &EntryGroup, context: &BuildContext<'_>) -> Result<EntryIndex> {
         (context.reserve)(self.columns.rows * 2 * size_of::<u32>())?;
         let equalities = group.entry.keys();
         let Some(grouped) = self.statistics.groups(equalities) else { return internal_err!("an entry without groups") };

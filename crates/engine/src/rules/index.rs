@@ -8,16 +8,16 @@ use arrow::array::ArrayRef;
 
 use super::entry::{Access, Building, EntryIndex};
 use super::grouping::Grouping;
-use super::on_device::{SharedStrings, bring_ahead};
+use super::on_device::{BroughtRules, SharedStrings, bring_ahead};
 use super::places::ProbePlaces;
 use super::statistics::{BuildStatistics, Sample};
+use crate::accelerator::rules::{DeviceColumns, DeviceRules};
+use crate::accelerator::{Accelerator, Platform};
 use crate::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Tally};
 use crate::choice::Engine;
 use crate::cpu::columns::{Columns, Tests};
 use crate::cpu::rules::probing::{Candidates, EntryPaths, Memory, Probing};
 use crate::cpu::rules::walk::{Path, Walk};
-use crate::cuda::Budget;
-use crate::cuda::rules::{ColumnsOnDevice, EntryOnDevice, RulesOnDevice, read_ahead};
 use crate::keys::{Codes, Groups, NumberedBy};
 use crate::parallel::{both, each_in_turn, in_turn, threads_within};
 use crate::pays::RULES;
@@ -39,20 +39,26 @@ pub struct RuleSource {
 /// A build side with the entries of all clauses and their execution trees.
 #[derive(Debug)]
 pub struct RuleIndex {
-    pub(super) tests: Tests,
+    /// Tests of the atoms.
+    pub tests: Tests,
     /// What a probe side is looked up in, for each atom that is an equality.
-    pub(super) groups: Vec<Option<Groups>>,
-    pub(super) columns: Columns,
+    pub groups: Vec<Option<Groups>>,
+    /// Columns of the build side.
+    pub columns: Columns,
     /// Whether the build side is its own probe side.
-    pub(super) own: bool,
+    pub own: bool,
+    /// The kind of device that may walk entries.
+    pub platform: Option<&'static dyn Platform>,
     plan: RulePlan,
-    pub(super) entries: Vec<EntryIndex>,
-    pub(super) clauses: Vec<Vec<usize>>,
+    /// Entries of the plan.
+    pub entries: Vec<EntryIndex>,
+    /// Atoms of each clause.
+    pub clauses: Vec<Vec<usize>>,
     unmatchable: usize,
     /// What a device has counted that has grouped the rows.
     counted: Vec<MetricValue>,
     /// Where some entries are walked on a device.
-    pub(super) device: Option<RulesOnDevice>,
+    pub device: Option<Box<dyn DeviceRules>>,
     /// Why they are, or why not.
     reason: Reason,
     /// How often the CPU has taken over what a device has no room for: a probe batch, or a stretch of one.
@@ -64,8 +70,9 @@ pub struct RuleIndex {
 pub struct PreparedRules {
     columns: Columns,
     /// Columns on a device.
-    pub(super) on_device: Option<ColumnsOnDevice>,
-    pub(super) entries: Vec<PreparedEntry>,
+    pub on_device: Option<Box<dyn DeviceColumns>>,
+    /// Entries, each made ready for this batch.
+    pub entries: Vec<PreparedEntry>,
     unmatchable: usize,
 }
 
@@ -76,8 +83,11 @@ impl PreparedRules {
     }
 }
 
-pub(super) enum PreparedEntry {
+/// Entry made ready for a probe batch.
+pub enum PreparedEntry {
+    /// Probe rows with the places of their partners.
     Places(Box<ProbePlaces>),
+    /// Probe batch of an index.
     Index(Box<dyn PreparedProbe>),
 }
 
@@ -90,21 +100,21 @@ impl RuleIndex {
         let RuleSource { tests, kinds, clauses } = source;
         let all_threads = context.threads;
         let keys = side.keys.clone();
-        let numbering = engine.budget_of_keys(side.rows, context);
-        numbering.iter().for_each(|budget| read_ahead(budget, context.cancel));
+        let numbering = engine.device_of_keys(side.rows, context);
+        numbering.iter().for_each(|device| device.read_rules_ahead(context.cancel));
         context.cancel.check()?;
         let equalities: Vec<Option<(ArrayRef, bool)>> = side.atoms.iter().map(AtomColumn::values).collect();
         let shared = match &numbering {
-            Some(_) if context.own => SharedStrings::of(&tests, &clauses, &equalities, &keys),
+            Some(device) if context.own => SharedStrings::of(device.platform(), &tests, &clauses, &equalities, &keys),
             _ => SharedStrings::default(),
         };
         let (coded, brought) = both(
-            || code(&equalities, |atom| !shared.has(atom), numbering.as_ref(), context),
+            || code(&equalities, |atom| !shared.has(atom), numbering.as_deref(), context),
             // what a device is brought for similarities asks for no codes
             || {
                 let (tests, columns) = Tests::build(tests, side, context)?;
                 let ahead = match &numbering {
-                    Some(budget) => bring_ahead(budget, (&tests, &columns), &clauses, &shared, all_threads)?,
+                    Some(budget) => bring_ahead(budget.as_ref(), (&tests, &columns), &clauses, &shared, all_threads)?,
                     None => None,
                 };
                 Ok::<_, Error>((tests, columns, ahead))
@@ -118,10 +128,10 @@ impl RuleIndex {
             }
         }
         // the others ask for no column of a build side once more
-        numbering.iter().for_each(Budget::forget_sent);
+        numbering.iter().for_each(|device| device.forget_prefetched());
         // strings that were not brought, or that the device could not tell apart
         let is_missing = |atom: usize| shared.has(atom) && coded[atom].is_none();
-        let missing = code(&equalities, is_missing, numbering.as_ref(), context)?;
+        let missing = code(&equalities, is_missing, numbering.as_deref(), context)?;
         coded.iter_mut().zip(missing).for_each(|(coded, missing)| *coded = coded.take().or(missing));
         let mut groups = Vec::with_capacity(coded.len());
         for (column, coded) in columns.atoms.iter_mut().zip(coded) {
@@ -135,7 +145,7 @@ impl RuleIndex {
             || columns.unmatchable(&clauses, all_threads),
             || {
                 let sample = || Sample::of((&columns, &tests), &keys, ahead.as_mut(), all_threads);
-                let (build, device) = ((&columns, keys.as_slice()), numbering.as_ref());
+                let (build, device) = ((&columns, keys.as_slice()), numbering.as_deref());
                 let statistics = BuildStatistics::new(&tests, build, sample, &clauses, device, context)?;
                 let plan =
                     RulePlan::of(&kinds, &clauses, &statistics, |count, group| each_in_turn(count, all_threads, group));
@@ -161,13 +171,14 @@ impl RuleIndex {
         );
         let (unmatchable, (plan, (entries, ahead))) = (unmatchable?, planned?);
         let (device, fallbacks, scratch) = (None, Count::new(), Mutex::default());
-        let counted = numbering.as_ref().map_or_else(Vec::new, Budget::metrics);
+        let counted = numbering.as_ref().map_or_else(Vec::new, |device| device.metrics());
         let own = context.own;
         let mut index = Self {
             tests,
             groups,
             columns,
             own,
+            platform: engine.platform(),
             plan,
             entries,
             clauses,
@@ -181,14 +192,14 @@ impl RuleIndex {
         // what has numbered the keys walks the rules
         let (walking, reason) = match numbering {
             Some(budget) => (Some(budget), Reason::default()),
-            None => engine.budget(RULES, || Ok(index.work(context)))?,
+            None => engine.device(RULES, || Ok(index.work(context)))?,
         };
         index.reason = reason;
-        if let Some(budget) = walking {
-            read_ahead(&budget, context.cancel);
+        if let Some(device) = walking {
+            device.read_rules_ahead(context.cancel);
             context.cancel.check()?;
-            let (device, refused) = index.bring_to_device(&budget, ahead, all_threads)?;
-            index.device = device;
+            let BroughtRules { rules, refused } = index.bring_to_device(device.as_ref(), ahead, all_threads)?;
+            index.device = rules;
             if let Some(refused) = refused {
                 index.reason = index.reason.but(refused, (index.columns.rows, index.unmatchable));
             }
@@ -234,7 +245,7 @@ impl RuleIndex {
     pub fn chosen(&self) -> Vec<String> {
         let chosen = |entry: &EntryIndex| match (&entry.access, &self.device, &entry.device) {
             (Access::Index { index, reason, .. }, ..) => format!("{}{reason}", index.describe()),
-            (_, Some(rules), Some(_)) => format!("walked on {}{}", rules.device(), self.reason.weighed()),
+            (_, Some(rules), Some(_)) => format!("walked on {}{}", rules.name(), self.reason.weighed()),
             _ if self.is_for_a_device(entry) && !self.reason.to_string().is_empty() => {
                 format!("walked on the cpu{}", self.reason)
             }
@@ -257,7 +268,7 @@ impl RuleIndex {
             }
         });
         let on_device = self.entries.iter().filter_map(|entry| entry.device.as_ref());
-        let items: usize = on_device.map(EntryOnDevice::memory).sum();
+        let items: usize = on_device.map(|entry| entry.memory()).sum();
         let groups: usize = self.groups.iter().flatten().map(Groups::memory).sum();
         self.tests.memory() + groups + self.columns.memory() + entries.sum::<usize>() + items
     }
@@ -327,7 +338,7 @@ impl RuleIndex {
             }
             None => None,
         };
-        let walking = on_device.as_ref().and(self.device.as_ref());
+        let walking = on_device.as_ref().and(self.device.as_deref());
         let entries = in_turn(self.entries.len(), threads, |at| {
             let entry = &self.entries[at];
             Ok(match (&entry.access, &self.plan.groups[at].entry) {
@@ -344,7 +355,7 @@ impl RuleIndex {
                     PreparedEntry::Places(Box::new(ProbePlaces::of_groups(
                         grouping,
                         found,
-                        walking.zip(entry.device.as_ref()),
+                        walking.zip(entry.device.as_deref()),
                     )?))
                 }
                 (Access::Band { atom, order, .. }, _) => {
@@ -353,7 +364,7 @@ impl RuleIndex {
                     };
                     let found = order.grouping.look_up(&self.columns, &columns)?;
                     let rows = order.partners(&found.into_vec()?, column);
-                    PreparedEntry::Places(Box::new(ProbePlaces::of_rows(rows, walking.zip(entry.device.as_ref()))?))
+                    PreparedEntry::Places(Box::new(ProbePlaces::of_rows(rows, walking.zip(entry.device.as_deref()))?))
                 }
                 (Access::Index { .. }, _) => return internal_err!("an entry without an index"),
             })
@@ -507,7 +518,7 @@ pub struct Run<'a> {
 fn code(
     equalities: &[Option<(ArrayRef, bool)>],
     asked: impl Fn(usize) -> bool + Sync,
-    device: Option<&Budget>,
+    device: Option<&dyn Accelerator>,
     context: &BuildContext<'_>,
 ) -> Result<Vec<Option<(Groups, Codes)>>> {
     let count = (0..equalities.len()).filter(|&atom| equalities[atom].is_some() && asked(atom)).count();

@@ -26,3 +26,11 @@ mod statistics;
 
 pub use index::{PreparedRules, RuleIndex, RuleSource, Run};
 pub use on_device::strings_ahead;
+
+/// Parts that tests on devices look into.
+pub(crate) mod internals {
+    pub use super::grouping::{FoundGroups, Grouping, GroupsByRow, codes};
+    pub use super::index::PreparedEntry;
+    pub use super::on_device::{SharedStrings, bring_ahead};
+    pub use super::statistics::{SAMPLED, Sample};
+}

@@ -7,27 +7,27 @@ use crate::error::Result;
 
 use super::grouping::{FoundGroups, Grouping};
 use crate::NO_GROUP;
-use crate::cuda::keys::FoundNumbers;
-use crate::cuda::rules::{EntryOnDevice, Items, ProbeRows, RulesOnDevice};
+use crate::accelerator::keys::FoundRows;
+use crate::accelerator::rules::{DeviceEntry, DeviceItems, DeviceRules, ProbeRows};
 
 /// Probe rows, each with the places of its partners, those of one stretch of places side by side.
-pub(super) struct ProbePlaces {
+pub struct ProbePlaces {
     /// Where a device has put them in order, only once somebody asks for them here.
     rows: OnceLock<Vec<(u32, Range<u32>)>>,
-    groups: Option<FoundNumbers>,
-    items: Option<Items>,
+    groups: Option<Box<dyn FoundRows>>,
+    items: Option<Box<dyn DeviceItems>>,
 }
 
 /// Where an entry is walked on a device.
-type OnDevice<'a> = Option<(&'a RulesOnDevice, &'a EntryOnDevice)>;
+type OnDevice<'a> = Option<(&'a dyn DeviceRules, &'a dyn DeviceEntry)>;
 
 impl ProbePlaces {
     /// Places of the given rows; also on the device, if it has the memory.
     ///
     /// # Errors
     /// A device that fails.
-    pub(super) fn of_rows(rows: Vec<(u32, Range<u32>)>, device: OnDevice<'_>) -> Result<Self> {
-        let prepare = |(rules, entry): (_, &EntryOnDevice)| entry.prepare(rules, &ProbeRows::Placed(&rows));
+    pub fn of_rows(rows: Vec<(u32, Range<u32>)>, device: OnDevice<'_>) -> Result<Self> {
+        let prepare = |(rules, entry): (_, &dyn DeviceEntry)| entry.prepare(rules, &ProbeRows::Placed(&rows));
         let items = device.map(prepare).transpose()?.flatten();
         Ok(Self { rows: rows.into(), groups: None, items })
     }
@@ -36,10 +36,10 @@ impl ProbePlaces {
     ///
     /// # Errors
     /// A device that fails.
-    pub(super) fn of_groups(grouping: &Grouping, found: FoundGroups, device: OnDevice<'_>) -> Result<Self> {
+    pub fn of_groups(grouping: &Grouping, found: FoundGroups, device: OnDevice<'_>) -> Result<Self> {
         match (found, device, grouping.on_device()) {
             (FoundGroups::OnDevice(groups), Some((rules, entry)), Some(grouped)) => {
-                match entry.prepare(rules, &ProbeRows::Grouped(&groups, grouped))? {
+                match entry.prepare(rules, &ProbeRows::Grouped(groups.as_ref(), grouped.as_ref()))? {
                     items @ Some(_) => Ok(Self { rows: OnceLock::new(), groups: Some(groups), items }),
                     None => Self::of_rows(by_place(grouping, &groups.by_row()?), None),
                 }
@@ -49,20 +49,20 @@ impl ProbePlaces {
     }
 
     /// How many rows there are.
-    pub(super) fn len(&self) -> usize {
-        self.items.as_ref().map_or_else(|| self.rows.get().map_or(0, Vec::len), Items::len)
+    pub fn len(&self) -> usize {
+        self.items.as_ref().map_or_else(|| self.rows.get().map_or(0, Vec::len), |items| items.len())
     }
 
     /// Rows with partners as items on the device.
-    pub(super) fn items(&self) -> Option<&Items> {
-        self.items.as_ref()
+    pub fn items(&self) -> Option<&dyn DeviceItems> {
+        self.items.as_deref()
     }
 
     /// The rows, whose groups are of `grouping`.
     ///
     /// # Errors
     /// A device that fails.
-    pub(super) fn rows(&self, grouping: &Grouping) -> Result<&[(u32, Range<u32>)]> {
+    pub fn rows(&self, grouping: &Grouping) -> Result<&[(u32, Range<u32>)]> {
         match (self.rows.get(), &self.groups) {
             (None, Some(groups)) => {
                 let rows = by_place(grouping, &groups.by_row()?);

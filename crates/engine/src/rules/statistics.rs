@@ -9,12 +9,12 @@ use arrow::array::ArrayRef;
 use foldhash::fast::FixedState;
 
 use super::grouping::{Grouping, GroupsByRow};
+use crate::accelerator::Accelerator;
+use crate::accelerator::rules::DeviceRules;
 use crate::atoms::{AtomColumn, AtomTest, BandColumn, RuleRows};
 use crate::cpu::columns::{Columns, Tests};
 use crate::cpu::fingerprints::{Detail, Fingerprints, bound};
 use crate::cpu::rules::probing::FEWEST_LANES;
-use crate::cuda::Budget;
-use crate::cuda::rules::RulesOnDevice;
 use crate::keys::NumberedBy;
 use crate::parallel::{both, in_turn, threads_within};
 use crate::plan::{AtomEstimate, AtomKind, Entry, IN_BAND, Statistics, cost};
@@ -25,9 +25,9 @@ const DRAWN: usize = 512;
 
 /// A grouping, and the group of each build row.
 #[derive(Debug)]
-pub(super) struct DrawnGroups {
-    pub(super) grouping: Arc<Grouping>,
-    pub(super) groups: GroupsByRow,
+pub struct DrawnGroups {
+    pub grouping: Arc<Grouping>,
+    pub groups: GroupsByRow,
     /// Pairs of different rows, evenly drawn from those that share a group; from all pairs, where groups are single
     /// rows.
     drawn: Pairs,
@@ -50,17 +50,17 @@ struct Outcome {
 
 /// Rows that tell about all of them: those with the least fingerprints, so that it does not matter in which order rows
 /// have come in.
-pub(super) struct Sample {
+pub struct Sample {
     /// Rows, ascending by fingerprint.
-    rows: Vec<u32>,
+    pub rows: Vec<u32>,
     /// An exponential variate for each.
-    variates: Vec<f64>,
+    pub variates: Vec<f64>,
     /// What fingerprints are made of.
-    detail: Detail,
+    pub detail: Detail,
 }
 
 /// Rows of a sample.
-const SAMPLED: usize = 1 << 13;
+pub const SAMPLED: usize = 1 << 13;
 
 /// Rows of a group, itself included, that are looked at for a row without another of its group in the sample, unless
 /// too few rows have one.
@@ -74,14 +74,14 @@ fn are_diverse(least: &[(u64, u32)]) -> bool {
 impl Sample {
     /// Sample of a build side. A device to which the side has been brought draws it where it can; otherwise up to so
     /// many threads do.
-    pub(super) fn of(
+    pub fn of(
         (columns, tests): (&Columns, &Tests),
         keys: &[ArrayRef],
-        device: Option<&mut RulesOnDevice>,
+        device: Option<&mut Box<dyn DeviceRules>>,
         threads: usize,
     ) -> Result<Self> {
         let rows = columns.rows;
-        let draw = |rules: &mut RulesOnDevice| rules.least_prints(rows, SAMPLED, bound(rows, SAMPLED));
+        let draw = |rules: &mut Box<dyn DeviceRules>| rules.least_prints(rows, SAMPLED, bound(rows, SAMPLED));
         let drawn = device.map(draw).transpose()?.flatten();
         let least = |detail| Fingerprints::new(columns, tests, keys, detail)?.least(SAMPLED, threads);
         // long strings are read only where rows are not told apart by what stands in their views
@@ -178,7 +178,7 @@ impl Sample {
 
 /// Statistics over the build side, compared with itself.
 #[derive(Debug)]
-pub(super) struct BuildStatistics<'a> {
+pub struct BuildStatistics<'a> {
     tests: &'a Tests,
     build: &'a Columns,
     /// The codes and strings of rows that were drawn.
@@ -191,12 +191,12 @@ pub(super) struct BuildStatistics<'a> {
 impl<'a> BuildStatistics<'a> {
     /// Groups the rows by the keys of each clause, with up to so many threads as `context` says, or on a device, and
     /// draws pairs of those of a sample, which is taken meanwhile.
-    pub(super) fn new(
+    pub fn new(
         tests: &'a Tests,
         (build, keys): (&'a Columns, &[ArrayRef]),
         sample: impl FnOnce() -> Result<Sample>,
         clauses: &[Vec<usize>],
-        device: Option<&Budget>,
+        device: Option<&dyn Accelerator>,
         &BuildContext { threads, own, cancel, .. }: &BuildContext<'a>,
     ) -> Result<Self> {
         let mut wanted: Vec<Vec<usize>> = Vec::new();
@@ -255,7 +255,7 @@ impl<'a> BuildStatistics<'a> {
     }
 
     /// The groups by these keys, those of some clause.
-    pub(super) fn groups(&self, keys: &[usize]) -> Option<&DrawnGroups> {
+    pub fn groups(&self, keys: &[usize]) -> Option<&DrawnGroups> {
         self.grouped.iter().find(|(known, _)| known == keys).map(|(_, grouped)| grouped)
     }
 
@@ -320,90 +320,5 @@ impl Statistics for BuildStatistics<'_> {
             _ => AtomEstimate::UNKNOWN,
         };
         (0..self.tests.kinds.len()).map(estimate).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use arrow::array::StringViewArray;
-
-    use super::*;
-    use crate::atoms::SideColumns;
-    use crate::condition::{Bounds, Test};
-    use crate::cuda::test_device::device;
-    use crate::rules::on_device::{SharedStrings, bring_ahead};
-    use similarity_measures::EditMeasure;
-
-    /// A sample of some strings, drawn by a device if there is one.
-    fn sample(texts: &[Option<String>], budget: Option<&Budget>) -> Sample {
-        let key: ArrayRef = Arc::new(texts.iter().map(Option::as_deref).collect::<StringViewArray>());
-        let test = Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
-        let kinds = vec![AtomTest::Equality, AtomTest::Similarity { key: 0, test }];
-        let keys = vec![key];
-        let atoms = vec![AtomColumn::Codes(vec![0; texts.len()].into()), AtomColumn::None];
-        let side = SideColumns { rows: texts.len(), atoms, keys: keys.clone() };
-        let cancel = Cancel::default();
-        let (tests, columns) = Tests::build(kinds, side, &BuildContext::new(2, &cancel, &|_| Ok(()))).unwrap();
-        let bring = |budget| {
-            bring_ahead(budget, (&tests, &columns), &[vec![0, 1]], &SharedStrings::default(), 2).unwrap().unwrap()
-        };
-        if let Some(budget) = budget {
-            // what a device draws are the rows that the host draws, or nothing
-            let drawn = bring(budget).least_prints(texts.len(), SAMPLED, bound(texts.len(), SAMPLED)).unwrap();
-            let on_host = Fingerprints::new(&columns, &tests, &keys, Detail::Views).unwrap().least(SAMPLED, 2).unwrap();
-            assert_eq!(drawn.as_ref().unwrap_or(&on_host), &on_host);
-            let few = on_host.chunk_by(|one, other| one.0 == other.0).count() < 1000;
-            assert!(drawn.is_some() || few && texts.len() > SAMPLED);
-        }
-        let mut device = budget.map(bring);
-        let sample = Sample::of((&columns, &tests), &keys, device.as_mut(), 2).unwrap();
-        assert_eq!((sample.rows.len(), sample.variates.len()), (SAMPLED.min(texts.len()), sample.rows.len()));
-        sample
-    }
-
-    fn long(row: u32) -> Option<String> {
-        Some(format!("a long string, {row:0>9}"))
-    }
-
-    #[test]
-    fn long_strings_are_read_where_views_do_not_tell_rows_apart() {
-        let mixed = |row: u32| if row.is_multiple_of(10) { long(row) } else { Some(row.to_string()) };
-        let detail = |rows: u32, text: &dyn Fn(u32) -> Option<String>| {
-            sample(&(0..rows).map(text).collect::<Vec<_>>(), None).detail
-        };
-        assert!(matches!(detail(20_000, &long), Detail::Strings));
-        assert!(matches!(detail(20_000, &mixed), Detail::Views));
-        assert!(matches!(detail(30, &long), Detail::Strings));
-        assert!(matches!(detail(0, &long), Detail::Views));
-    }
-
-    #[test]
-    fn the_same_rows_are_drawn_in_any_order() {
-        let budget = Budget::new(&device(), 0.5);
-        let text = |row: u32| {
-            let letters =
-                (0..1 + row % 7).map(|n| char::from(b'a' + (row.wrapping_mul(n + 2_654_435_769) >> 27) as u8));
-            (!row.is_multiple_of(50)).then(|| format!("{row}{}", letters.collect::<String>()))
-        };
-        let texts: Vec<_> = (0..30_000).map(text).collect();
-        let backwards: Vec<_> = texts.iter().rev().cloned().collect();
-        let last = texts.len() as u32 - 1;
-        for device in [None, Some(&budget)] {
-            let (one, other) = (sample(&texts, device), sample(&backwards, device));
-            assert_eq!(one.variates, other.variates);
-            let drawn = |rows: &mut dyn Iterator<Item = u32>| {
-                let mut drawn: Vec<_> = rows.map(|row| texts[row as usize].as_deref()).collect();
-                drawn.sort_unstable();
-                drawn
-            };
-            let one = drawn(&mut one.rows.iter().copied());
-            assert_eq!(one, drawn(&mut other.rows.iter().map(|row| last - row)));
-            assert!(one.chunk_by(|one, other| one == other).count() > SAMPLED / 2);
-        }
-        // a device leaves to the host what has too few fingerprints, here one or a hundred
-        for texts in [vec![Some("the same".to_owned()); 20_000], (0..20_000).map(|row| long(row % 100)).collect()] {
-            assert_eq!(sample(&texts, Some(&budget)).rows, sample(&texts, None).rows);
-        }
-        assert_eq!(sample(&texts[1..40], Some(&budget)).rows.len(), 39);
     }
 }

@@ -15,7 +15,7 @@ use crate::parallel::in_parallel;
 const SHORT: usize = 7;
 
 /// How many shards a dictionary has.
-pub(crate) const SHARDS: usize = 16;
+pub const SHARDS: usize = 16;
 
 /// Below this many tokens a thread a shard costs more than it saves.
 const WORTH_THREADS: usize = 1 << 16;
@@ -35,7 +35,7 @@ pub struct Dictionary {
 
 /// The tokens of a dictionary that share some bits of their hash.
 #[derive(Debug, Default)]
-pub(crate) struct Shard {
+pub struct Shard {
     numbers: HashTable<Number>,
     texts: HashTable<Text>,
     arena: Vec<u8>,
@@ -74,7 +74,7 @@ fn shard_of(hash: u64) -> usize {
 
 impl Dictionary {
     /// The tokens of these shards, one for each.
-    pub(crate) fn of_shards(shards: impl IntoIterator<Item = Shard>) -> Self {
+    pub fn of_shards(shards: impl IntoIterator<Item = Shard>) -> Self {
         let mut shards = shards.into_iter();
         let mut shards: [Shard; SHARDS] = std::array::from_fn(|_| shards.next().unwrap_or_default());
         let len = shards.iter().map(Shard::len).sum();
@@ -84,13 +84,18 @@ impl Dictionary {
     }
 
     /// The shards, in their order.
-    pub(crate) fn into_shards(self) -> [Shard; SHARDS] {
+    pub fn into_shards(self) -> [Shard; SHARDS] {
         self.shards
     }
 
     /// How many tokens there are; their ids are `0..len()`.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether there are no tokens.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Bytes held.
@@ -98,12 +103,14 @@ impl Dictionary {
         self.held
     }
 
-    pub(crate) fn find_number(&self, number: u64) -> Option<u32> {
+    /// Id of a number, if it is known.
+    pub fn find_number(&self, number: u64) -> Option<u32> {
         let hash = hash_of_number(number);
         self.shards[shard_of(hash)].find_number(hash, number)
     }
 
-    pub(crate) fn find_text(&self, text: &[u8]) -> Option<u32> {
+    /// Id of a text, if it is known.
+    pub fn find_text(&self, text: &[u8]) -> Option<u32> {
         if let Some(number) = short(text) {
             return self.find_number(number);
         }
@@ -113,7 +120,7 @@ impl Dictionary {
 
     /// The id of `number`, a new one where it was not there.
     #[inline]
-    pub(crate) fn intern_number(&mut self, number: u64) -> u32 {
+    pub fn intern_number(&mut self, number: u64) -> u32 {
         let (hash, next) = (hash_of_number(number), self.len as u32);
         let shard = &mut self.shards[shard_of(hash)];
         let id = shard.intern_number(hash, number, next);
@@ -126,7 +133,7 @@ impl Dictionary {
 
     /// The id of `text`, a new one where it was not there.
     #[inline]
-    pub(crate) fn intern_text(&mut self, text: &[u8]) -> u32 {
+    pub fn intern_text(&mut self, text: &[u8]) -> u32 {
         match short(text) {
             Some(number) => self.intern_number(number),
             None => {
@@ -143,7 +150,7 @@ impl Dictionary {
     }
 
     /// Replaces each id by its entry in `ids`.
-    pub(crate) fn renumber(&mut self, ids: &[u32]) -> Result<()> {
+    pub fn renumber(&mut self, ids: &[u32]) -> Result<()> {
         let renumber = |shard: &mut Shard| shard.ids().for_each(|id| *id = ids[*id as usize]);
         if self.len < WORTH_THREADS {
             self.shards.iter_mut().for_each(renumber);
@@ -158,7 +165,8 @@ impl Dictionary {
 }
 
 impl Shard {
-    pub(crate) fn len(&self) -> usize {
+    /// How many tokens are known.
+    pub(super) fn len(&self) -> usize {
         self.numbers.len() + self.texts.len()
     }
 
@@ -206,7 +214,7 @@ impl Shard {
 
     /// Takes over the tokens of the same shard of another dictionary. Ids here are dense from `first` on; `note` is told each id
     /// there and the one here.
-    pub(crate) fn absorb(&mut self, other: Self, first: u32, mut note: impl FnMut(u32, u32)) {
+    pub fn absorb(&mut self, other: Self, first: u32, mut note: impl FnMut(u32, u32)) {
         if self.len() == 0 {
             *self = other;
             for (id, next) in self.ids().zip(first..) {

@@ -15,7 +15,7 @@ use arrow::row::{RowConverter, Rows, SortField};
 use super::strings::Strings;
 
 /// A list column: where each row's elements stand in a child array that holds nothing else.
-pub(crate) struct Lists {
+pub struct Lists {
     /// `rows + 1` offsets into `child`.
     offsets: Vec<usize>,
     nulls: Option<NullBuffer>,
@@ -23,7 +23,7 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    pub(crate) fn try_new(array: &ArrayRef) -> Result<Self> {
+    pub fn try_new(array: &ArrayRef) -> Result<Self> {
         Ok(match array.data_type() {
             DataType::List(_) => Self::with_offsets::<i32>(array),
             DataType::LargeList(_) => Self::with_offsets::<i64>(array),
@@ -48,18 +48,18 @@ impl Lists {
 
     /// The elements of `row`, or none for NULL.
     #[inline]
-    pub(crate) fn get(&self, row: usize) -> Option<Range<usize>> {
+    pub fn get(&self, row: usize) -> Option<Range<usize>> {
         let valid = self.nulls.as_ref().is_none_or(|n| n.is_valid(row));
         valid.then(|| self.offsets[row]..self.offsets[row + 1])
     }
 
     /// Bytes that reading the elements takes on top of the column.
-    pub(crate) fn elements_memory(&self) -> usize {
+    pub fn elements_memory(&self) -> usize {
         if Strings::reads(self.child.data_type()) { 0 } else { self.child.len() * size_of::<u64>() }
     }
 
     /// The elements, ready to be read.
-    pub(crate) fn elements(&self) -> Result<Elements<'_>> {
+    pub fn elements(&self) -> Result<Elements<'_>> {
         let values = match self.child.data_type() {
             t if Strings::reads(t) => return Ok(Elements::Texts(Strings::try_new(&self.child)?)),
             DataType::Null => Values::Numbers(vec![0; self.child.len()]),
@@ -77,19 +77,19 @@ impl Lists {
 }
 
 /// The elements of a list column.
-pub(crate) enum Elements<'a> {
+pub enum Elements<'a> {
     Texts(Strings<'a>),
     Values { values: Values, nulls: Option<NullBuffer> },
 }
 
 /// Elements of a type other than strings.
-pub(crate) enum Values {
+pub enum Values {
     Numbers(Vec<u64>),
     Encoded(Rows),
 }
 
 /// An element.
-pub(crate) enum Element<'a> {
+pub enum Element<'a> {
     Number(u64),
     Text(&'a [u8]),
 }
@@ -97,7 +97,7 @@ pub(crate) enum Element<'a> {
 impl Elements<'_> {
     /// Element `at` of the child, or none for NULL.
     #[inline]
-    pub(crate) fn get(&self, at: usize) -> Option<Element<'_>> {
+    pub fn get(&self, at: usize) -> Option<Element<'_>> {
         match self {
             Self::Texts(strings) => strings.get(at).map(|s| Element::Text(s.as_bytes())),
             Self::Values { nulls: Some(nulls), .. } if nulls.is_null(at) => None,

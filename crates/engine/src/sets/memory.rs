@@ -3,10 +3,10 @@
 use crate::error::Result;
 
 /// Asked with the bytes that come on top; an error says that there are no more.
-pub(crate) type Reserve<'a> = &'a (dyn Fn(usize) -> Result<()> + Sync);
+pub type Reserve<'a> = &'a (dyn Fn(usize) -> Result<()> + Sync);
 
 /// What one thread of a build holds, kept ahead of what it is about to take.
-pub(crate) struct Ledger<'a> {
+pub struct Ledger<'a> {
     reserve: Reserve<'a>,
     reserved: usize,
 }
@@ -15,13 +15,14 @@ pub(crate) struct Ledger<'a> {
 const STEP: usize = 1 << 18;
 
 impl<'a> Ledger<'a> {
-    pub(crate) fn new(reserve: Reserve<'a>) -> Self {
+    /// Memory of which nothing is taken.
+    pub fn new(reserve: Reserve<'a>) -> Self {
         Self { reserve, reserved: 0 }
     }
 
     /// Makes sure that `bytes` in all are reserved.
     #[inline]
-    pub(crate) fn hold(&mut self, bytes: usize) -> Result<()> {
+    pub fn hold(&mut self, bytes: usize) -> Result<()> {
         if bytes <= self.reserved { Ok(()) } else { self.grow(bytes) }
     }
 

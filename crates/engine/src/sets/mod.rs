@@ -7,16 +7,14 @@
 //!
 //! What the engines do with the ranks is their own; `predicate` says what any of them may rely on.
 
-pub(crate) mod dictionary;
+pub mod dictionary;
 mod elements;
 mod grams;
-pub(crate) mod memory;
-#[cfg(test)]
-pub(crate) mod nested_loop;
-pub(crate) mod predicate;
-pub(crate) mod ranks;
+pub mod memory;
+pub mod predicate;
+pub mod ranks;
 mod strings;
-pub(crate) mod tokenise;
+pub mod tokenise;
 
 pub use dictionary::Dictionary;
 pub use predicate::SetPredicate;

@@ -27,24 +27,24 @@ const SLACK: f64 = 1.0 + 1e-12;
 impl SetPredicate {
     /// Whether two sets of `left` and `right` elements that share `overlap` match.
     #[inline]
-    pub(crate) fn accepts(&self, overlap: u32, left: u32, right: u32) -> bool {
+    pub fn accepts(&self, overlap: u32, left: u32, right: u32) -> bool {
         self.bounds.contains(self.score(overlap, left, right))
     }
 
     /// Whether every overlap that is large enough matches.
-    pub(crate) fn is_open_above(&self) -> bool {
+    pub fn is_open_above(&self) -> bool {
         self.bounds.upper().is_none()
     }
 
     /// The least overlap whose score reaches the lower bound, or none where not even the smaller set's size does.
-    pub(crate) fn min_overlap(&self, left: u32, right: u32) -> Option<u32> {
+    pub fn min_overlap(&self, left: u32, right: u32) -> Option<u32> {
         let most = left.min(right);
         let reaches = |overlap| self.bounds.above_lower(self.score(overlap, left, right));
         (most > 0 && reaches(most)).then(|| first_true(1, most, reaches))
     }
 
     /// The sizes up to `largest` of the sets that a set of `size` elements can match.
-    pub(crate) fn sizes(&self, size: u32, largest: u32) -> Option<RangeInclusive<u32>> {
+    pub fn sizes(&self, size: u32, largest: u32) -> Option<RangeInclusive<u32>> {
         if size == 0 || largest == 0 || !self.nearly_reaches(size, size, size) {
             return None;
         }
@@ -60,7 +60,7 @@ impl SetPredicate {
     /// The least overlap with which a set of `size` elements can match any set of at least `smallest`.
     ///
     /// For a fixed overlap no measure rises with the other set's size, so the smallest partner asks for least.
-    pub(crate) fn least_overlap(&self, size: u32, smallest: u32) -> Option<u32> {
+    pub fn least_overlap(&self, size: u32, smallest: u32) -> Option<u32> {
         let most = size.min(smallest);
         let reaches = |overlap| self.nearly_reaches(overlap, size, smallest);
         (most > 0 && reaches(most)).then(|| first_true(1, most, reaches))

@@ -13,7 +13,7 @@ use crate::parallel::in_turn;
 
 /// Ranks of the ids of one range of rows.
 #[derive(Debug)]
-pub(crate) enum Ranks {
+pub enum Ranks {
     /// A rank for each id, [`UNKNOWN`] for a token that can match nothing.
     Table(Vec<u32>),
     /// Ids below this are ranks, all others can match nothing.
@@ -26,7 +26,7 @@ const UNKNOWN: u32 = u32::MAX;
 impl Ranks {
     /// The rank of `id`, or none where its token can match nothing.
     #[inline]
-    pub(crate) fn get(&self, id: u32) -> Option<u32> {
+    pub fn get(&self, id: u32) -> Option<u32> {
         let rank = match self {
             Self::Table(ranks) => ranks[id as usize],
             Self::Below(end) if id < *end => id,
@@ -41,7 +41,7 @@ impl Ranks {
 ///
 /// With `own` a token that occurs in one row only matches nothing, and the dictionary, which nobody will ask
 /// again, comes back without ranks.
-pub(crate) fn rank(ranges: &mut [RowSets], own: bool) -> Result<(Dictionary, Vec<Ranks>, Vec<u32>)> {
+pub fn rank(ranges: &mut [RowSets], own: bool) -> Result<(Dictionary, Vec<Ranks>, Vec<u32>)> {
     let Unified { mut dictionary, ids, frequencies } = unify(ranges)?;
     let (ranks, by_rank) = by_frequency(&frequencies, if own { 2 } else { 1 });
     let tables = in_turn(ids.len(), ids.len(), |range| {

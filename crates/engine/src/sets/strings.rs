@@ -5,7 +5,7 @@ use arrow::array::{AnyDictionaryArray, Array, ArrayRef, AsArray, LargeStringArra
 use arrow::datatypes::DataType;
 
 /// A borrowed string column.
-pub(crate) enum Strings<'a> {
+pub enum Strings<'a> {
     Utf8(&'a StringArray),
     LargeUtf8(&'a LargeStringArray),
     View(&'a StringViewArray),
@@ -14,7 +14,7 @@ pub(crate) enum Strings<'a> {
 
 impl<'a> Strings<'a> {
     /// Whether a column of this type can be read.
-    pub(crate) fn reads(data_type: &DataType) -> bool {
+    pub fn reads(data_type: &DataType) -> bool {
         match data_type {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
             DataType::Dictionary(_, values) => Self::reads(values),
@@ -22,7 +22,7 @@ impl<'a> Strings<'a> {
         }
     }
 
-    pub(crate) fn try_new(array: &'a ArrayRef) -> Result<Self> {
+    pub fn try_new(array: &'a ArrayRef) -> Result<Self> {
         Ok(match array.data_type() {
             DataType::Utf8 => Self::Utf8(array.as_string()),
             DataType::LargeUtf8 => Self::LargeUtf8(array.as_string()),
@@ -39,7 +39,7 @@ impl<'a> Strings<'a> {
 
     /// The string of `row`, or none for NULL.
     #[inline]
-    pub(crate) fn get(&self, row: usize) -> Option<&'a str> {
+    pub fn get(&self, row: usize) -> Option<&'a str> {
         match self {
             Self::Utf8(a) => a.is_valid(row).then(|| a.value(row)),
             Self::LargeUtf8(a) => a.is_valid(row).then(|| a.value(row)),

@@ -19,23 +19,23 @@ use similarity_measures::{Tokenizer, qgrams, trigram, word_tokens};
 
 /// The sets of a range of rows. Within a row ids are distinct and in order of first appearance.
 #[derive(Debug)]
-pub(crate) struct RowSets {
+pub struct RowSets {
     /// The rows.
-    pub(crate) rows: Range<usize>,
+    pub rows: Range<usize>,
     /// Where each row's ids end; a row without a set (NULL, blank, no group) has none.
-    pub(crate) ends: Vec<usize>,
+    pub ends: Vec<usize>,
     /// The ids of all rows.
-    pub(crate) ids: Vec<u32>,
+    pub ids: Vec<u32>,
     /// In how many rows each id occurs.
-    pub(crate) frequencies: Vec<u32>,
+    pub frequencies: Vec<u32>,
     /// The tokens that the range itself has numbered.
-    pub(crate) dictionary: Dictionary,
+    pub dictionary: Dictionary,
 }
 
 impl RowSets {
     /// The ids of the `at`-th row of the range.
     #[inline]
-    pub(crate) fn ids(&self, at: usize) -> &[u32] {
+    pub fn ids(&self, at: usize) -> &[u32] {
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.ids[start..self.ends[at]]
     }
@@ -48,7 +48,7 @@ enum Keys<'a> {
 }
 
 /// Tokenises a build side with up to `threads` threads.
-pub(crate) fn tokenise_build(
+pub fn tokenise_build(
     tokenizer: Tokenizer,
     keys: &KeyColumn,
     threads: usize,
@@ -63,7 +63,7 @@ pub(crate) fn tokenise_build(
 }
 
 /// Tokenises a probe batch against the dictionary of the build side.
-pub(crate) fn tokenise_probe(
+pub fn tokenise_probe(
     tokenizer: Tokenizer,
     keys: &KeyColumn,
     known: &Dictionary,

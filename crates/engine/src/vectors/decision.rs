@@ -5,20 +5,22 @@ use similarity_measures::VectorMeasure;
 
 /// A test made ready to decide pair after pair.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Decision {
+pub struct Decision {
     test: VectorTest,
     /// The largest accepted sum of squares, where that alone decides.
     squares: Option<f64>,
 }
 
 impl Decision {
-    pub(crate) fn new(test: VectorTest) -> Self {
+    /// Decision of a condition.
+    pub fn new(test: VectorTest) -> Self {
         let only_upper = test.bounds.lower().is_none() && test.measure == VectorMeasure::L2;
         Self { test, squares: only_upper.then(|| largest_square(&test.bounds)) }
     }
 
     #[inline(always)]
-    pub(crate) fn holds(&self, a: &[f64], b: &[f64]) -> bool {
+    /// Whether the condition holds for two vectors.
+    pub fn holds(&self, a: &[f64], b: &[f64]) -> bool {
         match self.squares {
             // the measure's own sum; one that is not finite is more than any that is accepted
             Some(most) => a.iter().zip(b).fold(0.0, |sum, (x, y)| sum + (x - y) * (x - y)) <= most,
@@ -27,7 +29,7 @@ impl Decision {
     }
 
     /// Whether the condition as the query states it may hold for a pair.
-    pub(crate) fn may_hold(&self, a: &[f64], b: &[f64]) -> bool {
+    pub fn may_hold(&self, a: &[f64], b: &[f64]) -> bool {
         let decided = self.test.undecided_from.is_none() || (self.test.decides(a) && self.test.decides(b));
         !decided || self.holds(a, b)
     }

@@ -7,7 +7,7 @@ use similarity_measures::VectorMeasure;
 
 /// How vectors become points of the filter.
 #[derive(Debug, Clone)]
-pub(crate) struct Frame {
+pub struct Frame {
     /// The vector's dimension for each of the filter's.
     order: Vec<usize>,
     /// What is subtracted, for each of the filter's dimensions.
@@ -23,7 +23,7 @@ const SAMPLED: usize = 1024;
 
 impl Frame {
     /// The frame for `points` that are compared by `measure`; products are not shifted.
-    pub(crate) fn of(points: &Points, measure: VectorMeasure) -> Self {
+    pub fn of(points: &Points, measure: VectorMeasure) -> Self {
         let unit = matches!(measure, VectorMeasure::Cosine | VectorMeasure::CosineDistance);
         let Points { dimension, regular, .. } = points;
         let mut frame = Self { order: (0..*dimension).collect(), centre: vec![0.0; *dimension], unit };
@@ -52,7 +52,7 @@ impl Frame {
     }
 
     /// Writes the point of `vector`.
-    pub(crate) fn place<R: Precision>(&self, vector: &[f64], point: &mut [R]) {
+    pub fn place<R: Precision>(&self, vector: &[f64], point: &mut [R]) {
         let scale = if self.unit { vector.iter().map(|x| x * x).sum::<f64>().sqrt() } else { 1.0 };
         for ((out, &k), centre) in point.iter_mut().zip(&self.order).zip(&self.centre) {
             *out = R::of(vector[k] / scale - centre);
@@ -60,28 +60,28 @@ impl Frame {
     }
 
     /// The vector's dimension for each of the filter's.
-    pub(crate) fn order(&self) -> &[usize] {
+    pub fn order(&self) -> &[usize] {
         &self.order
     }
 
     /// What is subtracted, for each of the filter's dimensions.
-    pub(crate) fn centre(&self) -> &[f64] {
+    pub fn centre(&self) -> &[f64] {
         &self.centre
     }
 
     /// Whether vectors are scaled to length 1 before.
-    pub(crate) fn is_unit(&self) -> bool {
+    pub fn is_unit(&self) -> bool {
         self.unit
     }
 
     /// The largest of the numbers of some points, without their signs.
-    pub(crate) fn typical_largest(&self, points: &Points) -> f64 {
+    pub fn typical_largest(&self, points: &Points) -> f64 {
         let extents = self.extents(points, points.dimension);
         extents.into_iter().fold(0.0, |most, (low, high)| most.max(-low).max(high))
     }
 
     /// Between what numbers some points lie in each of the first dimensions.
-    pub(crate) fn extents(&self, points: &Points, dimensions: usize) -> Vec<(f64, f64)> {
+    pub fn extents(&self, points: &Points, dimensions: usize) -> Vec<(f64, f64)> {
         let mut extents = vec![(f64::INFINITY, f64::NEG_INFINITY); dimensions];
         let mut placed = vec![0.0; points.dimension];
         for at in sample(points.regular.len()) {
@@ -95,7 +95,7 @@ impl Frame {
 
     /// The square of how far some points are from the nearest of some others, the median of it: more than their nearest ones
     /// of all are.
-    pub(crate) fn typical_gap(&self, points: &Points, measure: VectorMeasure) -> f64 {
+    pub fn typical_gap(&self, points: &Points, measure: VectorMeasure) -> f64 {
         let placed = |at: usize| {
             let mut point = vec![0.0; points.dimension];
             self.place(points.regular(at), &mut point);
@@ -116,7 +116,7 @@ impl Frame {
     }
 
     /// The median of some points' norms.
-    pub(crate) fn typical_norm(&self, points: &Points, measure: VectorMeasure) -> f64 {
+    pub fn typical_norm(&self, points: &Points, measure: VectorMeasure) -> f64 {
         let mut placed = vec![0.0; points.dimension];
         let norms = sample(points.regular.len()).map(|at| {
             self.place(points.regular(at), &mut placed);

@@ -8,10 +8,10 @@
 //! `reach` says by how much a filter in `precision` has to look farther than the condition, so that no match is lost;
 //! `decision` decides by the measure's own arithmetic. What the engines do with the points is their own.
 
-pub(crate) mod decision;
-pub(crate) mod frame;
-pub(crate) mod points;
-pub(crate) mod precision;
-pub(crate) mod reach;
+pub mod decision;
+pub mod frame;
+pub mod points;
+pub mod precision;
+pub mod reach;
 
 pub use points::Vectors;

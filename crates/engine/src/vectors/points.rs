@@ -185,7 +185,7 @@ impl Vectors {
 }
 
 /// The error for vectors of two lengths.
-pub(crate) fn incomparable([one, other]: [usize; 2]) -> Error {
+pub fn incomparable([one, other]: [usize; 2]) -> Error {
     Error::Keys(format!("vectors of {one} and of {other} elements cannot be compared"))
 }
 
@@ -195,10 +195,11 @@ fn given<O: OffsetSizeTrait>(offsets: &[O]) -> Offsets {
 
 /// Some rows with vectors.
 #[derive(Debug, Default)]
-pub(crate) struct Rows {
-    pub(crate) rows: Vec<u32>,
-    /// Of each row; all are 0 without equality keys.
-    pub(crate) groups: Vec<u32>,
+pub struct Rows {
+    /// Row numbers.
+    pub rows: Vec<u32>,
+    /// Group of each row; all are 0 without equality keys.
+    pub groups: Vec<u32>,
 }
 
 impl Rows {
@@ -217,28 +218,35 @@ impl Rows {
         Self { rows: joined_in_parallel(rows), groups: joined_in_parallel(groups) }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    pub(crate) fn memory(&self) -> usize {
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
         (self.rows.capacity() + self.groups.capacity()) * size_of::<u32>()
     }
 }
 
 /// The rows of one side that may match.
 #[derive(Debug)]
-pub(crate) struct Points {
+pub struct Points {
     /// Those of all rows.
-    pub(crate) vectors: Vectors,
+    pub vectors: Vectors,
     /// Numbers a vector; 0 where there is none.
-    pub(crate) dimension: usize,
+    pub dimension: usize,
     /// Rows that a filter may tell apart.
-    pub(crate) regular: Rows,
+    pub regular: Rows,
     /// Rows that have to be compared with all others.
-    pub(crate) loose: Rows,
+    pub loose: Rows,
     /// Rows that can never match.
-    pub(crate) unmatchable: usize,
+    pub unmatchable: usize,
 }
 
 /// Fewer rows are not worth a thread.
@@ -256,7 +264,7 @@ impl Points {
     ///
     /// # Errors
     /// Vectors of several lengths.
-    pub(crate) fn try_new(
+    pub fn try_new(
         test: &VectorTest,
         keys: &KeyColumn,
         dimension: Option<usize>,
@@ -296,18 +304,18 @@ impl Points {
 
     /// Whether single precision tells neighbours apart well, among points with norms up to about `norm`: one is about as far as
     /// n^(1/d) points abreast are from each other.
-    pub(crate) fn suit_single_precision(&self, norm: f64) -> bool {
+    pub fn suit_single_precision(&self, norm: f64) -> bool {
         let abreast = (self.regular.len() as f64).powf((self.dimension.max(1) as f64).recip());
         norm < 1e15 && abreast < MOST_ABREAST
     }
 
     /// The vector of a regular row.
-    pub(crate) fn regular(&self, at: usize) -> &[f64] {
+    pub fn regular(&self, at: usize) -> &[f64] {
         self.vectors.given(self.regular.rows[at] as usize)
     }
 
     /// The rows from the first to the last of some regular ones, which are there at these places.
-    pub(crate) fn rows(&self, places: Range<usize>) -> Range<usize> {
+    pub fn rows(&self, places: Range<usize>) -> Range<usize> {
         match self.regular.rows[places].iter().as_slice() {
             [] => 0..0,
             [only] => *only as usize..*only as usize + 1,
@@ -316,7 +324,7 @@ impl Points {
     }
 
     /// Those rows alone, numbered from the first one on.
-    pub(crate) fn part(&self, places: Range<usize>) -> Self {
+    pub fn part(&self, places: Range<usize>) -> Self {
         let rows = self.rows(places.clone());
         let regular = Rows {
             rows: self.regular.rows[places.clone()].iter().map(|&row| row - rows.start as u32).collect(),
@@ -330,7 +338,7 @@ impl Points {
     ///
     /// # Errors
     /// Vectors longer than a list may be.
-    pub(crate) fn gathered(&self, rows: &[u32], threads: usize) -> Result<Self> {
+    pub fn gathered(&self, rows: &[u32], threads: usize) -> Result<Self> {
         let dimension = self.dimension;
         let mut numbers = vec![0.0; rows.len() * dimension];
         let share = rows.len().div_ceil(threads.max(1)).max(ROWS_OF_THREAD);

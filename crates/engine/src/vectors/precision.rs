@@ -3,7 +3,8 @@
 use std::fmt::Debug;
 
 /// A floating-point number of a filter.
-pub(crate) trait Precision: Copy + PartialOrd + Debug + Send + Sync + 'static {
+pub trait Precision: Copy + PartialOrd + Debug + Send + Sync + 'static {
+    /// Infinity.
     const INFINITY: Self;
     /// Half the distance of 1 from the next number.
     const ROUNDING: f64;
@@ -16,6 +17,7 @@ pub(crate) trait Precision: Copy + PartialOrd + Debug + Send + Sync + 'static {
     fn below(x: f64) -> Self;
     /// A number that is no smaller.
     fn above(x: f64) -> Self;
+    /// The number in double precision.
     fn get(self) -> f64;
 }
 

@@ -15,7 +15,7 @@ use similarity_measures::VectorMeasure;
 
 /// What the sums of a metric are.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Sum {
+pub enum Sum {
     /// Of absolute differences, or the largest of them.
     Distance,
     /// Sum of squared differences.
@@ -28,7 +28,7 @@ pub(crate) enum Sum {
 
 /// The farthest that a match may lie, in the metric of the filter.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reach {
+pub struct Reach {
     sum: Sum,
     /// The largest distance, or the negated least product.
     most: f64,
@@ -37,7 +37,7 @@ pub(crate) struct Reach {
 
 impl Reach {
     /// The reach of `test` over vectors of so many elements, none where nothing matches.
-    pub(crate) fn of(test: &VectorTest, dimension: usize) -> Option<Self> {
+    pub fn of(test: &VectorTest, dimension: usize) -> Option<Self> {
         let d = dimension as f64;
         let upper = test.bounds.upper().map_or(f64::INFINITY, |bound| bound.value);
         let lower = test.bounds.lower().map_or(f64::NEG_INFINITY, |bound| bound.value);
@@ -69,13 +69,13 @@ impl Reach {
     }
 
     /// The largest distance of a match, or the negated least product.
-    pub(crate) fn most(&self) -> f64 {
+    pub fn most(&self) -> f64 {
         self.most
     }
 
     /// What [`of_points`](Self::of_points) is made of where sums are not in halves: the largest sum, or its root, of a match
     /// of points that do not round, and what comes on top for each unit of the larger norm, or of the norms' product.
-    pub(crate) fn line<R: Precision>(&self) -> (f64, f64) {
+    pub fn line<R: Precision>(&self) -> (f64, f64) {
         let by_term = 4.0 * (self.dimension as f64 + 8.0) * R::ROUNDING;
         let (wider, by_norm) = Self::wider::<R>(self.dimension);
         match self.sum {
@@ -85,22 +85,22 @@ impl Reach {
     }
 
     /// By which factor distances are looked for farther than they are, and by how much for each unit of the larger norm.
-    pub(crate) fn wider<R: Precision>(dimension: usize) -> (f64, f64) {
+    pub fn wider<R: Precision>(dimension: usize) -> (f64, f64) {
         (1.0 + 4.0 * (dimension as f64 + 8.0) * R::ROUNDING, 4.0 * R::ROUNDING)
     }
 
     /// The same by the sums of another metric for the same distance.
-    pub(crate) fn by(self, sum: Sum) -> Self {
+    pub fn by(self, sum: Sum) -> Self {
         Self { sum, ..self }
     }
 
     /// Whether half squares by products tell matches from others nearly as well, among points with norms up to about `norm`.
-    pub(crate) fn suits_halves<R: Precision>(&self, norm: f64) -> bool {
+    pub fn suits_halves<R: Precision>(&self, norm: f64) -> bool {
         self.sum == Sum::Squares && 64.0 * product_rounding::<R>(self.dimension, norm) <= self.most * self.most / 2.0
     }
 
     /// The largest sum of a match of two points with norms up to these.
-    pub(crate) fn of_points<R: Precision>(&self, norms: (f64, f64)) -> R {
+    pub fn of_points<R: Precision>(&self, norms: (f64, f64)) -> R {
         let d = self.dimension as f64;
         let by_size = match self.sum {
             Sum::Products => 4.0 * (d + 8.0) * R::ROUNDING * norms.0 * norms.1,
@@ -114,7 +114,7 @@ impl Reach {
     }
 
     /// As far as two points with norms up to these may be whose sum is `sum`, by `measure`.
-    pub(crate) fn of_sum<R: Precision>(
+    pub fn of_sum<R: Precision>(
         (measure, kind): (VectorMeasure, Sum),
         dimension: usize,
         sum: R,
@@ -138,14 +138,14 @@ impl Reach {
     }
 
     /// As far around a ball of this radius, measured with this rounding, in double precision.
-    pub(crate) fn around(&self, radius: f64) -> Self {
+    pub fn around(&self, radius: f64) -> Self {
         let d = self.dimension as f64;
         Self { most: self.most + radius * (1.0 + 4.0 * (d + 8.0) * f64::ROUNDING), ..*self }
     }
 
     /// The largest sum of the gaps between two boxes of which points match; for products with the largest norms of their
     /// corners.
-    pub(crate) fn of_boxes<R: Precision>(&self, corners: (f64, f64)) -> R {
+    pub fn of_boxes<R: Precision>(&self, corners: (f64, f64)) -> R {
         match self.sum {
             Sum::Products => self.of_points(corners),
             _ => self.limit(0.0, 0.0),
@@ -166,7 +166,7 @@ impl Reach {
     }
 
     /// Whether single precision tells matches from others as well, among points with norms up to about `norm`.
-    pub(crate) fn is_coarse(&self, norm: f64) -> bool {
+    pub fn is_coarse(&self, norm: f64) -> bool {
         let fits = norm < 1e15;
         match self.sum {
             Sum::Products => fits,
@@ -175,12 +175,12 @@ impl Reach {
     }
 
     /// The norm of a point by which its rounding is bounded.
-    pub(crate) fn norm(measure: VectorMeasure, point: &[f64]) -> f64 {
+    pub fn norm(measure: VectorMeasure, point: &[f64]) -> f64 {
         Self::norm_of(measure, point.iter().copied())
     }
 
     /// The same of coordinates one after the other.
-    pub(crate) fn norm_of(measure: VectorMeasure, point: impl Iterator<Item = f64>) -> f64 {
+    pub fn norm_of(measure: VectorMeasure, point: impl Iterator<Item = f64>) -> f64 {
         match measure {
             VectorMeasure::L1 => point.map(f64::abs).sum(),
             VectorMeasure::Linf => point.fold(0.0, |most, x| x.abs().max(most)),
@@ -190,6 +190,6 @@ impl Reach {
 }
 
 /// How much half a square by products may be off, among points with norms up to `norm`.
-pub(crate) fn product_rounding<R: Precision>(dimension: usize, norm: f64) -> f64 {
+pub fn product_rounding<R: Precision>(dimension: usize, norm: f64) -> f64 {
     4.0 * (dimension as f64 + 8.0) * R::ROUNDING * norm * norm
 }

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::NO_GROUP;
     use crate::condition::Bounds;
-    use crate::edits::nested_loop::*;
+    use crate::test_oracle::strings::*;
     use similarity_measures::EditMeasure;
 
     fn index(predicate: EditPredicate, path: Option<AccessPath>, keys: &KeyColumn, own: bool) -> EditIndex {

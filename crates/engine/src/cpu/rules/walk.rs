@@ -40,7 +40,7 @@ enum Known {
 
 /// A tree, and which of its atoms are worth remembering.
 #[derive(Debug)]
-pub(crate) struct Path {
+pub struct Path {
     tree: ExecutionTree,
     /// Row of each atom among the remembered ones, where it occurs more than once.
     rows: Vec<Option<usize>>,

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use crate::NO_GROUP;
     use crate::condition::Bounds;
-    use crate::sets::nested_loop::*;
+    use crate::test_oracle::sets::*;
     use similarity_measures::SetMeasure;
 
     const PATHS: [Option<AccessPath>; 3] = [None, Some(AccessPath::Prefix), Some(AccessPath::Tiles)];

@@ -68,7 +68,7 @@ impl Regions {
         let keys = KeyColumn { values: ArrayRef::clone(sample), groups: None };
         let points = Points::try_new(&test, &keys, None, (1, &Cancel::default())).ok()?;
         let (dimension, reach) = (points.dimension, Reach::of(&test, points.dimension)?);
-        if dimension == 0 || points.regular.len() == 0 || test.measure == VectorMeasure::InnerProduct {
+        if dimension == 0 || points.regular.is_empty() || test.measure == VectorMeasure::InnerProduct {
             return None;
         }
         let frame = Frame::of(&points, test.measure);

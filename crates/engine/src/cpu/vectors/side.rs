@@ -43,7 +43,7 @@ impl<R: Real> Side<R> {
     ) -> Result<Self> {
         let (loose, unmatchable) = (std::mem::take(&mut points.loose), points.unmatchable);
         let undecided = loose.rows.iter().any(|&row| !test.decides(points.vectors.given(row as usize)));
-        let vectors = (loose.len() > 0).then(|| points.vectors.clone());
+        let vectors = (!loose.is_empty()).then(|| points.vectors.clone());
         let blocks = grow::<R, M>(points, frame, test.measure, build.map(|build| &build.blocks), context)?;
         Ok(Self { blocks, vectors, loose, unmatchable, undecided })
     }

@@ -1,0 +1,216 @@
+//! The door: what the engines ask of a device.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use similarity_engine::accelerator::keys::{DeviceKeys, GroupedRows};
+use similarity_engine::accelerator::prefetch::ColumnPrefetch;
+use similarity_engine::accelerator::rules::{DeviceRules, RulesSide};
+use similarity_engine::accelerator::{Accelerator, DeviceIndex, NumberedKeys, Platform};
+use similarity_engine::atoms::AtomTest;
+use similarity_engine::condition::Test;
+use similarity_engine::edits::EditPredicate;
+use similarity_engine::error::Result;
+use similarity_engine::keys::Codes;
+use similarity_engine::metrics::MetricValue;
+use similarity_engine::nearest::{NearestIndex, Wanted};
+use similarity_engine::reason::Refused;
+use similarity_engine::sets::SetPredicate;
+use similarity_engine::{BuildContext, Cancel, KeyColumn};
+use similarity_measures::VectorMeasure;
+
+use crate::ahead::SendingAhead;
+use crate::blocks::{BlockIndex, InBlocks};
+use crate::device::Device;
+use crate::edits::{self, EditIndex};
+use crate::fault::Fault;
+use crate::keys::{self, RowsByGroup};
+use crate::memory::Budget;
+use crate::modules::Module;
+use crate::rules::{self, RulesOnDevice};
+use crate::sets::SetIndex;
+use crate::vectors::{self, FEW_DIMENSIONS, VectorIndex, has_kernels, ranks_by};
+
+/// NVIDIA GPUs.
+#[derive(Debug)]
+pub struct Cuda;
+
+impl Platform for Cuda {
+    fn has_driver(&self) -> bool {
+        Device::has_driver()
+    }
+
+    fn is_open(&self, ordinal: usize) -> bool {
+        Device::is_open(ordinal)
+    }
+
+    fn open(&self, ordinal: usize, memory_fraction: f64) -> Result<Arc<dyn Accelerator>, String> {
+        Ok(Arc::new(Budget::new(&Device::open(ordinal)?, memory_fraction)))
+    }
+
+    fn serves(&self, test: Test) -> bool {
+        serves(test)
+    }
+
+    fn serves_atom(&self, atom: &AtomTest) -> bool {
+        rules::serves(atom)
+    }
+
+    fn ranks_by(&self, measure: VectorMeasure, wanted: Wanted) -> bool {
+        ranks_by(measure, wanted)
+    }
+
+    fn few_dimensions(&self) -> usize {
+        FEW_DIMENSIONS as usize
+    }
+}
+
+impl Accelerator for Budget {
+    fn platform(&self) -> &'static dyn Platform {
+        &Cuda
+    }
+
+    fn name(&self) -> String {
+        self.device.to_string()
+    }
+
+    fn for_join(&self) -> Arc<dyn Accelerator> {
+        Arc::new(self.of_join())
+    }
+
+    fn metrics(&self) -> Vec<MetricValue> {
+        self.metrics.values()
+    }
+
+    fn build(
+        &self,
+        test: Test,
+        keys: &KeyColumn,
+        context: &BuildContext<'_>,
+    ) -> Result<Result<Box<dyn DeviceIndex>, Refused>> {
+        build(self, test, keys, context)
+    }
+
+    fn build_nearest(
+        &self,
+        test: Test,
+        keys: &KeyColumn,
+        ranking: (&[u32], Wanted),
+        context: &BuildContext<'_>,
+    ) -> Result<Result<Box<dyn NearestIndex>, Refused>> {
+        build_nearest(self, test, keys, ranking, context)
+    }
+
+    fn longest_string(&self, predicate: &EditPredicate) -> usize {
+        edits::longest_string(predicate)
+    }
+
+    fn number_keys(
+        &self,
+        columns: &[ArrayRef],
+        null_equals_null: &[bool],
+        is_known: bool,
+    ) -> Result<Option<NumberedKeys>> {
+        let numbered = keys::codes(self, columns, null_equals_null, is_known)?;
+        Ok(numbered.map(|(codes, known)| (codes, known.map(|known| Box::new(known) as Box<dyn DeviceKeys>))))
+    }
+
+    fn group_rows(&self, columns: &[&Codes], own: bool) -> Result<Option<Arc<dyn GroupedRows>>> {
+        let grouped = RowsByGroup::of(self, columns, own)?;
+        Ok(grouped.map(|grouped| Arc::new(grouped) as Arc<dyn GroupedRows>))
+    }
+
+    fn prefetch(&self, columns: &[usize], rows: usize) -> Option<Box<dyn ColumnPrefetch>> {
+        SendingAhead::try_new(self.clone(), columns, rows).map(|sending| Box::new(sending) as Box<dyn ColumnPrefetch>)
+    }
+
+    fn forget_prefetched(&self) {
+        self.forget_sent();
+    }
+
+    fn read_rules_ahead(&self, cancel: &Cancel) {
+        self.device.read_ahead(&[Module::Keys, Module::Rules, Module::Texts], cancel);
+    }
+
+    fn bring_rules(&self, side: RulesSide<'_>) -> Result<Result<Box<dyn DeviceRules>, Refused>> {
+        let brought = RulesOnDevice::try_new(self, side)?;
+        Ok(brought.map(|rules| Box::new(rules) as Box<dyn DeviceRules>))
+    }
+}
+
+/// Whether there are kernels for a condition.
+fn serves(test: Test) -> bool {
+    match test {
+        Test::Set { .. } | Test::Edit { .. } => true,
+        Test::Vector(test) => has_kernels(test.measure),
+    }
+}
+
+/// Makes the keys of a build side ready for `test` on a device, or says why not: there are no kernels for them, or its
+/// memory does not hold them and the caller does not divide them.
+///
+/// # Errors
+/// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails,
+/// [`Error::DeviceFull`](similarity_engine::Error::DeviceFull) where the caller divides the keys.
+fn build(
+    budget: &Budget,
+    test: Test,
+    keys: &KeyColumn,
+    context: &BuildContext<'_>,
+) -> Result<Result<Box<dyn DeviceIndex>, Refused>> {
+    if !serves(test) {
+        return Ok(Err(Refused::Keys));
+    }
+    let budget = &budget.of_join();
+    let module = match test {
+        Test::Set { .. } => Module::Sets,
+        Test::Edit { .. } => Module::Edits,
+        Test::Vector(_) => Module::Vectors,
+    };
+    budget.device.read_ahead(&[module], context.cancel);
+    context.cancel.check()?;
+    let index = match test {
+        Test::Set { tokenizer, measure, bounds } => {
+            let predicate = SetPredicate { measure, bounds };
+            SetIndex::try_new(budget, tokenizer, predicate, keys, context).map(|index| Some(boxed(index)))
+        }
+        Test::Edit { measure, bounds } => {
+            EditIndex::try_new(budget, EditPredicate { measure, bounds }, keys, context).map(|index| index.map(boxed))
+        }
+        Test::Vector(test) => VectorIndex::try_new(budget, test, keys, context).map(|index| index.map(boxed)),
+    };
+    match index {
+        Err(Fault::Memory) if context.divides => Err(Fault::Memory.into()),
+        index => refused(index),
+    }
+}
+
+/// What a device has been brought, or why it has not: nothing for keys that it has no kernels for.
+pub(crate) fn refused<T>(brought: Result<Option<T>, Fault>) -> Result<Result<T, Refused>> {
+    match brought {
+        Err(Fault::Memory) => Ok(Err(Refused::Memory)),
+        brought => Ok(brought?.ok_or(Refused::Keys)),
+    }
+}
+
+/// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test` on a device, or
+/// says why not: there are no kernels for that, or its memory does not hold a part of them that is worth a search.
+///
+/// # Errors
+/// Keys that have no such score, a refused reservation, a cancelled build, a device that fails.
+fn build_nearest(
+    budget: &Budget,
+    test: Test,
+    keys: &KeyColumn,
+    ranking: (&[u32], Wanted),
+    context: &BuildContext<'_>,
+) -> Result<Result<Box<dyn NearestIndex>, Refused>> {
+    let Test::Vector(test) = test else { return Ok(Err(Refused::Keys)) };
+    budget.device.read_ahead(&[Module::Vectors, Module::Nearest], context.cancel);
+    context.cancel.check()?;
+    refused(vectors::build_nearest(&budget.of_join(), test.measure, keys, ranking, context))
+}
+
+fn boxed<I: BlockIndex + 'static>(index: I) -> Box<dyn DeviceIndex> {
+    Box::new(InBlocks(index))
+}

@@ -1,0 +1,41 @@
+//! What can go wrong on a device.
+
+use cudarc::driver::DriverError;
+use cudarc::driver::sys::CUresult;
+use similarity_engine::error::Error;
+
+/// Why work on a device came to nothing.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The budget or the device has no more memory: less work at a time may do, or another engine.
+    Memory,
+    /// The device or its driver failed.
+    Device(DriverError),
+    /// Anything else.
+    Other(Error),
+}
+
+impl From<DriverError> for Fault {
+    fn from(error: DriverError) -> Self {
+        if error.0 == CUresult::CUDA_ERROR_OUT_OF_MEMORY { Self::Memory } else { Self::Device(error) }
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Memory => Error::DeviceFull,
+            Fault::Device(error) => Error::Device(format!(
+                "a CUDA device failed with {:?}; set similarity.engine = 'cpu' to run without it",
+                error.0
+            )),
+            Fault::Other(error) => error,
+        }
+    }
+}

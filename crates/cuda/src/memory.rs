@@ -1,0 +1,250 @@
+//! Memory of a device, counted against a budget.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, HostSlice, ValidAsZeroBits};
+
+use super::ahead::SentAhead;
+use super::copies::{download, upload};
+use super::device::Device;
+use super::fault::Fault;
+use super::metrics::DeviceMetrics;
+
+/// Rows of a probe side that are made ready at once.
+const FEWEST_ROWS: usize = 1 << 13;
+const MOST_ROWS: usize = 1 << 20;
+/// Bytes of the rows that are made ready at once, so that rows of long values are soon ready, too.
+const MOST_BYTES: usize = 1 << 29;
+/// Probe batches that are there at the same time, and how often one is there while it is put into order.
+const BATCHES: usize = 16;
+const COPIES: usize = 3;
+
+/// A device, and how much of its memory a join may use beside all others.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    pub(super) device: Arc<Device>,
+    /// Bytes that all buffers of the device may hold together.
+    limit: usize,
+    /// Metrics of the join.
+    pub(super) metrics: DeviceMetrics,
+    /// What the device has been sent of a build side before the join asks for it.
+    pub(super) sent: Option<Arc<SentAhead>>,
+}
+
+impl Budget {
+    /// The given share of the device's memory.
+    pub fn new(device: &Arc<Device>, fraction: f64) -> Self {
+        Self {
+            device: Arc::clone(device),
+            limit: (device.memory() as f64 * fraction) as usize,
+            metrics: DeviceMetrics::default(),
+            sent: None,
+        }
+    }
+
+    /// The same for one join, whose metrics are its own.
+    pub(crate) fn of_join(&self) -> Self {
+        Self { metrics: DeviceMetrics::default(), ..self.clone() }
+    }
+
+    /// Gives back what was sent ahead and nobody has asked for.
+    pub(crate) fn forget_sent(&self) {
+        self.sent.iter().for_each(|sent| sent.forget());
+    }
+
+    /// Bytes that nobody holds.
+    pub(super) fn available(&self) -> usize {
+        self.limit.saturating_sub(self.device.reserved())
+    }
+
+    /// How many rows of a probe side are made ready at once, after the `rows` of a build side were brought here: so
+    /// many that the batches of all partitions fit, if they are of the same kind.
+    pub(super) fn rows_at_once(&self, rows: usize) -> usize {
+        let bytes_of_row = self.metrics.uploaded() / rows.max(1);
+        let bytes = (self.available() / (BATCHES * COPIES)).min(MOST_BYTES);
+        (bytes / bytes_of_row.max(1)).clamp(FEWEST_ROWS, MOST_ROWS)
+    }
+
+    /// Room for `length` values, which are not set.
+    pub(super) fn buffer<T: DeviceRepr>(&self, stream: &Arc<CudaStream>, length: usize) -> Result<Buffer<T>, Fault> {
+        match self.allocate(stream, length) {
+            Err(Fault::Memory) if self.device.make_room() => self.allocate(stream, length),
+            allocated => allocated,
+        }
+    }
+
+    fn allocate<T: DeviceRepr>(&self, stream: &Arc<CudaStream>, length: usize) -> Result<Buffer<T>, Fault> {
+        // no allocation is empty
+        let length = length.max(1);
+        let held = Held::try_new(self, length * size_of::<T>())?;
+        // SAFETY: every buffer is written by a copy or a kernel before it is read.
+        let slice = unsafe { stream.alloc(length) }?;
+        Ok(Buffer { slice, _held: held })
+    }
+
+    /// Buffer of `length` zeros.
+    pub(super) fn zeros<T: DeviceRepr + ValidAsZeroBits>(
+        &self,
+        stream: &Arc<CudaStream>,
+        length: usize,
+    ) -> Result<Buffer<T>, Fault> {
+        let mut buffer = self.buffer(stream, length)?;
+        stream.memset_zeros(&mut buffer.slice)?;
+        Ok(buffer)
+    }
+
+    /// A copy of `values`.
+    pub(super) fn upload<T: DeviceRepr + Sync>(
+        &self,
+        stream: &Arc<CudaStream>,
+        values: &[T],
+    ) -> Result<Buffer<T>, Fault> {
+        self.upload_parts(stream, values.len(), [values])
+    }
+
+    /// A copy of few `values` in a room of that stream, by this thread alone: the room's holder waits for no other one.
+    pub(super) fn upload_to<'a, T: DeviceRepr>(
+        &self,
+        stream: &Arc<CudaStream>,
+        values: &[T],
+        room: &'a mut Room<T>,
+    ) -> Result<&'a Buffer<T>, Fault> {
+        let buffer = room.of(self, stream, values.len())?;
+        if !values.is_empty() {
+            stream.memcpy_htod(values, &mut buffer.slice.slice_mut(..values.len()))?;
+        }
+        self.metrics.upload(values);
+        Ok(buffer)
+    }
+
+    /// A copy of `parts`, one after the other, that have `length` values together.
+    pub(super) fn upload_parts<'a, T: DeviceRepr + Sync + 'a>(
+        &self,
+        stream: &Arc<CudaStream>,
+        length: usize,
+        parts: impl IntoIterator<Item = &'a [T]>,
+    ) -> Result<Buffer<T>, Fault> {
+        let parts: Vec<&[T]> = parts.into_iter().collect();
+        let mut buffer = self.buffer(stream, length)?;
+        upload(&self.device, stream, &parts, &mut buffer.slice)?;
+        parts.iter().for_each(|part| self.metrics.upload(part));
+        Ok(buffer)
+    }
+
+    /// Copies the first values of a buffer to the host, where they are once `stream` has been waited for.
+    pub(super) fn download<T: DeviceRepr>(
+        &self,
+        stream: &Arc<CudaStream>,
+        buffer: &Buffer<T>,
+        values: &mut (impl HostSlice<T> + ?Sized),
+    ) -> Result<(), Fault> {
+        self.download_from(stream, buffer, 0, values)
+    }
+
+    /// Copies the values of a buffer from `first` on to the host, where they are once `stream` has been waited for.
+    pub(super) fn download_from<T: DeviceRepr>(
+        &self,
+        stream: &Arc<CudaStream>,
+        buffer: &Buffer<T>,
+        first: usize,
+        values: &mut (impl HostSlice<T> + ?Sized),
+    ) -> Result<(), Fault> {
+        let count = values.len();
+        if count > 0 {
+            stream.memcpy_dtoh(&buffer.slice.slice(first..first + count), values)?;
+        }
+        self.metrics.download::<T>(count);
+        Ok(())
+    }
+
+    /// Some values of a buffer, once the stream that it was made on has come so far.
+    pub(super) fn fetch<T: DeviceRepr + Copy>(&self, buffer: &Buffer<T>, range: Range<usize>) -> Result<Vec<T>, Fault> {
+        let stream = buffer.slice.stream();
+        stream.synchronize()?;
+        let address = buffer.address(stream) + (range.start * size_of::<T>()) as u64;
+        assert!(range.end <= buffer.slice.len());
+        self.metrics.download::<T>(range.len());
+        // SAFETY: the buffer has these values, and what was to write them is done.
+        unsafe { download(&self.device, address, range.len()) }
+    }
+}
+
+/// Part of a budget.
+#[derive(Debug)]
+struct Held {
+    device: Arc<Device>,
+    bytes: usize,
+}
+
+impl Held {
+    fn try_new(budget: &Budget, bytes: usize) -> Result<Self, Fault> {
+        budget.device.reserve(bytes, budget.limit)?;
+        Ok(Self { device: Arc::clone(&budget.device), bytes })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.device.release(self.bytes);
+    }
+}
+
+/// Values on a device.
+#[derive(Debug)]
+pub(super) struct Buffer<T> {
+    pub(super) slice: CudaSlice<T>,
+    _held: Held,
+}
+
+/// A buffer for one thing after the other, made anew only where it is too small: allocating takes longer than a short
+/// launch.
+#[derive(Debug)]
+pub(super) struct Room<T>(Option<Buffer<T>>);
+
+impl<T> Default for Room<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: DeviceRepr> Room<T> {
+    /// The buffer, with room for `length` values at least: those that it had, if it had as many, or else values that
+    /// are not set. Of one stream at a time.
+    pub(super) fn of(
+        &mut self,
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        length: usize,
+    ) -> Result<&mut Buffer<T>, Fault> {
+        if self.0.as_ref().is_none_or(|buffer| buffer.slice.len() < length) {
+            self.0 = None;
+            self.0 = Some(budget.buffer(stream, length)?);
+        }
+        Ok(self.0.as_mut().unwrap_or_else(|| unreachable!("it was made above")))
+    }
+
+    /// Buffer as [`of`](Self::of) gives it, with zeros in the first `length` places.
+    pub(super) fn zeros(
+        &mut self,
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        length: usize,
+    ) -> Result<&mut Buffer<T>, Fault>
+    where
+        T: ValidAsZeroBits,
+    {
+        let buffer = self.of(budget, stream, length)?;
+        if length > 0 {
+            stream.memset_zeros(&mut buffer.slice.slice_mut(..length))?;
+        }
+        Ok(buffer)
+    }
+}
+
+impl<T> Buffer<T> {
+    /// Where it is, for a structure that a kernel reads. It must outlive every launch that is given the address.
+    pub(super) fn address(&self, stream: &CudaStream) -> u64 {
+        self.slice.device_ptr(stream).0
+    }
+}

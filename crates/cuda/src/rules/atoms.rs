@@ -1,0 +1,300 @@
+//! How the atoms of a join of rules are decided on a device, and its build side there.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use similarity_engine::error::{Result, internal_err};
+use similarity_engine::metrics::MetricValue;
+
+use super::columns::{AtomOnDevice, ColumnsOnDevice, Uploading, texts_on_device};
+use super::entry::{EntryOnDevice, parts_of_entry};
+use super::rooms::WalkingRooms;
+use crate::accelerator::refused;
+use crate::edits::{LONGEST, edit_test, reaches};
+use crate::fault::Fault;
+use crate::kernels::{self, Compared, EditDecision, EditTest, SetTest, VectorTest};
+use crate::keys::NumbersOnDevice;
+use crate::memory::{Budget, Buffer};
+use crate::sets::set_test;
+use crate::tasks::BLOCK;
+use crate::vectors::{has_kernels, vector_test};
+use crate::worker::{Capacity, Workers};
+use similarity_engine::accelerator::rules::{DeviceColumns, DeviceEntry, DeviceRules, RulesSide, WalkedEntry};
+use similarity_engine::atoms::{AtomRows, AtomTest, RuleRows};
+use similarity_engine::condition::Test;
+use similarity_engine::edits::EditPredicate;
+use similarity_engine::keys::Codes;
+use similarity_engine::parallel::{both, each_in_turn};
+use similarity_engine::reason::Refused;
+use similarity_engine::sets::SetPredicate;
+use similarity_engine::vectors::reach::Reach;
+use similarity_measures::EditMeasure;
+
+/// Launches of a tree's steps are short: more of them than of an index are there at the same time.
+pub(super) const WORKERS: usize = 8;
+
+/// A join of rules on a device: the tests of its atoms and the columns of its build side.
+#[derive(Debug)]
+pub struct RulesOnDevice {
+    pub(super) budget: Budget,
+    asked: Vec<bool>,
+    /// Tests by atom.
+    tests: Vec<AtomTestOnDevice>,
+    tables: Tables,
+    build: ColumnsOnDevice,
+    /// Fingerprints of the build side's rows, until some are drawn by them.
+    pub(super) prints: Option<Buffer<u64>>,
+    /// Workers of all entries.
+    pub(super) workers: Arc<Workers>,
+    pub(super) rooms: Arc<WalkingRooms>,
+}
+
+/// How an atom is decided there.
+#[derive(Debug)]
+enum AtomTestOnDevice {
+    /// Columns of the atom decide it alone.
+    Columns,
+    Texts {
+        test: EditTest,
+        decision: EditDecision,
+    },
+    Sets {
+        test: SetTest,
+    },
+    Vectors {
+        test: VectorTest,
+    },
+}
+
+/// What the tests of all atoms look up.
+#[derive(Debug)]
+struct Tables {
+    /// What the first filters allow, one after the other.
+    allowances: Buffer<i8>,
+    /// Start of each atom's own allowances.
+    starts: Vec<u64>,
+    /// What the tests of edit measures point to.
+    _reaches: Buffer<kernels::Reach>,
+}
+
+impl Tables {
+    /// Where the first filter of an atom looks up.
+    fn allowance(&self, stream: &CudaStream, atom: usize) -> u64 {
+        self.allowances.address(stream) + self.starts[atom]
+    }
+}
+
+/// Whether an atom can be decided on a device.
+pub fn serves(test: &AtomTest) -> bool {
+    match *test {
+        AtomTest::Equality | AtomTest::Band | AtomTest::OneSided => true,
+        AtomTest::Similarity { test: Test::Set { .. }, .. } => true,
+        AtomTest::Similarity { test: Test::Edit { measure, .. }, .. } => measure != EditMeasure::DamerauLevenshtein,
+        // what DataFusion's own functions leave undecided the CPU tells apart
+        AtomTest::Similarity { test: Test::Vector(test), .. } => {
+            has_kernels(test.measure) && test.undecided_from.is_none()
+        }
+        AtomTest::Pair => false,
+    }
+}
+
+/// What an atom asks of strings.
+fn edit_predicate(test: &AtomTest) -> Option<EditPredicate> {
+    match *test {
+        AtomTest::Similarity { test: Test::Edit { measure, bounds }, .. } => Some(EditPredicate { measure, bounds }),
+        _ => None,
+    }
+}
+
+impl DeviceRules for RulesOnDevice {
+    fn take_codes(&mut self, atom: usize) -> Option<Codes> {
+        self.build.codes[atom].take()
+    }
+
+    fn add_codes(&mut self, build: &dyn RuleRows, asked: &[bool]) -> Result<Result<(), Refused>> {
+        let added = self.budget.device.stream().and_then(|stream| {
+            for atom in (0..asked.len()).filter(|&atom| asked[atom]) {
+                if let AtomRows::Codes(codes) = build.of(atom) {
+                    self.build.atoms[atom] = AtomOnDevice::Codes(NumbersOnDevice::of(&self.budget, &stream, codes)?);
+                    self.asked[atom] = true;
+                }
+            }
+            Ok(stream.synchronize()?)
+        });
+        refused(added.map(Some))
+    }
+
+    fn prepare(&self, probe: &dyn RuleRows, threads: usize) -> Result<Option<Box<dyn DeviceColumns>>> {
+        let time = self.budget.metrics.arrange_time.clone();
+        let _timer = time.timer();
+        let bring = |stream: Arc<CudaStream>| {
+            let uploading = Uploading { budget: &self.budget, stream: &stream, threads, prints: None };
+            uploading.columns(probe, (&self.asked, &[]), Some(&self.build))
+        };
+        match self.budget.device.stream().and_then(bring) {
+            Err(Fault::Memory) => Ok(None),
+            prepared => Ok(prepared?.map(|columns| Box::new(columns) as Box<dyn DeviceColumns>)),
+        }
+    }
+
+    fn name(&self) -> String {
+        self.budget.device.to_string()
+    }
+
+    fn metrics(&self) -> Vec<MetricValue> {
+        self.budget.metrics.values()
+    }
+
+    fn least_prints(&mut self, rows: usize, count: usize, bound: u64) -> Result<Option<Vec<(u64, u32)>>> {
+        self.draw(rows, count, bound)
+    }
+
+    fn parts_of_entry(&self, entries: usize) -> u64 {
+        parts_of_entry(entries)
+    }
+
+    fn entry(&self, entry: &WalkedEntry<'_>) -> Result<Result<Box<dyn DeviceEntry>, Refused>> {
+        Ok(EntryOnDevice::try_new(self, entry)?.map(|entry| Box::new(entry) as Box<dyn DeviceEntry>))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl RulesOnDevice {
+    /// The rules that this engine has brought to a device.
+    ///
+    /// # Errors
+    /// Rules of another engine.
+    pub(super) fn of(rules: &dyn DeviceRules) -> Result<&Self> {
+        match rules.as_any().downcast_ref() {
+            Some(rules) => Ok(rules),
+            None => internal_err!("an entry on a device was given rules of another one"),
+        }
+    }
+
+    /// Brings what the build side has for the atoms that are `asked` to the device; `allowances` are what the first
+    /// filters of similarities allow, by the classes of a probe and a build row; `equalities` are over the strings of
+    /// some atoms, and say whether two NULLs are equal. Or says why not: the device's memory does not hold it, or some
+    /// string is too long for it, some number too large or too small, or nothing can match. Of so many rows as are
+    /// `printed`, fingerprints are made, by all atoms that are asked, which read strings.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub(crate) fn try_new(budget: &Budget, side: RulesSide<'_>) -> Result<Result<Self, Refused>> {
+        refused(Self::arrange(&budget.of_join(), side))
+    }
+
+    fn arrange(budget: &Budget, side: RulesSide<'_>) -> Result<Option<Self>, Fault> {
+        let RulesSide { kinds, allowances, rows: build, asked, equalities, printed, threads } = side;
+        let time = budget.metrics.arrange_time.clone();
+        let _timer = time.timer();
+        let stream = budget.device.stream()?;
+        let prints = match printed.map(|rows| budget.zeros(&stream, rows)).transpose() {
+            // the host draws then
+            Err(Fault::Memory) => None,
+            prints => prints?,
+        };
+        // columns are added on streams of their own
+        stream.synchronize()?;
+        let uploading = Uploading { budget, stream: &stream, threads, prints: prints.as_ref() };
+        let (columns, looked_up) = both(
+            || uploading.columns(build, (&asked, equalities), None),
+            // which take a while to find out
+            || {
+                each_in_turn(kinds.len(), threads, |atom| match asked[atom] {
+                    true => {
+                        (allowances(atom), edit_predicate(&kinds[atom]).map_or_else(Vec::new, |p| reaches(&p, LONGEST)))
+                    }
+                    false => (&[][..], Vec::new()),
+                })
+            },
+        );
+        let Some(columns) = columns? else { return Ok(None) };
+        let (mut allowed, mut starts) = (Vec::new(), Vec::with_capacity(kinds.len()));
+        for (allowance, _) in &looked_up {
+            starts.push(allowed.len() as u64);
+            allowed.extend_from_slice(allowance);
+        }
+        let parts = || looked_up.iter().map(|(_, reaches)| reaches.as_slice());
+        let allowances = budget.upload(&stream, &allowed)?;
+        let uploaded = budget.upload_parts(&stream, parts().map(<[_]>::len).sum(), parts())?;
+        let mut reach = uploaded.address(&stream);
+        let mut tests = Vec::with_capacity(kinds.len());
+        for (atom, kind) in kinds.iter().enumerate() {
+            tests.push(match *kind {
+                _ if !asked[atom] => AtomTestOnDevice::Columns,
+                AtomTest::Similarity { test: Test::Edit { measure, bounds }, .. } => {
+                    let (test, decision) = edit_test(&EditPredicate { measure, bounds }, reach);
+                    reach += size_of_val(looked_up[atom].1.as_slice()) as u64;
+                    AtomTestOnDevice::Texts { test, decision }
+                }
+                AtomTest::Similarity { test: Test::Set { measure, bounds, .. }, .. } => {
+                    AtomTestOnDevice::Sets { test: set_test(SetPredicate { measure, bounds }) }
+                }
+                AtomTest::Similarity { test: Test::Vector(test), .. } => {
+                    let AtomOnDevice::Vectors(vectors) = &columns.atoms[atom] else { return Ok(None) };
+                    let dimension = vectors.dimension;
+                    let test = Reach::of(&test, dimension).and_then(|reach| vector_test(&test, &reach, dimension));
+                    let Some(test) = test else { return Ok(None) };
+                    AtomTestOnDevice::Vectors { test }
+                }
+                AtomTest::Equality | AtomTest::Band | AtomTest::OneSided | AtomTest::Pair => AtomTestOnDevice::Columns,
+            });
+        }
+        stream.synchronize()?;
+        let workers = Arc::new(Workers::try_new(budget, Capacity::of(budget, BLOCK, WORKERS))?);
+        let tables = Tables { allowances, starts, _reaches: uploaded };
+        let rooms = Arc::new(WalkingRooms::default());
+        budget.device.may_take_back(&rooms);
+        Ok(Some(Self { budget: budget.clone(), asked, tests, tables, build: columns, prints, workers, rooms }))
+    }
+
+    /// Whether all of these atoms are there.
+    pub(super) fn has(&self, mut atoms: impl Iterator<Item = usize>) -> bool {
+        atoms.all(|atom| self.asked[atom])
+    }
+
+    /// What a step that asks `atom` compares, of the build side and a probe side or the build side itself.
+    pub(super) fn compared(
+        &self,
+        stream: &Arc<CudaStream>,
+        atom: usize,
+        probe: Option<&ColumnsOnDevice>,
+    ) -> Result<Compared> {
+        let (build, probe) = (&self.build.atoms[atom], &probe.unwrap_or(&self.build).atoms[atom]);
+        let bits = |column: &AtomOnDevice| match column {
+            AtomOnDevice::Bits(bits) => bits.address(stream),
+            _ => 0,
+        };
+        Ok(match (&self.tests[atom], build, probe) {
+            (_, AtomOnDevice::Codes(build), AtomOnDevice::Codes(probe)) => {
+                Compared::Codes([build.address(stream), probe.address(stream)])
+            }
+            (_, AtomOnDevice::Band { places, .. }, AtomOnDevice::Band { accepted, .. }) => {
+                Compared::Band([places.address(stream), accepted.address(stream)])
+            }
+            (AtomTestOnDevice::Texts { test, decision }, AtomOnDevice::Texts(build), AtomOnDevice::Texts(probe)) => {
+                Compared::Texts {
+                    sides: [texts_on_device(build, stream), texts_on_device(probe, stream)],
+                    allowance: self.tables.allowance(stream, atom),
+                    test: *test,
+                    decision: *decision,
+                    is_small: build.codes.is_small,
+                }
+            }
+            (AtomTestOnDevice::Sets { test }, AtomOnDevice::Sets(build), AtomOnDevice::Sets(probe)) => Compared::Sets {
+                sides: [build.on_device(stream), probe.on_device(stream)],
+                allowance: self.tables.allowance(stream, atom),
+                test: *test,
+            },
+            (AtomTestOnDevice::Vectors { test }, AtomOnDevice::Vectors(build), AtomOnDevice::Vectors(probe)) => {
+                Compared::Vectors { sides: [build.on_device(stream), probe.on_device(stream)], test: *test }
+            }
+            (_, build, probe) if bits(build) != 0 || bits(probe) != 0 => Compared::Bits([bits(build), bits(probe)]),
+            _ => return internal_err!("an atom has no columns on the device"),
+        })
+    }
+}

@@ -1,0 +1,248 @@
+//! What one side has for each atom, by row.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use arrow::array::StringViewArray;
+use cudarc::driver::CudaStream;
+
+use crate::edits::LONGEST;
+use crate::fault::Fault;
+use crate::kernels::{RuleSets, RuleTexts, RuleVectors, SpanOnDevice};
+use crate::keys::NumbersOnDevice;
+use crate::memory::{Budget, Buffer};
+use crate::texts::{CodedTexts, PrintedAs};
+use similarity_engine::accelerator::rules::DeviceColumns;
+use similarity_engine::atoms::{AtomRows, BandColumn, NearRows, RuleRows};
+use similarity_engine::keys::Codes;
+use similarity_engine::parallel::in_turn;
+
+/// The columns of a side on a device.
+#[derive(Debug)]
+pub struct ColumnsOnDevice {
+    /// Columns by atom; [`AtomOnDevice::None`] for atoms that are not asked on the device.
+    pub(super) atoms: Vec<AtomOnDevice>,
+    /// Codes of an equality over the same strings, by atom.
+    pub(super) codes: Vec<Option<Codes>>,
+}
+
+impl DeviceColumns for ColumnsOnDevice {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// What is brought for an atom.
+struct Brought {
+    column: AtomOnDevice,
+    codes: Option<Codes>,
+}
+
+impl From<AtomOnDevice> for Brought {
+    fn from(column: AtomOnDevice) -> Self {
+        Self { column, codes: None }
+    }
+}
+
+/// What a side has for an atom, on a device.
+#[derive(Debug)]
+pub(super) enum AtomOnDevice {
+    Codes(Arc<NumbersOnDevice>),
+    Band {
+        places: Buffer<SpanOnDevice>,
+        accepted: Buffer<SpanOnDevice>,
+    },
+    Bits(Buffer<u8>),
+    /// Strings in the codes of the build side.
+    Texts(Arc<CodedTexts>),
+    Sets(Arc<Sets>),
+    Vectors(Arc<VectorRows>),
+    None,
+}
+
+#[derive(Debug)]
+struct Near {
+    signatures: Buffer<u64>,
+    classes: Buffer<u8>,
+}
+
+/// Sets, as ranks of tokens.
+#[derive(Debug)]
+pub(super) struct Sets {
+    near: Near,
+    starts: Buffer<u64>,
+    ranks: Buffer<u32>,
+    sizes: Buffer<u32>,
+}
+
+/// Strings as a step compares them.
+pub(super) fn texts_on_device(texts: &CodedTexts, stream: &CudaStream) -> RuleTexts {
+    RuleTexts {
+        signatures: texts.features.signatures.address(stream),
+        classes: texts.features.classes.address(stream),
+        starts: texts.starts.address(stream),
+        lengths: texts.features.lengths.address(stream),
+        symbols: texts.symbols.address(stream),
+    }
+}
+
+impl Sets {
+    pub(super) fn on_device(&self, stream: &CudaStream) -> RuleSets {
+        RuleSets {
+            signatures: self.near.signatures.address(stream),
+            classes: self.near.classes.address(stream),
+            starts: self.starts.address(stream),
+            ranks: self.ranks.address(stream),
+            sizes: self.sizes.address(stream),
+        }
+    }
+}
+
+/// Vectors, as the query has them.
+#[derive(Debug)]
+pub(super) struct VectorRows {
+    values: Buffer<f64>,
+    /// Whether a row has a vector, none of whose elements is NULL.
+    has: Buffer<u8>,
+    /// Numbers a vector; 0 where there is none.
+    pub(super) dimension: usize,
+}
+
+impl VectorRows {
+    pub(super) fn on_device(&self, stream: &CudaStream) -> RuleVectors {
+        RuleVectors { values: self.values.address(stream), has: self.has.address(stream) }
+    }
+}
+
+/// Whether neither the square of a number overflows nor that of one beside 0 vanishes, so that no score is NaN.
+fn is_tame(x: f64) -> bool {
+    x == 0.0 || (1e-140..1e140).contains(&x.abs())
+}
+
+/// Where columns are copied to.
+pub(super) struct Uploading<'a> {
+    pub(super) budget: &'a Budget,
+    pub(super) stream: &'a Arc<CudaStream>,
+    pub(super) threads: usize,
+    /// Fingerprints of rows, to which strings are added.
+    pub(super) prints: Option<&'a Buffer<u64>>,
+}
+
+impl Uploading<'_> {
+    /// The columns of the atoms that are `asked`; with those of a `build` side strings become codes of its alphabets.
+    /// Of a build side also the codes of `equalities` over the strings of some atoms, whose NULLs are said to be equal
+    /// or not. `None` where some string is too long, or some number too large or too small.
+    pub(super) fn columns(
+        &self,
+        rows: &dyn RuleRows,
+        (asked, equalities): (&[bool], &[Option<bool>]),
+        build: Option<&ColumnsOnDevice>,
+    ) -> Result<Option<ColumnsOnDevice>, Fault> {
+        // a column is brought once, for the first of the atoms that read it
+        let first = |atom: usize| {
+            let of_key = rows.first_of_key(atom);
+            (of_key..=atom).find(|&other| asked[other] && rows.first_of_key(other) == of_key).unwrap_or(atom)
+        };
+        let is_brought = |atom: usize| asked[atom] && first(atom) == atom;
+        let brought = in_turn(asked.len(), self.threads, |atom| {
+            if !is_brought(atom) {
+                return Ok(Ok(Some(AtomOnDevice::None.into())));
+            }
+            let number = (0..atom).filter(|&before| is_brought(before)).count() as u64;
+            let prints = self.prints.map(|prints| (prints, number));
+            Ok(match (rows.of(atom), equalities.get(atom).copied().flatten()) {
+                (AtomRows::Texts { values }, Some(null_equals_null)) => {
+                    self.texts_with_codes(values, null_equals_null, prints)
+                }
+                (rows, _) => {
+                    let column = self.column(rows, build.map(|build| &build.atoms[atom]), prints);
+                    column.map(|column| column.map(Brought::from))
+                }
+            })
+        })?;
+        let mut columns = ColumnsOnDevice { atoms: Vec::with_capacity(asked.len()), codes: Vec::new() };
+        for (atom, brought) in brought.into_iter().enumerate() {
+            let Some(Brought { column, codes }) = brought? else { return Ok(None) };
+            columns.codes.push(codes);
+            let column = match (asked[atom], columns.atoms.get(first(atom))) {
+                (true, Some(AtomOnDevice::Texts(texts))) => AtomOnDevice::Texts(Arc::clone(texts)),
+                (true, Some(AtomOnDevice::Sets(sets))) => AtomOnDevice::Sets(Arc::clone(sets)),
+                (true, Some(AtomOnDevice::Vectors(vectors))) => AtomOnDevice::Vectors(Arc::clone(vectors)),
+                _ => column,
+            };
+            columns.atoms.push(column);
+        }
+        self.stream.synchronize()?;
+        Ok(Some(columns))
+    }
+
+    fn texts_with_codes(
+        &self,
+        values: &StringViewArray,
+        null_equals_null: bool,
+        prints: Option<PrintedAs<'_>>,
+    ) -> Result<Option<Brought>, Fault> {
+        let brought = CodedTexts::with_codes(self.budget, values, LONGEST as u32, null_equals_null, prints)?;
+        Ok(brought.map(|(texts, codes)| Brought { column: AtomOnDevice::Texts(Arc::new(texts)), codes }))
+    }
+
+    fn upload<T: cudarc::driver::DeviceRepr + Sync>(&self, values: &[T]) -> Result<Buffer<T>, Fault> {
+        self.budget.upload(self.stream, values)
+    }
+
+    fn near(&self, near: &NearRows) -> Result<Near, Fault> {
+        Ok(Near { signatures: self.upload(&near.signatures)?, classes: self.upload(&near.classes)? })
+    }
+
+    fn column(
+        &self,
+        rows: AtomRows<'_>,
+        build: Option<&AtomOnDevice>,
+        prints: Option<PrintedAs<'_>>,
+    ) -> Result<Option<AtomOnDevice>, Fault> {
+        Ok(Some(match rows {
+            AtomRows::Codes(codes) => AtomOnDevice::Codes(NumbersOnDevice::of(self.budget, self.stream, codes)?),
+            AtomRows::Band(BandColumn { places, accepted }) => AtomOnDevice::Band {
+                places: self.upload(SpanOnDevice::of(places))?,
+                accepted: self.upload(SpanOnDevice::of(accepted))?,
+            },
+            AtomRows::Bits(bits) => {
+                let bytes: Vec<u8> = bits.iter().map(u8::from).collect();
+                AtomOnDevice::Bits(self.upload(&bytes)?)
+            }
+            AtomRows::Texts { values } => {
+                let codes = match build {
+                    Some(AtomOnDevice::Texts(texts)) => Some(&texts.codes),
+                    _ => None,
+                };
+                match CodedTexts::try_new(self.budget, values, codes, LONGEST as u32, prints)? {
+                    Some(texts) => AtomOnDevice::Texts(Arc::new(texts)),
+                    None => return Ok(None),
+                }
+            }
+            AtomRows::Sets { near, starts, ranks, sizes } => {
+                let (near, starts) = (self.near(&near)?, self.upload(&starts)?);
+                let (ranks, sizes) = (self.upload(ranks)?, self.upload(&sizes)?);
+                AtomOnDevice::Sets(Arc::new(Sets { near, starts, ranks, sizes }))
+            }
+            AtomRows::Vectors { vectors, dimension } => {
+                let dimension = dimension.unwrap_or(0);
+                let rows: Vec<Option<&[f64]>> = (0..vectors.len()).map(|row| vectors.at(row)).collect();
+                if !rows.iter().flatten().all(|vector| vector.iter().all(|&x| is_tame(x))) {
+                    return Ok(None);
+                }
+                let values = match vectors.matrix(dimension) {
+                    Some(matrix) => self.upload(matrix)?,
+                    None => {
+                        let none = vec![0.0; dimension];
+                        let packed: Vec<f64> = rows.iter().flat_map(|row| row.unwrap_or(&none)).copied().collect();
+                        self.upload(&packed)?
+                    }
+                };
+                let has: Vec<u8> = rows.iter().map(|row| u8::from(row.is_some())).collect();
+                AtomOnDevice::Vectors(Arc::new(VectorRows { values, has: self.upload(&has)?, dimension }))
+            }
+            AtomRows::None => AtomOnDevice::None,
+        }))
+    }
+}

@@ -1,0 +1,326 @@
+//! An entry of a join of rules on a device: batches of its candidates walk the execution tree.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use similarity_engine::accelerator::rules::{
+    DeviceColumns, DeviceEntry, DeviceItems, DeviceRules, PlacedRows, ProbeRows, WalkedEntry,
+};
+use similarity_engine::error::{Result, internal_err};
+
+use super::atoms::{RulesOnDevice, WORKERS};
+use super::columns::ColumnsOnDevice;
+use super::items::{Items, PAIRS_OF_TASK};
+use super::path::Path;
+use super::rooms::WalkingRoom;
+use crate::accelerator::refused;
+use crate::fault::Fault;
+use crate::kernels::{Appended, BatchOnDevice, Compared, NONE, RowPair, Task};
+use crate::keys::RowsByGroup;
+use crate::memory::Buffer;
+use crate::steps::{Cut, Steps};
+use crate::worker::Comparison;
+use similarity_engine::atoms::Tally;
+use similarity_engine::reason::Refused;
+use similarity_engine::{Cancel, Counts, Cursor, Pairs};
+
+/// Pairs that walk a tree together at most.
+const MOST_WALKING: usize = 1 << 22;
+
+/// Bytes of each of them.
+const WALKING_BYTES: usize = size_of::<RowPair>() + size_of::<u8>() + size_of::<u16>() + 2 * size_of::<u32>();
+
+/// Parts of a self-join that is walked by a single entry: enough for copies and kernels to overlap.
+const PARTS: usize = 4;
+
+/// Parts of each of so many entries, which are walked side by side. Each launch takes a while to begin and to end.
+pub(super) fn parts_of_entry(entries: usize) -> u64 {
+    (WORKERS / entries.max(1)).clamp(1, PARTS) as u64
+}
+
+/// An entry by equalities or by a band.
+#[derive(Debug)]
+pub struct EntryOnDevice {
+    rows: RowsOnDevice,
+    tree: Path,
+    /// Path of the entries before this one.
+    earlier: Path,
+    /// Items of a self-join.
+    own: Option<Items>,
+    /// Pairs that walk together.
+    walking: usize,
+    steps: Steps,
+}
+
+/// Build rows by place.
+#[derive(Debug)]
+enum RowsOnDevice {
+    Uploaded(Buffer<u32>),
+    Grouped(Arc<RowsByGroup>),
+}
+
+impl RowsOnDevice {
+    fn buffer(&self) -> &Buffer<u32> {
+        match self {
+            Self::Uploaded(rows) => rows,
+            Self::Grouped(grouped) => grouped.rows_on_device(),
+        }
+    }
+}
+
+impl EntryOnDevice {
+    /// Brings an entry to the device, unless its trees ask what is not there, or memory lacks.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub(crate) fn try_new(rules: &RulesOnDevice, entry: &WalkedEntry<'_>) -> Result<Result<Self, Refused>> {
+        refused(Self::arrange(rules, entry))
+    }
+
+    fn arrange(rules: &RulesOnDevice, entry: &WalkedEntry<'_>) -> Result<Option<Self>, Fault> {
+        let budget = &rules.budget;
+        let (Some(tree), Some(earlier)) = (Path::new(entry.tree), Path::new(entry.earlier)) else { return Ok(None) };
+        if !rules.has(tree.atoms.iter().chain(&earlier.atoms).copied()) {
+            return Ok(None);
+        }
+        let stream = budget.device.stream()?;
+        let rows = match &entry.rows {
+            PlacedRows::OnHost(rows) => RowsOnDevice::Uploaded(budget.upload(&stream, rows)?),
+            PlacedRows::Grouped(grouped) => match Arc::clone(grouped).into_any().downcast() {
+                Ok(grouped) => RowsOnDevice::Grouped(grouped),
+                // grouped by another device
+                Err(_) => RowsOnDevice::Uploaded(budget.upload(&stream, &grouped.rows()?)?),
+            },
+        };
+        let own = match entry.behind.as_ref().map(|behind| Items::own(budget, &stream, behind)).transpose()? {
+            Some(None) => return Ok(None),
+            own => own.flatten().map(|own| own.in_parts(entry.parts)),
+        };
+        let share = budget.available() / (4 * WORKERS * WALKING_BYTES);
+        let walking = share.clamp(PAIRS_OF_TASK as usize, MOST_WALKING);
+        stream.synchronize()?;
+        Ok(Some(Self { rows, tree, earlier, own, walking, steps: Steps::new(Arc::clone(&rules.workers)) }))
+    }
+}
+
+impl DeviceEntry for EntryOnDevice {
+    fn prepare(&self, rules: &dyn DeviceRules, rows: &ProbeRows<'_>) -> Result<Option<Box<dyn DeviceItems>>> {
+        let rules = RulesOnDevice::of(rules)?;
+        let batch = |stream: Arc<CudaStream>| {
+            // what was launched reads what others hold
+            Items::batch(&rules.budget, &stream, rows).inspect_err(|_| {
+                let _ = stream.synchronize();
+            })
+        };
+        match rules.budget.device.stream().and_then(batch) {
+            Err(Fault::Memory) => Ok(None),
+            items => Ok(items?.map(|items| Box::new(items) as Box<dyn DeviceItems>)),
+        }
+    }
+
+    fn own_stretch(&self, start: usize) -> usize {
+        self.own.as_ref().map_or(start, |own| own.part(start as u32, own.len() as u32) as usize)
+    }
+
+    fn memory(&self) -> usize {
+        self.own.as_ref().map_or(0, Items::memory)
+    }
+
+    fn walk(
+        &self,
+        rules: &dyn DeviceRules,
+        probe: Option<(&dyn DeviceColumns, &dyn DeviceItems)>,
+        cursor: &mut Cursor,
+        cancel: &Cancel,
+        (out, tally): (&mut Pairs, &mut Tally),
+    ) -> Result<Option<Counts>> {
+        let rules = RulesOnDevice::of(rules)?;
+        let probe = match probe {
+            Some((columns, items)) => match (columns.as_any().downcast_ref(), items.as_any().downcast_ref()) {
+                (Some(columns), Some(items)) => Some((columns, items)),
+                _ => return internal_err!("an entry on a device was given a batch that it did not prepare"),
+            },
+            None => None,
+        };
+        let Some(items) = probe.map(|(_, items)| items).or(self.own.as_ref()) else { return Ok(None) };
+        let (start, before) = (cursor.next, (out.len(), tally.clone()));
+        let walking = Walking {
+            rules,
+            entry: self,
+            probe: probe.map(|(columns, _)| columns),
+            items,
+            kept: RefCell::new(None),
+            tally: RefCell::new(&mut *tally),
+        };
+        match self.steps.step((items, items.len() as u32), cursor, |_, _| walking, cancel, out) {
+            Err(Fault::Memory) => {
+                out.truncate(before.0);
+                *tally = before.1;
+                Ok(None)
+            }
+            counts => {
+                let candidates = items.pairs(start..cursor.next) as usize;
+                Ok(Some(Counts { candidates, verified: candidates, ..counts? }))
+            }
+        }
+    }
+}
+
+/// Some candidates on their way.
+struct Walking<'a> {
+    rules: &'a RulesOnDevice,
+    entry: &'a EntryOnDevice,
+    probe: Option<&'a ColumnsOnDevice>,
+    items: &'a Items,
+    /// What the filter has left for the verification.
+    kept: RefCell<Option<Kept>>,
+    tally: RefCell<&'a mut Tally>,
+}
+
+/// What the filter has left.
+struct Kept {
+    room: WalkingRoom,
+    /// All candidates.
+    pairs: usize,
+}
+
+/// Ranges of tasks that are up to `most` pairs each, and never fewer than one task.
+fn portions(tasks: &[Task], most: usize) -> Vec<Range<usize>> {
+    let mut portions = Vec::new();
+    let (mut start, mut pairs) = (0, 0);
+    for (at, task) in tasks.iter().enumerate() {
+        let own = (task.end - task.first) as usize;
+        if at > start && pairs + own > most {
+            portions.push(start..at);
+            (start, pairs) = (at, 0);
+        }
+        pairs += own;
+    }
+    portions.push(start..tasks.len());
+    portions
+}
+
+impl Walking<'_> {
+    fn compared(&self, stream: &Arc<CudaStream>, path: &Path) -> Result<Vec<Compared>> {
+        path.atoms.iter().map(|&atom| self.rules.compared(stream, atom, self.probe)).collect()
+    }
+
+    /// Launches the steps of a path over a batch.
+    fn steps(
+        &self,
+        stream: &Arc<CudaStream>,
+        (path, compared): (&Path, &[Compared]),
+        batch: &BatchOnDevice,
+        numbers: &mut Buffer<u64>,
+    ) -> Result<(), Fault> {
+        let kernels = self.rules.budget.device.rules()?;
+        path.steps
+            .iter()
+            .zip(compared)
+            .try_for_each(|(step, compared)| kernels.step(stream, batch, step, numbers, compared))
+    }
+}
+
+impl Comparison for Walking<'_> {
+    fn filter(
+        &self,
+        stream: &Arc<CudaStream>,
+        (on_device, tasks): (&Buffer<Task>, &[Task]),
+        candidates: &mut Appended<'_>,
+    ) -> Result<(), Fault> {
+        let (budget, EntryOnDevice { tree, walking, .. }) = (&self.rules.budget, self.entry);
+        let kernels = budget.device.rules()?;
+        let portions = portions(tasks, *walking);
+        let pairs =
+            |portion: &Range<usize>| tasks[portion.clone()].iter().map(|task| (task.end - task.first) as usize).sum();
+        let most = portions.iter().map(pairs).max().unwrap_or(0);
+        let all: usize = portions.iter().map(pairs).sum();
+        // what a launch that found no room has left is used again
+        let left = self.kept.borrow_mut().take();
+        let mut room = left.map_or_else(|| self.rules.rooms.take(stream), |left| left.room);
+        let of_room = {
+            let pairs = room.pairs.of(budget, stream, most)?.address(stream);
+            (pairs, room.count.of(budget, stream, 1)?.address(stream))
+        };
+        let batch = room.states.of(budget, stream, (most, tree.remembers, false), of_room)?;
+        let numbers = room.numbers.zeros(budget, stream, tree.numbers())?;
+        let witnesses = room.witnesses.of(budget, stream, all.min(candidates.capacity as usize))?;
+        let items = self.items.on_device(stream, self.entry.rows.buffer());
+        let compared = self.compared(stream, tree)?;
+        for portion in &portions {
+            room.count.zeros(budget, stream, 1)?;
+            let by = (tree.certain, tree.remembers);
+            kernels.candidates(stream, &items, (on_device, portion.clone()), by, &batch)?;
+            self.steps(stream, (tree, &compared), &batch, numbers)?;
+            kernels.witnessed(stream, &batch, candidates, witnesses)?;
+        }
+        room.by_clause.zeros(budget, stream, self.tally.borrow().candidates.len())?;
+        *self.kept.borrow_mut() = Some(Kept { room, pairs: all });
+        Ok(())
+    }
+
+    fn verify(
+        &self,
+        stream: &Arc<CudaStream>,
+        candidates: &Appended<'_>,
+        pairs: &mut Appended<'_>,
+    ) -> Result<(), Fault> {
+        let budget = &self.rules.budget;
+        let mut kept = self.kept.borrow_mut();
+        let Some(Kept { room, pairs: all }) = kept.as_mut() else { return Ok(()) };
+        let earlier = &self.entry.earlier;
+        if earlier.certain != NONE {
+            // the entry before yields all of them
+            return Ok(());
+        }
+        // there are no more of them than pairs
+        let capacity = (*all).min(candidates.capacity as usize);
+        let found = (candidates.pairs.address(stream), candidates.count.address(stream));
+        let batch = room.earlier.of(budget, stream, (capacity, earlier.remembers, true), found)?;
+        let batch = BatchOnDevice { capacity: candidates.capacity, ..batch };
+        let unused = room.unused.of(budget, stream, earlier.numbers())?;
+        let compared = self.compared(stream, earlier)?;
+        self.steps(stream, (earlier, &compared), &batch, unused)?;
+        let witnesses = room.witnesses.of(budget, stream, capacity)?;
+        let by_clause = room.by_clause.of(budget, stream, self.tally.borrow().candidates.len())?;
+        budget.device.rules()?.unseen(stream, &batch, witnesses, by_clause, pairs)
+    }
+
+    fn tallied(&self) -> usize {
+        self.entry.tree.numbers() + self.tally.borrow().candidates.len()
+    }
+
+    fn fetch_tally(&self, stream: &Arc<CudaStream>, to: &mut [u64]) -> Result<(), Fault> {
+        let (budget, mut kept) = (&self.rules.budget, self.kept.borrow_mut());
+        let Some(Kept { room, .. }) = kept.as_mut() else { return Ok(()) };
+        let (numbers, by_clause) = to.split_at_mut(self.entry.tree.numbers());
+        budget.download(stream, room.numbers.of(budget, stream, numbers.len())?, numbers)?;
+        budget.download(stream, room.by_clause.of(budget, stream, by_clause.len())?, by_clause)
+    }
+
+    fn done(&self, stream: &Arc<CudaStream>, tally: &[u64]) {
+        let Some(Kept { room, pairs }) = self.kept.borrow_mut().take() else { return };
+        self.rules.rooms.give_back(stream, room);
+        let (numbers, by_clause) = tally.split_at(self.entry.tree.numbers());
+        let mut tally = self.tally.borrow_mut();
+        self.entry.tree.add(numbers, pairs, &mut tally);
+        for (witnesses, &pairs) in tally.witnesses.iter_mut().zip(by_clause) {
+            *witnesses += pairs as usize;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portions_are_all_tasks() {
+        let task = |pairs: u32| Task { probe: 0, first: 5, end: 5 + pairs };
+        let tasks = [task(3), task(4), task(20), task(1), task(9)];
+        assert_eq!(portions(&tasks, 10), [0..2, 2..3, 3..5]);
+        assert_eq!(portions(&tasks[..2], 1), [0..1, 1..2]);
+    }
+}

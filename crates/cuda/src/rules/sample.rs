@@ -1,0 +1,62 @@
+//! Rows drawn from a build side by their fingerprints, the same as the CPU engine draws.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use similarity_engine::error::Result;
+
+use super::atoms::RulesOnDevice;
+use crate::fault::Fault;
+use crate::memory::Buffer;
+
+/// How many times as many rows as are wanted there is room for.
+const ROOM: usize = 4;
+
+impl RulesOnDevice {
+    /// The `count` rows with the least fingerprints of the `rows` rows of the build side, in their order, with these;
+    /// of equal ones the first rows. Some more are no greater than `bound`. `None` where no fingerprints were made,
+    /// where many rows have the same ones, or where memory lacks.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub(super) fn draw(&mut self, rows: usize, count: usize, bound: u64) -> Result<Option<Vec<(u64, u32)>>> {
+        let Some(prints) = self.prints.take() else { return Ok(None) };
+        let least = |stream: Arc<CudaStream>| {
+            self.up_to(&stream, (&prints, rows as u32), count, bound).inspect_err(|_| {
+                let _ = stream.synchronize();
+            })
+        };
+        match self.budget.device.stream().and_then(least) {
+            Err(Fault::Memory) => Ok(None),
+            found => Ok(found?.map(|mut least| {
+                if least.len() > count {
+                    least.select_nth_unstable(count);
+                    least.truncate(count);
+                }
+                least.sort_unstable();
+                least
+            })),
+        }
+    }
+
+    /// The rows up to a bound, `count` at least.
+    fn up_to(
+        &self,
+        stream: &Arc<CudaStream>,
+        prints: (&Buffer<u64>, u32),
+        count: usize,
+        bound: u64,
+    ) -> Result<Option<Vec<(u64, u32)>>, Fault> {
+        let (budget, (_, rows), capacity) = (&self.budget, prints, ROOM * count);
+        let (mut drawn, mut drawn_prints) = (budget.buffer(stream, capacity)?, budget.buffer(stream, capacity)?);
+        let mut found = budget.zeros(stream, 1)?;
+        let to = (&mut drawn, &mut drawn_prints, &mut found);
+        budget.device.rules()?.drawn(stream, prints, bound, to, capacity as u64)?;
+        let found = budget.fetch(&found, 0..1)?[0] as usize;
+        if found > capacity || found < count.min(rows as usize) {
+            return Ok(None);
+        }
+        let (prints, rows) = (budget.fetch(&drawn_prints, 0..found)?, budget.fetch(&drawn, 0..found)?);
+        Ok(Some(prints.into_iter().zip(rows).collect()))
+    }
+}

@@ -1,0 +1,56 @@
+//! What the rows of two sides are compared by.
+
+use std::ops::Range;
+
+use super::prefixes::Asked;
+use crate::kernels::Task;
+use crate::steps::Cut;
+use crate::tasks::{PAIRS_OF_STEP, Windows};
+
+/// How the partners of a probe side's positions are found.
+#[derive(Debug)]
+pub(crate) enum Access {
+    /// Among all positions that group and size allow, by signatures.
+    Tiles(Windows),
+    /// Among those that share a rare token.
+    Prefixes(Box<Asked>),
+}
+
+impl Access {
+    pub(super) fn memory(&self) -> usize {
+        match self {
+            Self::Tiles(windows) => windows.memory(),
+            Self::Prefixes(asked) => asked.memory(),
+        }
+    }
+}
+
+impl Cut for Access {
+    fn parts(&self) -> u64 {
+        match self {
+            Self::Tiles(windows) => windows.parts(),
+            Self::Prefixes(_) => 4,
+        }
+    }
+
+    fn most_pairs(&self) -> u64 {
+        match self {
+            Self::Tiles(windows) => windows.most_pairs(),
+            Self::Prefixes(_) => PAIRS_OF_STEP,
+        }
+    }
+
+    fn stretch(&self, start: u32, end: u32, pairs: u64) -> (u32, u64) {
+        match self {
+            Self::Tiles(windows) => windows.stretch(start, end, pairs),
+            Self::Prefixes(asked) => asked.stretch(start, end, pairs),
+        }
+    }
+
+    fn tasks(&self, positions: Range<u32>) -> Vec<Task> {
+        match self {
+            Self::Tiles(windows) => windows.tasks(positions),
+            Self::Prefixes(asked) => asked.tasks(positions),
+        }
+    }
+}

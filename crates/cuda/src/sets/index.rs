@@ -1,0 +1,439 @@
+//! The sets of a build side on a device, and the probe batches that it makes ready.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use similarity_engine::error::Error;
+
+use super::access::Access;
+use super::arranged::{Arranged, signature_words};
+use super::columns::{BYTES_OF_ROW, SetColumns};
+use super::prefixes::{BYTES_OF_POSTING, Pays, Postings};
+use super::test::set_test;
+use crate::blocks::{Batch, BatchOf, BlockIndex, Build};
+use crate::fault::Fault;
+use crate::kernels::{Appended, PrefixSides, RangesOnDevice, SetSides, SetTest, Task};
+use crate::memory::{Budget, Buffer};
+use crate::steps::Steps;
+use crate::tasks::{BLOCK, Windows};
+use crate::worker::{Capacity, Comparison, WORKERS, Workers};
+use similarity_engine::sets::ranks::{Ranks, rank};
+use similarity_engine::sets::tokenise::{tokenise_build, tokenise_probe};
+use similarity_engine::sets::{Dictionary, SetPredicate};
+use similarity_engine::{BuildContext, KeyColumn, PrepareContext};
+use similarity_measures::Tokenizer;
+
+/// Postings take one of so many shares of what memory is left at most: the rest is for probe batches.
+const SHARES: usize = 4;
+
+/// A build side's sets on a device, ready for probing with one predicate.
+#[derive(Debug)]
+pub(crate) struct SetIndex {
+    build: Build<Arranged, Access>,
+    tokenizer: Tokenizer,
+    test: SetTest,
+    /// Ranks of tokens; empty where the index probes itself.
+    dictionary: Dictionary,
+    /// How many tokens have a rank.
+    ranks: u32,
+    /// Words of 32 bits of a signature.
+    words: u32,
+    /// Where tokens are rare.
+    postings: Option<Postings>,
+}
+
+impl SetIndex {
+    /// Tokenises `keys` and brings them to the device.
+    ///
+    /// The lower bound must exclude the score 0.
+    ///
+    /// # Errors
+    /// A key type that the tokenizer cannot read, more rows or tokens than 32 bits can number, a refused reservation, a
+    /// cancelled build, a device that fails.
+    pub(crate) fn try_new(
+        budget: &Budget,
+        tokenizer: Tokenizer,
+        predicate: SetPredicate,
+        keys: &KeyColumn,
+        context: &BuildContext<'_>,
+    ) -> Result<Self, Fault> {
+        Self::with_postings(budget, (tokenizer, predicate), keys, context, Pays::default())
+    }
+
+    /// Index with postings, where they pay.
+    fn with_postings(
+        budget: &Budget,
+        (tokenizer, predicate): (Tokenizer, SetPredicate),
+        keys: &KeyColumn,
+        context: &BuildContext<'_>,
+        pays: Pays,
+    ) -> Result<Self, Fault> {
+        let mut ranges = tokenise_build(tokenizer, keys, context.threads, context.cancel, context.reserve)?;
+        let ids: usize = ranges.iter().map(|range| range.ids.len()).sum();
+        if u32::try_from(ids.max(keys.values.len())).is_err() {
+            return Err(Error::Keys(
+                "a set similarity join cannot index more than 2^32 tokens; join smaller parts".into(),
+            )
+            .into());
+        }
+        let (dictionary, tables, frequencies) = rank(&mut ranges, context.own)?;
+        budget.metrics.keys_are_ready();
+        (context.reserve)(keys.values.len() * BYTES_OF_ROW)?;
+        let columns = SetColumns::pack(ranges, &tables, keys.groups.as_deref())?;
+        context.cancel.check()?;
+        let (ranks, words) = (frequencies.len() as u32, signature_words(columns.mean_size()));
+        let has_room = columns.tokens as usize <= budget.available() / (SHARES * BYTES_OF_POSTING);
+        let is_rare = has_room && pays.by_sample((predicate, context.own), &columns, &frequencies);
+        drop(frequencies);
+        let stream = budget.device.stream()?;
+        let sets = Arranged::try_new(budget, &stream, &columns, (ranks, words))?;
+        let workers = Workers::try_new(budget, Capacity::of(budget, rows_of_task(words), WORKERS))?;
+        let build = Build {
+            budget: budget.clone(),
+            unmatchable: sets.unmatchable,
+            side: sets,
+            own: None,
+            steps: Steps::new(workers),
+            rows_at_once: budget.rows_at_once(columns.rows),
+        };
+        let test = set_test(predicate);
+        let mut index = Self { build, tokenizer, test, dictionary, ranks, words, postings: None };
+        if is_rare {
+            let sides = (&index.sides(&stream, None), ranks);
+            index.postings = Postings::try_new(budget, &stream, sides, pays)?;
+        }
+        if context.own {
+            index.build.own = Some(index.access(&stream, None)?);
+        }
+        Ok(index)
+    }
+
+    /// Which build blocks each block of `probe`, or of the build side itself, is compared with.
+    fn windows(&self, stream: &Arc<CudaStream>, probe: Option<&Arranged>) -> Result<Windows, Fault> {
+        let (sides, Build { budget, side, .. }) = (self.sides(stream, probe), &self.build);
+        let cut = (probe.unwrap_or(side).blocks(), rows_of_task(self.words), self.words);
+        Windows::fetch(budget, stream, cut, |firsts, ends| {
+            budget.device.sets()?.windows(stream, &sides, cut.0, firsts, ends)
+        })
+    }
+
+    /// How the partners of `probe`, or of the build side itself, are found.
+    fn access(&self, stream: &Arc<CudaStream>, probe: Option<&Arranged>) -> Result<Access, Fault> {
+        let windows = self.windows(stream, probe)?;
+        let Some(postings) = &self.postings else { return Ok(Access::Tiles(windows)) };
+        let side = probe.unwrap_or(&self.build.side);
+        let sides = (&self.sides(stream, probe), side.blocks());
+        let asked = postings.asked(&self.build.budget, stream, sides, &windows)?;
+        Ok(asked.map_or(Access::Tiles(windows), |asked| Access::Prefixes(Box::new(asked))))
+    }
+
+    fn sides(&self, stream: &CudaStream, probe: Option<&Arranged>) -> SetSides {
+        SetSides {
+            probe: probe.unwrap_or(&self.build.side).on_device(stream),
+            build: self.build.side.on_device(stream),
+            test: self.test,
+            own: probe.is_none(),
+        }
+    }
+}
+
+/// Two sides and the probe positions that count.
+pub(crate) struct SetComparison<'a> {
+    budget: &'a Budget,
+    sides: SetSides,
+    /// Where partners are found by them.
+    prefixes: Option<(PrefixSides, RangesOnDevice)>,
+    words: u32,
+    range: (u32, u32),
+}
+
+impl Comparison for SetComparison<'_> {
+    fn filter(
+        &self,
+        stream: &Arc<CudaStream>,
+        (tasks, listed): (&Buffer<Task>, &[Task]),
+        candidates: &mut Appended<'_>,
+    ) -> Result<(), Fault> {
+        let (device, tasks) = (&self.budget.device, (tasks, listed.len() as u32));
+        match &self.prefixes {
+            Some((sides, ranges)) => {
+                self.budget.metrics.see_postings(listed.iter().map(|task| (task.end - task.first) as usize).sum());
+                device.prefixes()?.filter(stream, (sides, ranges), self.words, tasks, self.range, candidates)
+            }
+            None => device.sets()?.filter(stream, &self.sides, self.words, tasks, self.range, candidates),
+        }
+    }
+
+    fn verify(
+        &self,
+        stream: &Arc<CudaStream>,
+        candidates: &Appended<'_>,
+        pairs: &mut Appended<'_>,
+    ) -> Result<(), Fault> {
+        self.budget.device.sets()?.verify(stream, &self.sides, candidates, pairs)
+    }
+}
+
+/// Probe rows that one block of threads compares, by the words of a signature: the longer they are, the fewer a warp
+/// holds.
+fn rows_of_task(words: u32) -> u32 {
+    match words {
+        8 | 16 => 4 * BLOCK,
+        32 => 2 * BLOCK,
+        _ => BLOCK,
+    }
+}
+
+impl BlockIndex for SetIndex {
+    type Side = Arranged;
+    type Cut = Access;
+    type OnHost = ();
+    type Comparison<'a> = SetComparison<'a>;
+
+    fn build(&self) -> &Build<Arranged, Access> {
+        &self.build
+    }
+
+    fn chosen(&self) -> String {
+        let (device, bits) = (&self.build.budget.device, 32 * self.words);
+        let unit = if device.has_tensor_cores() { "binary tensor cores" } else { "popcounts" };
+        match (&self.build.own, &self.postings) {
+            (None, Some(_)) => format!("prefix index or signature tiles ({device}, {unit}, {bits} bits)"),
+            (Some(Access::Prefixes(_)), _) => format!("prefix index ({device}, {bits} bits)"),
+            _ => format!("signature tiles ({device}, {unit}, {bits} bits)"),
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.dictionary.memory() + self.build.own.as_ref().map_or(0, Access::memory)
+    }
+
+    fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<BatchOf<Self>, Fault> {
+        let budget = &self.build.budget;
+        let ranges = tokenise_probe(self.tokenizer, keys, &self.dictionary, context)?;
+        let tables: Vec<_> = ranges.iter().map(|_| Ranks::Below(self.ranks)).collect();
+        let columns = SetColumns::pack(ranges, &tables, keys.groups.as_deref())?;
+        let stream = budget.device.stream()?;
+        let side = Arranged::try_new(budget, &stream, &columns, (self.ranks, self.words))?;
+        let cut = self.access(&stream, Some(&side))?;
+        Ok(Batch { cut, on_host: (), unmatchable: side.unmatchable, undecided: false, side })
+    }
+
+    fn comparison<'a>(
+        &'a self,
+        stream: &CudaStream,
+        (probe, access): (Option<&Arranged>, &Access),
+        range: (u32, u32),
+    ) -> SetComparison<'a> {
+        let sides = self.sides(stream, probe);
+        let prefixes = match (access, &self.postings) {
+            (Access::Prefixes(asked), Some(postings)) => Some(postings.on_device_for(stream, &sides, asked)),
+            _ => None,
+        };
+        SetComparison { budget: &self.build.budget, sides, prefixes, words: self.words, range }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocks::InBlocks;
+    use crate::test_device::device;
+    use crate::test_oracle::sets::*;
+    use similarity_engine::condition::Bounds;
+    use similarity_engine::{Cancel, Cursor, Index as _, Pairs, Probe};
+    use similarity_measures::SetMeasure;
+
+    /// What makes postings pay always.
+    const ALWAYS: Pays = Pays { fewest_rows: 0, pairs_of_posting: 0 };
+
+    fn index(tokenizer: Tokenizer, predicate: SetPredicate, keys: &KeyColumn, own: bool) -> InBlocks<SetIndex> {
+        index_with(tokenizer, predicate, keys, own, Pays::default())
+    }
+
+    fn index_with(
+        tokenizer: Tokenizer,
+        predicate: SetPredicate,
+        keys: &KeyColumn,
+        own: bool,
+        pays: Pays,
+    ) -> InBlocks<SetIndex> {
+        let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
+        let context = BuildContext { own, ..BuildContext::new(2, &cancel, &reserve) };
+        let budget = Budget::new(&device(), 0.5);
+        InBlocks(SetIndex::with_postings(&budget, (tokenizer, predicate), keys, &context, pays).unwrap())
+    }
+
+    fn jaccard(threshold: f64) -> SetPredicate {
+        SetPredicate { measure: SetMeasure::Jaccard, bounds: Bounds::at_least(threshold, true) }
+    }
+
+    #[test]
+    fn every_predicate_finds_what_a_nested_loop_finds() {
+        for (case, predicate) in predicates().into_iter().enumerate() {
+            let case = case as u64;
+            let tokenizer = [WORDS, Tokenizer::QGrams { q: 2, pad: Some('#') }, Tokenizer::QGrams { q: 3, pad: None }]
+                [case as usize % 3];
+            let (build, probe) = (strings(150, 12, case), strings(90, 14, case + 1000));
+            let group_count = [0, 1, 3, 20][case as usize % 4];
+            let (build_groups, probe_groups) = (groups(150, group_count, case), groups(90, group_count, case + 7));
+            let (build_keys, probe_keys) = (key_column(&build, &build_groups), key_column(&probe, &probe_groups));
+            let self_join = oracle(tokenizer, predicate, (&build, &build_groups), None);
+            let two_sides = oracle(tokenizer, predicate, (&build, &build_groups), Some((&probe, &probe_groups)));
+            let self_index = index(tokenizer, predicate, &build_keys, true);
+            assert_eq!(own(&self_index, usize::MAX, UNLIMITED), self_join, "{predicate:?}");
+            assert_eq!(own(&self_index, 37, UNLIMITED), self_join, "{predicate:?}");
+            let batch_index = index(tokenizer, predicate, &build_keys, false);
+            assert_eq!(batch(&batch_index, &probe_keys, 100, UNLIMITED), two_sides, "{predicate:?}");
+            let by_prefixes = |keys, own| index_with(tokenizer, predicate, keys, own, ALWAYS);
+            let self_index = by_prefixes(&build_keys, true);
+            assert!(self_index.build.side.count == 0 || matches!(self_index.build.own, Some(Access::Prefixes(_))));
+            assert_eq!(own(&self_index, 37, UNLIMITED), self_join, "{predicate:?}");
+            let batch_index = by_prefixes(&build_keys, false);
+            assert_eq!(batch(&batch_index, &probe_keys, 100, UNLIMITED), two_sides, "{predicate:?}");
+        }
+    }
+
+    #[test]
+    fn sets_of_all_sizes() {
+        let mut random = Random(11);
+        for tokens in [3, 60, 130, 200, 400] {
+            let mut all: Vec<Vec<u64>> = Vec::new();
+            for i in 0..150 {
+                let mut set: Vec<u64> = match i % 3 {
+                    0 => (0..1 + random.below(2 * tokens)).map(|_| random.below(3000)).collect(),
+                    _ => all[i - 1].clone(),
+                };
+                (0..random.below(1 + tokens / 6)).for_each(|_| set.push(random.below(3000)));
+                all.push(set);
+            }
+            let text = |tokens: &Vec<u64>| Some(tokens.iter().map(|t| format!("w{t} ")).collect());
+            let values: Values = all.iter().map(text).collect();
+            let keys = key_column(&values, &None);
+            for (measure, t) in
+                [(SetMeasure::Jaccard, 0.85), (SetMeasure::Cosine, 0.5), (SetMeasure::OverlapCount, 2.0)]
+            {
+                let predicate = SetPredicate { measure, bounds: Bounds::at_least(t, true) };
+                let expected = oracle(WORDS, predicate, (&values, &None), None);
+                assert!(expected.len() > 20);
+                assert_eq!(own(&index(WORDS, predicate, &keys, true), 50, UNLIMITED), expected, "{tokens}");
+                let by_prefixes = index_with(WORDS, predicate, &keys, true, ALWAYS);
+                assert!(matches!(by_prefixes.build.own, Some(Access::Prefixes(_))));
+                assert_eq!(own(&by_prefixes, 50, UNLIMITED), expected, "{tokens}");
+            }
+        }
+    }
+
+    #[test]
+    fn larger_sides_with_many_groups() {
+        let values = strings(3000, 400, 5);
+        for count in [0, 7, 900] {
+            let keys = key_column(&values, &groups(3000, count, 9));
+            let expected = oracle(WORDS, jaccard(0.75), (&values, &keys.groups), None);
+            assert_eq!(own(&index(WORDS, jaccard(0.75), &keys, true), usize::MAX, UNLIMITED), expected);
+            let by_prefixes = index_with(WORDS, jaccard(0.75), &keys, true, ALWAYS);
+            assert!(matches!(by_prefixes.build.own, Some(Access::Prefixes(_))));
+            assert_eq!(own(&by_prefixes, usize::MAX, UNLIMITED), expected);
+        }
+    }
+
+    #[test]
+    fn postings_pay_where_tokens_are_rare() {
+        let pays = Pays { fewest_rows: 100, pairs_of_posting: 20 };
+        let words = |names: u64| -> Values {
+            let mut random = Random(3);
+            (0..400).map(|_| Some(format!("name{} the same", random.below(names)))).collect()
+        };
+        for (names, by_prefixes) in [(200, true), (3, false)] {
+            let keys = key_column(&words(names), &None);
+            let index = index_with(WORDS, jaccard(0.9), &keys, true, pays);
+            assert_eq!(index.describe().starts_with("prefix index"), by_prefixes, "{}", index.describe());
+            let few = Pays { fewest_rows: 401, ..pays };
+            let index = index_with(WORDS, jaccard(0.9), &keys, true, few);
+            assert!(index.describe().starts_with("signature tiles"));
+        }
+    }
+
+    #[test]
+    fn a_batch_that_asks_for_frequent_tokens_is_compared_by_signatures() {
+        let rare: Values = (0..300).map(|row| Some(format!("a{0} b{0} the same", row / 2))).collect();
+        let frequent: Values = vec![Some("the same thing here".into()); 40];
+        let build = key_column(&[rare.clone(), frequent.clone()].concat(), &None);
+        let pays = Pays { fewest_rows: 0, pairs_of_posting: 20 };
+        let index = index_with(WORDS, jaccard(0.7), &build, false, pays);
+        assert!(index.postings.is_some());
+        for (values, by_prefixes) in [(rare, true), (frequent, false)] {
+            let prepared = index
+                .bring(&key_column(&values, &None), &PrepareContext { threads: 1, cancel: &Cancel::default() })
+                .unwrap();
+            assert_eq!(matches!(prepared.cut, Access::Prefixes(_)), by_prefixes);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_into_the_buffers_is_done_in_pieces() {
+        let values: Values = (0..600).map(|row| Some(format!("the same words {}", row % 2))).collect();
+        let keys = key_column(&values, &None);
+        let mut small = index(WORDS, jaccard(0.5), &keys, true);
+        // what one task yields fits, what all yield does not
+        let capacity = Capacity { workers: WORKERS, candidates: 256 * 600, pairs: 256 * 600, enough: usize::MAX };
+        small.0.build.steps = Steps::new(Workers::try_new(&small.build.budget, capacity).unwrap());
+        let found = own(&small, usize::MAX, UNLIMITED);
+        assert_eq!(found.len(), 600 * 599 / 2);
+        let retries = small.metrics().into_iter().find(|metric| metric.name() == "device_retries");
+        assert!(retries.is_some_and(|retries| retries.as_usize() > 0));
+    }
+
+    #[test]
+    fn dense_pairs_come_in_portions() {
+        let keys = key_column(&vec![Some("the same".to_string()); 700], &None);
+        let mut small = index(WORDS, jaccard(0.5), &keys, true);
+        // the first run of probe rows fits, all together do not
+        let capacity = Capacity { workers: WORKERS, candidates: 256 * 700, pairs: 256 * 700, enough: 1000 };
+        small.0.build.steps = Steps::new(Workers::try_new(&small.build.budget, capacity).unwrap());
+        let (mut cursor, mut all, mut portions) = (Cursor { next: 0, end: 700 }, Found::new(), 0);
+        while !cursor.is_done() {
+            let mut pairs = Pairs::default();
+            small.probe(Probe::Own, &mut cursor, UNLIMITED, &Cancel::default(), &mut pairs).unwrap();
+            let count = all.len() + pairs.len();
+            all.extend(pairs.build.into_iter().zip(pairs.probe).map(|(b, p)| (b.min(p), b.max(p))));
+            assert_eq!(all.len(), count, "a pair came twice");
+            portions += 1;
+        }
+        assert_eq!((all.len(), portions), (700 * 699 / 2, 2));
+    }
+
+    #[test]
+    fn empty_sides() {
+        let none = key_column(&vec![], &None);
+        let blank = key_column(&vec![None, Some("..".into())], &None);
+        let some = key_column(&vec![Some("a".into())], &None);
+        for keys in [&none, &blank] {
+            assert!(own(&index(WORDS, jaccard(0.5), keys, true), 1, UNLIMITED).is_empty());
+            assert!(batch(&index(WORDS, jaccard(0.5), keys, false), &some, 1, UNLIMITED).is_empty());
+            assert!(batch(&index(WORDS, jaccard(0.5), &some, false), keys, 1, UNLIMITED).is_empty());
+        }
+    }
+
+    #[test]
+    fn too_little_memory_is_a_fault() {
+        let keys = key_column(&strings(500, 40, 3), &None);
+        let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
+        let context = BuildContext { own: true, ..BuildContext::new(1, &cancel, &reserve) };
+        let budget = Budget::new(&device(), 1e-9);
+        let refused = SetIndex::try_new(&budget, WORDS, jaccard(0.5), &keys, &context);
+        assert!(matches!(refused, Err(Fault::Memory)));
+    }
+
+    #[test]
+    fn several_threads_share_the_workers() {
+        let values = strings(2000, 100, 8);
+        let keys = key_column(&values, &None);
+        let index = index(WORDS, jaccard(0.6), &keys, true);
+        let expected = own(&index, usize::MAX, UNLIMITED);
+        std::thread::scope(|scope| {
+            let found: Vec<_> = (0..6).map(|_| scope.spawn(|| own(&index, 300, UNLIMITED))).collect();
+            found.into_iter().for_each(|found| assert_eq!(found.join().unwrap(), expected));
+        });
+    }
+}

@@ -1,0 +1,8 @@
+//! What indexes are tested against: the nested loops of the engine crate.
+
+use similarity_engine as engine;
+
+#[path = "../../engine/src/test_oracle/sets.rs"]
+pub mod sets;
+#[path = "../../engine/src/test_oracle/strings.rs"]
+pub mod strings;

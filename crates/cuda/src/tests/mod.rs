@@ -1,0 +1,26 @@
+//! What the engines do with a device, tested on one.
+
+mod choice;
+mod concat;
+mod grouping;
+mod keys;
+mod long_strings;
+mod rules;
+mod statistics;
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use similarity_engine::atoms::{AtomColumn, AtomTest, Tally};
+use similarity_engine::choice::Engine;
+use similarity_engine::condition::Test;
+use similarity_engine::keys::NumberedBy;
+use similarity_engine::rules::{PreparedRules, RuleIndex};
+use similarity_engine::{BuildContext, Cancel, Cursor, KeyColumn, NO_GROUP, Pairs};
+
+use crate::memory::Budget;
+
+/// The engine of a device.
+fn engine_of(budget: Budget) -> Engine {
+    Engine::Device(Arc::new(budget))
+}

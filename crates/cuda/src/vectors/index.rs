@@ -1,0 +1,241 @@
+//! The vectors of a build side on a device, and the probe batches that it makes ready.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+
+use super::ROWS_UNCHECKED;
+use super::arranged::Arranged;
+use super::columns::Framing;
+use super::near::{Near, ROWS_OF_TASK};
+use super::test::{halves_scale, vector_test};
+use crate::blocks::{Batch, BatchOf, BlockIndex, Build, OnHost};
+use crate::fault::Fault;
+use crate::kernels::{Appended, Task, VectorSides, VectorTest};
+use crate::memory::{Budget, Buffer};
+use crate::steps::Steps;
+use crate::worker::{Capacity, Comparison, WORKERS, Workers};
+use similarity_engine::condition;
+use similarity_engine::vectors::decision::Decision;
+use similarity_engine::vectors::frame::Frame;
+use similarity_engine::vectors::points::{Points, Vectors};
+use similarity_engine::vectors::reach::Reach;
+use similarity_engine::{BuildContext, Cancel, Counts, KeyColumn, Pairs, PrepareContext};
+use similarity_measures::VectorMeasure;
+
+/// Numbers of probe rows that are made ready at once.
+const NUMBERS_AT_ONCE: usize = 1 << 26;
+
+/// A build side's vectors on a device, ready for probing with one predicate.
+#[derive(Debug)]
+pub(crate) struct VectorIndex {
+    build: Build<Arranged, Near>,
+    query: condition::VectorTest,
+    decision: Decision,
+    test: VectorTest,
+    framing: Framing,
+    in_halves: bool,
+    /// Where other inputs probe it: the rows on the host, for those of a batch that no filter tells apart.
+    host: Option<Points>,
+}
+
+/// The rows of a probe batch, where some are loose.
+impl OnHost for Option<Points> {
+    fn len(&self) -> usize {
+        self.as_ref().map_or(0, |points| points.loose.len())
+    }
+}
+
+impl VectorIndex {
+    /// Brings the vectors of `keys` to the device; none for a condition, or for vectors, that there are no kernels for.
+    ///
+    /// # Errors
+    /// Keys that are no lists of numbers, vectors of several lengths, a refused reservation, a cancelled build, a device
+    /// that fails.
+    pub(crate) fn try_new(
+        budget: &Budget,
+        query: condition::VectorTest,
+        keys: &KeyColumn,
+        context: &BuildContext<'_>,
+    ) -> Result<Option<Self>, Fault> {
+        // sums that overflow are DataFusion's to decide
+        let stock = matches!(query.measure, VectorMeasure::CosineDistance | VectorMeasure::InnerProduct);
+        if stock && query.undecided_from.is_none() {
+            return Ok(None);
+        }
+        budget.metrics.keys_are_ready();
+        (context.reserve)(Vectors::memory_of(&keys.values))?;
+        let points = Points::try_new(&query, keys, None, (context.threads, context.cancel))?;
+        context.cancel.check()?;
+        let Some(reach) = Reach::of(&query, points.dimension) else { return Ok(None) };
+        let Some(test) = vector_test(&query, &reach, points.dimension) else { return Ok(None) };
+        if points.dimension == 0 || !points.loose.is_empty() {
+            return Ok(None);
+        }
+        let frame = Frame::of(&points, query.measure);
+        let norm = frame.typical_norm(&points, query.measure);
+        if !reach.is_coarse(norm) {
+            return Ok(None);
+        }
+        let halves = halves_scale(&test, frame.typical_largest(&points), norm);
+        let halves = halves.filter(|_| budget.device.has_tensor_cores());
+        let test = VectorTest { scale: halves.unwrap_or(1.0), ..test };
+        Self::arrange(budget, query, (test, halves.is_some()), &frame, points, (keys.groups.is_some(), context.own))
+            .map(Some)
+    }
+
+    fn arrange(
+        budget: &Budget,
+        query: condition::VectorTest,
+        (test, in_halves): (VectorTest, bool),
+        frame: &Frame,
+        points: Points,
+        (grouped, own): (bool, bool),
+    ) -> Result<Self, Fault> {
+        let stream = budget.device.stream()?;
+        let framing = Framing::try_new(budget, &stream, frame, &points, grouped)?;
+        let vectors = Arranged::try_new(budget, &stream, (&points, grouped), &framing, (&test, in_halves))?;
+        let workers = Workers::try_new(budget, Capacity::of(budget, ROWS_OF_TASK, WORKERS))?;
+        let rows = points.regular.len();
+        let of_numbers = NUMBERS_AT_ONCE / test.dimension.max(1) as usize;
+        let build = Build {
+            budget: budget.clone(),
+            side: vectors,
+            unmatchable: points.unmatchable,
+            own: None,
+            steps: Steps::new(workers),
+            rows_at_once: budget.rows_at_once(rows).min(of_numbers).max(1),
+        };
+        let host = (!own).then_some(points);
+        let mut index = Self { build, query, decision: Decision::new(query), test, framing, in_halves, host };
+        if own {
+            index.build.own = Some(index.near(&stream, None)?);
+        }
+        Ok(index)
+    }
+
+    /// Which build blocks are near each block of `probe`, or of the build side itself.
+    fn near(&self, stream: &Arc<CudaStream>, probe: Option<&Arranged>) -> Result<Near, Fault> {
+        let Build { budget, side, .. } = &self.build;
+        let blocks = probe.unwrap_or(side).blocks();
+        let buffer = || budget.buffer(stream, blocks as usize);
+        let (mut firsts, mut ends, mut counts) = (buffer()?, buffer()?, buffer()?);
+        let mut near = Near::of(blocks, self.test.dimension);
+        if blocks > 0 && side.count > 0 {
+            let sides = self.sides(stream, probe);
+            budget.device.vectors()?.reach(stream, &sides, blocks, (&mut firsts, &mut ends, &mut counts))?;
+            budget.download(stream, &firsts, &mut near.firsts)?;
+            budget.download(stream, &ends, &mut near.ends)?;
+            budget.download(stream, &counts, &mut near.counts)?;
+            stream.synchronize()?;
+        }
+        Ok(near)
+    }
+
+    fn sides(&self, stream: &CudaStream, probe: Option<&Arranged>) -> VectorSides {
+        VectorSides {
+            probe: probe.unwrap_or(&self.build.side).on_device(stream),
+            build: self.build.side.on_device(stream),
+            test: self.test,
+            own: probe.is_none(),
+        }
+    }
+}
+
+/// Two sides and the probe positions that count.
+pub(crate) struct VectorComparison<'a> {
+    budget: &'a Budget,
+    sides: VectorSides,
+    range: (u32, u32),
+}
+
+impl Comparison for VectorComparison<'_> {
+    fn filter(
+        &self,
+        stream: &Arc<CudaStream>,
+        (tasks, listed): (&Buffer<Task>, &[Task]),
+        candidates: &mut Appended<'_>,
+    ) -> Result<(), Fault> {
+        self.budget.device.vectors()?.filter(stream, &self.sides, (tasks, listed.len() as u32), self.range, candidates)
+    }
+
+    fn verify(
+        &self,
+        stream: &Arc<CudaStream>,
+        candidates: &Appended<'_>,
+        pairs: &mut Appended<'_>,
+    ) -> Result<(), Fault> {
+        self.budget.device.vectors()?.verify(stream, &self.sides, candidates, pairs)
+    }
+}
+
+impl BlockIndex for VectorIndex {
+    type Side = Arranged;
+    type Cut = Near;
+    type OnHost = Option<Points>;
+    type Comparison<'a> = VectorComparison<'a>;
+
+    fn build(&self) -> &Build<Arranged, Near> {
+        &self.build
+    }
+
+    fn chosen(&self) -> String {
+        let filter = if self.in_halves { "half precision on tensor cores" } else { "single precision" };
+        let (device, dimension) = (&self.build.budget.device, self.test.dimension);
+        format!("blocks along a curve over {dimension} dimensions ({device}, {filter})")
+    }
+
+    fn held(&self) -> usize {
+        let rows = |points: &Points| points.regular.memory() + points.vectors.memory();
+        self.host.as_ref().map_or(0, rows) + self.build.own.as_ref().map_or(0, Near::memory)
+    }
+
+    fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<BatchOf<Self>, Fault> {
+        let (budget, dimension) = (&self.build.budget, self.test.dimension as usize);
+        let points = Points::try_new(&self.query, keys, Some(dimension), (context.threads, context.cancel))?;
+        context.cancel.check()?;
+        let stream = budget.device.stream()?;
+        let by = (&self.test, self.in_halves);
+        let side = Arranged::try_new(budget, &stream, (&points, keys.groups.is_some()), &self.framing, by)?;
+        let cut = self.near(&stream, Some(&side))?;
+        let decides = |row: &u32| self.query.decides(points.vectors.given(*row as usize));
+        Ok(Batch {
+            side,
+            cut,
+            unmatchable: points.unmatchable,
+            undecided: !points.loose.rows.iter().all(decides),
+            on_host: (!points.loose.is_empty()).then_some(points),
+        })
+    }
+
+    fn comparison<'a>(
+        &'a self,
+        stream: &CudaStream,
+        (probe, _): (Option<&Arranged>, &Near),
+        range: (u32, u32),
+    ) -> VectorComparison<'a> {
+        VectorComparison { budget: &self.build.budget, sides: self.sides(stream, probe), range }
+    }
+
+    /// The pairs of a loose row with all rows of the build side.
+    fn compare_on_host(&self, probe: &Option<Points>, at: usize, cancel: &Cancel, out: &mut Pairs) -> Counts {
+        let (Some(build), Some(probe)) = (&self.host, probe) else { return Counts::default() };
+        let (row, group) = (probe.loose.rows[at], probe.loose.groups[at]);
+        let (vector, before) = (probe.vectors.given(row as usize), out.len());
+        let mut counts = Counts::default();
+        for (at, &other) in build.regular.rows.iter().enumerate() {
+            if at % ROWS_UNCHECKED == 0 && cancel.is_cancelled() {
+                break;
+            }
+            if build.regular.groups[at] == group {
+                counts.candidates += 1;
+                if self.decision.may_hold(build.regular(at), vector) {
+                    out.push(other, row);
+                }
+            }
+        }
+        counts.verified = counts.candidates;
+        counts.matched = out.len() - before;
+        counts
+    }
+}

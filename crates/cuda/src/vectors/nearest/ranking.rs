@@ -1,0 +1,238 @@
+//! What ranks the rows of a build side on a device, wherever their vectors are.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use similarity_engine::error::Result;
+
+use super::ranks_by;
+use super::search::{MOST_WANTED, Search, Sought, positions_at_once};
+use crate::fault::Fault;
+use crate::kernels::VectorTest;
+use crate::memory::{Budget, Buffer};
+use crate::tasks::BLOCK;
+use crate::vectors::ROWS_UNCHECKED;
+use crate::vectors::arranged::Arranged;
+use crate::vectors::columns::Framing;
+use crate::vectors::test::{halves_scale, vector_test};
+use similarity_engine::condition;
+use similarity_engine::nearest::{Best, Neighbour, Wanted, float_key};
+use similarity_engine::vectors::frame::Frame;
+use similarity_engine::vectors::points::{Points, Vectors};
+use similarity_engine::vectors::reach::{Reach, Sum};
+use similarity_engine::{BuildContext, Cancel, KeyColumn, PrepareContext};
+use similarity_measures::VectorMeasure;
+
+/// Rows that may tie with the last one, and how many times as many are asked for where they all do.
+const TIES_ASKED: usize = 32;
+const MORE_TIES: usize = 4;
+
+/// A build side on the host, and how vectors are arranged and compared with its own on a device.
+#[derive(Debug)]
+pub(super) struct Ranking {
+    pub(super) budget: Budget,
+    pub(super) measure: VectorMeasure,
+    test: VectorTest,
+    in_halves: bool,
+    framing: Framing,
+    /// Whether only rows of the same group are compared.
+    pub(super) grouped: bool,
+    pub(super) host: Points,
+    /// What decides between equal scores, by row; none where all have the same.
+    ranks: Option<Vec<u32>>,
+}
+
+/// Rows of a build side on the device.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) vectors: Arranged,
+    ranks: Option<Buffer<u32>>,
+    /// The build row that is the first one here.
+    pub(super) first: u32,
+}
+
+impl Ranking {
+    /// Ranking of the vectors of `keys`, each row with a rank. It is `None` where there are no kernels: for measures
+    /// that no index ranks by, for rows that no filter tells apart, for no vectors at all, and for vectors that single
+    /// precision does not tell apart.
+    ///
+    /// # Errors
+    /// Keys that are no lists of numbers, vectors of several lengths, a refused reservation, a cancelled build, a
+    /// device that fails.
+    pub(super) fn try_new(
+        budget: &Budget,
+        measure: VectorMeasure,
+        keys: &KeyColumn,
+        (ranks, wanted): (&[u32], Wanted),
+        context: &BuildContext<'_>,
+    ) -> Result<Option<Self>, Fault> {
+        let sum = match measure {
+            _ if !ranks_by(measure, wanted) => return Ok(None),
+            VectorMeasure::L1 | VectorMeasure::Linf => Sum::Distance,
+            _ => Sum::Squares,
+        };
+        (context.reserve)(Vectors::memory_of(&keys.values))?;
+        let query = condition::VectorTest::every_score(measure);
+        let points = Points::try_new(&query, keys, None, (context.threads, context.cancel))?;
+        context.cancel.check()?;
+        let frame = Frame::of(&points, measure);
+        let norm = frame.typical_norm(&points, measure);
+        let has_points = !points.regular.is_empty() && points.dimension > 0;
+        if !has_points || !points.loose.is_empty() || !points.suit_single_precision(norm) {
+            return Ok(None);
+        }
+        let gap = frame.typical_gap(&points, measure);
+        let reach = Reach::of_sum((measure, sum), points.dimension, gap, (norm, norm));
+        let Some(test) = vector_test(&query, &reach, points.dimension) else { return Ok(None) };
+        let halves = halves_scale(&test, frame.typical_largest(&points), norm);
+        let halves = halves.filter(|_| sum == Sum::Squares && budget.device.has_tensor_cores());
+        let grouped = keys.groups.is_some();
+        Ok(Some(Self {
+            budget: budget.clone(),
+            measure,
+            test: VectorTest { scale: halves.unwrap_or(1.0), ..test },
+            in_halves: halves.is_some(),
+            framing: Framing::try_new(budget, &budget.device.stream()?, &frame, &points, grouped)?,
+            grouped,
+            host: points,
+            ranks: ranks.iter().any(|&rank| rank != ranks[0]).then(|| ranks.to_vec()),
+        }))
+    }
+
+    /// What compares them, for EXPLAIN ANALYZE.
+    pub(super) fn describe(&self) -> String {
+        let filter = if self.in_halves { "half precision on tensor cores" } else { "single precision" };
+        let (device, dimension) = (&self.budget.device, self.test.dimension);
+        format!("blocks along a curve over {dimension} dimensions ({device}, {filter})")
+    }
+
+    /// Bytes held.
+    pub(super) fn memory(&self) -> usize {
+        let ranks = self.ranks.as_ref().map_or(0, Vec::capacity);
+        self.host.regular.memory() + self.host.vectors.memory() + ranks * size_of::<u32>()
+    }
+
+    /// The vectors of a probe batch.
+    pub(super) fn probe_points(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Points> {
+        let query = condition::VectorTest::every_score(self.measure);
+        let by = (context.threads, context.cancel);
+        let points = Points::try_new(&query, keys, Some(self.host.dimension), by)?;
+        context.cancel.check()?;
+        Ok(points)
+    }
+
+    /// Brings the regular rows of `points` to the device.
+    pub(super) fn arrange(&self, stream: &Arc<CudaStream>, points: &Points) -> Result<Arranged, Fault> {
+        let by = (&self.test, self.in_halves);
+        Arranged::try_new(&self.budget, stream, (points, self.grouped), &self.framing, by)
+    }
+
+    /// Brings the build rows of `points` there, whose first row is that of this number.
+    pub(super) fn bring(&self, stream: &Arc<CudaStream>, points: &Points, first: u32) -> Result<Part, Fault> {
+        let vectors = self.arrange(stream, points)?;
+        let ranks = self.ranks.as_ref().map(|ranks| &ranks[first as usize..][..points.vectors.len()]);
+        let ranks = ranks.map(|ranks| self.budget.upload(stream, ranks)).transpose()?;
+        stream.synchronize()?;
+        Ok(Part { vectors, ranks, first })
+    }
+
+    /// A score as an integer, less being better.
+    fn key(&self, score: f64) -> i64 {
+        if self.measure.is_distance() { float_key(score) } else { !float_key(score) }
+    }
+
+    /// Offers each of `best` the neighbours among `part` of its position in `probe`, and returns how many candidates
+    /// there were.
+    ///
+    /// # Errors
+    /// More ties than there is room for, too little memory, a device that fails.
+    pub(super) fn search(
+        &self,
+        stream: &Arc<CudaStream>,
+        (probe, part): (&Arranged, &Part),
+        positions: &[u32],
+        best: &mut [Best<i64>],
+        cancel: &Cancel,
+    ) -> Result<usize, Fault> {
+        let Some(wanted) = best.first().map(Best::wanted) else { return Ok(0) };
+        let wider = Reach::wider::<f32>(self.host.dimension);
+        let sought = Sought {
+            probe,
+            build: &part.vectors,
+            test: self.test,
+            ranks: part.ranks.as_ref(),
+            descending: !self.measure.is_distance(),
+            rounding: (wider.0 as f32 * (1.0 + f32::EPSILON), wider.1 as f32 * (1.0 + f32::EPSILON)),
+        };
+        let (mut asked, mut done, mut candidates) = (asked_for(wanted), 0, 0);
+        while done < positions.len() && !cancel.is_cancelled() {
+            let at_once = positions_at_once(&self.budget, asked) as u32;
+            let first = positions[done] / BLOCK * BLOCK;
+            let some = done + positions[done..].partition_point(|&position| position < first + at_once);
+            let (searched, best) = (&positions[done..some], &mut best[done..some]);
+            let range = first..positions[some - 1] + 1;
+            let search = Search::try_new(&self.budget, stream, sought, (range, searched), asked);
+            let found = search.and_then(|search| search.run(cancel)).inspect_err(|_| {
+                // what was launched reads columns of others
+                let _ = stream.synchronize();
+            })?;
+            let Some(mut found) = found else { break };
+            candidates += found.candidates;
+            // there may be more that tie
+            let is_open = |&position: &u32| wanted.of(found.of((position - first) as usize)) == asked;
+            if wanted.ties && searched.iter().any(is_open) {
+                if asked == MOST_WANTED {
+                    return Err(Fault::Memory);
+                }
+                asked = MOST_WANTED.min(asked * MORE_TIES);
+                continue;
+            }
+            for (&position, best) in searched.iter().zip(best) {
+                let found = found.of_mut((position - first) as usize);
+                found.iter_mut().for_each(|neighbour| neighbour.row += part.first);
+                best.offer_ranked(found);
+            }
+            done = some;
+        }
+        Ok(candidates)
+    }
+
+    /// Offers each of `best` the neighbours of a row of a probe batch that no filter tells apart, at its place of
+    /// `places` among these, and returns how many rows were compared.
+    pub(super) fn score_loose(
+        &self,
+        probe: &Points,
+        places: impl Iterator<Item = usize>,
+        best: &mut [Best<i64>],
+        cancel: &Cancel,
+    ) -> usize {
+        let all = places.zip(best).take_while(|_| !cancel.is_cancelled());
+        all.map(|(at, best)| self.score_all(probe, at, best, cancel)).sum()
+    }
+
+    /// Offers the neighbours of one of them.
+    fn score_all(&self, probe: &Points, at: usize, best: &mut Best<i64>, cancel: &Cancel) -> usize {
+        let (row, group) = (probe.loose.rows[at], probe.loose.groups[at]);
+        let vector = probe.vectors.given(row as usize);
+        let mut compared = 0;
+        for (at, &row) in self.host.regular.rows.iter().enumerate() {
+            if at % ROWS_UNCHECKED == 0 && cancel.is_cancelled() {
+                break;
+            }
+            if self.host.regular.groups[at] != group {
+                continue;
+            }
+            compared += 1;
+            if let Some(score) = self.measure.score(self.host.regular(at), vector) {
+                let rank = self.ranks.as_ref().map_or(0, |ranks| ranks[row as usize]);
+                best.offer(Neighbour { score: self.key(score), rank, row });
+            }
+        }
+        compared
+    }
+}
+
+/// Neighbours that are asked for at first: where ties are wanted, some more, so that it shows where they end.
+pub(super) fn asked_for(wanted: Wanted) -> usize {
+    wanted.rows.saturating_add(if wanted.ties { TIES_ASKED } else { 0 })
+}

@@ -1,0 +1,340 @@
+//! The neighbours of some probe positions, found in rounds.
+//!
+//! First some blocks nearby are compared, then a sample of all blocks, larger and larger ones, and at last all: each
+//! round knows from those before how far it has to look. In few dimensions the first blocks say enough.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use cudarc::driver::sys::CUevent_flags;
+
+use crate::fault::Fault;
+use crate::kernels::{Appended, FoundNeighbour, NearestSides, Round, RowPair, Searched, Task, VectorTest};
+use crate::memory::{Budget, Buffer};
+use crate::tasks::BLOCK;
+use crate::vectors::arranged::Arranged;
+use crate::worker::pieces;
+use similarity_engine::Cancel;
+use similarity_engine::nearest::Neighbour;
+
+/// Neighbours of a row at most.
+pub(super) const MOST_WANTED: usize = 960;
+/// Probe positions that are searched at once at most, neighbours of them, and how many of these searches there may be.
+const MOST_POSITIONS: usize = 1 << 18;
+const MOST_NEIGHBOURS: usize = 1 << 22;
+pub(super) const SEARCHES: usize = 2;
+/// Candidates of a launch at most.
+const MOST_CANDIDATES: usize = 1 << 24;
+/// Probe blocks of a task, one a warp.
+const BLOCKS_OF_TASK: u32 = 4;
+/// Candidates of a task with one build block at most.
+const LEAST_CANDIDATES: usize = (BLOCKS_OF_TASK * BLOCK * BLOCK) as usize;
+/// Tasks that keep the device busy to the end.
+const ENOUGH_TASKS: u32 = 4096;
+/// Build blocks under one outer box, `GROUPED` of `kernels/vectors.cuh`.
+const GROUPED: u32 = 64;
+/// Blocks that say first how far neighbours are, beside those that hold the wanted rows: in few dimensions the nearest
+/// to the first and to the last point of a block.
+const CORNERS: u32 = 2;
+const SEEDS: u32 = 3;
+/// Dimensions up to which the seeds are so near that all that is left is compared in one round.
+pub const FEW_DIMENSIONS: u32 = 4;
+/// How many times as many blocks a round takes as those before it.
+const GROWTH: u32 = 4;
+/// Pairs that a launch compares by `STEP` numbers of them, so that it takes some hundredths of a second, and at least;
+/// in few dimensions, where boxes leave few of them.
+const PAIRS_OF_LAUNCH: u64 = 1 << 35;
+const LEAST_PAIRS: u64 = 1 << 30;
+const FEW_PAIRS_OF_LAUNCH: u64 = 1 << 38;
+/// Tasks that one launch can do, however large they are.
+const TASKS_OF_LAUNCH: u64 = 1024;
+const STEP: u32 = 16;
+/// The seed of a round that compares no seeds.
+const NO_SEED: u32 = u32::MAX;
+
+/// Two sides, and how scores order their rows.
+#[derive(Clone, Copy)]
+pub(super) struct Sought<'a> {
+    pub(super) probe: &'a Arranged,
+    pub(super) build: &'a Arranged,
+    pub(super) test: VectorTest,
+    /// The rank of each build row, none where all have the same.
+    pub(super) ranks: Option<&'a Buffer<u32>>,
+    pub(super) descending: bool,
+    /// What rounding adds to a reach: a factor, and for each unit of the points' norms.
+    pub(super) rounding: (f32, f32),
+}
+
+/// Places for what a row is offered: those that it keeps, and room for a round of others.
+fn capacity_of(wanted: usize) -> usize {
+    (2 * wanted + BLOCK as usize).next_power_of_two()
+}
+
+/// Build blocks that each probe block is compared with first, and how many of them are nearest to points of it.
+fn seeds_of(dimension: u32, wanted: usize) -> (u32, u32) {
+    let holding = (wanted as u32).div_ceil(BLOCK);
+    if dimension <= FEW_DIMENSIONS { (holding + CORNERS, CORNERS) } else { (holding + SEEDS, 0) }
+}
+
+/// Bytes of the buffers of a row.
+fn bytes_of_row(wanted: usize) -> usize {
+    (capacity_of(wanted) + wanted) * size_of::<FoundNeighbour>() + 32
+}
+
+/// Probe positions that are searched at once.
+pub(super) fn positions_at_once(budget: &Budget, wanted: usize) -> usize {
+    let share = budget.available() / (4 * SEARCHES);
+    let positions = (share / bytes_of_row(wanted)).min(MOST_POSITIONS).min(MOST_NEIGHBOURS / wanted.max(1));
+    positions.max(BLOCK as usize) / BLOCK as usize * BLOCK as usize
+}
+
+/// The neighbours of positions one after the other.
+#[derive(Debug)]
+pub(super) struct Found {
+    wanted: usize,
+    neighbours: Vec<FoundNeighbour>,
+    counts: Vec<u32>,
+    pub(super) candidates: usize,
+}
+
+impl Found {
+    /// Neighbours of the position at this place of the range, best first.
+    pub(super) fn of(&self, place: usize) -> &[Neighbour<i64>] {
+        FoundNeighbour::neighbours(&self.neighbours[place * self.wanted..][..self.counts[place] as usize])
+    }
+
+    /// Neighbours of that position, to be changed.
+    pub(super) fn of_mut(&mut self, place: usize) -> &mut [Neighbour<i64>] {
+        FoundNeighbour::neighbours_mut(&mut self.neighbours[place * self.wanted..][..self.counts[place] as usize])
+    }
+}
+
+/// A search on one stream.
+pub(super) struct Search<'a> {
+    budget: &'a Budget,
+    stream: &'a Arc<CudaStream>,
+    sides: NearestSides,
+    /// Blocks of the build side, and of the searched range.
+    blocks: (u32, u32),
+    candidates: Buffer<RowPair>,
+    candidate_count: Buffer<u64>,
+    crowded: Buffer<u64>,
+    kept: Buffer<u32>,
+    compared: usize,
+    /// What only the device reads.
+    _offered: Buffer<FoundNeighbour>,
+    _counts: Buffer<u32>,
+    _seeds: Buffer<u32>,
+    _reaches: [Buffer<f32>; 2],
+}
+
+impl<'a> Search<'a> {
+    /// Search for the `wanted` nearest rows of the positions in `positions`. These are ascending and in `range`, which
+    /// begins with a block.
+    pub(super) fn try_new(
+        budget: &'a Budget,
+        stream: &'a Arc<CudaStream>,
+        sought: Sought<'_>,
+        (range, positions): (Range<u32>, &[u32]),
+        wanted: usize,
+    ) -> Result<Self, Fault> {
+        let padded = (range.end - range.start).next_multiple_of(BLOCK) as usize;
+        let (capacity, (seed_count, corner_count)) = (capacity_of(wanted), seeds_of(sought.test.dimension, wanted));
+        let mut reach = vec![-1.0f32; padded];
+        positions.iter().for_each(|&position| reach[(position - range.start) as usize] = f32::INFINITY);
+        let offered = budget.buffer(stream, padded * capacity)?;
+        let seeds = budget.buffer(stream, padded / BLOCK as usize * seed_count as usize)?;
+        let counts = budget.zeros(stream, padded)?;
+        let reaches = [budget.upload(stream, &reach)?, budget.upload(stream, &reach)?];
+        let kept = budget.zeros(stream, padded)?;
+        let crowded = budget.zeros(stream, 1)?;
+        let searched = Searched {
+            offered: offered.address(stream),
+            counts: counts.address(stream),
+            kept: kept.address(stream),
+            reach: reaches[0].address(stream),
+            again: reaches[1].address(stream),
+            crowded: crowded.address(stream),
+            seeds: seeds.address(stream),
+            first: range.start,
+            count: padded as u32,
+            capacity: capacity as u32,
+            wanted: wanted as u32,
+            seed_count,
+            corner_count,
+            descending: u32::from(sought.descending),
+            wider: sought.rounding.0,
+            by_norm: sought.rounding.1,
+            unused: 0,
+        };
+        let sides = NearestSides {
+            probe: sought.probe.on_device(stream),
+            build: sought.build.on_device(stream),
+            test: sought.test,
+            ranks: sought.ranks.map_or(0, |ranks| ranks.address(stream)),
+            searched,
+        };
+        let room = budget.available() / (4 * SEARCHES * size_of::<RowPair>());
+        let room = room.min(padded * BLOCK as usize).clamp(LEAST_CANDIDATES, MOST_CANDIDATES);
+        // the copies of what is on the stack are over
+        stream.synchronize()?;
+        Ok(Self {
+            sides,
+            blocks: (sought.build.blocks(), padded as u32 / BLOCK),
+            candidates: budget.buffer(stream, room)?,
+            candidate_count: budget.zeros(stream, 1)?,
+            crowded,
+            kept,
+            compared: 0,
+            _offered: offered,
+            _counts: counts,
+            _seeds: seeds,
+            _reaches: reaches,
+            budget,
+            stream,
+        })
+    }
+
+    /// Searches; none once `cancel` says so.
+    pub(super) fn run(mut self, cancel: &Cancel) -> Result<Option<Found>, Fault> {
+        let kernels = self.budget.device.nearest()?;
+        kernels.seeds(self.stream, &self.sides)?;
+        for seed in 0..self.sides.searched.seed_count.min(self.blocks.0) {
+            self.round(Round { seed, stride: 1, done: 0 }, cancel)?;
+        }
+        let mut done = 0;
+        for stride in self.strides() {
+            self.round(Round { seed: NO_SEED, stride, done }, cancel)?;
+            done = stride;
+        }
+        if cancel.is_cancelled() {
+            // what was launched reads columns of others
+            self.stream.synchronize()?;
+            return Ok(None);
+        }
+        let (count, wanted) = (self.sides.searched.count as usize, self.sides.searched.wanted as usize);
+        let mut out = self.budget.buffer(self.stream, count * wanted)?;
+        kernels.fetch(self.stream, &self.sides, &mut out)?;
+        let mut found = Found {
+            wanted,
+            neighbours: vec![FoundNeighbour::default(); count * wanted],
+            counts: vec![0; count],
+            candidates: self.compared,
+        };
+        self.budget.download(self.stream, &out, &mut found.neighbours)?;
+        self.budget.download(self.stream, &self.kept, &mut found.counts)?;
+        self.stream.synchronize()?;
+        Ok(Some(found))
+    }
+
+    /// The numbers of which blocks are multiples in one round after the other.
+    fn strides(&self) -> Vec<u32> {
+        let mut strides = vec![1];
+        if self.sides.test.dimension > FEW_DIMENSIONS {
+            let mut seen = self.blocks.0 / GROWTH;
+            while seen > self.sides.searched.seed_count {
+                strides.push(strides[strides.len() - 1] * GROWTH);
+                seen /= GROWTH;
+            }
+        }
+        strides.reverse();
+        strides
+    }
+
+    /// Compares what a round is about.
+    fn round(&mut self, round: Round, cancel: &Cancel) -> Result<(), Fault> {
+        let dimension = self.sides.test.dimension;
+        let pairs = match dimension <= FEW_DIMENSIONS {
+            true => FEW_PAIRS_OF_LAUNCH,
+            false => (PAIRS_OF_LAUNCH / u64::from(dimension.div_ceil(STEP))).max(LEAST_PAIRS),
+        };
+        let tasks = self.tasks(&round, pairs);
+        let pairs_of = |task: &Task| {
+            let blocks = u64::from((task.end - task.first).div_ceil(round.stride));
+            blocks * LEAST_CANDIDATES as u64
+        };
+        let most = tasks.iter().map(pairs_of).max().unwrap_or(0).max(1);
+        for tasks in tasks.chunks((pairs / most).max(1) as usize) {
+            self.compare(tasks.to_vec(), round, cancel)?;
+        }
+        Ok(())
+    }
+
+    /// Tasks of all probe blocks, of which many are no more than so many pairs.
+    fn tasks(&self, round: &Round, pairs: u64) -> Vec<Task> {
+        let (build, probe) = self.blocks;
+        let first = self.sides.searched.first / BLOCK;
+        let runs = probe.div_ceil(BLOCKS_OF_TASK);
+        let (end, length) = match round.seed {
+            NO_SEED => {
+                let parts = ENOUGH_TASKS.div_ceil(runs).min(build.div_ceil(GROUPED)).max(1);
+                let most = pairs * u64::from(round.stride) / (TASKS_OF_LAUNCH * LEAST_CANDIDATES as u64);
+                let length = u64::from(build.div_ceil(parts)).min(most) as u32;
+                (build, length.max(1).next_multiple_of(GROUPED))
+            }
+            _ => (1, 1),
+        };
+        let of_run = |run: u32| {
+            (0..end).step_by(length as usize).map(move |from| Task {
+                probe: first + run * BLOCKS_OF_TASK,
+                first: from,
+                end: end.min(from + length),
+            })
+        };
+        (0..runs).flat_map(of_run).collect()
+    }
+
+    /// Compares the blocks of `tasks`: in pieces where there are more candidates than there is room for; these are
+    /// offered once more to rows that were offered more than they have places for.
+    fn compare(&mut self, tasks: Vec<Task>, round: Round, cancel: &Cancel) -> Result<(), Fault> {
+        let mut left = vec![tasks];
+        while let Some(tasks) = left.pop() {
+            if tasks.is_empty() || cancel.is_cancelled() {
+                continue;
+            }
+            let [candidates, mut crowded] = self.launch(Some((&tasks, round)))?;
+            let room = self.candidates.slice.len();
+            if candidates > room {
+                self.budget.metrics.retry();
+                left.extend(pieces(&tasks, candidates, room).into_iter().rev());
+                continue;
+            }
+            self.compared += candidates;
+            while crowded > 0 && !cancel.is_cancelled() {
+                [_, crowded] = self.launch(None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the blocks of some tasks, or offers the same candidates again: how many there are, and how many rows
+    /// were offered too many.
+    fn launch(&mut self, compared: Option<(&[Task], Round)>) -> Result<[usize; 2], Fault> {
+        let (stream, kernels) = (self.stream, self.budget.device.nearest()?);
+        let tasks = compared.map(|(tasks, _)| self.budget.upload(stream, tasks)).transpose()?;
+        stream.memset_zeros(&mut self.crowded.slice)?;
+        let capacity = self.candidates.slice.len() as u64;
+        let timing = Some(CUevent_flags::CU_EVENT_DEFAULT);
+        let started = stream.record_event(timing)?;
+        if compared.is_some() {
+            stream.memset_zeros(&mut self.candidate_count.slice)?;
+        }
+        let mut candidates = Appended { pairs: &mut self.candidates, count: &mut self.candidate_count, capacity };
+        if let (Some((listed, round)), Some(tasks)) = (compared, &tasks) {
+            kernels.filter(stream, &self.sides, (tasks, listed.len() as u32), &round, &mut candidates)?;
+        }
+        kernels.offer(stream, &self.sides, &candidates, compared.is_none())?;
+        kernels.select(stream, &self.sides)?;
+        let ended = stream.record_event(timing)?;
+        let mut counts = [[0u64]; 2];
+        let [candidates, crowded] = &mut counts;
+        self.budget.download(stream, &self.candidate_count, candidates)?;
+        self.budget.download(stream, &self.crowded, crowded)?;
+        stream.synchronize()?;
+        let [[candidates], [crowded]] = counts.map(|[count]| [count as usize]);
+        let (tasks, new) = compared.map_or((0, 0), |(tasks, _)| (tasks.len(), candidates));
+        self.budget.metrics.launch(tasks, started.elapsed_ms(&ended)?, new);
+        Ok([candidates, crowded])
+    }
+}

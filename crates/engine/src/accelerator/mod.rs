@@ -1,0 +1,146 @@
+//! The door to devices: what the engines ask of one, whoever makes it.
+//!
+//! A [`Platform`] is a kind of device. It says what its kernels serve before any device is opened, so that a plan can be
+//! explained on a machine without one. An [`Accelerator`] is an open device with the memory that joins may use there.
+//! What lies on a device has a trait of its own: [`keys`] for equality keys, [`rules`] for joins of rules, [`prefetch`]
+//! for columns that are sent while the host still collects them.
+
+pub mod keys;
+pub mod prefetch;
+pub mod rules;
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use similarity_measures::VectorMeasure;
+
+use crate::atoms::AtomTest;
+use crate::condition::Test;
+use crate::edits::EditPredicate;
+use crate::error::Result;
+use crate::keys::Codes;
+use crate::metrics::MetricValue;
+use crate::nearest::{NearestIndex, Wanted};
+use crate::reason::Refused;
+use crate::{BuildContext, Cancel, Index, KeyColumn, Probe};
+use keys::{DeviceKeys, GroupedRows};
+use prefetch::ColumnPrefetch;
+use rules::{DeviceRules, RulesSide};
+
+/// A kind of device, and what its kernels serve.
+pub trait Platform: Debug + Send + Sync {
+    /// Whether this machine has a driver, so that a device may be there.
+    fn has_driver(&self) -> bool;
+
+    /// Whether this process has opened the device already.
+    fn is_open(&self, ordinal: usize) -> bool;
+
+    /// Opens a device, or says why it cannot be used. All joins together may use `memory_fraction` of its memory.
+    ///
+    /// # Errors
+    /// The reason, as a user reads it.
+    fn open(&self, ordinal: usize, memory_fraction: f64) -> Result<Arc<dyn Accelerator>, String>;
+
+    /// Whether there are kernels for a condition.
+    fn serves(&self, test: Test) -> bool;
+
+    /// Whether an atom of rules can be decided on a device.
+    fn serves_atom(&self, atom: &AtomTest) -> bool;
+
+    /// Whether there are kernels for a ranking by a measure.
+    fn ranks_by(&self, measure: VectorMeasure, wanted: Wanted) -> bool;
+
+    /// Dimensions up to which the CPU compares near vectors only, so that a device pays later.
+    fn few_dimensions(&self) -> usize;
+}
+
+/// The codes of rows, and the keys in which another side is looked up.
+pub type NumberedKeys = (Codes, Option<Box<dyn DeviceKeys>>);
+
+/// An open device, and the memory that joins may use there.
+pub trait Accelerator: Debug + Send + Sync {
+    /// The kind of device.
+    fn platform(&self) -> &'static dyn Platform;
+
+    /// The device as EXPLAIN ANALYZE names it.
+    fn name(&self) -> String;
+
+    /// The same device for one join, whose metrics are its own.
+    fn for_join(&self) -> Arc<dyn Accelerator>;
+
+    /// What the join has done on the device.
+    fn metrics(&self) -> Vec<MetricValue>;
+
+    /// Makes the keys of a build side ready for `test`, or says why not.
+    ///
+    /// # Errors
+    /// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails,
+    /// [`Error::DeviceFull`](crate::Error::DeviceFull) where the caller divides the keys.
+    fn build(
+        &self,
+        test: Test,
+        keys: &KeyColumn,
+        context: &BuildContext<'_>,
+    ) -> Result<Result<Box<dyn DeviceIndex>, Refused>>;
+
+    /// Makes the keys of a build side, each row with a rank, ready for a ranking by the score of `test`, or says why not.
+    ///
+    /// # Errors
+    /// Keys that have no such score, a refused reservation, a cancelled build, a device that fails.
+    fn build_nearest(
+        &self,
+        test: Test,
+        keys: &KeyColumn,
+        ranking: (&[u32], Wanted),
+        context: &BuildContext<'_>,
+    ) -> Result<Result<Box<dyn NearestIndex>, Refused>>;
+
+    /// Characters of the longest string that the device compares by an edit measure.
+    fn longest_string(&self, predicate: &EditPredicate) -> usize;
+
+    /// Numbers rows by what they have in all of `columns`, with the keys for looking up another side where that
+    /// `is_known`. `None` where memory lacks, or the device cannot tell two values apart.
+    ///
+    /// # Errors
+    /// Columns of types that have no [values](crate::keys::Values::supports), a device that fails.
+    fn number_keys(
+        &self,
+        columns: &[ArrayRef],
+        null_equals_null: &[bool],
+        is_known: bool,
+    ) -> Result<Option<NumberedKeys>>;
+
+    /// Groups rows by their codes in several columns; in a self-join (`own`) only rows that share theirs with another.
+    /// `None` where memory lacks.
+    ///
+    /// # Errors
+    /// A device that fails.
+    fn group_rows(&self, columns: &[&Codes], own: bool) -> Result<Option<Arc<dyn GroupedRows>>>;
+
+    /// Begins to send `rows` rows of some columns; `None` where that does not pay or memory lacks.
+    fn prefetch(&self, columns: &[usize], rows: usize) -> Option<Box<dyn ColumnPrefetch>>;
+
+    /// Gives back what was sent ahead and nobody has asked for.
+    fn forget_prefetched(&self);
+
+    /// Has the driver read the kernels of rules, and waits for that as long as nobody cancels.
+    fn read_rules_ahead(&self, cancel: &Cancel);
+
+    /// Brings the build side of rules to the device, or says why not.
+    ///
+    /// # Errors
+    /// A device that fails.
+    fn bring_rules(&self, side: RulesSide<'_>) -> Result<Result<Box<dyn DeviceRules>, Refused>>;
+}
+
+/// A build side on a device.
+pub trait DeviceIndex: Index {
+    /// The rows at some positions of a prepared batch, or of the build side itself, as far as the device compares these.
+    /// In a self-join a pair comes out at the lower one of its positions.
+    ///
+    /// # Errors
+    /// A device that fails, a batch that the index did not prepare.
+    fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>>;
+}

@@ -1,0 +1,69 @@
+//! Columns of strings that a device is sent while the host puts their batches together.
+
+use std::fmt::Debug;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::buffer::ScalarBuffer;
+
+use super::Accelerator;
+
+/// Some columns on their way to a device.
+pub trait ColumnPrefetch: Debug + Send + Sync {
+    /// Memory for the views of a column that is sent, for the first one who asks.
+    fn room(&self, column: usize) -> Option<Box<dyn LentViews>>;
+
+    /// Sends views of a column that are written, so many from a row on.
+    fn send(&self, column: usize, stretch: (usize, usize));
+
+    /// The device of the join, which has been sent the columns of `whole`.
+    fn arrived(self: Box<Self>, whole: &RecordBatch) -> Arc<dyn Accelerator>;
+}
+
+/// Memory of a device's driver that the views of a column are put together in.
+pub trait LentViews: Debug + Send {
+    /// The first `rows` places, as many as there are at most.
+    fn places(&mut self, rows: usize) -> &mut [MaybeUninit<u128>];
+
+    /// The views that were written.
+    ///
+    /// # Safety
+    /// So many places have been written, from the first one on.
+    unsafe fn into_views(self: Box<Self>, rows: usize) -> ScalarBuffer<u128>;
+}
+
+/// Memory that the views of a column are put together in.
+#[derive(Debug)]
+pub enum ViewRoom {
+    /// The host's own, with room for so many.
+    Own(Vec<u128>),
+    /// Lent by a device.
+    Lent(Box<dyn LentViews>),
+}
+
+impl ViewRoom {
+    /// The first `rows` places, as many as there are at most.
+    pub fn places(&mut self, rows: usize) -> &mut [MaybeUninit<u128>] {
+        match self {
+            Self::Own(views) => &mut views.spare_capacity_mut()[..rows],
+            Self::Lent(views) => views.places(rows),
+        }
+    }
+
+    /// The views that were written.
+    ///
+    /// # Safety
+    /// So many places have been written, from the first one on.
+    pub unsafe fn into_views(self, rows: usize) -> ScalarBuffer<u128> {
+        match self {
+            Self::Own(mut views) => {
+                // SAFETY: as the caller says.
+                unsafe { views.set_len(rows) };
+                views.into()
+            }
+            // SAFETY: as the caller says.
+            Self::Lent(views) => unsafe { views.into_views(rows) },
+        }
+    }
+}
