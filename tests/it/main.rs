@@ -10,6 +10,7 @@ mod nearest;
 mod oracle;
 mod ordered;
 mod peers;
+mod quickstart;
 mod registration;
 mod rows;
 mod rules;
