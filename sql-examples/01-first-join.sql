@@ -10,4 +10,4 @@ SIMILARITY JOIN companies b
  AND a.id < b.id
 WHERE a.country IN ('France', 'Italy', 'Netherlands', 'Switzerland') AND lower(a.name) <> lower(b.name)
 ORDER BY a.country, a.name, b.name
-LIMIT 15;
+LIMIT 5;

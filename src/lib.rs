@@ -16,3 +16,8 @@ pub use config::SimilarityOptions;
 pub use dataframe::SimilarityDataFrame;
 pub use functions::register_all;
 pub use session::{SimilarityContext, SimilarityStateBuilder};
+
+/// The Rust page of the book, for its snippets to be compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/src/sql/rust.md")]
+mod rust_page {}

@@ -4,18 +4,23 @@ mod architecture;
 mod chunks;
 mod cuda;
 mod epsilon;
+mod functions_page;
 mod hyperblocker;
 mod limits;
+#[allow(dead_code, reason = "the tests of the shell use the rest")]
+mod markdown;
 mod nearest;
 mod oracle;
 mod ordered;
 mod peers;
 mod quickstart;
+mod reference;
 mod registration;
 mod rows;
 mod rules;
 mod service;
 mod sql;
+mod words;
 mod worst_cases;
 
 use datafusion::execution::session_state::SessionStateBuilder;
