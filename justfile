@@ -1,5 +1,5 @@
 # What CI runs.
-check: fmt kernels clippy test doc deny
+check: fmt kernels clippy test doc deny book
 
 fmt:
     cargo fmt --check
@@ -18,6 +18,10 @@ doc:
 
 deny:
     cargo deny check licenses bans sources
+
+# The book of docs, in target/book; `cargo install mdbook` if it is missing.
+book:
+    mdbook build docs
 
 # The figures of docs/bench.
 bench:
