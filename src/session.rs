@@ -7,12 +7,14 @@ use datafusion::catalog::TableFunction;
 use datafusion::common::Result;
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::optimizer::Optimizer;
+use datafusion::optimizer::{AnalyzerRule, Optimizer};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::config::SimilarityOptions;
 use crate::functions;
-use crate::optimizer::{NearestFilterRule, NearestJoinRule, SimilarityJoinRule, SimilarityQueryPlanner};
+use crate::optimizer::{
+    NearestFilterRule, NearestJoinRule, SimilarityJoinRule, SimilarityQueryPlanner, SubqueryConditionRule,
+};
 use crate::sql::{self, NEAREST, RuleCatalog};
 
 /// Similarity joins for a session state under construction.
@@ -41,12 +43,19 @@ impl SimilarityStateBuilder for SessionStateBuilder {
             extensions.insert(SimilarityOptions::default());
         }
         self.relation_planners().get_or_insert_default().insert(0, Arc::new(sql::SimilarityAliasPlanner));
-        let builder = match self.analyzer().iter().flat_map(|a| &a.rules).any(|rule| rule.name() == "nearest_join") {
-            true => self,
-            false => self.with_analyzer_rule(Arc::new(NearestJoinRule)),
-        };
-        with_optimizer_rules(builder).with_query_planner(Arc::new(SimilarityQueryPlanner))
+        with_optimizer_rules(with_analyzer_rules(self)).with_query_planner(Arc::new(SimilarityQueryPlanner))
     }
+}
+
+/// Adds the analyzer rules that the session does not have yet.
+fn with_analyzer_rules(builder: SessionStateBuilder) -> SessionStateBuilder {
+    let rules: [Arc<dyn AnalyzerRule + Send + Sync>; 2] = [Arc::new(SubqueryConditionRule), Arc::new(NearestJoinRule)];
+    rules.into_iter().fold(builder, |mut builder, rule| {
+        match builder.analyzer().iter().flat_map(|analyzer| &analyzer.rules).any(|known| known.name() == rule.name()) {
+            true => builder,
+            false => builder.with_analyzer_rule(rule),
+        }
+    })
 }
 
 /// Adds the optimizer rules that the session does not have yet.

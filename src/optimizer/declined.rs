@@ -5,6 +5,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, Join, JoinType, Operator, lit};
 
+use super::subquery::is_constant;
 use crate::functions::contract;
 use crate::predicate::{Sides, mentions_measure};
 use crate::program::{Compiled, Declined, Rules, compile};
@@ -54,6 +55,9 @@ pub(super) fn why_declined(join: &Join, condition: &JoinCondition, most_clauses:
     }
     if condition.whole.is_volatile() {
         return Some(format!("the condition {} calls a volatile function", condition.whole.human_display()));
+    }
+    if !is_constant(&condition.whole) {
+        return Some("a sub-query in ON is left to stock DataFusion until it is a join of its own".into());
     }
     let sides = Sides { left: join.left.schema(), right: join.right.schema() };
     match compile(&condition.whole, sides, most_clauses, condition.contract) {

@@ -5,6 +5,8 @@
 //! plans the operator. A join that is not recognised exactly stays what it was, and [`SimilarityQueryPlanner`]
 //! tells EXPLAIN VERBOSE why.
 //!
+//! [`SubqueryConditionRule`] takes sub-queries out of the condition of SIMILARITY JOIN, where no rule would see them.
+//!
 //! A join with NEAREST becomes a [`NearestJoinNode`] before any of that, in the analyzer: [`NearestJoinRule`] says why.
 
 mod build_side;
@@ -16,9 +18,11 @@ mod planner;
 mod query_planner;
 mod rule;
 mod same_input;
+mod subquery;
 
 pub use nearest::{NearestFilterRule, NearestJoinNode, NearestJoinRule};
 pub use node::SimilarityJoinNode;
 pub use planner::SimilarityJoinPlanner;
 pub use query_planner::SimilarityQueryPlanner;
 pub use rule::SimilarityJoinRule;
+pub use subquery::SubqueryConditionRule;

@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::format::ExplainFormat;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, plan_datafusion_err};
+use datafusion::common::{Result, not_impl_err, plan_datafusion_err};
 use datafusion::execution::context::QueryPlanner;
+use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Join, LogicalPlan, PlanType, StringifiedPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::explain::ExplainExec;
@@ -15,6 +16,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
 use super::declined::{JoinCondition, is_worth_telling, surviving_mark, why_declined};
 use super::planner::SimilarityJoinPlanner;
+use super::subquery::is_constant;
 use crate::config::SimilarityOptions;
 use crate::exec::MatchingDependencyBlockExec;
 use crate::functions::nearest;
@@ -30,6 +32,7 @@ impl QueryPlanner for SimilarityQueryPlanner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
         let options = SimilarityOptions::of(session.config_options());
         uphold_contract(plan, options.max_clauses)?;
+        name_subqueries(plan)?;
         let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(SimilarityJoinPlanner)]);
         let told = match options.enabled {
             true => with_reasons(plan, options.max_clauses)?,
@@ -62,8 +65,26 @@ fn with_trees(explanation: Arc<dyn ExecutionPlan>, plan: Arc<dyn ExecutionPlan>)
     Ok(Arc::new(ExplainExec::new(explain.schema(), plans, explain.verbose())))
 }
 
-/// Fails where a mark of SIMILARITY JOIN has outlived the rule: the join would run as a nested loop. So it does where
-/// one of NEAREST has, which would have no value.
+/// Fails where a sub-query is left that DataFusion could not turn into a join, in words that name its condition.
+fn name_subqueries(plan: &LogicalPlan) -> Result<()> {
+    plan.apply_with_subqueries(|node| {
+        if !matches!(node, LogicalPlan::Filter(_) | LogicalPlan::Join(_)) {
+            return Ok(TreeNodeRecursion::Continue);
+        }
+        node.apply_expressions(|expr| match split_conjunction(expr).into_iter().find(|expr| !is_constant(expr)) {
+            Some(condition) => not_impl_err!(
+                "DataFusion has no plan for the sub-query in {}; compare it by equality with the query around it, or join \
+                 its table",
+                condition.human_display()
+            ),
+            None => Ok(TreeNodeRecursion::Continue),
+        })
+    })?;
+    Ok(())
+}
+
+/// Fails where a mark of SIMILARITY JOIN has outlived the rule: the join would run as a nested loop. So it does where one of
+/// NEAREST has, which would have no value.
 fn uphold_contract(plan: &LogicalPlan, most_clauses: usize) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::Join(join) = node

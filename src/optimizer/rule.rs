@@ -87,7 +87,7 @@ fn with_filtered_inputs(
 }
 
 /// Which inputs may lose the rows that fail a condition over that input alone.
-fn filterable(join_type: JoinType) -> (bool, bool) {
+pub(super) fn filterable(join_type: JoinType) -> (bool, bool) {
     match join_type {
         JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => (true, true),
         JoinType::Left | JoinType::LeftAnti => (false, true),
@@ -96,7 +96,8 @@ fn filterable(join_type: JoinType) -> (bool, bool) {
     }
 }
 
-fn filtered(input: LogicalPlan, conditions: Vec<Expr>) -> Result<LogicalPlan> {
+/// `input` without the rows that fail one of `conditions`.
+pub(super) fn filtered(input: LogicalPlan, conditions: Vec<Expr>) -> Result<LogicalPlan> {
     match conjunction(conditions) {
         Some(predicate) => Ok(LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(input))?)),
         None => Ok(input),

@@ -54,7 +54,8 @@ impl Sides<'_> {
 }
 
 impl Side {
-    fn and(self, other: Self) -> Self {
+    /// The input that two expressions read together.
+    pub fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Neither, side) | (side, Self::Neither) => side,
             (a, b) if a == b => a,

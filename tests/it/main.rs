@@ -21,6 +21,7 @@ mod rules;
 mod service;
 mod sql;
 mod words;
+mod subqueries;
 mod worst_cases;
 
 use datafusion::execution::session_state::SessionStateBuilder;

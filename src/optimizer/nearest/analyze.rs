@@ -7,13 +7,15 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DFSchema, Result, plan_datafusion_err, plan_err};
+use datafusion::common::{DFSchema, JoinType, Result, plan_datafusion_err, plan_err};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
-use datafusion::logical_expr::{Expr, ExprSchemable, Extension, Filter, Join, LogicalPlan, SortExpr};
+use datafusion::logical_expr::{Expr, ExprSchemable, Extension, Join, LogicalPlan, SortExpr};
 use datafusion::optimizer::AnalyzerRule;
 
 use super::node::NearestJoinNode;
 use crate::functions::nearest::{Nearest, is_marked, marked};
+use crate::optimizer::rule::filtered;
+use crate::optimizer::subquery::{has_subquery, side_of};
 use crate::predicate::{Side, Sides};
 
 /// Recognises joins with NEAREST. To be appended to DataFusion's own analyzer rules, after type coercion.
@@ -52,19 +54,40 @@ fn nearest_join(join: Join) -> Result<NearestJoinNode> {
     };
     let sides = Sides { left: join.left.schema(), right: join.right.schema() };
     check(&nearest, sides)?;
+    let below = Below::of(&mut nearest, join.join_type, sides);
+    check_subqueries(&nearest)?;
     if nearest.then_by.is_empty() && !nearest.ties {
         nearest.then_by = all_columns(sides.right);
         check_order(&nearest.then_by, sides.right)?;
     }
-    let of_right = |condition: &Expr| sides.of(condition) == Some(Side::Right);
-    let (right, other): (Vec<_>, Vec<_>) =
-        nearest.condition.iter().flat_map(split_conjunction).cloned().partition(of_right);
-    nearest.condition = conjunction(other);
-    let candidates = match conjunction(right) {
-        Some(condition) => LogicalPlan::Filter(Filter::try_new(condition, Arc::clone(&join.right))?),
-        None => Arc::unwrap_or_clone(join.right),
-    };
-    NearestJoinNode::try_new(Arc::unwrap_or_clone(join.left), candidates, join.join_type, nearest)
+    let left = filtered(Arc::unwrap_or_clone(join.left), below.left)?;
+    let candidates = filtered(Arc::unwrap_or_clone(join.right), below.right)?;
+    NearestJoinNode::try_new(left, candidates, join.join_type, nearest)
+}
+
+/// Conditions over one input alone.
+#[derive(Default)]
+struct Below {
+    left: Vec<Expr>,
+    right: Vec<Expr>,
+}
+
+impl Below {
+    /// Takes from ON what only says which rows are ranked, and sub-queries that say which left rows are.
+    fn of(nearest: &mut Nearest, join_type: JoinType, sides: Sides<'_>) -> Self {
+        let (mut below, mut kept) = (Self::default(), Vec::new());
+        for condition in nearest.condition.iter().flat_map(split_conjunction) {
+            let subquery = has_subquery(condition);
+            match side_of(condition, sides) {
+                Some(Side::Right) => below.right.push(condition.clone()),
+                Some(Side::Neither) if subquery => below.right.push(condition.clone()),
+                Some(Side::Left) if subquery && join_type == JoinType::Inner => below.left.push(condition.clone()),
+                _ => kept.push(condition.clone()),
+            }
+        }
+        nearest.condition = conjunction(kept);
+        below
+    }
 }
 
 /// Fails where a part of the clause is none that rows can be ranked by.
@@ -90,18 +113,27 @@ fn check(nearest: &Nearest, sides: Sides<'_>) -> Result<()> {
     {
         return plan_err!("the ON condition of NEAREST has to be boolean, not {}", condition.human_display());
     }
-    let parts = [score].into_iter().chain(then_by.iter().map(|tie| &tie.expr)).chain(condition);
-    for part in parts {
-        if part.is_volatile() {
-            return plan_err!("NEAREST takes no volatile function, as in {}", part.human_display());
-        }
-        if has_subquery(part) {
-            return plan_err!(
-                "NEAREST takes no sub-query in its score, THEN BY or ON; join or filter a table by it first"
-            );
-        }
+    match parts(nearest).find(|part| part.is_volatile()) {
+        Some(part) => plan_err!("NEAREST takes no volatile function, as in {}", part.human_display()),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// Fails where a sub-query is left: ranking evaluates expressions of pairs, and a sub-query is a join.
+fn check_subqueries(nearest: &Nearest) -> Result<()> {
+    match parts(nearest).find(|part| has_subquery(part)) {
+        Some(part) => plan_err!(
+            "NEAREST takes no sub-query in its score or THEN BY, and in ON one over the right table, or with INNER JOIN over \
+             the left; join or filter a table by {} first",
+            part.human_display()
+        ),
+        None => Ok(()),
+    }
+}
+
+fn parts(nearest: &Nearest) -> impl Iterator<Item = &Expr> {
+    let Nearest { score, then_by, condition, .. } = nearest;
+    [score].into_iter().chain(then_by.iter().map(|tie| &tie.expr)).chain(condition)
 }
 
 /// Types with a total order in one number.
@@ -129,12 +161,4 @@ fn check_order(then_by: &[SortExpr], right: &DFSchema) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn has_subquery(expr: &Expr) -> bool {
-    let is_subquery = |e: &Expr| {
-        matches!(e, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_))
-    };
-    // the closure never fails
-    expr.exists(|e| Ok(is_subquery(e))).unwrap_or(false)
 }
