@@ -13,7 +13,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use crate::config::SimilarityOptions;
 use crate::functions;
 use crate::optimizer::{
-    NearestFilterRule, NearestJoinRule, SimilarityJoinRule, SimilarityQueryPlanner, SubqueryConditionRule,
+    DmlRule, NearestFilterRule, NearestJoinRule, SimilarityJoinRule, SimilarityQueryPlanner, SubqueryConditionRule,
 };
 use crate::sql::{self, NEAREST, RuleCatalog};
 
@@ -49,7 +49,8 @@ impl SimilarityStateBuilder for SessionStateBuilder {
 
 /// Adds the analyzer rules that the session does not have yet.
 fn with_analyzer_rules(builder: SessionStateBuilder) -> SessionStateBuilder {
-    let rules: [Arc<dyn AnalyzerRule + Send + Sync>; 2] = [Arc::new(SubqueryConditionRule), Arc::new(NearestJoinRule)];
+    let rules: [Arc<dyn AnalyzerRule + Send + Sync>; 3] =
+        [Arc::new(SubqueryConditionRule), Arc::new(NearestJoinRule), Arc::new(DmlRule)];
     rules.into_iter().fold(builder, |mut builder, rule| {
         match builder.analyzer().iter().flat_map(|analyzer| &analyzer.rules).any(|known| known.name() == rule.name()) {
             true => builder,

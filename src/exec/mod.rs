@@ -6,12 +6,15 @@
 //! index does not know, of a self-join `direction` says which way round its pairs count; `emission` does the
 //! bookkeeping of outer, semi and anti joins; `output` takes rows from pairs. `order` says whose order a plan may count
 //! on, `in_order` keeps it.
+//!
+//! [`DmlExec`] is no join: it deletes and updates rows that a query, often a join, says.
 
 mod bands;
 mod build;
 mod chunks;
 mod direction;
 mod distinct;
+mod dml;
 mod emission;
 mod engine;
 mod equality;
@@ -30,6 +33,7 @@ mod spec;
 mod stream;
 
 pub use bands::BandExprs;
+pub use dml::{Changes, DmlExec, Evaluated};
 pub use join::{EpsilonJoinExec, JoinExec, MatchingDependencyBlockExec, NearestJoinExec, SimilarityJoinExec};
 pub use matcher::{Matcher, Matching, Prepared, Run};
 pub use nearest::{IndexedScore, NearestKeys};

@@ -7,10 +7,12 @@
 //!
 //! [`SubqueryConditionRule`] takes sub-queries out of the condition of SIMILARITY JOIN, where no rule would see them.
 //!
-//! A join with NEAREST becomes a [`NearestJoinNode`] before any of that, in the analyzer: [`NearestJoinRule`] says why.
+//! A join with NEAREST becomes a [`NearestJoinNode`] before any of that, in the analyzer: [`NearestJoinRule`] says why. So do DELETE and UPDATE, by [`DmlRule`]:
+//! the last step of removing duplicates.
 
 mod build_side;
 mod declined;
+mod dml;
 mod nearest;
 mod node;
 mod physical;
@@ -20,6 +22,7 @@ mod rule;
 mod same_input;
 mod subquery;
 
+pub use dml::{DmlNode, DmlRule};
 pub use nearest::{NearestFilterRule, NearestJoinNode, NearestJoinRule};
 pub use node::SimilarityJoinNode;
 pub use planner::SimilarityJoinPlanner;

@@ -40,6 +40,9 @@ impl ExtensionPlanner for SimilarityJoinPlanner {
         session: &dyn Session,
         planning: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if let (Some(dml), [input]) = (node.as_any().downcast_ref(), physical_inputs) {
+            return super::dml::plan(dml, input, session).map(Some);
+        }
         let (node, nearest) = (node.as_any().downcast_ref::<SimilarityJoinNode>(), node.as_any().downcast_ref());
         let ([left, right], true) = (physical_inputs, node.is_some() || nearest.is_some()) else { return Ok(None) };
         let options = SimilarityOptions::of(session.config_options());

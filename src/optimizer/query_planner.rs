@@ -68,7 +68,7 @@ fn with_trees(explanation: Arc<dyn ExecutionPlan>, plan: Arc<dyn ExecutionPlan>)
 /// Fails where a sub-query is left that DataFusion could not turn into a join, in words that name its condition.
 fn name_subqueries(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| {
-        if !matches!(node, LogicalPlan::Filter(_) | LogicalPlan::Join(_)) {
+        if !matches!(node, LogicalPlan::Filter(_) | LogicalPlan::Join(_) | LogicalPlan::Projection(_)) {
             return Ok(TreeNodeRecursion::Continue);
         }
         node.apply_expressions(|expr| match split_conjunction(expr).into_iter().find(|expr| !is_constant(expr)) {

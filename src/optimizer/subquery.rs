@@ -174,7 +174,8 @@ fn any(expr: &Expr, mut is: impl FnMut(&Expr) -> bool) -> bool {
     expr.exists(|expr| Ok(is(expr))).unwrap_or(false)
 }
 
-fn subquery_of(expr: &Expr) -> Option<&Subquery> {
+/// The sub-query that an expression is, if it is one.
+pub(super) fn subquery_of(expr: &Expr) -> Option<&Subquery> {
     match expr {
         Expr::ScalarSubquery(subquery) => Some(subquery),
         Expr::Exists(exists) => Some(&exists.subquery),

@@ -27,6 +27,8 @@
 //! Because the mark is an ordinary function call, nothing else has to know the syntax: views, EXPLAIN, COPY,
 //! sub-queries and every dialect work, and [`rewrite`] can give the same as text to any other consumer.
 //!
+//! `dml` takes forms of DELETE and UPDATE that the stock planner refuses: USING, FROM and an alias.
+//!
 //! In text that does not come through here, the keyword would silently become the alias of a table:
 //! [`SimilarityAliasPlanner`] makes that an error.
 //!
@@ -35,6 +37,7 @@
 
 mod alias;
 mod condition;
+mod dml;
 mod edit;
 mod error;
 mod keyword;
@@ -48,6 +51,7 @@ mod table_function;
 mod visit;
 
 pub use alias::SimilarityAliasPlanner;
+pub use dml::is_dml;
 pub use plan::{logical_plan, sql, sql_with_options};
 pub use rules::{RuleCatalog, RuleStatement};
 pub use statements::{StatementText, check, is_complete, parse, rewrite, split};

@@ -7,6 +7,7 @@ use datafusion::execution::context::{SQLOptions, SessionState};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::prelude::SessionContext;
 
+use super::dml;
 use super::statements::StatementText;
 use crate::functions::contract;
 
@@ -49,7 +50,7 @@ pub async fn logical_plan(state: &SessionState, sql: &str) -> Result<LogicalPlan
     if parsed.statements.len() > 1 {
         return not_impl_err!("the text holds {} SQL statements; run them one by one", parsed.statements.len());
     }
-    let statement =
+    let mut statement =
         parsed.statements.pop_front().ok_or_else(|| plan_datafusion_err!("the text holds no SQL statement"))?;
     if parsed.joins > 0 && !state.scalar_functions().contains_key(contract::NAME) {
         return plan_err!(
@@ -57,7 +58,9 @@ pub async fn logical_plan(state: &SessionState, sql: &str) -> Result<LogicalPlan
              `enable_similarity()`"
         );
     }
+    let deletes = dml::normalise(&mut statement);
     let plan = state.statement_to_plan(statement).await?;
+    let plan = if deletes { dml::as_delete(plan)? } else { plan };
     Ok(if parsed.joins > 0 || parsed.rules { with_definition(plan, sql) } else { plan })
 }
 

@@ -3,6 +3,7 @@
 mod architecture;
 mod chunks;
 mod cuda;
+mod dml;
 mod epsilon;
 mod functions_page;
 mod hyperblocker;

@@ -58,8 +58,9 @@ impl Shell {
         if let Some(rule) = statement.rule_statement(&options)? {
             return self.print(rule.run(&self.ctx).await?, start).await;
         }
-        if is_view(statement.parse(&options)?.front()) {
-            // from the user's words, which SHOW CREATE TABLE repeats
+        let parsed = statement.parse(&options)?;
+        if parsed.front().is_some_and(|statement| is_view(statement) || sql::is_dml(statement)) {
+            // SHOW CREATE TABLE repeats the words of a view; DELETE and UPDATE take more than text can say
             return self.print(sql::sql(&self.ctx, statement.text()).await?, start).await;
         }
         let text = statement.rewrite_for(&self.ctx.state())?;
@@ -130,8 +131,8 @@ fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
     closed || error.source().is_some_and(is_closed_pipe)
 }
 
-fn is_view(statement: Option<&Statement>) -> bool {
-    matches!(statement, Some(Statement::Statement(s)) if matches!(s.as_ref(), ast::Statement::CreateView(_)))
+fn is_view(statement: &Statement) -> bool {
+    matches!(statement, Statement::Statement(s) if matches!(s.as_ref(), ast::Statement::CreateView(_)))
 }
 
 fn unknown(command: &str) -> DataFusionError {
