@@ -7,13 +7,14 @@ use datafusion::catalog::TableFunction;
 use datafusion::common::Result;
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::optimizer::{AnalyzerRule, Optimizer};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::config::SimilarityOptions;
 use crate::functions;
 use crate::optimizer::{
-    DmlRule, NearestFilterRule, NearestJoinRule, SimilarityJoinRule, SimilarityQueryPlanner, SubqueryConditionRule,
+    DmlRule, NearestFilterRule, NearestJoinRule, PairValueRule, SimilarityJoinRule, SimilarityQueryPlanner,
+    SubqueryConditionRule,
 };
 use crate::sql::{self, NEAREST, RuleCatalog};
 
@@ -48,7 +49,12 @@ impl SimilarityStateBuilder for SessionStateBuilder {
 }
 
 /// Adds the analyzer rules that the session does not have yet.
-fn with_analyzer_rules(builder: SessionStateBuilder) -> SessionStateBuilder {
+fn with_analyzer_rules(mut builder: SessionStateBuilder) -> SessionStateBuilder {
+    let known = &mut builder.analyzer().get_or_insert_with(Analyzer::new).rules;
+    if !known.iter().any(|rule| rule.name() == PairValueRule.name()) {
+        // before type coercion, which fails for some of what is refused here
+        known.insert(0, Arc::new(PairValueRule));
+    }
     let rules: [Arc<dyn AnalyzerRule + Send + Sync>; 3] =
         [Arc::new(SubqueryConditionRule), Arc::new(NearestJoinRule), Arc::new(DmlRule)];
     rules.into_iter().fold(builder, |mut builder, rule| {

@@ -1,9 +1,12 @@
 //! The three forms of registration, the options, and what is left to stock DataFusion.
 
 use datafusion::arrow::util::pretty::pretty_format_batches;
-use datafusion::common::Result;
-use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_similarity::{SimilarityContext, register_all};
+use datafusion::common::{JoinType, Result};
+use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::prelude::{SessionConfig, SessionContext, col, lit};
+use datafusion_similarity::functions::expr_fn::damerau_levenshtein;
+use datafusion_similarity::functions::nearest::{Direction, Nearest};
+use datafusion_similarity::{SimilarityContext, SimilarityDataFrame, register_all};
 
 use crate::session;
 
@@ -143,4 +146,21 @@ async fn the_contract_names_the_condition_in_the_way() {
     let error = table(&context, query).await.unwrap_err().to_string();
     assert!(error.contains("clause 2, a.column1 > 1"), "{error}");
     table(&context, &query.replace("SIMILARITY", "")).await.unwrap();
+}
+
+/// What the text says in words, a data frame says in expressions: an aggregate is named all the same.
+#[tokio::test]
+async fn data_frames_name_an_aggregate_in_a_condition() {
+    let ctx = session(8192, 2);
+    let table = || async { ctx.sql("SELECT 'a' AS id").await.unwrap() };
+    let (left, right) = (table().await.alias("l").unwrap(), table().await.alias("r").unwrap());
+    let condition = damerau_levenshtein(col("l.id"), col("r.id")).lt_eq(lit(1)).and(count(col("l.id")).gt(lit(1)));
+    let joined = left.similarity_join(right, JoinType::Inner, condition).unwrap();
+    let error = joined.collect().await.unwrap_err().strip_backtrace();
+    assert!(error.contains("SIMILARITY JOIN takes no aggregate (count)"), "{error}");
+    let (left, right) = (table().await.alias("l").unwrap(), table().await.alias("r").unwrap());
+    let nearest = Nearest::new(1, Direction::Distance, count(col("r.id")));
+    let joined = left.nearest_join(right, JoinType::Inner, nearest).unwrap();
+    let error = joined.collect().await.unwrap_err().strip_backtrace();
+    assert!(error.contains("NEAREST takes no aggregate (count)"), "{error}");
 }

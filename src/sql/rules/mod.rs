@@ -29,6 +29,7 @@ mod catalog;
 mod clauses;
 mod expand;
 mod import;
+mod pair_value;
 mod qualifiers;
 mod rule;
 mod run;

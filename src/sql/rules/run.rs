@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::ast::Expr;
 use super::catalog::RuleCatalog;
 use super::expand::Calls;
 use super::import::import;
+use super::pair_value;
 use super::rule::Rule;
 use super::statement::{Action, Body, Create, RuleStatement, Side};
 use crate::sql::error::planning_error;
@@ -63,7 +64,9 @@ async fn rule(create: Create, ctx: &SessionContext, rules: &RuleCatalog, normali
         Body::Files(path) => import(ctx, &path, &left, &right).await?,
         Body::Condition(condition) => {
             [&left, &right].into_iter().try_for_each(is_name_only)?;
-            expanded(*condition, rules)?
+            let mut condition = expanded(*condition, rules)?;
+            pair_value::check(&mut condition, &ctx.state())?;
+            condition
         }
     };
     Rule::try_new(left.name, right.name, condition, normalizer)
