@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigField, ExtensionOptions, Visit};
@@ -29,7 +30,7 @@ config_namespace! {
         /// DataFusion.
         pub max_clauses: usize, default = 256
 
-        /// How many candidate pairs one join may produce before the query fails; unset means no limit.
+        /// How many candidate pairs one join may produce before the query fails: a number, or unlimited.
         pub max_candidates: Option<usize>, default = None
 
         /// Re-check of accelerated output against the plain join condition while a query runs: off, sample (one output
@@ -71,7 +72,7 @@ macro_rules! worded_option {
             fn from_str(word: &str) -> Result<Self> {
                 match word.trim().to_ascii_lowercase().as_str() {
                     $($word => Ok($value),)+
-                    _ => config_err!("similarity.{} takes one of: {}", $option, [$($word),+].join(", ")),
+                    _ => config_err!("similarity.{} takes one of: {}, or DEFAULT", $option, [$($word),+].join(", ")),
                 }
             }
         }
@@ -142,13 +143,54 @@ impl ExtensionOptions for SimilarityOptions {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
-        ConfigField::set(self, key, value)
+        match Value::of(key, value)? {
+            Value::Default => ConfigField::reset(self, key),
+            Value::Unlimited => {
+                self.max_candidates = None;
+                Ok(())
+            }
+            Value::Text => ConfigField::set(self, key, value.trim()),
+        }
     }
 
     fn entries(&self) -> Vec<ConfigEntry> {
         let mut entries = Entries(Vec::new());
         self.visit(&mut entries, Self::PREFIX, "");
         entries.0
+    }
+}
+
+/// What a text says that an option is set to.
+enum Value {
+    /// What the option was at first: `DEFAULT`, which RESET stands for too.
+    Default,
+    /// No limit.
+    Unlimited,
+    /// A value in the range of its option.
+    Text,
+}
+
+impl Value {
+    fn of(key: &str, text: &str) -> Result<Self> {
+        let text = text.trim();
+        let number = |range: RangeInclusive<usize>| text.parse().is_ok_and(|number| range.contains(&number));
+        let (in_range, expected) = match key {
+            _ if text.eq_ignore_ascii_case("default") => return Ok(Self::Default),
+            "max_candidates" if text.eq_ignore_ascii_case("unlimited") => return Ok(Self::Unlimited),
+            "max_candidates" => (number(1..=usize::MAX), "a whole number from 1 on, or 'unlimited'"),
+            "max_clauses" => (number(1..=usize::MAX), "a whole number from 1 on"),
+            "device" => (number(0..=i32::MAX as usize), "the ordinal of a device, from 0 on"),
+            "device_memory_fraction" => {
+                (text.parse().is_ok_and(|part: f64| part > 0.0 && part <= 1.0), "a number above 0 and up to 1")
+            }
+            "enabled" => (matches!(text.to_lowercase().as_str(), "true" | "false"), "true or false"),
+            // words say for themselves which there are, and so do unknown options
+            _ => (true, ""),
+        };
+        match in_range {
+            true => Ok(Self::Text),
+            false => config_err!("similarity.{key} takes {expected}, or DEFAULT"),
+        }
     }
 }
 
@@ -160,6 +202,7 @@ impl Visit for Entries {
     }
 
     fn none(&mut self, key: &str, description: &'static str) {
-        self.0.push(ConfigEntry { key: key.into(), value: None, description });
+        // the only option without a value is a limit, and the word can be set again
+        self.0.push(ConfigEntry { key: key.into(), value: Some("unlimited".into()), description });
     }
 }

@@ -29,6 +29,8 @@
 //!
 //! `dml` takes forms of DELETE and UPDATE that the stock planner refuses: USING, FROM and an alias.
 //!
+//! `reset` gives an option of ours its default again.
+//!
 //! In text that does not come through here, the keyword would silently become the alias of a table:
 //! [`SimilarityAliasPlanner`] makes that an error.
 //!
@@ -44,6 +46,7 @@ mod keyword;
 mod nearest;
 mod plan;
 mod ranking;
+mod reset;
 mod rules;
 mod source;
 mod statements;

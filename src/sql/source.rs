@@ -15,6 +15,7 @@ use super::edit::Edit;
 use super::keyword::{Keywords, similarity_joins};
 use super::nearest::nearest_joins;
 use super::ranking::as_conditions;
+use super::reset;
 use super::rules::{Calls, RuleCatalog, call_ends};
 use super::visit::visit;
 use crate::functions::contract;
@@ -41,6 +42,7 @@ pub(super) fn parse(
     let unread = alias::before_join(&tokens, &keywords);
     let call_ends = call_ends(&tokens);
     let mut edits = Vec::new();
+    let tokens = reset::as_set(tokens, dialect, &mut edits)?;
     let (tokens, joins) = without_keyword(tokens, &keywords, &mut edits);
     let nearest = nearest_joins(&tokens, &joins)?;
     let (tokens, joins) = as_conditions(tokens, joins, &nearest, dialect, recursion_limit, &mut edits)?;

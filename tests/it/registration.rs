@@ -59,24 +59,24 @@ async fn options_are_set_shown_and_explained() {
          WHERE name LIKE 'similarity.%' ORDER BY name",
     );
     let expected = "\
-+-----------------------------------+-------+-----------+
-| name                              | value | explained |
-+-----------------------------------+-------+-----------+
-| similarity.device                 | 0     | true      |
-| similarity.device_memory_fraction | 0.8   | true      |
-| similarity.enabled                | true  | true      |
-| similarity.engine                 | auto  | true      |
-| similarity.max_candidates         |       | true      |
-| similarity.max_clauses            | 256   | true      |
-| similarity.verify                 | off   | true      |
-+-----------------------------------+-------+-----------+";
++-----------------------------------+-----------+-----------+
+| name                              | value     | explained |
++-----------------------------------+-----------+-----------+
+| similarity.device                 | 0         | true      |
+| similarity.device_memory_fraction | 0.8       | true      |
+| similarity.enabled                | true      | true      |
+| similarity.engine                 | auto      | true      |
+| similarity.max_candidates         | unlimited | true      |
+| similarity.max_clauses            | 256       | true      |
+| similarity.verify                 | off       | true      |
++-----------------------------------+-----------+-----------+";
     assert_eq!(settings.await.unwrap(), expected);
     context.sql("SET similarity.verify = 'sample'").await.unwrap();
     assert!(table(&context, "SHOW similarity.verify").await.unwrap().contains("sample"));
     for (setting, hint) in [
         ("similarity.engine = 'quantum'", "similarity.engine takes one of: auto, cpu, cuda"),
         ("similarity.verify = 'maybe'", "similarity.verify takes one of: off, sample, full"),
-        ("similarity.enabled = 'perhaps'", "bool"),
+        ("similarity.enabled = 'perhaps'", "similarity.enabled takes true or false"),
         ("similarity.nothing = 1", "not found"),
     ] {
         let error = context.sql(&format!("SET {setting}")).await.unwrap_err().to_string();
@@ -91,8 +91,7 @@ async fn an_engine_that_is_not_there_is_an_error() {
     context.sql("SET similarity.device = 4096").await.unwrap();
     let error = table(&context, JOIN).await.unwrap_err().to_string();
     assert!(error.contains("similarity.engine = 'cuda' with similarity.device = 4096"), "{error}");
-    context.sql("SET similarity.device_memory_fraction = 1.5").await.unwrap();
-    let error = table(&context, JOIN).await.unwrap_err().to_string();
+    let error = context.sql("SET similarity.device_memory_fraction = 1.5").await.unwrap_err().to_string();
     assert!(error.contains("similarity.device_memory_fraction takes a number above 0"), "{error}");
 }
 
