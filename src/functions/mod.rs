@@ -50,6 +50,14 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
     ALL.clone()
 }
 
+/// The names of everything that a user may write: the functions without the marks, and the measures of stock DataFusion.
+pub(crate) fn documented() -> Vec<String> {
+    let marks = [contract::NAME, nearest::NAME];
+    let stock = ["levenshtein", "array_distance", "cosine_distance", "inner_product"];
+    let ours = all().iter().map(|function| function.name().to_owned()).collect::<Vec<_>>();
+    ours.into_iter().filter(|name| !marks.contains(&name.as_str())).chain(stock.map(str::to_owned)).collect()
+}
+
 /// Registers the functions alone, without the joins: for places that have nothing but a function registry.
 ///
 /// # Errors

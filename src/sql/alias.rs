@@ -81,7 +81,8 @@ fn is_implicit_similarity(alias: &TableAlias) -> bool {
     !alias.explicit && quote_style.is_none() && value.eq_ignore_ascii_case("similarity")
 }
 
-fn alias(relation: &mut TableFactor) -> Option<&mut TableAlias> {
+/// The alias of a relation.
+pub(super) fn alias(relation: &mut TableFactor) -> Option<&mut TableAlias> {
     match relation {
         TableFactor::Table { alias, .. }
         | TableFactor::Derived { alias, .. }

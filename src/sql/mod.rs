@@ -42,6 +42,7 @@ mod condition;
 mod dml;
 mod edit;
 mod error;
+mod hints;
 mod keyword;
 mod nearest;
 mod plan;
@@ -55,6 +56,7 @@ mod visit;
 
 pub use alias::SimilarityAliasPlanner;
 pub use dml::is_dml;
+pub use hints::with_hint;
 pub use plan::{logical_plan, sql, sql_with_options};
 pub use rules::{RuleCatalog, RuleStatement};
 pub use statements::{StatementText, check, is_complete, parse, rewrite, split};

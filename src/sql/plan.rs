@@ -8,6 +8,7 @@ use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::prelude::SessionContext;
 
 use super::dml;
+use super::hints::with_hint;
 use super::statements::StatementText;
 use crate::functions::contract;
 
@@ -59,7 +60,7 @@ pub async fn logical_plan(state: &SessionState, sql: &str) -> Result<LogicalPlan
         );
     }
     let deletes = dml::normalise(&mut statement);
-    let plan = state.statement_to_plan(statement).await?;
+    let plan = state.statement_to_plan(statement).await.map_err(with_hint)?;
     let plan = if deletes { dml::as_delete(plan)? } else { plan };
     Ok(if parsed.joins > 0 || parsed.rules { with_definition(plan, sql) } else { plan })
 }

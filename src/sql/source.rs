@@ -16,7 +16,7 @@ use super::keyword::{Keywords, similarity_joins};
 use super::nearest::nearest_joins;
 use super::ranking::as_conditions;
 use super::reset;
-use super::rules::{Calls, RuleCatalog, call_ends};
+use super::rules::{Calls, RuleCatalog, Tables, call_ends};
 use super::visit::visit;
 use crate::functions::contract;
 
@@ -72,9 +72,13 @@ fn expand(
     if ends.is_empty() {
         return Ok(vec![]);
     }
-    let mut calls = Calls::new(rules, ends);
-    statements.iter_mut().try_for_each(|statement| visit(statement, &mut calls))?;
-    Ok(calls.edits)
+    let mut edits = Vec::new();
+    for statement in statements {
+        let mut calls = Calls::new(rules, &ends, Some(Tables::of(statement)?));
+        visit(statement, &mut calls)?;
+        edits.extend(calls.edits);
+    }
+    Ok(edits)
 }
 
 /// The tokens without the words SIMILARITY, with LEFT for bare SEMI and ANTI, and where the words JOIN are now.

@@ -97,25 +97,36 @@ impl NearestJoin {
     fn plan(&self, state: &SessionState) -> Result<LogicalPlan> {
         match logical_plan(state, &self.0).now_or_never() {
             Some(planned) => planned.map_err(|error| self.missing_table(state).unwrap_or_else(|| explained(error))),
-            None => plan_err!(
-                "{NEAREST} cannot wait for a catalog that looks up its tables elsewhere; make a table or view of the \
-                 session from them, and name that"
-            ),
+            None => match self.missing(state) {
+                Some(missing) => plan_err!(
+                    "{NEAREST} finds no table {missing} in the session, and cannot wait for a catalog that may look it up \
+                     elsewhere; make a table or view of the session from it, and name that"
+                ),
+                None => plan_err!(
+                    "{NEAREST} cannot wait for a catalog that looks up its tables elsewhere; make a table or view of the \
+                     session from them, and name that"
+                ),
+            },
         }
     }
 
     /// The error for a table that the session does not have.
     fn missing_table(&self, state: &SessionState) -> Option<DataFusionError> {
+        let missing = self.missing(state)?;
+        Some(plan_datafusion_err!(
+            "{NEAREST} finds no table {missing} in the session; it sees tables and views, but no common table expression of \
+             the query around it: write that as (SELECT ..) in the argument, or make a view of it"
+        ))
+    }
+
+    /// The first table that the session does not have.
+    fn missing(&self, state: &SessionState) -> Option<TableReference> {
         let statement = StatementText::new(&self.0).parsed_for(state).ok()?.statements.pop_front()?;
         let is_missing = |table: &TableReference| {
             let exists = state.schema_for_ref(table.clone()).is_ok_and(|schema| schema.table_exist(table.table()));
             !exists && !state.table_functions().contains_key(table.table())
         };
-        let missing = state.resolve_table_references(&statement).ok()?.into_iter().find(is_missing)?;
-        Some(plan_datafusion_err!(
-            "{NEAREST} finds no table {missing} in the session; it sees tables and views, but no common table expression of \
-             the query around it: write that as (SELECT ..) in the argument, or make a view of it"
-        ))
+        state.resolve_table_references(&statement).ok()?.into_iter().find(is_missing)
     }
 }
 

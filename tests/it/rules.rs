@@ -80,7 +80,8 @@ async fn calls_say_what_is_wrong_with_them() {
         ("match_rule('same', DISTINCT a, b)", "Expected"),
         ("match_rule(DISTINCT 'same', a, b)", "it takes no DISTINCT"),
         ("match_rule('same', a, b) OVER ()", "it takes no DISTINCT, ORDER BY, FILTER or OVER"),
-        ("match_rule('same', a, nobody)", "nobody.name"),
+        ("match_rule('same', a, nobody)", "the third argument, nobody, is no table of this query at Line: 2"),
+        ("match_rule('same', a.id, b.id)", "the second argument, a.id, is no table of this query"),
         ("match_rule()", "it has 0 arguments"),
     ] {
         let error = refusal(&context, &format!("SELECT 1 FROM people a, people b\nWHERE {call}")).await;

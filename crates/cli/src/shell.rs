@@ -64,7 +64,7 @@ impl Shell {
             return self.print(sql::sql(&self.ctx, statement.text()).await?, start).await;
         }
         let text = statement.rewrite_for(&self.ctx.state())?;
-        exec::exec_from_commands(&self.ctx, vec![text], &self.print_options()).await
+        exec::exec_from_commands(&self.ctx, vec![text], &self.print_options()).await.map_err(sql::with_hint)
     }
 
     /// Only a table, which somebody looks at, is cut to a number of rows; what is read by another program is whole.

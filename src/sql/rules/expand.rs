@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Select, SelectItem, Value,
@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan
 use super::RuleCatalog;
 use super::rule::Rule;
 use super::scores::scores;
+use super::tables::Tables;
 use crate::sql::edit::Edit;
 use crate::sql::error::planning_error;
 use crate::sql::visit::Visitor;
@@ -63,22 +64,30 @@ fn question(name: &str) -> Option<Question> {
 /// Expands the calls of a statement.
 pub(in crate::sql) struct Calls<'a> {
     rules: &'a RuleCatalog,
-    ends: HashMap<Location, Location>,
+    ends: &'a HashMap<Location, Location>,
     /// The columns of a select list that bear the name of the call, as they would for a function.
     columns: HashMap<Location, Ident>,
+    /// The names that tables have in the statement, `None` for a rule's own condition, which has none.
+    tables: Option<Tables>,
     /// Changes to the text that make the same expansions.
     pub edits: Vec<Edit>,
 }
 
 impl<'a> Calls<'a> {
-    pub fn new(rules: &'a RuleCatalog, ends: HashMap<Location, Location>) -> Self {
-        Self { rules, ends, columns: HashMap::new(), edits: Vec::new() }
+    pub fn new(rules: &'a RuleCatalog, ends: &'a HashMap<Location, Location>, tables: Option<Tables>) -> Self {
+        Self { rules, ends, columns: HashMap::new(), tables, edits: Vec::new() }
     }
 
     fn expand(&mut self, expr: &mut Expr) -> Result<()> {
         let Some((call, question)) = call_of(expr) else { return Ok(()) };
         let place = name_of(call).map_or(Span::empty(), |name| name.span);
         let Arguments { rule, left, right } = arguments(call, place)?;
+        for (which, argument) in [("second", left), ("third", right)] {
+            if self.tables.as_ref().is_some_and(|tables| !tables.has(argument)) {
+                let found = argument.iter().map(Ident::to_string).collect::<Vec<_>>().join(".");
+                return Err(wrong(call, place, &format!("the {which} argument, {found}, is no table of this query")));
+            }
+        }
         let rule = self.rules.find(rule).map_err(|message| planning_error(&message, place))?;
         let expansion = answer(question, &rule, left, right, place);
         if let Some(&end) = self.ends.get(&place.start) {
@@ -130,11 +139,7 @@ struct Arguments<'a> {
 }
 
 fn arguments(call: &Function, place: Span) -> Result<Arguments<'_>> {
-    let wrong = |what: &str| {
-        let name = call.name.to_string().to_lowercase();
-        let form = format!("{name} takes the name of a rule and two table aliases, as in {name}('rule', a, b)");
-        planning_error(&format!("{form}; {what}"), place)
-    };
+    let wrong = |what: &str| wrong(call, place, what);
     let bare = call.filter.is_none() && call.over.is_none() && call.within_group.is_empty();
     let FunctionArguments::List(list) = &call.args else { return Err(wrong("it has no arguments")) };
     if !bare || call.null_treatment.is_some() || list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
@@ -148,6 +153,12 @@ fn arguments(call: &Function, place: Span) -> Result<Arguments<'_>> {
         left: alias(left).ok_or_else(|| wrong("the second argument has to be a table alias"))?,
         right: alias(right).ok_or_else(|| wrong("the third argument has to be a table alias"))?,
     })
+}
+
+fn wrong(call: &Function, place: Span, what: &str) -> DataFusionError {
+    let name = call.name.to_string().to_lowercase();
+    let form = format!("{name} takes the name of a rule and two table aliases, as in {name}('rule', a, b)");
+    planning_error(&format!("{form}; {what}"), place)
 }
 
 fn expression(argument: &FunctionArg) -> Option<&Expr> {

@@ -35,6 +35,7 @@ mod rule;
 mod run;
 mod scores;
 mod statement;
+mod tables;
 mod yaml;
 
 pub use catalog::RuleCatalog;
@@ -42,3 +43,4 @@ pub use statement::RuleStatement;
 
 pub(super) use expand::{Calls, call_ends};
 pub(super) use statement::parse;
+pub(super) use tables::Tables;

@@ -85,7 +85,7 @@ fn is_name_only(side: &Side) -> Result<()> {
 
 /// The condition of a rule that may call other rules.
 fn expanded(mut condition: Expr, rules: &RuleCatalog) -> Result<Expr> {
-    visit_expr(&mut condition, &mut Calls::new(rules, HashMap::new()))?;
+    visit_expr(&mut condition, &mut Calls::new(rules, &HashMap::new(), None))?;
     Ok(condition)
 }
 

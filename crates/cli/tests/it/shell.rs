@@ -338,3 +338,38 @@ fn a_closed_pipe_ends_the_shell_quietly() {
     let run = Run::of(child.wait_with_output().unwrap());
     assert_eq!(run.err, "");
 }
+
+/// The catalogs of the shell look names up elsewhere too; what they do not find is named all the same.
+#[test]
+fn errors_name_what_is_wrong_in_our_words() {
+    let shell = Shell::new();
+    let tables = "CREATE TABLE p (id INT, name VARCHAR) AS VALUES (1, 'Anna');";
+    for (sql, words) in [
+        (
+            "SELECT * FROM nearest('nope', 'p d', 1, 'DISTANCE abs(nope.id - d.id)')",
+            "finds no table nope in the session",
+        ),
+        ("SELECT 1 FROM p similarity JOIN p b ON similarity.id = b.id", "write AS similarity"),
+        ("SELECT jaro_winkler(name, name) FROM p", "Did you mean 'jaro_winkler_similarity'?"),
+    ] {
+        let run = shell.csv(&format!("{tables} {sql}"));
+        assert!(!run.succeeded && run.err.contains(words), "{sql}: {run:?}");
+    }
+}
+
+#[test]
+fn duplicates_are_deleted_and_options_set_back() {
+    let shell = Shell::new();
+    let out = shell
+        .csv(
+            "CREATE TABLE p (id INT, name VARCHAR) AS VALUES (1, 'Anna'), (2, 'Ana'), (3, 'Hanna'), (6, 'anna');
+             DELETE FROM p WHERE id IN (SELECT b.id FROM p a JOIN p b ON levenshtein(a.name, b.name) <= 1 AND a.id < b.id);
+             SELECT id FROM p ORDER BY id;
+             DELETE FROM p a USING p b WHERE a.id < b.id;
+             SET similarity.max_clauses = 7;
+             RESET similarity.max_clauses;
+             SHOW similarity.max_clauses",
+        )
+        .clean();
+    assert_eq!(out, "count\n2\nid\n1\n3\ncount\n1\nname,value\nsimilarity.max_clauses,256\n");
+}
