@@ -59,6 +59,6 @@ pub use dml::is_dml;
 pub use hints::with_hint;
 pub use plan::{logical_plan, sql, sql_with_options};
 pub use rules::{RuleCatalog, RuleStatement};
-pub use statements::{StatementText, check, is_complete, parse, rewrite, split};
+pub use statements::{StatementText, check, is_complete, parse, rewrite, split, split_below};
 pub(crate) use table_function::NEAREST;
 pub use table_function::NearestFunction;

@@ -8,7 +8,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::dialect::{Dialect, dialect_from_str};
 use datafusion::sql::sqlparser::parser::ParserError;
-use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError};
 
 use super::edit::{self, Edit, Places};
 use super::rules::{self, RuleCatalog, RuleStatement};
@@ -53,22 +53,32 @@ pub fn rewrite(sql: &str, options: &SqlParserOptions) -> Result<String> {
 /// # Errors
 /// A literal, a quoted name or a comment without an end.
 pub fn split<'a>(sql: &'a str, options: &SqlParserOptions) -> Result<Vec<StatementText<'a>>> {
-    let tokens = tokenize(sql, dialect(options)?.as_ref())?;
+    split_below(sql, 0, options)
+}
+
+/// As [`split`], of a text that begins `lines` lines into a longer one, which errors point into.
+///
+/// # Errors
+/// As `split`.
+pub fn split_below<'a>(sql: &'a str, lines: u64, options: &SqlParserOptions) -> Result<Vec<StatementText<'a>>> {
+    let tokens = tokenize(sql, dialect(options)?.as_ref()).map_err(|error| below(error, lines))?;
     let mut places = Places::new(sql);
     let statements = tokens.split(|token| token.token == Token::SemiColon).filter_map(|tokens| {
         let mut solid = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
         let first = solid.next()?;
         let last = solid.next_back().unwrap_or(first);
         let start = places.offset(first.span.start);
-        Some(StatementText { text: &sql[start..places.offset(last.span.end)], start: first.span.start })
+        let Location { line, column } = first.span.start;
+        let start_below = Location::new(line + lines, column);
+        Some(StatementText { text: &sql[start..places.offset(last.span.end)], start: start_below })
     });
     Ok(statements.collect())
 }
 
 /// Whether `sql` ends with a semicolon outside literals and comments, so that no further line belongs to it.
 pub fn is_complete(sql: &str, options: &SqlParserOptions) -> bool {
-    let tokens = dialect(options).and_then(|dialect| tokenize(sql, dialect.as_ref()));
-    tokens.is_ok_and(|tokens| {
+    let tokens = dialect(options).ok().and_then(|dialect| tokenize(sql, dialect.as_ref()).ok());
+    tokens.is_some_and(|tokens| {
         let last = tokens.iter().rev().find(|token| !matches!(token.token, Token::Whitespace(_)));
         last.is_some_and(|token| token.token == Token::SemiColon)
     })
@@ -89,12 +99,6 @@ impl<'a> StatementText<'a> {
     /// The statement as the user wrote it.
     pub fn text(&self) -> &'a str {
         self.text
-    }
-
-    /// Statement of a text that begins `lines` lines further down.
-    pub fn below(mut self, lines: u64) -> Self {
-        self.start.line += lines;
-        self
     }
 
     /// Syntax trees of the statement, as [`parse`](self::parse) makes them.
@@ -144,7 +148,10 @@ impl<'a> StatementText<'a> {
     }
 
     fn tokens(&self, dialect: &dyn Dialect) -> Result<Vec<TokenWithSpan>> {
-        let mut tokens = tokenize(self.text, dialect)?;
+        let mut tokens = tokenize(self.text, dialect).map_err(|mut error| {
+            error.location = self.to_global(error.location);
+            ParserError::from(error)
+        })?;
         for TokenWithSpan { span, .. } in &mut tokens {
             *span = Span::new(self.to_global(span.start), self.to_global(span.end));
         }
@@ -170,8 +177,14 @@ impl<'a> StatementText<'a> {
     }
 }
 
-pub(super) fn tokenize(sql: &str, dialect: &dyn Dialect) -> Result<Vec<TokenWithSpan>> {
-    Ok(Tokenizer::new(dialect, sql).tokenize_with_location().map_err(ParserError::from)?)
+pub(super) fn tokenize(sql: &str, dialect: &dyn Dialect) -> Result<Vec<TokenWithSpan>, TokenizerError> {
+    Tokenizer::new(dialect, sql).tokenize_with_location()
+}
+
+/// The error of a text that begins `lines` lines into a longer one.
+fn below(mut error: TokenizerError, lines: u64) -> ParserError {
+    error.location.line += lines;
+    error.into()
 }
 
 pub(super) fn dialect(options: &SqlParserOptions) -> Result<Box<dyn Dialect>> {

@@ -22,7 +22,7 @@ use datafusion::common::{
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::dialect::Dialect;
-use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use futures::FutureExt;
 
@@ -196,7 +196,7 @@ fn number(expr: &Expr) -> Result<u64> {
 
 /// Fails unless `text` is what can stand in FROM, once.
 fn table(text: &str, dialect: &dyn Dialect, recursion_limit: usize) -> Result<()> {
-    let tokens = tokenize(text, dialect)?;
+    let tokens = tokenize(text, dialect).map_err(ParserError::from)?;
     let mut parser = Parser::new(dialect).with_recursion_limit(recursion_limit).with_tokens_with_locations(tokens);
     parser.parse_table_factor()?;
     match parser.peek_token() {

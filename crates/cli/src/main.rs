@@ -50,7 +50,7 @@ async fn run(args: Args) -> Result<bool> {
             repl::run(&mut shell).await?;
             true
         } else {
-            script::run_lines(&mut shell, &mut BufReader::new(io::stdin())).await?
+            script::run_lines(&mut shell, &mut BufReader::new(io::stdin()), "standard input").await?
         };
         return Ok(rc_succeeded && succeeded);
     }

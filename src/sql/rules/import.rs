@@ -63,7 +63,11 @@ async fn text(store: &dyn ObjectStore, location: &Path, name: &str) -> Result<St
     let bytes = async { store.get(location).await?.bytes().await };
     let bytes =
         bytes.await.map_err(|error| DataFusionError::from(error).context(format!("reading the rule file {name}")))?;
-    String::from_utf8(bytes.into()).map_err(|_| plan_datafusion_err!("{name}: a rule file is text in UTF-8"))
+    String::from_utf8(bytes.into()).map_err(|error| {
+        let read = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + read.iter().filter(|&&byte| byte == b'\n').count();
+        plan_datafusion_err!("{name}: a rule file is text in UTF-8, and line {line} is not")
+    })
 }
 
 /// The columns of a table, which rule files count.

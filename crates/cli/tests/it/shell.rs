@@ -373,3 +373,35 @@ fn duplicates_are_deleted_and_options_set_back() {
         .clean();
     assert_eq!(out, "count\n2\nid\n1\n3\ncount\n1\nname,value\nsimilarity.max_clauses,256\n");
 }
+
+#[test]
+fn an_error_of_a_script_names_its_line() {
+    let shell = Shell::new();
+    shell.write("open.sql", "SELECT 1;\n\nSELECT 2;\nSELECT 'open\n;\n");
+    shell.write("comment.sql", "SELECT 1;\nSELECT 2; SELECT /* open\n;\n");
+    shell.write("dollar.sql", "\n\nSELECT $$open;\n");
+    for (file, place) in [("open.sql", "Line: 4, Column: 8"), ("comment.sql", "Line: "), ("dollar.sql", "Line: ")] {
+        let run = shell.run(&["-q", "-f", file]);
+        assert!(!run.succeeded && run.err.contains(place) && !run.err.contains("Line: 1,"), "{file}: {run:?}");
+    }
+    let run = shell.pipe(&["-q"], "SELECT 1;\n\nSELECT 2;\nSELECT \"open");
+    assert!(run.err.contains("Line: 4, Column: 8"), "{run:?}");
+}
+
+#[test]
+fn input_that_is_not_utf_8_is_named_with_its_line() {
+    let shell = Shell::new();
+    fs::write(shell.path().join("latin.sql"), b"SELECT 1;\nSELECT 2;\nSELECT 'M\xfcller';\n").unwrap();
+    let run = shell.run(&["-q", "--format", "csv", "-f", "latin.sql"]);
+    assert!(!run.succeeded && run.err.contains("latin.sql is not UTF-8 in line 3, after 9 bytes"), "{run:?}");
+    assert!(run.out.contains('2'), "{run:?}");
+    shell.write("include.sql", "\\i latin.sql\n");
+    let run = shell.run(&["-q", "-f", "include.sql"]);
+    assert!(run.err.contains("latin.sql is not UTF-8 in line 3"), "{run:?}");
+    fs::write(shell.path().join("r.yaml"), b"Preconditions:\n  # M\xfcller\n").unwrap();
+    let rule = "CREATE TABLE p (id INT) AS VALUES (1); CREATE MATCHING RULE r ON p a, p b FROM 'r.yaml'";
+    let run = shell.csv(rule);
+    assert!(run.err.contains("r.yaml") && run.err.contains("line 2 is not"), "{run:?}");
+    shell.write("mark.sql", "\u{feff}SELECT 7 AS x;\n");
+    assert_eq!(shell.run(&["-q", "--format", "csv", "-f", "mark.sql"]).clean(), "x\n7\n");
+}
