@@ -3,7 +3,7 @@
 use datafusion::common::{DataFusionError, SchemaError, TableReference};
 
 use crate::functions;
-use crate::measure::osa::osa_distance;
+use similarity_measures::osa::osa_distance;
 
 /// `error`, in better words where it is about the keyword SIMILARITY or a measure that has another name here.
 pub fn with_hint(error: DataFusionError) -> DataFusionError {

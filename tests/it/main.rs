@@ -21,8 +21,8 @@ mod rows;
 mod rules;
 mod service;
 mod sql;
-mod words;
 mod subqueries;
+mod words;
 mod worst_cases;
 
 use datafusion::execution::session_state::SessionStateBuilder;

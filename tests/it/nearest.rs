@@ -8,7 +8,7 @@ use datafusion::arrow::array::{
     ArrayRef, Decimal128Array, Float64Array, Float64Builder, Int64Array, ListBuilder, RecordBatch, StringArray,
     UInt32Array,
 };
-use datafusion::arrow::compute::{cast, take_record_batch};
+use datafusion::arrow::compute::{cast, take, take_record_batch};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::catalog::SchemaProvider;
 use datafusion::common::{JoinType, Result};
@@ -545,6 +545,21 @@ fn random_table(rng: &mut StdRng, left: bool, rows: usize, dimensions: usize, gr
         let repeated = (0..rows as u32).map(|row| if rng.random_bool(0.2) { rng.random_range(0..=row) } else { row });
         batch = take_record_batch(&batch, &UInt32Array::from_iter_values(repeated)).unwrap();
     }
+    if rng.random_bool(0.4) {
+        batch = with_few_keys(rng, batch);
+    }
     let cut = rows / 3;
     MemTable::try_new(batch.schema(), vec![vec![batch.slice(0, cut)], vec![batch.slice(cut, rows - cut)]]).unwrap()
+}
+
+/// The same rows, but for vectors and texts of a few of them.
+fn with_few_keys(rng: &mut StdRng, batch: RecordBatch) -> RecordBatch {
+    let few = batch.num_rows().min(rng.random_range(1..6)) as u32;
+    let mut columns = batch.columns().to_vec();
+    for name in ["s", "v"] {
+        let taken: UInt32Array = (0..batch.num_rows()).map(|_| Some(rng.random_range(0..few))).collect();
+        let at = batch.schema().index_of(name).unwrap();
+        columns[at] = take(&columns[at], &taken, None).unwrap();
+    }
+    RecordBatch::try_new(batch.schema(), columns).unwrap()
 }

@@ -1,5 +1,5 @@
-//! Rules at their worst: clauses that nothing selects, very many of them, equalities that say little, one value in a
-//! tenth of the rows.
+//! Joins at their worst: clauses that nothing selects, very many of them, equalities that say little, one value in a
+//! tenth of the rows, rankings of rows that are all alike.
 
 use std::sync::Arc;
 
@@ -132,4 +132,44 @@ async fn one_value_in_a_tenth_of_the_rows() {
         "a.id < b.id AND (a.town = b.town AND levenshtein(a.name, b.name) <= 1 OR a.town = b.town AND a.id = b.id)";
     let plan = same_as_stock(&context, condition).await;
     assert!(plan.contains("self-join"), "{plan}");
+}
+
+/// Thousands of rows have the same key: each of them is as near as any other, and the least id decides.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rankings_of_few_different_keys() {
+    let context = session(1024, 2);
+    let create = "CREATE TABLE p AS SELECT value AS id, value % 7 AS c, value % 2 AS half,
+                      [CAST(value % 7 AS DOUBLE) / 7, 0.5] AS v,
+                      array_resize([1.0, CAST(value % 7 AS DOUBLE)], 40, 0.5) AS wide,
+                      concat('some name ', value % 7, ' of those') AS s
+                  FROM generate_series(1, 30000)";
+    context.similarity_sql(create).await.unwrap();
+    let scores = [
+        "DISTANCE l2_distance(a.v, b.v)",
+        "DISTANCE l1_distance(a.wide, b.wide)",
+        "SIMILARITY cosine_similarity(a.wide, b.wide)",
+        "SIMILARITY jaccard(word_tokens(a.s), word_tokens(b.s))",
+        "DISTANCE levenshtein(a.s, b.s)",
+        "SIMILARITY jaro_winkler_similarity(a.s, b.s)",
+        // by no index
+        "DISTANCE abs(a.c - b.c)",
+    ];
+    // all but the rows of the probe side that are scored with each key
+    context.sql("SET similarity.max_candidates = 120000").await.unwrap();
+    for score in scores {
+        for (group, condition) in [("", ""), (", half", "ON a.half = b.half")] {
+            for (order, then_by) in [("id", ""), ("id DESC", "THEN BY b.id DESC"), ("id", "THEN BY b.c, b.id")] {
+                let sum = "SELECT count(*), sum(a.id % 100 * b.id) FROM p a JOIN";
+                let nearest = format!("{sum} p b NEAREST 2 BY {score} {then_by} {condition} WHERE a.id <= 3000");
+                let place = format!("row_number() OVER (PARTITION BY c{group} ORDER BY {order}) AS place");
+                let on = format!("a.c = b.c {}", condition.replace("ON", "AND"));
+                let expected = format!("{sum} (SELECT *, {place} FROM p) b ON {on} AND place <= 2 WHERE a.id <= 3000");
+                assert_eq!(result(&context, &nearest).await, result(&context, &expected).await, "{nearest}");
+            }
+        }
+    }
+    let ties = "SELECT count(*), sum(b.id) FROM p a JOIN p b NEAREST 2 BY DISTANCE l2_distance(a.v, b.v) THEN BY b.half
+                WITH TIES WHERE a.id <= 20";
+    let expected = "SELECT count(*), sum(b.id) FROM p a JOIN p b ON a.c = b.c AND b.half = 0 WHERE a.id <= 20";
+    assert_eq!(result(&context, ties).await, result(&context, expected).await);
 }

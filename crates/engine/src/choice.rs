@@ -7,6 +7,7 @@ use super::fallback::{LongStrings, NearestWithFallback, WithFallback, WithLongSt
 use super::nearest::{NearestIndex, Wanted};
 use super::pays::{self, PaysFrom, ROWS_OF_RULES, RULES, Weighed};
 use super::reason::{Reason, Refused};
+use super::repeated::{NearestRepeated, Repeated};
 use super::{BuildContext, Index, KeyColumn, cpu};
 use crate::condition::Test;
 use crate::error::{Error, Result};
@@ -122,6 +123,23 @@ impl Engine {
     /// # Errors
     /// Keys that have no such score, a refused reservation, a cancelled build, a device that fails.
     pub fn build_nearest(
+        &self,
+        test: Test,
+        keys: &KeyColumn,
+        (ranks, wanted): (Vec<u32>, Wanted),
+        context: &BuildContext<'_>,
+    ) -> Result<(Box<dyn NearestIndex>, Reason)> {
+        let Some(repeated) = Repeated::of(keys, Some(&ranks), context.cancel, context.reserve)? else {
+            let (index, reason) = self.build_ranking(test, keys, (ranks, wanted), context)?;
+            return Ok((Box::new(NearestRepeated::of_rows(index)), reason));
+        };
+        let keys = repeated.keys(keys)?;
+        let (index, reason) = self.build_ranking(test, &keys, (repeated.ranks(&ranks), wanted), context)?;
+        Ok((Box::new(NearestRepeated::of_keys(index, (repeated, ranks), (test, &keys), context)?), reason))
+    }
+
+    /// The index of [`build_nearest`](Self::build_nearest) over all of `keys`.
+    fn build_ranking(
         &self,
         test: Test,
         keys: &KeyColumn,

@@ -23,6 +23,8 @@ pub mod parallel;
 mod pays;
 pub mod plan;
 pub mod reason;
+pub mod repeated;
+pub mod repeated;
 pub mod rules;
 pub mod sets;
 #[cfg(test)]

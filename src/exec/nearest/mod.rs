@@ -165,12 +165,14 @@ impl Matching for NearestKeys {
                 match index {
                     Ok(index) => Ranker::Indexed(Indexed::new(index, &score.left, ids, ranks)),
                     Err(error) if is_about_values(&error) && !context.cancel.is_cancelled() => {
-                        Ranker::Scored(Scored::new(ids.as_deref(), ranks))
+                        Ranker::Scored(Scored::of_batch((self, batch), ids, ranks, context)?)
                     }
                     Err(error) => return Err(error),
                 }
             }
-            _ => Ranker::Scored(Scored::new(ids.as_deref(), ranks)),
+            // few candidates are scored sooner than compared with each other
+            Some(_) => Ranker::Scored(Scored::new(ids.as_deref(), ranks)),
+            None => Ranker::Scored(Scored::of_batch((self, batch), ids, ranks, context)?),
         };
         let own = match context.own {
             true => Some(PreparedRows::own(batch, &ranker, own_ids)?),

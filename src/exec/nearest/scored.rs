@@ -1,15 +1,19 @@
-//! Neighbours by the scores of all candidates.
+//! Neighbours by the scores of all candidates. Rows that the score and the conditions cannot tell apart are scored as one.
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
-use datafusion::arrow::compute::cast;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, StructArray, UInt32Array};
+use datafusion::arrow::compute::{cast, take_record_batch};
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
-use datafusion::common::Result;
+use datafusion::common::{JoinSide, Result};
 
 use super::NearestKeys;
+use crate::exec::engine::EngineResult;
 use crate::exec::residual::{RowPairs, satisfying, values};
 use crate::functions::nearest::Direction;
 use similarity_engine::nearest::{Best, Neighbour, float_key};
-use similarity_engine::{Cancel, Counts, NO_GROUP, Pairs};
+use similarity_engine::repeated::{RankedRows, Repeated};
+use similarity_engine::{BuildContext, Cancel, Counts, KeyColumn, NO_GROUP, Pairs};
 
 /// What EXPLAIN calls it.
 pub(super) const ACCESS_PATH: &str = "all candidates";
@@ -33,7 +37,7 @@ pub(super) fn leave_few_candidates(groups: &[u32]) -> bool {
     sizes.iter().map(|size| size * size).sum::<usize>() <= FEW * rows
 }
 
-/// The rows of the right side by group.
+/// The rows of the right side by group, or the keys that many of them share.
 #[derive(Debug)]
 pub(super) struct Scored {
     /// All rows, group by group; those without a group are left out.
@@ -41,27 +45,74 @@ pub(super) struct Scored {
     /// Where each group begins, and the end of the last one.
     starts: Vec<usize>,
     ranks: Vec<u32>,
+    /// Where `rows` are keys.
+    keys: Option<SharedKeys>,
+}
+
+/// Keys that many rows share: the values of all columns that are read of them.
+#[derive(Debug)]
+struct SharedKeys {
+    rows: RankedRows,
+    /// The best row of each key.
+    batch: RecordBatch,
+}
+
+/// The columns of the right side that decide about the score of a row; any column where there are none.
+fn read_columns(keys: &NearestKeys, batch: &RecordBatch) -> Result<ArrayRef> {
+    let read = keys.residual.iter().chain([&keys.score]).flat_map(|filter| filter.column_indices());
+    let mut read: Vec<usize> =
+        read.filter(|column| column.side == JoinSide::Right).map(|column| column.index).collect();
+    read.sort_unstable();
+    read.dedup();
+    if read.is_empty() {
+        return Ok(Arc::new(BooleanArray::from(vec![true; batch.num_rows()])));
+    }
+    Ok(Arc::new(StructArray::from(batch.project(&read)?)))
 }
 
 impl Scored {
     /// The rows with `ranks`, all of one group where there are none.
     pub(super) fn new(groups: Option<&[u32]>, ranks: Vec<u32>) -> Self {
         let mut rows: Vec<u32> = (0..ranks.len() as u32).collect();
-        let Some(groups) = groups else { return Self { starts: vec![0, rows.len()], rows, ranks } };
+        let Some(groups) = groups else { return Self { starts: vec![0, rows.len()], rows, ranks, keys: None } };
         let group_of = |row: u32| groups[row as usize];
         rows.retain(|&row| group_of(row) != NO_GROUP);
         rows.sort_by_key(|&row| group_of(row));
         let groups = rows.last().map_or(0, |&row| group_of(row) as usize + 1);
         let starts = (0..=groups as u32).map(|group| rows.partition_point(|&row| group_of(row) < group)).collect();
-        Self { rows, starts, ranks }
+        Self { rows, starts, ranks, keys: None }
+    }
+
+    /// The rows of `batch` with these groups and ranks, or the keys that many of them share.
+    ///
+    /// # Errors
+    /// Columns that Arrow cannot read, a cancelled build.
+    pub(super) fn of_batch(
+        (keys, batch): (&NearestKeys, &RecordBatch),
+        groups: Option<Vec<u32>>,
+        ranks: Vec<u32>,
+        context: &BuildContext<'_>,
+    ) -> Result<Self> {
+        let column = KeyColumn { values: read_columns(keys, batch)?, groups };
+        let repeated = Repeated::of(&column, Some(&ranks), context.cancel, context.reserve).or_datafusion()?;
+        let Some(repeated) = repeated else { return Ok(Self::new(column.groups.as_deref(), ranks)) };
+        let first: Vec<u32> = repeated.first_rows().collect();
+        let groups: Option<Vec<u32>> =
+            column.groups.map(|groups| first.iter().map(|&row| groups[row as usize]).collect());
+        let of_keys = Self::new(groups.as_deref(), repeated.ranks(&ranks));
+        let batch = take_record_batch(batch, &UInt32Array::from(first))?;
+        Ok(Self { keys: Some(SharedKeys { rows: RankedRows::new(repeated, ranks), batch }), ..of_keys })
     }
 
     pub(super) fn memory(&self) -> usize {
-        (self.rows.capacity() + self.ranks.capacity()) * size_of::<u32>() + self.starts.capacity() * size_of::<usize>()
+        let of_keys = |keys: &SharedKeys| keys.rows.memory() + keys.batch.get_array_memory_size();
+        self.keys.as_ref().map_or(0, of_keys)
+            + (self.rows.capacity() + self.ranks.capacity()) * size_of::<u32>()
+            + self.starts.capacity() * size_of::<usize>()
     }
 
     pub(super) fn unmatchable(&self) -> usize {
-        self.ranks.len() - self.rows.len()
+        self.keys.as_ref().map_or(self.ranks.len() - self.rows.len(), |keys| keys.rows.without_key())
     }
 
     /// The candidates of a probe row by its group, 0 where there are no groups.
@@ -78,7 +129,7 @@ pub(super) struct Scoring<'a> {
     keys: &'a NearestKeys,
     left: &'a RecordBatch,
     right: &'a RecordBatch,
-    ranks: &'a [u32],
+    scored: &'a Scored,
     /// Pairs that are not scored yet.
     block: Pairs,
     /// The left row whose neighbours are being found.
@@ -98,8 +149,8 @@ impl<'a> Scoring<'a> {
         Self {
             keys,
             left,
-            right,
-            ranks: &scored.ranks,
+            right: scored.keys.as_ref().map_or(right, |keys| &keys.batch),
+            scored,
             block: Pairs::default(),
             row: 0,
             best: Best::new(keys.wanted()),
@@ -148,7 +199,7 @@ impl<'a> Scoring<'a> {
             }
             if let Some(score) = score {
                 let score = if self.keys.direction == Direction::Similarity { !score } else { score };
-                self.best.offer(Neighbour { score, rank: self.ranks[right as usize], row: right });
+                self.best.offer(Neighbour { score, rank: self.scored.ranks[right as usize], row: right });
             }
         }
         Ok(())
@@ -156,6 +207,7 @@ impl<'a> Scoring<'a> {
 
     fn emit(&mut self, out: &mut Pairs) {
         self.best.take_into(&mut self.found);
+        self.scored.keys.iter().for_each(|keys| keys.rows.spread(&mut self.found, self.best.wanted()));
         self.found.drain(..).for_each(|neighbour| out.push(neighbour.row, self.row));
     }
 }

@@ -1,0 +1,258 @@
+//! The best rows of a side whose rows share keys: an index ranks the keys, and the best keys give their best rows.
+//!
+//! Each key stands for its best row. The k best rows are among those of the k best keys, ties included: a key that is
+//! before another one has a row before all rows of that one.
+
+use std::any::Any;
+
+use crate::error::Result;
+use crate::metrics::MetricValue;
+
+use super::Repeated;
+use crate::condition::{Test, VectorTest};
+use crate::nearest::{Best, NearestIndex, Neighbour, Wanted, prepared};
+use crate::vectors::points::Points;
+use crate::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe};
+
+/// An index over the keys of a build side, or over its rows where few share a key. Rows of the probe side that share a key
+/// are searched for once.
+#[derive(Debug)]
+pub struct NearestRepeated {
+    index: Box<dyn NearestIndex>,
+    /// The rows of each key; none where the index has rows.
+    build: Option<RankedRows>,
+    /// The rows of a self-join; none where the index has rows.
+    own: Option<Spread>,
+    unmatchable: usize,
+}
+
+/// The rows of each key, and the rank of each row.
+#[derive(Debug)]
+pub struct RankedRows {
+    repeated: Repeated,
+    ranks: Vec<u32>,
+}
+
+impl RankedRows {
+    /// Rows by their keys, each with a rank.
+    pub fn new(repeated: Repeated, ranks: Vec<u32>) -> Self {
+        Self { repeated, ranks }
+    }
+
+    /// Replaces the best keys, which are in order, by their best rows.
+    pub fn spread<K: Ord + Copy>(&self, keys: &mut Vec<Neighbour<K>>, wanted: Wanted) {
+        let mut best = Best::new(wanted);
+        for key in keys.drain(..) {
+            for &row in self.repeated.rows(key.row) {
+                let neighbour = Neighbour { score: key.score, rank: self.ranks[row as usize], row };
+                if !best.takes(&neighbour) {
+                    break;
+                }
+                best.offer(neighbour);
+            }
+        }
+        best.take_into(keys);
+    }
+
+    /// Rows that have no key.
+    pub fn without_key(&self) -> usize {
+        self.ranks.len() - self.repeated.all().len()
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        self.repeated.memory() + self.ranks.capacity() * size_of::<u32>()
+    }
+
+    /// How many rows have a score with some vector; any value but a vector has one.
+    fn rankable(&self, test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<usize> {
+        let Test::Vector(test) = test else { return Ok(self.repeated.all().len()) };
+        let every = VectorTest::every_score(test.measure);
+        let points = Points::try_new(&every, keys, None, (context.threads, context.cancel))?;
+        let keys = points.regular.rows.iter().chain(&points.loose.rows);
+        Ok(keys.map(|&key| self.repeated.rows(key).len()).sum())
+    }
+}
+
+/// The rows of a side by their positions; those of a key stand side by side.
+#[derive(Debug)]
+struct Spread {
+    /// The row at each position.
+    order: Vec<u32>,
+    /// The position of its key in the order of the index.
+    keys: Vec<u32>,
+}
+
+impl Spread {
+    /// The rows of the keys in the `order` of the index.
+    fn new(order: &[u32], repeated: &Repeated) -> Self {
+        let (mut rows, mut keys) = (Vec::new(), Vec::new());
+        for (position, &key) in (0..).zip(order) {
+            rows.extend_from_slice(repeated.rows(key));
+            keys.resize(rows.len(), position);
+        }
+        Self { order: rows, keys }
+    }
+
+    fn memory(&self) -> usize {
+        (self.order.capacity() + self.keys.capacity()) * size_of::<u32>()
+    }
+}
+
+impl NearestRepeated {
+    /// An index over the rows of a build side.
+    pub fn of_rows(index: Box<dyn NearestIndex>) -> Self {
+        Self { unmatchable: index.unmatchable(), index, build: None, own: None }
+    }
+
+    /// An index by the score of `test` over the `keys` of a build side whose rows have `ranks`.
+    ///
+    /// # Errors
+    /// An index that was not built for a self-join as `context` says, a cancelled build.
+    pub fn of_keys(
+        index: Box<dyn NearestIndex>,
+        (repeated, ranks): (Repeated, Vec<u32>),
+        (test, keys): (Test, &KeyColumn),
+        context: &BuildContext<'_>,
+    ) -> Result<Self> {
+        let own = if context.own { Some(Spread::new(index.order(None)?, &repeated)) } else { None };
+        (context.reserve)(own.as_ref().map_or(0, Spread::memory))?;
+        let build = RankedRows::new(repeated, ranks);
+        let unmatchable = match index.unmatchable() {
+            0 => build.without_key(),
+            _ => build.ranks.len() - build.rankable(test, keys, context)?,
+        };
+        Ok(Self { unmatchable, index, build: Some(build), own })
+    }
+
+    /// A probe batch, or the build side itself, as the index wants it, and how its positions are spread.
+    fn inner<'a>(
+        &'a self,
+        probe: Option<&'a dyn PreparedProbe>,
+    ) -> Result<(Option<&'a dyn PreparedProbe>, Option<&'a Spread>)> {
+        match probe {
+            None => Ok((None, self.own.as_ref())),
+            Some(_) => {
+                let batch = prepared::<Batch>(probe)?;
+                Ok((Some(batch.probe.as_ref()), batch.spread.as_ref()))
+            }
+        }
+    }
+}
+
+impl NearestIndex for NearestRepeated {
+    fn describe(&self) -> String {
+        let of_index = self.index.describe();
+        match &self.build {
+            Some(RankedRows { repeated, ranks }) => {
+                format!("{of_index}, {} different keys in {} rows", repeated.len(), ranks.len())
+            }
+            None => of_index,
+        }
+    }
+
+    fn memory(&self) -> usize {
+        let (build, own) = (self.build.as_ref(), self.own.as_ref());
+        self.index.memory() + build.map_or(0, RankedRows::memory) + own.map_or(0, Spread::memory)
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.unmatchable
+    }
+
+    fn rows_at_once(&self) -> usize {
+        self.index.rows_at_once()
+    }
+
+    fn positions_at_once(&self, probe: Option<&dyn PreparedProbe>, wanted: usize) -> usize {
+        self.index.positions_at_once(self.inner(probe).map_or(None, |(probe, _)| probe), wanted)
+    }
+
+    fn own_stretch(&self, start: usize, rows: usize, wanted: usize) -> usize {
+        let Some(Spread { keys, .. }) = &self.own else { return self.index.own_stretch(start, rows, wanted) };
+        let (Some(&first), Some(&last)) = (keys.get(start), keys.last()) else { return rows };
+        let end = self.index.own_stretch(first as usize, last as usize + 1, wanted);
+        keys.partition_point(|&key| (key as usize) < end)
+    }
+
+    fn is_shared(&self, probe: Option<&dyn PreparedProbe>) -> bool {
+        self.index.is_shared(self.inner(probe).map_or(None, |(probe, _)| probe))
+    }
+
+    fn metrics(&self) -> Vec<MetricValue> {
+        self.index.metrics()
+    }
+
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+        let rows = keys.values.len();
+        let Some(repeated) = Repeated::of(keys, None, context.cancel, &|_| Ok(()))? else {
+            let probe = self.index.prepare(keys, context)?;
+            return Ok(Box::new(Batch { len: probe.len(), unmatchable: probe.unmatchable(), probe, spread: None }));
+        };
+        let probe = self.index.prepare(&repeated.keys(keys)?, context)?;
+        let spread = Spread::new(self.index.order(Some(probe.as_ref()))?, &repeated);
+        let len = spread.order.len();
+        Ok(Box::new(Batch { len, unmatchable: rows - len, probe, spread: Some(spread) }))
+    }
+
+    fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]> {
+        match self.inner(probe)? {
+            (_, Some(spread)) => Ok(&spread.order),
+            (probe, None) => self.index.order(probe),
+        }
+    }
+
+    fn nearest(
+        &self,
+        probe: Option<&dyn PreparedProbe>,
+        positions: &[u32],
+        best: &mut [Best<i64>],
+        cancel: &Cancel,
+    ) -> Result<Counts> {
+        let (probe, spread) = self.inner(probe)?;
+        let Some(wanted) = best.first().map(Best::wanted) else { return Ok(Counts::default()) };
+        if spread.is_none() && self.build.is_none() {
+            return self.index.nearest(probe, positions, best, cancel);
+        }
+        let key = |position: u32| spread.map_or(position, |spread| spread.keys[position as usize]);
+        let mut keys: Vec<u32> = positions.iter().map(|&position| key(position)).collect();
+        keys.dedup();
+        let mut of_keys: Vec<Best<i64>> = keys.iter().map(|_| Best::new(wanted)).collect();
+        let counts = self.index.nearest(probe, &keys, &mut of_keys, cancel)?;
+        let mut rows = positions.iter().zip(best).peekable();
+        let mut ranked = Vec::new();
+        for (searched, mut found) in keys.into_iter().zip(of_keys) {
+            ranked.clear();
+            found.take_into(&mut ranked);
+            self.build.iter().for_each(|build| build.spread(&mut ranked, wanted));
+            while let Some((_, best)) = rows.next_if(|&(&position, _)| key(position) == searched) {
+                best.offer_ranked(&ranked);
+            }
+        }
+        Ok(counts)
+    }
+}
+
+/// A batch of the probe side.
+struct Batch {
+    /// Its keys, or its rows, as the index wants them.
+    probe: Box<dyn PreparedProbe>,
+    /// Its rows, where the index has keys.
+    spread: Option<Spread>,
+    len: usize,
+    unmatchable: usize,
+}
+
+impl PreparedProbe for Batch {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.unmatchable
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
