@@ -10,7 +10,7 @@
 //!
 //! Column types are `T` for strings, `I` for integers, `R` for floats, `B` for booleans and `?` for all else. NULL
 //! is written `NULL`, the empty string `(empty)`, a float with the fewest digits that give it back; lists look as
-//! Arrow shows them. Rows are compared exactly, white space included, except at the end of a line.
+//! Arrow shows them. Rows are compared exactly, white space included, except at the end of a line. A plan takes several lines.
 
 use std::error::Error;
 use std::fs;
@@ -96,7 +96,9 @@ async fn run(script: &Path) -> Result<usize, Box<dyn Error>> {
 }
 
 fn same_rows(normalize: Normalizer, actual: &[Vec<String>], expected: &[String]) -> bool {
-    actual.iter().map(|row| normalize(&row.join(" "))).eq(expected.iter().map(normalize))
+    let actual: Vec<String> = actual.iter().map(|row| row.join(" ")).collect();
+    let lines = actual.iter().flat_map(|row| row.trim_end_matches('\n').split('\n'));
+    lines.map(|line| normalize(&line.to_owned())).eq(expected.iter().map(normalize))
 }
 
 fn session() -> Result<SessionContext> {

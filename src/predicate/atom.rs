@@ -29,7 +29,7 @@ impl Atom {
 
     /// Both atoms as one, where they bound the same measure of the same keys.
     pub fn and(&self, other: &Self) -> Option<Self> {
-        if self.left != other.left || self.right != other.right || self.filters || other.filters {
+        if self.left != other.left || self.right != other.right || self.filters != other.filters {
             return None;
         }
         let test = self.test.and(other.test)?;

@@ -7,6 +7,8 @@ use datafusion::common::ScalarValue;
 use datafusion::functions::math::abs::AbsFunc;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
 
+use super::interval::Interval;
+use super::threshold::{Threshold, under_casts};
 use super::{Bounds, Side, Sides};
 
 /// A band between one expression of each side, or one of one side and two of the other.
@@ -80,7 +82,7 @@ impl Band {
 
 /// `abs(x - y) <= e`.
 fn whole(condition: &Expr, sides: Sides<'_>) -> Option<BandForm> {
-    let (score, op, literal) = bounded(condition)?;
+    let (score, op, literal) = bounded(condition, sides)?;
     let Expr::ScalarFunction(call) = widened(score, sides)? else { return None };
     let ([distance], true) = (call.args.as_slice(), call.func.inner().is::<AbsFunc>()) else { return None };
     let (left, right, _) = difference(distance, sides)?;
@@ -158,7 +160,7 @@ impl Half {
 
 /// `x - y <= e`, in any direction.
 fn half_difference(condition: &Expr, sides: Sides<'_>) -> Option<Half> {
-    let (score, op, literal) = bounded(condition)?;
+    let (score, op, literal) = bounded(condition, sides)?;
     let (left, right, swapped) = difference(widened(score, sides)?, sides)?;
     let at_most = match op {
         Operator::LtEq | Operator::Lt => true,
@@ -178,13 +180,39 @@ fn half_difference(condition: &Expr, sides: Sides<'_>) -> Option<Half> {
 }
 
 /// A comparison with a constant: what is compared, the operator with it on the left, and the constant.
-pub(super) fn bounded(condition: &Expr) -> Option<(&Expr, Operator, f64)> {
+pub(super) fn bounded<'a>(condition: &'a Expr, sides: Sides<'_>) -> Option<(&'a Expr, Operator, f64)> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
-    match (left.as_ref(), right.as_ref()) {
-        (score, Expr::Literal(value, _)) => Some((score, *op, constant(value)?)),
-        (Expr::Literal(value, _), score) => Some((score, op.swap()?, constant(value)?)),
-        _ => None,
+    let (score, op, value) = match (left.as_ref(), right.as_ref()) {
+        (score, Expr::Literal(value, _)) => (score, *op, value),
+        (Expr::Literal(value, _), score) => (score, op.swap()?, value),
+        _ => return None,
+    };
+    match constant(value) {
+        Some(number) => Some((score, op, number)),
+        None if value.data_type().is_decimal() => of_decimal(score, op, value, sides),
+        None => None,
     }
+}
+
+/// A number that is cast to be compared with a decimal one, as a comparison of the number itself.
+fn of_decimal<'a>(
+    score: &'a Expr,
+    op: Operator,
+    value: &ScalarValue,
+    sides: Sides<'_>,
+) -> Option<(&'a Expr, Operator, f64)> {
+    let (inner, casts) = under_casts(score, sides)?;
+    let data_type = data_type(inner, sides)?;
+    let threshold = Threshold { data_type: &data_type, casts: &casts, op, constant: value };
+    // the numbers that a decimal type can hold
+    let domains = (1..=15).rev().map(|digits| Interval::new(-(10f64.powi(digits)), 10f64.powi(digits)));
+    let (bounds, domain) = domains.filter_map(|domain| Some((threshold.bounds(domain)?, domain))).next()?;
+    let (op, bound) = match (bounds.lower(), bounds.upper()) {
+        (Some(lower), None) => (if lower.inclusive { Operator::GtEq } else { Operator::Gt }, lower),
+        (None, Some(upper)) => (if upper.inclusive { Operator::LtEq } else { Operator::Lt }, upper),
+        _ => return None,
+    };
+    (bound.value.abs() < domain.high).then_some((inner, op, bound.value))
 }
 
 /// A finite number below 2^53, so that comparing a difference with it as a double is exact.

@@ -3,7 +3,7 @@
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator};
 
-use super::{Atom, Band, Sides, coordinates, far, normal_form, recognise};
+use super::{Atom, Band, Sides, Test, coordinates, far, implied, normal_form, recognise, truth};
 
 /// `left = right`, or `left IS NOT DISTINCT FROM right`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -50,7 +50,8 @@ impl Conjunction {
     /// Takes `condition` apart. What is refused also stands in the residual.
     pub fn of(condition: &Expr, sides: Sides<'_>) -> Self {
         let mut parts = Self::default();
-        for conjunct in split_conjunction(condition) {
+        let plain = truth::plain(condition, sides);
+        for conjunct in split_conjunction(&plain) {
             for bound in split_between(conjunct.clone().unalias()) {
                 parts.add(bound, sides);
             }
@@ -60,8 +61,12 @@ impl Conjunction {
         if parts.keys.is_empty() && parts.atoms.is_empty() {
             parts.atoms.extend(coordinates::chebyshev(&mut parts.bands, sides));
         }
-        let filters = parts.atoms.iter().filter(|atom| atom.filters).map(|atom| atom.condition.clone());
-        parts.residual.extend(filters);
+        for atom in parts.atoms.iter().filter(|atom| atom.filters) {
+            // several atoms may follow from one condition
+            let conditions = split_conjunction(&atom.condition).into_iter();
+            let others: Vec<_> = conditions.filter(|condition| !parts.residual.contains(condition)).cloned().collect();
+            parts.residual.extend(others);
+        }
         parts
     }
 
@@ -83,10 +88,7 @@ impl Conjunction {
     }
 
     fn refuse(&mut self, Atom { condition, test, .. }: Atom) {
-        let reason = format!(
-            "the bound ({}) accepts the least similar pairs too, so that nothing can be skipped",
-            test.bounds()
-        );
+        let reason = unselective(&test);
         self.refused.push(Refusal { condition: condition.clone(), reason });
         self.residual.insert(0, condition);
     }
@@ -102,11 +104,21 @@ impl Conjunction {
                 Some(atom) => self.atoms.push(atom),
                 None => self.residual.push(conjunct),
             },
-            Err(reason) => {
-                self.refused.push(Refusal { condition: conjunct.clone(), reason });
-                self.residual.push(conjunct);
-            }
+            Err(reason) => self.add_implied(conjunct, reason, sides),
         }
+    }
+
+    /// What follows from a condition that is refused otherwise. An OR is taken apart into clauses instead.
+    fn add_implied(&mut self, conjunct: Expr, reason: String, sides: Sides<'_>) {
+        let is_or = normal_form::is_or(&conjunct);
+        let implied = if is_or { Vec::new() } else { implied::atoms(&conjunct, sides) };
+        let (selective, others): (Vec<_>, Vec<_>) = implied.into_iter().partition(|atom| atom.test.is_selective());
+        if selective.is_empty() {
+            let reason = others.first().map_or(reason, |atom| unselective(&atom.test));
+            self.refused.push(Refusal { condition: conjunct.clone(), reason });
+            self.residual.push(conjunct);
+        }
+        selective.into_iter().for_each(|atom| self.add_atom(atom));
     }
 
     fn add_atom(&mut self, atom: Atom) {
@@ -118,6 +130,10 @@ impl Conjunction {
         }
         self.atoms.push(atom);
     }
+}
+
+fn unselective(test: &Test) -> String {
+    format!("the bound ({}) accepts the least similar pairs too, so that nothing can be skipped", test.bounds())
 }
 
 /// `x BETWEEN a AND b` as its two comparisons; anything else as it is.

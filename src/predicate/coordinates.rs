@@ -22,7 +22,7 @@ use similarity_measures::VectorMeasure;
 
 /// The atom of a Euclidean distance.
 pub(super) fn euclidean(condition: &Expr, sides: Sides<'_>) -> Option<Atom> {
-    let (score, op, most) = bounded(condition)?;
+    let (score, op, most) = bounded(condition, sides)?;
     if !matches!(op, Operator::Lt | Operator::LtEq) {
         return None;
     }

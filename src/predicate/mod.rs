@@ -5,9 +5,17 @@ mod band;
 mod conjunction;
 mod coordinates;
 mod far;
+mod implied;
+mod interval;
+mod inverse;
+mod lengths;
 mod normal_form;
+mod nulls;
+mod range;
 mod recognise;
 mod sides;
+mod threshold;
+mod truth;
 
 pub use atom::Atom;
 pub use band::{Band, BandForm, End};

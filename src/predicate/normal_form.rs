@@ -3,7 +3,7 @@
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator};
 
-use super::{Band, Side, Sides, mentions_measure};
+use super::{Band, Side, Sides, mentions_measure, truth};
 
 /// `common AND (clause OR clause ...)`: the disjunctive normal form of a condition, up to what all clauses share.
 ///
@@ -34,7 +34,8 @@ impl NormalForm {
     pub fn of(condition: &Expr, sides: Sides<'_>, most: usize) -> Result<Self, TooManyClauses> {
         let mut common = Vec::new();
         let mut clauses = vec![Vec::new()];
-        for conjunct in split_conjunction(condition) {
+        let plain = truth::plain(condition, sides);
+        for conjunct in split_conjunction(&plain) {
             let pushed = push_down_negation(conjunct.clone(), false);
             for part in split_conjunction(&pushed) {
                 if is_or(part) && serves(part, sides) {

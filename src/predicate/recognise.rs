@@ -6,7 +6,11 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
 
+use super::band::data_type;
+use super::interval::Interval;
+use super::range::range;
 use super::sides::Side;
+use super::threshold::{Threshold, under_casts};
 use super::{Atom, Bounds, Sides, Test, VectorTest};
 use crate::functions;
 use similarity_measures::{EditMeasure, Power, SetMeasure, Tokenizer, VectorMeasure};
@@ -15,12 +19,18 @@ use similarity_measures::{EditMeasure, Power, SetMeasure, Tokenizer, VectorMeasu
 /// it does but cannot be accelerated exactly.
 pub(super) fn atom(condition: &Expr, sides: Sides<'_>) -> Result<Option<Atom>, String> {
     let Some((score, op, literal)) = comparison(condition) else { return unsupported_use(condition, sides) };
-    let Some(call) = widened_call(score, sides) else { return unsupported_use(condition, sides) };
+    let (call, bounds) = match widened_call(score, sides) {
+        Some(call) => (call, bounds(op, literal)),
+        None => match rounded(score, op, literal, sides) {
+            Some((call, bounds)) => (call, Ok(bounds)),
+            None => return unsupported_use(condition, sides),
+        },
+    };
     if sides.of(score) != Some(Side::Both) {
         return Ok(None);
     }
-    let Some(measure) = measure(call) else { return Ok(None) };
-    let bounds = bounds(op, literal)?;
+    let Some(measure) = measure(call) else { return unsupported_use(condition, sides) };
+    let bounds = bounds?;
     let (left, right, test) = bounded(measure, call, bounds, sides)?;
     Ok(Some(Atom { left, right, test, condition: condition.clone(), filters: false }))
 }
@@ -34,6 +44,17 @@ pub fn measured(score: &Expr, sides: Sides<'_>) -> Option<(Expr, Expr, Test)> {
         Measure::LevenshteinLessEqual => None,
         measure => bounded(measure, call, Bounds::everything(), sides).ok(),
     }
+}
+
+/// Both keys, in order, and the test that scores are within `bounds`, where `call` is of a known measure of an expression of
+/// either side.
+pub(super) fn scored(call: &ScalarFunction, bounds: Bounds, sides: Sides<'_>) -> Option<(Expr, Expr, Test)> {
+    bounded(measure(call)?, call, bounds, sides).ok()
+}
+
+/// Whether `call` is of a known measure.
+pub(super) fn is_measure(call: &ScalarFunction) -> bool {
+    measure(call).is_some()
 }
 
 /// The keys of a measure, and the test that its scores are within `bounds`.
@@ -74,7 +95,9 @@ fn unsupported_use(condition: &Expr, sides: Sides<'_>) -> Result<Option<Atom>, S
         .unwrap_or(false);
     if over_both {
         return Err(
-            "a similarity condition compares a measure with a constant, as in `jaccard(a.x, b.x) >= 0.8`".into()
+            "a similarity condition compares a measure with a constant, as in `jaccard(a.x, b.x) >= 0.8`, and no bound \
+             on a measure follows from it"
+                .into()
         );
     }
     Ok(None)
@@ -99,6 +122,29 @@ fn widened_call<'a>(score: &'a Expr, sides: Sides<'_>) -> Option<&'a ScalarFunct
         _ => None,
     }
 }
+
+/// The call under casts that may round, and the scores that satisfy the comparison.
+fn rounded<'a>(
+    score: &'a Expr,
+    op: Operator,
+    literal: &ScalarValue,
+    sides: Sides<'_>,
+) -> Option<(&'a ScalarFunction, Bounds)> {
+    let (inner, casts) = under_casts(score, sides)?;
+    let Expr::ScalarFunction(call) = inner else { return None };
+    let domain = match measure(call)? {
+        Measure::Vector(VectorMeasure::Cosine) => Interval::new(-1.5, 1.5),
+        Measure::Vector(measure) if measure.is_distance() => Interval::new(0.0, BELOW_OVERFLOW),
+        Measure::Vector(_) => Interval::new(-BELOW_OVERFLOW, BELOW_OVERFLOW),
+        _ => range(inner, sides)?,
+    };
+    let data_type = data_type(inner, sides)?;
+    let threshold = Threshold { data_type: &data_type, casts: &casts, op, constant: literal };
+    Some((call, threshold.bounds(domain)?))
+}
+
+/// Numbers of which stock DataFusion casts all to the decimal type that it compares doubles as.
+const BELOW_OVERFLOW: f64 = 9e14;
 
 fn widens(expr: &Expr, to: &DataType, sides: Sides<'_>) -> Option<bool> {
     use DataType::{Float32, Float64, Int32, Int64};

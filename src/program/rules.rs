@@ -189,6 +189,9 @@ impl fmt::Display for RuleAtom {
                 write!(f, "{} {op} {}", left.human_display(), right.human_display())
             }
             Self::Band(band) => write!(f, "{band}"),
+            Self::Similarity(Atom { left, right, test, filters: true, .. }) => {
+                write!(f, "{test} of ({}, {})", left.human_display(), right.human_display())
+            }
             Self::Similarity(atom) => write!(f, "{}", atom.condition.human_display()),
             Self::OneSided { condition, .. } | Self::Pair(condition) => write!(f, "{}", condition.human_display()),
         }

@@ -26,12 +26,13 @@ use crate::cuda::is_on_a_device;
 use crate::oracle::{Cases, SMALL, check};
 use crate::{session, session_of};
 
-const FEW: Cases = Cases {
+pub(crate) const FEW: Cases = Cases {
     table: random_table,
     sizes: SMALL,
     condition: |rng| random_condition(rng, &[3]),
     operator: "EpsilonJoinExec",
     tenths: 6,
+    settings: &[],
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

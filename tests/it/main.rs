@@ -17,6 +17,7 @@ mod peers;
 mod quickstart;
 mod reference;
 mod registration;
+mod rewritten;
 mod rows;
 mod rules;
 mod service;

@@ -39,11 +39,19 @@ pub(crate) struct Cases {
     /// What has to be in so many tenths of the plans at least.
     pub operator: &'static str,
     pub tenths: usize,
+    /// Statements before the queries.
+    pub settings: &'static [&'static str],
 }
 
 /// One similarity condition over strings or lists.
-pub(crate) const TEXTS: Cases =
-    Cases { table: random_table, sizes: SMALL, condition: random_condition, operator: "SimilarityJoinExec", tenths: 6 };
+pub(crate) const TEXTS: Cases = Cases {
+    table: random_table,
+    sizes: SMALL,
+    condition: random_condition,
+    operator: "SimilarityJoinExec",
+    tenths: 6,
+    settings: &[],
+};
 /// An OR of ANDs.
 pub(crate) const RULES: Cases = Cases { condition: random_rules, operator: "MatchingDependencyBlockExec", ..TEXTS };
 /// Differences between two constants, and places between two values.
@@ -95,7 +103,7 @@ pub(crate) async fn check(seeds: std::ops::Range<u64>, what: Cases) {
 }
 
 /// Runs random queries over random tables and returns how many of them were accelerated.
-async fn check_tables(seed: u64, Cases { table, sizes, condition, operator, .. }: Cases) -> usize {
+async fn check_tables(seed: u64, Cases { table, sizes, condition, operator, settings, .. }: Cases) -> usize {
     let mut rng = StdRng::seed_from_u64(seed);
     // batches of one row make large tables slow and test nothing more
     let batch_sizes: &[usize] = if sizes == SMALL { &[1, 7, 8192] } else { &[64, 8192] };
@@ -104,6 +112,9 @@ async fn check_tables(seed: u64, Cases { table, sizes, condition, operator, .. }
     let context = session(batch_size, partitions);
     for name in ["l", "r"] {
         context.register_table(name, Arc::new(table(&mut rng, sizes))).unwrap();
+    }
+    for setting in settings {
+        context.sql(setting).await.unwrap();
     }
     let mut accelerated = 0;
     for _ in 0..QUERIES_PER_TABLE {
@@ -158,7 +169,7 @@ async fn run(context: &SessionContext, query: &str, enabled: bool) -> Ran {
 
 /// id, s (strings with near duplicates), k (a few values), n (a few floats, signed zeros and NaN), l (lists), d and until
 /// (days), t (bytes).
-fn random_table(rng: &mut StdRng, sizes: &[usize]) -> MemTable {
+pub(crate) fn random_table(rng: &mut StdRng, sizes: &[usize]) -> MemTable {
     let rows = *sizes.choose(rng).unwrap();
     let strings: Vec<_> = (0..rows).map(|_| random_string(rng)).collect();
     let keys: Vec<_> =
@@ -206,7 +217,7 @@ fn random_table(rng: &mut StdRng, sizes: &[usize]) -> MemTable {
 }
 
 /// Words of a skewed vocabulary, with typos, blanks, repeats, non-ASCII and now and then something long.
-fn random_string(rng: &mut StdRng) -> Option<String> {
+pub(crate) fn random_string(rng: &mut StdRng) -> Option<String> {
     const WORDS: [&str; 9] = ["the", "the", "the", "data", "fusion", "müller", "Straße", "ab", "x"];
     match rng.random_range(0..20) {
         0 => return None,
@@ -383,7 +394,7 @@ fn random_band(rng: &mut StdRng) -> String {
     }
 }
 
-fn random_similarity(rng: &mut StdRng) -> String {
+pub(crate) fn random_similarity(rng: &mut StdRng) -> String {
     if rng.random_bool(0.5) { random_set_condition(rng) } else { random_edit_condition(rng) }
 }
 

@@ -24,7 +24,6 @@ mod pays;
 pub mod plan;
 pub mod reason;
 pub mod repeated;
-pub mod repeated;
 pub mod rules;
 pub mod sets;
 #[cfg(test)]

@@ -56,6 +56,20 @@ impl Bounds {
         }
     }
 
+    /// The scores from the least to the greatest that either accepts.
+    pub fn or(self, other: Self) -> Self {
+        let looser = |one: Option<Bound>, other: Option<Bound>, direction| {
+            let (one, other) = (one?, other?);
+            let tighter = tighter(Some(one), Some(other), direction)?;
+            let is_one = (tighter.value.to_bits(), tighter.inclusive) == (one.value.to_bits(), one.inclusive);
+            Some(if is_one { other } else { one })
+        };
+        Self {
+            lower: looser(self.lower, other.lower, Ordering::Greater),
+            upper: looser(self.upper, other.upper, Ordering::Less),
+        }
+    }
+
     /// The scores whose negatives these accept.
     pub fn negated(self) -> Self {
         let negated = |bound: Bound| Bound::new(-bound.value, bound.inclusive);
@@ -167,6 +181,10 @@ mod tests {
         assert!(!Bounds::at_least(f64::NAN, true).contains(1.0));
         assert!(Bounds::exactly(1.0).contains(1.0));
         assert!(!Bounds::exactly(1.0).and(Bounds::at_most(1.0, false)).contains(1.0));
+        let c = Bounds::at_least(0.7, false).and(Bounds::at_most(0.8, true));
+        assert_eq!(b.or(c), Bounds::at_least(0.5, true).and(Bounds::at_most(0.8, true)));
+        assert_eq!(c.or(b), b.or(c));
+        assert_eq!(b.or(Bounds::at_least(0.6, true)), Bounds::at_least(0.5, true));
         assert_eq!(b.negated(), Bounds::at_least(-0.8, false).and(Bounds::at_most(-0.5, true)));
     }
 }

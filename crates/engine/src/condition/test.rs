@@ -56,16 +56,25 @@ impl Test {
 
     /// The same measure with both sets of bounds, where `other` is the same measure.
     pub fn and(self, other: Self) -> Option<Self> {
+        self.merged(other, Bounds::and)
+    }
+
+    /// The same measure with bounds that accept what either accepts, where `other` is the same measure.
+    pub fn or(self, other: Self) -> Option<Self> {
+        self.merged(other, Bounds::or)
+    }
+
+    fn merged(self, other: Self, merge: fn(Bounds, Bounds) -> Bounds) -> Option<Self> {
         match (self, other) {
             (Self::Set { tokenizer, measure, bounds }, Self::Set { tokenizer: t, measure: m, bounds: b })
                 if t == tokenizer && m == measure =>
             {
-                Some(Self::Set { tokenizer, measure, bounds: bounds.and(b) })
+                Some(Self::Set { tokenizer, measure, bounds: merge(bounds, b) })
             }
             (Self::Edit { measure, bounds }, Self::Edit { measure: m, bounds: b }) if m == measure => {
-                Some(Self::Edit { measure, bounds: bounds.and(b) })
+                Some(Self::Edit { measure, bounds: merge(bounds, b) })
             }
-            (Self::Vector(one), Self::Vector(other)) => one.and(other).map(Self::Vector),
+            (Self::Vector(one), Self::Vector(other)) => one.merged(other, merge).map(Self::Vector),
             _ => None,
         }
     }

@@ -35,10 +35,10 @@ impl VectorTest {
         }
     }
 
-    /// Both tests as one, where they bound the same measure.
-    pub fn and(self, other: Self) -> Option<Self> {
+    /// Both tests as one with `merge`d bounds, where they bound the same measure.
+    pub fn merged(self, other: Self, merge: fn(Bounds, Bounds) -> Bounds) -> Option<Self> {
         let same = (self.measure, self.undecided_from) == (other.measure, other.undecided_from);
-        same.then(|| Self { bounds: self.bounds.and(other.bounds), ..self })
+        same.then(|| Self { bounds: merge(self.bounds, other.bounds), ..self })
     }
 
     /// Whether a vector with these elements is decided by the measure.
