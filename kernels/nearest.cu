@@ -10,7 +10,7 @@
 //
 // `vectors.cuh` says what a point is. A round loses no neighbour: whatever the filter passes over is farther than `wanted`
 // rows that the probe row had been offered before, by the same proof as for a condition with the score of the worst of them
-// as its bound, which `farthest` turns into a distance as src/engine/vectors/reach.rs does.
+// as its bound, which `farthest` turns into a distance as crates/engine/src/vectors/reach.rs does.
 //
 // Neighbours are in the order of (score as an integer, rank, row number), which no two rows share, so that a row that is
 // offered twice is found out, and rows of one score do not pile up. What a row is offered beyond `capacity` is lost: then

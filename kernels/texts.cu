@@ -4,9 +4,9 @@
 //                                                         that occur
 //                                      --(host)---------> a code for each of these
 //                                      --text_symbols---> the codes of each string, those of a string side by side
-//                                      --text_prints----> fingerprints of rows, those of src/engine/cpu/fingerprints.rs
+//                                      --text_prints----> fingerprints of rows, those of crates/engine/src/cpu/fingerprints.rs
 //
-// Signatures are those of src/engine/cpu/edit/pair_test.rs: a bit for each character and each time that it occurs.
+// Signatures are those of crates/engine/src/cpu/edit/pair_test.rs: a bit for each character and each time that it occurs.
 #include "common.cuh"
 #include "strings.cuh"
 

@@ -5,12 +5,14 @@
 //! `cargo test --test slt -- jaccard`.
 //!
 //! `SIMILARITY_ENGINE` chooses the engine: with `cuda` the scripts run on a device. Records of the default have
-//! `skipif engine` before them. Without it, and unless the command line asks for something, they run once more there, on the emulated
-//! driver of `kernels/emulator` unless `SIMILARITY_REQUIRE_CUDA` asks for a device. Where the scripts have been moved to, `SIMILARITY_SCRIPTS` says.
+//! `skipif engine` before them. Without it, and unless the command line asks for something, they run once more there,
+//! on the emulated driver of `kernels/emulator` unless `SIMILARITY_REQUIRE_CUDA` asks for a device. Where the scripts
+//! have been moved to, `SIMILARITY_SCRIPTS` says.
 //!
-//! Column types are `T` for strings, `I` for integers, `R` for floats, `B` for booleans and `?` for all else. NULL
-//! is written `NULL`, the empty string `(empty)`, a float with the fewest digits that give it back; lists look as
-//! Arrow shows them. Rows are compared exactly, white space included, except at the end of a line. A plan takes several lines.
+//! Column types are `T` for strings, `I` for integers, `R` for floats, `B` for booleans and `?` for all else. NULL is
+//! written `NULL`, the empty string `(empty)`, a float with the fewest digits that give it back; lists look as Arrow
+//! shows them. Rows are compared exactly, white space included, except at the end of a line. A plan takes several
+//! lines.
 
 use std::error::Error;
 use std::fs;

@@ -1,4 +1,4 @@
-// Cosine similarity and distance, as src/measure/cosine.rs: all three sums from the first element to the last.
+// Cosine similarity and distance, as crates/measures/src/cosine.rs: all three sums from the first element to the last.
 #pragma once
 
 struct CosineSums {

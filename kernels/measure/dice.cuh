@@ -1,4 +1,4 @@
-// Dice, as src/measure/dice.rs: 2 o / (r + s), one division in double precision.
+// Dice, as crates/measures/src/dice.rs: 2 o / (r + s), one division in double precision.
 #pragma once
 
 __device__ __forceinline__ double dice(u32 overlap, u32 left, u32 right) {

@@ -1,4 +1,4 @@
-// The edit matrix in bit-parallel form, as src/measure/edit_matrix.rs: 64 rows of a column at a time, as differences of
+// The edit matrix in bit-parallel form, as crates/measures/src/edit_matrix.rs: 64 rows of a column at a time, as differences of
 // neighbouring cells (Myers 1999; transpositions after Hyyro 2003), in strips of 64 rows that cross the text one after the
 // other and visit only the columns that a path within the bound can reach.
 #pragma once

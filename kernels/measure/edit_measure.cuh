@@ -1,4 +1,4 @@
-// The edit measures as one closed choice, as src/measure/edit_measure.rs, and a condition on one of them.
+// The edit measures as one closed choice, as crates/measures/src/edit_measure.rs, and a condition on one of them.
 #pragma once
 
 #include "hamming.cuh"
@@ -67,7 +67,7 @@ __device__ __forceinline__ Shared edit_least_shared(const EditTest& test, u32 le
 }
 
 // What two strings of `left` and `right` characters, some each, have both at least, if they match by a Jaro measure, begin with up
-// to `prefix` characters in common and have up to `common` of them at all; as jaro_bigrams of src/engine/edits/predicate.rs.
+// to `prefix` characters in common and have up to `common` of them at all; as jaro_bigrams of crates/engine/src/edits/predicate.rs.
 __device__ __forceinline__ Shared jaro_least_shared(const EditTest& test, u32 left, u32 right, u32 prefix, u32 common) {
     double jaro = test.jaro[prefix], a_common_one = 1.0 / (double)left + 1.0 / (double)right;
     double most = (double)min(common, min(left, right)), needed = (3.0 * jaro - 1.0) / a_common_one;

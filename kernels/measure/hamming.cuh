@@ -1,4 +1,4 @@
-// Hamming, as src/measure/hamming.rs: the positions at which two strings of one length differ.
+// Hamming, as crates/measures/src/hamming.rs: the positions at which two strings of one length differ.
 #pragma once
 
 // The distance if it is at most `most`, otherwise some larger number.

@@ -1,4 +1,4 @@
-// Inner product, as in src/measure/vector_measure.rs: the sum of products from the first element to the last.
+// Inner product, as in crates/measures/src/vector_measure.rs: the sum of products from the first element to the last.
 #pragma once
 
 __device__ __forceinline__ double inner_product(const double* a, const double* b, u32 dimension) {

@@ -1,4 +1,4 @@
-// Jaccard, as src/measure/jaccard.rs: o / (r + s - o), one division in double precision.
+// Jaccard, as crates/measures/src/jaccard.rs: o / (r + s - o), one division in double precision.
 #pragma once
 
 __device__ __forceinline__ double jaccard(u32 overlap, u32 left, u32 right) {

@@ -1,4 +1,4 @@
-// Jaro, as src/measure/jaro.rs: the greedy match, and the same operations on the same numbers in double precision.
+// Jaro, as crates/measures/src/jaro.rs: the greedy match, and the same operations on the same numbers in double precision.
 #pragma once
 
 #include "symbols.cuh"

@@ -1,4 +1,4 @@
-// Jaro-Winkler, as src/measure/jaro_winkler.rs.
+// Jaro-Winkler, as crates/measures/src/jaro_winkler.rs.
 #pragma once
 
 #include "jaro.cuh"

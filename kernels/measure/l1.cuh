@@ -1,4 +1,4 @@
-// L1 distance, as src/measure/l1.rs: the sum of absolute differences from the first element to the last.
+// L1 distance, as crates/measures/src/l1.rs: the sum of absolute differences from the first element to the last.
 #pragma once
 
 __device__ __forceinline__ bool l1_distance(const double* a, const double* b, u32 dimension, double& distance) {

@@ -1,4 +1,4 @@
-// Levenshtein, as src/measure/levenshtein.rs.
+// Levenshtein, as crates/measures/src/levenshtein.rs.
 #pragma once
 
 #include "edit_matrix.cuh"

@@ -1,4 +1,4 @@
-// L-infinity distance, as src/measure/linf.rs: the largest absolute difference.
+// L-infinity distance, as crates/measures/src/linf.rs: the largest absolute difference.
 #pragma once
 
 __device__ __forceinline__ bool linf_distance(const double* a, const double* b, u32 dimension, double& distance) {

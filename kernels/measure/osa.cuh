@@ -1,4 +1,4 @@
-// Optimal string alignment, as src/measure/osa.rs.
+// Optimal string alignment, as crates/measures/src/osa.rs.
 #pragma once
 
 #include "edit_matrix.cuh"

@@ -1,4 +1,4 @@
-// The set measures as one closed choice, as src/measure/set_measure.rs, and a condition on one of them.
+// The set measures as one closed choice, as crates/measures/src/set_measure.rs, and a condition on one of them.
 #pragma once
 
 #include "dice.cuh"

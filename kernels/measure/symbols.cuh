@@ -1,4 +1,4 @@
-// Where a symbol stands among 64, as src/measure/symbols.rs: here by the bits of the symbols' codes, one word a bit, so that
+// Where a symbol stands among 64, as crates/measures/src/symbols.rs: here by the bits of the symbols' codes, one word a bit, so that
 // an alphabet of any size takes no table.
 #pragma once
 

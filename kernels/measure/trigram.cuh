@@ -1,4 +1,4 @@
-// Trigram similarity, as src/measure/trigram.rs: Jaccard in single precision.
+// Trigram similarity, as crates/measures/src/trigram.rs: Jaccard in single precision.
 #pragma once
 
 __device__ __forceinline__ double trigram_similarity(u32 overlap, u32 left, u32 right) {

@@ -1,4 +1,4 @@
-// The vector measures as one closed choice, as src/measure/vector_measure.rs, and a condition on one of them.
+// The vector measures as one closed choice, as crates/measures/src/vector_measure.rs, and a condition on one of them.
 #pragma once
 
 #include "cosine.cuh"

@@ -33,7 +33,7 @@ pub(super) fn open(engine: EngineSpec) -> Result<Engine> {
 
 /// Results of engines that become DataFusion's.
 pub(super) trait EngineResult<T> {
-    /// The same result, with an error that DataFusion understands.
+    /// This result, with an error that DataFusion understands.
     fn or_datafusion(self) -> Result<T>;
 }
 

@@ -83,8 +83,8 @@ fn name_subqueries(plan: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// Fails where a mark of SIMILARITY JOIN has outlived the rule: the join would run as a nested loop. So it does where one of
-/// NEAREST has, which would have no value.
+/// Fails where a mark of SIMILARITY JOIN has outlived the rule: the join would run as a nested loop. So it does where
+/// one of NEAREST has, which would have no value.
 fn uphold_contract(plan: &LogicalPlan, most_clauses: usize) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::Join(join) = node

@@ -1,7 +1,7 @@
 //! From the numbers between which the value of an expression lies to those between which the scores in it lie.
 //!
-//! Each operator is turned round: where `x + y` is at most 1 and `y` at least 0.2, `x` is at most 0.8. What an operation may
-//! have rounded widens the interval before, and what this arithmetic may round widens it after.
+//! Each operator is turned round: where `x + y` is at most 1 and `y` at least 0.2, `x` is at most 0.8. What an
+//! operation may have rounded widens the interval before, and what this arithmetic may round widens it after.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::logical_expr::expr::ScalarFunction;

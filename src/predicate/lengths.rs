@@ -1,8 +1,9 @@
 //! Edit distances in proportion to the lengths of the strings.
 //!
-//! `levenshtein(a, b) / D <= t` bounds [`LevenshteinSimilarity`](EditMeasure::LevenshteinSimilarity), 1 less the distance over
-//! the longer length, where `D` is at most some multiple of that length: of either length, of the greatest or the least of
-//! both, of their sum or their mean. Two empty strings have the similarity 1, whatever a division by 0 gives.
+//! `levenshtein(a, b) / D <= t` bounds [`LevenshteinSimilarity`](EditMeasure::LevenshteinSimilarity), 1 less the
+//! distance over the longer length, where `D` is at most some multiple of that length: of either length, of the
+//! greatest or the least of both, of their sum or their mean. Two empty strings have the similarity 1, whatever a
+//! division by 0 gives.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::TreeNode;
@@ -51,8 +52,8 @@ fn is_single(expr: &Expr) -> bool {
         .unwrap_or(false)
 }
 
-/// `expr` as so many times the distance of `call`; a swap of neighbours counts as two edits, so that the Levenshtein distance
-/// is at most twice that of measures which have it as one.
+/// `expr` as so many times the distance of `call`; a swap of neighbours counts as two edits, so that the Levenshtein
+/// distance is at most twice that of measures which have it as one.
 fn distance_of<'a>(expr: &'a Expr, sides: Sides<'_>) -> Option<(f64, &'a ScalarFunction)> {
     match expr {
         Expr::Alias(alias) => distance_of(&alias.expr, sides),
@@ -78,8 +79,8 @@ fn distance_of<'a>(expr: &'a Expr, sides: Sides<'_>) -> Option<(f64, &'a ScalarF
     }
 }
 
-/// The least number by which the longer of `strings` has to be multiplied so that `expr` is never more, where that length
-/// is not 0.
+/// The least number by which the longer of `strings` has to be multiplied so that `expr` is never more, where that
+/// length is not 0.
 fn share(expr: &Expr, strings: &[Expr], sides: Sides<'_>) -> Option<f64> {
     if let Some(constant) = constant(expr) {
         return Some(constant.max(0.0));

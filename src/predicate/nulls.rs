@@ -57,8 +57,8 @@ fn is_strict(op: Operator) -> bool {
     matches!(op, Plus | Minus | Multiply | Divide | Eq | NotEq | Lt | LtEq | Gt | GtEq)
 }
 
-/// Whether a function has a value exactly where its arguments have. Measures of lists and vectors are not among them, nor is
-/// `hamming`.
+/// Whether a function has a value exactly where its arguments have. Measures of lists and vectors are not among them,
+/// nor is `hamming`.
 fn has_value(call: &ScalarFunction) -> bool {
     let ours = [
         "levenshtein",

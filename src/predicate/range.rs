@@ -82,7 +82,8 @@ const DECIMAL: Rounding = Rounding { relative: 4.5e-16, absolute: 0.0 };
 
 const EXACT: Rounding = Rounding { relative: 0.0, absolute: 0.0 };
 
-/// What results of this type may be off from those of the same operation on doubles. Zero stays zero, except for decimal numbers.
+/// What results of this type may be off from those of the same operation on doubles. Zero stays zero, except for
+/// decimal numbers.
 fn deviation(data_type: &DataType) -> Option<Rounding> {
     let rounding = rounding(data_type)?;
     Some(match data_type {

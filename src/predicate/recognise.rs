@@ -46,8 +46,8 @@ pub fn measured(score: &Expr, sides: Sides<'_>) -> Option<(Expr, Expr, Test)> {
     }
 }
 
-/// Both keys, in order, and the test that scores are within `bounds`, where `call` is of a known measure of an expression of
-/// either side.
+/// Both keys, in order, and the test that scores are within `bounds`, where `call` is of a known measure of an
+/// expression of either side.
 pub(super) fn scored(call: &ScalarFunction, bounds: Bounds, sides: Sides<'_>) -> Option<(Expr, Expr, Test)> {
     bounded(measure(call)?, call, bounds, sides).ok()
 }

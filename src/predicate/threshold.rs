@@ -1,7 +1,8 @@
 //! The threshold of a score under casts that round, as a number of the score's own type.
 //!
-//! `CAST(score AS DECIMAL(30, 15)) >= 0.8` holds from some score on, because a cast keeps the order of numbers. Which score
-//! that is, the cast itself tells: it is tried on numbers half way between one that is accepted and one that is not.
+//! `CAST(score AS DECIMAL(30, 15)) >= 0.8` holds from some score on, because a cast keeps the order of numbers. Which
+//! score that is, the cast itself tells: it is tried on numbers half way between one that is accepted and one that is
+//! not.
 
 use std::cmp::Ordering;
 
@@ -38,8 +39,8 @@ pub(super) struct Threshold<'a> {
 }
 
 impl Threshold<'_> {
-    /// The numbers of `domain` that satisfy the comparison, bounded where not all of them do; `None` where that cannot be
-    /// told, because a cast fails for some of them.
+    /// The numbers of `domain` that satisfy the comparison, bounded where not all of them do; `None` where that
+    /// cannot be told, because a cast fails for some of them.
     pub(super) fn bounds(&self, domain: Interval) -> Option<Bounds> {
         match self.op {
             Operator::GtEq | Operator::Gt => self.lower(domain, self.op),

@@ -1,7 +1,7 @@
-//! The small program that an operator runs: how a join condition is entered, and what verifies it.
+//! What an operator runs: how a join condition is entered, and what verifies it.
 //!
-//! [`Program`] is a single conjunction; [`Rules`] are an OR of them, planned by [`RulePlan`](similarity_engine::plan::RulePlan) into entries with an
-//! [`ExecutionTree`](similarity_engine::plan::ExecutionTree) each.
+//! [`Program`] is a single conjunction. [`Rules`] are an OR of them, which the engine plans over the data, see
+//! [`RulePlan`](similarity_engine::plan::RulePlan).
 
 mod compile;
 mod conjunctive;

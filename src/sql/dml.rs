@@ -6,8 +6,8 @@
 //! | `DELETE FROM t AS a WHERE ..` | `UPDATE t AS a SET .. WHERE ..` without a new value, and then made a DELETE |
 //! | `DELETE FROM t USING u WHERE ..` | the same of `t CROSS JOIN u` |
 //!
-//! [`DmlRule`](crate::optimizer::DmlRule) changes the rows of the first table that such a join yields. As in PostgreSQL, a
-//! row with several partners is updated once, by any of them.
+//! [`DmlRule`](crate::optimizer::DmlRule) changes the rows of the first table that such a join yields. As in
+//! PostgreSQL, a row with several partners is updated once, by any of them.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};

@@ -14,7 +14,7 @@ use datafusion::common::Result;
 use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word};
 
 use super::condition::trimmed;
 use super::edit::{self, Edit};
@@ -121,8 +121,8 @@ impl Reader<'_> {
         let start = self.place();
         let next = self.parser.peek_token();
         // names elsewhere, but not where the clause goes on with them
-        if matches!(&next.token, Token::Word(word) if matches!(word.keyword, Keyword::THEN | Keyword::ON | Keyword::WITH))
-        {
+        let goes_on = |word: &Word| matches!(word.keyword, Keyword::THEN | Keyword::ON | Keyword::WITH);
+        if matches!(&next.token, Token::Word(word) if goes_on(word)) {
             return self.parser.expected("an expression", next);
         }
         self.parser.parse_expr()?;

@@ -56,7 +56,7 @@ pub fn split<'a>(sql: &'a str, options: &SqlParserOptions) -> Result<Vec<Stateme
     split_below(sql, 0, options)
 }
 
-/// As [`split`], of a text that begins `lines` lines into a longer one, which errors point into.
+/// Statements of a text that begins `lines` lines into a longer one, which errors point into; see [`split`].
 ///
 /// # Errors
 /// As `split`.

@@ -1,8 +1,9 @@
 //! Joins with `similarity.engine = 'cuda'`: on a device where the machine has one, else on the emulated driver of
 //! `kernels/emulator`.
 //!
-//! A process has one driver for all its sessions, so each test runs in a process of its own. With `SIMILARITY_ENGINE=cuda` in
-//! the environment the whole test binary uses the device, and with `SIMILARITY_REQUIRE_CUDA=1` a machine without one fails.
+//! A process has one driver for all its sessions, so each test runs in a process of its own. With
+//! `SIMILARITY_ENGINE=cuda` in the environment the whole test binary uses the device, and with
+//! `SIMILARITY_REQUIRE_CUDA=1` a machine without one fails.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -372,7 +373,8 @@ async fn a_failing_device_ends_its_queries_and_nothing_else() {
     }
 }
 
-/// A process that exits while the driver compiles for a query which nobody waits for any more: the driver would bring it down.
+/// A process that exits while the driver compiles for a query which nobody waits for any more: the driver would bring
+/// it down.
 #[test]
 fn a_process_exits_once_the_driver_has_compiled() {
     let settings = [("EMULATED_COMPILE_TIME", "4000")];
@@ -539,7 +541,8 @@ fn emulated_figure(name: &[u8]) -> u64 {
     }
 }
 
-/// Rows enough that strings are sent to the device while batches are put together; some are read there and some are not.
+/// Rows enough that strings are sent to the device while batches are put together; some are read there and some are
+/// not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strings_are_sent_while_they_are_put_together() {
     if !on_a_device("cuda::strings_are_sent_while_they_are_put_together") {
@@ -625,7 +628,8 @@ async fn a_session_has_its_own_device() {
     assert!(error.contains("there is no device 2, the last one is 1"), "{error}");
 }
 
-/// The emulated driver has no memory left from one allocation of a query on, from another one of the next query on, and so forth.
+/// The emulated driver has no memory left from one allocation of a query on, from another one of the next query on,
+/// and so forth.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_memory_runs_out_the_cpu_takes_over() {
     if !on_the_emulated_driver("cuda::where_memory_runs_out_the_cpu_takes_over", &[]) {

@@ -1,4 +1,5 @@
-//! DELETE and UPDATE: the rows that the same condition selects, whatever it holds, and never while a plan is only explained.
+//! DELETE and UPDATE: the rows that the same condition selects, whatever it holds, and never while a plan is only
+//! explained.
 
 use std::sync::{Arc, Mutex};
 

@@ -196,8 +196,8 @@ fn table(rng: &mut StdRng, sizes: &[usize], dimensions: &[usize], odd: bool) -> 
 
 /// Quarters, so that distances meet the bounds exactly; all alike, spread out, or with outliers.
 ///
-/// The only NaN is the negative one, as infinity less infinity is: which of two NaN a sum takes its sign from, and with it
-/// whether stock holds it to be below a bound, is up to the compiler.
+/// The only NaN is the negative one, as infinity less infinity is: which of two NaN a sum takes its sign from, and
+/// with it whether stock holds it to be below a bound, is up to the compiler.
 fn coordinate(rng: &mut StdRng, shape: u32, at: usize, odd: bool) -> Option<f64> {
     if odd && rng.random_bool(0.03) {
         let odd = [None, Some(-f64::NAN), Some(f64::INFINITY), Some(f64::NEG_INFINITY), Some(1e200)];

@@ -20,6 +20,7 @@ mod registration;
 mod rewritten;
 mod rows;
 mod rules;
+mod rustdoc_words;
 mod service;
 mod sql;
 mod subqueries;

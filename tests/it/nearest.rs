@@ -1,5 +1,5 @@
-//! NEAREST against window functions over the join of all candidates: the same rows over random tables, scores, conditions,
-//! ties, batch sizes and partitions.
+//! NEAREST against window functions over the join of all candidates: the same rows over random tables, scores,
+//! conditions, ties, batch sizes and partitions.
 
 use std::sync::Arc;
 
@@ -497,8 +497,8 @@ fn random_text(rng: &mut StdRng) -> Option<String> {
     (!rng.random_bool(0.1)).then(|| text.into_iter().collect())
 }
 
-/// A left table with an id, or a right one; then [`COLUMNS`]: few values, so that there are ties and rows that are the same,
-/// and vectors, of a grid or not, with NULLs and what is no number among them.
+/// A left table with an id, or a right one; then [`COLUMNS`]: few values, so that there are ties and rows that are
+/// the same, and vectors, of a grid or not, with NULLs and what is no number among them.
 fn random_table(rng: &mut StdRng, left: bool, rows: usize, dimensions: usize, grid: bool) -> MemTable {
     let floats = [Some(0.0), Some(-0.0), Some(1.5), Some(-2.0), Some(f64::NAN), Some(f64::INFINITY), None];
     let x: Float64Array = (0..rows).map(|_| *floats.choose(rng).unwrap()).collect();

@@ -167,8 +167,8 @@ async fn run(context: &SessionContext, query: &str, enabled: bool) -> Ran {
     Ran::Rows(Rows::new(plan.schema(), batches), text)
 }
 
-/// id, s (strings with near duplicates), k (a few values), n (a few floats, signed zeros and NaN), l (lists), d and until
-/// (days), t (bytes).
+/// id, s (strings with near duplicates), k (a few values), n (a few floats, signed zeros and NaN), l (lists), d and
+/// until (days), t (bytes).
 pub(crate) fn random_table(rng: &mut StdRng, sizes: &[usize]) -> MemTable {
     let rows = *sizes.choose(rng).unwrap();
     let strings: Vec<_> = (0..rows).map(|_| random_string(rng)).collect();

@@ -69,7 +69,8 @@ fn summaries_begin_with_their_noun() {
 fn sources_are_of_one_width() {
     let mut wide = Vec::new();
     for (name, text) in sources() {
-        let long = text.lines().enumerate().filter(|(_, line)| line.chars().count() > MOST_COLUMNS && !has_literal(line));
+        let long =
+            text.lines().enumerate().filter(|(_, line)| line.chars().count() > MOST_COLUMNS && !has_literal(line));
         wide.extend(long.map(|(at, _)| format!("{name}:{}", at + 1)));
     }
     assert!(wide.is_empty(), "{} lines: {wide:#?}", wide.len());

@@ -43,7 +43,7 @@ impl Budget {
         }
     }
 
-    /// The same for one join, whose metrics are its own.
+    /// This budget for one join, with metrics of its own.
     pub(crate) fn of_join(&self) -> Self {
         Self { metrics: DeviceMetrics::default(), ..self.clone() }
     }

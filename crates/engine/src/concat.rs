@@ -18,7 +18,8 @@ use crate::parallel::each_in_parallel;
 /// Below this many rows threads cost more than they save.
 const WORTH_THREADS: usize = 1 << 15;
 
-/// The rows of `batches`, one after the other, by up to `threads` threads; some columns are sent to a device at the same time.
+/// The rows of `batches`, one after the other, by up to `threads` threads; some columns are sent to a device at the
+/// same time.
 pub fn concat_in_parallel(
     schema: &SchemaRef,
     batches: &[RecordBatch],

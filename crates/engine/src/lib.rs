@@ -1,7 +1,7 @@
 //! The engines: pairs of rows from key columns of a build and a probe side.
 //!
-//! An engine filters by bounds that lose nothing and decides by the measure itself. Nothing here knows SQL or DataFusion:
-//! keys come as Arrow arrays, and whoever drives a join makes rows of the pairs.
+//! An engine filters by bounds that lose nothing and decides by the measure itself. Nothing here knows SQL or
+//! DataFusion: keys come as Arrow arrays, and whoever drives a join makes rows of the pairs.
 
 #![deny(missing_docs)]
 

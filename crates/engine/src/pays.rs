@@ -92,9 +92,11 @@ impl Display for Weighed {
 /// Threshold of edit and Jaro conditions.
 const STRINGS: PaysFrom = PaysFrom { open: 2_000_000, closed: 10_000_000_000, unit: Unit::Nanoseconds };
 
-/// Threshold of vectors in more than [few dimensions](Platform::few_dimensions), of which the CPU compares nearly all that share a group.
+/// Threshold of vectors in more than [few dimensions](Platform::few_dimensions), of which the CPU compares nearly all
+/// that share a group.
 const LONG_VECTORS: PaysFrom = PaysFrom { open: 1 << 27, closed: 1 << 37, unit: Unit::PairsOfNumbers };
-/// Threshold of vectors in up to [few dimensions](Platform::few_dimensions), of which the CPU compares those that are near.
+/// Threshold of vectors in up to [few dimensions](Platform::few_dimensions), of which the CPU compares those that are
+/// near.
 const SHORT_VECTORS: PaysFrom = PaysFrom { open: 1 << 26, closed: 1 << 44, unit: Unit::PairsOfNumbers };
 
 /// Threshold of rankings of vectors in more than [few dimensions](Platform::few_dimensions).
@@ -130,8 +132,8 @@ fn threshold(test: Test, is_flat: bool) -> PaysFrom {
     }
 }
 
-/// Threshold of a ranking by the score of a condition in more than [few dimensions](Platform::few_dimensions); `None` where a device has
-/// no kernels for it.
+/// Threshold of a ranking by the score of a condition in more than [few dimensions](Platform::few_dimensions); `None`
+/// where a device has no kernels for it.
 pub(super) fn of_ranking(platform: &dyn Platform, test: Test, wanted: Wanted) -> Option<PaysFrom> {
     let Test::Vector(test) = test else { return None };
     platform.ranks_by(test.measure, wanted).then_some(RANKINGS)

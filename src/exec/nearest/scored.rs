@@ -1,4 +1,5 @@
-//! Neighbours by the scores of all candidates. Rows that the score and the conditions cannot tell apart are scored as one.
+//! Neighbours by the scores of all candidates. Rows that the score and the conditions cannot tell apart are scored as
+//! one.
 
 use std::sync::Arc;
 

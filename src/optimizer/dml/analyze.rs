@@ -15,8 +15,8 @@ use super::node::{DmlNode, EvaluatedColumns};
 use crate::optimizer::rule::filtered;
 use crate::optimizer::subquery::{has_subquery, subquery_of};
 
-/// Reads the conditions and new values of DELETE and UPDATE. To be appended to DataFusion's own analyzer rules, after type
-/// coercion.
+/// Reads the conditions and new values of DELETE and UPDATE. To be appended to DataFusion's own analyzer rules, after
+/// type coercion.
 #[derive(Debug, Default)]
 pub struct DmlRule;
 

@@ -68,8 +68,8 @@ impl EditIndex {
     /// Brings the strings of `keys` to the device; `None` where some are too long for it.
     ///
     /// # Errors
-    /// Keys that are no strings, more rows than 32 bits can number, a refused reservation, a cancelled build, a device that
-    /// fails.
+    /// Keys that are no strings, more rows than 32 bits can number, a refused reservation, a cancelled build, a
+    /// device that fails.
     pub(crate) fn try_new(
         budget: &Budget,
         predicate: EditPredicate,

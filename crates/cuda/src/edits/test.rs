@@ -7,10 +7,10 @@ use similarity_engine::edits::EditPredicate;
 use similarity_engine::edits::predicate::LONGEST_PREFIX;
 use similarity_measures::EditMeasure;
 
-/// Characters of the longest string that kernels compare by every measure, as `KEPT_COLUMNS` and `LONGEST_MATCHED` in `kernels/measure`
-/// say.
+/// Characters of the longest string that kernels compare by every measure, as `KEPT_COLUMNS` and `LONGEST_MATCHED` in
+/// `kernels/measure` say.
 pub(crate) const LONGEST: usize = 1024;
-/// The same where few edits are allowed: what they let a path reach are columns enough that are kept at once.
+/// Characters of the longest string where few edits are allowed: the columns that a path can reach are kept at once.
 const LONGEST_OF_FEW_EDITS: usize = 1 << 14;
 const FEW_EDITS: usize = LONGEST / 2 - 2;
 

@@ -116,7 +116,7 @@ impl SymbolBuffer {
         }
     }
 
-    /// As [`Buffer::address`].
+    /// Address of the symbols, see [`Buffer::address`].
     pub(crate) fn address(&self, stream: &CudaStream) -> u64 {
         match self {
             Self::Small(symbols) => symbols.address(stream),

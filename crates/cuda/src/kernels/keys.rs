@@ -26,8 +26,8 @@ const THREADS: u32 = 256;
 /// Records of a tile of `keys.cu`.
 const TILE: u32 = 2048;
 
-/// Numbers of `Counted` of `keys.cu`: numbers, records that have one, those that have a value, neighbours of one key whose strings
-/// differ.
+/// Numbers of `Counted` of `keys.cu`: numbers, records that have one, those that have a value, neighbours of one key
+/// whose strings differ.
 pub(crate) const COUNTED: usize = 4;
 
 /// The key of a string that is NULL, which `keys.cu` gives it; those of others are smaller.
@@ -54,7 +54,7 @@ unsafe impl DeviceRepr for RecordsOnDevice {}
 #[repr(C)]
 pub(crate) struct KnownOnDevice {
     pub(crate) keys: u64,
-    /// Of keys that are no hashes nothing.
+    /// First rows of each key; 0 for keys that are no hashes.
     pub(crate) starts: u64,
     pub(crate) rows: u64,
     pub(crate) count: u32,
@@ -122,8 +122,8 @@ impl KeyKernels {
         Ok(())
     }
 
-    /// Writes a record for each of `count` rows, of the numbers that one or two keys have; those of the second have at most `bits`
-    /// bits.
+    /// Writes a record for each of `count` rows, of the numbers that one or two keys have; those of the second have
+    /// at most `bits` bits.
     pub(crate) fn pairs(
         &self,
         stream: &CudaStream,
@@ -145,7 +145,8 @@ impl KeyKernels {
         2 * tiles(count) as usize
     }
 
-    /// Counts the first records of each key before each tile, those that have a number, and what `counted`, zeros, is about.
+    /// Counts the first records of each key before each tile, those that have a number, and what `counted`, zeros, is
+    /// about.
     pub(crate) fn heads(
         &self,
         stream: &CudaStream,
@@ -165,7 +166,8 @@ impl KeyKernels {
         Ok(())
     }
 
-    /// Writes the number of each row, where the rows of each number start, and these rows; also the key of each number, if asked.
+    /// Writes the number of each row, where the rows of each number start, and these rows; also the key of each
+    /// number, if asked.
     pub(crate) fn groups(
         &self,
         stream: &CudaStream,
@@ -184,8 +186,8 @@ impl KeyKernels {
         Ok(())
     }
 
-    /// Writes the number of each of `count` keys among those that are known, and adds those that have one to `found`. Of hashes, with
-    /// the strings that they stand for, of this side and of the known ones.
+    /// Writes the number of each of `count` keys among those that are known, and adds those that have one to `found`.
+    /// Of hashes, with the strings that they stand for, of this side and of the known ones.
     pub(crate) fn find(
         &self,
         stream: &CudaStream,

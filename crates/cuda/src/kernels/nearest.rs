@@ -131,8 +131,8 @@ impl NearestKernels {
         Ok(())
     }
 
-    /// Appends the positions of pairs of a round that the filter cannot tell from neighbours; in half precision where the
-    /// sides have such points.
+    /// Appends the positions of pairs of a round that the filter cannot tell from neighbours; in half precision where
+    /// the sides have such points.
     pub(crate) fn filter(
         &self,
         stream: &CudaStream,

@@ -154,8 +154,8 @@ impl PrefixKernels {
         Ok(())
     }
 
-    /// Appends the positions of pairs that share a token of their prefixes and whose signatures, of `words` words, allow a
-    /// match, for the probe positions `range`.
+    /// Appends the positions of pairs that share a token of their prefixes and whose signatures, of `words` words,
+    /// allow a match, for the probe positions `range`.
     pub(crate) fn filter(
         &self,
         stream: &CudaStream,

@@ -200,8 +200,8 @@ impl RuleKernels {
         Ok(())
     }
 
-    /// Writes how many pairs the block of each place has up to it, and how many each block has, where places are paired with those behind
-    /// them in their group.
+    /// Writes how many pairs the block of each place has up to it, and how many each block has, where places are
+    /// paired with those behind them in their group.
     pub(crate) fn behind(
         &self,
         stream: &CudaStream,
@@ -216,8 +216,8 @@ impl RuleKernels {
         Ok(())
     }
 
-    /// Writes where the stretch of each item starts, how many pairs the block of each item has up to it, and how many each block has, of
-    /// items of a probe batch by the groups that they are paired with.
+    /// Writes where the stretch of each item starts, how many pairs the block of each item has up to it, and how many
+    /// each block has, of items of a probe batch by the groups that they are paired with.
     pub(crate) fn stretches(
         &self,
         stream: &CudaStream,
@@ -234,7 +234,8 @@ impl RuleKernels {
         Ok(())
     }
 
-    /// Adds the pairs of the tasks in `range` to `batch`; all of them have `certain` as witness, unless that is [`NONE`].
+    /// Adds the pairs of the tasks in `range` to `batch`; all of them have `certain` as witness, unless that is
+    /// [`NONE`].
     pub(crate) fn candidates(
         &self,
         stream: &CudaStream,

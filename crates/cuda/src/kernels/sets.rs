@@ -203,7 +203,8 @@ impl SetKernels {
         Ok(())
     }
 
-    /// Appends the positions of pairs whose signatures, of `words` words, allow a match, for the probe positions `range`.
+    /// Appends the positions of pairs whose signatures, of `words` words, allow a match, for the probe positions
+    /// `range`.
     pub(crate) fn filter(
         &self,
         stream: &CudaStream,

@@ -49,8 +49,8 @@ impl TextKernels {
         })
     }
 
-    /// Reads all strings; `occurs`, where it is there, gets a bit for each character, `numbers` the characters of all strings and of
-    /// the longest one.
+    /// Reads all strings; `occurs`, where it is there, gets a bit for each character, `numbers` the characters of all
+    /// strings and of the longest one.
     pub(crate) fn features(
         &self,
         stream: &CudaStream,

@@ -325,8 +325,8 @@ impl VectorKernels {
         Ok(())
     }
 
-    /// Appends the positions of pairs that the filter cannot tell from matches, for the probe positions `range`; in half
-    /// precision where both sides have such points.
+    /// Appends the positions of pairs that the filter cannot tell from matches, for the probe positions `range`; in
+    /// half precision where both sides have such points.
     pub(crate) fn filter(
         &self,
         stream: &CudaStream,

@@ -29,8 +29,9 @@ pub struct RowsByGroup {
 }
 
 impl RowsByGroup {
-    /// Groups rows by the codes that they have in one or more columns; a row in which one is [`NO_GROUP`](similarity_engine::NO_GROUP), or in
-    /// a self-join whose codes no other has, is in no group. `None` where the device has too little memory.
+    /// Groups rows by the codes that they have in one or more columns; a row in which one is
+    /// [`NO_GROUP`](similarity_engine::NO_GROUP), or in a self-join whose codes no other has, is in no group. `None`
+    /// where the device has too little memory.
     ///
     /// # Errors
     /// A device that fails.
@@ -65,7 +66,7 @@ impl RowsByGroup {
         self.starts.last().map_or(0, |&end| end as usize)
     }
 
-    /// The same as [`rows`](Self::rows), on the device.
+    /// Row numbers by group, on the device.
     pub(crate) fn rows_on_device(&self) -> &Buffer<u32> {
         &self.rows
     }

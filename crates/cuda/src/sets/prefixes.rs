@@ -235,7 +235,8 @@ impl Asked {
         self.totals.capacity() * size_of::<u32>()
     }
 
-    /// As [`Cut::stretch`](crate::steps::Cut::stretch); a posting counts as the pairs that are compared in its time.
+    /// Stretch of probe rows, see [`Cut::stretch`](crate::steps::Cut::stretch); a posting counts as the pairs that
+    /// are compared in its time.
     pub(super) fn stretch(&self, start: u32, end: u32, pairs: u64) -> (u32, u64) {
         let (mut at, mut done) = (start, 0u64);
         while at < end && done < pairs {

@@ -50,8 +50,8 @@ impl VectorIndex {
     /// Brings the vectors of `keys` to the device; none for a condition, or for vectors, that there are no kernels for.
     ///
     /// # Errors
-    /// Keys that are no lists of numbers, vectors of several lengths, a refused reservation, a cancelled build, a device
-    /// that fails.
+    /// Keys that are no lists of numbers, vectors of several lengths, a refused reservation, a cancelled build, a
+    /// device that fails.
     pub(crate) fn try_new(
         budget: &Budget,
         query: condition::VectorTest,

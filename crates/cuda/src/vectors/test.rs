@@ -27,8 +27,8 @@ fn numbers(measure: VectorMeasure) -> Option<(u32, u32)> {
     }
 }
 
-/// A test of vectors of so many elements, filtered up to `reach`; none for what there are no kernels for. A NaN is above all
-/// scores, or below all of them, as an infinity is.
+/// A test of vectors of so many elements, filtered up to `reach`; none for what there are no kernels for. A NaN is
+/// above all scores, or below all of them, as an infinity is.
 pub(crate) fn vector_test(test: &condition::VectorTest, reach: &Reach, dimension: usize) -> Option<VectorTest> {
     let (measure, metric) = numbers(test.measure)?;
     let bounds = test.bounds;

@@ -1,9 +1,9 @@
 //! The door to devices: what the engines ask of one, whoever makes it.
 //!
-//! A [`Platform`] is a kind of device. It says what its kernels serve before any device is opened, so that a plan can be
-//! explained on a machine without one. An [`Accelerator`] is an open device with the memory that joins may use there.
-//! What lies on a device has a trait of its own: [`keys`] for equality keys, [`rules`] for joins of rules, [`prefetch`]
-//! for columns that are sent while the host still collects them.
+//! A [`Platform`] is a kind of device. It says what its kernels serve before any device is opened, so that a plan can
+//! be explained on a machine without one. An [`Accelerator`] is an open device with the memory that joins may use
+//! there. What lies on a device has a trait of its own: [`keys`] for equality keys, [`rules`] for joins of rules,
+//! [`prefetch`] for columns that are sent while the host still collects them.
 
 pub mod keys;
 pub mod prefetch;
@@ -67,7 +67,7 @@ pub trait Accelerator: Debug + Send + Sync {
     /// The device as EXPLAIN ANALYZE names it.
     fn name(&self) -> String;
 
-    /// The same device for one join, whose metrics are its own.
+    /// This device for one join, with metrics of its own.
     fn for_join(&self) -> Arc<dyn Accelerator>;
 
     /// What the join has done on the device.
@@ -85,7 +85,8 @@ pub trait Accelerator: Debug + Send + Sync {
         context: &BuildContext<'_>,
     ) -> Result<Result<Box<dyn DeviceIndex>, Refused>>;
 
-    /// Makes the keys of a build side, each row with a rank, ready for a ranking by the score of `test`, or says why not.
+    /// Makes the keys of a build side, each row with a rank, ready for a ranking by the score of `test`, or says why
+    /// not.
     ///
     /// # Errors
     /// Keys that have no such score, a refused reservation, a cancelled build, a device that fails.
@@ -137,8 +138,8 @@ pub trait Accelerator: Debug + Send + Sync {
 
 /// A build side on a device.
 pub trait DeviceIndex: Index {
-    /// The rows at some positions of a prepared batch, or of the build side itself, as far as the device compares these.
-    /// In a self-join a pair comes out at the lower one of its positions.
+    /// The rows at some positions of a prepared batch, or of the build side itself, as far as the device compares
+    /// these. In a self-join a pair comes out at the lower one of its positions.
     ///
     /// # Errors
     /// A device that fails, a batch that the index did not prepare.

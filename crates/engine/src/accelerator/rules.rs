@@ -110,8 +110,8 @@ pub trait DeviceEntry: Debug + Send + Sync {
     /// Bytes held on the host.
     fn memory(&self) -> usize;
 
-    /// Appends the matches among some of the candidates from `cursor` on: of a probe batch, or of the build side itself.
-    /// `None`, and nothing is done, where memory lacks.
+    /// Appends the matches among some of the candidates from `cursor` on: of a probe batch, or of the build side
+    /// itself. `None`, and nothing is done, where memory lacks.
     ///
     /// # Errors
     /// A device that fails.

@@ -54,12 +54,12 @@ impl Test {
         self.and(*other).is_some_and(|both| both == *other)
     }
 
-    /// The same measure with both sets of bounds, where `other` is the same measure.
+    /// This measure with both sets of bounds, where `other` is the same measure.
     pub fn and(self, other: Self) -> Option<Self> {
         self.merged(other, Bounds::and)
     }
 
-    /// The same measure with bounds that accept what either accepts, where `other` is the same measure.
+    /// This measure with bounds that accept what either accepts, where `other` is the same measure.
     pub fn or(self, other: Self) -> Option<Self> {
         self.merged(other, Bounds::or)
     }

@@ -167,7 +167,8 @@ impl Tests {
 
     /// The pairs among `selected` places of `block` that pass `atom`, in order, appended to `passed`.
     ///
-    /// Must not be asked of a condition that the driver decides, nor of codes that were not [fetched](Columns::fetch_codes).
+    /// Must not be asked of a condition that the driver decides, nor of codes that were not
+    /// [fetched](Columns::fetch_codes).
     pub fn select(
         &self,
         atom: usize,

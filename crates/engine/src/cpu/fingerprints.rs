@@ -26,8 +26,8 @@ pub enum Detail {
     Strings,
 }
 
-/// What makes fingerprints of rows: all that atoms ask for and pairs do not agree in, a column after the other in any order.
-/// `text_prints` of `kernels/texts.cu` does the same with views.
+/// What makes fingerprints of rows: all that atoms ask for and pairs do not agree in, a column after the other in any
+/// order. `text_prints` of `kernels/texts.cu` does the same with views.
 pub struct Fingerprints<'a> {
     rows: usize,
     parts: Vec<Print<'a>>,
@@ -123,14 +123,14 @@ fn print_strings(values: &StringViewArray, detail: Detail, column: u64, rows: &R
     }
 }
 
-/// A bound that somewhat more than `count` of so many fingerprints are no greater than: they are spread evenly, but for rows that have
-/// the same one.
+/// A bound that somewhat more than `count` of so many fingerprints are no greater than: they are spread evenly, but
+/// for rows that have the same one.
 pub fn bound(rows: usize, count: usize) -> u64 {
     (u64::MAX / rows.max(1) as u64).saturating_mul((count + count.div_ceil(4)) as u64)
 }
 
 impl<'a> Fingerprints<'a> {
-    /// Of one side; `keys` are those of similarities.
+    /// Fingerprints of one side; `keys` are those of similarities.
     pub fn new(columns: &'a Columns, tests: &Tests, keys: &'a [ArrayRef], detail: Detail) -> Result<Self> {
         let mut parts: Vec<Print<'a>> = Vec::new();
         let mut seen = Vec::new();

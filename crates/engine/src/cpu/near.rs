@@ -51,7 +51,7 @@ impl Allowance {
         any
     }
 
-    /// By the class of a probe value and then that of a build value; -1 where they cannot match.
+    /// Differences by the class of a probe value and then that of a build value; -1 where they cannot match.
     pub fn by_classes(&self) -> &[i8] {
         self.bits.as_flattened()
     }

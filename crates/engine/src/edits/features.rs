@@ -189,7 +189,7 @@ impl Histogram {
         });
     }
 
-    /// By how many bigrams two strings differ at least.
+    /// Bigrams by which two strings differ at least.
     pub fn difference(left: &[u8], right: &[u8]) -> i64 {
         left.iter().zip(right).map(|(l, r)| u32::from(l.abs_diff(*r))).sum::<u32>().into()
     }

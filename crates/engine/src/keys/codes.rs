@@ -20,12 +20,12 @@ pub struct Codes {
 }
 
 impl Codes {
-    /// Those that a device has given, and the rows that have one, as far as that is known.
+    /// Codes that a device has given, and the rows that have one, as far as that is known.
     pub fn from_device(on_device: Arc<dyn DeviceNumbers>, having_one: Option<BooleanBuffer>) -> Self {
         Self { by_row: Arc::default(), on_device: Some(on_device), having_one }
     }
 
-    /// The same on the device that has given them.
+    /// Codes on the device that has given them.
     pub fn on_device(&self) -> Option<&Arc<dyn DeviceNumbers>> {
         self.on_device.as_ref()
     }
@@ -52,7 +52,7 @@ impl Codes {
         Ok(Arc::unwrap_or_clone(self.by_row).into_inner().unwrap_or_default())
     }
 
-    /// The same of a device's where somebody has asked for them before, or else nothing.
+    /// Codes by row, as far as somebody has asked for those of a device before.
     pub fn fetched(&self) -> &[u32] {
         self.by_row.get().map_or(&[], Vec::as_slice)
     }

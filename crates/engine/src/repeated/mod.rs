@@ -5,8 +5,9 @@
 //! keys   x: rows 2 4 0      y: rows 1 5         the rows of a key by their ranks
 //! ```
 //!
-//! Two values are the same where Arrow's row format of them is: bit by bit, so that every score of one is a score of the
-//! other. A sample tells beforehand whether enough rows share their keys; it misses few rows' worth of repetition.
+//! Two values are the same where Arrow's row format of them is: bit by bit, so that every score of one is a score of
+//! the other. A sample tells beforehand whether enough rows share their keys; it misses few rows' worth of
+//! repetition.
 
 mod nearest;
 
@@ -28,8 +29,8 @@ pub use nearest::{NearestRepeated, RankedRows};
 
 /// Rows whose keys are read at once.
 const CHUNK: usize = 1 << 13;
-/// Sampled rows for each row that a square of them has: eight pairs of them share a key where each row shares its key with
-/// one other on average.
+/// Sampled rows for each row that a square of them has: eight pairs of them share a key where each row shares its key
+/// with one other on average.
 const SAMPLED: usize = 4;
 const FEWEST_SAMPLED: usize = 64;
 

@@ -14,8 +14,8 @@ use crate::nearest::{Best, NearestIndex, Neighbour, Wanted, prepared};
 use crate::vectors::points::Points;
 use crate::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe};
 
-/// An index over the keys of a build side, or over its rows where few share a key. Rows of the probe side that share a key
-/// are searched for once.
+/// An index over the keys of a build side, or over its rows where few share a key. Rows of the probe side that share
+/// a key are searched for once.
 #[derive(Debug)]
 pub struct NearestRepeated {
     index: Box<dyn NearestIndex>,
@@ -235,9 +235,9 @@ impl NearestIndex for NearestRepeated {
 
 /// A batch of the probe side.
 struct Batch {
-    /// Its keys, or its rows, as the index wants them.
+    /// Keys of the batch, or its rows, as the index wants them.
     probe: Box<dyn PreparedProbe>,
-    /// Its rows, where the index has keys.
+    /// Rows of the batch, where the index has keys.
     spread: Option<Spread>,
     len: usize,
     unmatchable: usize,

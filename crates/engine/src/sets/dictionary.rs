@@ -212,8 +212,8 @@ impl Shard {
         numbers.iter_mut().map(|known| &mut known.id).chain(texts.iter_mut().map(|t| &mut t.id))
     }
 
-    /// Takes over the tokens of the same shard of another dictionary. Ids here are dense from `first` on; `note` is told each id
-    /// there and the one here.
+    /// Takes over the tokens of the same shard of another dictionary. Ids here are dense from `first` on; `note` is
+    /// told each id there and the one here.
     pub fn absorb(&mut self, other: Self, first: u32, mut note: impl FnMut(u32, u32)) {
         if self.len() == 0 {
             *self = other;

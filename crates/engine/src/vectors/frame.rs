@@ -93,8 +93,8 @@ impl Frame {
         extents
     }
 
-    /// The square of how far some points are from the nearest of some others, the median of it: more than their nearest ones
-    /// of all are.
+    /// The square of how far some points are from the nearest of some others, the median of it: more than their
+    /// nearest ones of all are.
     pub fn typical_gap(&self, points: &Points, measure: VectorMeasure) -> f64 {
         let placed = |at: usize| {
             let mut point = vec![0.0; points.dimension];

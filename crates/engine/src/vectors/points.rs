@@ -237,7 +237,7 @@ impl Rows {
 /// The rows of one side that may match.
 #[derive(Debug)]
 pub struct Points {
-    /// Those of all rows.
+    /// Vectors of all rows.
     pub vectors: Vectors,
     /// Numbers a vector; 0 where there is none.
     pub dimension: usize,
@@ -302,8 +302,8 @@ impl Points {
         Ok(Self { vectors, dimension: known.unwrap_or(0), regular, loose, unmatchable })
     }
 
-    /// Whether single precision tells neighbours apart well, among points with norms up to about `norm`: one is about as far as
-    /// n^(1/d) points abreast are from each other.
+    /// Whether single precision tells neighbours apart well, among points with norms up to about `norm`: one is about
+    /// as far as n^(1/d) points abreast are from each other.
     pub fn suit_single_precision(&self, norm: f64) -> bool {
         let abreast = (self.regular.len() as f64).powf((self.dimension.max(1) as f64).recip());
         norm < 1e15 && abreast < MOST_ABREAST
@@ -323,7 +323,7 @@ impl Points {
         }
     }
 
-    /// Those rows alone, numbered from the first one on.
+    /// Points of some places alone, numbered from the first one on.
     pub fn part(&self, places: Range<usize>) -> Self {
         let rows = self.rows(places.clone());
         let regular = Rows {

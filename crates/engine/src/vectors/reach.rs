@@ -16,7 +16,7 @@ use similarity_measures::VectorMeasure;
 /// What the sums of a metric are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sum {
-    /// Of absolute differences, or the largest of them.
+    /// Sum of absolute differences, or the largest of them.
     Distance,
     /// Sum of squared differences.
     Squares,
@@ -73,8 +73,9 @@ impl Reach {
         self.most
     }
 
-    /// What [`of_points`](Self::of_points) is made of where sums are not in halves: the largest sum, or its root, of a match
-    /// of points that do not round, and what comes on top for each unit of the larger norm, or of the norms' product.
+    /// What [`of_points`](Self::of_points) is made of where sums are not in halves: the largest sum, or its root, of
+    /// a match of points that do not round, and what comes on top for each unit of the larger norm, or of the norms'
+    /// product.
     pub fn line<R: Precision>(&self) -> (f64, f64) {
         let by_term = 4.0 * (self.dimension as f64 + 8.0) * R::ROUNDING;
         let (wider, by_norm) = Self::wider::<R>(self.dimension);
@@ -84,17 +85,19 @@ impl Reach {
         }
     }
 
-    /// By which factor distances are looked for farther than they are, and by how much for each unit of the larger norm.
+    /// Factor by which distances are looked for farther than they are, and the addition for each unit of the larger
+    /// norm.
     pub fn wider<R: Precision>(dimension: usize) -> (f64, f64) {
         (1.0 + 4.0 * (dimension as f64 + 8.0) * R::ROUNDING, 4.0 * R::ROUNDING)
     }
 
-    /// The same by the sums of another metric for the same distance.
+    /// Reach by the sums of another metric for the same distance.
     pub fn by(self, sum: Sum) -> Self {
         Self { sum, ..self }
     }
 
-    /// Whether half squares by products tell matches from others nearly as well, among points with norms up to about `norm`.
+    /// Whether half squares by products tell matches from others nearly as well, among points with norms up to about
+    /// `norm`.
     pub fn suits_halves<R: Precision>(&self, norm: f64) -> bool {
         self.sum == Sum::Squares && 64.0 * product_rounding::<R>(self.dimension, norm) <= self.most * self.most / 2.0
     }
@@ -113,7 +116,7 @@ impl Reach {
         self.limit(by_size, by_products)
     }
 
-    /// As far as two points with norms up to these may be whose sum is `sum`, by `measure`.
+    /// Reach of two points with norms up to these whose sum is `sum`, by `measure`.
     pub fn of_sum<R: Precision>(
         (measure, kind): (VectorMeasure, Sum),
         dimension: usize,
@@ -137,14 +140,14 @@ impl Reach {
         Self { sum: kind, most, dimension }
     }
 
-    /// As far around a ball of this radius, measured with this rounding, in double precision.
+    /// Reach around a ball of this radius, measured with this rounding, in double precision.
     pub fn around(&self, radius: f64) -> Self {
         let d = self.dimension as f64;
         Self { most: self.most + radius * (1.0 + 4.0 * (d + 8.0) * f64::ROUNDING), ..*self }
     }
 
-    /// The largest sum of the gaps between two boxes of which points match; for products with the largest norms of their
-    /// corners.
+    /// The largest sum of the gaps between two boxes of which points match; for products with the largest norms of
+    /// their corners.
     pub fn of_boxes<R: Precision>(&self, corners: (f64, f64)) -> R {
         match self.sum {
             Sum::Products => self.of_points(corners),
@@ -179,7 +182,7 @@ impl Reach {
         Self::norm_of(measure, point.iter().copied())
     }
 
-    /// The same of coordinates one after the other.
+    /// Norm of a point whose coordinates come one after the other.
     pub fn norm_of(measure: VectorMeasure, point: impl Iterator<Item = f64>) -> f64 {
         match measure {
             VectorMeasure::L1 => point.map(f64::abs).sum(),

@@ -220,8 +220,9 @@ mod registers {
 
     macro_rules! registers {
         (
-            $name:ident, $real:ty, $register:ty, $count:literal, $set:ident, $load:ident, $add:ident, $sub:ident, $mul:ident,
-            $fused:ident, $negated:ident, $root:ident, $min:ident, $max:ident, |$x:ident| $abs:expr, |$y:ident, $limit:ident| $within:expr
+            $name:ident, $real:ty, $register:ty, $count:literal, $set:ident, $load:ident, $add:ident, $sub:ident,
+            $mul:ident, $fused:ident, $negated:ident, $root:ident, $min:ident, $max:ident, |$x:ident| $abs:expr,
+            |$y:ident, $limit:ident| $within:expr
         ) => {
             /// Sixteen numbers.
             #[derive(Clone, Copy)]
