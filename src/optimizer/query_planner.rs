@@ -15,6 +15,7 @@ use datafusion::physical_plan::explain::ExplainExec;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
 use super::declined::{JoinCondition, is_worth_telling, surviving_mark, why_declined};
+use super::lateral::point_to_nearest;
 use super::planner::SimilarityJoinPlanner;
 use super::subquery::is_constant;
 use crate::config::SimilarityOptions;
@@ -32,6 +33,7 @@ impl QueryPlanner for SimilarityQueryPlanner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
         let options = SimilarityOptions::of(session.config_options());
         uphold_contract(plan, options.max_clauses)?;
+        point_to_nearest(plan)?;
         name_subqueries(plan)?;
         let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(SimilarityJoinPlanner)]);
         let told = match options.enabled {
