@@ -50,8 +50,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
     ALL.clone()
 }
 
-/// The names of everything that a user may write: the functions without the marks, and the measures of stock
-/// DataFusion.
+/// The names that a user may write: the functions without the marks, and the measures of stock DataFusion.
 pub(crate) fn documented() -> Vec<String> {
     let marks = [contract::NAME, nearest::NAME];
     let stock = ["levenshtein", "array_distance", "cosine_distance", "inner_product"];

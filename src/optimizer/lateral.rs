@@ -4,7 +4,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{JoinType, Result, not_impl_err};
 use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, SortExpr, Subquery};
 
-/// Fails where `plan` joins each row with the first rows of a sub-query that reads it, and shows the NEAREST that says the same.
+/// Fails where `plan` joins each row with the first rows of a sub-query that reads it, and shows the NEAREST for that.
 pub(super) fn point_to_nearest(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::Join(join) = node

@@ -7,8 +7,8 @@
 //!
 //! [`SubqueryConditionRule`] takes sub-queries out of the condition of SIMILARITY JOIN, where no rule would see them.
 //!
-//! A join with NEAREST becomes a [`NearestJoinNode`] before any of that, in the analyzer: [`NearestJoinRule`] says
-//! why. So do DELETE and UPDATE, by [`DmlRule`]: the last step of removing duplicates.
+//! A join with NEAREST becomes a [`NearestJoinNode`] before any of that, in the analyzer: [`NearestJoinRule`] says why.
+//! So do DELETE and UPDATE, the last step of removing duplicates, by [`DmlRule`].
 
 mod build_side;
 mod declined;

@@ -9,8 +9,8 @@ use datafusion::optimizer::AnalyzerRule;
 use crate::functions::{contract, nearest};
 use crate::predicate::mentions_measure;
 
-/// Refuses aggregates, window functions and `unnest` in conditions and rankings of pairs. To be put before
-/// DataFusion's own analyzer rules.
+/// Refuses aggregates, window functions and `unnest` in conditions and rankings of pairs. To be put before DataFusion's
+/// own analyzer rules.
 ///
 /// DataFusion reads them there and fails later, in words that do not name them. Joins without any measure are left to
 /// it.

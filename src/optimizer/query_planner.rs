@@ -75,8 +75,8 @@ fn name_subqueries(plan: &LogicalPlan) -> Result<()> {
         }
         node.apply_expressions(|expr| match split_conjunction(expr).into_iter().find(|expr| !is_constant(expr)) {
             Some(condition) => not_impl_err!(
-                "DataFusion has no plan for the sub-query in {}; compare it by equality with the query around it, or join \
-                 its table",
+                "DataFusion has no plan for the sub-query in {}; compare it by equality with the query around it, or \
+                 join its table",
                 condition.human_display()
             ),
             None => Ok(TreeNodeRecursion::Continue),

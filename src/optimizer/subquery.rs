@@ -123,8 +123,8 @@ fn refused(condition: &Expr, join_type: JoinType) -> Result<()> {
         _ => ("FULL", "it may only be a scalar one that reads neither table"),
     };
     plan_err!(
-        "a sub-query cannot stand in the ON condition {} of a {join} SIMILARITY JOIN: {allowed} there; join the table of \
-         the sub-query first and compare its columns",
+        "a sub-query cannot stand in the ON condition {} of a {join} SIMILARITY JOIN: {allowed} there; join the table \
+         of the sub-query first and compare its columns",
         condition.human_display()
     )
 }

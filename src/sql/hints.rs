@@ -21,7 +21,8 @@ pub fn with_hint(error: DataFusionError) -> DataFusionError {
     }
 }
 
-const KEYWORD: &str = "the word SIMILARITY before JOIN is the keyword of SIMILARITY JOIN; for a table alias of that name write AS similarity";
+const KEYWORD: &str = "the word SIMILARITY before JOIN is the keyword of SIMILARITY JOIN; for a table alias of that \
+                       name write AS similarity";
 
 /// Whether a column is not found because its table would be called `similarity`, and no table is.
 fn names_keyword(error: &SchemaError) -> bool {
@@ -75,7 +76,10 @@ fn rank(wrong: &str, known: &str) -> Option<usize> {
     let common = wrong.chars().zip(known.chars()).take_while(|(a, b)| a == b).count();
     let starts = common >= 4 && (common == wrong.len() || common == known.len());
     let distance = osa_distance(wrong, known);
-    (starts || distance <= 1 + wrong.len() / 5).then(|| if starts { 0 } else { distance as usize })
+    match starts {
+        true => Some(0),
+        false => (distance <= 1 + wrong.len() / 5).then_some(distance),
+    }
 }
 
 fn bare(name: &str) -> String {

@@ -99,12 +99,12 @@ impl NearestJoin {
             Some(planned) => planned.map_err(|error| self.missing_table(state).unwrap_or_else(|| explained(error))),
             None => match self.missing(state) {
                 Some(missing) => plan_err!(
-                    "{NEAREST} finds no table {missing} in the session, and cannot wait for a catalog that may look it up \
-                     elsewhere; make a table or view of the session from it, and name that"
+                    "{NEAREST} finds no table {missing} in the session, and cannot wait for a catalog that may look it \
+                     up elsewhere; make a table or view of the session from it, and name that"
                 ),
                 None => plan_err!(
-                    "{NEAREST} cannot wait for a catalog that looks up its tables elsewhere; make a table or view of the \
-                     session from them, and name that"
+                    "{NEAREST} cannot wait for a catalog that looks up its tables elsewhere; make a table or view of \
+                     the session from them, and name that"
                 ),
             },
         }
@@ -114,8 +114,8 @@ impl NearestJoin {
     fn missing_table(&self, state: &SessionState) -> Option<DataFusionError> {
         let missing = self.missing(state)?;
         Some(plan_datafusion_err!(
-            "{NEAREST} finds no table {missing} in the session; it sees tables and views, but no common table expression of \
-             the query around it: write that as (SELECT ..) in the argument, or make a view of it"
+            "{NEAREST} finds no table {missing} in the session; it sees tables and views, but no common table \
+             expression of the query around it: write that as (SELECT ..) in the argument, or make a view of it"
         ))
     }
 

@@ -1,5 +1,4 @@
-//! DELETE and UPDATE: the rows that the same condition selects, whatever it holds, and never while a plan is only
-//! explained.
+//! DELETE and UPDATE: the rows that the same condition selects, whatever it holds, and none while a plan is explained.
 
 use std::sync::{Arc, Mutex};
 
@@ -166,7 +165,8 @@ async fn using_from_and_aliases_mean_what_they_do_in_postgresql() {
             "UPDATE t SET k = id + 1, name = 'x' WHERE id IN (SELECT id FROM ok) AND f > 0",
         ),
         (
-            "UPDATE t AS a SET name = b.name FROM (SELECT name, max(id) AS id FROM t GROUP BY name) b WHERE b.id = a.id AND b.name = a.name",
+            "UPDATE t AS a SET name = b.name FROM (SELECT name, max(id) AS id FROM t GROUP BY name) b
+             WHERE b.id = a.id AND b.name = a.name",
             "UPDATE t SET name = name",
         ),
     ] {

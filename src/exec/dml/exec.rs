@@ -7,7 +7,7 @@ use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, TableReference, internal_err};
+use datafusion::common::{DataFusionError, Result, TableReference, internal_err};
 use datafusion::execution::context::SessionState;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -156,7 +156,15 @@ impl Changes {
             Some(assignments) => provider.update(session, assignments, filters).await,
             None => provider.delete_from(session, filters).await,
         };
-        let plan = plan.map_err(|error| error.context(format!("{operation} operation on table '{table}'")))?;
+        let plan = plan.map_err(|error| {
+            let way = match error {
+                DataFusionError::NotImplemented(_) => {
+                    "; a table in memory takes it: CREATE TABLE .. AS SELECT makes one"
+                }
+                _ => "",
+            };
+            error.context(format!("{operation} operation on table '{table}'{way}"))
+        })?;
         DefaultPhysicalPlanner::default().optimize_physical_plan(plan, session, |_, _| {})
     }
 }

@@ -1,8 +1,8 @@
 //! Values by the columns of a row, as a function that a table can evaluate.
 //!
 //! A table deletes and updates by expressions over its own columns. What a sub-query says of a row depends on some of
-//! these columns alone, so that it can be looked up by them: `row_value(x, y)` is the value that was computed for the
-//! row with these `x` and `y`, NULL for a row that was not among the computed ones.
+//! these columns alone, so that it can be looked up by them. `row_value(x, y)` is the value that was computed for the
+//! row with these `x` and `y`, and NULL for a row that was not among the computed ones.
 
 use std::collections::HashMap;
 use std::fmt;

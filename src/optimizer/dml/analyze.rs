@@ -158,8 +158,8 @@ impl<'a> Statement<'a> {
             let data_type = self.table.field_from_column(key)?.data_type();
             if !RowConverter::supports_fields(&[SortField::new(data_type.clone())]) {
                 return plan_err!(
-                    "DELETE and UPDATE cannot tell rows apart by the column {}, which is {data_type}; CREATE TABLE .. AS \
-                     SELECT makes a table of the rows that are to stay",
+                    "DELETE and UPDATE cannot tell rows apart by the column {}, which is {data_type}; CREATE TABLE .. \
+                     AS SELECT makes a table of the rows that are to stay",
                     key.name
                 );
             }
@@ -171,8 +171,8 @@ impl<'a> Statement<'a> {
 fn limited<T>(dml: &DmlStatement) -> Result<T> {
     let table = &dml.table_name;
     plan_err!(
-        "DELETE takes no LIMIT: a table has no order that says which rows go; say which, as in DELETE FROM {table} WHERE \
-         id IN (SELECT id FROM {table} ORDER BY id LIMIT 10)"
+        "DELETE takes no LIMIT: a table has no order that says which rows go; say which, as in DELETE FROM {table} \
+         WHERE id IN (SELECT id FROM {table} ORDER BY id LIMIT 10)"
     )
 }
 

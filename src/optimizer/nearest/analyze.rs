@@ -123,8 +123,8 @@ fn check(nearest: &Nearest, sides: Sides<'_>) -> Result<()> {
 fn check_subqueries(nearest: &Nearest) -> Result<()> {
     match parts(nearest).find(|part| has_subquery(part)) {
         Some(part) => plan_err!(
-            "NEAREST takes no sub-query in its score or THEN BY, and in ON one over the right table, or with INNER JOIN over \
-             the left; join or filter a table by {} first",
+            "NEAREST takes no sub-query in its score or THEN BY, and in ON one over the right table, or with INNER \
+             JOIN over the left; join or filter a table by {} first",
             part.human_display()
         ),
         None => Ok(()),

@@ -30,8 +30,8 @@ impl Visitor for Calls<'_> {
         let place = call.name.0.first().and_then(|part| part.as_ident()).map_or(Span::empty(), |name| name.span);
         Err(planning_error(
             &format!(
-                "a matching rule takes no {kind} ({name}), which has no value for a pair of rows; compute it as a column \
-                 of the table first"
+                "a matching rule takes no {kind} ({name}), which has no value for a pair of rows; compute it as a \
+                 column of the table first"
             ),
             place,
         ))

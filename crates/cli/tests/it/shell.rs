@@ -363,7 +363,8 @@ fn duplicates_are_deleted_and_options_set_back() {
     let out = shell
         .csv(
             "CREATE TABLE p (id INT, name VARCHAR) AS VALUES (1, 'Anna'), (2, 'Ana'), (3, 'Hanna'), (6, 'anna');
-             DELETE FROM p WHERE id IN (SELECT b.id FROM p a JOIN p b ON levenshtein(a.name, b.name) <= 1 AND a.id < b.id);
+             DELETE FROM p WHERE id IN
+                 (SELECT b.id FROM p a JOIN p b ON levenshtein(a.name, b.name) <= 1 AND a.id < b.id);
              SELECT id FROM p ORDER BY id;
              DELETE FROM p a USING p b WHERE a.id < b.id;
              SET similarity.max_clauses = 7;
