@@ -21,6 +21,7 @@ use super::engine::{EngineResult, engine_error, metric};
 use super::join_metrics::BuildMetrics;
 use super::matcher::{Matcher, Matching};
 use super::rules::RuleKeys;
+use super::settled::{Counters, Settles, Settling};
 use super::spec::JoinSpec;
 use super::stream::blocking;
 use similarity_engine::accelerator::Accelerator;
@@ -42,6 +43,8 @@ pub(super) struct BuildSide {
     pub is_chunk: bool,
     /// Rows that have matched.
     pub matched: Matched,
+    /// Where a row has to match no more than once.
+    pub settling: Option<Settling>,
     /// Partitions that are not done probing.
     probing: AtomicUsize,
     /// The next position of the index that nobody probes yet (self-joins).
@@ -69,8 +72,9 @@ impl Matched {
         Self { rows, first }
     }
 
-    pub(super) fn mark(&self, row: u32) {
-        self.rows.mark(self.first as u32 + row);
+    /// Marks a row, and says whether it was not.
+    pub(super) fn mark(&self, row: u32) -> bool {
+        self.rows.mark(self.first as u32 + row)
     }
 
     /// Rows, out of `rows` of them, that `which` asks for.
@@ -107,7 +111,12 @@ pub(super) struct Chosen<'a> {
     failed: Option<&'a DataFusionError>,
 }
 
-impl Chosen<'_> {
+impl<'a> Chosen<'a> {
+    /// A matcher of some rows whose keys can all be evaluated.
+    pub(super) fn of(matcher: &'a dyn Matcher) -> Self {
+        Self { matcher, unchecked: matcher.is_undecided(), failed: None }
+    }
+
     /// The error that a user understands best, where the condition cannot be evaluated.
     pub(super) fn explain(&self, error: DataFusionError) -> DataFusionError {
         match self.failed.map(DataFusionError::find_root) {
@@ -151,6 +160,11 @@ impl BuildSide {
             Ok(_) => Ok(self.matcher(true)),
             Err(error) => Err(DataFusionError::Shared(Arc::clone(error))),
         }
+    }
+
+    /// What the memory of more indexes is reserved beside.
+    pub(super) fn reservation(&self) -> &MemoryReservation {
+        &self.reservation
     }
 
     /// How many probe rows are best made ready at once.
@@ -464,6 +478,7 @@ impl<M: Matching> Task<M> {
         }
         let description = matcher.describe();
         let _ = found.set(if is_chunk { format!("in chunks, each with {description}") } else { description });
+        let settling = Settles::of(emission).filter(|_| failed.is_none()).map(|settles| self.settling(settles));
         Ok(BuildSide {
             batch,
             matcher,
@@ -473,6 +488,7 @@ impl<M: Matching> Task<M> {
             side: spec.build,
             is_chunk,
             matched,
+            settling,
             probing: AtomicUsize::new(*partitions),
             next_own: AtomicUsize::new(0),
             threads: self.threads,
@@ -480,6 +496,16 @@ impl<M: Matching> Task<M> {
             candidates: Arc::clone(&self.candidates),
             reservation,
         })
+    }
+
+    fn settling(&self, settles: Settles) -> Settling {
+        let BuildTask { spec, matching, join_metrics, .. } = &self.task;
+        let (matching, side) = (Arc::clone(matching), spec.build);
+        let is_cheap = matching.is_cheap();
+        let index = move |batch: &RecordBatch, context: &BuildContext<'_>| matching.build(side, batch, context);
+        let counter = |name: &'static str| MetricBuilder::new(join_metrics).counter(name, 0);
+        let counters = Counters { indexes: counter("partial_indexes"), nested: counter("nested_loops") };
+        Settling::new(settles, Box::new(index), is_cheap, counters)
     }
 
     fn overflow(&self, by: Refusal, batches: Vec<RecordBatch>, rest: Option<SendableRecordBatchStream>) -> Overflow {

@@ -65,13 +65,12 @@ impl MatchedRows {
         Self((0..rows.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
     }
 
-    pub(super) fn mark(&self, row: u32) {
+    /// Marks a row, and says whether it was not.
+    pub(super) fn mark(&self, row: u32) -> bool {
         let word = &self.0[row as usize / 64];
         let bit = 1 << (row % 64);
         // most marks repeat: reading first keeps the cache line shared
-        if word.load(Ordering::Relaxed) & bit == 0 {
-            word.fetch_or(bit, Ordering::Relaxed);
-        }
+        word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
     }
 
     fn is_marked(&self, row: u32) -> bool {

@@ -83,6 +83,9 @@ pub type NearestJoinExec = JoinExec<NearestKeys>;
 /// and takes output rows from both sides. Outer, semi and anti joins mark matched rows; the partition that ends
 /// last emits what the join type wants of the build side.
 ///
+/// **Semi and anti joins.** A row needs one partner. Where most pairs are about rows that have one, such rows are kept
+/// away from the index (`settled`).
+///
 /// **Self-join.** Where both inputs are provably the same and every condition is symmetric, the one input is collected
 /// once and each pair is looked for once; the residual decides which way round it counts, by one look at the pair where
 /// it compares a column of both sides (`direction`).

@@ -57,6 +57,11 @@ pub trait Matching: Debug + Send + Sync + 'static {
     /// these and the condition would be other pairs.
     fn equalities_only(&self) -> Option<RuleKeys>;
 
+    /// Whether a plain join would ask the condition of all pairs, and that costs no more than a look at each of them.
+    fn is_cheap(&self) -> bool {
+        false
+    }
+
     /// Columns of `side`, whose `rows` rows are to be put together, that [`build`](Self::build) will read on a device:
     /// the device that they are sent to goes with the context that it is given.
     fn send_ahead(

@@ -1,11 +1,11 @@
 //! The operators and the driver that runs a program on an engine.
 //!
 //! The data's journey: [`JoinExec`] is what a plan shows, as [`SimilarityJoinExec`], [`EpsilonJoinExec`],
-//! [`MatchingDependencyBlockExec`] or [`NearestJoinExec`]; `build` collects one input and has `similarity`, `rules` or
-//! `nearest` index it; `stream` sends the other input through that index, batch by batch; `residual` checks what the
-//! index does not know, of a self-join `direction` says which way round its pairs count; `emission` does the
-//! bookkeeping of outer, semi and anti joins; `output` takes rows from pairs. `order` says whose order a plan may count
-//! on, `in_order` keeps it.
+//! [`MatchingDependencyBlockExec`] or [`NearestJoinExec`]; `build` collects one input and has `similarity`, `rules`
+//! or `nearest` index it; `stream` sends the other input through that index, batch by batch; `residual` checks what
+//! the index does not know, of a self-join `direction` says which way round its pairs count; `emission` does the
+//! bookkeeping of outer, semi and anti joins, of which `settled` keeps rows that have a partner away from the index;
+//! `output` takes rows from pairs. `order` says whose order a plan may count on, `in_order` keeps it.
 //!
 //! [`DmlExec`] is no join: it deletes and updates rows that a query, often a join, says.
 
@@ -28,6 +28,7 @@ mod output;
 mod probe;
 mod residual;
 mod rules;
+mod settled;
 mod similarity;
 mod spec;
 mod stream;

@@ -17,10 +17,11 @@ use super::join_metrics::ProbeMetrics;
 use super::matcher::{Prepared, Run};
 use super::output::{Output, SideRows};
 use super::residual::{RowPairs, satisfying, verify};
+use super::settled::{Done, Part};
 use super::spec::JoinSpec;
 use crate::config::Verify;
 use similarity_engine::parallel::each_in_parallel;
-use similarity_engine::{Cancel, Cursor, Limit, Pairs, PrepareContext};
+use similarity_engine::{Cancel, Cursor, Limit, Pairs};
 
 /// How much work one step may do before the driver looks up: a few milliseconds' worth.
 const WORK_PER_STEP: usize = 1 << 23;
@@ -52,8 +53,8 @@ pub(super) struct Prober {
 /// Where a partition stands in what it probes.
 pub(super) struct Probing {
     /// What is still to be probed, in any order.
-    left: Vec<Cursor>,
-    source: Source,
+    pub left: Vec<Cursor>,
+    pub source: Source,
     steps: usize,
     /// How many rows it probes, and how many of them can never match.
     rows: usize,
@@ -62,13 +63,22 @@ pub(super) struct Probing {
     portion: Option<Box<Portion>>,
 }
 
-enum Source {
+/// What is probed.
+pub(super) enum Source {
     Batch {
+        /// All rows of the batch, and which of them have matched, where the join type asks.
+        whole: RecordBatch,
+        matched: Vec<bool>,
+        /// Those that are probed, and where they are in the whole; nowhere else where they are all.
         batch: RecordBatch,
+        origin: Option<Vec<u32>>,
+        /// The build rows that they are probed against; none where these are all.
+        part: Option<Arc<Part>>,
+        /// The sample of build rows that comes next.
+        next: usize,
         prepared: Box<dyn Prepared>,
         /// Whether a key cannot be evaluated, so that the fallback has prepared it.
         fallback: bool,
-        matched: Vec<bool>,
     },
     Own,
 }
@@ -76,6 +86,8 @@ enum Source {
 /// What is asked of pairs that a matcher has found.
 #[derive(Clone, Copy)]
 struct Check<'a> {
+    /// The build rows that they are of.
+    build: &'a RecordBatch,
     chosen: Chosen<'a>,
     conditions: &'a [JoinFilter],
     /// Whether the whole condition is evaluated once more.
@@ -105,36 +117,31 @@ impl Prober {
         };
         let rows = batch.num_rows();
         let batch = if self.emission().hides_probe() { distinct(batch)? } else { batch };
-        let helpers = build.take_idle(usize::MAX);
-        let context = PrepareContext { threads: 1 + helpers.count, cancel: &self.cancel };
-        let (prepared, fallback) = match build.matcher(false).matcher.prepare(&batch, &context) {
-            Ok(prepared) => (prepared, false),
-            Err(error) if self.cancel.is_cancelled() => return Err(error),
-            Err(error) => (build.fall_back(error)?.matcher.prepare(&batch, &context)?, true),
-        };
-        drop(helpers);
-        let unmatchable = prepared.unmatchable();
         let marks = self.emission().probe != Rows::None && !portion.as_ref().is_some_and(|portion| portion.holds());
         let matched = if marks { vec![false; batch.num_rows()] } else { Vec::new() };
-        let left = vec![Cursor { next: 0, end: prepared.len() }];
-        let source = Source::Batch { batch, prepared, fallback, matched };
+        let (left, source, unmatchable) = self.ask(build, batch, matched, 0)?;
         Ok(Probing { left, source, steps: 0, rows, unmatchable, portion })
     }
 
     /// Makes the next positions of a self-join ready for [`step`](Self::step), `None` when all are taken.
-    pub(super) fn start_own(&self, build: &BuildSide) -> Option<Probing> {
+    pub(super) fn start_own(&self, build: &BuildSide) -> Result<Option<Probing>> {
         if build.claim_nothing() {
             self.metrics.probe_rows.add(build.batch.num_rows());
         }
-        let (start, end) = build.claim_own()?;
-        Some(Probing {
+        if self.is_taken_over(build) {
+            let Some(batch) = self.claim_slice(build) else { return Ok(None) };
+            let (left, source, unmatchable) = self.ask(build, batch, Vec::new(), 0)?;
+            return Ok(Some(Probing { left, source, steps: 0, rows: 0, unmatchable, portion: None }));
+        }
+        let own = |(start, end)| Probing {
             left: vec![Cursor { next: start, end }],
             source: Source::Own,
             steps: 0,
             rows: if start == 0 { build.batch.num_rows() } else { 0 },
             unmatchable: 0,
             portion: None,
-        })
+        };
+        Ok(build.claim_own().map(own))
     }
 
     /// Goes on with `probing` for a bounded while and returns what came out of it.
@@ -152,9 +159,14 @@ impl Prober {
     /// Finds some of the pairs.
     fn search(&self, build: &BuildSide, probing: &mut Probing, out: &mut Vec<RecordBatch>) -> Result<()> {
         probing.steps += 1;
+        let (positions, candidates) = (probing.positions(), self.metrics.candidates());
+        let mut done = Done::default();
         for pairs in self.find_pairs(build, probing)? {
-            self.emit_pairs(build, probing, &pairs, out)?;
+            self.emit_pairs(build, probing, &pairs, (out, &mut done))?;
         }
+        let examined = positions.saturating_sub(probing.positions());
+        done.failed = (self.metrics.candidates() - candidates).saturating_sub(done.pairs);
+        self.settle(build, probing, (done, examined))?;
         if let (Some(portion), Some(in_order)) = (&probing.portion, &self.in_order)
             && portion.is_overfull()
         {
@@ -199,8 +211,8 @@ impl Prober {
     /// The pairs of one step. What took more than one step is worth the threads of partitions that have nothing to do:
     /// it is cut into stretches which they take one by one.
     fn find_pairs(&self, build: &BuildSide, probing: &mut Probing) -> Result<Vec<Pairs>> {
-        let chosen = build.matcher(probing.is_fallback());
         let Probing { left, source, steps, .. } = probing;
+        let (_, chosen) = source.asked(build);
         let probe = match &*source {
             Source::Batch { prepared, .. } => Some(prepared.as_ref()),
             Source::Own => None,
@@ -283,13 +295,17 @@ impl Prober {
         build: &BuildSide,
         probing: &mut Probing,
         pairs: &Pairs,
-        out: &mut Vec<RecordBatch>,
+        (out, done): (&mut Vec<RecordBatch>, &mut Done),
     ) -> Result<()> {
-        let chosen = build.matcher(probing.is_fallback());
+        let asked_part = probing.source.part();
+        let asked_part = asked_part.as_deref();
+        let (of_build, chosen) = asked(asked_part, build, probing.is_fallback());
         let is_whole = chosen.unchecked || probing.is_undecided();
         let check = Check {
+            build: of_build,
             chosen,
             conditions: match is_whole {
+                _ if asked_part.is_some_and(|part| part.decides) => &[],
                 true => std::slice::from_ref(&self.spec.condition),
                 false => self.spec.residual.as_slice(),
             },
@@ -311,7 +327,7 @@ impl Prober {
             if let (Source::Own, Some(direction), false) = (&probing.source, &self.direction, is_whole) {
                 let pairs = direction.turn(&build.batch, one, other)?;
                 let check = Check { conditions: &direction.rest, ..check };
-                self.emit(build, &build.batch, pairs, check, |_| (), out)?;
+                self.emit((build, None), &build.batch, pairs, check, |_| false, (out, done))?;
                 continue;
             }
             let (one, other) = (UInt32Array::from(one.to_vec()), UInt32Array::from(other.to_vec()));
@@ -321,24 +337,24 @@ impl Prober {
                     let turned = (!self.directed).then(|| (one.clone(), other.clone()));
                     for (left, right) in std::iter::once((other, one)).chain(turned) {
                         let pairs = RowPairs { left, right };
-                        self.emit(build, &build.batch, pairs, check, |_| (), out)?;
+                        self.emit((build, None), &build.batch, pairs, check, |_| false, (out, done))?;
                     }
                 }
-                Source::Batch { batch, matched, .. } => {
+                Source::Batch { batch, matched, origin, .. } => {
                     let build_is_right = self.spec.build == JoinSide::Right;
                     let (left, right) = if build_is_right { (other, one) } else { (one, other) };
                     if let Some(portion) = probing.portion.as_mut().filter(|portion| portion.holds()) {
-                        let pairs = self.checked(build, batch, RowPairs { left, right }, check)?;
+                        let pairs = self.checked(batch, RowPairs { left, right }, check)?;
                         let (of_build, of_probe) = pairs.by_build(build_is_right);
                         portion.hold(of_build, of_probe);
                         continue;
                     }
                     let mark = |row: u32| {
-                        if let Some(matched) = matched.get_mut(row as usize) {
-                            *matched = true;
-                        }
+                        let row = origin.as_ref().map_or(row, |rows| rows[row as usize]);
+                        matched.get_mut(row as usize).is_some_and(|matched| !std::mem::replace(matched, true))
                     };
-                    self.emit(build, batch, RowPairs { left, right }, check, mark, out)?;
+                    let (of_build, pairs) = ((build, asked_part), RowPairs { left, right });
+                    self.emit(of_build, batch, pairs, check, mark, (out, done))?;
                 }
             }
         }
@@ -346,9 +362,9 @@ impl Prober {
     }
 
     /// The pairs of one chunk that satisfy everything.
-    fn checked(&self, build: &BuildSide, probe: &RecordBatch, pairs: RowPairs, check: Check<'_>) -> Result<RowPairs> {
+    fn checked(&self, probe: &RecordBatch, pairs: RowPairs, check: Check<'_>) -> Result<RowPairs> {
         let build_is_right = self.spec.build == JoinSide::Right;
-        let (left, right) = if build_is_right { (probe, &build.batch) } else { (&build.batch, probe) };
+        let (left, right) = if build_is_right { (probe, check.build) } else { (check.build, probe) };
         let pairs = satisfying(check.conditions, pairs, left, right).map_err(|error| check.chosen.explain(error))?;
         if check.verify {
             verify(&self.spec.condition, &pairs, left, right)?;
@@ -359,27 +375,29 @@ impl Prober {
     /// Residual, check, bookkeeping and output of one chunk of pairs.
     fn emit(
         &self,
-        build: &BuildSide,
+        (build, part): (&BuildSide, Option<&Part>),
         probe: &RecordBatch,
         pairs: RowPairs,
         check: Check<'_>,
-        mut mark_probe: impl FnMut(u32),
-        out: &mut Vec<RecordBatch>,
+        mut mark_probe: impl FnMut(u32) -> bool,
+        (out, done): (&mut Vec<RecordBatch>, &mut Done),
     ) -> Result<()> {
-        let pairs = self.checked(build, probe, pairs, check)?;
+        let pairs = self.checked(probe, pairs, check)?;
         if pairs.is_empty() {
             return Ok(());
         }
         self.metrics.matched.add(pairs.len());
+        done.pairs += pairs.len();
         let build_is_right = self.spec.build == JoinSide::Right;
-        let (left, right) = if build_is_right { (probe, &build.batch) } else { (&build.batch, probe) };
+        let (left, right) = if build_is_right { (probe, check.build) } else { (check.build, probe) };
         let (of_build, of_probe) = pairs.by_build(build_is_right);
         let emission = self.emission();
         if emission.build != Rows::None {
-            of_build.values().iter().for_each(|&row| build.matched.mark(row));
+            let row = |&row: &u32| part.map_or(row, |part| part.row(row));
+            done.settled += of_build.values().iter().filter(|of_build| build.matched.mark(row(of_build))).count();
         }
         if emission.probe != Rows::None {
-            of_probe.values().iter().for_each(|&row| mark_probe(row));
+            done.settled += of_probe.values().iter().filter(|row| mark_probe(**row)).count();
         }
         if emission.pairs {
             let left = SideRows { batch: left, rows: Some(&pairs.left) };
@@ -391,7 +409,7 @@ impl Prober {
 
     /// Rows of the probe batch that come out by themselves, once all of the batch is probed.
     fn emit_probe_rows(&self, build: &BuildSide, probing: &Probing) -> Result<Option<RecordBatch>> {
-        let Source::Batch { batch, matched, .. } = &probing.source else { return Ok(None) };
+        let Source::Batch { whole, matched, .. } = &probing.source else { return Ok(None) };
         let wanted = match self.emission().probe {
             Rows::None => return Ok(None),
             which => which == Rows::Matched,
@@ -400,7 +418,7 @@ impl Prober {
         if rows.is_empty() {
             return Ok(None);
         }
-        self.one_sided(self.spec.build.negate(), batch, &build.batch, &rows).map(Some)
+        self.one_sided(self.spec.build.negate(), whole, &build.batch, &rows).map(Some)
     }
 
     /// Rows of the build side that come out by themselves, once everything is probed.
@@ -428,9 +446,48 @@ impl Prober {
     }
 }
 
+impl Source {
+    fn part(&self) -> Option<Arc<Part>> {
+        match self {
+            Self::Batch { part, .. } => part.clone(),
+            Self::Own => None,
+        }
+    }
+
+    /// The build rows that are probed against, and what finds the pairs.
+    fn asked<'a>(&'a self, build: &'a BuildSide) -> (&'a RecordBatch, Chosen<'a>) {
+        match self {
+            Self::Batch { part, fallback, .. } => asked(part.as_deref(), build, *fallback),
+            Self::Own => asked(None, build, false),
+        }
+    }
+}
+
+fn asked<'a>(part: Option<&'a Part>, build: &'a BuildSide, fallback: bool) -> (&'a RecordBatch, Chosen<'a>) {
+    match part {
+        Some(part) => (&part.batch, Chosen::of(part.matcher.as_ref())),
+        None => (&build.batch, build.matcher(fallback)),
+    }
+}
+
 impl Probing {
-    fn is_fallback(&self) -> bool {
+    pub(super) fn is_fallback(&self) -> bool {
         matches!(self.source, Source::Batch { fallback: true, .. })
+    }
+
+    /// Positions that are still to be probed.
+    fn positions(&self) -> usize {
+        self.left.iter().map(|cursor| cursor.end.saturating_sub(cursor.next)).sum()
+    }
+
+    /// Leaves what is left to others.
+    pub(super) fn abandon(&mut self) {
+        self.left.clear();
+    }
+
+    /// Begins anew with rows of which so many match nothing that is left.
+    pub(super) fn asked_again(&mut self, unmatchable: usize) {
+        (self.steps, self.unmatchable) = (0, unmatchable.max(self.unmatchable));
     }
 
     /// Whether it is a stretch of a self-join.
@@ -457,7 +514,7 @@ impl Probing {
         (0..).zip(matched).filter(|(_, matched)| **matched).map(|(row, _)| row)
     }
 
-    fn is_searched(&self) -> bool {
+    pub(super) fn is_searched(&self) -> bool {
         self.left.iter().all(Cursor::is_done)
     }
 

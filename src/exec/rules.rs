@@ -184,6 +184,11 @@ impl Matching for RuleKeys {
         Some(RuleKeys::of_equalities((0..self.atoms.len()).filter(shared).filter_map(equality)))
     }
 
+    fn is_cheap(&self) -> bool {
+        let equalities = self.equalities_only().map_or(0, |equalities| equalities.atoms.len());
+        equalities == 0 && !self.atoms.iter().any(|atom| matches!(atom, AtomExprs::Similarity { .. }))
+    }
+
     fn counters(&self) -> Vec<String> {
         let clauses = (1..=self.clauses.len())
             .flat_map(|n| ["candidates", "verified", "witnesses"].map(|what| format!("clause_{n}_{what}")));

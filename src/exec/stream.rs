@@ -134,10 +134,16 @@ impl Partition {
 
 async fn fetch(prober: &Arc<Prober>, input: &mut ProbeInput, build: Arc<BuildSide>) -> Result<Phase> {
     match input {
-        ProbeInput::Own => Ok(match prober.start_own(&build) {
-            Some(probing) => Phase::Probe(build, probing),
-            None => Phase::Finish(build),
-        }),
+        ProbeInput::Own => {
+            let prober = Arc::clone(prober);
+            blocking(move || {
+                Ok(match prober.start_own(&build)? {
+                    Some(probing) => Phase::Probe(build, probing),
+                    None => Phase::Finish(build),
+                })
+            })
+            .await
+        }
         ProbeInput::Batches(stream) => {
             let batches = gather(stream, build.rows_at_once(), &prober.reservation).await?;
             let Some(first) = batches.first() else { return Ok(Phase::Finish(build)) };
@@ -185,7 +191,8 @@ async fn step(prober: &Arc<Prober>, build: Arc<BuildSide>, mut probing: Probing)
         let mut batches = prober.step(&build, &mut probing)?;
         for _ in 1..STEPS_AT_ONCE {
             if probing.is_done() {
-                match probing.is_own().then(|| prober.start_own(&build)).flatten() {
+                let next = if probing.is_own() { prober.start_own(&build)? } else { None };
+                match next {
                     Some(next) => probing = next,
                     None => break,
                 }

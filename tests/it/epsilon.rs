@@ -23,13 +23,14 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::cuda::is_on_a_device;
-use crate::oracle::{Cases, SMALL, check};
+use crate::oracle::{Cases, SMALL, check, random_query};
 use crate::{session, session_of};
 
 pub(crate) const FEW: Cases = Cases {
     table: random_table,
     sizes: SMALL,
     condition: |rng| random_condition(rng, &[3]),
+    query: random_query,
     operator: "EpsilonJoinExec",
     tenths: 6,
     settings: &[],

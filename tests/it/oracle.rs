@@ -23,6 +23,7 @@ const TABLES: u64 = 80;
 const RULE_TABLES: u64 = 80;
 const LARGE_TABLES: u64 = 4;
 const BAND_TABLES: u64 = 30;
+const DENSE_TABLES: u64 = 12;
 pub(crate) const QUERIES_PER_TABLE: usize = 20;
 
 /// Rows of a table.
@@ -36,6 +37,8 @@ pub(crate) struct Cases {
     pub sizes: &'static [usize],
     /// A condition at random.
     pub condition: fn(&mut StdRng) -> String,
+    /// A query at random with a condition.
+    pub query: fn(&mut StdRng, &str) -> String,
     /// What has to be in so many tenths of the plans at least.
     pub operator: &'static str,
     pub tenths: usize,
@@ -48,12 +51,16 @@ pub(crate) const TEXTS: Cases = Cases {
     table: random_table,
     sizes: SMALL,
     condition: random_condition,
+    query: random_query,
     operator: "SimilarityJoinExec",
     tenths: 6,
     settings: &[],
 };
 /// An OR of ANDs.
 pub(crate) const RULES: Cases = Cases { condition: random_rules, operator: "MatchingDependencyBlockExec", ..TEXTS };
+/// Semi and anti joins of rows with very many partners, or none.
+pub(crate) const DENSE: Cases =
+    Cases { condition: random_dense, query: random_semi_join, sizes: &[0, 300, 1300], operator: "engine=", ..TEXTS };
 /// Differences between two constants, and places between two values.
 pub(crate) const BANDS: Cases = Cases { condition: random_bands, tenths: 8, ..RULES };
 
@@ -80,6 +87,12 @@ async fn rules_entered_by_an_index_have_the_same_rows_as_stock() {
     check(2000..2000 + LARGE_TABLES, Cases { sizes: &[600], operator: "index [", tenths: 3, ..RULES }).await;
 }
 
+/// So many pairs that rows which have a partner are kept away from the index.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn semi_joins_of_many_pairs_have_the_same_rows_as_stock() {
+    check(7000..7000 + DENSE_TABLES, DENSE).await;
+}
+
 /// Runs random queries over random tables, one pair of tables a seed.
 pub(crate) async fn check(seeds: std::ops::Range<u64>, what: Cases) {
     let Cases { operator, tenths, .. } = what;
@@ -103,7 +116,7 @@ pub(crate) async fn check(seeds: std::ops::Range<u64>, what: Cases) {
 }
 
 /// Runs random queries over random tables and returns how many of them were accelerated.
-async fn check_tables(seed: u64, Cases { table, sizes, condition, operator, settings, .. }: Cases) -> usize {
+async fn check_tables(seed: u64, Cases { table, sizes, condition, query, operator, settings, .. }: Cases) -> usize {
     let mut rng = StdRng::seed_from_u64(seed);
     // batches of one row make large tables slow and test nothing more
     let batch_sizes: &[usize] = if sizes == SMALL { &[1, 7, 8192] } else { &[64, 8192] };
@@ -119,7 +132,7 @@ async fn check_tables(seed: u64, Cases { table, sizes, condition, operator, sett
     let mut accelerated = 0;
     for _ in 0..QUERIES_PER_TABLE {
         let condition = condition(&mut rng);
-        let query = random_query(&mut rng, &condition);
+        let query = query(&mut rng, &condition);
         let (expected, stock) = match run(&context, &query, false).await {
             Ran::Rows(rows, plan) => (rows, plan),
             // what fails in stock may fail here
@@ -240,7 +253,7 @@ pub(crate) fn random_string(rng: &mut StdRng) -> Option<String> {
     Some(text.into_iter().collect())
 }
 
-fn random_query(rng: &mut StdRng, condition: &str) -> String {
+pub(crate) fn random_query(rng: &mut StdRng, condition: &str) -> String {
     let right = if rng.random_bool(0.3) { "l" } else { "r" };
     match rng.random_range(0..14) {
         0 => format!("SELECT a.id, b.id FROM l a, {right} b WHERE {condition}"),
@@ -254,6 +267,48 @@ fn random_query(rng: &mut StdRng, condition: &str) -> String {
             format!("SELECT * FROM l a {join} JOIN {right} b ON {condition}")
         }
     }
+}
+
+fn random_semi_join(rng: &mut StdRng, condition: &str) -> String {
+    let right = if rng.random_bool(0.5) { "l" } else { "r" };
+    match rng.random_range(0..6) {
+        0 => format!("SELECT a.* FROM l a WHERE EXISTS (SELECT 1 FROM {right} b WHERE {condition})"),
+        1 => format!("SELECT a.id FROM l a WHERE NOT EXISTS (SELECT 1 FROM {right} b WHERE {condition})"),
+        kind => {
+            let join = ["LEFT SEMI", "LEFT ANTI", "RIGHT SEMI", "RIGHT ANTI"][kind - 2];
+            format!("SELECT * FROM l a {join} JOIN {right} b ON {condition}")
+        }
+    }
+}
+
+/// What holds for many pairs or for most of them, some of which a residual may turn away again.
+fn random_dense(rng: &mut StdRng) -> String {
+    let k = *[40, 200, 500, 1000, 2000].choose(rng).unwrap();
+    let often = [
+        format!("abs(a.id - b.id) <= {k}"),
+        format!("b.id BETWEEN a.id - {k} AND a.id + 100"),
+        format!("a.id >= b.id - {k} AND a.id < 2 * b.id"),
+        format!("(abs(a.id - b.id) <= {k} OR a.s = b.s)"),
+        format!("(a.k = b.k AND abs(a.id - b.id) <= {k} OR abs(a.id - b.id) <= 20)"),
+        "levenshtein(a.s, b.s) <= 12".to_owned(),
+        "jaccard(word_tokens(a.s), word_tokens(b.s)) >= 0.2".to_owned(),
+        "a.k = b.k AND overlap_count(a.l, b.l) >= 1".to_owned(),
+    ];
+    let residual = [
+        "a.id <> b.id",
+        "a.id < b.id",
+        "a.s <> b.s",
+        "a.k = b.k",
+        "a.n + b.n > 1",
+        "a.id + b.id < 300",
+        "a.id % 7 = b.id % 7 + 6",
+        "a.id * b.id < -1",
+        "a.id > 1100",
+    ];
+    let mut conjuncts = vec![often.choose(rng).unwrap().clone()];
+    let more = [0, 1, 1, 2][rng.random_range(0..4)];
+    conjuncts.extend(residual.choose_multiple(rng, more).map(|&condition| condition.to_owned()));
+    conjuncts.join(" AND ")
 }
 
 /// One similarity condition, perhaps equality keys, perhaps a residual, in any order.

@@ -173,3 +173,56 @@ async fn rankings_of_few_different_keys() {
     let expected = "SELECT count(*), sum(b.id) FROM p a JOIN p b ON a.c = b.c AND b.half = 0 WHERE a.id <= 20";
     assert_eq!(result(&context, ties).await, result(&context, expected).await);
 }
+
+/// Each row has thousands of partners, of which the first one is enough.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn semi_joins_of_rows_with_very_many_partners() {
+    let conditions = [
+        "a.id BETWEEN b.id - 2000 AND b.id + 2000",
+        "abs(a.id - b.id) <= 3000 AND a.k = b.k",
+        "(a.k = b.k AND abs(a.id - b.id) <= 2000 OR abs(a.id - b.id) <= 3)",
+        "abs(a.id - b.id) <= 3000 AND a.id <> b.id",
+        "levenshtein(a.s, b.s) <= 1",
+        "jaccard(word_tokens(a.s), word_tokens(b.s)) >= 0.5",
+        "jaccard(word_tokens(a.s), word_tokens(b.s)) >= 0.5 AND a.id <> b.id",
+        "l2_distance(a.v, b.v) <= 3000",
+        "l2_distance(a.v, b.v) <= 3000 AND a.id <> b.id",
+    ];
+    let context = session(1024, 2);
+    let rows = "SELECT value AS id, value % 10 AS k, concat('some name ', value % 3) AS s,
+                    [CAST(value AS DOUBLE), 0.5] AS v FROM generate_series";
+    context.similarity_sql(&format!("CREATE TABLE p AS {rows}(1, 6000)")).await.unwrap();
+    // the smaller side is indexed
+    context.similarity_sql(&format!("CREATE TABLE q AS {rows}(1, 5990)")).await.unwrap();
+    context.sql("SET similarity.max_candidates = 1000000").await.unwrap();
+    for condition in conditions {
+        for (a, b) in [("p", "q"), ("q", "p"), ("p", "p")] {
+            let count = |join: &str| format!("SELECT count(*) FROM {a} a {join} JOIN {b} b ON {condition}");
+            let exists = format!("SELECT count(*) FROM {a} a WHERE EXISTS (SELECT 1 FROM {b} b WHERE {condition})");
+            let all = |table: &str| if table == "p" { "6000" } else { "5990" };
+            for (query, rows) in [(count("LEFT SEMI"), all(a)), (count("RIGHT ANTI"), " 0 "), (exists, all(a))] {
+                let found = result(&context, &query).await;
+                assert!(found.contains(rows), "{query}: {found}");
+            }
+        }
+    }
+}
+
+/// A condition that an index leaves half of all pairs to, none of which satisfies it, is no more work than the pairs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn semi_joins_of_many_candidates_and_no_partner() {
+    let context = session(8192, 2);
+    for (table, rows) in [("p", 8000), ("q", 7990)] {
+        let create =
+            format!("CREATE TABLE {table} AS SELECT value AS id, value % 10 AS k FROM generate_series(1, {rows})");
+        context.similarity_sql(&create).await.unwrap();
+    }
+    for (a, b) in [("p", "q"), ("q", "p"), ("p", "p")] {
+        let query = format!(
+            "EXPLAIN ANALYZE SELECT count(*) FROM {a} a LEFT SEMI JOIN {b} b ON
+                 abs(a.id - b.id) <= 6000 AND a.k * b.k < 0 AND a.id <> b.id"
+        );
+        let plan = result(&context, &query).await;
+        assert!(plan.contains("nested_loops=") && !plan.contains("nested_loops=0"), "{plan}");
+    }
+}

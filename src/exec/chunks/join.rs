@@ -146,7 +146,9 @@ impl Partition {
                         return Ok(());
                     }
                 }
-                probing.matched().for_each(|row| matched.mark((before + row) as u32));
+                for row in probing.matched() {
+                    matched.mark((before + row) as u32);
+                }
                 before += probing.rows();
             }
         }

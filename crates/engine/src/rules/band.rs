@@ -19,8 +19,8 @@ pub struct BandOrder {
     firsts: Vec<u32>,
     /// The last place of each, and of those before it in its group: nothing that ends sooner stands before it.
     reach: Vec<u32>,
-    /// The last place of each.
-    lasts: Vec<u32>,
+    /// The last place of each, where some row ends sooner than one before it in its group.
+    lasts: Option<Vec<u32>>,
 }
 
 impl BandOrder {
@@ -38,7 +38,9 @@ impl BandOrder {
             }
         }
         let firsts = rows.iter().map(|&row| span(row).first).collect();
-        let lasts = rows.iter().map(|&row| span(row).last).collect();
+        // a row that nothing meets stands behind all that something accepts
+        let ends_sooner = |(&row, &reach): (&u32, &u32)| span(row) != Span::NONE && span(row).last < reach;
+        let lasts = rows.iter().zip(&reach).any(ends_sooner).then(|| rows.iter().map(|&row| span(row).last).collect());
         Ok(Self { grouping, rows, firsts, reach, lasts })
     }
 
@@ -71,8 +73,10 @@ impl BandOrder {
         let first = group.start + self.reach[group.clone()].partition_point(|&reach| reach < accepted.first);
         let end = group.start + self.firsts[group].partition_point(|&first| first < accepted.last);
         let mut start = first;
-        for place in first..end {
-            if self.lasts[place] < accepted.first {
+        // rows that end in the order in which they begin all reach the first place
+        let lasts = self.lasts.as_ref().and_then(|lasts| lasts.get(first..end)).unwrap_or(&[]);
+        for (place, &last) in (first..end).zip(lasts) {
+            if last < accepted.first {
                 if start < place {
                     found(start as u32..place as u32);
                 }
@@ -85,7 +89,7 @@ impl BandOrder {
     }
 
     pub fn memory(&self) -> usize {
-        (self.rows.capacity() + self.firsts.capacity() + self.reach.capacity() + self.lasts.capacity())
-            * size_of::<u32>()
+        let lasts = self.lasts.as_ref().map_or(0, Vec::capacity);
+        (self.rows.capacity() + self.firsts.capacity() + self.reach.capacity() + lasts) * size_of::<u32>()
     }
 }
