@@ -64,7 +64,7 @@ const fn entry(syntax: &'static str, description: &'static str, example: (&'stat
     Entry { syntax, description, example }
 }
 
-const ENTRIES: [Entry; 31] = [
+const ENTRIES: [Entry; 33] = [
     entry(
         "levenshtein_less_equal(a, b, k)",
         "The Levenshtein distance in characters, or k + 1 where it exceeds k; faster than levenshtein for a small k.",
@@ -177,8 +177,18 @@ const ENTRIES: [Entry; 31] = [
         ("dmetaphone_alt('gumbo')", "KMP"),
     ),
     entry(
+        "daitch_mokotoff(s)",
+        "The Daitch-Mokotoff codes, several where a name has several sounds, as PostgreSQL 16's fuzzystrmatch. NULL without a letter.",
+        ("daitch_mokotoff('Peters')", "[739400, 734000]"),
+    ),
+    entry(
+        "token_sort_ratio(a, b)",
+        "RapidFuzz: from 0 to 100, the likeness of two strings by insertions and deletions once their words are sorted.",
+        ("token_sort_ratio('wuzzy fuzzy', 'fuzzy wuzzy')", "100.0"),
+    ),
+    entry(
         "unaccent(s)",
-        "The string without accents, letters such as ß and ø spelled out.",
+        "The string without accents, letters such as ß and ø spelled out, typographic quotes, dashes and fractions in ASCII.",
         ("unaccent('Hôtel Straße')", "Hotel Strasse"),
     ),
     entry("normalize(s [, form])", "The string in a Unicode normal form.", ("normalize('ﬁn', 'NFKC')", "fin")),

@@ -66,6 +66,10 @@ builders! {
     dmetaphone(s);
     /// The alternate Double Metaphone code.
     dmetaphone_alt(s);
+    /// The Daitch-Mokotoff codes.
+    daitch_mokotoff(s);
+    /// RapidFuzz's `token_sort_ratio`, from 0 to 100.
+    token_sort_ratio(a, b);
     /// The string without accents.
     unaccent(s);
     /// The string in NFC, NFD, NFKC or NFKD, by the constant `form`.

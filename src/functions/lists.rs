@@ -104,9 +104,11 @@ fn between<O: OffsetSizeTrait>(offsets: &[O], row: usize) -> Range<usize> {
 /// The element type of a list type.
 pub(super) fn element_type(list: &DataType) -> Option<&DataType> {
     match list {
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-            Some(field.data_type())
-        }
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field) => Some(field.data_type()),
         _ => None,
     }
 }

@@ -9,6 +9,7 @@ pub mod expr_fn;
 pub mod nearest;
 
 mod arguments;
+mod daitch_mokotoff;
 mod documentation;
 mod edit;
 mod lists;
@@ -18,6 +19,7 @@ mod set;
 mod strings;
 mod text;
 mod token_sets;
+mod token_sort_ratio;
 mod tokens;
 mod trigram;
 mod vectors;
@@ -43,6 +45,8 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
         functions.extend(tokens::functions());
         functions.extend(trigram::functions());
         functions.extend(phonetic::functions());
+        functions.extend(daitch_mokotoff::functions());
+        functions.extend(token_sort_ratio::functions());
         functions.extend(text::functions());
         functions.extend(vectors::functions());
         functions

@@ -143,9 +143,12 @@ fn common_element(left: &DataType, right: &DataType) -> Option<DataType> {
     if left == right { Some(left.clone()) } else { comparison_coercion(left, right) }
 }
 
-/// The list type with another element type; fixed-size lists become lists where their elements change.
+/// The list type with another element type; fixed-size lists become lists where their elements change, and views of
+/// lists do always.
 fn of_elements(list: &DataType, element: &DataType) -> DataType {
     match list {
+        DataType::ListView(_) => DataType::new_list(element.clone(), true),
+        DataType::LargeListView(_) => DataType::new_large_list(element.clone(), true),
         _ if element_type(list) == Some(element) => list.clone(),
         DataType::LargeList(_) => DataType::new_large_list(element.clone(), true),
         _ => DataType::new_list(element.clone(), true),

@@ -138,11 +138,15 @@ fn vector(function: &str, index: usize, data_type: &DataType) -> Result<DataType
     let numeric = |element: &DataType| element.is_numeric() || element.is_null();
     match (data_type, element_type(data_type)) {
         (DataType::Null, _) => Ok(DataType::new_list(DataType::Float64, true)),
-        (DataType::LargeList(_), Some(e)) if numeric(e) => Ok(DataType::new_large_list(DataType::Float64, true)),
+        (DataType::LargeList(_) | DataType::LargeListView(_), Some(e)) if numeric(e) => {
+            Ok(DataType::new_large_list(DataType::Float64, true))
+        }
         (DataType::FixedSizeList(_, n), Some(e)) if numeric(e) => {
             Ok(DataType::new_fixed_size_list(DataType::Float64, *n, true))
         }
-        (DataType::List(_), Some(e)) if numeric(e) => Ok(DataType::new_list(DataType::Float64, true)),
+        (DataType::List(_) | DataType::ListView(_), Some(e)) if numeric(e) => {
+            Ok(DataType::new_list(DataType::Float64, true))
+        }
         _ => plan_err!("{function}: argument {} has to be a list of numbers, it is {data_type}", index + 1),
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod casefold;
 pub mod cosine;
+pub mod daitch_mokotoff;
 pub mod damerau_levenshtein;
 pub mod dice;
 pub mod double_metaphone;
@@ -28,6 +29,7 @@ pub mod overlap_count;
 pub mod qgrams;
 pub mod set_cosine;
 pub mod soundex;
+pub mod token_sort_ratio;
 pub mod trigram;
 pub mod unaccent;
 pub mod word_tokens;
@@ -37,6 +39,7 @@ mod edit_measure;
 mod set_measure;
 mod symbols;
 mod tokenizer;
+mod typography;
 mod vector_measure;
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! Text without diacritics, for matching across spellings.
 //!
-//! A letter loses the marks of Unicode's blocks of combining diacritical marks. Marks of other blocks stay,
-//! because there they are vowels and consonants and not accents (Indic vowel signs, Japanese voicing marks).
-//! Latin letters whose stroke, hook or joining is no separable mark are replaced by a table, as PostgreSQL's
-//! `unaccent` replaces them. Its rules for symbols, punctuation, numerals, full-width and mathematical letters
-//! are left out: what they rewrite is no accent, and normal form KC is there for most of it.
+//! A letter loses the marks of Unicode's blocks of combining diacritical marks. Marks of other blocks stay, because
+//! there they are vowels and consonants and not accents (Indic vowel signs, Japanese voicing marks). Latin letters
+//! whose stroke, hook or joining is no separable mark are replaced by a table, as PostgreSQL's `unaccent` replaces
+//! them, and so are typographic quotes, dashes and fractions. Its rules for other symbols, numerals, full-width and
+//! mathematical letters are left out: normal form KC is there for most of it.
 
 use unicode_normalization::UnicodeNormalization;
+
+use super::typography;
 
 /// `s` without diacritics, in normal form C; case is kept.
 pub fn unaccent(s: &str) -> String {
@@ -35,12 +37,12 @@ fn is_diacritic(c: char) -> bool {
         | '\u{FE20}'..='\u{FE2F}')
 }
 
-/// What stands for a letter that has no canonical decomposition.
+/// What stands for a character that has no canonical decomposition.
 fn replacement(c: char) -> Option<&'static str> {
     if c.is_ascii() {
         return None;
     }
-    small(c).or_else(|| capital(c)).or_else(|| joined(c))
+    small(c).or_else(|| capital(c)).or_else(|| joined(c)).or_else(|| typography::plain(c))
 }
 
 /// Letters that are several in one.
@@ -187,6 +189,10 @@ mod tests {
             ("Ɩ Ƣ ƣ ƕ ȸ ɭ", "I OI oi hv db l"),
             ("ꝏ Ꝡ Ꜳ ꞇ Ⱪ Ɱ", "oo VY AA t K M"),
             ("ᴀ ʀ ᵬ ᶙ ẚ ʦ", "A R b u a ts"),
+            ("O’Brien ‘x’ „y“ «z» ‹w› 5′ 7″", "O'Brien 'x' ,,y\" <<z>> <w> 5' 7\""),
+            ("1½ ¾ 2⅞ 3⁄4 ⅟5 ↉", "1 1/2  3/4 2 7/8 3/4  1/5  0/3"),
+            ("a‐b‑c‒d–e—f―g−h\u{AD}i", "a-b-c-d-e-f-g-h-i"),
+            ("x… ‥ ․ ‼ ⁇ ⁈ ⁉ ‚ ‛ ‟ ʹʺʻʼʽˈ 〝〞", "x... .. . !! ?? ?! !? , ' \" '\"'''' \"\""),
         ];
         for (given, expected) in cases {
             assert_eq!(unaccent(given), expected, "{given}");
@@ -213,8 +219,7 @@ mod tests {
 
     #[test]
     fn leaves_what_is_no_accent() {
-        for text in ["が ガ 東京", "한글", "हिन्दी की", "ไทย", "1½ © „x“ Ⅷ ａ ℓ"]
-        {
+        for text in ["が ガ 東京", "한글", "हिन्दी की", "ไทย", "1² © № Ⅷ ａ ℓ"] {
             assert_eq!(unaccent(text), text);
         }
     }

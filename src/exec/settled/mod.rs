@@ -38,6 +38,7 @@ use foldhash::fast::FixedState;
 
 use self::nested::Nested;
 use super::emission::{Emission, Rows};
+use super::engine::{EngineResult, engine_error};
 use super::matcher::Matcher;
 use similarity_engine::{BuildContext, Cancel};
 
@@ -211,11 +212,11 @@ impl Settling {
         if reservation.try_grow(bytes).is_err() {
             return Ok(false);
         }
-        let reserve = |bytes| reservation.try_grow(bytes);
+        let reserve = |bytes| reservation.try_grow(bytes).map_err(engine_error);
         let context = BuildContext::new(threads, cancel, &reserve);
         let Ok(matcher) = (self.index)(&batch, &context) else {
             // the index of all rows goes on
-            cancel.check()?;
+            cancel.check().or_datafusion()?;
             return Ok(false);
         };
         self.counters.indexes.add(1);
