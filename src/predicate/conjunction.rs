@@ -50,9 +50,8 @@ impl Conjunction {
     /// Takes `condition` apart. What is refused also stands in the residual.
     pub fn of(condition: &Expr, sides: Sides<'_>) -> Self {
         let mut parts = Self::default();
-        let plain = truth::plain(condition, sides);
-        for conjunct in split_conjunction(&plain) {
-            for bound in split_between(conjunct.clone().unalias()) {
+        for conjunct in truth::conjuncts(condition, sides) {
+            for bound in split_between(conjunct.unalias()) {
                 parts.add(bound, sides);
             }
         }

@@ -34,9 +34,8 @@ impl NormalForm {
     pub fn of(condition: &Expr, sides: Sides<'_>, most: usize) -> Result<Self, TooManyClauses> {
         let mut common = Vec::new();
         let mut clauses = vec![Vec::new()];
-        let plain = truth::plain(condition, sides);
-        for conjunct in split_conjunction(&plain) {
-            let pushed = push_down_negation(conjunct.clone(), false);
+        for conjunct in truth::conjuncts(condition, sides) {
+            let pushed = push_down_negation(conjunct, false);
             for part in split_conjunction(&pushed) {
                 if is_or(part) && serves(part, sides) {
                     clauses = product(&clauses, &alternatives(part, sides, most)?, most)?;

@@ -4,14 +4,24 @@
 //! `x IS NOT DISTINCT FROM true` and `CASE WHEN x THEN true ELSE false END` all are `x`.
 
 use datafusion::common::ScalarValue;
+use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Case, Expr, Operator};
 
 use super::nulls::never_null;
 use super::range::stock;
 use super::{Sides, mentions_measure};
 
+/// Conditions that are all TRUE exactly where `condition` is.
+pub(super) fn conjuncts(condition: &Expr, sides: Sides<'_>) -> Vec<Expr> {
+    let parts = split_conjunction(condition).into_iter().map(|part| plain(part, sides));
+    let all: Vec<Expr> =
+        parts.flat_map(|part| split_conjunction(&part).into_iter().cloned().collect::<Vec<_>>()).collect();
+    let adds = |part: &&Expr| !all.iter().any(|other| says_no_more(part, other));
+    all.iter().filter(adds).cloned().collect()
+}
+
 /// A condition that is TRUE exactly where `condition` is.
-pub(super) fn plain(condition: &Expr, sides: Sides<'_>) -> Expr {
+fn plain(condition: &Expr, sides: Sides<'_>) -> Expr {
     match condition {
         Expr::Alias(alias) => plain(&alias.expr, sides),
         Expr::Not(inner) => negated(inner, sides),
@@ -113,4 +123,51 @@ fn match_of(case: &Case) -> Option<&Expr> {
 
 fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(right) })
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::common::DFSchema;
+    use datafusion::logical_expr::{col, is_true, lit, when};
+
+    use super::*;
+
+    fn parts(condition: &Expr) -> Vec<Expr> {
+        let schema = |table: &str| {
+            let fields = [Field::new("x", DataType::Int64, true), Field::new("y", DataType::Int64, false)];
+            DFSchema::try_from_qualified_schema(table, &Schema::new(fields.to_vec())).unwrap()
+        };
+        let (left, right) = (schema("l"), schema("r"));
+        conjuncts(condition, Sides { left: &left, right: &right })
+    }
+
+    #[test]
+    fn words_that_change_nothing_about_where_it_is_true() {
+        let x = || col("l.x").lt(col("r.x"));
+        let same = [
+            is_true(x()),
+            x().eq(lit(true)),
+            lit(false).not_eq(x()),
+            binary(x(), Operator::IsNotDistinctFrom, lit(true)),
+            when(x(), lit(true)).otherwise(lit(false)).unwrap(),
+            when(x(), lit(true)).end().unwrap(),
+            x().is_not_null().and(x()),
+        ];
+        for condition in same {
+            assert_eq!(parts(&condition), [x()], "{condition}");
+        }
+    }
+
+    #[test]
+    fn null_is_not_true() {
+        let of = |column: &str| col(format!("l.{column}")).lt(col(format!("r.{column}")));
+        let not_false = |column| Expr::IsNotFalse(Box::new(of(column)));
+        assert_eq!(parts(&not_false("x")), [not_false("x")], "it may be NULL");
+        assert_eq!(parts(&not_false("y")), [of("y")], "it is never NULL");
+        let negated = Expr::Not(Box::new(is_true(of("x"))));
+        assert_eq!(parts(&negated), std::slice::from_ref(&negated));
+        let distinct = Expr::Not(Box::new(binary(of("x"), Operator::IsDistinctFrom, lit(true))));
+        assert_eq!(parts(&distinct), [of("x")]);
+    }
 }
