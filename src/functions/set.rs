@@ -15,14 +15,14 @@ use super::documentation;
 use super::lists::{ListArgument, element_type};
 use super::strings::StringArgument;
 use super::token_sets::{Interner, TokenSets, overlap};
-use similarity_measures::{SetMeasure, qgrams};
+use similarity_measures::{Overlap, SetMeasure, qgrams};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     use DataType::{Int64, Utf8};
-    use SetMeasure::{Cosine, Dice, Jaccard, OverlapCoefficient, OverlapCount};
     let signature = || arguments::signature([&[Utf8, Utf8], &[Utf8, Utf8, Int64]]);
-    let function = |measure| ScalarUDF::from(SetFunction { measure, signature: signature() });
-    [Jaccard, Dice, Cosine, OverlapCoefficient, OverlapCount].map(function).map(Arc::new).into()
+    let function = |&measure| Arc::new(ScalarUDF::from(SetFunction { measure, signature: signature() }));
+    // pg_trgm's measure is a function of its own
+    SetMeasure::ALL.iter().filter(|measure| measure.descriptor().tokenizer.is_none()).map(function).collect()
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -46,7 +46,7 @@ impl ScalarUDFImpl for SetFunction {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         self.accepted(types)?;
-        Ok(if self.measure == SetMeasure::OverlapCount { DataType::Int64 } else { DataType::Float64 })
+        Ok(if self.measure.descriptor().is_count { DataType::Int64 } else { DataType::Float64 })
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
@@ -68,11 +68,11 @@ impl ScalarUDFImpl for SetFunction {
         };
         let scores = (0..rows).map(|row| {
             let (l, r) = (left.at(row)?, right.at(row)?);
-            Some(self.measure.score(overlap(l, r), l.len(), r.len()))
+            Some(self.measure.score(Overlap { common: overlap(l, r), left: l.len(), right: r.len() }))
         });
-        let array: ArrayRef = match self.measure {
-            SetMeasure::OverlapCount => Arc::new(scores.map(|s| s.map(|o| o as i64)).collect::<Int64Array>()),
-            _ => Arc::new(scores.collect::<Float64Array>()),
+        let array: ArrayRef = match self.measure.descriptor().is_count {
+            true => Arc::new(scores.map(|s| s.map(|o| o as i64)).collect::<Int64Array>()),
+            false => Arc::new(scores.collect::<Float64Array>()),
         };
         arguments::result(&args, array)
     }

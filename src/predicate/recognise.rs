@@ -47,6 +47,7 @@ fn bounded(
     Ok(match measure {
         Measure::Set(measure) => {
             let (left, right, tokenizer) = sets(measure, call, (left, right), sides)?;
+            let measure = if is_reversed(call, sides) { measure.reversed() } else { measure };
             (left, right, Test::Set { tokenizer, measure, bounds })
         }
         Measure::Edit(measure) => (left, right, Test::Edit { measure, bounds }),
@@ -139,12 +140,6 @@ enum Measure {
 /// The measure that `call` computes, if the function is really that one and not a namesake.
 fn measure(call: &ScalarFunction) -> Option<Measure> {
     let measure = match call.name() {
-        "jaccard" => Measure::Set(SetMeasure::Jaccard),
-        "dice" => Measure::Set(SetMeasure::Dice),
-        "set_cosine" => Measure::Set(SetMeasure::Cosine),
-        "overlap_coefficient" => Measure::Set(SetMeasure::OverlapCoefficient),
-        "overlap_count" => Measure::Set(SetMeasure::OverlapCount),
-        "similarity" => Measure::Set(SetMeasure::Trigram),
         "levenshtein" => Measure::Edit(EditMeasure::Levenshtein),
         "levenshtein_less_equal" => Measure::LevenshteinLessEqual,
         "levenshtein_similarity" => Measure::Edit(EditMeasure::LevenshteinSimilarity),
@@ -160,7 +155,7 @@ fn measure(call: &ScalarFunction) -> Option<Measure> {
         "cosine_similarity" => Measure::Vector(VectorMeasure::Cosine),
         "cosine_distance" => Measure::Vector(VectorMeasure::CosineDistance),
         "inner_product" => Measure::Vector(VectorMeasure::InnerProduct),
-        _ => return None,
+        name => Measure::Set(SetMeasure::named(name)?),
     };
     functions::is_known(&call.func).then_some(measure)
 }
@@ -187,6 +182,11 @@ fn keys(call: &ScalarFunction, sides: Sides<'_>) -> Result<(Expr, Expr), String>
         .ok_or_else(|| "each argument of the measure has to read one side of the join, and not the same".into())
 }
 
+/// Whether the first argument of the measure reads the right input.
+fn is_reversed(call: &ScalarFunction, sides: Sides<'_>) -> bool {
+    call.args.first().and_then(|first| sides.of(first)) == Some(Side::Right)
+}
+
 /// Keys that become sets, and how.
 fn sets(
     measure: SetMeasure,
@@ -194,8 +194,8 @@ fn sets(
     (left, right): (Expr, Expr),
     sides: Sides<'_>,
 ) -> Result<(Expr, Expr, Tokenizer), String> {
-    Ok(if measure == SetMeasure::Trigram {
-        (left, right, Tokenizer::Trigrams)
+    Ok(if let Some(tokenizer) = measure.descriptor().tokenizer {
+        (left, right, tokenizer)
     } else if is_string(&left, sides)? {
         (left, right, Tokenizer::QGrams { q: gram_length(call)?, pad: None })
     } else {

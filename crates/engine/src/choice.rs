@@ -7,7 +7,7 @@ use super::pays::{self, PaysFrom, ROWS_OF_RULES, RULES, Weighed};
 use super::reason::{Reason, Refused};
 use super::{BuildContext, Index, KeyColumn, cpu};
 use crate::condition::Test;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, internal_err};
 
 /// Which engine a session asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -78,6 +78,9 @@ impl Engine {
     /// # Errors
     /// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails.
     pub fn build(&self, test: Test, keys: KeyColumn, context: &BuildContext<'_>) -> Result<(Box<dyn Index>, Reason)> {
+        if context.own && !test.is_symmetric() {
+            return internal_err!("{test} is not symmetric: a self-join reads both of its sides");
+        }
         let on_cpu = |reason| Ok((cpu::build(test, &keys, context)?, reason));
         let Some(pays) = pays::of_condition(test, pays::dimension(&keys.values)) else {
             return on_cpu(Reason::default());
@@ -263,7 +266,7 @@ mod tests {
         let points: ArrayRef =
             Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>((0..2000).map(point).collect::<Vec<_>>()));
         let near = VectorTest { bounds: Bounds::at_most(5.0, true), ..VectorTest::every_score(VectorMeasure::L2) };
-        let set = Test::Set { tokenizer: words, measure: SetMeasure::Jaccard, bounds: Bounds::at_least(0.5, true) };
+        let set = Test::Set { tokenizer: words, measure: SetMeasure::JACCARD, bounds: Bounds::at_least(0.5, true) };
         let edit = Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
         let (never, cancelled) = (Cancel::default(), Cancel::default());
         cancelled.cancel();

@@ -34,6 +34,7 @@ pub mod word_tokens;
 
 mod edit_matrix;
 mod edit_measure;
+mod function_doc;
 mod set_measure;
 mod symbols;
 mod tokenizer;
@@ -43,6 +44,7 @@ mod vector_measure;
 mod test_strings;
 
 pub use edit_measure::EditMeasure;
-pub use set_measure::SetMeasure;
+pub use function_doc::FunctionDoc;
+pub use set_measure::{LeastOverlap, Overlap, SetBounds, SetDescriptor, SetMeasure};
 pub use tokenizer::Tokenizer;
 pub use vector_measure::{Power, VectorMeasure};

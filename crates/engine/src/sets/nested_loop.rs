@@ -8,16 +8,14 @@ use arrow::array::StringArray;
 use super::SetPredicate;
 use crate::condition::Bounds;
 use crate::{Cancel, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PrepareContext, Probe};
-use similarity_measures::{SetMeasure, Tokenizer, qgrams, word_tokens};
+use similarity_measures::{Overlap, SetMeasure, Tokenizer, qgrams, word_tokens};
 
-pub(crate) const MEASURES: [SetMeasure; 6] = [
-    SetMeasure::Jaccard,
-    SetMeasure::Dice,
-    SetMeasure::Cosine,
-    SetMeasure::OverlapCoefficient,
-    SetMeasure::OverlapCount,
-    SetMeasure::Trigram,
-];
+/// Every measure, those that are not symmetric in both orders.
+pub(crate) fn measures() -> impl Iterator<Item = SetMeasure> {
+    let reversed = |measure: SetMeasure| Some(measure.reversed()).filter(|reversed| *reversed != measure);
+    SetMeasure::ALL.iter().flat_map(move |&measure| [Some(measure), reversed(measure)].into_iter().flatten())
+}
+
 pub(crate) const WORDS: Tokenizer = Tokenizer::Words;
 pub(crate) const UNLIMITED: Limit = Limit { pairs: usize::MAX, work: usize::MAX };
 
@@ -97,7 +95,8 @@ pub(crate) fn oracle(
                 _ => true,
             };
             let overlap = left.intersection(right).count();
-            let score = predicate.measure.score(overlap, left.len(), right.len());
+            let overlap = Overlap { common: overlap, left: left.len(), right: right.len() };
+            let score = predicate.measure.score(overlap);
             if together && predicate.bounds.contains(score) && (probe.is_some() || b < p) {
                 found.insert((b as u32, p as u32));
             }
@@ -143,7 +142,7 @@ pub(crate) fn batch(index: &dyn Index, keys: &KeyColumn, range: usize, limit: Li
 
 pub(crate) fn predicates() -> Vec<SetPredicate> {
     let mut all = Vec::new();
-    for measure in MEASURES {
+    for measure in measures() {
         for t in [1.0 / 9.0, 0.25, 1.0 / 3.0, 0.5, 2.0 / 3.0, 0.75, 0.8, 1.0, 2.0, 3.0] {
             for inclusive in [true, false] {
                 all.push(SetPredicate { measure, bounds: Bounds::at_least(t, inclusive) });

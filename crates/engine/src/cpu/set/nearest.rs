@@ -29,7 +29,7 @@ use super::sets::{Groups, Sets};
 use crate::condition::Bounds;
 use crate::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key, prepared};
 use crate::sets::dictionary::Dictionary;
-use crate::sets::predicate::SetPredicate;
+use crate::sets::predicate::{Role, SetPredicate, Sizes};
 use crate::{BuildContext, Cancel, Counts, KeyColumn, NO_GROUP, PrepareContext, PreparedProbe};
 use similarity_measures::{SetMeasure, Tokenizer};
 
@@ -86,8 +86,8 @@ impl NearestSets {
         SetPredicate { measure: self.measure, bounds: Bounds::at_least(score, true) }
     }
 
-    fn neighbour(&self, overlap: u32, (left, right): (u32, u32), row: u32) -> Neighbour<i64> {
-        let score = self.measure.score(overlap as usize, left as usize, right as usize);
+    fn neighbour(&self, overlap: u32, sizes: Sizes, row: u32) -> Neighbour<i64> {
+        let score = self.at_least(0.0).score(overlap, sizes);
         Neighbour { score: !float_key(score), rank: self.ranks[row as usize], row }
     }
 
@@ -99,7 +99,7 @@ impl NearestSets {
         let mut sharing: Vec<u32> = best.rows().collect();
         sharing.sort_unstable();
         for &row in self.scored.rows(group).iter().filter(|row| sharing.binary_search(row).is_err()) {
-            let neighbour = self.neighbour(0, (0, 0), row);
+            let neighbour = self.neighbour(0, Sizes { build: 0, probe: 0 }, row);
             if !best.takes(&neighbour) {
                 return;
             }
@@ -315,7 +315,7 @@ impl<'a> Walk<'a> {
         self.floor = floor;
         let sets = &self.index.sets;
         let predicate = self.index.at_least(float_of_key(!score));
-        let reach = reach(&predicate, self.size, self.index.largest);
+        let reach = reach(&predicate, Role::Probe, self.size, self.index.largest);
         let sizes = &sets.sizes[self.partners.clone()];
         let low = sizes.partition_point(|&size| size < reach.low);
         let high = sizes.partition_point(|&size| size <= reach.high).max(low);
@@ -332,7 +332,8 @@ impl<'a> Walk<'a> {
         }
         self.counts.candidates += 1;
         let (build, probe) = (&self.index.sets, self.probe);
-        let (sizes, row) = ((self.size, build.sizes[position]), build.rows[position]);
+        let sizes = Sizes { build: build.sizes[position], probe: self.size };
+        let row = build.rows[position];
         let rest = probe.known(self.position) - place as u32;
         let most = rest.min(posting.rest);
         if !self.is_wanted(most, sizes, row) {
@@ -355,7 +356,7 @@ impl<'a> Walk<'a> {
 
     /// Whether a row would be kept if it shared `overlap` tokens.
     #[inline]
-    fn is_wanted(&self, overlap: u32, sizes: (u32, u32), row: u32) -> bool {
+    fn is_wanted(&self, overlap: u32, sizes: Sizes, row: u32) -> bool {
         self.best.worst().is_none() || self.best.takes(&self.index.neighbour(overlap, sizes, row))
     }
 }
@@ -395,6 +396,8 @@ mod tests {
 
     use super::*;
     use crate::nearest::Wanted;
+    use crate::sets::nested_loop::measures;
+    use similarity_measures::Overlap;
     use similarity_measures::word_tokens::word_tokens;
 
     type Values = Vec<Option<String>>;
@@ -428,10 +431,10 @@ mod tests {
 
     #[test]
     fn finds_what_scoring_all_finds() {
-        use SetMeasure::{Cosine, Dice, Jaccard, OverlapCoefficient, OverlapCount, Trigram};
         let mut rng = StdRng::seed_from_u64(7);
-        for case in 0..240 {
-            let measure = [Jaccard, Dice, Cosine, OverlapCoefficient, OverlapCount, Trigram][case % 6];
+        let measures: Vec<_> = measures().collect();
+        for case in 0..480 {
+            let measure = measures[case / 2 % measures.len()];
             let (rows, vocabulary) = ([0, 3, 60, 300][rng.random_range(0..4)], [2, 20, 200][rng.random_range(0..3)]);
             let (build, probe) = (strings(rows, vocabulary, &mut rng), strings(30, vocabulary + 1, &mut rng));
             let grouped = case % 2 == 1;
@@ -464,7 +467,8 @@ mod tests {
                         _ => true,
                     };
                     let others = words(text);
-                    let score = measure.score(own.intersection(&others).count(), own.len(), others.len());
+                    let (common, left, right) = (own.intersection(&others).count(), others.len(), own.len());
+                    let score = measure.score(Overlap { common, left, right });
                     if together {
                         expected.push(Neighbour { score: !float_key(score), rank: ranks[other], row: other as u32 });
                     }

@@ -1,5 +1,6 @@
 //! The kernels of `sets.cu`.
 
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream, DeviceRepr, DriverError, PushKernelArg};
@@ -48,12 +49,19 @@ pub(in crate::cuda) struct SetTest {
     pub(in crate::cuda) lower: f64,
     pub(in crate::cuda) upper: f64,
     pub(in crate::cuda) share: f64,
-    pub(in crate::cuda) smallest: f64,
+    pub(in crate::cuda) probe_share: f64,
+    pub(in crate::cuda) build_of_probe: f64,
+    pub(in crate::cuda) probe_of_build: f64,
     pub(in crate::cuda) measure: u32,
     pub(in crate::cuda) form: u32,
     pub(in crate::cuda) lower_inclusive: u32,
     pub(in crate::cuda) upper_inclusive: u32,
+    pub(in crate::cuda) is_reversed: u32,
+    pub(in crate::cuda) unused: u32,
 }
+
+// as in set_measure.cuh
+const _: () = assert!(size_of::<SetTest>() == 72 && offset_of!(SetTest, measure) == 48);
 
 // SAFETY: the layout is that of the structure in set_measure.cuh.
 unsafe impl DeviceRepr for SetTest {}

@@ -258,7 +258,7 @@ mod tests {
     }
 
     fn jaccard(threshold: f64) -> SetPredicate {
-        SetPredicate { measure: SetMeasure::Jaccard, bounds: Bounds::at_least(threshold, true) }
+        SetPredicate { measure: SetMeasure::JACCARD, bounds: Bounds::at_least(threshold, true) }
     }
 
     #[test]
@@ -304,7 +304,7 @@ mod tests {
             let values: Values = all.iter().map(text).collect();
             let keys = key_column(&values, &None);
             for (measure, t) in
-                [(SetMeasure::Jaccard, 0.85), (SetMeasure::Cosine, 0.5), (SetMeasure::OverlapCount, 2.0)]
+                [(SetMeasure::JACCARD, 0.85), (SetMeasure::SET_COSINE, 0.5), (SetMeasure::OVERLAP_COUNT, 2.0)]
             {
                 let predicate = SetPredicate { measure, bounds: Bounds::at_least(t, true) };
                 let expected = oracle(WORDS, predicate, (&values, &None), None);
