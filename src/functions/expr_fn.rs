@@ -46,6 +46,8 @@ builders! {
     overlap_coefficient(a, b);
     /// The size of the overlap.
     overlap_count(a, b);
+    /// The share of `a` that `b` holds.
+    containment(a, b);
     /// The lower-cased words.
     word_tokens(s);
     /// pg_trgm's `similarity`.

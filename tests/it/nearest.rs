@@ -60,6 +60,8 @@ const SCORES_OF_TEXTS: Scores = &[
     ("set_cosine(a.s, b.s)", true),
     ("overlap_coefficient(word_tokens(a.s), word_tokens(b.s))", true),
     ("overlap_count(a.s, b.s, 2)", true),
+    ("containment(word_tokens(a.s), word_tokens(b.s))", true),
+    ("containment(b.s, a.s, 2)", true),
     ("similarity(a.s, b.s)", true),
     ("jaccard(a.v, b.v)", true),
     ("levenshtein(a.s, b.s)", false),

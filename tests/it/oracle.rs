@@ -403,7 +403,8 @@ fn random_set_condition(rng: &mut StdRng) -> String {
         let count = rng.random_range(0..5);
         return format!("overlap_count({arguments}) {} {count}", [">=", ">", "="].choose(rng).unwrap());
     }
-    let measure = ["jaccard", "dice", "set_cosine", "overlap_coefficient"].choose(rng).unwrap();
+    let measure =
+        ["jaccard", "dice", "set_cosine", "overlap_coefficient", "containment", "containment"].choose(rng).unwrap();
     if rng.random_bool(0.15) {
         return bounded("similarity(a.s, b.s)", rng);
     }

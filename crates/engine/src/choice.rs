@@ -259,6 +259,20 @@ mod tests {
     }
 
     #[test]
+    fn an_index_that_probes_itself_has_a_symmetric_measure() {
+        let (never, bounds) = (Cancel::default(), Bounds::at_least(0.5, true));
+        let keys = KeyColumn { values: Arc::new(StringArray::from(vec!["a b", "a"])), groups: None };
+        for own in [true, false] {
+            let context = BuildContext { own, ..BuildContext::new(1, &never, &|_| Ok(())) };
+            for &measure in SetMeasure::ALL {
+                let test = Test::Set { tokenizer: Tokenizer::Words, measure, bounds };
+                let built = Engine::Cpu.build(test, keys.clone(), &context);
+                assert_eq!(built.is_ok(), !own || measure.descriptor().is_symmetric, "{test}");
+            }
+        }
+    }
+
+    #[test]
     fn batches_are_made_ready_until_they_are_cancelled() {
         let words = Tokenizer::Words;
         let texts: ArrayRef = Arc::new((0..2000).map(|row| Some(format!("a name {row}"))).collect::<StringArray>());

@@ -7,6 +7,7 @@
 #![deny(missing_docs)]
 
 pub mod casefold;
+pub mod containment;
 pub mod cosine;
 pub mod damerau_levenshtein;
 pub mod dice;

@@ -4,7 +4,7 @@
 //! kernel is `kernels/measure/<file>.cuh`; `kernels/build.py` reads the table and numbers the kernels by it.
 
 use crate::{FunctionDoc, Tokenizer};
-use crate::{dice, jaccard, overlap_coefficient, overlap_count, set_cosine, trigram};
+use crate::{containment, dice, jaccard, overlap_coefficient, overlap_count, set_cosine, trigram};
 
 /// Sizes of two sets and of their intersection, by the arguments of the measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,6 +152,8 @@ set_measures! { |overlap|
     OVERLAP_COUNT = overlap_count(overlap);
     /// pg_trgm's `similarity`: Jaccard in single precision, widened when compared
     TRIGRAM = trigram(overlap);
+    /// `o / |a|`
+    CONTAINMENT = containment(overlap);
 }
 
 impl SetMeasure {

@@ -16,6 +16,11 @@ pub(crate) fn measures() -> impl Iterator<Item = SetMeasure> {
     SetMeasure::ALL.iter().flat_map(move |&measure| [Some(measure), reversed(measure)].into_iter().flatten())
 }
 
+/// Whether an index may probe itself by `predicate`, each pair in one order only.
+pub(crate) fn serves_self_joins(predicate: &SetPredicate) -> bool {
+    predicate.measure.descriptor().is_symmetric
+}
+
 pub(crate) const WORDS: Tokenizer = Tokenizer::Words;
 pub(crate) const UNLIMITED: Limit = Limit { pairs: usize::MAX, work: usize::MAX };
 
