@@ -136,7 +136,7 @@ def set_measures() -> str:
         *(f"    {name} = {number}," for number, (name, _, _) in enumerate(measures)),
         "};",
         "",
-        "__device__ __forceinline__ double set_score(u32 measure, const Overlap& overlap) {",
+        "__device__ __forceinline__ double set_score(u32 measure, const Overlap& overlap, const double* weights) {",
         "    switch (measure) {",
         *(f"        case {name}: return {function}({arguments});" for name, function, arguments in measures),
         "        default: return 0.0;",

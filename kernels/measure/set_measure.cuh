@@ -22,6 +22,8 @@ struct SetTest {
     double build_of_probe;
     // The same of a probe row's set.
     double probe_of_build;
+    // The constants of the measure.
+    double weights[2];
     u32 measure;
     u32 form;
     u32 lower_inclusive;
@@ -30,7 +32,7 @@ struct SetTest {
     u32 is_reversed;
     u32 unused;
 };
-static_assert(sizeof(SetTest) == 72, "as SetTest in Rust");
+static_assert(sizeof(SetTest) == 88, "as SetTest in Rust");
 
 // What the least overlap is made of: a sum of both sizes, their geometric mean, the smaller one, or nothing.
 // Every form rises with both sizes, so that the least sizes of a tile speak for all of it.
@@ -45,7 +47,7 @@ __device__ __forceinline__ bool set_accepts(const SetTest& test, u32 common, Set
     overlap.common = common;
     overlap.left = test.is_reversed ? sizes.probe : sizes.build;
     overlap.right = test.is_reversed ? sizes.build : sizes.probe;
-    double score = set_score(test.measure, overlap);
+    double score = set_score(test.measure, overlap, test.weights);
     bool high_enough = test.lower_inclusive ? score >= test.lower : score > test.lower;
     bool low_enough = test.upper_inclusive ? score <= test.upper : score < test.upper;
     return high_enough && low_enough;

@@ -19,7 +19,7 @@ enum SetMeasure {
     CONTAINMENT = 6,
 };
 
-__device__ __forceinline__ double set_score(u32 measure, const Overlap& overlap) {
+__device__ __forceinline__ double set_score(u32 measure, const Overlap& overlap, const double* weights) {
     switch (measure) {
         case JACCARD: return jaccard(overlap);
         case DICE: return dice(overlap);

@@ -44,7 +44,10 @@ fn describe(argument: &str) -> &'static str {
         "pad" => "One character; q - 1 copies of it are put on each side.",
         "form" => "'NFC', 'NFD', 'NFKC' or 'NFKD'; NFC if absent.",
         "max_length" => "The greatest length of the code; 255 if absent.",
-        _ => "",
+        other => {
+            let mut parameters = SetMeasure::ALL.iter().flat_map(|measure| measure.descriptor().parameters);
+            parameters.find(|parameter| parameter.name == other).map_or("", |parameter| parameter.description)
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
 use super::sides::Side;
 use super::{Atom, Bounds, Sides, Test, VectorTest};
 use crate::functions;
-use similarity_measures::{EditMeasure, Power, SetMeasure, Tokenizer, VectorMeasure};
+use similarity_measures::{EditMeasure, Power, SetMeasure, Tokenizer, VectorMeasure, Weights};
 
 /// The atom that `condition` states, `None` where it compares no measure of both sides, and the reason where
 /// it does but cannot be accelerated exactly.
@@ -47,6 +47,7 @@ fn bounded(
     Ok(match measure {
         Measure::Set(measure) => {
             let (left, right, tokenizer) = sets(measure, call, (left, right), sides)?;
+            let measure = with_constants(measure, call)?;
             let measure = if is_reversed(call, sides) { measure.reversed() } else { measure };
             (left, right, Test::Set { tokenizer, measure, bounds })
         }
@@ -162,9 +163,14 @@ fn measure(call: &ScalarFunction) -> Option<Measure> {
 
 /// The `p` of `lp_distance(a, b, p)`, where it is a constant that makes a distance.
 fn power(call: &ScalarFunction) -> Option<Power> {
-    let Some(Expr::Literal(value, _)) = call.args.get(2) else { return None };
+    number(call.args.get(2)?).and_then(Power::new)
+}
+
+/// A literal as a number.
+fn number(expr: &Expr) -> Option<f64> {
+    let Expr::Literal(value, _) = expr else { return None };
     match value.cast_to(&DataType::Float64).ok()? {
-        ScalarValue::Float64(Some(p)) => Power::new(p),
+        ScalarValue::Float64(number) => number,
         _ => None,
     }
 }
@@ -197,7 +203,8 @@ fn sets(
     Ok(if let Some(tokenizer) = measure.descriptor().tokenizer {
         (left, right, tokenizer)
     } else if is_string(&left, sides)? {
-        (left, right, Tokenizer::QGrams { q: gram_length(call)?, pad: None })
+        let place = 2 + measure.descriptor().parameters.len();
+        (left, right, Tokenizer::QGrams { q: gram_length(call.args.get(place))?, pad: None })
     } else {
         tokenised(left, right)
     })
@@ -215,9 +222,20 @@ fn is_string(key: &Expr, sides: Sides<'_>) -> Result<bool, String> {
     })
 }
 
+/// The measure with the constants of a call.
+fn with_constants(measure: SetMeasure, call: &ScalarFunction) -> Result<SetMeasure, String> {
+    let parameters = measure.descriptor().parameters.iter();
+    let weights = parameters.zip(call.args.iter().skip(2)).map(|(parameter, argument)| {
+        let number = number(argument).and_then(Weights::checked);
+        number.ok_or_else(|| format!("{} has to be a constant from 0 to {:e}", parameter.name, Weights::LARGEST))
+    });
+    let weights: Vec<f64> = weights.collect::<Result<_, _>>()?;
+    measure.with(&weights).ok_or_else(|| "the measure lacks an argument".into())
+}
+
 /// The `q` of `jaccard(a, b [, q])` over strings.
-fn gram_length(call: &ScalarFunction) -> Result<usize, String> {
-    match call.args.get(2) {
+fn gram_length(q: Option<&Expr>) -> Result<usize, String> {
+    match q {
         None => Ok(1),
         Some(q) => positive(q).ok_or_else(|| "q has to be a positive constant".into()),
     }

@@ -11,12 +11,14 @@ pub(crate) const MEASURE: SetDescriptor = SetDescriptor {
                       two strings. 0 where either is empty.",
         example: ("containment(['a', 'b'], ['b', 'c', 'd'])", "0.5"),
     },
+    parameters: &[],
     tokenizer: None,
     is_count: false,
     is_symmetric: false,
-    jaccard_floor: |_| 0.0,
+    is_monotone: true,
+    jaccard_floor: |_, _| 0.0,
     // a set of which b holds a share is at most that much larger than b, but may be as small as one element
-    bounds: |t| SetBounds {
+    bounds: |t, _| SetBounds {
         overlap: LeastOverlap::Linear { left: t, right: 0.0 },
         left_of_right: 0.0,
         right_of_left: t,

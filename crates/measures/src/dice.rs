@@ -11,11 +11,13 @@ pub(crate) const MEASURE: SetDescriptor = SetDescriptor {
                       0 where either is empty.",
         example: ("dice(['a', 'b'], ['b', 'c'])", "0.5"),
     },
+    parameters: &[],
     tokenizer: None,
     is_count: false,
     is_symmetric: true,
-    jaccard_floor: |least| least / (2.0 - least),
-    bounds: |t| SetBounds::symmetric(LeastOverlap::Linear { left: t / 2.0, right: t / 2.0 }, t / (2.0 - t)),
+    is_monotone: true,
+    jaccard_floor: |least, _| least / (2.0 - least),
+    bounds: |t, _| SetBounds::symmetric(LeastOverlap::Linear { left: t / 2.0, right: t / 2.0 }, t / (2.0 - t)),
 };
 
 /// `2 o / (|a| + |b|)`, one division in double precision; 0 where either set is empty.

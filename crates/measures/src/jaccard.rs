@@ -11,11 +11,13 @@ pub(crate) const MEASURE: SetDescriptor = SetDescriptor {
                       characters without q). 0 where either is empty.",
         example: ("jaccard(['a', 'b'], ['b', 'c'])", "0.3333333333333333"),
     },
+    parameters: &[],
     tokenizer: None,
     is_count: false,
     is_symmetric: true,
-    jaccard_floor: |least| least,
-    bounds,
+    is_monotone: true,
+    jaccard_floor: |least, _| least,
+    bounds: |t, _| bounds(t),
 };
 
 /// `o / (|a| + |b| - o)`, one division in double precision; 0 where either set is empty.

@@ -46,6 +46,6 @@ mod test_strings;
 
 pub use edit_measure::EditMeasure;
 pub use function_doc::FunctionDoc;
-pub use set_measure::{LeastOverlap, Overlap, SetBounds, SetDescriptor, SetMeasure};
+pub use set_measure::{LeastOverlap, Overlap, Parameter, SetBounds, SetDescriptor, SetMeasure, Weights};
 pub use tokenizer::Tokenizer;
 pub use vector_measure::{Power, VectorMeasure};

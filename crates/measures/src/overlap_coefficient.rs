@@ -11,11 +11,13 @@ pub(crate) const MEASURE: SetDescriptor = SetDescriptor {
                       0 where either is empty.",
         example: ("overlap_coefficient(['a'], ['a', 'b', 'c'])", "1.0"),
     },
+    parameters: &[],
     tokenizer: None,
     is_count: false,
     is_symmetric: true,
-    jaccard_floor: |_| 0.0,
-    bounds: |t| SetBounds::symmetric(LeastOverlap::Smaller(t), 0.0),
+    is_monotone: true,
+    jaccard_floor: |_, _| 0.0,
+    bounds: |t, _| SetBounds::symmetric(LeastOverlap::Smaller(t), 0.0),
 };
 
 /// `o / min(|a|, |b|)`; 0 where either set is empty.

@@ -10,11 +10,13 @@ pub(crate) const MEASURE: SetDescriptor = SetDescriptor {
         description: "How many distinct elements two lists, or the q-grams of two strings, share.",
         example: ("overlap_count(['a', 'b'], ['b', 'c'])", "1"),
     },
+    parameters: &[],
     tokenizer: None,
     is_count: true,
     is_symmetric: true,
-    jaccard_floor: |_| 0.0,
-    bounds: |t| SetBounds::symmetric(LeastOverlap::Constant(t), 0.0),
+    is_monotone: true,
+    jaccard_floor: |_, _| 0.0,
+    bounds: |t, _| SetBounds::symmetric(LeastOverlap::Constant(t), 0.0),
 };
 
 /// The size of the intersection.

@@ -11,12 +11,14 @@ pub(crate) const MEASURE: SetDescriptor = SetDescriptor {
                       strings. 0 where either is empty.",
         example: ("set_cosine(['a', 'b'], ['b', 'c'])", "0.5"),
     },
+    parameters: &[],
     tokenizer: None,
     is_count: false,
     is_symmetric: true,
+    is_monotone: true,
     // of sets whose sizes differ most
-    jaccard_floor: |least| least * least,
-    bounds: |t| SetBounds::symmetric(LeastOverlap::GeometricMean(t), t * t),
+    jaccard_floor: |least, _| least * least,
+    bounds: |t, _| SetBounds::symmetric(LeastOverlap::GeometricMean(t), t * t),
 };
 
 /// `o / sqrt(|a| |b|)`, the product taken in integers; 0 where either set is empty.

@@ -30,6 +30,46 @@ impl Overlap {
     }
 }
 
+/// Constants of a measure, up to two, each from 0 to [`LARGEST`](Self::LARGEST).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Weights([u64; 2]);
+
+impl Weights {
+    /// The most constants that a measure can have.
+    pub const MOST: usize = 2;
+
+    /// The largest constant, so that no score overflows or loses digits near 0.
+    pub const LARGEST: f64 = 1e100;
+
+    /// The constant as a weight, where it can be one; -0.0 is 0.0.
+    pub fn checked(weight: f64) -> Option<f64> {
+        (0.0..=Self::LARGEST).contains(&weight).then_some(weight + 0.0)
+    }
+
+    fn new(weights: &[f64]) -> Option<Self> {
+        let mut bits = [0; Self::MOST];
+        for (at, &weight) in weights.iter().enumerate() {
+            *bits.get_mut(at)? = Self::checked(weight)?.to_bits();
+        }
+        Some(Self(bits))
+    }
+
+    /// The constants as numbers; 0 for those that the measure does not have.
+    #[inline]
+    pub fn get(self) -> [f64; Self::MOST] {
+        self.0.map(f64::from_bits)
+    }
+}
+
+/// A constant argument of a measure, behind the two sets.
+#[derive(Debug)]
+pub struct Parameter {
+    /// Name in the documentation and in errors.
+    pub name: &'static str,
+    /// What the constant is.
+    pub description: &'static str,
+}
+
 /// Descriptor of a set measure.
 #[derive(Debug)]
 pub struct SetDescriptor {
@@ -37,16 +77,21 @@ pub struct SetDescriptor {
     pub name: &'static str,
     /// Documentation of the SQL function.
     pub doc: FunctionDoc,
+    /// Constants that follow the two sets, which a measure takes as its [`Weights`].
+    pub parameters: &'static [Parameter],
     /// The only tokenizer that the measure knows. Without it, the measure takes two lists, or two strings and a q.
     pub tokenizer: Option<Tokenizer>,
     /// Whether the score is a number of elements, an integer. Any other score lies between 0 and 1.
     pub is_count: bool,
     /// Whether both orders of the arguments have the same score, to the last bit.
     pub is_symmetric: bool,
+    /// Whether the score never falls when the overlap grows, to the last bit. Otherwise rounding may lower it by a
+    /// relative error of less than 1e-12.
+    pub is_monotone: bool,
     /// Jaccard similarity that sets have at least whose score is at least this one.
-    pub jaccard_floor: fn(f64) -> f64,
+    pub jaccard_floor: fn(f64, Weights) -> f64,
     /// Bounds that follow from a score of at least this one. A count may be any number, a share is at most 1.
-    pub bounds: fn(f64) -> SetBounds,
+    pub bounds: fn(f64, Weights) -> SetBounds,
 }
 
 /// Bounds on an overlap and on two sizes, which hold up to a relative error of 1e-10.
@@ -95,18 +140,19 @@ impl SetBounds {
 
 /// A measure over two finite sets, determined by their sizes and the size of their intersection.
 ///
-/// For fixed sizes the score never falls when the overlap grows. For a fixed overlap it never rises with either size.
+/// For fixed sizes the score does not fall when the overlap grows, but for rounding. For a fixed overlap it never rises with either size.
 /// Of all partners of one size, a set scores best with one that holds it or is held by it; that best score rises with
 /// the partner's size up to the set's own, and does not rise beyond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SetMeasure {
     kind: Kind,
+    weights: Weights,
     /// Whether the left set is the second argument of the SQL function.
     is_reversed: bool,
 }
 
 macro_rules! set_measures {
-    (|$overlap:ident| $($(#[$doc:meta])+ $name:ident = $module:ident($($argument:ident),+);)+) => {
+    (|$overlap:ident, $weights:ident| $($(#[$doc:meta])+ $name:ident = $module:ident($($argument:ident),+);)+) => {
         /// The measures by their numbers in kernels.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "the names of the constants")]
@@ -116,9 +162,17 @@ macro_rules! set_measures {
 
         impl Kind {
             #[inline]
-            fn score(self, $overlap: Overlap) -> f64 {
+            fn score(self, $overlap: Overlap, $weights: Weights) -> f64 {
                 match self {
                     $(Self::$name => $module::score($($argument),+),)+
+                }
+            }
+
+            /// That of the descriptor, known where the measure is.
+            #[inline]
+            fn is_monotone(self) -> bool {
+                match self {
+                    $(Self::$name => const { $module::MEASURE.is_monotone },)+
                 }
             }
 
@@ -130,7 +184,7 @@ macro_rules! set_measures {
         }
 
         impl SetMeasure {
-            $($(#[$doc])+ pub const $name: Self = Self { kind: Kind::$name, is_reversed: false };)+
+            $($(#[$doc])+ pub const $name: Self = Self::of(Kind::$name);)+
 
             /// Every measure, in the order of their numbers.
             pub const ALL: &[Self] = &[$(Self::$name),+];
@@ -139,7 +193,7 @@ macro_rules! set_measures {
 }
 
 // read by kernels/build.py
-set_measures! { |overlap|
+set_measures! { |overlap, _weights|
     /// `o / (|a| + |b| - o)`
     JACCARD = jaccard(overlap);
     /// `2 o / (|a| + |b|)`
@@ -157,7 +211,11 @@ set_measures! { |overlap|
 }
 
 impl SetMeasure {
-    /// The measure of the SQL function with this name.
+    const fn of(kind: Kind) -> Self {
+        Self { kind, weights: Weights([0; Weights::MOST]), is_reversed: false }
+    }
+
+    /// The measure of the SQL function with this name; its constants are 0.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|measure| measure.name() == name)
     }
@@ -177,6 +235,23 @@ impl SetMeasure {
         self.kind as u32
     }
 
+    /// The measure with these constants, one for each of its parameters, if they can be weights.
+    pub fn with(self, weights: &[f64]) -> Option<Self> {
+        let weights = Weights::new(weights).filter(|_| weights.len() == self.descriptor().parameters.len())?;
+        Some(Self { weights, ..self })
+    }
+
+    /// Constants of the measure.
+    pub fn weights(self) -> Weights {
+        self.weights
+    }
+
+    /// Whether the score never falls when the overlap grows, to the last bit; see [`SetDescriptor::is_monotone`].
+    #[inline]
+    pub fn is_monotone(self) -> bool {
+        self.kind.is_monotone()
+    }
+
     /// The measure of the sets in the other order; itself where that is the same.
     pub fn reversed(self) -> Self {
         Self { is_reversed: !self.is_reversed && !self.descriptor().is_symmetric, ..self }
@@ -192,18 +267,18 @@ impl SetMeasure {
     /// Either set empty scores 0.
     #[inline]
     pub fn score(self, overlap: Overlap) -> f64 {
-        self.kind.score(if self.is_reversed { overlap.reversed() } else { overlap })
+        self.kind.score(if self.is_reversed { overlap.reversed() } else { overlap }, self.weights)
     }
 
     /// Jaccard similarity that sets have at least whose score is at least `least`.
     pub fn jaccard_floor(self, least: f64) -> f64 {
-        (self.descriptor().jaccard_floor)(least)
+        (self.descriptor().jaccard_floor)(least, self.weights)
     }
 
     /// Bounds that follow from a score of at least `least`.
     pub fn bounds(self, least: f64) -> SetBounds {
         let SetDescriptor { is_count, bounds, .. } = self.descriptor();
-        let bounds = bounds(if *is_count { least.max(0.0) } else { least.clamp(0.0, 1.0) });
+        let bounds = bounds(if *is_count { least.max(0.0) } else { least.clamp(0.0, 1.0) }, self.weights);
         if self.is_reversed { bounds.reversed() } else { bounds }
     }
 }
@@ -212,9 +287,29 @@ impl SetMeasure {
 mod tests {
     use super::*;
 
-    /// Every measure, in both orders of its arguments.
+    const WEIGHTS: [f64; 10] = [0.0, 1e-320, 1e-16, 1e-10, 0.2, 0.5, 1.0, 3.0, 1e10, Weights::LARGEST];
+
+    /// Every measure, with constants of all sizes, in both orders of its arguments.
     fn measures() -> impl Iterator<Item = SetMeasure> {
-        SetMeasure::ALL.iter().flat_map(|&measure| [measure, measure.reversed()])
+        let with_all = |measure: &'static SetMeasure| {
+            let mut all: Vec<Vec<f64>> = vec![vec![]];
+            for _ in measure.descriptor().parameters {
+                all = all.iter().flat_map(|some| WEIGHTS.map(|weight| [some.as_slice(), &[weight]].concat())).collect();
+            }
+            all.into_iter().filter_map(|weights| measure.with(&weights))
+        };
+        SetMeasure::ALL.iter().flat_map(with_all).flat_map(|measure| [measure, measure.reversed()])
+    }
+
+    #[test]
+    fn constants_have_a_range() {
+        for (weights, fit) in [([0.5, 2.0], true), ([-0.0, 0.0], true), ([-1.0, 0.0], false), ([0.0, f64::NAN], false)]
+        {
+            assert_eq!(Weights::new(&weights).is_some(), fit);
+        }
+        assert!(Weights::new(&[1e101]).is_none() && Weights::new(&[1.0; 3]).is_none());
+        assert_eq!(Weights::new(&[-0.0]), Some(Weights::default()));
+        assert!(SetMeasure::JACCARD.with(&[]).is_some() && SetMeasure::JACCARD.with(&[0.5]).is_none());
     }
 
     fn overlaps(most: usize) -> impl Iterator<Item = Overlap> {
@@ -233,13 +328,20 @@ mod tests {
 
     #[test]
     fn a_measure_is_symmetric_where_its_descriptor_says_so() {
-        for measure in SetMeasure::ALL {
+        for measure in measures() {
             let differs = |overlap: Overlap| measure.score(overlap) != measure.score(overlap.reversed());
-            assert_eq!(overlaps(24).any(differs), !measure.descriptor().is_symmetric, "{measure:?}");
-            assert_eq!(measure.reversed() == *measure, measure.descriptor().is_symmetric);
-            assert_eq!(measure.reversed().reversed(), *measure);
+            assert!(!measure.descriptor().is_symmetric || !overlaps(24).any(differs), "{measure:?}");
+            assert_eq!(measure.reversed() == measure, measure.descriptor().is_symmetric);
+            assert_eq!(measure.reversed().reversed(), measure);
             let turned = |overlap: Overlap| measure.reversed().score(overlap) == measure.score(overlap.reversed());
             assert!(overlaps(24).all(turned), "{measure:?}");
+        }
+        for asymmetric in SetMeasure::ALL.iter().filter(|measure| !measure.descriptor().is_symmetric) {
+            let mut same = measures().filter(|measure| measure.name() == asymmetric.name());
+            let differs = |measure: SetMeasure| {
+                overlaps(24).any(|overlap| measure.score(overlap) != measure.score(overlap.reversed()))
+            };
+            assert!(same.any(differs), "{asymmetric:?}");
         }
     }
 
@@ -251,7 +353,8 @@ mod tests {
             assert!(measure.descriptor().is_count || score <= 1.0, "{measure:?} {overlap:?}");
             assert!(overlap.common > 0 || score == 0.0, "{measure:?} {overlap:?}");
             let Some(less) = overlap.common.checked_sub(1) else { continue };
-            assert!(measure.score(Overlap { common: less, ..overlap }) <= score, "{measure:?} {overlap:?}");
+            let most = if measure.is_monotone() { score } else { score * (1.0 + 1e-12) };
+            assert!(measure.score(Overlap { common: less, ..overlap }) <= most, "{measure:?} {overlap:?}");
             for smaller in [
                 Overlap { left: overlap.left.max(overlap.common + 1) - 1, ..overlap },
                 Overlap { right: overlap.right.max(overlap.common + 1) - 1, ..overlap },

@@ -14,12 +14,14 @@ pub(crate) const MEASURE: SetDescriptor = SetDescriptor {
         description: "pg_trgm: the Jaccard similarity of the trigrams of the words, in single precision.",
         example: ("similarity('word', 'two words')", "0.36363637"),
     },
+    parameters: &[],
     tokenizer: Some(Tokenizer::Trigrams),
     is_count: false,
     is_symmetric: true,
-    jaccard_floor: |least| least,
+    is_monotone: true,
+    jaccard_floor: |least, _| least,
     // a score is rounded to single precision, up perhaps
-    bounds: |least| jaccard::bounds(least * (1.0 - 1e-6)),
+    bounds: |least, _| jaccard::bounds(least * (1.0 - 1e-6)),
 };
 
 /// [`trigram_similarity`] in double precision.

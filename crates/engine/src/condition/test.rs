@@ -98,7 +98,10 @@ impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Set { tokenizer, measure, bounds } => {
-                write!(f, "{}({}) {bounds}", measure.name(), describe_tokenizer(*tokenizer))
+                write!(f, "{}({}", measure.name(), describe_tokenizer(*tokenizer))?;
+                let constants = measure.descriptor().parameters.iter().zip(measure.weights().get());
+                constants.into_iter().try_for_each(|(_, weight)| write!(f, ", {weight}"))?;
+                write!(f, ") {bounds}")
             }
             Self::Edit { measure, bounds } => write!(f, "{} {bounds}", measure.name()),
             Self::Vector(test) => write!(f, "{test}"),

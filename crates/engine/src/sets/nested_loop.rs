@@ -10,10 +10,19 @@ use crate::condition::Bounds;
 use crate::{Cancel, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PrepareContext, Probe};
 use similarity_measures::{Overlap, SetMeasure, Tokenizer, qgrams, word_tokens};
 
-/// Every measure, those that are not symmetric in both orders.
+/// Every measure, with some constants, those that are not symmetric in both orders.
 pub(crate) fn measures() -> impl Iterator<Item = SetMeasure> {
+    let weights = [[0.8, 0.2], [0.0, 0.0], [1.0, 0.0], [0.3, 2.5], [1e-16, 1e-11], [1e100; 2]];
+    let with = move |measure: &SetMeasure| {
+        let (measure, count) = (*measure, measure.descriptor().parameters.len());
+        let weights = if count == 0 { &weights[..1] } else { &weights[..] };
+        weights.iter().filter_map(move |weights| measure.with(&weights[..count])).collect::<Vec<_>>()
+    };
     let reversed = |measure: SetMeasure| Some(measure.reversed()).filter(|reversed| *reversed != measure);
-    SetMeasure::ALL.iter().flat_map(move |&measure| [Some(measure), reversed(measure)].into_iter().flatten())
+    SetMeasure::ALL
+        .iter()
+        .flat_map(with)
+        .flat_map(move |measure| [Some(measure), reversed(measure)].into_iter().flatten())
 }
 
 /// Whether an index may probe itself by `predicate`, each pair in one order only.

@@ -1,7 +1,7 @@
 //! What a set predicate requires of two sizes: the overlap, the sizes that can match, the length of a prefix.
 //!
 //! Every requirement is found by evaluating the measure's own score, never by solving its formula in floating
-//! point. [`SetPredicate::min_overlap`] is exact. A score of one correctly rounded division is monotone in the sizes
+//! point. [`SetPredicate::min_overlap`] is exact for a measure that is monotone to the last bit. A score of one correctly rounded division is monotone in the sizes
 //! as well, but the cosine's square root and division need not be to the last bit: the searches over sizes are made
 //! with a score that is a hair too good ([`SLACK`]), so that they may admit a size too many, never one too few.
 
@@ -48,7 +48,7 @@ impl Role {
     }
 }
 
-/// Covers twice the relative error of the cosine, three correctly rounded operations, with a wide margin.
+/// Covers twice the relative error of any score, a few correctly rounded operations, with a wide margin.
 const SLACK: f64 = 1.0 + 1e-12;
 
 impl SetPredicate {
@@ -58,13 +58,19 @@ impl SetPredicate {
         self.bounds.contains(self.score(overlap, sizes))
     }
 
-    /// Whether every overlap that is large enough matches.
+    /// Whether every overlap from [`min_overlap`](Self::min_overlap) on matches.
     pub(crate) fn is_open_above(&self) -> bool {
-        self.bounds.upper().is_none()
+        self.bounds.upper().is_none() && self.measure.is_monotone()
     }
 
     /// The least overlap whose score reaches the lower bound, or none where not even the smaller set's size does.
+    ///
+    /// Where rounding may lower the score of a larger overlap, it may be less than that, and there may be one although
+    /// no overlap reaches the bound.
     pub(crate) fn min_overlap(&self, sizes: Sizes) -> Option<u32> {
+        if !self.measure.is_monotone() {
+            return self.least_overlap(Role::Probe, sizes.probe, sizes.build);
+        }
         let most = sizes.build.min(sizes.probe);
         let reaches = |overlap| self.bounds.above_lower(self.score(overlap, sizes));
         (most > 0 && reaches(most)).then(|| first_true(1, most, reaches))
@@ -98,6 +104,13 @@ impl SetPredicate {
 
     fn nearly_reaches(&self, overlap: u32, sizes: Sizes) -> bool {
         self.bounds.above_lower(self.score(overlap, sizes) * SLACK)
+    }
+
+    /// A score that no two sets of these sizes exceed which share up to `overlap` elements.
+    #[inline]
+    pub(crate) fn most_score(&self, overlap: u32, sizes: Sizes) -> f64 {
+        let score = self.score(overlap, sizes);
+        if self.measure.is_monotone() { score } else { score * SLACK }
     }
 
     /// The score of two sets of these sizes that share `overlap` elements.
@@ -145,8 +158,11 @@ mod tests {
                     let sizes = role.sizes(size, partner);
                     let matching = |o: &u32| p.accepts(*o, sizes);
                     let least = (1..=size.min(partner)).find(matching);
-                    assert_eq!(p.min_overlap(sizes), least, "{p:?} {sizes:?}");
+                    if p.measure.is_monotone() {
+                        assert_eq!(p.min_overlap(sizes), least, "{p:?} {sizes:?}");
+                    }
                     let Some(least) = least else { continue };
+                    assert!(p.min_overlap(sizes).is_some_and(|o| o <= least), "{p:?} {sizes:?}");
                     let window = window.clone().expect("a size matches");
                     assert!(window.contains(&partner), "{p:?} {role:?} {sizes:?}");
                     let prefix = p.least_overlap(role, size, *window.start()).expect("a size matches");

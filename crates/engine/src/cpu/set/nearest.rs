@@ -9,7 +9,7 @@
 //! It is a prefix index that lists every token: how many of a row's tokens are looked up depends on what has been found
 //! (top-k joins with adaptive prefixes; Xiao, Wang, Lin, Shang, ICDE 2009). A position that is first met at the `i`-th
 //! known token of the probe row and the `j`-th of its own shares at most the tokens from there on, which with the sizes
-//! bounds the score, for no measure falls when the overlap grows. What cannot be better than the k-th neighbour so far,
+//! bounds the score, for no measure falls when the overlap grows, but for rounding. What cannot be better than the k-th neighbour so far,
 //! ties included, is passed over. NULL has no score; blank sets score 0 with every set.
 
 use std::any::Any;
@@ -87,7 +87,15 @@ impl NearestSets {
     }
 
     fn neighbour(&self, overlap: u32, sizes: Sizes, row: u32) -> Neighbour<i64> {
-        let score = self.at_least(0.0).score(overlap, sizes);
+        self.scored(self.at_least(0.0).score(overlap, sizes), row)
+    }
+
+    /// A neighbour that shares up to `overlap` tokens, with a score that it does not exceed.
+    fn at_best(&self, overlap: u32, sizes: Sizes, row: u32) -> Neighbour<i64> {
+        self.scored(self.at_least(0.0).most_score(overlap, sizes), row)
+    }
+
+    fn scored(&self, score: f64, row: u32) -> Neighbour<i64> {
         Neighbour { score: !float_key(score), rank: self.ranks[row as usize], row }
     }
 
@@ -357,7 +365,7 @@ impl<'a> Walk<'a> {
     /// Whether a row would be kept if it shared `overlap` tokens.
     #[inline]
     fn is_wanted(&self, overlap: u32, sizes: Sizes, row: u32) -> bool {
-        self.best.worst().is_none() || self.best.takes(&self.index.neighbour(overlap, sizes, row))
+        self.best.worst().is_none() || self.best.takes(&self.index.at_best(overlap, sizes, row))
     }
 }
 

@@ -52,6 +52,7 @@ pub(in crate::cuda) struct SetTest {
     pub(in crate::cuda) probe_share: f64,
     pub(in crate::cuda) build_of_probe: f64,
     pub(in crate::cuda) probe_of_build: f64,
+    pub(in crate::cuda) weights: [f64; 2],
     pub(in crate::cuda) measure: u32,
     pub(in crate::cuda) form: u32,
     pub(in crate::cuda) lower_inclusive: u32,
@@ -61,7 +62,7 @@ pub(in crate::cuda) struct SetTest {
 }
 
 // as in set_measure.cuh
-const _: () = assert!(size_of::<SetTest>() == 72 && offset_of!(SetTest, measure) == 48);
+const _: () = assert!(size_of::<SetTest>() == 88 && offset_of!(SetTest, measure) == 64);
 
 // SAFETY: the layout is that of the structure in set_measure.cuh.
 unsafe impl DeviceRepr for SetTest {}

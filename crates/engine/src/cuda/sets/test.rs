@@ -31,6 +31,7 @@ pub(in crate::cuda) fn set_test(SetPredicate { measure, bounds }: SetPredicate) 
         probe_share,
         build_of_probe: left_of_right,
         probe_of_build: right_of_left,
+        weights: measure.weights().get(),
         measure: measure.number(),
         form: form as u32,
         lower_inclusive,
