@@ -8,6 +8,7 @@
 #include "overlap_count.cuh"
 #include "set_cosine.cuh"
 #include "trigram.cuh"
+#include "tversky.cuh"
 
 enum SetMeasure {
     JACCARD = 0,
@@ -17,6 +18,7 @@ enum SetMeasure {
     OVERLAP_COUNT = 4,
     TRIGRAM = 5,
     CONTAINMENT = 6,
+    TVERSKY = 7,
 };
 
 __device__ __forceinline__ double set_score(u32 measure, const Overlap& overlap, const double* weights) {
@@ -28,6 +30,7 @@ __device__ __forceinline__ double set_score(u32 measure, const Overlap& overlap,
         case OVERLAP_COUNT: return overlap_count(overlap);
         case TRIGRAM: return trigram(overlap);
         case CONTAINMENT: return containment(overlap);
+        case TVERSKY: return tversky(overlap, weights);
         default: return 0.0;
     }
 }

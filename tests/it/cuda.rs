@@ -131,7 +131,7 @@ async fn cases_of_each_measure() {
     // up to three blocks of a device
     let cases = Cases { operator: "engine=cuda:0", tenths: 3, sizes: &[0, 1, 23, 65, 150], ..TEXTS };
     let texts = each!(cases, random_condition: "jaccard" "dice" "set_cosine" "overlap_coefficient" "overlap_count"
-        "containment" "similarity" "levenshtein" "levenshtein_less_equal" "levenshtein_similarity" "osa_distance" "damerau_levenshtein"
+        "containment" "tversky" "similarity" "levenshtein" "levenshtein_less_equal" "levenshtein_similarity" "osa_distance" "damerau_levenshtein"
         "hamming" "jaro_similarity" "jaro_winkler_similarity");
     let cases = Cases { table: finite_table, ..cases };
     let vectors = each!(cases, random_vectors: "l1_distance" "l2_distance" "linf_distance" "array_distance"

@@ -403,12 +403,24 @@ fn random_set_condition(rng: &mut StdRng) -> String {
         let count = rng.random_range(0..5);
         return format!("overlap_count({arguments}) {} {count}", [">=", ">", "="].choose(rng).unwrap());
     }
-    let measure =
-        ["jaccard", "dice", "set_cosine", "overlap_coefficient", "containment", "containment"].choose(rng).unwrap();
+    if rng.random_bool(0.2) {
+        return bounded(&tversky(arguments, rng), rng);
+    }
+    let measure = ["jaccard", "dice", "set_cosine", "overlap_coefficient", "containment"].choose(rng).unwrap();
     if rng.random_bool(0.15) {
         return bounded("similarity(a.s, b.s)", rng);
     }
     bounded(&format!("{measure}({arguments})"), rng)
+}
+
+/// The index over two sets, with weights that make it another measure or leave hardly anything of a side among them.
+fn tversky(arguments: &str, rng: &mut StdRng) -> String {
+    let weights = ["0.8, 0.2", "0.5, 0.5", "1, 0", "0, 1", "0, 0", "1.0, 1.0", "0.25, 3", "1e-16, 1e-11"];
+    let weights = weights.choose(rng).unwrap();
+    match arguments.strip_suffix(", 2") {
+        Some(sets) => format!("tversky({sets}, {weights}, 2)"),
+        None => format!("tversky({arguments}, {weights})"),
+    }
 }
 
 fn random_edit_condition(rng: &mut StdRng) -> String {

@@ -30,6 +30,7 @@ pub mod qgrams;
 pub mod set_cosine;
 pub mod soundex;
 pub mod trigram;
+pub mod tversky;
 pub mod unaccent;
 pub mod word_tokens;
 

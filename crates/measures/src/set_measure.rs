@@ -4,7 +4,7 @@
 //! kernel is `kernels/measure/<file>.cuh`; `kernels/build.py` reads the table and numbers the kernels by it.
 
 use crate::{FunctionDoc, Tokenizer};
-use crate::{containment, dice, jaccard, overlap_coefficient, overlap_count, set_cosine, trigram};
+use crate::{containment, dice, jaccard, overlap_coefficient, overlap_count, set_cosine, trigram, tversky};
 
 /// Sizes of two sets and of their intersection, by the arguments of the measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,7 +193,7 @@ macro_rules! set_measures {
 }
 
 // read by kernels/build.py
-set_measures! { |overlap, _weights|
+set_measures! { |overlap, weights|
     /// `o / (|a| + |b| - o)`
     JACCARD = jaccard(overlap);
     /// `2 o / (|a| + |b|)`
@@ -208,6 +208,8 @@ set_measures! { |overlap, _weights|
     TRIGRAM = trigram(overlap);
     /// `o / |a|`
     CONTAINMENT = containment(overlap);
+    /// `o / (o + alpha (|a| - o) + beta (|b| - o))`
+    TVERSKY = tversky(overlap, weights);
 }
 
 impl SetMeasure {
