@@ -141,24 +141,19 @@ enum Measure {
 /// The measure that `call` computes, if the function is really that one and not a namesake.
 fn measure(call: &ScalarFunction) -> Option<Measure> {
     let measure = match call.name() {
-        "levenshtein" => Measure::Edit(EditMeasure::Levenshtein),
         "levenshtein_less_equal" => Measure::LevenshteinLessEqual,
-        "levenshtein_similarity" => Measure::Edit(EditMeasure::LevenshteinSimilarity),
-        "osa_distance" => Measure::Edit(EditMeasure::Osa),
-        "damerau_levenshtein" => Measure::Edit(EditMeasure::DamerauLevenshtein),
-        "hamming" => Measure::Edit(EditMeasure::Hamming),
-        "jaro_similarity" => Measure::Edit(EditMeasure::Jaro),
-        "jaro_winkler_similarity" => Measure::Edit(EditMeasure::JaroWinkler),
-        "l1_distance" => Measure::Vector(VectorMeasure::L1),
-        "l2_distance" | "array_distance" => Measure::Vector(VectorMeasure::L2),
-        "linf_distance" => Measure::Vector(VectorMeasure::Linf),
+        "array_distance" => Measure::Vector(VectorMeasure::L2),
         "lp_distance" => Measure::Vector(VectorMeasure::Lp(power(call)?)),
-        "cosine_similarity" => Measure::Vector(VectorMeasure::Cosine),
-        "cosine_distance" => Measure::Vector(VectorMeasure::CosineDistance),
-        "inner_product" => Measure::Vector(VectorMeasure::InnerProduct),
-        name => Measure::Set(SetMeasure::named(name)?),
+        name => named(name)?,
     };
     functions::is_known(&call.func).then_some(measure)
+}
+
+/// The measure with the name of its SQL function.
+fn named(name: &str) -> Option<Measure> {
+    let set = SetMeasure::named(name).map(Measure::Set);
+    let edit = || EditMeasure::named(name).map(Measure::Edit);
+    set.or_else(edit).or_else(|| VectorMeasure::named(name).map(Measure::Vector))
 }
 
 /// The `p` of `lp_distance(a, b, p)`, where it is a constant that makes a distance.
