@@ -23,12 +23,11 @@ use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::SessionContext;
 use datafusion_similarity::SimilarityContext;
 use futures::StreamExt;
-use rand::rngs::StdRng;
 use similarity_engine::cuda::Device;
 
 use crate::epsilon::{finite_table, random_vectors};
 use crate::nearest::{self, Checked, SCORES, check_tables};
-use crate::oracle::{BANDS, Cases, QUERIES_PER_TABLE, RULES, TEXTS, check, random_condition};
+use crate::oracle::{BANDS, Cases, QUERIES_PER_TABLE, RULES, TEXTS, about, check, random_condition};
 use crate::session;
 
 /// Names the engine of all sessions.
@@ -107,16 +106,6 @@ async fn rules_have_the_same_rows_as_stock() {
 
 /// How many random cases of each measure are tried; a device is worth thousands.
 const CASES: &str = "SIMILARITY_CASES";
-
-/// A condition about one measure.
-fn about(rng: &mut StdRng, measure: &str, random: fn(&mut StdRng) -> String) -> String {
-    loop {
-        let condition = random(rng);
-        if condition.split(|c: char| c != '_' && !c.is_alphanumeric()).any(|word| word == measure) {
-            return condition;
-        }
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cases_of_each_measure() {

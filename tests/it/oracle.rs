@@ -66,10 +66,29 @@ async fn bands_have_the_same_rows_as_stock() {
     check(4000..4000 + 2 * LARGE_TABLES, large).await;
 }
 
+/// Measures whose arguments have an order, over sides of all sizes, so that either of them is indexed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn asymmetric_measures_have_the_same_rows_as_stock() {
+    let sizes = &[1, 10, 60, 150];
+    check(5000..5010, Cases { condition: |rng| about(rng, "containment", random_condition), sizes, ..TEXTS }).await;
+    check(5100..5110, Cases { condition: |rng| about(rng, "tversky", random_condition), sizes, ..TEXTS }).await;
+    check(5200..5205, Cases { condition: |rng| about(rng, "containment", random_rules), sizes, ..RULES }).await;
+}
+
 /// So many rows that the index of a similarity is cheaper than a pass over all pairs of a group.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_entered_by_an_index_have_the_same_rows_as_stock() {
     check(2000..2000 + LARGE_TABLES, Cases { sizes: &[600], operator: "index [", tenths: 3, ..RULES }).await;
+}
+
+/// A condition about one measure.
+pub(crate) fn about(rng: &mut StdRng, measure: &str, random: fn(&mut StdRng) -> String) -> String {
+    loop {
+        let condition = random(rng);
+        if condition.split(|c: char| c != '_' && !c.is_alphanumeric()).any(|word| word == measure) {
+            return condition;
+        }
+    }
 }
 
 /// Runs random queries over random tables, one pair of tables a seed.
