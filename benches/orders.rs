@@ -38,7 +38,7 @@ fn winkler(score: f64) -> Test {
 
 fn grams(score: f64) -> Test {
     let tokenizer = Tokenizer::QGrams { q: 2, pad: None };
-    Test::Set { tokenizer, measure: SetMeasure::Jaccard, bounds: Bounds::at_least(score, true) }
+    Test::Set { tokenizer, measure: SetMeasure::JACCARD, bounds: Bounds::at_least(score, true) }
 }
 
 /// A clause: columns with their tests.

@@ -39,27 +39,32 @@ struct Ranges {
 
 #define THREADS 128
 
-// How many of the rarest tokens of a set hold the rarest one that it shares with a partner of at least `partner` tokens.
-__device__ __forceinline__ u32 prefix_length(const Sets& sets, const SetTest& test, u32 position, u32 partner) {
-    u32 known = sets.known[position], least = set_least_overlap(test, sets.sizes[position], partner);
+// How many of the rarest tokens of a set, of the build or the probe side, hold the rarest one that it shares with a partner of
+// at least `partner` tokens.
+__device__ __forceinline__ u32 prefix_length(const Sets& sets, const SetTest& test, bool is_build, u32 position, u32 partner) {
+    SetSizes sizes;
+    sizes.build = is_build ? sets.sizes[position] : partner;
+    sizes.probe = is_build ? partner : sets.sizes[position];
+    u32 known = sets.known[position], least = set_least_overlap(test, sizes);
     return known >= least ? known - least + 1 : 0;
 }
 
-// The least size of a partner.
-__device__ __forceinline__ u32 least_partner(const Sets& sets, const SetTest& test, u32 position) {
-    return (u32)max(floor(sets.sizes[position] * test.smallest * (1.0 - SLACK)), 1.0);
+// The least size of a partner of a set of the build or the probe side.
+__device__ __forceinline__ u32 least_partner(const Sets& sets, const SetTest& test, bool is_build, u32 position) {
+    double share = is_build ? test.probe_of_build : test.build_of_probe;
+    return (u32)max(floor(sets.sizes[position] * share * (1.0 - SLACK)), 1.0);
 }
 
-// Of a probe set: with `own` only partners that come after it, which are no smaller.
+// The prefix length of a probe set: with `own` only partners that come after it, which are no smaller.
 __device__ __forceinline__ u32 asked_length(const Sets& probe, const SetTest& test, u32 own, u32 position) {
-    u32 partner = own ? min(probe.sizes[position], MOST_SIZE) : least_partner(probe, test, position);
-    return prefix_length(probe, test, position, partner);
+    u32 partner = own ? min(probe.sizes[position], MOST_SIZE) : least_partner(probe, test, false, position);
+    return prefix_length(probe, test, false, position, partner);
 }
 
-// One thread a position.
-extern "C" __global__ void __launch_bounds__(256) prefix_lengths(Sets sets, SetTest test, u32* lengths) {
+// One thread a position of the build or the probe side.
+extern "C" __global__ void __launch_bounds__(256) prefix_lengths(Sets sets, SetTest test, u32 is_build, u32* lengths) {
     for (u64 at = thread_in_grid(); at < sets.count; at += threads_in_grid())
-        lengths[at] = prefix_length(sets, test, (u32)at, least_partner(sets, test, (u32)at));
+        lengths[at] = prefix_length(sets, test, is_build != 0, (u32)at, least_partner(sets, test, is_build != 0, (u32)at));
 }
 
 // One warp a position: its prefix by ascending rank; with `keys` also what to sort postings by.

@@ -317,7 +317,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             left += one <= other;
             right += other <= one;
         }
-        return common > 0 && set_accepts(test, common, probe.sizes[p], build.sizes[b]);
+        SetSizes sizes;
+        sizes.build = build.sizes[b];
+        sizes.probe = probe.sizes[p];
+        return common > 0 && set_accepts(test, common, sizes);
     });
 }
 

@@ -110,8 +110,10 @@ extern "C" __global__ void __launch_bounds__(128)
     if (block >= end) return;
     Summary s = probe.summaries[block];
     u64 low = place(s.first_group, 0), high = place(s.last_group, MOST_SIZE);
-    if (s.first_group == s.last_group && test.smallest > 0.0) {
-        double least = floor(s.least_size * test.smallest * (1.0 - SLACK)), most = ceil(s.most_size / test.smallest * (1.0 + SLACK));
+    if (s.first_group == s.last_group) {
+        double least = floor(s.least_size * test.build_of_probe * (1.0 - SLACK));
+        // without a bound it is infinite
+        double most = ceil(s.most_size / test.probe_of_build * (1.0 + SLACK));
         low = place(s.first_group, (u32)max(least, 0.0));
         high = place(s.first_group, most < MOST_SIZE ? (u32)most : MOST_SIZE);
     }
@@ -126,7 +128,10 @@ extern "C" __global__ void __launch_bounds__(128)
 // The common bits that two blocks' pairs need at least, or more than any has where none can match.
 __device__ __forceinline__ int needed(const SetTest& test, const Summary& probe, const Summary& build) {
     bool together = probe.first_group <= build.last_group && build.first_group <= probe.last_group;
-    int bits = (int)set_least_overlap(test, probe.least_size, build.least_size) - (int)min(probe.most_excess, build.most_excess);
+    SetSizes least;
+    least.build = build.least_size;
+    least.probe = probe.least_size;
+    int bits = (int)set_least_overlap(test, least) - (int)min(probe.most_excess, build.most_excess);
     bool reachable = bits <= (int)min(probe.most_ones, build.most_ones);
     return together && reachable ? bits : 0x7fffffff;
 }
@@ -221,7 +226,7 @@ extern "C" __global__ void __launch_bounds__(256)
         u32 lefts = probe.known[p], rights = build.known[b];
         u32 common = lefts <= rights ? overlap(left, lefts, right, rights) : overlap(right, rights, left, lefts);
         if (lane_of_thread() != 0 || common == 0) continue;
-        if (!set_accepts(test, common, probe.sizes[p], build.sizes[b])) continue;
+        if (!set_accepts(test, common, sizes_of(build, b, probe, p))) continue;
         Pair pair;
         pair.build = build.rows[b];
         pair.probe = probe.rows[p];

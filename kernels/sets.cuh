@@ -47,6 +47,14 @@ struct Summary {
 // How many of the tokens that a row holds share a bit with another of them.
 __device__ __forceinline__ u32 excess(const Sets& sets, u32 position) { return sets.known[position] - sets.ones[position]; }
 
+// Sizes of the sets at a build and a probe position.
+__device__ __forceinline__ SetSizes sizes_of(const Sets& build, u32 b, const Sets& probe, u32 p) {
+    SetSizes sizes;
+    sizes.build = build.sizes[b];
+    sizes.probe = probe.sizes[p];
+    return sizes;
+}
+
 // Whether two sets are of one group and may share as many tokens as a match takes, by signatures of `words` words.
 __device__ __forceinline__ bool signatures_allow(const Sets& probe, const Sets& build, const SetTest& test, int words, u32 p, u32 b) {
     if (probe.groups[p] != build.groups[b]) return false;
@@ -54,5 +62,5 @@ __device__ __forceinline__ bool signatures_allow(const Sets& probe, const Sets& 
     u32 common = min(excess(probe, p), excess(build, b));
 #pragma unroll 1
     for (int w = 0; w < words; w++) common += __popc(left[w] & right[w]);
-    return common >= set_least_overlap(test, probe.sizes[p], build.sizes[b]);
+    return common >= set_least_overlap(test, sizes_of(build, b, probe, p));
 }

@@ -1,6 +1,8 @@
-// Dice, as crates/measures/src/dice.rs: 2 o / (r + s), one division in double precision.
+// Dice, as crates/measures/src/dice.rs: 2 o / (|a| + |b|), one division in double precision.
 #pragma once
 
-__device__ __forceinline__ double dice(u32 overlap, u32 left, u32 right) {
-    return (double)(2 * (u64)overlap) / (double)((u64)left + right);
+#include "overlap.cuh"
+
+__device__ __forceinline__ double dice(const Overlap& overlap) {
+    return (double)(2 * (u64)overlap.common) / (double)((u64)overlap.left + overlap.right);
 }

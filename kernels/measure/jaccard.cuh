@@ -1,6 +1,8 @@
-// Jaccard, as crates/measures/src/jaccard.rs: o / (r + s - o), one division in double precision.
+// Jaccard, as crates/measures/src/jaccard.rs: o / (|a| + |b| - o), one division in double precision.
 #pragma once
 
-__device__ __forceinline__ double jaccard(u32 overlap, u32 left, u32 right) {
-    return (double)overlap / (double)((u64)left + right - overlap);
+#include "overlap.cuh"
+
+__device__ __forceinline__ double jaccard(const Overlap& overlap) {
+    return (double)overlap.common / (double)((u64)overlap.left + overlap.right - overlap.common);
 }

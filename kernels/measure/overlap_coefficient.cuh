@@ -1,6 +1,8 @@
-// Overlap coefficient, as crates/measures/src/overlap_coefficient.rs: o / min(r, s).
+// Overlap coefficient, as crates/measures/src/overlap_coefficient.rs: o / min(|a|, |b|).
 #pragma once
 
-__device__ __forceinline__ double overlap_coefficient(u32 overlap, u32 left, u32 right) {
-    return (double)overlap / (double)min(left, right);
+#include "overlap.cuh"
+
+__device__ __forceinline__ double overlap_coefficient(const Overlap& overlap) {
+    return (double)overlap.common / (double)min(overlap.left, overlap.right);
 }

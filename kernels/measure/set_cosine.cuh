@@ -1,6 +1,8 @@
-// Set cosine, as crates/measures/src/set_cosine.rs: o / sqrt(r s), the product taken in integers.
+// Set cosine, as crates/measures/src/set_cosine.rs: o / sqrt(|a| |b|), the product taken in integers.
 #pragma once
 
-__device__ __forceinline__ double set_cosine(u32 overlap, u32 left, u32 right) {
-    return (double)overlap / sqrt((double)((u64)left * right));
+#include "overlap.cuh"
+
+__device__ __forceinline__ double set_cosine(const Overlap& overlap) {
+    return (double)overlap.common / sqrt((double)((u64)overlap.left * overlap.right));
 }

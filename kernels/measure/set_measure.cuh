@@ -1,61 +1,65 @@
-// The set measures as one closed choice, as crates/measures/src/set_measure.rs, and a condition on one of them.
+// A condition on a set measure: what kernels decide by it, and what they filter by.
 #pragma once
 
-#include "dice.cuh"
-#include "jaccard.cuh"
-#include "overlap_coefficient.cuh"
-#include "set_cosine.cuh"
-#include "trigram.cuh"
+#include "set_measures.cuh"
 
-enum SetMeasure { JACCARD, DICE, SET_COSINE, OVERLAP_COEFFICIENT, OVERLAP_COUNT, TRIGRAM };
+// Sizes of the sets of a pair of rows.
+struct SetSizes {
+    u32 build;
+    u32 probe;
+};
 
 // The accepted scores of a measure. No score is NaN; the host has turned NaN bounds into infinite ones.
 struct SetTest {
     double lower;
     double upper;
-    // The least overlap of two sizes is this times what `form` makes of them, up to rounding.
+    // The least overlap of two sizes is this times what `form` makes of them, up to rounding; with LINEAR it is the factor of the
+    // build size,
     double share;
-    // A size times this is the least size of a partner, up to rounding; 0 where no size is too small.
-    double smallest;
+    // and this is the factor of the probe size.
+    double probe_share;
+    // The least size of a build row's set is this times the size of the probe row's, up to rounding; 0 where no size is too small.
+    double build_of_probe;
+    // The same of a probe row's set.
+    double probe_of_build;
+    // The constants of the measure.
+    double weights[2];
     u32 measure;
     u32 form;
     u32 lower_inclusive;
     u32 upper_inclusive;
+    // Whether the first argument of the measure is the probe row's set.
+    u32 is_reversed;
+    u32 unused;
 };
+static_assert(sizeof(SetTest) == 88, "as SetTest in Rust");
 
-// What the least overlap is proportional to: the sum of both sizes, their geometric mean, the smaller one, or nothing.
+// What the least overlap is made of: a sum of both sizes, their geometric mean, the smaller one, or nothing.
 // Every form rises with both sizes, so that the least sizes of a tile speak for all of it.
-enum Form { SUM, GEOMETRIC_MEAN, SMALLER, CONSTANT };
+enum SetForm { LINEAR, GEOMETRIC_MEAN, SMALLER, CONSTANT };
 
 // Covers the rounding of the few double precision operations of a bound, many times over.
 #define SLACK 1e-9
 
-__device__ __forceinline__ double set_score(u32 measure, u32 overlap, u32 left, u32 right) {
-    switch (measure) {
-        case JACCARD: return jaccard(overlap, left, right);
-        case DICE: return dice(overlap, left, right);
-        case SET_COSINE: return set_cosine(overlap, left, right);
-        case OVERLAP_COEFFICIENT: return overlap_coefficient(overlap, left, right);
-        case TRIGRAM: return trigram_similarity(overlap, left, right);
-        default: return (double)overlap;
-    }
-}
-
-// Whether two sets that share `overlap` tokens, at least one, match: decided by the scalar's own arithmetic.
-__device__ __forceinline__ bool set_accepts(const SetTest& test, u32 overlap, u32 left, u32 right) {
-    double score = set_score(test.measure, overlap, left, right);
+// Whether two sets that share `common` tokens, at least one, match: decided by the scalar's own arithmetic.
+__device__ __forceinline__ bool set_accepts(const SetTest& test, u32 common, SetSizes sizes) {
+    Overlap overlap;
+    overlap.common = common;
+    overlap.left = test.is_reversed ? sizes.probe : sizes.build;
+    overlap.right = test.is_reversed ? sizes.build : sizes.probe;
+    double score = set_score(test.measure, overlap, test.weights);
     bool high_enough = test.lower_inclusive ? score >= test.lower : score > test.lower;
     bool low_enough = test.upper_inclusive ? score <= test.upper : score < test.upper;
     return high_enough && low_enough;
 }
 
-// No pair of sets of at least `left` and `right` elements matches with less overlap than this; it is at least 1.
-__device__ __forceinline__ u32 set_least_overlap(const SetTest& test, u32 left, u32 right) {
-    double of = 1.0;
-    if (test.form == SUM) of = (double)left + right;
-    if (test.form == GEOMETRIC_MEAN) of = sqrt((double)left * right);
-    if (test.form == SMALLER) of = min(left, right);
-    double overlap = ceil(test.share * of * (1.0 - SLACK));
-    if (!(overlap > 1.0)) return 1;
-    return overlap < 4e9 ? (u32)overlap : 4000000000u;
+// No pair of sets of at least these sizes matches with less overlap than this; it is at least 1.
+__device__ __forceinline__ u32 set_least_overlap(const SetTest& test, SetSizes sizes) {
+    double least = test.share;
+    if (test.form == LINEAR) least = test.share * sizes.build + test.probe_share * sizes.probe;
+    if (test.form == GEOMETRIC_MEAN) least *= sqrt((double)sizes.build * sizes.probe);
+    if (test.form == SMALLER) least *= min(sizes.build, sizes.probe);
+    least = ceil(least * (1.0 - SLACK));
+    if (!(least > 1.0)) return 1;
+    return least < 4e9 ? (u32)least : 4000000000u;
 }

@@ -69,7 +69,7 @@ pub(super) enum Source {
         /// All rows of the batch, and which of them have matched, where the join type asks.
         whole: RecordBatch,
         matched: Vec<bool>,
-        /// Those that are probed, and where they are in the whole; nowhere else where they are all.
+        /// Rows that are probed, and where they are in the whole batch.
         batch: RecordBatch,
         origin: Option<Vec<u32>>,
         /// The build rows that they are probed against; none where these are all.

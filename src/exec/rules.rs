@@ -18,6 +18,7 @@ use super::engine::{self, EngineResult, engine_error, in_turn};
 use super::equality;
 use super::matcher::{Matcher, Matching, Prepared, Run};
 use super::residual::{self, RowPairs};
+use super::similarity::of_build;
 use super::spec::EqualityExprs;
 use crate::predicate::Test;
 use similarity_engine::accelerator::prefetch::ColumnPrefetch;
@@ -36,7 +37,7 @@ pub enum AtomExprs {
     Similarity {
         /// Which of [`RuleKeys::keys`].
         key: usize,
-        /// The measure and the accepted scores.
+        /// The measure of the left and the right key, and the accepted scores.
         test: Test,
     },
     /// A value of one side lies between two of the other, or a difference between two constants.
@@ -83,10 +84,11 @@ impl RuleKeys {
         }
     }
 
-    fn tests(&self) -> Vec<AtomTest> {
+    /// The atoms as an engine takes them that indexes the rows of `build`.
+    fn tests(&self, build: JoinSide) -> Vec<AtomTest> {
         let test = |atom: &AtomExprs| match atom {
             AtomExprs::Equality(_) => AtomTest::Equality,
-            AtomExprs::Similarity { key, test } => AtomTest::Similarity { key: *key, test: *test },
+            AtomExprs::Similarity { key, test } => AtomTest::Similarity { key: *key, test: of_build(*test, build) },
             AtomExprs::Band(_) => AtomTest::Band,
             AtomExprs::OneSided { .. } => AtomTest::OneSided,
             AtomExprs::Pair(_) => AtomTest::Pair,
@@ -94,13 +96,14 @@ impl RuleKeys {
         self.atoms.iter().map(test).collect()
     }
 
-    fn kinds(&self) -> Vec<AtomKind> {
-        self.tests().iter().map(AtomKind::from).collect()
+    fn kinds(&self, build: JoinSide) -> Vec<AtomKind> {
+        self.tests(build).iter().map(AtomKind::from).collect()
     }
 
     /// The plan before any row is read.
     fn estimated(&self) -> RulePlan {
-        let kinds = self.kinds();
+        // an estimate asks no rows, so that either side will do
+        let kinds = self.kinds(JoinSide::Left);
         let statistics = AssumedStatistics { kinds: &kinds, rows: self.build_rows };
         RulePlan::of(&kinds, &self.clauses, &statistics, |count, group| (0..count).map(group).collect())
     }
@@ -204,7 +207,7 @@ impl Matching for RuleKeys {
         context: &BuildContext<'_>,
     ) -> Option<Box<dyn ColumnPrefetch>> {
         let device = engine::open(self.engine).ok()?.device_of_keys(rows, context)?;
-        let (tests, of_side) = (self.tests(), usize::from(side == JoinSide::Right));
+        let (tests, of_side) = (self.tests(side), usize::from(side == JoinSide::Right));
         let texts = rules::strings_ahead(device.platform(), &tests, &self.clauses).map(|key| &self.keys[key][of_side]);
         let equalities = self.atoms.iter().filter_map(|atom| match atom {
             AtomExprs::Equality(equality) => Some(equality.of(side)),
@@ -230,7 +233,7 @@ impl Matching for RuleKeys {
         let (bands, atoms) = columns.into_iter().unzip();
         let columns =
             SideColumns { rows: batch.num_rows(), atoms, keys: self.key_values(side, batch, context.threads)? };
-        let source = RuleSource { tests: self.tests(), kinds: self.kinds(), clauses: self.clauses.clone() };
+        let source = RuleSource { tests: self.tests(side), kinds: self.kinds(side), clauses: self.clauses.clone() };
         let engine = engine::open(self.engine)?;
         let index = RuleIndex::try_new(source, columns, &engine, context).or_datafusion()?;
         Ok(Box::new(RuleMatcher { keys: self.clone(), side, batch: batch.clone(), bands, index }))

@@ -33,7 +33,7 @@ pub struct SimilarityKeys {
     pub left_key: PhysicalExprRef,
     /// The key of the similarity condition over the right input.
     pub right_key: PhysicalExprRef,
-    /// The similarity condition that the index decides.
+    /// The similarity condition that the index decides, of the left and the right key.
     pub test: Test,
     /// What makes the index.
     pub engine: EngineSpec,
@@ -55,6 +55,17 @@ impl SimilarityKeys {
             is_vector: matches!(self.test, Test::Vector(_)),
         }
     }
+
+    /// The condition with its keys in the order of its arguments.
+    fn label(&self) -> String {
+        let (first, second) = self.test.in_order(&self.left_key, &self.right_key);
+        format!("{} of ({first}, {second})", self.test)
+    }
+}
+
+/// A test of the left and the right key as an engine takes it: of the key of the build side and that of the other.
+pub(super) fn of_build(test: Test, build: JoinSide) -> Test {
+    if build == JoinSide::Right { test.reversed() } else { test }
 }
 
 impl SideKeys {
@@ -81,7 +92,7 @@ impl Matching for SimilarityKeys {
     }
 
     fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)> {
-        let mut items = vec![("on", format!("[{} of ({}, {})]", self.test, self.left_key, self.right_key))];
+        let mut items = vec![("on", format!("[{}]", self.label()))];
         if !self.equalities.is_empty() {
             let keys: Vec<_> = self.equalities.iter().map(ToString::to_string).collect();
             items.push(("keys", format!("[{}]", keys.join(", "))));
@@ -122,9 +133,9 @@ impl Matching for SimilarityKeys {
                 (Some(groups), Some(ids.into_vec().or_datafusion()?))
             }
         };
-        let label = format!("{} of ({}, {})", self.test, self.left_key, self.right_key);
+        let label = self.label();
         let keys = KeyColumn { values, groups: ids };
-        let (index, reason) = engine.build(self.test, keys, context).map_err(named(&label))?;
+        let (index, reason) = engine.build(of_build(self.test, side), keys, context).map_err(named(&label))?;
         Ok(Box::new(SimilarityMatcher { groups, numbering, index, reason, probe: self.of(side.negate()), label }))
     }
 }

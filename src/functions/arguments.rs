@@ -11,6 +11,7 @@ use datafusion::logical_expr::{
     Coercion, ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, Signature, TypeSignature, TypeSignatureClass,
     Volatility,
 };
+use similarity_measures::Weights;
 
 /// The signature of a function that takes what its `coerce_types` takes. The `examples`, a list of argument types
 /// each, only tell SHOW FUNCTIONS what to list: it leaves out functions without any.
@@ -55,6 +56,14 @@ pub(super) fn integer(function: &str, name: &str, data_type: &DataType) -> Resul
         other if other.is_integer() => Ok(DataType::Int64),
         other => plan_err!("{function}: {name} has to be an integer, it is {other}"),
     }
+}
+
+/// The type of one number argument.
+pub(super) fn number(function: &str, name: &str, data_type: &DataType) -> Result<DataType> {
+    if data_type.is_numeric() || data_type.is_null() {
+        return Ok(DataType::Float64);
+    }
+    plan_err!("{function}: {name} has to be a number, it is {data_type}")
 }
 
 pub(super) fn is_string(data_type: &DataType) -> bool {
@@ -107,6 +116,30 @@ pub(super) fn check_integer(
     };
     if !range.contains(&value) {
         return plan_err!("{function}: {name} has to be {}, it is {value}", describe(&range));
+    }
+    Ok(())
+}
+
+/// A constant weight; `None` for NULL.
+pub(super) fn constant_weight(function: &str, name: &str, value: &ColumnarValue) -> Result<Option<f64>> {
+    let ColumnarValue::Scalar(scalar) = value else { return exec_err!("{function}: {name} has to be a constant") };
+    let ScalarValue::Float64(weight) = scalar.cast_to(&DataType::Float64)? else {
+        return exec_err!("{function}: {name} has to be a number, it is {}", scalar.data_type());
+    };
+    if let Some(weight) = weight
+        && Weights::checked(weight).is_none()
+    {
+        return exec_err!("{function}: {name} has to be from 0 to {:e}, it is {weight}", Weights::LARGEST);
+    }
+    Ok(weight)
+}
+
+/// Checks a constant weight at planning; whatever is not constant is left to the execution.
+pub(super) fn check_weight(function: &str, name: &str, value: Option<&ScalarValue>) -> Result<()> {
+    if let Some(ScalarValue::Float64(Some(weight))) = value.map(|v| v.cast_to(&DataType::Float64)).transpose()?
+        && Weights::checked(weight).is_none()
+    {
+        return plan_err!("{function}: {name} has to be from 0 to {:e}, it is {weight}", Weights::LARGEST);
     }
     Ok(())
 }

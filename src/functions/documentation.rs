@@ -4,40 +4,28 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use datafusion::logical_expr::{DocSection, Documentation};
+use similarity_measures::{FunctionDoc, SetMeasure};
 
 /// The documentation of one of our functions.
 pub(super) fn of(name: &str) -> Option<&'static Documentation> {
     static BY_NAME: LazyLock<HashMap<&str, Documentation>> =
-        LazyLock::new(|| ENTRIES.iter().map(|entry| (entry.name(), entry.build())).collect());
+        LazyLock::new(|| entries().map(|doc| (doc.name(), build(doc))).collect());
     BY_NAME.get(name)
 }
 
-struct Entry {
-    syntax: &'static str,
-    description: &'static str,
-    /// A call and its result.
-    example: (&'static str, &'static str),
+fn build(doc: &FunctionDoc) -> Documentation {
+    let (call, result) = doc.example;
+    let mut documentation = Documentation::builder(SECTION, doc.description, doc.syntax)
+        .with_sql_example(format!("```sql\n> SELECT {call};\n{result}\n```"));
+    for argument in doc.arguments() {
+        documentation = documentation.with_argument(argument, describe(argument));
+    }
+    documentation.build()
 }
 
-impl Entry {
-    fn name(&self) -> &'static str {
-        self.syntax.split('(').next().unwrap_or(self.syntax)
-    }
-
-    fn build(&self) -> Documentation {
-        let (call, result) = self.example;
-        let mut documentation = Documentation::builder(SECTION, self.description, self.syntax)
-            .with_sql_example(format!("```sql\n> SELECT {call};\n{result}\n```"));
-        for argument in self.arguments() {
-            documentation = documentation.with_argument(argument, describe(argument));
-        }
-        documentation.build()
-    }
-
-    fn arguments(&self) -> impl Iterator<Item = &'static str> {
-        let inside = self.syntax.split_once('(').map_or("", |(_, rest)| rest.trim_end_matches(')'));
-        inside.split(',').map(|argument| argument.trim_matches(|c: char| "[] ".contains(c))).filter(|a| !a.is_empty())
-    }
+/// Every function of ours, set measures by their descriptors.
+fn entries() -> impl Iterator<Item = &'static FunctionDoc> {
+    ENTRIES.iter().chain(SetMeasure::ALL.iter().map(|measure| &measure.descriptor().doc))
 }
 
 const SECTION: DocSection = DocSection {
@@ -56,15 +44,18 @@ fn describe(argument: &str) -> &'static str {
         "pad" => "One character; q - 1 copies of it are put on each side.",
         "form" => "'NFC', 'NFD', 'NFKC' or 'NFKD'; NFC if absent.",
         "max_length" => "The greatest length of the code; 255 if absent.",
-        _ => "",
+        other => {
+            let mut parameters = SetMeasure::ALL.iter().flat_map(|measure| measure.descriptor().parameters);
+            parameters.find(|parameter| parameter.name == other).map_or("", |parameter| parameter.description)
+        }
     }
 }
 
-const fn entry(syntax: &'static str, description: &'static str, example: (&'static str, &'static str)) -> Entry {
-    Entry { syntax, description, example }
+const fn entry(syntax: &'static str, description: &'static str, example: (&'static str, &'static str)) -> FunctionDoc {
+    FunctionDoc { syntax, description, example }
 }
 
-const ENTRIES: [Entry; 33] = [
+const ENTRIES: [FunctionDoc; 27] = [
     entry(
         "levenshtein_less_equal(a, b, k)",
         "The Levenshtein distance in characters, or k + 1 where it exceeds k; faster than levenshtein for a small k.",
@@ -101,31 +92,6 @@ const ENTRIES: [Entry; 33] = [
         ("round(jaro_winkler_similarity('martha', 'marhta'), 3)", "0.961"),
     ),
     entry(
-        "jaccard(a, b [, q])",
-        "The share of the union that both sets hold: two lists, or the q-grams of two strings (single characters without q). 0 where either is empty.",
-        ("jaccard(['a', 'b'], ['b', 'c'])", "0.3333333333333333"),
-    ),
-    entry(
-        "dice(a, b [, q])",
-        "Twice the overlap over the sum of the sizes of two lists, or of the q-grams of two strings. 0 where either is empty.",
-        ("dice(['a', 'b'], ['b', 'c'])", "0.5"),
-    ),
-    entry(
-        "set_cosine(a, b [, q])",
-        "The overlap over the geometric mean of the sizes of two lists, or of the q-grams of two strings. 0 where either is empty.",
-        ("set_cosine(['a', 'b'], ['b', 'c'])", "0.5"),
-    ),
-    entry(
-        "overlap_coefficient(a, b [, q])",
-        "The overlap over the size of the smaller of two lists, or of the q-grams of two strings. 0 where either is empty.",
-        ("overlap_coefficient(['a'], ['a', 'b', 'c'])", "1.0"),
-    ),
-    entry(
-        "overlap_count(a, b [, q])",
-        "How many distinct elements two lists, or the q-grams of two strings, share.",
-        ("overlap_count(['a', 'b'], ['b', 'c'])", "1"),
-    ),
-    entry(
         "word_tokens(s)",
         "The words of a string in lower case, split at whatever is neither letter nor digit.",
         ("word_tokens('Miller & Sons')", "[miller, sons]"),
@@ -134,11 +100,6 @@ const ENTRIES: [Entry; 33] = [
         "qgrams(s, q [, pad])",
         "The substrings of q characters. Without pad a shorter string is its own gram; an empty one has none.",
         ("qgrams('abc', 2, '#')", "[#a, ab, bc, c#]"),
-    ),
-    entry(
-        "similarity(a, b)",
-        "pg_trgm: the Jaccard similarity of the trigrams of the words, in single precision.",
-        ("similarity('word', 'two words')", "0.36363637"),
     ),
     entry(
         "word_similarity(a, b)",

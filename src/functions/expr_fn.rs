@@ -46,6 +46,10 @@ builders! {
     overlap_coefficient(a, b);
     /// The size of the overlap.
     overlap_count(a, b);
+    /// The share of `a` that `b` holds.
+    containment(a, b);
+    /// The overlap against what only `a` and what only `b` holds, weighted by the constants `alpha` and `beta`.
+    tversky(a, b, alpha, beta);
     /// The lower-cased words.
     word_tokens(s);
     /// pg_trgm's `similarity`.

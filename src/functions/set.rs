@@ -15,18 +15,24 @@ use super::documentation;
 use super::lists::{ListArgument, element_type};
 use super::strings::StringArgument;
 use super::token_sets::{Interner, TokenSets, overlap};
-use similarity_measures::{SetMeasure, qgrams};
+use similarity_measures::{Overlap, Parameter, SetMeasure, qgrams};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
-    use DataType::{Int64, Utf8};
-    use SetMeasure::{Cosine, Dice, Jaccard, OverlapCoefficient, OverlapCount};
-    let signature = || arguments::signature([&[Utf8, Utf8], &[Utf8, Utf8, Int64]]);
-    let function = |measure| ScalarUDF::from(SetFunction { measure, signature: signature() });
-    [Jaccard, Dice, Cosine, OverlapCoefficient, OverlapCount].map(function).map(Arc::new).into()
+    use DataType::{Float64, Int64, Utf8};
+    let function = |&measure: &SetMeasure| {
+        let mut types = vec![Utf8, Utf8];
+        types.extend(measure.descriptor().parameters.iter().map(|_| Float64));
+        let with_q = [types.as_slice(), &[Int64]].concat();
+        let signature = arguments::signature([types.as_slice(), &with_q]);
+        Arc::new(ScalarUDF::from(SetFunction { measure, signature }))
+    };
+    // pg_trgm's measure is a function of its own
+    SetMeasure::ALL.iter().filter(|measure| measure.descriptor().tokenizer.is_none()).map(function).collect()
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct SetFunction {
+    /// The measure, without its constants.
     measure: SetMeasure,
     signature: Signature,
 }
@@ -46,33 +52,31 @@ impl ScalarUDFImpl for SetFunction {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         self.accepted(types)?;
-        Ok(if self.measure == SetMeasure::OverlapCount { DataType::Int64 } else { DataType::Float64 })
+        Ok(if self.measure.descriptor().is_count { DataType::Int64 } else { DataType::Float64 })
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let result = self.return_type(&arguments::types(&args))?;
-        arguments::check_integer(
-            self.name(),
-            "q",
-            args.scalar_arguments.get(2).copied().flatten(),
-            arguments::GRAM_LENGTHS,
-        )?;
+        let constant = |at: usize| args.scalar_arguments.get(at).copied().flatten();
+        for (at, parameter) in (2..).zip(self.parameters()) {
+            arguments::check_weight(self.name(), parameter.name, constant(at))?;
+        }
+        arguments::check_integer(self.name(), "q", constant(self.place_of_q()), arguments::GRAM_LENGTHS)?;
         Ok(Arc::new(Field::new(self.name(), result, true)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = arguments::rows(&args);
-        let (left, right) = match self.sets(&args, rows)? {
-            Some(sets) => sets,
-            None => return arguments::result(&args, new_null_array(args.return_field.data_type(), rows)),
+        let (Some(measure), Some((left, right))) = (self.with_constants(&args)?, self.sets(&args, rows)?) else {
+            return arguments::result(&args, new_null_array(args.return_field.data_type(), rows));
         };
         let scores = (0..rows).map(|row| {
             let (l, r) = (left.at(row)?, right.at(row)?);
-            Some(self.measure.score(overlap(l, r), l.len(), r.len()))
+            Some(measure.score(Overlap { common: overlap(l, r), left: l.len(), right: r.len() }))
         });
-        let array: ArrayRef = match self.measure {
-            SetMeasure::OverlapCount => Arc::new(scores.map(|s| s.map(|o| o as i64)).collect::<Int64Array>()),
-            _ => Arc::new(scores.collect::<Float64Array>()),
+        let array: ArrayRef = match measure.descriptor().is_count {
+            true => Arc::new(scores.map(|s| s.map(|o| o as i64)).collect::<Int64Array>()),
+            false => Arc::new(scores.collect::<Float64Array>()),
         };
         arguments::result(&args, array)
     }
@@ -83,21 +87,49 @@ impl ScalarUDFImpl for SetFunction {
 }
 
 impl SetFunction {
+    fn parameters(&self) -> &'static [Parameter] {
+        self.measure.descriptor().parameters
+    }
+
+    /// Number of arguments before q.
+    fn place_of_q(&self) -> usize {
+        2 + self.parameters().len()
+    }
+
     /// The types as which it takes arguments of these types.
     fn accepted(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        arguments::count(self.name(), types, 2..=3)?;
+        let place_of_q = self.place_of_q();
+        arguments::count(self.name(), types, place_of_q..=place_of_q + 1)?;
         let (left, right) = (&types[0], &types[1]);
-        if element_type(left).is_some() || element_type(right).is_some() {
-            if types.len() == 3 {
-                return plan_err!("{}: q is for strings; two lists take no third argument", self.name());
-            }
-            return self.common_lists(left, right);
+        let are_lists = element_type(left).is_some() || element_type(right).is_some();
+        let mut coerced = match are_lists {
+            true => self.common_lists(left, right)?,
+            false => arguments::strings(self.name(), &types[..2])?,
+        };
+        for (parameter, data_type) in self.parameters().iter().zip(&types[2..]) {
+            coerced.push(arguments::number(self.name(), parameter.name, data_type)?);
         }
-        let mut coerced = arguments::strings(self.name(), &types[..2])?;
-        if let Some(q) = types.get(2) {
-            coerced.push(arguments::integer(self.name(), "q", q)?);
+        match (types.get(place_of_q), are_lists) {
+            (None, _) => {}
+            (Some(q), false) => coerced.push(arguments::integer(self.name(), "q", q)?),
+            (Some(_), true) => {
+                let place = ["third", "fourth", "fifth"][self.parameters().len()];
+                return plan_err!("{}: q is for strings; two lists take no {place} argument", self.name());
+            }
         }
         Ok(coerced)
+    }
+
+    /// The measure with the constants of the call; `None` where one is NULL.
+    fn with_constants(&self, args: &ScalarFunctionArgs) -> Result<Option<SetMeasure>> {
+        let mut weights = Vec::with_capacity(self.parameters().len());
+        for (parameter, value) in self.parameters().iter().zip(&args.args[2..]) {
+            match arguments::constant_weight(self.name(), parameter.name, value)? {
+                Some(weight) => weights.push(weight),
+                None => return Ok(None),
+            }
+        }
+        Ok(self.measure.with(&weights))
     }
 
     /// Two list types with a common element type.
@@ -122,7 +154,7 @@ impl SetFunction {
                 |value| TokenSets::of_lists(&ListArgument::try_new(self.name(), value)?, rows, &mut interner);
             return Ok(Some((sets(left)?, sets(right)?)));
         }
-        let q = match args.args.get(2) {
+        let q = match args.args.get(self.place_of_q()) {
             None => 1,
             Some(q) => match arguments::constant_integer(self.name(), "q", q, arguments::GRAM_LENGTHS)? {
                 Some(q) => usize::try_from(q).unwrap_or(usize::MAX),

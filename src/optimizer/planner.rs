@@ -104,6 +104,11 @@ pub(super) fn equality(key: &EqualityKey) -> Expr {
     Expr::BinaryExpr(BinaryExpr::new(key.left.clone().into(), op, key.right.clone().into()))
 }
 
+/// Whether a similarity condition holds both ways round where it holds one way.
+fn is_symmetric_atom(atom: &Atom, sides: Sides<'_>) -> bool {
+    atom.test.is_symmetric() && same_expr(&atom.left, sides.left, &atom.right, sides.right)
+}
+
 struct Planning<'a> {
     physical: Physical<'a>,
     node: &'a SimilarityJoinNode,
@@ -114,7 +119,7 @@ struct Planning<'a> {
 impl Planning<'_> {
     fn similarity_join(&self, program: Program) -> Result<Arc<dyn ExecutionPlan>> {
         let Sides { left, right } = self.physical.sides;
-        let symmetric = same_expr(&program.entry.left, left, &program.entry.right, right)
+        let symmetric = is_symmetric_atom(&program.entry, self.physical.sides)
             && program.keys.iter().all(|key| self.is_symmetric(key));
         let own = symmetric && self.is_own_join(&program.residual);
         let (equalities, unindexed) = self.physical.equalities(&program.keys)?;
@@ -136,7 +141,7 @@ impl Planning<'_> {
         let Sides { left, right } = self.physical.sides;
         let symmetric = rules.atoms.iter().all(|atom| match atom {
             RuleAtom::Equality(key) => self.is_symmetric(key),
-            RuleAtom::Similarity(atom) => same_expr(&atom.left, left, &atom.right, right),
+            RuleAtom::Similarity(atom) => is_symmetric_atom(atom, self.physical.sides),
             RuleAtom::Band(band) => self.is_symmetric_band(band),
             RuleAtom::OneSided { .. } | RuleAtom::Pair(_) => false,
         });
@@ -219,7 +224,7 @@ impl Planning<'_> {
     }
 
     /// Whether one execution of one input serves both sides and each pair need be looked for only once, given that the
-    /// conditions are symmetric (every measure is): both inputs are the same rows, and a condition of the residual
+    /// conditions are symmetric: both inputs are the same rows, and a condition of the residual
     /// holds for no row with itself.
     fn is_own_join(&self, residual: &[Expr]) -> bool {
         let emits_no_right_rows =

@@ -13,7 +13,7 @@ use super::sides::Side;
 use super::threshold::{Threshold, under_casts};
 use super::{Atom, Bounds, Sides, Test, VectorTest};
 use crate::functions;
-use similarity_measures::{EditMeasure, Power, SetMeasure, Tokenizer, VectorMeasure};
+use similarity_measures::{EditMeasure, Power, SetMeasure, Tokenizer, VectorMeasure, Weights};
 
 /// The atom that `condition` states, `None` where it compares no measure of both sides, and the reason where
 /// it does but cannot be accelerated exactly.
@@ -68,6 +68,8 @@ fn bounded(
     Ok(match measure {
         Measure::Set(measure) => {
             let (left, right, tokenizer) = sets(measure, call, (left, right), sides)?;
+            let measure = with_constants(measure, call)?;
+            let measure = if is_reversed(call, sides) { measure.reversed() } else { measure };
             (left, right, Test::Set { tokenizer, measure, bounds })
         }
         Measure::Edit(measure) => (left, right, Test::Edit { measure, bounds }),
@@ -185,37 +187,31 @@ enum Measure {
 /// The measure that `call` computes, if the function is really that one and not a namesake.
 fn measure(call: &ScalarFunction) -> Option<Measure> {
     let measure = match call.name() {
-        "jaccard" => Measure::Set(SetMeasure::Jaccard),
-        "dice" => Measure::Set(SetMeasure::Dice),
-        "set_cosine" => Measure::Set(SetMeasure::Cosine),
-        "overlap_coefficient" => Measure::Set(SetMeasure::OverlapCoefficient),
-        "overlap_count" => Measure::Set(SetMeasure::OverlapCount),
-        "similarity" => Measure::Set(SetMeasure::Trigram),
-        "levenshtein" => Measure::Edit(EditMeasure::Levenshtein),
         "levenshtein_less_equal" => Measure::LevenshteinLessEqual,
-        "levenshtein_similarity" => Measure::Edit(EditMeasure::LevenshteinSimilarity),
-        "osa_distance" => Measure::Edit(EditMeasure::Osa),
-        "damerau_levenshtein" => Measure::Edit(EditMeasure::DamerauLevenshtein),
-        "hamming" => Measure::Edit(EditMeasure::Hamming),
-        "jaro_similarity" => Measure::Edit(EditMeasure::Jaro),
-        "jaro_winkler_similarity" => Measure::Edit(EditMeasure::JaroWinkler),
-        "l1_distance" => Measure::Vector(VectorMeasure::L1),
-        "l2_distance" | "array_distance" => Measure::Vector(VectorMeasure::L2),
-        "linf_distance" => Measure::Vector(VectorMeasure::Linf),
+        "array_distance" => Measure::Vector(VectorMeasure::L2),
         "lp_distance" => Measure::Vector(VectorMeasure::Lp(power(call)?)),
-        "cosine_similarity" => Measure::Vector(VectorMeasure::Cosine),
-        "cosine_distance" => Measure::Vector(VectorMeasure::CosineDistance),
-        "inner_product" => Measure::Vector(VectorMeasure::InnerProduct),
-        _ => return None,
+        name => named(name)?,
     };
     functions::is_known(&call.func).then_some(measure)
 }
 
+/// The measure with the name of its SQL function.
+fn named(name: &str) -> Option<Measure> {
+    let set = SetMeasure::named(name).map(Measure::Set);
+    let edit = || EditMeasure::named(name).map(Measure::Edit);
+    set.or_else(edit).or_else(|| VectorMeasure::named(name).map(Measure::Vector))
+}
+
 /// The `p` of `lp_distance(a, b, p)`, where it is a constant that makes a distance.
 fn power(call: &ScalarFunction) -> Option<Power> {
-    let Some(Expr::Literal(value, _)) = call.args.get(2) else { return None };
+    number(call.args.get(2)?).and_then(Power::new)
+}
+
+/// A literal as a number.
+fn number(expr: &Expr) -> Option<f64> {
+    let Expr::Literal(value, _) = expr else { return None };
     match value.cast_to(&DataType::Float64).ok()? {
-        ScalarValue::Float64(Some(p)) => Power::new(p),
+        ScalarValue::Float64(number) => number,
         _ => None,
     }
 }
@@ -233,6 +229,11 @@ fn keys(call: &ScalarFunction, sides: Sides<'_>) -> Result<(Expr, Expr), String>
         .ok_or_else(|| "each argument of the measure has to read one side of the join, and not the same".into())
 }
 
+/// Whether the first argument of the measure reads the right input.
+fn is_reversed(call: &ScalarFunction, sides: Sides<'_>) -> bool {
+    call.args.first().and_then(|first| sides.of(first)) == Some(Side::Right)
+}
+
 /// Keys that become sets, and how.
 fn sets(
     measure: SetMeasure,
@@ -240,10 +241,11 @@ fn sets(
     (left, right): (Expr, Expr),
     sides: Sides<'_>,
 ) -> Result<(Expr, Expr, Tokenizer), String> {
-    Ok(if measure == SetMeasure::Trigram {
-        (left, right, Tokenizer::Trigrams)
+    Ok(if let Some(tokenizer) = measure.descriptor().tokenizer {
+        (left, right, tokenizer)
     } else if is_string(&left, sides)? {
-        (left, right, Tokenizer::QGrams { q: gram_length(call)?, pad: None })
+        let place = 2 + measure.descriptor().parameters.len();
+        (left, right, Tokenizer::QGrams { q: gram_length(call.args.get(place))?, pad: None })
     } else {
         tokenised(left, right)
     })
@@ -261,9 +263,20 @@ fn is_string(key: &Expr, sides: Sides<'_>) -> Result<bool, String> {
     })
 }
 
+/// The measure with the constants of a call.
+fn with_constants(measure: SetMeasure, call: &ScalarFunction) -> Result<SetMeasure, String> {
+    let parameters = measure.descriptor().parameters.iter();
+    let weights = parameters.zip(call.args.iter().skip(2)).map(|(parameter, argument)| {
+        let number = number(argument).and_then(Weights::checked);
+        number.ok_or_else(|| format!("{} has to be a constant from 0 to {:e}", parameter.name, Weights::LARGEST))
+    });
+    let weights: Vec<f64> = weights.collect::<Result<_, _>>()?;
+    measure.with(&weights).ok_or_else(|| "the measure lacks an argument".into())
+}
+
 /// The `q` of `jaccard(a, b [, q])` over strings.
-fn gram_length(call: &ScalarFunction) -> Result<usize, String> {
-    match call.args.get(2) {
+fn gram_length(q: Option<&Expr>) -> Result<usize, String> {
+    match q {
         None => Ok(1),
         Some(q) => positive(q).ok_or_else(|| "q has to be a positive constant".into()),
     }

@@ -24,12 +24,11 @@ use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::SessionContext;
 use datafusion_similarity::SimilarityContext;
 use futures::StreamExt;
-use rand::rngs::StdRng;
 use similarity_cuda::Device;
 
 use crate::epsilon::{finite_table, random_vectors};
 use crate::nearest::{self, Checked, SCORES, check_tables};
-use crate::oracle::{BANDS, Cases, QUERIES_PER_TABLE, RULES, TEXTS, check, random_condition};
+use crate::oracle::{BANDS, Cases, QUERIES_PER_TABLE, RULES, TEXTS, about, check, random_condition};
 use crate::session;
 
 /// Names the engine of all sessions.
@@ -109,16 +108,6 @@ async fn rules_have_the_same_rows_as_stock() {
 /// How many random cases of each measure are tried; a device is worth thousands.
 const CASES: &str = "SIMILARITY_CASES";
 
-/// A condition about one measure.
-fn about(rng: &mut StdRng, measure: &str, random: fn(&mut StdRng) -> String) -> String {
-    loop {
-        let condition = random(rng);
-        if condition.split(|c: char| c != '_' && !c.is_alphanumeric()).any(|word| word == measure) {
-            return condition;
-        }
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cases_of_each_measure() {
     if !on_a_device("cuda::cases_of_each_measure") {
@@ -132,7 +121,7 @@ async fn cases_of_each_measure() {
     // up to three blocks of a device
     let cases = Cases { operator: "engine=cuda:0", tenths: 3, sizes: &[0, 1, 23, 65, 150], ..TEXTS };
     let texts = each!(cases, random_condition: "jaccard" "dice" "set_cosine" "overlap_coefficient" "overlap_count"
-        "similarity" "levenshtein" "levenshtein_less_equal" "levenshtein_similarity" "osa_distance" "damerau_levenshtein"
+        "containment" "tversky" "similarity" "levenshtein" "levenshtein_less_equal" "levenshtein_similarity" "osa_distance" "damerau_levenshtein"
         "hamming" "jaro_similarity" "jaro_winkler_similarity");
     let cases = Cases { table: finite_table, ..cases };
     let vectors = each!(cases, random_vectors: "l1_distance" "l2_distance" "linf_distance" "array_distance"

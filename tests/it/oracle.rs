@@ -81,6 +81,15 @@ async fn bands_have_the_same_rows_as_stock() {
     check(4000..4000 + 2 * LARGE_TABLES, large).await;
 }
 
+/// Measures whose arguments have an order, over sides of all sizes, so that either of them is indexed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn asymmetric_measures_have_the_same_rows_as_stock() {
+    let sizes = &[1, 10, 60, 150];
+    check(5000..5010, Cases { condition: |rng| about(rng, "containment", random_condition), sizes, ..TEXTS }).await;
+    check(5100..5110, Cases { condition: |rng| about(rng, "tversky", random_condition), sizes, ..TEXTS }).await;
+    check(5200..5205, Cases { condition: |rng| about(rng, "containment", random_rules), sizes, ..RULES }).await;
+}
+
 /// So many rows that the index of a similarity is cheaper than a pass over all pairs of a group.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_entered_by_an_index_have_the_same_rows_as_stock() {
@@ -91,6 +100,16 @@ async fn rules_entered_by_an_index_have_the_same_rows_as_stock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn semi_joins_of_many_pairs_have_the_same_rows_as_stock() {
     check(7000..7000 + DENSE_TABLES, DENSE).await;
+}
+
+/// A condition about one measure.
+pub(crate) fn about(rng: &mut StdRng, measure: &str, random: fn(&mut StdRng) -> String) -> String {
+    loop {
+        let condition = random(rng);
+        if condition.split(|c: char| c != '_' && !c.is_alphanumeric()).any(|word| word == measure) {
+            return condition;
+        }
+    }
 }
 
 /// Runs random queries over random tables, one pair of tables a seed.
@@ -469,11 +488,24 @@ fn random_set_condition(rng: &mut StdRng) -> String {
         let count = rng.random_range(0..5);
         return format!("overlap_count({arguments}) {} {count}", [">=", ">", "="].choose(rng).unwrap());
     }
-    let measure = ["jaccard", "dice", "set_cosine", "overlap_coefficient"].choose(rng).unwrap();
+    if rng.random_bool(0.2) {
+        return bounded(&tversky(arguments, rng), rng);
+    }
+    let measure = ["jaccard", "dice", "set_cosine", "overlap_coefficient", "containment"].choose(rng).unwrap();
     if rng.random_bool(0.15) {
         return bounded("similarity(a.s, b.s)", rng);
     }
     bounded(&format!("{measure}({arguments})"), rng)
+}
+
+/// The index over two sets, with weights that make it another measure or leave hardly anything of a side among them.
+fn tversky(arguments: &str, rng: &mut StdRng) -> String {
+    let weights = ["0.8, 0.2", "0.5, 0.5", "1, 0", "0, 1", "0, 0", "1.0, 1.0", "0.25, 3", "1e-16, 1e-11"];
+    let weights = weights.choose(rng).unwrap();
+    match arguments.strip_suffix(", 2") {
+        Some(sets) => format!("tversky({sets}, {weights}, 2)"),
+        None => format!("tversky({arguments}, {weights})"),
+    }
 }
 
 fn random_edit_condition(rng: &mut StdRng) -> String {

@@ -31,6 +31,16 @@ pub enum AtomTest {
     Pair,
 }
 
+impl AtomTest {
+    /// Whether a measure passes in one order of its keys where it passes in the other.
+    pub(crate) fn is_symmetric(&self) -> bool {
+        match self {
+            Self::Similarity { test, .. } => test.is_symmetric(),
+            Self::Equality | Self::Band | Self::OneSided | Self::Pair => true,
+        }
+    }
+}
+
 impl From<&AtomTest> for AtomKind {
     fn from(test: &AtomTest) -> Self {
         match *test {

@@ -10,7 +10,7 @@ use super::reason::{Reason, Refused};
 use super::repeated::{NearestRepeated, Repeated};
 use super::{BuildContext, Index, KeyColumn, cpu};
 use crate::condition::Test;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, internal_err};
 
 /// Which engine a session asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -92,6 +92,9 @@ impl Engine {
     /// # Errors
     /// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails.
     pub fn build(&self, test: Test, keys: KeyColumn, context: &BuildContext<'_>) -> Result<(Box<dyn Index>, Reason)> {
+        if context.own && !test.is_symmetric() {
+            return internal_err!("{test} is not symmetric: a self-join reads both of its sides");
+        }
         let on_cpu = |reason| Ok((cpu::build(test, &keys, context)?, reason));
         let Some(pays) = self.platform().and_then(|kind| pays::of_condition(kind, test, pays::dimension(&keys.values)))
         else {
@@ -254,6 +257,32 @@ impl EngineSpec {
         match self.asked {
             Asked::Auto if !platform.is_some_and(Platform::has_driver) => Asked::Cpu,
             asked => asked,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::StringArray;
+    use similarity_measures::{SetMeasure, Tokenizer};
+
+    use super::*;
+    use crate::Cancel;
+    use crate::condition::Bounds;
+
+    #[test]
+    fn an_index_that_probes_itself_has_a_symmetric_measure() {
+        let (never, bounds) = (Cancel::default(), Bounds::at_least(0.5, true));
+        let keys = KeyColumn { values: Arc::new(StringArray::from(vec!["a b", "a"])), groups: None };
+        for own in [true, false] {
+            let context = BuildContext { own, ..BuildContext::new(1, &never, &|_| Ok(())) };
+            for &measure in SetMeasure::ALL {
+                let test = Test::Set { tokenizer: Tokenizer::Words, measure, bounds };
+                let built = Engine::Cpu.build(test, keys.clone(), &context);
+                assert_eq!(built.is_ok(), !own || measure.descriptor().is_symmetric, "{test}");
+            }
         }
     }
 }

@@ -15,8 +15,8 @@ use arrow::datatypes::DataType;
 use super::accelerator::Platform;
 use super::nearest::Wanted;
 use super::{BuildContext, KeyColumn, NO_GROUP, cpu};
-use crate::condition::{Bounds, Test};
-use similarity_measures::{EditMeasure, SetMeasure};
+use crate::condition::Test;
+use similarity_measures::EditMeasure;
 
 /// Work from which on a device pays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +119,7 @@ fn threshold(test: Test, is_flat: bool) -> PaysFrom {
     match test {
         Test::Set { measure, bounds, .. } => {
             // low scores leave many candidates
-            let closed = match least_jaccard(measure, bounds) {
+            let closed = match measure.jaccard_floor(bounds.lower().map_or(0.0, |bound| bound.value)) {
                 least if least >= 0.5 => 1 << 34,
                 least if least >= 0.3 => 1 << 32,
                 _ => 1 << 30,
@@ -160,18 +160,6 @@ pub(super) fn work_of_condition(test: Test, keys: &KeyColumn, context: &BuildCon
 /// What a pair takes a core where lengths and signatures leave nothing: its share of what is done for each row.
 const LEAST_NANOSECONDS: f64 = 0.1;
 
-/// A Jaccard similarity that sets have at least whose score is accepted.
-fn least_jaccard(measure: SetMeasure, bounds: Bounds) -> f64 {
-    let least = bounds.lower().map_or(0.0, |bound| bound.value);
-    match measure {
-        SetMeasure::Jaccard | SetMeasure::Trigram => least,
-        SetMeasure::Dice => least / (2.0 - least),
-        // of sets whose sizes differ most
-        SetMeasure::Cosine => least * least,
-        SetMeasure::OverlapCoefficient | SetMeasure::OverlapCount => 0.0,
-    }
-}
-
 /// The elements of the first of some lists, 0 where there is none.
 pub(super) fn dimension(lists: &ArrayRef) -> usize {
     let first = (0..lists.len()).find(|&row| !lists.is_null(row)).unwrap_or(0);
@@ -210,8 +198,8 @@ mod tests {
 
     use super::*;
     use crate::Cancel;
-    use crate::condition::VectorTest;
-    use similarity_measures::{Tokenizer, VectorMeasure};
+    use crate::condition::{Bounds, VectorTest};
+    use similarity_measures::{SetMeasure, Tokenizer, VectorMeasure};
 
     fn is_worth(enough: u64, test: Test, values: &ArrayRef, own: bool) -> bool {
         let cancel = Cancel::default();
@@ -260,14 +248,14 @@ mod tests {
             threshold(test, false)
         };
         let closed = |measure, least| set(measure, least).closed;
-        let high = closed(SetMeasure::Jaccard, 0.5);
-        assert!(closed(SetMeasure::Dice, 0.7) == high && closed(SetMeasure::Cosine, 0.75) == high);
-        assert!(closed(SetMeasure::Jaccard, 0.3) < high && closed(SetMeasure::Dice, 0.5) < high);
-        assert!(closed(SetMeasure::OverlapCount, 2.0) < closed(SetMeasure::Jaccard, 0.3));
+        let high = closed(SetMeasure::JACCARD, 0.5);
+        assert!(closed(SetMeasure::DICE, 0.7) == high && closed(SetMeasure::SET_COSINE, 0.75) == high);
+        assert!(closed(SetMeasure::JACCARD, 0.3) < high && closed(SetMeasure::DICE, 0.5) < high);
+        assert!(closed(SetMeasure::OVERLAP_COUNT, 2.0) < closed(SetMeasure::JACCARD, 0.3));
         let words: ArrayRef = Arc::new(StringArray::from(vec!["a b"; 256]));
         let test = Test::Set {
             tokenizer: Tokenizer::Words,
-            measure: SetMeasure::Jaccard,
+            measure: SetMeasure::JACCARD,
             bounds: Bounds::at_least(0.5, true),
         };
         assert!(is_worth(1 << 16, test, &words, false) && !is_worth(1 << 16, test, &words, true));

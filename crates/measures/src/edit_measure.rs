@@ -22,6 +22,22 @@ pub enum EditMeasure {
 }
 
 impl EditMeasure {
+    /// Every measure.
+    pub const ALL: [Self; 7] = [
+        Self::Levenshtein,
+        Self::LevenshteinSimilarity,
+        Self::Osa,
+        Self::DamerauLevenshtein,
+        Self::Hamming,
+        Self::Jaro,
+        Self::JaroWinkler,
+    ];
+
+    /// The measure of the SQL function with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|measure| measure.name() == name)
+    }
+
     /// The name of the SQL function.
     pub fn name(self) -> &'static str {
         match self {

@@ -7,6 +7,7 @@
 #![deny(missing_docs)]
 
 pub mod casefold;
+pub mod containment;
 pub mod cosine;
 pub mod daitch_mokotoff;
 pub mod damerau_levenshtein;
@@ -31,11 +32,13 @@ pub mod set_cosine;
 pub mod soundex;
 pub mod token_sort_ratio;
 pub mod trigram;
+pub mod tversky;
 pub mod unaccent;
 pub mod word_tokens;
 
 mod edit_matrix;
 mod edit_measure;
+mod function_doc;
 mod set_measure;
 mod symbols;
 mod tokenizer;
@@ -46,6 +49,7 @@ mod vector_measure;
 mod test_strings;
 
 pub use edit_measure::EditMeasure;
-pub use set_measure::SetMeasure;
+pub use function_doc::FunctionDoc;
+pub use set_measure::{LeastOverlap, Overlap, Parameter, SetBounds, SetDescriptor, SetMeasure, Weights};
 pub use tokenizer::Tokenizer;
 pub use vector_measure::{Power, VectorMeasure};

@@ -29,7 +29,8 @@ fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1C}'..='\u{1F}').contains(&c)
 }
 
-/// Its length, by the bit-parallel algorithm of Hyyrö (2004): a zero in `row` stands for one more common character.
+/// Length of the longest common subsequence, by the bit-parallel algorithm of Hyyrö (2004): a zero in `row` stands
+/// for one more common character.
 fn longest_common_subsequence(a: &[char], b: &[char]) -> usize {
     let words = a.len().div_ceil(64);
     let mut places: HashMap<char, Vec<u64>> = HashMap::new();

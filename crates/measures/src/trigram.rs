@@ -4,6 +4,31 @@
 //! it; its trigrams are its runs of three characters. On ASCII every value is PostgreSQL 15's.
 
 use super::qgrams::qgrams;
+use crate::set_measure::{Overlap, SetDescriptor};
+use crate::{FunctionDoc, Tokenizer, jaccard};
+
+pub(crate) const MEASURE: SetDescriptor = SetDescriptor {
+    name: "similarity",
+    doc: FunctionDoc {
+        syntax: "similarity(a, b)",
+        description: "pg_trgm: the Jaccard similarity of the trigrams of the words, in single precision.",
+        example: ("similarity('word', 'two words')", "0.36363637"),
+    },
+    parameters: &[],
+    tokenizer: Some(Tokenizer::Trigrams),
+    is_count: false,
+    is_symmetric: true,
+    is_monotone: true,
+    jaccard_floor: |least, _| least,
+    // a score is rounded to single precision, up perhaps
+    bounds: |least, _| jaccard::bounds(least * (1.0 - 1e-6)),
+};
+
+/// [`trigram_similarity`] in double precision.
+#[inline]
+pub fn score(overlap: Overlap) -> f64 {
+    f64::from(trigram_similarity(overlap.common, overlap.left, overlap.right))
+}
 
 /// Jaccard over trigram sets in single precision, as pg_trgm computes it; 0 where either set is empty.
 #[inline]

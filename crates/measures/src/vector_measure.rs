@@ -54,6 +54,17 @@ impl VectorMeasure {
         }
     }
 
+    /// The measure of the SQL function with this name, where it takes nothing but two vectors.
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [Self::L1, Self::L2, Self::Linf, Self::Cosine, Self::CosineDistance, Self::InnerProduct];
+        all.into_iter().find(|measure| measure.name() == name)
+    }
+
+    /// Whether an index ranks by the measure: it follows the distance of a metric.
+    pub fn is_ranked(self) -> bool {
+        matches!(self, Self::L1 | Self::L2 | Self::Linf | Self::Cosine)
+    }
+
     /// Whether smaller means closer.
     pub fn is_distance(self) -> bool {
         !matches!(self, Self::Cosine | Self::InnerProduct)

@@ -23,6 +23,7 @@ use self::scored::Scored;
 use super::equality;
 use super::matcher::{Matcher, Matching};
 use super::rules::RuleKeys;
+use super::similarity::of_build;
 use super::spec::EqualityExprs;
 use crate::exec::engine::{self, EngineResult};
 use crate::functions::nearest::Direction;
@@ -59,7 +60,7 @@ pub struct NearestKeys {
 /// A score that an index ranks by.
 #[derive(Debug, Clone)]
 pub struct IndexedScore {
-    /// Test that computes the score; its bounds are ignored.
+    /// Test that computes the score of the left and the right key; its bounds are ignored.
     pub test: Test,
     /// The key of the left side.
     pub left: PhysicalExprRef,
@@ -160,7 +161,9 @@ impl Matching for NearestKeys {
                 let index = values.and_then(|values| {
                     let keys = KeyColumn { values, groups: ids.clone() };
                     let engine = engine::open(self.engine)?;
-                    engine.build_nearest(score.test, &keys, (ranks.clone(), self.searched()), context).or_datafusion()
+                    engine
+                        .build_nearest(of_build(score.test, side), &keys, (ranks.clone(), self.searched()), context)
+                        .or_datafusion()
                 });
                 match index {
                     Ok(index) => Ranker::Indexed(Indexed::new(index, &score.left, ids, ranks)),

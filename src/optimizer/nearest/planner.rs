@@ -15,7 +15,6 @@ use crate::optimizer::physical::Physical;
 use crate::optimizer::same_input::{same_expr, same_rows};
 use crate::predicate::{Conjunction, Test, VectorTest, measured};
 use similarity_engine::choice::EngineSpec;
-use similarity_measures::VectorMeasure;
 
 /// The operator; where the acceleration is switched off (`enabled`), one that scores all candidates; an index is made
 /// by `engine`.
@@ -83,8 +82,7 @@ fn indexed(score: &Expr, direction: Direction, physical: &Physical<'_>) -> Resul
         Test::Set { .. } => (true, false),
         Test::Edit { measure, .. } => (true, measure.is_distance()),
         Test::Vector(VectorTest { measure, undecided_from, .. }) => {
-            use VectorMeasure::{Cosine, L1, L2, Linf};
-            (undecided_from.is_none() && matches!(measure, L1 | L2 | Linf | Cosine), measure.is_distance())
+            (undecided_from.is_none() && measure.is_ranked(), measure.is_distance())
         }
     };
     if !ranks || is_distance != (direction == Direction::Distance) || score.is_volatile() {

@@ -83,16 +83,17 @@ impl PrefixKernels {
         })
     }
 
-    /// How many tokens the prefix of each position has.
+    /// How many tokens the prefix of each position has, on the build or the probe side.
     pub(crate) fn lengths(
         &self,
         stream: &CudaStream,
-        sets: &SetsOnDevice,
+        (sets, is_build): (&SetsOnDevice, bool),
         test: &SetTest,
         out: &mut Buffer<u32>,
     ) -> Launched {
+        let is_build = u32::from(is_build);
         let mut launch = stream.launch_builder(&self.lengths);
-        launch.arg(sets).arg(test).arg(&mut out.slice);
+        launch.arg(sets).arg(test).arg(&is_build).arg(&mut out.slice);
         // SAFETY: the arguments are those of prefix_lengths; `out` has an entry a position.
         unsafe { launch.launch(grid_of_items(u64::from(sets.count), 256)) }?;
         Ok(())

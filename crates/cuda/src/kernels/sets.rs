@@ -1,5 +1,6 @@
 //! The kernels of `sets.cu`.
 
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream, DeviceRepr, DriverError, PushKernelArg};
@@ -48,12 +49,20 @@ pub(crate) struct SetTest {
     pub(crate) lower: f64,
     pub(crate) upper: f64,
     pub(crate) share: f64,
-    pub(crate) smallest: f64,
+    pub(crate) probe_share: f64,
+    pub(crate) build_of_probe: f64,
+    pub(crate) probe_of_build: f64,
+    pub(crate) weights: [f64; 2],
     pub(crate) measure: u32,
     pub(crate) form: u32,
     pub(crate) lower_inclusive: u32,
     pub(crate) upper_inclusive: u32,
+    pub(crate) is_reversed: u32,
+    pub(crate) unused: u32,
 }
+
+// as in set_measure.cuh
+const _: () = assert!(size_of::<SetTest>() == 88 && offset_of!(SetTest, measure) == 64);
 
 // SAFETY: the layout is that of the structure in set_measure.cuh.
 unsafe impl DeviceRepr for SetTest {}

@@ -17,6 +17,7 @@ use crate::sort::sort;
 use crate::steps::Cut;
 use crate::tasks::{BLOCK, Windows};
 use similarity_engine::sets::SetPredicate;
+use similarity_engine::sets::predicate::Role;
 
 /// Bytes of a token of a prefix while postings are sorted.
 pub(super) const BYTES_OF_POSTING: usize = 2 * size_of::<u64>() + 4 * size_of::<u32>();
@@ -56,9 +57,9 @@ impl Pays {
             tokens.clear();
             tokens.extend_from_slice(set);
             tokens.sort_unstable();
-            let partners = predicate.sizes(size, size);
+            let partners = predicate.sizes(Role::Probe, size, size);
             let smallest = partners.map(|sizes| if own { size } else { *sizes.start() });
-            let least = smallest.and_then(|smallest| predicate.least_overlap(size, smallest));
+            let least = smallest.and_then(|smallest| predicate.least_overlap(Role::Probe, size, smallest));
             let length = least.map_or(0, |least| (tokens.len() + 1).saturating_sub(least as usize));
             let of_prefix = tokens.iter().take(length).map(|&token| u64::from(frequencies[token as usize]));
             postings += of_prefix.sum::<u64>();
@@ -78,7 +79,7 @@ struct Prefixes {
 }
 
 impl Prefixes {
-    /// Prefixes of the sets of a side; with `posted` also what becomes postings.
+    /// Prefixes of the sets of the probe side; of the build side (`posted`) also what becomes postings.
     fn try_new(
         budget: &Budget,
         stream: &Arc<CudaStream>,
@@ -89,7 +90,7 @@ impl Prefixes {
         let kernels = budget.device.prefixes()?;
         let count = sets.count as usize;
         let mut lengths = budget.buffer(stream, count)?;
-        kernels.lengths(stream, sets, &sides.test, &mut lengths)?;
+        kernels.lengths(stream, (sets, posted), &sides.test, &mut lengths)?;
         let mut starts = vec![0; count + 1];
         budget.download(stream, &lengths, &mut starts[1..])?;
         stream.synchronize()?;

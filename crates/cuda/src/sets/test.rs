@@ -3,43 +3,40 @@
 use crate::accepted::Accepted;
 use crate::kernels::SetTest;
 use similarity_engine::sets::SetPredicate;
-use similarity_measures::SetMeasure;
+use similarity_measures::{LeastOverlap, SetBounds};
 
-/// What the least overlap is proportional to, numbered as `Form` in `kernels/measure/set_measure.cuh`.
+/// What the least overlap is made of, numbered as `SetForm` in `kernels/measure/set_measure.cuh`.
 #[derive(Clone, Copy)]
 enum Form {
-    Sum,
+    Linear,
     GeometricMean,
     Smaller,
     Constant,
 }
 
-/// Bounds on a measure.
+/// Bounds on a measure, of which the left set is that of the build row.
 pub(crate) fn set_test(SetPredicate { measure, bounds }: SetPredicate) -> SetTest {
     let Accepted { lower, upper, lower_inclusive, upper_inclusive } = Accepted::of(bounds);
-    let t = lower.max(0.0);
-    // the score of trigrams is rounded to single precision, up perhaps
-    let (number, form, share, smallest) = match measure {
-        SetMeasure::Jaccard => (0, Form::Sum, t / (1.0 + t), t),
-        SetMeasure::Trigram => {
-            let t = t * (1.0 - 1e-6);
-            (5, Form::Sum, t / (1.0 + t), t)
-        }
-        SetMeasure::Dice => (1, Form::Sum, t / 2.0, t / (2.0 - t).max(1.0)),
-        SetMeasure::Cosine => (2, Form::GeometricMean, t, t * t),
-        SetMeasure::OverlapCoefficient => (3, Form::Smaller, t, 0.0),
-        SetMeasure::OverlapCount => (4, Form::Constant, t, 0.0),
+    let SetBounds { overlap, left_of_right, right_of_left } = measure.bounds(lower);
+    let (form, share, probe_share) = match overlap {
+        LeastOverlap::Linear { left, right } => (Form::Linear, left, right),
+        LeastOverlap::GeometricMean(share) => (Form::GeometricMean, share, 0.0),
+        LeastOverlap::Smaller(share) => (Form::Smaller, share, 0.0),
+        LeastOverlap::Constant(number) => (Form::Constant, number, 0.0),
     };
-    // beyond these no set matches any, which the measure itself says
-    let [share, smallest] = [share, smallest].map(|factor| if factor.is_finite() { factor } else { 1.0 });
     SetTest {
         lower,
         upper,
         share,
-        smallest: smallest.min(1.0),
-        measure: number,
+        probe_share,
+        build_of_probe: left_of_right,
+        probe_of_build: right_of_left,
+        weights: measure.weights().get(),
+        measure: measure.number(),
         form: form as u32,
         lower_inclusive,
         upper_inclusive,
+        is_reversed: measure.is_reversed().into(),
+        unused: 0,
     }
 }

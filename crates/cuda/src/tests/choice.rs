@@ -33,7 +33,7 @@ fn batches_are_made_ready_until_they_are_cancelled() {
     let points: ArrayRef =
         Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>((0..2000).map(point).collect::<Vec<_>>()));
     let near = VectorTest { bounds: Bounds::at_most(5.0, true), ..VectorTest::every_score(VectorMeasure::L2) };
-    let set = Test::Set { tokenizer: words, measure: SetMeasure::Jaccard, bounds: Bounds::at_least(0.5, true) };
+    let set = Test::Set { tokenizer: words, measure: SetMeasure::JACCARD, bounds: Bounds::at_least(0.5, true) };
     let edit = Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
     let (never, cancelled) = (Cancel::default(), Cancel::default());
     cancelled.cancel();

@@ -115,7 +115,7 @@ fn kinds() -> Vec<AtomTest> {
     let edit = |key, measure, bounds| AtomTest::Similarity { key, test: Test::Edit { measure, bounds } };
     let words = Tokenizer::Words;
     let near = VectorTest { bounds: Bounds::at_most(0.5, true), ..VectorTest::every_score(VectorMeasure::L2) };
-    let set = Test::Set { tokenizer: words, measure: SetMeasure::Jaccard, bounds: Bounds::at_least(0.5, true) };
+    let set = Test::Set { tokenizer: words, measure: SetMeasure::JACCARD, bounds: Bounds::at_least(0.5, true) };
     vec![
         AtomTest::Equality,
         AtomTest::Equality,

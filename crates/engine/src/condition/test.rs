@@ -13,7 +13,8 @@ pub enum Test {
     Set {
         /// How a key becomes a set, the same on both sides.
         tokenizer: Tokenizer,
-        /// The measure over the two sets.
+        /// The measure over the two sets: in a plan the left one is that of the left input, in an engine that of the
+        /// build row.
         measure: SetMeasure,
         /// The accepted scores.
         bounds: Bounds,
@@ -46,6 +47,28 @@ impl Test {
             Self::Edit { measure, bounds } if measure.is_distance() => bounds.upper().is_some(),
             Self::Edit { bounds, .. } => !bounds.above_lower(0.0),
             Self::Vector(test) => test.is_selective(),
+        }
+    }
+
+    /// The test of the keys in the other order.
+    pub fn reversed(self) -> Self {
+        match self {
+            Self::Set { tokenizer, measure, bounds } => Self::Set { tokenizer, measure: measure.reversed(), bounds },
+            // the same either way
+            Self::Edit { .. } | Self::Vector(_) => self,
+        }
+    }
+
+    /// Whether a pair of keys passes in one order where it passes in the other.
+    pub fn is_symmetric(&self) -> bool {
+        self.reversed() == *self
+    }
+
+    /// Both keys in the order in which the measure takes them.
+    pub fn in_order<K>(&self, left: K, right: K) -> (K, K) {
+        match self {
+            Self::Set { measure, .. } if measure.is_reversed() => (right, left),
+            _ => (left, right),
         }
     }
 
@@ -84,7 +107,10 @@ impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Set { tokenizer, measure, bounds } => {
-                write!(f, "{}({}) {bounds}", measure.name(), describe_tokenizer(*tokenizer))
+                write!(f, "{}({}", measure.name(), describe_tokenizer(*tokenizer))?;
+                let constants = measure.descriptor().parameters.iter().zip(measure.weights().get());
+                constants.into_iter().try_for_each(|(_, weight)| write!(f, ", {weight}"))?;
+                write!(f, ") {bounds}")
             }
             Self::Edit { measure, bounds } => write!(f, "{} {bounds}", measure.name()),
             Self::Vector(test) => write!(f, "{test}"),

@@ -261,7 +261,7 @@ mod tests {
         let edit = Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
         let set = Test::Set {
             tokenizer: Tokenizer::Elements,
-            measure: SetMeasure::Jaccard,
+            measure: SetMeasure::JACCARD,
             bounds: Bounds::at_least(0.5, true),
         };
         let test = if string_views(&values).is_ok() { edit } else { set };

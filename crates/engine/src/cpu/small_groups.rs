@@ -365,7 +365,7 @@ mod tests {
         [
             Test::Set {
                 tokenizer: Tokenizer::Words,
-                measure: SetMeasure::Jaccard,
+                measure: SetMeasure::JACCARD,
                 bounds: Bounds::at_least(0.5, true),
             },
             Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(3.0, true) },

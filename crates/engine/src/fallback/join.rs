@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_probed_on_the_cpu() {
-        let predicate = SetPredicate { measure: SetMeasure::Jaccard, bounds: Bounds::at_least(0.5, true) };
+        let predicate = SetPredicate { measure: SetMeasure::JACCARD, bounds: Bounds::at_least(0.5, true) };
         let (build, probe) = (strings(200, 12, 1), strings(100, 12, 2));
         let test = Test::Set { tokenizer: WORDS, measure: predicate.measure, bounds: predicate.bounds };
         for count in [0, 3] {

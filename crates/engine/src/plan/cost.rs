@@ -3,7 +3,7 @@
 
 use super::{AtomEstimate, Reading};
 use crate::condition::Test;
-use similarity_measures::{EditMeasure, SetMeasure};
+use similarity_measures::EditMeasure;
 
 /// Comparing two numbers of a column.
 pub const EQUALITY: f64 = 2.0;
@@ -26,7 +26,7 @@ const INDEXED_ROW: f64 = 1_000.0;
 /// Nanoseconds a probe row to find the pairs of `test` by an index, where it meets `partners` rows.
 pub fn of_index(test: &Test, partners: f64) -> f64 {
     let pair = match *test {
-        Test::Set { measure: SetMeasure::OverlapCount, .. } => 0.5,
+        Test::Set { measure, .. } if measure.descriptor().is_count => 0.5,
         Test::Set { bounds, .. } => by_threshold(bounds.lower().map_or(0.0, |b| b.value)),
         Test::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => 4.0,
         Test::Edit { measure: EditMeasure::LevenshteinSimilarity, bounds } => {

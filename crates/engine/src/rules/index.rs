@@ -98,6 +98,9 @@ impl RuleIndex {
     /// Keys of a type that their measure cannot read, a refused reservation, a cancelled build.
     pub fn try_new(source: RuleSource, side: SideColumns, engine: &Engine, context: &BuildContext<'_>) -> Result<Self> {
         let RuleSource { tests, kinds, clauses } = source;
+        if context.own && !tests.iter().all(AtomTest::is_symmetric) {
+            return internal_err!("a rule has a measure that is not symmetric: a self-join reads both of its sides");
+        }
         let all_threads = context.threads;
         let keys = side.keys.clone();
         let numbering = engine.device_of_keys(side.rows, context);

@@ -8,16 +8,28 @@ use arrow::array::StringArray;
 use super::engine::condition::Bounds;
 use super::engine::sets::SetPredicate;
 use super::engine::{Cancel, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PrepareContext, Probe};
-use similarity_measures::{SetMeasure, Tokenizer, qgrams, word_tokens};
+use similarity_measures::{Overlap, SetMeasure, Tokenizer, qgrams, word_tokens};
 
-pub const MEASURES: [SetMeasure; 6] = [
-    SetMeasure::Jaccard,
-    SetMeasure::Dice,
-    SetMeasure::Cosine,
-    SetMeasure::OverlapCoefficient,
-    SetMeasure::OverlapCount,
-    SetMeasure::Trigram,
-];
+/// Every measure, with some constants, those that are not symmetric in both orders.
+pub fn measures() -> impl Iterator<Item = SetMeasure> {
+    let weights = [[0.8, 0.2], [0.0, 0.0], [1.0, 0.0], [0.3, 2.5], [1e-16, 1e-11], [1e100; 2]];
+    let with = move |measure: &SetMeasure| {
+        let (measure, count) = (*measure, measure.descriptor().parameters.len());
+        let weights = if count == 0 { &weights[..1] } else { &weights[..] };
+        weights.iter().filter_map(move |weights| measure.with(&weights[..count])).collect::<Vec<_>>()
+    };
+    let reversed = |measure: SetMeasure| Some(measure.reversed()).filter(|reversed| *reversed != measure);
+    SetMeasure::ALL
+        .iter()
+        .flat_map(with)
+        .flat_map(move |measure| [Some(measure), reversed(measure)].into_iter().flatten())
+}
+
+/// Whether an index may probe itself by `predicate`, each pair in one order only.
+pub fn serves_self_joins(predicate: &SetPredicate) -> bool {
+    predicate.measure.descriptor().is_symmetric
+}
+
 pub const WORDS: Tokenizer = Tokenizer::Words;
 pub const UNLIMITED: Limit = Limit { pairs: usize::MAX, work: usize::MAX };
 
@@ -97,7 +109,8 @@ pub fn oracle(
                 _ => true,
             };
             let overlap = left.intersection(right).count();
-            let score = predicate.measure.score(overlap, left.len(), right.len());
+            let overlap = Overlap { common: overlap, left: left.len(), right: right.len() };
+            let score = predicate.measure.score(overlap);
             if together && predicate.bounds.contains(score) && (probe.is_some() || b < p) {
                 found.insert((b as u32, p as u32));
             }
@@ -143,7 +156,7 @@ pub fn batch(index: &dyn Index, keys: &KeyColumn, range: usize, limit: Limit) ->
 
 pub fn predicates() -> Vec<SetPredicate> {
     let mut all = Vec::new();
-    for measure in MEASURES {
+    for measure in measures() {
         for t in [1.0 / 9.0, 0.25, 1.0 / 3.0, 0.5, 2.0 / 3.0, 0.75, 0.8, 1.0, 2.0, 3.0] {
             for inclusive in [true, false] {
                 all.push(SetPredicate { measure, bounds: Bounds::at_least(t, inclusive) });

@@ -43,8 +43,7 @@ const STRETCHES: usize = 4;
 
 /// Whether so many rows are ranked by a measure on a device.
 pub fn ranks_by(measure: VectorMeasure, wanted: Wanted) -> bool {
-    use VectorMeasure::{Cosine, L1, L2, Linf};
-    matches!(measure, L1 | L2 | Linf | Cosine) && asked_for(wanted) <= MOST_WANTED
+    measure.is_ranked() && asked_for(wanted) <= MOST_WANTED
 }
 
 /// Makes the vectors of `keys`, each row with a rank, ready for being ranked on the device, all at once or part by

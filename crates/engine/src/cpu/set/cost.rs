@@ -13,6 +13,7 @@ use super::join::{AccessPath, Sides};
 use super::prefix::{indexed, prefix};
 use super::requirements::{Reach, Requirements};
 use crate::cpu::signature::Kernel;
+use crate::sets::predicate::Sizes;
 
 /// Nanoseconds of one core that both paths are expected to take, building included.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +65,7 @@ pub(super) fn estimate(sides: &Sides<'_>, tokens: usize, probe_rows: usize) -> E
     let sample = (0..n).step_by(1 + n / ROWS);
     let scale = probe_rows as f64 / sample.len().max(1) as f64;
     for row in sample {
-        let reach = requirements.reach(sides.build.sizes[row]);
+        let reach = requirements.reach_of_probe(sides.build.sizes[row]);
         let partners = sides.partners(row, reach);
         let survivors = surviving(sides, row, partners.clone(), &mut requirements);
         let merging = survivors.merged * (MERGE + TOKEN * f64::from(sides.build.known(row)));
@@ -122,7 +123,8 @@ fn surviving(sides: &Sides<'_>, row: usize, partners: Range<usize>, requirements
     let (mut all, mut hit, mut merged) = (0usize, 0usize, 0usize);
     for column in partners.clone().step_by(1 + partners.len() / PAIRS).filter(|&c| c != row) {
         all += 1;
-        let Some(least) = requirements.min_overlap(sets.sizes[row], sets.sizes[column]) else { continue };
+        let sizes = Sizes { build: sets.sizes[column], probe: sets.sizes[row] };
+        let Some(least) = requirements.min_overlap(sizes) else { continue };
         let limit = bits::limit(sets.folded_weight(row), sets.folded_weight(column), least);
         if bits::differing(&row_folded, &folded(column)) <= limit {
             let (row, column, limit) = sides.signatures(row, column, least);

@@ -7,7 +7,7 @@ use super::overlap::overlap_reaching;
 use super::requirements::{Reach, Requirements};
 use super::sets::{Groups, Sets};
 use crate::cpu::signature::{Hit, Limits};
-use crate::sets::predicate::SetPredicate;
+use crate::sets::predicate::{SetPredicate, Sizes};
 use crate::{Cancel, Counts, Cursor, Limit, Pairs};
 
 /// The way from a probe row to the build rows that match.
@@ -57,8 +57,8 @@ impl Sides<'_> {
         if self.predicate.is_open_above() {
             return overlap_reaching(a, b, least, false).is_some();
         }
-        let (left, right) = (self.probe.sizes[probe], self.build.sizes[build]);
-        overlap_reaching(a, b, least, true).is_some_and(|overlap| self.predicate.accepts(overlap, left, right))
+        let sizes = Sizes { build: self.build.sizes[build], probe: self.probe.sizes[probe] };
+        overlap_reaching(a, b, least, true).is_some_and(|overlap| self.predicate.accepts(overlap, sizes))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::cpu::keep::{keep, retain_from};
 use crate::cpu::near::{self, Allowance, Brief as _, Lanes, Near};
 use crate::parallel::each_in_parallel;
 use crate::sets::dictionary::Dictionary;
-use crate::sets::predicate::SetPredicate;
+use crate::sets::predicate::{SetPredicate, Sizes};
 use crate::sets::ranks::{Ranks, rank};
 use crate::sets::tokenise::{RowSets, tokenise_build, tokenise_probe};
 use crate::{BuildContext, Cancel, KeyColumn, Pairs, PrepareContext};
@@ -151,6 +151,12 @@ impl near::Brief for Brief {
     }
 }
 
+/// Sizes of a build and a probe row.
+#[inline(always)]
+fn sizes(build: Brief, probe: Brief) -> Sizes {
+    Sizes { build: build.size, probe: probe.size }
+}
+
 /// The bit of a token.
 fn bit(rank: u32) -> u32 {
     rank.wrapping_mul(0x9E37_79B1) >> 26
@@ -196,7 +202,7 @@ impl SetPairTest {
     /// need. Signatures would say more, but their bits depend on the order in which tokens have come in.
     pub fn is_likely_open(&self, build: &SetColumn, probe: &SetColumn, (b, p): (u32, u32)) -> bool {
         let (left, right) = (build.briefs[b as usize], probe.briefs[p as usize]);
-        let least = self.predicate.min_overlap(left.size, right.size);
+        let least = self.predicate.min_overlap(sizes(left, right));
         let shares = |least: u32| overlap_reaching(build.ranks(left), probe.ranks(right), least.div_ceil(2), false);
         left.size > 0 && right.size > 0 && least.and_then(shares).is_some()
     }
@@ -204,7 +210,7 @@ impl SetPairTest {
     /// What sizes and signatures may differ in.
     pub fn allowance(&self) -> &Allowance {
         let differing = |build: u32, probe: u32| {
-            let least = self.predicate.min_overlap(build, probe)?;
+            let least = self.predicate.min_overlap(Sizes { build, probe })?;
             Some(i64::from(build) + i64::from(probe) - 2 * i64::from(least))
         };
         self.allowance.get_or_init(|| Allowance::new(differing))
@@ -212,10 +218,10 @@ impl SetPairTest {
 
     /// The least overlap with which two sets match, `None` where there are not as many known tokens.
     #[inline]
-    fn least(&self, left: Brief, right: Brief) -> Option<u32> {
-        let differing = (left.signature ^ right.signature).count_ones();
-        let shared = (u64::from(left.known) + u64::from(right.known)).saturating_sub(u64::from(differing)) / 2;
-        self.predicate.min_overlap(left.size, right.size).filter(|&least| u64::from(least) <= shared)
+    fn least(&self, build: Brief, probe: Brief) -> Option<u32> {
+        let differing = (build.signature ^ probe.signature).count_ones();
+        let shared = (u64::from(build.known) + u64::from(probe.known)).saturating_sub(u64::from(differing)) / 2;
+        self.predicate.min_overlap(sizes(build, probe)).filter(|&least| u64::from(least) <= shared)
     }
 
     #[inline(never)]
@@ -224,7 +230,7 @@ impl SetPairTest {
         let Some(least) = self.least(left, right) else { return false };
         let unbounded = self.predicate.is_open_above();
         overlap_reaching(build.ranks(left), probe.ranks(right), least, !unbounded)
-            .is_some_and(|overlap| unbounded || self.predicate.accepts(overlap, left.size, right.size))
+            .is_some_and(|overlap| unbounded || self.predicate.accepts(overlap, sizes(left, right)))
     }
 }
 
@@ -236,7 +242,8 @@ mod tests {
 
     use super::*;
     use crate::condition::Bounds;
-    use similarity_measures::SetMeasure;
+    use crate::test_oracle::sets::measures;
+    use similarity_measures::Overlap;
 
     #[test]
     fn no_column_is_half_made() {
@@ -267,13 +274,14 @@ mod tests {
         let words = |text: &Option<String>| -> std::collections::BTreeSet<String> {
             text.iter().flat_map(|t| t.split_whitespace().map(str::to_owned)).collect()
         };
-        for measure in [SetMeasure::Jaccard, SetMeasure::Cosine, SetMeasure::OverlapCount] {
+        for measure in measures() {
             for bounds in [Bounds::at_least(0.5, true), Bounds::at_least(0.2, false).and(Bounds::at_most(0.6, true))] {
                 let test = SetPairTest::new(SetPredicate { measure, bounds });
                 for (i, left) in texts.iter().enumerate() {
                     for (j, right) in texts.iter().enumerate() {
                         let (a, b) = (words(left), words(right));
-                        let score = measure.score(a.intersection(&b).count(), a.len(), b.len());
+                        let (common, left, right) = (a.intersection(&b).count(), a.len(), b.len());
+                        let score = measure.score(Overlap { common, left, right });
                         let expected = !a.is_empty() && !b.is_empty() && bounds.contains(score);
                         let mut passed = Vec::new();
                         let block = Pairs { build: vec![0, i as u32], probe: vec![0, j as u32] };

@@ -18,7 +18,7 @@ use super::sets::Sets;
 use crate::Cursor;
 use crate::cpu::signature::Kernel;
 use crate::sets::memory::Reserve;
-use crate::sets::predicate::SetPredicate;
+use crate::sets::predicate::{SetPredicate, Sizes};
 
 /// Positions that have each token in their prefix.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(super) struct Posting {
 /// In a self-join a set is only ever found by sets that are no smaller, with which it must share more.
 pub(super) fn indexed(sets: &Sets, position: usize, own: bool, requirements: &mut Requirements) -> usize {
     let size = sets.sizes[position];
-    let least = if own { requirements.least_with_larger(size) } else { requirements.reach(size).least };
+    let least = if own { requirements.least_with_larger(size) } else { requirements.reach_of_build(size).least };
     prefix(sets.known(position), least)
 }
 
@@ -93,7 +93,7 @@ impl PrefixIndex {
     /// Collects the positions that share a prefix token with the probe row and have enough tokens left.
     fn collect(&self, sides: &Sides<'_>, row: usize, work: &mut Work<'_>) {
         work.done += 1;
-        let reach = work.scratch.requirements.reach(sides.probe.sizes[row]);
+        let reach = work.scratch.requirements.reach_of_probe(sides.probe.sizes[row]);
         let partners = sides.partners(row, reach);
         if partners.is_empty() {
             return;
@@ -116,7 +116,8 @@ fn meet(sides: &Sides<'_>, row: usize, place: u32, list: &[Posting], scratch: &m
         if !scratch.is_first_meeting(position) {
             continue;
         }
-        let least = scratch.requirements.min_overlap(size, sides.build.sizes[position]);
+        let sizes = Sizes { build: sides.build.sizes[position], probe: size };
+        let least = scratch.requirements.min_overlap(sizes);
         if let Some(least) = least.filter(|&o| o <= rest.min(posting.rest)) {
             let Posting { position, rest: build_rest } = *posting;
             scratch.candidates.push(Candidate { position, least, probe_from: place, build_rest });

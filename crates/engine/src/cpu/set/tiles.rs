@@ -21,6 +21,7 @@ use super::join::{Path, Scratch, Sides, Work};
 use super::sets::Sets;
 use crate::Cursor;
 use crate::cpu::signature::{self, Block, Hit, Kernel, LANES, Limits};
+use crate::sets::predicate::Sizes;
 
 /// The folded signatures of a build side, `W` words each.
 pub(super) struct Tiles<const W: usize> {
@@ -102,7 +103,7 @@ impl<const W: usize> Tiles<W> {
         least.clear();
         least.resize(columns.start - lanes.start, IMPOSSIBLE);
         for alike in sizes[columns].chunk_by(|a, b| a == b) {
-            let overlap = requirements.min_overlap(run.size, alike[0]).map_or(IMPOSSIBLE, i64::from);
+            let overlap = requirements.min_overlap(run.sizes(alike[0])).map_or(IMPOSSIBLE, i64::from);
             least.resize(least.len() + alike.len(), overlap);
         }
         least.resize(lanes.len(), IMPOSSIBLE);
@@ -146,7 +147,7 @@ impl<const W: usize> Path for Tiles<W> {
         let mut most = FIRST_RUN;
         while !cursor.is_done() && !work.is_enough() {
             let run = Run::at(sides.probe, cursor.next, cursor.end.min(cursor.next + most));
-            let reach = work.scratch.requirements.reach(run.size);
+            let reach = work.scratch.requirements.reach_of_probe(run.size);
             // In a self-join the run's last row has the most partners; `decide_hits` drops those of the others.
             let partners = sides.partners(run.rows.end - 1, reach);
             work.done += run.rows.len() * (1 + partners.len());
@@ -185,6 +186,12 @@ impl Run {
         }
         run
     }
+
+    /// Sizes of a row of the run and of a build row.
+    #[inline]
+    fn sizes(&self, build: u32) -> Sizes {
+        Sizes { build, probe: self.size }
+    }
 }
 
 /// Verifies the hits of a run in the tile whose first column is `origin`.
@@ -196,10 +203,10 @@ fn decide_hits(sides: &Sides<'_>, run: &Run, origin: usize, kernel: Kernel, work
     }
     work.counts.candidates += hits.len();
     let requirements = &mut work.scratch.requirements;
-    let mut least = |column: usize| requirements.min_overlap(run.size, sides.build.sizes[column]).unwrap_or(u32::MAX);
+    let mut least = |column: usize| requirements.min_overlap(run.sizes(sides.build.sizes[column])).unwrap_or(u32::MAX);
     kernel.retain(&mut hits, |hit| sides.signatures(pair(hit).0, pair(hit).1, least(pair(hit).1)));
     for (row, column) in hits.iter().map(|&hit| pair(hit)).take_while(|_| !work.cancel.is_cancelled()) {
-        if let Some(least) = work.scratch.requirements.min_overlap(run.size, sides.build.sizes[column]) {
+        if let Some(least) = work.scratch.requirements.min_overlap(run.sizes(sides.build.sizes[column])) {
             work.decide(sides, row, column, least, (0, 0));
         }
     }
