@@ -38,12 +38,16 @@ const FAMILIES: [(&str, &[&str]); 7] = [
             "hamming",
             "jaro_similarity",
             "jaro_winkler_similarity",
+            "token_sort_ratio",
         ],
     ),
-    ("Measures of sets", &["jaccard", "dice", "set_cosine", "overlap_coefficient", "overlap_count"]),
+    (
+        "Measures of sets",
+        &["jaccard", "dice", "set_cosine", "overlap_coefficient", "overlap_count", "containment", "tversky"],
+    ),
     ("Tokens", &["word_tokens", "qgrams"]),
     ("Trigrams as in PostgreSQL", &["similarity", "word_similarity", "strict_word_similarity", "show_trgm"]),
-    ("Phonetic codes", &["soundex", "difference", "metaphone", "dmetaphone", "dmetaphone_alt"]),
+    ("Phonetic codes", &["soundex", "difference", "metaphone", "dmetaphone", "dmetaphone_alt", "daitch_mokotoff"]),
     ("Text normalisation", &["unaccent", "normalize", "casefold"]),
     ("Distances of vectors", &["l1_distance", "l2_distance", "linf_distance", "lp_distance", "cosine_similarity"]),
 ];
