@@ -76,7 +76,7 @@ enum Phase {
     /// The next probe rows are to be fetched.
     Fetch(Arc<BuildSide>),
     /// Probe rows are on their way.
-    Probe(Arc<BuildSide>, Probing),
+    Probe(Arc<BuildSide>, Box<Probing>),
     /// Everything of this partition is probed.
     Finish(Arc<BuildSide>),
     /// End of the input: only what the coalescer holds is still to come.
@@ -138,7 +138,7 @@ async fn fetch(prober: &Arc<Prober>, input: &mut ProbeInput, build: Arc<BuildSid
             let prober = Arc::clone(prober);
             blocking(move || {
                 Ok(match prober.start_own(&build)? {
-                    Some(probing) => Phase::Probe(build, probing),
+                    Some(probing) => Phase::Probe(build, Box::new(probing)),
                     None => Phase::Finish(build),
                 })
             })
@@ -152,7 +152,7 @@ async fn fetch(prober: &Arc<Prober>, input: &mut ProbeInput, build: Arc<BuildSid
             blocking(move || {
                 let batch = build.concat(&schema, &batches)?;
                 drop(batches);
-                prober.start(&build, batch).map(|probing| Phase::Probe(build, probing))
+                prober.start(&build, batch).map(|probing| Phase::Probe(build, Box::new(probing)))
             })
             .await
         }
@@ -185,7 +185,11 @@ pub(super) async fn gather(
 }
 
 /// Some steps: to go to a thread where they hold up nobody and to come back takes about as long as a tenth of one.
-async fn step(prober: &Arc<Prober>, build: Arc<BuildSide>, mut probing: Probing) -> Result<(Phase, Vec<RecordBatch>)> {
+async fn step(
+    prober: &Arc<Prober>,
+    build: Arc<BuildSide>,
+    mut probing: Box<Probing>,
+) -> Result<(Phase, Vec<RecordBatch>)> {
     let prober = Arc::clone(prober);
     blocking(move || {
         let mut batches = prober.step(&build, &mut probing)?;
@@ -193,7 +197,7 @@ async fn step(prober: &Arc<Prober>, build: Arc<BuildSide>, mut probing: Probing)
             if probing.is_done() {
                 let next = if probing.is_own() { prober.start_own(&build)? } else { None };
                 match next {
-                    Some(next) => probing = next,
+                    Some(next) => *probing = next,
                     None => break,
                 }
             }

@@ -1,24 +1,23 @@
 //! Rows that have found a partner, in joins that ask for no more than that: semi and anti joins.
 //!
 //! An index finds all partners of a row, of which the first one settles it. Where most pairs are about rows that are
-//! settled, such rows are kept away from the index. Which way depends on the side that comes out.
+//! settled, such rows are kept away from the index. The way depends on the side that comes out.
 //!
 //! ```text
-//! probe rows come out   batch --> index of 16 build rows --rest--> of 256 --rest--> .. --rest--> of all rows
-//! build rows come out   index of all rows --settled rows out--> index of the others --settled rows out--> ..
+//! probe rows   batch --> index of 16 build rows --rest--> of 256 --rest--> .. --rest--> of all rows
+//! build rows   index of all rows --settled rows out--> index of the others --settled rows out--> ..
 //! ```
 //!
 //! A row with many partners has one among few build rows, taken from everywhere. A row that has a share `p` of them
-//! costs about `16 p` pairs by the first index, and by each further one at most some six more, however many rows
-//! there are.
+//! costs about `16 p` pairs by the first index. Each further one adds some six pairs at most, however many rows it has.
 //!
 //! Indexes are built once so many pairs were found in vain that building takes no longer. A join whose rows have few
 //! partners never comes to that. Where the conditions are cheap and the index leaves a large share of all pairs, the
-//! condition itself is evaluated instead, row by row until its first partner (`nested`): no slower than a nested loop
-//! join.
+//! condition itself is evaluated instead, row by row until its first partner (`nested`). That is a nested loop join
+//! that stops early.
 //!
-//! Memory: the rows of these indexes once more, and the indexes. Where the pool refuses it, the index of all rows
-//! goes on.
+//! Memory: the rows of these indexes once more, and the indexes. Where the pool refuses it, the index of all rows goes
+//! on.
 
 mod nested;
 mod probing;
@@ -59,7 +58,7 @@ const FEWEST_AT_ONCE: usize = 1024;
 const FEW_SETTLED: usize = 8;
 const TRIED: usize = 1024;
 
-/// Whose rows a partner settles.
+/// The side whose rows a partner settles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Settles {
     Build,
@@ -169,8 +168,7 @@ impl Settling {
         self.parts.read().unwrap_or_else(PoisonError::into_inner).last().cloned()
     }
 
-    /// Takes note of pairs that told nothing new, and says whether there are more than building an index of `rows`
-    /// rows takes.
+    /// Takes note of pairs that told nothing new, and says whether building an index of `rows` rows takes no longer.
     fn is_in_vain(&self, pairs: usize, rows: usize) -> bool {
         self.in_vain.fetch_add(pairs, Ordering::Relaxed) + pairs >= (PAIRS_A_ROW * rows).max(FEWEST_IN_VAIN)
     }
@@ -195,8 +193,8 @@ impl Settling {
         SAMPLE.checked_pow(samples + 1).filter(|sample| sample.saturating_mul(4) <= rows)
     }
 
-    /// Indexes `rows` of `batch` and keeps the part, as the only one or behind the others, unless another thread is
-    /// about it or memory is refused.
+    /// Indexes `rows` of `batch` and keeps the part, as the only one or behind the others. Does nothing where another
+    /// thread is about it, or where memory is refused.
     fn build(
         &self,
         (batch, rows): (&RecordBatch, Vec<u32>),

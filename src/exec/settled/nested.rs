@@ -1,4 +1,4 @@
-//! Pairs by the condition alone: each row that comes out is asked about the rows of the other side until one is a
+//! Pairs by the condition alone: each row that comes out is compared with the rows of the other side until one is a
 //! partner.
 
 use std::any::Any;

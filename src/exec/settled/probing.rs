@@ -1,4 +1,4 @@
-//! Which rows of a batch are still asked about, and of whom.
+//! The rows of a batch that still need a partner, and the build rows that are asked for one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,8 +27,8 @@ pub(in crate::exec) struct Done {
 }
 
 impl Prober {
-    /// Asks about the rows of `whole` that have not `matched`: samples from the one with this number on, or all rows
-    /// of the build side that are not settled.
+    /// Asks about the rows of `whole` that have not `matched`: samples from the one with this number on, or all rows of
+    /// the build side that are not settled.
     pub(in crate::exec) fn ask(
         &self,
         build: &BuildSide,
@@ -70,7 +70,7 @@ impl Prober {
         Ok((left, Source::Batch { whole, batch, origin, part, next, prepared, fallback, matched }, unmatchable))
     }
 
-    /// What is asked next, and the number of the sample after it.
+    /// The part that is asked next, and the number of the sample after it.
     fn part(
         &self,
         build: &BuildSide,

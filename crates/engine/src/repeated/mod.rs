@@ -96,7 +96,7 @@ impl Repeated {
 
     fn sort(&mut self, ranks: &[u32]) {
         let rank = |&row: &u32| (ranks[row as usize], row);
-        for key in 0..self.len() {
+        for key in 0..self.count() {
             let rows = self.places(key as u32);
             let rows = &mut self.rows[rows];
             if !rows.is_sorted_by_key(rank) {
@@ -112,7 +112,7 @@ impl Repeated {
     }
 
     /// How many keys there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.starts.len() - 1
     }
 
@@ -132,7 +132,7 @@ impl Repeated {
 
     /// The best row of each key.
     pub fn first_rows(&self) -> impl Iterator<Item = u32> {
-        self.starts[..self.len()].iter().map(|&start| self.rows[start as usize])
+        self.starts[..self.count()].iter().map(|&start| self.rows[start as usize])
     }
 
     /// Each key once, at the place of its number.
@@ -265,7 +265,7 @@ mod tests {
         let ranks = [4, 0, 1, 5, 2, 3];
         let repeated = of(&keys, Some(&ranks)).unwrap();
         assert_eq!((repeated.rows(0), repeated.rows(1)), (&[2, 4, 0][..], &[1, 5][..]));
-        assert_eq!((repeated.len(), repeated.all().len(), repeated.ranks(&ranks)), (2, 5, vec![1, 0]));
+        assert_eq!((repeated.count(), repeated.all().len(), repeated.ranks(&ranks)), (2, 5, vec![1, 0]));
         assert_eq!(repeated.keys(&keys).unwrap().values.as_ref(), &StringArray::from(vec!["x", "y"]));
         assert_eq!(of(&keys, None).unwrap().rows(0), [0, 2, 4]);
     }
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn a_sample_of_many_rows_finds_the_few_that_repeat() {
         let rows = 200_000;
-        let text = |n: usize| Some(if n % 400 == 0 { "x".to_owned() } else { n.to_string() });
+        let text = |n: usize| Some(if n.is_multiple_of(400) { "x".to_owned() } else { n.to_string() });
         let keys = KeyColumn { values: Arc::new((0..rows).map(text).collect::<StringArray>()), groups: None };
         assert_eq!(of(&keys, None).unwrap().rows(0).len(), 500);
         let refused = |_| crate::error::keys_err!("no more");

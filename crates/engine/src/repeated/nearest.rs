@@ -145,7 +145,7 @@ impl NearestIndex for NearestRepeated {
         let of_index = self.index.describe();
         match &self.build {
             Some(RankedRows { repeated, ranks }) => {
-                format!("{of_index}, {} different keys in {} rows", repeated.len(), ranks.len())
+                format!("{of_index}, {} different keys in {} rows", repeated.count(), ranks.len())
             }
             None => of_index,
         }
