@@ -140,9 +140,9 @@ impl SetBounds {
 
 /// A measure over two finite sets, determined by their sizes and the size of their intersection.
 ///
-/// For fixed sizes the score does not fall when the overlap grows, but for rounding. For a fixed overlap it never
-/// rises with either size. Of all partners of one size, a set scores best with one that holds it or is held by it;
-/// that best score rises with the partner's size up to the set's own, and does not rise beyond.
+/// For fixed sizes the score does not fall when the overlap grows, but for rounding. For a fixed overlap it never rises
+/// with either size. Of all partners of one size, a set scores best with one that holds it or is held by it; that best
+/// score rises with the partner's size up to the set's own, and does not rise beyond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SetMeasure {
     kind: Kind,

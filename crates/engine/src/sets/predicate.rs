@@ -1,10 +1,9 @@
 //! What a set predicate requires of two sizes: the overlap, the sizes that can match, the length of a prefix.
 //!
-//! Every requirement is found by evaluating the measure's own score, never by solving its formula in floating point.
-//! [`SetPredicate::min_overlap`] is exact for a measure that is monotone to the last bit. A score of one correctly
-//! rounded division is monotone in the sizes as well, but the cosine's square root and division need not be to the
-//! last bit: the searches over sizes are made with a score that is a hair too good ([`SLACK`]), so that they may
-//! admit a size too many, never one too few.
+//! Every requirement is found by evaluating the measure's own score, never by solving its formula in floating
+//! point. [`SetPredicate::min_overlap`] is exact for a measure that is monotone to the last bit. All other searches are
+//! made with a score that is a hair too good ([`SLACK`]): rounding, as of the cosine's root, may lower a score where it
+//! should rise. They may admit a size or an overlap too many, never one too few.
 
 use std::ops::RangeInclusive;
 

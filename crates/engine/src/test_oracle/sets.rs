@@ -12,7 +12,7 @@ use similarity_measures::{Overlap, SetMeasure, Tokenizer, qgrams, word_tokens};
 
 /// Every measure, with some constants, those that are not symmetric in both orders.
 pub fn measures() -> impl Iterator<Item = SetMeasure> {
-    let weights = [[0.8, 0.2], [0.0, 0.0], [1.0, 0.0], [0.3, 2.5], [1e-16, 1e-11], [1e100; 2]];
+    let weights = [[0.8, 0.2], [0.0, 0.0], [1e-16, 1e-11]];
     let with = move |measure: &SetMeasure| {
         let (measure, count) = (*measure, measure.descriptor().parameters.len());
         let weights = if count == 0 { &weights[..1] } else { &weights[..] };

@@ -6,12 +6,12 @@
 //!            then, where fewer than k share a token, rows that score 0, by their ranks
 //! ```
 //!
-//! It is a prefix index that lists every token: how many of a row's tokens are looked up depends on what has been
-//! found (top-k joins with adaptive prefixes; Xiao, Wang, Lin, Shang, ICDE 2009). A position that is first met at the
-//! `i`-th known token of the probe row and the `j`-th of its own shares at most the tokens from there on, which with
-//! the sizes bounds the score, for no measure falls when the overlap grows, but for rounding. What cannot be better
-//! than the k-th neighbour so far, ties included, is passed over. NULL has no score; blank sets score 0 with every
-//! set.
+//! It is a prefix index that lists every token: how many of a row's tokens are looked up depends on what has been found
+//! (top-k joins with adaptive prefixes; Xiao, Wang, Lin, Shang, ICDE 2009). A position that is first met at the `i`-th
+//! known token of the probe row and the `j`-th of its own shares at most the tokens from there on, which with the sizes
+//! bounds the score: no measure falls when the overlap grows, but for rounding, which the bound covers. What cannot be
+//! better than the k-th neighbour so far, ties included, is passed over. NULL has no score; blank sets score 0 with
+//! every set.
 
 use std::any::Any;
 use std::ops::Range;
