@@ -28,7 +28,7 @@ use similarity_cuda::Device;
 
 use crate::epsilon::{finite_table, random_vectors};
 use crate::nearest::{self, Checked, SCORES, check_tables};
-use crate::oracle::{BANDS, Cases, QUERIES_PER_TABLE, RULES, TEXTS, about, check, random_condition};
+use crate::oracle::{BANDS, Cases, DENSE, QUERIES_PER_TABLE, RULES, TEXTS, about, check, random_condition};
 use crate::session;
 
 /// Names the engine of all sessions.
@@ -102,6 +102,14 @@ async fn rules_have_the_same_rows_as_stock() {
         check(6000..6020, Cases { operator: "engine=cuda:0", tenths: 4, ..RULES }).await;
         check(6100..6103, Cases { operator: "engine=cuda:0", tenths: 3, sizes: &[600], ..RULES }).await;
         check(6200..6208, Cases { operator: "engine=cuda:0", tenths: 3, ..BANDS }).await;
+    }
+}
+
+/// Indexes over some of the rows, on a device.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn semi_joins_of_many_pairs_have_the_same_rows_as_stock() {
+    if on_a_device("cuda::semi_joins_of_many_pairs_have_the_same_rows_as_stock") {
+        check(6300..6303, Cases { operator: "engine=cuda:0", tenths: 3, sizes: &[40, 300], ..DENSE }).await;
     }
 }
 

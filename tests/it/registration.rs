@@ -56,7 +56,7 @@ async fn options_are_set_shown_and_explained() {
     let settings = table(
         &context,
         "SELECT name, value, length(description) > 20 AS explained FROM information_schema.df_settings
-         WHERE name LIKE 'similarity.%' ORDER BY name",
+         WHERE name LIKE 'similarity.%' AND name <> 'similarity.engine' ORDER BY name",
     );
     let expected = "\
 +-----------------------------------+-----------+-----------+
@@ -65,7 +65,6 @@ async fn options_are_set_shown_and_explained() {
 | similarity.device                 | 0         | true      |
 | similarity.device_memory_fraction | 0.8       | true      |
 | similarity.enabled                | true      | true      |
-| similarity.engine                 | auto      | true      |
 | similarity.max_candidates         | unlimited | true      |
 | similarity.max_clauses            | 256       | true      |
 | similarity.verify                 | off       | true      |
@@ -115,7 +114,7 @@ async fn what_is_declined_says_why() {
         (format!("SELECT 1 FROM a JOIN b ON {similar} >= 0"), "accepts the least similar pairs too"),
         (format!("SELECT 1 FROM a JOIN b ON {similar} > random()"), "volatile"),
         (format!("SELECT 1 FROM a JOIN b ON {similar} >= 0.5 OR {many}"), "similarity.max_clauses = 256"),
-        (format!("SELECT 1 FROM a JOIN b ON {similar} + 0.1 >= 0.5"), "compares a measure with a constant"),
+        (format!("SELECT 1 FROM a JOIN b ON {similar} >= a.column1"), "compares a measure with a constant"),
         (
             format!("SELECT 1 FROM a WHERE a.column1 = 7 OR EXISTS (SELECT 1 FROM b WHERE {similar} >= 0.5)"),
             "mark join",

@@ -301,20 +301,6 @@ async fn rule_files_say_what_is_wrong_with_them() {
     }
 }
 
-#[tokio::test]
-async fn the_readme_shows_what_its_rule_returns() {
-    let readme = include_str!("../../README.md");
-    let section = readme.split("## Rules as objects").nth(1).unwrap();
-    let (script, rest) = section.split_once("```sql\n").unwrap().1.split_once("```").unwrap();
-    let shown = rest.split_once("```text\n").unwrap().1.split_once("\n```").unwrap().0;
-    let context = session(8192, 2);
-    let mut output = String::new();
-    for statement in sql::split(script, &SqlParserOptions::default()).unwrap() {
-        output = run(&context, statement.text()).await;
-    }
-    assert_eq!(output, shown);
-}
-
 /// No row of either side shares a group with another one: nothing is probed, and all rows are counted.
 #[tokio::test]
 async fn rows_of_a_self_join_count_though_all_are_alone() {
