@@ -2,7 +2,7 @@
 //!
 //! Every requirement is found by evaluating the measure's own score, never by solving its formula in floating
 //! point. [`SetPredicate::min_overlap`] is exact for a measure that is monotone to the last bit. All other searches are
-//! made with a score that is a hair too good ([`SLACK`]): rounding, as of the cosine's root, may lower a score where it
+//! made with a score that is a hair too good (`SLACK`): rounding, as of the cosine's root, may lower a score where it
 //! should rise. They may admit a size or an overlap too many, never one too few.
 
 use std::ops::RangeInclusive;

@@ -14,7 +14,7 @@ use crate::parallel::in_turn;
 /// Ranks of the ids of one range of rows.
 #[derive(Debug)]
 pub enum Ranks {
-    /// A rank for each id, [`UNKNOWN`] for a token that can match nothing.
+    /// A rank for each id, `UNKNOWN` for a token that can match nothing.
     Table(Vec<u32>),
     /// Ids below this are ranks, all others can match nothing.
     Below(u32),
