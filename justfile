@@ -1,8 +1,12 @@
 # What CI runs.
 check: fmt kernels clippy test doc deny book
 
+# A first look after a change: measures and CPU engine, without DataFusion and without a GPU.
+quick:
+    cargo test -p similarity-measures -p similarity-engine
+
 fmt:
-    cargo fmt --check
+    cargo fmt --all --check
 
 kernels:
     python3 kernels/build.py --check
