@@ -94,7 +94,11 @@ impl Prober {
                 settling.counters.nested.add(1);
                 (self.open_rows(build).map(Arc::new).ok(), 0)
             }
-            Settles::Build => (settling.last(), 0),
+            Settles::Build => {
+                let part = settling.last();
+                settling.counters.nested.add(usize::from(part.as_ref().is_some_and(|part| part.decides)));
+                (part, 0)
+            }
         }
     }
 
