@@ -20,29 +20,29 @@ use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
-use similarity_engine::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Tally};
+use similarity_engine::atoms::{AtomColumn, AtomCondition, PairConditions, RuleCounters, SideColumns};
 use similarity_engine::choice::Engine;
-use similarity_engine::condition::{Bounds, Test};
+use similarity_engine::condition::{Bounds, Condition};
 use similarity_engine::plan::{AtomEstimate, AtomKind, ExecutionTree};
 use similarity_engine::rules::{RuleIndex, RuleSource, Run};
 use similarity_engine::{BuildContext, Cancel, Cursor, Limit, NO_GROUP, Pairs};
 use similarity_measures::{EditMeasure, SetMeasure, Tokenizer};
 
-fn within(k: f64) -> Test {
-    Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(k, true) }
+fn within(k: f64) -> Condition {
+    Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(k, true) }
 }
 
-fn winkler(score: f64) -> Test {
-    Test::Edit { measure: EditMeasure::JaroWinkler, bounds: Bounds::at_least(score, true) }
+fn winkler(score: f64) -> Condition {
+    Condition::Edit { measure: EditMeasure::JaroWinkler, bounds: Bounds::at_least(score, true) }
 }
 
-fn grams(score: f64) -> Test {
+fn grams(score: f64) -> Condition {
     let tokenizer = Tokenizer::QGrams { q: 2, pad: None };
-    Test::Set { tokenizer, measure: SetMeasure::JACCARD, bounds: Bounds::at_least(score, true) }
+    Condition::Set { tokenizer, measure: SetMeasure::JACCARD, bounds: Bounds::at_least(score, true) }
 }
 
 /// A clause: columns with their tests.
-type Clause = Vec<(&'static str, Test)>;
+type Clause = Vec<(&'static str, Condition)>;
 
 fn rule_sets() -> Vec<(&'static str, Vec<Clause>)> {
     vec![
@@ -123,7 +123,7 @@ struct Measured {
 impl Measured {
     fn new(people: &RecordBatch, entry: &str, clauses: &[Clause]) -> Self {
         let column = |name: &str| cast(people.column_by_name(name).unwrap(), &DataType::Utf8View).unwrap();
-        let mut tests = vec![AtomTest::Equality];
+        let mut tests = vec![AtomCondition::Equality];
         let mut atoms = vec![AtomColumn::Codes(codes(&column(entry)).into())];
         let (mut names, mut keys): (Vec<&str>, Vec<ArrayRef>) = (Vec::new(), Vec::new());
         let mut numbered = Vec::new();
@@ -135,7 +135,7 @@ impl Measured {
                     keys.push(column(name));
                     keys.len() - 1
                 });
-                let atom = AtomTest::Similarity { key, test: *test };
+                let atom = AtomCondition::Similarity { key, condition: *test };
                 numbers.push(tests.iter().position(|known| *known == atom).unwrap_or_else(|| {
                     tests.push(atom);
                     atoms.push(AtomColumn::None);
@@ -151,7 +151,7 @@ impl Measured {
         let source = RuleSource { tests, kinds, clauses: whole };
         let side = SideColumns { rows: people.num_rows(), atoms, keys };
         let cancel = Cancel::default();
-        let context = BuildContext { own: true, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
+        let context = BuildContext { self_join: true, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
         Self { index: RuleIndex::try_new(source, side, &Engine::Cpu, &context).unwrap(), clauses: numbered }
     }
 
@@ -167,7 +167,7 @@ impl Measured {
             let mut cursor = Cursor { next: 0, end: self.index.len(None) };
             let limit = Limit { pairs: usize::MAX, work: usize::MAX };
             let mut pairs = Pairs::default();
-            let mut tally = Tally::new(self.estimates().len(), self.clauses.len());
+            let mut tally = RuleCounters::new(self.estimates().len(), self.clauses.len());
             let run = Run { conditions: &NoConditions, cancel: &cancel };
             let start = Instant::now();
             self.index.probe(None, &mut cursor, limit, &run, &mut pairs, &mut tally).unwrap();

@@ -44,7 +44,8 @@ __device__ __forceinline__ void append(Pair pair, Pair* pairs, u64* count, u64 c
     if (at < capacity) pairs[at] = pair;
 }
 
-// How many of the pairs that were appended are worth a look: none where some are missing, as all of them are found again.
+// How many of the pairs that were appended are worth a look: none where some are missing, as all of them are found
+// again.
 __device__ __forceinline__ u64 all_of(const u64* count, u64 capacity) { return *count <= capacity ? *count : 0; }
 
 __device__ __forceinline__ u32 lane_of_thread() { return threadIdx.x % WARP_LANES; }
@@ -75,8 +76,8 @@ __device__ __forceinline__ Number warp_inclusive_sum(Number value) {
   return value;
 }
 
-// The sum of `value` over the threads before the caller; `total` receives the sum over the block's THREADS threads, all of
-// which call it.
+// The sum of `value` over the threads before the caller; `total` receives the sum over the block's THREADS threads, all
+// of which call it.
 template <u32 THREADS, class Number>
 __device__ __forceinline__ Number block_exclusive_sum(Number value, Number* total) {
   __shared__ Number sums[THREADS / WARP_LANES];

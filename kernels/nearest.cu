@@ -8,14 +8,14 @@
 //          --nearest_select---> the best so far of each row, and from the worst of them how far the filter looks next
 //          --nearest_fetch----> the rows' neighbours, one row after the other
 //
-// `vectors.cuh` says what a point is. A round loses no neighbour: whatever the filter passes over is farther than `wanted`
-// rows that the probe row had been offered before, by the same proof as for a condition with the score of the worst of them
-// as its bound, which `farthest` turns into a distance as crates/engine/src/vectors/reach.rs does.
+// `vectors.cuh` says what a point is. A round loses no neighbour: whatever the filter passes over is farther than
+// `wanted` rows that the probe row had been offered before, by the same proof as for a condition with the score of the
+// worst of them as its bound, which `farthest` turns into a distance as crates/engine/src/vectors/reach.rs does.
 //
-// Neighbours are in the order of (score as an integer, rank, row number), which no two rows share, so that a row that is
-// offered twice is found out, and rows of one score do not pile up. What a row is offered beyond `capacity` is lost: then
-// `crowded` is raised, and the candidates have to be offered once more to such rows, whose reach is in `again`, until none is lost:
-// each time they keep better ones.
+// Neighbours are in the order of (score as an integer, rank, row number), which no two rows share, so that a row that
+// is offered twice is found out, and rows of one score do not pile up. What a row is offered beyond `capacity` is lost:
+// then `crowded` is raised, and the candidates have to be offered once more to such rows, whose reach is in `again`,
+// until none is lost: each time they keep better ones.
 
 // targets: sm75, sm80
 #include "vectors.cuh"
@@ -96,15 +96,15 @@ struct RowReach {
     __device__ __forceinline__ float of_block(float left, float right) const { return limit(most, left, right); }
     __device__ __forceinline__ float of_position(u64 position, float left, float right) const { return limit(reach[position - first], left, right); }
     __device__ __forceinline__ float slack(u64 position, float left, float right, float one, float two, float rounding) const {
-        float own = reach[position - first];
-        if (own < 0.0f) return __uint_as_float(0xff800000u);
-        float far = own * scale + one + two, half = far * far / 2.0f;
+        float self_join = reach[position - first];
+        if (self_join < 0.0f) return __uint_as_float(0xff800000u);
+        float far = self_join * scale + one + two, half = far * far / 2.0f;
         return raised(half + rounding * (half + (left + right) * (left + right) / 2.0f));
     }
 };
 
-// How far a box from `low` to `high` is in a dimension, twice: its centre from that of a block's box, its centre from a point,
-// and itself from a point. A box within which the curve leaps contains points that are far from its centre.
+// How far a box from `low` to `high` is in a dimension, twice: its centre from that of a block's box, its centre from a
+// point, and itself from a point. A box within which the curve leaps contains points that are far from its centre.
 struct FromCentre {
     const float* lows;
     const float* highs;
@@ -125,7 +125,8 @@ struct BoxFromPoint {
     }
 };
 
-// Boxes of the build side, `rows` positions each: those from `from` to before `end`, of which `first` is the one of position 0.
+// Boxes of the build side, `rows` positions each: those from `from` to before `end`, of which `first` is the one of
+// position 0.
 struct BoxRange {
     u32 from;
     u32 end;
@@ -133,18 +134,18 @@ struct BoxRange {
     u32 rows;
 };
 
-// The nearest box, and its distance, of those that come after (distance, box) in this order; NO_SEED comes before all. All
-// lanes of a warp call it and are given the same.
+// The nearest box, and its distance, of those that come after (distance, box) in this order; NO_SEED comes before all.
+// All lanes of a warp call it and are given the same.
 template <class Away>
 __device__ __forceinline__ void next_nearest(const Vectors& probe, u32 block, const Vectors& build, const BoxRange& range, u32 width,
                                              const Away& away, float& distance, u32& box) {
     u32 others = boxes_of(build.count);
-    u64 own = (u64)block * BLOCK;
+    u64 self_join = (u64)block * BLOCK;
     float best = __uint_as_float(0x7f800000u);
     u32 found = NO_SEED;
     for (u32 other = range.from + lane_of_thread(); other < range.end; other += WARP_LANES) {
         u64 row = (u64)(other - range.first) * range.rows;
-        if (!share_group(probe, own, own + BLOCK, build, row, row + range.rows)) continue;
+        if (!share_group(probe, self_join, self_join + BLOCK, build, row, row + range.rows)) continue;
         float sum = 0.0f;
         for (u32 k = 0; k < width; k++) {
             u64 at = (u64)k * others + other;
@@ -171,8 +172,8 @@ __device__ __forceinline__ void next_nearest(const Vectors& probe, u32 block, co
     box = found;
 }
 
-// Writes the `wanted` build blocks that are the nearest by `away` among those of the OUTERS nearest outer boxes by `outer_away`,
-// NO_SEED where there are fewer. All lanes of a warp call it.
+// Writes the `wanted` build blocks that are the nearest by `away` among those of the OUTERS nearest outer boxes by
+// `outer_away`, NO_SEED where there are fewer. All lanes of a warp call it.
 template <u32 OUTERS, class OuterAway, class Away>
 __device__ __forceinline__ void nearest_blocks(const Vectors& probe, u32 block, const Vectors& build, u32 width, const OuterAway& outer_away,
                                                const Away& away, u32* seeds, u32 wanted) {
@@ -227,13 +228,13 @@ extern "C" __global__ void __launch_bounds__(128) nearest_seeds(Vectors probe, V
 
 // One block of 4 warps a task, each warp with one probe block.
 template <class Compare>
-__device__ __forceinline__ void filter(const Vectors& probe, const Vectors& build, const VectorTest& test, const Task* tasks,
+__device__ __forceinline__ void filter(const Vectors& probe, const Vectors& build, const VectorCondition& test, const Task* tasks,
                                        const Searched& searched, const Round& round, Compare compare) {
     Task task = tasks[blockIdx.x];
     u32 block = task.probe + threadIdx.x / WARP_LANES, at = block - searched.first / BLOCK;
     if (at >= blocks_of(searched.count)) return;
-    const float* own = searched.reach + (u64)at * BLOCK + lane_of_thread();
-    float most = max(own[0], own[WARP_LANES]);
+    const float* self_join = searched.reach + (u64)at * BLOCK + lane_of_thread();
+    float most = max(self_join[0], self_join[WARP_LANES]);
     for (u32 offset = 16; offset > 0; offset /= 2) most = max(most, __shfl_xor_sync(ALL_LANES, most, offset));
     if (most < 0.0f) return;
     RowReach reach = {searched.reach, searched.first, test.metric, searched.wider, searched.by_norm, (float)test.scale, most};
@@ -247,7 +248,7 @@ __device__ __forceinline__ void filter(const Vectors& probe, const Vectors& buil
 }
 
 #define FILTER_ARGUMENTS \
-    Vectors probe, Vectors build, VectorTest test, const Task *tasks, Searched searched, Round round, Pair *pairs, u64 *count, u64 capacity
+    Vectors probe, Vectors build, VectorCondition test, const Task *tasks, Searched searched, Round round, Pair *pairs, u64 *count, u64 capacity
 #define KEPT {pairs, count, capacity, 0, 0, probe.count}
 
 #define FILTER(name, METRIC)                                                                                           \
@@ -277,16 +278,16 @@ __device__ __forceinline__ i64 float_key(double value) {
 }
 __device__ __forceinline__ double float_of_key(i64 key) { return __longlong_as_double(key ^ (i64)((u64)(key >> 63) >> 1)); }
 
-// One thread a candidate, of which there are min(*candidate_count, capacity). `ranks` is by row number, null where all rows
-// have the same.
-extern "C" __global__ void __launch_bounds__(128) nearest_offer(Vectors probe, Vectors build, VectorTest test, const u32* ranks,
+// One thread a candidate, of which there are min(*candidate_count, capacity). `ranks` is by row number, null where all
+// rows have the same.
+extern "C" __global__ void __launch_bounds__(128) nearest_offer(Vectors probe, Vectors build, VectorCondition test, const u32* ranks,
                                                                 Searched searched, const Pair* candidates, const u64* candidate_count,
                                                                 u64 capacity) {
     u64 all = min(*candidate_count, capacity);
     for (u64 at = thread_in_grid(); at < all; at += threads_in_grid()) {
         Pair candidate = candidates[at];
-        u32 own = candidate.probe - searched.first;
-        if (searched.reach[own] < 0.0f) continue;
+        u32 self_join = candidate.probe - searched.first;
+        if (searched.reach[self_join] < 0.0f) continue;
         const double* left = build.values + (u64)build.sources[candidate.build] * test.dimension;
         const double* right = probe.values + (u64)probe.sources[candidate.probe] * test.dimension;
         double score;
@@ -295,15 +296,15 @@ extern "C" __global__ void __launch_bounds__(128) nearest_offer(Vectors probe, V
         neighbour.score = searched.descending ? ~float_key(score) : float_key(score);
         neighbour.row = build.rows[candidate.build];
         neighbour.rank = ranks ? ranks[neighbour.row] : 0;
-        Neighbour* offered = searched.offered + (u64)own * searched.capacity;
-        if (searched.kept[own] == searched.wanted && !(neighbour < offered[searched.wanted - 1])) continue;
-        u32 place = atomicAdd(&searched.counts[own], 1u);
+        Neighbour* offered = searched.offered + (u64)self_join * searched.capacity;
+        if (searched.kept[self_join] == searched.wanted && !(neighbour < offered[searched.wanted - 1])) continue;
+        u32 place = atomicAdd(&searched.counts[self_join], 1u);
         if (place < searched.capacity) offered[place] = neighbour;
     }
 }
 
 // The largest distance in the metric of two vectors with a score that is no worse.
-__device__ __forceinline__ float farthest(const VectorTest& test, double score) {
+__device__ __forceinline__ float farthest(const VectorCondition& test, double score) {
     double d = test.dimension, unit = 1.0 / ((u64)1 << 53), far = score * (1.0 + (d + 64.0) * 8.0 * unit) + 2.3e-308;
     if (test.measure == COSINE) {
         double squares = 2.0 - 2.0 * score;
@@ -315,15 +316,16 @@ __device__ __forceinline__ float farthest(const VectorTest& test, double score) 
 
 extern __shared__ Neighbour sorted[];
 
-// One block of 128 threads a row, `capacity` neighbours of shared memory, 2,048 at most: the best `wanted` of those offered.
-extern "C" __global__ void __launch_bounds__(128) nearest_select(VectorTest test, Searched searched) {
-    u32 own = blockIdx.x, thread = threadIdx.x, threads = blockDim.x;
-    u32 offers = searched.counts[own], kept = searched.kept[own], capacity = searched.capacity;
+// One block of 128 threads a row, `capacity` neighbours of shared memory, 2,048 at most: the best `wanted` of those
+// offered.
+extern "C" __global__ void __launch_bounds__(128) nearest_select(VectorCondition test, Searched searched) {
+    u32 self_join = blockIdx.x, thread = threadIdx.x, threads = blockDim.x;
+    u32 offers = searched.counts[self_join], kept = searched.kept[self_join], capacity = searched.capacity;
     if (offers == kept) {
-        if (thread == 0) searched.again[own] = -1.0f;
+        if (thread == 0) searched.again[self_join] = -1.0f;
         return;
     }
-    Neighbour* offered = searched.offered + (u64)own * capacity;
+    Neighbour* offered = searched.offered + (u64)self_join * capacity;
     u32 count = min(offers, capacity), size = 2;
     while (size < count) size *= 2;
     const Neighbour none = {0x7fffffffffffffffll, ALL_LANES, ALL_LANES};
@@ -367,14 +369,14 @@ extern "C" __global__ void __launch_bounds__(128) nearest_select(VectorTest test
     __syncthreads();
     if (thread != 0) return;
     u32 now = min(all, searched.wanted);
-    float reach = searched.reach[own];
+    float reach = searched.reach[self_join];
     if (now == searched.wanted) {
         i64 score = sorted[now - 1].score;
         reach = farthest(test, float_of_key(searched.descending ? ~score : score));
     }
-    searched.reach[own] = reach;
-    searched.counts[own] = searched.kept[own] = now;
-    searched.again[own] = offers > capacity ? reach : -1.0f;
+    searched.reach[self_join] = reach;
+    searched.counts[self_join] = searched.kept[self_join] = now;
+    searched.again[self_join] = offers > capacity ? reach : -1.0f;
     if (offers > capacity) atomicAdd(searched.crowded, (u64)1);
 }
 
@@ -382,7 +384,7 @@ extern "C" __global__ void __launch_bounds__(128) nearest_select(VectorTest test
 extern "C" __global__ void __launch_bounds__(256) nearest_fetch(Searched searched, Neighbour* out) {
     u64 all = (u64)searched.count * searched.wanted;
     for (u64 at = thread_in_grid(); at < all; at += threads_in_grid()) {
-        u64 own = at / searched.wanted, place = at % searched.wanted;
-        if (place < searched.kept[own]) out[at] = searched.offered[own * searched.capacity + place];
+        u64 self_join = at / searched.wanted, place = at % searched.wanted;
+        if (place < searched.kept[self_join]) out[at] = searched.offered[self_join * searched.capacity + place];
     }
 }

@@ -8,10 +8,10 @@
 //        --prefix_filter---> pairs whose signatures allow a match, each once
 //        --(sets.cu)-------> those that match
 //
-// If a pair has a least overlap, then the rarest token that it shares is followed, in either set, by the rest of the overlap;
-// so it is among the first tokens, all but least overlap - 1 of them (Chaudhuri, Ganti and Kaushik, 2006; Bayardo, Ma and
-// Srikant, 2007; the shorter prefix of one side where its partners are no smaller: Xiao et al., PPJoin, 2008). A match is
-// found by that token and by no other.
+// If a pair has a least overlap, then the rarest token that it shares is followed, in either set, by the rest of the
+// overlap; so it is among the first tokens, all but least overlap - 1 of them (Chaudhuri, Ganti and Kaushik, 2006;
+// Bayardo, Ma and Srikant, 2007; the shorter prefix of one side where its partners are no smaller: Xiao et al., PPJoin,
+// 2008). A match is found by that token and by no other.
 #include "common.cuh"
 #include "sets.cuh"
 
@@ -39,9 +39,9 @@ struct Ranges {
 
 #define THREADS 128
 
-// How many of the rarest tokens of a set, of the build or the probe side, hold the rarest one that it shares with a partner of
-// at least `partner` tokens.
-__device__ __forceinline__ u32 prefix_length(const Sets& sets, const SetTest& test, bool is_build, u32 position, u32 partner) {
+// How many of the rarest tokens of a set, of the build or the probe side, hold the rarest one that it shares with a
+// partner of at least `partner` tokens.
+__device__ __forceinline__ u32 prefix_length(const Sets& sets, const SetCondition& test, bool is_build, u32 position, u32 partner) {
     SetSizes sizes;
     sizes.build = is_build ? sets.sizes[position] : partner;
     sizes.probe = is_build ? partner : sets.sizes[position];
@@ -50,19 +50,19 @@ __device__ __forceinline__ u32 prefix_length(const Sets& sets, const SetTest& te
 }
 
 // The least size of a partner of a set of the build or the probe side.
-__device__ __forceinline__ u32 least_partner(const Sets& sets, const SetTest& test, bool is_build, u32 position) {
+__device__ __forceinline__ u32 least_partner(const Sets& sets, const SetCondition& test, bool is_build, u32 position) {
     double share = is_build ? test.probe_of_build : test.build_of_probe;
     return (u32)max(floor(sets.sizes[position] * share * (1.0 - SLACK)), 1.0);
 }
 
-// The prefix length of a probe set: with `own` only partners that come after it, which are no smaller.
-__device__ __forceinline__ u32 asked_length(const Sets& probe, const SetTest& test, u32 own, u32 position) {
-    u32 partner = own ? min(probe.sizes[position], MOST_SIZE) : least_partner(probe, test, false, position);
+// The prefix length of a probe set: with `self_join` only partners that come after it, which are no smaller.
+__device__ __forceinline__ u32 asked_length(const Sets& probe, const SetCondition& test, u32 self_join, u32 position) {
+    u32 partner = self_join ? min(probe.sizes[position], MOST_SIZE) : least_partner(probe, test, false, position);
     return prefix_length(probe, test, false, position, partner);
 }
 
 // One thread a position of the build or the probe side.
-extern "C" __global__ void __launch_bounds__(256) prefix_lengths(Sets sets, SetTest test, u32 is_build, u32* lengths) {
+extern "C" __global__ void __launch_bounds__(256) prefix_lengths(Sets sets, SetCondition test, u32 is_build, u32* lengths) {
     for (u64 at = thread_in_grid(); at < sets.count; at += threads_in_grid())
         lengths[at] = prefix_length(sets, test, is_build != 0, (u32)at, least_partner(sets, test, is_build != 0, (u32)at));
 }
@@ -108,10 +108,11 @@ __device__ __forceinline__ u32 position_of(const Prefixes& prefixes, u32 block, 
 }
 
 // One block of threads a probe block: the postings of each token of its prefixes that lie in the build blocks
-// `windows_first..windows_end` of the block, with `own` those of positions behind its own, and how many they are in all.
+// `windows_first..windows_end` of the block, with `self_join` those of positions behind its own, and how many they are
+// in all.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    prefix_ranges(Sets probe, SetTest test, Prefixes prefixes, Postings postings, const u32* window_firsts, const u32* window_ends,
-                  u32 own, u32* firsts, u32* offsets, u64* totals) {
+    prefix_ranges(Sets probe, SetCondition test, Prefixes prefixes, Postings postings, const u32* window_firsts, const u32* window_ends,
+                  u32 self_join, u32* firsts, u32* offsets, u64* totals) {
     u32 block = blockIdx.x, end = min(probe.count, (block + 1) * BLOCK);
     u32 begin = window_firsts[block] * BLOCK, behind = window_ends[block] * BLOCK;
     u32 last = prefixes.starts[end];
@@ -120,9 +121,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         u32 place = from + threadIdx.x, first = 0, count = 0;
         if (place < last) {
             u32 position = position_of(prefixes, block, end, place);
-            if (place - prefixes.starts[position] < asked_length(probe, test, own, position)) {
+            if (place - prefixes.starts[position] < asked_length(probe, test, self_join, position)) {
                 u32 token = prefixes.tokens[place];
-                u32 lowest = own ? max(begin, position + 1) : begin;
+                u32 lowest = self_join ? max(begin, position + 1) : begin;
                 u32 stop = postings.starts[token + 1];
                 first = first_true(postings.starts[token], stop, [&](u32 at) { return postings.positions[at] >= lowest; });
                 count = first_true(first, stop, [&](u32 at) { return postings.positions[at] >= behind; }) - first;
@@ -149,10 +150,10 @@ __device__ __forceinline__ bool share_a_rarer(const Prefixes& probe, const Prefi
     return false;
 }
 
-// One block of threads a task: the postings `first..end` of a probe block, of which those of probe positions in `begin..end`
-// count. Appends the positions of pairs that signatures of `words` words let pass.
+// One block of threads a task: the postings `first..end` of a probe block, of which those of probe positions in
+// `begin..end` count. Appends the positions of pairs that signatures of `words` words let pass.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    prefix_filter(Sets probe, Sets build, SetTest test, Prefixes asked, Prefixes posted, Postings postings, Ranges ranges,
+    prefix_filter(Sets probe, Sets build, SetCondition test, Prefixes asked, Prefixes posted, Postings postings, Ranges ranges,
                   const Task* tasks, u32 words, u32 begin, u32 end, Pair* pairs, u64* count, u64 capacity) {
     Task task = tasks[blockIdx.x];
     u32 behind = min(probe.count, (task.probe + 1) * BLOCK);

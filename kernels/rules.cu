@@ -9,11 +9,12 @@
 //                         --rule_step_*------> the same for the tree of the entries before this one
 //                         --rule_unseen------> those of them that none of these entries yields
 //
-// Source: HyperBlocker (PVLDB 2024), section 4: the sequential execution path with checkpoints and reuse, here one launch a
-// step, so that no warp holds pairs of different steps. A pair's depth is its checkpoint: a step of depth d asks the pairs that
-// have passed the d steps above it, and has them come back to it with what it answers. A warp gathers the pairs of its stretch
-// that are asked before it filters any, and those that the filter leaves before it decides any, so that few of its lanes wait for
-// others (section 5.1 balances by windows and stealing; here tasks are cut by pairs).
+// Source: HyperBlocker (PVLDB 2024), section 4: the sequential execution path with checkpoints and reuse, here one
+// launch a step, so that no warp holds pairs of different steps. A pair's depth is its checkpoint: a step of depth d
+// asks the pairs that have passed the d steps above it, and has them come back to it with what it answers. A warp
+// gathers the pairs of its stretch that are asked before it filters any, and those that the filter leaves before it
+// decides any, so that few of its lanes wait for others (section 5.1 balances by windows and stealing; here tasks are
+// cut by pairs).
 
 #include "common.cuh"
 #include "measure/edit_measure.cuh"
@@ -29,13 +30,13 @@
 #define STRETCH 1024
 #define THREADS 128
 
-// Probe rows of an entry, each with a stretch of the build rows. The pairs of BLOCK items are numbered from 0 on; `behind` is the
-// number behind the last one of an item.
+// Probe rows of an entry, each with a stretch of the build rows. The pairs of BLOCK items are numbered from 0 on;
+// `behind` is the number behind the last one of an item.
 struct Items {
     // Build rows, those of a stretch side by side.
     const u32* rows;
     const u32* probe_rows;
-    // Where the stretch of each item starts; none where it starts right behind the item's own place.
+    // Where the stretch of each item starts; none where it starts right behind the item's self_join place.
     const u32* firsts;
     const u32* behind;
     u32 count;
@@ -74,7 +75,7 @@ struct Near {
 // Classes of sizes, the last one of rows that match nothing.
 #define CLASSES 66
 
-// Strings of one side, by row.
+// ArrowStrings of one side, by row.
 struct RuleTexts {
     Near near;
     const u64* starts;
@@ -114,30 +115,30 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     drawn_prints[place] = prints[row];
 }
 
-// The items of a self-join by groups, one block a block of them: place p is paired with those behind it in its group. Group g has the
-// places starts[g] to starts[g + 1]; `pairs` becomes how many each block has.
+// The items of a self-join by groups, one block a block of them: place p is paired with those behind it in its group.
+// Group g has the places starts[g] to starts[g + 1]; `pairs` becomes how many each block has.
 extern "C" __global__ void __launch_bounds__(BLOCK) rule_behind(const u32* starts, u32 groups, u32 count, u32* behind, u64* pairs) {
     u32 place = blockIdx.x * BLOCK + threadIdx.x;
-    u64 own = 0, all;
-    if (place < count) own = starts[first_true(1, groups + 1, [&](u32 group) { return starts[group] > place; })] - place - 1;
-    u64 before = block_exclusive_sum<BLOCK>(own, &all);
-    if (place < count) behind[place] = (u32)(before + own);
+    u64 self_join = 0, all;
+    if (place < count) self_join = starts[first_true(1, groups + 1, [&](u32 group) { return starts[group] > place; })] - place - 1;
+    u64 before = block_exclusive_sum<BLOCK>(self_join, &all);
+    if (place < count) behind[place] = (u32)(before + self_join);
     if (threadIdx.x == 0) pairs[blockIdx.x] = all;
 }
 
-// The items of a probe batch, one block a block of them: probe rows in the order of their groups are paired with the build rows of these,
-// which stand at starts[g] to starts[g + 1].
+// The items of a probe batch, one block a block of them: probe rows in the order of their groups are paired with the
+// build rows of these, which stand at starts[g] to starts[g + 1].
 extern "C" __global__ void __launch_bounds__(BLOCK)
     rule_stretches(const u64* groups, u32 count, const u32* starts, u32* firsts, u32* behind, u64* pairs) {
     u32 item = blockIdx.x * BLOCK + threadIdx.x;
-    u64 own = 0, all;
+    u64 self_join = 0, all;
     if (item < count) {
         u32 first = starts[groups[item]];
-        own = starts[groups[item] + 1] - first;
+        self_join = starts[groups[item] + 1] - first;
         firsts[item] = first;
     }
-    u64 before = block_exclusive_sum<BLOCK>(own, &all);
-    if (item < count) behind[item] = (u32)(before + own);
+    u64 before = block_exclusive_sum<BLOCK>(self_join, &all);
+    if (item < count) behind[item] = (u32)(before + self_join);
     if (threadIdx.x == 0) pairs[blockIdx.x] = all;
 }
 
@@ -177,14 +178,16 @@ __device__ __forceinline__ u32 stretch_of(u64 all) {
     return (u32)((share + WARP_LANES - 1) / WARP_LANES) * WARP_LANES;
 }
 
-// Moves the places of lanes that `keep` theirs to the next ones behind `kept`; a place is not written before it was read.
+// Moves the places of lanes that `keep` theirs to the next ones behind `kept`; a place is not written before it was
+// read.
 __device__ __forceinline__ u32 gather(u16* places, u32 kept, bool keep, u32 place) {
     u32 mask = __ballot_sync(ALL_LANES, keep);
     if (keep) places[kept + __popc(mask & ((1u << lane_of_thread()) - 1))] = (u16)place;
     return kept + __popc(mask);
 }
 
-// Asks the pairs that have come as deep as `step` whether they pass: those of a build and a probe row that `may` do, as `holds` says.
+// Asks the pairs that have come as deep as `step` whether they pass: those of a build and a probe row that `may` do, as
+// `holds` says.
 template <class May, class Holds>
 __device__ __forceinline__ void ask(const Batch& batch, const Step& step, u64* tally, May may, Holds holds) {
     __shared__ u16 gathered[THREADS / WARP_LANES][STRETCH];
@@ -280,7 +283,7 @@ __device__ __forceinline__ bool admits(const signed char* allowance, const Near&
 
 template <class Decision, class Alphabet>
 __device__ __forceinline__ void ask_texts(const Batch& batch, const Step& step, u64* tally, const RuleTexts& build, const RuleTexts& probe,
-                                          const signed char* allowance, const EditTest& test) {
+                                          const signed char* allowance, const EditCondition& test) {
     using Symbol = typename Alphabet::Symbol;
     auto may = [&](u32 b, u32 p) {
         return admits(allowance, build.near, b, probe.near, p) && edit_lengths_match(test, probe.lengths[p], build.lengths[b]);
@@ -293,7 +296,7 @@ __device__ __forceinline__ void ask_texts(const Batch& batch, const Step& step, 
     });
 }
 
-#define TEXT_ARGUMENTS Batch batch, Step step, u64 *tally, RuleTexts build, RuleTexts probe, const signed char *allowance, EditTest test
+#define TEXT_ARGUMENTS Batch batch, Step step, u64 *tally, RuleTexts build, RuleTexts probe, const signed char *allowance, EditCondition test
 // clang-format off
 extern "C" __global__ void __launch_bounds__(THREADS) rule_step_levenshtein_small(TEXT_ARGUMENTS) { ask_texts<LevenshteinDecision, SmallAlphabet>(batch, step, tally, build, probe, allowance, test); }
 extern "C" __global__ void __launch_bounds__(THREADS) rule_step_levenshtein_large(TEXT_ARGUMENTS) { ask_texts<LevenshteinDecision, LargeAlphabet>(batch, step, tally, build, probe, allowance, test); }
@@ -306,7 +309,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) rule_step_jaro_large(TEXT_
 // clang-format on
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    rule_step_sets(Batch batch, Step step, u64* tally, RuleSets build, RuleSets probe, const signed char* allowance, SetTest test) {
+    rule_step_sets(Batch batch, Step step, u64* tally, RuleSets build, RuleSets probe, const signed char* allowance, SetCondition test) {
     auto may = [&](u32 b, u32 p) { return admits(allowance, build.near, b, probe.near, p); };
     ask(batch, step, tally, may, [&](u32 b, u32 p) {
         u32 common = 0;
@@ -325,7 +328,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    rule_step_vectors(Batch batch, Step step, u64* tally, RuleVectors build, RuleVectors probe, VectorTest test) {
+    rule_step_vectors(Batch batch, Step step, u64* tally, RuleVectors build, RuleVectors probe, VectorCondition test) {
     auto may = [&](u32 b, u32 p) { return build.has[b] && probe.has[p]; };
     ask(batch, step, tally, may, [&](u32 b, u32 p) {
         return vector_accepts(test, build.values + (u64)b * test.dimension, probe.values + (u64)p * test.dimension);

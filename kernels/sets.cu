@@ -8,8 +8,8 @@
 //                 --set_filter------> pairs whose signatures allow a match
 //                 --set_verify------> pairs that match, decided by the measure itself
 //
-// A bit of a signature stands for several tokens. Two sets share at most as many tokens as bits, and beyond that at most
-// as many as the smaller number of tokens that share a bit with another on either side:
+// A bit of a signature stands for several tokens. Two sets share at most as many tokens as bits, and beyond that at
+// most as many as the smaller number of tokens that share a bit with another on either side:
 //     overlap <= popcount(a & b) + min(tokens of a - bits of a, tokens of b - bits of b)
 // so that a pair with fewer common bits than the least overlap less that excess cannot match (the bitmap filter of
 // Sandes, Teodoro and Melo, 2017; blocks sorted by size as in sf-gSSJoin, section 6). With compute capability 8.0
@@ -103,9 +103,9 @@ extern "C" __global__ void __launch_bounds__(128)
 __device__ __forceinline__ u64 place(u32 group, u32 size) { return (u64)group << 32 | min(size, MOST_SIZE); }
 
 // One thread a probe block from `first` on: the range of build blocks that hold all partners of its sets, by group and
-// size. With `own` only those from the block itself on.
+// size. With `self_join` only those from the block itself on.
 extern "C" __global__ void __launch_bounds__(128)
-    set_windows(Sets probe, Sets build, SetTest test, u32 first, u32 end, u32 own, u32* firsts, u32* ends) {
+    set_windows(Sets probe, Sets build, SetCondition test, u32 first, u32 end, u32 self_join, u32* firsts, u32* ends) {
     u32 block = first + blockIdx.x * blockDim.x + threadIdx.x;
     if (block >= end) return;
     Summary s = probe.summaries[block];
@@ -119,14 +119,14 @@ extern "C" __global__ void __launch_bounds__(128)
     }
     const Summary* blocks = build.summaries;
     u32 all = blocks_of(build.count);
-    u32 from = first_true(own ? block : 0, all, [&](u32 b) { return place(blocks[b].last_group, blocks[b].last_size) >= low; });
+    u32 from = first_true(self_join ? block : 0, all, [&](u32 b) { return place(blocks[b].last_group, blocks[b].last_size) >= low; });
     u32 to = first_true(from, all, [&](u32 b) { return place(blocks[b].first_group, blocks[b].first_size) > high; });
     firsts[block - first] = from;
     ends[block - first] = to;
 }
 
 // The common bits that two blocks' pairs need at least, or more than any has where none can match.
-__device__ __forceinline__ int needed(const SetTest& test, const Summary& probe, const Summary& build) {
+__device__ __forceinline__ int needed(const SetCondition& test, const Summary& probe, const Summary& build) {
     bool together = probe.first_group <= build.last_group && build.first_group <= probe.last_group;
     SetSizes least;
     least.build = build.least_size;
@@ -138,9 +138,9 @@ __device__ __forceinline__ int needed(const SetTest& test, const Summary& probe,
 
 // Keeps a pair that has passed for its blocks if it passes for itself.
 template <int W>
-__device__ __forceinline__ void keep(const Sets& probe, const Sets& build, const SetTest& test, u32 own, u32 p, u32 b,
+__device__ __forceinline__ void keep(const Sets& probe, const Sets& build, const SetCondition& test, u32 self_join, u32 p, u32 b,
                                      Pair* pairs, u64* count, u64 capacity) {
-    if (b >= build.count || (own && b <= p) || !signatures_allow(probe, build, test, W * STEP, p, b)) return;
+    if (b >= build.count || (self_join && b <= p) || !signatures_allow(probe, build, test, W * STEP, p, b)) return;
     Pair pair;
     pair.build = b;
     pair.probe = p;
@@ -150,7 +150,7 @@ __device__ __forceinline__ void keep(const Sets& probe, const Sets& build, const
 // One block of 4 warps a task, each warp with Q * 16 probe rows, of which those in `begin..end` count. Signatures have
 // W * 256 bits.
 template <int W, int Q>
-__device__ __forceinline__ void filter(const Sets& probe, const Sets& build, const SetTest& test, const Task* tasks, u32 own, u32 begin, u32 end,
+__device__ __forceinline__ void filter(const Sets& probe, const Sets& build, const SetCondition& test, const Task* tasks, u32 self_join, u32 begin, u32 end,
                                        Pair* pairs, u64* count, u64 capacity) {
     Task task = tasks[blockIdx.x];
     u32 row = task.probe * BLOCK + (threadIdx.x >> 5) * (Q * 16);
@@ -158,7 +158,7 @@ __device__ __forceinline__ void filter(const Sets& probe, const Sets& build, con
     Summary rows = probe.summaries[row / BLOCK];
     ProbeRows<W, Q> held;
     held.load(probe.signatures, row);
-    u32 first = own ? max(task.first, row / BLOCK) : task.first;
+    u32 first = self_join ? max(task.first, row / BLOCK) : task.first;
     for (u32 block = first; block < task.end; block++) {
         int least = needed(test, rows, build.summaries[block]);
         if (least == 0x7fffffff) continue;
@@ -178,18 +178,18 @@ __device__ __forceinline__ void filter(const Sets& probe, const Sets& build, con
                 u32 i = __ffs(hits) - 1;
                 u32 p = row + i / 4 * 16 + g + (i % 4 >> 1) * 8;
                 if (p < begin || p >= end) continue;
-                keep<W>(probe, build, test, own, p, column + t * 2 + (i & 1), pairs, count, capacity);
+                keep<W>(probe, build, test, self_join, p, column + t * 2 + (i & 1), pairs, count, capacity);
             }
         }
     }
 }
 
-#define FILTER_ARGUMENTS Sets probe, Sets build, SetTest test, const Task *tasks, u32 own, u32 begin, u32 end, Pair *pairs, u64 *count, u64 capacity
+#define FILTER_ARGUMENTS Sets probe, Sets build, SetCondition test, const Task *tasks, u32 self_join, u32 begin, u32 end, Pair *pairs, u64 *count, u64 capacity
 // clang-format off
-extern "C" __global__ void __launch_bounds__(128) set_filter_256(FILTER_ARGUMENTS) { filter<1, 4>(probe, build, test, tasks, own, begin, end, pairs, count, capacity); }
-extern "C" __global__ void __launch_bounds__(128) set_filter_512(FILTER_ARGUMENTS) { filter<2, 4>(probe, build, test, tasks, own, begin, end, pairs, count, capacity); }
-extern "C" __global__ void __launch_bounds__(128) set_filter_1024(FILTER_ARGUMENTS) { filter<4, 2>(probe, build, test, tasks, own, begin, end, pairs, count, capacity); }
-extern "C" __global__ void __launch_bounds__(128) set_filter_2048(FILTER_ARGUMENTS) { filter<8, 1>(probe, build, test, tasks, own, begin, end, pairs, count, capacity); }
+extern "C" __global__ void __launch_bounds__(128) set_filter_256(FILTER_ARGUMENTS) { filter<1, 4>(probe, build, test, tasks, self_join, begin, end, pairs, count, capacity); }
+extern "C" __global__ void __launch_bounds__(128) set_filter_512(FILTER_ARGUMENTS) { filter<2, 4>(probe, build, test, tasks, self_join, begin, end, pairs, count, capacity); }
+extern "C" __global__ void __launch_bounds__(128) set_filter_1024(FILTER_ARGUMENTS) { filter<4, 2>(probe, build, test, tasks, self_join, begin, end, pairs, count, capacity); }
+extern "C" __global__ void __launch_bounds__(128) set_filter_2048(FILTER_ARGUMENTS) { filter<8, 1>(probe, build, test, tasks, self_join, begin, end, pairs, count, capacity); }
 // clang-format on
 
 // The tokens that two sets share, counted by a warp; the right one is no smaller.
@@ -216,7 +216,7 @@ __device__ __forceinline__ u32 overlap(const u32* left, u32 lefts, const u32* ri
 
 // One warp a candidate, none where some have found no room: row numbers of those that match.
 extern "C" __global__ void __launch_bounds__(256)
-    set_verify(Sets probe, Sets build, SetTest test, const Pair* candidates, const u64* candidate_count, u64 capacity, Pair* pairs,
+    set_verify(Sets probe, Sets build, SetCondition test, const Pair* candidates, const u64* candidate_count, u64 capacity, Pair* pairs,
                u64* count, u64 pair_capacity) {
     u64 all = all_of(candidate_count, capacity);
     for (u64 at = thread_in_grid() / 32; at < all; at += threads_in_grid() / 32) {

@@ -56,7 +56,7 @@ __device__ __forceinline__ SetSizes sizes_of(const Sets& build, u32 b, const Set
 }
 
 // Whether two sets are of one group and may share as many tokens as a match takes, by signatures of `words` words.
-__device__ __forceinline__ bool signatures_allow(const Sets& probe, const Sets& build, const SetTest& test, int words, u32 p, u32 b) {
+__device__ __forceinline__ bool signatures_allow(const Sets& probe, const Sets& build, const SetCondition& test, int words, u32 p, u32 b) {
     if (probe.groups[p] != build.groups[b]) return false;
     const u32 *left = probe.signatures + (u64)p * (u32)words, *right = build.signatures + (u64)b * (u32)words;
     u32 common = min(excess(probe, p), excess(build, b));

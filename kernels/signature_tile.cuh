@@ -1,5 +1,5 @@
-// Signatures of many rows against those of many columns: common bits of all pairs, counted by binary tensor cores with compute
-// capability 8.0, otherwise by popcounts. What every filter by signatures uses.
+// Signatures of many rows against those of many columns: common bits of all pairs, counted by binary tensor cores with
+// compute capability 8.0, otherwise by popcounts. What every filter by signatures uses.
 #pragma once
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -10,7 +10,8 @@
 #define STEP 8
 
 // What a warp holds of its Q * 16 probe rows' signatures while build columns pass by, 8 at a time. A thread answers for
-// the rows q * 16 + lane / 4 and those 8 after them, in the columns 2 * (lane % 4) and the one after: d[q][0..1] and d[q][2..3].
+// the rows q * 16 + lane / 4 and those 8 after them, in the columns 2 * (lane % 4) and the one after: d[q][0..1] and
+// d[q][2..3].
 template <int W, int Q>
 struct ProbeRows {
 #ifdef BINARY_TENSOR_CORES

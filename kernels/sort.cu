@@ -4,8 +4,8 @@
 // of a digit into offsets between its tiles, `radix_scatter` moves the records. Passes over the digits from the
 // lowest to the highest sort by the whole key. README.md has the contracts.
 //
-// Assumes blocks of 256 threads and n < 2^32 (so at most 2^20 tiles, whose numbers never overflow). Guarantees that records of one digit keep their order, for any n.
-// targets: sm75
+// Assumes blocks of 256 threads and n < 2^32 (so at most 2^20 tiles, whose numbers never overflow). Guarantees that
+// records of one digit keep their order, for any n. targets: sm75
 #include "common.cuh"
 
 constexpr u32 THREADS = 256;
@@ -71,7 +71,7 @@ radix_scan(u32* __restrict__ counts, u32* __restrict__ totals, u32 tiles) {
 }
 
 // The rank of each of the thread's items among the warp's items of the same digit, in the order of memory;
-// `histogram` is the warp's own and ends as its digit counts. Items beyond the tile have digit DIGITS.
+// `histogram` is the warp's self_join and ends as its digit counts. Items beyond the tile have digit DIGITS.
 __device__ __forceinline__ void rank_in_warp(const u32 (&digits)[ITEMS], u32 (&ranks)[ITEMS], u32* histogram) {
   u32 lanes_below = (1u << threadIdx.x % WARP_LANES) - 1;
 #pragma unroll

@@ -104,8 +104,8 @@ __device__ __forceinline__ u64 half_place(u32 steps, u32 position, u32 k) {
     return ((eight * 8 + column % 8) * 4 + within % 8 / 2) * 4 + within / 8 * 2 + within % 2;
 }
 
-// One thread a position: its point in half precision, and what that makes of it. A point that is out of range becomes the
-// centre. `residues` and `lengths`, of blocks, are zeroed before.
+// One thread a position: its point in half precision, and what that makes of it. A point that is out of range becomes
+// the centre. `residues` and `lengths`, of blocks, are zeroed before.
 extern "C" __global__ void __launch_bounds__(128)
     vector_halves(Frame frame, const double* values, const u32* sources, const double* row_lengths, u32 count, u32 padded, u32 products,
                   double scale, u16* halves, float* terms, u32* residues, u32* lengths) {
@@ -200,13 +200,13 @@ extern "C" __global__ void __launch_bounds__(128) vector_outer_boxes(u32 count, 
     }
 }
 
-// One warp a probe block: the first build block near it, one past the last, and how many there are. With `own` only those
-// from the block itself on.
+// One warp a probe block: the first build block near it, one past the last, and how many there are. With `self_join`
+// only those from the block itself on.
 extern "C" __global__ void __launch_bounds__(128)
-    vector_reach(Vectors probe, Vectors build, VectorTest test, u32 own, u32* firsts, u32* ends, u32* near) {
+    vector_reach(Vectors probe, Vectors build, VectorCondition test, u32 self_join, u32* firsts, u32* ends, u32* near) {
     u32 block = (u32)(thread_in_grid() / WARP_LANES), blocks = blocks_of(build.count);
     if (block >= blocks_of(probe.count)) return;
-    u32 from = own ? block : 0, to = blocks;
+    u32 from = self_join ? block : 0, to = blocks;
     if (probe.groups && build.groups) {
         u32 low = probe.groups[block * BLOCK], high = probe.groups[min(probe.count, (block + 1) * BLOCK) - 1];
         from = first_true(from, blocks, [&](u32 b) { return build.groups[min(build.count, (b + 1) * BLOCK) - 1] >= low; });
@@ -226,18 +226,18 @@ extern "C" __global__ void __launch_bounds__(128)
 
 // One block of 4 warps a task, each warp with one probe block, of which the positions in `begin..end` count.
 template <class Compare>
-__device__ __forceinline__ void filter(const Vectors& probe, const Vectors& build, const VectorTest& test, const Task* tasks, const Kept& kept,
+__device__ __forceinline__ void filter(const Vectors& probe, const Vectors& build, const VectorCondition& test, const Task* tasks, const Kept& kept,
                                        Compare compare) {
     Task task = tasks[blockIdx.x];
     u32 block = task.probe + threadIdx.x / WARP_LANES;
     if (block * BLOCK >= kept.end) return;
-    u32 first = kept.own ? max(task.first, block) : task.first;
+    u32 first = kept.self_join ? max(task.first, block) : task.first;
     visit_near(probe, block, build, first, task.end, test, TestReach{test}, [](u32) { return true; },
                [&](u32 other) { compare(block, other); });
 }
 
-#define FILTER_ARGUMENTS Vectors probe, Vectors build, VectorTest test, const Task *tasks, u32 own, u32 begin, u32 end, Pair *pairs, u64 *count, u64 capacity
-#define KEPT {pairs, count, capacity, own, begin, end}
+#define FILTER_ARGUMENTS Vectors probe, Vectors build, VectorCondition test, const Task *tasks, u32 self_join, u32 begin, u32 end, Pair *pairs, u64 *count, u64 capacity
+#define KEPT {pairs, count, capacity, self_join, begin, end}
 
 #define FILTER(name, METRIC)                                                                                    \
     extern "C" __global__ void __launch_bounds__(128) name(FILTER_ARGUMENTS) {                                  \
@@ -261,7 +261,7 @@ extern "C" __global__ void __launch_bounds__(128) vector_filter_halves(FILTER_AR
 
 // One thread a candidate, none where some have found no room: row numbers of those that match.
 extern "C" __global__ void __launch_bounds__(128)
-    vector_verify(Vectors probe, Vectors build, VectorTest test, const Pair* candidates, const u64* candidate_count, u64 capacity, Pair* pairs,
+    vector_verify(Vectors probe, Vectors build, VectorCondition test, const Pair* candidates, const u64* candidate_count, u64 capacity, Pair* pairs,
                   u64* count, u64 pair_capacity) {
     u64 all = all_of(candidate_count, capacity);
     for (u64 at = thread_in_grid(); at < all; at += threads_in_grid()) {

@@ -1,8 +1,8 @@
 // What all kernels over vectors read: points in blocks along a curve, boxes around them, and the filters that compare
 // blocks.
 //
-// A point is its vector less a centre, the telling dimensions first, divided by its length for a cosine. The curve is the
-// Z-order of LSS (Lieberman, Sankaranarayanan and Samet, ICDE 2008, section IV): positions of a block are near each
+// A point is its vector less a centre, the telling dimensions first, divided by its length for a cosine. The curve is
+// the Z-order of LSS (Lieberman, Sankaranarayanan and Samet, ICDE 2008, section IV): positions of a block are near each
 // other, so that most blocks are told apart by their boxes. A warp walks the boxes of the build side, 32 at a time, two
 // levels deep, and compares a probe block of 64 points with each build block that is near.
 //
@@ -72,7 +72,7 @@ __device__ __forceinline__ float number_of(u32 half) {
 }
 
 // The largest sum of a match of two points with norms up to these.
-__device__ __forceinline__ float limit_of(const VectorTest& test, float left, float right) {
+__device__ __forceinline__ float limit_of(const VectorCondition& test, float left, float right) {
     if (test.metric == PRODUCTS) return above(test.far + test.by_norm * left * right);
     double far = test.far + test.by_norm * max(left, right);
     return above(test.metric == EUCLIDEAN ? far * far : far);
@@ -87,14 +87,14 @@ __device__ __forceinline__ bool share_group(const Vectors& probe, u64 first, u64
 
 // How far the filter looks where that is the same for all rows.
 struct TestReach {
-    const VectorTest& test;
+    const VectorCondition& test;
 
     // The largest sum of a match of any two points with norms up to these, and of one of a position's.
     __device__ __forceinline__ float of_block(float left, float right) const { return limit_of(test, left, right); }
     __device__ __forceinline__ float of_position(u64, float left, float right) const { return limit_of(test, left, right); }
 
-    // What is added to the products of a position's point and others in half precision, so that no match is below 0: by the
-    // largest norms and residues of both.
+    // What is added to the products of a position's point and others in half precision, so that no match is below 0: by
+    // the largest norms and residues of both.
     __device__ __forceinline__ float slack(u64, double left, double right, double one, double two, double rounding) const {
         if (test.metric == PRODUCTS) {
             double least = -test.most * test.scale * test.scale, moved = left * two + right * one + one * two;
@@ -107,7 +107,7 @@ struct TestReach {
 
 // Whether points of two boxes may match, of which the first is a block's.
 template <class Reach>
-__device__ __forceinline__ bool is_near(const Vectors& probe, u32 block, const Vectors& build, u32 box, const VectorTest& test,
+__device__ __forceinline__ bool is_near(const Vectors& probe, u32 block, const Vectors& build, u32 box, const VectorCondition& test,
                                         const Reach& reach) {
     float limit = reach.of_block(probe.norms[block], build.norms[box]);
     if (test.metric == PRODUCTS) return !(-probe.norms[block] * build.norms[box] > limit);
@@ -123,24 +123,24 @@ __device__ __forceinline__ bool is_near(const Vectors& probe, u32 block, const V
     return true;
 }
 
-// Calls `visit` with each build block from `first` to before `end` that `counts` and is near a probe block. All lanes of a
-// warp call it.
+// Calls `visit` with each build block from `first` to before `end` that `counts` and is near a probe block. All lanes
+// of a warp call it.
 template <class Reach, class Counts, class Visit>
-__device__ __forceinline__ void visit_near(const Vectors& probe, u32 block, const Vectors& build, u32 first, u32 end, const VectorTest& test,
+__device__ __forceinline__ void visit_near(const Vectors& probe, u32 block, const Vectors& build, u32 first, u32 end, const VectorCondition& test,
                                            const Reach& reach, Counts counts, Visit visit) {
     u32 lane = lane_of_thread(), blocks = blocks_of(build.count);
-    u64 own = (u64)block * BLOCK, outer_size = (u64)GROUPED * BLOCK;
+    u64 self_join = (u64)block * BLOCK, outer_size = (u64)GROUPED * BLOCK;
     for (u32 outers = first / GROUPED; outers * GROUPED < end; outers += WARP_LANES) {
         u32 outer = outers + lane;
         bool near = (u64)outer * GROUPED < end &&
-                    share_group(probe, own, own + BLOCK, build, outer * outer_size, (outer + 1) * outer_size) &&
+                    share_group(probe, self_join, self_join + BLOCK, build, outer * outer_size, (outer + 1) * outer_size) &&
                     is_near(probe, block, build, blocks + outer, test, reach);
         for (u32 hits = __ballot_sync(ALL_LANES, near); hits != 0; hits &= hits - 1) {
             u32 begin = (outers + __ffs(hits) - 1) * GROUPED;
             for (u32 from = begin; from < begin + GROUPED; from += WARP_LANES) {
                 u32 other = from + lane;
                 bool is_one = other >= first && other < end && counts(other) &&
-                              share_group(probe, own, own + BLOCK, build, (u64)other * BLOCK, (u64)(other + 1) * BLOCK) &&
+                              share_group(probe, self_join, self_join + BLOCK, build, (u64)other * BLOCK, (u64)(other + 1) * BLOCK) &&
                               is_near(probe, block, build, other, test, reach);
                 for (u32 ones = __ballot_sync(ALL_LANES, is_one); ones != 0; ones &= ones - 1) visit(from + __ffs(ones) - 1);
             }
@@ -148,24 +148,25 @@ __device__ __forceinline__ void visit_near(const Vectors& probe, u32 block, cons
     }
 }
 
-// What a filter keeps, and which pairs count: those of probe positions in `begin..end`, with `own` those behind them.
+// What a filter keeps, and which pairs count: those of probe positions in `begin..end`, with `self_join` those behind
+// them.
 struct Kept {
     Pair* pairs;
     u64* count;
     u64 capacity;
-    u32 own;
+    u32 self_join;
     u32 begin;
     u32 end;
 };
 
 __device__ __forceinline__ bool counts(const Vectors& probe, const Vectors& build, const Kept& kept, Pair pair) {
     u32 p = pair.probe, b = pair.build;
-    if (p < kept.begin || p >= kept.end || b >= build.count || (kept.own && b <= p)) return false;
+    if (p < kept.begin || p >= kept.end || b >= build.count || (kept.self_join && b <= p)) return false;
     return !probe.groups || !build.groups || probe.groups[p] == build.groups[b];
 }
 
-// Appends the pairs of a warp that count: `hits` has a bit for each of a lane's, which `pair_of` gives. As `append`, with
-// one addition to the counter for all. All lanes call it.
+// Appends the pairs of a warp that count: `hits` has a bit for each of a lane's, which `pair_of` gives. As `append`,
+// with one addition to the counter for all. All lanes call it.
 template <class PairOf>
 __device__ __forceinline__ void keep(const Vectors& probe, const Vectors& build, const Kept& kept, u64 hits, PairOf pair_of) {
     for (u64 bits = hits; bits != 0; bits &= bits - 1) {
@@ -173,7 +174,7 @@ __device__ __forceinline__ void keep(const Vectors& probe, const Vectors& build,
         if (!counts(probe, build, kept, pair_of(bit))) hits &= ~((u64)1 << bit);
     }
     __syncwarp();
-    u32 lane = lane_of_thread(), own = __popcll(hits), up_to_own = own;
+    u32 lane = lane_of_thread(), self_join = __popcll(hits), up_to_own = self_join;
     for (u32 offset = 1; offset < WARP_LANES; offset *= 2) {
         u32 below = __shfl_up_sync(ALL_LANES, up_to_own, offset);
         if (lane >= offset) up_to_own += below;
@@ -181,7 +182,7 @@ __device__ __forceinline__ void keep(const Vectors& probe, const Vectors& build,
     u32 all = __shfl_sync(ALL_LANES, up_to_own, WARP_LANES - 1);
     if (all == 0) return;
     u64 at = lane == 0 ? atomicAdd(kept.count, (u64)all) : 0;
-    at = __shfl_sync(ALL_LANES, at, 0) + up_to_own - own;
+    at = __shfl_sync(ALL_LANES, at, 0) + up_to_own - self_join;
     for (; hits != 0; hits &= hits - 1, at++)
         if (at < kept.capacity) kept.pairs[at] = pair_of(__ffsll(hits) - 1);
     __syncwarp();
@@ -199,7 +200,7 @@ __device__ __forceinline__ float add(float sum, float a, float b) {
 
 // All pairs of two blocks in single precision, by a warp: 32 columns at a time, of which each lane has 8 with 8 rows.
 template <u32 METRIC, class Reach>
-__device__ __forceinline__ void compare(const Vectors& probe, u32 block, const Vectors& build, u32 other, const VectorTest& test,
+__device__ __forceinline__ void compare(const Vectors& probe, u32 block, const Vectors& build, u32 other, const VectorCondition& test,
                                         const Reach& reach, const Kept& kept) {
     u32 rows = lane_of_thread() / 4 * 8, columns = lane_of_thread() % 4 * 8, dimension = test.dimension;
     const float* a = probe.points + (u64)block * BLOCK * dimension + rows;
@@ -235,8 +236,8 @@ __device__ __forceinline__ void compare(const Vectors& probe, u32 block, const V
     }
 }
 
-// d += the products of 16 rows and 8 columns over one step: a thread has rows g and g + 8, columns 2 t and 2 t + 1, with
-// g = lane / 4 and t = lane % 4. `upper`, `lower` and `column` are what it holds of rows and columns; `rows` and
+// d += the products of 16 rows and 8 columns over one step: a thread has rows g and g + 8, columns 2 t and 2 t + 1,
+// with g = lane / 4 and t = lane % 4. `upper`, `lower` and `column` are what it holds of rows and columns; `rows` and
 // `columns` point to what all lanes hold.
 __device__ __forceinline__ void multiply(float d[4], uint2 upper, uint2 lower, uint2 column, const uint2* rows, const uint2* columns) {
 #ifdef TENSOR_CORES
@@ -255,7 +256,7 @@ __device__ __forceinline__ void multiply(float d[4], uint2 upper, uint2 lower, u
 
 // All pairs of two blocks in half precision, by a warp: 32 columns at a time.
 template <class Reach>
-__device__ __forceinline__ void compare_halves(const Vectors& probe, u32 block, const Vectors& build, u32 other, const VectorTest& test,
+__device__ __forceinline__ void compare_halves(const Vectors& probe, u32 block, const Vectors& build, u32 other, const VectorCondition& test,
                                                const Reach& reach, const Kept& kept) {
     u32 lane = lane_of_thread(), g = lane / 4, t = lane % 4, steps = (test.dimension + STEP - 1) / STEP;
     const uint2 *rows = probe.halves + (u64)block * steps * (8 * WARP_LANES), *columns = build.halves + (u64)other * steps * (8 * WARP_LANES);

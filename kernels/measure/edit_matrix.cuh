@@ -1,12 +1,12 @@
-// The edit matrix in bit-parallel form, as crates/measures/src/edit_matrix.rs: 64 rows of a column at a time, as differences of
-// neighbouring cells (Myers 1999; transpositions after Hyyro 2003), in strips of 64 rows that cross the text one after the
-// other and visit only the columns that a path within the bound can reach.
+// The edit matrix in bit-parallel form, as crates/measures/src/edit_matrix.rs: 64 rows of a column at a time, as
+// differences of neighbouring cells (Myers 1999; transpositions after Hyyro 2003), in strips of 64 rows that cross the
+// text one after the other and visit only the columns that a path within the bound can reach.
 #pragma once
 
 #include "symbols.cuh"
 
-// The columns of a row that are kept at once, and the words of one bit a column of them. A column stands where the one stands that is so
-// many columns before it.
+// The columns of a row that are kept at once, and the words of one bit a column of them. A column stands where the one
+// stands that is so many columns before it.
 #define KEPT_COLUMNS 1024
 #define KEPT_WORDS (KEPT_COLUMNS / WORD)
 
@@ -25,8 +25,8 @@ struct Column {
     static __device__ __forceinline__ Column first() { return {(Word)~0ull, 0, 0, 0}; }
 };
 
-// The cells of a row, one or a range of columns: which are one more than their left neighbour, which one less, and after which
-// a transposition may end in the next row.
+// The cells of a row, one or a range of columns: which are one more than their left neighbour, which one less, and
+// after which a transposition may end in the next row.
 template <class Word>
 struct Edge {
     Word more;
@@ -34,7 +34,8 @@ struct Edge {
     Word swaps;
 };
 
-// Steps to the next column, whose symbol stands in the rows `equal`, below the cell `above`. Returns the cell in row `last`.
+// Steps to the next column, whose symbol stands in the rows `equal`, below the cell `above`. Returns the cell in row
+// `last`.
 template <bool SWAPS, class Word>
 __device__ __forceinline__ Edge<Word> step(Column<Word>& column, Word equal, Edge<Word> above, u32 last) {
     Word swaps = SWAPS ? ~column.free & equal : 0;
@@ -72,16 +73,18 @@ __device__ __forceinline__ u32 one_strip(const typename Alphabet::Symbol* patter
 
 // As `edit_distance_within`, for a pattern of any length.
 //
-// A path of cost `most` strays no farther than that from the main diagonal, and a transposition reads the column before the
-// previous one, hence the margin. Left of the columns of a strip each row counts as one more than the row above, right of
-// those of the strip above each cell as one more than its left neighbour: real paths, so that no cell is too low, and none
-// within the bound is missed. What a strip reads of the one above, and what it leaves to the next one, is up to 2 * ceil((most + 2) / 64) words of
-// columns each: all of either is kept at once, and a word takes the place of one that has been read, or that nobody reads any more.
+// A path of cost `most` strays no farther than that from the main diagonal, and a transposition reads the column before
+// the previous one, hence the margin. Left of the columns of a strip each row counts as one more than the row above,
+// right of those of the strip above each cell as one more than its left neighbour: real paths, so that no cell is too
+// low, and none within the bound is missed. What a strip reads of the one above, and what it leaves to the next one, is
+// up to 2 * ceil((most + 2) / 64) words of columns each: all of either is kept at once, and a word takes the place of
+// one that has been read, or that nobody reads any more.
 template <bool SWAPS, class Alphabet>
 __device__ __forceinline__ u32 strips(const typename Alphabet::Symbol* pattern, u32 rows, const typename Alphabet::Symbol* text, u32 columns,
                                       u32 most) {
     Edge<u64> edges[KEPT_WORDS];
-    // The cell above the next strip's first row and before its first column, and where the row above is not known any more.
+    // The cell above the next strip's first row and before its first column, and where the row above is not known any
+    // more.
     u32 corner = 0, from = 0, known = 0;
     u32 reach = most + 2;
     for (u32 top = 0; top < rows; top += WORD) {
@@ -121,8 +124,9 @@ __device__ __forceinline__ u32 strips(const typename Alphabet::Symbol* pattern, 
     return 0;
 }
 
-// The edit distance if it is at most `most`, otherwise some larger number; with SWAPS, optimal string alignment. The pattern
-// is the longer string, by no more than `most`; where the text has more than KEPT_COLUMNS symbols, `most` is KEPT_COLUMNS / 2 - 2 at most.
+// The edit distance if it is at most `most`, otherwise some larger number; with SWAPS, optimal string alignment. The
+// pattern is the longer string, by no more than `most`; where the text has more than KEPT_COLUMNS symbols, `most` is
+// KEPT_COLUMNS / 2 - 2 at most.
 template <bool SWAPS, class Alphabet>
 __device__ __forceinline__ u32 edit_distance_within(const typename Alphabet::Symbol* pattern, u32 rows, const typename Alphabet::Symbol* text,
                                                     u32 columns, u32 most) {

@@ -22,7 +22,7 @@ struct Reach {
 };
 
 // The accepted scores of a measure. No score is NaN; the host has turned NaN bounds into infinite ones.
-struct EditTest {
+struct EditCondition {
     double lower;
     double upper;
     // A Jaro similarity below which no score is accepted, by how many characters strings begin with in common.
@@ -38,13 +38,13 @@ struct EditTest {
 // Covers the rounding of the few double precision operations of a bound, many times over.
 #define SLACK 1e-9
 
-__device__ __forceinline__ bool edit_accepts(const EditTest& test, double score) {
+__device__ __forceinline__ bool edit_accepts(const EditCondition& test, double score) {
     bool high_enough = test.lower_inclusive ? score >= test.lower : score > test.lower;
     bool low_enough = test.upper_inclusive ? score <= test.upper : score < test.upper;
     return high_enough && low_enough;
 }
 
-__device__ __forceinline__ bool is_jaro(const EditTest& test) { return test.measure == JARO || test.measure == JARO_WINKLER; }
+__device__ __forceinline__ bool is_jaro(const EditCondition& test) { return test.measure == JARO || test.measure == JARO_WINKLER; }
 
 // What both of two strings have at least, if they match.
 struct Shared {
@@ -53,7 +53,7 @@ struct Shared {
 };
 
 // For strings of at least `left` and `right` characters.
-__device__ __forceinline__ Shared edit_least_shared(const EditTest& test, u32 left, u32 right) {
+__device__ __forceinline__ Shared edit_least_shared(const EditCondition& test, u32 left, u32 right) {
     Shared least = {0, 0};
     if (!is_jaro(test)) {
         Reach reach = test.reach[max(left, right)];
@@ -66,9 +66,10 @@ __device__ __forceinline__ Shared edit_least_shared(const EditTest& test, u32 le
     return least;
 }
 
-// What two strings of `left` and `right` characters, some each, have both at least, if they match by a Jaro measure, begin with up
-// to `prefix` characters in common and have up to `common` of them at all; as jaro_bigrams of crates/engine/src/edits/predicate.rs.
-__device__ __forceinline__ Shared jaro_least_shared(const EditTest& test, u32 left, u32 right, u32 prefix, u32 common) {
+// What two strings of `left` and `right` characters, some each, have both at least, if they match by a Jaro measure,
+// begin with up to `prefix` characters in common and have up to `common` of them at all; as jaro_bigrams of
+// crates/engine/src/strings/predicate.rs.
+__device__ __forceinline__ Shared jaro_least_shared(const EditCondition& test, u32 left, u32 right, u32 prefix, u32 common) {
     double jaro = test.jaro[prefix], a_common_one = 1.0 / (double)left + 1.0 / (double)right;
     double most = (double)min(common, min(left, right)), needed = (3.0 * jaro - 1.0) / a_common_one;
     auto bigrams = [&](double matches) {
@@ -82,16 +83,16 @@ __device__ __forceinline__ Shared jaro_least_shared(const EditTest& test, u32 le
     return least;
 }
 
-__device__ __forceinline__ bool edit_lengths_match(const EditTest& test, u32 left, u32 right) {
+__device__ __forceinline__ bool edit_lengths_match(const EditCondition& test, u32 left, u32 right) {
     Reach reach = test.reach[left];
     return right >= reach.shortest && right <= reach.longest;
 }
 
-// Whether two strings whose lengths match do so themselves: decided by the scalar's own arithmetic. One choice a kernel, since
-// what a measure holds in registers is its own.
+// Whether two strings whose lengths match do so themselves: decided by the scalar's own arithmetic. One choice a
+// kernel, since what a measure holds in registers is its own.
 struct LevenshteinDecision {
     template <class Alphabet>
-    static __device__ __forceinline__ bool holds(const EditTest& test, const typename Alphabet::Symbol* longer, u32 longest,
+    static __device__ __forceinline__ bool holds(const EditCondition& test, const typename Alphabet::Symbol* longer, u32 longest,
                                                  const typename Alphabet::Symbol* shorter, u32 shortest) {
         u32 most = test.reach[longest].edits;
         u32 distance = levenshtein_within<Alphabet>(longer, longest, shorter, shortest, most);
@@ -103,7 +104,7 @@ struct LevenshteinDecision {
 
 struct OsaDecision {
     template <class Alphabet>
-    static __device__ __forceinline__ bool holds(const EditTest& test, const typename Alphabet::Symbol* longer, u32 longest,
+    static __device__ __forceinline__ bool holds(const EditCondition& test, const typename Alphabet::Symbol* longer, u32 longest,
                                                  const typename Alphabet::Symbol* shorter, u32 shortest) {
         u32 most = test.reach[longest].edits;
         u32 distance = osa_within<Alphabet>(longer, longest, shorter, shortest, most);
@@ -113,7 +114,7 @@ struct OsaDecision {
 
 struct HammingDecision {
     template <class Alphabet>
-    static __device__ __forceinline__ bool holds(const EditTest& test, const typename Alphabet::Symbol* longer, u32 longest,
+    static __device__ __forceinline__ bool holds(const EditCondition& test, const typename Alphabet::Symbol* longer, u32 longest,
                                                  const typename Alphabet::Symbol* shorter, u32) {
         u32 most = test.reach[longest].edits;
         u32 distance = hamming_within(longer, shorter, longest, most);
@@ -123,7 +124,7 @@ struct HammingDecision {
 
 struct JaroDecision {
     template <class Alphabet>
-    static __device__ __forceinline__ bool holds(const EditTest& test, const typename Alphabet::Symbol* longer, u32 longest,
+    static __device__ __forceinline__ bool holds(const EditCondition& test, const typename Alphabet::Symbol* longer, u32 longest,
                                                  const typename Alphabet::Symbol* shorter, u32 shortest) {
         double jaro = jaro_similarity<Alphabet>(shorter, shortest, longer, longest);
         bool is_raised = test.measure == JARO_WINKLER;

@@ -1,4 +1,5 @@
-// Jaro, as crates/measures/src/jaro.rs: the greedy match, and the same operations on the same numbers in double precision.
+// Jaro, as crates/measures/src/jaro.rs: the greedy match, and the same operations on the same numbers in double
+// precision.
 #pragma once
 
 #include "symbols.cuh"
@@ -44,9 +45,9 @@ __device__ __forceinline__ u32 match_bits(const typename Alphabet::Symbol* left,
 
 // As `match`, for strings of any length.
 //
-// A symbol of the left string takes the first free equal one within the window. The words of the right string are gone through
-// one after the other, each with the symbols that have found none before: what is free in a word depends only on the symbols
-// that came to it earlier, which are the same ones in either order.
+// A symbol of the left string takes the first free equal one within the window. The words of the right string are gone
+// through one after the other, each with the symbols that have found none before: what is free in a word depends only
+// on the symbols that came to it earlier, which are the same ones in either order.
 template <class Alphabet>
 __device__ __forceinline__ u32 match_words(const typename Alphabet::Symbol* left, u32 lefts, const typename Alphabet::Symbol* right, u32 rights, u32 window,
                      u32& misplaced) {

@@ -10,15 +10,16 @@ struct SetSizes {
 };
 
 // The accepted scores of a measure. No score is NaN; the host has turned NaN bounds into infinite ones.
-struct SetTest {
+struct SetCondition {
     double lower;
     double upper;
-    // The least overlap of two sizes is this times what `form` makes of them, up to rounding; with LINEAR it is the factor of the
-    // build size,
+    // The least overlap of two sizes is this times what `form` makes of them, up to rounding; with LINEAR it is the
+    // factor of the build size,
     double share;
     // and this is the factor of the probe size.
     double probe_share;
-    // The least size of a build row's set is this times the size of the probe row's, up to rounding; 0 where no size is too small.
+    // The least size of a build row's set is this times the size of the probe row's, up to rounding; 0 where no size is
+    // too small.
     double build_of_probe;
     // The same of a probe row's set.
     double probe_of_build;
@@ -32,7 +33,7 @@ struct SetTest {
     u32 is_reversed;
     u32 unused;
 };
-static_assert(sizeof(SetTest) == 88, "as SetTest in Rust");
+static_assert(sizeof(SetCondition) == 88, "as SetCondition in Rust");
 
 // What the least overlap is made of: a sum of both sizes, their geometric mean, the smaller one, or nothing.
 // Every form rises with both sizes, so that the least sizes of a tile speak for all of it.
@@ -42,7 +43,7 @@ enum SetForm { LINEAR, GEOMETRIC_MEAN, SMALLER, CONSTANT };
 #define SLACK 1e-9
 
 // Whether two sets that share `common` tokens, at least one, match: decided by the scalar's own arithmetic.
-__device__ __forceinline__ bool set_accepts(const SetTest& test, u32 common, SetSizes sizes) {
+__device__ __forceinline__ bool set_accepts(const SetCondition& test, u32 common, SetSizes sizes) {
     Overlap overlap;
     overlap.common = common;
     overlap.left = test.is_reversed ? sizes.probe : sizes.build;
@@ -54,7 +55,7 @@ __device__ __forceinline__ bool set_accepts(const SetTest& test, u32 common, Set
 }
 
 // No pair of sets of at least these sizes matches with less overlap than this; it is at least 1.
-__device__ __forceinline__ u32 set_least_overlap(const SetTest& test, SetSizes sizes) {
+__device__ __forceinline__ u32 set_least_overlap(const SetCondition& test, SetSizes sizes) {
     double least = test.share;
     if (test.form == LINEAR) least = test.share * sizes.build + test.probe_share * sizes.probe;
     if (test.form == GEOMETRIC_MEAN) least *= sqrt((double)sizes.build * sizes.probe);

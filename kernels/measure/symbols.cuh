@@ -1,5 +1,5 @@
-// Where a symbol stands among 64, as crates/measures/src/symbols.rs: here by the bits of the symbols' codes, one word a bit, so that
-// an alphabet of any size takes no table.
+// Where a symbol stands among 64, as crates/measures/src/symbols.rs: here by the bits of the symbols' codes, one word a
+// bit, so that an alphabet of any size takes no table.
 #pragma once
 
 // Positions of a word of strings of any length; shorter strings may take half of it.

@@ -1,4 +1,5 @@
-// Tversky index, as crates/measures/src/tversky.rs: o / (o + alpha (|a| - o) + beta (|b| - o)), summed from left to right.
+// Tversky index, as crates/measures/src/tversky.rs: o / (o + alpha (|a| - o) + beta (|b| - o)), summed from left to
+// right.
 #pragma once
 
 #include "overlap.cuh"

@@ -12,9 +12,9 @@ enum VectorMeasure { L1, L2, LINF, COSINE, COSINE_DISTANCE, INNER_PRODUCT };
 // The metric of a filter: cosines are those of points at a distance of 1 from the origin.
 enum Metric { MANHATTAN, EUCLIDEAN, CHEBYSHEV, PRODUCTS };
 
-// The accepted scores of a measure, none of which is NaN (the host has turned NaN bounds into infinite ones), and how far a
-// filter looks.
-struct VectorTest {
+// The accepted scores of a measure, none of which is NaN (the host has turned NaN bounds into infinite ones), and how
+// far a filter looks.
+struct VectorCondition {
     double lower;
     double upper;
     // The farthest that a match may lie in the metric, or the negated least product.
@@ -34,7 +34,7 @@ struct VectorTest {
 };
 
 // The score of two vectors, or false where SQL says NULL.
-__device__ __forceinline__ bool vector_score(const VectorTest& test, const double* a, const double* b, double& score) {
+__device__ __forceinline__ bool vector_score(const VectorCondition& test, const double* a, const double* b, double& score) {
     switch (test.measure) {
         case L1: return l1_distance(a, b, test.dimension, score);
         case L2: return l2_distance(a, b, test.dimension, score);
@@ -46,7 +46,7 @@ __device__ __forceinline__ bool vector_score(const VectorTest& test, const doubl
 }
 
 // Whether two vectors match: decided by the scalar's own arithmetic.
-__device__ __forceinline__ bool vector_accepts(const VectorTest& test, const double* a, const double* b) {
+__device__ __forceinline__ bool vector_accepts(const VectorCondition& test, const double* a, const double* b) {
     double score;
     if (!vector_score(test, a, b, score)) return false;
     bool high_enough = test.lower_inclusive ? score >= test.lower : score > test.lower;

@@ -59,11 +59,16 @@ impl BandExprs {
     }
 
     /// The band over the build side `batch`: its values, and the column of its rows. Of a difference that column also
-    /// says what each row accepts of its own side, which is also the probe side where it is its `own`.
+    /// says what each row accepts of its own side, which is also the probe side where it is its `self_join`.
     ///
     /// # Errors
     /// As [`look_up`](Self::look_up), of a side that is its own probe side.
-    pub(super) fn build(&self, side: JoinSide, batch: &RecordBatch, own: bool) -> Result<(BandValues, BandColumn)> {
+    pub(super) fn build(
+        &self,
+        side: JoinSide,
+        batch: &RecordBatch,
+        self_join: bool,
+    ) -> Result<(BandValues, BandColumn)> {
         let value = match self {
             Self::Difference { left, right, .. } => Some(if side == JoinSide::Left { left } else { right }),
             Self::Between { value_side, value, .. } => (*value_side == side).then_some(value),
@@ -76,7 +81,7 @@ impl BandExprs {
             Self::Difference { bounds, .. } => {
                 let accepted = Difference::new(value, batch, *bounds)?.accepted_by_all(&sorted, &places);
                 // those of another probe side may fit where the differences of this one do not
-                if own { accepted? } else { accepted.unwrap_or_default() }
+                if self_join { accepted? } else { accepted.unwrap_or_default() }
             }
             Self::Between { .. } => Vec::new(),
         };

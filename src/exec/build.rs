@@ -19,10 +19,10 @@ use super::distinct::distinct;
 use super::emission::{Emission, MatchedRows, Rows};
 use super::engine::{EngineResult, engine_error, metric};
 use super::join_metrics::BuildMetrics;
-use super::matcher::{Matcher, Matching};
-use super::rules::RuleKeys;
+use super::rules::RuleStrategy;
 use super::settled::{Counters, Settles, Settling};
 use super::spec::JoinSpec;
+use super::strategy::{BuiltJoin, JoinStrategy};
 use super::stream::blocking;
 use similarity_engine::accelerator::Accelerator;
 use similarity_engine::concat::concat_in_parallel;
@@ -32,12 +32,12 @@ use similarity_engine::{BuildContext, Cancel};
 #[derive(Debug)]
 pub(super) struct BuildSide {
     pub batch: RecordBatch,
-    matcher: Box<dyn Matcher>,
+    matcher: Box<dyn BuiltJoin>,
     /// Why the matcher pairs rows by equalities alone: what another key cannot be evaluated for.
     failed: Option<DataFusionError>,
     /// A matcher that does, for probe rows whose keys cannot be evaluated, and why.
     fallback: OnceLock<Result<Fallback, Arc<DataFusionError>>>,
-    equalities: Option<RuleKeys>,
+    equalities: Option<RuleStrategy>,
     side: JoinSide,
     /// Whether it is a part of the build side.
     pub is_chunk: bool,
@@ -48,7 +48,7 @@ pub(super) struct BuildSide {
     /// Partitions that are not done probing.
     probing: AtomicUsize,
     /// The next position of the index that nobody probes yet (self-joins).
-    next_own: AtomicUsize,
+    next_stretch: AtomicUsize,
     /// Threads that the session allows.
     threads: usize,
     /// Threads that probe at the moment.
@@ -100,12 +100,12 @@ impl Drop for CancelOnDrop {
 }
 
 /// A matcher by equalities alone, and why.
-type Fallback = (Box<dyn Matcher>, DataFusionError);
+type Fallback = (Box<dyn BuiltJoin>, DataFusionError);
 
 /// A matcher, and whether the whole condition is still to be checked on its pairs.
 #[derive(Clone, Copy)]
 pub(super) struct Chosen<'a> {
-    pub matcher: &'a dyn Matcher,
+    pub matcher: &'a dyn BuiltJoin,
     pub unchecked: bool,
     /// What a key could not be evaluated for: it explains why the condition cannot either.
     failed: Option<&'a DataFusionError>,
@@ -113,7 +113,7 @@ pub(super) struct Chosen<'a> {
 
 impl<'a> Chosen<'a> {
     /// A matcher of some rows whose keys can all be evaluated.
-    pub(super) fn of(matcher: &'a dyn Matcher) -> Self {
+    pub(super) fn of(matcher: &'a dyn BuiltJoin) -> Self {
         Self { matcher, unchecked: matcher.is_undecided(), failed: None }
     }
 
@@ -178,14 +178,14 @@ impl BuildSide {
     }
 
     /// The next positions of a self-join that the caller has to probe, `None` when all are taken.
-    pub(super) fn claim_own(&self) -> Option<(usize, usize)> {
-        let mut start = self.next_own.load(Ordering::Relaxed);
+    pub(super) fn claim_stretch(&self) -> Option<(usize, usize)> {
+        let mut start = self.next_stretch.load(Ordering::Relaxed);
         loop {
-            if start >= self.matcher.own_len() {
+            if start >= self.matcher.self_join_len() {
                 return None;
             }
-            let end = self.matcher.own_stretch(start);
-            match self.next_own.compare_exchange_weak(start, end, Ordering::Relaxed, Ordering::Relaxed) {
+            let end = self.matcher.self_join_stretch(start);
+            match self.next_stretch.compare_exchange_weak(start, end, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Some((start, end)),
                 Err(now) => start = now,
             }
@@ -194,7 +194,7 @@ impl BuildSide {
 
     /// Whether a self-join has no positions; true for the first one that asks.
     pub(super) fn claim_nothing(&self) -> bool {
-        self.matcher.own_len() == 0 && self.next_own.swap(1, Ordering::Relaxed) == 0
+        self.matcher.self_join_len() == 0 && self.next_stretch.swap(1, Ordering::Relaxed) == 0
     }
 
     /// Takes up to `most` of the threads that nobody uses, which are given back by dropping them.
@@ -256,7 +256,7 @@ pub(super) struct BuildTask<M> {
     pub spec: Arc<JoinSpec>,
     pub matching: Arc<M>,
     pub schema: SchemaRef,
-    pub own: bool,
+    pub self_join: bool,
     /// Whether the join has promised an order.
     pub keeps_order: bool,
     /// Output partitions.
@@ -282,7 +282,7 @@ struct Running {
 
 impl SharedBuild {
     /// Starts the build, or joins the one that runs.
-    pub(super) fn join<M: Matching>(
+    pub(super) fn join<M: JoinStrategy>(
         self: &Arc<Self>,
         task: BuildTask<M>,
         input: &Arc<dyn ExecutionPlan>,
@@ -328,7 +328,7 @@ impl Drop for Waiting {
     }
 }
 
-async fn build<M: Matching>(
+async fn build<M: JoinStrategy>(
     task: BuildTask<M>,
     input: SendableRecordBatchStream,
     context: Arc<TaskContext>,
@@ -368,7 +368,7 @@ enum Collected {
 }
 
 /// The whole input as one batch, accounted for in `reservation`.
-async fn collect<M: Matching>(
+async fn collect<M: JoinStrategy>(
     mut input: SendableRecordBatchStream,
     task: &Arc<Task<M>>,
     reservation: &MemoryReservation,
@@ -408,23 +408,23 @@ struct Task<M> {
     candidates: Arc<AtomicUsize>,
 }
 
-impl<M: Matching> Task<M> {
+impl<M: JoinStrategy> Task<M> {
     /// The `rows` rows of the build side as one batch, and the device that is sent some of its columns meanwhile.
     fn put_together(
         &self,
         batches: &[RecordBatch],
         rows: usize,
     ) -> Result<(RecordBatch, Option<Arc<dyn Accelerator>>)> {
-        let BuildTask { spec, matching, schema, own, .. } = &self.task;
+        let BuildTask { spec, matching, schema, self_join, .. } = &self.task;
         let never = Cancel::default();
         let context = BuildContext {
-            own: *own,
+            self_join: *self_join,
             probe_rows: spec.probe_rows,
             ..BuildContext::new(self.threads, &never, &|_| Ok(()))
         };
         // rows that are alike are left out first where nobody sees them: those that are sent would not be those that
         // are asked for
-        let is_whole = *own || !Emission::of(spec.join_type, spec.build).hides_build();
+        let is_whole = *self_join || !Emission::of(spec.join_type, spec.build).hides_build();
         let sending = is_whole.then(|| matching.send_ahead(spec.build, schema, rows, &context)).flatten();
         let whole = concat_in_parallel(schema, batches, self.threads, sending.as_deref()).or_datafusion()?;
         let device = sending.map(|sending| sending.arrived(&whole));
@@ -440,14 +440,14 @@ impl<M: Matching> Task<M> {
         reservation: MemoryReservation,
         cancel: &Cancel,
     ) -> Result<BuildSide> {
-        let BuildTask { spec, matching, own, partitions, metrics, found, .. } = &self.task;
+        let BuildTask { spec, matching, self_join, partitions, metrics, found, .. } = &self.task;
         let timer = metrics.build_time.timer();
         let emission = Emission::of(spec.join_type, spec.build);
-        let own = *own && matched.is_none();
-        let batch = if emission.hides_build() && !own { distinct(batch)? } else { batch };
+        let self_join = *self_join && matched.is_none();
+        let batch = if emission.hides_build() && !self_join { distinct(batch)? } else { batch };
         let context = BuildContext {
             threads: self.threads,
-            own,
+            self_join,
             probe_rows: spec.probe_rows,
             device,
             divides,
@@ -490,7 +490,7 @@ impl<M: Matching> Task<M> {
             matched,
             settling,
             probing: AtomicUsize::new(*partitions),
-            next_own: AtomicUsize::new(0),
+            next_stretch: AtomicUsize::new(0),
             threads: self.threads,
             at_work: AtomicUsize::new(0),
             candidates: Arc::clone(&self.candidates),
@@ -529,7 +529,7 @@ impl<M: Matching> Task<M> {
     }
 }
 
-impl<M: Matching> Indexing for Task<M> {
+impl<M: JoinStrategy> Indexing for Task<M> {
     fn index_chunk(
         &self,
         batch: RecordBatch,

@@ -24,14 +24,14 @@ use super::direction::Direction;
 use super::emission::Emission;
 use super::in_order::Portions;
 use super::join_metrics::{BuildMetrics, ProbeMetrics};
-use super::matcher::Matching;
-use super::nearest::NearestKeys;
+use super::nearest::NearestStrategy;
 use super::order;
 use super::output::Output;
 use super::probe::Prober;
-use super::rules::RuleKeys;
-use super::similarity::{EpsilonKeys, SimilarityKeys};
+use super::rules::RuleStrategy;
+use super::similarity::{EpsilonStrategy, SimilarityStrategy};
 use super::spec::{JoinInputs, JoinSpec};
+use super::strategy::JoinStrategy;
 use super::stream::{ProbeInput, join_stream};
 use crate::config::SimilarityOptions;
 use similarity_engine::Cancel;
@@ -40,7 +40,7 @@ use similarity_engine::Cancel;
 ///
 /// **NULL.** A NULL key, and a NULL equality key under `=`, matches nothing. Rows that cannot match are counted
 /// in `build_unmatchable` and `probe_unmatchable`.
-pub type SimilarityJoinExec = JoinExec<SimilarityKeys>;
+pub type SimilarityJoinExec = JoinExec<SimilarityStrategy>;
 
 /// Joins two inputs on the distance of two vectors, by leaves of near points under a tree of boxes.
 ///
@@ -49,7 +49,7 @@ pub type SimilarityJoinExec = JoinExec<SimilarityKeys>;
 /// elements that are not finite are compared with all others, and the condition as the query states it decides.
 ///
 /// Source: the epsilon join of LSS (ICDE 2008), section I; `engine::cpu::vectors` says how.
-pub type EpsilonJoinExec = JoinExec<EpsilonKeys>;
+pub type EpsilonJoinExec = JoinExec<EpsilonStrategy>;
 
 /// Joins two inputs on an OR of ANDs: each clause is entered by an index of its own, and what is left of all clauses
 /// that share an entry is verified by one execution tree. A pair comes out once, however many clauses hold.
@@ -58,14 +58,14 @@ pub type EpsilonJoinExec = JoinExec<EpsilonKeys>;
 /// key under `=`, it does not hold; another one may.
 ///
 /// Source: HyperBlocker (PVLDB 2024), sections 2, 4 and 5.
-pub type MatchingDependencyBlockExec = JoinExec<RuleKeys>;
+pub type MatchingDependencyBlockExec = JoinExec<RuleStrategy>;
 
 /// Joins each left row with the best rows of the right input, by a score.
 ///
 /// **NULL.** A pair without a score is never joined, nor is one with a NULL equality key under `=`.
 ///
 /// **Order.** Scores rank in the total order of floats, as in ORDER BY: NaN is greater than any number.
-pub type NearestJoinExec = JoinExec<NearestKeys>;
+pub type NearestJoinExec = JoinExec<NearestStrategy>;
 
 /// A join whose pairs are found by `M`.
 ///
@@ -113,7 +113,7 @@ pub struct JoinExec<M> {
     metrics: ExecutionPlanMetricsSet,
 }
 
-impl<M: Matching> JoinExec<M> {
+impl<M: JoinStrategy> JoinExec<M> {
     /// Joins `inputs` as `spec` says, on the pairs that `matching` finds.
     ///
     /// # Errors
@@ -166,7 +166,7 @@ impl<M: Matching> JoinExec<M> {
             spec: Arc::clone(&self.spec),
             matching: Arc::clone(&self.matching),
             schema: self.inputs.side(self.spec.build).schema(),
-            own: matches!(self.inputs, JoinInputs::Own { .. }),
+            self_join: matches!(self.inputs, JoinInputs::SelfJoin { .. }),
             keeps_order: self.order.is_some(),
             partitions: self.properties.partitioning.partition_count(),
             metrics: BuildMetrics::new(&self.metrics),
@@ -180,7 +180,7 @@ impl<M: Matching> JoinExec<M> {
         let options = SimilarityOptions::of(config.options());
         let reservation = MemoryConsumer::new(format!("{}[probe]", M::NAME)).register(context.memory_pool());
         let emits_pairs = Emission::of(self.spec.join_type, self.spec.build).pairs;
-        let finds_once = matches!(self.inputs, JoinInputs::Own { .. }) && !M::DIRECTED;
+        let finds_once = matches!(self.inputs, JoinInputs::SelfJoin { .. }) && !M::DIRECTED;
         Prober {
             spec: Arc::clone(&self.spec),
             output: self.output.clone(),
@@ -201,7 +201,7 @@ impl JoinInputs {
     pub(super) fn sides(&self) -> (&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>) {
         match self {
             Self::Two { left, right } => (left, right),
-            Self::Own { input, .. } => (input, input),
+            Self::SelfJoin { input, .. } => (input, input),
         }
     }
 
@@ -213,12 +213,12 @@ impl JoinInputs {
     fn output_partitions(&self, build: JoinSide) -> usize {
         match self {
             Self::Two { .. } => self.side(build.negate()).properties().partitioning.partition_count(),
-            Self::Own { partitions, .. } => *partitions,
+            Self::SelfJoin { partitions, .. } => *partitions,
         }
     }
 }
 
-impl<M: Matching> DisplayAs for JoinExec<M> {
+impl<M: JoinStrategy> DisplayAs for JoinExec<M> {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
@@ -236,7 +236,7 @@ impl<M: Matching> DisplayAs for JoinExec<M> {
     }
 }
 
-impl<M: Matching> JoinExec<M> {
+impl<M: JoinStrategy> JoinExec<M> {
     /// What EXPLAIN says, item by item, with what it says of the `matching`.
     fn explain(&self, matching: Vec<(&'static str, String)>) -> Vec<(&'static str, String)> {
         let spec = &self.spec;
@@ -248,7 +248,7 @@ impl<M: Matching> JoinExec<M> {
         }
         items.push(match self.inputs {
             JoinInputs::Two { .. } => ("build", format!("{} ({})", spec.build, spec.why_build)),
-            JoinInputs::Own { .. } => {
+            JoinInputs::SelfJoin { .. } => {
                 let once = if M::DIRECTED { "" } else { ", each pair is tried once" };
                 ("build", format!("self-join (both sides are the same input{once})"))
             }
@@ -269,7 +269,7 @@ impl<M: Matching> JoinExec<M> {
     }
 }
 
-impl<M: Matching> ExecutionPlan for JoinExec<M> {
+impl<M: JoinStrategy> ExecutionPlan for JoinExec<M> {
     fn name(&self) -> &str {
         M::NAME
     }
@@ -281,14 +281,14 @@ impl<M: Matching> ExecutionPlan for JoinExec<M> {
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
         match &self.inputs {
             JoinInputs::Two { left, right } => vec![left, right],
-            JoinInputs::Own { input, .. } => vec![input],
+            JoinInputs::SelfJoin { input, .. } => vec![input],
         }
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         use Distribution::{SinglePartition, UnspecifiedDistribution};
         InputDistributionRequirements::new(match (&self.inputs, self.spec.build) {
-            (JoinInputs::Own { .. }, _) => vec![SinglePartition],
+            (JoinInputs::SelfJoin { .. }, _) => vec![SinglePartition],
             (_, JoinSide::Right) => vec![UnspecifiedDistribution, SinglePartition],
             _ => vec![SinglePartition, UnspecifiedDistribution],
         })
@@ -300,7 +300,7 @@ impl<M: Matching> ExecutionPlan for JoinExec<M> {
         let is_kept = |side| kept == Some(side);
         match self.inputs {
             JoinInputs::Two { .. } => vec![is_kept(JoinSide::Left), is_kept(JoinSide::Right)],
-            JoinInputs::Own { .. } => vec![kept.is_some()],
+            JoinInputs::SelfJoin { .. } => vec![kept.is_some()],
         }
     }
 
@@ -324,8 +324,8 @@ impl<M: Matching> ExecutionPlan for JoinExec<M> {
             (JoinInputs::Two { .. }, [left, right]) => {
                 JoinInputs::Two { left: Arc::clone(left), right: Arc::clone(right) }
             }
-            (JoinInputs::Own { partitions, .. }, [input]) => {
-                JoinInputs::Own { input: Arc::clone(input), partitions: *partitions }
+            (JoinInputs::SelfJoin { partitions, .. }, [input]) => {
+                JoinInputs::SelfJoin { input: Arc::clone(input), partitions: *partitions }
             }
             _ => return internal_err!("{} got {} children", M::NAME, children.len()),
         };
@@ -347,7 +347,7 @@ impl<M: Matching> ExecutionPlan for JoinExec<M> {
                 let probe = self.inputs.side(self.spec.build.negate());
                 ProbeInput::Batches(probe.execute(partition, Arc::clone(&context))?)
             }
-            JoinInputs::Own { .. } => ProbeInput::Own,
+            JoinInputs::SelfJoin { .. } => ProbeInput::SelfJoin,
         };
         let build = self.build.join(self.build_task(), build_input, &context)?;
         Ok(join_stream(self.prober(partition, &context), build, input, partition))
@@ -365,7 +365,7 @@ impl<M: Matching> ExecutionPlan for JoinExec<M> {
     }
 }
 
-impl<M: Matching> EmbeddedProjection for JoinExec<M> {
+impl<M: JoinStrategy> EmbeddedProjection for JoinExec<M> {
     fn with_projection(&self, projection: Option<Vec<usize>>) -> Result<Self> {
         let (spec, matching) = (Arc::clone(&self.spec), Arc::clone(&self.matching));
         Self::with(self.inputs.clone(), spec, matching, projection)

@@ -14,11 +14,11 @@ use super::distinct::distinct;
 use super::emission::{Emission, Rows};
 use super::in_order::{Portion, Portions};
 use super::join_metrics::ProbeMetrics;
-use super::matcher::{Prepared, Run};
 use super::output::{Output, SideRows};
 use super::residual::{RowPairs, satisfying, verify};
 use super::settled::{Done, Part};
 use super::spec::JoinSpec;
+use super::strategy::{Prepared, Run};
 use crate::config::Verify;
 use similarity_engine::parallel::each_in_parallel;
 use similarity_engine::{Cancel, Cursor, Limit, Pairs};
@@ -40,7 +40,7 @@ pub(super) struct Prober {
     pub verify: Verify,
     pub metrics: ProbeMetrics,
     pub cancel: Cancel,
-    /// [`Matching::DIRECTED`](super::matcher::Matching::DIRECTED).
+    /// [`JoinStrategy::DIRECTED`](super::strategy::Matching::DIRECTED).
     pub directed: bool,
     /// Where the index finds each pair once: which way round they count, if one column says so.
     pub direction: Option<Direction>,
@@ -80,7 +80,7 @@ pub(super) enum Source {
         /// Whether a key cannot be evaluated, so that the fallback has prepared it.
         fallback: bool,
     },
-    Own,
+    SelfJoin,
 }
 
 /// What is asked of pairs that a matcher has found.
@@ -124,7 +124,7 @@ impl Prober {
     }
 
     /// Makes the next positions of a self-join ready for [`step`](Self::step), `None` when all are taken.
-    pub(super) fn start_own(&self, build: &BuildSide) -> Result<Option<Probing>> {
+    pub(super) fn start_stretch(&self, build: &BuildSide) -> Result<Option<Probing>> {
         if build.claim_nothing() {
             self.metrics.probe_rows.add(build.batch.num_rows());
         }
@@ -133,15 +133,15 @@ impl Prober {
             let (left, source, unmatchable) = self.ask(build, batch, Vec::new(), 0)?;
             return Ok(Some(Probing { left, source, steps: 0, rows: 0, unmatchable, portion: None }));
         }
-        let own = |(start, end)| Probing {
+        let self_join = |(start, end)| Probing {
             left: vec![Cursor { next: start, end }],
-            source: Source::Own,
+            source: Source::SelfJoin,
             steps: 0,
             rows: if start == 0 { build.batch.num_rows() } else { 0 },
             unmatchable: 0,
             portion: None,
         };
-        Ok(build.claim_own().map(own))
+        Ok(build.claim_stretch().map(self_join))
     }
 
     /// Goes on with `probing` for a bounded while and returns what came out of it.
@@ -215,7 +215,7 @@ impl Prober {
         let (_, chosen) = source.asked(build);
         let probe = match &*source {
             Source::Batch { prepared, .. } => Some(prepared.as_ref()),
-            Source::Own => None,
+            Source::SelfJoin => None,
         };
         let is_shared = chosen.matcher.is_shared(probe);
         let tries = is_shared && *steps == 1;
@@ -324,7 +324,7 @@ impl Prober {
             }
             let range = start..pairs.len().min(start + part);
             let (one, other) = (&pairs.build[range.clone()], &pairs.probe[range]);
-            if let (Source::Own, Some(direction), false) = (&probing.source, &self.direction, is_whole) {
+            if let (Source::SelfJoin, Some(direction), false) = (&probing.source, &self.direction, is_whole) {
                 let pairs = direction.turn(&build.batch, one, other)?;
                 let check = Check { conditions: &direction.rest, ..check };
                 self.emit((build, None), &build.batch, pairs, check, |_| false, (out, done))?;
@@ -332,7 +332,7 @@ impl Prober {
             }
             let (one, other) = (UInt32Array::from(one.to_vec()), UInt32Array::from(other.to_vec()));
             match &mut probing.source {
-                Source::Own => {
+                Source::SelfJoin => {
                     // where the index has found the pair once, the residual says which way round it counts
                     let turned = (!self.directed).then(|| (one.clone(), other.clone()));
                     for (left, right) in std::iter::once((other, one)).chain(turned) {
@@ -450,7 +450,7 @@ impl Source {
     fn part(&self) -> Option<Arc<Part>> {
         match self {
             Self::Batch { part, .. } => part.clone(),
-            Self::Own => None,
+            Self::SelfJoin => None,
         }
     }
 
@@ -458,7 +458,7 @@ impl Source {
     fn asked<'a>(&'a self, build: &'a BuildSide) -> (&'a RecordBatch, Chosen<'a>) {
         match self {
             Self::Batch { part, fallback, .. } => asked(part.as_deref(), build, *fallback),
-            Self::Own => asked(None, build, false),
+            Self::SelfJoin => asked(None, build, false),
         }
     }
 }
@@ -491,8 +491,8 @@ impl Probing {
     }
 
     /// Whether it is a stretch of a self-join.
-    pub(super) fn is_own(&self) -> bool {
-        matches!(self.source, Source::Own)
+    pub(super) fn is_self_join(&self) -> bool {
+        matches!(self.source, Source::SelfJoin)
     }
 
     /// Whether the whole condition is asked of pairs, because of rows of the batch.
@@ -509,7 +509,7 @@ impl Probing {
     pub(super) fn matched(&self) -> impl Iterator<Item = usize> + '_ {
         let matched: &[bool] = match &self.source {
             Source::Batch { matched, .. } => matched,
-            Source::Own => &[],
+            Source::SelfJoin => &[],
         };
         (0..).zip(matched).filter(|(_, matched)| **matched).map(|(row, _)| row)
     }

@@ -16,13 +16,13 @@ use similarity_engine::metrics::MetricValue;
 use super::bands::{BandExprs, BandValues};
 use super::engine::{self, EngineResult, engine_error, in_turn};
 use super::equality;
-use super::matcher::{Matcher, Matching, Prepared, Run};
 use super::residual::{self, RowPairs};
 use super::similarity::of_build;
 use super::spec::EqualityExprs;
-use crate::predicate::Test;
+use super::strategy::{BuiltJoin, JoinStrategy, Prepared, Run};
+use crate::predicate::Condition;
 use similarity_engine::accelerator::prefetch::ColumnPrefetch;
-use similarity_engine::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Span, Tally};
+use similarity_engine::atoms::{AtomColumn, AtomCondition, PairConditions, RuleCounters, SideColumns, Span};
 use similarity_engine::choice::EngineSpec;
 use similarity_engine::plan::{AssumedStatistics, AtomKind, RulePlan};
 use similarity_engine::rules::{self, PreparedRules, RuleIndex, RuleSource};
@@ -35,10 +35,10 @@ pub enum AtomExprs {
     Equality(EqualityExprs),
     /// A measure of a key of each side.
     Similarity {
-        /// Which of [`RuleKeys::keys`].
+        /// Which of [`RuleStrategy::keys`].
         key: usize,
         /// The measure of the left and the right key, and the accepted scores.
-        test: Test,
+        condition: Condition,
     },
     /// A value of one side lies between two of the other, or a difference between two constants.
     Band(BandExprs),
@@ -55,7 +55,7 @@ pub enum AtomExprs {
 
 /// The clauses of a condition over shared atoms.
 #[derive(Debug, Clone)]
-pub struct RuleKeys {
+pub struct RuleStrategy {
     /// Every atom once.
     pub atoms: Vec<AtomExprs>,
     /// Each atom as EXPLAIN names it.
@@ -70,7 +70,7 @@ pub struct RuleKeys {
     pub engine: EngineSpec,
 }
 
-impl RuleKeys {
+impl RuleStrategy {
     /// A single clause of equalities.
     pub(super) fn of_equalities(equalities: impl Iterator<Item = EqualityExprs>) -> Self {
         let equalities: Vec<EqualityExprs> = equalities.collect();
@@ -85,15 +85,17 @@ impl RuleKeys {
     }
 
     /// The atoms as an engine takes them that indexes the rows of `build`.
-    fn tests(&self, build: JoinSide) -> Vec<AtomTest> {
-        let test = |atom: &AtomExprs| match atom {
-            AtomExprs::Equality(_) => AtomTest::Equality,
-            AtomExprs::Similarity { key, test } => AtomTest::Similarity { key: *key, test: of_build(*test, build) },
-            AtomExprs::Band(_) => AtomTest::Band,
-            AtomExprs::OneSided { .. } => AtomTest::OneSided,
-            AtomExprs::Pair(_) => AtomTest::Pair,
+    fn tests(&self, build: JoinSide) -> Vec<AtomCondition> {
+        let condition = |atom: &AtomExprs| match atom {
+            AtomExprs::Equality(_) => AtomCondition::Equality,
+            AtomExprs::Similarity { key, condition } => {
+                AtomCondition::Similarity { key: *key, condition: of_build(*condition, build) }
+            }
+            AtomExprs::Band(_) => AtomCondition::Band,
+            AtomExprs::OneSided { .. } => AtomCondition::OneSided,
+            AtomExprs::Pair(_) => AtomCondition::Pair,
         };
-        self.atoms.iter().map(test).collect()
+        self.atoms.iter().map(condition).collect()
     }
 
     fn kinds(&self, build: JoinSide) -> Vec<AtomKind> {
@@ -145,7 +147,7 @@ fn where_true(values: &BooleanArray) -> BooleanBuffer {
     }
 }
 
-impl Matching for RuleKeys {
+impl JoinStrategy for RuleStrategy {
     const NAME: &'static str = "MatchingDependencyBlockExec";
 
     fn expressions(&self) -> Vec<&PhysicalExprRef> {
@@ -178,13 +180,13 @@ impl Matching for RuleKeys {
         self.engine.explain_rules(engine::platform())
     }
 
-    fn equalities_only(&self) -> Option<RuleKeys> {
+    fn equalities_only(&self) -> Option<RuleStrategy> {
         let shared = |atom: &usize| self.clauses.iter().all(|clause| clause.contains(atom));
         let equality = |atom: usize| match &self.atoms[atom] {
             AtomExprs::Equality(equality) => Some(equality.clone()),
             _ => None,
         };
-        Some(RuleKeys::of_equalities((0..self.atoms.len()).filter(shared).filter_map(equality)))
+        Some(RuleStrategy::of_equalities((0..self.atoms.len()).filter(shared).filter_map(equality)))
     }
 
     fn is_cheap(&self) -> bool {
@@ -221,11 +223,11 @@ impl Matching for RuleKeys {
         device.prefetch(&columns, rows)
     }
 
-    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
+    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>> {
         let columns = in_turn(self.atoms.len(), context.threads, |atom| match &self.atoms[atom] {
             AtomExprs::Band(band) => {
                 (context.reserve)(batch.num_rows() * 2 * (size_of::<i128>() + size_of::<Span>())).or_datafusion()?;
-                let (values, column) = band.build(side, batch, context.own)?;
+                let (values, column) = band.build(side, batch, context.self_join)?;
                 Ok((Some(values), AtomColumn::Band(column)))
             }
             _ => Ok((None, self.column(atom, side, batch)?)),
@@ -242,7 +244,7 @@ impl Matching for RuleKeys {
 
 #[derive(Debug)]
 struct RuleMatcher {
-    keys: RuleKeys,
+    keys: RuleStrategy,
     /// The build side.
     side: JoinSide,
     batch: RecordBatch,
@@ -257,7 +259,7 @@ struct PreparedBatch {
     len: usize,
 }
 
-impl Matcher for RuleMatcher {
+impl BuiltJoin for RuleMatcher {
     fn describe(&self) -> String {
         self.index.plan().display(&self.keys.labels, &self.index.chosen()).to_string()
     }
@@ -283,12 +285,12 @@ impl Matcher for RuleMatcher {
         self.index.is_shared(prepared.map(|prepared| &prepared.rules))
     }
 
-    fn own_len(&self) -> usize {
+    fn self_join_len(&self) -> usize {
         self.index.len(None)
     }
 
-    fn own_stretch(&self, start: usize) -> usize {
-        self.index.own_stretch(start)
+    fn self_join_stretch(&self, start: usize) -> usize {
+        self.index.self_join_stretch(start)
     }
 
     fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Box<dyn Prepared>> {
@@ -322,7 +324,7 @@ impl Matcher for RuleMatcher {
             probe: prepared.map_or(&self.batch, |prepared| &prepared.batch),
             build_is_right: self.side == JoinSide::Right,
         };
-        let mut tally = Tally::new(self.keys.atoms.len(), self.keys.clauses.len());
+        let mut tally = RuleCounters::new(self.keys.atoms.len(), self.keys.clauses.len());
         let counts = self
             .index
             .probe(
@@ -339,8 +341,8 @@ impl Matcher for RuleMatcher {
     }
 }
 
-/// Adds to the counters in the order of [`RuleKeys::counters`].
-fn add(tally: &Tally, counters: &[Count]) {
+/// Adds to the counters in the order of [`RuleStrategy::counters`].
+fn add(tally: &RuleCounters, counters: &[Count]) {
     let clauses = tally.candidates.iter().zip(&tally.verified).zip(&tally.witnesses);
     let clauses = clauses.flat_map(|((candidates, verified), witnesses)| [candidates, verified, witnesses]);
     let atoms = tally.evaluated.iter().zip(&tally.passed).flat_map(|(evaluated, passed)| [evaluated, passed]);

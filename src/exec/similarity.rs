@@ -12,12 +12,12 @@ use similarity_engine::metrics::MetricValue;
 use super::chunks::KeyRegions;
 use super::engine::{self, EngineResult, datafusion_error};
 use super::equality;
-use super::matcher::{Matcher, Matching, Prepared, Run};
-use super::rules::RuleKeys;
+use super::rules::RuleStrategy;
 use super::spec::EqualityExprs;
-use crate::predicate::Test;
+use super::strategy::{BuiltJoin, JoinStrategy, Prepared, Run};
+use crate::predicate::Condition;
 use similarity_engine::choice::{Engine, EngineSpec};
-use similarity_engine::keys::{Codes, Groups, NumberedBy};
+use similarity_engine::equality::{Codes, Groups, Numberer};
 use similarity_engine::reason::Reason;
 use similarity_engine::vectors::Vectors;
 use similarity_engine::{
@@ -26,7 +26,7 @@ use similarity_engine::{
 
 /// One similarity condition, within the groups of equality keys.
 #[derive(Debug, Clone)]
-pub struct SimilarityKeys {
+pub struct SimilarityStrategy {
     /// Rows pair only where these agree.
     pub equalities: Vec<EqualityExprs>,
     /// The key of the similarity condition over the left input.
@@ -34,7 +34,7 @@ pub struct SimilarityKeys {
     /// The key of the similarity condition over the right input.
     pub right_key: PhysicalExprRef,
     /// The similarity condition that the index decides, of the left and the right key.
-    pub test: Test,
+    pub condition: Condition,
     /// What makes the index.
     pub engine: EngineSpec,
 }
@@ -47,25 +47,25 @@ struct SideKeys {
     is_vector: bool,
 }
 
-impl SimilarityKeys {
+impl SimilarityStrategy {
     fn of(&self, side: JoinSide) -> SideKeys {
         SideKeys {
             equalities: self.equalities.iter().map(|e| Arc::clone(e.of(side))).collect(),
             key: Arc::clone(if side == JoinSide::Left { &self.left_key } else { &self.right_key }),
-            is_vector: matches!(self.test, Test::Vector(_)),
+            is_vector: matches!(self.condition, Condition::Vector(_)),
         }
     }
 
     /// The condition with its keys in the order of its arguments.
     fn label(&self) -> String {
-        let (first, second) = self.test.in_order(&self.left_key, &self.right_key);
-        format!("{} of ({first}, {second})", self.test)
+        let (first, second) = self.condition.in_order(&self.left_key, &self.right_key);
+        format!("{} of ({first}, {second})", self.condition)
     }
 }
 
 /// A test of the left and the right key as an engine takes it: of the key of the build side and that of the other.
-pub(super) fn of_build(test: Test, build: JoinSide) -> Test {
-    if build == JoinSide::Right { test.reversed() } else { test }
+pub(super) fn of_build(condition: Condition, build: JoinSide) -> Condition {
+    if build == JoinSide::Right { condition.reversed() } else { condition }
 }
 
 impl SideKeys {
@@ -82,7 +82,7 @@ impl SideKeys {
     }
 }
 
-impl Matching for SimilarityKeys {
+impl JoinStrategy for SimilarityStrategy {
     const NAME: &'static str = "SimilarityJoinExec";
 
     fn expressions(&self) -> Vec<&PhysicalExprRef> {
@@ -97,19 +97,19 @@ impl Matching for SimilarityKeys {
             let keys: Vec<_> = self.equalities.iter().map(ToString::to_string).collect();
             items.push(("keys", format!("[{}]", keys.join(", "))));
         }
-        items.push(("access_path", found.unwrap_or_else(|| cpu::access_paths(self.test)).into()));
+        items.push(("access_path", found.unwrap_or_else(|| cpu::access_paths(self.condition)).into()));
         items
     }
 
     fn engine(&self) -> String {
-        self.engine.explain(engine::platform(), self.test)
+        self.engine.explain(engine::platform(), self.condition)
     }
 
-    fn equalities_only(&self) -> Option<RuleKeys> {
-        Some(RuleKeys::of_equalities(self.equalities.iter().cloned()))
+    fn equalities_only(&self) -> Option<RuleStrategy> {
+        Some(RuleStrategy::of_equalities(self.equalities.iter().cloned()))
     }
 
-    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
+    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>> {
         let keys = self.of(side);
         let values = keys.values(batch)?;
         let engine = engine::open(self.engine)?;
@@ -121,12 +121,12 @@ impl Matching for SimilarityKeys {
                 let values = equality::evaluate_all(equalities, batch)?;
                 // under `auto` a device is chosen by the work that groups leave
                 let device = match &engine {
-                    Engine::Device(device) if device.platform().serves(self.test) => {
+                    Engine::Device(device) if device.platform().serves(self.condition) => {
                         engine.device_of_keys(batch.num_rows(), context)
                     }
                     Engine::Device(_) | Engine::Auto { .. } | Engine::Cpu => None,
                 };
-                let by = NumberedBy { threads: context.threads, own: context.own, device: device.as_deref() };
+                let by = Numberer { threads: context.threads, self_join: context.self_join, device: device.as_deref() };
                 let (groups, ids) = Groups::build(&values, nulls, by).or_datafusion()?;
                 (context.reserve)(groups.memory()).or_datafusion()?;
                 numbering = device.map_or_else(Vec::new, |device| device.metrics());
@@ -135,7 +135,7 @@ impl Matching for SimilarityKeys {
         };
         let label = self.label();
         let keys = KeyColumn { values, groups: ids };
-        let (index, reason) = engine.build(of_build(self.test, side), keys, context).map_err(named(&label))?;
+        let (index, reason) = engine.build(of_build(self.condition, side), keys, context).map_err(named(&label))?;
         Ok(Box::new(SimilarityMatcher { groups, numbering, index, reason, probe: self.of(side.negate()), label }))
     }
 }
@@ -150,14 +150,14 @@ fn named(label: &str) -> impl Fn(similarity_engine::Error) -> DataFusionError + 
 
 /// The distance of two vectors, within the groups of equality keys.
 #[derive(Debug, Clone)]
-pub struct EpsilonKeys(pub SimilarityKeys);
+pub struct EpsilonStrategy(pub SimilarityStrategy);
 
-impl Matching for EpsilonKeys {
+impl JoinStrategy for EpsilonStrategy {
     const NAME: &'static str = "EpsilonJoinExec";
 
     fn regions(&self, side: JoinSide, sample: &RecordBatch) -> Option<KeyRegions> {
-        let Test::Vector(test) = self.0.test else { return None };
-        KeyRegions::of(test, (&self.0.left_key, &self.0.right_key), side, sample)
+        let Condition::Vector(condition) = self.0.condition else { return None };
+        KeyRegions::of(condition, (&self.0.left_key, &self.0.right_key), side, sample)
     }
 
     fn expressions(&self) -> Vec<&PhysicalExprRef> {
@@ -172,11 +172,11 @@ impl Matching for EpsilonKeys {
         self.0.engine()
     }
 
-    fn equalities_only(&self) -> Option<RuleKeys> {
+    fn equalities_only(&self) -> Option<RuleStrategy> {
         self.0.equalities_only()
     }
 
-    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
+    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>> {
         self.0.build(side, batch, context)
     }
 }
@@ -194,7 +194,7 @@ struct SimilarityMatcher {
     label: String,
 }
 
-impl Matcher for SimilarityMatcher {
+impl BuiltJoin for SimilarityMatcher {
     fn describe(&self) -> String {
         format!("{}{}", self.index.describe(), self.reason)
     }
@@ -215,12 +215,12 @@ impl Matcher for SimilarityMatcher {
         self.index.is_undecided()
     }
 
-    fn own_len(&self) -> usize {
-        self.index.own_len()
+    fn self_join_len(&self) -> usize {
+        self.index.self_join_len()
     }
 
-    fn own_stretch(&self, start: usize) -> usize {
-        self.index.own_stretch(start)
+    fn self_join_stretch(&self, start: usize) -> usize {
+        self.index.self_join_stretch(start)
     }
 
     fn rows_at_once(&self) -> usize {
@@ -253,7 +253,7 @@ impl Matcher for SimilarityMatcher {
         out: &mut Pairs,
     ) -> Result<Counts> {
         let probe = match probe.map(|probe| probe.as_any().downcast_ref::<PreparedKeys>()) {
-            None => Probe::Own,
+            None => Probe::SelfJoin,
             Some(Some(prepared)) => Probe::Batch(prepared.0.as_ref()),
             Some(None) => return internal_err!("a similarity join was given a probe batch that it did not prepare"),
         };

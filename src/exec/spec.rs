@@ -20,7 +20,7 @@ pub enum JoinInputs {
     },
     /// One input, in a single partition, that is both sides: a self-join whose keys and measures are symmetric. Unless
     /// it is directed, its condition holds for no row with itself, so that each pair is looked for once.
-    Own {
+    SelfJoin {
         /// The input.
         input: Arc<dyn ExecutionPlan>,
         /// How many output partitions share the work.
@@ -51,7 +51,7 @@ impl EqualityExprs {
 pub struct JoinSpec {
     /// The join type.
     pub join_type: JoinType,
-    /// The side that is collected and indexed; for [`JoinInputs::Own`] the left one, or the ranked one.
+    /// The side that is collected and indexed; for [`JoinInputs::SelfJoin`] the left one, or the ranked one.
     pub build: JoinSide,
     /// Why that side, for EXPLAIN.
     pub why_build: String,

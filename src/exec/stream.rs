@@ -22,7 +22,7 @@ pub(super) enum ProbeInput {
     /// Batches of the partition's share of the other input.
     Batches(SendableRecordBatchStream),
     /// Stretches of the build side itself, claimed one by one.
-    Own,
+    SelfJoin,
 }
 
 /// The output of one partition, whose number is given.
@@ -35,7 +35,7 @@ pub(super) fn join_stream(
     let schema = Arc::clone(&prober.output.schema);
     let probe_schema = match &input {
         ProbeInput::Batches(stream) => Some(stream.schema()),
-        ProbeInput::Own => None,
+        ProbeInput::SelfJoin => None,
     };
     let partition = Partition {
         coalescer: LimitedBatchCoalescer::new(Arc::clone(&schema), prober.batch_size, None),
@@ -94,7 +94,7 @@ impl Partition {
                 Phase::Build => match self.waiting.built().await? {
                     Built::Whole(build) => Phase::Fetch(build),
                     Built::InChunks(chunks) => {
-                        let input = std::mem::replace(&mut self.input, ProbeInput::Own);
+                        let input = std::mem::replace(&mut self.input, ProbeInput::SelfJoin);
                         Phase::Chunks(chunked(Arc::clone(&self.prober), chunks, input, self.number))
                     }
                 },
@@ -134,10 +134,10 @@ impl Partition {
 
 async fn fetch(prober: &Arc<Prober>, input: &mut ProbeInput, build: Arc<BuildSide>) -> Result<Phase> {
     match input {
-        ProbeInput::Own => {
+        ProbeInput::SelfJoin => {
             let prober = Arc::clone(prober);
             blocking(move || {
-                Ok(match prober.start_own(&build)? {
+                Ok(match prober.start_stretch(&build)? {
                     Some(probing) => Phase::Probe(build, Box::new(probing)),
                     None => Phase::Finish(build),
                 })
@@ -195,7 +195,7 @@ async fn step(
         let mut batches = prober.step(&build, &mut probing)?;
         for _ in 1..STEPS_AT_ONCE {
             if probing.is_done() {
-                let next = if probing.is_own() { prober.start_own(&build)? } else { None };
+                let next = if probing.is_self_join() { prober.start_stretch(&build)? } else { None };
                 match next {
                     Some(next) => *probing = next,
                     None => break,

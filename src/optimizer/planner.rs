@@ -18,11 +18,11 @@ use super::physical::Physical;
 use super::same_input::{same_expr, same_rows};
 use crate::config::SimilarityOptions;
 use crate::exec::{
-    AtomExprs, BandExprs, EpsilonJoinExec, EpsilonKeys, JoinInputs, JoinSpec, MatchingDependencyBlockExec, RuleKeys,
-    SimilarityJoinExec, SimilarityKeys,
+    AtomExprs, BandExprs, EpsilonJoinExec, EpsilonStrategy, JoinInputs, JoinSpec, MatchingDependencyBlockExec,
+    RuleStrategy, SimilarityJoinExec, SimilarityStrategy,
 };
-use crate::predicate::{Atom, Band, BandForm, Conjunction, End, EqualityKey, Sides, Test};
-use crate::program::{Compiled, Program, RuleAtom, Rules, compile};
+use crate::predicate::{Atom, Band, BandForm, Condition, Conjunction, End, EqualityKey, Sides};
+use crate::program::{Compiled, ConjunctionPlan, RuleAtom, Rules, compile};
 use similarity_engine::choice::EngineSpec;
 
 /// Plans similarity joins; for sessions that have a query planner of their own.
@@ -106,7 +106,7 @@ pub(super) fn equality(key: &EqualityKey) -> Expr {
 
 /// Whether a similarity condition holds both ways round where it holds one way.
 fn is_symmetric_atom(atom: &Atom, sides: Sides<'_>) -> bool {
-    atom.test.is_symmetric() && same_expr(&atom.left, sides.left, &atom.right, sides.right)
+    atom.similarity.is_symmetric() && same_expr(&atom.left, sides.left, &atom.right, sides.right)
 }
 
 struct Planning<'a> {
@@ -117,22 +117,24 @@ struct Planning<'a> {
 }
 
 impl Planning<'_> {
-    fn similarity_join(&self, program: Program) -> Result<Arc<dyn ExecutionPlan>> {
+    fn similarity_join(&self, program: ConjunctionPlan) -> Result<Arc<dyn ExecutionPlan>> {
         let Sides { left, right } = self.physical.sides;
         let symmetric = is_symmetric_atom(&program.entry, self.physical.sides)
             && program.keys.iter().all(|key| self.is_symmetric(key));
-        let own = symmetric && self.is_own_join(&program.residual);
+        let self_join = symmetric && self.is_self_join(&program.residual);
         let (equalities, unindexed) = self.physical.equalities(&program.keys)?;
-        let (inputs, spec) = self.join(own, unindexed.into_iter().chain(program.residual))?;
-        let keys = SimilarityKeys {
+        let (inputs, spec) = self.join(self_join, unindexed.into_iter().chain(program.residual))?;
+        let keys = SimilarityStrategy {
             equalities,
             left_key: self.physical.expression(&program.entry.left, left)?,
             right_key: self.physical.expression(&program.entry.right, right)?,
-            test: program.entry.test,
+            condition: program.entry.similarity,
             engine: self.engine,
         };
-        Ok(match keys.test {
-            Test::Vector(_) => Arc::new(EpsilonJoinExec::new(inputs, Arc::new(spec), Arc::new(EpsilonKeys(keys)))?),
+        Ok(match keys.condition {
+            Condition::Vector(_) => {
+                Arc::new(EpsilonJoinExec::new(inputs, Arc::new(spec), Arc::new(EpsilonStrategy(keys)))?)
+            }
             _ => Arc::new(SimilarityJoinExec::new(inputs, Arc::new(spec), Arc::new(keys))?),
         })
     }
@@ -145,7 +147,7 @@ impl Planning<'_> {
             RuleAtom::Band(band) => self.is_symmetric_band(band),
             RuleAtom::OneSided { .. } | RuleAtom::Pair(_) => false,
         });
-        let own = symmetric && self.is_own_join(&rules.residual);
+        let self_join = symmetric && self.is_self_join(&rules.residual);
         let labels = rules.atoms.iter().map(ToString::to_string).collect();
         let mut pairs: Vec<(Expr, Expr)> = Vec::new();
         let mut atoms = Vec::with_capacity(rules.atoms.len());
@@ -154,12 +156,12 @@ impl Planning<'_> {
         }
         let key = |(l, r): &(Expr, Expr)| Ok([self.physical.expression(l, left)?, self.physical.expression(r, right)?]);
         let keys = pairs.iter().map(key).collect::<Result<_>>()?;
-        let (inputs, spec) = self.join(own, rules.residual)?;
+        let (inputs, spec) = self.join(self_join, rules.residual)?;
         let build_rows = match spec.build {
             JoinSide::Right => build_side::rows(self.inputs[1].as_ref())?,
             _ => build_side::rows(self.inputs[0].as_ref())?,
         };
-        let rules = RuleKeys {
+        let rules = RuleStrategy {
             atoms,
             labels,
             keys,
@@ -177,13 +179,13 @@ impl Planning<'_> {
                 Some(equality) => AtomExprs::Equality(equality),
                 None => AtomExprs::Pair(self.physical.filter(&equality(&key))?),
             },
-            RuleAtom::Similarity(Atom { left, right, test, .. }) => {
+            RuleAtom::Similarity(Atom { left, right, similarity, .. }) => {
                 let pair = (left, right);
                 let key = keys.iter().position(|known| *known == pair).unwrap_or_else(|| {
                     keys.push(pair);
                     keys.len() - 1
                 });
-                AtomExprs::Similarity { key, test }
+                AtomExprs::Similarity { key, condition: similarity }
             }
             RuleAtom::Band(band) => AtomExprs::Band(self.band(&band)?),
             RuleAtom::OneSided { left: true, condition } => AtomExprs::OneSided {
@@ -198,10 +200,10 @@ impl Planning<'_> {
         })
     }
 
-    /// Inputs and everything but what finds the pairs; `own`, where one input is both sides.
-    fn join(&self, own: bool, residual: impl IntoIterator<Item = Expr>) -> Result<(JoinInputs, JoinSpec)> {
+    /// Inputs and everything but what finds the pairs; `self_join`, where one input is both sides.
+    fn join(&self, self_join: bool, residual: impl IntoIterator<Item = Expr>) -> Result<(JoinInputs, JoinSpec)> {
         let [left, right] = self.inputs;
-        let build = match own {
+        let build = match self_join {
             true => BuildSide { side: JoinSide::Left, why: String::new(), probe_rows: None },
             false => build_side::choose(left.as_ref(), right.as_ref())?,
         };
@@ -213,8 +215,8 @@ impl Planning<'_> {
             residual: residual.into_iter().map(|condition| self.physical.filter(&condition)).collect::<Result<_>>()?,
             condition: self.physical.filter(self.node.condition())?,
         };
-        let inputs = match own {
-            true => JoinInputs::Own {
+        let inputs = match self_join {
+            true => JoinInputs::SelfJoin {
                 input: Arc::clone(left),
                 partitions: self.physical.session.config().target_partitions(),
             },
@@ -226,7 +228,7 @@ impl Planning<'_> {
     /// Whether one execution of one input serves both sides and each pair need be looked for only once, given that the
     /// conditions are symmetric: both inputs are the same rows, and a condition of the residual
     /// holds for no row with itself.
-    fn is_own_join(&self, residual: &[Expr]) -> bool {
+    fn is_self_join(&self, residual: &[Expr]) -> bool {
         let emits_no_right_rows =
             matches!(self.node.join_type(), JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti);
         let [left, right] = self.inputs;

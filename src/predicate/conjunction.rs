@@ -3,7 +3,7 @@
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator};
 
-use super::{Atom, Band, Sides, Test, coordinates, far, implied, normal_form, recognise, truth};
+use super::{Atom, Band, Condition, Sides, antipodal, coordinates, implied, normal_form, recognise, truth};
 
 /// `left = right`, or `left IS NOT DISTINCT FROM right`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -73,12 +73,13 @@ impl Conjunction {
     /// 1 AND 2` one bound alone excludes none. Vectors that are far apart are an entry where there is no better one,
     /// neither another condition nor those of an OR.
     fn refuse_unselective(&mut self, sides: Sides<'_>) {
-        let (selective, others) = std::mem::take(&mut self.atoms).into_iter().partition(|a| a.test.is_selective());
+        let (selective, others) =
+            std::mem::take(&mut self.atoms).into_iter().partition(|a| a.similarity.is_selective());
         self.atoms = selective;
         let others: Vec<Atom> = others;
         let has_or = self.residual.iter().any(normal_form::is_or);
         for atom in others {
-            let turned = far::turned(&atom, sides).filter(|_| self.atoms.is_empty() && !has_or);
+            let turned = antipodal::turned(&atom, sides).filter(|_| self.atoms.is_empty() && !has_or);
             match turned {
                 Some(turned) => self.atoms.push(turned),
                 None => self.refuse(atom),
@@ -86,8 +87,8 @@ impl Conjunction {
         }
     }
 
-    fn refuse(&mut self, Atom { condition, test, .. }: Atom) {
-        let reason = unselective(&test);
+    fn refuse(&mut self, Atom { condition, similarity, .. }: Atom) {
+        let reason = unselective(&similarity);
         self.refused.push(Refusal { condition: condition.clone(), reason });
         self.residual.insert(0, condition);
     }
@@ -111,9 +112,10 @@ impl Conjunction {
     fn add_implied(&mut self, conjunct: Expr, reason: String, sides: Sides<'_>) {
         let is_or = normal_form::is_or(&conjunct);
         let implied = if is_or { Vec::new() } else { implied::atoms(&conjunct, sides) };
-        let (selective, others): (Vec<_>, Vec<_>) = implied.into_iter().partition(|atom| atom.test.is_selective());
+        let (selective, others): (Vec<_>, Vec<_>) =
+            implied.into_iter().partition(|atom| atom.similarity.is_selective());
         if selective.is_empty() {
-            let reason = others.first().map_or(reason, |atom| unselective(&atom.test));
+            let reason = others.first().map_or(reason, |atom| unselective(&atom.similarity));
             self.refused.push(Refusal { condition: conjunct.clone(), reason });
             self.residual.push(conjunct);
         }
@@ -131,8 +133,8 @@ impl Conjunction {
     }
 }
 
-fn unselective(test: &Test) -> String {
-    format!("the bound ({}) accepts the least similar pairs too, so that nothing can be skipped", test.bounds())
+fn unselective(similarity: &Condition) -> String {
+    format!("the bound ({}) accepts the least similar pairs too, so that nothing can be skipped", similarity.bounds())
 }
 
 /// `x BETWEEN a AND b` as its two comparisons; anything else as it is.

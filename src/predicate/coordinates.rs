@@ -5,7 +5,7 @@
 //! abs(a.x - b.x) <= e AND abs(a.y - b.y) <= e
 //! ```
 //!
-//! What the query computes rounds in its own way, so that the test over vectors only filters: its bound is a little
+//! What the query computes rounds in its own way, so that the similarity of vectors only filters: its bound is a little
 //! wider, and the condition itself is asked of what passes. Coordinates that may wrap around, or are not finite, are
 //! left to it.
 
@@ -17,7 +17,7 @@ use datafusion::functions_nested::expr_fn::make_array;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, cast};
 
 use super::band::{bounded, data_type, difference, widened};
-use super::{Atom, Band, BandForm, Bounds, Sides, Test, VectorTest};
+use super::{Atom, Band, BandForm, Bounds, Condition, Sides, VectorCondition};
 use similarity_measures::VectorMeasure;
 
 /// The atom of a Euclidean distance.
@@ -122,8 +122,8 @@ fn atom(measure: VectorMeasure, axes: Vec<Axis>, most: f64, condition: Expr) -> 
     let undecided_from = axes.iter().map(|axis| axis.limits.undecided_from).min();
     let bounds = Bounds::at_most(if most < 0.0 { most } else { most * (1.0 + share) + rest }, true);
     let (left, right) = axes.into_iter().map(|Axis { left, right, .. }| (number(left), number(right))).unzip();
-    let test = Test::Vector(VectorTest { measure, bounds, undecided_from });
-    Atom { left: make_array(left), right: make_array(right), test, condition, filters: true }
+    let similarity = Condition::Vector(VectorCondition { measure, bounds, undecided_from });
+    Atom { left: make_array(left), right: make_array(right), similarity, condition, filters: true }
 }
 
 fn number(expr: Expr) -> Expr {

@@ -19,14 +19,14 @@ use super::interval::Interval;
 use super::inverse::within;
 use super::nulls::never_null;
 use super::range::{hull, is_null, range};
-use super::{Atom, Sides, Test, lengths};
+use super::{Atom, Condition, Sides, lengths};
 
 /// What follows for a measure of one key of each side.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Fact {
     pub left: Expr,
     pub right: Expr,
-    pub test: Test,
+    pub similarity: Condition,
 }
 
 /// What follows, all of it; `None`, where the condition holds for no pair.
@@ -37,7 +37,13 @@ pub(super) const NOTHING: Facts = Some(Vec::new());
 
 /// The atoms that follow from `condition`. They only filter.
 pub(super) fn atoms(condition: &Expr, sides: Sides<'_>) -> Vec<Atom> {
-    let atom = |Fact { left, right, test }| Atom { left, right, test, condition: condition.clone(), filters: true };
+    let atom = |Fact { left, right, similarity }| Atom {
+        left,
+        right,
+        similarity,
+        condition: condition.clone(),
+        filters: true,
+    };
     holds(condition, sides).unwrap_or_default().into_iter().map(atom).collect()
 }
 
@@ -65,17 +71,17 @@ pub(super) fn or(one: Facts, other: Facts) -> Facts {
 
 impl Fact {
     fn both(&self, other: &Self) -> Option<Self> {
-        self.merged(other, Test::and)
+        self.merged(other, Condition::and)
     }
 
     fn either(&self, other: &Self) -> Option<Self> {
-        self.merged(other, Test::or)
+        self.merged(other, Condition::or)
     }
 
-    fn merged(&self, other: &Self, merge: impl Fn(Test, Test) -> Option<Test>) -> Option<Self> {
+    fn merged(&self, other: &Self, merge: impl Fn(Condition, Condition) -> Option<Condition>) -> Option<Self> {
         let same_keys = self.left == other.left && self.right == other.right;
-        let test = if same_keys { merge(self.test, other.test) } else { None }?;
-        Some(Self { test, ..self.clone() })
+        let similarity = if same_keys { merge(self.similarity, other.similarity) } else { None }?;
+        Some(Self { similarity, ..self.clone() })
     }
 }
 

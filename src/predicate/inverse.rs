@@ -152,7 +152,7 @@ fn measure(expr: &Expr, call: &ScalarFunction, wanted: Interval, sides: Sides<'_
         bounds = bounds.and(Bounds::at_most(wanted.high, true));
     }
     match recognise::scored(call, bounds, sides) {
-        Some((left, right, test)) => Some(vec![Fact { left, right, test }]),
+        Some((left, right, similarity)) => Some(vec![Fact { left, right, similarity }]),
         None => NOTHING,
     }
 }

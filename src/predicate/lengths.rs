@@ -14,7 +14,7 @@ use super::band::data_type;
 use super::implied::{Fact, Facts, NOTHING};
 use super::interval::Rounding;
 use super::range::{cast_rounding, constant, is_null, range, rounding, stock};
-use super::{Bounds, Sides, Test, recognise};
+use super::{Bounds, Condition, Sides, recognise};
 use similarity_measures::EditMeasure;
 
 /// What all the arithmetic of a condition may be off in double precision, and in single precision.
@@ -41,8 +41,8 @@ pub(super) fn at_most(low: &Expr, high: &Expr, sides: Sides<'_>) -> Facts {
 fn similar_at_least(call: &ScalarFunction, least: f64, sides: Sides<'_>) -> Facts {
     let bounds = Bounds::at_least(least, true);
     let Some((left, right, _)) = recognise::scored(call, Bounds::everything(), sides) else { return NOTHING };
-    let test = Test::Edit { measure: EditMeasure::LevenshteinSimilarity, bounds };
-    Some(vec![Fact { left, right, test }])
+    let similarity = Condition::Edit { measure: EditMeasure::LevenshteinSimilarity, bounds };
+    Some(vec![Fact { left, right, similarity }])
 }
 
 /// Whether some of `expr` is in single precision.

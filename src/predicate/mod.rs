@@ -1,10 +1,10 @@
 //! The conditions that the engines know, recognised in a join's expression.
 
+mod antipodal;
 mod atom;
 mod band;
 mod conjunction;
 mod coordinates;
-mod far;
 mod implied;
 mod interval;
 mod inverse;
@@ -23,4 +23,4 @@ pub use conjunction::{Conjunction, EqualityKey, Refusal};
 pub use normal_form::{NormalForm, TooManyClauses};
 pub use recognise::{measured, mentions_measure};
 pub use sides::{Side, Sides};
-pub use similarity_engine::condition::{Bound, Bounds, Test, VectorTest};
+pub use similarity_engine::condition::{Bound, Bounds, Condition, VectorCondition};

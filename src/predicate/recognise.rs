@@ -11,7 +11,7 @@ use super::interval::Interval;
 use super::range::range;
 use super::sides::Side;
 use super::threshold::{Threshold, under_casts};
-use super::{Atom, Bounds, Sides, Test, VectorTest};
+use super::{Atom, Bounds, Condition, Sides, VectorCondition};
 use crate::functions;
 use similarity_measures::{EditMeasure, Power, SetMeasure, Tokenizer, VectorMeasure, Weights};
 
@@ -31,13 +31,13 @@ pub(super) fn atom(condition: &Expr, sides: Sides<'_>) -> Result<Option<Atom>, S
     }
     let Some(measure) = measure(call) else { return unsupported_use(condition, sides) };
     let bounds = bounds?;
-    let (left, right, test) = bounded(measure, call, bounds, sides)?;
-    Ok(Some(Atom { left, right, test, condition: condition.clone(), filters: false }))
+    let (left, right, similarity) = bounded(measure, call, bounds, sides)?;
+    Ok(Some(Atom { left, right, similarity, condition: condition.clone(), filters: false }))
 }
 
-/// Both keys, in order, and the test, which accepts every score, where `score` is a known measure of an expression of
-/// either side.
-pub fn measured(score: &Expr, sides: Sides<'_>) -> Option<(Expr, Expr, Test)> {
+/// Both keys, in order, and the similarity, which accepts every score, where `score` is a known measure of an
+/// expression of either side.
+pub fn measured(score: &Expr, sides: Sides<'_>) -> Option<(Expr, Expr, Condition)> {
     let call = widened_call(score, sides)?;
     match measure(call)? {
         // up to its limit it is a distance, beyond it is none
@@ -46,9 +46,9 @@ pub fn measured(score: &Expr, sides: Sides<'_>) -> Option<(Expr, Expr, Test)> {
     }
 }
 
-/// Both keys, in order, and the test that scores are within `bounds`, where `call` is of a known measure of an
-/// expression of either side.
-pub(super) fn scored(call: &ScalarFunction, bounds: Bounds, sides: Sides<'_>) -> Option<(Expr, Expr, Test)> {
+/// Both keys, in order, and the similarity condition that scores are within `bounds`, where `call` is of a known
+/// measure of an expression of either side.
+pub(super) fn scored(call: &ScalarFunction, bounds: Bounds, sides: Sides<'_>) -> Option<(Expr, Expr, Condition)> {
     bounded(measure(call)?, call, bounds, sides).ok()
 }
 
@@ -57,33 +57,33 @@ pub(super) fn is_measure(call: &ScalarFunction) -> bool {
     measure(call).is_some()
 }
 
-/// The keys of a measure, and the test that its scores are within `bounds`.
+/// The keys of a measure, and the similarity condition that its scores are within `bounds`.
 fn bounded(
     measure: Measure,
     call: &ScalarFunction,
     bounds: Bounds,
     sides: Sides<'_>,
-) -> Result<(Expr, Expr, Test), String> {
+) -> Result<(Expr, Expr, Condition), String> {
     let (left, right) = keys(call, sides)?;
     Ok(match measure {
         Measure::Set(measure) => {
             let (left, right, tokenizer) = sets(measure, call, (left, right), sides)?;
             let measure = with_constants(measure, call)?;
             let measure = if is_reversed(call, sides) { measure.reversed() } else { measure };
-            (left, right, Test::Set { tokenizer, measure, bounds })
+            (left, right, Condition::Set { tokenizer, measure, bounds })
         }
-        Measure::Edit(measure) => (left, right, Test::Edit { measure, bounds }),
+        Measure::Edit(measure) => (left, right, Condition::Edit { measure, bounds }),
         Measure::Vector(measure) => {
             let stock = functions::is_stock_vector_measure(&call.func);
             if stock && key_type(&left, sides)? != key_type(&right, sides)? {
                 return Err("its vectors are a list and a large list, which it may not compare".into());
             }
             let undecided_from = stock.then_some(NEAR_OVERFLOW);
-            (left, right, Test::Vector(VectorTest { measure, bounds, undecided_from }))
+            (left, right, Condition::Vector(VectorCondition { measure, bounds, undecided_from }))
         }
         Measure::LevenshteinLessEqual => {
             let bounds = levenshtein_less_equal_bounds(call, bounds)?;
-            (left, right, Test::Edit { measure: EditMeasure::Levenshtein, bounds })
+            (left, right, Condition::Edit { measure: EditMeasure::Levenshtein, bounds })
         }
     })
 }

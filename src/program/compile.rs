@@ -2,7 +2,7 @@
 
 use datafusion::logical_expr::Expr;
 
-use super::conjunctive::Program;
+use super::conjunctive::ConjunctionPlan;
 use super::rules::{RuleAtom, Rules};
 use crate::predicate::{Conjunction, NormalForm, Refusal, Sides, TooManyClauses, mentions_measure};
 
@@ -10,7 +10,7 @@ use crate::predicate::{Conjunction, NormalForm, Refusal, Sides, TooManyClauses, 
 #[derive(Debug, Clone)]
 pub enum Compiled {
     /// An AND that is entered by one similarity condition.
-    Conjunction(Box<Program>),
+    Conjunction(Box<ConjunctionPlan>),
     /// An OR of ANDs.
     Rules(Rules),
 }
@@ -64,7 +64,7 @@ fn is_served(parts: &Conjunction, contract: bool) -> bool {
 /// Program of a conjunction. With several indexed conditions the data says which is the best entry, so that they are a
 /// rule of one clause.
 fn of_conjunction(parts: Conjunction) -> Compiled {
-    match Program::of(parts.clone()) {
+    match ConjunctionPlan::of(parts.clone()) {
         Some(program) => Compiled::Conjunction(Box::new(program)),
         None => Compiled::Rules(Rules::of_one(parts)),
     }

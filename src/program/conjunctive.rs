@@ -9,7 +9,7 @@ use crate::predicate::{Atom, Conjunction, EqualityKey};
 /// The entry produces exact matches of one atom within the groups of the equality keys; the residual decides the rest
 /// as written.
 #[derive(Debug, Clone)]
-pub struct Program {
+pub struct ConjunctionPlan {
     /// Equality keys: rows of different groups never pair.
     pub keys: Vec<EqualityKey>,
     /// The similarity condition whose index produces the pairs.
@@ -18,7 +18,7 @@ pub struct Program {
     pub residual: Vec<Expr>,
 }
 
-impl Program {
+impl ConjunctionPlan {
     /// The program of a conjunction that has one similarity condition and no band.
     pub fn of(conjunction: Conjunction) -> Option<Self> {
         let Conjunction { keys, mut atoms, bands, residual, .. } = conjunction;

@@ -1,6 +1,6 @@
 //! What an operator runs: how a join condition is entered, and what verifies it.
 //!
-//! [`Program`] is a single conjunction. [`Rules`] are an OR of them, which the engine plans over the data, see
+//! [`ConjunctionPlan`] is a single conjunction. [`Rules`] are an OR of them, which the engine plans over the data, see
 //! [`RulePlan`](similarity_engine::plan::RulePlan).
 
 mod compile;
@@ -8,5 +8,5 @@ mod conjunctive;
 mod rules;
 
 pub use compile::{Compiled, Declined, compile};
-pub use conjunctive::Program;
+pub use conjunctive::ConjunctionPlan;
 pub use rules::{RuleAtom, Rules};

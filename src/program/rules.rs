@@ -139,7 +139,7 @@ impl RuleAtom {
     fn implies(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Similarity(one), Self::Similarity(other)) => {
-                one.left == other.left && one.right == other.right && other.test.accepts_all_of(&one.test)
+                one.left == other.left && one.right == other.right && other.similarity.accepts_all_of(&one.similarity)
             }
             (Self::Band(one), Self::Band(other)) => one.form == other.form,
             (one, other) => one == other,
@@ -189,8 +189,8 @@ impl fmt::Display for RuleAtom {
                 write!(f, "{} {op} {}", left.human_display(), right.human_display())
             }
             Self::Band(band) => write!(f, "{band}"),
-            Self::Similarity(Atom { left, right, test, filters: true, .. }) => {
-                write!(f, "{test} of ({}, {})", left.human_display(), right.human_display())
+            Self::Similarity(Atom { left, right, similarity, filters: true, .. }) => {
+                write!(f, "{similarity} of ({}, {})", left.human_display(), right.human_display())
             }
             Self::Similarity(atom) => write!(f, "{}", atom.condition.human_display()),
             Self::OneSided { condition, .. } | Self::Pair(condition) => write!(f, "{}", condition.human_display()),

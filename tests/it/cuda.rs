@@ -576,7 +576,8 @@ fn held_by_the_driver() -> [u64; 2] {
     device.synchronize().unwrap();
     [CU_MEMPOOL_ATTR_USED_MEM_CURRENT, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT].map(|attribute| {
         let (mut pool, mut bytes) = (std::ptr::null_mut(), 0u64);
-        // SAFETY: the device is open, `pool` receives the handle of its default pool, and the attribute's value is a u64.
+        // SAFETY: the device is open, `pool` receives the handle of its default pool, and the attribute's value is a
+        // u64.
         unsafe {
             cuDeviceGetDefaultMemPool(&mut pool, device.cu_device()).result().unwrap();
             cuMemPoolGetAttribute(pool, attribute, (&raw mut bytes).cast()).result().unwrap();
@@ -710,7 +711,8 @@ async fn a_cancelled_join_gives_its_device_back() {
     let device = Device::open(0).unwrap();
     for condition in CONDITIONS {
         let query = format!("SELECT a.id FROM t a JOIN t b ON {condition} AND a.id < b.id");
-        // without kernels, which the driver compiles once on a machine, a query holds nothing yet that it could give back
+        // without kernels, which the driver compiles once on a machine, a query holds nothing yet that it could give
+        // back
         count(&context, condition).await.unwrap();
         let mut slowest = Duration::ZERO;
         for wait in [0, 30, 60, 90, 120, 200] {

@@ -3,32 +3,32 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use similarity_engine::accelerator::keys::{DeviceKeys, GroupedRows};
+use similarity_engine::accelerator::equality::{DeviceKeys, GroupedRows};
 use similarity_engine::accelerator::prefetch::ColumnPrefetch;
 use similarity_engine::accelerator::rules::{DeviceRules, RulesSide};
 use similarity_engine::accelerator::{Accelerator, DeviceIndex, NumberedKeys, Platform};
-use similarity_engine::atoms::AtomTest;
-use similarity_engine::condition::Test;
-use similarity_engine::edits::EditPredicate;
+use similarity_engine::atoms::AtomCondition;
+use similarity_engine::condition::Condition;
+use similarity_engine::equality::Codes;
 use similarity_engine::error::Result;
-use similarity_engine::keys::Codes;
 use similarity_engine::metrics::MetricValue;
 use similarity_engine::nearest::{NearestIndex, Wanted};
 use similarity_engine::reason::Refused;
 use similarity_engine::sets::SetPredicate;
+use similarity_engine::strings::EditPredicate;
 use similarity_engine::{BuildContext, Cancel, KeyColumn};
 use similarity_measures::VectorMeasure;
 
-use crate::ahead::SendingAhead;
-use crate::blocks::{BlockIndex, InBlocks};
 use crate::device::Device;
-use crate::edits::{self, EditIndex};
+use crate::equality::{self, RowsByGroup};
 use crate::fault::Fault;
-use crate::keys::{self, RowsByGroup};
 use crate::memory::Budget;
 use crate::modules::Module;
+use crate::prefetch::PinnedPrefetch;
 use crate::rules::{self, RulesOnDevice};
 use crate::sets::SetIndex;
+use crate::strings::{self, StringIndex};
+use crate::tiled_index::{Tiled, TiledIndex};
 use crate::vectors::{self, FEW_DIMENSIONS, VectorIndex, has_kernels, ranks_by};
 
 /// NVIDIA GPUs.
@@ -48,11 +48,11 @@ impl Platform for Cuda {
         Ok(Arc::new(Budget::new(&Device::open(ordinal)?, memory_fraction)))
     }
 
-    fn serves(&self, test: Test) -> bool {
-        serves(test)
+    fn serves(&self, condition: Condition) -> bool {
+        serves(condition)
     }
 
-    fn serves_atom(&self, atom: &AtomTest) -> bool {
+    fn serves_atom(&self, atom: &AtomCondition) -> bool {
         rules::serves(atom)
     }
 
@@ -84,25 +84,25 @@ impl Accelerator for Budget {
 
     fn build(
         &self,
-        test: Test,
+        condition: Condition,
         keys: &KeyColumn,
         context: &BuildContext<'_>,
     ) -> Result<Result<Box<dyn DeviceIndex>, Refused>> {
-        build(self, test, keys, context)
+        build(self, condition, keys, context)
     }
 
     fn build_nearest(
         &self,
-        test: Test,
+        condition: Condition,
         keys: &KeyColumn,
         ranking: (&[u32], Wanted),
         context: &BuildContext<'_>,
     ) -> Result<Result<Box<dyn NearestIndex>, Refused>> {
-        build_nearest(self, test, keys, ranking, context)
+        build_nearest(self, condition, keys, ranking, context)
     }
 
     fn longest_string(&self, predicate: &EditPredicate) -> usize {
-        edits::longest_string(predicate)
+        strings::longest_string(predicate)
     }
 
     fn number_keys(
@@ -111,17 +111,17 @@ impl Accelerator for Budget {
         null_equals_null: &[bool],
         is_known: bool,
     ) -> Result<Option<NumberedKeys>> {
-        let numbered = keys::codes(self, columns, null_equals_null, is_known)?;
+        let numbered = equality::codes(self, columns, null_equals_null, is_known)?;
         Ok(numbered.map(|(codes, known)| (codes, known.map(|known| Box::new(known) as Box<dyn DeviceKeys>))))
     }
 
-    fn group_rows(&self, columns: &[&Codes], own: bool) -> Result<Option<Arc<dyn GroupedRows>>> {
-        let grouped = RowsByGroup::of(self, columns, own)?;
+    fn group_rows(&self, columns: &[&Codes], self_join: bool) -> Result<Option<Arc<dyn GroupedRows>>> {
+        let grouped = RowsByGroup::of(self, columns, self_join)?;
         Ok(grouped.map(|grouped| Arc::new(grouped) as Arc<dyn GroupedRows>))
     }
 
     fn prefetch(&self, columns: &[usize], rows: usize) -> Option<Box<dyn ColumnPrefetch>> {
-        SendingAhead::try_new(self.clone(), columns, rows).map(|sending| Box::new(sending) as Box<dyn ColumnPrefetch>)
+        PinnedPrefetch::try_new(self.clone(), columns, rows).map(|sending| Box::new(sending) as Box<dyn ColumnPrefetch>)
     }
 
     fn forget_prefetched(&self) {
@@ -139,45 +139,47 @@ impl Accelerator for Budget {
 }
 
 /// Whether there are kernels for a condition.
-fn serves(test: Test) -> bool {
-    match test {
-        Test::Set { .. } | Test::Edit { .. } => true,
-        Test::Vector(test) => has_kernels(test.measure),
+fn serves(condition: Condition) -> bool {
+    match condition {
+        Condition::Set { .. } | Condition::Edit { .. } => true,
+        Condition::Vector(condition) => has_kernels(condition.measure),
     }
 }
 
-/// Makes the keys of a build side ready for `test` on a device, or says why not: there are no kernels for them, or its
-/// memory does not hold them and the caller does not divide them.
+/// Makes the keys of a build side ready for `condition` on a device, or says why not: there are no kernels for them, or
+/// its memory does not hold them and the caller does not divide them.
 ///
 /// # Errors
-/// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails,
+/// Keys that `condition` is not about, a refused reservation, a cancelled build, a device that fails,
 /// [`Error::DeviceFull`](similarity_engine::Error::DeviceFull) where the caller divides the keys.
 fn build(
     budget: &Budget,
-    test: Test,
+    condition: Condition,
     keys: &KeyColumn,
     context: &BuildContext<'_>,
 ) -> Result<Result<Box<dyn DeviceIndex>, Refused>> {
-    if !serves(test) {
+    if !serves(condition) {
         return Ok(Err(Refused::Keys));
     }
     let budget = &budget.of_join();
-    let module = match test {
-        Test::Set { .. } => Module::Sets,
-        Test::Edit { .. } => Module::Edits,
-        Test::Vector(_) => Module::Vectors,
+    let module = match condition {
+        Condition::Set { .. } => Module::Sets,
+        Condition::Edit { .. } => Module::Edits,
+        Condition::Vector(_) => Module::Vectors,
     };
     budget.device.read_ahead(&[module], context.cancel);
     context.cancel.check()?;
-    let index = match test {
-        Test::Set { tokenizer, measure, bounds } => {
+    let index = match condition {
+        Condition::Set { tokenizer, measure, bounds } => {
             let predicate = SetPredicate { measure, bounds };
             SetIndex::try_new(budget, tokenizer, predicate, keys, context).map(|index| Some(boxed(index)))
         }
-        Test::Edit { measure, bounds } => {
-            EditIndex::try_new(budget, EditPredicate { measure, bounds }, keys, context).map(|index| index.map(boxed))
+        Condition::Edit { measure, bounds } => {
+            StringIndex::try_new(budget, EditPredicate { measure, bounds }, keys, context).map(|index| index.map(boxed))
         }
-        Test::Vector(test) => VectorIndex::try_new(budget, test, keys, context).map(|index| index.map(boxed)),
+        Condition::Vector(condition) => {
+            VectorIndex::try_new(budget, condition, keys, context).map(|index| index.map(boxed))
+        }
     };
     match index {
         Err(Fault::Memory) if context.divides => Err(Fault::Memory.into()),
@@ -193,24 +195,25 @@ pub(crate) fn refused<T>(brought: Result<Option<T>, Fault>) -> Result<Result<T, 
     }
 }
 
-/// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test` on a device, or
-/// says why not: there are no kernels for that, or its memory does not hold a part of them that is worth a search.
+/// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `condition` on a
+/// device, or says why not: there are no kernels for that, or its memory does not hold a part of them that is worth a
+/// search.
 ///
 /// # Errors
 /// Keys that have no such score, a refused reservation, a cancelled build, a device that fails.
 fn build_nearest(
     budget: &Budget,
-    test: Test,
+    condition: Condition,
     keys: &KeyColumn,
     ranking: (&[u32], Wanted),
     context: &BuildContext<'_>,
 ) -> Result<Result<Box<dyn NearestIndex>, Refused>> {
-    let Test::Vector(test) = test else { return Ok(Err(Refused::Keys)) };
+    let Condition::Vector(condition) = condition else { return Ok(Err(Refused::Keys)) };
     budget.device.read_ahead(&[Module::Vectors, Module::Nearest], context.cancel);
     context.cancel.check()?;
-    refused(vectors::build_nearest(&budget.of_join(), test.measure, keys, ranking, context))
+    refused(vectors::build_nearest(&budget.of_join(), condition.measure, keys, ranking, context))
 }
 
-fn boxed<I: BlockIndex + 'static>(index: I) -> Box<dyn DeviceIndex> {
-    Box::new(InBlocks(index))
+fn boxed<I: TiledIndex + 'static>(index: I) -> Box<dyn DeviceIndex> {
+    Box::new(Tiled(index))
 }

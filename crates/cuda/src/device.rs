@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError, PinnedHostSlice, sys};
 
-use super::compiler::outlive_at_exit;
-use super::copies::{SLOTS, Slot};
 use super::fault::Fault;
+use super::jit_guard::outlive_at_exit;
 use super::modules::Modules;
-use super::pool::Pool;
+use super::object_pool::ObjectPool;
 use super::staging::Staging;
+use super::transfers::{SLOTS, Slot};
 
 /// What the kernels are compiled for at least, the base of `kernels/build.py`.
 const LEAST_CAPABILITY: (i32, i32) = (7, 5);
@@ -34,7 +34,7 @@ pub struct Device {
     /// Pinned memory that views were put together in.
     views: Mutex<Vec<PinnedHostSlice<u128>>>,
     /// What copies to the device and from it go through.
-    slots: Pool<Slot>,
+    slots: ObjectPool<Slot>,
     /// Queues that were made: making one takes a millisecond and more where many threads do.
     streams: Mutex<Vec<Arc<CudaStream>>>,
     /// What keeps memory that nobody uses.
@@ -133,7 +133,7 @@ impl Device {
             reserved: AtomicUsize::new(0),
             staging: Mutex::default(),
             views: Mutex::default(),
-            slots: Pool::new(SLOTS),
+            slots: ObjectPool::new(SLOTS),
             streams: Mutex::default(),
             spare: Mutex::default(),
             modules: Modules::default(),
@@ -176,7 +176,7 @@ impl Device {
     }
 
     /// What copies to it and from it go through.
-    pub(super) fn slots(&self) -> &Pool<Slot> {
+    pub(super) fn slots(&self) -> &ObjectPool<Slot> {
         &self.slots
     }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, HostSlice, ValidAsZeroBits};
 
-use super::ahead::SentAhead;
-use super::copies::{download, upload};
 use super::device::Device;
 use super::fault::Fault;
 use super::metrics::DeviceMetrics;
+use super::prefetch::PrefetchedColumns;
+use super::transfers::{download, upload};
 
 /// Rows of a probe side that are made ready at once.
 const FEWEST_ROWS: usize = 1 << 13;
@@ -29,7 +29,7 @@ pub struct Budget {
     /// Metrics of the join.
     pub(super) metrics: DeviceMetrics,
     /// What the device has been sent of a build side before the join asks for it.
-    pub(super) sent: Option<Arc<SentAhead>>,
+    pub(super) sent: Option<Arc<PrefetchedColumns>>,
 }
 
 impl Budget {

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use cudarc::driver::DriverError;
 
-use super::compiler::Compiling;
 use super::device::Device;
 use super::fault::Fault;
+use super::jit_guard::JitGuard;
 use super::kernels::{
-    EditKernels, KeyKernels, NearestKernels, PrefixKernels, RuleKernels, SetKernels, SortKernels, TextKernels,
-    VectorKernels,
+    CodedStringKernels, EqualityKernels, NearestKernels, PrefixKernels, RuleKernels, SetKernels, SortKernels,
+    StringKernels, VectorKernels,
 };
 use similarity_engine::Cancel;
 
@@ -32,14 +32,14 @@ pub(super) enum Module {
 /// What the driver has read so far.
 #[derive(Default)]
 pub(super) struct Modules {
-    edits: Read<EditKernels>,
-    keys: Read<KeyKernels>,
+    edits: Read<StringKernels>,
+    keys: Read<EqualityKernels>,
     nearest: Read<NearestKernels>,
     prefixes: Read<PrefixKernels>,
     rules: Read<RuleKernels>,
     sets: Read<SetKernels>,
     sort: Read<SortKernels>,
-    texts: Read<TextKernels>,
+    texts: Read<CodedStringKernels>,
     vectors: Read<VectorKernels>,
 }
 
@@ -61,7 +61,7 @@ impl<T> Read<T> {
         if self.kernels.get().is_none() {
             let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
             if self.kernels.get().is_none() {
-                let _compiling = Compiling::begin()?;
+                let _compiling = JitGuard::begin()?;
                 let _ = self.kernels.set(read()?);
             }
         }
@@ -80,7 +80,7 @@ impl Device {
         for &module in modules.iter().filter(|module| !self.has(**module)) {
             let (device, reading) = (Arc::clone(self), reading.clone());
             // from now on, not from when the thread begins
-            let Ok(compiling) = Compiling::begin() else { break };
+            let Ok(compiling) = JitGuard::begin() else { break };
             let read = move || {
                 let _ = device.read(module);
                 drop((compiling, reading));
@@ -117,12 +117,12 @@ impl Device {
         }
     }
 
-    pub(super) fn edits(&self) -> Result<&EditKernels, Fault> {
-        self.modules().edits.get(|| EditKernels::load(self.context(), self.has_tensor_cores()))
+    pub(super) fn edits(&self) -> Result<&StringKernels, Fault> {
+        self.modules().edits.get(|| StringKernels::load(self.context(), self.has_tensor_cores()))
     }
 
-    pub(super) fn keys(&self) -> Result<&KeyKernels, Fault> {
-        self.modules().keys.get(|| KeyKernels::load(self.context()))
+    pub(super) fn keys(&self) -> Result<&EqualityKernels, Fault> {
+        self.modules().keys.get(|| EqualityKernels::load(self.context()))
     }
 
     pub(super) fn nearest(&self) -> Result<&NearestKernels, Fault> {
@@ -145,8 +145,8 @@ impl Device {
         self.modules().sort.get(|| SortKernels::load(self.context()))
     }
 
-    pub(super) fn texts(&self) -> Result<&TextKernels, Fault> {
-        self.modules().texts.get(|| TextKernels::load(self.context()))
+    pub(super) fn texts(&self) -> Result<&CodedStringKernels, Fault> {
+        self.modules().texts.get(|| CodedStringKernels::load(self.context()))
     }
 
     pub(super) fn vectors(&self) -> Result<&VectorKernels, Fault> {

@@ -18,16 +18,16 @@ pub(super) struct Staging {
     pub(super) counted: [PinnedHostSlice<u64>; 2],
     pub(super) fetched: PinnedHostSlice<RowPair>,
     /// What a comparison counts besides.
-    tally: PinnedHostSlice<u64>,
+    counters: PinnedHostSlice<u64>,
 }
 
-/// Numbers that a tally has room for at first.
+/// Numbers that a set of counters has room for at first.
 const TALLIED: usize = 1 << 10;
 
 impl Staging {
     fn try_new(device: &Device) -> Result<Self, Fault> {
         let counted = [pinned(device, 1)?, pinned(device, 1)?];
-        Ok(Self { counted, fetched: pinned(device, FETCHED)?, tally: pinned(device, TALLIED)? })
+        Ok(Self { counted, fetched: pinned(device, FETCHED)?, counters: pinned(device, TALLIED)? })
     }
 }
 
@@ -63,12 +63,12 @@ impl Lent {
         self.staging.as_mut().unwrap_or_else(|| unreachable!("it is given back by drop only"))
     }
 
-    /// Room for a tally of so many numbers: those that it had, if it had as many.
-    pub(super) fn tally(&mut self, length: usize) -> Result<&mut [u64], Fault> {
-        if self.get().tally.len() < length {
-            self.get().tally = pinned(&self.device, length)?;
+    /// Room for so many counters: those that it had, if it had as many.
+    pub(super) fn counters(&mut self, length: usize) -> Result<&mut [u64], Fault> {
+        if self.get().counters.len() < length {
+            self.get().counters = pinned(&self.device, length)?;
         }
-        Ok(&mut self.get().tally.as_mut_slice()?[..length])
+        Ok(&mut self.get().counters.as_mut_slice()?[..length])
     }
 }
 

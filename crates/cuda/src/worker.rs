@@ -5,12 +5,12 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{CudaEvent, CudaStream};
 
+use super::block_ranges::{BLOCK, BLOCKS_OF_TASK};
 use super::fault::Fault;
 use super::kernels::{Appended, RowPair, Task};
 use super::memory::{Budget, Buffer, Room};
-use super::pool::Pool;
+use super::object_pool::ObjectPool;
 use super::staging::{FETCHED, Lent, Staging};
-use super::tasks::{BLOCK, BLOCKS_OF_TASK};
 use similarity_engine::{Cancel, Counts, Pairs};
 
 /// Workers of one index: enough for copies and kernels to overlap.
@@ -194,7 +194,7 @@ impl Worker {
                 left.extend(pieces(&tasks, yielded, room).into_iter().rev());
                 continue;
             }
-            comparison.done(&self.stream, self.staging.tally(comparison.tallied())?);
+            comparison.done(&self.stream, self.staging.counters(comparison.tallied())?);
             last = tasks.last().map(|task| task.probe);
             self.fetch(matched, out)?;
             counts.candidates += candidates;
@@ -220,7 +220,7 @@ impl Worker {
         comparison.filter(stream, (on_device, tasks), &mut candidates)?;
         comparison.verify(stream, &candidates, &mut pairs)?;
         ended.record(stream)?;
-        comparison.fetch_tally(stream, self.staging.tally(comparison.tallied())?)?;
+        comparison.fetch_tally(stream, self.staging.counters(comparison.tallied())?)?;
         let Staging { counted: [candidates, pairs], .. } = self.staging.get();
         self.budget.download(stream, &self.candidate_count, candidates)?;
         self.budget.download(stream, &self.pair_count, pairs)?;
@@ -250,14 +250,14 @@ impl Worker {
 pub(super) struct Workers {
     budget: Budget,
     capacity: Capacity,
-    pool: Pool<Worker>,
+    pool: ObjectPool<Worker>,
 }
 
 impl Workers {
     /// Workers, of which one is made now, so that there is always one.
     pub(super) fn try_new(budget: &Budget, capacity: Capacity) -> Result<Self, Fault> {
         let first = Worker::try_new(budget, capacity)?;
-        Ok(Self { budget: budget.clone(), capacity, pool: Pool::with_one(first, capacity.workers) })
+        Ok(Self { budget: budget.clone(), capacity, pool: ObjectPool::with_one(first, capacity.workers) })
     }
 
     /// Runs `work` with a worker that nobody else has, once there is one.

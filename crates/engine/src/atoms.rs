@@ -6,14 +6,14 @@ use arrow::array::{ArrayRef, StringViewArray};
 use arrow::buffer::BooleanBuffer;
 
 use super::Pairs;
-use super::keys::Codes;
+use super::equality::Codes;
 use super::vectors::points::Vectors;
-use crate::condition::Test;
+use crate::condition::Condition;
 use crate::plan::AtomKind;
 
 /// How an atom is decided.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum AtomTest {
+pub enum AtomCondition {
     /// Codes of both sides are equal.
     Equality,
     /// A measure of a key of each side.
@@ -21,7 +21,7 @@ pub enum AtomTest {
         /// Which key.
         key: usize,
         /// The measure and the accepted scores.
-        test: Test,
+        condition: Condition,
     },
     /// The place of a build row lies among those that a probe row accepts.
     Band,
@@ -31,24 +31,24 @@ pub enum AtomTest {
     Pair,
 }
 
-impl AtomTest {
+impl AtomCondition {
     /// Whether a measure passes in one order of its keys where it passes in the other.
     pub(crate) fn is_symmetric(&self) -> bool {
         match self {
-            Self::Similarity { test, .. } => test.is_symmetric(),
+            Self::Similarity { condition, .. } => condition.is_symmetric(),
             Self::Equality | Self::Band | Self::OneSided | Self::Pair => true,
         }
     }
 }
 
-impl From<&AtomTest> for AtomKind {
-    fn from(test: &AtomTest) -> Self {
-        match *test {
-            AtomTest::Equality => Self::Equality,
-            AtomTest::Similarity { test, .. } => Self::Similarity(test),
-            AtomTest::Band => Self::Band,
-            AtomTest::OneSided => Self::OneSided,
-            AtomTest::Pair => Self::Pair,
+impl From<&AtomCondition> for AtomKind {
+    fn from(condition: &AtomCondition) -> Self {
+        match *condition {
+            AtomCondition::Equality => Self::Equality,
+            AtomCondition::Similarity { condition, .. } => Self::Similarity(condition),
+            AtomCondition::Band => Self::Band,
+            AtomCondition::OneSided => Self::OneSided,
+            AtomCondition::Pair => Self::Pair,
         }
     }
 }
@@ -135,14 +135,14 @@ pub enum AtomRows<'a> {
     /// Whether each row passes, see [`AtomColumn::Bits`].
     Bits(&'a BooleanBuffer),
     /// The strings of a similarity.
-    Texts {
+    Strings {
         /// The strings by row.
         values: &'a StringViewArray,
     },
     /// The sets of a similarity.
     Sets {
         /// What the first filter reads of them.
-        near: NearRows,
+        near: PrefilterRows,
         /// Where the ranks of each row start; one more than rows.
         starts: Vec<u64>,
         /// Ranks of tokens, ascending within a row.
@@ -163,7 +163,7 @@ pub enum AtomRows<'a> {
 
 /// What the first filter of a pair reads of each row: its signature and the class of its size.
 #[derive(Debug, Default)]
-pub struct NearRows {
+pub struct PrefilterRows {
     /// A bit for each element, several elements a bit.
     pub signatures: Vec<u64>,
     /// Classes by the size of the row; rows that match nothing have the last class.
@@ -190,7 +190,7 @@ pub trait PairConditions {
 
 /// What a walk has done, for EXPLAIN ANALYZE.
 #[derive(Debug, Clone, Default)]
-pub struct Tally {
+pub struct RuleCounters {
     /// Pairs for which each atom was evaluated.
     pub evaluated: Vec<usize>,
     /// Pairs that passed each atom.
@@ -203,8 +203,8 @@ pub struct Tally {
     pub witnesses: Vec<usize>,
 }
 
-impl Tally {
-    /// Tally of zeros.
+impl RuleCounters {
+    /// Counters of zeros.
     pub fn new(atoms: usize, clauses: usize) -> Self {
         Self {
             evaluated: vec![0; atoms],

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::accelerator::{Accelerator, Platform};
-use super::fallback::{LongStrings, NearestWithFallback, WithFallback, WithLongStrings};
+use super::fallback::{LongStrings, NearestWithCpuFallback, WithCpuFallback, WithLongStrings};
 use super::nearest::{NearestIndex, Wanted};
-use super::pays::{self, PaysFrom, ROWS_OF_RULES, RULES, Weighed};
+use super::offload::{self, OffloadThreshold, ROWS_OF_RULES, RULES, WorkEstimate};
 use super::reason::{Reason, Refused};
 use super::repeated::{NearestRepeated, Repeated};
 use super::{BuildContext, Index, KeyColumn, cpu};
-use crate::condition::Test;
+use crate::condition::Condition;
 use crate::error::{Error, Result, internal_err};
 
 /// Which engine a session asks for.
@@ -87,84 +87,90 @@ impl Engine {
         }
     }
 
-    /// Makes the keys of a build side ready for `test`, and says why on this engine.
+    /// Makes the keys of a build side ready for `condition`, and says why on this engine.
     ///
     /// # Errors
-    /// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails.
-    pub fn build(&self, test: Test, keys: KeyColumn, context: &BuildContext<'_>) -> Result<(Box<dyn Index>, Reason)> {
-        if context.own && !test.is_symmetric() {
-            return internal_err!("{test} is not symmetric: a self-join reads both of its sides");
+    /// Keys that `condition` is not about, a refused reservation, a cancelled build, a device that fails.
+    pub fn build(
+        &self,
+        condition: Condition,
+        keys: KeyColumn,
+        context: &BuildContext<'_>,
+    ) -> Result<(Box<dyn Index>, Reason)> {
+        if context.self_join && !condition.is_symmetric() {
+            return internal_err!("{condition} is not symmetric: a self-join reads both of its sides");
         }
-        let on_cpu = |reason| Ok((cpu::build(test, &keys, context)?, reason));
-        let Some(pays) = self.platform().and_then(|kind| pays::of_condition(kind, test, pays::dimension(&keys.values)))
+        let on_cpu = |reason| Ok((cpu::build(condition, &keys, context)?, reason));
+        let Some(pays) =
+            self.platform().and_then(|kind| offload::of_condition(kind, condition, offload::dimension(&keys.values)))
         else {
             return on_cpu(Reason::default());
         };
-        let (device, reason) = self.device(pays, || pays::work_of_condition(test, &keys, context))?;
+        let (device, reason) = self.device(pays, || offload::work_of_condition(condition, &keys, context))?;
         let Some(device) = device else { return on_cpu(reason) };
-        let mut refused = match device.build(test, &keys, context)? {
-            Ok(index) => return Ok((Box::new(WithFallback::new(index, test, keys, context.threads)), reason)),
+        let mut refused = match device.build(condition, &keys, context)? {
+            Ok(index) => return Ok((Box::new(WithCpuFallback::new(index, condition, keys, context.threads)), reason)),
             Err(refused) => refused,
         };
-        if let Some(long) = LongStrings::of(device.as_ref(), test, &keys)? {
-            match device.build(test, long.others(), context)? {
+        if let Some(long) = LongStrings::of(device.as_ref(), condition, &keys)? {
+            match device.build(condition, long.others(), context)? {
                 Ok(index) => {
-                    let index = WithFallback::new(index, test, long.others().clone(), context.threads);
+                    let index = WithCpuFallback::new(index, condition, long.others().clone(), context.threads);
                     return Ok((Box::new(WithLongStrings::try_new(long, Box::new(index), context)?), reason));
                 }
                 Err(of_others) => refused = of_others,
             }
         }
-        let index = cpu::build(test, &keys, context)?;
+        let index = cpu::build(condition, &keys, context)?;
         let reason = reason.but(refused, (keys.values.len(), index.unmatchable()));
         Ok((index, reason))
     }
 
-    /// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test`, and says
-    /// why on this engine. The bounds of `test` are ignored.
+    /// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `condition`, and
+    /// says why on this engine. The bounds of `condition` are ignored.
     ///
     /// # Errors
     /// Keys that have no such score, a refused reservation, a cancelled build, a device that fails.
     pub fn build_nearest(
         &self,
-        test: Test,
+        condition: Condition,
         keys: &KeyColumn,
         (ranks, wanted): (Vec<u32>, Wanted),
         context: &BuildContext<'_>,
     ) -> Result<(Box<dyn NearestIndex>, Reason)> {
         let Some(repeated) = Repeated::of(keys, Some(&ranks), context.cancel, context.reserve)? else {
-            let (index, reason) = self.build_ranking(test, keys, (ranks, wanted), context)?;
+            let (index, reason) = self.build_ranking(condition, keys, (ranks, wanted), context)?;
             return Ok((Box::new(NearestRepeated::of_rows(index)), reason));
         };
         let keys = repeated.keys(keys)?;
-        let (index, reason) = self.build_ranking(test, &keys, (repeated.ranks(&ranks), wanted), context)?;
-        Ok((Box::new(NearestRepeated::of_keys(index, (repeated, ranks), (test, &keys), context)?), reason))
+        let (index, reason) = self.build_ranking(condition, &keys, (repeated.ranks(&ranks), wanted), context)?;
+        Ok((Box::new(NearestRepeated::of_keys(index, (repeated, ranks), (condition, &keys), context)?), reason))
     }
 
     /// The index of [`build_nearest`](Self::build_nearest) over all of `keys`.
     fn build_ranking(
         &self,
-        test: Test,
+        condition: Condition,
         keys: &KeyColumn,
         (ranks, wanted): (Vec<u32>, Wanted),
         context: &BuildContext<'_>,
     ) -> Result<(Box<dyn NearestIndex>, Reason)> {
         let platform = self.platform();
-        let is_flat = platform.is_some_and(|kind| pays::dimension(&keys.values) <= kind.few_dimensions());
-        let pays = platform.and_then(|kind| pays::of_ranking(kind, test, wanted));
+        let is_flat = platform.is_some_and(|kind| offload::dimension(&keys.values) <= kind.few_dimensions());
+        let pays = platform.and_then(|kind| offload::of_ranking(kind, condition, wanted));
         let (device, reason) = match (pays, self) {
             (None, _) => (None, Reason::default()),
             (Some(_), Self::Auto { .. }) if is_flat => (None, Reason::default()),
-            (Some(pays), _) => self.device(pays, || Ok(pays::pairs(keys, context)))?,
+            (Some(pays), _) => self.device(pays, || Ok(offload::pairs(keys, context)))?,
         };
-        let Some(device) = device else { return Ok((cpu::build_nearest(test, keys, ranks, context)?, reason)) };
-        match device.build_nearest(test, keys, (&ranks, wanted), context)? {
+        let Some(device) = device else { return Ok((cpu::build_nearest(condition, keys, ranks, context)?, reason)) };
+        match device.build_nearest(condition, keys, (&ranks, wanted), context)? {
             Ok(index) => {
-                let (of, by) = ((test, keys.clone(), ranks), (context.own, context.threads));
-                Ok((Box::new(NearestWithFallback::new(index, of, by)), reason))
+                let (of, by) = ((condition, keys.clone(), ranks), (context.self_join, context.threads));
+                Ok((Box::new(NearestWithCpuFallback::new(index, of, by)), reason))
             }
             Err(refused) => {
-                let index = cpu::build_nearest(test, keys, ranks, context)?;
+                let index = cpu::build_nearest(condition, keys, ranks, context)?;
                 let reason = reason.but(refused, (keys.values.len(), index.unmatchable()));
                 Ok((index, reason))
             }
@@ -174,14 +180,14 @@ impl Engine {
     /// The device, where one is to be used: for work that is worth it. And what has decided that.
     pub(super) fn device(
         &self,
-        pays: PaysFrom,
+        pays: OffloadThreshold,
         work: impl FnOnce() -> Result<u64>,
     ) -> Result<(Option<Arc<dyn Accelerator>>, Reason)> {
         match self {
             Self::Cpu => Ok((None, Reason::default())),
             Self::Device(device) => Ok((Some(Arc::clone(device)), Reason::default())),
             Self::Auto { platform, ordinal, fraction } => {
-                let weighed = Weighed::new(work()?, pays, platform.is_open(*ordinal));
+                let weighed = WorkEstimate::new(work()?, pays, platform.is_open(*ordinal));
                 let opened = weighed.is_enough().then(|| platform.open(*ordinal, *fraction));
                 // a driver without a usable device is as good as none
                 let (device, refused) = match opened {
@@ -204,7 +210,7 @@ impl Engine {
             Self::Cpu => None,
             Self::Device(device) => Some(device.for_join()),
             Self::Auto { platform, ordinal, fraction } => {
-                let probe_rows = if context.own { 0 } else { context.expected_probe_rows(rows) };
+                let probe_rows = if context.self_join { 0 } else { context.expected_probe_rows(rows) };
                 let pays = rows.saturating_add(probe_rows) >= ROWS_OF_RULES && platform.is_open(*ordinal);
                 pays.then(|| platform.open(*ordinal, *fraction).ok())?
             }
@@ -223,19 +229,19 @@ impl EngineSpec {
     }
 
     /// Which engine runs a condition, for EXPLAIN.
-    pub fn explain(self, platform: Option<&dyn Platform>, test: Test) -> String {
+    pub fn explain(self, platform: Option<&dyn Platform>, condition: Condition) -> String {
         let flat = platform.map_or(0, Platform::few_dimensions);
-        let pays = |dimension| platform.and_then(|kind| pays::of_condition(kind, test, dimension));
+        let pays = |dimension| platform.and_then(|kind| offload::of_condition(kind, condition, dimension));
         let engine = self.explain_where(platform, pays(flat + 1), "condition");
-        match (self.possible(platform), test, pays(0)) {
-            (Asked::Auto, Test::Vector(_), Some(few)) => format!("{engine}; in up to {flat} dimensions {few}"),
+        match (self.possible(platform), condition, pays(0)) {
+            (Asked::Auto, Condition::Vector(_), Some(few)) => format!("{engine}; in up to {flat} dimensions {few}"),
             _ => engine,
         }
     }
 
-    /// Which engine ranks so many rows by the score of `test`, for EXPLAIN.
-    pub fn explain_ranking(self, platform: Option<&dyn Platform>, test: Test, wanted: Wanted) -> String {
-        let pays = platform.and_then(|kind| pays::of_ranking(kind, test, wanted));
+    /// Which engine ranks so many rows by the score of `condition`, for EXPLAIN.
+    pub fn explain_ranking(self, platform: Option<&dyn Platform>, condition: Condition, wanted: Wanted) -> String {
+        let pays = platform.and_then(|kind| offload::of_ranking(kind, condition, wanted));
         let engine = self.explain_where(platform, pays, "ranking");
         match (self.possible(platform), platform.filter(|_| pays.is_some())) {
             (Asked::Auto, Some(kind)) => format!("{engine}; cpu in up to {} dimensions", kind.few_dimensions()),
@@ -243,7 +249,7 @@ impl EngineSpec {
         }
     }
 
-    fn explain_where(self, platform: Option<&dyn Platform>, pays: Option<PaysFrom>, what: &str) -> String {
+    fn explain_where(self, platform: Option<&dyn Platform>, pays: Option<OffloadThreshold>, what: &str) -> String {
         match (self.possible(platform), pays) {
             (Asked::Cuda | Asked::Auto, None) => format!("cpu (no kernels for this {what})"),
             (Asked::Cuda, Some(_)) => format!("cuda:{}", self.device),
@@ -276,12 +282,12 @@ mod tests {
     fn an_index_that_probes_itself_has_a_symmetric_measure() {
         let (never, bounds) = (Cancel::default(), Bounds::at_least(0.5, true));
         let keys = KeyColumn { values: Arc::new(StringArray::from(vec!["a b", "a"])), groups: None };
-        for own in [true, false] {
-            let context = BuildContext { own, ..BuildContext::new(1, &never, &|_| Ok(())) };
+        for self_join in [true, false] {
+            let context = BuildContext { self_join, ..BuildContext::new(1, &never, &|_| Ok(())) };
             for &measure in SetMeasure::ALL {
-                let test = Test::Set { tokenizer: Tokenizer::Words, measure, bounds };
-                let built = Engine::Cpu.build(test, keys.clone(), &context);
-                assert_eq!(built.is_ok(), !own || measure.descriptor().is_symmetric, "{test}");
+                let condition = Condition::Set { tokenizer: Tokenizer::Words, measure, bounds };
+                let built = Engine::Cpu.build(condition, keys.clone(), &context);
+                assert_eq!(built.is_ok(), !self_join || measure.descriptor().is_symmetric, "{condition}");
             }
         }
     }

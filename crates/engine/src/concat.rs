@@ -12,7 +12,7 @@ use arrow::buffer::{Buffer, ScalarBuffer};
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, SchemaRef};
 
-use crate::accelerator::prefetch::{ColumnPrefetch, ViewRoom};
+use crate::accelerator::prefetch::{ColumnPrefetch, ViewBuffer};
 use crate::parallel::each_in_parallel;
 
 /// Below this many rows threads cost more than they save.
@@ -37,7 +37,7 @@ pub fn concat_in_parallel(
         .fields()
         .iter()
         .enumerate()
-        .map(|(at, field)| Views::of(field.data_type(), &parts[at], || ahead?.room(at).map(ViewRoom::Lent)))
+        .map(|(at, field)| Views::of(field.data_type(), &parts[at], || ahead?.room(at).map(ViewBuffer::Lent)))
         .collect();
     let mut work = Vec::new();
     for (at, views) in views.iter_mut().enumerate() {
@@ -88,7 +88,7 @@ enum Work<'a> {
 /// The views of a column that is put together: they are most of what is copied.
 struct Views {
     is_binary: bool,
-    room: ViewRoom,
+    room: ViewBuffer,
     buffers: Vec<Buffer>,
     /// How many buffers stand before those of each part.
     before: Vec<usize>,
@@ -132,7 +132,7 @@ fn views_of(part: &dyn Array, is_binary: bool) -> (&ScalarBuffer<u128>, &[Buffer
 
 impl Views {
     /// Room for those of `parts`, the given one if there is one, if all are arrays of this type, which has views.
-    fn of(data_type: &DataType, parts: &[&dyn Array], room: impl FnOnce() -> Option<ViewRoom>) -> Option<Self> {
+    fn of(data_type: &DataType, parts: &[&dyn Array], room: impl FnOnce() -> Option<ViewBuffer>) -> Option<Self> {
         let is_binary = match data_type {
             DataType::Utf8View => false,
             DataType::BinaryView => true,
@@ -149,7 +149,7 @@ impl Views {
         let rows = parts.iter().map(|part| part.len()).sum();
         Some(Self {
             is_binary,
-            room: room().unwrap_or_else(|| ViewRoom::Own(Vec::with_capacity(rows))),
+            room: room().unwrap_or_else(|| ViewBuffer::Host(Vec::with_capacity(rows))),
             buffers,
             before,
         })
@@ -167,9 +167,9 @@ impl Views {
                     pieces.push(Piece { column, first, is_large: length >= LARGE, copies: Vec::new() });
                 }
                 let count = from.len().min(most - first % most);
-                let (own, behind) = mem::take(&mut to).split_at_mut(count);
+                let (self_join, behind) = mem::take(&mut to).split_at_mut(count);
                 let (some, rest) = from.split_at(count);
-                let copy = Copying { from: some, to: own, before: (*before as u128) << BUFFER_BITS };
+                let copy = Copying { from: some, to: self_join, before: (*before as u128) << BUFFER_BITS };
                 pieces.last_mut().unwrap_or_else(|| unreachable!("one was made for the first")).copies.push(copy);
                 (to, from, first) = (behind, rest, first + count);
             }
@@ -186,7 +186,7 @@ impl Views {
         let mut nulls = NullBufferBuilder::new(rows);
         for part in parts {
             match part.nulls() {
-                Some(own) => nulls.append_buffer(own),
+                Some(self_join) => nulls.append_buffer(self_join),
                 None => nulls.append_n_non_nulls(part.len()),
             }
         }

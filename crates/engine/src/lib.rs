@@ -12,20 +12,20 @@ pub mod choice;
 pub mod concat;
 pub mod condition;
 pub mod cpu;
-pub mod edits;
+pub mod equality;
 pub mod error;
 mod fallback;
-pub mod keys;
 pub mod metrics;
 pub mod nearest;
 pub mod numbering;
+mod offload;
 pub mod parallel;
-mod pays;
 pub mod plan;
 pub mod reason;
 pub mod repeated;
 pub mod rules;
 pub mod sets;
+pub mod strings;
 #[cfg(test)]
 mod test_oracle;
 pub mod vectors;
@@ -176,8 +176,8 @@ pub struct Counts {
 pub struct BuildContext<'a> {
     /// How many threads the build may use.
     pub threads: usize,
-    /// Whether the probe side is the build side itself ([`Probe::Own`]).
-    pub own: bool,
+    /// Whether the probe side is the build side itself ([`Probe::SelfJoin`]).
+    pub self_join: bool,
     /// Rows that will be probed, where the planner knows.
     pub probe_rows: Option<usize>,
     /// The device of the join, where it was [sent columns](accelerator::prefetch::ColumnPrefetch) ahead.
@@ -194,7 +194,7 @@ pub struct BuildContext<'a> {
 impl<'a> BuildContext<'a> {
     /// A build by so many threads for another side, of which nothing is known.
     pub fn new(threads: usize, cancel: &'a Cancel, reserve: &'a (dyn Fn(usize) -> Result<()> + Sync)) -> Self {
-        Self { threads, own: false, probe_rows: None, device: None, divides: false, cancel, reserve }
+        Self { threads, self_join: false, probe_rows: None, device: None, divides: false, cancel, reserve }
     }
 
     /// Rows of another side that will be probed: where nobody knows, as many as the build side has.
@@ -225,13 +225,13 @@ pub trait Index: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Rows that a self-join probes: the length of the cursor over [`Probe::Own`].
-    fn own_len(&self) -> usize;
+    /// Rows that a self-join probes: the length of the cursor over [`Probe::SelfJoin`].
+    fn self_join_len(&self) -> usize;
 
-    /// The end of a stretch of a self-join from `start` on, before [`own_len`](Self::own_len), that is neither too much
-    /// work for partitions to end together nor too little to be worth claiming.
-    fn own_stretch(&self, start: usize) -> usize {
-        even_stretch(start, self.own_len())
+    /// The end of a stretch of a self-join from `start` on, before [`self_join_len`](Self::self_join_len), that is neither
+    /// too much work for partitions to end together nor too little to be worth claiming.
+    fn self_join_stretch(&self, start: usize) -> usize {
+        even_stretch(start, self.self_join_len())
     }
 
     /// How many rows of the probe side are best made ready at once, where it has as many.
@@ -253,8 +253,8 @@ pub trait Index: Send + Sync + std::fmt::Debug {
 
     /// Appends matching pairs from `cursor` on until it is done or `limit` is reached, and moves `cursor`.
     ///
-    /// Over [`Probe::Own`], every unordered pair of two different build rows comes out once over the whole
-    /// range `0..own_len()`, whichever way that range is cut between calls and threads.
+    /// Over [`Probe::SelfJoin`], every unordered pair of two different build rows comes out once over the whole
+    /// range `0..self_join_len()`, whichever way that range is cut between calls and threads.
     fn probe(
         &self,
         probe: Probe<'_>,
@@ -287,11 +287,11 @@ impl PrepareContext<'static> {
 #[doc(hidden)]
 #[allow(missing_docs)]
 pub mod internals {
-    pub use crate::cpu::columns::{Columns, Tests};
+    pub use crate::cpu::columns::{AtomDeciders, Columns};
     pub use crate::cpu::fingerprints::{Detail, Fingerprints, bound, mix};
+    pub use crate::equality::DeviceGroups;
     pub use crate::fallback::LongStrings;
-    pub use crate::keys::DeviceGroups;
-    pub use crate::pays::ROWS_OF_RULES;
+    pub use crate::offload::ROWS_OF_RULES;
     pub use crate::rules::internals::*;
 }
 
@@ -306,7 +306,7 @@ pub enum Probe<'a> {
     /// A prepared batch of another input.
     Batch(&'a dyn PreparedProbe),
     /// The build side itself.
-    Own,
+    SelfJoin,
 }
 
 /// A probe batch in the form that its index wants.

@@ -41,7 +41,7 @@ pub trait NearestIndex: Send + Sync + std::fmt::Debug {
 
     /// The end of a stretch of a self-join of so many rows from `start` on, each of which wants so many: neither too
     /// much work for partitions to end together nor too little to be worth claiming.
-    fn own_stretch(&self, start: usize, rows: usize, _wanted: usize) -> usize {
+    fn self_join_stretch(&self, start: usize, rows: usize, _wanted: usize) -> usize {
         even_stretch(start, rows)
     }
 

@@ -4,7 +4,7 @@ use std::fmt::{Display, Formatter};
 
 use crate::metrics::{Count, MetricValue};
 
-use super::pays::Weighed;
+use super::offload::WorkEstimate;
 
 /// The metric that says how often the CPU has taken over from a device.
 pub(super) const CPU_FALLBACKS: &str = "cpu_fallbacks";
@@ -34,7 +34,7 @@ impl Display for Refused {
 #[derive(Debug, Clone, Default)]
 pub struct Reason {
     /// What `auto` went by.
-    pub(super) weighed: Option<Weighed>,
+    pub(super) weighed: Option<WorkEstimate>,
     /// What was in the way of a device.
     pub(super) refused: Option<Refused>,
 }

@@ -33,7 +33,7 @@ pub(in crate::exec) fn chunked(
     let out = builder.tx();
     builder.spawn(async move {
         let probe = match input {
-            ProbeInput::Own => ProbeParts::own(&chunks, partition),
+            ProbeInput::SelfJoin => ProbeParts::self_join(&chunks, partition),
             ProbeInput::Batches(stream) => ProbeParts::write(&chunks, &prober, stream).await?,
         };
         Partition { prober, chunks, out }.run(&probe).await
@@ -50,7 +50,7 @@ struct ProbeParts {
 }
 
 impl ProbeParts {
-    fn own(chunks: &Chunks, partition: usize) -> Self {
+    fn self_join(chunks: &Chunks, partition: usize) -> Self {
         let end = if partition < chunks.probing_parts { chunks.parts.len() } else { 0 };
         let parts = (partition..end).step_by(chunks.probing_parts);
         let parts = parts.map(|part| (part, MatchedRows::default())).collect();

@@ -7,7 +7,7 @@ use datafusion::common::{JoinSide, Result};
 use datafusion::physical_expr::PhysicalExprRef;
 
 use crate::exec::engine::EngineResult;
-use crate::predicate::VectorTest;
+use crate::predicate::VectorCondition;
 use similarity_engine::cpu::vectors::{Extent, Regions};
 
 /// Regions of a vector key.
@@ -21,13 +21,13 @@ pub struct KeyRegions {
 impl KeyRegions {
     /// Regions as the rows `sample` of `side` are spread, none where nothing can be told apart.
     pub fn of(
-        test: VectorTest,
+        condition: VectorCondition,
         (left, right): (&PhysicalExprRef, &PhysicalExprRef),
         side: JoinSide,
         sample: &RecordBatch,
     ) -> Option<Self> {
         let key = if side == JoinSide::Right { right } else { left };
-        let regions = Regions::of(test, &values(key, sample).ok()?)?;
+        let regions = Regions::of(condition, &values(key, sample).ok()?)?;
         Some(Self { regions, left: Arc::clone(left), right: Arc::clone(right) })
     }
 

@@ -6,7 +6,7 @@ use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalExprRef;
 
-use super::NearestKeys;
+use super::NearestStrategy;
 use super::scored::Scored;
 use crate::exec::engine::EngineResult;
 use crate::exec::residual::{RowPairs, satisfying};
@@ -62,7 +62,7 @@ type Found = (usize, Vec<Neighbour<i64>>);
 
 /// A search for the neighbours of the rows of one batch.
 pub(super) struct Search<'a> {
-    pub keys: &'a NearestKeys,
+    pub keys: &'a NearestStrategy,
     pub index: &'a dyn NearestIndex,
     /// Rows that get neighbours; `None` for the index's own rows.
     pub probe: Option<&'a dyn PreparedProbe>,

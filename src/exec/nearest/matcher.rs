@@ -9,10 +9,10 @@ use similarity_engine::metrics::MetricValue;
 
 use super::indexed::{Indexed, Search};
 use super::scored::{self, Scored, Scoring};
-use super::{NearestKeys, is_about_values};
+use super::{NearestStrategy, is_about_values};
 use crate::exec::engine::EngineResult;
-use crate::exec::matcher::{Matcher, Prepared, Run};
-use similarity_engine::keys::{Codes, Groups};
+use crate::exec::strategy::{BuiltJoin, Prepared, Run};
+use similarity_engine::equality::{Codes, Groups};
 use similarity_engine::{Counts, Cursor, KeyColumn, Pairs, PrepareContext, PreparedProbe, even_stretch};
 
 /// What finds the best rows of a group.
@@ -25,15 +25,15 @@ pub(super) enum Ranker {
 /// The right side.
 #[derive(Debug)]
 pub(super) struct NearestMatcher {
-    pub keys: NearestKeys,
+    pub keys: NearestStrategy,
     pub batch: RecordBatch,
     pub groups: Option<Groups>,
     pub ranker: Ranker,
     /// Rows of the build side as those that get neighbours, in a self-join.
-    pub own: Option<PreparedRows>,
+    pub self_join: Option<PreparedRows>,
 }
 
-impl Matcher for NearestMatcher {
+impl BuiltJoin for NearestMatcher {
     fn describe(&self) -> String {
         match &self.ranker {
             Ranker::Indexed(indexed) => format!("{}{}", indexed.index.describe(), indexed.reason),
@@ -56,8 +56,8 @@ impl Matcher for NearestMatcher {
         }
     }
 
-    fn own_len(&self) -> usize {
-        self.own.as_ref().map_or(0, Prepared::len)
+    fn self_join_len(&self) -> usize {
+        self.self_join.as_ref().map_or(0, Prepared::len)
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
@@ -67,10 +67,10 @@ impl Matcher for NearestMatcher {
         }
     }
 
-    fn own_stretch(&self, start: usize) -> usize {
+    fn self_join_stretch(&self, start: usize) -> usize {
         match &self.ranker {
-            Ranker::Indexed(indexed) => indexed.index.own_stretch(start, self.own_len(), self.keys.rows),
-            Ranker::Scored(_) => even_stretch(start, self.own_len()),
+            Ranker::Indexed(indexed) => indexed.index.self_join_stretch(start, self.self_join_len(), self.keys.rows),
+            Ranker::Scored(_) => even_stretch(start, self.self_join_len()),
         }
     }
 
@@ -84,7 +84,7 @@ impl Matcher for NearestMatcher {
     fn is_shared(&self, probe: Option<&dyn Prepared>) -> bool {
         let rows = probe.and_then(|probe| probe.as_any().downcast_ref::<PreparedRows>());
         match (&self.ranker, rows.map(|rows| &rows.probe)) {
-            (Ranker::Indexed(indexed), None | Some(Probed::Own)) => indexed.index.is_shared(None),
+            (Ranker::Indexed(indexed), None | Some(Probed::SelfJoin)) => indexed.index.is_shared(None),
             (Ranker::Indexed(indexed), Some(Probed::Batch(probe))) => indexed.index.is_shared(Some(probe.as_ref())),
             (Ranker::Indexed(_), Some(Probed::Scored)) | (Ranker::Scored(_), _) => true,
         }
@@ -127,7 +127,7 @@ impl Matcher for NearestMatcher {
     ) -> Result<Counts> {
         let rows = match probe {
             Some(probe) => probe.as_any().downcast_ref::<PreparedRows>(),
-            None => self.own.as_ref(),
+            None => self.self_join.as_ref(),
         };
         let Some(rows) = rows else {
             return internal_err!("a nearest join was given a probe batch that it did not prepare");
@@ -137,7 +137,7 @@ impl Matcher for NearestMatcher {
             (Ranker::Indexed(indexed), Probed::Scored) => {
                 return self.score(indexed.scored(), rows, cursor, run, out);
             }
-            (Ranker::Indexed(indexed), Probed::Own) => (indexed, None),
+            (Ranker::Indexed(indexed), Probed::SelfJoin) => (indexed, None),
             (Ranker::Indexed(indexed), Probed::Batch(probe)) => (indexed, Some(probe.as_ref())),
         };
         let search = Search {
@@ -214,16 +214,16 @@ enum Probed {
     /// The batch as the index wants it.
     Batch(Box<dyn PreparedProbe>),
     /// The index's own rows.
-    Own,
+    SelfJoin,
     /// All pairs are scored.
     Scored,
 }
 
 impl PreparedRows {
     /// The right side as the left one, given the group of each row.
-    pub(super) fn own(batch: &RecordBatch, ranker: &Ranker, groups: Option<Vec<u32>>) -> Result<Self> {
+    pub(super) fn self_join(batch: &RecordBatch, ranker: &Ranker, groups: Option<Vec<u32>>) -> Result<Self> {
         let (positions, groups, probe) = match ranker {
-            Ranker::Indexed(indexed) => (indexed.index.order(None).or_datafusion()?.len(), None, Probed::Own),
+            Ranker::Indexed(indexed) => (indexed.index.order(None).or_datafusion()?.len(), None, Probed::SelfJoin),
             Ranker::Scored(_) => (batch.num_rows(), groups, Probed::Scored),
         };
         Ok(Self { batch: batch.clone(), positions, groups, probe })
@@ -244,7 +244,7 @@ impl Prepared for PreparedRows {
     fn unmatchable(&self) -> usize {
         match &self.probe {
             Probed::Batch(probe) => probe.unmatchable(),
-            Probed::Own | Probed::Scored => 0,
+            Probed::SelfJoin | Probed::Scored => 0,
         }
     }
 

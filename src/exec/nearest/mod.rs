@@ -21,22 +21,22 @@ use self::indexed::Indexed;
 use self::matcher::{NearestMatcher, PreparedRows, Ranker};
 use self::scored::Scored;
 use super::equality;
-use super::matcher::{Matcher, Matching};
-use super::rules::RuleKeys;
+use super::rules::RuleStrategy;
 use super::similarity::of_build;
 use super::spec::EqualityExprs;
+use super::strategy::{BuiltJoin, JoinStrategy};
 use crate::exec::engine::{self, EngineResult};
 use crate::functions::nearest::Direction;
-use crate::predicate::Test;
+use crate::predicate::Condition;
 use similarity_engine::choice::EngineSpec;
 use similarity_engine::cpu;
-use similarity_engine::keys::{Groups, NumberedBy};
+use similarity_engine::equality::{Groups, Numberer};
 use similarity_engine::nearest::Wanted;
 use similarity_engine::{BuildContext, KeyColumn};
 
 /// The best rows of the right side by a score, within the groups of equality keys.
 #[derive(Debug, Clone)]
-pub struct NearestKeys {
+pub struct NearestStrategy {
     /// How many, at least 1.
     pub rows: usize,
     /// Whether those that tie with the last one come too.
@@ -61,7 +61,7 @@ pub struct NearestKeys {
 #[derive(Debug, Clone)]
 pub struct IndexedScore {
     /// Test that computes the score of the left and the right key; its bounds are ignored.
-    pub test: Test,
+    pub condition: Condition,
     /// The key of the left side.
     pub left: PhysicalExprRef,
     /// The key of the right side.
@@ -71,7 +71,7 @@ pub struct IndexedScore {
 /// Neighbours that a condition is checked on at least.
 const FEWEST_CHECKED: usize = 16;
 
-impl NearestKeys {
+impl NearestStrategy {
     fn wanted(&self) -> Wanted {
         Wanted { rows: self.rows, ties: self.ties }
     }
@@ -93,7 +93,7 @@ fn is_about_values(error: &DataFusionError) -> bool {
     matches!(error.find_root(), DataFusionError::ArrowError(..) | DataFusionError::Execution(_))
 }
 
-impl Matching for NearestKeys {
+impl JoinStrategy for NearestStrategy {
     const NAME: &'static str = "NearestJoinExec";
     const DIRECTED: bool = true;
     const IN_CHUNKS: bool = false;
@@ -120,24 +120,25 @@ impl Matching for NearestKeys {
         list("keys", in_brackets(self.equalities.iter().map(ToString::to_string).collect()), "");
         list("filter", self.residual.iter().map(|r| r.expression().to_string()).collect(), " AND ");
         items.push(("ties", self.ties.to_string()));
-        let path = self.indexed.as_ref().map_or(scored::ACCESS_PATH, |score| cpu::nearest_access_paths(score.test));
+        let path =
+            self.indexed.as_ref().map_or(scored::ACCESS_PATH, |score| cpu::nearest_access_paths(score.condition));
         items.push(("access_path", found.unwrap_or(path).into()));
         items
     }
 
     fn engine(&self) -> String {
         match &self.indexed {
-            Some(score) => self.engine.explain_ranking(engine::platform(), score.test, self.searched()),
+            Some(score) => self.engine.explain_ranking(engine::platform(), score.condition, self.searched()),
             None => "cpu".into(),
         }
     }
 
     /// A pair that would not be ranked, were its key evaluated, may stand in the way of others.
-    fn equalities_only(&self) -> Option<RuleKeys> {
+    fn equalities_only(&self) -> Option<RuleStrategy> {
         None
     }
 
-    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn Matcher>> {
+    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>> {
         if side != JoinSide::Right {
             return internal_err!("a nearest join ranks the rows of its right side");
         }
@@ -146,14 +147,14 @@ impl Matching for NearestKeys {
             [] => (None, None),
             equalities => {
                 let nulls = equalities.iter().map(|e| e.null_equals_null).collect();
-                let by = NumberedBy { threads: context.threads, own: false, device: None };
+                let by = Numberer { threads: context.threads, self_join: false, device: None };
                 let (groups, ids) = Groups::build(&self.equalities_of(side, batch)?, nulls, by).or_datafusion()?;
                 let ids = ids.into_vec().or_datafusion()?;
                 (context.reserve)(groups.memory() + ids.capacity() * size_of::<u32>()).or_datafusion()?;
                 (Some(groups), Some(ids))
             }
         };
-        let own_ids = if context.own { ids.clone() } else { None };
+        let own_ids = if context.self_join { ids.clone() } else { None };
         let few = ids.as_deref().is_some_and(scored::leave_few_candidates);
         let ranker = match &self.indexed {
             Some(score) if !few => {
@@ -162,7 +163,12 @@ impl Matching for NearestKeys {
                     let keys = KeyColumn { values, groups: ids.clone() };
                     let engine = engine::open(self.engine)?;
                     engine
-                        .build_nearest(of_build(score.test, side), &keys, (ranks.clone(), self.searched()), context)
+                        .build_nearest(
+                            of_build(score.condition, side),
+                            &keys,
+                            (ranks.clone(), self.searched()),
+                            context,
+                        )
                         .or_datafusion()
                 });
                 match index {
@@ -177,10 +183,10 @@ impl Matching for NearestKeys {
             Some(_) => Ranker::Scored(Scored::new(ids.as_deref(), ranks)),
             None => Ranker::Scored(Scored::of_batch((self, batch), ids, ranks, context)?),
         };
-        let own = match context.own {
-            true => Some(PreparedRows::own(batch, &ranker, own_ids)?),
+        let self_join = match context.self_join {
+            true => Some(PreparedRows::self_join(batch, &ranker, own_ids)?),
             false => None,
         };
-        Ok(Box::new(NearestMatcher { keys: self.clone(), batch: batch.clone(), groups, ranker, own }))
+        Ok(Box::new(NearestMatcher { keys: self.clone(), batch: batch.clone(), groups, ranker, self_join }))
     }
 }

@@ -8,7 +8,7 @@ use datafusion::arrow::compute::{cast, take_record_batch};
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
 use datafusion::common::{JoinSide, Result};
 
-use super::NearestKeys;
+use super::NearestStrategy;
 use crate::exec::engine::EngineResult;
 use crate::exec::residual::{RowPairs, satisfying, values};
 use crate::functions::nearest::Direction;
@@ -59,7 +59,7 @@ struct SharedKeys {
 }
 
 /// The columns of the right side that decide about the score of a row; any column where there are none.
-fn read_columns(keys: &NearestKeys, batch: &RecordBatch) -> Result<ArrayRef> {
+fn read_columns(keys: &NearestStrategy, batch: &RecordBatch) -> Result<ArrayRef> {
     let read = keys.residual.iter().chain([&keys.score]).flat_map(|filter| filter.column_indices());
     let mut read: Vec<usize> =
         read.filter(|column| column.side == JoinSide::Right).map(|column| column.index).collect();
@@ -89,7 +89,7 @@ impl Scored {
     /// # Errors
     /// Columns that Arrow cannot read, a cancelled build.
     pub(super) fn of_batch(
-        (keys, batch): (&NearestKeys, &RecordBatch),
+        (keys, batch): (&NearestStrategy, &RecordBatch),
         groups: Option<Vec<u32>>,
         ranks: Vec<u32>,
         context: &BuildContext<'_>,
@@ -127,7 +127,7 @@ impl Scored {
 
 /// Scores pairs, left row by left row.
 pub(super) struct Scoring<'a> {
-    keys: &'a NearestKeys,
+    keys: &'a NearestStrategy,
     left: &'a RecordBatch,
     right: &'a RecordBatch,
     scored: &'a Scored,
@@ -142,7 +142,7 @@ pub(super) struct Scoring<'a> {
 
 impl<'a> Scoring<'a> {
     pub(super) fn new(
-        keys: &'a NearestKeys,
+        keys: &'a NearestStrategy,
         left: &'a RecordBatch,
         right: &'a RecordBatch,
         scored: &'a Scored,

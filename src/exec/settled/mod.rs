@@ -38,7 +38,7 @@ use foldhash::fast::FixedState;
 use self::nested::Nested;
 use super::emission::{Emission, Rows};
 use super::engine::{EngineResult, engine_error};
-use super::matcher::Matcher;
+use super::strategy::BuiltJoin;
 use similarity_engine::{BuildContext, Cancel};
 
 pub(super) use self::probing::Done;
@@ -82,7 +82,7 @@ pub(super) struct Part {
     pub batch: RecordBatch,
     /// The number of each row in the build side; none where they are all of it.
     rows: Option<Vec<u32>>,
-    pub matcher: Box<dyn Matcher>,
+    pub matcher: Box<dyn BuiltJoin>,
     /// Whether the matcher has asked the whole condition.
     pub decides: bool,
     /// Probe rows that were tried, and those of them that were settled.
@@ -104,7 +104,7 @@ impl Part {
 }
 
 /// Indexes rows of the build side.
-type IndexRows = dyn Fn(&RecordBatch, &BuildContext<'_>) -> Result<Box<dyn Matcher>> + Send + Sync;
+type IndexRows = dyn Fn(&RecordBatch, &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>> + Send + Sync;
 
 /// What a build side knows of rows that are settled.
 pub(super) struct Settling {
@@ -236,7 +236,7 @@ impl Part {
     fn new(
         batch: RecordBatch,
         rows: Option<Vec<u32>>,
-        matcher: Box<dyn Matcher>,
+        matcher: Box<dyn BuiltJoin>,
         reservation: Option<MemoryReservation>,
     ) -> Self {
         let (tried, settled) = (AtomicUsize::new(0), AtomicUsize::new(0));

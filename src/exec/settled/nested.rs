@@ -11,7 +11,7 @@ use datafusion::common::{JoinSide, Result, ScalarValue, internal_err};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use super::Settles;
-use crate::exec::matcher::{Matcher, Prepared, Run};
+use crate::exec::strategy::{BuiltJoin, Prepared, Run};
 use similarity_engine::{Counts, Cursor, Pairs, PrepareContext};
 
 /// Rows that a condition is evaluated on at once.
@@ -79,7 +79,7 @@ impl Nested {
     }
 }
 
-impl Matcher for Nested {
+impl BuiltJoin for Nested {
     fn describe(&self) -> String {
         "nested loop".into()
     }
@@ -92,7 +92,7 @@ impl Matcher for Nested {
         0
     }
 
-    fn own_len(&self) -> usize {
+    fn self_join_len(&self) -> usize {
         0
     }
 

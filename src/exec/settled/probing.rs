@@ -132,7 +132,7 @@ impl Prober {
             }
             Source::Batch { part: Some(_), .. } => None,
             Source::Batch { part: None, .. } => Some(build.batch.num_rows()),
-            Source::Own => Some(build.batch.num_rows().div_ceil(2)),
+            Source::SelfJoin => Some(build.batch.num_rows().div_ceil(2)),
         };
         rows.into_iter().for_each(|rows| settling.examine(done.failed, positions.saturating_mul(rows)));
         match settling.settles {
@@ -189,7 +189,7 @@ impl Prober {
     ) -> Result<()> {
         let last = settling.last();
         let asked = match &probing.source {
-            Source::Own => None,
+            Source::SelfJoin => None,
             Source::Batch { part: Some(part), .. } if part.decides => return Ok(()),
             // its keys cannot be read by an index of fewer rows
             Source::Batch { next: usize::MAX, .. } => return Ok(()),
@@ -200,7 +200,7 @@ impl Prober {
         let in_vain = is_last && settling.is_in_vain(done.pairs - done.settled, rows);
         let is_dense = settling.is_dense();
         let again = match &probing.source {
-            Source::Own => {
+            Source::SelfJoin => {
                 let again = !is_last || (in_vain || is_dense) && self.leave_out_settled(build, settling)?;
                 if again {
                     // all rows are probed as batches from now on
@@ -228,7 +228,7 @@ impl Prober {
     }
 
     fn ask_again(&self, build: &BuildSide, probing: &mut Probing, from: usize) -> Result<()> {
-        let Source::Batch { whole, matched, .. } = std::mem::replace(&mut probing.source, Source::Own) else {
+        let Source::Batch { whole, matched, .. } = std::mem::replace(&mut probing.source, Source::SelfJoin) else {
             return Ok(());
         };
         let unmatchable;

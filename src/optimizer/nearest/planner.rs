@@ -9,11 +9,11 @@ use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::node::NearestJoinNode;
-use crate::exec::{IndexedScore, JoinInputs, JoinSpec, NearestJoinExec, NearestKeys};
+use crate::exec::{IndexedScore, JoinInputs, JoinSpec, NearestJoinExec, NearestStrategy};
 use crate::functions::nearest::{Direction, Nearest};
 use crate::optimizer::physical::Physical;
 use crate::optimizer::same_input::{same_expr, same_rows};
-use crate::predicate::{Conjunction, Test, VectorTest, measured};
+use crate::predicate::{Condition, Conjunction, VectorCondition, measured};
 use similarity_engine::choice::EngineSpec;
 
 /// The operator; where the acceleration is switched off (`enabled`), one that scores all candidates; an index is made
@@ -35,7 +35,7 @@ pub(in crate::optimizer) fn plan(
         .map(|atom| atom.condition)
         .chain(bands.into_iter().map(|band| band.condition));
     let residual = ungrouped.into_iter().chain(recognised).chain(residual).filter(|condition| *condition != lit(true));
-    let keys = NearestKeys {
+    let keys = NearestStrategy {
         rows: *rows,
         ties: *ties,
         direction: *direction,
@@ -48,7 +48,7 @@ pub(in crate::optimizer) fn plan(
     };
     // one input serves both sides where an index ranks its rows by themselves
     let symmetric = |left: &Expr, right: &Expr| same_expr(left, physical.sides.left, right, physical.sides.right);
-    let own = keys.indexed.as_ref().is_some_and(|indexed| matches!(indexed.test, Test::Vector(_)))
+    let self_join = keys.indexed.as_ref().is_some_and(|indexed| matches!(indexed.condition, Condition::Vector(_)))
         && node.join_type() == JoinType::Inner
         && same_rows(node.left(), node.right())
         && grouped.iter().all(|key| symmetric(&key.left, &key.right))
@@ -62,8 +62,10 @@ pub(in crate::optimizer) fn plan(
         residual: Vec::new(),
         condition: physical.filter(&condition)?,
     };
-    let inputs = match own {
-        true => JoinInputs::Own { input: Arc::clone(right), partitions: physical.session.config().target_partitions() },
+    let inputs = match self_join {
+        true => {
+            JoinInputs::SelfJoin { input: Arc::clone(right), partitions: physical.session.config().target_partitions() }
+        }
         false => JoinInputs::Two { left: Arc::clone(left), right: Arc::clone(right) },
     };
     Ok(Arc::new(NearestJoinExec::new(inputs, Arc::new(spec), Arc::new(keys))?))
@@ -77,11 +79,11 @@ fn order(tie: &SortExpr, physical: &Physical<'_>) -> Result<PhysicalSortExpr> {
 /// The score as one that an index ranks by: a measure of ours, or stock `levenshtein`, between an expression of either
 /// side, the most similar first.
 fn indexed(score: &Expr, direction: Direction, physical: &Physical<'_>) -> Result<Option<IndexedScore>> {
-    let Some((left, right, test)) = measured(score, physical.sides) else { return Ok(None) };
-    let (ranks, is_distance) = match test {
-        Test::Set { .. } => (true, false),
-        Test::Edit { measure, .. } => (true, measure.is_distance()),
-        Test::Vector(VectorTest { measure, undecided_from, .. }) => {
+    let Some((left, right, similarity)) = measured(score, physical.sides) else { return Ok(None) };
+    let (ranks, is_distance) = match similarity {
+        Condition::Set { .. } => (true, false),
+        Condition::Edit { measure, .. } => (true, measure.is_distance()),
+        Condition::Vector(VectorCondition { measure, undecided_from, .. }) => {
             (undecided_from.is_none() && measure.is_ranked(), measure.is_distance())
         }
     };
@@ -89,7 +91,7 @@ fn indexed(score: &Expr, direction: Direction, physical: &Physical<'_>) -> Resul
         return Ok(None);
     }
     Ok(Some(IndexedScore {
-        test,
+        condition: similarity,
         left: physical.expression(&left, physical.sides.left)?,
         right: physical.expression(&right, physical.sides.right)?,
     }))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DeviceRepr, DriverError, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 
-use super::{Appended, Launched, Task, VectorTest, VectorsOnDevice, grid, grid_of_items, multiprocessors};
+use super::{Appended, Launched, Task, VectorCondition, VectorsOnDevice, grid, grid_of_items, multiprocessors};
 use crate::memory::Buffer;
 use similarity_engine::nearest::Neighbour;
 
@@ -88,7 +88,7 @@ unsafe impl DeviceRepr for Round {}
 pub(crate) struct NearestSides {
     pub(crate) probe: VectorsOnDevice,
     pub(crate) build: VectorsOnDevice,
-    pub(crate) test: VectorTest,
+    pub(crate) condition: VectorCondition,
     /// The rank of each build row as an address, 0 where all have the same.
     pub(crate) ranks: u64,
     pub(crate) searched: Searched,
@@ -124,7 +124,7 @@ impl NearestKernels {
     /// The seeds of each probe block.
     pub(crate) fn seeds(&self, stream: &CudaStream, sides: &NearestSides) -> Launched {
         let mut launch = stream.launch_builder(&self.seeds);
-        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.test.width).arg(&sides.searched);
+        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.condition.width).arg(&sides.searched);
         let blocks = sides.searched.count.div_ceil(BLOCK);
         // SAFETY: the arguments are those of nearest_seeds, a warp a block; the addresses are of live columns.
         unsafe { launch.launch(grid(blocks.div_ceil(WARPS), 32 * WARPS)) }?;
@@ -142,8 +142,8 @@ impl NearestKernels {
         out: &mut Appended<'_>,
     ) -> Launched {
         let halves = self.filter_halves.as_ref().filter(|_| sides.build.halves != 0);
-        let mut launch = stream.launch_builder(halves.unwrap_or(&self.filters[sides.test.metric as usize]));
-        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.test).arg(&tasks.slice);
+        let mut launch = stream.launch_builder(halves.unwrap_or(&self.filters[sides.condition.metric as usize]));
+        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.condition).arg(&tasks.slice);
         launch.arg(&sides.searched).arg(round);
         launch.arg(&mut out.pairs.slice).arg(&mut out.count.slice).arg(&out.capacity);
         // SAFETY: the arguments are those of nearest_filter_*, a block of threads a task; the addresses are of live
@@ -165,7 +165,7 @@ impl NearestKernels {
             false => sides.searched,
         };
         let mut launch = stream.launch_builder(&self.offer);
-        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.test).arg(&sides.ranks).arg(&searched);
+        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.condition).arg(&sides.ranks).arg(&searched);
         launch.arg(&candidates.pairs.slice).arg(&candidates.count.slice).arg(&candidates.capacity);
         // SAFETY: the arguments are those of nearest_offer, whose threads share whatever number of candidates there is.
         unsafe { launch.launch(grid(self.blocks, 128)) }?;
@@ -175,7 +175,7 @@ impl NearestKernels {
     /// Leaves each row the best of what it was offered.
     pub(crate) fn select(&self, stream: &CudaStream, sides: &NearestSides) -> Launched {
         let mut launch = stream.launch_builder(&self.select);
-        launch.arg(&sides.test).arg(&sides.searched);
+        launch.arg(&sides.condition).arg(&sides.searched);
         let mut grid = grid(sides.searched.count, SELECTING);
         grid.shared_mem_bytes = sides.searched.capacity * size_of::<FoundNeighbour>() as u32;
         // SAFETY: the arguments are those of nearest_select, a block a row, whose offers fit the shared memory.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DeviceRepr, DriverError, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 
-use super::{Appended, Launched, SetSides, SetTest, SetsOnDevice, Task, grid, grid_of_items};
+use super::{Appended, Launched, SetCondition, SetSides, SetsOnDevice, Task, grid, grid_of_items};
 use crate::memory::Buffer;
 
 /// The kernels of `prefixes.cu`.
@@ -88,12 +88,12 @@ impl PrefixKernels {
         &self,
         stream: &CudaStream,
         (sets, is_build): (&SetsOnDevice, bool),
-        test: &SetTest,
+        condition: &SetCondition,
         out: &mut Buffer<u32>,
     ) -> Launched {
         let is_build = u32::from(is_build);
         let mut launch = stream.launch_builder(&self.lengths);
-        launch.arg(sets).arg(test).arg(&is_build).arg(&mut out.slice);
+        launch.arg(sets).arg(condition).arg(&is_build).arg(&mut out.slice);
         // SAFETY: the arguments are those of prefix_lengths; `out` has an entry a position.
         unsafe { launch.launch(grid_of_items(u64::from(sets.count), 256)) }?;
         Ok(())
@@ -145,10 +145,10 @@ impl PrefixKernels {
         blocks: u32,
         out: &mut RangeColumns,
     ) -> Launched {
-        let own = u32::from(sides.sets.own);
+        let self_join = u32::from(sides.sets.self_join);
         let mut launch = stream.launch_builder(&self.ranges);
-        launch.arg(&sides.sets.probe).arg(&sides.sets.test).arg(&sides.asked).arg(&sides.postings);
-        launch.arg(&windows.0.slice).arg(&windows.1.slice).arg(&own);
+        launch.arg(&sides.sets.probe).arg(&sides.sets.condition).arg(&sides.asked).arg(&sides.postings);
+        launch.arg(&windows.0.slice).arg(&windows.1.slice).arg(&self_join);
         launch.arg(&mut out.firsts.slice).arg(&mut out.offsets.slice).arg(&mut out.totals.slice);
         // SAFETY: the arguments are those of prefix_ranges, a block of threads a probe block.
         unsafe { launch.launch(grid(blocks, 128)) }?;
@@ -167,7 +167,7 @@ impl PrefixKernels {
         out: &mut Appended<'_>,
     ) -> Launched {
         let mut launch = stream.launch_builder(&self.filter);
-        launch.arg(&sides.sets.probe).arg(&sides.sets.build).arg(&sides.sets.test);
+        launch.arg(&sides.sets.probe).arg(&sides.sets.build).arg(&sides.sets.condition);
         launch.arg(&sides.asked).arg(&sides.posted).arg(&sides.postings).arg(ranges);
         launch.arg(&tasks.slice).arg(&words).arg(&range.0).arg(&range.1);
         launch.arg(&mut out.pairs.slice).arg(&mut out.count.slice).arg(&out.capacity);

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream, DeviceRepr, DriverError, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 
-use super::{Appended, EditDecision, EditTest, Launched, SetTest, Task, VectorTest, grid, multiprocessors};
+use super::{
+    Appended, EditCondition, EditDecision, Launched, SetCondition, Task, VectorCondition, grid, multiprocessors,
+};
+use crate::block_ranges::BLOCK;
 use crate::memory::Buffer;
-use crate::tasks::BLOCK;
 use similarity_engine::atoms::Span;
 
 /// The kernels of `rules.cu`.
@@ -142,7 +144,7 @@ pub(crate) enum Compared {
         sides: [RuleTexts; 2],
         /// What classes of sizes allow signatures to differ in.
         allowance: u64,
-        test: EditTest,
+        condition: EditCondition,
         decision: EditDecision,
         /// Whether symbols are bytes.
         is_small: bool,
@@ -150,11 +152,11 @@ pub(crate) enum Compared {
     Sets {
         sides: [RuleSets; 2],
         allowance: u64,
-        test: SetTest,
+        condition: SetCondition,
     },
     Vectors {
         sides: [RuleVectors; 2],
-        test: VectorTest,
+        condition: VectorCondition,
     },
 }
 
@@ -260,7 +262,7 @@ impl RuleKernels {
         stream: &CudaStream,
         batch: &BatchOnDevice,
         step: &RuleStep,
-        tally: &mut Buffer<u64>,
+        counters: &mut Buffer<u64>,
         compared: &Compared,
     ) -> Launched {
         let kernel = match compared {
@@ -272,19 +274,19 @@ impl RuleKernels {
             Compared::Vectors { .. } => &self.vectors,
         };
         let mut launch = stream.launch_builder(kernel);
-        launch.arg(batch).arg(step).arg(&mut tally.slice);
+        launch.arg(batch).arg(step).arg(&mut counters.slice);
         match compared {
             Compared::Codes([build, probe]) | Compared::Band([build, probe]) | Compared::Bits([build, probe]) => {
                 launch.arg(build).arg(probe);
             }
-            Compared::Texts { sides: [build, probe], allowance, test, .. } => {
-                launch.arg(build).arg(probe).arg(allowance).arg(test);
+            Compared::Texts { sides: [build, probe], allowance, condition, .. } => {
+                launch.arg(build).arg(probe).arg(allowance).arg(condition);
             }
-            Compared::Sets { sides: [build, probe], allowance, test } => {
-                launch.arg(build).arg(probe).arg(allowance).arg(test);
+            Compared::Sets { sides: [build, probe], allowance, condition } => {
+                launch.arg(build).arg(probe).arg(allowance).arg(condition);
             }
-            Compared::Vectors { sides: [build, probe], test } => {
-                launch.arg(build).arg(probe).arg(test);
+            Compared::Vectors { sides: [build, probe], condition } => {
+                launch.arg(build).arg(probe).arg(condition);
             }
         }
         // SAFETY: the arguments are those of the rule_step_* of what is compared; the addresses are of live columns.

@@ -42,10 +42,10 @@ pub(crate) struct SetsOnDevice {
 // SAFETY: the layout is that of the structure in sets.cu.
 unsafe impl DeviceRepr for SetsOnDevice {}
 
-/// `SetTest` of `measure/set_measure.cuh`.
+/// `SetCondition` of `measure/set_measure.cuh`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub(crate) struct SetTest {
+pub(crate) struct SetCondition {
     pub(crate) lower: f64,
     pub(crate) upper: f64,
     pub(crate) share: f64,
@@ -62,10 +62,10 @@ pub(crate) struct SetTest {
 }
 
 // as in set_measure.cuh
-const _: () = assert!(size_of::<SetTest>() == 88 && offset_of!(SetTest, measure) == 64);
+const _: () = assert!(size_of::<SetCondition>() == 88 && offset_of!(SetCondition, measure) == 64);
 
 // SAFETY: the layout is that of the structure in set_measure.cuh.
-unsafe impl DeviceRepr for SetTest {}
+unsafe impl DeviceRepr for SetCondition {}
 
 /// `Summary` of `sets.cu`: eight numbers.
 pub(crate) type Summary = [u32; 8];
@@ -108,9 +108,9 @@ pub(crate) struct PositionColumns {
 pub(crate) struct SetSides {
     pub(crate) probe: SetsOnDevice,
     pub(crate) build: SetsOnDevice,
-    pub(crate) test: SetTest,
+    pub(crate) condition: SetCondition,
     /// Whether both are one side.
-    pub(crate) own: bool,
+    pub(crate) self_join: bool,
 }
 
 impl SetKernels {
@@ -203,9 +203,9 @@ impl SetKernels {
         firsts: &mut Buffer<u32>,
         ends: &mut Buffer<u32>,
     ) -> Launched {
-        let (own, first) = (u32::from(sides.own), 0u32);
+        let (self_join, first) = (u32::from(sides.self_join), 0u32);
         let mut launch = stream.launch_builder(&self.windows);
-        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.test).arg(&first).arg(&blocks).arg(&own);
+        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.condition).arg(&first).arg(&blocks).arg(&self_join);
         launch.arg(&mut firsts.slice).arg(&mut ends.slice);
         // SAFETY: the arguments are those of set_windows, a thread a block; the addresses are of live columns.
         unsafe { launch.launch(grid(blocks.div_ceil(128), 128)) }?;
@@ -223,9 +223,9 @@ impl SetKernels {
         range: (u32, u32),
         out: &mut Appended<'_>,
     ) -> Launched {
-        let own = u32::from(sides.own);
+        let self_join = u32::from(sides.self_join);
         let mut launch = stream.launch_builder(&self.filters[words.trailing_zeros() as usize - 3]);
-        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.test).arg(&tasks.slice).arg(&own);
+        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.condition).arg(&tasks.slice).arg(&self_join);
         launch.arg(&range.0).arg(&range.1);
         launch.arg(&mut out.pairs.slice).arg(&mut out.count.slice).arg(&out.capacity);
         // SAFETY: the arguments are those of set_filter_*, a block of threads a task; the addresses are of live
@@ -243,7 +243,7 @@ impl SetKernels {
         out: &mut Appended<'_>,
     ) -> Launched {
         let mut launch = stream.launch_builder(&self.verify);
-        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.test);
+        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.condition);
         launch.arg(&candidates.pairs.slice).arg(&candidates.count.slice).arg(&candidates.capacity);
         launch.arg(&mut out.pairs.slice).arg(&mut out.count.slice).arg(&out.capacity);
         // SAFETY: the arguments are those of set_verify, whose warps share whatever number of candidates there is.

@@ -49,10 +49,10 @@ pub(crate) struct VectorsOnDevice {
 // SAFETY: the layout is that of the structure in vectors.cuh.
 unsafe impl DeviceRepr for VectorsOnDevice {}
 
-/// `VectorTest` of `measure/vector_measure.cuh`.
+/// `VectorCondition` of `measure/vector_measure.cuh`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub(crate) struct VectorTest {
+pub(crate) struct VectorCondition {
     pub(crate) lower: f64,
     pub(crate) upper: f64,
     pub(crate) most: f64,
@@ -68,9 +68,9 @@ pub(crate) struct VectorTest {
 }
 
 // SAFETY: the layout is that of the structure in vector_measure.cuh.
-unsafe impl DeviceRepr for VectorTest {}
+unsafe impl DeviceRepr for VectorCondition {}
 
-impl VectorTest {
+impl VectorCondition {
     /// Whether scores are sums of products.
     pub(crate) fn is_product(&self) -> bool {
         self.metric == 3
@@ -153,9 +153,9 @@ pub(crate) struct Boxes {
 pub(crate) struct VectorSides {
     pub(crate) probe: VectorsOnDevice,
     pub(crate) build: VectorsOnDevice,
-    pub(crate) test: VectorTest,
+    pub(crate) condition: VectorCondition,
     /// Whether both are one side.
-    pub(crate) own: bool,
+    pub(crate) self_join: bool,
 }
 
 /// Positions of a block of `vectors.cu`.
@@ -266,17 +266,17 @@ impl VectorKernels {
     pub(crate) fn halves(
         &self,
         stream: &Arc<CudaStream>,
-        (frame, test): (&FrameOnDevice, &VectorTest),
+        (frame, condition): (&FrameOnDevice, &VectorCondition),
         values: &Buffer<f64>,
         positions: &VectorPositions,
         out: &mut Halves,
     ) -> Launched {
         stream.memset_zeros(&mut out.residues.slice)?;
         stream.memset_zeros(&mut out.lengths.slice)?;
-        let products = u32::from(test.is_product());
+        let products = u32::from(condition.is_product());
         let mut launch = stream.launch_builder(&self.halves);
         launch.arg(frame).arg(&values.slice).arg(&positions.sources.slice).arg(&positions.lengths.slice);
-        launch.arg(&positions.count).arg(&positions.padded).arg(&products).arg(&test.scale);
+        launch.arg(&positions.count).arg(&positions.padded).arg(&products).arg(&condition.scale);
         launch.arg(&mut out.numbers.slice).arg(&mut out.terms.slice);
         launch.arg(&mut out.residues.slice).arg(&mut out.lengths.slice);
         // SAFETY: the arguments are those of vector_halves; the outputs have all positions and blocks.
@@ -288,7 +288,7 @@ impl VectorKernels {
     pub(crate) fn boxes(
         &self,
         stream: &CudaStream,
-        (frame, test): (&FrameOnDevice, &VectorTest),
+        (frame, condition): (&FrameOnDevice, &VectorCondition),
         values: &Buffer<f64>,
         positions: &VectorPositions,
         out: &mut Boxes,
@@ -296,12 +296,12 @@ impl VectorKernels {
         let blocks = positions.count.div_ceil(BLOCK);
         let mut launch = stream.launch_builder(&self.boxes);
         launch.arg(frame).arg(&values.slice).arg(&positions.sources.slice).arg(&positions.lengths.slice);
-        launch.arg(&positions.count).arg(&test.metric).arg(&test.width);
+        launch.arg(&positions.count).arg(&condition.metric).arg(&condition.width);
         launch.arg(&mut out.lows.slice).arg(&mut out.highs.slice).arg(&mut out.norms.slice);
         // SAFETY: the arguments are those of vector_boxes, a warp a block; the outputs have all boxes.
         unsafe { launch.launch(grid(blocks.div_ceil(WARPS), 32 * WARPS)) }?;
         let mut launch = stream.launch_builder(&self.outer_boxes);
-        launch.arg(&positions.count).arg(&test.width);
+        launch.arg(&positions.count).arg(&condition.width);
         launch.arg(&mut out.lows.slice).arg(&mut out.highs.slice).arg(&mut out.norms.slice);
         // SAFETY: the arguments are those of vector_outer_boxes, a warp an outer box.
         unsafe { launch.launch(grid(blocks.div_ceil(GROUPED).div_ceil(WARPS), 32 * WARPS)) }?;
@@ -316,9 +316,9 @@ impl VectorKernels {
         blocks: u32,
         (firsts, ends, near): (&mut Buffer<u32>, &mut Buffer<u32>, &mut Buffer<u32>),
     ) -> Launched {
-        let own = u32::from(sides.own);
+        let self_join = u32::from(sides.self_join);
         let mut launch = stream.launch_builder(&self.reach);
-        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.test).arg(&own);
+        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.condition).arg(&self_join);
         launch.arg(&mut firsts.slice).arg(&mut ends.slice).arg(&mut near.slice);
         // SAFETY: the arguments are those of vector_reach, a warp a block; the addresses are of live columns.
         unsafe { launch.launch(grid(blocks.div_ceil(WARPS), 32 * WARPS)) }?;
@@ -335,10 +335,10 @@ impl VectorKernels {
         range: (u32, u32),
         out: &mut Appended<'_>,
     ) -> Launched {
-        let own = u32::from(sides.own);
+        let self_join = u32::from(sides.self_join);
         let halves = self.filter_halves.as_ref().filter(|_| sides.build.halves != 0);
-        let mut launch = stream.launch_builder(halves.unwrap_or(&self.filters[sides.test.metric as usize]));
-        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.test).arg(&tasks.slice).arg(&own);
+        let mut launch = stream.launch_builder(halves.unwrap_or(&self.filters[sides.condition.metric as usize]));
+        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.condition).arg(&tasks.slice).arg(&self_join);
         launch.arg(&range.0).arg(&range.1);
         launch.arg(&mut out.pairs.slice).arg(&mut out.count.slice).arg(&out.capacity);
         // SAFETY: the arguments are those of vector_filter_*, a block of threads a task; the addresses are of live
@@ -356,7 +356,7 @@ impl VectorKernels {
         out: &mut Appended<'_>,
     ) -> Launched {
         let mut launch = stream.launch_builder(&self.verify);
-        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.test);
+        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.condition);
         launch.arg(&candidates.pairs.slice).arg(&candidates.count.slice).arg(&candidates.capacity);
         launch.arg(&mut out.pairs.slice).arg(&mut out.count.slice).arg(&out.capacity);
         // SAFETY: the arguments are those of vector_verify, whose threads share whatever number of candidates there is.

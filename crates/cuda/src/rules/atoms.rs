@@ -9,25 +9,25 @@ use similarity_engine::metrics::MetricValue;
 
 use super::columns::{AtomOnDevice, ColumnsOnDevice, Uploading, texts_on_device};
 use super::entry::{EntryOnDevice, parts_of_entry};
-use super::rooms::WalkingRooms;
+use super::walk_buffers::WalkBuffers;
 use crate::accelerator::refused;
-use crate::edits::{LONGEST, edit_test, reaches};
+use crate::block_ranges::BLOCK;
+use crate::equality::NumbersOnDevice;
 use crate::fault::Fault;
-use crate::kernels::{self, Compared, EditDecision, EditTest, SetTest, VectorTest};
-use crate::keys::NumbersOnDevice;
+use crate::kernels::{self, Compared, EditCondition, EditDecision, SetCondition, VectorCondition};
 use crate::memory::{Budget, Buffer};
 use crate::sets::set_test;
-use crate::tasks::BLOCK;
+use crate::strings::{LONGEST, edit_test, reaches};
 use crate::vectors::{has_kernels, vector_test};
 use crate::worker::{Capacity, Workers};
 use similarity_engine::accelerator::rules::{DeviceColumns, DeviceEntry, DeviceRules, RulesSide, WalkedEntry};
-use similarity_engine::atoms::{AtomRows, AtomTest, RuleRows};
-use similarity_engine::condition::Test;
-use similarity_engine::edits::EditPredicate;
-use similarity_engine::keys::Codes;
+use similarity_engine::atoms::{AtomCondition, AtomRows, RuleRows};
+use similarity_engine::condition::Condition;
+use similarity_engine::equality::Codes;
 use similarity_engine::parallel::{both, each_in_turn};
 use similarity_engine::reason::Refused;
 use similarity_engine::sets::SetPredicate;
+use similarity_engine::strings::EditPredicate;
 use similarity_engine::vectors::reach::Reach;
 use similarity_measures::EditMeasure;
 
@@ -40,30 +40,30 @@ pub struct RulesOnDevice {
     pub(super) budget: Budget,
     asked: Vec<bool>,
     /// Tests by atom.
-    tests: Vec<AtomTestOnDevice>,
+    tests: Vec<ConditionOnDevice>,
     tables: Tables,
     build: ColumnsOnDevice,
     /// Fingerprints of the build side's rows, until some are drawn by them.
     pub(super) prints: Option<Buffer<u64>>,
     /// Workers of all entries.
     pub(super) workers: Arc<Workers>,
-    pub(super) rooms: Arc<WalkingRooms>,
+    pub(super) rooms: Arc<WalkBuffers>,
 }
 
 /// How an atom is decided there.
 #[derive(Debug)]
-enum AtomTestOnDevice {
+enum ConditionOnDevice {
     /// Columns of the atom decide it alone.
     Columns,
     Texts {
-        test: EditTest,
+        condition: EditCondition,
         decision: EditDecision,
     },
     Sets {
-        test: SetTest,
+        condition: SetCondition,
     },
     Vectors {
-        test: VectorTest,
+        condition: VectorCondition,
     },
 }
 
@@ -86,23 +86,27 @@ impl Tables {
 }
 
 /// Whether an atom can be decided on a device.
-pub fn serves(test: &AtomTest) -> bool {
-    match *test {
-        AtomTest::Equality | AtomTest::Band | AtomTest::OneSided => true,
-        AtomTest::Similarity { test: Test::Set { .. }, .. } => true,
-        AtomTest::Similarity { test: Test::Edit { measure, .. }, .. } => measure != EditMeasure::DamerauLevenshtein,
-        // what DataFusion's own functions leave undecided the CPU tells apart
-        AtomTest::Similarity { test: Test::Vector(test), .. } => {
-            has_kernels(test.measure) && test.undecided_from.is_none()
+pub fn serves(condition: &AtomCondition) -> bool {
+    match *condition {
+        AtomCondition::Equality | AtomCondition::Band | AtomCondition::OneSided => true,
+        AtomCondition::Similarity { condition: Condition::Set { .. }, .. } => true,
+        AtomCondition::Similarity { condition: Condition::Edit { measure, .. }, .. } => {
+            measure != EditMeasure::DamerauLevenshtein
         }
-        AtomTest::Pair => false,
+        // what DataFusion's own functions leave undecided the CPU tells apart
+        AtomCondition::Similarity { condition: Condition::Vector(condition), .. } => {
+            has_kernels(condition.measure) && condition.undecided_from.is_none()
+        }
+        AtomCondition::Pair => false,
     }
 }
 
 /// What an atom asks of strings.
-fn edit_predicate(test: &AtomTest) -> Option<EditPredicate> {
-    match *test {
-        AtomTest::Similarity { test: Test::Edit { measure, bounds }, .. } => Some(EditPredicate { measure, bounds }),
+fn edit_predicate(condition: &AtomCondition) -> Option<EditPredicate> {
+    match *condition {
+        AtomCondition::Similarity { condition: Condition::Edit { measure, bounds }, .. } => {
+            Some(EditPredicate { measure, bounds })
+        }
         _ => None,
     }
 }
@@ -225,29 +229,32 @@ impl RulesOnDevice {
         let mut tests = Vec::with_capacity(kinds.len());
         for (atom, kind) in kinds.iter().enumerate() {
             tests.push(match *kind {
-                _ if !asked[atom] => AtomTestOnDevice::Columns,
-                AtomTest::Similarity { test: Test::Edit { measure, bounds }, .. } => {
-                    let (test, decision) = edit_test(&EditPredicate { measure, bounds }, reach);
+                _ if !asked[atom] => ConditionOnDevice::Columns,
+                AtomCondition::Similarity { condition: Condition::Edit { measure, bounds }, .. } => {
+                    let (condition, decision) = edit_test(&EditPredicate { measure, bounds }, reach);
                     reach += size_of_val(looked_up[atom].1.as_slice()) as u64;
-                    AtomTestOnDevice::Texts { test, decision }
+                    ConditionOnDevice::Texts { condition, decision }
                 }
-                AtomTest::Similarity { test: Test::Set { measure, bounds, .. }, .. } => {
-                    AtomTestOnDevice::Sets { test: set_test(SetPredicate { measure, bounds }) }
+                AtomCondition::Similarity { condition: Condition::Set { measure, bounds, .. }, .. } => {
+                    ConditionOnDevice::Sets { condition: set_test(SetPredicate { measure, bounds }) }
                 }
-                AtomTest::Similarity { test: Test::Vector(test), .. } => {
+                AtomCondition::Similarity { condition: Condition::Vector(condition), .. } => {
                     let AtomOnDevice::Vectors(vectors) = &columns.atoms[atom] else { return Ok(None) };
                     let dimension = vectors.dimension;
-                    let test = Reach::of(&test, dimension).and_then(|reach| vector_test(&test, &reach, dimension));
-                    let Some(test) = test else { return Ok(None) };
-                    AtomTestOnDevice::Vectors { test }
+                    let condition =
+                        Reach::of(&condition, dimension).and_then(|reach| vector_test(&condition, &reach, dimension));
+                    let Some(condition) = condition else { return Ok(None) };
+                    ConditionOnDevice::Vectors { condition }
                 }
-                AtomTest::Equality | AtomTest::Band | AtomTest::OneSided | AtomTest::Pair => AtomTestOnDevice::Columns,
+                AtomCondition::Equality | AtomCondition::Band | AtomCondition::OneSided | AtomCondition::Pair => {
+                    ConditionOnDevice::Columns
+                }
             });
         }
         stream.synchronize()?;
         let workers = Arc::new(Workers::try_new(budget, Capacity::of(budget, BLOCK, WORKERS))?);
         let tables = Tables { allowances, starts, _reaches: uploaded };
-        let rooms = Arc::new(WalkingRooms::default());
+        let rooms = Arc::new(WalkBuffers::default());
         budget.device.may_take_back(&rooms);
         Ok(Some(Self { budget: budget.clone(), asked, tests, tables, build: columns, prints, workers, rooms }))
     }
@@ -276,22 +283,26 @@ impl RulesOnDevice {
             (_, AtomOnDevice::Band { places, .. }, AtomOnDevice::Band { accepted, .. }) => {
                 Compared::Band([places.address(stream), accepted.address(stream)])
             }
-            (AtomTestOnDevice::Texts { test, decision }, AtomOnDevice::Texts(build), AtomOnDevice::Texts(probe)) => {
-                Compared::Texts {
-                    sides: [texts_on_device(build, stream), texts_on_device(probe, stream)],
+            (
+                ConditionOnDevice::Texts { condition, decision },
+                AtomOnDevice::Texts(build),
+                AtomOnDevice::Texts(probe),
+            ) => Compared::Texts {
+                sides: [texts_on_device(build, stream), texts_on_device(probe, stream)],
+                allowance: self.tables.allowance(stream, atom),
+                condition: *condition,
+                decision: *decision,
+                is_small: build.codes.is_small,
+            },
+            (ConditionOnDevice::Sets { condition }, AtomOnDevice::Sets(build), AtomOnDevice::Sets(probe)) => {
+                Compared::Sets {
+                    sides: [build.on_device(stream), probe.on_device(stream)],
                     allowance: self.tables.allowance(stream, atom),
-                    test: *test,
-                    decision: *decision,
-                    is_small: build.codes.is_small,
+                    condition: *condition,
                 }
             }
-            (AtomTestOnDevice::Sets { test }, AtomOnDevice::Sets(build), AtomOnDevice::Sets(probe)) => Compared::Sets {
-                sides: [build.on_device(stream), probe.on_device(stream)],
-                allowance: self.tables.allowance(stream, atom),
-                test: *test,
-            },
-            (AtomTestOnDevice::Vectors { test }, AtomOnDevice::Vectors(build), AtomOnDevice::Vectors(probe)) => {
-                Compared::Vectors { sides: [build.on_device(stream), probe.on_device(stream)], test: *test }
+            (ConditionOnDevice::Vectors { condition }, AtomOnDevice::Vectors(build), AtomOnDevice::Vectors(probe)) => {
+                Compared::Vectors { sides: [build.on_device(stream), probe.on_device(stream)], condition: *condition }
             }
             (_, build, probe) if bits(build) != 0 || bits(probe) != 0 => Compared::Bits([bits(build), bits(probe)]),
             _ => return internal_err!("an atom has no columns on the device"),

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use arrow::array::StringViewArray;
 use cudarc::driver::CudaStream;
 
-use crate::edits::LONGEST;
+use crate::coded_strings::{CodedStrings, PrintedAs};
+use crate::equality::NumbersOnDevice;
 use crate::fault::Fault;
 use crate::kernels::{RuleSets, RuleTexts, RuleVectors, SpanOnDevice};
-use crate::keys::NumbersOnDevice;
 use crate::memory::{Budget, Buffer};
-use crate::texts::{CodedTexts, PrintedAs};
+use crate::strings::LONGEST;
 use similarity_engine::accelerator::rules::DeviceColumns;
-use similarity_engine::atoms::{AtomRows, BandColumn, NearRows, RuleRows};
-use similarity_engine::keys::Codes;
+use similarity_engine::atoms::{AtomRows, BandColumn, PrefilterRows, RuleRows};
+use similarity_engine::equality::Codes;
 use similarity_engine::parallel::in_turn;
 
 /// The columns of a side on a device.
@@ -54,7 +54,7 @@ pub(super) enum AtomOnDevice {
     },
     Bits(Buffer<u8>),
     /// Strings in the codes of the build side.
-    Texts(Arc<CodedTexts>),
+    Texts(Arc<CodedStrings>),
     Sets(Arc<Sets>),
     Vectors(Arc<VectorRows>),
     None,
@@ -76,7 +76,7 @@ pub(super) struct Sets {
 }
 
 /// Strings as a step compares them.
-pub(super) fn texts_on_device(texts: &CodedTexts, stream: &CudaStream) -> RuleTexts {
+pub(super) fn texts_on_device(texts: &CodedStrings, stream: &CudaStream) -> RuleTexts {
     RuleTexts {
         signatures: texts.features.signatures.address(stream),
         classes: texts.features.classes.address(stream),
@@ -151,7 +151,7 @@ impl Uploading<'_> {
             let number = (0..atom).filter(|&before| is_brought(before)).count() as u64;
             let prints = self.prints.map(|prints| (prints, number));
             Ok(match (rows.of(atom), equalities.get(atom).copied().flatten()) {
-                (AtomRows::Texts { values }, Some(null_equals_null)) => {
+                (AtomRows::Strings { values }, Some(null_equals_null)) => {
                     self.texts_with_codes(values, null_equals_null, prints)
                 }
                 (rows, _) => {
@@ -182,7 +182,7 @@ impl Uploading<'_> {
         null_equals_null: bool,
         prints: Option<PrintedAs<'_>>,
     ) -> Result<Option<Brought>, Fault> {
-        let brought = CodedTexts::with_codes(self.budget, values, LONGEST as u32, null_equals_null, prints)?;
+        let brought = CodedStrings::with_codes(self.budget, values, LONGEST as u32, null_equals_null, prints)?;
         Ok(brought.map(|(texts, codes)| Brought { column: AtomOnDevice::Texts(Arc::new(texts)), codes }))
     }
 
@@ -190,7 +190,7 @@ impl Uploading<'_> {
         self.budget.upload(self.stream, values)
     }
 
-    fn near(&self, near: &NearRows) -> Result<Near, Fault> {
+    fn near(&self, near: &PrefilterRows) -> Result<Near, Fault> {
         Ok(Near { signatures: self.upload(&near.signatures)?, classes: self.upload(&near.classes)? })
     }
 
@@ -210,12 +210,12 @@ impl Uploading<'_> {
                 let bytes: Vec<u8> = bits.iter().map(u8::from).collect();
                 AtomOnDevice::Bits(self.upload(&bytes)?)
             }
-            AtomRows::Texts { values } => {
+            AtomRows::Strings { values } => {
                 let codes = match build {
                     Some(AtomOnDevice::Texts(texts)) => Some(&texts.codes),
                     _ => None,
                 };
-                match CodedTexts::try_new(self.budget, values, codes, LONGEST as u32, prints)? {
+                match CodedStrings::try_new(self.budget, values, codes, LONGEST as u32, prints)? {
                     Some(texts) => AtomOnDevice::Texts(Arc::new(texts)),
                     None => return Ok(None),
                 }

@@ -12,17 +12,17 @@ use similarity_engine::error::{Result, internal_err};
 
 use super::atoms::{RulesOnDevice, WORKERS};
 use super::columns::ColumnsOnDevice;
-use super::items::{Items, PAIRS_OF_TASK};
-use super::path::Path;
-use super::rooms::WalkingRoom;
+use super::launches::TreeLaunches;
+use super::probe_ranges::{PAIRS_OF_TASK, ProbeRanges};
+use super::walk_buffers::WalkBuffer;
 use crate::accelerator::refused;
+use crate::equality::RowsByGroup;
 use crate::fault::Fault;
 use crate::kernels::{Appended, BatchOnDevice, Compared, NONE, RowPair, Task};
-use crate::keys::RowsByGroup;
 use crate::memory::Buffer;
-use crate::steps::{Cut, Steps};
+use crate::scheduler::{Scheduler, WorkSplit};
 use crate::worker::Comparison;
-use similarity_engine::atoms::Tally;
+use similarity_engine::atoms::RuleCounters;
 use similarity_engine::reason::Refused;
 use similarity_engine::{Cancel, Counts, Cursor, Pairs};
 
@@ -44,14 +44,14 @@ pub(super) fn parts_of_entry(entries: usize) -> u64 {
 #[derive(Debug)]
 pub struct EntryOnDevice {
     rows: RowsOnDevice,
-    tree: Path,
+    tree: TreeLaunches,
     /// Path of the entries before this one.
-    earlier: Path,
+    earlier: TreeLaunches,
     /// Items of a self-join.
-    own: Option<Items>,
+    self_join: Option<ProbeRanges>,
     /// Pairs that walk together.
     walking: usize,
-    steps: Steps,
+    steps: Scheduler,
 }
 
 /// Build rows by place.
@@ -81,7 +81,9 @@ impl EntryOnDevice {
 
     fn arrange(rules: &RulesOnDevice, entry: &WalkedEntry<'_>) -> Result<Option<Self>, Fault> {
         let budget = &rules.budget;
-        let (Some(tree), Some(earlier)) = (Path::new(entry.tree), Path::new(entry.earlier)) else { return Ok(None) };
+        let (Some(tree), Some(earlier)) = (TreeLaunches::new(entry.tree), TreeLaunches::new(entry.earlier)) else {
+            return Ok(None);
+        };
         if !rules.has(tree.atoms.iter().chain(&earlier.atoms).copied()) {
             return Ok(None);
         }
@@ -94,14 +96,15 @@ impl EntryOnDevice {
                 Err(_) => RowsOnDevice::Uploaded(budget.upload(&stream, &grouped.rows()?)?),
             },
         };
-        let own = match entry.behind.as_ref().map(|behind| Items::own(budget, &stream, behind)).transpose()? {
-            Some(None) => return Ok(None),
-            own => own.flatten().map(|own| own.in_parts(entry.parts)),
-        };
+        let self_join =
+            match entry.behind.as_ref().map(|behind| ProbeRanges::self_join(budget, &stream, behind)).transpose()? {
+                Some(None) => return Ok(None),
+                self_join => self_join.flatten().map(|self_join| self_join.in_parts(entry.parts)),
+            };
         let share = budget.available() / (4 * WORKERS * WALKING_BYTES);
         let walking = share.clamp(PAIRS_OF_TASK as usize, MOST_WALKING);
         stream.synchronize()?;
-        Ok(Some(Self { rows, tree, earlier, own, walking, steps: Steps::new(Arc::clone(&rules.workers)) }))
+        Ok(Some(Self { rows, tree, earlier, self_join, walking, steps: Scheduler::new(Arc::clone(&rules.workers)) }))
     }
 }
 
@@ -110,7 +113,7 @@ impl DeviceEntry for EntryOnDevice {
         let rules = RulesOnDevice::of(rules)?;
         let batch = |stream: Arc<CudaStream>| {
             // what was launched reads what others hold
-            Items::batch(&rules.budget, &stream, rows).inspect_err(|_| {
+            ProbeRanges::batch(&rules.budget, &stream, rows).inspect_err(|_| {
                 let _ = stream.synchronize();
             })
         };
@@ -120,12 +123,12 @@ impl DeviceEntry for EntryOnDevice {
         }
     }
 
-    fn own_stretch(&self, start: usize) -> usize {
-        self.own.as_ref().map_or(start, |own| own.part(start as u32, own.len() as u32) as usize)
+    fn self_join_stretch(&self, start: usize) -> usize {
+        self.self_join.as_ref().map_or(start, |self_join| self_join.part(start as u32, self_join.len() as u32) as usize)
     }
 
     fn memory(&self) -> usize {
-        self.own.as_ref().map_or(0, Items::memory)
+        self.self_join.as_ref().map_or(0, ProbeRanges::memory)
     }
 
     fn walk(
@@ -134,7 +137,7 @@ impl DeviceEntry for EntryOnDevice {
         probe: Option<(&dyn DeviceColumns, &dyn DeviceItems)>,
         cursor: &mut Cursor,
         cancel: &Cancel,
-        (out, tally): (&mut Pairs, &mut Tally),
+        (out, counters): (&mut Pairs, &mut RuleCounters),
     ) -> Result<Option<Counts>> {
         let rules = RulesOnDevice::of(rules)?;
         let probe = match probe {
@@ -144,20 +147,20 @@ impl DeviceEntry for EntryOnDevice {
             },
             None => None,
         };
-        let Some(items) = probe.map(|(_, items)| items).or(self.own.as_ref()) else { return Ok(None) };
-        let (start, before) = (cursor.next, (out.len(), tally.clone()));
+        let Some(items) = probe.map(|(_, items)| items).or(self.self_join.as_ref()) else { return Ok(None) };
+        let (start, before) = (cursor.next, (out.len(), counters.clone()));
         let walking = Walking {
             rules,
             entry: self,
             probe: probe.map(|(columns, _)| columns),
             items,
             kept: RefCell::new(None),
-            tally: RefCell::new(&mut *tally),
+            counters: RefCell::new(&mut *counters),
         };
         match self.steps.step((items, items.len() as u32), cursor, |_, _| walking, cancel, out) {
             Err(Fault::Memory) => {
                 out.truncate(before.0);
-                *tally = before.1;
+                *counters = before.1;
                 Ok(None)
             }
             counts => {
@@ -173,15 +176,15 @@ struct Walking<'a> {
     rules: &'a RulesOnDevice,
     entry: &'a EntryOnDevice,
     probe: Option<&'a ColumnsOnDevice>,
-    items: &'a Items,
+    items: &'a ProbeRanges,
     /// What the filter has left for the verification.
     kept: RefCell<Option<Kept>>,
-    tally: RefCell<&'a mut Tally>,
+    counters: RefCell<&'a mut RuleCounters>,
 }
 
 /// What the filter has left.
 struct Kept {
-    room: WalkingRoom,
+    room: WalkBuffer,
     /// All candidates.
     pairs: usize,
 }
@@ -191,19 +194,19 @@ fn portions(tasks: &[Task], most: usize) -> Vec<Range<usize>> {
     let mut portions = Vec::new();
     let (mut start, mut pairs) = (0, 0);
     for (at, task) in tasks.iter().enumerate() {
-        let own = (task.end - task.first) as usize;
-        if at > start && pairs + own > most {
+        let self_join = (task.end - task.first) as usize;
+        if at > start && pairs + self_join > most {
             portions.push(start..at);
             (start, pairs) = (at, 0);
         }
-        pairs += own;
+        pairs += self_join;
     }
     portions.push(start..tasks.len());
     portions
 }
 
 impl Walking<'_> {
-    fn compared(&self, stream: &Arc<CudaStream>, path: &Path) -> Result<Vec<Compared>> {
+    fn compared(&self, stream: &Arc<CudaStream>, path: &TreeLaunches) -> Result<Vec<Compared>> {
         path.atoms.iter().map(|&atom| self.rules.compared(stream, atom, self.probe)).collect()
     }
 
@@ -211,7 +214,7 @@ impl Walking<'_> {
     fn steps(
         &self,
         stream: &Arc<CudaStream>,
-        (path, compared): (&Path, &[Compared]),
+        (path, compared): (&TreeLaunches, &[Compared]),
         batch: &BatchOnDevice,
         numbers: &mut Buffer<u64>,
     ) -> Result<(), Fault> {
@@ -256,7 +259,7 @@ impl Comparison for Walking<'_> {
             self.steps(stream, (tree, &compared), &batch, numbers)?;
             kernels.witnessed(stream, &batch, candidates, witnesses)?;
         }
-        room.by_clause.zeros(budget, stream, self.tally.borrow().candidates.len())?;
+        room.by_clause.zeros(budget, stream, self.counters.borrow().candidates.len())?;
         *self.kept.borrow_mut() = Some(Kept { room, pairs: all });
         Ok(())
     }
@@ -284,12 +287,12 @@ impl Comparison for Walking<'_> {
         let compared = self.compared(stream, earlier)?;
         self.steps(stream, (earlier, &compared), &batch, unused)?;
         let witnesses = room.witnesses.of(budget, stream, capacity)?;
-        let by_clause = room.by_clause.of(budget, stream, self.tally.borrow().candidates.len())?;
+        let by_clause = room.by_clause.of(budget, stream, self.counters.borrow().candidates.len())?;
         budget.device.rules()?.unseen(stream, &batch, witnesses, by_clause, pairs)
     }
 
     fn tallied(&self) -> usize {
-        self.entry.tree.numbers() + self.tally.borrow().candidates.len()
+        self.entry.tree.numbers() + self.counters.borrow().candidates.len()
     }
 
     fn fetch_tally(&self, stream: &Arc<CudaStream>, to: &mut [u64]) -> Result<(), Fault> {
@@ -300,13 +303,13 @@ impl Comparison for Walking<'_> {
         budget.download(stream, room.by_clause.of(budget, stream, by_clause.len())?, by_clause)
     }
 
-    fn done(&self, stream: &Arc<CudaStream>, tally: &[u64]) {
+    fn done(&self, stream: &Arc<CudaStream>, counters: &[u64]) {
         let Some(Kept { room, pairs }) = self.kept.borrow_mut().take() else { return };
         self.rules.rooms.give_back(stream, room);
-        let (numbers, by_clause) = tally.split_at(self.entry.tree.numbers());
-        let mut tally = self.tally.borrow_mut();
-        self.entry.tree.add(numbers, pairs, &mut tally);
-        for (witnesses, &pairs) in tally.witnesses.iter_mut().zip(by_clause) {
+        let (numbers, by_clause) = counters.split_at(self.entry.tree.numbers());
+        let mut counters = self.counters.borrow_mut();
+        self.entry.tree.add(numbers, pairs, &mut counters);
+        for (witnesses, &pairs) in counters.witnesses.iter_mut().zip(by_clause) {
             *witnesses += pairs as usize;
         }
     }

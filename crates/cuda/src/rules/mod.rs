@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! atoms of both sides (engine::atoms)
-//!   columns --> what either side has for each atom that a tree asks, by row
-//!   atoms   --> how each of these atoms is decided
+//!   columns      --> what either side has for each atom that a tree asks, by row
+//!   atoms        --> how each of these atoms is decided
 //!   sample  --> some of its rows, from which trees are planned
-//!   items   --> probe rows with their stretches of build rows, cut by pairs
-//!   path    --> an execution tree as launches, one a step
-//!   rooms   --> device memory that pairs walk in
-//!   entry   --> batches of pairs that walk the tree, then that of the entries before
+//!   probe_ranges --> probe rows with their stretches of build rows, cut by pairs
+//!   launches     --> an execution tree as launches, one a step
+//!   walk_buffers --> device memory that pairs walk in
+//!   entry        --> batches of pairs that walk the tree, then that of the entries before
 //! ```
 //!
 //! An entry by equalities or by a band is served where its trees ask codes, bits, places, strings of up to 1,024
@@ -19,9 +19,9 @@
 mod atoms;
 mod columns;
 mod entry;
-mod items;
-mod path;
-mod rooms;
+mod launches;
+mod probe_ranges;
 mod sample;
+mod walk_buffers;
 
 pub(crate) use atoms::{RulesOnDevice, serves};

@@ -3,15 +3,15 @@
 use std::ops::Range;
 
 use super::prefixes::Asked;
+use crate::block_ranges::{BlockRanges, PAIRS_OF_STEP};
 use crate::kernels::Task;
-use crate::steps::Cut;
-use crate::tasks::{PAIRS_OF_STEP, Windows};
+use crate::scheduler::WorkSplit;
 
 /// How the partners of a probe side's positions are found.
 #[derive(Debug)]
 pub(crate) enum Access {
     /// Among all positions that group and size allow, by signatures.
-    Tiles(Windows),
+    Tiles(BlockRanges),
     /// Among those that share a rare token.
     Prefixes(Box<Asked>),
 }
@@ -25,7 +25,7 @@ impl Access {
     }
 }
 
-impl Cut for Access {
+impl WorkSplit for Access {
     fn parts(&self) -> u64 {
         match self {
             Self::Tiles(windows) => windows.parts(),

@@ -6,16 +6,16 @@ use cudarc::driver::CudaStream;
 use similarity_engine::error::Error;
 
 use super::access::Access;
-use super::arranged::{Arranged, signature_words};
 use super::columns::{BYTES_OF_ROW, SetColumns};
+use super::condition::set_test;
 use super::prefixes::{BYTES_OF_POSTING, Pays, Postings};
-use super::test::set_test;
-use crate::blocks::{Batch, BatchOf, BlockIndex, Build};
+use super::sorted::{SortedSets, signature_words};
+use crate::block_ranges::{BLOCK, BlockRanges};
 use crate::fault::Fault;
-use crate::kernels::{Appended, PrefixSides, RangesOnDevice, SetSides, SetTest, Task};
+use crate::kernels::{Appended, PrefixSides, RangesOnDevice, SetCondition, SetSides, Task};
 use crate::memory::{Budget, Buffer};
-use crate::steps::Steps;
-use crate::tasks::{BLOCK, Windows};
+use crate::scheduler::Scheduler;
+use crate::tiled_index::{Batch, BatchOf, Build, TiledIndex};
 use crate::worker::{Capacity, Comparison, WORKERS, Workers};
 use similarity_engine::sets::ranks::{Ranks, rank};
 use similarity_engine::sets::tokenise::{tokenise_build, tokenise_probe};
@@ -29,9 +29,9 @@ const SHARES: usize = 4;
 /// A build side's sets on a device, ready for probing with one predicate.
 #[derive(Debug)]
 pub(crate) struct SetIndex {
-    build: Build<Arranged, Access>,
+    build: Build<SortedSets, Access>,
     tokenizer: Tokenizer,
-    test: SetTest,
+    condition: SetCondition,
     /// Ranks of tokens; empty where the index probes itself.
     dictionary: Dictionary,
     /// How many tokens have a rank.
@@ -76,49 +76,49 @@ impl SetIndex {
             )
             .into());
         }
-        let (dictionary, tables, frequencies) = rank(&mut ranges, context.own)?;
+        let (dictionary, tables, frequencies) = rank(&mut ranges, context.self_join)?;
         budget.metrics.keys_are_ready();
         (context.reserve)(keys.values.len() * BYTES_OF_ROW)?;
         let columns = SetColumns::pack(ranges, &tables, keys.groups.as_deref())?;
         context.cancel.check()?;
         let (ranks, words) = (frequencies.len() as u32, signature_words(columns.mean_size()));
         let has_room = columns.tokens as usize <= budget.available() / (SHARES * BYTES_OF_POSTING);
-        let is_rare = has_room && pays.by_sample((predicate, context.own), &columns, &frequencies);
+        let is_rare = has_room && pays.by_sample((predicate, context.self_join), &columns, &frequencies);
         drop(frequencies);
         let stream = budget.device.stream()?;
-        let sets = Arranged::try_new(budget, &stream, &columns, (ranks, words))?;
+        let sets = SortedSets::try_new(budget, &stream, &columns, (ranks, words))?;
         let workers = Workers::try_new(budget, Capacity::of(budget, rows_of_task(words), WORKERS))?;
         let build = Build {
             budget: budget.clone(),
             unmatchable: sets.unmatchable,
             side: sets,
-            own: None,
-            steps: Steps::new(workers),
+            self_join: None,
+            steps: Scheduler::new(workers),
             rows_at_once: budget.rows_at_once(columns.rows),
         };
-        let test = set_test(predicate);
-        let mut index = Self { build, tokenizer, test, dictionary, ranks, words, postings: None };
+        let condition = set_test(predicate);
+        let mut index = Self { build, tokenizer, condition, dictionary, ranks, words, postings: None };
         if is_rare {
             let sides = (&index.sides(&stream, None), ranks);
             index.postings = Postings::try_new(budget, &stream, sides, pays)?;
         }
-        if context.own {
-            index.build.own = Some(index.access(&stream, None)?);
+        if context.self_join {
+            index.build.self_join = Some(index.access(&stream, None)?);
         }
         Ok(index)
     }
 
     /// Which build blocks each block of `probe`, or of the build side itself, is compared with.
-    fn windows(&self, stream: &Arc<CudaStream>, probe: Option<&Arranged>) -> Result<Windows, Fault> {
+    fn windows(&self, stream: &Arc<CudaStream>, probe: Option<&SortedSets>) -> Result<BlockRanges, Fault> {
         let (sides, Build { budget, side, .. }) = (self.sides(stream, probe), &self.build);
         let cut = (probe.unwrap_or(side).blocks(), rows_of_task(self.words), self.words);
-        Windows::fetch(budget, stream, cut, |firsts, ends| {
+        BlockRanges::fetch(budget, stream, cut, |firsts, ends| {
             budget.device.sets()?.windows(stream, &sides, cut.0, firsts, ends)
         })
     }
 
     /// How the partners of `probe`, or of the build side itself, are found.
-    fn access(&self, stream: &Arc<CudaStream>, probe: Option<&Arranged>) -> Result<Access, Fault> {
+    fn access(&self, stream: &Arc<CudaStream>, probe: Option<&SortedSets>) -> Result<Access, Fault> {
         let windows = self.windows(stream, probe)?;
         let Some(postings) = &self.postings else { return Ok(Access::Tiles(windows)) };
         let side = probe.unwrap_or(&self.build.side);
@@ -127,12 +127,12 @@ impl SetIndex {
         Ok(asked.map_or(Access::Tiles(windows), |asked| Access::Prefixes(Box::new(asked))))
     }
 
-    fn sides(&self, stream: &CudaStream, probe: Option<&Arranged>) -> SetSides {
+    fn sides(&self, stream: &CudaStream, probe: Option<&SortedSets>) -> SetSides {
         SetSides {
             probe: probe.unwrap_or(&self.build.side).on_device(stream),
             build: self.build.side.on_device(stream),
-            test: self.test,
-            own: probe.is_none(),
+            condition: self.condition,
+            self_join: probe.is_none(),
         }
     }
 }
@@ -184,20 +184,20 @@ fn rows_of_task(words: u32) -> u32 {
     }
 }
 
-impl BlockIndex for SetIndex {
-    type Side = Arranged;
-    type Cut = Access;
+impl TiledIndex for SetIndex {
+    type Side = SortedSets;
+    type WorkSplit = Access;
     type OnHost = ();
     type Comparison<'a> = SetComparison<'a>;
 
-    fn build(&self) -> &Build<Arranged, Access> {
+    fn build(&self) -> &Build<SortedSets, Access> {
         &self.build
     }
 
     fn chosen(&self) -> String {
         let (device, bits) = (&self.build.budget.device, 32 * self.words);
         let unit = if device.has_tensor_cores() { "binary tensor cores" } else { "popcounts" };
-        match (&self.build.own, &self.postings) {
+        match (&self.build.self_join, &self.postings) {
             (None, Some(_)) => format!("prefix index or signature tiles ({device}, {unit}, {bits} bits)"),
             (Some(Access::Prefixes(_)), _) => format!("prefix index ({device}, {bits} bits)"),
             _ => format!("signature tiles ({device}, {unit}, {bits} bits)"),
@@ -205,7 +205,7 @@ impl BlockIndex for SetIndex {
     }
 
     fn held(&self) -> usize {
-        self.dictionary.memory() + self.build.own.as_ref().map_or(0, Access::memory)
+        self.dictionary.memory() + self.build.self_join.as_ref().map_or(0, Access::memory)
     }
 
     fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<BatchOf<Self>, Fault> {
@@ -214,7 +214,7 @@ impl BlockIndex for SetIndex {
         let tables: Vec<_> = ranges.iter().map(|_| Ranks::Below(self.ranks)).collect();
         let columns = SetColumns::pack(ranges, &tables, keys.groups.as_deref())?;
         let stream = budget.device.stream()?;
-        let side = Arranged::try_new(budget, &stream, &columns, (self.ranks, self.words))?;
+        let side = SortedSets::try_new(budget, &stream, &columns, (self.ranks, self.words))?;
         let cut = self.access(&stream, Some(&side))?;
         Ok(Batch { cut, on_host: (), unmatchable: side.unmatchable, undecided: false, side })
     }
@@ -222,7 +222,7 @@ impl BlockIndex for SetIndex {
     fn comparison<'a>(
         &'a self,
         stream: &CudaStream,
-        (probe, access): (Option<&Arranged>, &Access),
+        (probe, access): (Option<&SortedSets>, &Access),
         range: (u32, u32),
     ) -> SetComparison<'a> {
         let sides = self.sides(stream, probe);
@@ -237,9 +237,9 @@ impl BlockIndex for SetIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blocks::InBlocks;
     use crate::test_device::device;
     use crate::test_oracle::sets::*;
+    use crate::tiled_index::Tiled;
     use similarity_engine::condition::Bounds;
     use similarity_engine::{Cancel, Cursor, Index as _, Pairs, Probe};
     use similarity_measures::SetMeasure;
@@ -247,21 +247,21 @@ mod tests {
     /// What makes postings pay always.
     const ALWAYS: Pays = Pays { fewest_rows: 0, pairs_of_posting: 0 };
 
-    fn index(tokenizer: Tokenizer, predicate: SetPredicate, keys: &KeyColumn, own: bool) -> InBlocks<SetIndex> {
-        index_with(tokenizer, predicate, keys, own, Pays::default())
+    fn index(tokenizer: Tokenizer, predicate: SetPredicate, keys: &KeyColumn, self_join: bool) -> Tiled<SetIndex> {
+        index_with(tokenizer, predicate, keys, self_join, Pays::default())
     }
 
     fn index_with(
         tokenizer: Tokenizer,
         predicate: SetPredicate,
         keys: &KeyColumn,
-        own: bool,
+        self_join: bool,
         pays: Pays,
-    ) -> InBlocks<SetIndex> {
+    ) -> Tiled<SetIndex> {
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
-        let context = BuildContext { own, ..BuildContext::new(2, &cancel, &reserve) };
+        let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &reserve) };
         let budget = Budget::new(&device(), 0.5);
-        InBlocks(SetIndex::with_postings(&budget, (tokenizer, predicate), keys, &context, pays).unwrap())
+        Tiled(SetIndex::with_postings(&budget, (tokenizer, predicate), keys, &context, pays).unwrap())
     }
 
     fn jaccard(threshold: f64) -> SetPredicate {
@@ -282,16 +282,18 @@ mod tests {
             let two_sides = oracle(tokenizer, predicate, (&build, &build_groups), Some((&probe, &probe_groups)));
             if serves_self_joins(&predicate) {
                 let self_index = index(tokenizer, predicate, &build_keys, true);
-                assert_eq!(own(&self_index, usize::MAX, UNLIMITED), self_join, "{predicate:?}");
-                assert_eq!(own(&self_index, 37, UNLIMITED), self_join, "{predicate:?}");
+                assert_eq!(self_join_pairs(&self_index, usize::MAX, UNLIMITED), self_join, "{predicate:?}");
+                assert_eq!(self_join_pairs(&self_index, 37, UNLIMITED), self_join, "{predicate:?}");
             }
             let batch_index = index(tokenizer, predicate, &build_keys, false);
             assert_eq!(batch(&batch_index, &probe_keys, 100, UNLIMITED), two_sides, "{predicate:?}");
-            let by_prefixes = |keys, own| index_with(tokenizer, predicate, keys, own, ALWAYS);
+            let by_prefixes = |keys, self_join| index_with(tokenizer, predicate, keys, self_join, ALWAYS);
             if serves_self_joins(&predicate) {
                 let self_index = by_prefixes(&build_keys, true);
-                assert!(self_index.build.side.count == 0 || matches!(self_index.build.own, Some(Access::Prefixes(_))));
-                assert_eq!(own(&self_index, 37, UNLIMITED), self_join, "{predicate:?}");
+                assert!(
+                    self_index.build.side.count == 0 || matches!(self_index.build.self_join, Some(Access::Prefixes(_)))
+                );
+                assert_eq!(self_join_pairs(&self_index, 37, UNLIMITED), self_join, "{predicate:?}");
             }
             let batch_index = by_prefixes(&build_keys, false);
             assert_eq!(batch(&batch_index, &probe_keys, 100, UNLIMITED), two_sides, "{predicate:?}");
@@ -320,10 +322,10 @@ mod tests {
                 let predicate = SetPredicate { measure, bounds: Bounds::at_least(t, true) };
                 let expected = oracle(WORDS, predicate, (&values, &None), None);
                 assert!(expected.len() > 20);
-                assert_eq!(own(&index(WORDS, predicate, &keys, true), 50, UNLIMITED), expected, "{tokens}");
+                assert_eq!(self_join_pairs(&index(WORDS, predicate, &keys, true), 50, UNLIMITED), expected, "{tokens}");
                 let by_prefixes = index_with(WORDS, predicate, &keys, true, ALWAYS);
-                assert!(matches!(by_prefixes.build.own, Some(Access::Prefixes(_))));
-                assert_eq!(own(&by_prefixes, 50, UNLIMITED), expected, "{tokens}");
+                assert!(matches!(by_prefixes.build.self_join, Some(Access::Prefixes(_))));
+                assert_eq!(self_join_pairs(&by_prefixes, 50, UNLIMITED), expected, "{tokens}");
             }
             for measure in measures().filter(|measure| !measure.descriptor().is_symmetric) {
                 let predicate = SetPredicate { measure, bounds: Bounds::at_least(0.7, true) };
@@ -342,10 +344,10 @@ mod tests {
         for count in [0, 7, 900] {
             let keys = key_column(&values, &groups(3000, count, 9));
             let expected = oracle(WORDS, jaccard(0.75), (&values, &keys.groups), None);
-            assert_eq!(own(&index(WORDS, jaccard(0.75), &keys, true), usize::MAX, UNLIMITED), expected);
+            assert_eq!(self_join_pairs(&index(WORDS, jaccard(0.75), &keys, true), usize::MAX, UNLIMITED), expected);
             let by_prefixes = index_with(WORDS, jaccard(0.75), &keys, true, ALWAYS);
-            assert!(matches!(by_prefixes.build.own, Some(Access::Prefixes(_))));
-            assert_eq!(own(&by_prefixes, usize::MAX, UNLIMITED), expected);
+            assert!(matches!(by_prefixes.build.self_join, Some(Access::Prefixes(_))));
+            assert_eq!(self_join_pairs(&by_prefixes, usize::MAX, UNLIMITED), expected);
         }
     }
 
@@ -389,8 +391,8 @@ mod tests {
         let mut small = index(WORDS, jaccard(0.5), &keys, true);
         // what one task yields fits, what all yield does not
         let capacity = Capacity { workers: WORKERS, candidates: 256 * 600, pairs: 256 * 600, enough: usize::MAX };
-        small.0.build.steps = Steps::new(Workers::try_new(&small.build.budget, capacity).unwrap());
-        let found = own(&small, usize::MAX, UNLIMITED);
+        small.0.build.steps = Scheduler::new(Workers::try_new(&small.build.budget, capacity).unwrap());
+        let found = self_join_pairs(&small, usize::MAX, UNLIMITED);
         assert_eq!(found.len(), 600 * 599 / 2);
         let retries = small.metrics().into_iter().find(|metric| metric.name() == "device_retries");
         assert!(retries.is_some_and(|retries| retries.as_usize() > 0));
@@ -402,11 +404,11 @@ mod tests {
         let mut small = index(WORDS, jaccard(0.5), &keys, true);
         // the first run of probe rows fits, all together do not
         let capacity = Capacity { workers: WORKERS, candidates: 256 * 700, pairs: 256 * 700, enough: 1000 };
-        small.0.build.steps = Steps::new(Workers::try_new(&small.build.budget, capacity).unwrap());
+        small.0.build.steps = Scheduler::new(Workers::try_new(&small.build.budget, capacity).unwrap());
         let (mut cursor, mut all, mut portions) = (Cursor { next: 0, end: 700 }, Found::new(), 0);
         while !cursor.is_done() {
             let mut pairs = Pairs::default();
-            small.probe(Probe::Own, &mut cursor, UNLIMITED, &Cancel::default(), &mut pairs).unwrap();
+            small.probe(Probe::SelfJoin, &mut cursor, UNLIMITED, &Cancel::default(), &mut pairs).unwrap();
             let count = all.len() + pairs.len();
             all.extend(pairs.build.into_iter().zip(pairs.probe).map(|(b, p)| (b.min(p), b.max(p))));
             assert_eq!(all.len(), count, "a pair came twice");
@@ -421,7 +423,7 @@ mod tests {
         let blank = key_column(&vec![None, Some("..".into())], &None);
         let some = key_column(&vec![Some("a".into())], &None);
         for keys in [&none, &blank] {
-            assert!(own(&index(WORDS, jaccard(0.5), keys, true), 1, UNLIMITED).is_empty());
+            assert!(self_join_pairs(&index(WORDS, jaccard(0.5), keys, true), 1, UNLIMITED).is_empty());
             assert!(batch(&index(WORDS, jaccard(0.5), keys, false), &some, 1, UNLIMITED).is_empty());
             assert!(batch(&index(WORDS, jaccard(0.5), &some, false), keys, 1, UNLIMITED).is_empty());
         }
@@ -431,7 +433,7 @@ mod tests {
     fn too_little_memory_is_a_fault() {
         let keys = key_column(&strings(500, 40, 3), &None);
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
-        let context = BuildContext { own: true, ..BuildContext::new(1, &cancel, &reserve) };
+        let context = BuildContext { self_join: true, ..BuildContext::new(1, &cancel, &reserve) };
         let budget = Budget::new(&device(), 1e-9);
         let refused = SetIndex::try_new(&budget, WORDS, jaccard(0.5), &keys, &context);
         assert!(matches!(refused, Err(Fault::Memory)));
@@ -442,9 +444,9 @@ mod tests {
         let values = strings(2000, 100, 8);
         let keys = key_column(&values, &None);
         let index = index(WORDS, jaccard(0.6), &keys, true);
-        let expected = own(&index, usize::MAX, UNLIMITED);
+        let expected = self_join_pairs(&index, usize::MAX, UNLIMITED);
         std::thread::scope(|scope| {
-            let found: Vec<_> = (0..6).map(|_| scope.spawn(|| own(&index, 300, UNLIMITED))).collect();
+            let found: Vec<_> = (0..6).map(|_| scope.spawn(|| self_join_pairs(&index, 300, UNLIMITED))).collect();
             found.into_iter().for_each(|found| assert_eq!(found.join().unwrap(), expected));
         });
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! ranked tokens (engine::sets)
 //!   columns   --> the sets of a side, packed for one upload
-//!   arranged  --> on the device: signatures, positions by (group, size), blocks of 64
+//!   sorted    --> on the device: signatures, positions by (group, size), blocks of 64
 //!   access    --> windows of build blocks by group and size, whose signatures are compared, or
 //!   prefixes  --> positions by their rarest tokens, where these leave less to do
 //!   index     --> what the filter lets pass, verified
@@ -14,11 +14,11 @@
 //! device: it divides and takes roots in double precision as the host does, correctly rounded.
 
 mod access;
-mod arranged;
 mod columns;
+mod condition;
 mod index;
 mod prefixes;
-mod test;
+mod sorted;
 
+pub(super) use condition::set_test;
 pub(super) use index::SetIndex;
-pub(super) use test::set_test;

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use super::columns::SetColumns;
+use crate::block_ranges::{BLOCK, BlockRanges};
 use crate::fault::Fault;
 use crate::kernels::{
     PostingsOnDevice, PrefixSides, PrefixesOnDevice, RangeColumns, RangesOnDevice, SetSides, SetsOnDevice, Task,
     TokenPositions,
 };
 use crate::memory::{Budget, Buffer};
+use crate::scheduler::WorkSplit;
 use crate::sort::sort;
-use crate::steps::Cut;
-use crate::tasks::{BLOCK, Windows};
 use similarity_engine::sets::SetPredicate;
 use similarity_engine::sets::predicate::Role;
 
@@ -42,10 +42,10 @@ const SAMPLED: usize = 1024;
 
 impl Pays {
     /// Whether the tokens of prefixes are as rare as that, by those of some rows and by how many rows have a token; in
-    /// a self-join (`own`) partners are no smaller.
+    /// a self-join partners are no smaller.
     pub(super) fn by_sample(
         &self,
-        (predicate, own): (SetPredicate, bool),
+        (predicate, self_join): (SetPredicate, bool),
         columns: &SetColumns,
         frequencies: &[u32],
     ) -> bool {
@@ -58,7 +58,7 @@ impl Pays {
             tokens.extend_from_slice(set);
             tokens.sort_unstable();
             let partners = predicate.sizes(Role::Probe, size, size);
-            let smallest = partners.map(|sizes| if own { size } else { *sizes.start() });
+            let smallest = partners.map(|sizes| if self_join { size } else { *sizes.start() });
             let least = smallest.and_then(|smallest| predicate.least_overlap(Role::Probe, size, smallest));
             let length = least.map_or(0, |least| (tokens.len() + 1).saturating_sub(least as usize));
             let of_prefix = tokens.iter().take(length).map(|&token| u64::from(frequencies[token as usize]));
@@ -90,7 +90,7 @@ impl Prefixes {
         let kernels = budget.device.prefixes()?;
         let count = sets.count as usize;
         let mut lengths = budget.buffer(stream, count)?;
-        kernels.lengths(stream, (sets, posted), &sides.test, &mut lengths)?;
+        kernels.lengths(stream, (sets, posted), &sides.condition, &mut lengths)?;
         let mut starts = vec![0; count + 1];
         budget.download(stream, &lengths, &mut starts[1..])?;
         stream.synchronize()?;
@@ -161,7 +161,7 @@ impl Postings {
         budget: &Budget,
         stream: &Arc<CudaStream>,
         (sides, blocks): (&SetSides, u32),
-        windows: &Windows,
+        windows: &BlockRanges,
     ) -> Result<Option<Asked>, Fault> {
         if blocks == 0 {
             return Ok(None);
@@ -169,7 +169,7 @@ impl Postings {
         let _timer = budget.metrics.arrange_time.timer();
         let asked = || {
             let probe = |sides: &SetSides| Prefixes::try_new(budget, stream, sides, &sides.probe, false);
-            let prefixes = (!sides.own).then(|| probe(sides)).transpose()?.map(|(prefixes, _)| prefixes);
+            let prefixes = (!sides.self_join).then(|| probe(sides)).transpose()?.map(|(prefixes, _)| prefixes);
             let length = prefixes.as_ref().unwrap_or(&self.prefixes).length as usize;
             let (_, pairs) = windows.stretch(0, sides.probe.count, u64::MAX);
             let (firsts, ends) = windows.upload(budget, stream)?;
@@ -236,8 +236,8 @@ impl Asked {
         self.totals.capacity() * size_of::<u32>()
     }
 
-    /// Stretch of probe rows, see [`Cut::stretch`](crate::steps::Cut::stretch); a posting counts as the pairs that
-    /// are compared in its time.
+    /// Stretch of probe rows, see [`WorkSplit::stretch`](crate::scheduler::Cut::stretch); a posting counts as the pairs
+    /// that are compared in its time.
     pub(super) fn stretch(&self, start: u32, end: u32, pairs: u64) -> (u32, u64) {
         let (mut at, mut done) = (start, 0u64);
         while at < end && done < pairs {

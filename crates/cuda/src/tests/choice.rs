@@ -6,7 +6,7 @@ use arrow::datatypes::Float64Type;
 use super::*;
 use crate::test_device::device;
 use similarity_engine::PrepareContext;
-use similarity_engine::condition::{Bounds, VectorTest};
+use similarity_engine::condition::{Bounds, VectorCondition};
 use similarity_engine::internals::ROWS_OF_RULES;
 use similarity_measures::{EditMeasure, SetMeasure, Tokenizer, VectorMeasure};
 
@@ -15,12 +15,15 @@ fn keys_of_rules_go_to_an_open_device_from_so_many_rows_on() {
     let _open = device();
     let (auto, half) = (Engine::Auto { platform: &crate::Cuda, ordinal: 0, fraction: 0.5 }, ROWS_OF_RULES / 2);
     let never = Cancel::default();
-    let pays = |rows: usize, own: bool, probe_rows: Option<usize>| {
-        let context = BuildContext { own, probe_rows, ..BuildContext::new(2, &never, &|_| Ok(())) };
+    let pays = |rows: usize, self_join: bool, probe_rows: Option<usize>| {
+        let context = BuildContext { self_join, probe_rows, ..BuildContext::new(2, &never, &|_| Ok(())) };
         auto.device_of_keys(rows, &context).is_some()
     };
-    for (rows, own, probe_rows) in [(2 * half, true, None), (half, false, Some(half)), (half, false, None)] {
-        assert!(pays(rows, own, probe_rows) && !pays(rows - 1, own, probe_rows), "{rows} {own} {probe_rows:?}");
+    for (rows, self_join, probe_rows) in [(2 * half, true, None), (half, false, Some(half)), (half, false, None)] {
+        assert!(
+            pays(rows, self_join, probe_rows) && !pays(rows - 1, self_join, probe_rows),
+            "{rows} {self_join} {probe_rows:?}"
+        );
     }
     assert!(pays(1, false, Some(2 * half)) && !pays(half, true, Some(half)), "a self-join has no other side");
 }
@@ -32,19 +35,20 @@ fn batches_are_made_ready_until_they_are_cancelled() {
     let point = |row: i32| Some((0..20).map(|at| Some(f64::from(row * at % 97))).collect::<Vec<_>>());
     let points: ArrayRef =
         Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>((0..2000).map(point).collect::<Vec<_>>()));
-    let near = VectorTest { bounds: Bounds::at_most(5.0, true), ..VectorTest::every_score(VectorMeasure::L2) };
-    let set = Test::Set { tokenizer: words, measure: SetMeasure::JACCARD, bounds: Bounds::at_least(0.5, true) };
-    let edit = Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
+    let near =
+        VectorCondition { bounds: Bounds::at_most(5.0, true), ..VectorCondition::every_score(VectorMeasure::L2) };
+    let set = Condition::Set { tokenizer: words, measure: SetMeasure::JACCARD, bounds: Bounds::at_least(0.5, true) };
+    let edit = Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
     let (never, cancelled) = (Cancel::default(), Cancel::default());
     cancelled.cancel();
     for engine in [Engine::Cpu, engine_of(Budget::new(&device(), 0.5))] {
-        for (test, values) in [(set, &texts), (edit, &texts), (Test::Vector(near), &points)] {
+        for (condition, values) in [(set, &texts), (edit, &texts), (Condition::Vector(near), &points)] {
             let keys = KeyColumn { values: Arc::clone(values), groups: None };
             let context = BuildContext::new(2, &never, &|_| Ok(()));
-            let (index, _) = engine.build(test, keys.clone(), &context).unwrap();
+            let (index, _) = engine.build(condition, keys.clone(), &context).unwrap();
             assert!(index.prepare(&keys, &PrepareContext { threads: 2, cancel: &never }).is_ok());
             let error = index.prepare(&keys, &PrepareContext { threads: 2, cancel: &cancelled }).err();
-            assert!(error.is_some_and(|error| error.to_string().contains("cancelled")), "{test} {engine:?}");
+            assert!(error.is_some_and(|error| error.to_string().contains("cancelled")), "{condition} {engine:?}");
         }
     }
 }

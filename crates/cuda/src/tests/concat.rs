@@ -9,7 +9,7 @@ use super::*;
 use arrow::array::{BinaryViewArray, RecordBatch, RecordBatchOptions, StringViewArray};
 use similarity_engine::concat::concat_in_parallel;
 
-use crate::ahead::SendingAhead;
+use crate::prefetch::PinnedPrefetch;
 use similarity_engine::accelerator::prefetch::ColumnPrefetch;
 
 /// More views than caches hold, from where on they are written past them.
@@ -57,7 +57,7 @@ fn batches_are_one_after_the_other() {
     let (device, whole) = (device(), concat_batches(&schema, &many).unwrap());
     for threads in [1, 3] {
         for columns in [&[1][..], &[1, 2]] {
-            let sending = SendingAhead::try_new(Budget::new(&device, 0.5), columns, whole.num_rows()).unwrap();
+            let sending = PinnedPrefetch::try_new(Budget::new(&device, 0.5), columns, whole.num_rows()).unwrap();
             let together = concat_in_parallel(&schema, &many, threads, Some(&sending)).unwrap();
             assert_eq!(together, whole);
             let views = |metric: &MetricValue| (metric.name() == "device_bytes_in").then(|| metric.as_usize() / 16);

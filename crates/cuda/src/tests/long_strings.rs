@@ -10,8 +10,8 @@ use crate::test_oracle::strings::*;
 use similarity_engine::NO_GROUP;
 use similarity_engine::condition::Bounds;
 use similarity_engine::cpu;
-use similarity_engine::edits::EditPredicate;
 use similarity_engine::internals::LongStrings;
+use similarity_engine::strings::EditPredicate;
 use similarity_measures::EditMeasure;
 
 /// Strings of up to the `longest` that a device takes, some of them, and a few that are longer.
@@ -49,23 +49,23 @@ fn long_strings_are_compared_on_the_cpu() {
         (Jaro, at_least(0.7)),
         (JaroWinkler, at_least(0.95)),
     ] {
-        let (predicate, test) = (EditPredicate { measure, bounds }, Test::Edit { measure, bounds });
-        let longest = crate::edits::longest_string(&predicate);
+        let (predicate, condition) = (EditPredicate { measure, bounds }, Condition::Edit { measure, bounds });
+        let longest = crate::strings::longest_string(&predicate);
         let [build, probe] = sides(longest, &mut rng);
         for groups in [&None, &grouped] {
             let (build_keys, probe_keys) = (key_column(&build, groups), key_column(&probe, groups));
             let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
-            let index = |is_own| {
-                let context = BuildContext { own: is_own, ..BuildContext::new(2, &cancel, &reserve) };
-                let (index, _) = engine.build(test, build_keys.clone(), &context).unwrap();
+            let index = |is_self_join| {
+                let context = BuildContext { self_join: is_self_join, ..BuildContext::new(2, &cancel, &reserve) };
+                let (index, _) = engine.build(condition, build_keys.clone(), &context).unwrap();
                 let expected = format!("; cpu for 4 strings of more than {longest} characters");
                 assert!(index.describe().ends_with(&expected));
-                assert_eq!(index.unmatchable(), cpu::build(test, &build_keys, &context).unwrap().unmatchable());
+                assert_eq!(index.unmatchable(), cpu::build(condition, &build_keys, &context).unwrap().unmatchable());
                 index
             };
             let expected = oracle(predicate, (&build, groups), (&build, groups), true);
             for range in [17, usize::MAX] {
-                assert_eq!(own(index(true).as_ref(), range), expected, "{predicate:?}");
+                assert_eq!(self_join_pairs(index(true).as_ref(), range), expected, "{predicate:?}");
             }
             let expected = oracle(predicate, (&build, groups), (&probe, groups), false);
             assert!(expected.iter().any(|(build, _)| [3, 77, 78, 100].contains(build)), "{predicate:?}");
@@ -76,11 +76,12 @@ fn long_strings_are_compared_on_the_cpu() {
 
 #[test]
 fn without_long_strings_nothing_is_set_apart() {
-    let test = Test::Edit { measure: EditMeasure::Jaro, bounds: Bounds::at_least(0.9, true) };
+    let condition = Condition::Edit { measure: EditMeasure::Jaro, bounds: Bounds::at_least(0.9, true) };
     let long = |count: usize| -> Values {
         (0..40).map(|row| Some("\u{e9}".repeat(if row < count { 1025 } else { 1024 }))).collect()
     };
-    let of = |count| LongStrings::of(&Budget::new(&device(), 0.5), test, &key_column(&long(count), &None)).unwrap();
+    let of =
+        |count| LongStrings::of(&Budget::new(&device(), 0.5), condition, &key_column(&long(count), &None)).unwrap();
     assert!(of(0).is_none() && of(3).is_none());
     assert_eq!(of(2).map(|strings| strings.count), Some(2));
 }

@@ -2,19 +2,20 @@
 
 mod choice;
 mod concat;
+mod equality;
 mod grouping;
-mod keys;
 mod long_strings;
 mod rules;
 mod statistics;
+pub(super) mod vectors;
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
-use similarity_engine::atoms::{AtomColumn, AtomTest, Tally};
+use similarity_engine::atoms::{AtomColumn, AtomCondition, RuleCounters};
 use similarity_engine::choice::Engine;
-use similarity_engine::condition::Test;
-use similarity_engine::keys::NumberedBy;
+use similarity_engine::condition::Condition;
+use similarity_engine::equality::Numberer;
 use similarity_engine::rules::{PreparedRules, RuleIndex};
 use similarity_engine::{BuildContext, Cancel, Cursor, KeyColumn, NO_GROUP, Pairs};
 

@@ -11,9 +11,9 @@ use super::*;
 use crate::test_device::{budget_of, device, device_alone};
 use similarity_engine::atoms::{AtomColumn, BandColumn, PairConditions, SideColumns, Span};
 use similarity_engine::choice::Engine;
-use similarity_engine::condition::{Bounds, VectorTest};
+use similarity_engine::condition::{Bounds, VectorCondition};
+use similarity_engine::equality::Groups;
 use similarity_engine::internals::PreparedEntry;
-use similarity_engine::keys::Groups;
 use similarity_engine::plan::AtomKind;
 use similarity_engine::rules::{RuleSource, Run};
 use similarity_engine::{BuildContext, Limit, NO_GROUP, PrepareContext};
@@ -30,12 +30,12 @@ impl PairConditions for NoConditions {
 /// The pairs of a self-join by two clauses, each an equality and an edit distance, with how many rows have no
 /// partner, and the bytes that went to the device.
 fn join(engine: &Engine, equalities: [&ArrayRef; 2], key: &ArrayRef) -> ((Vec<(u32, u32)>, usize), usize) {
-    let edit = |k| Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(k, true) };
+    let edit = |k| Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(k, true) };
     let tests = vec![
-        AtomTest::Equality,
-        AtomTest::Equality,
-        AtomTest::Similarity { key: 0, test: edit(1.0) },
-        AtomTest::Similarity { key: 0, test: edit(2.0) },
+        AtomCondition::Equality,
+        AtomCondition::Equality,
+        AtomCondition::Similarity { key: 0, condition: edit(1.0) },
+        AtomCondition::Similarity { key: 0, condition: edit(2.0) },
     ];
     let kinds = tests.iter().map(AtomKind::from).collect();
     let source = RuleSource { tests, kinds, clauses: vec![vec![0, 2], vec![1, 3]] };
@@ -43,12 +43,12 @@ fn join(engine: &Engine, equalities: [&ArrayRef; 2], key: &ArrayRef) -> ((Vec<(u
     let atoms = vec![values(equalities[0]), values(equalities[1]), AtomColumn::None, AtomColumn::None];
     let side = SideColumns { rows: key.len(), atoms, keys: vec![Arc::clone(key)] };
     let cancel = Cancel::default();
-    let context = BuildContext { own: true, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
+    let context = BuildContext { self_join: true, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
     let index = RuleIndex::try_new(source, side, engine, &context).unwrap();
     let (mut cursor, mut pairs) = (Cursor { next: 0, end: index.len(None) }, Pairs::default());
     let (limit, run) = (Limit { pairs: 1 << 20, work: 1 << 30 }, Run { conditions: &NoConditions, cancel: &cancel });
     while !cursor.is_done() {
-        index.probe(None, &mut cursor, limit, &run, &mut pairs, &mut Tally::new(4, 2)).unwrap();
+        index.probe(None, &mut cursor, limit, &run, &mut pairs, &mut RuleCounters::new(4, 2)).unwrap();
     }
     let mut pairs: Vec<_> = pairs.build.into_iter().zip(pairs.probe).map(|(a, b)| (a.min(b), a.max(b))).collect();
     pairs.sort_unstable();
@@ -92,11 +92,11 @@ fn where_memory_lacks_for_them_the_keys_are_numbered_all_the_same() {
 
 #[test]
 fn why_a_device_does_not_walk_is_said() {
-    let test = Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
-    let tests = vec![AtomTest::Equality, AtomTest::Similarity { key: 0, test }];
+    let condition = Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
+    let tests = vec![AtomCondition::Equality, AtomCondition::Similarity { key: 0, condition }];
     let source = RuleSource { kinds: tests.iter().map(AtomKind::from).collect(), tests, clauses: vec![vec![0, 1]] };
     let (cancel, device) = (Cancel::default(), device_alone());
-    let context = BuildContext { own: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
+    let context = BuildContext { self_join: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
     let chosen = |longest: usize, bytes: usize| {
         let text = |row: usize| Some(if row == 7 { "x".repeat(longest) } else { format!("name {row}") });
         let key: ArrayRef = Arc::new((0..300).map(text).collect::<StringArray>());
@@ -111,21 +111,22 @@ fn why_a_device_does_not_walk_is_said() {
 }
 
 /// Two equalities, a band, a condition of one side and similarities, some of the same key.
-fn kinds() -> Vec<AtomTest> {
-    let edit = |key, measure, bounds| AtomTest::Similarity { key, test: Test::Edit { measure, bounds } };
+fn kinds() -> Vec<AtomCondition> {
+    let edit = |key, measure, bounds| AtomCondition::Similarity { key, condition: Condition::Edit { measure, bounds } };
     let words = Tokenizer::Words;
-    let near = VectorTest { bounds: Bounds::at_most(0.5, true), ..VectorTest::every_score(VectorMeasure::L2) };
-    let set = Test::Set { tokenizer: words, measure: SetMeasure::JACCARD, bounds: Bounds::at_least(0.5, true) };
+    let near =
+        VectorCondition { bounds: Bounds::at_most(0.5, true), ..VectorCondition::every_score(VectorMeasure::L2) };
+    let set = Condition::Set { tokenizer: words, measure: SetMeasure::JACCARD, bounds: Bounds::at_least(0.5, true) };
     vec![
-        AtomTest::Equality,
-        AtomTest::Equality,
-        AtomTest::Band,
-        AtomTest::OneSided,
+        AtomCondition::Equality,
+        AtomCondition::Equality,
+        AtomCondition::Band,
+        AtomCondition::OneSided,
         edit(0, EditMeasure::Levenshtein, Bounds::at_most(2.0, true)),
         edit(0, EditMeasure::JaroWinkler, Bounds::at_least(0.85, true)),
-        AtomTest::Similarity { key: 1, test: set },
+        AtomCondition::Similarity { key: 1, condition: set },
         edit(1, EditMeasure::Osa, Bounds::at_most(3.0, true)),
-        AtomTest::Similarity { key: 2, test: Test::Vector(near) },
+        AtomCondition::Similarity { key: 2, condition: Condition::Vector(near) },
     ]
 }
 
@@ -167,8 +168,8 @@ fn same(side: &SideColumns) -> SideColumns {
 }
 
 /// All pairs, ascending, and what was counted of them on the way.
-fn run(index: &RuleIndex, probe: Option<&PreparedRules>, step: usize) -> (Vec<(u32, u32)>, Tally) {
-    let mut tally = Tally::new(index.tests.kinds.len(), index.clauses.len());
+fn run(index: &RuleIndex, probe: Option<&PreparedRules>, step: usize) -> (Vec<(u32, u32)>, RuleCounters) {
+    let mut counters = RuleCounters::new(index.tests.kinds.len(), index.clauses.len());
     let (mut pairs, cancel) = (Pairs::default(), Cancel::default());
     let run = Run { conditions: &NoConditions, cancel: &cancel };
     let all = index.len(probe);
@@ -176,7 +177,7 @@ fn run(index: &RuleIndex, probe: Option<&PreparedRules>, step: usize) -> (Vec<(u
         let mut cursor = Cursor { next: start, end: all.min(start.saturating_add(step)) };
         while !cursor.is_done() {
             let limit = Limit { pairs: 500, work: 5000 };
-            index.probe(probe, &mut cursor, limit, &run, &mut pairs, &mut tally).unwrap();
+            index.probe(probe, &mut cursor, limit, &run, &mut pairs, &mut counters).unwrap();
         }
     }
     let mut pairs: Vec<_> = pairs.build.into_iter().zip(pairs.probe).collect();
@@ -184,7 +185,7 @@ fn run(index: &RuleIndex, probe: Option<&PreparedRules>, step: usize) -> (Vec<(u
         pairs.iter_mut().for_each(|(one, other)| (*one, *other) = ((*one).min(*other), (*one).max(*other)));
     }
     pairs.sort_unstable();
-    (pairs, tally)
+    (pairs, counters)
 }
 
 #[test]
@@ -193,12 +194,12 @@ fn a_device_walks_as_the_cpu_does() {
     let on_device = engine_of(Budget::new(&device(), 0.5));
     let mut walked = 0;
     for case in 0..60 {
-        let own = case % 3 == 0;
+        let self_join = case % 3 == 0;
         let mut clauses: Vec<Vec<usize>> = Vec::new();
         for _ in 0..rng.random_range(1..6) {
             // a condition of one side leaves no self-join
             let entry = rng.random_range(0..3);
-            let atoms = (1..9).filter(|&atom| (!own || atom != 3) && rng.random_bool(0.35));
+            let atoms = (1..9).filter(|&atom| (!self_join || atom != 3) && rng.random_bool(0.35));
             clauses.push(std::iter::once(entry).chain(atoms).collect());
         }
         clauses.iter_mut().for_each(|clause| {
@@ -209,16 +210,16 @@ fn a_device_walks_as_the_cpu_does() {
         let source =
             RuleSource { kinds: kinds.iter().map(AtomKind::from).collect(), tests: kinds, clauses: clauses.clone() };
         let mut build = side([0, 1, 40, 300][case % 4], true, &mut rng);
-        if own {
+        if self_join {
             build.atoms[3] = AtomColumn::None;
         }
         let probe = side(200, false, &mut rng);
         let cancel = Cancel::default();
-        let context = BuildContext { own, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
+        let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
         let [cpu, cuda] = [&Engine::Cpu, &on_device]
             .map(|engine| RuleIndex::try_new(source.clone(), same(&build), engine, &context).unwrap());
         walked += cuda.entries.iter().filter(|entry| entry.device.is_some()).count();
-        let (expected, found) = match own {
+        let (expected, found) = match self_join {
             true => (run(&cpu, None, usize::MAX), run(&cuda, None, 1 + case * 7)),
             false => {
                 let [by_cpu, by_cuda] = [&cpu, &cuda]
@@ -244,7 +245,7 @@ fn a_device_walks_launches_of_many_pairs() {
     let clauses = vec![vec![0, 1, 4, 6], vec![0, 5, 7], vec![0, 4, 8]];
     let source = RuleSource { kinds: kinds().iter().map(AtomKind::from).collect(), tests: kinds(), clauses };
     let cancel = Cancel::default();
-    let context = BuildContext { own: true, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
+    let context = BuildContext { self_join: true, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
     let [expected, found] = [Engine::Cpu, engine_of(Budget::new(&device(), 0.5))].map(|engine| {
         let index = RuleIndex::try_new(source.clone(), same(&build), &engine, &context).unwrap();
         let is_walked_there = matches!(engine, Engine::Device(_));
@@ -257,7 +258,7 @@ fn a_device_walks_launches_of_many_pairs() {
 }
 
 /// Groups of four strings, of a few symbols or of many, each made from one of ten by up to three edits.
-fn side_of_texts(first: char, symbols: u32, rng: &mut StdRng) -> SideColumns {
+fn side_of_strings(first: char, symbols: u32, rng: &mut StdRng) -> SideColumns {
     let symbol = |at: u32| char::from_u32(first as u32 + at % symbols).unwrap();
     let base = |at: usize| [0, 1, 4, 17, 31, 32, 33, 64, 65, 150][at % 10];
     let text = |row: usize, rng: &mut StdRng| {
@@ -296,31 +297,31 @@ fn a_device_decides_strings_of_few_and_of_many_symbols() {
     let on_device = engine_of(Budget::new(&device(), 0.5));
     for (first, symbols) in [('a', 26), ('\u{4e00}', 600)] {
         for (measure, bounds) in measures {
-            let test = Test::Edit { measure, bounds };
-            let tests = vec![AtomTest::Equality, AtomTest::Similarity { key: 0, test }];
+            let condition = Condition::Edit { measure, bounds };
+            let tests = vec![AtomCondition::Equality, AtomCondition::Similarity { key: 0, condition }];
             let kinds = tests.iter().map(AtomKind::from).collect();
             let source = RuleSource { kinds, tests, clauses: vec![vec![0, 1]] };
-            let build = side_of_texts(first, symbols, &mut rng);
+            let build = side_of_strings(first, symbols, &mut rng);
             // some of its symbols are unknown to the build side
-            let probe = side_of_texts(char::from_u32(first as u32 + 5).unwrap(), symbols, &mut rng);
+            let probe = side_of_strings(char::from_u32(first as u32 + 5).unwrap(), symbols, &mut rng);
             let cancel = Cancel::default();
-            for own in [true, false] {
-                let context = BuildContext { own, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
+            for self_join in [true, false] {
+                let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
                 let [expected, found] = [&Engine::Cpu, &on_device].map(|engine| {
                     let index = RuleIndex::try_new(source.clone(), same(&build), engine, &context).unwrap();
                     let has_kernels = measure != EditMeasure::DamerauLevenshtein;
                     let is_walked_there = has_kernels && matches!(engine, Engine::Device(_));
                     assert!(
                         index.entries.iter().all(|entry| entry.device.is_some() == is_walked_there),
-                        "{measure:?} {own} {is_walked_there}"
+                        "{measure:?} {self_join} {is_walked_there}"
                     );
-                    let prepared = (!own)
+                    let prepared = (!self_join)
                         .then(|| index.prepare(same(&probe), &PrepareContext { threads: 2, cancel: &cancel }).unwrap());
                     run(&index, prepared.as_ref(), usize::MAX)
                 });
                 assert!(expected.0.len() > 30, "{measure:?} of {symbols} symbols: {} pairs", expected.0.len());
-                assert_eq!(found.0, expected.0, "{measure:?} of {symbols} symbols, own: {own}");
-                assert_eq!(found.1.passed, expected.1.passed, "{measure:?} of {symbols} symbols, own: {own}");
+                assert_eq!(found.0, expected.0, "{measure:?} of {symbols} symbols, own: {self_join}");
+                assert_eq!(found.1.passed, expected.1.passed, "{measure:?} of {symbols} symbols, own: {self_join}");
             }
         }
     }
@@ -332,7 +333,7 @@ fn whatever_does_not_fit_on_a_device_is_walked_on_the_cpu() {
     let clauses = vec![vec![1, 4], vec![0, 6]];
     let source = RuleSource { kinds: kinds().iter().map(AtomKind::from).collect(), tests: kinds(), clauses };
     let cancel = Cancel::default();
-    let context = BuildContext { own: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
+    let context = BuildContext { self_join: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
     let side = side(300, true, &mut rng);
     let index = |engine: &Engine| RuleIndex::try_new(source.clone(), same(&side), engine, &context).unwrap();
     let expected = run(&index(&Engine::Cpu), None, 100);

@@ -5,21 +5,21 @@ use arrow::array::StringViewArray;
 use super::*;
 use crate::test_device::device;
 use similarity_engine::atoms::SideColumns;
-use similarity_engine::condition::{Bounds, Test};
-use similarity_engine::internals::{Detail, Fingerprints, SAMPLED, Sample, Tests, bound};
+use similarity_engine::condition::{Bounds, Condition};
+use similarity_engine::internals::{AtomDeciders, Detail, Fingerprints, SAMPLED, Sample, bound};
 use similarity_engine::internals::{SharedStrings, bring_ahead};
 use similarity_measures::EditMeasure;
 
 /// A sample of some strings, drawn by a device if there is one.
 fn sample(texts: &[Option<String>], budget: Option<&Budget>) -> Sample {
     let key: ArrayRef = Arc::new(texts.iter().map(Option::as_deref).collect::<StringViewArray>());
-    let test = Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
-    let kinds = vec![AtomTest::Equality, AtomTest::Similarity { key: 0, test }];
+    let condition = Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
+    let kinds = vec![AtomCondition::Equality, AtomCondition::Similarity { key: 0, condition }];
     let keys = vec![key];
     let atoms = vec![AtomColumn::Codes(vec![0; texts.len()].into()), AtomColumn::None];
     let side = SideColumns { rows: texts.len(), atoms, keys: keys.clone() };
     let cancel = Cancel::default();
-    let (tests, columns) = Tests::build(kinds, side, &BuildContext::new(2, &cancel, &|_| Ok(()))).unwrap();
+    let (tests, columns) = AtomDeciders::build(kinds, side, &BuildContext::new(2, &cancel, &|_| Ok(()))).unwrap();
     let bring = |budget: &Budget| {
         bring_ahead(budget, (&tests, &columns), &[vec![0, 1]], &SharedStrings::default(), 2).unwrap().unwrap()
     };

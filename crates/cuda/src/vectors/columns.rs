@@ -10,19 +10,19 @@ use crate::memory::{Budget, Buffer};
 use similarity_engine::vectors::frame::Frame;
 use similarity_engine::vectors::points::Points;
 
-/// A copy of the regular rows of `points` on the device, with their groups where the join has equality keys.
+/// A copy of the filterable rows of `points` on the device, with their groups where the join has equality keys.
 pub(super) fn upload(
     budget: &Budget,
     stream: &Arc<CudaStream>,
     points: &Points,
     grouped: bool,
 ) -> Result<RowVectors, Fault> {
-    let rows = &points.regular;
+    let rows = &points.filterable;
     let count = rows.len() as u32;
     let (values, sources) = match points.vectors.matrix(points.dimension) {
         Some(matrix) => (budget.upload(stream, matrix)?, None),
         None => {
-            let packed: Vec<f64> = (0..rows.len()).flat_map(|at| points.regular(at)).copied().collect();
+            let packed: Vec<f64> = (0..rows.len()).flat_map(|at| points.filterable(at)).copied().collect();
             let places: Vec<u32> = (0..count).collect();
             (budget.upload(stream, &packed)?, Some(budget.upload(stream, &places)?))
         }

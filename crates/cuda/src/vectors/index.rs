@@ -5,15 +5,15 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use super::ROWS_UNCHECKED;
-use super::arranged::Arranged;
 use super::columns::Framing;
-use super::near::{Near, ROWS_OF_TASK};
-use super::test::{halves_scale, vector_test};
-use crate::blocks::{Batch, BatchOf, BlockIndex, Build, OnHost};
+use super::condition::{halves_scale, vector_test};
+use super::near_blocks::{NearBlocks, ROWS_OF_TASK};
+use super::sorted::SortedPoints;
 use crate::fault::Fault;
-use crate::kernels::{Appended, Task, VectorSides, VectorTest};
+use crate::kernels::{Appended, Task, VectorCondition, VectorSides};
 use crate::memory::{Budget, Buffer};
-use crate::steps::Steps;
+use crate::scheduler::Scheduler;
+use crate::tiled_index::{Batch, BatchOf, Build, OnHost, TiledIndex};
 use crate::worker::{Capacity, Comparison, WORKERS, Workers};
 use similarity_engine::condition;
 use similarity_engine::vectors::decision::Decision;
@@ -29,20 +29,20 @@ const NUMBERS_AT_ONCE: usize = 1 << 26;
 /// A build side's vectors on a device, ready for probing with one predicate.
 #[derive(Debug)]
 pub(crate) struct VectorIndex {
-    build: Build<Arranged, Near>,
-    query: condition::VectorTest,
+    build: Build<SortedPoints, NearBlocks>,
+    query: condition::VectorCondition,
     decision: Decision,
-    test: VectorTest,
+    condition: VectorCondition,
     framing: Framing,
     in_halves: bool,
     /// Where other inputs probe it: the rows on the host, for those of a batch that no filter tells apart.
     host: Option<Points>,
 }
 
-/// The rows of a probe batch, where some are loose.
+/// The rows of a probe batch, where some are unfilterable.
 impl OnHost for Option<Points> {
     fn len(&self) -> usize {
-        self.as_ref().map_or(0, |points| points.loose.len())
+        self.as_ref().map_or(0, |points| points.unfilterable.len())
     }
 }
 
@@ -54,7 +54,7 @@ impl VectorIndex {
     /// device that fails.
     pub(crate) fn try_new(
         budget: &Budget,
-        query: condition::VectorTest,
+        query: condition::VectorCondition,
         keys: &KeyColumn,
         context: &BuildContext<'_>,
     ) -> Result<Option<Self>, Fault> {
@@ -68,8 +68,8 @@ impl VectorIndex {
         let points = Points::try_new(&query, keys, None, (context.threads, context.cancel))?;
         context.cancel.check()?;
         let Some(reach) = Reach::of(&query, points.dimension) else { return Ok(None) };
-        let Some(test) = vector_test(&query, &reach, points.dimension) else { return Ok(None) };
-        if points.dimension == 0 || !points.loose.is_empty() {
+        let Some(condition) = vector_test(&query, &reach, points.dimension) else { return Ok(None) };
+        if points.dimension == 0 || !points.unfilterable.is_empty() {
             return Ok(None);
         }
         let frame = Frame::of(&points, query.measure);
@@ -77,50 +77,57 @@ impl VectorIndex {
         if !reach.is_coarse(norm) {
             return Ok(None);
         }
-        let halves = halves_scale(&test, frame.typical_largest(&points), norm);
+        let halves = halves_scale(&condition, frame.typical_largest(&points), norm);
         let halves = halves.filter(|_| budget.device.has_tensor_cores());
-        let test = VectorTest { scale: halves.unwrap_or(1.0), ..test };
-        Self::arrange(budget, query, (test, halves.is_some()), &frame, points, (keys.groups.is_some(), context.own))
-            .map(Some)
+        let condition = VectorCondition { scale: halves.unwrap_or(1.0), ..condition };
+        Self::arrange(
+            budget,
+            query,
+            (condition, halves.is_some()),
+            &frame,
+            points,
+            (keys.groups.is_some(), context.self_join),
+        )
+        .map(Some)
     }
 
     fn arrange(
         budget: &Budget,
-        query: condition::VectorTest,
-        (test, in_halves): (VectorTest, bool),
+        query: condition::VectorCondition,
+        (condition, in_halves): (VectorCondition, bool),
         frame: &Frame,
         points: Points,
-        (grouped, own): (bool, bool),
+        (grouped, self_join): (bool, bool),
     ) -> Result<Self, Fault> {
         let stream = budget.device.stream()?;
         let framing = Framing::try_new(budget, &stream, frame, &points, grouped)?;
-        let vectors = Arranged::try_new(budget, &stream, (&points, grouped), &framing, (&test, in_halves))?;
+        let vectors = SortedPoints::try_new(budget, &stream, (&points, grouped), &framing, (&condition, in_halves))?;
         let workers = Workers::try_new(budget, Capacity::of(budget, ROWS_OF_TASK, WORKERS))?;
-        let rows = points.regular.len();
-        let of_numbers = NUMBERS_AT_ONCE / test.dimension.max(1) as usize;
+        let rows = points.filterable.len();
+        let of_numbers = NUMBERS_AT_ONCE / condition.dimension.max(1) as usize;
         let build = Build {
             budget: budget.clone(),
             side: vectors,
             unmatchable: points.unmatchable,
-            own: None,
-            steps: Steps::new(workers),
+            self_join: None,
+            steps: Scheduler::new(workers),
             rows_at_once: budget.rows_at_once(rows).min(of_numbers).max(1),
         };
-        let host = (!own).then_some(points);
-        let mut index = Self { build, query, decision: Decision::new(query), test, framing, in_halves, host };
-        if own {
-            index.build.own = Some(index.near(&stream, None)?);
+        let host = (!self_join).then_some(points);
+        let mut index = Self { build, query, decision: Decision::new(query), condition, framing, in_halves, host };
+        if self_join {
+            index.build.self_join = Some(index.near(&stream, None)?);
         }
         Ok(index)
     }
 
     /// Which build blocks are near each block of `probe`, or of the build side itself.
-    fn near(&self, stream: &Arc<CudaStream>, probe: Option<&Arranged>) -> Result<Near, Fault> {
+    fn near(&self, stream: &Arc<CudaStream>, probe: Option<&SortedPoints>) -> Result<NearBlocks, Fault> {
         let Build { budget, side, .. } = &self.build;
         let blocks = probe.unwrap_or(side).blocks();
         let buffer = || budget.buffer(stream, blocks as usize);
         let (mut firsts, mut ends, mut counts) = (buffer()?, buffer()?, buffer()?);
-        let mut near = Near::of(blocks, self.test.dimension);
+        let mut near = NearBlocks::of(blocks, self.condition.dimension);
         if blocks > 0 && side.count > 0 {
             let sides = self.sides(stream, probe);
             budget.device.vectors()?.reach(stream, &sides, blocks, (&mut firsts, &mut ends, &mut counts))?;
@@ -132,12 +139,12 @@ impl VectorIndex {
         Ok(near)
     }
 
-    fn sides(&self, stream: &CudaStream, probe: Option<&Arranged>) -> VectorSides {
+    fn sides(&self, stream: &CudaStream, probe: Option<&SortedPoints>) -> VectorSides {
         VectorSides {
             probe: probe.unwrap_or(&self.build.side).on_device(stream),
             build: self.build.side.on_device(stream),
-            test: self.test,
-            own: probe.is_none(),
+            condition: self.condition,
+            self_join: probe.is_none(),
         }
     }
 }
@@ -169,67 +176,67 @@ impl Comparison for VectorComparison<'_> {
     }
 }
 
-impl BlockIndex for VectorIndex {
-    type Side = Arranged;
-    type Cut = Near;
+impl TiledIndex for VectorIndex {
+    type Side = SortedPoints;
+    type WorkSplit = NearBlocks;
     type OnHost = Option<Points>;
     type Comparison<'a> = VectorComparison<'a>;
 
-    fn build(&self) -> &Build<Arranged, Near> {
+    fn build(&self) -> &Build<SortedPoints, NearBlocks> {
         &self.build
     }
 
     fn chosen(&self) -> String {
         let filter = if self.in_halves { "half precision on tensor cores" } else { "single precision" };
-        let (device, dimension) = (&self.build.budget.device, self.test.dimension);
+        let (device, dimension) = (&self.build.budget.device, self.condition.dimension);
         format!("blocks along a curve over {dimension} dimensions ({device}, {filter})")
     }
 
     fn held(&self) -> usize {
-        let rows = |points: &Points| points.regular.memory() + points.vectors.memory();
-        self.host.as_ref().map_or(0, rows) + self.build.own.as_ref().map_or(0, Near::memory)
+        let rows = |points: &Points| points.filterable.memory() + points.vectors.memory();
+        self.host.as_ref().map_or(0, rows) + self.build.self_join.as_ref().map_or(0, NearBlocks::memory)
     }
 
     fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<BatchOf<Self>, Fault> {
-        let (budget, dimension) = (&self.build.budget, self.test.dimension as usize);
+        let (budget, dimension) = (&self.build.budget, self.condition.dimension as usize);
         let points = Points::try_new(&self.query, keys, Some(dimension), (context.threads, context.cancel))?;
         context.cancel.check()?;
         let stream = budget.device.stream()?;
-        let by = (&self.test, self.in_halves);
-        let side = Arranged::try_new(budget, &stream, (&points, keys.groups.is_some()), &self.framing, by)?;
+        let by = (&self.condition, self.in_halves);
+        let side = SortedPoints::try_new(budget, &stream, (&points, keys.groups.is_some()), &self.framing, by)?;
         let cut = self.near(&stream, Some(&side))?;
         let decides = |row: &u32| self.query.decides(points.vectors.given(*row as usize));
         Ok(Batch {
             side,
             cut,
             unmatchable: points.unmatchable,
-            undecided: !points.loose.rows.iter().all(decides),
-            on_host: (!points.loose.is_empty()).then_some(points),
+            undecided: !points.unfilterable.rows.iter().all(decides),
+            on_host: (!points.unfilterable.is_empty()).then_some(points),
         })
     }
 
     fn comparison<'a>(
         &'a self,
         stream: &CudaStream,
-        (probe, _): (Option<&Arranged>, &Near),
+        (probe, _): (Option<&SortedPoints>, &NearBlocks),
         range: (u32, u32),
     ) -> VectorComparison<'a> {
         VectorComparison { budget: &self.build.budget, sides: self.sides(stream, probe), range }
     }
 
-    /// The pairs of a loose row with all rows of the build side.
+    /// The pairs of an unfilterable row with all rows of the build side.
     fn compare_on_host(&self, probe: &Option<Points>, at: usize, cancel: &Cancel, out: &mut Pairs) -> Counts {
         let (Some(build), Some(probe)) = (&self.host, probe) else { return Counts::default() };
-        let (row, group) = (probe.loose.rows[at], probe.loose.groups[at]);
+        let (row, group) = (probe.unfilterable.rows[at], probe.unfilterable.groups[at]);
         let (vector, before) = (probe.vectors.given(row as usize), out.len());
         let mut counts = Counts::default();
-        for (at, &other) in build.regular.rows.iter().enumerate() {
+        for (at, &other) in build.filterable.rows.iter().enumerate() {
             if at % ROWS_UNCHECKED == 0 && cancel.is_cancelled() {
                 break;
             }
-            if build.regular.groups[at] == group {
+            if build.filterable.groups[at] == group {
                 counts.candidates += 1;
-                if self.decision.may_hold(build.regular(at), vector) {
+                if self.decision.may_hold(build.filterable(at), vector) {
                     out.push(other, row);
                 }
             }

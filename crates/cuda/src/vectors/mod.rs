@@ -3,8 +3,8 @@
 //! ```text
 //! points and frame (engine::vectors)
 //!   columns   --> the vectors of a side, on the device as the query has them
-//!   arranged  --> points along a Z-order curve in blocks of 64, blocks in boxes, boxes in boxes
-//!   near      --> how many build blocks are near each block, and tasks of even work
+//!   sorted    --> points along a Z-order curve in blocks of 64, blocks in boxes, boxes in boxes
+//!   near_blocks --> how many build blocks are near each block, and tasks of even work
 //!   index     --> near blocks compared by a filter, candidates decided by the measure
 //!   nearest   --> the same, each row with a distance of its own that shrinks from round to round
 //! ```
@@ -13,19 +13,17 @@
 //! cores where half precision tells matches from others. The measure's own arithmetic decides, on the device, in double
 //! precision, in the order of the elements. A row of a probe batch that no filter tells apart is compared on the host.
 
-mod arranged;
 mod columns;
+mod condition;
 mod index;
-#[cfg(test)]
-mod joins;
-mod near;
+mod near_blocks;
 mod nearest;
-mod test;
+mod sorted;
 
+pub(super) use condition::{has_kernels, vector_test};
 pub(super) use index::VectorIndex;
 pub(super) use nearest::build_nearest;
 pub use nearest::{FEW_DIMENSIONS, ranks_by};
-pub(super) use test::{has_kernels, vector_test};
 
 /// Rows that a vector is compared with on the host between two looks at the cancel flag.
 const ROWS_UNCHECKED: usize = 1 << 12;

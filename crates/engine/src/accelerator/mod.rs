@@ -2,10 +2,10 @@
 //!
 //! A [`Platform`] is a kind of device. It says what its kernels serve before any device is opened, so that a plan can
 //! be explained on a machine without one. An [`Accelerator`] is an open device with the memory that joins may use
-//! there. What lies on a device has a trait of its own: [`keys`] for equality keys, [`rules`] for joins of rules,
+//! there. What lies on a device has a trait of its own: [`equality`] for equality keys, [`rules`] for joins of rules,
 //! [`prefetch`] for columns that are sent while the host still collects them.
 
-pub mod keys;
+pub mod equality;
 pub mod prefetch;
 pub mod rules;
 
@@ -16,16 +16,16 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use similarity_measures::VectorMeasure;
 
-use crate::atoms::AtomTest;
-use crate::condition::Test;
-use crate::edits::EditPredicate;
+use crate::atoms::AtomCondition;
+use crate::condition::Condition;
+use crate::equality::Codes;
 use crate::error::Result;
-use crate::keys::Codes;
 use crate::metrics::MetricValue;
 use crate::nearest::{NearestIndex, Wanted};
 use crate::reason::Refused;
+use crate::strings::EditPredicate;
 use crate::{BuildContext, Cancel, Index, KeyColumn, Probe};
-use keys::{DeviceKeys, GroupedRows};
+use equality::{DeviceKeys, GroupedRows};
 use prefetch::ColumnPrefetch;
 use rules::{DeviceRules, RulesSide};
 
@@ -44,10 +44,10 @@ pub trait Platform: Debug + Send + Sync {
     fn open(&self, ordinal: usize, memory_fraction: f64) -> Result<Arc<dyn Accelerator>, String>;
 
     /// Whether there are kernels for a condition.
-    fn serves(&self, test: Test) -> bool;
+    fn serves(&self, condition: Condition) -> bool;
 
     /// Whether an atom of rules can be decided on a device.
-    fn serves_atom(&self, atom: &AtomTest) -> bool;
+    fn serves_atom(&self, atom: &AtomCondition) -> bool;
 
     /// Whether there are kernels for a ranking by a measure.
     fn ranks_by(&self, measure: VectorMeasure, wanted: Wanted) -> bool;
@@ -73,26 +73,26 @@ pub trait Accelerator: Debug + Send + Sync {
     /// What the join has done on the device.
     fn metrics(&self) -> Vec<MetricValue>;
 
-    /// Makes the keys of a build side ready for `test`, or says why not.
+    /// Makes the keys of a build side ready for `condition`, or says why not.
     ///
     /// # Errors
-    /// Keys that `test` is not about, a refused reservation, a cancelled build, a device that fails,
+    /// Keys that `condition` is not about, a refused reservation, a cancelled build, a device that fails,
     /// [`Error::DeviceFull`](crate::Error::DeviceFull) where the caller divides the keys.
     fn build(
         &self,
-        test: Test,
+        condition: Condition,
         keys: &KeyColumn,
         context: &BuildContext<'_>,
     ) -> Result<Result<Box<dyn DeviceIndex>, Refused>>;
 
-    /// Makes the keys of a build side, each row with a rank, ready for a ranking by the score of `test`, or says why
-    /// not.
+    /// Makes the keys of a build side, each row with a rank, ready for a ranking by the score of `condition`, or says
+    /// why not.
     ///
     /// # Errors
     /// Keys that have no such score, a refused reservation, a cancelled build, a device that fails.
     fn build_nearest(
         &self,
-        test: Test,
+        condition: Condition,
         keys: &KeyColumn,
         ranking: (&[u32], Wanted),
         context: &BuildContext<'_>,
@@ -105,7 +105,7 @@ pub trait Accelerator: Debug + Send + Sync {
     /// `is_known`. `None` where memory lacks, or the device cannot tell two values apart.
     ///
     /// # Errors
-    /// Columns of types that have no [values](crate::keys::Values::supports), a device that fails.
+    /// Columns of types that have no [values](crate::equality::Values::supports), a device that fails.
     fn number_keys(
         &self,
         columns: &[ArrayRef],
@@ -113,12 +113,12 @@ pub trait Accelerator: Debug + Send + Sync {
         is_known: bool,
     ) -> Result<Option<NumberedKeys>>;
 
-    /// Groups rows by their codes in several columns; in a self-join (`own`) only rows that share theirs with another.
-    /// `None` where memory lacks.
+    /// Groups rows by their codes in several columns; in a `self_join` only rows that share theirs with
+    /// another. `None` where memory lacks.
     ///
     /// # Errors
     /// A device that fails.
-    fn group_rows(&self, columns: &[&Codes], own: bool) -> Result<Option<Arc<dyn GroupedRows>>>;
+    fn group_rows(&self, columns: &[&Codes], self_join: bool) -> Result<Option<Arc<dyn GroupedRows>>>;
 
     /// Begins to send `rows` rows of some columns; `None` where that does not pay or memory lacks.
     fn prefetch(&self, columns: &[usize], rows: usize) -> Option<Box<dyn ColumnPrefetch>>;

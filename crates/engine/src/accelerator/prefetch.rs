@@ -35,18 +35,18 @@ pub trait LentViews: Debug + Send {
 
 /// Memory that the views of a column are put together in.
 #[derive(Debug)]
-pub enum ViewRoom {
+pub enum ViewBuffer {
     /// The host's own, with room for so many.
-    Own(Vec<u128>),
+    Host(Vec<u128>),
     /// Lent by a device.
     Lent(Box<dyn LentViews>),
 }
 
-impl ViewRoom {
+impl ViewBuffer {
     /// The first `rows` places, as many as there are at most.
     pub fn places(&mut self, rows: usize) -> &mut [MaybeUninit<u128>] {
         match self {
-            Self::Own(views) => &mut views.spare_capacity_mut()[..rows],
+            Self::Host(views) => &mut views.spare_capacity_mut()[..rows],
             Self::Lent(views) => views.places(rows),
         }
     }
@@ -57,7 +57,7 @@ impl ViewRoom {
     /// So many places have been written, from the first one on.
     pub unsafe fn into_views(self, rows: usize) -> ScalarBuffer<u128> {
         match self {
-            Self::Own(mut views) => {
+            Self::Host(mut views) => {
                 // SAFETY: as the caller says.
                 unsafe { views.set_len(rows) };
                 views.into()

@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::keys::{FoundRows, GroupedRows};
-use crate::atoms::{AtomTest, RuleRows, Tally};
+use super::equality::{FoundRows, GroupedRows};
+use crate::atoms::{AtomCondition, RuleCounters, RuleRows};
+use crate::equality::Codes;
 use crate::error::Result;
-use crate::keys::Codes;
 use crate::metrics::MetricValue;
 use crate::plan::ExecutionTree;
 use crate::reason::Refused;
@@ -17,7 +17,7 @@ use crate::{Cancel, Counts, Cursor, Pairs};
 /// A build side of rules that is brought to a device.
 pub struct RulesSide<'a> {
     /// How each atom is decided.
-    pub kinds: &'a [AtomTest],
+    pub kinds: &'a [AtomCondition],
     /// What the first filter of an atom allows, by the classes of a probe and a build row.
     pub allowances: &'a (dyn Fn(usize) -> &'a [i8] + Sync),
     /// The rows.
@@ -32,7 +32,7 @@ pub struct RulesSide<'a> {
     pub threads: usize,
 }
 
-/// A join of rules on a device: the tests of its atoms and the columns of its build side.
+/// A join of rules on a device: the conditions of its atoms and the columns of its build side.
 pub trait DeviceRules: Debug + Send + Sync {
     /// The device as EXPLAIN ANALYZE names it.
     fn name(&self) -> String;
@@ -105,7 +105,7 @@ pub trait DeviceEntry: Debug + Send + Sync {
     fn prepare(&self, rules: &dyn DeviceRules, rows: &ProbeRows<'_>) -> Result<Option<Box<dyn DeviceItems>>>;
 
     /// The end of a stretch of a self-join from `start` on.
-    fn own_stretch(&self, start: usize) -> usize;
+    fn self_join_stretch(&self, start: usize) -> usize;
 
     /// Bytes held on the host.
     fn memory(&self) -> usize;
@@ -121,7 +121,7 @@ pub trait DeviceEntry: Debug + Send + Sync {
         probe: Option<(&dyn DeviceColumns, &dyn DeviceItems)>,
         cursor: &mut Cursor,
         cancel: &Cancel,
-        to: (&mut Pairs, &mut Tally),
+        to: (&mut Pairs, &mut RuleCounters),
     ) -> Result<Option<Counts>>;
 }
 
@@ -130,7 +130,7 @@ pub struct WalkedEntry<'a> {
     /// Build rows by place.
     pub rows: PlacedRows<'a>,
     /// In a self-join the partners of each place.
-    pub behind: Option<Behind<'a>>,
+    pub behind: Option<PartnerEnds<'a>>,
     /// Parts that a self-join is cut into, where each is little work.
     pub parts: u64,
     /// The tree that decides the candidates.
@@ -148,7 +148,7 @@ pub enum PlacedRows<'a> {
 }
 
 /// In a self-join, the places that each place is paired with: those behind it up to an end.
-pub enum Behind<'a> {
+pub enum PartnerEnds<'a> {
     /// The end of its group, of groups that are on the device.
     InGroup(&'a Arc<dyn GroupedRows>),
     /// The end of its group; where groups start, and where the last one ends.

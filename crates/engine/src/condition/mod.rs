@@ -1,9 +1,9 @@
 //! Conditions on a pair of keys: a measure, and the scores that it accepts.
 
 mod bounds;
-mod test;
-mod vector_test;
+mod condition;
+mod vector_condition;
 
 pub use bounds::{Bound, Bounds};
-pub use test::Test;
-pub use vector_test::VectorTest;
+pub use condition::Condition;
+pub use vector_condition::VectorCondition;

@@ -6,24 +6,24 @@ use crate::error::{Result, internal_err};
 use arrow::array::ArrayRef;
 use arrow::buffer::BooleanBuffer;
 
-use super::edit::{EditPairTest, TextColumn};
-use super::keep::{Filter, keep};
-use super::near::{Allowance, Lanes};
-use super::set::{SetColumn, SetPairTest};
-use super::vectors::{VectorColumn, VectorPairTest};
-use crate::atoms::{AtomColumn, AtomRows, AtomTest, RuleRows, SideColumns, Span};
-use crate::condition::Test;
-use crate::edits::EditPredicate;
-use crate::keys::Codes;
+use super::compact::{Filter, keep};
+use super::prefilter::{Lanes, MaxDifferences};
+use super::sets::{SetColumn, SetDecider};
+use super::strings::{EditDecider, StringColumn};
+use super::vectors::{VectorColumn, VectorDecider};
+use crate::atoms::{AtomColumn, AtomCondition, AtomRows, RuleRows, SideColumns, Span};
+use crate::condition::Condition;
+use crate::equality::Codes;
 use crate::parallel::{each_in_turn, in_turn, threads_within};
 use crate::sets::{Dictionary, SetPredicate};
+use crate::strings::EditPredicate;
 use crate::{BuildContext, KeyColumn, NO_GROUP, Pairs, PrepareContext};
 use similarity_measures::Tokenizer;
 
 /// A key, made ready for a family of measures.
 #[derive(Debug)]
 enum Key {
-    Texts(TextColumn),
+    Texts(StringColumn),
     Sets(SetColumn),
     Vectors(VectorColumn),
 }
@@ -39,23 +39,23 @@ pub struct Columns {
     keys: Vec<Option<Arc<Key>>>,
 }
 
-/// The tests of all atoms.
+/// How all atoms are decided.
 #[derive(Debug)]
-pub struct Tests {
+pub struct AtomDeciders {
     /// How each atom is decided.
-    pub kinds: Vec<AtomTest>,
-    tests: Vec<PairTest>,
+    pub kinds: Vec<AtomCondition>,
+    tests: Vec<PairDecider>,
 }
 
 #[derive(Debug)]
-enum PairTest {
+enum PairDecider {
     Codes,
     Band,
     Bits,
-    Edit(EditPairTest),
-    Set(SetPairTest, Tokenizer, Arc<Dictionary>),
+    Edit(EditDecider),
+    Set(SetDecider, Tokenizer, Arc<Dictionary>),
     /// Vector condition, with the length of the build side's vectors.
-    Vector(VectorPairTest, Option<usize>),
+    Vector(VectorDecider, Option<usize>),
     Condition,
 }
 
@@ -68,7 +68,7 @@ enum Family {
 }
 
 /// Every key with each family of measures that reads it.
-fn wanted(kinds: &[AtomTest]) -> Vec<(usize, Family)> {
+fn wanted(kinds: &[AtomCondition]) -> Vec<(usize, Family)> {
     let mut wanted = Vec::new();
     for read in kinds.iter().filter_map(family_of) {
         if !wanted.contains(&read) {
@@ -79,24 +79,24 @@ fn wanted(kinds: &[AtomTest]) -> Vec<(usize, Family)> {
 }
 
 /// The key of an atom with the family of its measure, where it is a similarity.
-fn family_of(kind: &AtomTest) -> Option<(usize, Family)> {
+fn family_of(kind: &AtomCondition) -> Option<(usize, Family)> {
     match *kind {
-        AtomTest::Similarity { key, test } => Some((key, family(test))),
+        AtomCondition::Similarity { key, condition } => Some((key, family(condition))),
         _ => None,
     }
 }
 
-fn family(test: Test) -> Family {
-    match test {
-        Test::Edit { .. } => Family::Texts,
-        Test::Set { tokenizer, .. } => Family::Sets(tokenizer),
-        Test::Vector(_) => Family::Vectors,
+fn family(condition: Condition) -> Family {
+    match condition {
+        Condition::Edit { .. } => Family::Texts,
+        Condition::Set { tokenizer, .. } => Family::Sets(tokenizer),
+        Condition::Vector(_) => Family::Vectors,
     }
 }
 
-impl Tests {
-    /// The tests of `kinds`, and the columns of the build side.
-    pub fn build(kinds: Vec<AtomTest>, side: SideColumns, context: &BuildContext<'_>) -> Result<(Self, Columns)> {
+impl AtomDeciders {
+    /// The deciders of `kinds`, and the columns of the build side.
+    pub fn build(kinds: Vec<AtomCondition>, side: SideColumns, context: &BuildContext<'_>) -> Result<(Self, Columns)> {
         let known = wanted(&kinds);
         let of_key = BuildContext { threads: threads_within(known.len(), context.threads), ..*context };
         let built = in_turn(known.len(), context.threads, |at| match side.keys.get(known[at].0) {
@@ -107,33 +107,35 @@ impl Tests {
         let mut tests = Vec::with_capacity(kinds.len());
         let mut keys = Vec::with_capacity(kinds.len());
         for kind in &kinds {
-            let AtomTest::Similarity { key, test } = *kind else {
+            let AtomCondition::Similarity { key, condition } = *kind else {
                 keys.push(None);
                 tests.push(match kind {
-                    AtomTest::Equality => PairTest::Codes,
-                    AtomTest::Band => PairTest::Band,
-                    AtomTest::OneSided => PairTest::Bits,
-                    _ => PairTest::Condition,
+                    AtomCondition::Equality => PairDecider::Codes,
+                    AtomCondition::Band => PairDecider::Band,
+                    AtomCondition::OneSided => PairDecider::Bits,
+                    _ => PairDecider::Condition,
                 });
                 continue;
             };
-            let at = known.iter().position(|known| *known == (key, family(test)));
+            let at = known.iter().position(|known| *known == (key, family(condition)));
             let Some((column, dictionary)) = at.map(|at| &built[at]) else {
                 return internal_err!("a key was not built");
             };
             keys.push(Some(Arc::clone(column)));
-            tests.push(match test {
-                Test::Edit { measure, bounds } => PairTest::Edit(EditPairTest::new(EditPredicate { measure, bounds })),
-                Test::Set { tokenizer, measure, bounds } => {
-                    let test = SetPairTest::new(SetPredicate { measure, bounds });
-                    PairTest::Set(test, tokenizer, Arc::clone(dictionary))
+            tests.push(match condition {
+                Condition::Edit { measure, bounds } => {
+                    PairDecider::Edit(EditDecider::new(EditPredicate { measure, bounds }))
                 }
-                Test::Vector(test) => {
+                Condition::Set { tokenizer, measure, bounds } => {
+                    let condition = SetDecider::new(SetPredicate { measure, bounds });
+                    PairDecider::Set(condition, tokenizer, Arc::clone(dictionary))
+                }
+                Condition::Vector(condition) => {
                     let dimension = match column.as_ref() {
                         Key::Vectors(vectors) => vectors.dimension(),
                         _ => None,
                     };
-                    PairTest::Vector(VectorPairTest::new(test), dimension)
+                    PairDecider::Vector(VectorDecider::new(condition), dimension)
                 }
             });
         }
@@ -147,15 +149,15 @@ impl Tests {
         let built = in_turn(known.len(), context.threads, |at| {
             let (key, family) = known[at];
             let Some(values) = side.keys.get(key) else { return internal_err!("an atom names a missing key") };
-            let asks = |kind: &AtomTest| family_of(kind) == Some((key, family));
-            let pair_test = self.kinds.iter().position(asks).map(|atom| &self.tests[atom]);
-            Ok(Arc::new(match pair_test {
-                Some(PairTest::Set(_, tokenizer, dictionary)) => {
+            let asks = |kind: &AtomCondition| family_of(kind) == Some((key, family));
+            let pair_decider = self.kinds.iter().position(asks).map(|atom| &self.tests[atom]);
+            Ok(Arc::new(match pair_decider {
+                Some(PairDecider::Set(_, tokenizer, dictionary)) => {
                     let keys = KeyColumn { values: Arc::clone(values), groups: None };
                     Key::Sets(SetColumn::probe(*tokenizer, &keys, dictionary, &within)?)
                 }
-                Some(PairTest::Vector(_, dimension)) => Key::Vectors(VectorColumn::probe(values, *dimension)?),
-                _ => Key::Texts(TextColumn::try_new(values, within.threads)?),
+                Some(PairDecider::Vector(_, dimension)) => Key::Vectors(VectorColumn::probe(values, *dimension)?),
+                _ => Key::Texts(StringColumn::try_new(values, within.threads)?),
             }))
         })?;
         let column = |kind| {
@@ -179,32 +181,32 @@ impl Tests {
         passed: &mut Vec<u16>,
     ) {
         match (&self.tests[atom], &build.atoms[atom], &probe.atoms[atom]) {
-            (PairTest::Codes, AtomColumn::Codes(left), AtomColumn::Codes(right)) => {
+            (PairDecider::Codes, AtomColumn::Codes(left), AtomColumn::Codes(right)) => {
                 keep(selected, passed, &Equal { left: left.fetched(), right: right.fetched(), block });
             }
-            (PairTest::Band, AtomColumn::Band(build), AtomColumn::Band(probe)) => {
+            (PairDecider::Band, AtomColumn::Band(build), AtomColumn::Band(probe)) => {
                 keep(selected, passed, &Meeting { places: &build.places, accepted: &probe.accepted, block });
             }
             // a side compared with itself, for a sample, has the bits on both
-            (PairTest::Bits, AtomColumn::Bits(bits), _) => {
+            (PairDecider::Bits, AtomColumn::Bits(bits), _) => {
                 keep(selected, passed, &Passing { bits, rows: &block.build });
             }
-            (PairTest::Bits, _, AtomColumn::Bits(bits)) => {
+            (PairDecider::Bits, _, AtomColumn::Bits(bits)) => {
                 keep(selected, passed, &Passing { bits, rows: &block.probe });
             }
-            (PairTest::Edit(test), ..) => {
+            (PairDecider::Edit(condition), ..) => {
                 if let (Some(left), Some(right)) = (build.texts(atom), probe.texts(atom)) {
-                    test.select((left, right), block, selected, stop, passed);
+                    condition.select((left, right), block, selected, stop, passed);
                 }
             }
-            (PairTest::Set(test, ..), ..) => {
+            (PairDecider::Set(condition, ..), ..) => {
                 if let (Some(left), Some(right)) = (build.sets(atom), probe.sets(atom)) {
-                    test.select((left, right), block, selected, passed);
+                    condition.select((left, right), block, selected, passed);
                 }
             }
-            (PairTest::Vector(test, _), ..) => {
+            (PairDecider::Vector(condition, _), ..) => {
                 if let (Some(left), Some(right)) = (build.vectors(atom), probe.vectors(atom)) {
-                    test.select((left, right), block, selected, passed);
+                    condition.select((left, right), block, selected, passed);
                 }
             }
             _ => {}
@@ -212,11 +214,15 @@ impl Tests {
     }
 
     /// What sizes and signatures of the keys of `atom` may differ in, where it compares any.
-    pub fn allowance(&self, atom: usize) -> Option<&Allowance> {
+    pub fn allowance(&self, atom: usize) -> Option<&MaxDifferences> {
         match &self.tests[atom] {
-            PairTest::Edit(test) => Some(test.allowance()),
-            PairTest::Set(test, ..) => Some(test.allowance()),
-            PairTest::Codes | PairTest::Band | PairTest::Bits | PairTest::Vector(..) | PairTest::Condition => None,
+            PairDecider::Edit(condition) => Some(condition.allowance()),
+            PairDecider::Set(condition, ..) => Some(condition.allowance()),
+            PairDecider::Codes
+            | PairDecider::Band
+            | PairDecider::Bits
+            | PairDecider::Vector(..)
+            | PairDecider::Condition => None,
         }
     }
 
@@ -225,11 +231,13 @@ impl Tests {
     pub fn open(&self, atom: usize, side: &Columns, pairs: &Pairs) -> usize {
         let rows = pairs.build.iter().copied().zip(pairs.probe.iter().copied());
         match (&self.tests[atom], side.texts(atom), side.sets(atom)) {
-            (PairTest::Edit(test), Some(texts), _) => rows.filter(|&pair| test.is_open(texts, texts, pair)).count(),
-            (PairTest::Set(test, ..), _, Some(sets)) => {
-                rows.filter(|&pair| test.is_likely_open(sets, sets, pair)).count()
+            (PairDecider::Edit(condition), Some(texts), _) => {
+                rows.filter(|&pair| condition.is_open(texts, texts, pair)).count()
             }
-            (PairTest::Vector(..), ..) => pairs.len(),
+            (PairDecider::Set(condition, ..), _, Some(sets)) => {
+                rows.filter(|&pair| condition.is_likely_open(sets, sets, pair)).count()
+            }
+            (PairDecider::Vector(..), ..) => pairs.len(),
             _ => 0,
         }
     }
@@ -237,8 +245,8 @@ impl Tests {
     /// Bytes held.
     pub fn memory(&self) -> usize {
         let mut seen: Vec<*const Dictionary> = Vec::new();
-        let dictionaries = self.tests.iter().filter_map(|test| match test {
-            PairTest::Set(.., dictionary) => Some(dictionary),
+        let dictionaries = self.tests.iter().filter_map(|condition| match condition {
+            PairDecider::Set(.., dictionary) => Some(dictionary),
             _ => None,
         });
         dictionaries
@@ -319,7 +327,7 @@ fn build_key(family: Family, values: &ArrayRef, context: &BuildContext<'_>) -> R
     match family {
         Family::Texts => {
             (context.reserve)(values.len() * 2 * size_of::<u128>())?;
-            Ok((Key::Texts(TextColumn::try_new(values, context.threads)?), Dictionary::default()))
+            Ok((Key::Texts(StringColumn::try_new(values, context.threads)?), Dictionary::default()))
         }
         Family::Sets(tokenizer) => {
             let keys = KeyColumn { values: Arc::clone(values), groups: None };
@@ -335,7 +343,7 @@ fn build_key(family: Family, values: &ArrayRef, context: &BuildContext<'_>) -> R
 
 impl Columns {
     /// Strings of an atom, if it reads strings.
-    pub fn texts(&self, atom: usize) -> Option<&TextColumn> {
+    pub fn texts(&self, atom: usize) -> Option<&StringColumn> {
         match self.keys[atom].as_deref() {
             Some(Key::Texts(texts)) => Some(texts),
             _ => None,
@@ -413,7 +421,7 @@ impl Columns {
     /// Makes at once what is otherwise made when a pair is first decided.
     pub fn make_ready(&self, threads: usize) {
         let firsts: Vec<usize> = (0..self.keys.len()).filter(|&atom| self.first_of_key(atom) == atom).collect();
-        each_in_turn(firsts.len(), threads, |at| self.texts(firsts[at]).map(TextColumn::make_ready));
+        each_in_turn(firsts.len(), threads, |at| self.texts(firsts[at]).map(StringColumn::make_ready));
     }
 
     /// Whether two atoms read the same key.

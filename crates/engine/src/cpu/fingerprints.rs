@@ -11,9 +11,9 @@ use arrow::compute::take;
 use arrow::row::{RowConverter, SortField};
 use foldhash::fast::FixedState;
 
-use super::columns::{Columns, Tests};
-use super::edit::TextColumn;
-use crate::atoms::{AtomColumn, AtomTest};
+use super::columns::{AtomDeciders, Columns};
+use super::strings::StringColumn;
+use crate::atoms::{AtomColumn, AtomCondition};
 use crate::parallel::{in_parallel, ranges};
 use crate::views::string_views;
 
@@ -27,7 +27,7 @@ pub enum Detail {
 }
 
 /// What makes fingerprints of rows: all that atoms ask for and pairs do not agree in, a column after the other in any
-/// order. `text_prints` of `kernels/texts.cu` does the same with views.
+/// order. `text_prints` of `kernels/coded_strings.cu` does the same with views.
 pub struct Fingerprints<'a> {
     rows: usize,
     parts: Vec<Print<'a>>,
@@ -131,7 +131,7 @@ pub fn bound(rows: usize, count: usize) -> u64 {
 
 impl<'a> Fingerprints<'a> {
     /// Fingerprints of one side; `keys` are those of similarities.
-    pub fn new(columns: &'a Columns, tests: &Tests, keys: &'a [ArrayRef], detail: Detail) -> Result<Self> {
+    pub fn new(columns: &'a Columns, tests: &AtomDeciders, keys: &'a [ArrayRef], detail: Detail) -> Result<Self> {
         let mut parts: Vec<Print<'a>> = Vec::new();
         let mut seen = Vec::new();
         for (atom, kind) in tests.kinds.iter().enumerate() {
@@ -145,7 +145,7 @@ impl<'a> Fingerprints<'a> {
                     rows.add(prints, column, |row| band.places[row].first.into());
                     Ok(())
                 })),
-                (_, AtomTest::Similarity { key, .. }) if !seen.contains(key) => {
+                (_, AtomCondition::Similarity { key, .. }) if !seen.contains(key) => {
                     seen.push(*key);
                     let Some(values) = keys.get(*key) else { return internal_err!("an atom names a missing key") };
                     parts.push(of_key((columns, atom), values, detail, column)?);
@@ -213,7 +213,7 @@ fn of_key<'a>(
     detail: Detail,
     column: u64,
 ) -> Result<Print<'a>> {
-    Ok(match (columns.texts(atom).map(TextColumn::values), columns.vectors(atom)) {
+    Ok(match (columns.texts(atom).map(StringColumn::values), columns.vectors(atom)) {
         (Some(values), _) => Box::new(move |rows, prints| {
             print_strings(values, detail, column, rows, prints);
             Ok(())
@@ -252,24 +252,24 @@ mod tests {
 
     use super::*;
     use crate::atoms::SideColumns;
-    use crate::condition::{Bounds, Test};
+    use crate::condition::{Bounds, Condition};
     use crate::{BuildContext, Cancel};
     use similarity_measures::{EditMeasure, SetMeasure, Tokenizer};
 
     /// What `work` makes of the fingerprints of some values, keys of a string or of a set measure.
     fn with<T>(values: ArrayRef, detail: Detail, work: impl FnOnce(&Fingerprints<'_>) -> T) -> T {
-        let edit = Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
-        let set = Test::Set {
+        let edit = Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
+        let set = Condition::Set {
             tokenizer: Tokenizer::Elements,
             measure: SetMeasure::JACCARD,
             bounds: Bounds::at_least(0.5, true),
         };
-        let test = if string_views(&values).is_ok() { edit } else { set };
-        let kinds = vec![AtomTest::Similarity { key: 0, test }];
+        let condition = if string_views(&values).is_ok() { edit } else { set };
+        let kinds = vec![AtomCondition::Similarity { key: 0, condition }];
         let keys = vec![values];
         let side = SideColumns { rows: keys[0].len(), atoms: vec![AtomColumn::None], keys: keys.clone() };
         let cancel = Cancel::default();
-        let (tests, columns) = Tests::build(kinds, side, &BuildContext::new(2, &cancel, &|_| Ok(()))).unwrap();
+        let (tests, columns) = AtomDeciders::build(kinds, side, &BuildContext::new(2, &cancel, &|_| Ok(()))).unwrap();
         work(&Fingerprints::new(&columns, &tests, &keys, detail).unwrap())
     }
 

@@ -1,86 +1,86 @@
 //! The CPU engine.
 
 pub(super) mod columns;
-pub mod edit;
+mod compact;
 pub(super) mod fingerprints;
-mod keep;
-pub(super) mod near;
+pub(super) mod prefilter;
 pub(super) mod rules;
-pub mod set;
+pub mod sets;
 pub mod signature;
 mod small_groups;
+pub mod strings;
 pub mod vectors;
 
 use crate::error::Result;
 
-use super::edits::EditPredicate;
 use super::nearest::NearestIndex;
 use super::sets::SetPredicate;
+use super::strings::EditPredicate;
 use super::{BuildContext, Index, KeyColumn};
-use crate::condition::Test;
-use edit::{EditIndex, NearestTexts};
-use set::{NearestSets, SetIndex};
+use crate::condition::Condition;
+use sets::{NearestSets, SetIndex};
 use similarity_measures::EditMeasure;
+use strings::{NearestStrings, StringIndex};
 
-/// Makes the keys of a build side ready for `test`.
+/// Makes the keys of a build side ready for `condition`.
 ///
 /// # Errors
-/// Keys that `test` is not about, a refused reservation, a cancelled build.
-pub fn build(test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
-    match small_groups::build(test, keys, context, |keys| index(test, keys, context))? {
+/// Keys that `condition` is not about, a refused reservation, a cancelled build.
+pub fn build(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
+    match small_groups::build(condition, keys, context, |keys| index(condition, keys, context))? {
         Some(groups) => Ok(Box::new(groups)),
-        None => index(test, keys, context),
+        None => index(condition, keys, context),
     }
 }
 
-/// Indexes the keys of a build side for `test`.
-fn index(test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
-    Ok(match test {
-        Test::Set { tokenizer, measure, bounds } => {
+/// Indexes the keys of a build side for `condition`.
+fn index(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
+    Ok(match condition {
+        Condition::Set { tokenizer, measure, bounds } => {
             Box::new(SetIndex::try_new(tokenizer, SetPredicate { measure, bounds }, None, keys, context)?)
         }
-        Test::Edit { measure, bounds } => {
-            Box::new(EditIndex::try_new(EditPredicate { measure, bounds }, None, keys, context)?)
+        Condition::Edit { measure, bounds } => {
+            Box::new(StringIndex::try_new(EditPredicate { measure, bounds }, None, keys, context)?)
         }
-        Test::Vector(test) => vectors::epsilon::build(test, keys, context)?,
+        Condition::Vector(condition) => vectors::epsilon::build(condition, keys, context)?,
     })
 }
 
-/// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `test`. Its bounds are
-/// ignored.
+/// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `condition`. Its bounds
+/// are ignored.
 ///
 /// # Errors
 /// Keys that have no such score, a refused reservation, a cancelled build.
 pub fn build_nearest(
-    test: Test,
+    condition: Condition,
     keys: &KeyColumn,
     ranks: Vec<u32>,
     context: &BuildContext<'_>,
 ) -> Result<Box<dyn NearestIndex>> {
-    Ok(match test {
-        Test::Set { tokenizer, measure, .. } => {
+    Ok(match condition {
+        Condition::Set { tokenizer, measure, .. } => {
             Box::new(NearestSets::try_new(tokenizer, measure, keys, ranks, context)?)
         }
-        Test::Edit { measure, .. } => Box::new(NearestTexts::try_new(measure, keys, ranks, context)?),
-        Test::Vector(test) => vectors::nearest::build(test.measure, keys, ranks, context)?,
+        Condition::Edit { measure, .. } => Box::new(NearestStrings::try_new(measure, keys, ranks, context)?),
+        Condition::Vector(condition) => vectors::nearest::build(condition.measure, keys, ranks, context)?,
     })
 }
 
 /// The access paths of [`build_nearest`].
-pub fn nearest_access_paths(test: Test) -> &'static str {
-    match test {
-        Test::Set { .. } => "inverted index",
-        Test::Edit { .. } => "signature tiles",
-        Test::Vector(_) => "k-d blocks or metric blocks",
+pub fn nearest_access_paths(condition: Condition) -> &'static str {
+    match condition {
+        Condition::Set { .. } => "inverted index",
+        Condition::Edit { .. } => "signature tiles",
+        Condition::Vector(_) => "k-d blocks or metric blocks",
     }
 }
 
 /// The access paths that the cost of the collected keys decides between.
-pub fn access_paths(test: Test) -> &'static str {
-    match test {
-        Test::Set { .. } => "prefix index or signature tiles (by the cost over the collected keys)",
-        Test::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => "signature tiles",
-        Test::Edit { .. } => "segment index or signature tiles (by the cost over the collected keys)",
-        Test::Vector(_) => "sorted runs, k-d blocks or metric blocks (by the dimension of the collected keys)",
+pub fn access_paths(condition: Condition) -> &'static str {
+    match condition {
+        Condition::Set { .. } => "prefix index or signature tiles (by the cost over the collected keys)",
+        Condition::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => "signature tiles",
+        Condition::Edit { .. } => "segment index or signature tiles (by the cost over the collected keys)",
+        Condition::Vector(_) => "sorted runs, k-d blocks or metric blocks (by the dimension of the collected keys)",
     }
 }

@@ -19,9 +19,9 @@ use crate::error::{Result, internal_err};
 use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::take;
 
-use super::columns::{Columns, Tests};
-use crate::atoms::{AtomColumn, AtomTest, SideColumns};
-use crate::condition::{Test, VectorTest};
+use super::columns::{AtomDeciders, Columns};
+use crate::atoms::{AtomColumn, AtomCondition, SideColumns};
+use crate::condition::{Condition, VectorCondition};
 use crate::{
     BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PrepareContext, PreparedProbe,
     Probe,
@@ -29,10 +29,10 @@ use crate::{
 
 /// Rows of the largest group whose pairs are decided one by one: what an index of groups of this size gains is what it
 /// costs.
-fn most_rows(test: Test) -> u32 {
-    match test {
-        Test::Vector(_) => 16,
-        Test::Set { .. } | Test::Edit { .. } => 64,
+fn most_rows(condition: Condition) -> u32 {
+    match condition {
+        Condition::Vector(_) => 16,
+        Condition::Set { .. } | Condition::Edit { .. } => 64,
     }
 }
 
@@ -42,8 +42,8 @@ const BLOCK: usize = 4096;
 /// A build side whose small groups have no index.
 #[derive(Debug)]
 pub(super) struct SmallGroups {
-    test: Test,
-    tests: Tests,
+    condition: Condition,
+    tests: AtomDeciders,
     /// The keys of `rows`.
     columns: Columns,
     /// The rows of small groups, group by group.
@@ -51,9 +51,9 @@ pub(super) struct SmallGroups {
     /// Where the rows of each group begin, and the end of the last one; a large group has none.
     starts: Vec<u32>,
     /// Group of each of `rows`; empty where the side does not probe itself.
-    own_groups: Vec<u32>,
+    self_join_groups: Vec<u32>,
     large: Option<Large>,
-    own: bool,
+    self_join: bool,
     unmatchable: usize,
 }
 
@@ -76,16 +76,16 @@ impl Large {
 /// The build side for `keys` that are mostly of small groups, `None` for any other; `index` makes an index of the rest.
 ///
 /// # Errors
-/// As `index`; keys that `test` is not about.
+/// As `index`; keys that `condition` is not about.
 pub(super) fn build(
-    test: Test,
+    condition: Condition,
     keys: &KeyColumn,
     context: &BuildContext<'_>,
     index: impl FnOnce(&KeyColumn) -> Result<Box<dyn Index>>,
 ) -> Result<Option<SmallGroups>> {
     let Some(groups) = &keys.groups else { return Ok(None) };
-    (context.reserve)((3 + usize::from(context.own)) * (groups.len() + 1) * size_of::<u32>())?;
-    let (sizes, most) = (sizes(groups), most_rows(test));
+    (context.reserve)((3 + usize::from(context.self_join)) * (groups.len() + 1) * size_of::<u32>())?;
+    let (sizes, most) = (sizes(groups), most_rows(condition));
     let all: usize = sizes.iter().map(|&size| size as usize).sum();
     let in_small: usize = sizes.iter().filter(|size| **size <= most).map(|&size| size as usize).sum();
     let in_large = all - in_small;
@@ -102,13 +102,24 @@ pub(super) fn build(
     };
     let of_large = large.as_ref().map_or(0, |large| large.index.unmatchable().saturating_sub(groups.len() - in_large));
     let (rows, starts) = by_group(groups, &sizes, most);
-    let own_groups = if context.own { rows.iter().map(|&row| groups[row as usize]).collect() } else { Vec::new() };
+    let self_join_groups =
+        if context.self_join { rows.iter().map(|&row| groups[row as usize]).collect() } else { Vec::new() };
     let values = taken(&keys.values, &rows, context)?;
     let side = SideColumns { rows: rows.len(), atoms: vec![AtomColumn::None], keys: vec![values] };
-    let (tests, columns) = Tests::build(vec![AtomTest::Similarity { key: 0, test }], side, context)?;
+    let (tests, columns) = AtomDeciders::build(vec![AtomCondition::Similarity { key: 0, condition }], side, context)?;
     columns.make_ready(context.threads);
     let unmatchable = groups.len() - all + columns.unmatchable(&[vec![0]], context.threads)? + of_large;
-    Ok(Some(SmallGroups { test, tests, columns, rows, starts, own_groups, large, own: context.own, unmatchable }))
+    Ok(Some(SmallGroups {
+        condition,
+        tests,
+        columns,
+        rows,
+        starts,
+        self_join_groups,
+        large,
+        self_join: context.self_join,
+        unmatchable,
+    }))
 }
 
 /// How many rows each group has.
@@ -184,13 +195,13 @@ impl SmallGroups {
     /// The positions that a probe position may pair with, in a self-join those behind it.
     fn partners(&self, side: Side<'_>, position: usize) -> Range<usize> {
         let group = self.group(side.groups[position]);
-        if self.own { position + 1..group.end } else { group }
+        if self.self_join { position + 1..group.end } else { group }
     }
 
     /// The pairs of the positions from the cursor on.
     fn pair(&self, side: Side<'_>, cursor: &mut Cursor, limit: Limit, cancel: &Cancel, out: &mut Pairs) -> Counts {
         let (mut block, mut passed, mut counts, before) = (Pairs::default(), Vec::new(), Counts::default(), out.len());
-        let places: Vec<u16> = (0..BLOCK as u16 + most_rows(self.test) as u16).collect();
+        let places: Vec<u16> = (0..BLOCK as u16 + most_rows(self.condition) as u16).collect();
         let is_enough = |tested: usize, found: usize| {
             tested >= limit.work || found - before >= limit.pairs || cancel.is_cancelled()
         };
@@ -217,7 +228,7 @@ impl SmallGroups {
 
 impl Index for SmallGroups {
     fn describe(&self) -> String {
-        let (most, rows) = (most_rows(self.test), self.rows.len());
+        let (most, rows) = (most_rows(self.condition), self.rows.len());
         let small = format!("pair by pair over {rows} rows in groups of up to {most}");
         match &self.large {
             Some(large) => format!("{small}; {}", large.index.describe()),
@@ -226,7 +237,7 @@ impl Index for SmallGroups {
     }
 
     fn memory(&self) -> usize {
-        let numbers = self.rows.capacity() + self.starts.capacity() + self.own_groups.capacity();
+        let numbers = self.rows.capacity() + self.starts.capacity() + self.self_join_groups.capacity();
         let of_large = |large: &Large| large.index.memory() + large.ids.capacity() * size_of::<u32>();
         let large = self.large.as_ref().map_or(0, of_large);
         self.tests.memory() + self.columns.memory() + numbers * size_of::<u32>() + large
@@ -238,12 +249,12 @@ impl Index for SmallGroups {
 
     /// The pair test leaves to DataFusion what is DataFusion's alone to decide.
     fn is_undecided(&self) -> bool {
-        matches!(self.test, Test::Vector(VectorTest { undecided_from: Some(_), .. }))
+        matches!(self.condition, Condition::Vector(VectorCondition { undecided_from: Some(_), .. }))
             || self.large.as_ref().is_some_and(|large| large.index.is_undecided())
     }
 
-    fn own_len(&self) -> usize {
-        self.rows.len() + self.large.as_ref().map_or(0, |large| large.index.own_len())
+    fn self_join_len(&self) -> usize {
+        self.rows.len() + self.large.as_ref().map_or(0, |large| large.index.self_join_len())
     }
 
     fn rows_at_once(&self) -> usize {
@@ -282,10 +293,10 @@ impl Index for SmallGroups {
         cancel: &Cancel,
         out: &mut Pairs,
     ) -> Result<Counts> {
-        let own = Side { columns: &self.columns, rows: &self.rows, groups: &self.own_groups };
+        let self_join = Side { columns: &self.columns, rows: &self.rows, groups: &self.self_join_groups };
         let (side, rest) = match probe {
-            Probe::Own if self.own => (own, Some(Probe::Own)),
-            Probe::Batch(batch) if !self.own => {
+            Probe::SelfJoin if self.self_join => (self_join, Some(Probe::SelfJoin)),
+            Probe::Batch(batch) if !self.self_join => {
                 let PreparedGroups { columns, rows, groups, large, .. } = batch.of()?;
                 (Side { columns, rows, groups }, large.as_deref().map(Probe::Batch))
             }
@@ -356,28 +367,28 @@ mod tests {
 
     type Found = BTreeSet<(u32, u32)>;
 
-    fn tests() -> [Test; 4] {
-        let vector = |undecided_from| VectorTest {
+    fn tests() -> [Condition; 4] {
+        let vector = |undecided_from| VectorCondition {
             measure: VectorMeasure::L2,
             bounds: Bounds::at_most(0.3, true),
             undecided_from,
         };
         [
-            Test::Set {
+            Condition::Set {
                 tokenizer: Tokenizer::Words,
                 measure: SetMeasure::JACCARD,
                 bounds: Bounds::at_least(0.5, true),
             },
-            Test::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(3.0, true) },
-            Test::Vector(vector(None)),
-            Test::Vector(vector(Some(465))),
+            Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(3.0, true) },
+            Condition::Vector(vector(None)),
+            Condition::Vector(vector(Some(465))),
         ]
     }
 
     /// Values, NULLs among them, in groups of which most are small, or have only one row.
-    fn keys(test: Test, rows: usize, rng: &mut StdRng) -> KeyColumn {
-        let values: ArrayRef = match test {
-            Test::Vector(_) => {
+    fn keys(condition: Condition, rows: usize, rng: &mut StdRng) -> KeyColumn {
+        let values: ArrayRef = match condition {
+            Condition::Vector(_) => {
                 let mut vector = || (0..2).map(|_| Some(rng.random_range(0.0..1.0))).collect::<Vec<_>>();
                 let vectors: Vec<_> = (0..rows).map(|row| (row % 7 > 0).then(&mut vector)).collect();
                 Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(vectors))
@@ -404,7 +415,7 @@ mod tests {
                 let counts = index.probe(probe, &mut cursor, limit, &Cancel::default(), &mut pairs).unwrap();
                 assert!(cursor.next > before && counts.matched == pairs.len());
                 for (&b, &p) in pairs.build.iter().zip(&pairs.probe) {
-                    let pair = if matches!(probe, Probe::Own) { (b.min(p), b.max(p)) } else { (b, p) };
+                    let pair = if matches!(probe, Probe::SelfJoin) { (b.min(p), b.max(p)) } else { (b, p) };
                     assert!(found.insert(pair), "{pair:?} came twice");
                 }
             }
@@ -416,22 +427,26 @@ mod tests {
     fn finds_what_an_index_finds() {
         let mut rng = StdRng::seed_from_u64(5);
         for case in 0..80 {
-            let test = tests()[case % 4];
-            let (build, probe) = (keys(test, 400, &mut rng), keys(test, 300, &mut rng));
+            let condition = tests()[case % 4];
+            let (build, probe) = (keys(condition, 400, &mut rng), keys(condition, 300, &mut rng));
             let (range, limit) = match case % 3 {
                 0 => (usize::MAX, Limit { pairs: usize::MAX, work: usize::MAX }),
                 n => (7, Limit { pairs: n, work: 5 }),
             };
             let cancel = Cancel::default();
-            for own in [false, true] {
-                let context = BuildContext { own, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
-                let plain = cpu::index(test, &build, &context).unwrap();
-                let groups = super::build(test, &build, &context, |keys| cpu::index(test, keys, &context));
+            for self_join in [false, true] {
+                let context = BuildContext { self_join, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
+                let plain = cpu::index(condition, &build, &context).unwrap();
+                let groups = super::build(condition, &build, &context, |keys| cpu::index(condition, keys, &context));
                 let groups = groups.unwrap().expect("most groups are small");
                 assert!(groups.large.is_some() && groups.unmatchable() == plain.unmatchable());
-                if own {
-                    let expected = run(plain.as_ref(), Probe::Own, plain.own_len(), usize::MAX, limit);
-                    assert_eq!(run(&groups, Probe::Own, groups.own_len(), range, limit), expected, "{test}");
+                if self_join {
+                    let expected = run(plain.as_ref(), Probe::SelfJoin, plain.self_join_len(), usize::MAX, limit);
+                    assert_eq!(
+                        run(&groups, Probe::SelfJoin, groups.self_join_len(), range, limit),
+                        expected,
+                        "{condition}"
+                    );
                     assert!(!expected.is_empty());
                     continue;
                 }
@@ -439,7 +454,7 @@ mod tests {
                 let expected = run(plain.as_ref(), Probe::Batch(prepared.as_ref()), prepared.len(), usize::MAX, limit);
                 let prepared = groups.prepare(&probe, &PrepareContext::by(1)).unwrap();
                 let found = run(&groups, Probe::Batch(prepared.as_ref()), prepared.len(), range, limit);
-                assert_eq!(found, expected, "{test}");
+                assert_eq!(found, expected, "{condition}");
                 assert!(!expected.is_empty());
             }
         }
@@ -449,9 +464,10 @@ mod tests {
     fn large_groups_are_left_to_an_index() {
         let cancel = Cancel::default();
         let context = BuildContext::new(1, &cancel, &|_| Ok(()));
-        let test = tests()[1];
-        let mut keys = keys(test, 100, &mut StdRng::seed_from_u64(1));
-        let groups = |keys: &KeyColumn| super::build(test, keys, &context, |keys| cpu::index(test, keys, &context));
+        let condition = tests()[1];
+        let mut keys = keys(condition, 100, &mut StdRng::seed_from_u64(1));
+        let groups =
+            |keys: &KeyColumn| super::build(condition, keys, &context, |keys| cpu::index(condition, keys, &context));
         keys.groups = Some(vec![0; 100]);
         assert!(groups(&keys).unwrap().is_none());
         keys.groups = Some(vec![NO_GROUP; 100]);

@@ -7,9 +7,9 @@ use crate::metrics::{Count, MetricValue};
 use arrow::array::UInt32Array;
 use arrow::compute::take;
 
-use super::Made;
+use super::LazyOnce;
 use crate::accelerator::DeviceIndex;
-use crate::condition::Test;
+use crate::condition::Condition;
 use crate::reason::CPU_FALLBACKS;
 use crate::{
     BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe, cpu,
@@ -17,11 +17,11 @@ use crate::{
 
 /// An index on a device, and what makes another one on the CPU.
 #[derive(Debug)]
-pub(crate) struct WithFallback {
+pub(crate) struct WithCpuFallback {
     on_device: Box<dyn DeviceIndex>,
-    test: Test,
+    condition: Condition,
     keys: KeyColumn,
-    on_cpu: Made<Box<dyn Index>>,
+    on_cpu: LazyOnce<Box<dyn Index>>,
     /// Threads that may build the index on the CPU.
     threads: usize,
     /// Position of each row on the device, in a self-join.
@@ -46,16 +46,16 @@ const ROWS_AT_ONCE: usize = 1 << 13;
 const FEWEST_ROWS: usize = 1 << 6;
 const PAIRS_AT_ONCE: usize = 1 << 22;
 
-impl WithFallback {
-    pub(crate) fn new(on_device: Box<dyn DeviceIndex>, test: Test, keys: KeyColumn, threads: usize) -> Self {
-        let (on_cpu, positions, fallbacks) = (Made::default(), OnceLock::new(), Count::new());
-        Self { on_device, test, keys, on_cpu, threads, positions, fallbacks }
+impl WithCpuFallback {
+    pub(crate) fn new(on_device: Box<dyn DeviceIndex>, condition: Condition, keys: KeyColumn, threads: usize) -> Self {
+        let (on_cpu, positions, fallbacks) = (LazyOnce::default(), OnceLock::new(), Count::new());
+        Self { on_device, condition, keys, on_cpu, threads, positions, fallbacks }
     }
 
     /// The index on the CPU, built when it is first needed.
     fn on_cpu(&self, cancel: &Cancel) -> Result<&dyn Index> {
         let context = BuildContext::new(self.threads, cancel, &|_| Ok(()));
-        Ok(self.on_cpu.get(|| cpu::build(self.test, &self.keys, &context), cancel)?.as_ref())
+        Ok(self.on_cpu.get(|| cpu::build(self.condition, &self.keys, &context), cancel)?.as_ref())
     }
 
     /// Where the device has each row of a self-join; anything for rows that it does not have.
@@ -63,7 +63,7 @@ impl WithFallback {
         if let Some(positions) = self.positions.get() {
             return Ok(positions);
         }
-        let rows = self.on_device.rows(Probe::Own, 0..self.on_device.own_len())?;
+        let rows = self.on_device.rows(Probe::SelfJoin, 0..self.on_device.self_join_len())?;
         let mut positions = vec![0; self.keys.values.len()];
         (0..).zip(rows).for_each(|(position, row)| positions[row as usize] = position);
         Ok(self.positions.get_or_init(|| positions))
@@ -94,7 +94,7 @@ impl WithFallback {
             counts.verified += more.verified;
         }
         let positions = match probe {
-            Probe::Own => Some(self.positions()?),
+            Probe::SelfJoin => Some(self.positions()?),
             Probe::Batch(_) => None,
         };
         let before = out.len();
@@ -122,7 +122,7 @@ fn some_of(keys: &KeyColumn, rows: &[u32]) -> Result<KeyColumn> {
     Ok(KeyColumn { values, groups })
 }
 
-impl Index for WithFallback {
+impl Index for WithCpuFallback {
     fn describe(&self) -> String {
         self.on_device.describe()
     }
@@ -145,12 +145,12 @@ impl Index for WithFallback {
         self.on_device.is_undecided()
     }
 
-    fn own_len(&self) -> usize {
-        self.on_device.own_len()
+    fn self_join_len(&self) -> usize {
+        self.on_device.self_join_len()
     }
 
-    fn own_stretch(&self, start: usize) -> usize {
-        self.on_device.own_stretch(start)
+    fn self_join_stretch(&self, start: usize) -> usize {
+        self.on_device.self_join_stretch(start)
     }
 
     fn rows_at_once(&self) -> usize {
@@ -186,7 +186,7 @@ impl Index for WithFallback {
         out: &mut Pairs,
     ) -> Result<Counts> {
         let (probe, keys) = match probe {
-            Probe::Own => (Probe::Own, &self.keys),
+            Probe::SelfJoin => (Probe::SelfJoin, &self.keys),
             Probe::Batch(probe) => match probe.of::<Batch>()? {
                 Batch::OnDevice(probe, keys) => (Probe::Batch(probe.as_ref()), keys),
                 Batch::OnCpu { probe, .. } => {
@@ -244,7 +244,7 @@ mod tests {
     use arrow::datatypes::Float64Type;
 
     use super::*;
-    use crate::condition::{Bounds, VectorTest};
+    use crate::condition::{Bounds, VectorCondition};
     use crate::sets::SetPredicate;
     use crate::test_oracle::sets::*;
     use similarity_measures::{SetMeasure, VectorMeasure};
@@ -254,7 +254,7 @@ mod tests {
     struct Full {
         takes_batches: bool,
         /// The rows of a self-join.
-        own: Vec<u32>,
+        self_join: Vec<u32>,
     }
 
     /// Rows of a batch, in the order of a device.
@@ -291,8 +291,8 @@ mod tests {
             0
         }
 
-        fn own_len(&self) -> usize {
-            self.own.len()
+        fn self_join_len(&self) -> usize {
+            self.self_join.len()
         }
 
         fn prepare(&self, keys: &KeyColumn, _: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
@@ -315,13 +315,13 @@ mod tests {
     impl DeviceIndex for Full {
         fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>> {
             Ok(match probe {
-                Probe::Own => self.own[positions].to_vec(),
+                Probe::SelfJoin => self.self_join[positions].to_vec(),
                 Probe::Batch(batch) => batch.as_any().downcast_ref::<Rows>().unwrap().0[positions].to_vec(),
             })
         }
     }
 
-    fn fallbacks(index: &WithFallback) -> Option<usize> {
+    fn fallbacks(index: &WithCpuFallback) -> Option<usize> {
         index.metrics().iter().find(|metric| metric.name() == "cpu_fallbacks").map(MetricValue::as_usize)
     }
 
@@ -329,26 +329,30 @@ mod tests {
     fn what_does_not_fit_is_probed_on_the_cpu() {
         let predicate = SetPredicate { measure: SetMeasure::JACCARD, bounds: Bounds::at_least(0.5, true) };
         let (build, probe) = (strings(200, 12, 1), strings(100, 12, 2));
-        let test = Test::Set { tokenizer: WORDS, measure: predicate.measure, bounds: predicate.bounds };
+        let condition = Condition::Set { tokenizer: WORDS, measure: predicate.measure, bounds: predicate.bounds };
         for count in [0, 3] {
             let (of_build, of_probe) = (groups(200, count, 5), groups(100, count, 6));
             let (build_keys, probe_keys) = (key_column(&build, &of_build), key_column(&probe, &of_probe));
             let expected = oracle(WORDS, predicate, (&build, &of_build), Some((&probe, &of_probe)));
             for takes_batches in [false, true] {
-                let device = Full { takes_batches, own: Vec::new() };
-                let index = WithFallback::new(Box::new(device), test, build_keys.clone(), 2);
+                let device = Full { takes_batches, self_join: Vec::new() };
+                let index = WithCpuFallback::new(Box::new(device), condition, build_keys.clone(), 2);
                 assert_eq!(batch(&index, &probe_keys, 30, UNLIMITED), expected);
                 // by ranges of thirty rows of a hundred
                 assert_eq!(fallbacks(&index), Some(if takes_batches { 4 } else { 1 }));
             }
             let mut rows: Vec<u32> = (0..200).filter(|row| row % 2 == 1).collect();
             rows.extend((0..200).filter(|row| row % 2 == 0));
-            let index =
-                WithFallback::new(Box::new(Full { takes_batches: false, own: rows }), test, build_keys.clone(), 2);
+            let index = WithCpuFallback::new(
+                Box::new(Full { takes_batches: false, self_join: rows }),
+                condition,
+                build_keys.clone(),
+                2,
+            );
             let expected = oracle(WORDS, predicate, (&build, &of_build), None);
             assert!(expected.len() > 100);
             for range in [usize::MAX, 30] {
-                assert_eq!(own(&index, range, UNLIMITED), expected);
+                assert_eq!(self_join_pairs(&index, range, UNLIMITED), expected);
             }
             assert_eq!(fallbacks(&index), Some(1 + 7));
         }
@@ -357,16 +361,16 @@ mod tests {
     /// DataFusion's own distance decides about infinite elements, which groups of few rows leave to it.
     #[test]
     fn what_the_cpu_leaves_undecided_stays_so() {
-        let measure = VectorTest { undecided_from: Some(465), ..VectorTest::every_score(VectorMeasure::L2) };
-        let test = Test::Vector(VectorTest { bounds: Bounds::at_most(1.0, true), ..measure });
+        let measure = VectorCondition { undecided_from: Some(465), ..VectorCondition::every_score(VectorMeasure::L2) };
+        let condition = Condition::Vector(VectorCondition { bounds: Bounds::at_most(1.0, true), ..measure });
         let keys = |last: f64| {
             let row = |row: u32| Some(vec![Some(f64::from(row)), Some(if row == 19 { last } else { 0.5 })]);
             let rows: Vec<_> = (0..20).map(row).collect();
             let values = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(rows));
             KeyColumn { values, groups: Some((0..20).map(|row| row / 4).collect()) }
         };
-        let device = Full { takes_batches: false, own: Vec::new() };
-        let index = WithFallback::new(Box::new(device), test, keys(0.5), 1);
+        let device = Full { takes_batches: false, self_join: Vec::new() };
+        let index = WithCpuFallback::new(Box::new(device), condition, keys(0.5), 1);
         let prepared = index.prepare(&keys(f64::INFINITY), &PrepareContext::by(1)).unwrap();
         assert!(prepared.is_undecided());
     }

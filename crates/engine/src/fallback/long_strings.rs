@@ -9,10 +9,10 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::nullif;
 
 use crate::accelerator::Accelerator;
-use crate::condition::Test;
-use crate::edits::EditPredicate;
-use crate::edits::features::length_of;
-use crate::edits::predicate::LONGEST_PREFIX;
+use crate::condition::Condition;
+use crate::strings::EditPredicate;
+use crate::strings::features::length_of;
+use crate::strings::predicate::LONGEST_PREFIX;
 use crate::views::string_views;
 use crate::{
     BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe, cpu,
@@ -55,8 +55,8 @@ impl LongStrings {
     ///
     /// # Errors
     /// Keys that are no strings.
-    pub fn of(device: &dyn Accelerator, test: Test, keys: &KeyColumn) -> Result<Option<Self>> {
-        let Test::Edit { measure, bounds } = test else { return Ok(None) };
+    pub fn of(device: &dyn Accelerator, condition: Condition, keys: &KeyColumn) -> Result<Option<Self>> {
+        let Condition::Edit { measure, bounds } = condition else { return Ok(None) };
         let (predicate, values) = (EditPredicate { measure, bounds }, string_views(&keys.values)?);
         let longest = device.longest_string(&predicate);
         // no character has less than a byte
@@ -108,11 +108,11 @@ pub struct WithLongStrings {
     strings: LongStrings,
     others: Box<dyn Index>,
     long: Box<dyn Index>,
-    own: Option<Own>,
+    self_join: Option<SelfJoin>,
 }
 
 /// What a self-join compares the long strings with.
-struct Own {
+struct SelfJoin {
     /// Index of the long strings themselves.
     long: Box<dyn Index>,
     /// All other strings, ready to be compared.
@@ -121,7 +121,7 @@ struct Own {
     bytes: usize,
 }
 
-impl fmt::Debug for Own {
+impl fmt::Debug for SelfJoin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Own").field("long", &self.long).finish_non_exhaustive()
     }
@@ -139,22 +139,22 @@ impl WithLongStrings {
     /// # Errors
     /// A refused reservation, a cancelled build.
     pub fn try_new(strings: LongStrings, others: Box<dyn Index>, context: &BuildContext<'_>) -> Result<Self> {
-        let test = Test::Edit { measure: strings.predicate.measure, bounds: strings.predicate.bounds };
-        let long = cpu::build(test, &strings.long, &BuildContext { own: false, ..*context })?;
+        let condition = Condition::Edit { measure: strings.predicate.measure, bounds: strings.predicate.bounds };
+        let long = cpu::build(condition, &strings.long, &BuildContext { self_join: false, ..*context })?;
         let by = PrepareContext { threads: context.threads, cancel: context.cancel };
         // views, and what has taken their place
         (context.reserve)(2 * strings.long.values.len() * size_of::<u128>())?;
-        let own = match context.own {
+        let self_join = match context.self_join {
             true => {
                 let near = strings.near(&strings.others)?;
                 let bytes = bytes_of(&near)?;
                 (context.reserve)(bytes)?;
                 let others = long.prepare(&near, &by)?;
-                Some(Own { long: cpu::build(test, &strings.long, context)?, others, bytes })
+                Some(SelfJoin { long: cpu::build(condition, &strings.long, context)?, others, bytes })
             }
             false => None,
         };
-        Ok(Self { strings, others, long, own })
+        Ok(Self { strings, others, long, self_join })
     }
 
     /// Goes on in whichever range of positions `cursor` stands: each part has one, one after the other.
@@ -190,9 +190,9 @@ impl Index for WithLongStrings {
     }
 
     fn memory(&self) -> usize {
-        let own = self.own.as_ref().map_or(0, |own| own.long.memory() + own.bytes);
+        let self_join = self.self_join.as_ref().map_or(0, |self_join| self_join.long.memory() + self_join.bytes);
         let views = 2 * self.strings.long.values.len() * size_of::<u128>();
-        self.others.memory() + self.long.memory() + own + views
+        self.others.memory() + self.long.memory() + self_join + views
     }
 
     fn unmatchable(&self) -> usize {
@@ -204,14 +204,15 @@ impl Index for WithLongStrings {
         self.others.metrics()
     }
 
-    fn own_len(&self) -> usize {
-        self.others.own_len() + self.own.as_ref().map_or(0, |own| own.long.own_len() + own.others.len())
+    fn self_join_len(&self) -> usize {
+        self.others.self_join_len()
+            + self.self_join.as_ref().map_or(0, |self_join| self_join.long.self_join_len() + self_join.others.len())
     }
 
-    fn own_stretch(&self, start: usize) -> usize {
-        match start < self.others.own_len() {
-            true => self.others.own_stretch(start),
-            false => even_stretch(start, self.own_len()),
+    fn self_join_stretch(&self, start: usize) -> usize {
+        match start < self.others.self_join_len() {
+            true => self.others.self_join_stretch(start),
+            false => even_stretch(start, self.self_join_len()),
         }
     }
 
@@ -241,12 +242,12 @@ impl Index for WithLongStrings {
             return Ok(Counts::default());
         }
         let (others, long) = (self.others.as_ref(), self.long.as_ref());
-        match (probe, &self.own) {
-            (Probe::Own, Some(own)) => {
+        match (probe, &self.self_join) {
+            (Probe::SelfJoin, Some(self_join)) => {
                 let parts = [
-                    (others, Probe::Own, others.own_len()),
-                    (own.long.as_ref(), Probe::Own, own.long.own_len()),
-                    (long, Probe::Batch(own.others.as_ref()), own.others.len()),
+                    (others, Probe::SelfJoin, others.self_join_len()),
+                    (self_join.long.as_ref(), Probe::SelfJoin, self_join.long.self_join_len()),
+                    (long, Probe::Batch(self_join.others.as_ref()), self_join.others.len()),
                 ];
                 self.probe_one(&parts, cursor, (limit, cancel), out)
             }

@@ -11,25 +11,25 @@ use crate::error::{Error, Result};
 
 use super::{Cancel, parallel};
 
-pub(super) use join::WithFallback;
+pub(super) use join::WithCpuFallback;
 pub use long_strings::LongStrings;
 pub(super) use long_strings::WithLongStrings;
-pub(super) use nearest::NearestWithFallback;
+pub(super) use nearest::NearestWithCpuFallback;
 
 /// What is made when it is first needed.
 #[derive(Debug)]
-struct Made<T> {
+struct LazyOnce<T> {
     made: OnceLock<Result<T, Arc<Error>>>,
     making: Mutex<()>,
 }
 
-impl<T> Default for Made<T> {
+impl<T> Default for LazyOnce<T> {
     fn default() -> Self {
         Self { made: OnceLock::new(), making: Mutex::default() }
     }
 }
 
-impl<T> Made<T> {
+impl<T> LazyOnce<T> {
     /// What is there, or else what `make` makes; an error is kept, too, unless it comes of `cancel`. Others wait for
     /// that meanwhile, but not a thread of the pool, on which its parts run: that makes one of its own.
     fn get(&self, make: impl FnOnce() -> Result<T>, cancel: &Cancel) -> Result<&T> {
@@ -58,11 +58,11 @@ mod tests {
 
     #[test]
     fn what_is_cancelled_is_made_by_the_next_one() {
-        let (made, cancel) = (Made::default(), Cancel::default());
+        let (made, cancel) = (LazyOnce::default(), Cancel::default());
         cancel.cancel();
         assert!(made.get(|| keys_err!("cancelled"), &cancel).is_err());
         assert_eq!(made.get(|| Ok(7), &Cancel::default()).unwrap(), &7);
-        let failed = Made::<u8>::default();
+        let failed = LazyOnce::<u8>::default();
         assert!(failed.get(|| keys_err!("a key that cannot be read"), &Cancel::default()).is_err());
         assert!(failed.get(|| Ok(7), &Cancel::default()).is_err());
     }
@@ -70,7 +70,7 @@ mod tests {
     /// A thread of the pool that waited for the cell would wait for itself.
     #[test]
     fn parts_may_ask_for_what_is_made_by_parts() {
-        let made = Made::default();
+        let made = LazyOnce::default();
         let make = || Ok(each_in_turn(64, 8, |n| n));
         let cancel = Cancel::default();
         let sums = each_in_turn(200, 16, |_| made.get(make, &cancel).unwrap().iter().sum::<usize>());

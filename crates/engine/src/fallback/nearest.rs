@@ -5,21 +5,21 @@ use std::sync::OnceLock;
 use crate::error::{Error, Result};
 use crate::metrics::{Count, MetricValue};
 
-use super::Made;
-use crate::condition::Test;
+use super::LazyOnce;
+use crate::condition::Condition;
 use crate::nearest::{Best, NearestIndex, prepared};
 use crate::reason::CPU_FALLBACKS;
 use crate::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe, cpu};
 
 /// An index on a device, and what makes another one on the CPU.
 #[derive(Debug)]
-pub(crate) struct NearestWithFallback {
+pub(crate) struct NearestWithCpuFallback {
     on_device: Box<dyn NearestIndex>,
-    test: Test,
+    condition: Condition,
     keys: KeyColumn,
     ranks: Vec<u32>,
-    own: bool,
-    on_cpu: Made<Box<dyn NearestIndex>>,
+    self_join: bool,
+    on_cpu: LazyOnce<Box<dyn NearestIndex>>,
     /// Where each of its own rows stands in the order of the CPU.
     positions_on_cpu: OnceLock<Vec<u32>>,
     threads: usize,
@@ -32,7 +32,7 @@ struct Batch {
     keys: KeyColumn,
     /// Batch on the device; `None` where it has no memory for it.
     on_device: Option<Box<dyn PreparedProbe>>,
-    on_cpu: Made<Box<dyn PreparedProbe>>,
+    on_cpu: LazyOnce<Box<dyn PreparedProbe>>,
     /// Where each row stands in the order of the CPU.
     positions_on_cpu: OnceLock<Vec<u32>>,
     len: usize,
@@ -46,21 +46,22 @@ fn positions_by_row(order: &[u32], other: &[u32]) -> Vec<u32> {
     positions
 }
 
-impl NearestWithFallback {
-    /// An index with what it was made of; `own` for a self-join, and how many threads may make the other one.
+impl NearestWithCpuFallback {
+    /// An index with what it was made of; `self_join` for a self-join, and how many threads may make the other one.
     pub(crate) fn new(
         on_device: Box<dyn NearestIndex>,
-        (test, keys, ranks): (Test, KeyColumn, Vec<u32>),
-        (own, threads): (bool, usize),
+        (condition, keys, ranks): (Condition, KeyColumn, Vec<u32>),
+        (self_join, threads): (bool, usize),
     ) -> Self {
-        let (on_cpu, positions_on_cpu, fallbacks) = (Made::default(), OnceLock::new(), Count::new());
-        Self { on_device, test, keys, ranks, own, on_cpu, positions_on_cpu, threads, fallbacks }
+        let (on_cpu, positions_on_cpu, fallbacks) = (LazyOnce::default(), OnceLock::new(), Count::new());
+        Self { on_device, condition, keys, ranks, self_join, on_cpu, positions_on_cpu, threads, fallbacks }
     }
 
     /// The index on the CPU, built when it is first needed.
     fn on_cpu(&self, cancel: &Cancel) -> Result<&dyn NearestIndex> {
-        let context = BuildContext { own: self.own, ..BuildContext::new(self.threads, cancel, &|_| Ok(())) };
-        let build = || cpu::build_nearest(self.test, &self.keys, self.ranks.clone(), &context);
+        let context =
+            BuildContext { self_join: self.self_join, ..BuildContext::new(self.threads, cancel, &|_| Ok(())) };
+        let build = || cpu::build_nearest(self.condition, &self.keys, self.ranks.clone(), &context);
         Ok(self.on_cpu.get(build, cancel)?.as_ref())
     }
 
@@ -83,8 +84,8 @@ impl NearestWithFallback {
     ) -> Result<Counts> {
         self.fallbacks.add(1);
         let index = self.on_cpu(cancel)?;
-        let own_order = index.order(probe)?;
-        let positions_of_rows = positions_of_rows.get_or_init(|| positions_by_row(order, own_order));
+        let self_join_order = index.order(probe)?;
+        let positions_of_rows = positions_of_rows.get_or_init(|| positions_by_row(order, self_join_order));
         let position = |&position: &u32| positions_of_rows[order[position as usize] as usize];
         let mut turned: Vec<(u32, usize)> = positions.iter().map(position).zip(0..).collect();
         turned.sort_unstable();
@@ -96,7 +97,7 @@ impl NearestWithFallback {
     }
 }
 
-impl NearestIndex for NearestWithFallback {
+impl NearestIndex for NearestWithCpuFallback {
     fn describe(&self) -> String {
         self.on_device.describe()
     }
@@ -129,8 +130,8 @@ impl NearestIndex for NearestWithFallback {
         }
     }
 
-    fn own_stretch(&self, start: usize, rows: usize, wanted: usize) -> usize {
-        self.on_device.own_stretch(start, rows, wanted)
+    fn self_join_stretch(&self, start: usize, rows: usize, wanted: usize) -> usize {
+        self.on_device.self_join_stretch(start, rows, wanted)
     }
 
     fn is_shared(&self, probe: Option<&dyn PreparedProbe>) -> bool {
@@ -148,7 +149,7 @@ impl NearestIndex for NearestWithFallback {
             Err(error) if error.is_device_full() => None,
             Err(error) => return Err(error),
         };
-        let (on_cpu, positions_on_cpu) = (Made::default(), OnceLock::new());
+        let (on_cpu, positions_on_cpu) = (LazyOnce::default(), OnceLock::new());
         let mut batch = Batch { keys: keys.clone(), on_device, on_cpu, positions_on_cpu, len: 0, unmatchable: 0 };
         let probe = match &batch.on_device {
             Some(probe) => probe.as_ref(),
@@ -217,7 +218,7 @@ mod tests {
     use arrow::datatypes::Float64Type;
 
     use super::*;
-    use crate::condition::VectorTest;
+    use crate::condition::VectorCondition;
     use crate::nearest::{Neighbour, Wanted};
     use similarity_measures::VectorMeasure;
 
@@ -276,7 +277,7 @@ mod tests {
             KeyColumn { values: Arc::new(lists), groups: None }
         };
         let (build, probe) = (column(0), column(11));
-        let test = Test::Vector(VectorTest::every_score(VectorMeasure::L2));
+        let condition = Condition::Vector(VectorCondition::every_score(VectorMeasure::L2));
         let (cancel, reserve) = (Cancel::default(), |_: usize| Ok(()));
         let neighbours = |index: &dyn NearestIndex, probe: Option<&dyn PreparedProbe>| {
             let order = index.order(probe).unwrap();
@@ -292,13 +293,13 @@ mod tests {
             rows.sort_unstable();
             rows
         };
-        for (own, takes_batches) in [(true, true), (false, true), (false, false)] {
-            let context = BuildContext { own, ..BuildContext::new(1, &cancel, &reserve) };
-            let cpu = || cpu::build_nearest(test, &build, RANKS.to_vec(), &context).unwrap();
+        for (self_join, takes_batches) in [(true, true), (false, true), (false, false)] {
+            let context = BuildContext { self_join, ..BuildContext::new(1, &cancel, &reserve) };
+            let cpu = || cpu::build_nearest(condition, &build, RANKS.to_vec(), &context).unwrap();
             let device = Box::new(Full { index: cpu(), takes_batches });
-            let index = NearestWithFallback::new(device, (test, build.clone(), RANKS.to_vec()), (own, 1));
+            let index = NearestWithCpuFallback::new(device, (condition, build.clone(), RANKS.to_vec()), (self_join, 1));
             let cpu = cpu();
-            let (one, other) = match own {
+            let (one, other) = match self_join {
                 true => (None, None),
                 false => (
                     Some(index.prepare(&probe, &PrepareContext::by(1)).unwrap()),

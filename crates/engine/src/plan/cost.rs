@@ -2,7 +2,7 @@
 //! data gives the same tree on every machine.
 
 use super::{AtomEstimate, Reading};
-use crate::condition::Test;
+use crate::condition::Condition;
 use similarity_measures::EditMeasure;
 
 /// Comparing two numbers of a column.
@@ -23,22 +23,22 @@ pub const SORTED_ROW: f64 = 200.0;
 /// Building an index of a similarity and looking up one row.
 const INDEXED_ROW: f64 = 1_000.0;
 
-/// Nanoseconds a probe row to find the pairs of `test` by an index, where it meets `partners` rows.
-pub fn of_index(test: &Test, partners: f64) -> f64 {
-    let pair = match *test {
-        Test::Set { measure, .. } if measure.descriptor().is_count => 0.5,
-        Test::Set { bounds, .. } => by_threshold(bounds.lower().map_or(0.0, |b| b.value)),
-        Test::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => 4.0,
-        Test::Edit { measure: EditMeasure::LevenshteinSimilarity, bounds } => {
+/// Nanoseconds a probe row to find the pairs of `condition` by an index, where it meets `partners` rows.
+pub fn of_index(condition: &Condition, partners: f64) -> f64 {
+    let pair = match *condition {
+        Condition::Set { measure, .. } if measure.descriptor().is_count => 0.5,
+        Condition::Set { bounds, .. } => by_threshold(bounds.lower().map_or(0.0, |b| b.value)),
+        Condition::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => 4.0,
+        Condition::Edit { measure: EditMeasure::LevenshteinSimilarity, bounds } => {
             by_threshold(bounds.lower().map_or(0.0, |b| b.value))
         }
-        Test::Edit { bounds, .. } => match bounds.upper().map_or(f64::INFINITY, |b| b.value) {
+        Condition::Edit { bounds, .. } => match bounds.upper().map_or(f64::INFINITY, |b| b.value) {
             k if k < 2.0 => 0.05,
             k if k < 3.0 => 0.1,
             k if k < 4.0 => 0.3,
             _ => 1.0,
         },
-        Test::Vector(_) => 0.2,
+        Condition::Vector(_) => 0.2,
     };
     INDEXED_ROW + partners * pair
 }
@@ -55,27 +55,27 @@ fn by_threshold(threshold: f64) -> f64 {
     }
 }
 
-/// What it costs to decide `test` for keys of `length` characters or tokens on average, where it takes the measure
+/// What it costs to decide `condition` for keys of `length` characters or tokens on average, where it takes the measure
 /// itself for a share of `open` pairs, and lengths and signatures for the others.
-pub fn of_test(test: Test, length: f64, open: f64, passes: f64) -> AtomEstimate {
-    let computed = of_measure(test, length, length);
+pub fn of_test(condition: Condition, length: f64, open: f64, passes: f64) -> AtomEstimate {
+    let computed = of_measure(condition, length, length);
     let cost = FILTERED + open * computed;
     AtomEstimate { cost, first: SIDE_BY_SIDE + open * (FILTERED + computed), passes, last: false, reads: None }
 }
 
-/// What it costs to compute the measure of `test` for keys of `length` characters or tokens, each compared with up to
-/// `width` of the other key.
-pub fn of_measure(test: Test, length: f64, width: f64) -> f64 {
+/// What it costs to compute the measure of `condition` for keys of `length` characters or tokens, each compared with up
+/// to `width` of the other key.
+pub fn of_measure(condition: Condition, length: f64, width: f64) -> f64 {
     let words = (width / 64.0).ceil().max(1.0);
-    match test {
-        Test::Set { .. } => 20.0 + 3.0 * length,
-        Test::Edit { measure, .. } => match measure {
+    match condition {
+        Condition::Set { .. } => 20.0 + 3.0 * length,
+        Condition::Edit { measure, .. } => match measure {
             EditMeasure::Hamming => 20.0 + length,
             EditMeasure::Jaro | EditMeasure::JaroWinkler => 45.0 + 2.5 * length * words,
             EditMeasure::DamerauLevenshtein => 40.0 + 1.3 * length * width,
             _ => 10.0 + 2.6 * length * words,
         },
-        Test::Vector(_) => 10.0 + length,
+        Condition::Vector(_) => 10.0 + length,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::cost;
 use super::tree::{AtomEstimate, ExecutionTree};
-use crate::condition::Test;
+use crate::condition::Condition;
 
 /// What produces the candidates of a clause. Atoms are named by their numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub enum AtomKind {
     /// Served by hashing.
     Equality,
     /// Served by an index of its own.
-    Similarity(Test),
+    Similarity(Condition),
     /// Served by sorting.
     Band,
     /// A condition over one side: rows that fail it are left out.
@@ -188,8 +188,8 @@ fn entries_within(
         let keys = keys.to_vec();
         let found = partners * estimates[atom].passes;
         match kinds[atom] {
-            AtomKind::Similarity(test) => {
-                let cost = cost::of_index(&test, partners) + found * cost::FOUND;
+            AtomKind::Similarity(condition) => {
+                let cost = cost::of_index(&condition, partners) + found * cost::FOUND;
                 Some((cost, partners, Entry::Index { atom, keys }))
             }
             AtomKind::Band => {
@@ -254,7 +254,7 @@ impl Statistics for AssumedStatistics<'_> {
     fn estimates(&self, _entry: &Entry, _atoms: &[usize]) -> Vec<AtomEstimate> {
         let estimate = |kind: &AtomKind| match kind {
             AtomKind::Equality => AtomEstimate::uniform(cost::EQUALITY, EQUAL),
-            AtomKind::Similarity(test) => cost::of_test(*test, LENGTH, OPEN, SIMILAR),
+            AtomKind::Similarity(condition) => cost::of_test(*condition, LENGTH, OPEN, SIMILAR),
             AtomKind::Band => AtomEstimate::uniform(cost::BAND, IN_BAND),
             AtomKind::OneSided => AtomEstimate::uniform(cost::ONE_SIDED, OTHER),
             AtomKind::Pair => AtomEstimate { last: true, ..AtomEstimate::uniform(cost::EXPRESSION, OTHER) },

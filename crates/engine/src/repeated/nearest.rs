@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::metrics::MetricValue;
 
 use super::Repeated;
-use crate::condition::{Test, VectorTest};
+use crate::condition::{Condition, VectorCondition};
 use crate::nearest::{Best, NearestIndex, Neighbour, Wanted, prepared};
 use crate::vectors::points::Points;
 use crate::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe};
@@ -22,7 +22,7 @@ pub struct NearestRepeated {
     /// The rows of each key; none where the index has rows.
     build: Option<RankedRows>,
     /// The rows of a self-join; none where the index has rows.
-    own: Option<Spread>,
+    self_join: Option<Spread>,
     unmatchable: usize,
 }
 
@@ -65,11 +65,11 @@ impl RankedRows {
     }
 
     /// How many rows have a score with some vector; any value but a vector has one.
-    fn rankable(&self, test: Test, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<usize> {
-        let Test::Vector(test) = test else { return Ok(self.repeated.all().len()) };
-        let every = VectorTest::every_score(test.measure);
+    fn rankable(&self, condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<usize> {
+        let Condition::Vector(condition) = condition else { return Ok(self.repeated.all().len()) };
+        let every = VectorCondition::every_score(condition.measure);
         let points = Points::try_new(&every, keys, None, (context.threads, context.cancel))?;
-        let keys = points.regular.rows.iter().chain(&points.loose.rows);
+        let keys = points.filterable.rows.iter().chain(&points.unfilterable.rows);
         Ok(keys.map(|&key| self.repeated.rows(key).len()).sum())
     }
 }
@@ -102,27 +102,27 @@ impl Spread {
 impl NearestRepeated {
     /// An index over the rows of a build side.
     pub fn of_rows(index: Box<dyn NearestIndex>) -> Self {
-        Self { unmatchable: index.unmatchable(), index, build: None, own: None }
+        Self { unmatchable: index.unmatchable(), index, build: None, self_join: None }
     }
 
-    /// An index by the score of `test` over the `keys` of a build side whose rows have `ranks`.
+    /// An index by the score of `condition` over the `keys` of a build side whose rows have `ranks`.
     ///
     /// # Errors
     /// An index that was not built for a self-join as `context` says, a cancelled build.
     pub fn of_keys(
         index: Box<dyn NearestIndex>,
         (repeated, ranks): (Repeated, Vec<u32>),
-        (test, keys): (Test, &KeyColumn),
+        (condition, keys): (Condition, &KeyColumn),
         context: &BuildContext<'_>,
     ) -> Result<Self> {
-        let own = if context.own { Some(Spread::new(index.order(None)?, &repeated)) } else { None };
-        (context.reserve)(own.as_ref().map_or(0, Spread::memory))?;
+        let self_join = if context.self_join { Some(Spread::new(index.order(None)?, &repeated)) } else { None };
+        (context.reserve)(self_join.as_ref().map_or(0, Spread::memory))?;
         let build = RankedRows::new(repeated, ranks);
         let unmatchable = match index.unmatchable() {
             0 => build.without_key(),
-            _ => build.ranks.len() - build.rankable(test, keys, context)?,
+            _ => build.ranks.len() - build.rankable(condition, keys, context)?,
         };
-        Ok(Self { unmatchable, index, build: Some(build), own })
+        Ok(Self { unmatchable, index, build: Some(build), self_join })
     }
 
     /// A probe batch, or the build side itself, as the index wants it, and how its positions are spread.
@@ -131,7 +131,7 @@ impl NearestRepeated {
         probe: Option<&'a dyn PreparedProbe>,
     ) -> Result<(Option<&'a dyn PreparedProbe>, Option<&'a Spread>)> {
         match probe {
-            None => Ok((None, self.own.as_ref())),
+            None => Ok((None, self.self_join.as_ref())),
             Some(_) => {
                 let batch = prepared::<Batch>(probe)?;
                 Ok((Some(batch.probe.as_ref()), batch.spread.as_ref()))
@@ -152,8 +152,8 @@ impl NearestIndex for NearestRepeated {
     }
 
     fn memory(&self) -> usize {
-        let (build, own) = (self.build.as_ref(), self.own.as_ref());
-        self.index.memory() + build.map_or(0, RankedRows::memory) + own.map_or(0, Spread::memory)
+        let (build, self_join) = (self.build.as_ref(), self.self_join.as_ref());
+        self.index.memory() + build.map_or(0, RankedRows::memory) + self_join.map_or(0, Spread::memory)
     }
 
     fn unmatchable(&self) -> usize {
@@ -168,10 +168,12 @@ impl NearestIndex for NearestRepeated {
         self.index.positions_at_once(self.inner(probe).map_or(None, |(probe, _)| probe), wanted)
     }
 
-    fn own_stretch(&self, start: usize, rows: usize, wanted: usize) -> usize {
-        let Some(Spread { keys, .. }) = &self.own else { return self.index.own_stretch(start, rows, wanted) };
+    fn self_join_stretch(&self, start: usize, rows: usize, wanted: usize) -> usize {
+        let Some(Spread { keys, .. }) = &self.self_join else {
+            return self.index.self_join_stretch(start, rows, wanted);
+        };
         let (Some(&first), Some(&last)) = (keys.get(start), keys.last()) else { return rows };
-        let end = self.index.own_stretch(first as usize, last as usize + 1, wanted);
+        let end = self.index.self_join_stretch(first as usize, last as usize + 1, wanted);
         keys.partition_point(|&key| (key as usize) < end)
     }
 

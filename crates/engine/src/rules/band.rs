@@ -45,7 +45,7 @@ impl BandOrder {
     }
 
     /// Ends of the partners of each row that stand behind it, for a side that is paired with itself.
-    pub fn own_ends(&self, column: &BandColumn) -> Vec<u32> {
+    pub fn self_join_ends(&self, column: &BandColumn) -> Vec<u32> {
         let mut ends = Vec::with_capacity(self.rows.len());
         for group in self.grouping.groups() {
             for place in group.start..group.end {

@@ -9,9 +9,9 @@ use super::band::BandOrder;
 use super::grouping::Grouping;
 use super::statistics::BuildStatistics;
 use crate::accelerator::rules::DeviceEntry;
-use crate::atoms::{AtomColumn, AtomTest};
+use crate::atoms::{AtomColumn, AtomCondition};
 use crate::choice::Engine;
-use crate::cpu::columns::{Columns, Tests};
+use crate::cpu::columns::{AtomDeciders, Columns};
 use crate::cpu::rules::walk::Path;
 use crate::plan::{Entry, EntryGroup};
 use crate::reason::Reason;
@@ -65,7 +65,7 @@ impl Access {
 
 /// What entries are built from.
 pub struct Building<'a> {
-    pub tests: &'a Tests,
+    pub tests: &'a AtomDeciders,
     pub columns: &'a Columns,
     pub keys: &'a [ArrayRef],
     pub statistics: &'a BuildStatistics<'a>,
@@ -90,17 +90,17 @@ impl Building<'_> {
                 };
                 (context.reserve)(self.columns.rows * 5 * size_of::<u32>())?;
                 let order = BandOrder::build(grouping, column)?;
-                let ends = if context.own { order.own_ends(column) } else { Vec::new() };
+                let ends = if context.self_join { order.self_join_ends(column) } else { Vec::new() };
                 Access::Band { atom: *atom, order, ends }
             }
             Entry::Index { atom, .. } => {
-                let AtomTest::Similarity { key, test } = self.tests.kinds[*atom] else {
+                let AtomCondition::Similarity { key, condition } = self.tests.kinds[*atom] else {
                     return internal_err!("an entry without an index");
                 };
                 let within = !equalities.is_empty();
                 let groups = within.then(|| grouped.groups.all()).transpose()?;
                 let values = KeyColumn { values: Arc::clone(&self.keys[key]), groups };
-                let (index, reason) = self.engine.build(test, values, context)?;
+                let (index, reason) = self.engine.build(condition, values, context)?;
                 Access::Index { index, reason, grouping: within.then_some(grouping) }
             }
         };

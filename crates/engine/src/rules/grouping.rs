@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock};
 use crate::error::{Error, Result};
 
 use crate::NO_GROUP;
-use crate::accelerator::keys::{FoundRows, GroupedRows};
-use crate::atoms::{AtomColumn, AtomTest};
+use crate::accelerator::equality::{FoundRows, GroupedRows};
+use crate::atoms::{AtomColumn, AtomCondition};
 use crate::cpu::columns::Columns;
-use crate::keys::{Codes, Names, NumberedBy};
+use crate::equality::{Codes, IdMap, Numberer};
 use crate::numbering::TupleNumbering;
 
 /// The rows of a build side by what they have in some equalities, as far as they satisfy some conditions of one side;
@@ -38,7 +38,7 @@ enum Places {
         /// Rows by group on the host, fetched when they are first asked for.
         rows: OnceLock<Vec<u32>>,
         /// What rows are looked up in where the device has no memory for them.
-        tables: OnceLock<(TupleNumbering, Names)>,
+        tables: OnceLock<(TupleNumbering, IdMap)>,
     },
 }
 
@@ -105,15 +105,15 @@ impl Grouping {
     /// A device that fails.
     pub fn build(
         columns: &Columns,
-        (tests, keys): (&[AtomTest], &[usize]),
-        by: &NumberedBy<'_>,
+        (tests, keys): (&[AtomCondition], &[usize]),
+        by: &Numberer<'_>,
     ) -> Result<(Self, GroupsByRow)> {
         let (equalities, conditions): (Vec<usize>, Vec<usize>) =
-            keys.iter().partition(|&&key| tests[key] == AtomTest::Equality);
+            keys.iter().partition(|&&key| tests[key] == AtomCondition::Equality);
         let first = first_codes(columns, &equalities, &conditions)?;
         let others = other_codes(columns, &equalities);
         let by_device = match by.device.filter(|_| !equalities.is_empty()) {
-            Some(budget) => budget.group_rows(&all_codes(&first, &others), by.own)?,
+            Some(budget) => budget.group_rows(&all_codes(&first, &others), by.self_join)?,
             None => None,
         };
         let (places, groups, alone) = match by_device {
@@ -126,7 +126,7 @@ impl Grouping {
                 let (joined, groups) = join(&first, &others, by.threads)?;
                 let behind = || groups.iter().filter(|&&group| group != NO_GROUP).max().map_or(0, |&most| most + 1);
                 let count = joined.count().unwrap_or_else(behind);
-                let (starts, rows, alone) = by_group(&groups, count, by.own);
+                let (starts, rows, alone) = by_group(&groups, count, by.self_join);
                 (Places::OnHost { joined, starts, rows }, GroupsByRow::OnHost(groups), alone)
             }
         };
@@ -170,10 +170,10 @@ impl Grouping {
     }
 
     /// What rows are looked up in on the host, given the group of each of the build side.
-    pub fn tables(&self, build: &Columns, groups: &[u32]) -> Result<(TupleNumbering, Names)> {
+    pub fn tables(&self, build: &Columns, groups: &[u32]) -> Result<(TupleNumbering, IdMap)> {
         let first = first_codes(build, &self.equalities, &self.conditions)?;
         let (joined, numbers) = join(&first, &other_codes(build, &self.equalities), 1)?;
-        Ok((joined, Names::of(&numbers, groups)))
+        Ok((joined, IdMap::of(&numbers, groups)))
     }
 
     /// How many rows have a place.
@@ -320,13 +320,13 @@ pub fn codes(columns: &Columns, atom: usize) -> Option<&Codes> {
 
 /// Where the rows of each of `count` groups start, and these rows; of a self-join only where they are two at least, and
 /// how many are not.
-fn by_group(groups: &[u32], count: u32, own: bool) -> (Vec<u32>, Vec<u32>, usize) {
+fn by_group(groups: &[u32], count: u32, self_join: bool) -> (Vec<u32>, Vec<u32>, usize) {
     let mut starts = vec![0u32; count as usize + 1];
     let known = || (0u32..).zip(groups).filter(|&(_, &group)| group != NO_GROUP);
     known().for_each(|(_, &group)| starts[group as usize + 1] += 1);
     let (mut before, mut alone) = (0, 0);
     for start in &mut starts[1..] {
-        let is_alone = own && *start == 1;
+        let is_alone = self_join && *start == 1;
         alone += usize::from(is_alone);
         before += if is_alone { 0 } else { *start };
         *start = before;

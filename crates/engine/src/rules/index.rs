@@ -13,14 +13,14 @@ use super::places::ProbePlaces;
 use super::statistics::{BuildStatistics, Sample};
 use crate::accelerator::rules::{DeviceColumns, DeviceRules};
 use crate::accelerator::{Accelerator, Platform};
-use crate::atoms::{AtomColumn, AtomTest, PairConditions, SideColumns, Tally};
+use crate::atoms::{AtomColumn, AtomCondition, PairConditions, RuleCounters, SideColumns};
 use crate::choice::Engine;
-use crate::cpu::columns::{Columns, Tests};
+use crate::cpu::columns::{AtomDeciders, Columns};
 use crate::cpu::rules::probing::{Candidates, EntryPaths, Memory, Probing};
 use crate::cpu::rules::walk::{Path, Walk};
-use crate::keys::{Codes, Groups, NumberedBy};
+use crate::equality::{Codes, Groups, Numberer};
+use crate::offload::RULES;
 use crate::parallel::{both, each_in_turn, in_turn, threads_within};
-use crate::pays::RULES;
 use crate::plan::{AtomKind, Entry, EntryGroup, ExecutionTree, RulePlan};
 use crate::reason::{CPU_FALLBACKS, Reason};
 use crate::{BuildContext, Cancel, Counts, Cursor, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe};
@@ -29,7 +29,7 @@ use crate::{BuildContext, Cancel, Counts, Cursor, KeyColumn, Limit, Pairs, Prepa
 #[derive(Debug, Clone)]
 pub struct RuleSource {
     /// How each atom is decided.
-    pub tests: Vec<AtomTest>,
+    pub tests: Vec<AtomCondition>,
     /// What each atom is to the plan.
     pub kinds: Vec<AtomKind>,
     /// The atoms of each clause.
@@ -40,13 +40,13 @@ pub struct RuleSource {
 #[derive(Debug)]
 pub struct RuleIndex {
     /// Tests of the atoms.
-    pub tests: Tests,
+    pub tests: AtomDeciders,
     /// What a probe side is looked up in, for each atom that is an equality.
     pub groups: Vec<Option<Groups>>,
     /// Columns of the build side.
     pub columns: Columns,
     /// Whether the build side is its own probe side.
-    pub own: bool,
+    pub self_join: bool,
     /// The kind of device that may walk entries.
     pub platform: Option<&'static dyn Platform>,
     plan: RulePlan,
@@ -98,7 +98,7 @@ impl RuleIndex {
     /// Keys of a type that their measure cannot read, a refused reservation, a cancelled build.
     pub fn try_new(source: RuleSource, side: SideColumns, engine: &Engine, context: &BuildContext<'_>) -> Result<Self> {
         let RuleSource { tests, kinds, clauses } = source;
-        if context.own && !tests.iter().all(AtomTest::is_symmetric) {
+        if context.self_join && !tests.iter().all(AtomCondition::is_symmetric) {
             return internal_err!("a rule has a measure that is not symmetric: a self-join reads both of its sides");
         }
         let all_threads = context.threads;
@@ -108,14 +108,16 @@ impl RuleIndex {
         context.cancel.check()?;
         let equalities: Vec<Option<(ArrayRef, bool)>> = side.atoms.iter().map(AtomColumn::values).collect();
         let shared = match &numbering {
-            Some(device) if context.own => SharedStrings::of(device.platform(), &tests, &clauses, &equalities, &keys),
+            Some(device) if context.self_join => {
+                SharedStrings::of(device.platform(), &tests, &clauses, &equalities, &keys)
+            }
             _ => SharedStrings::default(),
         };
         let (coded, brought) = both(
             || code(&equalities, |atom| !shared.has(atom), numbering.as_deref(), context),
             // what a device is brought for similarities asks for no codes
             || {
-                let (tests, columns) = Tests::build(tests, side, context)?;
+                let (tests, columns) = AtomDeciders::build(tests, side, context)?;
                 let ahead = match &numbering {
                     Some(budget) => bring_ahead(budget.as_ref(), (&tests, &columns), &clauses, &shared, all_threads)?,
                     None => None,
@@ -127,7 +129,7 @@ impl RuleIndex {
         for &(equality, atom) in &shared.pairs {
             if let Some(codes) = ahead.as_mut().and_then(|rules| rules.take_codes(atom)) {
                 (context.reserve)(codes.memory())?;
-                coded[equality] = Some((Groups::Own, codes));
+                coded[equality] = Some((Groups::SelfJoin, codes));
             }
         }
         // the others ask for no column of a build side once more
@@ -175,12 +177,12 @@ impl RuleIndex {
         let (unmatchable, (plan, (entries, ahead))) = (unmatchable?, planned?);
         let (device, fallbacks, scratch) = (None, Count::new(), Mutex::default());
         let counted = numbering.as_ref().map_or_else(Vec::new, |device| device.metrics());
-        let own = context.own;
+        let self_join = context.self_join;
         let mut index = Self {
             tests,
             groups,
             columns,
-            own,
+            self_join,
             platform: engine.platform(),
             plan,
             entries,
@@ -217,7 +219,7 @@ impl RuleIndex {
 
     /// About how many nanoseconds a core takes for the pairs of the entries that a device can walk.
     fn work(&self, context: &BuildContext<'_>) -> u64 {
-        let rows = match context.own {
+        let rows = match context.self_join {
             true => self.columns.rows as f64 / 2.0,
             false => context.expected_probe_rows(self.columns.rows) as f64,
         };
@@ -261,7 +263,7 @@ impl RuleIndex {
     pub fn memory(&self) -> usize {
         let entries = self.entries.iter().map(|entry| match &entry.access {
             // as if the CPU had asked for the ends
-            Access::Hash { grouping, .. } if self.own => grouping.memory() + grouping.len() * size_of::<u32>(),
+            Access::Hash { grouping, .. } if self.self_join => grouping.memory() + grouping.len() * size_of::<u32>(),
             Access::Hash { grouping, .. } => grouping.memory(),
             Access::Band { order, ends, .. } => {
                 order.grouping.memory() + order.memory() + ends.capacity() * size_of::<u32>()
@@ -346,7 +348,7 @@ impl RuleIndex {
             let entry = &self.entries[at];
             Ok(match (&entry.access, &self.plan.groups[at].entry) {
                 (Access::Index { index, grouping, .. }, Entry::Index { atom, .. }) => {
-                    let AtomTest::Similarity { key, .. } = self.tests.kinds[*atom] else {
+                    let AtomCondition::Similarity { key, .. } = self.tests.kinds[*atom] else {
                         return internal_err!("an entry without an index");
                     };
                     let found = |grouping: &Arc<Grouping>| grouping.look_up(&self.columns, &columns)?.into_vec();
@@ -384,13 +386,13 @@ impl RuleIndex {
     }
 
     /// The end of a stretch of a self-join's cursor from `start` on: within one entry, and about as much work as any.
-    pub fn own_stretch(&self, start: usize) -> usize {
+    pub fn self_join_stretch(&self, start: usize) -> usize {
         let mut first = 0;
         for (entry, EntryIndex { access, device, .. }) in self.entries.iter().enumerate() {
             let len = self.entry_len(entry, None);
             if start < first + len {
                 if let Some(device) = device {
-                    return first + device.own_stretch(start - first);
+                    return first + device.self_join_stretch(start - first);
                 }
                 let most = len.min(start - first + (len / 128).clamp(16, LONGEST_STRETCH));
                 let Some(ends) = access.ends() else { return first + most };
@@ -412,7 +414,7 @@ impl RuleIndex {
             (Some(PreparedEntry::Index(prepared)), _) => prepared.len(),
             (None, Access::Hash { grouping, .. }) => grouping.len(),
             (None, Access::Band { order, .. }) => order.rows.len(),
-            (None, Access::Index { index, .. }) => index.own_len(),
+            (None, Access::Index { index, .. }) => index.self_join_len(),
         }
     }
 
@@ -428,7 +430,7 @@ impl RuleIndex {
         limit: Limit,
         run: &Run<'_>,
         out: &mut Pairs,
-        tally: &mut Tally,
+        counters: &mut RuleCounters,
     ) -> Result<Counts> {
         let pooled = self.scratch.lock().ok().and_then(|mut pool| pool.pop());
         let walk = Walk {
@@ -438,7 +440,8 @@ impl RuleIndex {
             conditions: run.conditions,
             cancel: run.cancel,
         };
-        let mut probing = Probing { walk, memory: pooled.unwrap_or_default(), out, tally, counts: Counts::default() };
+        let mut probing =
+            Probing { walk, memory: pooled.unwrap_or_default(), out, counters, counts: Counts::default() };
         let (mut entry, mut start) = (0, 0);
         while !cursor.is_done() && !run.cancel.is_cancelled() && probing.counts.matched < limit.pairs {
             let end = loop {
@@ -455,7 +458,7 @@ impl RuleIndex {
             };
             let clauses = &self.plan.groups[entry].clauses;
             if let Some(walked) = self.on_device(entry, probe) {
-                let to = (&mut *probing.out, &mut *probing.tally);
+                let to = (&mut *probing.out, &mut *probing.counters);
                 if let Some(counts) = walked.walk(&mut within, run.cancel, to)? {
                     probing.add(clauses, &counts);
                     cursor.next = start + within.next;
@@ -472,17 +475,17 @@ impl RuleIndex {
                 (Access::Index { index, .. }, Some(PreparedEntry::Index(prepared))) => {
                     Candidates::Index(index.as_ref(), Probe::Batch(prepared.as_ref()))
                 }
-                (Access::Index { index, .. }, _) => Candidates::Index(index.as_ref(), Probe::Own),
+                (Access::Index { index, .. }, _) => Candidates::Index(index.as_ref(), Probe::SelfJoin),
                 (Access::Hash { grouping, .. }, Some(PreparedEntry::Places(places))) => {
                     Candidates::Batch(grouping.rows()?, places.rows(grouping)?)
                 }
                 (Access::Hash { grouping, ends }, _) => {
-                    Candidates::Own(grouping.rows()?, ends.get_or_init(|| grouping.group_ends()))
+                    Candidates::SelfJoin(grouping.rows()?, ends.get_or_init(|| grouping.group_ends()))
                 }
                 (Access::Band { order, .. }, Some(PreparedEntry::Places(places))) => {
                     Candidates::Batch(&order.rows, places.rows(&order.grouping)?)
                 }
-                (Access::Band { order, ends, .. }, _) => Candidates::Own(&order.rows, ends),
+                (Access::Band { order, ends, .. }, _) => Candidates::SelfJoin(&order.rows, ends),
             };
             let EntryIndex { tree, earlier, .. } = &self.entries[entry];
             let by_index = matches!(candidates, Candidates::Index(..));
@@ -531,7 +534,7 @@ fn code(
             return Ok(None);
         };
         (context.reserve)(values.len() * size_of::<u32>())?;
-        let by = NumberedBy { threads, own: context.own, device };
+        let by = Numberer { threads, self_join: context.self_join, device };
         let (groups, codes) = Groups::build(&[Arc::clone(values)], vec![*null_equals_null], by)?;
         (context.reserve)(groups.memory())?;
         Ok(Some((groups, codes)))
@@ -543,7 +546,7 @@ mod tests {
     use arrow::array::StringArray;
 
     use super::*;
-    use crate::condition::{Bounds, Test};
+    use crate::condition::{Bounds, Condition};
     use similarity_measures::EditMeasure;
 
     /// A tenth of the rows in one group: no stretch of a self-join has much more pairs than any.
@@ -551,16 +554,19 @@ mod tests {
     fn one_large_group_is_cut_into_stretches() {
         let rows = 50_000;
         let codes: Vec<u32> = (0..rows).map(|row| if row % 10 == 0 { 0 } else { 1 + row % 977 }).collect();
-        let source =
-            RuleSource { tests: vec![AtomTest::Equality], kinds: vec![AtomKind::Equality], clauses: vec![vec![0]] };
+        let source = RuleSource {
+            tests: vec![AtomCondition::Equality],
+            kinds: vec![AtomKind::Equality],
+            clauses: vec![vec![0]],
+        };
         let side = SideColumns { rows: rows as usize, atoms: vec![AtomColumn::Codes(codes.into())], keys: Vec::new() };
         let cancel = Cancel::default();
-        let context = BuildContext { own: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
+        let context = BuildContext { self_join: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
         let index = RuleIndex::try_new(source, side, &Engine::Cpu, &context).unwrap();
         let ends = index.entries[0].access.ends().unwrap();
         let (mut start, mut stretches, mut most) = (0, 0, 0);
         while start < index.len(None) {
-            let end = index.own_stretch(start);
+            let end = index.self_join_stretch(start);
             most = most.max((start..end).map(|place| ends[place] as usize - place - 1).sum());
             (start, stretches) = (end, stretches + 1);
         }
@@ -580,8 +586,8 @@ mod tests {
     /// Whoever waits for it can look up in time, and others can help.
     #[test]
     fn an_index_that_finds_nothing_stops_once_its_work_is_done() {
-        let test = Test::Edit { measure: EditMeasure::JaroWinkler, bounds: Bounds::at_least(0.85, true) };
-        let tests = vec![AtomTest::Similarity { key: 0, test }];
+        let condition = Condition::Edit { measure: EditMeasure::JaroWinkler, bounds: Bounds::at_least(0.85, true) };
+        let tests = vec![AtomCondition::Similarity { key: 0, condition }];
         let source = RuleSource { kinds: tests.iter().map(AtomKind::from).collect(), tests, clauses: vec![vec![0]] };
         let side = |letter: &str| {
             let text = |row: usize| Some(letter.repeat(10 + row % 20));
@@ -592,12 +598,12 @@ mod tests {
         let context = BuildContext::new(1, &cancel, &|_| Ok(()));
         let index = RuleIndex::try_new(source, side("x"), &Engine::Cpu, &context).unwrap();
         let probe = index.prepare(side("y"), &PrepareContext { threads: 1, cancel: &cancel }).unwrap();
-        let (mut pairs, mut tally) = (Pairs::default(), Tally::new(1, 1));
+        let (mut pairs, mut counters) = (Pairs::default(), RuleCounters::new(1, 1));
         let run = Run { conditions: &NoConditions, cancel: &cancel };
         let (mut cursor, mut calls) = (Cursor { next: 0, end: index.len(Some(&probe)) }, 0);
         while !cursor.is_done() {
             let limit = Limit { pairs: usize::MAX, work: 1000 };
-            index.probe(Some(&probe), &mut cursor, limit, &run, &mut pairs, &mut tally).unwrap();
+            index.probe(Some(&probe), &mut cursor, limit, &run, &mut pairs, &mut counters).unwrap();
             calls += 1;
         }
         assert!(pairs.is_empty() && calls > 20, "{} pairs by {calls} calls", pairs.len());

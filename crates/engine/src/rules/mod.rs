@@ -1,7 +1,7 @@
 //! Joins on an OR of ANDs.
 //!
 //! ```text
-//! columns of all atoms --keys--------> codes of the values of equalities
+//! columns of all atoms --equality----> codes of the values of equalities
 //!                      --cpu::columns> places, strings, sets, bits: any pair of rows can be decided
 //!                      --grouping----> rows by the equalities of some clause
 //!                      --statistics--> selectivities over a sample of the build side

@@ -8,13 +8,13 @@ use arrow::array::{Array, ArrayData, ArrayRef};
 use super::entry::{Access, EntryIndex};
 use super::index::{PreparedEntry, PreparedRules, RuleIndex};
 use crate::accelerator::rules::{
-    Behind, DeviceColumns, DeviceEntry, DeviceItems, DeviceRules, PlacedRows, RulesSide, WalkedEntry,
+    DeviceColumns, DeviceEntry, DeviceItems, DeviceRules, PartnerEnds, PlacedRows, RulesSide, WalkedEntry,
 };
 use crate::accelerator::{Accelerator, Platform};
-use crate::atoms::{AtomTest, RuleRows, Tally};
-use crate::condition::Test;
-use crate::cpu::columns::{Columns, Tests};
-use crate::cpu::near::Allowance;
+use crate::atoms::{AtomCondition, RuleCounters, RuleRows};
+use crate::condition::Condition;
+use crate::cpu::columns::{AtomDeciders, Columns};
+use crate::cpu::prefilter::MaxDifferences;
 use crate::parallel::in_turn;
 use crate::reason::Refused;
 use crate::{Cancel, Counts, Cursor, Pairs};
@@ -22,39 +22,39 @@ use crate::{Cancel, Counts, Cursor, Pairs};
 /// Brings what the build side has for the atoms that are `asked` to a device, and numbers the keys of some equalities.
 fn bring(
     device: &dyn Accelerator,
-    (tests, columns): (&Tests, &Columns),
+    (tests, columns): (&AtomDeciders, &Columns),
     (asked, equalities): (Vec<bool>, &[Option<bool>]),
     printed: Option<usize>,
     threads: usize,
 ) -> Result<Result<Box<dyn DeviceRules>, Refused>> {
-    let allowance = |atom: usize| tests.allowance(atom).map_or(&[][..], Allowance::by_classes);
+    let allowance = |atom: usize| tests.allowance(atom).map_or(&[][..], MaxDifferences::by_classes);
     let (kinds, rows) = (tests.kinds.as_slice(), columns as &dyn RuleRows);
     device.bring_rules(RulesSide { kinds, allowances: &allowance, rows, asked, equalities, printed, threads })
 }
 
 /// The atoms that are not equalities, where a plan will ask all atoms on a device: an entry by places is expected, and
 /// a device decides everything.
-fn asked_ahead(platform: &dyn Platform, kinds: &[AtomTest], clauses: &[Vec<usize>]) -> Option<Vec<bool>> {
+fn asked_ahead(platform: &dyn Platform, kinds: &[AtomCondition], clauses: &[Vec<usize>]) -> Option<Vec<bool>> {
     let mut asked = vec![false; kinds.len()];
     clauses.iter().flatten().for_each(|&atom| asked[atom] = true);
     let asked_kinds = || kinds.iter().zip(&asked).filter(|(_, asked)| **asked).map(|(kind, _)| kind);
-    let has_places = asked_kinds().any(|kind| matches!(kind, AtomTest::Equality | AtomTest::Band));
+    let has_places = asked_kinds().any(|kind| matches!(kind, AtomCondition::Equality | AtomCondition::Band));
     if !has_places || !asked_kinds().all(|kind| platform.serves_atom(kind)) {
         return None;
     }
-    asked.iter_mut().zip(kinds).for_each(|(asked, kind)| *asked &= *kind != AtomTest::Equality);
+    asked.iter_mut().zip(kinds).for_each(|(asked, kind)| *asked &= *kind != AtomCondition::Equality);
     Some(asked)
 }
 
 /// The keys of similarities whose strings are brought to a device that numbers the keys of equalities.
 pub fn strings_ahead<'a>(
     platform: &dyn Platform,
-    kinds: &'a [AtomTest],
+    kinds: &'a [AtomCondition],
     clauses: &[Vec<usize>],
 ) -> impl Iterator<Item = usize> + use<'a> {
     let asked = asked_ahead(platform, kinds, clauses).unwrap_or_default();
     kinds.iter().zip(asked).filter(|(_, asked)| *asked).filter_map(|(kind, _)| match kind {
-        AtomTest::Similarity { key, test: Test::Edit { .. } } => Some(*key),
+        AtomCondition::Similarity { key, condition: Condition::Edit { .. } } => Some(*key),
         _ => None,
     })
 }
@@ -73,7 +73,7 @@ impl SharedStrings {
     /// similarities.
     pub fn of(
         platform: &dyn Platform,
-        kinds: &[AtomTest],
+        kinds: &[AtomCondition],
         clauses: &[Vec<usize>],
         equalities: &[Option<(ArrayRef, bool)>],
         keys: &[ArrayRef],
@@ -85,7 +85,7 @@ impl SharedStrings {
             let Some((values, null_equals_null)) = equality else { continue };
             let values = values.to_data();
             let reads = |other: &usize| match kinds[*other] {
-                AtomTest::Similarity { key, test: Test::Edit { .. } } => {
+                AtomCondition::Similarity { key, condition: Condition::Edit { .. } } => {
                     asked[*other] && keys.get(key).is_some_and(|key| key.ptr_eq(&values))
                 }
                 _ => false,
@@ -110,7 +110,7 @@ impl SharedStrings {
 /// codes of those equalities that share their strings.
 pub fn bring_ahead(
     device: &dyn Accelerator,
-    (tests, columns): (&Tests, &Columns),
+    (tests, columns): (&AtomDeciders, &Columns),
     clauses: &[Vec<usize>],
     shared: &SharedStrings,
     threads: usize,
@@ -118,9 +118,9 @@ pub fn bring_ahead(
     match asked_ahead(device.platform(), &tests.kinds, clauses) {
         Some(asked) => {
             // fingerprints are those of the CPU engine where strings are all that it reads
-            let is_read = |(kind, asked): (&AtomTest, &bool)| match kind {
-                AtomTest::Equality => true,
-                AtomTest::Similarity { test: Test::Edit { .. }, .. } => *asked,
+            let is_read = |(kind, asked): (&AtomCondition, &bool)| match kind {
+                AtomCondition::Equality => true,
+                AtomCondition::Similarity { condition: Condition::Edit { .. }, .. } => *asked,
                 _ => false,
             };
             let printed = tests.kinds.iter().zip(&asked).all(is_read).then_some(columns.rows);
@@ -174,13 +174,15 @@ impl RuleIndex {
             let entry = &self.entries[at];
             let (rows, behind) = match &entry.access {
                 Access::Hash { grouping, .. } if served[at] => match grouping.on_device() {
-                    Some(grouped) => (PlacedRows::Grouped(Arc::clone(grouped)), Behind::InGroup(grouped)),
-                    None => (PlacedRows::OnHost(grouping.rows()?), Behind::InGroupOnHost(grouping.starts())),
+                    Some(grouped) => (PlacedRows::Grouped(Arc::clone(grouped)), PartnerEnds::InGroup(grouped)),
+                    None => (PlacedRows::OnHost(grouping.rows()?), PartnerEnds::InGroupOnHost(grouping.starts())),
                 },
-                Access::Band { order, ends, .. } if served[at] => (PlacedRows::OnHost(&order.rows), Behind::UpTo(ends)),
+                Access::Band { order, ends, .. } if served[at] => {
+                    (PlacedRows::OnHost(&order.rows), PartnerEnds::UpTo(ends))
+                }
                 _ => return Ok(None),
             };
-            let behind = self.own.then_some(behind);
+            let behind = self.self_join.then_some(behind);
             let (tree, earlier) = (entry.tree.tree(), entry.earlier.tree());
             rules.entry(&WalkedEntry { rows, behind, parts, tree, earlier }).map(Some)
         };
@@ -219,7 +221,12 @@ pub struct WalkedOnDevice<'a> {
 }
 
 impl WalkedOnDevice<'_> {
-    pub fn walk(&self, cursor: &mut Cursor, cancel: &Cancel, to: (&mut Pairs, &mut Tally)) -> Result<Option<Counts>> {
+    pub fn walk(
+        &self,
+        cursor: &mut Cursor,
+        cancel: &Cancel,
+        to: (&mut Pairs, &mut RuleCounters),
+    ) -> Result<Option<Counts>> {
         self.entry.walk(self.rules, self.probe, cursor, cancel, to)
     }
 }

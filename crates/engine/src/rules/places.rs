@@ -7,7 +7,7 @@ use crate::error::Result;
 
 use super::grouping::{FoundGroups, Grouping};
 use crate::NO_GROUP;
-use crate::accelerator::keys::FoundRows;
+use crate::accelerator::equality::FoundRows;
 use crate::accelerator::rules::{DeviceEntry, DeviceItems, DeviceRules, ProbeRows};
 
 /// Probe rows, each with the places of its partners, those of one stretch of places side by side.

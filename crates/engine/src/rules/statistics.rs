@@ -11,11 +11,11 @@ use foldhash::fast::FixedState;
 use super::grouping::{Grouping, GroupsByRow};
 use crate::accelerator::Accelerator;
 use crate::accelerator::rules::DeviceRules;
-use crate::atoms::{AtomColumn, AtomTest, BandColumn, RuleRows};
-use crate::cpu::columns::{Columns, Tests};
+use crate::atoms::{AtomColumn, AtomCondition, BandColumn, RuleRows};
+use crate::cpu::columns::{AtomDeciders, Columns};
 use crate::cpu::fingerprints::{Detail, Fingerprints, bound};
 use crate::cpu::rules::probing::FEWEST_LANES;
-use crate::keys::NumberedBy;
+use crate::equality::Numberer;
 use crate::parallel::{both, in_turn, threads_within};
 use crate::plan::{AtomEstimate, AtomKind, Entry, IN_BAND, Statistics, cost};
 use crate::{BuildContext, Cancel, Pairs};
@@ -75,7 +75,7 @@ impl Sample {
     /// Sample of a build side. A device to which the side has been brought draws it where it can; otherwise up to so
     /// many threads do.
     pub fn of(
-        (columns, tests): (&Columns, &Tests),
+        (columns, tests): (&Columns, &AtomDeciders),
         keys: &[ArrayRef],
         device: Option<&mut Box<dyn DeviceRules>>,
         threads: usize,
@@ -179,7 +179,7 @@ impl Sample {
 /// Statistics over the build side, compared with itself.
 #[derive(Debug)]
 pub struct BuildStatistics<'a> {
-    tests: &'a Tests,
+    tests: &'a AtomDeciders,
     build: &'a Columns,
     /// The codes and strings of rows that were drawn.
     sampled: Columns,
@@ -192,12 +192,12 @@ impl<'a> BuildStatistics<'a> {
     /// Groups the rows by the keys of each clause, with up to so many threads as `context` says, or on a device, and
     /// draws pairs of those of a sample, which is taken meanwhile.
     pub fn new(
-        tests: &'a Tests,
+        tests: &'a AtomDeciders,
         (build, keys): (&'a Columns, &[ArrayRef]),
         sample: impl FnOnce() -> Result<Sample>,
         clauses: &[Vec<usize>],
         device: Option<&dyn Accelerator>,
-        &BuildContext { threads, own, cancel, .. }: &BuildContext<'a>,
+        &BuildContext { threads, self_join, cancel, .. }: &BuildContext<'a>,
     ) -> Result<Self> {
         let mut wanted: Vec<Vec<usize>> = Vec::new();
         for clause in clauses {
@@ -207,7 +207,7 @@ impl<'a> BuildStatistics<'a> {
                 wanted.push(keys);
             }
         }
-        let by = NumberedBy { threads: threads_within(wanted.len(), threads), own, device };
+        let by = Numberer { threads: threads_within(wanted.len(), threads), self_join, device };
         let group = |at: usize| Grouping::build(build, (&tests.kinds, &wanted[at]), &by);
         let (groupings, sample) = both(|| in_turn(wanted.len(), threads, group), sample);
         let (groupings, sample) = (groupings?, sample?);
@@ -262,7 +262,7 @@ impl<'a> BuildStatistics<'a> {
     /// What becomes of the drawn pairs; `None` for atoms that nothing is known of before a query runs.
     fn outcome(&self, grouped: &DrawnGroups, atom: usize) -> Option<Outcome> {
         match (self.tests.kinds[atom], &self.build.atoms[atom]) {
-            (AtomTest::Pair, _) => return None,
+            (AtomCondition::Pair, _) => return None,
             (_, AtomColumn::Band(BandColumn { accepted, .. })) if accepted.is_empty() => return None,
             _ => {}
         }
@@ -285,21 +285,21 @@ impl<'a> BuildStatistics<'a> {
     fn estimate(&self, atom: usize, grouped: &DrawnGroups, side_by_side: bool) -> AtomEstimate {
         let Some(Outcome { passes, open, length }) = self.outcome(grouped, atom) else {
             return match self.tests.kinds[atom] {
-                AtomTest::Band => AtomEstimate::uniform(cost::BAND, IN_BAND),
+                AtomCondition::Band => AtomEstimate::uniform(cost::BAND, IN_BAND),
                 _ => AtomEstimate { last: true, ..AtomEstimate::uniform(cost::EXPRESSION, 0.5) },
             };
         };
         match self.tests.kinds[atom] {
-            AtomTest::Similarity { test, .. } => {
-                let estimate = cost::of_test(test, length, open, passes);
+            AtomCondition::Similarity { condition, .. } => {
+                let estimate = cost::of_test(condition, length, open, passes);
                 match self.build.first_of_key(atom) {
                     _ if side_by_side => estimate,
                     key => cost::one_by_one(estimate, key),
                 }
             }
-            AtomTest::Equality => AtomEstimate::uniform(cost::EQUALITY, passes),
-            AtomTest::Band => AtomEstimate::uniform(cost::BAND, passes),
-            AtomTest::OneSided | AtomTest::Pair => AtomEstimate::uniform(cost::ONE_SIDED, passes),
+            AtomCondition::Equality => AtomEstimate::uniform(cost::EQUALITY, passes),
+            AtomCondition::Band => AtomEstimate::uniform(cost::BAND, passes),
+            AtomCondition::OneSided | AtomCondition::Pair => AtomEstimate::uniform(cost::ONE_SIDED, passes),
         }
     }
 }

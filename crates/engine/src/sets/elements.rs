@@ -12,7 +12,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
 use arrow::row::{RowConverter, Rows, SortField};
 
-use super::strings::Strings;
+use super::string_column::Strings;
 
 /// A list column: where each row's elements stand in a child array that holds nothing else.
 pub struct Lists {

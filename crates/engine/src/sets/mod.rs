@@ -13,7 +13,7 @@ mod grams;
 pub mod memory;
 pub mod predicate;
 pub mod ranks;
-mod strings;
+mod string_column;
 pub mod tokenise;
 
 pub use dictionary::Dictionary;

@@ -12,7 +12,7 @@ use super::dictionary::Dictionary;
 use super::elements::{Element, Elements, Lists};
 use super::grams::GramIds;
 use super::memory::{Ledger, Reserve};
-use super::strings::Strings;
+use super::string_column::Strings;
 use crate::parallel::{in_parallel, ranges};
 use crate::{Cancel, KeyColumn, NO_GROUP, PrepareContext};
 use similarity_measures::{Tokenizer, qgrams, trigram, word_tokens};

@@ -137,7 +137,7 @@ pub fn run(index: &dyn Index, probe: Probe<'_>, len: usize, range: usize, limit:
             assert!(cursor.next > before && counts.matched == pairs.len());
             assert!(counts.matched <= counts.verified && counts.verified <= counts.candidates);
             for (&b, &p) in pairs.build.iter().zip(&pairs.probe) {
-                let pair = if matches!(probe, Probe::Own) { (b.min(p), b.max(p)) } else { (b, p) };
+                let pair = if matches!(probe, Probe::SelfJoin) { (b.min(p), b.max(p)) } else { (b, p) };
                 assert!(found.insert(pair), "{pair:?} came twice");
             }
         }
@@ -145,8 +145,8 @@ pub fn run(index: &dyn Index, probe: Probe<'_>, len: usize, range: usize, limit:
     found
 }
 
-pub fn own(index: &dyn Index, range: usize, limit: Limit) -> Found {
-    run(index, Probe::Own, index.own_len(), range, limit)
+pub fn self_join_pairs(index: &dyn Index, range: usize, limit: Limit) -> Found {
+    run(index, Probe::SelfJoin, index.self_join_len(), range, limit)
 }
 
 pub fn batch(index: &dyn Index, keys: &KeyColumn, range: usize, limit: Limit) -> Found {

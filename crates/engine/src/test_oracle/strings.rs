@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::engine::condition::Bounds;
-use super::engine::edits::EditPredicate;
+use super::engine::strings::EditPredicate;
 use super::engine::{Cancel, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PrepareContext, Probe};
 use similarity_measures::EditMeasure;
 
@@ -70,7 +70,12 @@ pub fn predicates() -> Vec<EditPredicate> {
     made
 }
 
-pub fn oracle(predicate: EditPredicate, build: (&Values, &Groups), probe: (&Values, &Groups), own: bool) -> Found {
+pub fn oracle(
+    predicate: EditPredicate,
+    build: (&Values, &Groups),
+    probe: (&Values, &Groups),
+    self_join: bool,
+) -> Found {
     let mut found = Found::new();
     for (b, left) in build.0.iter().enumerate() {
         for (p, right) in probe.0.iter().enumerate() {
@@ -80,7 +85,7 @@ pub fn oracle(predicate: EditPredicate, build: (&Values, &Groups), probe: (&Valu
                 _ => true,
             };
             let held = predicate.measure.score(left, right).is_some_and(|score| predicate.bounds.contains(score));
-            if together && held && (!own || b < p) {
+            if together && held && (!self_join || b < p) {
                 found.insert((b as u32, p as u32));
             }
         }
@@ -100,7 +105,7 @@ pub fn run(index: &dyn Index, probe: Probe<'_>, len: usize, range: usize, limit:
             index.probe(probe, &mut cursor, limit, &Cancel::default(), &mut pairs).unwrap();
             assert!(cursor.next > before);
             for (&b, &p) in pairs.build.iter().zip(&pairs.probe) {
-                let pair = if matches!(probe, Probe::Own) { (b.min(p), b.max(p)) } else { (b, p) };
+                let pair = if matches!(probe, Probe::SelfJoin) { (b.min(p), b.max(p)) } else { (b, p) };
                 assert!(found.insert(pair), "{pair:?} came twice");
             }
         }
@@ -109,8 +114,8 @@ pub fn run(index: &dyn Index, probe: Probe<'_>, len: usize, range: usize, limit:
 }
 
 #[allow(dead_code, reason = "not every engine's tests use it")]
-pub fn own(index: &dyn Index, range: usize) -> Found {
-    run(index, Probe::Own, index.own_len(), range, UNLIMITED)
+pub fn self_join_pairs(index: &dyn Index, range: usize) -> Found {
+    run(index, Probe::SelfJoin, index.self_join_len(), range, UNLIMITED)
 }
 
 #[allow(dead_code, reason = "not every engine's tests use it")]

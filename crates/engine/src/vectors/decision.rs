@@ -1,21 +1,21 @@
-//! Whether two vectors satisfy a test, by the measure's own arithmetic.
+//! Whether two vectors satisfy a condition, by the measure's own arithmetic.
 
-use crate::condition::{Bounds, VectorTest};
+use crate::condition::{Bounds, VectorCondition};
 use similarity_measures::VectorMeasure;
 
 /// A test made ready to decide pair after pair.
 #[derive(Debug, Clone, Copy)]
 pub struct Decision {
-    test: VectorTest,
+    condition: VectorCondition,
     /// The largest accepted sum of squares, where that alone decides.
     squares: Option<f64>,
 }
 
 impl Decision {
     /// Decision of a condition.
-    pub fn new(test: VectorTest) -> Self {
-        let only_upper = test.bounds.lower().is_none() && test.measure == VectorMeasure::L2;
-        Self { test, squares: only_upper.then(|| largest_square(&test.bounds)) }
+    pub fn new(condition: VectorCondition) -> Self {
+        let only_upper = condition.bounds.lower().is_none() && condition.measure == VectorMeasure::L2;
+        Self { condition, squares: only_upper.then(|| largest_square(&condition.bounds)) }
     }
 
     #[inline(always)]
@@ -24,13 +24,14 @@ impl Decision {
         match self.squares {
             // the measure's own sum; one that is not finite is more than any that is accepted
             Some(most) => a.iter().zip(b).fold(0.0, |sum, (x, y)| sum + (x - y) * (x - y)) <= most,
-            None => self.test.measure.score(a, b).is_some_and(|score| self.test.bounds.contains(score)),
+            None => self.condition.measure.score(a, b).is_some_and(|score| self.condition.bounds.contains(score)),
         }
     }
 
     /// Whether the condition as the query states it may hold for a pair.
     pub fn may_hold(&self, a: &[f64], b: &[f64]) -> bool {
-        let decided = self.test.undecided_from.is_none() || (self.test.decides(a) && self.test.decides(b));
+        let decided =
+            self.condition.undecided_from.is_none() || (self.condition.decides(a) && self.condition.decides(b));
         !decided || self.holds(a, b)
     }
 }

@@ -25,12 +25,12 @@ impl Frame {
     /// The frame for `points` that are compared by `measure`; products are not shifted.
     pub fn of(points: &Points, measure: VectorMeasure) -> Self {
         let unit = matches!(measure, VectorMeasure::Cosine | VectorMeasure::CosineDistance);
-        let Points { dimension, regular, .. } = points;
+        let Points { dimension, filterable, .. } = points;
         let mut frame = Self { order: (0..*dimension).collect(), centre: vec![0.0; *dimension], unit };
-        let sample: Vec<Vec<f64>> = sample(regular.len())
+        let sample: Vec<Vec<f64>> = sample(filterable.len())
             .map(|at| {
                 let mut point = vec![0.0; *dimension];
-                frame.place(points.regular(at), &mut point);
+                frame.place(points.filterable(at), &mut point);
                 point
             })
             .collect();
@@ -84,8 +84,8 @@ impl Frame {
     pub fn extents(&self, points: &Points, dimensions: usize) -> Vec<(f64, f64)> {
         let mut extents = vec![(f64::INFINITY, f64::NEG_INFINITY); dimensions];
         let mut placed = vec![0.0; points.dimension];
-        for at in sample(points.regular.len()) {
-            self.place(points.regular(at), &mut placed);
+        for at in sample(points.filterable.len()) {
+            self.place(points.filterable(at), &mut placed);
             for (extent, &x) in extents.iter_mut().zip(&placed) {
                 *extent = (extent.0.min(x), extent.1.max(x));
             }
@@ -98,10 +98,10 @@ impl Frame {
     pub fn typical_gap(&self, points: &Points, measure: VectorMeasure) -> f64 {
         let placed = |at: usize| {
             let mut point = vec![0.0; points.dimension];
-            self.place(points.regular(at), &mut point);
+            self.place(points.filterable(at), &mut point);
             point
         };
-        let sample: Vec<Vec<f64>> = sample(points.regular.len()).map(placed).collect();
+        let sample: Vec<Vec<f64>> = sample(points.filterable.len()).map(placed).collect();
         let gap = |one: &Vec<f64>, other: &Vec<f64>| {
             let differences: Vec<f64> = one.iter().zip(other).map(|(x, y)| x - y).collect();
             Reach::norm(measure, &differences).powi(2)
@@ -118,8 +118,8 @@ impl Frame {
     /// The median of some points' norms.
     pub fn typical_norm(&self, points: &Points, measure: VectorMeasure) -> f64 {
         let mut placed = vec![0.0; points.dimension];
-        let norms = sample(points.regular.len()).map(|at| {
-            self.place(points.regular(at), &mut placed);
+        let norms = sample(points.filterable.len()).map(|at| {
+            self.place(points.filterable(at), &mut placed);
             Reach::norm(measure, &placed)
         });
         let mut norms: Vec<f64> = norms.collect();

@@ -9,7 +9,7 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float32Type, Float64Type};
 
-use crate::condition::VectorTest;
+use crate::condition::VectorCondition;
 use crate::parallel::{collect_in_parallel, each_in_parallel, in_parallel, joined_in_parallel};
 use crate::{Cancel, KeyColumn, NO_GROUP};
 use similarity_measures::VectorMeasure;
@@ -146,11 +146,11 @@ impl Vectors {
     pub fn matrix(&self, dimension: usize) -> Option<&[f64]> {
         let rows = self.rows;
         let first = if rows == 0 { 0 } else { self.places(0).start };
-        let regular = match &self.offsets {
+        let filterable = match &self.offsets {
             Offsets::Fixed { length, .. } => *length == dimension,
             Offsets::Given(offsets) => offsets.windows(2).all(|pair| pair[1] - pair[0] == dimension),
         };
-        regular.then(|| &self.elements.values()[first..first + rows * dimension])
+        filterable.then(|| &self.elements.values()[first..first + rows * dimension])
     }
 
     /// Bytes held.
@@ -242,9 +242,9 @@ pub struct Points {
     /// Numbers a vector; 0 where there is none.
     pub dimension: usize,
     /// Rows that a filter may tell apart.
-    pub regular: Rows,
+    pub filterable: Rows,
     /// Rows that have to be compared with all others.
-    pub loose: Rows,
+    pub unfilterable: Rows,
     /// Rows that can never match.
     pub unmatchable: usize,
 }
@@ -265,7 +265,7 @@ impl Points {
     /// # Errors
     /// Vectors of several lengths.
     pub fn try_new(
-        test: &VectorTest,
+        condition: &VectorCondition,
         keys: &KeyColumn,
         dimension: Option<usize>,
         (threads, cancel): (usize, &Cancel),
@@ -285,8 +285,8 @@ impl Points {
         let starts = (0..rows.max(1)).step_by(stretch);
         let parts = in_parallel(starts, |start| {
             let end = rows.min(start + stretch);
-            let regular = Rows::with_capacity(end - start);
-            let mut sorting = Sorting { test, regular, loose: Rows::default(), unmatchable: 0 };
+            let filterable = Rows::with_capacity(end - start);
+            let mut sorting = Sorting { condition, filterable, unfilterable: Rows::default(), unmatchable: 0 };
             for row in (start..end).take_while(|_| !cancel.is_cancelled()) {
                 let group = keys.groups.as_ref().map_or(0, |groups| groups[row]);
                 match vectors.at(row).filter(|_| group != NO_GROUP) {
@@ -297,26 +297,26 @@ impl Points {
             Ok(sorting)
         })?;
         let unmatchable = parts.iter().map(|part| part.unmatchable).sum();
-        let (regular, loose) = parts.into_iter().map(|part| (part.regular, part.loose)).unzip();
-        let (regular, loose) = (Rows::joined(regular), Rows::joined(loose));
-        Ok(Self { vectors, dimension: known.unwrap_or(0), regular, loose, unmatchable })
+        let (filterable, unfilterable) = parts.into_iter().map(|part| (part.filterable, part.unfilterable)).unzip();
+        let (filterable, unfilterable) = (Rows::joined(filterable), Rows::joined(unfilterable));
+        Ok(Self { vectors, dimension: known.unwrap_or(0), filterable, unfilterable, unmatchable })
     }
 
     /// Whether single precision tells neighbours apart well, among points with norms up to about `norm`: one is about
     /// as far as n^(1/d) points abreast are from each other.
     pub fn suit_single_precision(&self, norm: f64) -> bool {
-        let abreast = (self.regular.len() as f64).powf((self.dimension.max(1) as f64).recip());
+        let abreast = (self.filterable.len() as f64).powf((self.dimension.max(1) as f64).recip());
         norm < 1e15 && abreast < MOST_ABREAST
     }
 
-    /// The vector of a regular row.
-    pub fn regular(&self, at: usize) -> &[f64] {
-        self.vectors.given(self.regular.rows[at] as usize)
+    /// The vector of a filterable row.
+    pub fn filterable(&self, at: usize) -> &[f64] {
+        self.vectors.given(self.filterable.rows[at] as usize)
     }
 
-    /// The rows from the first to the last of some regular ones, which are there at these places.
+    /// The rows from the first to the last of some filterable ones, which are there at these places.
     pub fn rows(&self, places: Range<usize>) -> Range<usize> {
-        match self.regular.rows[places].iter().as_slice() {
+        match self.filterable.rows[places].iter().as_slice() {
             [] => 0..0,
             [only] => *only as usize..*only as usize + 1,
             [first, .., last] => *first as usize..*last as usize + 1,
@@ -326,15 +326,15 @@ impl Points {
     /// Points of some places alone, numbered from the first one on.
     pub fn part(&self, places: Range<usize>) -> Self {
         let rows = self.rows(places.clone());
-        let regular = Rows {
-            rows: self.regular.rows[places.clone()].iter().map(|&row| row - rows.start as u32).collect(),
-            groups: self.regular.groups[places].to_vec(),
+        let filterable = Rows {
+            rows: self.filterable.rows[places.clone()].iter().map(|&row| row - rows.start as u32).collect(),
+            groups: self.filterable.groups[places].to_vec(),
         };
         let (vectors, dimension) = (self.vectors.slice(rows), self.dimension);
-        Self { vectors, dimension, regular, loose: Rows::default(), unmatchable: 0 }
+        Self { vectors, dimension, filterable, unfilterable: Rows::default(), unmatchable: 0 }
     }
 
-    /// Copies of some regular rows, numbered as they come, by up to so many threads.
+    /// Copies of some filterable rows, numbered as they come, by up to so many threads.
     ///
     /// # Errors
     /// Vectors longer than a list may be.
@@ -349,42 +349,42 @@ impl Points {
             });
         }
         let group = |at: usize| {
-            let place = self.regular.rows.binary_search(&rows[at]);
-            place.map_or(NO_GROUP, |place| self.regular.groups[place])
+            let place = self.filterable.rows.binary_search(&rows[at]);
+            place.map_or(NO_GROUP, |place| self.filterable.groups[place])
         };
-        let regular = Rows {
+        let filterable = Rows {
             rows: (0..rows.len() as u32).collect(),
             groups: collect_in_parallel(rows.len(), threads, ROWS_OF_THREAD, group),
         };
         let vectors = Vectors::of_numbers(numbers, dimension)?;
-        Ok(Self { vectors, dimension, regular, loose: Rows::default(), unmatchable: 0 })
+        Ok(Self { vectors, dimension, filterable, unfilterable: Rows::default(), unmatchable: 0 })
     }
 }
 
 /// Tells rows apart.
 struct Sorting<'a> {
-    test: &'a VectorTest,
-    regular: Rows,
-    loose: Rows,
+    condition: &'a VectorCondition,
+    filterable: Rows,
+    unfilterable: Rows,
     unmatchable: usize,
 }
 
 impl Sorting<'_> {
     fn add(&mut self, row: usize, group: u32, vector: &[f64]) {
-        let test = self.test;
+        let condition = self.condition;
         let squares = || vector.iter().map(|x| x * x).sum::<f64>();
-        let angular = matches!(test.measure, VectorMeasure::Cosine | VectorMeasure::CosineDistance);
-        if !test.decides(vector) {
-            match test.undecided_from {
-                Some(_) => self.loose.push(row, group),
+        let angular = matches!(condition.measure, VectorMeasure::Cosine | VectorMeasure::CosineDistance);
+        if !condition.decides(vector) {
+            match condition.undecided_from {
+                Some(_) => self.unfilterable.push(row, group),
                 None => self.unmatchable += 1,
             }
         } else if angular && vector.iter().all(|x| *x == 0.0) {
             self.unmatchable += 1;
         } else if angular && !(TINY..f64::INFINITY).contains(&squares()) {
-            self.loose.push(row, group);
+            self.unfilterable.push(row, group);
         } else {
-            self.regular.push(row, group);
+            self.filterable.push(row, group);
         }
     }
 }
@@ -397,8 +397,8 @@ mod tests {
     use super::*;
     use crate::condition::Bounds;
 
-    fn test(measure: VectorMeasure, undecided_from: Option<u16>) -> VectorTest {
-        VectorTest { measure, bounds: Bounds::at_most(1.0, true), undecided_from }
+    fn condition(measure: VectorMeasure, undecided_from: Option<u16>) -> VectorCondition {
+        VectorCondition { measure, bounds: Bounds::at_most(1.0, true), undecided_from }
     }
 
     /// Type of the same lists in double precision.
@@ -472,7 +472,7 @@ mod tests {
         let same = lists(vec![Some(vec![None]), Some(vec![Some(1.0); 2]), None]);
         assert_eq!(Vectors::try_new(&same, 1).unwrap().dimension(), Ok(Some(2)));
         let keys = KeyColumn { values: same, groups: None };
-        assert!(Points::try_new(&test(VectorMeasure::L2, None), &keys, Some(3), (1, &Cancel::default())).is_err());
+        assert!(Points::try_new(&condition(VectorMeasure::L2, None), &keys, Some(3), (1, &Cancel::default())).is_err());
     }
 
     #[test]
@@ -483,9 +483,9 @@ mod tests {
         );
         let keys = KeyColumn { values: Arc::new(lists), groups: None };
         let of = |measure, undecided| {
-            let Points { regular, loose, unmatchable, .. } =
-                Points::try_new(&test(measure, undecided), &keys, None, (2, &Cancel::default())).unwrap();
-            (regular.rows, loose.rows, unmatchable)
+            let Points { filterable, unfilterable, unmatchable, .. } =
+                Points::try_new(&condition(measure, undecided), &keys, None, (2, &Cancel::default())).unwrap();
+            (filterable.rows, unfilterable.rows, unmatchable)
         };
         assert_eq!(of(VectorMeasure::L2, None), (vec![0, 1, 3, 4], vec![], 1));
         assert_eq!(of(VectorMeasure::L2, Some(465)), (vec![0, 1, 4], vec![2, 3], 0));
@@ -501,21 +501,21 @@ mod tests {
             let keys =
                 KeyColumn { values, groups: Some((0..20).map(|at| if at == 4 { NO_GROUP } else { at }).collect()) };
             let by = (2, &Cancel::default());
-            let points = Points::try_new(&test(VectorMeasure::L2, None), &keys, None, by).unwrap();
-            assert_eq!(points.regular.rows[..5], [0, 2, 3, 6, 7]);
+            let points = Points::try_new(&condition(VectorMeasure::L2, None), &keys, None, by).unwrap();
+            assert_eq!(points.filterable.rows[..5], [0, 2, 3, 6, 7]);
             let part = points.part(2..5);
             assert_eq!((points.rows(2..5), points.rows(3..4), points.rows(3..3)), (3..8, 6..7, 0..0));
             assert_eq!(
-                (part.regular.rows.as_slice(), part.regular.groups.as_slice()),
+                (part.filterable.rows.as_slice(), part.filterable.groups.as_slice()),
                 (&[0, 3, 4][..], &[3, 6, 7][..])
             );
-            assert_eq!((part.vectors.len(), part.vectors.at(2), part.regular(1)), (5, None, &[6.0, -6.0][..]));
+            assert_eq!((part.vectors.len(), part.vectors.at(2), part.filterable(1)), (5, None, &[6.0, -6.0][..]));
             let matrix = part.vectors.matrix(2).map(|matrix| matrix[6..].to_vec());
             assert!(matrix.is_none_or(|matrix| matrix == [6.0, -6.0, 7.0, -7.0]));
             let copies = points.gathered(&[7, 0, 3], 2).unwrap();
-            assert_eq!((copies.regular.rows, copies.regular.groups), (vec![0, 1, 2], vec![7, 0, 3]));
+            assert_eq!((copies.filterable.rows, copies.filterable.groups), (vec![0, 1, 2], vec![7, 0, 3]));
             assert_eq!(copies.vectors.matrix(2), Some(&[7.0, -7.0, 0.0, 0.0, 3.0, -3.0][..]));
-            assert_eq!(points.gathered(&[], 2).unwrap().regular.len(), 0);
+            assert_eq!(points.gathered(&[], 2).unwrap().filterable.len(), 0);
         }
     }
 }

@@ -10,7 +10,7 @@
 //! outwards, so that they lose nothing by the rounding of points.
 
 use super::precision::Precision;
-use crate::condition::VectorTest;
+use crate::condition::VectorCondition;
 use similarity_measures::VectorMeasure;
 
 /// What the sums of a metric are.
@@ -36,11 +36,11 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// The reach of `test` over vectors of so many elements, none where nothing matches.
-    pub fn of(test: &VectorTest, dimension: usize) -> Option<Self> {
+    /// The reach of `condition` over vectors of so many elements, none where nothing matches.
+    pub fn of(condition: &VectorCondition, dimension: usize) -> Option<Self> {
         let d = dimension as f64;
-        let upper = test.bounds.upper().map_or(f64::INFINITY, |bound| bound.value);
-        let lower = test.bounds.lower().map_or(f64::NEG_INFINITY, |bound| bound.value);
+        let upper = condition.bounds.upper().map_or(f64::INFINITY, |bound| bound.value);
+        let lower = condition.bounds.lower().map_or(f64::NEG_INFINITY, |bound| bound.value);
         // the scores themselves round, in double precision
         let unit = f64::ROUNDING;
         let distance = |most: f64| {
@@ -53,7 +53,7 @@ impl Reach {
                 squares.sqrt() + (d + 16.0) * 8.0 * unit
             })
         };
-        let (sum, most) = match test.measure {
+        let (sum, most) = match condition.measure {
             VectorMeasure::L1 | VectorMeasure::Linf => (Sum::Distance, distance(upper)?),
             VectorMeasure::L2 => (Sum::Squares, distance(upper)?),
             // |x|_2 <= |x|_p for p <= 2, and |x|_2 <= d^(1/2 - 1/p) |x|_p beyond

@@ -4,12 +4,12 @@
 //! row: that of the worst of its neighbours so far (`search`). The measure's own arithmetic scores what the filter lets
 //! pass, in double precision, in the order of the elements, on the device. Rows of a probe batch that no filter tells
 //! apart are scored on the host (`ranking`). A build side that the device has no memory for is searched part by part
-//! (`in_blocks`), whatever part is there first (`seat`).
+//! (`out_of_core`), whatever part is there first (`shared_slot`).
 
-mod in_blocks;
+mod out_of_core;
 mod ranking;
 mod search;
-mod seat;
+mod shared_slot;
 #[cfg(test)]
 mod tests;
 
@@ -20,16 +20,16 @@ use cudarc::driver::CudaStream;
 use similarity_engine::error::{Result, internal_err};
 use similarity_engine::metrics::MetricValue;
 
-use self::in_blocks::NearestInBlocks;
+use self::out_of_core::OutOfCoreIndex;
 use self::ranking::{Part, Ranking, asked_for};
 pub use self::search::FEW_DIMENSIONS;
 use self::search::{MOST_WANTED, SEARCHES, positions_at_once};
-use super::arranged::Arranged;
-use crate::blocks::Side as _;
+use super::sorted::SortedPoints;
+use crate::block_ranges::BLOCK;
 use crate::fault::Fault;
 use crate::memory::Budget;
-use crate::pool::Pool;
-use crate::tasks::BLOCK;
+use crate::object_pool::ObjectPool;
+use crate::tiled_index::Side as _;
 use similarity_engine::nearest::{Best, NearestIndex, Wanted, prepared};
 use similarity_engine::vectors::points::Points;
 use similarity_engine::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe};
@@ -62,7 +62,7 @@ pub(crate) fn build_nearest(
         return Ok(None);
     };
     match NearestVectors::try_new(&ranking) {
-        Err(Fault::Memory) => Ok(Some(Box::new(NearestInBlocks::try_new(&ranking, context)?))),
+        Err(Fault::Memory) => Ok(Some(Box::new(OutOfCoreIndex::try_new(&ranking, context)?))),
         index => Ok(Some(Box::new(index?))),
     }
 }
@@ -75,17 +75,17 @@ struct NearestVectors {
     /// The row at each position.
     order: Vec<u32>,
     /// Queues of those that search at the same time.
-    queues: Pool<Arc<CudaStream>>,
+    queues: ObjectPool<Arc<CudaStream>>,
     rows_at_once: usize,
 }
 
 /// The vectors of a probe batch on the device.
 #[derive(Debug)]
 struct Batch {
-    vectors: Arranged,
+    vectors: SortedPoints,
     /// The row at each position, then the rows on the host.
     order: Vec<u32>,
-    loose: Option<Points>,
+    unfilterable: Option<Points>,
     unmatchable: usize,
 }
 
@@ -100,8 +100,8 @@ impl NearestVectors {
         Ok(Self {
             order: all.vectors.rows(budget, 0..all.vectors.count as usize)?,
             all,
-            queues: Pool::new(SEARCHES),
-            rows_at_once: budget.rows_at_once(ranking.host.regular.len()),
+            queues: ObjectPool::new(SEARCHES),
+            rows_at_once: budget.rows_at_once(ranking.host.filterable.len()),
             ranking: Arc::clone(ranking),
         })
     }
@@ -110,9 +110,9 @@ impl NearestVectors {
         let (ranking, points) = (&self.ranking, self.ranking.probe_points(keys, context)?);
         let vectors = ranking.arrange(&ranking.budget.device.stream()?, &points)?;
         let mut order = vectors.rows(&ranking.budget, 0..vectors.count as usize)?;
-        order.extend_from_slice(&points.loose.rows);
+        order.extend_from_slice(&points.unfilterable.rows);
         let unmatchable = points.unmatchable;
-        Ok(Batch { vectors, order, loose: (!points.loose.is_empty()).then_some(points), unmatchable })
+        Ok(Batch { vectors, order, unfilterable: (!points.unfilterable.is_empty()).then_some(points), unmatchable })
     }
 }
 
@@ -141,7 +141,7 @@ impl NearestIndex for NearestVectors {
         positions_at_once(&self.ranking.budget, wanted)
     }
 
-    fn own_stretch(&self, start: usize, rows: usize, wanted: usize) -> usize {
+    fn self_join_stretch(&self, start: usize, rows: usize, wanted: usize) -> usize {
         let most = positions_at_once(&self.ranking.budget, wanted);
         rows.min(start + most.min(rows.div_ceil(STRETCHES)).next_multiple_of(BLOCK as usize))
     }
@@ -187,11 +187,11 @@ impl NearestIndex for NearestVectors {
                 self.queues.with(new, |stream| ranking.search(stream, sides, positions, best, cancel))?;
         }
         if !others.is_empty() {
-            let Some(points) = batch.and_then(|batch| batch.loose.as_ref()) else {
+            let Some(points) = batch.and_then(|batch| batch.unfilterable.as_ref()) else {
                 return internal_err!("a position is beyond a probe batch");
             };
             let places = others.iter().map(|&position| (position - vectors.count) as usize);
-            counts.candidates += ranking.score_loose(points, places, best_of_others, cancel);
+            counts.candidates += ranking.score_unfilterable(points, places, best_of_others, cancel);
         }
         counts.verified = counts.candidates;
         Ok(counts)

@@ -7,14 +7,14 @@ use similarity_engine::error::Result;
 
 use super::ranks_by;
 use super::search::{MOST_WANTED, Search, Sought, positions_at_once};
+use crate::block_ranges::BLOCK;
 use crate::fault::Fault;
-use crate::kernels::VectorTest;
+use crate::kernels::VectorCondition;
 use crate::memory::{Budget, Buffer};
-use crate::tasks::BLOCK;
 use crate::vectors::ROWS_UNCHECKED;
-use crate::vectors::arranged::Arranged;
 use crate::vectors::columns::Framing;
-use crate::vectors::test::{halves_scale, vector_test};
+use crate::vectors::condition::{halves_scale, vector_test};
+use crate::vectors::sorted::SortedPoints;
 use similarity_engine::condition;
 use similarity_engine::nearest::{Best, Neighbour, Wanted, float_key};
 use similarity_engine::vectors::frame::Frame;
@@ -32,7 +32,7 @@ const MORE_TIES: usize = 4;
 pub(super) struct Ranking {
     pub(super) budget: Budget,
     pub(super) measure: VectorMeasure,
-    test: VectorTest,
+    condition: VectorCondition,
     in_halves: bool,
     framing: Framing,
     /// Whether only rows of the same group are compared.
@@ -45,7 +45,7 @@ pub(super) struct Ranking {
 /// Rows of a build side on the device.
 #[derive(Debug)]
 pub(super) struct Part {
-    pub(super) vectors: Arranged,
+    pub(super) vectors: SortedPoints,
     ranks: Option<Buffer<u32>>,
     /// The build row that is the first one here.
     pub(super) first: u32,
@@ -72,25 +72,25 @@ impl Ranking {
             _ => Sum::Squares,
         };
         (context.reserve)(Vectors::memory_of(&keys.values))?;
-        let query = condition::VectorTest::every_score(measure);
+        let query = condition::VectorCondition::every_score(measure);
         let points = Points::try_new(&query, keys, None, (context.threads, context.cancel))?;
         context.cancel.check()?;
         let frame = Frame::of(&points, measure);
         let norm = frame.typical_norm(&points, measure);
-        let has_points = !points.regular.is_empty() && points.dimension > 0;
-        if !has_points || !points.loose.is_empty() || !points.suit_single_precision(norm) {
+        let has_points = !points.filterable.is_empty() && points.dimension > 0;
+        if !has_points || !points.unfilterable.is_empty() || !points.suit_single_precision(norm) {
             return Ok(None);
         }
         let gap = frame.typical_gap(&points, measure);
         let reach = Reach::of_sum((measure, sum), points.dimension, gap, (norm, norm));
-        let Some(test) = vector_test(&query, &reach, points.dimension) else { return Ok(None) };
-        let halves = halves_scale(&test, frame.typical_largest(&points), norm);
+        let Some(condition) = vector_test(&query, &reach, points.dimension) else { return Ok(None) };
+        let halves = halves_scale(&condition, frame.typical_largest(&points), norm);
         let halves = halves.filter(|_| sum == Sum::Squares && budget.device.has_tensor_cores());
         let grouped = keys.groups.is_some();
         Ok(Some(Self {
             budget: budget.clone(),
             measure,
-            test: VectorTest { scale: halves.unwrap_or(1.0), ..test },
+            condition: VectorCondition { scale: halves.unwrap_or(1.0), ..condition },
             in_halves: halves.is_some(),
             framing: Framing::try_new(budget, &budget.device.stream()?, &frame, &points, grouped)?,
             grouped,
@@ -102,29 +102,29 @@ impl Ranking {
     /// What compares them, for EXPLAIN ANALYZE.
     pub(super) fn describe(&self) -> String {
         let filter = if self.in_halves { "half precision on tensor cores" } else { "single precision" };
-        let (device, dimension) = (&self.budget.device, self.test.dimension);
+        let (device, dimension) = (&self.budget.device, self.condition.dimension);
         format!("blocks along a curve over {dimension} dimensions ({device}, {filter})")
     }
 
     /// Bytes held.
     pub(super) fn memory(&self) -> usize {
         let ranks = self.ranks.as_ref().map_or(0, Vec::capacity);
-        self.host.regular.memory() + self.host.vectors.memory() + ranks * size_of::<u32>()
+        self.host.filterable.memory() + self.host.vectors.memory() + ranks * size_of::<u32>()
     }
 
     /// The vectors of a probe batch.
     pub(super) fn probe_points(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Points> {
-        let query = condition::VectorTest::every_score(self.measure);
+        let query = condition::VectorCondition::every_score(self.measure);
         let by = (context.threads, context.cancel);
         let points = Points::try_new(&query, keys, Some(self.host.dimension), by)?;
         context.cancel.check()?;
         Ok(points)
     }
 
-    /// Brings the regular rows of `points` to the device.
-    pub(super) fn arrange(&self, stream: &Arc<CudaStream>, points: &Points) -> Result<Arranged, Fault> {
-        let by = (&self.test, self.in_halves);
-        Arranged::try_new(&self.budget, stream, (points, self.grouped), &self.framing, by)
+    /// Brings the filterable rows of `points` to the device.
+    pub(super) fn arrange(&self, stream: &Arc<CudaStream>, points: &Points) -> Result<SortedPoints, Fault> {
+        let by = (&self.condition, self.in_halves);
+        SortedPoints::try_new(&self.budget, stream, (points, self.grouped), &self.framing, by)
     }
 
     /// Brings the build rows of `points` there, whose first row is that of this number.
@@ -149,7 +149,7 @@ impl Ranking {
     pub(super) fn search(
         &self,
         stream: &Arc<CudaStream>,
-        (probe, part): (&Arranged, &Part),
+        (probe, part): (&SortedPoints, &Part),
         positions: &[u32],
         best: &mut [Best<i64>],
         cancel: &Cancel,
@@ -159,7 +159,7 @@ impl Ranking {
         let sought = Sought {
             probe,
             build: &part.vectors,
-            test: self.test,
+            condition: self.condition,
             ranks: part.ranks.as_ref(),
             descending: !self.measure.is_distance(),
             rounding: (wider.0 as f32 * (1.0 + f32::EPSILON), wider.1 as f32 * (1.0 + f32::EPSILON)),
@@ -199,7 +199,7 @@ impl Ranking {
 
     /// Offers each of `best` the neighbours of a row of a probe batch that no filter tells apart, at its place of
     /// `places` among these, and returns how many rows were compared.
-    pub(super) fn score_loose(
+    pub(super) fn score_unfilterable(
         &self,
         probe: &Points,
         places: impl Iterator<Item = usize>,
@@ -212,18 +212,18 @@ impl Ranking {
 
     /// Offers the neighbours of one of them.
     fn score_all(&self, probe: &Points, at: usize, best: &mut Best<i64>, cancel: &Cancel) -> usize {
-        let (row, group) = (probe.loose.rows[at], probe.loose.groups[at]);
+        let (row, group) = (probe.unfilterable.rows[at], probe.unfilterable.groups[at]);
         let vector = probe.vectors.given(row as usize);
         let mut compared = 0;
-        for (at, &row) in self.host.regular.rows.iter().enumerate() {
+        for (at, &row) in self.host.filterable.rows.iter().enumerate() {
             if at % ROWS_UNCHECKED == 0 && cancel.is_cancelled() {
                 break;
             }
-            if self.host.regular.groups[at] != group {
+            if self.host.filterable.groups[at] != group {
                 continue;
             }
             compared += 1;
-            if let Some(score) = self.measure.score(self.host.regular(at), vector) {
+            if let Some(score) = self.measure.score(self.host.filterable(at), vector) {
                 let rank = self.ranks.as_ref().map_or(0, |ranks| ranks[row as usize]);
                 best.offer(Neighbour { score: self.key(score), rank, row });
             }

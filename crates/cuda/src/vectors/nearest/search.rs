@@ -9,11 +9,11 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUevent_flags;
 
+use crate::block_ranges::BLOCK;
 use crate::fault::Fault;
-use crate::kernels::{Appended, FoundNeighbour, NearestSides, Round, RowPair, Searched, Task, VectorTest};
+use crate::kernels::{Appended, FoundNeighbour, NearestSides, Round, RowPair, Searched, Task, VectorCondition};
 use crate::memory::{Budget, Buffer};
-use crate::tasks::BLOCK;
-use crate::vectors::arranged::Arranged;
+use crate::vectors::sorted::SortedPoints;
 use crate::worker::pieces;
 use similarity_engine::Cancel;
 use similarity_engine::nearest::Neighbour;
@@ -56,9 +56,9 @@ const NO_SEED: u32 = u32::MAX;
 /// Two sides, and how scores order their rows.
 #[derive(Clone, Copy)]
 pub(super) struct Sought<'a> {
-    pub(super) probe: &'a Arranged,
-    pub(super) build: &'a Arranged,
-    pub(super) test: VectorTest,
+    pub(super) probe: &'a SortedPoints,
+    pub(super) build: &'a SortedPoints,
+    pub(super) condition: VectorCondition,
     /// The rank of each build row, none where all have the same.
     pub(super) ranks: Option<&'a Buffer<u32>>,
     pub(super) descending: bool,
@@ -140,7 +140,8 @@ impl<'a> Search<'a> {
         wanted: usize,
     ) -> Result<Self, Fault> {
         let padded = (range.end - range.start).next_multiple_of(BLOCK) as usize;
-        let (capacity, (seed_count, corner_count)) = (capacity_of(wanted), seeds_of(sought.test.dimension, wanted));
+        let (capacity, (seed_count, corner_count)) =
+            (capacity_of(wanted), seeds_of(sought.condition.dimension, wanted));
         let mut reach = vec![-1.0f32; padded];
         positions.iter().for_each(|&position| reach[(position - range.start) as usize] = f32::INFINITY);
         let offered = budget.buffer(stream, padded * capacity)?;
@@ -171,7 +172,7 @@ impl<'a> Search<'a> {
         let sides = NearestSides {
             probe: sought.probe.on_device(stream),
             build: sought.build.on_device(stream),
-            test: sought.test,
+            condition: sought.condition,
             ranks: sought.ranks.map_or(0, |ranks| ranks.address(stream)),
             searched,
         };
@@ -231,7 +232,7 @@ impl<'a> Search<'a> {
     /// The numbers of which blocks are multiples in one round after the other.
     fn strides(&self) -> Vec<u32> {
         let mut strides = vec![1];
-        if self.sides.test.dimension > FEW_DIMENSIONS {
+        if self.sides.condition.dimension > FEW_DIMENSIONS {
             let mut seen = self.blocks.0 / GROWTH;
             while seen > self.sides.searched.seed_count {
                 strides.push(strides[strides.len() - 1] * GROWTH);
@@ -244,7 +245,7 @@ impl<'a> Search<'a> {
 
     /// Compares what a round is about.
     fn round(&mut self, round: Round, cancel: &Cancel) -> Result<(), Fault> {
-        let dimension = self.sides.test.dimension;
+        let dimension = self.sides.condition.dimension;
         let pairs = match dimension <= FEW_DIMENSIONS {
             true => FEW_PAIRS_OF_LAUNCH,
             false => (PAIRS_OF_LAUNCH / u64::from(dimension.div_ceil(STEP))).max(LEAST_PAIRS),

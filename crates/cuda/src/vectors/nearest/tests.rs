@@ -10,7 +10,7 @@ use super::ranking::Ranking;
 use super::search::MOST_WANTED;
 use crate::memory::Budget;
 use crate::test_device::device;
-use crate::vectors::joins::{Rows, keys, points, vector};
+use crate::tests::vectors::{Rows, keys, points, vector};
 use similarity_engine::nearest::{Best, NearestIndex, Neighbour, Wanted, float_key};
 use similarity_engine::{BuildContext, Cancel, KeyColumn, NO_GROUP, PrepareContext};
 use similarity_measures::VectorMeasure;
@@ -47,9 +47,9 @@ fn expected(
     let vectors: Vec<_> = build.0.iter().map(vector).collect();
     let of_row = |(at, row): (usize, &Option<Vec<Option<f64>>>)| {
         let mut best = Best::new(wanted);
-        let own = group(probe.1, at);
+        let self_join = group(probe.1, at);
         for (other, vector_of_build) in vectors.iter().enumerate() {
-            let same = own != NO_GROUP && own == group(build.1, other);
+            let same = self_join != NO_GROUP && self_join == group(build.1, other);
             let (Some(vector), Some(other_vector), true) = (vector(row), vector_of_build, same) else { continue };
             let Some(score) = measure.score(other_vector, &vector) else { continue };
             let key = if measure.is_distance() { float_key(score) } else { !float_key(score) };
@@ -72,10 +72,10 @@ pub(super) fn ranking(
     measure: VectorMeasure,
     build: &KeyColumn,
     ranks: &[u32],
-    (wanted, own): (impl IntoWanted, bool),
+    (wanted, self_join): (impl IntoWanted, bool),
 ) -> Option<Arc<Ranking>> {
     let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
-    let context = BuildContext { own, ..BuildContext::new(2, &cancel, &reserve) };
+    let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &reserve) };
     Ranking::try_new(budget, measure, build, (ranks, wanted.wanted()), &context).unwrap().map(Arc::new)
 }
 

@@ -5,9 +5,9 @@ use std::ops::Range;
 use crate::error::Result;
 
 use super::walk::{BLOCK, Block, FirstFilter, NO_WITNESS, Path, Scratch, Walk};
-use crate::atoms::Tally;
+use crate::atoms::RuleCounters;
 use crate::cpu::columns::Columns;
-use crate::cpu::near::Lanes;
+use crate::cpu::prefilter::Lanes;
 use crate::{Counts, Cursor, Index, Limit, Pairs, Probe};
 
 /// Where the candidates of an entry come from.
@@ -18,7 +18,7 @@ pub(crate) enum Candidates<'a> {
     /// Build rows by group, and the probe rows with the places of their partners.
     Batch(&'a [u32], &'a [(u32, Range<u32>)]),
     /// Rows by group, and where the group of each place ends: each is paired with those behind it.
-    Own(&'a [u32], &'a [u32]),
+    SelfJoin(&'a [u32], &'a [u32]),
 }
 
 /// An entry as far as its candidates are verified.
@@ -47,7 +47,7 @@ pub(crate) struct Memory {
     kept: Block,
     /// The clause that holds for each of them.
     witnesses: Vec<u32>,
-    unused: Tally,
+    unused: RuleCounters,
     side_by_side: SideBySide,
     marks: Vec<u64>,
 }
@@ -95,7 +95,7 @@ pub(crate) struct Probing<'a> {
     pub(crate) walk: Walk<'a>,
     pub(crate) memory: Memory,
     pub(crate) out: &'a mut Pairs,
-    pub(crate) tally: &'a mut Tally,
+    pub(crate) counters: &'a mut RuleCounters,
     pub(crate) counts: Counts,
 }
 
@@ -118,7 +118,7 @@ impl Probing<'_> {
                     let (row, places) = &partners[cursor.next];
                     self.pair(entry, rows, places.start as usize..places.end as usize, ProbeRow::Other(*row))?;
                 }
-                Candidates::Own(rows, ends) => {
+                Candidates::SelfJoin(rows, ends) => {
                     let places = cursor.next + 1..ends[cursor.next] as usize;
                     self.pair(entry, rows, places, ProbeRow::Before(rows[cursor.next]))?;
                 }
@@ -140,7 +140,7 @@ impl Probing<'_> {
         self.counts.candidates += counts.candidates;
         self.counts.verified += counts.verified;
         self.counts.matched += counts.matched;
-        clauses.iter().for_each(|&clause| self.tally.candidates[clause] += counts.candidates);
+        clauses.iter().for_each(|&clause| self.counters.candidates[clause] += counts.candidates);
     }
 
     fn by_index(
@@ -167,7 +167,7 @@ impl Probing<'_> {
     }
 
     fn count(&mut self, entry: &EntryPaths<'_>, candidates: usize) {
-        entry.clauses.iter().for_each(|&clause| self.tally.candidates[clause] += candidates);
+        entry.clauses.iter().for_each(|&clause| self.counters.candidates[clause] += candidates);
     }
 
     /// Adds the candidates of one probe row, those at `places` among `rows`.
@@ -236,7 +236,7 @@ impl Probing<'_> {
                 let Some(near) = near else { continue };
                 let may = lanes.mark(allowance, near, lane(some.start)..lane(some.end), *bits, marks);
                 // the others are counted where they are verified
-                atoms.iter().for_each(|&atom| self.tally.evaluated[atom] += some.len() - may);
+                atoms.iter().for_each(|&atom| self.counters.evaluated[atom] += some.len() - may);
             }
             block.extend_marked(&rows[some], row, marks);
         }
@@ -250,7 +250,7 @@ impl Probing<'_> {
             return Ok(());
         }
         self.counts.verified += block.pairs.len();
-        self.walk.block(entry.tree, block, scratch, self.tally)?;
+        self.walk.block(entry.tree, block, scratch, self.counters)?;
         kept.clear();
         witnesses.clear();
         for (at, &witness) in scratch.witness.iter().enumerate().filter(|(_, witness)| **witness != NO_WITNESS) {
@@ -262,7 +262,7 @@ impl Probing<'_> {
             return Ok(());
         }
         if entry.number > 0 {
-            unused.resize(self.tally);
+            unused.resize(self.counters);
             self.walk.block(entry.earlier, kept, scratch, unused)?;
         } else {
             scratch.witness.clear();
@@ -270,7 +270,7 @@ impl Probing<'_> {
         }
         for (at, _) in scratch.witness.iter().enumerate().filter(|(_, earlier)| **earlier == NO_WITNESS) {
             self.out.push(kept.pairs.build[at], kept.pairs.probe[at]);
-            self.tally.witnesses[witnesses[at] as usize] += 1;
+            self.counters.witnesses[witnesses[at] as usize] += 1;
             self.counts.matched += 1;
         }
         Ok(())

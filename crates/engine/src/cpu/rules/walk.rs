@@ -2,9 +2,9 @@
 
 use crate::error::Result;
 
-use crate::atoms::{AtomTest, PairConditions, Tally};
-use crate::cpu::columns::{Columns, Tests};
-use crate::cpu::near::Allowance;
+use crate::atoms::{AtomCondition, PairConditions, RuleCounters};
+use crate::cpu::columns::{AtomDeciders, Columns};
+use crate::cpu::prefilter::MaxDifferences;
 use crate::plan::{ExecutionTree, Step};
 use crate::{Cancel, Pairs};
 
@@ -57,7 +57,7 @@ pub(crate) struct FirstFilter {
     /// A bit for each of the steps, by their order in the path.
     pub(crate) bits: u64,
     /// What one of the atoms or another allows.
-    pub(crate) allowance: Allowance,
+    pub(crate) allowance: MaxDifferences,
 }
 
 impl Path {
@@ -80,14 +80,14 @@ impl Path {
     }
 
     /// For candidates of which many are of one row.
-    pub(crate) fn with_filters(self, tests: &Tests, build: &Columns) -> Self {
+    pub(crate) fn with_filters(self, tests: &AtomDeciders, build: &Columns) -> Self {
         let filters = first_filters(&self.tree, tests, build).unwrap_or_default();
         Self { filters, ..self }
     }
 }
 
 /// The filters, where each first step has one.
-fn first_filters(tree: &ExecutionTree, tests: &Tests, build: &Columns) -> Option<Vec<FirstFilter>> {
+fn first_filters(tree: &ExecutionTree, tests: &AtomDeciders, build: &Columns) -> Option<Vec<FirstFilter>> {
     let mut by_key: Vec<(Vec<usize>, u64)> = Vec::new();
     for (number, step) in (0..).zip(tree.steps.iter().filter(|step| step.depth == 0)) {
         let bit = 1u64.checked_shl(number)?;
@@ -101,7 +101,7 @@ fn first_filters(tree: &ExecutionTree, tests: &Tests, build: &Columns) -> Option
         }
     }
     let filter = |(atoms, bits): (Vec<usize>, u64)| {
-        let allowance = Allowance::any(atoms.iter().filter_map(|&atom| tests.allowance(atom)));
+        let allowance = MaxDifferences::any(atoms.iter().filter_map(|&atom| tests.allowance(atom)));
         FirstFilter { atoms, bits, allowance }
     };
     Some(by_key.into_iter().map(filter).collect())
@@ -141,7 +141,7 @@ impl Block {
 /// What a walk reads.
 #[derive(Clone, Copy)]
 pub(crate) struct Walk<'a> {
-    pub(crate) tests: &'a Tests,
+    pub(crate) tests: &'a AtomDeciders,
     pub(crate) build: &'a Columns,
     pub(crate) probe: &'a Columns,
     pub(crate) conditions: &'a dyn PairConditions,
@@ -150,14 +150,20 @@ pub(crate) struct Walk<'a> {
 
 impl Walk<'_> {
     /// Finds the witness of each pair of `block`, which has at most [`BLOCK`].
-    pub(crate) fn block(&self, path: &Path, block: &Block, scratch: &mut Scratch, tally: &mut Tally) -> Result<()> {
+    pub(crate) fn block(
+        &self,
+        path: &Path,
+        block: &Block,
+        scratch: &mut Scratch,
+        counters: &mut RuleCounters,
+    ) -> Result<()> {
         let Path { tree, remembered, .. } = path;
         let len = block.pairs.len();
         scratch.witness.clear();
         scratch.witness.resize(len, NO_WITNESS);
         if let Some(clause) = tree.certain {
             scratch.witness.fill(clause as u32);
-            tally.verified[clause] += len;
+            counters.verified[clause] += len;
             return Ok(());
         }
         scratch.selections.resize_with((tree.depth() + 1).max(scratch.selections.len()), Vec::new);
@@ -185,10 +191,10 @@ impl Walk<'_> {
             self.step(path, step, block, is_marked, scratch)?;
             let Scratch { selections, witness, evaluated, .. } = &mut *scratch;
             let passed = &selections[step.depth + 1];
-            tally.evaluated[step.atom] += *evaluated;
-            tally.passed[step.atom] += passed.len();
+            counters.evaluated[step.atom] += *evaluated;
+            counters.passed[step.atom] += passed.len();
             if let Some(clause) = step.witness {
-                tally.verified[clause] += asked;
+                counters.verified[clause] += asked;
                 passed.iter().for_each(|&place| witness[place as usize] = clause as u32);
                 witnessed |= !passed.is_empty();
             }
@@ -229,7 +235,7 @@ impl Walk<'_> {
         if selected.is_empty() {
             return Ok(());
         }
-        if self.tests.kinds[atom] == AtomTest::Pair {
+        if self.tests.kinds[atom] == AtomCondition::Pair {
             let pairs = Pairs {
                 build: selected.iter().map(|&place| block.build[place as usize]).collect(),
                 probe: selected.iter().map(|&place| block.probe[place as usize]).collect(),

@@ -53,7 +53,7 @@ pub(super) enum Values {
     ByRow(Vectors),
 }
 
-/// The regular points of one side.
+/// The filterable points of one side.
 #[derive(Debug)]
 pub(super) struct Blocks<R> {
     pub(super) dimension: usize,

@@ -7,81 +7,85 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::error::{Result, internal_err};
 
 use super::blocks::Blocks;
+use super::build_tree::has_boxes;
 use super::decision::Decision;
 use super::frame::Frame;
-use super::grow::has_boxes;
 use super::kernel::{LANES, near, near_two};
 use super::metric::{Chebyshev, Euclidean, Halves, Manhattan, Metric, Products, Real};
 use super::points::{Points, Vectors};
 use super::reach::Reach;
 use super::search::{Found, leaves_near};
-use super::side::Side;
-use crate::condition::VectorTest;
+use super::sorted::Side;
+use crate::condition::VectorCondition;
 use crate::{
     BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
 };
 use similarity_measures::VectorMeasure;
 
-/// Indexes the vectors of `keys` for `test`.
+/// Indexes the vectors of `keys` for `condition`.
 ///
 /// # Errors
 /// Keys that are no lists of numbers, vectors of several lengths, a refused reservation, a cancelled build.
-pub fn build(test: VectorTest, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
+pub fn build(condition: VectorCondition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
     (context.reserve)(Vectors::memory_of(&keys.values))?;
-    let points = Points::try_new(&test, keys, None, (context.threads, context.cancel))?;
-    Ok(match test.measure {
-        VectorMeasure::L1 => with_metric::<Manhattan>(test, points, context)?,
-        VectorMeasure::Linf => with_metric::<Chebyshev>(test, points, context)?,
-        VectorMeasure::InnerProduct => with_metric::<Products>(test, points, context)?,
-        _ => with_metric::<Euclidean>(test, points, context)?,
+    let points = Points::try_new(&condition, keys, None, (context.threads, context.cancel))?;
+    Ok(match condition.measure {
+        VectorMeasure::L1 => with_metric::<Manhattan>(condition, points, context)?,
+        VectorMeasure::Linf => with_metric::<Chebyshev>(condition, points, context)?,
+        VectorMeasure::InnerProduct => with_metric::<Products>(condition, points, context)?,
+        _ => with_metric::<Euclidean>(condition, points, context)?,
     })
 }
 
-fn with_metric<M: Metric>(test: VectorTest, points: Points, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
-    let frame = Frame::of(&points, test.measure);
-    let reach = Reach::of(&test, points.dimension);
-    let norm = frame.typical_norm(&points, test.measure);
-    let (test, dimension) = ((test, reach, frame), points.dimension);
+fn with_metric<M: Metric>(
+    condition: VectorCondition,
+    points: Points,
+    context: &BuildContext<'_>,
+) -> Result<Box<dyn Index>> {
+    let frame = Frame::of(&points, condition.measure);
+    let reach = Reach::of(&condition, points.dimension);
+    let norm = frame.typical_norm(&points, condition.measure);
+    let (condition, dimension) = ((condition, reach, frame), points.dimension);
     Ok(match reach {
-        Some(reach) if !reach.is_coarse(norm) => Box::new(EpsilonIndex::<f64, M>::try_new(test, points, context)?),
+        Some(reach) if !reach.is_coarse(norm) => Box::new(EpsilonIndex::<f64, M>::try_new(condition, points, context)?),
         Some(reach) if !has_boxes(dimension) && reach.suits_halves::<f32>(norm) => {
-            Box::new(EpsilonIndex::<f32, Halves>::try_new(test, points, context)?)
+            Box::new(EpsilonIndex::<f32, Halves>::try_new(condition, points, context)?)
         }
-        _ => Box::new(EpsilonIndex::<f32, M>::try_new(test, points, context)?),
+        _ => Box::new(EpsilonIndex::<f32, M>::try_new(condition, points, context)?),
     })
 }
 
 /// A build side's vectors, ready for probing.
 #[derive(Debug)]
 struct EpsilonIndex<R, M> {
-    test: VectorTest,
+    condition: VectorCondition,
     decision: Decision,
     /// Reach of a match; `None` where no pair is near enough.
     reach: Option<Reach>,
     frame: Frame,
     side: Side<R>,
     /// Whether it probes itself.
-    own: bool,
+    self_join: bool,
     density: Density,
     metric: PhantomData<fn() -> M>,
 }
 
 impl<R: Real, M: Metric> EpsilonIndex<R, M> {
     fn try_new(
-        (test, reach, frame): (VectorTest, Option<Reach>, Frame),
+        (condition, reach, frame): (VectorCondition, Option<Reach>, Frame),
         points: Points,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
         let reach = reach.map(|reach| reach.by(M::SUM));
-        let side = Side::try_new::<M>(&test, &frame, points, None, context)?;
-        let decision = Decision::new(test);
+        let side = Side::try_new::<M>(&condition, &frame, points, None, context)?;
+        let decision = Decision::new(condition);
         Ok(Self {
-            test,
+            condition,
             decision,
             reach,
             frame,
             side,
-            own: context.own,
+            self_join: context.self_join,
             density: Density::default(),
             metric: PhantomData,
         })
@@ -101,7 +105,7 @@ impl<R: Real, M: Metric> EpsilonIndex<R, M> {
         let mut candidates = 0;
         while abreast.len() < most_leaves && cursor.next < cursor.end.min(blocks.len()) {
             let leaf = blocks.leaf_of(cursor.next);
-            let nodes = match self.own {
+            let nodes = match self.self_join {
                 true => build.nodes_from(leaf),
                 false => build.nodes_of(blocks.group_of(leaf)),
             };
@@ -211,7 +215,7 @@ impl<R: Real, M: Metric> EpsilonIndex<R, M> {
             let row = rows.trailing_zeros() as usize;
             rows &= rows - 1;
             let mut mask = masks[row] & present;
-            if self.own && leaf == other {
+            if self.self_join && leaf == other {
                 // those behind it
                 mask &= (u32::from(u16::MAX) << (row + 1)) as u16;
             }
@@ -228,27 +232,29 @@ impl<R: Real, M: Metric> EpsilonIndex<R, M> {
         }
     }
 
-    /// The pairs of a loose row of the build side with the regular rows of a probe side.
-    fn pair_loose_build(&self, at: usize, probe: &Side<R>, work: &mut Work<'_>) {
-        let (row, vector) = (self.side.loose.rows[at], self.side.loose(at));
-        self.with_regular(&probe.blocks, self.side.loose.groups[at], vector, work, |other| (row, other));
+    /// The pairs of an unfilterable row of the build side with the filterable rows of a probe side.
+    fn pair_unfilterable_build(&self, at: usize, probe: &Side<R>, work: &mut Work<'_>) {
+        let (row, vector) = (self.side.unfilterable.rows[at], self.side.unfilterable(at));
+        self.with_filterable(&probe.blocks, self.side.unfilterable.groups[at], vector, work, |other| (row, other));
     }
 
-    /// The pairs of a loose row of a probe side with all rows of the build side; in a self-join with those loose ones
-    /// that come after it.
-    fn pair_loose_probe(&self, at: usize, probe: &Side<R>, work: &mut Work<'_>) {
-        let (row, group, vector) = (probe.loose.rows[at], probe.loose.groups[at], probe.loose(at));
-        self.with_regular(&self.side.blocks, group, vector, work, |other| (other, row));
-        let first = if self.own { at + 1 } else { 0 };
-        for other in first..self.side.loose.len() {
-            if self.side.loose.groups[other] == group && self.decision.may_hold(self.side.loose(other), vector) {
-                work.out.push(self.side.loose.rows[other], row);
+    /// The pairs of an unfilterable row of a probe side with all rows of the build side; in a self-join with those
+    /// unfilterable ones that come after it.
+    fn pair_unfilterable_probe(&self, at: usize, probe: &Side<R>, work: &mut Work<'_>) {
+        let (row, group, vector) = (probe.unfilterable.rows[at], probe.unfilterable.groups[at], probe.unfilterable(at));
+        self.with_filterable(&self.side.blocks, group, vector, work, |other| (other, row));
+        let first = if self.self_join { at + 1 } else { 0 };
+        for other in first..self.side.unfilterable.len() {
+            if self.side.unfilterable.groups[other] == group
+                && self.decision.may_hold(self.side.unfilterable(other), vector)
+            {
+                work.out.push(self.side.unfilterable.rows[other], row);
             }
         }
-        work.count(self.side.loose.len() - first.min(self.side.loose.len()));
+        work.count(self.side.unfilterable.len() - first.min(self.side.unfilterable.len()));
     }
 
-    fn with_regular(
+    fn with_filterable(
         &self,
         blocks: &Blocks<R>,
         group: u32,
@@ -362,8 +368,8 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
         self.side.undecided
     }
 
-    fn own_len(&self) -> usize {
-        self.side.blocks.len() + self.side.loose.len()
+    fn self_join_len(&self) -> usize {
+        self.side.blocks.len() + self.side.unfilterable.len()
     }
 
     fn rows_at_once(&self) -> usize {
@@ -371,19 +377,23 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
     }
 
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
-        if self.own {
+        if self.self_join {
             return internal_err!("an epsilon index was built for a self-join and given another input");
         }
         let empty = self.side.is_empty();
         let (dimension, by) = ((!empty).then_some(self.side.blocks.dimension), (context.threads, context.cancel));
-        let points = Points::try_new(&self.test, keys, dimension, by)?;
+        let points = Points::try_new(&self.condition, keys, dimension, by)?;
         context.cancel.check()?;
         if empty {
-            return Ok(Box::new(PreparedPoints::<R> { side: None, rows: keys.values.len(), loose_build: 0 }));
+            return Ok(Box::new(PreparedPoints::<R> { side: None, rows: keys.values.len(), unfilterable_build: 0 }));
         }
         let context = BuildContext::new(context.threads, context.cancel, &|_| Ok(()));
-        let side = Side::<R>::try_new::<M>(&self.test, &self.frame, points, Some(&self.side), &context)?;
-        Ok(Box::new(PreparedPoints { side: Some(side), rows: keys.values.len(), loose_build: self.side.loose.len() }))
+        let side = Side::<R>::try_new::<M>(&self.condition, &self.frame, points, Some(&self.side), &context)?;
+        Ok(Box::new(PreparedPoints {
+            side: Some(side),
+            rows: keys.values.len(),
+            unfilterable_build: self.side.unfilterable.len(),
+        }))
     }
 
     fn probe(
@@ -394,10 +404,10 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
         cancel: &Cancel,
         out: &mut Pairs,
     ) -> Result<Counts> {
-        let (side, loose_build) = match probe {
-            Probe::Own if self.own => (&self.side, 0),
-            Probe::Batch(batch) if !self.own => match batch.of()? {
-                PreparedPoints::<R> { side: Some(side), loose_build, .. } => (side, *loose_build),
+        let (side, unfilterable_build) = match probe {
+            Probe::SelfJoin if self.self_join => (&self.side, 0),
+            Probe::Batch(batch) if !self.self_join => match batch.of()? {
+                PreparedPoints::<R> { side: Some(side), unfilterable_build, .. } => (side, *unfilterable_build),
                 _ => {
                     cursor.next = cursor.end;
                     return Ok(Counts::default());
@@ -407,19 +417,19 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
         };
         let before = out.len();
         let mut work = Work { cancel, out, counts: Counts::default(), done: 0, spare: Vec::new() };
-        let regular = side.blocks.len();
+        let filterable = side.blocks.len();
         while !cursor.is_done()
             && work.out.len() - before < limit.pairs
             && work.done < limit.work
             && !cancel.is_cancelled()
         {
-            if cursor.next < regular {
+            if cursor.next < filterable {
                 self.probe_leaves(side, cursor, &mut work);
                 continue;
             }
-            match cursor.next - regular {
-                at if at < loose_build => self.pair_loose_build(at, side, &mut work),
-                at => self.pair_loose_probe(at - loose_build, side, &mut work),
+            match cursor.next - filterable {
+                at if at < unfilterable_build => self.pair_unfilterable_build(at, side, &mut work),
+                at => self.pair_unfilterable_probe(at - unfilterable_build, side, &mut work),
             }
             cursor.next += 1;
         }
@@ -428,17 +438,18 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
     }
 }
 
-/// A batch: its regular rows, then the loose rows of the build side for these, then its own loose rows.
+/// A batch: its filterable rows, then the unfilterable rows of the build side for these, then its own unfilterable
+/// rows.
 struct PreparedPoints<R> {
     /// Arranged rows of the batch; `None` where the build side has no rows.
     side: Option<Side<R>>,
     rows: usize,
-    loose_build: usize,
+    unfilterable_build: usize,
 }
 
 impl<R: Real> PreparedProbe for PreparedPoints<R> {
     fn len(&self) -> usize {
-        self.side.as_ref().map_or(0, |side| side.blocks.len() + self.loose_build + side.loose.len())
+        self.side.as_ref().map_or(0, |side| side.blocks.len() + self.unfilterable_build + side.unfilterable.len())
     }
 
     fn unmatchable(&self) -> usize {

@@ -253,11 +253,11 @@ mod tests {
         for dimension in [33, 64, 70] {
             let (a, b, c) = (leaf(1, dimension), leaf(2, dimension), leaf(3, dimension));
             let in_halves = |leaf: &[f32]| {
-                let (mut lanes, mut own) = (vec![0.0; depth::<Halves>(dimension) * LANES], Vec::new());
+                let (mut lanes, mut self_join) = (vec![0.0; depth::<Halves>(dimension) * LANES], Vec::new());
                 for lane in 0..LANES {
                     let point: Vec<f32> = leaf.iter().skip(lane).step_by(LANES).copied().collect();
-                    numbers::<f32, Halves>(&point, &mut own);
-                    own.iter().enumerate().for_each(|(k, &x)| lanes[k * LANES + lane] = x);
+                    numbers::<f32, Halves>(&point, &mut self_join);
+                    self_join.iter().enumerate().for_each(|(k, &x)| lanes[k * LANES + lane] = x);
                 }
                 lanes
             };

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! points (engine::vectors)
-//!       ----order-----> near points follow each other
-//!       ----grow------> blocks: leaves of sixteen points, under a tree of boxes, in balls, filled by several threads
-//!       ----side------> both, arranged
+//!       ----partition-> near points follow each other
+//!       ----build_tree-> blocks: leaves of sixteen points, under a tree of boxes, in balls (`fill_leaves`)
+//!       ----sorted----> both
 //! probe leaf ---search---> leaves within reach ---kernel---> pairs within reach ---decision---> pairs
 //! ```
 //!
@@ -16,20 +16,20 @@
 //! told apart by `regions`, so that its parts are joined one by one.
 
 mod blocks;
+mod build_tree;
 pub mod epsilon;
-mod fill;
-mod grow;
+mod fill_leaves;
 mod kernel;
 mod lanes;
 mod metric;
 pub mod nearest;
-mod order;
-mod pair_test;
+mod pair_decider;
+mod partition;
 mod regions;
 mod search;
-mod side;
 mod slack;
+mod sorted;
 
 use crate::vectors::{decision, frame, points, reach};
-pub use pair_test::{VectorColumn, VectorPairTest};
+pub use pair_decider::{VectorColumn, VectorDecider};
 pub use regions::{Extent, Regions};

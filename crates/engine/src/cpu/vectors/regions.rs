@@ -12,7 +12,7 @@ use super::frame::Frame;
 use super::metric::Real;
 use super::points::Points;
 use super::reach::Reach;
-use crate::condition::VectorTest;
+use crate::condition::VectorCondition;
 use crate::vectors::precision::Precision;
 use crate::{Cancel, KeyColumn};
 use similarity_measures::VectorMeasure;
@@ -23,7 +23,7 @@ const DEPTH: u32 = 6;
 /// Space, divided.
 #[derive(Debug)]
 pub struct Regions {
-    test: VectorTest,
+    condition: VectorCondition,
     reach: Reach,
     frame: Frame,
     dimension: usize,
@@ -63,23 +63,23 @@ impl Regions {
     /// How many regions there are, rows that no filter can place having one.
     pub const COUNT: usize = (1 << DEPTH) + 1;
 
-    /// Divides space as `sample` is spread; none where `test` is not about distances or the sample has no vectors.
-    pub fn of(test: VectorTest, sample: &ArrayRef) -> Option<Self> {
+    /// Divides space as `sample` is spread; none where `condition` is not about distances or the sample has no vectors.
+    pub fn of(condition: VectorCondition, sample: &ArrayRef) -> Option<Self> {
         let keys = KeyColumn { values: ArrayRef::clone(sample), groups: None };
-        let points = Points::try_new(&test, &keys, None, (1, &Cancel::default())).ok()?;
-        let (dimension, reach) = (points.dimension, Reach::of(&test, points.dimension)?);
-        if dimension == 0 || points.regular.is_empty() || test.measure == VectorMeasure::InnerProduct {
+        let points = Points::try_new(&condition, &keys, None, (1, &Cancel::default())).ok()?;
+        let (dimension, reach) = (points.dimension, Reach::of(&condition, points.dimension)?);
+        if dimension == 0 || points.filterable.is_empty() || condition.measure == VectorMeasure::InnerProduct {
             return None;
         }
-        let frame = Frame::of(&points, test.measure);
-        let mut placed = vec![0.0; points.regular.len() * dimension];
+        let frame = Frame::of(&points, condition.measure);
+        let mut placed = vec![0.0; points.filterable.len() * dimension];
         for (at, point) in placed.chunks_exact_mut(dimension).enumerate() {
-            frame.place(points.regular(at), point);
+            frame.place(points.filterable(at), point);
         }
         let mut sample: Vec<&[f64]> = placed.chunks_exact(dimension).collect();
         let mut divisions = vec![(0, 0.0); (1 << DEPTH) - 1];
         divide(&mut sample, 0, &mut divisions);
-        Some(Self { test, reach, frame, dimension, divisions })
+        Some(Self { condition, reach, frame, dimension, divisions })
     }
 
     /// The region of each row; `extents`, one for each region, grow around them.
@@ -89,15 +89,15 @@ impl Regions {
     pub fn place(&self, keys: &ArrayRef, extents: &mut [Extent]) -> Result<Vec<u32>> {
         let mut regions = vec![0; keys.len()];
         let keys = KeyColumn { values: ArrayRef::clone(keys), groups: None };
-        let points = Points::try_new(&self.test, &keys, Some(self.dimension), (1, &Cancel::default()))?;
+        let points = Points::try_new(&self.condition, &keys, Some(self.dimension), (1, &Cancel::default()))?;
         let mut point = vec![0.0; self.dimension];
-        for (at, &row) in points.regular.rows.iter().enumerate() {
-            self.frame.place(points.regular(at), &mut point);
+        for (at, &row) in points.filterable.rows.iter().enumerate() {
+            self.frame.place(points.filterable(at), &mut point);
             let region = self.region(&point);
             regions[row as usize] = region;
             extents[region as usize].extend(&point);
         }
-        for &row in &points.loose.rows {
+        for &row in &points.unfilterable.rows {
             regions[row as usize] = 1 << DEPTH;
             extents[1 << DEPTH] = Extent::everywhere();
         }
@@ -119,7 +119,7 @@ impl Regions {
         }
         let (Some(one), Some(other)) = (&one.ends, &other.ends) else { return true };
         let gaps = one.iter().zip(other).map(|(one, other)| (one.0 - other.1).max(other.0 - one.1).max(0.0));
-        let sum = match self.test.measure {
+        let sum = match self.condition.measure {
             VectorMeasure::Linf => gaps.fold(0.0, f64::max),
             VectorMeasure::L1 => gaps.sum(),
             _ => gaps.map(|gap| gap * gap).sum(),
@@ -166,8 +166,8 @@ mod tests {
         let spread = |n: usize, by: usize| ((n * by) % 1009) as f64;
         let points: Vec<[f64; 2]> = (0..2000).map(|n| [spread(n, 37), spread(n, 101) * 2.0]).collect();
         for measure in [VectorMeasure::L1, VectorMeasure::L2, VectorMeasure::Linf] {
-            let test = VectorTest { measure, bounds: Bounds::at_most(40.0, true), undecided_from: None };
-            let regions = Regions::of(test, &keys(&points[..500])).unwrap();
+            let condition = VectorCondition { measure, bounds: Bounds::at_most(40.0, true), undecided_from: None };
+            let regions = Regions::of(condition, &keys(&points[..500])).unwrap();
             let mut extents = vec![Extent::default(); Regions::COUNT];
             let of_rows = regions.place(&keys(&points), &mut extents).unwrap();
             let rows = |region: u32| {
@@ -190,9 +190,12 @@ mod tests {
 
     #[test]
     fn rows_of_no_known_place_are_near_all() {
-        let test =
-            VectorTest { measure: VectorMeasure::L2, bounds: Bounds::at_most(1.0, true), undecided_from: Some(465) };
-        let regions = Regions::of(test, &keys(&[[0.0, 0.0], [100.0, 100.0]])).unwrap();
+        let condition = VectorCondition {
+            measure: VectorMeasure::L2,
+            bounds: Bounds::at_most(1.0, true),
+            undecided_from: Some(465),
+        };
+        let regions = Regions::of(condition, &keys(&[[0.0, 0.0], [100.0, 100.0]])).unwrap();
         let of = |points: &[[f64; 2]]| {
             let mut extents = vec![Extent::default(); Regions::COUNT];
             let region = regions.place(&keys(points), &mut extents).unwrap()[0];

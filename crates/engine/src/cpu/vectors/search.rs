@@ -43,12 +43,12 @@ pub(super) fn centre_sums<R: Real, M: Metric>(
     (probe, leaf): (&Blocks<R>, usize),
 ) -> Option<Vec<R>> {
     let size = blocks.depth * LANES;
-    let own = &probe.balls.as_ref()?.centres[leaf / LANES * size..][..size];
-    let own: Vec<R> = own.iter().skip(leaf % LANES).step_by(LANES).copied().collect();
+    let self_join = &probe.balls.as_ref()?.centres[leaf / LANES * size..][..size];
+    let self_join: Vec<R> = self_join.iter().skip(leaf % LANES).step_by(LANES).copied().collect();
     let centres = blocks.balls.as_ref()?.centres.chunks_exact(size);
     Some(
         centres
-            .flat_map(|centres| lanes::run(Sums::<R, M> { point: &own, block: centres, metric: PhantomData }))
+            .flat_map(|centres| lanes::run(Sums::<R, M> { point: &self_join, block: centres, metric: PhantomData }))
             .collect(),
     )
 }

@@ -17,13 +17,13 @@ use crate::error::{Result, internal_err};
 use self::ranking::Tie;
 use self::walk::{Centres, Scratch, Walk};
 use super::blocks::Blocks;
+use super::build_tree::has_boxes;
 use super::frame::Frame;
-use super::grow::has_boxes;
 use super::metric::{Chebyshev, Euclidean, Halves, Manhattan, Metric, Real};
 use super::points::{Points, Vectors};
 use super::reach::{Reach, Sum};
-use super::side::Side;
-use crate::condition::VectorTest;
+use super::sorted::Side;
+use crate::condition::VectorCondition;
 use crate::nearest::{Best, NearestIndex, float_key, prepared};
 use crate::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe};
 use similarity_measures::VectorMeasure;
@@ -39,7 +39,8 @@ pub fn build(
     context: &BuildContext<'_>,
 ) -> Result<Box<dyn NearestIndex>> {
     (context.reserve)(Vectors::memory_of(&keys.values))?;
-    let points = Points::try_new(&VectorTest::every_score(measure), keys, None, (context.threads, context.cancel))?;
+    let points =
+        Points::try_new(&VectorCondition::every_score(measure), keys, None, (context.threads, context.cancel))?;
     match measure {
         VectorMeasure::L1 => with_metric::<Manhattan>(measure, points, ranks, context),
         VectorMeasure::Linf => with_metric::<Chebyshev>(measure, points, ranks, context),
@@ -78,10 +79,10 @@ struct NearestBlocks<R, M> {
     side: Side<R>,
     /// What decides between equal scores, by position.
     ties: Vec<Tie>,
-    /// What decides between equal scores, by loose row.
-    loose_ties: Vec<Tie>,
+    /// What decides between equal scores, by unfilterable row.
+    unfilterable_ties: Vec<Tie>,
     /// Rows of the build side as those that get neighbours, in a self-join.
-    own_order: Option<Vec<u32>>,
+    self_join_order: Option<Vec<u32>>,
     metric: PhantomData<fn() -> M>,
 }
 
@@ -93,12 +94,12 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
         ranks: Vec<u32>,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
-        let side = Side::try_new::<M>(&VectorTest::every_score(measure), &frame, points, None, context)?;
-        let own_order = context.own.then(|| side.order());
+        let side = Side::try_new::<M>(&VectorCondition::every_score(measure), &frame, points, None, context)?;
+        let self_join_order = context.self_join.then(|| side.order());
         let tie = |&row: &u32| Tie::new(ranks[row as usize], row);
-        let (ties, loose_ties) =
-            (side.blocks.rows.iter().map(tie).collect(), side.loose.rows.iter().map(tie).collect());
-        Ok(Self { measure, frame, side, ties, loose_ties, own_order, metric: PhantomData })
+        let (ties, unfilterable_ties) =
+            (side.blocks.rows.iter().map(tie).collect(), side.unfilterable.rows.iter().map(tie).collect());
+        Ok(Self { measure, frame, side, ties, unfilterable_ties, self_join_order, metric: PhantomData })
     }
 
     /// A score as an integer, less being better.
@@ -112,14 +113,14 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
         }
     }
 
-    /// Offers all loose rows of a group, and where `all` is set the regular ones, too.
+    /// Offers all unfilterable rows of a group, and where `all` is set the filterable ones, too.
     fn offer_one_by_one(&self, group: u32, vector: &[f64], all: bool, best: &mut Best<i64>) -> usize {
-        let Side { blocks, loose, .. } = &self.side;
-        for at in (0..loose.len()).filter(|&at| loose.groups[at] == group) {
-            self.offer(self.loose_ties[at], self.side.loose(at), vector, best);
+        let Side { blocks, unfilterable, .. } = &self.side;
+        for at in (0..unfilterable.len()).filter(|&at| unfilterable.groups[at] == group) {
+            self.offer(self.unfilterable_ties[at], self.side.unfilterable(at), vector, best);
         }
         let positions = if all { blocks.positions_of(group) } else { 0..0 };
-        let compared = loose.len() + positions.len();
+        let compared = unfilterable.len() + positions.len();
         positions.for_each(|position| self.offer(self.ties[position], blocks.vector(position), vector, best));
         compared
     }
@@ -132,8 +133,8 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
 
     fn memory(&self) -> usize {
         self.side.memory()
-            + (self.ties.capacity() + self.loose_ties.capacity()) * size_of::<Tie>()
-            + self.own_order.as_ref().map_or(0, Vec::capacity) * size_of::<u32>()
+            + (self.ties.capacity() + self.unfilterable_ties.capacity()) * size_of::<Tie>()
+            + self.self_join_order.as_ref().map_or(0, Vec::capacity) * size_of::<u32>()
     }
 
     fn unmatchable(&self) -> usize {
@@ -147,7 +148,7 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
         let dimension = (!self.side.is_empty()).then_some(self.side.blocks.dimension);
         let points = Points::try_new(
-            &VectorTest::every_score(self.measure),
+            &VectorCondition::every_score(self.measure),
             keys,
             dimension,
             (context.threads, context.cancel),
@@ -158,7 +159,7 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
         }
         let context = BuildContext::new(context.threads, context.cancel, &|_| Ok(()));
         let side = Side::<R>::try_new::<M>(
-            &VectorTest::every_score(self.measure),
+            &VectorCondition::every_score(self.measure),
             &self.frame,
             points,
             Some(&self.side),
@@ -169,7 +170,7 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
     }
 
     fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]> {
-        match (probe, &self.own_order) {
+        match (probe, &self.self_join_order) {
             (Some(probe), _) => Ok(&prepared::<PreparedPoints<R>>(Some(probe))?.order),
             (None, Some(order)) => Ok(order),
             (None, None) => internal_err!("a nearest index was not built for a self-join"),
@@ -196,8 +197,8 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
             let position = positions[done] as usize;
             if position >= blocks.len() {
                 let at = position - blocks.len();
-                let group = probe.loose.groups[at];
-                counts.candidates += self.offer_one_by_one(group, probe.loose(at), true, &mut best[done]);
+                let group = probe.unfilterable.groups[at];
+                counts.candidates += self.offer_one_by_one(group, probe.unfilterable(at), true, &mut best[done]);
                 done += 1;
                 continue;
             }
@@ -207,11 +208,11 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
             while let [first, ..] = positions {
                 let leaf = blocks.leaf_of(*first as usize);
                 let end = blocks.leaves[leaf].first + blocks.leaves[leaf].len;
-                let own = positions.iter().take_while(|&&position| position < end).count();
-                let (now, later) = std::mem::take(&mut best).split_at_mut(own);
+                let self_join = positions.iter().take_while(|&&position| position < end).count();
+                let (now, later) = std::mem::take(&mut best).split_at_mut(self_join);
                 let scratch = spare.pop().unwrap_or_default();
-                walks.push(Walk::<R, M>::new(self, (blocks, leaf), &positions[..own], now, scratch));
-                (positions, best) = (&positions[own..], later);
+                walks.push(Walk::<R, M>::new(self, (blocks, leaf), &positions[..self_join], now, scratch));
+                (positions, best) = (&positions[self_join..], later);
             }
             self.run(&mut walks, cancel);
             for mut walk in walks {
@@ -242,7 +243,7 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
         let Some(first) = walks.first() else { return };
         let build = &self.side.blocks;
         let group = first.probe.group_of(first.leaf);
-        walks.iter_mut().for_each(|walk| walk.offer_loose(group));
+        walks.iter_mut().for_each(|walk| walk.offer_unfilterable(group));
         let nodes = build.nodes_of(group);
         if nodes.is_empty() {
             return;
@@ -269,7 +270,7 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
 struct PreparedPoints<R> {
     /// Arranged rows of the batch; `None` where the build side has no rows.
     side: Option<Side<R>>,
-    /// The rows of the blocks, then the loose ones.
+    /// The rows of the blocks, then the unfilterable ones.
     order: Vec<u32>,
     rows: usize,
 }

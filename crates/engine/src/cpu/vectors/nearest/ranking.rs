@@ -58,8 +58,8 @@ impl Ranking {
                         places[lane] += u64::from(is_behind);
                     }
                 }
-                let own = (chunk * ABREAST..count).zip(places);
-                own.for_each(|(at, place)| self.ranked[place as usize] = of((&self.scores[at], &self.ties[at])));
+                let self_join = (chunk * ABREAST..count).zip(places);
+                self_join.for_each(|(at, place)| self.ranked[place as usize] = of((&self.scores[at], &self.ties[at])));
             }
         } else {
             self.ranked.sort_unstable();

@@ -157,26 +157,28 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
         }
         let build = &self.index.side.blocks;
         if let Some(sums) = &centres.sums
-            && let (Some(radius), Some(own)) = (build.radius(leaf), self.probe.radius(self.leaf))
+            && let (Some(radius), Some(self_join)) = (build.radius(leaf), self.probe.radius(self.leaf))
         {
             let norms = (self.norm, build.leaves[leaf].norm);
-            let Far { reach, surely_near, .. } = self.far(norms.0.max(norms.1), own);
-            if sums[leaf].exceeds(surely_near) && sums[leaf].exceeds(reach.around(radius + own).of_points::<R>(norms)) {
+            let Far { reach, surely_near, .. } = self.far(norms.0.max(norms.1), self_join);
+            if sums[leaf].exceeds(surely_near)
+                && sums[leaf].exceeds(reach.around(radius + self_join).of_points::<R>(norms))
+            {
                 return;
             }
         }
         lanes::run(Visit { walk: self, leaf });
     }
 
-    /// Which balls are too far, among points with norms up to `norm`, for a leaf in a ball of the radius `own`.
-    fn far(&mut self, norm: f64, own: f64) -> Far<R> {
+    /// Which balls are too far, among points with norms up to `norm`, for a leaf in a ball of the radius `self_join`.
+    fn far(&mut self, norm: f64, self_join: f64) -> Far<R> {
         match self.far {
             Some(far) if norm <= far.norm => far,
             _ => {
                 let (of, build) = ((self.index.measure, M::SUM), &self.index.side.blocks);
                 let reach = Reach::of_sum(of, build.dimension, self.farthest(), (norm, norm));
                 // a limit never falls where a radius or a norm rises
-                let surely_near = reach.around(build.least_radius() + own).of_points((0.0, 0.0));
+                let surely_near = reach.around(build.least_radius() + self_join).of_points((0.0, 0.0));
                 *self.far.insert(Far { reach, surely_near, norm })
             }
         }
@@ -212,8 +214,8 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
         (self.lanes & ((1 << lane) - 1)).count_ones() as usize
     }
 
-    /// Offers loose rows of the build side.
-    pub(super) fn offer_loose(&mut self, group: u32) {
+    /// Offers unfilterable rows of the build side.
+    pub(super) fn offer_unfilterable(&mut self, group: u32) {
         for lane in bits(self.lanes) {
             let (vector, place) = (self.vector(lane), self.place(lane));
             self.candidates += self.index.offer_one_by_one(group, vector, false, &mut self.best[place]);
@@ -322,15 +324,15 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
         let Scratch { near, collected, .. } = &mut self.scratch;
         collected.make_room(near.len() * LANES);
         // without lanes there was nothing to be near
-        let Some(own) = self.probe.lanes(&self.probe.leaves[self.leaf]) else { return };
+        let Some(self_join) = self.probe.lanes(&self.probe.leaves[self.leaf]) else { return };
         for leaf in near.drain(..) {
             let b = &build.leaves[leaf as usize];
             let Some(rows) = build.lanes(b) else { continue };
             let present = u16::MAX >> (LANES as u32 - b.len);
             for lane in bits(self.lanes) {
                 let mut sums = L::splat(R::ZERO);
-                for (own, rows) in own.chunks_exact(LANES).zip(rows.chunks_exact(LANES)) {
-                    sums = M::add(sums, L::splat(own[lane]), L::load(rows));
+                for (self_join, rows) in self_join.chunks_exact(LANES).zip(rows.chunks_exact(LANES)) {
+                    sums = M::add(sums, L::splat(self_join[lane]), L::load(rows));
                 }
                 collected.add::<R, L>(lane, sums.within(L::splat(limits[lane])) & present, b.first);
             }
@@ -442,7 +444,7 @@ impl<R: Real, M: Metric> Task<R> for ByBoxes<'_, '_, R, M> {
     fn run<L: Lanes<R>>(self) {
         let Self { walk, root, cancel } = self;
         let build = &walk.index.side.blocks;
-        let own = walk.probe.bounds(walk.probe.leaves[walk.leaf].node as usize);
+        let self_join = walk.probe.bounds(walk.probe.leaves[walk.leaf].node as usize);
         let mut left = std::mem::take(&mut walk.scratch.nodes);
         left.clear();
         left.push((R::ZERO, root));
@@ -458,8 +460,8 @@ impl<R: Real, M: Metric> Task<R> for ByBoxes<'_, '_, R, M> {
                 continue;
             }
             let children = [node + 1, build.nodes[node as usize + 1].skip];
-            let one = (box_sum::<R, M, L>(build.bounds(children[0] as usize), own), children[0]);
-            let other = (box_sum::<R, M, L>(build.bounds(children[1] as usize), own), children[1]);
+            let one = (box_sum::<R, M, L>(build.bounds(children[0] as usize), self_join), children[0]);
+            let other = (box_sum::<R, M, L>(build.bounds(children[1] as usize), self_join), children[1]);
             let (near, far) = if other.0 < one.0 { (other, one) } else { (one, other) };
             left.extend([far, near]);
         }

@@ -1,0 +1,243 @@
+//! Strings on a device, as kernels compare them.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, StringViewArray};
+use cudarc::driver::CudaStream;
+
+use super::arrow_strings::{ArrowStrings, has_many_bytes};
+use super::equality::codes_of_strings;
+use super::fault::Fault;
+use super::kernels::{CodesOnDevice, SCALAR_WORDS, StringFeatures, SymbolBuffer};
+use super::memory::{Budget, Buffer};
+use similarity_engine::equality;
+
+/// A code for each character of a build side, from 1 on in the order of the characters; 0 is any character that it
+/// lacks.
+#[derive(Debug)]
+pub(super) struct Codes {
+    codes: Buffer<u32>,
+    last: u32,
+    /// Whether a byte holds every code.
+    pub(super) is_small: bool,
+}
+
+impl Codes {
+    /// Codes of the characters that have a bit in `occurs`.
+    fn of(budget: &Budget, stream: &Arc<CudaStream>, occurs: &[u32]) -> Result<Self, Fault> {
+        let (mut codes, mut count) = (Vec::new(), 0);
+        for (word, &bits) in occurs.iter().enumerate().filter(|(_, bits)| **bits != 0) {
+            for bit in (0..u32::BITS).filter(|bit| bits >> bit & 1 == 1) {
+                count += 1;
+                codes.resize(word * u32::BITS as usize + bit as usize, 0);
+                codes.push(count);
+            }
+        }
+        Ok(Self { codes: budget.upload(stream, &codes)?, last: codes.len() as u32, is_small: count < 256 })
+    }
+}
+
+/// Strings as codes, with what the first filter reads of each.
+#[derive(Debug)]
+pub(super) struct CodedStrings {
+    pub(super) features: StringFeatures,
+    pub(super) starts: Buffer<u64>,
+    pub(super) symbols: SymbolBuffer,
+    pub(super) codes: Arc<Codes>,
+}
+
+impl CodedStrings {
+    /// The strings of a column by the codes of a build side, or else by codes of their own; `None` where one has more
+    /// than `longest` characters. Adds them to fingerprints, where some are made.
+    pub(super) fn try_new(
+        budget: &Budget,
+        values: &StringViewArray,
+        build: Option<&Arc<Codes>>,
+        longest: u32,
+        prints: Option<PrintedAs<'_>>,
+    ) -> Result<Option<Self>, Fault> {
+        if is_too_long(values, longest) {
+            return Ok(None);
+        }
+        let stream = &budget.device.stream()?;
+        let strings = ArrowStrings::upload(budget, stream, values)?;
+        print(budget, stream, &strings, prints)?;
+        Self::of(budget, stream, (&strings, values.len()), build, longest)
+    }
+
+    /// Strings in codes of their own, with the codes of an equality over the same strings, where the device can tell
+    /// these apart.
+    pub(super) fn with_codes(
+        budget: &Budget,
+        values: &StringViewArray,
+        longest: u32,
+        null_equals_null: bool,
+        prints: Option<PrintedAs<'_>>,
+    ) -> Result<Option<(Self, Option<equality::Codes>)>, Fault> {
+        if is_too_long(values, longest) {
+            return Ok(None);
+        }
+        let (stream, rows) = (&budget.device.stream()?, values.len());
+        let strings = ArrowStrings::upload(budget, stream, values)?;
+        print(budget, stream, &strings, prints)?;
+        let Some(texts) = Self::of(budget, stream, (&strings, rows), None, longest)? else { return Ok(None) };
+        Ok(Some((texts, codes_of_strings(budget, stream, (&strings, values), null_equals_null)?)))
+    }
+
+    fn of(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        (strings, rows): (&ArrowStrings, usize),
+        build: Option<&Arc<Codes>>,
+        longest: u32,
+    ) -> Result<Option<Self>, Fault> {
+        let kernels = budget.device.texts()?;
+        let on_device = strings.on_device(stream);
+        let mut features = StringFeatures {
+            lengths: budget.buffer(stream, rows)?,
+            signatures: budget.buffer(stream, rows)?,
+            classes: budget.buffer(stream, rows)?,
+        };
+        let mut occurs = build.is_none().then(|| budget.zeros(stream, SCALAR_WORDS)).transpose()?;
+        let mut numbers = budget.zeros(stream, 2)?;
+        kernels.features(stream, (&on_device, longest), &mut features, occurs.as_mut(), &mut numbers)?;
+        let mut counted = [0; 2];
+        budget.download(stream, &numbers, &mut counted)?;
+        let mut characters = vec![0; if occurs.is_some() { SCALAR_WORDS } else { 0 }];
+        if let Some(occurs) = &occurs {
+            budget.download(stream, occurs, &mut characters)?;
+        }
+        stream.synchronize()?;
+        let [all, most] = counted;
+        if most > longest.into() {
+            return Ok(None);
+        }
+        let codes = match build {
+            Some(codes) => Arc::clone(codes),
+            None => Arc::new(Codes::of(budget, stream, &characters)?),
+        };
+        let mut starts = budget.buffer(stream, rows)?;
+        let mut symbols = match codes.is_small {
+            true => SymbolBuffer::Small(budget.buffer(stream, all as usize)?),
+            false => SymbolBuffer::Large(budget.buffer(stream, all as usize)?),
+        };
+        let mut used = budget.zeros(stream, 1)?;
+        let by = CodesOnDevice { codes: &codes.codes, last: codes.last };
+        kernels.symbols(stream, (&on_device, &features.lengths), by, &mut used, (&mut starts, &mut symbols))?;
+        stream.synchronize()?;
+        Ok(Some(Self { features, starts, symbols, codes }))
+    }
+}
+
+/// Fingerprints of rows, to which a column is added, and its number.
+pub(super) type PrintedAs<'a> = (&'a Buffer<u64>, u64);
+
+fn print(
+    budget: &Budget,
+    stream: &Arc<CudaStream>,
+    strings: &ArrowStrings,
+    prints: Option<PrintedAs<'_>>,
+) -> Result<(), Fault> {
+    let Some((prints, column)) = prints else { return Ok(()) };
+    budget.device.texts()?.prints(stream, &strings.on_device(stream), column, prints)?;
+    // they are of another stream, on which they are given back where what follows here fails
+    Ok(stream.synchronize()?)
+}
+
+/// Whether some string has more characters for sure, as far as that is soon found out: the device finds out, too.
+fn is_too_long(values: &StringViewArray, longest: u32) -> bool {
+    // no character has more than four bytes
+    let is_long = |(row, &view): (usize, &u128)| view as u32 / 4 > longest && values.is_valid(row);
+    has_many_bytes(values) && values.views().iter().enumerate().any(is_long)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::ArrayRef;
+    use rand::rngs::StdRng;
+    use rand::seq::IndexedRandom;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::test_device::device;
+    use similarity_engine::atoms::AtomRows;
+    use similarity_engine::cpu::strings::StringColumn;
+
+    fn download<T: cudarc::driver::DeviceRepr + Clone + Default>(
+        stream: &Arc<CudaStream>,
+        buffer: &Buffer<T>,
+        length: usize,
+    ) -> Vec<T> {
+        let mut values = vec![T::default(); buffer.slice.len()];
+        stream.memcpy_dtoh(&buffer.slice, &mut values).unwrap();
+        stream.synchronize().unwrap();
+        values.truncate(length);
+        values
+    }
+
+    /// The codes of each string.
+    fn codes(stream: &Arc<CudaStream>, texts: &CodedStrings, rows: usize) -> Vec<Vec<u32>> {
+        let starts = download(stream, &texts.starts, rows);
+        let lengths = download(stream, &texts.features.lengths, rows);
+        let symbols: Vec<u32> = match &texts.symbols {
+            SymbolBuffer::Small(symbols) => download(stream, symbols, usize::MAX).into_iter().map(u32::from).collect(),
+            SymbolBuffer::Large(symbols) => download(stream, symbols, usize::MAX),
+        };
+        let text = |(start, length): (u64, u32)| symbols[start as usize..][..length as usize].to_vec();
+        starts.into_iter().zip(lengths).map(text).collect()
+    }
+
+    fn column(rows: usize, alphabet: &[char], rng: &mut StdRng) -> StringViewArray {
+        let text = |rng: &mut StdRng| {
+            let most = [3, 30, 80][rng.random_range(0..3)];
+            let length = rng.random_range(0..most);
+            (!rng.random_bool(0.1)).then(|| (0..length).map(|_| *alphabet.choose(rng).unwrap()).collect::<String>())
+        };
+        (0..rows).map(|_| text(rng)).collect()
+    }
+
+    #[test]
+    fn strings_are_coded_as_the_cpu_reads_them() {
+        let mut rng = StdRng::seed_from_u64(4);
+        let budget = Budget::new(&device(), 0.5);
+        let stream = budget.device.stream().unwrap();
+        let many: Vec<char> = (0x3b1..0x4b1).chain(0x1f600..0x1f640).filter_map(char::from_u32).collect();
+        for (rows, alphabet) in [(0, "ab"), (1, "a"), (900, "abc de"), (700, "a\u{e9}\u{4e2d}\u{1f600}"), (600, "")] {
+            let alphabet: Vec<char> = if alphabet.is_empty() { many.clone() } else { alphabet.chars().collect() };
+            let whole = column(rows + 7, &alphabet, &mut rng);
+            let values = whole.slice(7, rows);
+            let texts = CodedStrings::try_new(&budget, &values, None, 1024, None).unwrap().unwrap();
+            let mut known: Vec<char> = values.iter().flatten().flat_map(str::chars).collect();
+            known.sort_unstable();
+            known.dedup();
+            assert_eq!(texts.codes.is_small, known.len() < 256);
+            let code = |c: char| known.binary_search(&c).map_or(0, |at| at as u32 + 1);
+            let coded = |text: Option<&str>| text.unwrap_or_default().chars().map(code).collect::<Vec<_>>();
+            assert_eq!(codes(&stream, &texts, rows), values.iter().map(coded).collect::<Vec<_>>());
+            let probe = column(100, &['a', 'b', 'z', '\u{e9}', '\u{1f633}'], &mut rng);
+            let probed = CodedStrings::try_new(&budget, &probe, Some(&texts.codes), 1024, None).unwrap().unwrap();
+            assert_eq!(codes(&stream, &probed, 100), probe.iter().map(coded).collect::<Vec<_>>());
+            let column = StringColumn::try_new(&(Arc::new(values) as ArrayRef), 1).unwrap();
+            let (signatures, classes): (Vec<u64>, Vec<u8>) =
+                (0..rows as u32).map(|row| column.near(row)).map(|(bits, class)| (bits, class as u8)).unzip();
+            assert_eq!(download(&stream, &texts.features.signatures, rows), signatures);
+            assert_eq!(download(&stream, &texts.features.classes, rows), classes);
+            assert!(matches!(column.rows(), AtomRows::Strings { values } if values.len() == rows));
+        }
+    }
+
+    #[test]
+    fn a_string_that_is_too_long_is_refused() {
+        let budget = Budget::new(&device(), 0.5);
+        let is_served = |longest: &str, most: u32| {
+            let values: StringViewArray = [Some("ab".repeat(6).as_str()), None, Some(longest)].into_iter().collect();
+            CodedStrings::try_new(&budget, &values, None, most, None).unwrap().is_some()
+        };
+        // also where that is known by the bytes alone
+        for (character, longest) in [("x", 13), ("\u{1f600}", 13), ("\u{e9}", 13), ("x", 1000), ("\u{1f600}", 1000)] {
+            let text = character.repeat(longest);
+            assert!(is_served(&text, longest as u32) && !is_served(&text, longest as u32 - 1), "{character} {longest}");
+        }
+        assert!(!is_served(&"x".repeat(4 * 12 + 4), 12) && !is_served(&"x".repeat(3 << 20), 1024));
+    }
+}

@@ -1,0 +1,132 @@
+//! Rows by what they have in several equalities.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use similarity_engine::error::{Result, internal_err};
+
+use super::known::{FoundNumbers, KnownNumbers};
+use super::records::{Numbering, RowsByNumber, Which};
+use super::{NumbersOnDevice, are_too_many, gather, on_stream};
+use crate::memory::{Budget, Buffer};
+use similarity_engine::accelerator::equality::{DeviceNumbers, FoundRows, GroupedRows};
+use similarity_engine::equality::Codes;
+
+/// Rows by the group that they are in; in a self-join a group has two rows at least.
+#[derive(Debug)]
+pub struct RowsByGroup {
+    budget: Budget,
+    groups: NumbersOnDevice,
+    /// Where the rows of each group start; one entry more than groups.
+    starts: Vec<u32>,
+    starts_on_device: Buffer<u32>,
+    /// Row numbers by group, ascending within one.
+    rows: Buffer<u32>,
+    /// How many rows would be in a group if another one had the same codes.
+    pub alone: usize,
+    /// What another side is looked up in, one after the other; nothing in a self-join.
+    known: Vec<KnownNumbers>,
+}
+
+impl RowsByGroup {
+    /// Groups rows by the codes that they have in one or more columns; a row in which one is
+    /// [`NO_GROUP`](similarity_engine::NO_GROUP), or in a self-join whose codes no other has, is in no group. `None`
+    /// where the device has too little memory.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn of(budget: &Budget, columns: &[&Codes], self_join: bool) -> Result<Option<Self>> {
+        if are_too_many(columns.iter().map(|codes| codes.len())) {
+            return Ok(None);
+        }
+        on_stream(budget, |stream| {
+            let mut columns = columns.iter().map(|codes| NumbersOnDevice::of(budget, stream, codes));
+            let Some(mut first) = columns.next().transpose()? else { return Ok(None) };
+            let mut second = columns.next().transpose()?;
+            let (is_known, mut known) = (!self_join, Vec::new());
+            for next in columns {
+                let numbering = Numbering { which: Which::Valued, is_known };
+                let both = KnownNumbers::build(budget, stream, (&first, second.as_deref()), numbering)?;
+                let Some((both, self_join)) = both else { return Ok(None) };
+                known.extend(self_join);
+                (first, second) = (Arc::new(both.numbers), Some(next?));
+            }
+            let numbering = Numbering { which: if self_join { Which::Paired } else { Which::Valued }, is_known };
+            let grouped = KnownNumbers::build(budget, stream, (&first, second.as_deref()), numbering)?;
+            let Some((RowsByNumber { numbers, starts, rows, alone, .. }, self_join)) = grouped else { return Ok(None) };
+            known.extend(self_join);
+            let starts_on_device = starts;
+            let starts = budget.fetch(&starts_on_device, 0..numbers.count as usize + 1)?;
+            Ok(Some(Self { budget: budget.clone(), groups: numbers, starts, starts_on_device, rows, alone, known }))
+        })
+    }
+
+    /// How many rows are in groups.
+    pub(crate) fn len(&self) -> usize {
+        self.starts.last().map_or(0, |&end| end as usize)
+    }
+
+    /// Row numbers by group, on the device.
+    pub(crate) fn rows_on_device(&self) -> &Buffer<u32> {
+        &self.rows
+    }
+
+    /// Where the rows of each group start, on the device.
+    pub(crate) fn starts_on_device(&self) -> &Buffer<u32> {
+        &self.starts_on_device
+    }
+}
+
+impl GroupedRows for RowsByGroup {
+    fn alone(&self) -> usize {
+        self.alone
+    }
+
+    fn look_up(&self, columns: &[&Codes]) -> Result<Option<Box<dyn FoundRows>>> {
+        if self.known.is_empty() {
+            return internal_err!("groups of a self-join were asked for those of another side");
+        }
+        if are_too_many(columns.iter().map(|codes| codes.len())) {
+            return Ok(None);
+        }
+        on_stream(&self.budget, |stream| {
+            let mut columns = columns.iter().map(|codes| NumbersOnDevice::of(&self.budget, stream, codes));
+            let Some(first) = columns.next().transpose()? else { return Ok(None) };
+            let mut so_far: Option<FoundNumbers> = None;
+            for known in &self.known {
+                let left = so_far.as_ref().map_or(first.as_ref(), FoundNumbers::numbers);
+                let right = columns.next().transpose()?;
+                so_far = Some(known.look_up(&self.budget, stream, (left, right.as_deref()))?);
+            }
+            Ok(so_far.map(|found| Box::new(found) as Box<dyn FoundRows>))
+        })
+    }
+
+    fn starts(&self) -> &[u32] {
+        &self.starts
+    }
+
+    fn groups(&self) -> Result<Vec<u32>> {
+        self.groups.by_row()
+    }
+
+    fn groups_of(&self, rows: &[u32]) -> Result<Vec<u32>> {
+        self.groups.at(rows)
+    }
+
+    fn rows(&self) -> Result<Vec<u32>> {
+        Ok(self.budget.fetch(&self.rows, 0..self.len())?)
+    }
+
+    fn rows_at(&self, places: &[u32]) -> Result<Vec<u32>> {
+        gather(&self.budget, (&self.rows, self.len()), places)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}

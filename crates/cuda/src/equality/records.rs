@@ -1,0 +1,198 @@
+//! Rows numbered by sorting records of them.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, Int64Array};
+use arrow::compute::{max, min};
+use cudarc::driver::CudaStream;
+
+use super::NumbersOnDevice;
+use crate::arrow_strings::Validity;
+use crate::fault::Fault;
+use crate::kernels::{ArrowStringsOnDevice, COUNTED, EqualityKernels, IntegersOnDevice, NULL_STRING, RecordsOnDevice};
+use crate::memory::{Budget, Buffer};
+use crate::sort::sort;
+
+/// How numbers become keys.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    least: i64,
+    /// How far the greatest is above the least, and 1.
+    none: u64,
+}
+
+impl Span {
+    /// Span of a build side's numbers; `None` where they are too far from each other.
+    pub(super) fn of(numbers: &Int64Array) -> Option<Self> {
+        let (least, most) = (min(numbers).unwrap_or(0), max(numbers).unwrap_or(0));
+        let none = most.abs_diff(least).checked_add(1)?;
+        // numbers of another side that are none of these have the key behind
+        none.checked_add(1).map(|_| Self { least, none })
+    }
+}
+
+/// How the numbers that rows have in one or two keys become one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Joint {
+    /// Bits of the second number.
+    bits: u32,
+    none: u64,
+}
+
+impl Joint {
+    /// Joint of a build side's numbers; `None` where they have too many bits together.
+    pub(super) fn of(left: &NumbersOnDevice, right: Option<&NumbersOnDevice>) -> Option<Self> {
+        let bits = right.map_or(0, NumbersOnDevice::bits);
+        Some(Self { bits, none: 1u64.checked_shl(left.bits() + bits)? })
+    }
+
+    /// Joint of the numbers of one key, which have room enough.
+    pub(super) fn of_one(numbers: &NumbersOnDevice) -> Self {
+        Self { bits: 0, none: 1 << numbers.bits() }
+    }
+}
+
+/// Records of rows, to be sorted or looked up.
+pub(super) struct Records {
+    pub(super) keys: Buffer<u64>,
+    rows: Buffer<u32>,
+    pub(super) count: u32,
+    /// The key of rows without a value, greater than all others of a build side.
+    none: u64,
+}
+
+impl Records {
+    /// Room for records.
+    fn room(budget: &Budget, stream: &Arc<CudaStream>, count: u32, none: u64) -> Result<Self, Fault> {
+        let (keys, rows) = (budget.buffer(stream, count as usize)?, budget.buffer(stream, count as usize)?);
+        Ok(Self { keys, rows, count, none })
+    }
+
+    pub(super) fn of_strings(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        strings: &ArrowStringsOnDevice,
+    ) -> Result<Self, Fault> {
+        let mut records = Self::room(budget, stream, strings.count, NULL_STRING)?;
+        budget.device.keys()?.strings(stream, strings, (&mut records.keys, &mut records.rows))?;
+        Ok(records)
+    }
+
+    pub(super) fn of_integers(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        numbers: &Int64Array,
+        Span { least, none }: Span,
+    ) -> Result<Self, Fault> {
+        let mut records = Self::room(budget, stream, numbers.len() as u32, none)?;
+        let valid = Validity::upload(budget, stream, numbers.nulls())?;
+        let values = IntegersOnDevice {
+            values: &budget.upload(stream, numbers.values())?,
+            valid: valid.bits.as_ref(),
+            first_bit: valid.first_bit,
+            least,
+        };
+        let to = (&mut records.keys, &mut records.rows);
+        budget.device.keys()?.numbers(stream, values, (records.count, none), to)?;
+        // what was uploaded for this is given back
+        stream.synchronize()?;
+        Ok(records)
+    }
+
+    /// Records of the numbers that rows have in one or two keys.
+    pub(super) fn of_numbers(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        (left, right): (&NumbersOnDevice, Option<&NumbersOnDevice>),
+        Joint { bits, none }: Joint,
+    ) -> Result<Self, Fault> {
+        let mut records = Self::room(budget, stream, left.rows, none)?;
+        let (right, to) = (right.map(|right| &right.by_row), (&mut records.keys, &mut records.rows));
+        budget.device.keys()?.pairs(stream, (&left.by_row, right), (records.count, bits, none), to)?;
+        Ok(records)
+    }
+
+    /// The keys in order, and their rows.
+    pub(super) fn sorted(self, budget: &Budget, stream: &Arc<CudaStream>) -> Result<(Buffer<u64>, Buffer<u32>), Fault> {
+        sort(budget, stream, self.keys, self.rows, self.count, u64::BITS - self.none.leading_zeros())
+    }
+}
+
+/// Which rows have a number.
+#[derive(Clone, Copy)]
+pub(super) enum Which {
+    /// Rows that have a value.
+    Valued,
+    /// All: having no value is one.
+    All,
+    /// Rows that have a value which another row has, too.
+    Paired,
+}
+
+impl Which {
+    pub(super) fn with_values(null_equals_null: bool) -> Self {
+        if null_equals_null { Self::All } else { Self::Valued }
+    }
+}
+
+/// What is numbered, and what for.
+#[derive(Clone, Copy)]
+pub(super) struct Numbering {
+    pub(super) which: Which,
+    /// Whether other rows will be looked up.
+    pub(super) is_known: bool,
+}
+
+/// Rows by their number.
+pub(super) struct RowsByNumber {
+    pub(super) numbers: NumbersOnDevice,
+    /// The key of each number, if it was asked for.
+    pub(super) keys: Option<Buffer<u64>>,
+    /// Where the rows of each number start.
+    pub(super) starts: Buffer<u32>,
+    /// The rows that have a number.
+    pub(super) rows: Buffer<u32>,
+    /// Rows that have a value and no number.
+    pub(super) alone: usize,
+}
+
+impl RowsByNumber {
+    /// Sorts records and numbers their keys; `None` where two of `strings`, of which there are none where keys are not
+    /// hashes, have the same one.
+    pub(super) fn of(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        records: Records,
+        Numbering { which, is_known }: Numbering,
+        strings: &ArrowStringsOnDevice,
+    ) -> Result<Option<Self>, Fault> {
+        let (count, none) = (records.count, records.none);
+        let (keys, rows) = records.sorted(budget, stream)?;
+        let records = RecordsOnDevice {
+            keys: keys.address(stream),
+            rows: rows.address(stream),
+            none,
+            count,
+            none_is_one: u32::from(matches!(which, Which::All)),
+            only_pairs: u32::from(matches!(which, Which::Paired)),
+            unused: 0,
+        };
+        let (kernels, length) = (budget.device.keys()?, count as usize);
+        let mut counters = budget.buffer(stream, EqualityKernels::counters(count))?;
+        let mut on_device = budget.zeros(stream, COUNTED)?;
+        kernels.heads(stream, (&records, strings), &mut counters, &mut on_device)?;
+        let (mut numbers, mut starts) = (budget.buffer(stream, length)?, budget.buffer(stream, length + 1)?);
+        let mut grouped = budget.buffer(stream, length)?;
+        let known = is_known.then(|| budget.buffer(stream, length)).transpose()?;
+        let to = (&mut numbers, &mut starts, &mut grouped);
+        kernels.groups(stream, &records, (&counters, &on_device), to, known.as_ref())?;
+        let mut counted = [0; COUNTED];
+        budget.download(stream, &on_device, &mut counted)?;
+        // also so that nothing is given back that is still in use
+        stream.synchronize()?;
+        let [numbers_given, having_one, valued, different] = counted;
+        let numbers = NumbersOnDevice { budget: budget.clone(), by_row: numbers, rows: count, count: numbers_given };
+        let alone = (valued - having_one) as usize;
+        Ok((different == 0).then_some(Self { numbers, keys: known, starts, rows: grouped, alone }))
+    }
+}

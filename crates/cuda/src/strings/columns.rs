@@ -1,0 +1,184 @@
+//! The strings of one side as codes of an alphabet, packed row by row for one upload.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, StringViewArray};
+use cudarc::driver::CudaStream;
+use similarity_engine::error::Result;
+
+use super::alphabet::Alphabet;
+use crate::fault::Fault;
+use crate::kernels::{SymbolBuffer, TextRows};
+use crate::memory::Budget;
+use similarity_engine::NO_GROUP;
+use similarity_engine::parallel::{in_parallel, ranges};
+
+/// Strings that may match something, in the order of their rows.
+#[derive(Debug, Default)]
+pub(super) struct StringColumns {
+    /// Row numbers.
+    pub(super) rows: Vec<u32>,
+    /// Groups of the rows; empty where there are no equality keys.
+    pub(super) groups: Vec<u32>,
+    /// Where the symbols of each row start; one more than rows.
+    pub(super) starts: Vec<u64>,
+    symbols: PackedSymbols,
+    /// Rows whose strings are too long; they are in no column.
+    pub(super) long: Vec<u32>,
+    /// Characters of the longest of the others.
+    pub(super) longest: usize,
+    /// Rows that are NULL or have no group.
+    pub(super) unmatchable: usize,
+}
+
+/// Codes of the characters of many strings, in parts of one alphabet that follow each other.
+#[derive(Debug, Default)]
+struct PackedSymbols(Vec<Symbols>);
+
+impl PackedSymbols {
+    /// A copy on the device.
+    fn upload(&self, budget: &Budget, stream: &Arc<CudaStream>) -> Result<SymbolBuffer, Fault> {
+        let length = self.0.iter().map(Symbols::len).sum();
+        let small: Option<Vec<&[u8]>> = self.0.iter().map(Symbols::small).collect();
+        Ok(match small {
+            Some(parts) => SymbolBuffer::Small(budget.upload_parts(stream, length, parts)?),
+            None => {
+                SymbolBuffer::Large(budget.upload_parts(stream, length, self.0.iter().filter_map(Symbols::large))?)
+            }
+        })
+    }
+}
+
+/// Codes of characters.
+#[derive(Debug)]
+enum Symbols {
+    Small(Vec<u8>),
+    Large(Vec<u32>),
+}
+
+impl Symbols {
+    fn for_alphabet(alphabet: &Alphabet, capacity: usize) -> Self {
+        match alphabet.is_small() {
+            true => Self::Small(Vec::with_capacity(capacity)),
+            false => Self::Large(Vec::with_capacity(capacity)),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Small(symbols) => symbols.len(),
+            Self::Large(symbols) => symbols.len(),
+        }
+    }
+
+    fn truncate(&mut self, len: usize) {
+        match self {
+            Self::Small(symbols) => symbols.truncate(len),
+            Self::Large(symbols) => symbols.truncate(len),
+        }
+    }
+
+    /// Appends the codes of a string's characters.
+    fn push_text(&mut self, text: &str, alphabet: &Alphabet) {
+        match self {
+            Self::Small(symbols) if text.is_ascii() => {
+                symbols.extend(text.bytes().map(|byte| alphabet.code(byte.into()) as u8));
+            }
+            Self::Small(symbols) => symbols.extend(text.chars().map(|character| alphabet.code(character) as u8)),
+            Self::Large(symbols) => symbols.extend(text.chars().map(|character| alphabet.code(character))),
+        }
+    }
+
+    fn small(&self) -> Option<&[u8]> {
+        match self {
+            Self::Small(symbols) => Some(symbols),
+            Self::Large(_) => None,
+        }
+    }
+
+    fn large(&self) -> Option<&[u32]> {
+        match self {
+            Self::Small(_) => None,
+            Self::Large(symbols) => Some(symbols),
+        }
+    }
+}
+
+impl StringColumns {
+    /// The strings of a side, by up to `threads` threads; those of more than `most` characters are too long.
+    pub(super) fn pack(
+        values: &StringViewArray,
+        groups: Option<&[u32]>,
+        (alphabet, most): (&Alphabet, usize),
+        threads: usize,
+    ) -> Result<Self> {
+        let parts = in_parallel(ranges(values.len(), threads, ROWS_WORTH_A_THREAD), |rows| {
+            Ok(part(values, groups, (alphabet, most), rows))
+        })?;
+        let (mut whole, mut symbols) = (Self::default(), 0);
+        for (part, self_join) in parts {
+            whole.starts.extend(part.starts.iter().map(|start| symbols + start));
+            symbols += self_join.len() as u64;
+            whole.symbols.0.push(self_join);
+            whole.rows.extend(part.rows);
+            whole.groups.extend(part.groups);
+            whole.long.extend(part.long);
+            whole.longest = whole.longest.max(part.longest);
+            whole.unmatchable += part.unmatchable;
+        }
+        whole.starts.push(symbols);
+        Ok(whole)
+    }
+
+    /// How many symbols all rows have.
+    pub(super) fn symbols(&self) -> usize {
+        self.starts.last().map_or(0, |&end| end as usize)
+    }
+
+    /// A copy on the device.
+    pub(super) fn upload(&self, budget: &Budget, stream: &Arc<CudaStream>) -> Result<TextRows, Fault> {
+        let groups = (!self.groups.is_empty()).then(|| budget.upload(stream, &self.groups)).transpose()?;
+        Ok(TextRows {
+            starts: budget.upload(stream, &self.starts)?,
+            symbols: self.symbols.upload(budget, stream)?,
+            groups,
+            rows: budget.upload(stream, &self.rows)?,
+            count: self.rows.len() as u32,
+        })
+    }
+}
+
+/// Below this a thread costs more than it saves.
+pub(super) const ROWS_WORTH_A_THREAD: usize = 4096;
+
+/// The strings of a range of rows, the start of each but not the last one's end, and their symbols.
+fn part(
+    values: &StringViewArray,
+    groups: Option<&[u32]>,
+    (alphabet, most): (&Alphabet, usize),
+    rows: Range<usize>,
+) -> (StringColumns, Symbols) {
+    let bytes = values.lengths().skip(rows.start).take(rows.len()).map(|length| length as usize).sum();
+    let (mut part, mut symbols) = (StringColumns::default(), Symbols::for_alphabet(alphabet, bytes));
+    for row in rows {
+        let group = groups.map(|groups| groups[row]);
+        if values.is_null(row) || group == Some(NO_GROUP) {
+            part.unmatchable += 1;
+            continue;
+        }
+        let start = symbols.len();
+        symbols.push_text(values.value(row), alphabet);
+        let length = symbols.len() - start;
+        if length > most {
+            symbols.truncate(start);
+            part.long.push(row as u32);
+            continue;
+        }
+        part.longest = part.longest.max(length);
+        part.rows.push(row as u32);
+        part.groups.extend(group);
+        part.starts.push(start as u64);
+    }
+    (part, symbols)
+}

@@ -1,0 +1,539 @@
+//! The strings of a build side on a device, and the probe batches that it makes ready.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, StringViewArray};
+use cudarc::driver::CudaStream;
+use similarity_engine::error::Error;
+
+use super::alphabet::Alphabet;
+use super::columns::StringColumns;
+use super::condition::{LONGEST, edit_test, is_only_filtered, longest_partner, longest_string, reaches};
+use super::host_verify;
+use super::long_strings::{self, StringsOnHost};
+use super::sorted::{Signer, SortedStrings};
+use crate::block_ranges::{BLOCK, BlockRanges};
+use crate::fault::Fault;
+use crate::kernels::{Appended, EditCondition, EditDecision, Reach, Task, TextSides};
+use crate::memory::{Budget, Buffer};
+use crate::scheduler::Scheduler;
+use crate::tiled_index::{Batch, BatchOf, Build, OnHost, TiledIndex};
+use crate::worker::{Capacity, Comparison, WORKERS, Workers};
+use similarity_engine::strings::EditPredicate;
+use similarity_engine::strings::features::{self, Feature, Signature};
+use similarity_engine::views::string_views;
+use similarity_engine::{BuildContext, Cancel, Counts, KeyColumn, Pairs, PrepareContext};
+
+/// Words of a signature.
+const WORDS: u32 = (size_of::<Signature>() / size_of::<u32>()) as u32;
+
+/// Probe rows that one block of threads compares.
+const ROWS_OF_TASK: u32 = 4 * BLOCK;
+
+/// A build side's strings on a device, ready for probing with one predicate.
+#[derive(Debug)]
+pub(crate) struct StringIndex {
+    build: Build<SortedStrings, BlockRanges>,
+    predicate: EditPredicate,
+    condition: EditCondition,
+    decision: EditDecision,
+    /// What `condition` points to.
+    _reaches: Buffer<Reach>,
+    alphabet: Alphabet,
+    signer: Signer,
+    /// Characters of the longest string of the build side, and of the longest one of a probe side that comes to the
+    /// device.
+    longest: usize,
+    longest_partner: usize,
+    /// Strings of the build side for what the host decides; `None` in a self-join that is decided on the device.
+    host: Option<StringsOnHost>,
+    /// How many threads may.
+    threads: usize,
+}
+
+/// The strings of a probe batch, of which some are too long for the device.
+pub(crate) struct LongTexts {
+    rows: Vec<u32>,
+    /// All strings of the batch.
+    host: StringsOnHost,
+}
+
+impl OnHost for LongTexts {
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+}
+
+impl StringIndex {
+    /// Brings the strings of `keys` to the device; `None` where some are too long for it.
+    ///
+    /// # Errors
+    /// Keys that are no strings, more rows than 32 bits can number, a refused reservation, a cancelled build, a
+    /// device that fails.
+    pub(crate) fn try_new(
+        budget: &Budget,
+        predicate: EditPredicate,
+        keys: &KeyColumn,
+        context: &BuildContext<'_>,
+    ) -> Result<Option<Self>, Fault> {
+        if u32::try_from(keys.values.len()).is_err() {
+            return Err(Error::Keys("an edit join cannot index more than 2^32 rows; join smaller parts".into()).into());
+        }
+        budget.metrics.keys_are_ready();
+        let values = string_views(&keys.values)?;
+        let alphabet = Alphabet::of(&values, context.threads)?;
+        (context.reserve)(packed_size(&values, &alphabet))?;
+        let most = longest_string(&predicate);
+        let columns = StringColumns::pack(&values, keys.groups.as_deref(), (&alphabet, most), context.threads)?;
+        context.cancel.check()?;
+        if !columns.long.is_empty() {
+            return Ok(None);
+        }
+        let stream = budget.device.stream()?;
+        let longest = columns.longest;
+        let longest_partner = longest_partner(&predicate, longest, most).max(LONGEST);
+        let reaches = budget.upload(&stream, &reaches(&predicate, longest_partner))?;
+        let (condition, decision) = edit_test(&predicate, reaches.address(&stream));
+        let signer = signer(budget, &stream, &alphabet, (&values, &columns), predicate.is_jaro())?;
+        let texts = SortedStrings::try_new(budget, &stream, &columns, &signer)?;
+        let mean_length = columns.symbols() / columns.rows.len().max(1);
+        let capacity = Capacity::of(budget, ROWS_OF_TASK, WORKERS).for_strings(ROWS_OF_TASK, mean_length);
+        let workers = Workers::try_new(budget, capacity)?;
+        let asks_host = !context.self_join || is_only_filtered(predicate.measure);
+        let host = asks_host.then(|| StringsOnHost { values, groups: keys.groups.clone() });
+        let build = Build {
+            budget: budget.clone(),
+            unmatchable: texts.unmatchable,
+            side: texts,
+            self_join: None,
+            steps: Scheduler::new(workers),
+            rows_at_once: budget.rows_at_once(columns.rows.len()),
+        };
+        let mut index = Self {
+            build,
+            predicate,
+            condition,
+            decision,
+            _reaches: reaches,
+            alphabet,
+            signer,
+            longest,
+            longest_partner,
+            host,
+            threads: context.threads,
+        };
+        if context.self_join {
+            index.build.self_join = Some(index.windows(&stream, None)?);
+        }
+        Ok(Some(index))
+    }
+
+    /// Which build blocks each block of `probe`, or of the build side itself, is compared with.
+    fn windows(&self, stream: &Arc<CudaStream>, probe: Option<&SortedStrings>) -> Result<BlockRanges, Fault> {
+        let (sides, Build { budget, side, .. }) = (self.sides(stream, probe), &self.build);
+        let cut = (probe.unwrap_or(side).blocks(), ROWS_OF_TASK, WORDS);
+        BlockRanges::fetch(budget, stream, cut, |firsts, ends| {
+            budget.device.edits()?.windows(stream, &sides, cut.0, firsts, ends)
+        })
+    }
+
+    fn sides(&self, stream: &CudaStream, probe: Option<&SortedStrings>) -> TextSides {
+        TextSides {
+            probe: probe.unwrap_or(&self.build.side).on_device(stream),
+            build: self.build.side.on_device(stream),
+            condition: self.condition,
+            decision: self.decision,
+            is_small: self.alphabet.is_small(),
+            self_join: probe.is_none(),
+        }
+    }
+}
+
+/// Bytes of a side that is packed, what a row has beside its symbols once more as one.
+fn packed_size(values: &StringViewArray, alphabet: &Alphabet) -> usize {
+    let symbols: usize = values.lengths().map(|length| length as usize).sum();
+    let symbol = if alphabet.is_small() { size_of::<u8>() } else { size_of::<u32>() };
+    let row = 2 * size_of::<u32>() + size_of::<u64>();
+    alphabet.memory() + symbols * symbol + 2 * values.len() * row
+}
+
+/// Learns from a build side which bits its strings set.
+fn signer(
+    budget: &Budget,
+    stream: &Arc<CudaStream>,
+    alphabet: &Alphabet,
+    (values, columns): (&StringViewArray, &StringColumns),
+    by_characters: bool,
+) -> Result<Signer, Fault> {
+    let learn = |feature| {
+        let signer = features::Signer::learn(feature, columns.rows.len(), |n| values.value(columns.rows[n] as usize));
+        budget.upload(stream, signer.bits())
+    };
+    Ok(Signer {
+        scalars: budget.upload(stream, alphabet.scalars())?,
+        character_bits: learn(Feature::Characters)?,
+        bigram_bits: learn(Feature::Bigrams)?,
+        by_characters,
+    })
+}
+
+/// Two sides and the probe positions that count.
+pub(crate) struct TextComparison<'a> {
+    budget: &'a Budget,
+    sides: TextSides,
+    range: (u32, u32),
+}
+
+impl Comparison for TextComparison<'_> {
+    fn filter(
+        &self,
+        stream: &Arc<CudaStream>,
+        (tasks, listed): (&Buffer<Task>, &[Task]),
+        candidates: &mut Appended<'_>,
+    ) -> Result<(), Fault> {
+        self.budget.device.edits()?.filter(stream, &self.sides, (tasks, listed.len() as u32), self.range, candidates)
+    }
+
+    fn verify(
+        &self,
+        stream: &Arc<CudaStream>,
+        candidates: &Appended<'_>,
+        pairs: &mut Appended<'_>,
+    ) -> Result<(), Fault> {
+        self.budget.device.edits()?.verify(stream, &self.sides, candidates, pairs)
+    }
+}
+
+impl TiledIndex for StringIndex {
+    type Side = SortedStrings;
+    type WorkSplit = BlockRanges;
+    type OnHost = LongTexts;
+    type Comparison<'a> = TextComparison<'a>;
+
+    fn build(&self) -> &Build<SortedStrings, BlockRanges> {
+        &self.build
+    }
+
+    fn chosen(&self) -> String {
+        let device = &self.build.budget.device;
+        let unit = if device.has_tensor_cores() { "binary tensor cores" } else { "popcounts" };
+        let bags = if self.signer.by_characters { "characters" } else { "bigrams and characters" };
+        let decided = if is_only_filtered(self.predicate.measure) { ", decided on the cpu" } else { "" };
+        format!("signature tiles ({device}, {unit}, 256 bits of {bags}{decided})")
+    }
+
+    fn held(&self) -> usize {
+        let windows = self.build.self_join.as_ref().map_or(0, BlockRanges::memory);
+        let host = self.host.as_ref().map_or(0, |host| {
+            host.values.get_array_memory_size() + host.groups.as_ref().map_or(0, Vec::capacity) * size_of::<u32>()
+        });
+        self.alphabet.memory() + host + windows
+    }
+
+    fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<BatchOf<Self>, Fault> {
+        let budget = &self.build.budget;
+        let values = string_views(&keys.values)?;
+        let by = (&self.alphabet, self.longest_partner);
+        let columns = StringColumns::pack(&values, keys.groups.as_deref(), by, context.threads)?;
+        context.cancel.check()?;
+        let stream = budget.device.stream()?;
+        let side = SortedStrings::try_new(budget, &stream, &columns, &self.signer)?;
+        let cut = self.windows(&stream, Some(&side))?;
+        let host = StringsOnHost { values, groups: keys.groups.clone().filter(|_| !columns.long.is_empty()) };
+        let on_host = LongTexts { rows: columns.long, host };
+        Ok(Batch { cut, on_host, unmatchable: side.unmatchable, undecided: false, side })
+    }
+
+    fn comparison<'a>(
+        &'a self,
+        stream: &CudaStream,
+        (probe, _): (Option<&SortedStrings>, &BlockRanges),
+        range: (u32, u32),
+    ) -> TextComparison<'a> {
+        TextComparison { budget: &self.build.budget, sides: self.sides(stream, probe), range }
+    }
+
+    fn decide(&self, probe: Option<&BatchOf<Self>>, first: usize, cancel: &Cancel, out: &mut Pairs) {
+        if let Some(build) = self.host.as_ref().filter(|_| is_only_filtered(self.predicate.measure)) {
+            let probe = probe.map_or(build, |batch| &batch.on_host.host);
+            host_verify::keep_matches(&self.predicate, (build, probe), first, (self.threads, cancel), out);
+        }
+    }
+
+    fn compare_on_host(&self, long: &LongTexts, at: usize, cancel: &Cancel, out: &mut Pairs) -> Counts {
+        self.host.as_ref().map_or_else(Counts::default, |build| {
+            long_strings::compare(&self.predicate, (build, self.longest), (&long.host, long.rows[at]), cancel, out)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::test_device::device;
+    use crate::test_oracle::strings::*;
+    use crate::tiled_index::Tiled;
+    use crate::worker::least;
+    use similarity_engine::NO_GROUP;
+    use similarity_engine::condition::Bounds;
+    use similarity_engine::{Cursor, Index as _, Probe};
+    use similarity_measures::EditMeasure;
+
+    fn try_index(
+        predicate: EditPredicate,
+        keys: &KeyColumn,
+        self_join: bool,
+        share: f64,
+    ) -> Result<Option<StringIndex>, Fault> {
+        let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
+        let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &reserve) };
+        StringIndex::try_new(&Budget::new(&device(), share), predicate, keys, &context)
+    }
+
+    fn index(predicate: EditPredicate, keys: &KeyColumn, self_join: bool) -> Tiled<StringIndex> {
+        Tiled(try_index(predicate, keys, self_join, 0.5).unwrap().unwrap())
+    }
+
+    fn levenshtein(k: f64) -> EditPredicate {
+        EditPredicate { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(k, true) }
+    }
+
+    /// Both kinds of join against the oracle.
+    fn agrees(predicate: EditPredicate, build: (&Values, &Groups), probe: (&Values, &Groups)) -> usize {
+        let (build_keys, probe_keys) = (key_column(build.0, build.1), key_column(probe.0, probe.1));
+        let (self_join, two_sides) = (oracle(predicate, build, build, true), oracle(predicate, build, probe, false));
+        let self_index = index(predicate, &build_keys, true);
+        assert_eq!(self_join_pairs(&self_index, usize::MAX), self_join, "{predicate:?}");
+        assert_eq!(self_join_pairs(&self_index, 37), self_join, "{predicate:?}");
+        assert_eq!(batch(&index(predicate, &build_keys, false), &probe_keys, 100), two_sides, "{predicate:?}");
+        self_join.len() + two_sides.len()
+    }
+
+    #[test]
+    fn every_predicate_finds_what_a_nested_loop_finds() {
+        for (case, predicate) in predicates().into_iter().enumerate() {
+            let mut rng = StdRng::seed_from_u64(case as u64);
+            let (build, probe) = (strings(150, &mut rng), strings(90, &mut rng));
+            let mut groups = |rows: usize| -> Groups {
+                let count = [0, 1, 3, 20][case % 4];
+                let mut group = || if rng.random_bool(0.1) { NO_GROUP } else { rng.random_range(0..count) };
+                (count > 0).then(|| (0..rows).map(|_| group()).collect())
+            };
+            let (of_build, of_probe) = (groups(150), groups(90));
+            agrees(predicate, (&build, &of_build), (&probe, &of_probe));
+        }
+    }
+
+    /// Strings of up to `length` characters of an alphabet, many of them some edits away from an earlier one.
+    fn noisy(rows: usize, length: usize, alphabet: &[char], rng: &mut StdRng) -> Values {
+        let mut all: Vec<Vec<char>> = Vec::new();
+        let character = |rng: &mut StdRng| alphabet[rng.random_range(0..alphabet.len())];
+        for row in 0..rows {
+            let mut text = match row % 3 {
+                0 => (0..rng.random_range(length / 2..=length)).map(|_| character(rng)).collect(),
+                _ => all[row - 1].clone(),
+            };
+            for _ in 0..rng.random_range(0..1 + length / 20) {
+                let at = rng.random_range(0..text.len());
+                match rng.random_range(0..4) {
+                    0 if text.len() < length => text.insert(at, character(rng)),
+                    1 if at + 1 < text.len() => text.swap(at, at + 1),
+                    2 if text.len() > 1 => drop(text.remove(at)),
+                    _ => text[at] = character(rng),
+                }
+            }
+            all.push(text);
+        }
+        all.into_iter().map(|text| Some(text.into_iter().collect())).collect()
+    }
+
+    /// A predicate of each measure that accepts strings with about `share` of their characters edited.
+    fn tolerant(share: f64, length: usize) -> Vec<EditPredicate> {
+        use EditMeasure::{DamerauLevenshtein, Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
+        let distances = [Levenshtein, Osa, DamerauLevenshtein, Hamming]
+            .map(|measure| (measure, Bounds::at_most(share * length as f64, true)));
+        let similarities =
+            [LevenshteinSimilarity, Jaro, JaroWinkler].map(|measure| (measure, Bounds::at_least(1.0 - share, true)));
+        let all = distances.into_iter().chain(similarities);
+        all.map(|(measure, bounds)| EditPredicate { measure, bounds }).collect()
+    }
+
+    #[test]
+    fn strings_of_all_lengths() {
+        let mut rng = StdRng::seed_from_u64(3);
+        for length in [3, 40, 64, 65, 128, 200, 500, LONGEST, 1100, longest_string(&levenshtein(9.0))] {
+            let letters: Vec<char> = ('a'..='h').collect();
+            let rows = [60, 24, 9, 6][[200, LONGEST, 2000].iter().filter(|&&most| length > most).count()];
+            let (build, probe) = (noisy(rows, length, &letters, &mut rng), noisy(rows / 3, length, &letters, &mut rng));
+            let probe = probe.into_iter().chain(build.iter().take(10).cloned()).collect();
+            for share in [0.04, 0.3].map(|share| if length <= LONGEST { share } else { 400.0 * share / length as f64 })
+            {
+                let is_short = |p: &EditPredicate| length < 500 || !is_only_filtered(p.measure);
+                let served = tolerant(share, length).into_iter().filter(|p| longest_string(p) >= length && is_short(p));
+                let found = served.map(|p| agrees(p, (&build, &None), (&probe, &None)));
+                assert!(found.sum::<usize>() > if length > LONGEST { 8 } else { 50 }, "{length}");
+            }
+        }
+    }
+
+    /// Edits that lead as far from the diagonal as is kept.
+    #[test]
+    fn paths_to_either_end_of_what_is_kept() {
+        let mut rng = StdRng::seed_from_u64(7);
+        let mut letters = |count: usize| (0..count).map(|_| rng.random_range(b'a'..=b'p') as char).collect::<String>();
+        let mut values: Values = Vec::new();
+        for length in [1030, 2500] {
+            let text = letters(length);
+            values.push(Some(text.clone()));
+            for (before, behind) in [(510, 0), (255, 255), (0, 510), (64, 446), (500, 11)] {
+                values.push(Some(letters(before) + &text[..length - behind]));
+                values.push(Some(text[before..].to_owned() + &letters(behind)));
+                values.push(Some(text[..length / 2].to_owned() + &letters(before) + &text[length / 2..]));
+            }
+        }
+        let mut found = 0;
+        for k in [255.0, 510.0] {
+            for measure in [EditMeasure::Levenshtein, EditMeasure::Osa] {
+                let predicate = EditPredicate { measure, bounds: Bounds::at_most(k, true) };
+                found += agrees(predicate, (&values, &None), (&values, &None));
+            }
+        }
+        assert!(found > 250, "{found}");
+    }
+
+    /// A transposition around an insertion is two edits, three plain ones.
+    #[test]
+    fn the_host_decides_what_a_device_cannot_count() {
+        let mut values: Values = (0..40).map(|row| Some(format!("row {row} of ca and more of it"))).collect();
+        values.extend((0..40).map(|row| Some(format!("row {row} of abc and more of it"))));
+        let measure = EditMeasure::DamerauLevenshtein;
+        for (k, matches) in [(1.0, false), (2.0, true)] {
+            let predicate = EditPredicate { measure, bounds: Bounds::at_most(k, true) };
+            agrees(predicate, (&values, &None), (&values, &None));
+            let index = index(predicate, &key_column(&values, &None), true);
+            assert!(index.describe().ends_with("decided on the cpu)"));
+            let (mut all, mut pairs) = (Cursor { next: 0, end: index.self_join_len() }, Pairs::default());
+            let mut counts = Counts::default();
+            while !all.is_done() {
+                let more = index.probe(Probe::SelfJoin, &mut all, UNLIMITED, &Cancel::default(), &mut pairs).unwrap();
+                counts.verified += more.verified;
+                counts.matched += more.matched;
+            }
+            assert_eq!(counts.matched, pairs.len());
+            assert!(counts.verified > counts.matched);
+            let is_same = |(build, probe): (&u32, &u32)| build.abs_diff(*probe) == 40;
+            assert_eq!(pairs.build.iter().zip(&pairs.probe).filter(|pair| is_same(*pair)).count() == 40, matches);
+        }
+    }
+
+    #[test]
+    fn alphabets_of_all_sizes() {
+        let mut rng = StdRng::seed_from_u64(4);
+        for count in [1, 2, 255, 256, 257, 3000, 60_000] {
+            let letters: Vec<char> = ('\u{20}'..).take(count).collect();
+            // of a larger alphabet: some characters are unknown to the build side
+            let others: Vec<char> = ('\u{10}'..).take(count + 40).collect();
+            let (build, mut probe) = (noisy(70, 24, &letters, &mut rng), noisy(40, 24, &others, &mut rng));
+            probe.extend(build.iter().take(20).map(|text| text.as_ref().map(|text| format!("\u{10ffff}{text}"))));
+            for predicate in tolerant(0.15, 24) {
+                agrees(predicate, (&build, &None), (&probe, &None));
+            }
+        }
+    }
+
+    #[test]
+    fn strings_too_long_for_the_device() {
+        let mut rng = StdRng::seed_from_u64(5);
+        let letters: Vec<char> = ('a'..='e').collect();
+        let mut build = noisy(30, LONGEST, &letters, &mut rng);
+        let fill = |text: &mut String| (text.len()..LONGEST).for_each(|at| text.push(letters[at % 5]));
+        build.iter_mut().step_by(4).flatten().for_each(fill);
+        let mut probe = build.clone();
+        probe.iter_mut().flatten().for_each(|text| text.push_str("abcde"));
+        assert!(probe.iter().flatten().filter(|text| text.len() > LONGEST).count() >= 8);
+        let groups: Groups = Some((0..30).map(|row| if row % 9 == 0 { NO_GROUP } else { row % 2 }).collect());
+        // with more edits than are few they are too long for any measure but one
+        for predicate in tolerant(0.5, LONGEST)
+            .into_iter()
+            .filter(|p| !matches!(p.measure, EditMeasure::Hamming | EditMeasure::DamerauLevenshtein))
+        {
+            assert_eq!(longest_string(&predicate), LONGEST);
+            for groups in [&None, &groups] {
+                agrees(predicate, (&build, groups), (&probe, groups));
+                assert!(try_index(predicate, &key_column(&probe, groups), true, 0.5).unwrap().is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn larger_sides_with_many_groups() {
+        let values = numbered(3000);
+        for count in [0, 7, 900] {
+            let groups: Groups = (count > 0).then(|| (0..3000).map(|row| row * 7919 % 1500 % count).collect());
+            let expected = oracle(levenshtein(2.0), (&values, &groups), (&values, &groups), true);
+            assert!(expected.len() >= 1500);
+            let keys = key_column(&values, &groups);
+            assert_eq!(self_join_pairs(&index(levenshtein(2.0), &keys, true), usize::MAX), expected);
+            let by_jaro = EditPredicate { measure: EditMeasure::Jaro, bounds: Bounds::at_least(0.95, true) };
+            let expected = oracle(by_jaro, (&values, &groups), (&values, &groups), true);
+            assert_eq!(self_join_pairs(&index(by_jaro, &keys, true), 1000), expected);
+        }
+    }
+
+    #[test]
+    fn the_filter_keeps_few_pairs() {
+        let values = numbered(3000);
+        let index = index(levenshtein(2.0), &key_column(&values, &None), true);
+        let (mut cursor, mut pairs) = (Cursor { next: 0, end: 3000 }, Pairs::default());
+        let counts = index.probe(Probe::SelfJoin, &mut cursor, UNLIMITED, &Cancel::default(), &mut pairs).unwrap();
+        assert!(counts.matched >= 1500 && counts.candidates < 2 * counts.matched, "{counts:?}");
+    }
+
+    #[test]
+    fn what_does_not_fit_into_the_buffers_is_done_in_pieces() {
+        let values: Values = (0..2500).map(|row| Some(format!("the same string {}", row % 2))).collect();
+        let mut small = index(levenshtein(1.0), &key_column(&values, &None), true);
+        let least = least(ROWS_OF_TASK);
+        small.0.build.steps = Scheduler::new(
+            Workers::try_new(
+                &small.build.budget,
+                Capacity { workers: WORKERS, candidates: least, pairs: least, enough: usize::MAX },
+            )
+            .unwrap(),
+        );
+        assert_eq!(self_join_pairs(&small, usize::MAX).len(), 2500 * 2499 / 2);
+    }
+
+    #[test]
+    fn empty_sides() {
+        let (none, null) = (key_column(&vec![], &None), key_column(&vec![None, None], &None));
+        let some = key_column(&vec![Some("a".into()), Some(String::new())], &None);
+        for predicate in predicates() {
+            for keys in [&none, &null] {
+                assert!(self_join_pairs(&index(predicate, keys, true), 1).is_empty());
+                assert!(batch(&index(predicate, keys, false), &some, 1).is_empty());
+                assert!(batch(&index(predicate, &some, false), keys, 1).is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn too_little_memory_is_a_fault() {
+        let keys = key_column(&numbered(500), &None);
+        assert!(matches!(try_index(levenshtein(2.0), &keys, true, 1e-9), Err(Fault::Memory)));
+    }
+
+    #[test]
+    fn several_threads_share_the_workers() {
+        let keys = key_column(&numbered(2000), &None);
+        let index = index(levenshtein(2.0), &keys, true);
+        let expected = self_join_pairs(&index, usize::MAX);
+        std::thread::scope(|scope| {
+            let found: Vec<_> = (0..6).map(|_| scope.spawn(|| self_join_pairs(&index, 300))).collect();
+            found.into_iter().for_each(|found| assert_eq!(found.join().unwrap(), expected));
+        });
+    }
+}

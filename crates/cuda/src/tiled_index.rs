@@ -1,0 +1,220 @@
+//! An index whose sides lie in blocks on a device: what is the same for all kinds of keys.
+
+use std::any::Any;
+use std::fmt;
+use std::ops::Range;
+
+use cudarc::driver::CudaStream;
+use similarity_engine::error::{Result, internal_err};
+use similarity_engine::metrics::MetricValue;
+
+use super::fault::Fault;
+use super::memory::Budget;
+use super::scheduler::{Scheduler, WorkSplit};
+use super::worker::Comparison;
+use similarity_engine::accelerator::DeviceIndex;
+use similarity_engine::{Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe};
+
+/// One side in the order of its blocks.
+pub(super) trait Side: fmt::Debug + Send + Sync {
+    /// How many positions it has.
+    fn count(&self) -> u32;
+
+    /// The rows at some positions.
+    fn rows(&self, budget: &Budget, positions: Range<usize>) -> Result<Vec<u32>, Fault>;
+}
+
+/// Rows of a probe batch that a device does not tell apart: the host compares each with all of the build side.
+pub(super) trait OnHost: Send + Sync {
+    /// How many there are.
+    fn len(&self) -> usize;
+}
+
+impl OnHost for () {
+    fn len(&self) -> usize {
+        0
+    }
+}
+
+/// A build side.
+#[derive(Debug)]
+pub(super) struct Build<S, C> {
+    pub(super) budget: Budget,
+    pub(super) side: S,
+    /// Rows that match nothing.
+    pub(super) unmatchable: usize,
+    /// Blocks that each block is compared with, in a self-join.
+    pub(super) self_join: Option<C>,
+    pub(super) steps: Scheduler,
+    pub(super) rows_at_once: usize,
+}
+
+/// A probe batch.
+pub(super) struct Batch<S, C, H> {
+    pub(super) side: S,
+    /// Which build blocks are compared with each of its blocks.
+    pub(super) cut: C,
+    pub(super) on_host: H,
+    pub(super) unmatchable: usize,
+    pub(super) undecided: bool,
+}
+
+/// The batches of an index.
+pub(super) type BatchOf<I> = Batch<<I as TiledIndex>::Side, <I as TiledIndex>::WorkSplit, <I as TiledIndex>::OnHost>;
+
+/// What an index of one kind of keys does in its own way.
+pub(super) trait TiledIndex: fmt::Debug + Send + Sync {
+    type Side: Side + 'static;
+    type WorkSplit: WorkSplit + Send + Sync + 'static;
+    type OnHost: OnHost + 'static;
+    /// What compares two sides.
+    type Comparison<'a>: Comparison
+    where
+        Self: 'a;
+
+    /// The build side.
+    fn build(&self) -> &Build<Self::Side, Self::WorkSplit>;
+
+    /// What was chosen for these rows, and why, see [`Index::describe`].
+    fn chosen(&self) -> String;
+
+    /// Bytes on the host.
+    fn held(&self) -> usize;
+
+    /// Brings a probe batch to the device.
+    fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<BatchOf<Self>, Fault>;
+
+    /// What compares the positions in `range` of a probe side, or of the build side itself.
+    fn comparison<'a>(
+        &'a self,
+        stream: &CudaStream,
+        sides: (Option<&Self::Side>, &Self::WorkSplit),
+        range: (u32, u32),
+    ) -> Self::Comparison<'a>;
+
+    /// Keeps those of the pairs from `first` on for which the condition holds, where the device has only filtered.
+    fn decide(&self, _probe: Option<&BatchOf<Self>>, _first: usize, _cancel: &Cancel, _out: &mut Pairs) {}
+
+    /// Appends the pairs of one of the rows that stay on the host.
+    fn compare_on_host(&self, _rows: &Self::OnHost, _at: usize, _cancel: &Cancel, _out: &mut Pairs) -> Counts {
+        Counts::default()
+    }
+}
+
+/// An index whose sides lie in blocks.
+#[derive(Debug)]
+pub(super) struct Tiled<I>(pub(super) I);
+
+#[cfg(test)]
+impl<I> std::ops::Deref for Tiled<I> {
+    type Target = I;
+
+    fn deref(&self) -> &I {
+        &self.0
+    }
+}
+
+impl<I: TiledIndex> Index for Tiled<I> {
+    fn describe(&self) -> String {
+        self.0.chosen()
+    }
+
+    fn memory(&self) -> usize {
+        self.0.held()
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.0.build().unmatchable
+    }
+
+    fn metrics(&self) -> Vec<MetricValue> {
+        self.0.build().budget.metrics.values()
+    }
+
+    fn self_join_len(&self) -> usize {
+        self.0.build().side.count() as usize
+    }
+
+    fn self_join_stretch(&self, start: usize) -> usize {
+        let Build { side, self_join, .. } = self.0.build();
+        self_join.as_ref().map_or(self.self_join_len(), |self_join| self_join.part(start as u32, side.count()) as usize)
+    }
+
+    fn rows_at_once(&self) -> usize {
+        self.0.build().rows_at_once
+    }
+
+    fn is_shared(&self, _: Option<&dyn PreparedProbe>) -> bool {
+        // one launch is better than several small ones
+        false
+    }
+
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+        if self.0.build().self_join.is_some() {
+            return internal_err!("an index on a device was built for a self-join and given another input");
+        }
+        Ok(Box::new(self.0.bring(keys, context)?))
+    }
+
+    fn probe(
+        &self,
+        probe: Probe<'_>,
+        cursor: &mut Cursor,
+        _limit: Limit,
+        cancel: &Cancel,
+        out: &mut Pairs,
+    ) -> Result<Counts> {
+        let Build { side: own_side, self_join, steps, .. } = self.0.build();
+        let (batch, cut) = match (probe, self_join) {
+            (Probe::SelfJoin, Some(self_join)) => (None, self_join),
+            (Probe::Batch(batch), None) => {
+                let batch: &BatchOf<I> = batch.of()?;
+                let on_device = batch.side.count() as usize;
+                if !cursor.is_done() && cursor.next >= on_device {
+                    cursor.next += 1;
+                    return Ok(self.0.compare_on_host(&batch.on_host, cursor.next - 1 - on_device, cancel, out));
+                }
+                (Some(batch), &batch.cut)
+            }
+            _ => return internal_err!("an index on a device was built for the other kind of probe"),
+        };
+        if cursor.is_done() {
+            return Ok(Counts::default());
+        }
+        let (probe, before) = (batch.map(|batch| &batch.side), out.len());
+        let comparison = |stream: &CudaStream, range| self.0.comparison(stream, (probe, cut), range);
+        let counts = steps.step((cut, probe.unwrap_or(own_side).count()), cursor, comparison, cancel, out)?;
+        self.0.decide(batch, before, cancel, out);
+        self.0.build().budget.metrics.pairs_are_ready();
+        Ok(Counts { matched: out.len() - before, ..counts })
+    }
+}
+
+impl<I: TiledIndex> DeviceIndex for Tiled<I> {
+    fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>> {
+        let Build { budget, side, .. } = self.0.build();
+        let side = match probe {
+            Probe::SelfJoin => side,
+            Probe::Batch(batch) => &batch.of::<BatchOf<I>>()?.side,
+        };
+        Ok(side.rows(budget, positions.start..positions.end.min(side.count() as usize))?)
+    }
+}
+
+impl<S: Side + 'static, C: WorkSplit + Send + Sync + 'static, H: OnHost + 'static> PreparedProbe for Batch<S, C, H> {
+    fn len(&self) -> usize {
+        self.side.count() as usize + self.on_host.len()
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.unmatchable
+    }
+
+    fn is_undecided(&self) -> bool {
+        self.undecided
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,85 @@
+//! A vector condition as kernels read it.
+
+use crate::kernels::VectorCondition;
+use similarity_engine::condition;
+use similarity_engine::vectors::precision::Precision;
+use similarity_engine::vectors::reach::Reach;
+use similarity_measures::VectorMeasure;
+
+/// Boxes tell blocks apart by so many dimensions at most.
+const MOST_WIDTH: usize = 32;
+
+/// Whether there are kernels for a measure.
+pub(crate) fn has_kernels(measure: VectorMeasure) -> bool {
+    !matches!(measure, VectorMeasure::Lp(_))
+}
+
+/// The numbers of the measure and of its metric, as in `kernels/measure/vector_measure.cuh`; none for a general power.
+fn numbers(measure: VectorMeasure) -> Option<(u32, u32)> {
+    match measure {
+        VectorMeasure::L1 => Some((0, 0)),
+        VectorMeasure::L2 => Some((1, 1)),
+        VectorMeasure::Linf => Some((2, 2)),
+        VectorMeasure::Cosine => Some((3, 1)),
+        VectorMeasure::CosineDistance => Some((4, 1)),
+        VectorMeasure::InnerProduct => Some((5, 3)),
+        VectorMeasure::Lp(_) => None,
+    }
+}
+
+/// A test of vectors of so many elements, filtered up to `reach`; none for what there are no kernels for. A NaN is
+/// above all scores, or below all of them, as an infinity is.
+pub(crate) fn vector_test(
+    condition: &condition::VectorCondition,
+    reach: &Reach,
+    dimension: usize,
+) -> Option<VectorCondition> {
+    let (measure, metric) = numbers(condition.measure)?;
+    let bounds = condition.bounds;
+    let lower = bounds.lower().map_or((f64::NEG_INFINITY, true), |bound| (bound.value, bound.inclusive));
+    let upper = bounds.upper().map_or((f64::INFINITY, true), |bound| (bound.value, bound.inclusive));
+    let [(lower, lower_inclusive), (upper, upper_inclusive)] = [lower, upper].map(|(value, inclusive)| match value {
+        v if v.is_nan() && v.is_sign_positive() => (f64::INFINITY, inclusive),
+        v if v.is_nan() => (f64::NEG_INFINITY, inclusive),
+        v => (v, inclusive),
+    });
+    let (far, by_norm) = reach.line::<f32>();
+    Some(VectorCondition {
+        lower,
+        upper,
+        most: reach.most(),
+        far,
+        by_norm,
+        scale: 1.0,
+        measure,
+        metric,
+        dimension: dimension as u32,
+        width: dimension.min(MOST_WIDTH) as u32,
+        lower_inclusive: u32::from(lower_inclusive),
+        upper_inclusive: u32::from(upper_inclusive),
+    })
+}
+
+/// Numbers of fewer dimensions are told apart by boxes, and few enough for single precision.
+const FEWEST_FOR_HALVES: u32 = 6;
+
+/// The scale for points in half precision among which no number is larger than about `largest` and no norm than about
+/// `norm`; none where they would not tell matches from others.
+pub(super) fn halves_scale(condition: &VectorCondition, largest: f64, norm: f64) -> Option<f64> {
+    if !matches!(condition.metric, 1 | 3)
+        || condition.dimension < FEWEST_FOR_HALVES
+        || !(largest > 0.0 && norm.is_finite())
+    {
+        return None;
+    }
+    // a half has eleven bits, so that a number is off by no more than 2^-11 of itself, and a third of that on average
+    let moved = norm / 4096.0;
+    let summed = (f64::from(condition.dimension) + 48.0) * 8.0 * f32::ROUNDING * norm * norm;
+    let tells = match condition.metric {
+        1 => 8.0 * moved <= condition.most && 16.0 * summed <= condition.most * condition.most,
+        _ => 16.0 * (2.0 * moved * norm + summed) <= condition.most.abs(),
+    };
+    // far below the largest half, far above the least that has all its digits
+    let scale = (64.0 / largest).log2().floor().exp2();
+    (tells && scale.is_normal() && (1e-30..1e30).contains(&scale)).then_some(scale)
+}

@@ -1,0 +1,431 @@
+//! The most similar strings of a build side for each string of a probe side.
+//!
+//! ```text
+//! probe row: a sample of about its length --signatures--> the likeliest --measure--> a bound on the k-th score
+//!            runs, from its own length outward --tiles--> candidates --measure--> the k best, a tighter bound
+//! ```
+//!
+//! The condition that the tiles test is that a pair is as good as the k-th neighbour so far, ties included, so that
+//! what they turn away is none. It tightens on the way; a direction ends at the first length at which nothing is
+//! possible. Where the bound turns no pair away, or a group has few rows, all are scored.
+
+use std::any::Any;
+use std::ops::Range;
+
+use crate::error::Result;
+
+use super::cost;
+use super::join::Sides;
+use super::runs::Runs;
+use super::sorted::{Signers, SortedStrings};
+use super::tiles::{TILE, Tiles};
+use crate::condition::{Bounds, Condition};
+use crate::cpu::signature::{Hit, LANES, Limits};
+use crate::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key, prepared};
+use crate::strings::features::{Signature, differing};
+use crate::strings::predicate::EditPredicate;
+use crate::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe};
+use similarity_measures::EditMeasure;
+
+/// Strings of about the same length whose signatures are compared for a first bound.
+const SAMPLE: usize = 2048;
+/// How many of them are scored, besides twice as many as are wanted.
+const LIKELIEST: usize = 16;
+/// Rows of a group below which all of them are scored.
+const FEW: usize = 64;
+
+/// A build side's strings, ready for being ranked.
+#[derive(Debug)]
+pub struct NearestStrings {
+    measure: EditMeasure,
+    signers: Signers,
+    texts: SortedStrings,
+    runs: Runs,
+    tiles: Tiles,
+    /// Ranks by row.
+    ranks: Vec<u32>,
+}
+
+impl NearestStrings {
+    /// Makes the strings of `keys`, each row with a rank, ready for being ranked by `measure`.
+    ///
+    /// # Errors
+    /// Keys that are no strings, a refused reservation, a cancelled build.
+    pub fn try_new(
+        measure: EditMeasure,
+        keys: &KeyColumn,
+        ranks: Vec<u32>,
+        context: &BuildContext<'_>,
+    ) -> Result<Self> {
+        let BuildContext { threads, cancel, reserve, .. } = *context;
+        let mut texts = SortedStrings::try_new(&any(measure), keys, reserve)?;
+        cancel.check()?;
+        let signers = Signers::learn(&texts);
+        reserve(texts.len() * signers.size() + Runs::size(&texts) + Tiles::size(texts.len()))?;
+        texts.sign(&signers, threads, cancel);
+        cancel.check()?;
+        let runs = Runs::of(&texts);
+        let predicate = typical(measure, &texts);
+        let sides =
+            Sides { predicate: &predicate, known: None, build: &texts, runs: &runs, probe: &texts, self_join: false };
+        let tiles = Tiles::build(&texts, cost::choose_feature(&sides));
+        Ok(Self { measure, signers, texts, runs, tiles, ranks })
+    }
+
+    /// A score as an integer, less being better.
+    fn key(&self, score: f64) -> i64 {
+        if self.measure.is_distance() { float_key(score) } else { !float_key(score) }
+    }
+
+    /// The condition that a score is at least as good as the one with this key; none where that turns no pair away.
+    fn condition(&self, key: i64) -> Option<EditPredicate> {
+        let measure = self.measure;
+        let bounds = match measure.is_distance() {
+            true => Bounds::at_most(float_of_key(key), true),
+            false => Bounds::at_least(float_of_key(!key), true),
+        };
+        Condition::Edit { measure, bounds }.is_selective().then_some(EditPredicate { measure, bounds })
+    }
+
+    /// The runs of a group that have a score with strings of `length` characters, and the first that is not shorter.
+    fn scored(&self, group: u32, length: u32) -> (Range<usize>, usize) {
+        let (runs, middle) = self.runs.around(group, length);
+        if self.measure != EditMeasure::Hamming {
+            return (runs, middle);
+        }
+        let equal = runs.contains(&middle) && self.runs.all()[middle].length == length;
+        (middle..middle + usize::from(equal), middle)
+    }
+}
+
+/// What only the order of texts is asked of.
+fn any(measure: EditMeasure) -> EditPredicate {
+    EditPredicate { measure, bounds: Bounds::everything() }
+}
+
+/// A condition such as neighbours might satisfy.
+fn typical(measure: EditMeasure, texts: &SortedStrings) -> EditPredicate {
+    let characters: usize = texts.lengths.iter().map(|&length| length as usize).sum();
+    let mean = characters as f64 / texts.len().max(1) as f64;
+    let bounds = match measure.is_distance() {
+        true => Bounds::at_most(1.0 + mean / 4.0, true),
+        false => Bounds::at_least(0.75, true),
+    };
+    EditPredicate { measure, bounds }
+}
+
+impl NearestIndex for NearestStrings {
+    fn describe(&self) -> String {
+        self.tiles.describe()
+    }
+
+    fn memory(&self) -> usize {
+        let Self { signers, texts, runs, tiles, ranks, .. } = self;
+        signers.memory() + texts.memory() + runs.memory() + tiles.memory() + ranks.capacity() * size_of::<u32>()
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.texts.unmatchable
+    }
+
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+        let mut texts = SortedStrings::try_new(&any(self.measure), keys, &|_| Ok(()))?;
+        texts.sign(&self.signers, 1, context.cancel);
+        context.cancel.check()?;
+        Ok(Box::new(PreparedStrings(texts)))
+    }
+
+    fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]> {
+        Ok(&prepared::<PreparedStrings>(probe)?.0.rows)
+    }
+
+    fn nearest(
+        &self,
+        probe: Option<&dyn PreparedProbe>,
+        positions: &[u32],
+        best: &mut [Best<i64>],
+        cancel: &Cancel,
+    ) -> Result<Counts> {
+        let PreparedStrings(probe) = prepared(probe)?;
+        let (mut scratch, mut counts) = (Scratch::default(), Counts::default());
+        for (&position, best) in positions.iter().zip(best).take_while(|_| !cancel.is_cancelled()) {
+            let row = position as usize;
+            let mut walk = Walk { index: self, probe, row, best, cancel, counts: Counts::default() };
+            walk.run(&mut scratch);
+            counts.candidates += walk.counts.candidates;
+            counts.verified += walk.counts.verified;
+        }
+        Ok(counts)
+    }
+}
+
+/// Memory that is needed for row after row.
+#[derive(Default)]
+struct Scratch {
+    sample: Vec<(i64, u32)>,
+    keys: Vec<i64>,
+    limits: Vec<Limits>,
+    hits: Vec<Hit>,
+}
+
+/// A probe row on its way through the build side.
+struct Walk<'a> {
+    index: &'a NearestStrings,
+    probe: &'a SortedStrings,
+    row: usize,
+    best: &'a mut Best<i64>,
+    cancel: &'a Cancel,
+    counts: Counts,
+}
+
+/// The condition that what is still looked for satisfies.
+struct Bar {
+    key: i64,
+    predicate: EditPredicate,
+}
+
+impl Walk<'_> {
+    fn run(&mut self, scratch: &mut Scratch) {
+        let (group, length) = (self.probe.groups[self.row], self.probe.lengths[self.row]);
+        let (runs, middle) = self.index.scored(group, length);
+        let Some(positions) = self.index.runs.positions(runs.clone()) else { return };
+        let bar = match positions.len() > FEW.max(2 * self.best.wanted().rows.min(positions.len())) {
+            true => self.first_bar(runs.clone(), middle, scratch),
+            false => None,
+        };
+        match bar {
+            Some(bar) => self.outward(runs, middle, bar, scratch),
+            None => self.offer_all(positions),
+        }
+    }
+
+    fn offer_all(&mut self, positions: Range<usize>) {
+        let (index, text) = (self.index, self.probe.text(self.row));
+        self.counts.candidates += positions.len();
+        self.counts.verified += positions.len();
+        for column in positions.take_while(|_| !self.cancel.is_cancelled()) {
+            if let Some(score) = index.measure.score(index.texts.text(column), text) {
+                self.offer(column, index.key(score));
+            }
+        }
+    }
+
+    fn offer(&mut self, column: usize, score: i64) {
+        let row = self.index.texts.rows[column];
+        self.best.offer(Neighbour { score, rank: self.index.ranks[row as usize], row });
+    }
+
+    /// The k-th best score of some strings of about the same length, in the run `middle` and around it.
+    fn first_bar(&self, runs: Range<usize>, middle: usize, scratch: &mut Scratch) -> Option<Bar> {
+        let (index, text) = (self.index, self.probe.text(self.row));
+        let wanted = self.best.wanted().rows;
+        let positions = index.runs.positions(runs.clone())?;
+        let self_join = match runs.contains(&middle) {
+            true => index.runs.all()[middle].positions(),
+            false => positions.end..positions.end,
+        };
+        let spare = SAMPLE.saturating_sub(self_join.len()) / 2;
+        let start = self_join.start.saturating_sub(spare).max(positions.start);
+        let around = start..(self_join.end + spare).min(positions.end);
+        let signature = self.signature(self.probe, self.row);
+        let Scratch { sample, keys, .. } = scratch;
+        sample.clear();
+        let step = 1 + around.len() / (SAMPLE + 1);
+        sample.extend(around.step_by(step).map(|c| (differing(self.signature(&index.texts, c), signature), c as u32)));
+        let likeliest = 2 * wanted + LIKELIEST;
+        if sample.len() > likeliest {
+            sample.select_nth_unstable(likeliest);
+            sample.truncate(likeliest);
+        }
+        keys.clear();
+        let score = |&(_, column): &(i64, u32)| index.measure.score(index.texts.text(column as usize), text);
+        keys.extend(sample.iter().filter_map(score).map(|score| index.key(score)));
+        if keys.len() < wanted {
+            return None;
+        }
+        let key = *keys.select_nth_unstable(wanted - 1).1;
+        Some(Bar { key, predicate: index.condition(key)? })
+    }
+
+    fn signature<'a>(&self, texts: &'a SortedStrings, position: usize) -> &'a Signature {
+        &self.index.tiles.signatures(texts)[position]
+    }
+
+    /// Visits the runs with the next length first.
+    fn outward(&mut self, runs: Range<usize>, middle: usize, mut bar: Bar, scratch: &mut Scratch) {
+        let length = self.probe.lengths[self.row];
+        let all = self.index.runs.all();
+        let apart = |run: usize| all[run].length.abs_diff(length);
+        let (mut shorter, mut others) = (runs.start..middle, middle..runs.end);
+        while !self.cancel.is_cancelled() {
+            let next = match (shorter.clone().next_back(), others.clone().next()) {
+                (Some(run), Some(other)) if apart(run) < apart(other) => shorter.next_back(),
+                (_, Some(_)) => others.next(),
+                _ => shorter.next_back(),
+            };
+            let Some(run) = next else { return };
+            if bar.predicate.is_possible(length as usize, all[run].length as usize, usize::MAX) {
+                self.visit(run, &mut bar, scratch);
+            } else if run < middle {
+                shorter = middle..middle;
+            } else {
+                others = runs.end..runs.end;
+            }
+        }
+    }
+
+    fn visit(&mut self, run: usize, bar: &mut Bar, scratch: &mut Scratch) {
+        let index = self.index;
+        let positions = index.runs.all()[run].positions();
+        let last = positions.end.div_ceil(LANES);
+        for first in (positions.start / LANES..last).step_by(TILE) {
+            if self.cancel.is_cancelled() {
+                return;
+            }
+            let blocks = first..last.min(first + TILE);
+            let buffers = (&mut scratch.limits, &mut scratch.hits);
+            let rows = self.row..self.row + 1;
+            index.tiles.find(&self.sides(&bar.predicate), &rows, blocks, &mut (run..run + 1), buffers);
+            for hit in &scratch.hits {
+                self.meet(first * LANES + hit.column as usize, bar);
+            }
+        }
+    }
+
+    fn sides<'b>(&'b self, predicate: &'b EditPredicate) -> Sides<'b> {
+        let NearestStrings { texts, runs, .. } = self.index;
+        Sides { predicate, known: None, build: texts, runs, probe: self.probe, self_join: false }
+    }
+
+    /// Scores a pair unless it cannot be good enough.
+    fn meet(&mut self, column: usize, bar: &mut Bar) {
+        self.counts.candidates += 1;
+        if !self.sides(&bar.predicate).is_candidate(self.row, column) {
+            return;
+        }
+        self.counts.verified += 1;
+        let (index, probe) = (self.index, self.probe);
+        let longest = index.texts.lengths[column].max(probe.lengths[self.row]) as usize;
+        let (left, right) = (index.texts.text(column), probe.text(self.row));
+        let score = bar.predicate.score(left, right, longest, &|| self.cancel.is_cancelled());
+        let Some(key) = score.map(|score| index.key(score)).filter(|key| *key <= bar.key) else { return };
+        self.offer(column, key);
+        if let Some(worst) = self.best.worst().map(|worst| worst.score).filter(|worst| *worst < bar.key)
+            && let Some(predicate) = index.condition(worst)
+        {
+            *bar = Bar { key: worst, predicate };
+        }
+    }
+}
+
+/// A probe batch in the order of the index.
+struct PreparedStrings(SortedStrings);
+
+impl PreparedProbe for PreparedStrings {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn unmatchable(&self) -> usize {
+        self.0.unmatchable
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::StringArray;
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::NO_GROUP;
+    use crate::nearest::Wanted;
+
+    type Values = Vec<Option<String>>;
+
+    /// Strings of a few letters and noisy copies of them: empty, short, long, non-ASCII ones and NULLs.
+    fn strings(rows: usize, rng: &mut StdRng) -> Values {
+        let letters = ['a', 'b', 'c', 'd', 'e', 'é', '日', ' '];
+        let mut made: Vec<Vec<char>> = Vec::new();
+        for row in 0..rows {
+            let mut text = match row > 0 && rng.random_bool(0.7) {
+                true => made[rng.random_range(0..row)].clone(),
+                false => {
+                    let length = [0, 1, 4, 9, 9, 14, 70][rng.random_range(0..7)];
+                    (0..length).map(|_| letters[rng.random_range(0..letters.len())]).collect()
+                }
+            };
+            for _ in 0..rng.random_range(0..4) {
+                let at = rng.random_range(0..=text.len());
+                match rng.random_range(0..4) {
+                    0 => text.insert(at, letters[0]),
+                    1 if at < text.len() => drop(text.remove(at)),
+                    2 if at < text.len() => text[at] = letters[1],
+                    _ if at > 1 => text.swap(at - 1, at - 2),
+                    _ => {}
+                }
+            }
+            made.push(text);
+        }
+        let mut texts: Values = made.into_iter().map(|text| Some(text.into_iter().collect())).collect();
+        texts.iter_mut().step_by(13).for_each(|text| *text = None);
+        texts
+    }
+
+    fn keys(values: &Values, groups: &Option<Vec<u32>>) -> KeyColumn {
+        KeyColumn { values: Arc::new(StringArray::from(values.clone())), groups: groups.clone() }
+    }
+
+    #[test]
+    fn finds_what_scoring_all_finds() {
+        use EditMeasure::{DamerauLevenshtein, Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
+        let mut rng = StdRng::seed_from_u64(3);
+        for case in 0..210 {
+            let measure = [Levenshtein, LevenshteinSimilarity, Osa, DamerauLevenshtein, Hamming, Jaro, JaroWinkler];
+            let measure = measure[case % 7];
+            let rows = [0, 3, 100, 700][rng.random_range(0..4)];
+            let (build, probe) = (strings(rows, &mut rng), strings(20, &mut rng));
+            // some of the probe rows are near some of the build rows
+            let probe: Values = probe.into_iter().chain(build.iter().take(20).cloned()).collect();
+            let grouped = case % 2 == 1;
+            let mut groups = |rows: usize| -> Option<Vec<u32>> {
+                grouped.then(|| (0..rows).map(|_| [0, 0, 0, 1, NO_GROUP][rng.random_range(0..5)]).collect())
+            };
+            let (build_groups, probe_groups) = (groups(rows), groups(probe.len()));
+            let ranks: Vec<u32> = (0..rows).map(|_| rng.random_range(0..40)).collect();
+            let cancel = Cancel::default();
+            let context = BuildContext::new(2, &cancel, &|_| Ok(()));
+            let index =
+                NearestStrings::try_new(measure, &keys(&build, &build_groups), ranks.clone(), &context).unwrap();
+            let prepared = index.prepare(&keys(&probe, &probe_groups), &PrepareContext::by(1)).unwrap();
+            let wanted = Wanted { rows: [1, 3, 5, 90, 5000][rng.random_range(0..5)], ties: rng.random_bool(0.5) };
+            let order = index.order(Some(prepared.as_ref())).unwrap();
+            let mut best: Vec<_> = order.iter().map(|_| Best::new(wanted)).collect();
+            let positions: Vec<u32> = (0..order.len() as u32).collect();
+            index.nearest(Some(prepared.as_ref()), &positions, &mut best, &cancel).unwrap();
+            for (&row, best) in order.iter().zip(&mut best) {
+                let mut found = Vec::new();
+                best.take_into(&mut found);
+                let self_join = probe[row as usize].as_ref().expect("NULL is not searched");
+                let together = |other: usize| match (&build_groups, &probe_groups) {
+                    (Some(build), Some(probe)) => build[other] == probe[row as usize],
+                    _ => true,
+                };
+                let neighbour = |(other, text): (usize, &Option<String>)| {
+                    let score = measure.score(text.as_ref()?, self_join).filter(|_| together(other))?;
+                    Some(Neighbour { score: index.key(score), rank: ranks[other], row: other as u32 })
+                };
+                let mut expected: Vec<_> = build.iter().enumerate().filter_map(neighbour).collect();
+                expected.sort_unstable();
+                expected.truncate(wanted.of(&expected));
+                assert_eq!(found, expected, "case {case}: {measure:?} {wanted:?} {self_join:?}");
+            }
+        }
+    }
+}

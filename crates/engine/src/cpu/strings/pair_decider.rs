@@ -1,0 +1,252 @@
+//! Decides an edit or Jaro condition for any pair of rows.
+
+use std::sync::OnceLock;
+
+use crate::error::Result;
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, UInt32Array};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::take;
+
+use crate::Pairs;
+use crate::atoms::AtomRows;
+use crate::cache::fetch;
+use crate::cpu::compact::{keep, retain_from};
+use crate::cpu::prefilter::{self, Lanes, MaxDifferences, Prefilter, Sketch as _};
+use crate::parallel::collect_in_parallel;
+use crate::strings::features::length_of;
+use crate::strings::predicate::{EditPredicate, LONGEST_PREFIX};
+use crate::views::string_views;
+
+/// Below this a thread costs more than it saves.
+const ROWS_WORTH_A_THREAD: usize = 1 << 11;
+
+/// The strings of one side, by row.
+#[derive(Debug)]
+pub struct StringColumn {
+    values: StringViewArray,
+    /// What most pairs are decided by, on one cache line; made when it is first asked for.
+    sketches: OnceLock<Vec<Sketch>>,
+    threads: usize,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Sketch {
+    /// A bit for each occurrence of a character, several a bit.
+    characters: u64,
+    /// Length in characters.
+    length: u32,
+    class: u32,
+}
+
+impl Sketch {
+    fn of(text: Option<&str>) -> Self {
+        let Some(text) = text else { return Self { characters: 0, length: 0, class: prefilter::NOTHING } };
+        let length = length_of(text) as u32;
+        Self { characters: occurring(text), length, class: prefilter::class(length) }
+    }
+}
+
+impl prefilter::Sketch for Sketch {
+    #[inline(always)]
+    fn near(self) -> (u64, u32) {
+        (self.characters, self.class)
+    }
+}
+
+impl StringColumn {
+    /// The strings in `keys`, read by up to `threads` threads.
+    ///
+    /// # Errors
+    /// Keys that are no strings.
+    pub fn try_new(keys: &ArrayRef, threads: usize) -> Result<Self> {
+        Ok(Self { values: string_views(keys)?, sketches: OnceLock::new(), threads })
+    }
+
+    /// The strings of some rows, ready, by up to `threads` threads.
+    pub fn take(&self, rows: &[u32], threads: usize) -> Result<Self> {
+        let values = take(&self.values, &UInt32Array::from(rows.to_vec()), None)?;
+        let taken = Self { values: values.as_string_view().clone(), sketches: OnceLock::new(), threads };
+        taken.make_ready();
+        Ok(taken)
+    }
+
+    /// What most pairs are decided by, of all rows.
+    pub fn make_ready(&self) {
+        if self.sketches.get().is_none() {
+            // not within the cell, which a part that runs meanwhile may ask
+            let sketches =
+                collect_in_parallel(self.values.len(), self.threads, ROWS_WORTH_A_THREAD, |row| self.sketch(row));
+            let _ = self.sketches.set(sketches);
+        }
+    }
+
+    fn sketch(&self, row: usize) -> Sketch {
+        Sketch::of(self.values.is_valid(row).then(|| self.values.value(row)))
+    }
+
+    /// Lengths and signatures of all rows; this thread alone makes them where they are not ready.
+    #[inline]
+    fn sketches(&self) -> &[Sketch] {
+        self.sketches.get_or_init(|| (0..self.values.len()).map(|row| self.sketch(row)).collect())
+    }
+
+    /// Bytes held, or to be held once a pair is decided.
+    pub fn memory(&self) -> usize {
+        self.values.get_buffer_memory_size() + self.values.len() * size_of::<Sketch>()
+    }
+
+    /// Which rows are not NULL.
+    pub fn valid(&self) -> BooleanBuffer {
+        self.values.nulls().map_or_else(|| BooleanBuffer::new_set(self.values.len()), |nulls| nulls.inner().clone())
+    }
+
+    /// The signature and the class of a row.
+    #[inline(always)]
+    pub fn near(&self, row: u32) -> (u64, u32) {
+        self.sketches()[row as usize].near()
+    }
+
+    /// Puts what is first asked of `rows` side by side.
+    pub fn gather(&self, rows: &[u32], lanes: &mut Lanes) {
+        lanes.gather(rows, self.sketches());
+    }
+
+    /// The strings by row.
+    pub fn values(&self) -> &StringViewArray {
+        &self.values
+    }
+
+    /// Rows as an engine other than the CPU takes them.
+    pub fn rows(&self) -> AtomRows<'_> {
+        AtomRows::Strings { values: &self.values }
+    }
+
+    /// The mean length in characters.
+    pub fn mean_length(&self) -> f64 {
+        let known = self.sketches().iter().filter(|sketch| sketch.class != prefilter::NOTHING);
+        let (count, sum) = known.fold((0u64, 0u64), |(n, sum), sketch| (n + 1, sum + u64::from(sketch.length)));
+        sum as f64 / count.max(1) as f64
+    }
+}
+
+/// A bit for each character and each time that it occurs: an edit that changes two occurrences changes two bits at
+/// most.
+fn occurring(text: &str) -> u64 {
+    let mut times = [0u8; 64];
+    text.chars().fold(0, |bits, c| {
+        let character = (u32::from(c).wrapping_mul(0x9E37_79B1) >> 26) as usize;
+        let nth = u32::from(times[character]);
+        times[character] = times[character].wrapping_add(1);
+        bits | 1 << ((character as u32 + STEP * nth) % 64)
+    })
+}
+
+/// Distance from the bit of an occurrence to that of the next one.
+const STEP: u32 = 27;
+
+/// A predicate, and what it allows.
+#[derive(Debug)]
+pub struct EditDecider {
+    predicate: EditPredicate,
+    /// Number of character occurrences in which strings may differ, from each pair of lengths. It is computed when it
+    /// is first asked for.
+    allowance: OnceLock<MaxDifferences>,
+}
+
+impl EditDecider {
+    /// Decides pairs of rows by `predicate`.
+    pub fn new(predicate: EditPredicate) -> Self {
+        Self { predicate, allowance: OnceLock::new() }
+    }
+
+    /// The places of `selected` whose pair in `block` matches, appended to `passed`. Once `stop` is true some may be
+    /// missing.
+    pub fn select(
+        &self,
+        (build, probe): (&StringColumn, &StringColumn),
+        block: &Pairs,
+        selected: &[u16],
+        stop: &dyn Fn() -> bool,
+        passed: &mut Vec<u16>,
+    ) {
+        let first = passed.len();
+        keep(
+            selected,
+            passed,
+            &Prefilter { allowance: self.allowance(), build: build.sketches(), probe: probe.sketches(), block },
+        );
+        let ahead = |place| {
+            let (b, p) = block.at(place);
+            fetch(build.values.views(), b as usize);
+            fetch(probe.values.views(), p as usize);
+        };
+        retain_from(passed, first, ahead, |place| self.verify(build, probe, block.at(place), stop));
+    }
+
+    /// Whether the measure has to be computed for a pair of a build and a probe row.
+    pub fn is_open(&self, build: &StringColumn, probe: &StringColumn, (b, p): (u32, u32)) -> bool {
+        self.allowance().admits(build.sketches()[b as usize].near(), probe.sketches()[p as usize].near())
+            && self.is_possible(build, probe, (b, p))
+    }
+
+    /// What sizes and signatures may differ in.
+    pub fn allowance(&self) -> &MaxDifferences {
+        let differing = |build: u32, probe: u32| {
+            let slack = self.predicate.slack(build as usize, probe as usize, LONGEST_PREFIX);
+            slack.map(|slack| slack.characters)
+        };
+        self.allowance.get_or_init(|| MaxDifferences::new(differing))
+    }
+
+    #[inline]
+    fn is_possible(&self, build: &StringColumn, probe: &StringColumn, (b, p): (u32, u32)) -> bool {
+        let (left, right) = (build.sketches()[b as usize], probe.sketches()[p as usize]);
+        left.class.max(right.class) != prefilter::LARGE
+            || self.predicate.is_possible(left.length as usize, right.length as usize, LONGEST_PREFIX)
+    }
+
+    #[inline(never)]
+    fn verify(&self, build: &StringColumn, probe: &StringColumn, (b, p): (u32, u32), stop: &dyn Fn() -> bool) -> bool {
+        if !self.is_possible(build, probe, (b, p)) {
+            return false;
+        }
+        let longest = build.sketches()[b as usize].length.max(probe.sketches()[p as usize].length) as usize;
+        self.predicate.matches(build.values.value(b as usize), probe.values.value(p as usize), longest, stop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::StringArray;
+
+    use super::*;
+    use crate::condition::Bounds;
+    use similarity_measures::EditMeasure;
+
+    #[test]
+    fn agrees_with_the_measure() {
+        use EditMeasure::{DamerauLevenshtein, Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
+        let words = ["", "a", "ab", "ba", "martha", "marhta", "Straße", "strasse", "dixon", "dicksonx", "aaaaab"];
+        let long = ["ab".repeat(40), "ab".repeat(41), "ba".repeat(40)];
+        let texts: Vec<Option<&str>> =
+            words.into_iter().chain(long.iter().map(String::as_str)).map(Some).chain([None]).collect();
+        let column = StringColumn::try_new(&(Arc::new(StringArray::from(texts.clone())) as ArrayRef), 2).unwrap();
+        let distances = [Levenshtein, Osa, DamerauLevenshtein, Hamming].map(|m| (m, Bounds::at_most(2.0, true)));
+        let similarities = [LevenshteinSimilarity, Jaro, JaroWinkler].map(|m| (m, Bounds::at_least(0.8, true)));
+        for (measure, bounds) in distances.into_iter().chain(similarities) {
+            let condition = EditDecider::new(EditPredicate { measure, bounds });
+            for (i, left) in texts.iter().enumerate() {
+                for (j, right) in texts.iter().enumerate() {
+                    let score = left.zip(*right).and_then(|(l, r)| measure.score(l, r));
+                    let expected = score.is_some_and(|score| bounds.contains(score));
+                    let mut passed = Vec::new();
+                    let block = Pairs { build: vec![0, i as u32], probe: vec![0, j as u32] };
+                    condition.select((&column, &column), &block, &[1], &|| false, &mut passed);
+                    assert_eq!(!passed.is_empty(), expected, "{measure:?} {left:?} {right:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What finds the pairs of a join: the part in which the operators differ.
+
+use std::any::Any;
+use std::fmt::Debug;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::Schema;
+use datafusion::common::{JoinSide, Result};
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_plan::metrics::Count;
+use similarity_engine::metrics::MetricValue;
+
+use super::chunks::KeyRegions;
+use super::rules::RuleStrategy;
+use similarity_engine::accelerator::prefetch::ColumnPrefetch;
+use similarity_engine::{BuildContext, Cancel, Counts, Cursor, Limit, Pairs, PrepareContext, even_stretch};
+
+/// What an operator looks for, in physical expressions.
+pub trait JoinStrategy: Debug + Send + Sync + 'static {
+    /// The operator's name.
+    const NAME: &'static str;
+
+    /// Whether the left row of a pair is another thing than the right one, in a self-join, too: then the matcher probes
+    /// with all rows, else each pair comes out one way round.
+    const DIRECTED: bool = false;
+
+    /// Whether the pairs of each part of the build side are pairs of the whole, so that it can be joined part by part.
+    const IN_CHUNKS: bool = true;
+
+    /// How rows are told apart by where they lie, as the rows `sample` of `side` are spread, for a build side on disk.
+    fn regions(&self, _side: JoinSide, _sample: &RecordBatch) -> Option<KeyRegions> {
+        None
+    }
+
+    /// Every expression.
+    fn expressions(&self) -> Vec<&PhysicalExprRef>;
+
+    /// What EXPLAIN says, item by item; `found` is what the [`BuiltJoin`] has said of itself, once it is built.
+    fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)>;
+
+    /// Items of EXPLAIN in as few words as possible, for boxes.
+    fn explain_briefly(&self) -> Vec<(&'static str, String)> {
+        self.explain(None)
+    }
+
+    /// Which engine it runs on, for EXPLAIN.
+    fn engine(&self) -> String {
+        "cpu".into()
+    }
+
+    /// Names of the counters that [`BuiltJoin::probe`] adds to.
+    fn counters(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The equalities that every pair satisfies, for rows whose other keys cannot be evaluated; `None` where pairs by
+    /// these and the condition would be other pairs.
+    fn equalities_only(&self) -> Option<RuleStrategy>;
+
+    /// Whether a plain join would ask the condition of all pairs, and that costs no more than a look at each of them.
+    fn is_cheap(&self) -> bool {
+        false
+    }
+
+    /// Columns of `side`, whose `rows` rows are to be put together, that [`build`](Self::build) will read on a device:
+    /// the device that they are sent to goes with the context that it is given.
+    fn send_ahead(
+        &self,
+        _side: JoinSide,
+        _schema: &Schema,
+        _rows: usize,
+        _context: &BuildContext<'_>,
+    ) -> Option<Box<dyn ColumnPrefetch>> {
+        None
+    }
+
+    /// Indexes the collected rows of `side`.
+    ///
+    /// # Errors
+    /// Whatever the evaluation of a key fails with, a refused reservation, a cancelled build.
+    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>>;
+}
+
+/// A build side ready to be probed.
+pub trait BuiltJoin: Debug + Send + Sync {
+    /// What was chosen for these rows, and why, for EXPLAIN ANALYZE.
+    fn describe(&self) -> String;
+
+    /// Bytes held.
+    fn memory(&self) -> usize;
+
+    /// Rows of the build side that can never match.
+    fn unmatchable(&self) -> usize;
+
+    /// What it counts by itself, for EXPLAIN ANALYZE.
+    fn metrics(&self) -> Vec<MetricValue> {
+        Vec::new()
+    }
+
+    /// Whether pairs may come out that the condition does not hold for, so that it has to be evaluated.
+    fn is_undecided(&self) -> bool {
+        false
+    }
+
+    /// The length of the cursor of a self-join.
+    fn self_join_len(&self) -> usize;
+
+    /// The end of a stretch from `start` on, before [`self_join_len`](Self::self_join_len), that is neither too much work for
+    /// partitions to end together nor too little to be worth claiming.
+    fn self_join_stretch(&self, start: usize) -> usize {
+        even_stretch(start, self.self_join_len())
+    }
+
+    /// How many rows of the probe side are best made ready at once, where it has as many.
+    fn rows_at_once(&self) -> usize {
+        1
+    }
+
+    /// Whether what is left of a batch, or of a self-join, that takes more than one call is faster where several
+    /// threads share it.
+    fn is_shared(&self, _probe: Option<&dyn Prepared>) -> bool {
+        true
+    }
+
+    /// Makes a batch of the probe side ready.
+    ///
+    /// # Errors
+    /// Whatever the evaluation of a key fails with, a cancelled query.
+    fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Box<dyn Prepared>>;
+
+    /// Appends matching pairs from `cursor` on until it is done or `limit` is reached, and moves `cursor`; without a
+    /// probe batch those of a self-join, where they are not directed each one way round.
+    ///
+    /// # Errors
+    /// Whatever the evaluation of a condition fails with.
+    fn probe(
+        &self,
+        probe: Option<&dyn Prepared>,
+        cursor: &mut Cursor,
+        run: &Run<'_>,
+        out: &mut Pairs,
+    ) -> Result<Counts>;
+}
+
+/// What a call of [`BuiltJoin::probe`] may do, and what it tells besides pairs.
+pub struct Run<'a> {
+    /// Limit at which the call returns.
+    pub limit: Limit,
+    /// Stops the probe.
+    pub cancel: &'a Cancel,
+    /// One for each of [`JoinStrategy::counters`].
+    pub counters: &'a [Count],
+}
+
+/// A probe batch in the form that its matcher wants.
+pub trait Prepared: Send + Sync + Any {
+    /// The length of the cursor over this batch.
+    fn len(&self) -> usize;
+
+    /// Whether there is nothing to probe.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Rows that can never match.
+    fn unmatchable(&self) -> usize;
+
+    /// Whether pairs may come out that the condition does not hold for, because of rows of this batch (see
+    /// [`BuiltJoin::is_undecided`]).
+    fn is_undecided(&self) -> bool {
+        false
+    }
+
+    /// Value as `Any`, so that a matcher recognises what it has prepared.
+    fn as_any(&self) -> &dyn Any;
+}
