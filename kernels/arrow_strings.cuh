@@ -6,12 +6,12 @@
 struct ArrowStrings {
     // 16 bytes a row: the length, and either all bytes of up to 12 or the first four, the number of a buffer and a
     // place in it.
-    const u8* views;
+    const u8* NULLABLE views;
     // All buffers, one after the other, and where each starts.
-    const u8* bytes;
-    const u64* buffers;
+    const u8* NULLABLE bytes;
+    const u64* NULLABLE buffers;
     // A bit a row, from bit `first_bit` on; none where no row is NULL.
-    const u8* valid;
+    const u8* NULLABLE valid;
     u64 first_bit;
     u32 count;
     u32 unused;

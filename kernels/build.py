@@ -1,19 +1,25 @@
 #!/usr/bin/env python3
 """Compiles kernels/*.cu to the PTX files beside them, kernels/ptx/<name>.<target>.ptx.
 
-    build.py                      write what has changed: first the headers that are generated, then the PTX
-    build.py --check              compile and compare with what is there; exit 1 if anything differs, 3 if the compiler
-                                  cannot be downloaded
-    build.py --toolchain FOLDER   where the compiler is kept (default: target/nvrtc)
+    build.py                      write what has changed: first the headers that are generated, then the sources in the
+                                  style of .clang-format, then the PTX
+    build.py --check              compare all of it with what is there; exit 1 if anything differs, 3 if the compiler or
+                                  clang-format cannot be downloaded
+    build.py --toolchain FOLDER   where both are kept (default: target/nvrtc)
 
 The compiler is NVRTC from the PyPI wheel named below; it is downloaded with pip if FOLDER lacks it, and needs
 neither a GPU nor a CUDA toolkit. One version gives the same bytes everywhere: sources are passed by their base
-names and with relative include folders, so that no path enters the PTX.
+names and with relative include folders, so that no path enters the PTX. One version of clang-format, from PyPI too,
+gives the same style everywhere.
 
 A kernel file is compiled for sm75, or for the targets of its line `// targets: sm75, sm80`.
 
-measure/set_measures.cuh is generated: the numbers of the set measures and the call of each, from the table in
-crates/measures/src/set_measure.rs.
+Generated are
+
+    measure/set_measures.cuh                 the numbers of the set measures and the call of each, from the table in
+                                             crates/measures/src/set_measure.rs
+    layout/<file>.cuh                        checks of the structures that a file shares with the host
+    crates/cuda/src/kernels/generated.rs     the same structures for the host, and a function for each kernel
 """
 
 import argparse
@@ -26,12 +32,18 @@ import sys
 import time
 import zipfile
 
-WHEEL = "nvidia-cuda-nvrtc-cu12==12.4.127"
+from bindings import SourceError, bindings
+
+COMPILER = "nvidia-cuda-nvrtc-cu12==12.4.127"
+FORMATTER = "clang-format==18.1.8"
 VERSION = (12, 4)
 OPTIONS = ["--std=c++17", "--fmad=false", "-I", "."]
 TARGETS = {"sm75": "compute_75", "sm80": "compute_80", "sm90": "compute_90"}
+SOURCES = ["*.cu", "*.cuh", "*.cpp", "*.h"]
 KERNELS = pathlib.Path(__file__).resolve().parent
-SET_MEASURES = KERNELS.parent / "crates" / "measures" / "src" / "set_measure.rs"
+ROOT = KERNELS.parent
+HOST = ROOT / "crates" / "cuda" / "src" / "kernels" / "generated.rs"
+SET_MEASURES = ROOT / "crates" / "measures" / "src" / "set_measure.rs"
 
 
 class BuildError(Exception):
@@ -40,24 +52,24 @@ class BuildError(Exception):
     status = 1
 
 
-class NoCompiler(BuildError):
-    """The compiler cannot be had here."""
+class NoTool(BuildError):
+    """The compiler or clang-format cannot be had here."""
 
     status = 3
 
 
-def install(toolchain: pathlib.Path) -> None:
-    """Downloads the wheel and unpacks it into `toolchain`."""
-    print(f"downloading {WHEEL} into {toolchain}", file=sys.stderr)
+def install(wheel: str, toolchain: pathlib.Path) -> None:
+    """Downloads a wheel and unpacks it into `toolchain`."""
+    print(f"downloading {wheel} into {toolchain}", file=sys.stderr)
     toolchain.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
-    result = subprocess.run([*command, "--dest", str(toolchain), WHEEL], capture_output=True, text=True)
+    result = subprocess.run([*command, "--dest", str(toolchain), wheel], capture_output=True, text=True)
     if result.returncode:
-        raise NoCompiler(f"cannot download {WHEEL} with pip:\n{result.stderr.strip()}")
-    for wheel in toolchain.glob("nvidia_cuda_nvrtc_cu12-*.whl"):
-        with zipfile.ZipFile(wheel) as archive:
+        raise NoTool(f"cannot download {wheel} with pip:\n{result.stderr.strip()}")
+    for downloaded in toolchain.glob("*.whl"):
+        with zipfile.ZipFile(downloaded) as archive:
             archive.extractall(toolchain)
-        wheel.unlink()
+        downloaded.unlink()
 
 
 def load_compiler(toolchain: pathlib.Path) -> ctypes.CDLL:
@@ -65,7 +77,7 @@ def load_compiler(toolchain: pathlib.Path) -> ctypes.CDLL:
     folder = toolchain / "nvidia" / "cuda_nvrtc" / "lib"
     name, builtins = "libnvrtc.so.12", "libnvrtc-builtins.so.12.4"
     if not (folder / name).exists():
-        install(toolchain)
+        install(COMPILER, toolchain)
     try:
         # NVRTC opens its builtins by their bare name: loaded before, they are found.
         ctypes.CDLL(str(folder / builtins), ctypes.RTLD_GLOBAL)
@@ -75,7 +87,7 @@ def load_compiler(toolchain: pathlib.Path) -> ctypes.CDLL:
     major, minor = ctypes.c_int(), ctypes.c_int()
     library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     if (major.value, minor.value) != VERSION:
-        raise BuildError(f"{toolchain} holds NVRTC {major.value}.{minor.value}, not {WHEEL}: remove it")
+        raise BuildError(f"{toolchain} holds NVRTC {major.value}.{minor.value}, not {COMPILER}: remove it")
     library.nvrtcGetErrorString.restype = ctypes.c_char_p
     return library
 
@@ -127,7 +139,7 @@ def set_measures() -> str:
     if len(measures) != table.count(";"):
         raise BuildError(f"{SET_MEASURES}: a line of the table cannot be read")
     return "\n".join([
-        f"// The set measures by number. Generated by build.py from {SET_MEASURES.relative_to(KERNELS.parent)}.",
+        f"// The set measures by number. Generated by build.py from {SET_MEASURES.relative_to(ROOT)}.",
         "#pragma once",
         "",
         *sorted(f'#include "{function}.cuh"' for _, function, _ in measures),
@@ -146,14 +158,66 @@ def set_measures() -> str:
     ])
 
 
+def rustfmt(text: str) -> str:
+    """The text in the style of rustfmt.toml."""
+    command = ["rustfmt", "--edition", "2024", "--config-path", str(ROOT)]
+    try:
+        result = subprocess.run(command, input=text, capture_output=True, text=True, encoding="utf-8")
+    except OSError as error:
+        raise NoTool(f"cannot run rustfmt: {error}") from error
+    if result.returncode:
+        raise BuildError(f"rustfmt fails:\n{result.stderr.strip()}")
+    return result.stdout
+
+
+def generated() -> dict[pathlib.Path, str]:
+    """All that is generated before anything is compiled, by its path."""
+    targets = {source: targets_of(source) for source in sorted(KERNELS.glob("*.cu"))}
+    try:
+        host, layouts = bindings(KERNELS, targets)
+    except SourceError as error:
+        raise BuildError(str(error)) from error
+    texts = {KERNELS / "measure" / "set_measures.cuh": set_measures()}
+    texts |= {KERNELS / "layout" / name: text for name, text in layouts.items()}
+    return texts | {HOST: rustfmt(host)}
+
+
 def generate(check: bool) -> bool:
-    """Writes the generated headers; whether they were as they are now."""
-    path, text = KERNELS / "measure" / "set_measures.cuh", set_measures()
-    same = path.exists() and path.read_text(encoding="utf-8") == text
-    if not same and not check:
-        path.write_text(text, encoding="utf-8")
-    print(f"{path.name}: {'unchanged' if same else 'differs' if check else 'written'}")
-    return same
+    """Writes what is generated; whether it was as it is now."""
+    fresh, texts = True, generated()
+    for path in sorted(set((KERNELS / "layout").glob("*.cuh")) - texts.keys()):
+        print(f"{path.relative_to(ROOT)}: has no source{'' if check else ', removed'}")
+        fresh = False
+        if not check:
+            path.unlink()
+    for path, text in texts.items():
+        same = path.exists() and path.read_text(encoding="utf-8") == text
+        if not same and not check:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        fresh &= same
+        print(f"{path.relative_to(ROOT)}: {'unchanged' if same else 'differs' if check else 'written'}")
+    return fresh
+
+
+def format_sources(toolchain: pathlib.Path, check: bool) -> bool:
+    """Has all sources written in the style of .clang-format; whether they were."""
+    package = FORMATTER.replace("-", "_").replace("==", "-") + ".dist-info"
+    if not (toolchain / package).exists():
+        install(FORMATTER, toolchain)
+    formatter = toolchain / "clang_format" / "data" / "bin" / "clang-format"
+    formatter.chmod(0o755)
+    fresh = True
+    for source in sorted(path for pattern in SOURCES for path in KERNELS.rglob(pattern)):
+        text = source.read_bytes()
+        formatted = subprocess.run([formatter, "--style=file", source], capture_output=True, check=True).stdout
+        if formatted == text:
+            continue
+        print(f"{source.relative_to(KERNELS)}: not in the style of .clang-format{'' if check else ', written'}")
+        fresh = False
+        if not check:
+            source.write_bytes(formatted)
+    return fresh
 
 
 def build(library: ctypes.CDLL, check: bool) -> bool:
@@ -182,19 +246,26 @@ def build(library: ctypes.CDLL, check: bool) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compiles the CUDA kernels to PTX with the pinned NVRTC.")
-    parser.add_argument("--check", action="store_true", help="compare with the PTX that is there, write nothing")
-    parser.add_argument("--toolchain", type=pathlib.Path, default=KERNELS.parent / "target" / "nvrtc")
+    parser.add_argument("--check", action="store_true", help="compare with what is there, write nothing")
+    parser.add_argument("--toolchain", type=pathlib.Path, default=ROOT / "target" / "nvrtc")
     arguments = parser.parse_args()
     toolchain = arguments.toolchain.resolve()
     os.chdir(KERNELS)
     try:
         fresh = generate(arguments.check)
-        fresh &= build(load_compiler(toolchain), arguments.check)
+        try:
+            fresh &= format_sources(toolchain, arguments.check)
+            fresh &= build(load_compiler(toolchain), arguments.check)
+        except NoTool as error:
+            print(f"error: {error}", file=sys.stderr)
+            # what needs no tool is told all the same
+            if fresh or not arguments.check:
+                return error.status
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.status
     if arguments.check and not fresh:
-        print("error: headers or PTX are not what the sources give: run kernels/build.py and commit", file=sys.stderr)
+        print("error: not all files are what the sources give: run kernels/build.py and commit", file=sys.stderr)
         return 1
     return 0
 

@@ -53,8 +53,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) text_prints(ArrowStrings s
 // One thread a row. `occurs` has a bit for each scalar value, zero at first, and is none where nobody asks; `numbers`
 // becomes the characters of all rows and of the longest one. ArrowStrings that have more than `most` for sure are not
 // read: the fewest that they may have stand for theirs.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    text_features(ArrowStrings strings, u32 most, u32* lengths, u64* signatures, u8* classes, u32* occurs, u64* numbers) {
+extern "C" __global__ void __launch_bounds__(THREADS) text_features(ArrowStrings strings, u32 most, u32* lengths,
+                                                                    u64* signatures, u8* classes, u32* NULLABLE occurs,
+                                                                    u64* numbers) {
     __shared__ u32 longest;
     if (threadIdx.x == 0) longest = 0;
     __syncthreads();
@@ -89,11 +90,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     atomicMax(&numbers[1], (u64)longest);
 }
 
-// One thread a row: its codes from starts[row] on. `used` is zero at first, and becomes how many there are. Characters
-// from `last` on have the code 0.
 template <class Symbol>
-__device__ __forceinline__ void symbols_of(const ArrowStrings& strings, const u32* lengths, const u32* codes, u32 last, u64* used, u64* starts,
-                                           Symbol* symbols) {
+__device__ __forceinline__ void symbols_of(const ArrowStrings& strings, const u32* lengths, const u32* codes, u32 last,
+                                           u64* used, u64* starts, Symbol* symbols) {
     __shared__ u64 base;
     u32 row = blockIdx.x * THREADS + threadIdx.x;
     u64 all, before = block_exclusive_sum<THREADS>((u64)(row < strings.count ? lengths[row] : 0), &all);
@@ -106,8 +105,15 @@ __device__ __forceinline__ void symbols_of(const ArrowStrings& strings, const u3
     for_each_character(strings, row, [&](u32 scalar) { *next++ = (Symbol)(scalar < last ? codes[scalar] : 0); });
 }
 
-#define SYMBOL_ARGUMENTS(Symbol) ArrowStrings strings, const u32 *lengths, const u32 *codes, u32 last, u64 *used, u64 *starts, Symbol *symbols
-// clang-format off
-extern "C" __global__ void __launch_bounds__(THREADS) text_symbols_small(SYMBOL_ARGUMENTS(u8)) { symbols_of(strings, lengths, codes, last, used, starts, symbols); }
-extern "C" __global__ void __launch_bounds__(THREADS) text_symbols_large(SYMBOL_ARGUMENTS(u32)) { symbols_of(strings, lengths, codes, last, used, starts, symbols); }
-// clang-format on
+// One thread a row: its codes from starts[row] on. `used` is zero at first, and becomes how many there are. Characters
+// from `last` on have the code 0.
+#define SYMBOLS(name, Symbol)                                                                                      \
+    extern "C" __global__ void __launch_bounds__(THREADS) name(ArrowStrings strings, const u32* lengths,           \
+                                                               const u32* codes, u32 last, u64* used, u64* starts, \
+                                                               Symbol* symbols) {                                  \
+        symbols_of(strings, lengths, codes, last, used, starts, symbols);                                          \
+    }
+SYMBOLS(text_symbols_small, u8)
+SYMBOLS(text_symbols_large, u32)
+
+#include "layout/coded_strings.cuh"

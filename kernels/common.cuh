@@ -9,6 +9,16 @@ using u64 = unsigned long long;
 using i32 = int;
 using i64 = long long;
 
+// A pointer that the host may leave null; build.py reads it.
+#define NULLABLE
+
+// Where a field lies in its structure, for the checks in layout/.
+#if defined(__CUDACC_RTC__)
+#define OFFSET_OF(Struct, field) __INTADDR__(&((Struct*)0)->field)
+#else
+#define OFFSET_OF(Struct, field) __builtin_offsetof(Struct, field)
+#endif
+
 constexpr u32 WARP_LANES = 32;
 constexpr u32 ALL_LANES = 0xffffffffu;
 
@@ -26,9 +36,9 @@ struct Task {
 
 // A hash of one word more. Every step can be undone, so that hashes of what differs in one word differ.
 __device__ __forceinline__ u64 mix(u64 hash, u64 word) {
-  hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
-  hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93ull;
-  return hash ^ hash >> 29;
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+    hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93ull;
+    return hash ^ hash >> 29;
 }
 
 // Two row numbers.
@@ -69,29 +79,29 @@ __device__ __forceinline__ u32 first_true(u32 low, u32 high, Holds holds) {
 template <class Number>
 __device__ __forceinline__ Number warp_inclusive_sum(Number value) {
 #pragma unroll
-  for (u32 step = 1; step < WARP_LANES; step *= 2) {
-    Number below = __shfl_up_sync(ALL_LANES, value, step);
-    if (lane_of_thread() >= step) value += below;
-  }
-  return value;
+    for (u32 step = 1; step < WARP_LANES; step *= 2) {
+        Number below = __shfl_up_sync(ALL_LANES, value, step);
+        if (lane_of_thread() >= step) value += below;
+    }
+    return value;
 }
 
 // The sum of `value` over the threads before the caller; `total` receives the sum over the block's THREADS threads, all
 // of which call it.
 template <u32 THREADS, class Number>
 __device__ __forceinline__ Number block_exclusive_sum(Number value, Number* total) {
-  __shared__ Number sums[THREADS / WARP_LANES];
-  u32 lane = lane_of_thread(), warp = threadIdx.x / WARP_LANES;
-  Number inclusive = warp_inclusive_sum(value);
-  __syncthreads();
-  if (lane == WARP_LANES - 1) sums[warp] = inclusive;
-  __syncthreads();
-  Number before = 0, all = 0;
+    __shared__ Number sums[THREADS / WARP_LANES];
+    u32 lane = lane_of_thread(), warp = threadIdx.x / WARP_LANES;
+    Number inclusive = warp_inclusive_sum(value);
+    __syncthreads();
+    if (lane == WARP_LANES - 1) sums[warp] = inclusive;
+    __syncthreads();
+    Number before = 0, all = 0;
 #pragma unroll
-  for (u32 w = 0; w < THREADS / WARP_LANES; w++) {
-    if (w == warp) before = all;
-    all += sums[w];
-  }
-  *total = all;
-  return before + inclusive - value;
+    for (u32 w = 0; w < THREADS / WARP_LANES; w++) {
+        if (w == warp) before = all;
+        all += sums[w];
+    }
+    *total = all;
+    return before + inclusive - value;
 }

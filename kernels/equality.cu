@@ -39,8 +39,8 @@ struct Records {
 // them.
 struct Known {
     const u64* keys;
-    const u32* starts;
-    const u32* rows;
+    const u32* NULLABLE starts;
+    const u32* NULLABLE rows;
     u32 count;
     u32 unused;
 };
@@ -81,8 +81,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) key_strings(ArrowStrings s
 
 // One thread a row. `valid` has a bit a row from bit `first_bit` on, and is none where no row is NULL. The key of a
 // NULL is `none`; numbers that are `none` and more above `least`, or below it, have the one behind it.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    key_numbers(const i64* numbers, const u8* valid, u64 first_bit, u32 count, i64 least, u64 none, u64* keys, u32* rows) {
+extern "C" __global__ void __launch_bounds__(THREADS) key_numbers(const i64* numbers, const u8* NULLABLE valid,
+                                                                  u64 first_bit, u32 count, i64 least, u64 none,
+                                                                  u64* keys, u32* rows) {
     u32 row = blockIdx.x * THREADS + threadIdx.x;
     if (row >= count) return;
     u64 bit = first_bit + row;
@@ -94,8 +95,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // One thread a row: the number of `left`, and below it in `bits` bits that of `right`, if there is one; `none` also
 // where that has more.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    key_pairs(const u32* left, const u32* right, u32 count, u32 bits, u64 none, u64* keys, u32* rows) {
+extern "C" __global__ void __launch_bounds__(THREADS) key_pairs(const u32* left, const u32* NULLABLE right, u32 count,
+                                                                u32 bits, u64 none, u64* keys, u32* rows) {
     u32 row = blockIdx.x * THREADS + threadIdx.x;
     if (row >= count) return;
     u32 high = left[row], low = right ? right[row] : 0;
@@ -104,9 +105,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     rows[row] = row;
 }
 
-__device__ __forceinline__ bool is_first(const Records& records, u32 at) { return at == 0 || records.keys[at] != records.keys[at - 1]; }
+__device__ __forceinline__ bool is_first(const Records& records, u32 at) {
+    return at == 0 || records.keys[at] != records.keys[at - 1];
+}
 
-__device__ __forceinline__ bool has_value(const Records& records, u32 at) { return records.keys[at] != records.none || records.none_is_one; }
+__device__ __forceinline__ bool has_value(const Records& records, u32 at) {
+    return records.keys[at] != records.none || records.none_is_one;
+}
 
 __device__ __forceinline__ bool has_number(const Records& records, u32 at) {
     if (!has_value(records, at)) return false;
@@ -114,7 +119,8 @@ __device__ __forceinline__ bool has_number(const Records& records, u32 at) {
 }
 
 __device__ __forceinline__ bool are_equal(const ArrowStrings& strings, u32 one, const ArrowStrings& others, u32 other) {
-    const u64 *left = (const u64*)(strings.views + (u64)one * 16), *right = (const u64*)(others.views + (u64)other * 16);
+    const u64 *left = (const u64*)(strings.views + (u64)one * 16),
+              *right = (const u64*)(others.views + (u64)other * 16);
     // the length and the first bytes
     if (left[0] != right[0]) return false;
     u32 length, same;
@@ -128,7 +134,8 @@ __device__ __forceinline__ bool are_equal(const ArrowStrings& strings, u32 one, 
 
 // One block of threads a tile: its first records of a key, and behind those of all tiles its records that have a
 // number. `strings` has none where keys are not hashes.
-extern "C" __global__ void __launch_bounds__(THREADS) key_heads(Records records, ArrowStrings strings, u32* tiles, Counted* counted) {
+extern "C" __global__ void __launch_bounds__(THREADS) key_heads(Records records, ArrowStrings strings, u32* tiles,
+                                                                Counted* counted) {
     u32 begin = blockIdx.x * TILE, end = min(records.count, begin + TILE);
     u32 heads = 0, numbered = 0, valued = 0, different = 0;
     for (u32 at = begin + threadIdx.x; at < end; at += THREADS) {
@@ -166,8 +173,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) key_offsets(u32* tiles, u3
 
 // One block of threads a tile. `starts` has an entry more than there are numbers, `grouped` one a record that has a
 // number; `known` has one a number, and is none where nobody asks for their keys.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    key_groups(Records records, const u32* tiles, const Counted* counted, u32* numbers, u32* starts, u32* grouped, u64* known) {
+extern "C" __global__ void __launch_bounds__(THREADS) key_groups(Records records, const u32* tiles,
+                                                                 const Counted* counted, u32* numbers, u32* starts,
+                                                                 u32* grouped, u64* NULLABLE known) {
     u32 begin = blockIdx.x * TILE, end = min(records.count, begin + TILE);
     u32 heads = tiles[blockIdx.x], places = tiles[gridDim.x + blockIdx.x];
     for (u32 from = begin; from < end; from += THREADS) {
@@ -187,14 +195,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // One thread a row: the number of its key, if it is known. Where keys are hashes, `strings` are what they stand for,
 // and `others` what those do that are known; else both have none. Adds the rows that have a number to `found`.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    key_find(const u64* keys, u32 count, Known known, ArrowStrings strings, ArrowStrings others, u32* numbers, u64* found) {
+extern "C" __global__ void __launch_bounds__(THREADS) key_find(const u64* keys, u32 count, Known known,
+                                                               ArrowStrings strings, ArrowStrings others, u32* numbers,
+                                                               u64* found) {
     u32 row = blockIdx.x * THREADS + threadIdx.x, number = NO_NUMBER;
     if (row < count) {
         u64 key = keys[row];
         u32 at = first_true(0, known.count, [&](u32 n) { return known.keys[n] >= key; });
         bool is_known = at < known.count && known.keys[at] == key;
-        if (is_known && strings.views && is_valid(strings, row)) is_known = are_equal(strings, row, others, known.rows[known.starts[at]]);
+        if (is_known && strings.views && is_valid(strings, row))
+            is_known = are_equal(strings, row, others, known.rows[known.starts[at]]);
         if (is_known) number = at;
         numbers[row] = number;
     }
@@ -204,7 +214,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 // One thread a place: the value there.
-extern "C" __global__ void __launch_bounds__(THREADS) key_gather(const u32* values, const u32* places, u32 count, u32* out) {
+extern "C" __global__ void __launch_bounds__(THREADS) key_gather(const u32* values, const u32* places, u32 count,
+                                                                 u32* out) {
     u32 at = blockIdx.x * THREADS + threadIdx.x;
     if (at < count) out[at] = values[places[at]];
 }
+
+#include "layout/equality.cuh"

@@ -94,8 +94,11 @@ struct RowReach {
         return raised(metric == EUCLIDEAN ? far * far : far);
     }
     __device__ __forceinline__ float of_block(float left, float right) const { return limit(most, left, right); }
-    __device__ __forceinline__ float of_position(u64 position, float left, float right) const { return limit(reach[position - first], left, right); }
-    __device__ __forceinline__ float slack(u64 position, float left, float right, float one, float two, float rounding) const {
+    __device__ __forceinline__ float of_position(u64 position, float left, float right) const {
+        return limit(reach[position - first], left, right);
+    }
+    __device__ __forceinline__ float slack(u64 position, float left, float right, float one, float two,
+                                           float rounding) const {
         float self_join = reach[position - first];
         if (self_join < 0.0f) return __uint_as_float(0xff800000u);
         float far = self_join * scale + one + two, half = far * far / 2.0f;
@@ -115,7 +118,9 @@ struct FromCentre {
 };
 struct CentreFromPoint {
     const float* point;
-    __device__ __forceinline__ float operator()(u32 k, float low, float high) const { return 2.0f * point[k * BLOCK] - (low + high); }
+    __device__ __forceinline__ float operator()(u32 k, float low, float high) const {
+        return 2.0f * point[k * BLOCK] - (low + high);
+    }
 };
 struct BoxFromPoint {
     const float* point;
@@ -137,8 +142,9 @@ struct BoxRange {
 // The nearest box, and its distance, of those that come after (distance, box) in this order; NO_SEED comes before all.
 // All lanes of a warp call it and are given the same.
 template <class Away>
-__device__ __forceinline__ void next_nearest(const Vectors& probe, u32 block, const Vectors& build, const BoxRange& range, u32 width,
-                                             const Away& away, float& distance, u32& box) {
+__device__ __forceinline__ void next_nearest(const Vectors& probe, u32 block, const Vectors& build,
+                                             const BoxRange& range, u32 width, const Away& away, float& distance,
+                                             u32& box) {
     u32 others = boxes_of(build.count);
     u64 self_join = (u64)block * BLOCK;
     float best = __uint_as_float(0x7f800000u);
@@ -175,8 +181,8 @@ __device__ __forceinline__ void next_nearest(const Vectors& probe, u32 block, co
 // Writes the `wanted` build blocks that are the nearest by `away` among those of the OUTERS nearest outer boxes by
 // `outer_away`, NO_SEED where there are fewer. All lanes of a warp call it.
 template <u32 OUTERS, class OuterAway, class Away>
-__device__ __forceinline__ void nearest_blocks(const Vectors& probe, u32 block, const Vectors& build, u32 width, const OuterAway& outer_away,
-                                               const Away& away, u32* seeds, u32 wanted) {
+__device__ __forceinline__ void nearest_blocks(const Vectors& probe, u32 block, const Vectors& build, u32 width,
+                                               const OuterAway& outer_away, const Away& away, u32* seeds, u32 wanted) {
     u32 blocks = blocks_of(build.count), outers[OUTERS], count = 0, last = NO_SEED;
     BoxRange range = {blocks, boxes_of(build.count), blocks, GROUPED * BLOCK};
     float distance = 0.0f;
@@ -207,7 +213,8 @@ __device__ __forceinline__ void nearest_blocks(const Vectors& probe, u32 block, 
 }
 
 // One warp a probe block: its seeds, each block once, NO_SEED where there are fewer.
-extern "C" __global__ void __launch_bounds__(128) nearest_seeds(Vectors probe, Vectors build, u32 width, Searched searched) {
+extern "C" __global__ void __launch_bounds__(128) nearest_seeds(Vectors probe, Vectors build, u32 width,
+                                                                Searched searched) {
     u32 at = (u32)(thread_in_grid() / WARP_LANES), block = searched.first / BLOCK + at;
     if (at >= blocks_of(searched.count)) return;
     u32* seeds = searched.seeds + (u64)at * searched.seed_count;
@@ -218,7 +225,8 @@ extern "C" __global__ void __launch_bounds__(128) nearest_seeds(Vectors probe, V
     for (u32 corner = 0; corner < searched.corner_count; corner++) {
         u32 position = corner == 0 ? block * BLOCK : end - 1;
         const float* point = probe.points + (u64)block * BLOCK * width + position % BLOCK;
-        nearest_blocks<BOXES_OF_POINT>(probe, block, build, width, BoxFromPoint{point}, CentreFromPoint{point}, seeds + by_box + corner, 1);
+        nearest_blocks<BOXES_OF_POINT>(probe, block, build, width, BoxFromPoint{point}, CentreFromPoint{point},
+                                       seeds + by_box + corner, 1);
     }
     if (lane_of_thread() != 0) return;
     for (u32 n = by_box; n < searched.seed_count; n++)
@@ -228,8 +236,9 @@ extern "C" __global__ void __launch_bounds__(128) nearest_seeds(Vectors probe, V
 
 // One block of 4 warps a task, each warp with one probe block.
 template <class Compare>
-__device__ __forceinline__ void filter(const Vectors& probe, const Vectors& build, const VectorCondition& test, const Task* tasks,
-                                       const Searched& searched, const Round& round, Compare compare) {
+__device__ __forceinline__ void filter(const Vectors& probe, const Vectors& build, const VectorCondition& test,
+                                       const Task* tasks, const Searched& searched, const Round& round,
+                                       Compare compare) {
     Task task = tasks[blockIdx.x];
     u32 block = task.probe + threadIdx.x / WARP_LANES, at = block - searched.first / BLOCK;
     if (at >= blocks_of(searched.count)) return;
@@ -237,26 +246,28 @@ __device__ __forceinline__ void filter(const Vectors& probe, const Vectors& buil
     float most = max(self_join[0], self_join[WARP_LANES]);
     for (u32 offset = 16; offset > 0; offset /= 2) most = max(most, __shfl_xor_sync(ALL_LANES, most, offset));
     if (most < 0.0f) return;
-    RowReach reach = {searched.reach, searched.first, test.metric, searched.wider, searched.by_norm, (float)test.scale, most};
+    RowReach reach = {searched.reach,   searched.first,    test.metric, searched.wider,
+                      searched.by_norm, (float)test.scale, most};
     if (round.seed != NO_SEED) {
         u32 other = searched.seeds[(u64)at * searched.seed_count + round.seed];
         if (other != NO_SEED) compare(block, other, reach);
         return;
     }
     auto counts = [&](u32 other) { return other % round.stride == 0 && (round.done == 0 || other % round.done != 0); };
-    visit_near(probe, block, build, task.first, task.end, test, reach, counts, [&](u32 other) { compare(block, other, reach); });
+    visit_near(probe, block, build, task.first, task.end, test, reach, counts,
+               [&](u32 other) { compare(block, other, reach); });
 }
 
-#define FILTER_ARGUMENTS \
-    Vectors probe, Vectors build, VectorCondition test, const Task *tasks, Searched searched, Round round, Pair *pairs, u64 *count, u64 capacity
-#define KEPT {pairs, count, capacity, 0, 0, probe.count}
-
-#define FILTER(name, METRIC)                                                                                           \
-    extern "C" __global__ void __launch_bounds__(128) name(FILTER_ARGUMENTS) {                                         \
-        Kept kept = KEPT;                                                                                              \
-        filter(probe, build, test, tasks, searched, round, [&](u32 block, u32 other, const RowReach& reach) {          \
-            compare<METRIC>(probe, block, build, other, test, reach, kept);                                            \
-        });                                                                                                            \
+// One block of 4 warps a task: appends the positions of pairs of a round that the filter in single precision cannot tell
+// from neighbours.
+#define FILTER(name, METRIC)                                                                                   \
+    extern "C" __global__ void __launch_bounds__(128) name(Vectors probe, Vectors build, VectorCondition test, \
+                                                           const Task* tasks, Searched searched, Round round,  \
+                                                           Pair* pairs, u64* count, u64 capacity) {            \
+        Kept kept = {pairs, count, capacity, 0, 0, probe.count};                                               \
+        filter(probe, build, test, tasks, searched, round, [&](u32 block, u32 other, const RowReach& reach) {  \
+            compare<METRIC>(probe, block, build, other, test, reach, kept);                                    \
+        });                                                                                                    \
     }
 FILTER(nearest_filter_l1, MANHATTAN)
 FILTER(nearest_filter_l2, EUCLIDEAN)
@@ -264,10 +275,16 @@ FILTER(nearest_filter_linf, CHEBYSHEV)
 
 // Without tensor cores the filter in single precision is faster.
 #if defined(TENSOR_CORES) || !defined(__CUDA_ARCH__)
-extern "C" __global__ void __launch_bounds__(128) nearest_filter_halves(FILTER_ARGUMENTS) {
-    Kept kept = KEPT;
-    filter(probe, build, test, tasks, searched, round,
-           [&](u32 block, u32 other, const RowReach& reach) { compare_halves(probe, block, build, other, test, reach, kept); });
+// One block of 4 warps a task: appends the positions of pairs of a round that the filter in half precision cannot tell
+// from neighbours.
+extern "C" __global__ void __launch_bounds__(128) nearest_filter_halves(Vectors probe, Vectors build,
+                                                                        VectorCondition test, const Task* tasks,
+                                                                        Searched searched, Round round, Pair* pairs,
+                                                                        u64* count, u64 capacity) {
+    Kept kept = {pairs, count, capacity, 0, 0, probe.count};
+    filter(probe, build, test, tasks, searched, round, [&](u32 block, u32 other, const RowReach& reach) {
+        compare_halves(probe, block, build, other, test, reach, kept);
+    });
 }
 #endif
 
@@ -276,12 +293,15 @@ __device__ __forceinline__ i64 float_key(double value) {
     i64 bits = __double_as_longlong(value);
     return bits ^ (i64)((u64)(bits >> 63) >> 1);
 }
-__device__ __forceinline__ double float_of_key(i64 key) { return __longlong_as_double(key ^ (i64)((u64)(key >> 63) >> 1)); }
+__device__ __forceinline__ double float_of_key(i64 key) {
+    return __longlong_as_double(key ^ (i64)((u64)(key >> 63) >> 1));
+}
 
 // One thread a candidate, of which there are min(*candidate_count, capacity). `ranks` is by row number, null where all
 // rows have the same.
-extern "C" __global__ void __launch_bounds__(128) nearest_offer(Vectors probe, Vectors build, VectorCondition test, const u32* ranks,
-                                                                Searched searched, const Pair* candidates, const u64* candidate_count,
+extern "C" __global__ void __launch_bounds__(128) nearest_offer(Vectors probe, Vectors build, VectorCondition test,
+                                                                const u32* NULLABLE ranks, Searched searched,
+                                                                const Pair* candidates, const u64* candidate_count,
                                                                 u64 capacity) {
     u64 all = min(*candidate_count, capacity);
     for (u64 at = thread_in_grid(); at < all; at += threads_in_grid()) {
@@ -388,3 +408,5 @@ extern "C" __global__ void __launch_bounds__(256) nearest_fetch(Searched searche
         if (place < searched.kept[self_join]) out[at] = searched.offered[self_join * searched.capacity + place];
     }
 }
+
+#include "layout/nearest.cuh"

@@ -41,7 +41,8 @@ struct Ranges {
 
 // How many of the rarest tokens of a set, of the build or the probe side, hold the rarest one that it shares with a
 // partner of at least `partner` tokens.
-__device__ __forceinline__ u32 prefix_length(const Sets& sets, const SetCondition& test, bool is_build, u32 position, u32 partner) {
+__device__ __forceinline__ u32 prefix_length(const Sets& sets, const SetCondition& test, bool is_build, u32 position,
+                                             u32 partner) {
     SetSizes sizes;
     sizes.build = is_build ? sets.sizes[position] : partner;
     sizes.probe = is_build ? partner : sets.sizes[position];
@@ -62,14 +63,16 @@ __device__ __forceinline__ u32 asked_length(const Sets& probe, const SetConditio
 }
 
 // One thread a position of the build or the probe side.
-extern "C" __global__ void __launch_bounds__(256) prefix_lengths(Sets sets, SetCondition test, u32 is_build, u32* lengths) {
+extern "C" __global__ void __launch_bounds__(256) prefix_lengths(Sets sets, SetCondition test, u32 is_build,
+                                                                 u32* lengths) {
     for (u64 at = thread_in_grid(); at < sets.count; at += threads_in_grid())
-        lengths[at] = prefix_length(sets, test, is_build != 0, (u32)at, least_partner(sets, test, is_build != 0, (u32)at));
+        lengths[at] =
+            prefix_length(sets, test, is_build != 0, (u32)at, least_partner(sets, test, is_build != 0, (u32)at));
 }
 
 // One warp a position: its prefix by ascending rank; with `keys` also what to sort postings by.
-extern "C" __global__ void __launch_bounds__(256)
-    prefix_tokens(Sets sets, const u32* starts, u32* tokens, u64* keys, u32* positions) {
+extern "C" __global__ void __launch_bounds__(256) prefix_tokens(Sets sets, const u32* starts, u32* tokens,
+                                                                u64* NULLABLE keys, u32* NULLABLE positions) {
     u32 lane = lane_of_thread();
     for (u64 at = thread_in_grid() / WARP_LANES; at < sets.count; at += threads_in_grid() / WARP_LANES) {
         const u32* set = sets.tokens + sets.starts[at];
@@ -110,9 +113,10 @@ __device__ __forceinline__ u32 position_of(const Prefixes& prefixes, u32 block, 
 // One block of threads a probe block: the postings of each token of its prefixes that lie in the build blocks
 // `windows_first..windows_end` of the block, with `self_join` those of positions behind its own, and how many they are
 // in all.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    prefix_ranges(Sets probe, SetCondition test, Prefixes prefixes, Postings postings, const u32* window_firsts, const u32* window_ends,
-                  u32 self_join, u32* firsts, u32* offsets, u64* totals) {
+extern "C" __global__ void __launch_bounds__(THREADS) prefix_ranges(Sets probe, SetCondition test, Prefixes prefixes,
+                                                                    Postings postings, const u32* window_firsts,
+                                                                    const u32* window_ends, u32 self_join, u32* firsts,
+                                                                    u32* offsets, u64* totals) {
     u32 block = blockIdx.x, end = min(probe.count, (block + 1) * BLOCK);
     u32 begin = window_firsts[block] * BLOCK, behind = window_ends[block] * BLOCK;
     u32 last = prefixes.starts[end];
@@ -125,7 +129,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 u32 token = prefixes.tokens[place];
                 u32 lowest = self_join ? max(begin, position + 1) : begin;
                 u32 stop = postings.starts[token + 1];
-                first = first_true(postings.starts[token], stop, [&](u32 at) { return postings.positions[at] >= lowest; });
+                first =
+                    first_true(postings.starts[token], stop, [&](u32 at) { return postings.positions[at] >= lowest; });
                 count = first_true(first, stop, [&](u32 at) { return postings.positions[at] >= behind; }) - first;
             }
         }
@@ -152,9 +157,11 @@ __device__ __forceinline__ bool share_a_rarer(const Prefixes& probe, const Prefi
 
 // One block of threads a task: the postings `first..end` of a probe block, of which those of probe positions in
 // `begin..end` count. Appends the positions of pairs that signatures of `words` words let pass.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    prefix_filter(Sets probe, Sets build, SetCondition test, Prefixes asked, Prefixes posted, Postings postings, Ranges ranges,
-                  const Task* tasks, u32 words, u32 begin, u32 end, Pair* pairs, u64* count, u64 capacity) {
+extern "C" __global__ void __launch_bounds__(THREADS) prefix_filter(Sets probe, Sets build, SetCondition test,
+                                                                    Prefixes asked, Prefixes posted, Postings postings,
+                                                                    Ranges ranges, const Task* tasks, u32 words,
+                                                                    u32 begin, u32 end, Pair* pairs, u64* count,
+                                                                    u64 capacity) {
     Task task = tasks[blockIdx.x];
     u32 behind = min(probe.count, (task.probe + 1) * BLOCK);
     u32 places = asked.starts[task.probe * BLOCK], places_end = asked.starts[behind];
@@ -168,3 +175,5 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (!share_a_rarer(asked, posted, pair.probe, place, pair.build)) append(pair, pairs, count, capacity);
     }
 }
+
+#include "layout/prefixes.cuh"

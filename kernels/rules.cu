@@ -37,7 +37,7 @@ struct Items {
     const u32* rows;
     const u32* probe_rows;
     // Where the stretch of each item starts; none where it starts right behind the item's self_join place.
-    const u32* firsts;
+    const u32* NULLABLE firsts;
     const u32* behind;
     u32 count;
     u32 unused;
@@ -48,10 +48,10 @@ struct Batch {
     Pair* pairs;
     u8* depths;
     // The clause of those that are decided; none where it is not asked for.
-    u16* witnesses;
+    u16* NULLABLE witnesses;
     // A bit for each atom that several steps ask: whether it has been evaluated, and whether it holds.
-    u32* known;
-    u32* holding;
+    u32* NULLABLE known;
+    u32* NULLABLE holding;
     u64* count;
     u64 capacity;
 };
@@ -105,8 +105,8 @@ struct Span {
 };
 
 // One thread a row: those whose fingerprints are no greater than `bound`.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    rule_drawn(const u64* prints, u32 rows, u64 bound, u32* drawn, u64* drawn_prints, u64* found, u64 capacity) {
+extern "C" __global__ void __launch_bounds__(THREADS) rule_drawn(const u64* prints, u32 rows, u64 bound, u32* drawn,
+                                                                 u64* drawn_prints, u64* found, u64 capacity) {
     u32 row = blockIdx.x * THREADS + threadIdx.x;
     if (row >= rows || prints[row] > bound) return;
     u64 place = atomicAdd(found, (u64)1);
@@ -117,10 +117,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // The items of a self-join by groups, one block a block of them: place p is paired with those behind it in its group.
 // Group g has the places starts[g] to starts[g + 1]; `pairs` becomes how many each block has.
-extern "C" __global__ void __launch_bounds__(BLOCK) rule_behind(const u32* starts, u32 groups, u32 count, u32* behind, u64* pairs) {
+extern "C" __global__ void __launch_bounds__(BLOCK) rule_behind(const u32* starts, u32 groups, u32 count, u32* behind,
+                                                                u64* pairs) {
     u32 place = blockIdx.x * BLOCK + threadIdx.x;
     u64 self_join = 0, all;
-    if (place < count) self_join = starts[first_true(1, groups + 1, [&](u32 group) { return starts[group] > place; })] - place - 1;
+    if (place < count)
+        self_join = starts[first_true(1, groups + 1, [&](u32 group) { return starts[group] > place; })] - place - 1;
     u64 before = block_exclusive_sum<BLOCK>(self_join, &all);
     if (place < count) behind[place] = (u32)(before + self_join);
     if (threadIdx.x == 0) pairs[blockIdx.x] = all;
@@ -128,8 +130,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK) rule_behind(const u32* start
 
 // The items of a probe batch, one block a block of them: probe rows in the order of their groups are paired with the
 // build rows of these, which stand at starts[g] to starts[g + 1].
-extern "C" __global__ void __launch_bounds__(BLOCK)
-    rule_stretches(const u64* groups, u32 count, const u32* starts, u32* firsts, u32* behind, u64* pairs) {
+extern "C" __global__ void __launch_bounds__(BLOCK) rule_stretches(const u64* groups, u32 count, const u32* starts,
+                                                                   u32* firsts, u32* behind, u64* pairs) {
     u32 item = blockIdx.x * BLOCK + threadIdx.x;
     u64 self_join = 0, all;
     if (item < count) {
@@ -143,7 +145,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 }
 
 // One block a task: pairs `first..end` of a block of BLOCK items.
-extern "C" __global__ void __launch_bounds__(THREADS) rule_candidates(Items items, const Task* tasks, u32 certain, u32 remembers, Batch batch) {
+extern "C" __global__ void __launch_bounds__(THREADS) rule_candidates(Items items, const Task* tasks, u32 certain,
+                                                                      u32 remembers, Batch batch) {
     __shared__ u64 base;
     Task task = tasks[blockIdx.x];
     if (threadIdx.x == 0) base = atomicAdd(batch.count, (u64)(task.end - task.first));
@@ -258,62 +261,79 @@ __device__ __forceinline__ void ask(const Batch& batch, const Step& step, u64* t
     ask(batch, step, tally, holds, [](u32, u32) { return true; });
 }
 
-// Both have a group, and the same one.
-extern "C" __global__ void __launch_bounds__(THREADS) rule_step_codes(Batch batch, Step step, u64* tally, const u32* build, const u32* probe) {
+// Asks whether both have a group, and the same one.
+extern "C" __global__ void __launch_bounds__(THREADS) rule_step_codes(Batch batch, Step step, u64* tally,
+                                                                      const u32* build, const u32* probe) {
     ask(batch, step, tally, [&](u32 b, u32 p) { return build[b] == probe[p] && build[b] != NONE; });
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) rule_step_band(Batch batch, Step step, u64* tally, const Span* build, const Span* probe) {
+// Asks whether the places of the build row lie among those that the probe row accepts.
+extern "C" __global__ void __launch_bounds__(THREADS) rule_step_band(Batch batch, Step step, u64* tally,
+                                                                     const Span* build, const Span* probe) {
     ask(batch, step, tally, [&](u32 b, u32 p) {
         Span place = build[b], accepted = probe[p];
         return place.first < accepted.last && place.last >= accepted.first;
     });
 }
 
-// A byte a row of one side; the other one has none.
-extern "C" __global__ void __launch_bounds__(THREADS) rule_step_bits(Batch batch, Step step, u64* tally, const u8* build, const u8* probe) {
+// Asks for a byte a row of one side; the other one has none.
+extern "C" __global__ void __launch_bounds__(THREADS) rule_step_bits(Batch batch, Step step, u64* tally,
+                                                                     const u8* NULLABLE build,
+                                                                     const u8* NULLABLE probe) {
     ask(batch, step, tally, [&](u32 b, u32 p) { return (build ? build[b] : probe[p]) != 0; });
 }
 
 // Whether sizes and signatures of two rows let them match, by what `allowance` says of a probe and a build class.
-__device__ __forceinline__ bool admits(const signed char* allowance, const Near& build, u32 b, const Near& probe, u32 p) {
+__device__ __forceinline__ bool admits(const signed char* allowance, const Near& build, u32 b, const Near& probe,
+                                       u32 p) {
     int differing = __popcll(build.signatures[b] ^ probe.signatures[p]);
     return differing <= allowance[probe.classes[p] * CLASSES + build.classes[b]];
 }
 
 template <class Decision, class Alphabet>
-__device__ __forceinline__ void ask_texts(const Batch& batch, const Step& step, u64* tally, const RuleTexts& build, const RuleTexts& probe,
-                                          const signed char* allowance, const EditCondition& test) {
+__device__ __forceinline__ void ask_texts(const Batch& batch, const Step& step, u64* tally, const RuleTexts& build,
+                                          const RuleTexts& probe, const signed char* allowance,
+                                          const EditCondition& test) {
     using Symbol = typename Alphabet::Symbol;
     auto may = [&](u32 b, u32 p) {
-        return admits(allowance, build.near, b, probe.near, p) && edit_lengths_match(test, probe.lengths[p], build.lengths[b]);
+        return admits(allowance, build.near, b, probe.near, p) &&
+               edit_lengths_match(test, probe.lengths[p], build.lengths[b]);
     };
     ask(batch, step, tally, may, [&](u32 b, u32 p) {
         u32 rights = build.lengths[b], lefts = probe.lengths[p];
-        const Symbol *left = (const Symbol*)probe.symbols + probe.starts[p], *right = (const Symbol*)build.symbols + build.starts[b];
+        const Symbol *left = (const Symbol*)probe.symbols + probe.starts[p],
+                     *right = (const Symbol*)build.symbols + build.starts[b];
         bool is_longer = lefts >= rights;
-        return Decision::template holds<Alphabet>(test, is_longer ? left : right, max(lefts, rights), is_longer ? right : left, min(lefts, rights));
+        return Decision::template holds<Alphabet>(test, is_longer ? left : right, max(lefts, rights),
+                                                  is_longer ? right : left, min(lefts, rights));
     });
 }
 
-#define TEXT_ARGUMENTS Batch batch, Step step, u64 *tally, RuleTexts build, RuleTexts probe, const signed char *allowance, EditCondition test
-// clang-format off
-extern "C" __global__ void __launch_bounds__(THREADS) rule_step_levenshtein_small(TEXT_ARGUMENTS) { ask_texts<LevenshteinDecision, SmallAlphabet>(batch, step, tally, build, probe, allowance, test); }
-extern "C" __global__ void __launch_bounds__(THREADS) rule_step_levenshtein_large(TEXT_ARGUMENTS) { ask_texts<LevenshteinDecision, LargeAlphabet>(batch, step, tally, build, probe, allowance, test); }
-extern "C" __global__ void __launch_bounds__(THREADS) rule_step_osa_small(TEXT_ARGUMENTS) { ask_texts<OsaDecision, SmallAlphabet>(batch, step, tally, build, probe, allowance, test); }
-extern "C" __global__ void __launch_bounds__(THREADS) rule_step_osa_large(TEXT_ARGUMENTS) { ask_texts<OsaDecision, LargeAlphabet>(batch, step, tally, build, probe, allowance, test); }
-extern "C" __global__ void __launch_bounds__(THREADS) rule_step_hamming_small(TEXT_ARGUMENTS) { ask_texts<HammingDecision, SmallAlphabet>(batch, step, tally, build, probe, allowance, test); }
-extern "C" __global__ void __launch_bounds__(THREADS) rule_step_hamming_large(TEXT_ARGUMENTS) { ask_texts<HammingDecision, LargeAlphabet>(batch, step, tally, build, probe, allowance, test); }
-extern "C" __global__ void __launch_bounds__(THREADS) rule_step_jaro_small(TEXT_ARGUMENTS) { ask_texts<JaroDecision, SmallAlphabet>(batch, step, tally, build, probe, allowance, test); }
-extern "C" __global__ void __launch_bounds__(THREADS) rule_step_jaro_large(TEXT_ARGUMENTS) { ask_texts<JaroDecision, LargeAlphabet>(batch, step, tally, build, probe, allowance, test); }
-// clang-format on
+// Asks the pairs that have come as deep as the step whether their strings match.
+#define TEXT_STEP(name, Decision, Alphabet)                                                                         \
+    extern "C" __global__ void __launch_bounds__(THREADS) name(Batch batch, Step step, u64* tally, RuleTexts build, \
+                                                               RuleTexts probe, const signed char* allowance,       \
+                                                               EditCondition test) {                                \
+        ask_texts<Decision, Alphabet>(batch, step, tally, build, probe, allowance, test);                           \
+    }
+TEXT_STEP(rule_step_levenshtein_small, LevenshteinDecision, SmallAlphabet)
+TEXT_STEP(rule_step_levenshtein_large, LevenshteinDecision, LargeAlphabet)
+TEXT_STEP(rule_step_osa_small, OsaDecision, SmallAlphabet)
+TEXT_STEP(rule_step_osa_large, OsaDecision, LargeAlphabet)
+TEXT_STEP(rule_step_hamming_small, HammingDecision, SmallAlphabet)
+TEXT_STEP(rule_step_hamming_large, HammingDecision, LargeAlphabet)
+TEXT_STEP(rule_step_jaro_small, JaroDecision, SmallAlphabet)
+TEXT_STEP(rule_step_jaro_large, JaroDecision, LargeAlphabet)
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    rule_step_sets(Batch batch, Step step, u64* tally, RuleSets build, RuleSets probe, const signed char* allowance, SetCondition test) {
+// Asks whether sets match.
+extern "C" __global__ void __launch_bounds__(THREADS) rule_step_sets(Batch batch, Step step, u64* tally, RuleSets build,
+                                                                     RuleSets probe, const signed char* allowance,
+                                                                     SetCondition test) {
     auto may = [&](u32 b, u32 p) { return admits(allowance, build.near, b, probe.near, p); };
     ask(batch, step, tally, may, [&](u32 b, u32 p) {
         u32 common = 0;
-        u64 left = probe.starts[p], left_end = probe.starts[p + 1], right = build.starts[b], right_end = build.starts[b + 1];
+        u64 left = probe.starts[p], left_end = probe.starts[p + 1], right = build.starts[b],
+            right_end = build.starts[b + 1];
         while (left < left_end && right < right_end) {
             u32 one = probe.ranks[left], other = build.ranks[right];
             common += one == other;
@@ -327,8 +347,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     });
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    rule_step_vectors(Batch batch, Step step, u64* tally, RuleVectors build, RuleVectors probe, VectorCondition test) {
+// Asks whether vectors match.
+extern "C" __global__ void __launch_bounds__(THREADS) rule_step_vectors(Batch batch, Step step, u64* tally,
+                                                                        RuleVectors build, RuleVectors probe,
+                                                                        VectorCondition test) {
     auto may = [&](u32 b, u32 p) { return build.has[b] && probe.has[p]; };
     ask(batch, step, tally, may, [&](u32 b, u32 p) {
         return vector_accepts(test, build.values + (u64)b * test.dimension, probe.values + (u64)p * test.dimension);
@@ -336,7 +358,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 // One thread a pair: those with a witness, and it.
-extern "C" __global__ void __launch_bounds__(THREADS) rule_witnessed(Batch batch, Pair* pairs, u16* witnesses, u64* found, u64 capacity) {
+extern "C" __global__ void __launch_bounds__(THREADS) rule_witnessed(Batch batch, Pair* pairs, u16* witnesses,
+                                                                     u64* found, u64 capacity) {
     u64 all = min(*batch.count, batch.capacity);
     for (u64 at = thread_in_grid(); at < all; at += threads_in_grid()) {
         if (batch.depths[at] != DECIDED) continue;
@@ -348,8 +371,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) rule_witnessed(Batch batch
 }
 
 // One thread a pair with a witness: those that no entry before has one for, counted by clause.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    rule_unseen(Batch batch, const u16* witnesses, u64* by_clause, Pair* pairs, u64* found, u64 capacity) {
+extern "C" __global__ void __launch_bounds__(THREADS) rule_unseen(Batch batch, const u16* witnesses, u64* by_clause,
+                                                                  Pair* pairs, u64* found, u64 capacity) {
     u64 all = min(*batch.count, batch.capacity);
     for (u64 at = thread_in_grid(); at < all; at += threads_in_grid()) {
         if (batch.depths[at] == DECIDED) continue;
@@ -357,3 +380,5 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         append(batch.pairs[at], pairs, found, capacity);
     }
 }
+
+#include "layout/rules.cuh"

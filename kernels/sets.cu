@@ -29,8 +29,9 @@ __device__ __forceinline__ u32 bit_of(u32 rank, u32 ranks, u32 bits) {
 
 // One warp a row: its signature of `words` words (at most 64), the bits it sets and its sort key.
 extern "C" __global__ void __launch_bounds__(256) set_signatures(const u64* starts, const u32* tokens, const u32* sizes,
-                                                                 const u32* groups, u32 count, u32 ranks, u32 words,
-                                                                 u32* signatures, u32* ones, u64* keys, u32* order) {
+                                                                 const u32* NULLABLE groups, u32 count, u32 ranks,
+                                                                 u32 words, u32* signatures, u32* ones, u64* keys,
+                                                                 u32* order) {
     __shared__ u32 bits[8][64];
     u32 lane = lane_of_thread(), warp = threadIdx.x >> 5;
     u32 row = blockIdx.x * 8 + warp;
@@ -52,16 +53,19 @@ extern "C" __global__ void __launch_bounds__(256) set_signatures(const u64* star
     if (lane == 0) {
         ones[row] = set;
         u32 group = groups ? groups[row] : 0;
-        keys[row] = (u64)group << (SIZE_BITS + ONES_BITS) | (u64)min(sizes[row], MOST_SIZE) << ONES_BITS | min(set, MOST_ONES);
+        keys[row] =
+            (u64)group << (SIZE_BITS + ONES_BITS) | (u64)min(sizes[row], MOST_SIZE) << ONES_BITS | min(set, MOST_ONES);
         order[row] = row;
     }
 }
 
 // One thread a word of a position: columns in the order of `order`. Positions from `count` to `padded` get empty sets.
-extern "C" __global__ void __launch_bounds__(256)
-    set_gather(const u32* order, u32 count, u32 padded, u32 words, const u32* signatures, const u32* sizes, const u32* ones,
-               const u32* groups, const u32* rows, const u64* starts, u32* out_signatures, u32* out_sizes, u32* out_known,
-               u32* out_ones, u32* out_groups, u32* out_rows, u64* out_starts) {
+extern "C" __global__ void __launch_bounds__(256) set_gather(const u32* order, u32 count, u32 padded, u32 words,
+                                                             const u32* signatures, const u32* sizes, const u32* ones,
+                                                             const u32* NULLABLE groups, const u32* rows,
+                                                             const u64* starts, u32* out_signatures, u32* out_sizes,
+                                                             u32* out_known, u32* out_ones, u32* out_groups,
+                                                             u32* out_rows, u64* out_starts) {
     for (u64 at = thread_in_grid(); at < (u64)padded * words; at += threads_in_grid()) {
         u32 position = (u32)(at / words), word = (u32)(at % words);
         bool is_set = position < count;
@@ -78,8 +82,8 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // One thread a block of positions.
-extern "C" __global__ void __launch_bounds__(128)
-    set_summaries(const u32* sizes, const u32* known, const u32* ones, const u32* groups, u32 count, Summary* summaries) {
+extern "C" __global__ void __launch_bounds__(128) set_summaries(const u32* sizes, const u32* known, const u32* ones,
+                                                                const u32* groups, u32 count, Summary* summaries) {
     u32 block = blockIdx.x * blockDim.x + threadIdx.x;
     u32 first = block * BLOCK;
     if (first >= count) return;
@@ -104,8 +108,8 @@ __device__ __forceinline__ u64 place(u32 group, u32 size) { return (u64)group <<
 
 // One thread a probe block from `first` on: the range of build blocks that hold all partners of its sets, by group and
 // size. With `self_join` only those from the block itself on.
-extern "C" __global__ void __launch_bounds__(128)
-    set_windows(Sets probe, Sets build, SetCondition test, u32 first, u32 end, u32 self_join, u32* firsts, u32* ends) {
+extern "C" __global__ void __launch_bounds__(128) set_windows(Sets probe, Sets build, SetCondition test, u32 first,
+                                                              u32 end, u32 self_join, u32* firsts, u32* ends) {
     u32 block = first + blockIdx.x * blockDim.x + threadIdx.x;
     if (block >= end) return;
     Summary s = probe.summaries[block];
@@ -119,7 +123,8 @@ extern "C" __global__ void __launch_bounds__(128)
     }
     const Summary* blocks = build.summaries;
     u32 all = blocks_of(build.count);
-    u32 from = first_true(self_join ? block : 0, all, [&](u32 b) { return place(blocks[b].last_group, blocks[b].last_size) >= low; });
+    u32 from = first_true(self_join ? block : 0, all,
+                          [&](u32 b) { return place(blocks[b].last_group, blocks[b].last_size) >= low; });
     u32 to = first_true(from, all, [&](u32 b) { return place(blocks[b].first_group, blocks[b].first_size) > high; });
     firsts[block - first] = from;
     ends[block - first] = to;
@@ -138,8 +143,8 @@ __device__ __forceinline__ int needed(const SetCondition& test, const Summary& p
 
 // Keeps a pair that has passed for its blocks if it passes for itself.
 template <int W>
-__device__ __forceinline__ void keep(const Sets& probe, const Sets& build, const SetCondition& test, u32 self_join, u32 p, u32 b,
-                                     Pair* pairs, u64* count, u64 capacity) {
+__device__ __forceinline__ void keep(const Sets& probe, const Sets& build, const SetCondition& test, u32 self_join,
+                                     u32 p, u32 b, Pair* pairs, u64* count, u64 capacity) {
     if (b >= build.count || (self_join && b <= p) || !signatures_allow(probe, build, test, W * STEP, p, b)) return;
     Pair pair;
     pair.build = b;
@@ -147,11 +152,11 @@ __device__ __forceinline__ void keep(const Sets& probe, const Sets& build, const
     append(pair, pairs, count, capacity);
 }
 
-// One block of 4 warps a task, each warp with Q * 16 probe rows, of which those in `begin..end` count. Signatures have
-// W * 256 bits.
+// One block of 4 warps a task, each warp with Q * 16 probe rows.
 template <int W, int Q>
-__device__ __forceinline__ void filter(const Sets& probe, const Sets& build, const SetCondition& test, const Task* tasks, u32 self_join, u32 begin, u32 end,
-                                       Pair* pairs, u64* count, u64 capacity) {
+__device__ __forceinline__ void filter(const Sets& probe, const Sets& build, const SetCondition& test,
+                                       const Task* tasks, u32 self_join, u32 begin, u32 end, Pair* pairs, u64* count,
+                                       u64 capacity) {
     Task task = tasks[blockIdx.x];
     u32 row = task.probe * BLOCK + (threadIdx.x >> 5) * (Q * 16);
     if (row >= end) return;
@@ -184,13 +189,18 @@ __device__ __forceinline__ void filter(const Sets& probe, const Sets& build, con
     }
 }
 
-#define FILTER_ARGUMENTS Sets probe, Sets build, SetCondition test, const Task *tasks, u32 self_join, u32 begin, u32 end, Pair *pairs, u64 *count, u64 capacity
-// clang-format off
-extern "C" __global__ void __launch_bounds__(128) set_filter_256(FILTER_ARGUMENTS) { filter<1, 4>(probe, build, test, tasks, self_join, begin, end, pairs, count, capacity); }
-extern "C" __global__ void __launch_bounds__(128) set_filter_512(FILTER_ARGUMENTS) { filter<2, 4>(probe, build, test, tasks, self_join, begin, end, pairs, count, capacity); }
-extern "C" __global__ void __launch_bounds__(128) set_filter_1024(FILTER_ARGUMENTS) { filter<4, 2>(probe, build, test, tasks, self_join, begin, end, pairs, count, capacity); }
-extern "C" __global__ void __launch_bounds__(128) set_filter_2048(FILTER_ARGUMENTS) { filter<8, 1>(probe, build, test, tasks, self_join, begin, end, pairs, count, capacity); }
-// clang-format on
+// One block of 4 warps a task: appends the positions of pairs whose signatures of so many bits allow a match. Probe
+// positions `begin..end` count.
+#define FILTER(name, W, Q)                                                                                       \
+    extern "C" __global__ void __launch_bounds__(128) name(Sets probe, Sets build, SetCondition test,            \
+                                                           const Task* tasks, u32 self_join, u32 begin, u32 end, \
+                                                           Pair* pairs, u64* count, u64 capacity) {              \
+        filter<W, Q>(probe, build, test, tasks, self_join, begin, end, pairs, count, capacity);                  \
+    }
+FILTER(set_filter_256, 1, 4)
+FILTER(set_filter_512, 2, 4)
+FILTER(set_filter_1024, 4, 2)
+FILTER(set_filter_2048, 8, 1)
 
 // The tokens that two sets share, counted by a warp; the right one is no smaller.
 __device__ __forceinline__ u32 overlap(const u32* left, u32 lefts, const u32* right, u32 rights) {
@@ -215,9 +225,9 @@ __device__ __forceinline__ u32 overlap(const u32* left, u32 lefts, const u32* ri
 }
 
 // One warp a candidate, none where some have found no room: row numbers of those that match.
-extern "C" __global__ void __launch_bounds__(256)
-    set_verify(Sets probe, Sets build, SetCondition test, const Pair* candidates, const u64* candidate_count, u64 capacity, Pair* pairs,
-               u64* count, u64 pair_capacity) {
+extern "C" __global__ void __launch_bounds__(256) set_verify(Sets probe, Sets build, SetCondition test,
+                                                             const Pair* candidates, const u64* candidate_count,
+                                                             u64 capacity, Pair* pairs, u64* count, u64 pair_capacity) {
     u64 all = all_of(candidate_count, capacity);
     for (u64 at = thread_in_grid() / 32; at < all; at += threads_in_grid() / 32) {
         Pair candidate = candidates[at];
@@ -233,3 +243,5 @@ extern "C" __global__ void __launch_bounds__(256)
         append(pair, pairs, count, pair_capacity);
     }
 }
+
+#include "layout/sets.cuh"

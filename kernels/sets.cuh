@@ -45,7 +45,9 @@ struct Summary {
 };
 
 // How many of the tokens that a row holds share a bit with another of them.
-__device__ __forceinline__ u32 excess(const Sets& sets, u32 position) { return sets.known[position] - sets.ones[position]; }
+__device__ __forceinline__ u32 excess(const Sets& sets, u32 position) {
+    return sets.known[position] - sets.ones[position];
+}
 
 // Sizes of the sets at a build and a probe position.
 __device__ __forceinline__ SetSizes sizes_of(const Sets& build, u32 b, const Sets& probe, u32 p) {
@@ -56,7 +58,8 @@ __device__ __forceinline__ SetSizes sizes_of(const Sets& build, u32 b, const Set
 }
 
 // Whether two sets are of one group and may share as many tokens as a match takes, by signatures of `words` words.
-__device__ __forceinline__ bool signatures_allow(const Sets& probe, const Sets& build, const SetCondition& test, int words, u32 p, u32 b) {
+__device__ __forceinline__ bool signatures_allow(const Sets& probe, const Sets& build, const SetCondition& test,
+                                                 int words, u32 p, u32 b) {
     if (probe.groups[p] != build.groups[b]) return false;
     const u32 *left = probe.signatures + (u64)p * (u32)words, *right = build.signatures + (u64)b * (u32)words;
     u32 common = min(excess(probe, p), excess(build, b));

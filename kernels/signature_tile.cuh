@@ -45,7 +45,8 @@ struct ProbeRows {
 #pragma unroll
             for (int q = 0; q < Q; q++)
                 asm volatile(
-                    "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                    "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+                    "{%0,%1,%2,%3};"
                     : "+r"(d[q][0]), "+r"(d[q][1]), "+r"(d[q][2]), "+r"(d[q][3])
                     : "r"(a[q][w][0]), "r"(a[q][w][1]), "r"(a[q][w][2]), "r"(a[q][w][3]), "r"(b0), "r"(b1));
         }

@@ -139,11 +139,11 @@ __device__ __forceinline__ u32 sign(const Signer& signer, const Symbol* symbols,
     return set;
 }
 
-// One warp a row: its signatures, what they leave out, and its sort key, by the excess of characters or of bigrams.
 template <class Symbol>
-__device__ __forceinline__ void signatures(const u64* starts, const Symbol* symbols, const u32* groups, u32 count, const Signer& signer,
-                                           u32 by_characters, u32* characters, u32* bigrams, u32* character_excess, u32* bigram_excess,
-                                           u32* prefixes, u64* keys, u32* order) {
+__device__ __forceinline__ void signatures(const u64* starts, const Symbol* symbols, const u32* groups, u32 count,
+                                           const Signer& signer, u32 by_characters, u32* characters, u32* bigrams,
+                                           u32* character_excess, u32* bigram_excess, u32* prefixes, u64* keys,
+                                           u32* order) {
     __shared__ u32 bits[8][2][STEP];
     __shared__ u8 counts[8][1u << slots_log2<2>()];
     u32 lane = lane_of_thread(), warp = threadIdx.x >> 5;
@@ -168,18 +168,25 @@ __device__ __forceinline__ void signatures(const u64* starts, const Symbol* symb
     order[row] = row;
 }
 
-#define SIGNATURE_ARGUMENTS(Symbol) const u64 *starts, const Symbol *symbols, const u32 *groups, u32 count, Signer signer, u32 by_characters, u32 *characters, u32 *bigrams, u32 *character_excess, u32 *bigram_excess, u32 *prefixes, u64 *keys, u32 *order
-// clang-format off
-extern "C" __global__ void __launch_bounds__(256) edit_signatures_small(SIGNATURE_ARGUMENTS(u8)) { signatures(starts, symbols, groups, count, signer, by_characters, characters, bigrams, character_excess, bigram_excess, prefixes, keys, order); }
-extern "C" __global__ void __launch_bounds__(256) edit_signatures_large(SIGNATURE_ARGUMENTS(u32)) { signatures(starts, symbols, groups, count, signer, by_characters, characters, bigrams, character_excess, bigram_excess, prefixes, keys, order); }
-// clang-format on
+// One warp a row: its signatures, what they leave out, and its sort key, by the excess of characters or of bigrams.
+#define SIGNATURES(name, Symbol)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(256) name(                                                         \
+        const u64* starts, const Symbol* symbols, const u32* NULLABLE groups, u32 count, Signer signer,             \
+        u32 by_characters, u32* characters, u32* bigrams, u32* character_excess, u32* bigram_excess, u32* prefixes, \
+        u64* keys, u32* order) {                                                                                    \
+        signatures(starts, symbols, groups, count, signer, by_characters, characters, bigrams, character_excess,    \
+                   bigram_excess, prefixes, keys, order);                                                           \
+    }
+SIGNATURES(edit_signatures_small, u8)
+SIGNATURES(edit_signatures_large, u32)
 
 // One thread a word of a position: columns in the order of `order`. Positions from `count` to `padded` get empty
 // strings.
-extern "C" __global__ void __launch_bounds__(256)
-    edit_gather(const u32* order, u32 count, u32 padded, const u32* characters, const u32* bigrams, const u32* character_excess,
-                const u32* bigram_excess, const u32* prefixes, const u32* groups, const u32* rows, const u64* starts, u32* out_characters, u32* out_bigrams,
-                u32* out_character_excess, u32* out_bigram_excess, u32* out_prefixes, u32* out_lengths, u32* out_groups, u32* out_rows, u64* out_starts) {
+extern "C" __global__ void __launch_bounds__(256) edit_gather(
+    const u32* order, u32 count, u32 padded, const u32* characters, const u32* bigrams, const u32* character_excess,
+    const u32* bigram_excess, const u32* prefixes, const u32* NULLABLE groups, const u32* rows, const u64* starts,
+    u32* out_characters, u32* out_bigrams, u32* out_character_excess, u32* out_bigram_excess, u32* out_prefixes,
+    u32* out_lengths, u32* out_groups, u32* out_rows, u64* out_starts) {
     for (u64 at = thread_in_grid(); at < (u64)padded * STEP; at += threads_in_grid()) {
         u32 position = (u32)(at / STEP), word = (u32)(at % STEP);
         bool is_text = position < count;
@@ -201,9 +208,9 @@ extern "C" __global__ void __launch_bounds__(256)
 __device__ __forceinline__ u32 bigrams_of(u32 length) { return length > 0 ? length - 1 : 0; }
 
 // One thread a block of positions.
-extern "C" __global__ void __launch_bounds__(128)
-    edit_summaries(const u32* lengths, const u32* character_excess, const u32* bigram_excess, const u32* groups, u32 count,
-                   Summary* summaries) {
+extern "C" __global__ void __launch_bounds__(128) edit_summaries(const u32* lengths, const u32* character_excess,
+                                                                 const u32* bigram_excess, const u32* groups, u32 count,
+                                                                 Summary* summaries) {
     u32 block = blockIdx.x * blockDim.x + threadIdx.x;
     u32 first = block * BLOCK;
     if (first >= count) return;
@@ -230,8 +237,9 @@ __device__ __forceinline__ u64 place(u32 group, u32 length) { return (u64)group 
 
 // One thread a probe block from `first` on: the range of build blocks that hold all partners of its strings, by group
 // and length. With `self_join` only those from the block itself on.
-extern "C" __global__ void __launch_bounds__(128)
-    edit_windows(CodedStrings probe, CodedStrings build, EditCondition test, u32 first, u32 end, u32 self_join, u32* firsts, u32* ends) {
+extern "C" __global__ void __launch_bounds__(128) edit_windows(CodedStrings probe, CodedStrings build,
+                                                               EditCondition test, u32 first, u32 end, u32 self_join,
+                                                               u32* firsts, u32* ends) {
     u32 block = first + blockIdx.x * blockDim.x + threadIdx.x;
     if (block >= end) return;
     Summary s = probe.summaries[block];
@@ -242,7 +250,8 @@ extern "C" __global__ void __launch_bounds__(128)
     }
     const Summary* blocks = build.summaries;
     u32 all = blocks_of(build.count);
-    u32 from = first_true(self_join ? block : 0, all, [&](u32 b) { return place(blocks[b].last_group, blocks[b].last_length) >= low; });
+    u32 from = first_true(self_join ? block : 0, all,
+                          [&](u32 b) { return place(blocks[b].last_group, blocks[b].last_length) >= low; });
     u32 to = first_true(from, all, [&](u32 b) { return place(blocks[b].first_group, blocks[b].first_length) > high; });
     firsts[block - first] = from;
     ends[block - first] = to;
@@ -255,7 +264,8 @@ struct Needed {
 };
 
 // Those of all pairs of two blocks; false where none can match.
-__device__ __forceinline__ bool needed_by_blocks(const EditCondition& test, const Summary& probe, const Summary& build, Needed& bits) {
+__device__ __forceinline__ bool needed_by_blocks(const EditCondition& test, const Summary& probe, const Summary& build,
+                                                 Needed& bits) {
     if (probe.first_group > build.last_group || build.first_group > probe.last_group) return false;
     if (build.most_length < test.reach[probe.least_length].shortest) return false;
     if (build.least_length > test.reach[probe.most_length].longest) return false;
@@ -278,14 +288,15 @@ __device__ __forceinline__ u32 common_bits(const u32* left, u32 p, const u32* ri
 }
 
 // Keeps a pair that has passed for its blocks if it passes for itself.
-__device__ __forceinline__ void keep(const CodedStrings& probe, const CodedStrings& build, const EditCondition& test, u32 self_join, u32 p, u32 b, Pair* pairs,
-                                     u64* count, u64 capacity) {
+__device__ __forceinline__ void keep(const CodedStrings& probe, const CodedStrings& build, const EditCondition& test,
+                                     u32 self_join, u32 p, u32 b, Pair* pairs, u64* count, u64 capacity) {
     if (b >= build.count || (self_join && b <= p)) return;
     if (probe.groups[p] != build.groups[b]) return;
     u32 left = probe.lengths[p], right = build.lengths[b];
     if (!edit_lengths_match(test, left, right)) return;
     Shared least = edit_least_shared(test, left, right);
-    u32 characters = common_bits(probe.characters, p, build.characters, b) + min(probe.character_excess[p], build.character_excess[b]);
+    u32 characters = common_bits(probe.characters, p, build.characters, b) +
+                     min(probe.character_excess[p], build.character_excess[b]);
     if (is_jaro(test) && left > 0 && right > 0) {
         u32 differing = probe.prefixes[p] ^ build.prefixes[b];
         u32 prefix = differing == 0 ? LONGEST_PREFIX : (__ffs((i32)differing) - 1) / 8;
@@ -316,9 +327,10 @@ __device__ __forceinline__ u32 reaching(const ProbeRows<1, 4>& held, const u32* 
 
 // One block of 4 warps a task, each warp with 64 probe rows, of which those in `begin..end` count. Bigrams tell more,
 // so they come first, unless they tell nothing.
-extern "C" __global__ void __launch_bounds__(128)
-    edit_filter(CodedStrings probe, CodedStrings build, EditCondition test, const Task* tasks, u32 self_join, u32 begin, u32 end, Pair* pairs, u64* count,
-                u64 capacity) {
+extern "C" __global__ void __launch_bounds__(128) edit_filter(CodedStrings probe, CodedStrings build,
+                                                              EditCondition test, const Task* tasks, u32 self_join,
+                                                              u32 begin, u32 end, Pair* pairs, u64* count,
+                                                              u64 capacity) {
     Task task = tasks[blockIdx.x];
     u32 row = task.probe * BLOCK + (threadIdx.x >> 5) * BLOCK;
     if (row >= end) return;
@@ -337,7 +349,8 @@ extern "C" __global__ void __launch_bounds__(128)
                 hits = reaching(bigrams, build.bigrams + (u64)column * STEP, least.bigrams);
                 if (!__any_sync(ALL_LANES, hits != 0)) continue;
             }
-            if (least.characters > 0) hits &= reaching(characters, build.characters + (u64)column * STEP, least.characters);
+            if (least.characters > 0)
+                hits &= reaching(characters, build.characters + (u64)column * STEP, least.characters);
             u32 g = lane_of_thread() >> 2, t = lane_of_thread() & 3;
             for (; hits != 0; hits &= hits - 1) {
                 u32 i = __ffs(hits) - 1;
@@ -350,19 +363,21 @@ extern "C" __global__ void __launch_bounds__(128)
     }
 }
 
-// One thread a candidate, none where some have found no room: row numbers of those that match.
 template <class Decision, class Alphabet>
-__device__ __forceinline__ void verify(const CodedStrings& probe, const CodedStrings& build, const EditCondition& test, const Pair* candidates,
-                                       const u64* candidate_count, u64 capacity, Pair* pairs, u64* count, u64 pair_capacity) {
+__device__ __forceinline__ void verify(const CodedStrings& probe, const CodedStrings& build, const EditCondition& test,
+                                       const Pair* candidates, const u64* candidate_count, u64 capacity, Pair* pairs,
+                                       u64* count, u64 pair_capacity) {
     using Symbol = typename Alphabet::Symbol;
     u64 all = all_of(candidate_count, capacity);
     for (u64 at = thread_in_grid(); at < all; at += threads_in_grid()) {
         Pair candidate = candidates[at];
         u32 p = candidate.probe, b = candidate.build;
-        const Symbol *left = (const Symbol*)probe.symbols + probe.starts[p], *right = (const Symbol*)build.symbols + build.starts[b];
+        const Symbol *left = (const Symbol*)probe.symbols + probe.starts[p],
+                     *right = (const Symbol*)build.symbols + build.starts[b];
         u32 lefts = probe.lengths[p], rights = build.lengths[b];
         bool is_longer = lefts >= rights;
-        if (!Decision::template holds<Alphabet>(test, is_longer ? left : right, max(lefts, rights), is_longer ? right : left, min(lefts, rights)))
+        if (!Decision::template holds<Alphabet>(test, is_longer ? left : right, max(lefts, rights),
+                                                is_longer ? right : left, min(lefts, rights)))
             continue;
         Pair pair;
         pair.build = build.rows[b];
@@ -371,14 +386,21 @@ __device__ __forceinline__ void verify(const CodedStrings& probe, const CodedStr
     }
 }
 
-#define VERIFY_ARGUMENTS CodedStrings probe, CodedStrings build, EditCondition test, const Pair *candidates, const u64 *candidate_count, u64 capacity, Pair *pairs, u64 *count, u64 pair_capacity
-// clang-format off
-extern "C" __global__ void __launch_bounds__(128) edit_verify_levenshtein_small(VERIFY_ARGUMENTS) { verify<LevenshteinDecision, SmallAlphabet>(probe, build, test, candidates, candidate_count, capacity, pairs, count, pair_capacity); }
-extern "C" __global__ void __launch_bounds__(128) edit_verify_levenshtein_large(VERIFY_ARGUMENTS) { verify<LevenshteinDecision, LargeAlphabet>(probe, build, test, candidates, candidate_count, capacity, pairs, count, pair_capacity); }
-extern "C" __global__ void __launch_bounds__(128) edit_verify_osa_small(VERIFY_ARGUMENTS) { verify<OsaDecision, SmallAlphabet>(probe, build, test, candidates, candidate_count, capacity, pairs, count, pair_capacity); }
-extern "C" __global__ void __launch_bounds__(128) edit_verify_osa_large(VERIFY_ARGUMENTS) { verify<OsaDecision, LargeAlphabet>(probe, build, test, candidates, candidate_count, capacity, pairs, count, pair_capacity); }
-extern "C" __global__ void __launch_bounds__(128) edit_verify_hamming_small(VERIFY_ARGUMENTS) { verify<HammingDecision, SmallAlphabet>(probe, build, test, candidates, candidate_count, capacity, pairs, count, pair_capacity); }
-extern "C" __global__ void __launch_bounds__(128) edit_verify_hamming_large(VERIFY_ARGUMENTS) { verify<HammingDecision, LargeAlphabet>(probe, build, test, candidates, candidate_count, capacity, pairs, count, pair_capacity); }
-extern "C" __global__ void __launch_bounds__(128) edit_verify_jaro_small(VERIFY_ARGUMENTS) { verify<JaroDecision, SmallAlphabet>(probe, build, test, candidates, candidate_count, capacity, pairs, count, pair_capacity); }
-extern "C" __global__ void __launch_bounds__(128) edit_verify_jaro_large(VERIFY_ARGUMENTS) { verify<JaroDecision, LargeAlphabet>(probe, build, test, candidates, candidate_count, capacity, pairs, count, pair_capacity); }
-// clang-format on
+// One thread a candidate, none where some have found no room: row numbers of those that match.
+#define VERIFY(name, Decision, Alphabet)                                                                               \
+    extern "C" __global__ void __launch_bounds__(128) name(CodedStrings probe, CodedStrings build, EditCondition test, \
+                                                           const Pair* candidates, const u64* candidate_count,         \
+                                                           u64 capacity, Pair* pairs, u64* count, u64 pair_capacity) { \
+        verify<Decision, Alphabet>(probe, build, test, candidates, candidate_count, capacity, pairs, count,            \
+                                   pair_capacity);                                                                     \
+    }
+VERIFY(edit_verify_levenshtein_small, LevenshteinDecision, SmallAlphabet)
+VERIFY(edit_verify_levenshtein_large, LevenshteinDecision, LargeAlphabet)
+VERIFY(edit_verify_osa_small, OsaDecision, SmallAlphabet)
+VERIFY(edit_verify_osa_large, OsaDecision, LargeAlphabet)
+VERIFY(edit_verify_hamming_small, HammingDecision, SmallAlphabet)
+VERIFY(edit_verify_hamming_large, HammingDecision, LargeAlphabet)
+VERIFY(edit_verify_jaro_small, JaroDecision, SmallAlphabet)
+VERIFY(edit_verify_jaro_large, JaroDecision, LargeAlphabet)
+
+#include "layout/strings.cuh"

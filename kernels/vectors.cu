@@ -40,8 +40,9 @@ __device__ __forceinline__ double coordinate(const Frame& frame, const double* v
 }
 
 // One thread a row: its length, 1 where that is of no account, and its sort key.
-extern "C" __global__ void __launch_bounds__(128) vector_keys(Frame frame, const double* values, const u32* sources, const u32* groups,
-                                                              u32 count, double* lengths, u64* keys, u32* order) {
+extern "C" __global__ void __launch_bounds__(128) vector_keys(Frame frame, const double* values, const u32* sources,
+                                                              const u32* NULLABLE groups, u32 count, double* lengths,
+                                                              u64* keys, u32* order) {
     for (u64 at = thread_in_grid(); at < count; at += threads_in_grid()) {
         const double* vector = values + (u64)sources[at] * frame.dimension;
         double squares = 0.0;
@@ -63,9 +64,11 @@ extern "C" __global__ void __launch_bounds__(128) vector_keys(Frame frame, const
 }
 
 // One thread a position: columns in the order of `order`.
-extern "C" __global__ void __launch_bounds__(256)
-    vector_gather(const u32* order, u32 count, u32 padded, const u32* sources, const u32* rows, const u32* groups, const double* lengths,
-                  u32* out_sources, u32* out_rows, u32* out_groups, double* out_lengths) {
+extern "C" __global__ void __launch_bounds__(256) vector_gather(const u32* order, u32 count, u32 padded,
+                                                                const u32* sources, const u32* rows,
+                                                                const u32* NULLABLE groups, const double* lengths,
+                                                                u32* out_sources, u32* out_rows,
+                                                                u32* NULLABLE out_groups, double* out_lengths) {
     for (u64 at = thread_in_grid(); at < padded; at += threads_in_grid()) {
         bool is_vector = at < count;
         u32 from = is_vector ? order[at] : 0;
@@ -77,8 +80,9 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // One thread a number of a point; points from `count` on are at the centre.
-extern "C" __global__ void __launch_bounds__(256) vector_points(Frame frame, const double* values, const u32* sources, const double* lengths,
-                                                                u32 count, u32 padded, float* points) {
+extern "C" __global__ void __launch_bounds__(256) vector_points(Frame frame, const double* values, const u32* sources,
+                                                                const double* lengths, u32 count, u32 padded,
+                                                                float* points) {
     u32 dimension = frame.dimension;
     for (u64 at = thread_in_grid(); at < (u64)padded * dimension; at += threads_in_grid()) {
         u64 block = at / ((u64)BLOCK * dimension);
@@ -106,9 +110,10 @@ __device__ __forceinline__ u64 half_place(u32 steps, u32 position, u32 k) {
 
 // One thread a position: its point in half precision, and what that makes of it. A point that is out of range becomes
 // the centre. `residues` and `lengths`, of blocks, are zeroed before.
-extern "C" __global__ void __launch_bounds__(128)
-    vector_halves(Frame frame, const double* values, const u32* sources, const double* row_lengths, u32 count, u32 padded, u32 products,
-                  double scale, u16* halves, float* terms, u32* residues, u32* lengths) {
+extern "C" __global__ void __launch_bounds__(128) vector_halves(Frame frame, const double* values, const u32* sources,
+                                                                const double* row_lengths, u32 count, u32 padded,
+                                                                u32 products, double scale, u16* halves, float* terms,
+                                                                u32* residues, u32* lengths) {
     u32 dimension = frame.dimension, steps = (dimension + STEP - 1) / STEP;
     for (u64 at = thread_in_grid(); at < padded; at += threads_in_grid()) {
         u32 position = (u32)at;
@@ -141,9 +146,9 @@ extern "C" __global__ void __launch_bounds__(128)
 }
 
 // One warp a block: the box of its points over the first `width` dimensions, and their largest norm.
-extern "C" __global__ void __launch_bounds__(128)
-    vector_boxes(Frame frame, const double* values, const u32* sources, const double* lengths, u32 count, u32 metric, u32 width, float* lows,
-                 float* highs, float* norms) {
+extern "C" __global__ void __launch_bounds__(128) vector_boxes(Frame frame, const double* values, const u32* sources,
+                                                               const double* lengths, u32 count, u32 metric, u32 width,
+                                                               float* lows, float* highs, float* norms) {
     u32 block = (u32)(thread_in_grid() / WARP_LANES), boxes = boxes_of(count);
     if (block >= blocks_of(count)) return;
     double sums[2] = {0.0, 0.0};
@@ -177,7 +182,8 @@ extern "C" __global__ void __launch_bounds__(128)
 }
 
 // One warp an outer box: what contains the boxes of its blocks.
-extern "C" __global__ void __launch_bounds__(128) vector_outer_boxes(u32 count, u32 width, float* lows, float* highs, float* norms) {
+extern "C" __global__ void __launch_bounds__(128) vector_outer_boxes(u32 count, u32 width, float* lows, float* highs,
+                                                                     float* norms) {
     u32 outer = (u32)(thread_in_grid() / WARP_LANES), blocks = blocks_of(count), boxes = boxes_of(count);
     if (outer >= boxes - blocks) return;
     u32 first = outer * GROUPED, end = min(blocks, first + GROUPED);
@@ -202,48 +208,54 @@ extern "C" __global__ void __launch_bounds__(128) vector_outer_boxes(u32 count, 
 
 // One warp a probe block: the first build block near it, one past the last, and how many there are. With `self_join`
 // only those from the block itself on.
-extern "C" __global__ void __launch_bounds__(128)
-    vector_reach(Vectors probe, Vectors build, VectorCondition test, u32 self_join, u32* firsts, u32* ends, u32* near) {
+extern "C" __global__ void __launch_bounds__(128) vector_reach(Vectors probe, Vectors build, VectorCondition test,
+                                                               u32 self_join, u32* firsts, u32* ends, u32* near) {
     u32 block = (u32)(thread_in_grid() / WARP_LANES), blocks = blocks_of(build.count);
     if (block >= blocks_of(probe.count)) return;
     u32 from = self_join ? block : 0, to = blocks;
     if (probe.groups && build.groups) {
         u32 low = probe.groups[block * BLOCK], high = probe.groups[min(probe.count, (block + 1) * BLOCK) - 1];
-        from = first_true(from, blocks, [&](u32 b) { return build.groups[min(build.count, (b + 1) * BLOCK) - 1] >= low; });
+        from =
+            first_true(from, blocks, [&](u32 b) { return build.groups[min(build.count, (b + 1) * BLOCK) - 1] >= low; });
         to = first_true(from, blocks, [&](u32 b) { return build.groups[b * BLOCK] > high; });
     }
     u32 first = to, end = from, all = 0;
-    visit_near(probe, block, build, from, to, test, TestReach{test}, [](u32) { return true; }, [&](u32 other) {
-        first = min(first, other);
-        end = max(end, other + 1);
-        all++;
-    });
+    visit_near(
+        probe, block, build, from, to, test, TestReach{test}, [](u32) { return true; },
+        [&](u32 other) {
+            first = min(first, other);
+            end = max(end, other + 1);
+            all++;
+        });
     if (lane_of_thread() != 0) return;
     firsts[block] = first;
     ends[block] = max(first, end);
     near[block] = all;
 }
 
-// One block of 4 warps a task, each warp with one probe block, of which the positions in `begin..end` count.
+// One block of 4 warps a task, each warp with one probe block.
 template <class Compare>
-__device__ __forceinline__ void filter(const Vectors& probe, const Vectors& build, const VectorCondition& test, const Task* tasks, const Kept& kept,
-                                       Compare compare) {
+__device__ __forceinline__ void filter(const Vectors& probe, const Vectors& build, const VectorCondition& test,
+                                       const Task* tasks, const Kept& kept, Compare compare) {
     Task task = tasks[blockIdx.x];
     u32 block = task.probe + threadIdx.x / WARP_LANES;
     if (block * BLOCK >= kept.end) return;
     u32 first = kept.self_join ? max(task.first, block) : task.first;
-    visit_near(probe, block, build, first, task.end, test, TestReach{test}, [](u32) { return true; },
-               [&](u32 other) { compare(block, other); });
+    visit_near(
+        probe, block, build, first, task.end, test, TestReach{test}, [](u32) { return true; },
+        [&](u32 other) { compare(block, other); });
 }
 
-#define FILTER_ARGUMENTS Vectors probe, Vectors build, VectorCondition test, const Task *tasks, u32 self_join, u32 begin, u32 end, Pair *pairs, u64 *count, u64 capacity
-#define KEPT {pairs, count, capacity, self_join, begin, end}
-
-#define FILTER(name, METRIC)                                                                                    \
-    extern "C" __global__ void __launch_bounds__(128) name(FILTER_ARGUMENTS) {                                  \
-        Kept kept = KEPT;                                                                                       \
-        filter(probe, build, test, tasks, kept,                                                                 \
-               [&](u32 block, u32 other) { compare<METRIC>(probe, block, build, other, test, TestReach{test}, kept); }); \
+// One block of 4 warps a task: appends the positions of pairs that the filter in single precision cannot tell from
+// matches. Probe positions `begin..end` count.
+#define FILTER(name, METRIC)                                                                                     \
+    extern "C" __global__ void __launch_bounds__(128) name(Vectors probe, Vectors build, VectorCondition test,   \
+                                                           const Task* tasks, u32 self_join, u32 begin, u32 end, \
+                                                           Pair* pairs, u64* count, u64 capacity) {              \
+        Kept kept = {pairs, count, capacity, self_join, begin, end};                                             \
+        filter(probe, build, test, tasks, kept, [&](u32 block, u32 other) {                                      \
+            compare<METRIC>(probe, block, build, other, test, TestReach{test}, kept);                            \
+        });                                                                                                      \
     }
 FILTER(vector_filter_l1, MANHATTAN)
 FILTER(vector_filter_l2, EUCLIDEAN)
@@ -252,17 +264,23 @@ FILTER(vector_filter_product, PRODUCTS)
 
 // Without tensor cores the filter in single precision is faster.
 #if defined(TENSOR_CORES) || !defined(__CUDA_ARCH__)
-extern "C" __global__ void __launch_bounds__(128) vector_filter_halves(FILTER_ARGUMENTS) {
-    Kept kept = KEPT;
+// One block of 4 warps a task: appends the positions of pairs that the filter in half precision cannot tell from
+// matches. Probe positions `begin..end` count.
+extern "C" __global__ void __launch_bounds__(128) vector_filter_halves(Vectors probe, Vectors build,
+                                                                       VectorCondition test, const Task* tasks,
+                                                                       u32 self_join, u32 begin, u32 end, Pair* pairs,
+                                                                       u64* count, u64 capacity) {
+    Kept kept = {pairs, count, capacity, self_join, begin, end};
     filter(probe, build, test, tasks, kept,
            [&](u32 block, u32 other) { compare_halves(probe, block, build, other, test, TestReach{test}, kept); });
 }
 #endif
 
 // One thread a candidate, none where some have found no room: row numbers of those that match.
-extern "C" __global__ void __launch_bounds__(128)
-    vector_verify(Vectors probe, Vectors build, VectorCondition test, const Pair* candidates, const u64* candidate_count, u64 capacity, Pair* pairs,
-                  u64* count, u64 pair_capacity) {
+extern "C" __global__ void __launch_bounds__(128) vector_verify(Vectors probe, Vectors build, VectorCondition test,
+                                                                const Pair* candidates, const u64* candidate_count,
+                                                                u64 capacity, Pair* pairs, u64* count,
+                                                                u64 pair_capacity) {
     u64 all = all_of(candidate_count, capacity);
     for (u64 at = thread_in_grid(); at < all; at += threads_in_grid()) {
         Pair candidate = candidates[at];
@@ -275,3 +293,5 @@ extern "C" __global__ void __launch_bounds__(128)
         append(pair, pairs, count, pair_capacity);
     }
 }
+
+#include "layout/vectors.cuh"

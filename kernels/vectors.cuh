@@ -42,16 +42,16 @@ struct Vectors {
     // Row numbers.
     const u32* rows;
     // Null where all are of one group.
-    const u32* groups;
+    const u32* NULLABLE groups;
     // Of each block the first number of BLOCK points, their second ones and so on.
-    const float* points;
+    const float* NULLABLE points;
     // The same in half precision, four numbers of a point together: see `half_place`.
-    const uint2* halves;
+    const uint2* NULLABLE halves;
     // Minus half the square of each point in half precision.
-    const float* terms;
+    const float* NULLABLE terms;
     // Of each block in half precision the largest residue and norm.
-    const float* residues;
-    const float* lengths;
+    const float* NULLABLE residues;
+    const float* NULLABLE lengths;
     // Boxes of blocks, then the outer ones, dimension by dimension.
     const float* lows;
     const float* highs;
@@ -61,7 +61,9 @@ struct Vectors {
     u32 unused;
 };
 
-__device__ __forceinline__ u32 boxes_of(u32 count) { return blocks_of(count) + (blocks_of(count) + GROUPED - 1) / GROUPED; }
+__device__ __forceinline__ u32 boxes_of(u32 count) {
+    return blocks_of(count) + (blocks_of(count) + GROUPED - 1) / GROUPED;
+}
 
 // A number that is no smaller, in single precision.
 __device__ __forceinline__ float above(double x) { return (float)(x + fabs(x) * 1e-6 + 1e-37); }
@@ -79,9 +81,11 @@ __device__ __forceinline__ float limit_of(const VectorCondition& test, float lef
 }
 
 // Whether positions from `first` to before `end` may be of the same group as others of the other side.
-__device__ __forceinline__ bool share_group(const Vectors& probe, u64 first, u64 end, const Vectors& build, u64 others, u64 others_end) {
+__device__ __forceinline__ bool share_group(const Vectors& probe, u64 first, u64 end, const Vectors& build, u64 others,
+                                            u64 others_end) {
     if (!probe.groups || !build.groups) return true;
-    u32 last = probe.groups[min(end, (u64)probe.count) - 1], others_last = build.groups[min(others_end, (u64)build.count) - 1];
+    u32 last = probe.groups[min(end, (u64)probe.count) - 1],
+        others_last = build.groups[min(others_end, (u64)build.count) - 1];
     return probe.groups[first] <= others_last && build.groups[others] <= last;
 }
 
@@ -91,11 +95,14 @@ struct TestReach {
 
     // The largest sum of a match of any two points with norms up to these, and of one of a position's.
     __device__ __forceinline__ float of_block(float left, float right) const { return limit_of(test, left, right); }
-    __device__ __forceinline__ float of_position(u64, float left, float right) const { return limit_of(test, left, right); }
+    __device__ __forceinline__ float of_position(u64, float left, float right) const {
+        return limit_of(test, left, right);
+    }
 
     // What is added to the products of a position's point and others in half precision, so that no match is below 0: by
     // the largest norms and residues of both.
-    __device__ __forceinline__ float slack(u64, double left, double right, double one, double two, double rounding) const {
+    __device__ __forceinline__ float slack(u64, double left, double right, double one, double two,
+                                           double rounding) const {
         if (test.metric == PRODUCTS) {
             double least = -test.most * test.scale * test.scale, moved = left * two + right * one + one * two;
             return above(moved - least + rounding * (fabs(least) + moved + left * right));
@@ -107,8 +114,8 @@ struct TestReach {
 
 // Whether points of two boxes may match, of which the first is a block's.
 template <class Reach>
-__device__ __forceinline__ bool is_near(const Vectors& probe, u32 block, const Vectors& build, u32 box, const VectorCondition& test,
-                                        const Reach& reach) {
+__device__ __forceinline__ bool is_near(const Vectors& probe, u32 block, const Vectors& build, u32 box,
+                                        const VectorCondition& test, const Reach& reach) {
     float limit = reach.of_block(probe.norms[block], build.norms[box]);
     if (test.metric == PRODUCTS) return !(-probe.norms[block] * build.norms[box] > limit);
     u32 boxes = boxes_of(probe.count), others = boxes_of(build.count);
@@ -126,23 +133,27 @@ __device__ __forceinline__ bool is_near(const Vectors& probe, u32 block, const V
 // Calls `visit` with each build block from `first` to before `end` that `counts` and is near a probe block. All lanes
 // of a warp call it.
 template <class Reach, class Counts, class Visit>
-__device__ __forceinline__ void visit_near(const Vectors& probe, u32 block, const Vectors& build, u32 first, u32 end, const VectorCondition& test,
-                                           const Reach& reach, Counts counts, Visit visit) {
+__device__ __forceinline__ void visit_near(const Vectors& probe, u32 block, const Vectors& build, u32 first, u32 end,
+                                           const VectorCondition& test, const Reach& reach, Counts counts,
+                                           Visit visit) {
     u32 lane = lane_of_thread(), blocks = blocks_of(build.count);
     u64 self_join = (u64)block * BLOCK, outer_size = (u64)GROUPED * BLOCK;
     for (u32 outers = first / GROUPED; outers * GROUPED < end; outers += WARP_LANES) {
         u32 outer = outers + lane;
-        bool near = (u64)outer * GROUPED < end &&
-                    share_group(probe, self_join, self_join + BLOCK, build, outer * outer_size, (outer + 1) * outer_size) &&
-                    is_near(probe, block, build, blocks + outer, test, reach);
+        bool near =
+            (u64)outer * GROUPED < end &&
+            share_group(probe, self_join, self_join + BLOCK, build, outer * outer_size, (outer + 1) * outer_size) &&
+            is_near(probe, block, build, blocks + outer, test, reach);
         for (u32 hits = __ballot_sync(ALL_LANES, near); hits != 0; hits &= hits - 1) {
             u32 begin = (outers + __ffs(hits) - 1) * GROUPED;
             for (u32 from = begin; from < begin + GROUPED; from += WARP_LANES) {
                 u32 other = from + lane;
                 bool is_one = other >= first && other < end && counts(other) &&
-                              share_group(probe, self_join, self_join + BLOCK, build, (u64)other * BLOCK, (u64)(other + 1) * BLOCK) &&
+                              share_group(probe, self_join, self_join + BLOCK, build, (u64)other * BLOCK,
+                                          (u64)(other + 1) * BLOCK) &&
                               is_near(probe, block, build, other, test, reach);
-                for (u32 ones = __ballot_sync(ALL_LANES, is_one); ones != 0; ones &= ones - 1) visit(from + __ffs(ones) - 1);
+                for (u32 ones = __ballot_sync(ALL_LANES, is_one); ones != 0; ones &= ones - 1)
+                    visit(from + __ffs(ones) - 1);
             }
         }
     }
@@ -168,7 +179,8 @@ __device__ __forceinline__ bool counts(const Vectors& probe, const Vectors& buil
 // Appends the pairs of a warp that count: `hits` has a bit for each of a lane's, which `pair_of` gives. As `append`,
 // with one addition to the counter for all. All lanes call it.
 template <class PairOf>
-__device__ __forceinline__ void keep(const Vectors& probe, const Vectors& build, const Kept& kept, u64 hits, PairOf pair_of) {
+__device__ __forceinline__ void keep(const Vectors& probe, const Vectors& build, const Kept& kept, u64 hits,
+                                     PairOf pair_of) {
     for (u64 bits = hits; bits != 0; bits &= bits - 1) {
         u32 bit = __ffsll(bits) - 1;
         if (!counts(probe, build, kept, pair_of(bit))) hits &= ~((u64)1 << bit);
@@ -200,13 +212,14 @@ __device__ __forceinline__ float add(float sum, float a, float b) {
 
 // All pairs of two blocks in single precision, by a warp: 32 columns at a time, of which each lane has 8 with 8 rows.
 template <u32 METRIC, class Reach>
-__device__ __forceinline__ void compare(const Vectors& probe, u32 block, const Vectors& build, u32 other, const VectorCondition& test,
-                                        const Reach& reach, const Kept& kept) {
+__device__ __forceinline__ void compare(const Vectors& probe, u32 block, const Vectors& build, u32 other,
+                                        const VectorCondition& test, const Reach& reach, const Kept& kept) {
     u32 rows = lane_of_thread() / 4 * 8, columns = lane_of_thread() % 4 * 8, dimension = test.dimension;
     const float* a = probe.points + (u64)block * BLOCK * dimension + rows;
     float limits[8];
 #pragma unroll
-    for (int i = 0; i < 8; i++) limits[i] = reach.of_position((u64)block * BLOCK + rows + i, probe.norms[block], build.norms[other]);
+    for (int i = 0; i < 8; i++)
+        limits[i] = reach.of_position((u64)block * BLOCK + rows + i, probe.norms[block], build.norms[other]);
     for (u32 half = 0; half < BLOCK; half += 32) {
         const float* b = build.points + (u64)other * BLOCK * dimension + half + columns;
         float sums[8][8] = {};
@@ -226,7 +239,7 @@ __device__ __forceinline__ void compare(const Vectors& probe, u32 block, const V
         if (__all_sync(ALL_LANES, far)) continue;
         u64 hits = 0;
 #pragma unroll
-        for (int i = 0; i < 64; i++) hits |= (u64)!(sums[i / 8][i % 8] > limits[i / 8]) << i;
+        for (int i = 0; i < 64; i++) hits |= (u64) !(sums[i / 8][i % 8] > limits[i / 8]) << i;
         keep(probe, build, kept, hits, [&](u32 i) {
             Pair pair;
             pair.build = other * BLOCK + half + columns + i % 8;
@@ -239,11 +252,13 @@ __device__ __forceinline__ void compare(const Vectors& probe, u32 block, const V
 // d += the products of 16 rows and 8 columns over one step: a thread has rows g and g + 8, columns 2 t and 2 t + 1,
 // with g = lane / 4 and t = lane % 4. `upper`, `lower` and `column` are what it holds of rows and columns; `rows` and
 // `columns` point to what all lanes hold.
-__device__ __forceinline__ void multiply(float d[4], uint2 upper, uint2 lower, uint2 column, const uint2* rows, const uint2* columns) {
+__device__ __forceinline__ void multiply(float d[4], uint2 upper, uint2 lower, uint2 column, const uint2* rows,
+                                         const uint2* columns) {
 #ifdef TENSOR_CORES
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(upper.x), "r"(lower.x), "r"(upper.y), "r"(lower.y), "r"(column.x), "r"(column.y));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(upper.x), "r"(lower.x), "r"(upper.y), "r"(lower.y), "r"(column.x), "r"(column.y));
 #else
     u32 g = lane_of_thread() / 4, t = lane_of_thread() % 4;
     for (u32 z = 0; z < 4; z++) {
@@ -256,17 +271,18 @@ __device__ __forceinline__ void multiply(float d[4], uint2 upper, uint2 lower, u
 
 // All pairs of two blocks in half precision, by a warp: 32 columns at a time.
 template <class Reach>
-__device__ __forceinline__ void compare_halves(const Vectors& probe, u32 block, const Vectors& build, u32 other, const VectorCondition& test,
-                                               const Reach& reach, const Kept& kept) {
+__device__ __forceinline__ void compare_halves(const Vectors& probe, u32 block, const Vectors& build, u32 other,
+                                               const VectorCondition& test, const Reach& reach, const Kept& kept) {
     u32 lane = lane_of_thread(), g = lane / 4, t = lane % 4, steps = (test.dimension + STEP - 1) / STEP;
-    const uint2 *rows = probe.halves + (u64)block * steps * (8 * WARP_LANES), *columns = build.halves + (u64)other * steps * (8 * WARP_LANES);
+    const uint2 *rows = probe.halves + (u64)block * steps * (8 * WARP_LANES),
+                *columns = build.halves + (u64)other * steps * (8 * WARP_LANES);
     double rounding = (steps * STEP + 32) * (1.0 / (1 << 22));
     float terms[8];
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         u64 position = (u64)block * BLOCK + i * 8 + g;
-        terms[i] = probe.terms[position] + reach.slack(position, probe.lengths[block], build.lengths[other], probe.residues[block],
-                                                       build.residues[other], rounding);
+        terms[i] = probe.terms[position] + reach.slack(position, probe.lengths[block], build.lengths[other],
+                                                       probe.residues[block], build.residues[other], rounding);
     }
     for (u32 half = 0; half < BLOCK; half += 32) {
         float d[4][4][4];
@@ -283,7 +299,8 @@ __device__ __forceinline__ void compare_halves(const Vectors& probe, u32 block, 
         }
 #pragma unroll 1
         for (u32 step = 0; step < steps; step++) {
-            const uint2 *a = rows + (u64)step * (8 * WARP_LANES), *b = columns + (u64)step * (8 * WARP_LANES) + half / 8 * WARP_LANES;
+            const uint2 *a = rows + (u64)step * (8 * WARP_LANES),
+                        *b = columns + (u64)step * (8 * WARP_LANES) + half / 8 * WARP_LANES;
             uint2 left[8], right[4];
 #pragma unroll
             for (int i = 0; i < 8; i++) left[i] = a[i * WARP_LANES + lane];
@@ -293,7 +310,8 @@ __device__ __forceinline__ void compare_halves(const Vectors& probe, u32 block, 
             for (int q = 0; q < 4; q++)
 #pragma unroll
                 for (int c = 0; c < 4; c++)
-                    multiply(d[q][c], left[q * 2], left[q * 2 + 1], right[c], a + q * 2 * WARP_LANES, b + c * WARP_LANES);
+                    multiply(d[q][c], left[q * 2], left[q * 2 + 1], right[c], a + q * 2 * WARP_LANES,
+                             b + c * WARP_LANES);
         }
         int all_negative = -1;
 #pragma unroll

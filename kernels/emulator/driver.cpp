@@ -36,22 +36,22 @@ namespace {
 
 // CUresult: the errors that occur here.
 enum Result : int {
-  SUCCESS = 0,
-  INVALID_VALUE = 1,
-  OUT_OF_MEMORY = 2,
-  NO_DEVICE = 100,
-  INVALID_DEVICE = 101,
-  INVALID_IMAGE = 200,
-  INVALID_CONTEXT = 201,
-  INVALID_HANDLE = 400,
-  NOT_FOUND = 500,
-  LAUNCH_FAILED = 719,
-  NOT_SUPPORTED = 801,
+    SUCCESS = 0,
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NO_DEVICE = 100,
+    INVALID_DEVICE = 101,
+    INVALID_IMAGE = 200,
+    INVALID_CONTEXT = 201,
+    INVALID_HANDLE = 400,
+    NOT_FOUND = 500,
+    LAUNCH_FAILED = 719,
+    NOT_SUPPORTED = 801,
 };
 
 struct ErrorText {
-  int code;
-  const char *name, *text;
+    int code;
+    const char *name, *text;
 };
 const ErrorText error_texts[] = {
     {SUCCESS, "CUDA_SUCCESS", "no error"},
@@ -68,8 +68,8 @@ const ErrorText error_texts[] = {
 };
 
 uint64_t setting(const char* name, uint64_t otherwise) {
-  const char* text = getenv(name);
-  return text && *text ? strtoull(text, nullptr, 10) : otherwise;
+    const char* text = getenv(name);
+    return text && *text ? strtoull(text, nullptr, 10) : otherwise;
 }
 
 using Device = int;
@@ -78,25 +78,25 @@ using Clock = std::chrono::steady_clock;
 
 // A launch that fails breaks it: from then on whatever is asked of it gives the same error, until nobody retains it any more.
 struct Context {
-  std::atomic<int> retained{0};
-  std::atomic<bool> broken{false};
+    std::atomic<int> retained{0};
+    std::atomic<bool> broken{false};
 };
 struct Stream {
-  unsigned flags;
+    unsigned flags;
 };
 struct Event {
-  bool recorded = false;
-  Clock::time_point time;
+    bool recorded = false;
+    Clock::time_point time;
 };
 struct Module {
-  std::string text;
+    std::string text;
 };
 struct Function {
-  const emulated::Kernel* kernel;
-  std::atomic<int> most_dynamic_shared{48 << 10};
+    const emulated::Kernel* kernel;
+    std::atomic<int> most_dynamic_shared{48 << 10};
 };
 struct Pool {
-  std::atomic<uint64_t> release_threshold{0};
+    std::atomic<uint64_t> release_threshold{0};
 };
 
 const int device_count = static_cast<int>(setting("EMULATED_DEVICE_COUNT", 1));
@@ -109,212 +109,213 @@ thread_local Context* current_context = nullptr;
 
 // Whether the context of this thread can be worked with.
 int usable() {
-  if (!current_context) return INVALID_CONTEXT;
-  return current_context->broken ? LAUNCH_FAILED : SUCCESS;
+    if (!current_context) return INVALID_CONTEXT;
+    return current_context->broken ? LAUNCH_FAILED : SUCCESS;
 }
 
 // ---- memory -------------------------------------------------------------------------------------------------------
 
 class Memory {
- public:
-  int allocate(DevicePointer* pointer, size_t bytes) {
-    if (!pointer || bytes == 0) return INVALID_VALUE;
-    if (const int error = count()) return error;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (bytes > total_ || live_ > total_ - bytes) return OUT_OF_MEMORY;
-    void* block = nullptr;
-    if (posix_memalign(&block, 256, bytes)) return OUT_OF_MEMORY;
-    memset(block, 0xA5, bytes);
-    blocks_[reinterpret_cast<uintptr_t>(block)] = bytes;
-    live_ += bytes;
-    peak_ = live_ > peak_ ? live_ : peak_;
-    *pointer = reinterpret_cast<uintptr_t>(block);
-    return SUCCESS;
-  }
+public:
+    int allocate(DevicePointer* pointer, size_t bytes) {
+        if (!pointer || bytes == 0) return INVALID_VALUE;
+        if (const int error = count()) return error;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (bytes > total_ || live_ > total_ - bytes) return OUT_OF_MEMORY;
+        void* block = nullptr;
+        if (posix_memalign(&block, 256, bytes)) return OUT_OF_MEMORY;
+        memset(block, 0xA5, bytes);
+        blocks_[reinterpret_cast<uintptr_t>(block)] = bytes;
+        live_ += bytes;
+        peak_ = live_ > peak_ ? live_ : peak_;
+        *pointer = reinterpret_cast<uintptr_t>(block);
+        return SUCCESS;
+    }
 
-  // Takes note of an allocation, also of pinned memory and queues, and says whether it is one that has to fail.
-  int count() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    ++allocations_;
-    return first_to_fail_ && allocations_ >= first_to_fail_ && allocations_ <= last_to_fail_ ? OUT_OF_MEMORY : SUCCESS;
-  }
+    // Takes note of an allocation, also of pinned memory and queues, and says whether it is one that has to fail.
+    int count() {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        ++allocations_;
+        return first_to_fail_ && allocations_ >= first_to_fail_ && allocations_ <= last_to_fail_ ? OUT_OF_MEMORY
+                                                                                                 : SUCCESS;
+    }
 
-  int release(DevicePointer pointer) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = blocks_.find(pointer);
-    if (found == blocks_.end()) return pointer ? INVALID_VALUE : SUCCESS;
-    live_ -= found->second;
-    blocks_.erase(found);
-    free(reinterpret_cast<void*>(pointer));
-    return SUCCESS;
-  }
+    int release(DevicePointer pointer) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto found = blocks_.find(pointer);
+        if (found == blocks_.end()) return pointer ? INVALID_VALUE : SUCCESS;
+        live_ -= found->second;
+        blocks_.erase(found);
+        free(reinterpret_cast<void*>(pointer));
+        return SUCCESS;
+    }
 
-  // Whether [pointer, pointer + bytes) lies in one live allocation.
-  bool holds(DevicePointer pointer, size_t bytes) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    auto after = blocks_.upper_bound(pointer);
-    if (after == blocks_.begin()) return false;
-    const auto& [start, size] = *--after;
-    return pointer - start <= size && bytes <= size - (pointer - start);
-  }
+    // Whether [pointer, pointer + bytes) lies in one live allocation.
+    bool holds(DevicePointer pointer, size_t bytes) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        auto after = blocks_.upper_bound(pointer);
+        if (after == blocks_.begin()) return false;
+        const auto& [start, size] = *--after;
+        return pointer - start <= size && bytes <= size - (pointer - start);
+    }
 
-  void resize(uint64_t total) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    total_ = total;
-  }
+    void resize(uint64_t total) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        total_ = total;
+    }
 
-  void fail(uint64_t n, uint64_t count) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    first_to_fail_ = n ? allocations_ + n : 0;
-    last_to_fail_ = count ? first_to_fail_ + (count - 1) : UINT64_MAX;
-  }
+    void fail(uint64_t n, uint64_t count) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        first_to_fail_ = n ? allocations_ + n : 0;
+        last_to_fail_ = count ? first_to_fail_ + (count - 1) : UINT64_MAX;
+    }
 
-  struct Figures {
-    uint64_t total, live, peak, allocations;
-  };
-  Figures figures() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return {total_, live_, peak_, allocations_};
-  }
+    struct Figures {
+        uint64_t total, live, peak, allocations;
+    };
+    Figures figures() {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return {total_, live_, peak_, allocations_};
+    }
 
- private:
-  std::mutex mutex_;
-  std::map<DevicePointer, size_t> blocks_;
-  uint64_t total_ = setting("EMULATED_DEVICE_MEMORY", uint64_t{1} << 30), live_ = 0, peak_ = 0;
-  uint64_t allocations_ = 0, first_to_fail_ = 0, last_to_fail_ = 0;
+private:
+    std::mutex mutex_;
+    std::map<DevicePointer, size_t> blocks_;
+    uint64_t total_ = setting("EMULATED_DEVICE_MEMORY", uint64_t{1} << 30), live_ = 0, peak_ = 0;
+    uint64_t allocations_ = 0, first_to_fail_ = 0, last_to_fail_ = 0;
 };
 
 // Never destroyed: host threads may still give memory back while the process ends.
 Memory& memory() {
-  static Memory& instance = *new Memory;
-  return instance;
+    static Memory& instance = *new Memory;
+    return instance;
 }
 
 int allocate(DevicePointer* pointer, size_t bytes) {
-  const int error = usable();
-  return error ? error : memory().allocate(pointer, bytes);
+    const int error = usable();
+    return error ? error : memory().allocate(pointer, bytes);
 }
 
 int copy(void* to, const void* from, size_t bytes, bool inside) {
-  if (const int error = usable()) return error;
-  if (bytes == 0) return SUCCESS;
-  if (!inside) return INVALID_VALUE;
-  memmove(to, from, bytes);
-  return SUCCESS;
+    if (const int error = usable()) return error;
+    if (bytes == 0) return SUCCESS;
+    if (!inside) return INVALID_VALUE;
+    memmove(to, from, bytes);
+    return SUCCESS;
 }
 
 void* host(DevicePointer pointer) { return reinterpret_cast<void*>(pointer); }
 
 int copy_in(DevicePointer to, const void* from, size_t bytes) {
-  return copy(host(to), from, bytes, memory().holds(to, bytes));
+    return copy(host(to), from, bytes, memory().holds(to, bytes));
 }
 int copy_out(void* to, DevicePointer from, size_t bytes) {
-  return copy(to, host(from), bytes, memory().holds(from, bytes));
+    return copy(to, host(from), bytes, memory().holds(from, bytes));
 }
 int copy_on_device(DevicePointer to, DevicePointer from, size_t bytes) {
-  return copy(host(to), host(from), bytes, memory().holds(to, bytes) && memory().holds(from, bytes));
+    return copy(host(to), host(from), bytes, memory().holds(to, bytes) && memory().holds(from, bytes));
 }
 
 template <class Unit>
 int fill(DevicePointer pointer, Unit value, size_t count) {
-  if (const int error = usable()) return error;
-  if (count == 0) return SUCCESS;
-  if (!memory().holds(pointer, count * sizeof(Unit))) return INVALID_VALUE;
-  Unit* cells = static_cast<Unit*>(host(pointer));
-  for (size_t i = 0; i < count; ++i) cells[i] = value;
-  return SUCCESS;
+    if (const int error = usable()) return error;
+    if (count == 0) return SUCCESS;
+    if (!memory().holds(pointer, count * sizeof(Unit))) return INVALID_VALUE;
+    Unit* cells = static_cast<Unit*>(host(pointer));
+    for (size_t i = 0; i < count; ++i) cells[i] = value;
+    return SUCCESS;
 }
 
 // ---- kernels --------------------------------------------------------------------------------------------------------
 
 // One Function a kernel, for the life of the process: the kernels' attributes are kept in it.
 Function* function_named(const char* name) {
-  static std::mutex mutex;
-  static auto& functions = *new std::map<std::string, Function>;
-  const std::lock_guard<std::mutex> lock(mutex);
-  const auto known = functions.find(name);
-  if (known != functions.end()) return &known->second;
-  for (const emulated::Kernel* const* list = emulated::kernel_lists(); *list; ++list) {
-    for (const emulated::Kernel* kernel = *list; kernel->name; ++kernel) {
-      if (strcmp(kernel->name, name)) continue;
-      Function& function = functions[name];
-      function.kernel = kernel;
-      return &function;
+    static std::mutex mutex;
+    static auto& functions = *new std::map<std::string, Function>;
+    const std::lock_guard<std::mutex> lock(mutex);
+    const auto known = functions.find(name);
+    if (known != functions.end()) return &known->second;
+    for (const emulated::Kernel* const* list = emulated::kernel_lists(); *list; ++list) {
+        for (const emulated::Kernel* kernel = *list; kernel->name; ++kernel) {
+            if (strcmp(kernel->name, name)) continue;
+            Function& function = functions[name];
+            function.kernel = kernel;
+            return &function;
+        }
     }
-  }
-  return nullptr;
+    return nullptr;
 }
 
 // Whether the module's text allows the name: it has no entries, or one of that name.
 bool may_hold(const Module& module, const char* name) {
-  if (module.text.find(".entry ") == std::string::npos) return true;
-  return module.text.find(std::string(".entry ") + name + "(") != std::string::npos;
+    if (module.text.find(".entry ") == std::string::npos) return true;
+    return module.text.find(std::string(".entry ") + name + "(") != std::string::npos;
 }
 
 // What a block may ask for with cuFuncSetAttribute.
 int most_shared_per_block() {
-  if (capability >= 90) return 227 << 10;
-  if (capability == 80 || capability == 87) return 163 << 10;
-  if (capability >= 80) return 99 << 10;
-  return 64 << 10;
+    if (capability >= 90) return 227 << 10;
+    if (capability == 80 || capability == 87) return 163 << 10;
+    if (capability >= 80) return 99 << 10;
+    return 64 << 10;
 }
 
 bool launchable(const Function& function, uint3 grid, uint3 block, unsigned dynamic_shared) {
-  const bool grid_fits = grid.x && grid.y && grid.z && grid.x < 1u << 31 && grid.y < 1u << 16 && grid.z < 1u << 16;
-  const bool block_fits = block.x && block.y && block.z && block.x <= 1024 && block.y <= 1024 && block.z <= 64 &&
-                          block.x * block.y * block.z <= 1024;
-  return grid_fits && block_fits && dynamic_shared <= static_cast<unsigned>(function.most_dynamic_shared);
+    const bool grid_fits = grid.x && grid.y && grid.z && grid.x < 1u << 31 && grid.y < 1u << 16 && grid.z < 1u << 16;
+    const bool block_fits = block.x && block.y && block.z && block.x <= 1024 && block.y <= 1024 && block.z <= 64 &&
+                            block.x * block.y * block.z <= 1024;
+    return grid_fits && block_fits && dynamic_shared <= static_cast<unsigned>(function.most_dynamic_shared);
 }
 
 int launch(Function* function, uint3 grid, uint3 block, unsigned dynamic_shared, void** parameters) {
-  if (const int error = usable()) return error;
-  if (!function) return INVALID_HANDLE;
-  if (!launchable(*function, grid, block, dynamic_shared)) return INVALID_VALUE;
-  if (++launches == launch_to_fail) {
-    current_context->broken = true;
-    return LAUNCH_FAILED;
-  }
-  emulated::run_grid(function->kernel->name, function->kernel->thread, grid, block, dynamic_shared, parameters);
-  return SUCCESS;
+    if (const int error = usable()) return error;
+    if (!function) return INVALID_HANDLE;
+    if (!launchable(*function, grid, block, dynamic_shared)) return INVALID_VALUE;
+    if (++launches == launch_to_fail) {
+        current_context->broken = true;
+        return LAUNCH_FAILED;
+    }
+    emulated::run_grid(function->kernel->name, function->kernel->thread, grid, block, dynamic_shared, parameters);
+    return SUCCESS;
 }
 
 int resident_blocks(int block_size, size_t dynamic_shared) {
-  if (block_size < 1 || block_size > 1024) return 0;
-  const int by_threads = 2048 / block_size;
-  const int by_memory = dynamic_shared ? static_cast<int>((228 << 10) / dynamic_shared) : 32;
-  const int blocks = by_threads < by_memory ? by_threads : by_memory;
-  return blocks < 32 ? blocks : 32;
+    if (block_size < 1 || block_size > 1024) return 0;
+    const int by_threads = 2048 / block_size;
+    const int by_memory = dynamic_shared ? static_cast<int>((228 << 10) / dynamic_shared) : 32;
+    const int blocks = by_threads < by_memory ? by_threads : by_memory;
+    return blocks < 32 ? blocks : 32;
 }
 
 // ---- device ---------------------------------------------------------------------------------------------------------
 
 // CUdevice_attribute, and its value. Few multiprocessors, so that grids made to fill them stay small.
 struct Attribute {
-  int number, value;
+    int number, value;
 };
 const Attribute attributes[] = {
-    {1, 1024},           // threads per block
-    {2, 1024},           // block width
-    {3, 1024},           // block height
-    {4, 64},             // block depth
-    {5, 2147483647},     // grid width
-    {6, 65535},          // grid height
-    {7, 65535},          // grid depth
-    {8, 48 << 10},       // shared memory per block
-    {9, 64 << 10},       // constant memory
-    {10, 32},            // warp size
-    {12, 65536},         // registers per block
-    {13, 1000000},       // clock rate, kHz
-    {16, 4},             // multiprocessors
-    {18, 0},             // integrated
-    {20, 0},             // compute mode
-    {31, 1},             // concurrent kernels
-    {36, 1000000},       // memory clock rate, kHz
-    {37, 1024},          // memory bus width
-    {38, 1 << 20},       // L2 cache
-    {39, 2048},          // threads per multiprocessor
-    {40, 2},             // copy engines
-    {41, 1},             // unified addressing
+    {1, 1024},        // threads per block
+    {2, 1024},        // block width
+    {3, 1024},        // block height
+    {4, 64},          // block depth
+    {5, 2147483647},  // grid width
+    {6, 65535},       // grid height
+    {7, 65535},       // grid depth
+    {8, 48 << 10},    // shared memory per block
+    {9, 64 << 10},    // constant memory
+    {10, 32},         // warp size
+    {12, 65536},      // registers per block
+    {13, 1000000},    // clock rate, kHz
+    {16, 4},          // multiprocessors
+    {18, 0},          // integrated
+    {20, 0},          // compute mode
+    {31, 1},          // concurrent kernels
+    {36, 1000000},    // memory clock rate, kHz
+    {37, 1024},       // memory bus width
+    {38, 1 << 20},    // L2 cache
+    {39, 2048},       // threads per multiprocessor
+    {40, 2},          // copy engines
+    {41, 1},          // unified addressing
     {75, capability / 10},
     {76, capability % 10},
     {81, most_shared_per_block() + (1 << 10)},  // shared memory per multiprocessor
@@ -328,9 +329,9 @@ const Attribute attributes[] = {
 
 template <class T>
 int give(T* place, T value) {
-  if (!place) return INVALID_VALUE;
-  *place = value;
-  return SUCCESS;
+    if (!place) return INVALID_VALUE;
+    *place = value;
+    return SUCCESS;
 }
 
 int valid(Device device) { return device >= 0 && device < device_count ? SUCCESS : INVALID_DEVICE; }
@@ -340,68 +341,66 @@ int valid(Device device) { return device >= 0 && device < device_count ? SUCCESS
 // ---- errors, device and context ---------------------------------------------------------------------------------------
 
 DRIVER_API cuGetErrorName(int error, const char** name) {
-  for (const ErrorText& known : error_texts) {
-    if (known.code == error) return give(name, known.name);
-  }
-  give(name, static_cast<const char*>("unknown error"));
-  return INVALID_VALUE;
+    for (const ErrorText& known : error_texts) {
+        if (known.code == error) return give(name, known.name);
+    }
+    give(name, static_cast<const char*>("unknown error"));
+    return INVALID_VALUE;
 }
 DRIVER_API cuGetErrorString(int error, const char** text) {
-  for (const ErrorText& known : error_texts) {
-    if (known.code == error) return give(text, known.text);
-  }
-  give(text, static_cast<const char*>("unknown error"));
-  return INVALID_VALUE;
+    for (const ErrorText& known : error_texts) {
+        if (known.code == error) return give(text, known.text);
+    }
+    give(text, static_cast<const char*>("unknown error"));
+    return INVALID_VALUE;
 }
 
 DRIVER_API cuInit(unsigned) { return device_count ? SUCCESS : NO_DEVICE; }
 DRIVER_API cuDriverGetVersion(int* version) { return give(version, 12040); }
 DRIVER_API cuDeviceGetCount(int* count) { return give(count, device_count); }
-DRIVER_API cuDeviceGet(Device* device, int ordinal) {
-  return valid(ordinal) ? INVALID_DEVICE : give(device, ordinal);
-}
+DRIVER_API cuDeviceGet(Device* device, int ordinal) { return valid(ordinal) ? INVALID_DEVICE : give(device, ordinal); }
 DRIVER_API cuDeviceGetName(char* name, int length, Device device) {
-  if (!name || length < 1) return INVALID_VALUE;
-  snprintf(name, static_cast<size_t>(length), "emulated device");
-  return valid(device);
+    if (!name || length < 1) return INVALID_VALUE;
+    snprintf(name, static_cast<size_t>(length), "emulated device");
+    return valid(device);
 }
 DRIVER_API cuDeviceGetUuid(unsigned char* uuid, Device device) {
-  if (!uuid) return INVALID_VALUE;
-  memset(uuid, 0xE5, 16);
-  return valid(device);
+    if (!uuid) return INVALID_VALUE;
+    memset(uuid, 0xE5, 16);
+    return valid(device);
 }
 DRIVER_API cuDeviceGetUuid_v2(unsigned char* uuid, Device device) { return cuDeviceGetUuid(uuid, device); }
 DRIVER_API cuDeviceTotalMem_v2(size_t* bytes, Device device) {
-  return valid(device) ? INVALID_DEVICE : give(bytes, static_cast<size_t>(memory().figures().total));
+    return valid(device) ? INVALID_DEVICE : give(bytes, static_cast<size_t>(memory().figures().total));
 }
 DRIVER_API cuDeviceGetAttribute(int* value, int number, Device device) {
-  if (valid(device)) return INVALID_DEVICE;
-  for (const Attribute& attribute : attributes) {
-    if (attribute.number == number) return give(value, attribute.value);
-  }
-  return INVALID_VALUE;
+    if (valid(device)) return INVALID_DEVICE;
+    for (const Attribute& attribute : attributes) {
+        if (attribute.number == number) return give(value, attribute.value);
+    }
+    return INVALID_VALUE;
 }
 DRIVER_API cuDevicePrimaryCtxRetain(Context** context, Device device) {
-  if (valid(device)) return INVALID_DEVICE;
-  ++primary_context.retained;
-  return give(context, &primary_context);
+    if (valid(device)) return INVALID_DEVICE;
+    ++primary_context.retained;
+    return give(context, &primary_context);
 }
 DRIVER_API cuDevicePrimaryCtxRelease_v2(Device device) {
-  if (valid(device)) return INVALID_DEVICE;
-  --primary_context.retained;
-  return SUCCESS;
+    if (valid(device)) return INVALID_DEVICE;
+    --primary_context.retained;
+    return SUCCESS;
 }
 
 DRIVER_API cuCtxSetCurrent(Context* context) {
-  current_context = context;
-  return SUCCESS;
+    current_context = context;
+    return SUCCESS;
 }
 DRIVER_API cuCtxGetCurrent(Context** context) { return give(context, current_context); }
 DRIVER_API cuCtxPushCurrent_v2(Context* context) { return cuCtxSetCurrent(context); }
 DRIVER_API cuCtxPopCurrent_v2(Context** context) {
-  if (context) *context = current_context;
-  current_context = nullptr;
-  return SUCCESS;
+    if (context) *context = current_context;
+    current_context = nullptr;
+    return SUCCESS;
 }
 DRIVER_API cuCtxGetDevice(Device* device) { return current_context ? give(device, 0) : INVALID_CONTEXT; }
 DRIVER_API cuCtxSynchronize() { return usable(); }
@@ -411,133 +410,135 @@ DRIVER_API cuCtxSetLimit(int, size_t) { return current_context ? SUCCESS : INVAL
 DRIVER_API cuCtxGetCacheConfig(int* config) { return give(config, 0); }
 DRIVER_API cuCtxSetCacheConfig(int) { return SUCCESS; }
 DRIVER_API cuCtxGetStreamPriorityRange(int* least, int* greatest) {
-  give(least, 0);
-  return give(greatest, 0);
+    give(least, 0);
+    return give(greatest, 0);
 }
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
 DRIVER_API cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
-  const auto figures = memory().figures();
-  give(free_bytes, static_cast<size_t>(figures.live < figures.total ? figures.total - figures.live : 0));
-  return current_context ? give(total_bytes, static_cast<size_t>(figures.total)) : INVALID_CONTEXT;
+    const auto figures = memory().figures();
+    give(free_bytes, static_cast<size_t>(figures.live < figures.total ? figures.total - figures.live : 0));
+    return current_context ? give(total_bytes, static_cast<size_t>(figures.total)) : INVALID_CONTEXT;
 }
 DRIVER_API cuMemAlloc_v2(DevicePointer* pointer, size_t bytes) { return allocate(pointer, bytes); }
 DRIVER_API cuMemAllocAsync(DevicePointer* pointer, size_t bytes, Stream*) {
-  // Unlike cuMemAlloc, the pool answers a request for nothing with the null pointer.
-  return bytes ? allocate(pointer, bytes) : give(pointer, DevicePointer{0});
+    // Unlike cuMemAlloc, the pool answers a request for nothing with the null pointer.
+    return bytes ? allocate(pointer, bytes) : give(pointer, DevicePointer{0});
 }
 DRIVER_API cuMemAllocFromPoolAsync(DevicePointer* pointer, size_t bytes, Pool*, Stream* stream) {
-  return cuMemAllocAsync(pointer, bytes, stream);
+    return cuMemAllocAsync(pointer, bytes, stream);
 }
 DRIVER_API cuMemFree_v2(DevicePointer pointer) { return memory().release(pointer); }
 DRIVER_API cuMemFreeAsync(DevicePointer pointer, Stream*) { return memory().release(pointer); }
 
 DRIVER_API cuMemHostAlloc(void** pointer, size_t bytes, unsigned) {
-  if (const int error = usable()) return error;
-  if (!pointer || !bytes) return INVALID_VALUE;
-  if (const int error = memory().count()) return error;
-  if (posix_memalign(pointer, 4096, bytes)) return OUT_OF_MEMORY;
-  memset(*pointer, 0xA5, bytes);
-  return SUCCESS;
+    if (const int error = usable()) return error;
+    if (!pointer || !bytes) return INVALID_VALUE;
+    if (const int error = memory().count()) return error;
+    if (posix_memalign(pointer, 4096, bytes)) return OUT_OF_MEMORY;
+    memset(*pointer, 0xA5, bytes);
+    return SUCCESS;
 }
 DRIVER_API cuMemFreeHost(void* pointer) {
-  free(pointer);
-  return SUCCESS;
+    free(pointer);
+    return SUCCESS;
 }
 
 DRIVER_API cuMemcpyHtoD_v2(DevicePointer to, const void* from, size_t bytes) { return copy_in(to, from, bytes); }
 DRIVER_API cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, size_t bytes, Stream*) {
-  return copy_in(to, from, bytes);
+    return copy_in(to, from, bytes);
 }
 DRIVER_API cuMemcpyDtoH_v2(void* to, DevicePointer from, size_t bytes) { return copy_out(to, from, bytes); }
 DRIVER_API cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, size_t bytes, Stream*) {
-  return copy_out(to, from, bytes);
+    return copy_out(to, from, bytes);
 }
 DRIVER_API cuMemcpyDtoD_v2(DevicePointer to, DevicePointer from, size_t bytes) {
-  return copy_on_device(to, from, bytes);
+    return copy_on_device(to, from, bytes);
 }
 DRIVER_API cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t bytes, Stream*) {
-  return copy_on_device(to, from, bytes);
+    return copy_on_device(to, from, bytes);
 }
 DRIVER_API cuMemcpyPeerAsync(DevicePointer to, Context*, DevicePointer from, Context*, size_t bytes, Stream*) {
-  return copy_on_device(to, from, bytes);
+    return copy_on_device(to, from, bytes);
 }
 DRIVER_API cuMemsetD8_v2(DevicePointer pointer, unsigned char value, size_t count) {
-  return fill(pointer, value, count);
+    return fill(pointer, value, count);
 }
 DRIVER_API cuMemsetD8Async(DevicePointer pointer, unsigned char value, size_t count, Stream*) {
-  return fill(pointer, value, count);
+    return fill(pointer, value, count);
 }
 DRIVER_API cuMemsetD32Async(DevicePointer pointer, unsigned value, size_t count, Stream*) {
-  return fill(pointer, value, count);
+    return fill(pointer, value, count);
 }
 
 DRIVER_API cuDeviceGetDefaultMemPool(Pool** pool, Device device) {
-  return valid(device) ? INVALID_DEVICE : give(pool, &default_pool);
+    return valid(device) ? INVALID_DEVICE : give(pool, &default_pool);
 }
 DRIVER_API cuDeviceGetMemPool(Pool** pool, Device device) { return cuDeviceGetDefaultMemPool(pool, device); }
 DRIVER_API cuDeviceSetMemPool(Device device, Pool*) { return valid(device); }
 DRIVER_API cuMemPoolTrimTo(Pool*, size_t) { return SUCCESS; }
 DRIVER_API cuMemPoolSetAttribute(Pool* pool, int attribute, void* value) {
-  constexpr int last_switch = 3;  // 1 to 3 switch kinds of reuse on or off, which changes nothing here
-  constexpr int release_threshold = 4;
-  if (!pool || !value || attribute < 1 || attribute > release_threshold) return INVALID_VALUE;
-  if (attribute > last_switch) pool->release_threshold = *static_cast<const uint64_t*>(value);
-  return SUCCESS;
+    constexpr int last_switch = 3;  // 1 to 3 switch kinds of reuse on or off, which changes nothing here
+    constexpr int release_threshold = 4;
+    if (!pool || !value || attribute < 1 || attribute > release_threshold) return INVALID_VALUE;
+    if (attribute > last_switch) pool->release_threshold = *static_cast<const uint64_t*>(value);
+    return SUCCESS;
 }
 DRIVER_API cuMemPoolGetAttribute(Pool* pool, int attribute, void* value) {
-  if (!pool || !value) return INVALID_VALUE;
-  const auto figures = memory().figures();
-  switch (attribute) {
-    case 4: return give(static_cast<uint64_t*>(value), pool->release_threshold.load());
-    case 5: case 7: return give(static_cast<uint64_t*>(value), figures.live);
-    case 6: case 8: return give(static_cast<uint64_t*>(value), figures.peak);
-    default: return INVALID_VALUE;
-  }
+    if (!pool || !value) return INVALID_VALUE;
+    const auto figures = memory().figures();
+    switch (attribute) {
+        case 4: return give(static_cast<uint64_t*>(value), pool->release_threshold.load());
+        case 5:
+        case 7: return give(static_cast<uint64_t*>(value), figures.live);
+        case 6:
+        case 8: return give(static_cast<uint64_t*>(value), figures.peak);
+        default: return INVALID_VALUE;
+    }
 }
 
 // ---- streams and events -----------------------------------------------------------------------------------------------
 
 DRIVER_API cuStreamCreate(Stream** stream, unsigned flags) {
-  if (const int error = usable()) return error;
-  if (const int error = memory().count()) return error;
-  return give(stream, new Stream{flags});
+    if (const int error = usable()) return error;
+    if (const int error = memory().count()) return error;
+    return give(stream, new Stream{flags});
 }
 DRIVER_API cuStreamCreateWithPriority(Stream** stream, unsigned flags, int) { return cuStreamCreate(stream, flags); }
 DRIVER_API cuStreamDestroy_v2(Stream* stream) {
-  delete stream;
-  return SUCCESS;
+    delete stream;
+    return SUCCESS;
 }
 DRIVER_API cuStreamSynchronize(Stream*) { return usable(); }
 DRIVER_API cuStreamQuery(Stream*) { return usable(); }
 DRIVER_API cuStreamWaitEvent(Stream*, Event* event, unsigned) { return event ? SUCCESS : INVALID_HANDLE; }
 DRIVER_API cuStreamIsCapturing(Stream*, int* status) { return give(status, 0); }
 DRIVER_API cuLaunchHostFunc(Stream*, void (*function)(void*), void* argument) {
-  function(argument);
-  return SUCCESS;
+    function(argument);
+    return SUCCESS;
 }
 
 DRIVER_API cuEventCreate(Event** event, unsigned) {
-  const int error = usable();
-  return error ? error : give(event, new Event);
+    const int error = usable();
+    return error ? error : give(event, new Event);
 }
 DRIVER_API cuEventDestroy_v2(Event* event) {
-  delete event;
-  return SUCCESS;
+    delete event;
+    return SUCCESS;
 }
 DRIVER_API cuEventRecord(Event* event, Stream*) {
-  if (const int error = usable()) return error;
-  if (!event) return INVALID_HANDLE;
-  event->time = Clock::now();
-  event->recorded = true;
-  return SUCCESS;
+    if (const int error = usable()) return error;
+    if (!event) return INVALID_HANDLE;
+    event->time = Clock::now();
+    event->recorded = true;
+    return SUCCESS;
 }
 DRIVER_API cuEventQuery(Event* event) { return event ? SUCCESS : INVALID_HANDLE; }
 DRIVER_API cuEventSynchronize(Event* event) { return event ? SUCCESS : INVALID_HANDLE; }
 DRIVER_API cuEventElapsedTime(float* milliseconds, Event* start, Event* end) {
-  if (!start || !end || !start->recorded || !end->recorded) return INVALID_HANDLE;
-  return give(milliseconds, std::chrono::duration<float, std::milli>(end->time - start->time).count());
+    if (!start || !end || !start->recorded || !end->recorded) return INVALID_HANDLE;
+    return give(milliseconds, std::chrono::duration<float, std::milli>(end->time - start->time).count());
 }
 
 // ---- modules, functions and launches ------------------------------------------------------------------------------------
@@ -545,82 +546,85 @@ DRIVER_API cuEventElapsedTime(float* milliseconds, Event* start, Event* end) {
 // As the driver's own, it is there once it is needed, and takes itself apart when the process exits, which is the end of a process that
 // still compiles.
 class Compiler {
- public:
-  ~Compiler() {
-    if (at_work_) abort();
-  }
-  void compile() {
-    ++at_work_;
-    std::this_thread::sleep_for(std::chrono::milliseconds(time_));
-    --at_work_;
-  }
-  int at_work() const { return at_work_; }
+public:
+    ~Compiler() {
+        if (at_work_) abort();
+    }
+    void compile() {
+        ++at_work_;
+        std::this_thread::sleep_for(std::chrono::milliseconds(time_));
+        --at_work_;
+    }
+    int at_work() const { return at_work_; }
 
- private:
-  const uint64_t time_ = setting("EMULATED_COMPILE_TIME", 0);
-  std::atomic<int> at_work_{0};
+private:
+    const uint64_t time_ = setting("EMULATED_COMPILE_TIME", 0);
+    std::atomic<int> at_work_{0};
 };
 Compiler& compiler() {
-  static Compiler compiler;
-  return compiler;
+    static Compiler compiler;
+    return compiler;
 }
 
 DRIVER_API cuLinkCreate_v2(unsigned, void*, void*, void** state) {
-  if (const int error = usable()) return error;
-  return give(state, static_cast<void*>(&compiler()));
+    if (const int error = usable()) return error;
+    return give(state, static_cast<void*>(&compiler()));
 }
 DRIVER_API cuLinkDestroy(void* state) { return state ? SUCCESS : INVALID_HANDLE; }
 
 DRIVER_API cuModuleLoadData(Module** module, const void* image) {
-  if (const int error = usable()) return error;
-  if (!image) return INVALID_IMAGE;
-  compiler().compile();
-  return give(module, new Module{static_cast<const char*>(image)});
+    if (const int error = usable()) return error;
+    if (!image) return INVALID_IMAGE;
+    compiler().compile();
+    return give(module, new Module{static_cast<const char*>(image)});
 }
 DRIVER_API cuModuleUnload(Module* module) {
-  delete module;
-  return SUCCESS;
+    delete module;
+    return SUCCESS;
 }
 DRIVER_API cuModuleGetFunction(Function** function, Module* module, const char* name) {
-  if (!module || !name) return INVALID_VALUE;
-  Function* found = may_hold(*module, name) ? function_named(name) : nullptr;
-  return found ? give(function, found) : NOT_FOUND;
+    if (!module || !name) return INVALID_VALUE;
+    Function* found = may_hold(*module, name) ? function_named(name) : nullptr;
+    return found ? give(function, found) : NOT_FOUND;
 }
 DRIVER_API cuModuleGetGlobal_v2(DevicePointer*, size_t*, Module*, const char*) { return NOT_FOUND; }
 
 DRIVER_API cuFuncGetAttribute(int* value, int attribute, Function* function) {
-  if (!function) return INVALID_HANDLE;
-  switch (attribute) {
-    case 0: return give(value, 1024);                             // threads per block
-    case 1: case 2: case 3: return give(value, 0);                // shared, constant and local bytes: not known
-    case 4: return give(value, 32);                               // registers
-    case 5: case 6: return give(value, capability);               // PTX and binary version
-    case 8: return give(value, function->most_dynamic_shared.load());
-    default: return INVALID_VALUE;
-  }
+    if (!function) return INVALID_HANDLE;
+    switch (attribute) {
+        case 0: return give(value, 1024);  // threads per block
+        case 1:
+        case 2:
+        case 3: return give(value, 0);   // shared, constant and local bytes: not known
+        case 4: return give(value, 32);  // registers
+        case 5:
+        case 6: return give(value, capability);  // PTX and binary version
+        case 8: return give(value, function->most_dynamic_shared.load());
+        default: return INVALID_VALUE;
+    }
 }
 DRIVER_API cuFuncSetAttribute(Function* function, int attribute, int value) {
-  constexpr int most_dynamic_shared = 8, carveout = 9;
-  if (!function) return INVALID_HANDLE;
-  if (attribute == carveout) return SUCCESS;
-  if (attribute != most_dynamic_shared || value < 0 || value > most_shared_per_block()) return INVALID_VALUE;
-  function->most_dynamic_shared = value;
-  return SUCCESS;
+    constexpr int most_dynamic_shared = 8, carveout = 9;
+    if (!function) return INVALID_HANDLE;
+    if (attribute == carveout) return SUCCESS;
+    if (attribute != most_dynamic_shared || value < 0 || value > most_shared_per_block()) return INVALID_VALUE;
+    function->most_dynamic_shared = value;
+    return SUCCESS;
 }
 DRIVER_API cuFuncSetCacheConfig(Function* function, int) { return function ? SUCCESS : INVALID_HANDLE; }
 DRIVER_API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function*, int block_size, size_t dynamic_shared) {
-  return give(blocks, resident_blocks(block_size, dynamic_shared));
+    return give(blocks, resident_blocks(block_size, dynamic_shared));
 }
 DRIVER_API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, Function*, int block_size,
                                                                 size_t dynamic_shared, unsigned) {
-  return give(blocks, resident_blocks(block_size, dynamic_shared));
+    return give(blocks, resident_blocks(block_size, dynamic_shared));
 }
 
 DRIVER_API cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                           unsigned block_y, unsigned block_z, unsigned dynamic_shared, Stream*, void** parameters,
                           void** extra) {
-  if (extra) return NOT_SUPPORTED;
-  return launch(function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, dynamic_shared, parameters);
+    if (extra) return NOT_SUPPORTED;
+    return launch(function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, dynamic_shared, parameters);
 }
 
 // ---- for tests ------------------------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@
 namespace emulated {
 
 struct Kernel {
-  const char* name;  // as cuModuleGetFunction is asked for it; nullptr ends a list
-  ThreadFunction thread;
+    const char* name;  // as cuModuleGetFunction is asked for it; nullptr ends a list
+    ThreadFunction thread;
 };
 
 // The lists of all kernel files; nullptr ends it. The build writes this function.

@@ -99,97 +99,97 @@ emulated_switch_stack:
 namespace emulated {
 
 class Fibre {
- public:
-  // The host thread's own stack: it can only be switched from and back to.
-  Fibre() = default;
+public:
+    // The host thread's own stack: it can only be switched from and back to.
+    Fibre() = default;
 
-  // A fibre that will run `entry`, which must never return. `number` spreads the stacks over the caches' sets.
-  Fibre(void (*entry)(), unsigned number) {
-    mapping_ = mmap(nullptr, guard() + stack_bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapping_ == MAP_FAILED) {
-      perror("emulated device: no memory for a thread's stack");
-      abort();
+    // A fibre that will run `entry`, which must never return. `number` spreads the stacks over the caches' sets.
+    Fibre(void (*entry)(), unsigned number) {
+        mapping_ = mmap(nullptr, guard() + stack_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (mapping_ == MAP_FAILED) {
+            perror("emulated device: no memory for a thread's stack");
+            abort();
+        }
+        mprotect(mapping_, guard(), PROT_NONE);
+        bottom_ = static_cast<char*>(mapping_) + guard();
+        size_ = stack_bytes - number * 448 % 16384;
+        prepare(entry);
     }
-    mprotect(mapping_, guard(), PROT_NONE);
-    bottom_ = static_cast<char*>(mapping_) + guard();
-    size_ = stack_bytes - number * 448 % 16384;
-    prepare(entry);
-  }
 
-  ~Fibre() {
-    if (!mapping_) return;
+    ~Fibre() {
+        if (!mapping_) return;
 #ifdef EMULATED_ASAN
-    __asan_unpoison_memory_region(mapping_, guard() + stack_bytes);
+        __asan_unpoison_memory_region(mapping_, guard() + stack_bytes);
 #endif
-    munmap(mapping_, guard() + stack_bytes);
-  }
+        munmap(mapping_, guard() + stack_bytes);
+    }
 
-  Fibre(const Fibre&) = delete;
-  Fibre& operator=(const Fibre&) = delete;
+    Fibre(const Fibre&) = delete;
+    Fibre& operator=(const Fibre&) = delete;
 
-  // Suspends `from`, which must be running, and runs `to` until somebody switches back.
-  static void switch_between(Fibre& from, Fibre& to) {
-    came_from_ = &from;
+    // Suspends `from`, which must be running, and runs `to` until somebody switches back.
+    static void switch_between(Fibre& from, Fibre& to) {
+        came_from_ = &from;
 #ifdef EMULATED_ASAN
-    __sanitizer_start_switch_fiber(&from.fake_stack_, to.bottom_, to.size_);
+        __sanitizer_start_switch_fiber(&from.fake_stack_, to.bottom_, to.size_);
 #endif
 #ifdef EMULATED_UCONTEXT
-    swapcontext(&from.context_, &to.context_);
+        swapcontext(&from.context_, &to.context_);
 #else
-    emulated_switch_stack(&from.stack_pointer_, to.stack_pointer_);
+        emulated_switch_stack(&from.stack_pointer_, to.stack_pointer_);
 #endif
-    arrived(from);
-  }
+        arrived(from);
+    }
 
-  // The first thing that a fibre's entry must call.
-  static void arrived(Fibre& here) {
+    // The first thing that a fibre's entry must call.
+    static void arrived(Fibre& here) {
 #ifdef EMULATED_ASAN
-    const void* bottom = nullptr;
-    __sanitizer_finish_switch_fiber(here.fake_stack_, &bottom, &came_from_->size_);
-    came_from_->bottom_ = static_cast<char*>(const_cast<void*>(bottom));
+        const void* bottom = nullptr;
+        __sanitizer_finish_switch_fiber(here.fake_stack_, &bottom, &came_from_->size_);
+        came_from_->bottom_ = static_cast<char*>(const_cast<void*>(bottom));
 #else
-    (void)here;
+        (void)here;
 #endif
-  }
+    }
 
- private:
-  static constexpr size_t stack_bytes = 256 << 10;
+private:
+    static constexpr size_t stack_bytes = 256 << 10;
 
-  static size_t guard() {
-    static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    return page;
-  }
+    static size_t guard() {
+        static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+        return page;
+    }
 
-  void prepare(void (*entry)()) {
+    void prepare(void (*entry)()) {
 #ifdef EMULATED_UCONTEXT
-    getcontext(&context_);
-    context_.uc_stack.ss_sp = bottom_;
-    context_.uc_stack.ss_size = size_;
-    context_.uc_link = nullptr;
-    makecontext(&context_, entry, 0);
+        getcontext(&context_);
+        context_.uc_stack.ss_sp = bottom_;
+        context_.uc_stack.ss_size = size_;
+        context_.uc_link = nullptr;
+        makecontext(&context_, entry, 0);
 #else
-    auto top = reinterpret_cast<void**>((reinterpret_cast<uintptr_t>(bottom_) + size_) & ~uintptr_t{15});
+        auto top = reinterpret_cast<void**>((reinterpret_cast<uintptr_t>(bottom_) + size_) & ~uintptr_t{15});
 #if defined(__x86_64__)
-    top[-2] = reinterpret_cast<void*>(entry);  // popped by `ret`; six registers lie below
-    stack_pointer_ = top - 8;
+        top[-2] = reinterpret_cast<void*>(entry);  // popped by `ret`; six registers lie below
+        stack_pointer_ = top - 8;
 #else
-    top[-20 + 11] = reinterpret_cast<void*>(entry);  // x30, the return address
-    stack_pointer_ = top - 20;
+        top[-20 + 11] = reinterpret_cast<void*>(entry);  // x30, the return address
+        stack_pointer_ = top - 20;
 #endif
 #endif
-  }
+    }
 
-  void* mapping_ = nullptr;
-  char* bottom_ = nullptr;
-  size_t size_ = 0;
+    void* mapping_ = nullptr;
+    char* bottom_ = nullptr;
+    size_t size_ = 0;
 #ifdef EMULATED_UCONTEXT
-  ucontext_t context_{};
+    ucontext_t context_{};
 #else
-  void* stack_pointer_ = nullptr;
+    void* stack_pointer_ = nullptr;
 #endif
-  void* fake_stack_ = nullptr;
-  static inline __thread Fibre* came_from_ = nullptr;
+    void* fake_stack_ = nullptr;
+    static inline __thread Fibre* came_from_ = nullptr;
 };
 
 }  // namespace emulated

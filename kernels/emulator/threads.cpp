@@ -23,73 +23,73 @@ constexpr unsigned most_threads = 1024;
 
 // A fibre and the thread that it is running.
 struct Runner {
-  Runner() = default;
-  Runner(void (*entry)(), unsigned number) : fibre(entry, number) {}
-  Fibre fibre;
-  unsigned thread = 0;
-  uint3 index{};
+    Runner() = default;
+    Runner(void (*entry)(), unsigned number) : fibre(entry, number) {}
+    Fibre fibre;
+    unsigned thread = 0;
+    uint3 index{};
 };
 
 // Lanes on their way to a warp operation.
 struct Meeting {
-  unsigned mask, arrived = 0;
-  WarpOperation operation;
-  Where where;
+    unsigned mask, arrived = 0;
+    WarpOperation operation;
+    Where where;
 };
 
 // Disjoint masks differ in their lowest lane, so that lane's number is the place of a meeting.
 struct Warp {
-  unsigned live, open_meetings;
-  Meeting meetings[warp_lanes];
-  Runner* waiting[warp_lanes];
-  uint64_t value[warp_lanes], result[warp_lanes];
-  uint8_t wanted[warp_lanes];
+    unsigned live, open_meetings;
+    Meeting meetings[warp_lanes];
+    Runner* waiting[warp_lanes];
+    uint64_t value[warp_lanes], result[warp_lanes];
+    uint8_t wanted[warp_lanes];
 };
 
 // Threads on their way to the block's barrier.
 struct Barrier {
-  unsigned arrived, agreed;
-  Where where;
-  Census last;
+    unsigned arrived, agreed;
+    Where where;
+    Census last;
 };
 
 class Block {
- public:
-  ~Block() {
-    for (Runner* runner : all_) delete runner;
-  }
+public:
+    ~Block() {
+        for (Runner* runner : all_) delete runner;
+    }
 
-  void run(const char* kernel, ThreadFunction function, void** parameters);
-  Census wait_at_barrier(bool predicate, Where where);
-  uint64_t wait_in_warp(WarpOperation operation, unsigned mask, uint64_t value, unsigned wanted, Where where);
-  unsigned current_thread() const { return current_->thread; }
-  const char* kernel() const { return kernel_; }
+    void run(const char* kernel, ThreadFunction function, void** parameters);
+    Census wait_at_barrier(bool predicate, Where where);
+    uint64_t wait_in_warp(WarpOperation operation, unsigned mask, uint64_t value, unsigned wanted, Where where);
+    unsigned current_thread() const { return current_->thread; }
+    const char* kernel() const { return kernel_; }
 
- private:
-  static void run_threads();
-  void run_next_thread();
-  void thread_ended(unsigned thread);
-  void begin();
-  void resume(Runner& to);
-  void wait();
-  Runner& next_to_run();
-  Runner& idle_runner();
-  void open_barrier();
-  void close_meeting(Warp& warp, Meeting& meeting);
-  [[noreturn]] void deadlock();
-  bool something_ready() const { return first_ready_ < ready_.size(); }
-  Runner& take_ready();
+private:
+    static void run_threads();
+    void run_next_thread();
+    void thread_ended(unsigned thread);
+    void begin();
+    void resume(Runner& to);
+    void wait();
+    Runner& next_to_run();
+    Runner& idle_runner();
+    void open_barrier();
+    void close_meeting(Warp& warp, Meeting& meeting);
+    [[noreturn]] void deadlock();
+    bool something_ready() const { return first_ready_ < ready_.size(); }
+    Runner& take_ready();
 
-  const char* kernel_ = "";
-  ThreadFunction function_ = nullptr;
-  void** parameters_ = nullptr;
-  unsigned threads_ = 0, begun_ = 0, live_ = 0;
-  Runner main_;
-  Runner* current_ = &main_;
-  Barrier barrier_{};
-  Warp warps_[most_threads / warp_lanes];
-  std::vector<Runner*> all_, idle_, ready_, at_barrier_;
-  size_t first_ready_ = 0;
+    const char* kernel_ = "";
+    ThreadFunction function_ = nullptr;
+    void** parameters_ = nullptr;
+    unsigned threads_ = 0, begun_ = 0, live_ = 0;
+    Runner main_;
+    Runner* current_ = &main_;
+    Barrier barrier_{};
+    Warp warps_[most_threads / warp_lanes];
+    std::vector<Runner*> all_, idle_, ready_, at_barrier_;
+    size_t first_ready_ = 0;
 };
 
 // The calling host thread's block; made at its first launch, gone with the thread.
@@ -97,299 +97,302 @@ thread_local std::unique_ptr<Block> owned_block;
 __thread Block* block = nullptr;
 
 void Block::begin() {
-  const uint3 size = position.block_size;
-  threads_ = live_ = size.x * size.y * size.z;
-  begun_ = 0;
-  barrier_.arrived = barrier_.agreed = 0;
-  for (unsigned first = 0; first < threads_; first += warp_lanes) {
-    const unsigned lanes = threads_ - first;
-    warps_[first / warp_lanes].live = lanes >= warp_lanes ? ~0u : (1u << lanes) - 1;
-    warps_[first / warp_lanes].open_meetings = 0;
-  }
+    const uint3 size = position.block_size;
+    threads_ = live_ = size.x * size.y * size.z;
+    begun_ = 0;
+    barrier_.arrived = barrier_.agreed = 0;
+    for (unsigned first = 0; first < threads_; first += warp_lanes) {
+        const unsigned lanes = threads_ - first;
+        warps_[first / warp_lanes].live = lanes >= warp_lanes ? ~0u : (1u << lanes) - 1;
+        warps_[first / warp_lanes].open_meetings = 0;
+    }
 }
 
 void Block::run(const char* kernel, ThreadFunction function, void** parameters) {
-  kernel_ = kernel;
-  function_ = function;
-  parameters_ = parameters;
-  begin();
-  resume(idle_runner());
+    kernel_ = kernel;
+    function_ = function;
+    parameters_ = parameters;
+    begin();
+    resume(idle_runner());
 }
 
 // Lets another fibre run; returns when this one is resumed.
 void Block::resume(Runner& to) {
-  Runner& from = *current_;
-  current_ = &to;
-  Fibre::switch_between(from.fibre, to.fibre);
+    Runner& from = *current_;
+    current_ = &to;
+    Fibre::switch_between(from.fibre, to.fibre);
 }
 
 Runner& Block::take_ready() {
-  Runner& runner = *ready_[first_ready_++];
-  if (first_ready_ == ready_.size()) {
-    ready_.clear();
-    first_ready_ = 0;
-  }
-  return runner;
+    Runner& runner = *ready_[first_ready_++];
+    if (first_ready_ == ready_.size()) {
+        ready_.clear();
+        first_ready_ = 0;
+    }
+    return runner;
 }
 
 Runner& Block::idle_runner() {
-  if (idle_.empty()) {
-    all_.push_back(new Runner(run_threads, static_cast<unsigned>(all_.size())));
-    return *all_.back();
-  }
-  Runner& runner = *idle_.back();
-  idle_.pop_back();
-  return runner;
+    if (idle_.empty()) {
+        all_.push_back(new Runner(run_threads, static_cast<unsigned>(all_.size())));
+        return *all_.back();
+    }
+    Runner& runner = *idle_.back();
+    idle_.pop_back();
+    return runner;
 }
 
 Runner& Block::next_to_run() {
-  if (something_ready()) return take_ready();
-  if (begun_ < threads_) return idle_runner();
-  deadlock();
+    if (something_ready()) return take_ready();
+    if (begun_ < threads_) return idle_runner();
+    deadlock();
 }
 
 // What every fibre does for ever.
 void Block::run_threads() {
-  Block& self = *block;
-  Runner& me = *self.current_;
-  Fibre::arrived(me.fibre);
-  for (;;) {
-    while (self.begun_ < self.threads_ && !self.something_ready()) self.run_next_thread();
-    self.idle_.push_back(&me);
-    if (self.something_ready()) {
-      self.resume(self.take_ready());
-    } else if (self.live_ == 0) {
-      self.resume(self.main_);
-    } else {
-      self.deadlock();
+    Block& self = *block;
+    Runner& me = *self.current_;
+    Fibre::arrived(me.fibre);
+    for (;;) {
+        while (self.begun_ < self.threads_ && !self.something_ready()) self.run_next_thread();
+        self.idle_.push_back(&me);
+        if (self.something_ready()) {
+            self.resume(self.take_ready());
+        } else if (self.live_ == 0) {
+            self.resume(self.main_);
+        } else {
+            self.deadlock();
+        }
     }
-  }
 }
 
 void Block::run_next_thread() {
-  const uint3 size = position.block_size;
-  const unsigned thread = begun_++;
-  current_->thread = thread;
-  current_->index = {thread % size.x, thread / size.x % size.y, thread / (size.x * size.y)};
-  position.thread = current_->index;
-  function_(parameters_);
-  thread_ended(thread);
+    const uint3 size = position.block_size;
+    const unsigned thread = begun_++;
+    current_->thread = thread;
+    current_->index = {thread % size.x, thread / size.x % size.y, thread / (size.x * size.y)};
+    position.thread = current_->index;
+    function_(parameters_);
+    thread_ended(thread);
 }
 
 // Those who wait do not wait for a thread that has returned.
 void Block::thread_ended(unsigned thread) {
-  --live_;
-  Warp& warp = warps_[thread / warp_lanes];
-  warp.live &= ~(1u << thread % warp_lanes);
-  if (warp.open_meetings) {
-    for (Meeting& meeting : warp.meetings) {
-      if (meeting.arrived && meeting.arrived == (meeting.mask & warp.live)) close_meeting(warp, meeting);
+    --live_;
+    Warp& warp = warps_[thread / warp_lanes];
+    warp.live &= ~(1u << thread % warp_lanes);
+    if (warp.open_meetings) {
+        for (Meeting& meeting : warp.meetings) {
+            if (meeting.arrived && meeting.arrived == (meeting.mask & warp.live)) close_meeting(warp, meeting);
+        }
     }
-  }
-  if (barrier_.arrived && barrier_.arrived == live_) open_barrier();
+    if (barrier_.arrived && barrier_.arrived == live_) open_barrier();
 }
 
 void Block::wait() {
-  Runner& me = *current_;
-  resume(next_to_run());
-  position.thread = me.index;
+    Runner& me = *current_;
+    resume(next_to_run());
+    position.thread = me.index;
 }
 
 void Block::open_barrier() {
-  barrier_.last = {barrier_.arrived, barrier_.agreed};
-  barrier_.arrived = barrier_.agreed = 0;
-  if (something_ready()) {
-    ready_.insert(ready_.end(), at_barrier_.begin(), at_barrier_.end());
-    at_barrier_.clear();
-  } else {
-    ready_.swap(at_barrier_);
-  }
+    barrier_.last = {barrier_.arrived, barrier_.agreed};
+    barrier_.arrived = barrier_.agreed = 0;
+    if (something_ready()) {
+        ready_.insert(ready_.end(), at_barrier_.begin(), at_barrier_.end());
+        at_barrier_.clear();
+    } else {
+        ready_.swap(at_barrier_);
+    }
 }
 
 Census Block::wait_at_barrier(bool predicate, Where where) {
-  if (barrier_.arrived && barrier_.where.line != where.line) fail(where, "threads of a block wait at different barriers");
-  barrier_.where = where;
-  barrier_.agreed += predicate;
-  if (++barrier_.arrived == live_) {
-    open_barrier();
-  } else {
-    at_barrier_.push_back(current_);
-    wait();
-  }
-  return barrier_.last;
+    if (barrier_.arrived && barrier_.where.line != where.line)
+        fail(where, "threads of a block wait at different barriers");
+    barrier_.where = where;
+    barrier_.agreed += predicate;
+    if (++barrier_.arrived == live_) {
+        open_barrier();
+    } else {
+        at_barrier_.push_back(current_);
+        wait();
+    }
+    return barrier_.last;
 }
 
 // Calls `visit` with the number of every lane in `lanes`.
 template <class Visit>
 void for_lanes(unsigned lanes, Visit visit) {
-  for (; lanes; lanes &= lanes - 1) visit(static_cast<unsigned>(__builtin_ctz(lanes)));
+    for (; lanes; lanes &= lanes - 1) visit(static_cast<unsigned>(__builtin_ctz(lanes)));
 }
 
 void shuffle(Warp& warp, unsigned lanes, Where where) {
-  for_lanes(lanes, [&](unsigned lane) {
-    if (!(lanes >> warp.wanted[lane] & 1)) fail(where, "a shuffle reads a lane that takes no part in it");
-    warp.result[lane] = warp.value[warp.wanted[lane]];
-  });
+    for_lanes(lanes, [&](unsigned lane) {
+        if (!(lanes >> warp.wanted[lane] & 1)) fail(where, "a shuffle reads a lane that takes no part in it");
+        warp.result[lane] = warp.value[warp.wanted[lane]];
+    });
 }
 
 void match(Warp& warp, unsigned lanes) {
-  for (unsigned left = lanes; left;) {
-    const uint64_t value = warp.value[__builtin_ctz(left)];
-    unsigned same = 0;
-    for_lanes(left, [&](unsigned lane) { same |= static_cast<unsigned>(warp.value[lane] == value) << lane; });
-    for_lanes(same, [&](unsigned lane) { warp.result[lane] = same; });
-    left &= ~same;
-  }
+    for (unsigned left = lanes; left;) {
+        const uint64_t value = warp.value[__builtin_ctz(left)];
+        unsigned same = 0;
+        for_lanes(left, [&](unsigned lane) { same |= static_cast<unsigned>(warp.value[lane] == value) << lane; });
+        for_lanes(same, [&](unsigned lane) { warp.result[lane] = same; });
+        left &= ~same;
+    }
 }
 
 uint32_t combine(WarpOperation operation, uint32_t a, uint32_t b) {
-  const auto sa = static_cast<int32_t>(a), sb = static_cast<int32_t>(b);
-  switch (operation) {
-    case WarpOperation::add: return a + b;
-    case WarpOperation::minimum: return a < b ? a : b;
-    case WarpOperation::maximum: return a > b ? a : b;
-    case WarpOperation::signed_minimum: return sa < sb ? a : b;
-    case WarpOperation::signed_maximum: return sa > sb ? a : b;
-    case WarpOperation::bit_and: return a & b;
-    case WarpOperation::bit_or: return a | b;
-    default: return a ^ b;
-  }
+    const auto sa = static_cast<int32_t>(a), sb = static_cast<int32_t>(b);
+    switch (operation) {
+        case WarpOperation::add: return a + b;
+        case WarpOperation::minimum: return a < b ? a : b;
+        case WarpOperation::maximum: return a > b ? a : b;
+        case WarpOperation::signed_minimum: return sa < sb ? a : b;
+        case WarpOperation::signed_maximum: return sa > sb ? a : b;
+        case WarpOperation::bit_and: return a & b;
+        case WarpOperation::bit_or: return a | b;
+        default: return a ^ b;
+    }
 }
 
 // The one result of the operations that give every lane the same.
 uint64_t common_result(const Warp& warp, unsigned lanes, WarpOperation operation) {
-  unsigned holds = 0;
-  if (operation == WarpOperation::ballot || operation == WarpOperation::all) {
-    for_lanes(lanes, [&](unsigned lane) { holds |= static_cast<unsigned>(warp.value[lane] != 0) << lane; });
-    return operation == WarpOperation::ballot ? holds : holds == lanes;
-  }
-  auto total = static_cast<uint32_t>(warp.value[__builtin_ctz(lanes)]);
-  for_lanes(lanes & (lanes - 1),
-            [&](unsigned lane) { total = combine(operation, total, static_cast<uint32_t>(warp.value[lane])); });
-  return total;
+    unsigned holds = 0;
+    if (operation == WarpOperation::ballot || operation == WarpOperation::all) {
+        for_lanes(lanes, [&](unsigned lane) { holds |= static_cast<unsigned>(warp.value[lane] != 0) << lane; });
+        return operation == WarpOperation::ballot ? holds : holds == lanes;
+    }
+    auto total = static_cast<uint32_t>(warp.value[__builtin_ctz(lanes)]);
+    for_lanes(lanes & (lanes - 1),
+              [&](unsigned lane) { total = combine(operation, total, static_cast<uint32_t>(warp.value[lane])); });
+    return total;
 }
 
 void compute(Warp& warp, const Meeting& meeting) {
-  switch (meeting.operation) {
-    case WarpOperation::synchronise: return;
-    case WarpOperation::shuffle: return shuffle(warp, meeting.arrived, meeting.where);
-    case WarpOperation::match: return match(warp, meeting.arrived);
-    default: break;
-  }
-  const uint64_t result = common_result(warp, meeting.arrived, meeting.operation);
-  for_lanes(meeting.arrived, [&](unsigned lane) { warp.result[lane] = result; });
+    switch (meeting.operation) {
+        case WarpOperation::synchronise: return;
+        case WarpOperation::shuffle: return shuffle(warp, meeting.arrived, meeting.where);
+        case WarpOperation::match: return match(warp, meeting.arrived);
+        default: break;
+    }
+    const uint64_t result = common_result(warp, meeting.arrived, meeting.operation);
+    for_lanes(meeting.arrived, [&](unsigned lane) { warp.result[lane] = result; });
 }
 
 // Every lane finds its result in its own place, which it alone can give up: no lane overtakes another.
 void Block::close_meeting(Warp& warp, Meeting& meeting) {
-  compute(warp, meeting);
-  for_lanes(meeting.arrived, [&](unsigned lane) {
-    if (warp.waiting[lane] != current_) ready_.push_back(warp.waiting[lane]);
-  });
-  meeting.arrived = 0;
-  --warp.open_meetings;
+    compute(warp, meeting);
+    for_lanes(meeting.arrived, [&](unsigned lane) {
+        if (warp.waiting[lane] != current_) ready_.push_back(warp.waiting[lane]);
+    });
+    meeting.arrived = 0;
+    --warp.open_meetings;
 }
 
 void join(Warp& warp, Meeting& meeting, unsigned mask, WarpOperation operation, Where where) {
-  if (!meeting.arrived) {
-    meeting = {mask, 0, operation, where};
-    ++warp.open_meetings;
-  } else if (meeting.mask != mask) {
-    fail(where, "lanes meet with overlapping masks that differ");
-  } else if (meeting.operation != operation || meeting.where.line != where.line) {
-    fail(where, "lanes of one mask meet in different warp operations");
-  }
+    if (!meeting.arrived) {
+        meeting = {mask, 0, operation, where};
+        ++warp.open_meetings;
+    } else if (meeting.mask != mask) {
+        fail(where, "lanes meet with overlapping masks that differ");
+    } else if (meeting.operation != operation || meeting.where.line != where.line) {
+        fail(where, "lanes of one mask meet in different warp operations");
+    }
 }
 
 uint64_t Block::wait_in_warp(WarpOperation operation, unsigned mask, uint64_t value, unsigned wanted, Where where) {
-  Warp& warp = warps_[current_->thread / warp_lanes];
-  const unsigned me = current_->thread % warp_lanes;
-  if (!(mask >> me & 1)) fail(where, "a lane calls a warp operation whose mask leaves it out");
-  Meeting& meeting = warp.meetings[__builtin_ctz(mask)];
-  join(warp, meeting, mask, operation, where);
-  warp.value[me] = value;
-  warp.wanted[me] = static_cast<uint8_t>(wanted);
-  warp.waiting[me] = current_;
-  meeting.arrived |= 1u << me;
-  if (meeting.arrived == (mask & warp.live)) {
-    close_meeting(warp, meeting);
-  } else {
-    wait();
-  }
-  return warp.result[me];
+    Warp& warp = warps_[current_->thread / warp_lanes];
+    const unsigned me = current_->thread % warp_lanes;
+    if (!(mask >> me & 1)) fail(where, "a lane calls a warp operation whose mask leaves it out");
+    Meeting& meeting = warp.meetings[__builtin_ctz(mask)];
+    join(warp, meeting, mask, operation, where);
+    warp.value[me] = value;
+    warp.wanted[me] = static_cast<uint8_t>(wanted);
+    warp.waiting[me] = current_;
+    meeting.arrived |= 1u << me;
+    if (meeting.arrived == (mask & warp.live)) {
+        close_meeting(warp, meeting);
+    } else {
+        wait();
+    }
+    return warp.result[me];
 }
 
 void Block::deadlock() {
-  fprintf(stderr, "emulated device: deadlock in kernel %s, block (%u, %u, %u): %u threads are left\n", kernel_,
-          position.block.x, position.block.y, position.block.z, live_);
-  if (barrier_.arrived) {
-    fprintf(stderr, "  %u wait at the barrier of %s:%d\n", barrier_.arrived, barrier_.where.file, barrier_.where.line);
-  }
-  for (unsigned first = 0; first < threads_; first += warp_lanes) {
-    const Warp& warp = warps_[first / warp_lanes];
-    for (const Meeting& meeting : warp.meetings) {
-      if (!warp.open_meetings || !meeting.arrived) continue;
-      fprintf(stderr, "  warp %u: lanes %08x of mask %08x wait in the warp operation of %s:%d\n", first / warp_lanes,
-              meeting.arrived, meeting.mask & warp.live, meeting.where.file, meeting.where.line);
+    fprintf(stderr, "emulated device: deadlock in kernel %s, block (%u, %u, %u): %u threads are left\n", kernel_,
+            position.block.x, position.block.y, position.block.z, live_);
+    if (barrier_.arrived) {
+        fprintf(stderr, "  %u wait at the barrier of %s:%d\n", barrier_.arrived, barrier_.where.file,
+                barrier_.where.line);
     }
-  }
-  abort();
+    for (unsigned first = 0; first < threads_; first += warp_lanes) {
+        const Warp& warp = warps_[first / warp_lanes];
+        for (const Meeting& meeting : warp.meetings) {
+            if (!warp.open_meetings || !meeting.arrived) continue;
+            fprintf(stderr, "  warp %u: lanes %08x of mask %08x wait in the warp operation of %s:%d\n",
+                    first / warp_lanes, meeting.arrived, meeting.mask & warp.live, meeting.where.file,
+                    meeting.where.line);
+        }
+    }
+    abort();
 }
 
 // Dynamic shared memory is not initialised, and ends where the launch said.
 void lend_dynamic_shared(unsigned bytes) {
-  for (unsigned number = 0; dynamic_shared(number).memory; ++number) {
-    const DynamicShared array = dynamic_shared(number);
-    memset(array.memory, 0xA5, bytes);
+    for (unsigned number = 0; dynamic_shared(number).memory; ++number) {
+        const DynamicShared array = dynamic_shared(number);
+        memset(array.memory, 0xA5, bytes);
 #ifdef EMULATED_ASAN
-    __asan_poison_memory_region(array.memory + bytes, array.bytes - bytes);
+        __asan_poison_memory_region(array.memory + bytes, array.bytes - bytes);
 #endif
-  }
+    }
 }
 
 void take_back_dynamic_shared() {
 #ifdef EMULATED_ASAN
-  for (unsigned number = 0; dynamic_shared(number).memory; ++number) {
-    __asan_unpoison_memory_region(dynamic_shared(number).memory, dynamic_shared(number).bytes);
-  }
+    for (unsigned number = 0; dynamic_shared(number).memory; ++number) {
+        __asan_unpoison_memory_region(dynamic_shared(number).memory, dynamic_shared(number).bytes);
+    }
 #endif
 }
 
 }  // namespace
 
 void fail(Where where, const char* what) {
-  fprintf(stderr, "emulated device: %s:%d: %s (kernel %s, block (%u, %u, %u), thread (%u, %u, %u))\n", where.file,
-          where.line, what, block ? block->kernel() : "?", position.block.x, position.block.y, position.block.z,
-          position.thread.x, position.thread.y, position.thread.z);
-  abort();
+    fprintf(stderr, "emulated device: %s:%d: %s (kernel %s, block (%u, %u, %u), thread (%u, %u, %u))\n", where.file,
+            where.line, what, block ? block->kernel() : "?", position.block.x, position.block.y, position.block.z,
+            position.thread.x, position.thread.y, position.thread.z);
+    abort();
 }
 
 Census barrier(bool predicate, Where where) { return block->wait_at_barrier(predicate, where); }
 
 uint64_t meet(WarpOperation operation, unsigned mask, uint64_t value, unsigned wanted, Where where) {
-  return block->wait_in_warp(operation, mask, value, wanted, where);
+    return block->wait_in_warp(operation, mask, value, wanted, where);
 }
 
 unsigned lane() { return block->current_thread() % warp_lanes; }
 
 void run_grid(const char* name, ThreadFunction thread, uint3 grid_size, uint3 block_size, unsigned dynamic_shared,
               void** parameters) {
-  if (!block) {
-    owned_block = std::make_unique<Block>();
-    block = owned_block.get();
-  }
-  position.grid_size = grid_size;
-  position.block_size = block_size;
-  for (unsigned z = 0; z < grid_size.z; ++z) {
-    for (unsigned y = 0; y < grid_size.y; ++y) {
-      for (unsigned x = 0; x < grid_size.x; ++x) {
-        position.block = {x, y, z};
-        lend_dynamic_shared(dynamic_shared);
-        block->run(name, thread, parameters);
-      }
+    if (!block) {
+        owned_block = std::make_unique<Block>();
+        block = owned_block.get();
     }
-  }
-  take_back_dynamic_shared();
+    position.grid_size = grid_size;
+    position.block_size = block_size;
+    for (unsigned z = 0; z < grid_size.z; ++z) {
+        for (unsigned y = 0; y < grid_size.y; ++y) {
+            for (unsigned x = 0; x < grid_size.x; ++x) {
+                position.block = {x, y, z};
+                lend_dynamic_shared(dynamic_shared);
+                block->run(name, thread, parameters);
+            }
+        }
+    }
+    take_back_dynamic_shared();
 }
 
 }  // namespace emulated

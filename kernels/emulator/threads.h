@@ -12,43 +12,43 @@
 #include <cstdint>
 
 struct uint3 {
-  unsigned x, y, z;
+    unsigned x, y, z;
 };
 
 namespace emulated {
 
 // Where the running thread is; what `threadIdx` and its companions stand for.
 struct Position {
-  uint3 thread, block, block_size, grid_size;
+    uint3 thread, block, block_size, grid_size;
 };
 extern __thread Position position;
 
 // A line of device code, for messages and to tell one barrier from another.
 struct Where {
-  const char* file;
-  int line;
+    const char* file;
+    int line;
 };
 
 // What lanes can do together. Values and results are the operands' bits, zero-extended.
 enum class WarpOperation : uint8_t {
-  synchronise,
-  shuffle,
-  ballot,
-  all,
-  match,
-  add,
-  minimum,
-  maximum,
-  signed_minimum,
-  signed_maximum,
-  bit_and,
-  bit_or,
-  bit_xor,
+    synchronise,
+    shuffle,
+    ballot,
+    all,
+    match,
+    add,
+    minimum,
+    maximum,
+    signed_minimum,
+    signed_maximum,
+    bit_and,
+    bit_or,
+    bit_xor,
 };
 
 // How many threads met at a barrier, and for how many of them the predicate held.
 struct Census {
-  unsigned met, agreed;
+    unsigned met, agreed;
 };
 
 Census barrier(bool predicate, Where where);
@@ -72,8 +72,8 @@ void run_grid(const char* name, ThreadFunction thread, uint3 grid_size, uint3 bl
 
 // One `extern __shared__` array of the calling host thread, as large as any device allows.
 struct DynamicShared {
-  unsigned char* memory;
-  unsigned bytes;
+    unsigned char* memory;
+    unsigned bytes;
 };
 // The arrays by number; {nullptr, 0} after the last. The build writes this function.
 DynamicShared dynamic_shared(unsigned number);

@@ -55,8 +55,8 @@ __device__ __forceinline__ Edge<Word> step(Column<Word>& column, Word equal, Edg
 
 // As `edit_distance_within`, for a pattern of no more symbols than a word has bits.
 template <bool SWAPS, class Alphabet, class Word>
-__device__ __forceinline__ u32 one_strip(const typename Alphabet::Symbol* pattern, u32 rows, const typename Alphabet::Symbol* text, u32 columns,
-                                         u32 most) {
+__device__ __forceinline__ u32 one_strip(const typename Alphabet::Symbol* pattern, u32 rows,
+                                         const typename Alphabet::Symbol* text, u32 columns, u32 most) {
     Symbols<Alphabet, Word> symbols(pattern, rows);
     Column<Word> column = Column<Word>::first();
     Edge<Word> above = {1, 0, 0};
@@ -80,8 +80,8 @@ __device__ __forceinline__ u32 one_strip(const typename Alphabet::Symbol* patter
 // up to 2 * ceil((most + 2) / 64) words of columns each: all of either is kept at once, and a word takes the place of
 // one that has been read, or that nobody reads any more.
 template <bool SWAPS, class Alphabet>
-__device__ __forceinline__ u32 strips(const typename Alphabet::Symbol* pattern, u32 rows, const typename Alphabet::Symbol* text, u32 columns,
-                                      u32 most) {
+__device__ __forceinline__ u32 strips(const typename Alphabet::Symbol* pattern, u32 rows,
+                                      const typename Alphabet::Symbol* text, u32 columns, u32 most) {
     Edge<u64> edges[KEPT_WORDS];
     // The cell above the next strip's first row and before its first column, and where the row above is not known any
     // more.
@@ -128,8 +128,8 @@ __device__ __forceinline__ u32 strips(const typename Alphabet::Symbol* pattern, 
 // pattern is the longer string, by no more than `most`; where the text has more than KEPT_COLUMNS symbols, `most` is
 // KEPT_COLUMNS / 2 - 2 at most.
 template <bool SWAPS, class Alphabet>
-__device__ __forceinline__ u32 edit_distance_within(const typename Alphabet::Symbol* pattern, u32 rows, const typename Alphabet::Symbol* text,
-                                                    u32 columns, u32 most) {
+__device__ __forceinline__ u32 edit_distance_within(const typename Alphabet::Symbol* pattern, u32 rows,
+                                                    const typename Alphabet::Symbol* text, u32 columns, u32 most) {
     if (rows <= 32) return one_strip<SWAPS, Alphabet, u32>(pattern, rows, text, columns, most);
     if (rows <= 64) return one_strip<SWAPS, Alphabet, u64>(pattern, rows, text, columns, most);
     return strips<SWAPS, Alphabet>(pattern, rows, text, columns, most);

@@ -44,7 +44,9 @@ __device__ __forceinline__ bool edit_accepts(const EditCondition& test, double s
     return high_enough && low_enough;
 }
 
-__device__ __forceinline__ bool is_jaro(const EditCondition& test) { return test.measure == JARO || test.measure == JARO_WINKLER; }
+__device__ __forceinline__ bool is_jaro(const EditCondition& test) {
+    return test.measure == JARO || test.measure == JARO_WINKLER;
+}
 
 // What both of two strings have at least, if they match.
 struct Shared {
@@ -69,7 +71,8 @@ __device__ __forceinline__ Shared edit_least_shared(const EditCondition& test, u
 // What two strings of `left` and `right` characters, some each, have both at least, if they match by a Jaro measure,
 // begin with up to `prefix` characters in common and have up to `common` of them at all; as jaro_bigrams of
 // crates/engine/src/strings/predicate.rs.
-__device__ __forceinline__ Shared jaro_least_shared(const EditCondition& test, u32 left, u32 right, u32 prefix, u32 common) {
+__device__ __forceinline__ Shared jaro_least_shared(const EditCondition& test, u32 left, u32 right, u32 prefix,
+                                                    u32 common) {
     double jaro = test.jaro[prefix], a_common_one = 1.0 / (double)left + 1.0 / (double)right;
     double most = (double)min(common, min(left, right)), needed = (3.0 * jaro - 1.0) / a_common_one;
     auto bigrams = [&](double matches) {
@@ -92,8 +95,8 @@ __device__ __forceinline__ bool edit_lengths_match(const EditCondition& test, u3
 // kernel, since what a measure holds in registers is its own.
 struct LevenshteinDecision {
     template <class Alphabet>
-    static __device__ __forceinline__ bool holds(const EditCondition& test, const typename Alphabet::Symbol* longer, u32 longest,
-                                                 const typename Alphabet::Symbol* shorter, u32 shortest) {
+    static __device__ __forceinline__ bool holds(const EditCondition& test, const typename Alphabet::Symbol* longer,
+                                                 u32 longest, const typename Alphabet::Symbol* shorter, u32 shortest) {
         u32 most = test.reach[longest].edits;
         u32 distance = levenshtein_within<Alphabet>(longer, longest, shorter, shortest, most);
         bool is_similarity = test.measure == LEVENSHTEIN_SIMILARITY;
@@ -104,8 +107,8 @@ struct LevenshteinDecision {
 
 struct OsaDecision {
     template <class Alphabet>
-    static __device__ __forceinline__ bool holds(const EditCondition& test, const typename Alphabet::Symbol* longer, u32 longest,
-                                                 const typename Alphabet::Symbol* shorter, u32 shortest) {
+    static __device__ __forceinline__ bool holds(const EditCondition& test, const typename Alphabet::Symbol* longer,
+                                                 u32 longest, const typename Alphabet::Symbol* shorter, u32 shortest) {
         u32 most = test.reach[longest].edits;
         u32 distance = osa_within<Alphabet>(longer, longest, shorter, shortest, most);
         return distance <= most && edit_accepts(test, (double)distance);
@@ -114,8 +117,8 @@ struct OsaDecision {
 
 struct HammingDecision {
     template <class Alphabet>
-    static __device__ __forceinline__ bool holds(const EditCondition& test, const typename Alphabet::Symbol* longer, u32 longest,
-                                                 const typename Alphabet::Symbol* shorter, u32) {
+    static __device__ __forceinline__ bool holds(const EditCondition& test, const typename Alphabet::Symbol* longer,
+                                                 u32 longest, const typename Alphabet::Symbol* shorter, u32) {
         u32 most = test.reach[longest].edits;
         u32 distance = hamming_within(longer, shorter, longest, most);
         return distance <= most && edit_accepts(test, (double)distance);
@@ -124,8 +127,8 @@ struct HammingDecision {
 
 struct JaroDecision {
     template <class Alphabet>
-    static __device__ __forceinline__ bool holds(const EditCondition& test, const typename Alphabet::Symbol* longer, u32 longest,
-                                                 const typename Alphabet::Symbol* shorter, u32 shortest) {
+    static __device__ __forceinline__ bool holds(const EditCondition& test, const typename Alphabet::Symbol* longer,
+                                                 u32 longest, const typename Alphabet::Symbol* shorter, u32 shortest) {
         double jaro = jaro_similarity<Alphabet>(shorter, shortest, longer, longest);
         bool is_raised = test.measure == JARO_WINKLER;
         return edit_accepts(test, is_raised ? raised_by_prefix(jaro, shorter, shortest, longer, longest) : jaro);

@@ -19,8 +19,9 @@ __device__ __forceinline__ u32 next_set(const u64* bits, u32 at) {
 
 // As `match`, for strings of no more symbols than a word has bits; the right one is not empty.
 template <class Alphabet, class Word>
-__device__ __forceinline__ u32 match_bits(const typename Alphabet::Symbol* left, u32 lefts, const typename Alphabet::Symbol* right, u32 rights,
-                                          u32 window, u32& misplaced) {
+__device__ __forceinline__ u32 match_bits(const typename Alphabet::Symbol* left, u32 lefts,
+                                          const typename Alphabet::Symbol* right, u32 rights, u32 window,
+                                          u32& misplaced) {
     constexpr u32 MOST = sizeof(Word) * 8;
     Symbols<Alphabet, Word> symbols(right, rights);
     // the positions that have a symbol, and those within the window, which grows until its low end leaves 0
@@ -49,8 +50,9 @@ __device__ __forceinline__ u32 match_bits(const typename Alphabet::Symbol* left,
 // through one after the other, each with the symbols that have found none before: what is free in a word depends only
 // on the symbols that came to it earlier, which are the same ones in either order.
 template <class Alphabet>
-__device__ __forceinline__ u32 match_words(const typename Alphabet::Symbol* left, u32 lefts, const typename Alphabet::Symbol* right, u32 rights, u32 window,
-                     u32& misplaced) {
+__device__ __forceinline__ u32 match_words(const typename Alphabet::Symbol* left, u32 lefts,
+                                           const typename Alphabet::Symbol* right, u32 rights, u32 window,
+                                           u32& misplaced) {
     u64 matched_left[MATCHED_WORDS], matched_right[MATCHED_WORDS];
     for (u32 word = 0; word * WORD < lefts; word++) matched_left[word] = 0;
     u32 matches = 0;
@@ -86,8 +88,8 @@ __device__ __forceinline__ u32 match_words(const typename Alphabet::Symbol* left
 
 // The matches of two strings, and how many of them are out of order; the right string is no shorter, and not empty.
 template <class Alphabet>
-__device__ __forceinline__ u32 match(const typename Alphabet::Symbol* left, u32 lefts, const typename Alphabet::Symbol* right, u32 rights, u32 window,
-                                     u32& misplaced) {
+__device__ __forceinline__ u32 match(const typename Alphabet::Symbol* left, u32 lefts,
+                                     const typename Alphabet::Symbol* right, u32 rights, u32 window, u32& misplaced) {
     if (rights <= 32) return match_bits<Alphabet, u32>(left, lefts, right, rights, window, misplaced);
     if (rights <= 64) return match_bits<Alphabet, u64>(left, lefts, right, rights, window, misplaced);
     return match_words<Alphabet>(left, lefts, right, rights, window, misplaced);
@@ -95,7 +97,8 @@ __device__ __forceinline__ u32 match(const typename Alphabet::Symbol* left, u32 
 
 // Between 0 and 1; 1 for two empty strings, 0 if only one is empty. The right string is no shorter.
 template <class Alphabet>
-__device__ __forceinline__ double jaro_similarity(const typename Alphabet::Symbol* left, u32 lefts, const typename Alphabet::Symbol* right, u32 rights) {
+__device__ __forceinline__ double jaro_similarity(const typename Alphabet::Symbol* left, u32 lefts,
+                                                  const typename Alphabet::Symbol* right, u32 rights) {
     if (rights == 0) return 1.0;
     u32 half = rights / 2, misplaced;
     u32 matched = match<Alphabet>(left, lefts, right, rights, half > 0 ? half - 1 : 0, misplaced);

@@ -10,7 +10,8 @@
 
 // The Jaro-Winkler similarity of two strings whose Jaro similarity is `jaro`.
 template <class Symbol>
-__device__ __forceinline__ double raised_by_prefix(double jaro, const Symbol* left, u32 lefts, const Symbol* right, u32 rights) {
+__device__ __forceinline__ double raised_by_prefix(double jaro, const Symbol* left, u32 lefts, const Symbol* right,
+                                                   u32 rights) {
     if (jaro <= BOOST_ABOVE) return jaro;
     u32 most = min(min(lefts, rights), (u32)LONGEST_PREFIX), prefix = 0;
     while (prefix < most && left[prefix] == right[prefix]) prefix++;

@@ -5,8 +5,8 @@
 
 // The distance if it is at most `most`, otherwise some larger number; the left string is the longer one.
 template <class Alphabet>
-__device__ __forceinline__ u32 levenshtein_within(const typename Alphabet::Symbol* left, u32 lefts, const typename Alphabet::Symbol* right, u32 rights,
-                                  u32 most) {
+__device__ __forceinline__ u32 levenshtein_within(const typename Alphabet::Symbol* left, u32 lefts,
+                                                  const typename Alphabet::Symbol* right, u32 rights, u32 most) {
     return edit_distance_within<false, Alphabet>(left, lefts, right, rights, most);
 }
 

@@ -3,6 +3,4 @@
 
 #include "overlap.cuh"
 
-__device__ __forceinline__ double overlap_count(const Overlap& overlap) {
-    return (double)overlap.common;
-}
+__device__ __forceinline__ double overlap_count(const Overlap& overlap) { return (double)overlap.common; }

@@ -33,7 +33,6 @@ struct SetCondition {
     u32 is_reversed;
     u32 unused;
 };
-static_assert(sizeof(SetCondition) == 88, "as SetCondition in Rust");
 
 // What the least overlap is made of: a sum of both sizes, their geometric mean, the smaller one, or nothing.
 // Every form rises with both sizes, so that the least sizes of a tile speak for all of it.

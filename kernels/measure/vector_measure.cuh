@@ -34,7 +34,8 @@ struct VectorCondition {
 };
 
 // The score of two vectors, or false where SQL says NULL.
-__device__ __forceinline__ bool vector_score(const VectorCondition& test, const double* a, const double* b, double& score) {
+__device__ __forceinline__ bool vector_score(const VectorCondition& test, const double* a, const double* b,
+                                             double& score) {
     switch (test.measure) {
         case L1: return l1_distance(a, b, test.dimension, score);
         case L2: return l2_distance(a, b, test.dimension, score);

@@ -33,7 +33,7 @@ const LIBRARY: &str = "libcuda.so";
 fn build() -> io::Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut sources = Vec::new();
-    for folder in ["kernels", "kernels/measure", "kernels/emulator"] {
+    for folder in ["kernels", "kernels/layout", "kernels/measure", "kernels/emulator"] {
         files(&root.join(folder), &mut sources)?;
     }
     sources.sort();
