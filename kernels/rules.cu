@@ -50,8 +50,8 @@ struct Batch {
     // The clause of those that are decided; none where it is not asked for.
     u16* NULLABLE witnesses;
     // A bit for each atom that several steps ask: whether it has been evaluated, and whether it holds.
-    u32* NULLABLE known;
-    u32* NULLABLE holding;
+    u32* known;
+    u32* holding;
     u64* count;
     u64 capacity;
 };

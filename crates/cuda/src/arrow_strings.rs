@@ -77,10 +77,11 @@ impl ArrowStrings {
 
     pub(super) fn on_device(&self, stream: &CudaStream) -> ArrowStringsOnDevice {
         ArrowStringsOnDevice {
-            views: self.views.address(stream),
-            bytes: self.bytes.address(stream),
-            buffers: self.buffers.address(stream),
-            valid: self.valid.bits.as_ref().map_or(0, |bits| bits.address(stream)),
+            // 16 bytes each
+            views: Some(self.views.address(stream).cast()),
+            bytes: Some(self.bytes.address(stream)),
+            buffers: Some(self.buffers.address(stream)),
+            valid: self.valid.bits.as_ref().map(|bits| bits.address(stream)),
             first_bit: self.valid.first_bit,
             count: self.count,
             unused: 0,

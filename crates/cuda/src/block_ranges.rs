@@ -7,12 +7,9 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use super::fault::Fault;
-use super::kernels::Task;
-use super::memory::{Budget, Buffer};
+use super::kernels::{BLOCK, Task, Windows};
+use super::memory::Budget;
 use super::scheduler::WorkSplit;
-
-/// Positions of a block.
-pub(super) const BLOCK: u32 = 64;
 
 /// Build blocks of one task at most.
 pub(super) const BLOCKS_OF_TASK: u32 = 32;
@@ -46,30 +43,28 @@ impl BlockRanges {
         budget: &Budget,
         stream: &Arc<CudaStream>,
         (blocks, rows_of_task, words): (u32, u32, u32),
-        launch: impl FnOnce(&mut Buffer<u32>, &mut Buffer<u32>) -> Result<(), Fault>,
+        launch: impl FnOnce(&mut Windows) -> Result<(), Fault>,
     ) -> Result<Self, Fault> {
         let none = vec![0; blocks as usize];
         let by_popcounts = if budget.device.has_tensor_cores() { 1 } else { POPCOUNTS };
         let most_pairs = PAIRS_OF_STEP / by_popcounts / u64::from(words.div_ceil(FEWEST_WORDS).max(1));
         let mut windows = Self { firsts: none.clone(), ends: none, rows_of_task, most_pairs };
         if blocks > 0 {
-            let mut firsts = budget.buffer(stream, blocks as usize)?;
-            let mut ends = budget.buffer(stream, blocks as usize)?;
-            launch(&mut firsts, &mut ends)?;
-            budget.download(stream, &firsts, &mut windows.firsts)?;
-            budget.download(stream, &ends, &mut windows.ends)?;
+            let mut on_device = Windows {
+                firsts: budget.buffer(stream, blocks as usize)?,
+                ends: budget.buffer(stream, blocks as usize)?,
+            };
+            launch(&mut on_device)?;
+            budget.download(stream, &on_device.firsts, &mut windows.firsts)?;
+            budget.download(stream, &on_device.ends, &mut windows.ends)?;
             stream.synchronize()?;
         }
         Ok(windows)
     }
 
     /// First build blocks, and those after the last ones, on the device.
-    pub(super) fn upload(
-        &self,
-        budget: &Budget,
-        stream: &Arc<CudaStream>,
-    ) -> Result<(Buffer<u32>, Buffer<u32>), Fault> {
-        Ok((budget.upload(stream, &self.firsts)?, budget.upload(stream, &self.ends)?))
+    pub(super) fn upload(&self, budget: &Budget, stream: &Arc<CudaStream>) -> Result<Windows, Fault> {
+        Ok(Windows { firsts: budget.upload(stream, &self.firsts)?, ends: budget.upload(stream, &self.ends)? })
     }
 
     pub(super) fn memory(&self) -> usize {

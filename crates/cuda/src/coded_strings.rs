@@ -8,7 +8,7 @@ use cudarc::driver::CudaStream;
 use super::arrow_strings::{ArrowStrings, has_many_bytes};
 use super::equality::codes_of_strings;
 use super::fault::Fault;
-use super::kernels::{CodesOnDevice, SCALAR_WORDS, StringFeatures, SymbolBuffer};
+use super::kernels::{CodesOnDevice, SCALAR_WORDS, StringFeatures, StringSymbols, SymbolBuffer};
 use super::memory::{Budget, Buffer};
 use similarity_engine::equality;
 
@@ -41,8 +41,7 @@ impl Codes {
 #[derive(Debug)]
 pub(super) struct CodedStrings {
     pub(super) features: StringFeatures,
-    pub(super) starts: Buffer<u64>,
-    pub(super) symbols: SymbolBuffer,
+    pub(super) symbols: StringSymbols,
     pub(super) codes: Arc<Codes>,
 }
 
@@ -100,7 +99,7 @@ impl CodedStrings {
         };
         let mut occurs = build.is_none().then(|| budget.zeros(stream, SCALAR_WORDS)).transpose()?;
         let mut numbers = budget.zeros(stream, 2)?;
-        kernels.features(stream, (&on_device, longest), &mut features, occurs.as_mut(), &mut numbers)?;
+        kernels.features(stream, on_device, longest, &mut features, occurs.as_mut(), &mut numbers)?;
         let mut counted = [0; 2];
         budget.download(stream, &numbers, &mut counted)?;
         let mut characters = vec![0; if occurs.is_some() { SCALAR_WORDS } else { 0 }];
@@ -116,16 +115,18 @@ impl CodedStrings {
             Some(codes) => Arc::clone(codes),
             None => Arc::new(Codes::of(budget, stream, &characters)?),
         };
-        let mut starts = budget.buffer(stream, rows)?;
-        let mut symbols = match codes.is_small {
-            true => SymbolBuffer::Small(budget.buffer(stream, all as usize)?),
-            false => SymbolBuffer::Large(budget.buffer(stream, all as usize)?),
+        let mut symbols = StringSymbols {
+            starts: budget.buffer(stream, rows)?,
+            symbols: match codes.is_small {
+                true => SymbolBuffer::Small(budget.buffer(stream, all as usize)?),
+                false => SymbolBuffer::Large(budget.buffer(stream, all as usize)?),
+            },
         };
         let mut used = budget.zeros(stream, 1)?;
         let by = CodesOnDevice { codes: &codes.codes, last: codes.last };
-        kernels.symbols(stream, (&on_device, &features.lengths), by, &mut used, (&mut starts, &mut symbols))?;
+        kernels.symbols(stream, on_device, &features.lengths, by, &mut used, &mut symbols)?;
         stream.synchronize()?;
-        Ok(Some(Self { features, starts, symbols, codes }))
+        Ok(Some(Self { features, symbols, codes }))
     }
 }
 
@@ -139,7 +140,7 @@ fn print(
     prints: Option<PrintedAs<'_>>,
 ) -> Result<(), Fault> {
     let Some((prints, column)) = prints else { return Ok(()) };
-    budget.device.texts()?.prints(stream, &strings.on_device(stream), column, prints)?;
+    budget.device.texts()?.prints(stream, strings.on_device(stream), column, prints)?;
     // they are of another stream, on which they are given back where what follows here fails
     Ok(stream.synchronize()?)
 }
@@ -177,9 +178,9 @@ mod tests {
 
     /// The codes of each string.
     fn codes(stream: &Arc<CudaStream>, texts: &CodedStrings, rows: usize) -> Vec<Vec<u32>> {
-        let starts = download(stream, &texts.starts, rows);
+        let starts = download(stream, &texts.symbols.starts, rows);
         let lengths = download(stream, &texts.features.lengths, rows);
-        let symbols: Vec<u32> = match &texts.symbols {
+        let symbols: Vec<u32> = match &texts.symbols.symbols {
             SymbolBuffer::Small(symbols) => download(stream, symbols, usize::MAX).into_iter().map(u32::from).collect(),
             SymbolBuffer::Large(symbols) => download(stream, symbols, usize::MAX),
         };

@@ -3,11 +3,12 @@
 //! ```text
 //! accelerator     the door: what the engines ask of a device
 //! device          which GPU there is, what it can do, how much of its memory is ours
+//! address         where values lie, as kernels are told
 //! memory          buffers on it, counted against the budget
 //! metrics         what a join has done there
 //! modules         the files of kernels, and when the driver reads them
 //! jit_guard       what the driver's compiler does then, and what an exit waits for
-//! kernels         one typed function for each kernel of kernels/: all that is launched is launched here
+//! kernels         what the host decides of each launch, over functions that are generated from kernels/
 //! transfers       copies to the device and from it; staging is the pinned memory that they come through
 //! sort            records by a key
 //! equality        equality keys, numbered there
@@ -19,6 +20,7 @@
 //! block_ranges    what is compared together: blocks of one side against ranges of blocks of the other
 //! object_pool     a few things of one kind that threads take in turn
 //! worker          a stream of launches, and the buffers that pairs come back through
+//! sorted_side     one side of a join in the order of its blocks
 //! tiled_index     an index whose sides lie in blocks: what all families of keys have in common
 //! sets            set similarity joins
 //! strings         edit-distance and Jaro joins
@@ -32,6 +34,7 @@
 #![deny(missing_docs)]
 
 mod accelerator;
+mod address;
 mod arrow_strings;
 mod block_ranges;
 mod coded_strings;
@@ -50,6 +53,7 @@ mod rules;
 mod scheduler;
 mod sets;
 mod sort;
+mod sorted_side;
 mod staging;
 mod strings;
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, HostSlice, ValidAsZeroBits};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, HostSlice, ValidAsZeroBits};
 
+use super::address::{Address, AddressMut};
 use super::device::Device;
 use super::fault::Fault;
 use super::metrics::DeviceMetrics;
@@ -162,7 +163,7 @@ impl Budget {
     pub(super) fn fetch<T: DeviceRepr + Copy>(&self, buffer: &Buffer<T>, range: Range<usize>) -> Result<Vec<T>, Fault> {
         let stream = buffer.slice.stream();
         stream.synchronize()?;
-        let address = buffer.address(stream) + (range.start * size_of::<T>()) as u64;
+        let address = buffer.address(stream).add(range.start);
         assert!(range.end <= buffer.slice.len());
         self.metrics.download::<T>(range.len());
         // SAFETY: the buffer has these values, and what was to write them is done.
@@ -243,8 +244,13 @@ impl<T: DeviceRepr> Room<T> {
 }
 
 impl<T> Buffer<T> {
-    /// Where it is, for a structure that a kernel reads. It must outlive every launch that is given the address.
-    pub(super) fn address(&self, stream: &CudaStream) -> u64 {
-        self.slice.device_ptr(stream).0
+    /// Where it is, for a kernel that reads it. It must outlive every launch that is given the address.
+    pub(super) fn address(&self, stream: &CudaStream) -> Address<T> {
+        Address::new(self.slice.device_ptr(stream).0)
+    }
+
+    /// Where it is, for a kernel that writes it. It must outlive every launch that is given the address.
+    pub(super) fn address_mut(&mut self, stream: &CudaStream) -> AddressMut<T> {
+        AddressMut::new(self.slice.device_ptr_mut(stream).0)
     }
 }

@@ -122,7 +122,7 @@ impl Device {
     }
 
     pub(super) fn keys(&self) -> Result<&EqualityKernels, Fault> {
-        self.modules().keys.get(|| EqualityKernels::load(self.context()))
+        self.modules().keys.get(|| EqualityKernels::load(self.context(), self.has_tensor_cores()))
     }
 
     pub(super) fn nearest(&self) -> Result<&NearestKernels, Fault> {
@@ -130,11 +130,11 @@ impl Device {
     }
 
     pub(super) fn prefixes(&self) -> Result<&PrefixKernels, Fault> {
-        self.modules().prefixes.get(|| PrefixKernels::load(self.context()))
+        self.modules().prefixes.get(|| PrefixKernels::load(self.context(), self.has_tensor_cores()))
     }
 
     pub(super) fn rules(&self) -> Result<&RuleKernels, Fault> {
-        self.modules().rules.get(|| RuleKernels::load(self.context()))
+        self.modules().rules.get(|| RuleKernels::load(self.context(), self.has_tensor_cores()))
     }
 
     pub(super) fn sets(&self) -> Result<&SetKernels, Fault> {
@@ -142,11 +142,11 @@ impl Device {
     }
 
     pub(super) fn sort(&self) -> Result<&SortKernels, Fault> {
-        self.modules().sort.get(|| SortKernels::load(self.context()))
+        self.modules().sort.get(|| SortKernels::load(self.context(), self.has_tensor_cores()))
     }
 
     pub(super) fn texts(&self) -> Result<&CodedStringKernels, Fault> {
-        self.modules().texts.get(|| CodedStringKernels::load(self.context()))
+        self.modules().texts.get(|| CodedStringKernels::load(self.context(), self.has_tensor_cores()))
     }
 
     pub(super) fn vectors(&self) -> Result<&VectorKernels, Fault> {

@@ -174,7 +174,7 @@ impl ColumnPrefetch for PinnedPrefetch {
         let Some(Sending { views, room, failed, .. }) = self.of(column) else { return };
         assert!(first + count <= views.rows && views.rows <= room.slice.len());
         let stream = room.slice.stream();
-        let to = room.address(stream) + (first * size_of::<u128>()) as u64;
+        let to = room.address(stream).add(first).bits();
         let sent = stream.context().bind_to_thread().and_then(|()| {
             // SAFETY: both have these places, and the memory is kept until the stream was waited for.
             unsafe {

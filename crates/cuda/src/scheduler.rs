@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use super::fault::Fault;
-use super::kernels::Task;
+use super::kernels::{Positions, Task};
 use super::worker::{Comparison, Done, Workers};
 use super::yield_estimate::YieldEstimate;
 use similarity_engine::{Cancel, Counts, Cursor, Pairs};
@@ -52,14 +52,14 @@ impl Scheduler {
         &self,
         (cut, count): (&P, u32),
         cursor: &mut Cursor,
-        comparison: impl FnOnce(&CudaStream, (u32, u32)) -> C,
+        comparison: impl FnOnce(&CudaStream, Positions) -> C,
         cancel: &Cancel,
         out: &mut Pairs,
     ) -> Result<Counts, Fault> {
         let (start, last) = (cursor.next as u32, count.min(cursor.end as u32));
         let pairs = self.estimate.pairs_of_step(|most| cut.stretch(start, last, most).1);
         let (end, _) = cut.stretch(start, last, pairs.min(cut.most_pairs()));
-        let (tasks, range) = (cut.tasks(start..end), (start, end));
+        let (tasks, range) = (cut.tasks(start..end), Positions { begin: start, end });
         let mut done = Done { counts: Counts::default(), end };
         if !tasks.is_empty() {
             done = self.workers.with(|worker| {

@@ -6,7 +6,7 @@ use cudarc::driver::{DeviceRepr, PinnedHostSlice, ValidAsZeroBits};
 
 use super::device::Device;
 use super::fault::Fault;
-use super::kernels::RowPair;
+use super::kernels::Pair;
 
 /// Pairs that are fetched at a time.
 pub(super) const FETCHED: usize = 1 << 18;
@@ -16,7 +16,7 @@ pub(super) const FETCHED: usize = 1 << 18;
 pub(super) struct Staging {
     /// How many candidates and how many pairs, as the device said last.
     pub(super) counted: [PinnedHostSlice<u64>; 2],
-    pub(super) fetched: PinnedHostSlice<RowPair>,
+    pub(super) fetched: PinnedHostSlice<Pair>,
     /// What a comparison counts besides.
     counters: PinnedHostSlice<u64>,
 }

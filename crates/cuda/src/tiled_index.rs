@@ -9,6 +9,7 @@ use similarity_engine::error::{Result, internal_err};
 use similarity_engine::metrics::MetricValue;
 
 use super::fault::Fault;
+use super::kernels::Positions;
 use super::memory::Budget;
 use super::scheduler::{Scheduler, WorkSplit};
 use super::worker::Comparison;
@@ -89,7 +90,7 @@ pub(super) trait TiledIndex: fmt::Debug + Send + Sync {
         &'a self,
         stream: &CudaStream,
         sides: (Option<&Self::Side>, &Self::WorkSplit),
-        range: (u32, u32),
+        range: Positions,
     ) -> Self::Comparison<'a>;
 
     /// Keeps those of the pairs from `first` on for which the condition holds, where the device has only filtered.

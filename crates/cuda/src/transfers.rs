@@ -7,6 +7,7 @@ use std::thread;
 
 use cudarc::driver::{CudaEvent, CudaSlice, CudaStream, DevicePtr, DeviceRepr, PinnedHostSlice, sys};
 
+use super::address::Address;
 use super::device::Device;
 use super::fault::Fault;
 use super::staging::pinned;
@@ -49,7 +50,7 @@ impl Slot {
     /// # Safety
     /// `address` is that of device memory for so many values, which nobody else uses until the slot's stream was waited
     /// for.
-    unsafe fn send<T: DeviceRepr>(&mut self, parts: &[&[T]], address: u64) -> Result<(), Fault> {
+    unsafe fn send<T: DeviceRepr>(&mut self, parts: &[&[T]], address: Address<T>) -> Result<(), Fault> {
         let Half { memory, copied } = &mut self.halves[self.next];
         self.next = 1 - self.next;
         copied.synchronize()?;
@@ -64,7 +65,7 @@ impl Slot {
                 next.copy_from_nonoverlapping(part.as_ptr(), part.len());
                 next = next.add(part.len());
             }
-            sys::cuMemcpyHtoDAsync_v2(address, half.as_ptr().cast(), bytes, self.stream.cu_stream()).result()?;
+            sys::cuMemcpyHtoDAsync_v2(address.bits(), half.as_ptr().cast(), bytes, self.stream.cu_stream()).result()?;
         }
         Ok(copied.record(&self.stream)?)
     }
@@ -75,7 +76,7 @@ impl Slot {
     /// `address` is that of so many values in device memory, which nobody writes meanwhile.
     unsafe fn fetch<T: DeviceRepr + Copy>(
         &mut self,
-        address: u64,
+        address: Address<T>,
         count: usize,
         values: &mut Vec<T>,
     ) -> Result<(), Fault> {
@@ -86,7 +87,8 @@ impl Slot {
         self.stream.context().bind_to_thread()?;
         // SAFETY: the values fit, and pinned memory is aligned to pages; the copy is done before they are read.
         unsafe {
-            sys::cuMemcpyDtoHAsync_v2(half.as_mut_ptr().cast(), address, bytes, self.stream.cu_stream()).result()?;
+            let (to, stream) = (half.as_mut_ptr().cast(), self.stream.cu_stream());
+            sys::cuMemcpyDtoHAsync_v2(to, address.bits(), bytes, stream).result()?;
             self.stream.synchronize()?;
             values.extend_from_slice(std::slice::from_raw_parts(half.as_ptr().cast(), count));
         }
@@ -100,7 +102,7 @@ impl Slot {
 /// `address` is that of so many values in device memory, which nobody writes meanwhile.
 pub(super) unsafe fn download<T: DeviceRepr + Copy>(
     device: &Device,
-    address: u64,
+    address: Address<T>,
     count: usize,
 ) -> Result<Vec<T>, Fault> {
     const { assert!(size_of::<T>() > 0 && size_of::<T>() <= HALF) };
@@ -114,7 +116,7 @@ pub(super) unsafe fn download<T: DeviceRepr + Copy>(
             while values.len() < count {
                 let (from, piece) = (values.len(), (count - values.len()).min(HALF / size_of::<T>()));
                 // SAFETY: a piece of what the caller says.
-                unsafe { slot.fetch(address + (from * size_of::<T>()) as u64, piece, &mut values) }?;
+                unsafe { slot.fetch(address.add(from), piece, &mut values) }?;
             }
             Ok(())
         },
@@ -142,7 +144,7 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
     }
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min(length * size_of::<T>() / HALF).clamp(1, SLOTS);
-    let (address, pieces) = (room.device_ptr(stream).0, pieces(parts, HALF / size_of::<T>()));
+    let (address, pieces) = (Address::new(room.device_ptr(stream).0), pieces(parts, HALF / size_of::<T>()));
     // from now on the room is there for other streams
     stream.synchronize()?;
     let next = AtomicUsize::new(0);
@@ -153,7 +155,7 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
                 let mut sent = Ok(());
                 while let (Ok(()), Some((first, piece))) = (&sent, pieces.get(next.fetch_add(1, Ordering::Relaxed))) {
                     // SAFETY: pieces lie side by side in the room, which is large enough and borrowed for us alone.
-                    sent = unsafe { slot.send(piece, address + (first * size_of::<T>()) as u64) };
+                    sent = unsafe { slot.send(piece, address.add(*first)) };
                 }
                 // whatever was sent, the room may be given back behind this
                 let waited = slot.stream.synchronize();

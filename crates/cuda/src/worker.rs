@@ -5,9 +5,9 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{CudaEvent, CudaStream};
 
-use super::block_ranges::{BLOCK, BLOCKS_OF_TASK};
+use super::block_ranges::BLOCKS_OF_TASK;
 use super::fault::Fault;
-use super::kernels::{Appended, RowPair, Task};
+use super::kernels::{Appended, BLOCK, Pair, Positions, Task, TaskList};
 use super::memory::{Budget, Buffer, Room};
 use super::object_pool::ObjectPool;
 use super::staging::{FETCHED, Lent, Staging};
@@ -26,12 +26,8 @@ const LENGTH_OF_CANDIDATE: usize = 64;
 /// What is launched to find the pairs of some tasks.
 pub(super) trait Comparison {
     /// Appends the positions of pairs that a filter cannot tell from matches.
-    fn filter(
-        &self,
-        stream: &Arc<CudaStream>,
-        tasks: (&Buffer<Task>, &[Task]),
-        candidates: &mut Appended<'_>,
-    ) -> Result<(), Fault>;
+    fn filter(&self, stream: &Arc<CudaStream>, tasks: TaskList<'_>, candidates: &mut Appended<'_>)
+    -> Result<(), Fault>;
 
     /// Appends the row numbers of the candidates that match.
     fn verify(
@@ -75,7 +71,7 @@ pub(super) struct Capacity {
 impl Capacity {
     /// What a budget allows so many workers, and room for what one task of so many rows can yield at least.
     pub(super) fn of(budget: &Budget, rows_of_task: u32, workers: usize) -> Self {
-        let share = budget.available() / (8 * workers * size_of::<RowPair>());
+        let share = budget.available() / (8 * workers * size_of::<Pair>());
         let least = least(rows_of_task);
         Self {
             workers,
@@ -120,9 +116,9 @@ pub(super) struct Worker {
     stream: Arc<CudaStream>,
     capacity: Capacity,
     tasks: Room<Task>,
-    candidates: Buffer<RowPair>,
+    candidates: Buffer<Pair>,
     candidate_count: Buffer<u64>,
-    pairs: Buffer<RowPair>,
+    pairs: Buffer<Pair>,
     pair_count: Buffer<u64>,
     staging: Lent,
     /// Start and end of a launch.
@@ -159,7 +155,7 @@ impl Worker {
         &mut self,
         comparison: &dyn Comparison,
         tasks: Vec<Task>,
-        range: (u32, u32),
+        range: Positions,
         cancel: &Cancel,
         out: &mut Pairs,
     ) -> Result<Done, Fault> {
@@ -172,7 +168,7 @@ impl Worker {
             }
             if out.len() - before >= self.capacity.enough {
                 if last != Some(probe) {
-                    return Ok(Done { counts, end: range.0.max(probe * BLOCK) });
+                    return Ok(Done { counts, end: range.begin.max(probe * BLOCK) });
                 }
                 let rest = tasks.split_off(tasks.partition_point(|task| task.probe == probe));
                 left.push(rest);
@@ -201,7 +197,7 @@ impl Worker {
             counts.verified += candidates;
             counts.matched += matched;
         }
-        Ok(Done { counts, end: range.1 })
+        Ok(Done { counts, end: range.end })
     }
 
     /// Compares, and returns how many candidates there are or would be, and pairs, where all candidates have found
@@ -217,7 +213,7 @@ impl Worker {
         let mut pairs = Appended { pairs: &mut self.pairs, count: &mut self.pair_count, capacity: pairs as u64 };
         let [started, ended] = &self.timing;
         started.record(stream)?;
-        comparison.filter(stream, (on_device, tasks), &mut candidates)?;
+        comparison.filter(stream, TaskList { on_device, on_host: tasks }, &mut candidates)?;
         comparison.verify(stream, &candidates, &mut pairs)?;
         ended.record(stream)?;
         comparison.fetch_tally(stream, self.staging.counters(comparison.tallied())?)?;

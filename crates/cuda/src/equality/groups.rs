@@ -6,7 +6,7 @@ use std::sync::Arc;
 use similarity_engine::error::{Result, internal_err};
 
 use super::known::{FoundNumbers, KnownNumbers};
-use super::records::{Numbering, RowsByNumber, Which};
+use super::records::{Numbering, OneOrTwo, RowsByNumber, Which};
 use super::{NumbersOnDevice, are_too_many, gather, on_stream};
 use crate::memory::{Budget, Buffer};
 use similarity_engine::accelerator::equality::{DeviceNumbers, FoundRows, GroupedRows};
@@ -46,13 +46,19 @@ impl RowsByGroup {
             let (is_known, mut known) = (!self_join, Vec::new());
             for next in columns {
                 let numbering = Numbering { which: Which::Valued, is_known };
-                let both = KnownNumbers::build(budget, stream, (&first, second.as_deref()), numbering)?;
+                let both = KnownNumbers::build(
+                    budget,
+                    stream,
+                    OneOrTwo { left: &first, right: second.as_deref() },
+                    numbering,
+                )?;
                 let Some((both, self_join)) = both else { return Ok(None) };
                 known.extend(self_join);
                 (first, second) = (Arc::new(both.numbers), Some(next?));
             }
             let numbering = Numbering { which: if self_join { Which::Paired } else { Which::Valued }, is_known };
-            let grouped = KnownNumbers::build(budget, stream, (&first, second.as_deref()), numbering)?;
+            let grouped =
+                KnownNumbers::build(budget, stream, OneOrTwo { left: &first, right: second.as_deref() }, numbering)?;
             let Some((RowsByNumber { numbers, starts, rows, alone, .. }, self_join)) = grouped else { return Ok(None) };
             known.extend(self_join);
             let starts_on_device = starts;
@@ -96,7 +102,7 @@ impl GroupedRows for RowsByGroup {
             for known in &self.known {
                 let left = so_far.as_ref().map_or(first.as_ref(), FoundNumbers::numbers);
                 let right = columns.next().transpose()?;
-                so_far = Some(known.look_up(&self.budget, stream, (left, right.as_deref()))?);
+                so_far = Some(known.look_up(&self.budget, stream, OneOrTwo { left, right: right.as_deref() })?);
             }
             Ok(so_far.map(|found| Box::new(found) as Box<dyn FoundRows>))
         })

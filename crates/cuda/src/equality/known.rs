@@ -7,11 +7,11 @@ use arrow::array::ArrayRef;
 use cudarc::driver::CudaStream;
 use similarity_engine::error::{Result, internal_err};
 
-use super::records::{Joint, Numbering, Records, RowsByNumber, Span, Which};
+use super::records::{Joint, Numbering, OneOrTwo, Records, RowsByNumber, Span, Which};
 use super::{NumbersOnDevice, are_too_many, on_stream};
 use crate::arrow_strings::ArrowStrings;
 use crate::fault::Fault;
-use crate::kernels::{ArrowStringsOnDevice, KnownOnDevice};
+use crate::kernels::{ArrowStringsOnDevice, HashedStrings, KeyedRows, KnownOnDevice};
 use crate::memory::{Budget, Buffer};
 use similarity_engine::accelerator::equality::{DeviceKeys, DeviceNumbers, FoundRows};
 use similarity_engine::equality::{Codes, Values};
@@ -74,12 +74,9 @@ impl FoundNumbers {
     }
 
     /// These numbers, ascending, and their rows, ascending among those of one number; behind them whatever.
-    pub(crate) fn in_order(
-        &self,
-        budget: &Budget,
-        stream: &Arc<CudaStream>,
-    ) -> Result<(Buffer<u64>, Buffer<u32>), Fault> {
-        Records::of_numbers(budget, stream, (&self.numbers, None), Joint::of_one(&self.numbers))?.sorted(budget, stream)
+    pub(crate) fn in_order(&self, budget: &Budget, stream: &Arc<CudaStream>) -> Result<KeyedRows, Fault> {
+        let numbers = OneOrTwo { left: &self.numbers, right: None };
+        Records::of_numbers(budget, stream, numbers, Joint::of_one(&self.numbers))?.sorted(budget, stream)
     }
 }
 
@@ -97,8 +94,8 @@ impl Known {
     fn on_device(&self, stream: &CudaStream, first_rows: Option<(&Buffer<u32>, &Buffer<u32>)>) -> KnownOnDevice {
         KnownOnDevice {
             keys: self.keys.address(stream),
-            starts: first_rows.map_or(0, |(starts, _)| starts.address(stream)),
-            rows: first_rows.map_or(0, |(_, rows)| rows.address(stream)),
+            starts: first_rows.map(|(starts, _)| starts.address(stream)),
+            rows: first_rows.map(|(_, rows)| rows.address(stream)),
             count: self.count,
             unused: 0,
         }
@@ -110,13 +107,13 @@ fn find(
     budget: &Budget,
     stream: &Arc<CudaStream>,
     records: &Records,
-    known: &KnownOnDevice,
-    strings: (&ArrowStringsOnDevice, &ArrowStringsOnDevice),
+    known: KnownOnDevice,
+    strings: HashedStrings,
 ) -> Result<FoundNumbers, Fault> {
     let mut by_row = budget.buffer(stream, records.count as usize)?;
     let mut on_device = budget.zeros(stream, 1)?;
-    let to = (&mut by_row, &mut on_device);
-    budget.device.keys()?.find(stream, (&records.keys, records.count), known, strings, to)?;
+    let (kernels, keys) = (budget.device.keys()?, &records.keyed.keys);
+    kernels.find(stream, keys, records.count, known, strings, &mut by_row, &mut on_device)?;
     let mut found = [0u64];
     budget.download(stream, &on_device, &mut found)?;
     // also so that nothing is given back that is still in use
@@ -146,7 +143,7 @@ impl KnownColumn {
             Values::Numbers(integers) => {
                 let Some(span) = Span::of(integers) else { return Ok(None) };
                 let records = Records::of_integers(budget, stream, integers, span)?;
-                let by_number = RowsByNumber::of(budget, stream, records, numbering, &ArrowStringsOnDevice::default())?;
+                let by_number = RowsByNumber::of(budget, stream, records, numbering, ArrowStringsOnDevice::default())?;
                 let Some(RowsByNumber { numbers, keys, .. }) = by_number else { return Ok(None) };
                 let known = keys.map(|keys| Known { keys, count: numbers.count as u32 });
                 Ok(Some((numbers, known.map(|known| Self::Integers { known, span }))))
@@ -166,14 +163,13 @@ impl KnownColumn {
                 let KnownStrings { known, strings, starts, rows } = column.as_ref();
                 let others = ArrowStrings::upload(budget, stream, others)?;
                 let (strings, others) = (strings.on_device(stream), others.on_device(stream));
-                let records = Records::of_strings(budget, stream, &others)?;
+                let records = Records::of_strings(budget, stream, others)?;
                 let known = known.on_device(stream, Some((starts, rows)));
-                find(budget, stream, &records, &known, (&others, &strings)).map(Some)
+                find(budget, stream, &records, known, HashedStrings { asked: others, known: strings }).map(Some)
             }
             (Self::Integers { known, span }, Values::Numbers(others)) => {
                 let records = Records::of_integers(budget, stream, others, *span)?;
-                let none = ArrowStringsOnDevice::default();
-                find(budget, stream, &records, &known.on_device(stream, None), (&none, &none)).map(Some)
+                find(budget, stream, &records, known.on_device(stream, None), HashedStrings::default()).map(Some)
             }
             _ => Ok(None),
         }
@@ -188,8 +184,8 @@ pub(super) fn number_strings(
     numbering: Numbering,
 ) -> Result<Option<RowsByNumber>, Fault> {
     let on_device = strings.on_device(stream);
-    let records = Records::of_strings(budget, stream, &on_device)?;
-    RowsByNumber::of(budget, stream, records, numbering, &on_device)
+    let records = Records::of_strings(budget, stream, on_device)?;
+    RowsByNumber::of(budget, stream, records, numbering, on_device)
 }
 
 impl KnownNumbers {
@@ -198,12 +194,12 @@ impl KnownNumbers {
     pub(super) fn build(
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        numbers: (&NumbersOnDevice, Option<&NumbersOnDevice>),
+        numbers: OneOrTwo<'_>,
         numbering: Numbering,
     ) -> Result<Option<(RowsByNumber, Option<Self>)>, Fault> {
-        let Some(joint) = Joint::of(numbers.0, numbers.1) else { return Ok(None) };
+        let Some(joint) = Joint::of(numbers) else { return Ok(None) };
         let records = Records::of_numbers(budget, stream, numbers, joint)?;
-        let by_number = RowsByNumber::of(budget, stream, records, numbering, &ArrowStringsOnDevice::default())?;
+        let by_number = RowsByNumber::of(budget, stream, records, numbering, ArrowStringsOnDevice::default())?;
         let Some(mut by_number) = by_number else { return Ok(None) };
         let known = by_number.keys.take().map(|keys| Known { keys, count: by_number.numbers.count as u32 });
         Ok(Some((by_number, known.map(|known| Self { known, joint }))))
@@ -213,11 +209,10 @@ impl KnownNumbers {
         &self,
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        numbers: (&NumbersOnDevice, Option<&NumbersOnDevice>),
+        numbers: OneOrTwo<'_>,
     ) -> Result<FoundNumbers, Fault> {
         let records = Records::of_numbers(budget, stream, numbers, self.joint)?;
-        let none = ArrowStringsOnDevice::default();
-        find(budget, stream, &records, &self.known.on_device(stream, None), (&none, &none))
+        find(budget, stream, &records, self.known.on_device(stream, None), HashedStrings::default())
     }
 }
 
@@ -242,7 +237,12 @@ impl KnownKeys {
                 None => self_join,
                 Some(before) => {
                     let numbering = Numbering { which: Which::Valued, is_known };
-                    let joined = KnownNumbers::build(budget, stream, (&before, Some(&self_join)), numbering)?;
+                    let joined = KnownNumbers::build(
+                        budget,
+                        stream,
+                        OneOrTwo { left: &before, right: Some(&self_join) },
+                        numbering,
+                    )?;
                     let Some((joined, known)) = joined else { return Ok(None) };
                     keys.joined.extend(known);
                     joined.numbers
@@ -269,7 +269,8 @@ impl DeviceKeys for KnownKeys {
                 let Some(self_join) = known.look_up(&self.budget, stream, values)? else { return Ok(Some(None)) };
                 so_far = Some(match (so_far, joined) {
                     (Some(before), Some(joined)) => {
-                        joined.look_up(&self.budget, stream, (&before.numbers, Some(&self_join.numbers)))?
+                        let numbers = OneOrTwo { left: &before.numbers, right: Some(&self_join.numbers) };
+                        joined.look_up(&self.budget, stream, numbers)?
                     }
                     _ => self_join,
                 });

@@ -17,6 +17,7 @@ use similarity_engine::error::Result;
 
 use self::known::number_strings;
 use self::records::{Numbering, RowsByNumber, Which};
+use super::address::Address;
 use super::arrow_strings::ArrowStrings;
 use super::fault::Fault;
 use super::memory::{Budget, Buffer};
@@ -124,7 +125,7 @@ impl NumbersOnDevice {
     }
 
     /// Address of the numbers by row, as kernels read them.
-    pub(super) fn address(&self, stream: &CudaStream) -> u64 {
+    pub(super) fn address(&self, stream: &CudaStream) -> Address<u32> {
         self.by_row.address(stream)
     }
 
@@ -160,7 +161,7 @@ fn gather(budget: &Budget, (values, count): (&Buffer<u32>, usize), places: &[u32
     let gathered = on_stream(budget, |stream| {
         let asked = budget.upload(stream, places)?;
         let mut found = budget.buffer(stream, places.len())?;
-        budget.device.keys()?.gather(stream, (values, &asked), places.len() as u32, &mut found)?;
+        budget.device.keys()?.gather(stream, values, &asked, places.len() as u32, &mut found)?;
         Ok(Some(budget.fetch(&found, 0..places.len())?))
     })?;
     match gathered {

@@ -9,7 +9,10 @@ use cudarc::driver::CudaStream;
 use super::NumbersOnDevice;
 use crate::arrow_strings::Validity;
 use crate::fault::Fault;
-use crate::kernels::{ArrowStringsOnDevice, COUNTED, EqualityKernels, IntegersOnDevice, NULL_STRING, RecordsOnDevice};
+use crate::kernels::{
+    ArrowStringsOnDevice, Counted, EqualityKernels, IntegersOnDevice, JointNumbers, KeyedRows, NULL_STRING,
+    NumberedRows, RecordCounts, RecordsOnDevice,
+};
 use crate::memory::{Budget, Buffer};
 use crate::sort::sort;
 
@@ -31,6 +34,13 @@ impl Span {
     }
 }
 
+/// The numbers that rows have in one or two keys.
+#[derive(Clone, Copy)]
+pub(super) struct OneOrTwo<'a> {
+    pub(super) left: &'a NumbersOnDevice,
+    pub(super) right: Option<&'a NumbersOnDevice>,
+}
+
 /// How the numbers that rows have in one or two keys become one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Joint {
@@ -41,7 +51,7 @@ pub(super) struct Joint {
 
 impl Joint {
     /// Joint of a build side's numbers; `None` where they have too many bits together.
-    pub(super) fn of(left: &NumbersOnDevice, right: Option<&NumbersOnDevice>) -> Option<Self> {
+    pub(super) fn of(OneOrTwo { left, right }: OneOrTwo<'_>) -> Option<Self> {
         let bits = right.map_or(0, NumbersOnDevice::bits);
         Some(Self { bits, none: 1u64.checked_shl(left.bits() + bits)? })
     }
@@ -54,8 +64,7 @@ impl Joint {
 
 /// Records of rows, to be sorted or looked up.
 pub(super) struct Records {
-    pub(super) keys: Buffer<u64>,
-    rows: Buffer<u32>,
+    pub(super) keyed: KeyedRows,
     pub(super) count: u32,
     /// The key of rows without a value, greater than all others of a build side.
     none: u64,
@@ -65,16 +74,16 @@ impl Records {
     /// Room for records.
     fn room(budget: &Budget, stream: &Arc<CudaStream>, count: u32, none: u64) -> Result<Self, Fault> {
         let (keys, rows) = (budget.buffer(stream, count as usize)?, budget.buffer(stream, count as usize)?);
-        Ok(Self { keys, rows, count, none })
+        Ok(Self { keyed: KeyedRows { keys, rows }, count, none })
     }
 
     pub(super) fn of_strings(
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        strings: &ArrowStringsOnDevice,
+        strings: ArrowStringsOnDevice,
     ) -> Result<Self, Fault> {
         let mut records = Self::room(budget, stream, strings.count, NULL_STRING)?;
-        budget.device.keys()?.strings(stream, strings, (&mut records.keys, &mut records.rows))?;
+        budget.device.keys()?.strings(stream, strings, &mut records.keyed)?;
         Ok(records)
     }
 
@@ -91,9 +100,9 @@ impl Records {
             valid: valid.bits.as_ref(),
             first_bit: valid.first_bit,
             least,
+            none,
         };
-        let to = (&mut records.keys, &mut records.rows);
-        budget.device.keys()?.numbers(stream, values, (records.count, none), to)?;
+        budget.device.keys()?.numbers(stream, values, records.count, &mut records.keyed)?;
         // what was uploaded for this is given back
         stream.synchronize()?;
         Ok(records)
@@ -103,18 +112,18 @@ impl Records {
     pub(super) fn of_numbers(
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        (left, right): (&NumbersOnDevice, Option<&NumbersOnDevice>),
+        OneOrTwo { left, right }: OneOrTwo<'_>,
         Joint { bits, none }: Joint,
     ) -> Result<Self, Fault> {
         let mut records = Self::room(budget, stream, left.rows, none)?;
-        let (right, to) = (right.map(|right| &right.by_row), (&mut records.keys, &mut records.rows));
-        budget.device.keys()?.pairs(stream, (&left.by_row, right), (records.count, bits, none), to)?;
+        let numbers = JointNumbers { left: &left.by_row, right: right.map(|right| &right.by_row), bits, none };
+        budget.device.keys()?.pairs(stream, numbers, records.count, &mut records.keyed)?;
         Ok(records)
     }
 
     /// The keys in order, and their rows.
-    pub(super) fn sorted(self, budget: &Budget, stream: &Arc<CudaStream>) -> Result<(Buffer<u64>, Buffer<u32>), Fault> {
-        sort(budget, stream, self.keys, self.rows, self.count, u64::BITS - self.none.leading_zeros())
+    pub(super) fn sorted(self, budget: &Budget, stream: &Arc<CudaStream>) -> Result<KeyedRows, Fault> {
+        sort(budget, stream, self.keyed, self.count, u64::BITS - self.none.leading_zeros())
     }
 }
 
@@ -164,10 +173,10 @@ impl RowsByNumber {
         stream: &Arc<CudaStream>,
         records: Records,
         Numbering { which, is_known }: Numbering,
-        strings: &ArrowStringsOnDevice,
+        strings: ArrowStringsOnDevice,
     ) -> Result<Option<Self>, Fault> {
         let (count, none) = (records.count, records.none);
-        let (keys, rows) = records.sorted(budget, stream)?;
+        let KeyedRows { keys, rows } = records.sorted(budget, stream)?;
         let records = RecordsOnDevice {
             keys: keys.address(stream),
             rows: rows.address(stream),
@@ -178,20 +187,25 @@ impl RowsByNumber {
             unused: 0,
         };
         let (kernels, length) = (budget.device.keys()?, count as usize);
-        let mut counters = budget.buffer(stream, EqualityKernels::counters(count))?;
-        let mut on_device = budget.zeros(stream, COUNTED)?;
-        kernels.heads(stream, (&records, strings), &mut counters, &mut on_device)?;
-        let (mut numbers, mut starts) = (budget.buffer(stream, length)?, budget.buffer(stream, length + 1)?);
-        let mut grouped = budget.buffer(stream, length)?;
-        let known = is_known.then(|| budget.buffer(stream, length)).transpose()?;
-        let to = (&mut numbers, &mut starts, &mut grouped);
-        kernels.groups(stream, &records, (&counters, &on_device), to, known.as_ref())?;
-        let mut counted = [0; COUNTED];
-        budget.download(stream, &on_device, &mut counted)?;
+        let mut counts = RecordCounts {
+            tiles: budget.buffer(stream, EqualityKernels::counters(count))?,
+            counted: budget.zeros(stream, 1)?,
+        };
+        kernels.heads(stream, records, strings, &mut counts)?;
+        let mut numbered = NumberedRows {
+            numbers: budget.buffer(stream, length)?,
+            starts: budget.buffer(stream, length + 1)?,
+            grouped: budget.buffer(stream, length)?,
+            known: is_known.then(|| budget.buffer(stream, length)).transpose()?,
+        };
+        kernels.groups(stream, records, &counts, &mut numbered)?;
+        let mut counted = [Counted::default()];
+        budget.download(stream, &counts.counted, &mut counted)?;
         // also so that nothing is given back that is still in use
         stream.synchronize()?;
-        let [numbers_given, having_one, valued, different] = counted;
-        let numbers = NumbersOnDevice { budget: budget.clone(), by_row: numbers, rows: count, count: numbers_given };
+        let [Counted { numbers: given, records: having_one, valued, different }] = counted;
+        let NumberedRows { numbers, starts, grouped, known } = numbered;
+        let numbers = NumbersOnDevice { budget: budget.clone(), by_row: numbers, rows: count, count: given };
         let alone = (valued - having_one) as usize;
         Ok((different == 0).then_some(Self { numbers, keys: known, starts, rows: grouped, alone }))
     }

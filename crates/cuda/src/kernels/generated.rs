@@ -1130,8 +1130,8 @@ pub mod rules {
         /// The clause of those that are decided; none where it is not asked for.
         pub witnesses: Option<AddressMut<u16>>,
         /// A bit for each atom that several steps ask: whether it has been evaluated, and whether it holds.
-        pub known: Option<AddressMut<u32>>,
-        pub holding: Option<AddressMut<u32>>,
+        pub known: AddressMut<u32>,
+        pub holding: AddressMut<u32>,
         pub count: AddressMut<u64>,
         pub capacity: u64,
     }

@@ -1,57 +1,17 @@
-//! The kernels of `prefixes.cu`.
+//! Launches of the kernels of `prefixes.cu`.
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DeviceRepr, DriverError, PushKernelArg};
-use cudarc::nvrtc::Ptx;
+use cudarc::driver::{CudaContext, CudaStream, DriverError};
 
-use super::{Appended, Launched, SetCondition, SetSides, SetsOnDevice, Task, grid, grid_of_items};
+use super::generated::prefixes::{Kernels, Postings, Prefixes, Ranges};
+use super::generated::sets::Sets;
+use super::{Appended, Grid, KeyedRows, Launched, Positions, SetCondition, SetSides, TaskList, WARP, Windows};
 use crate::memory::Buffer;
 
 /// The kernels of `prefixes.cu`.
 pub(crate) struct PrefixKernels {
-    lengths: CudaFunction,
-    tokens: CudaFunction,
-    starts: CudaFunction,
-    ranges: CudaFunction,
-    filter: CudaFunction,
-}
-
-/// `Prefixes` of `prefixes.cu`, as addresses.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct PrefixesOnDevice {
-    pub(crate) starts: u64,
-    pub(crate) tokens: u64,
-}
-
-/// `Postings` of `prefixes.cu`, as addresses.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct PostingsOnDevice {
-    pub(crate) starts: u64,
-    pub(crate) positions: u64,
-}
-
-/// `Ranges` of `prefixes.cu`, as addresses.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct RangesOnDevice {
-    pub(crate) firsts: u64,
-    pub(crate) offsets: u64,
-}
-
-// SAFETY: the layouts are those of the structures in prefixes.cu.
-unsafe impl DeviceRepr for PrefixesOnDevice {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for PostingsOnDevice {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for RangesOnDevice {}
-
-/// The tokens of prefixes of a build side, and where each is from: what becomes postings once it is sorted.
-pub(crate) struct TokenPositions {
-    pub(crate) tokens: Buffer<u64>,
-    pub(crate) positions: Buffer<u32>,
+    kernels: Kernels,
 }
 
 /// Which postings the tokens of probe prefixes are compared with, and how many they are for each probe block.
@@ -66,59 +26,52 @@ pub(crate) struct RangeColumns {
 #[derive(Clone, Copy)]
 pub(crate) struct PrefixSides {
     pub(crate) sets: SetSides,
-    pub(crate) asked: PrefixesOnDevice,
-    pub(crate) posted: PrefixesOnDevice,
-    pub(crate) postings: PostingsOnDevice,
+    pub(crate) asked: Prefixes,
+    pub(crate) posted: Prefixes,
+    pub(crate) postings: Postings,
+}
+
+/// Prefixes of two sides, and the postings that the tokens of the probe side are compared with.
+#[derive(Clone, Copy)]
+pub(crate) struct PrefixRanges {
+    pub(crate) sides: PrefixSides,
+    pub(crate) ranges: Ranges,
 }
 
 impl PrefixKernels {
-    pub(crate) fn load(context: &Arc<CudaContext>) -> Result<Self, DriverError> {
-        let module = context.load_module(Ptx::from_src(include_str!("../../../../kernels/ptx/prefixes.sm75.ptx")))?;
-        Ok(Self {
-            lengths: module.load_function("prefix_lengths")?,
-            tokens: module.load_function("prefix_tokens")?,
-            starts: module.load_function("prefix_starts")?,
-            ranges: module.load_function("prefix_ranges")?,
-            filter: module.load_function("prefix_filter")?,
-        })
+    pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
+        Ok(Self { kernels: Kernels::load(context, tensor_cores)? })
     }
 
     /// How many tokens the prefix of each position has, on the build or the probe side.
     pub(crate) fn lengths(
         &self,
         stream: &CudaStream,
-        (sets, is_build): (&SetsOnDevice, bool),
-        condition: &SetCondition,
+        sets: Sets,
+        is_build: bool,
+        condition: SetCondition,
         out: &mut Buffer<u32>,
     ) -> Launched {
-        let is_build = u32::from(is_build);
-        let mut launch = stream.launch_builder(&self.lengths);
-        launch.arg(sets).arg(condition).arg(&is_build).arg(&mut out.slice);
-        // SAFETY: the arguments are those of prefix_lengths; `out` has an entry a position.
-        unsafe { launch.launch(grid_of_items(u64::from(sets.count), 256)) }?;
-        Ok(())
+        let (grid, out) = (Grid::Items(sets.count.into()), out.address_mut(stream));
+        // SAFETY: `out` has an entry a position.
+        unsafe { self.kernels.prefix_lengths(stream, grid, sets, condition, is_build.into(), out) }
     }
 
-    /// The tokens of all prefixes, and the same once more to be sorted.
+    /// The tokens of all prefixes, and the same once more to be sorted, each with its position.
     pub(crate) fn tokens(
         &self,
         stream: &CudaStream,
-        sets: &SetsOnDevice,
+        sets: Sets,
         starts: &Buffer<u32>,
         tokens: &mut Buffer<u32>,
-        postings: Option<&mut TokenPositions>,
+        postings: Option<&mut KeyedRows>,
     ) -> Launched {
-        let nowhere = 0u64;
-        let mut launch = stream.launch_builder(&self.tokens);
-        launch.arg(sets).arg(&starts.slice).arg(&mut tokens.slice);
-        match postings {
-            Some(postings) => launch.arg(&mut postings.tokens.slice).arg(&mut postings.positions.slice),
-            None => launch.arg(&nowhere).arg(&nowhere),
-        };
-        // SAFETY: the arguments are those of prefix_tokens, a warp a position; the outputs are as long as the last
-        // start.
-        unsafe { launch.launch(grid_of_items(32 * u64::from(sets.count), 256)) }?;
-        Ok(())
+        let grid = Grid::Items(u64::from(WARP) * u64::from(sets.count));
+        let (starts, tokens) = (starts.address(stream), tokens.address_mut(stream));
+        let (keys, positions) =
+            postings.map(|postings| (postings.keys.address_mut(stream), postings.rows.address_mut(stream))).unzip();
+        // SAFETY: the outputs are as long as the last start.
+        unsafe { self.kernels.prefix_tokens(stream, grid, sets, starts, tokens, keys, positions) }
     }
 
     /// Where the postings of each of `ranks` tokens start, of which there are `count` in the order of `tokens`.
@@ -126,14 +79,15 @@ impl PrefixKernels {
         &self,
         stream: &CudaStream,
         tokens: &Buffer<u64>,
-        (count, ranks): (u32, u32),
+        count: u32,
+        ranks: u32,
         out: &mut Buffer<u32>,
     ) -> Launched {
-        let mut launch = stream.launch_builder(&self.starts);
-        launch.arg(&tokens.slice).arg(&count).arg(&ranks).arg(&mut out.slice);
-        // SAFETY: the arguments are those of prefix_starts; `out` has an entry a token and one more.
-        unsafe { launch.launch(grid_of_items(u64::from(ranks) + 1, 256)) }?;
-        Ok(())
+        let grid = Grid::Items(u64::from(ranks) + 1);
+        // SAFETY: `out` has an entry a token and one more.
+        unsafe {
+            self.kernels.prefix_starts(stream, grid, tokens.address(stream), count, ranks, out.address_mut(stream))
+        }
     }
 
     /// The postings that `blocks` probe blocks are compared with, by the windows of build blocks.
@@ -141,39 +95,60 @@ impl PrefixKernels {
         &self,
         stream: &CudaStream,
         sides: &PrefixSides,
-        windows: (&Buffer<u32>, &Buffer<u32>),
+        windows: &Windows,
         blocks: u32,
         out: &mut RangeColumns,
     ) -> Launched {
-        let self_join = u32::from(sides.sets.self_join);
-        let mut launch = stream.launch_builder(&self.ranges);
-        launch.arg(&sides.sets.probe).arg(&sides.sets.condition).arg(&sides.asked).arg(&sides.postings);
-        launch.arg(&windows.0.slice).arg(&windows.1.slice).arg(&self_join);
-        launch.arg(&mut out.firsts.slice).arg(&mut out.offsets.slice).arg(&mut out.totals.slice);
-        // SAFETY: the arguments are those of prefix_ranges, a block of threads a probe block.
-        unsafe { launch.launch(grid(blocks, 128)) }?;
-        Ok(())
+        // SAFETY: there is a window a block, and an entry a token of a probe prefix.
+        unsafe {
+            self.kernels.prefix_ranges(
+                stream,
+                Grid::Blocks(blocks),
+                sides.sets.probe,
+                sides.sets.condition,
+                sides.asked,
+                sides.postings,
+                windows.firsts.address(stream),
+                windows.ends.address(stream),
+                sides.sets.self_join.into(),
+                out.firsts.address_mut(stream),
+                out.offsets.address_mut(stream),
+                out.totals.address_mut(stream),
+            )
+        }
     }
 
     /// Appends the positions of pairs that share a token of their prefixes and whose signatures, of `words` words,
-    /// allow a match, for the probe positions `range`.
+    /// allow a match, for some probe positions.
     pub(crate) fn filter(
         &self,
         stream: &CudaStream,
-        (sides, ranges): (&PrefixSides, &RangesOnDevice),
+        PrefixRanges { sides, ranges }: &PrefixRanges,
         words: u32,
-        (tasks, count): (&Buffer<Task>, u32),
-        range: (u32, u32),
+        tasks: TaskList<'_>,
+        positions: Positions,
         out: &mut Appended<'_>,
     ) -> Launched {
-        let mut launch = stream.launch_builder(&self.filter);
-        launch.arg(&sides.sets.probe).arg(&sides.sets.build).arg(&sides.sets.condition);
-        launch.arg(&sides.asked).arg(&sides.posted).arg(&sides.postings).arg(ranges);
-        launch.arg(&tasks.slice).arg(&words).arg(&range.0).arg(&range.1);
-        launch.arg(&mut out.pairs.slice).arg(&mut out.count.slice).arg(&out.capacity);
-        // SAFETY: the arguments are those of prefix_filter, a block of threads a task; the addresses are of live
-        // columns.
-        unsafe { launch.launch(grid(count, 128)) }?;
-        Ok(())
+        // SAFETY: the addresses are of live columns, with signatures of so many words.
+        unsafe {
+            self.kernels.prefix_filter(
+                stream,
+                tasks.grid(),
+                sides.sets.probe,
+                sides.sets.build,
+                sides.sets.condition,
+                sides.asked,
+                sides.posted,
+                sides.postings,
+                *ranges,
+                tasks.on_device.address(stream),
+                words,
+                positions.begin,
+                positions.end,
+                out.pairs.address_mut(stream),
+                out.count.address_mut(stream),
+                out.capacity,
+            )
+        }
     }
 }

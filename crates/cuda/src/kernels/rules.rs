@@ -1,329 +1,282 @@
-//! The kernels of `rules.cu`.
+//! Launches of the kernels of `rules.cu`.
 
+use std::mem::offset_of;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream, DeviceRepr, DriverError, PushKernelArg};
-use cudarc::nvrtc::Ptx;
+use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use similarity_engine::atoms;
 
+use super::generated::rules::{Batch, Items, Kernels, RuleSets, RuleTexts, RuleVectors, Span, Step};
 use super::{
-    Appended, EditCondition, EditDecision, Launched, SetCondition, Task, VectorCondition, grid, multiprocessors,
+    Appended, EditCondition, EditDecision, Grid, Launched, SetCondition, Task, VectorCondition, multiprocessors,
 };
-use crate::block_ranges::BLOCK;
+use crate::address::Address;
 use crate::memory::Buffer;
-use similarity_engine::atoms::Span;
 
 /// The kernels of `rules.cu`.
 pub(crate) struct RuleKernels {
-    drawn: CudaFunction,
-    behind: CudaFunction,
-    stretches: CudaFunction,
-    candidates: CudaFunction,
-    codes: CudaFunction,
-    band: CudaFunction,
-    bits: CudaFunction,
-    /// Kernels for each [`EditDecision`], and small and large alphabets.
-    texts: [[CudaFunction; 2]; 4],
-    sets: CudaFunction,
-    vectors: CudaFunction,
-    witnessed: CudaFunction,
-    unseen: CudaFunction,
+    kernels: Kernels,
     /// Blocks of threads that fill the device.
     blocks: u32,
 }
 
-/// `NONE` of `rules.cu`.
-pub(crate) const NONE: u32 = u32::MAX;
+/// No witness, and no atom to remember.
+pub(crate) const NONE: u32 = super::constants::rules::NONE;
 
-/// `Items` of `rules.cu`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct ItemsOnDevice {
-    pub(crate) rows: u64,
-    pub(crate) probe_rows: u64,
-    pub(crate) firsts: u64,
-    pub(crate) behind: u64,
-    pub(crate) count: u32,
-    pub(crate) unused: u32,
+const _: () = {
+    assert!(size_of::<atoms::Span>() == size_of::<Span>() && align_of::<atoms::Span>() == align_of::<Span>());
+    assert!(offset_of!(atoms::Span, first) == offset_of!(Span, first));
+    assert!(offset_of!(atoms::Span, last) == offset_of!(Span, last));
+};
+
+/// Spans as kernels read them.
+pub(crate) fn spans(spans: &[atoms::Span]) -> &[Span] {
+    // SAFETY: the layout is that of a span, as checked above.
+    unsafe { std::slice::from_raw_parts(spans.as_ptr().cast(), spans.len()) }
 }
 
-// SAFETY: the layout is that of the structure in rules.cu.
-unsafe impl DeviceRepr for ItemsOnDevice {}
+/// Fingerprints of rows.
+#[derive(Clone, Copy)]
+pub(crate) struct Fingerprints<'a> {
+    pub(crate) prints: &'a Buffer<u64>,
+    pub(crate) rows: u32,
+}
 
-/// `Batch` of `rules.cu`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct BatchOnDevice {
-    pub(crate) pairs: u64,
-    pub(crate) depths: u64,
-    pub(crate) witnesses: u64,
-    pub(crate) known: u64,
-    pub(crate) holding: u64,
-    pub(crate) count: u64,
+/// Some of the tasks of a launch.
+#[derive(Clone, Copy)]
+pub(crate) struct TaskPortion {
+    pub(crate) first: Address<Task>,
+    pub(crate) count: u32,
+}
+
+/// Rows that are drawn by their fingerprints, as far as there is room.
+pub(crate) struct DrawnRows {
+    pub(crate) rows: Buffer<u32>,
+    pub(crate) prints: Buffer<u64>,
+    /// How many there are or would be.
+    pub(crate) found: Buffer<u64>,
     pub(crate) capacity: u64,
 }
 
-// SAFETY: the layout is that of the structure in rules.cu.
-unsafe impl DeviceRepr for BatchOnDevice {}
-
-/// `Step` of `rules.cu`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct RuleStep {
-    pub(crate) depth: u32,
-    pub(crate) witness: u32,
-    pub(crate) remembered: u32,
-    pub(crate) number: u32,
+/// How many pairs the block of each item has up to it, and how many each block has.
+pub(crate) struct PairNumbers {
+    pub(crate) behind: Buffer<u32>,
+    pub(crate) pairs: Buffer<u64>,
 }
 
-// SAFETY: the layout is that of the structure in rules.cu.
-unsafe impl DeviceRepr for RuleStep {}
-
-/// `Span` of `rules.cu`: a stretch of places in a band.
-#[derive(Debug, Clone, Copy)]
-#[repr(transparent)]
-pub(crate) struct SpanOnDevice(Span);
-
-// SAFETY: two numbers, as in rules.cu.
-unsafe impl DeviceRepr for SpanOnDevice {}
-
-impl SpanOnDevice {
-    /// Spans as kernels read them.
-    pub(crate) fn of(spans: &[Span]) -> &[Self] {
-        // SAFETY: the layout is that of a span.
-        unsafe { std::slice::from_raw_parts(spans.as_ptr().cast(), spans.len()) }
-    }
-}
-
-/// `RuleTexts` of `rules.cu`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct RuleTexts {
-    pub(crate) signatures: u64,
-    pub(crate) classes: u64,
-    pub(crate) starts: u64,
-    pub(crate) lengths: u64,
-    pub(crate) symbols: u64,
-}
-
-// SAFETY: the layout is that of the structure in rules.cu.
-unsafe impl DeviceRepr for RuleTexts {}
-
-/// `RuleSets` of `rules.cu`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct RuleSets {
-    pub(crate) signatures: u64,
-    pub(crate) classes: u64,
-    pub(crate) starts: u64,
-    pub(crate) ranks: u64,
-    pub(crate) sizes: u64,
-}
-
-// SAFETY: the layout is that of the structure in rules.cu.
-unsafe impl DeviceRepr for RuleSets {}
-
-/// `RuleVectors` of `rules.cu`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct RuleVectors {
-    pub(crate) values: u64,
-    pub(crate) has: u64,
-}
-
-// SAFETY: the layout is that of the structure in rules.cu.
-unsafe impl DeviceRepr for RuleVectors {}
-
-/// What a step compares: the columns of the build side, then of the probe side, as addresses.
+/// What a step compares.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Compared {
-    Codes([u64; 2]),
-    Band([u64; 2]),
-    /// One of them is 0.
-    Bits([u64; 2]),
-    Texts {
-        sides: [RuleTexts; 2],
+    Codes {
+        build: Address<u32>,
+        probe: Address<u32>,
+    },
+    Band {
+        build: Address<Span>,
+        probe: Address<Span>,
+    },
+    /// Bits of one of the sides.
+    Bits {
+        build: Option<Address<u8>>,
+        probe: Option<Address<u8>>,
+    },
+    Strings {
+        build: RuleTexts,
+        probe: RuleTexts,
         /// What classes of sizes allow signatures to differ in.
-        allowance: u64,
+        allowance: Address<i8>,
         condition: EditCondition,
         decision: EditDecision,
         /// Whether symbols are bytes.
         is_small: bool,
     },
     Sets {
-        sides: [RuleSets; 2],
-        allowance: u64,
+        build: RuleSets,
+        probe: RuleSets,
+        allowance: Address<i8>,
         condition: SetCondition,
     },
     Vectors {
-        sides: [RuleVectors; 2],
+        build: RuleVectors,
+        probe: RuleVectors,
         condition: VectorCondition,
     },
 }
 
 impl RuleKernels {
-    pub(crate) fn load(context: &Arc<CudaContext>) -> Result<Self, DriverError> {
-        let module: Arc<CudaModule> =
-            context.load_module(Ptx::from_src(include_str!("../../../../kernels/ptx/rules.sm75.ptx")))?;
-        let both = |measure: &str| {
-            let of = |alphabet: &str| module.load_function(&format!("rule_step_{measure}_{alphabet}"));
-            Ok::<_, DriverError>([of("small")?, of("large")?])
-        };
-        Ok(Self {
-            drawn: module.load_function("rule_drawn")?,
-            behind: module.load_function("rule_behind")?,
-            stretches: module.load_function("rule_stretches")?,
-            candidates: module.load_function("rule_candidates")?,
-            codes: module.load_function("rule_step_codes")?,
-            band: module.load_function("rule_step_band")?,
-            bits: module.load_function("rule_step_bits")?,
-            texts: [both("levenshtein")?, both("osa")?, both("hamming")?, both("jaro")?],
-            sets: module.load_function("rule_step_sets")?,
-            vectors: module.load_function("rule_step_vectors")?,
-            witnessed: module.load_function("rule_witnessed")?,
-            unseen: module.load_function("rule_unseen")?,
-            blocks: 16 * multiprocessors(context)?,
-        })
+    pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
+        Ok(Self { kernels: Kernels::load(context, tensor_cores)?, blocks: 16 * multiprocessors(context)? })
     }
 
     /// Appends the rows whose fingerprints are no greater than `bound`, and these, as far as there is room.
     pub(crate) fn drawn(
         &self,
         stream: &CudaStream,
-        (prints, rows): (&Buffer<u64>, u32),
+        Fingerprints { prints, rows }: Fingerprints<'_>,
         bound: u64,
-        (drawn, drawn_prints, found): (&mut Buffer<u32>, &mut Buffer<u64>, &mut Buffer<u64>),
-        capacity: u64,
+        out: &mut DrawnRows,
     ) -> Launched {
-        let mut launch = stream.launch_builder(&self.drawn);
-        launch.arg(&prints.slice).arg(&rows).arg(&bound);
-        launch.arg(&mut drawn.slice).arg(&mut drawn_prints.slice).arg(&mut found.slice).arg(&capacity);
-        // SAFETY: the arguments are those of rule_drawn; both outputs have room for `capacity`.
-        unsafe { launch.launch(grid(rows.div_ceil(128), 128)) }?;
-        Ok(())
+        // SAFETY: both outputs have room for `capacity`.
+        unsafe {
+            self.kernels.rule_drawn(
+                stream,
+                Grid::Threads(rows),
+                prints.address(stream),
+                rows,
+                bound,
+                out.rows.address_mut(stream),
+                out.prints.address_mut(stream),
+                out.found.address_mut(stream),
+                out.capacity,
+            )
+        }
     }
 
-    /// Writes how many pairs the block of each place has up to it, and how many each block has, where places are
-    /// paired with those behind them in their group.
+    /// Writes the numbers of pairs where each of `count` places is paired with those behind it in its group, of which
+    /// there are `groups`.
     pub(crate) fn behind(
         &self,
         stream: &CudaStream,
-        (starts, groups): (&Buffer<u32>, u32),
+        starts: &Buffer<u32>,
+        groups: u32,
         count: u32,
-        (behind, pairs): (&mut Buffer<u32>, &mut Buffer<u64>),
+        out: &mut PairNumbers,
     ) -> Launched {
-        let mut launch = stream.launch_builder(&self.behind);
-        launch.arg(&starts.slice).arg(&groups).arg(&count).arg(&mut behind.slice).arg(&mut pairs.slice);
-        // SAFETY: the arguments are those of rule_behind; the last of the groups ends behind all places.
-        unsafe { launch.launch(grid(count.div_ceil(BLOCK), BLOCK)) }?;
-        Ok(())
+        let (behind, pairs) = (out.behind.address_mut(stream), out.pairs.address_mut(stream));
+        let (grid, starts) = (Grid::Threads(count), starts.address(stream));
+        // SAFETY: the last of the groups ends behind all places.
+        unsafe { self.kernels.rule_behind(stream, grid, starts, groups, count, behind, pairs) }
     }
 
-    /// Writes where the stretch of each item starts, how many pairs the block of each item has up to it, and how many
-    /// each block has, of items of a probe batch by the groups that they are paired with.
+    /// Writes where the stretch of each of `count` items of a probe batch starts, and the numbers of pairs, by the
+    /// groups that items are paired with.
     pub(crate) fn stretches(
         &self,
         stream: &CudaStream,
-        (groups, count): (&Buffer<u64>, u32),
+        groups: &Buffer<u64>,
+        count: u32,
         starts: &Buffer<u32>,
-        (firsts, behind, pairs): (&mut Buffer<u32>, &mut Buffer<u32>, &mut Buffer<u64>),
+        firsts: &mut Buffer<u32>,
+        out: &mut PairNumbers,
     ) -> Launched {
-        let mut launch = stream.launch_builder(&self.stretches);
-        launch.arg(&groups.slice).arg(&count).arg(&starts.slice);
-        launch.arg(&mut firsts.slice).arg(&mut behind.slice).arg(&mut pairs.slice);
-        // SAFETY: the arguments are those of rule_stretches; the first `count` items have groups of those that start
-        // somewhere.
-        unsafe { launch.launch(grid(count.div_ceil(BLOCK), BLOCK)) }?;
-        Ok(())
+        // SAFETY: the first `count` items have groups of those that start somewhere.
+        unsafe {
+            self.kernels.rule_stretches(
+                stream,
+                Grid::Threads(count),
+                groups.address(stream),
+                count,
+                starts.address(stream),
+                firsts.address_mut(stream),
+                out.behind.address_mut(stream),
+                out.pairs.address_mut(stream),
+            )
+        }
     }
 
-    /// Adds the pairs of the tasks in `range` to `batch`; all of them have `certain` as witness, unless that is
-    /// [`NONE`].
+    /// Adds the pairs of some of the tasks to `batch`; all of them have `certain` as witness, unless that is [`NONE`].
     pub(crate) fn candidates(
         &self,
         stream: &CudaStream,
-        items: &ItemsOnDevice,
-        (tasks, range): (&Buffer<Task>, std::ops::Range<usize>),
-        (certain, remembers): (u32, bool),
-        batch: &BatchOnDevice,
+        items: Items,
+        TaskPortion { first, count }: TaskPortion,
+        certain: u32,
+        remembers: bool,
+        batch: Batch,
     ) -> Launched {
-        let (count, remembers) = (range.len() as u32, u32::from(remembers));
-        let tasks = tasks.slice.slice(range);
-        let mut launch = stream.launch_builder(&self.candidates);
-        launch.arg(items).arg(&tasks).arg(&certain).arg(&remembers).arg(batch);
-        // SAFETY: the arguments are those of rule_candidates, a block of threads a task; the addresses are of live
-        // columns.
-        unsafe { launch.launch(grid(count, 128)) }?;
-        Ok(())
+        let grid = Grid::Blocks(count);
+        // SAFETY: there are as many tasks from this one on, and the addresses are of live columns.
+        unsafe { self.kernels.rule_candidates(stream, grid, items, first, certain, remembers.into(), batch) }
     }
 
     /// Asks the pairs of `batch` that have come as deep as `step`.
     pub(crate) fn step(
         &self,
         stream: &CudaStream,
-        batch: &BatchOnDevice,
-        step: &RuleStep,
+        batch: Batch,
+        step: Step,
         counters: &mut Buffer<u64>,
         compared: &Compared,
     ) -> Launched {
-        let kernel = match compared {
-            Compared::Codes(_) => &self.codes,
-            Compared::Band(_) => &self.band,
-            Compared::Bits(_) => &self.bits,
-            Compared::Texts { decision, is_small, .. } => &self.texts[*decision as usize][usize::from(!is_small)],
-            Compared::Sets { .. } => &self.sets,
-            Compared::Vectors { .. } => &self.vectors,
-        };
-        let mut launch = stream.launch_builder(kernel);
-        launch.arg(batch).arg(step).arg(&mut counters.slice);
-        match compared {
-            Compared::Codes([build, probe]) | Compared::Band([build, probe]) | Compared::Bits([build, probe]) => {
-                launch.arg(build).arg(probe);
-            }
-            Compared::Texts { sides: [build, probe], allowance, condition, .. } => {
-                launch.arg(build).arg(probe).arg(allowance).arg(condition);
-            }
-            Compared::Sets { sides: [build, probe], allowance, condition } => {
-                launch.arg(build).arg(probe).arg(allowance).arg(condition);
-            }
-            Compared::Vectors { sides: [build, probe], condition } => {
-                launch.arg(build).arg(probe).arg(condition);
+        let (kernels, grid, tally) = (&self.kernels, Grid::Blocks(self.blocks), counters.address_mut(stream));
+        // SAFETY: the addresses are of live columns of what is compared, and symbols are of the kernel's size.
+        unsafe {
+            match *compared {
+                Compared::Codes { build, probe } => {
+                    kernels.rule_step_codes(stream, grid, batch, step, tally, build, probe)
+                }
+                Compared::Band { build, probe } => {
+                    kernels.rule_step_band(stream, grid, batch, step, tally, build, probe)
+                }
+                Compared::Bits { build, probe } => {
+                    kernels.rule_step_bits(stream, grid, batch, step, tally, build, probe)
+                }
+                Compared::Strings { build, probe, allowance, condition, decision, is_small } => {
+                    let ask = match (decision, is_small) {
+                        (EditDecision::Levenshtein, true) => Kernels::rule_step_levenshtein_small,
+                        (EditDecision::Levenshtein, false) => Kernels::rule_step_levenshtein_large,
+                        (EditDecision::Osa, true) => Kernels::rule_step_osa_small,
+                        (EditDecision::Osa, false) => Kernels::rule_step_osa_large,
+                        (EditDecision::Hamming, true) => Kernels::rule_step_hamming_small,
+                        (EditDecision::Hamming, false) => Kernels::rule_step_hamming_large,
+                        (EditDecision::Jaro, true) => Kernels::rule_step_jaro_small,
+                        (EditDecision::Jaro, false) => Kernels::rule_step_jaro_large,
+                    };
+                    ask(kernels, stream, grid, batch, step, tally, build, probe, allowance, condition)
+                }
+                Compared::Sets { build, probe, allowance, condition } => {
+                    kernels.rule_step_sets(stream, grid, batch, step, tally, build, probe, allowance, condition)
+                }
+                Compared::Vectors { build, probe, condition } => {
+                    kernels.rule_step_vectors(stream, grid, batch, step, tally, build, probe, condition)
+                }
             }
         }
-        // SAFETY: the arguments are those of the rule_step_* of what is compared; the addresses are of live columns.
-        unsafe { launch.launch(grid(self.blocks, 128)) }?;
-        Ok(())
     }
 
     /// Appends the pairs of `batch` that have a witness, and it.
     pub(crate) fn witnessed(
         &self,
         stream: &CudaStream,
-        batch: &BatchOnDevice,
+        batch: Batch,
         out: &mut Appended<'_>,
         witnesses: &mut Buffer<u16>,
     ) -> Launched {
-        let mut launch = stream.launch_builder(&self.witnessed);
-        launch.arg(batch).arg(&mut out.pairs.slice).arg(&mut witnesses.slice);
-        launch.arg(&mut out.count.slice).arg(&out.capacity);
-        // SAFETY: the arguments are those of rule_witnessed; there is a witness for each pair that fits.
-        unsafe { launch.launch(grid(self.blocks, 128)) }?;
-        Ok(())
+        // SAFETY: there is a witness for each pair that fits.
+        unsafe {
+            self.kernels.rule_witnessed(
+                stream,
+                Grid::Blocks(self.blocks),
+                batch,
+                out.pairs.address_mut(stream),
+                witnesses.address_mut(stream),
+                out.count.address_mut(stream),
+                out.capacity,
+            )
+        }
     }
 
     /// Appends the pairs of `batch` that have no witness there, and counts them by those that they had before.
     pub(crate) fn unseen(
         &self,
         stream: &CudaStream,
-        batch: &BatchOnDevice,
+        batch: Batch,
         witnesses: &Buffer<u16>,
         by_clause: &mut Buffer<u64>,
         out: &mut Appended<'_>,
     ) -> Launched {
-        let mut launch = stream.launch_builder(&self.unseen);
-        launch.arg(batch).arg(&witnesses.slice).arg(&mut by_clause.slice);
-        launch.arg(&mut out.pairs.slice).arg(&mut out.count.slice).arg(&out.capacity);
-        // SAFETY: the arguments are those of rule_unseen; every witness is a clause that has a counter.
-        unsafe { launch.launch(grid(self.blocks, 128)) }?;
-        Ok(())
+        // SAFETY: every witness is a clause that has a counter.
+        unsafe {
+            self.kernels.rule_unseen(
+                stream,
+                Grid::Blocks(self.blocks),
+                batch,
+                witnesses.address(stream),
+                by_clause.address_mut(stream),
+                out.pairs.address_mut(stream),
+                out.count.address_mut(stream),
+                out.capacity,
+            )
+        }
     }
 }

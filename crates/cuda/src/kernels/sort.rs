@@ -1,81 +1,65 @@
-//! The kernels of `sort.cu`.
+//! Launches of the kernels of `sort.cu`.
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DriverError, PushKernelArg};
-use cudarc::nvrtc::Ptx;
+use cudarc::driver::{CudaContext, CudaStream, DriverError};
 
-use super::{Launched, grid};
+use super::constants::sort::{DIGITS, TILE};
+use super::generated::sort::Kernels;
+use super::{Grid, KeyedRows, Launched};
 use crate::memory::Buffer;
+
+/// Room for how many records have each digit.
+pub(crate) struct DigitCounts {
+    /// In each tile.
+    pub(crate) of_tiles: Buffer<u32>,
+    /// In all.
+    pub(crate) totals: Buffer<u32>,
+}
 
 /// The kernels of `sort.cu`.
 pub(crate) struct SortKernels {
-    count: CudaFunction,
-    scan: CudaFunction,
-    scatter: CudaFunction,
+    kernels: Kernels,
 }
 
-/// Threads of a block of `sort.cu`.
-const SORT_THREADS: u32 = 256;
-/// Records of a block of `sort.cu`.
-const SORT_TILE: u32 = 4096;
-
 impl SortKernels {
-    pub(crate) fn load(context: &Arc<CudaContext>) -> Result<Self, DriverError> {
-        let module = context.load_module(Ptx::from_src(include_str!("../../../../kernels/ptx/sort.sm75.ptx")))?;
-        Ok(Self {
-            count: module.load_function("radix_count")?,
-            scan: module.load_function("radix_scan")?,
-            scatter: module.load_function("radix_scatter")?,
-        })
+    pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
+        Ok(Self { kernels: Kernels::load(context, tensor_cores)? })
     }
 
-    /// Counts the digits from bit `shift` on of every tile of `n` keys.
-    pub(crate) fn count(
+    /// Moves `count` records to their places by the digit from bit `shift` on.
+    pub(crate) fn pass(
         &self,
         stream: &CudaStream,
-        keys: &Buffer<u64>,
-        n: u32,
+        from: &KeyedRows,
+        to: &mut KeyedRows,
+        count: u32,
         shift: u32,
-        counts: &mut Buffer<u32>,
+        digits: &mut DigitCounts,
     ) -> Launched {
-        let mut launch = stream.launch_builder(&self.count);
-        launch.arg(&keys.slice).arg(&n).arg(&shift).arg(&mut counts.slice);
-        // SAFETY: the arguments are those of radix_count, and `counts` has 256 entries a tile.
-        unsafe { launch.launch(grid(n.div_ceil(SORT_TILE), SORT_THREADS)) }?;
-        Ok(())
-    }
-
-    /// Makes offsets of the counts of `tiles` tiles.
-    pub(crate) fn scan(
-        &self,
-        stream: &CudaStream,
-        counts: &mut Buffer<u32>,
-        totals: &mut Buffer<u32>,
-        tiles: u32,
-    ) -> Launched {
-        let mut launch = stream.launch_builder(&self.scan);
-        launch.arg(&mut counts.slice).arg(&mut totals.slice).arg(&tiles);
-        // SAFETY: the arguments are those of radix_scan, a warp for each of the 256 digits.
-        unsafe { launch.launch(grid(32, SORT_THREADS)) }?;
-        Ok(())
-    }
-
-    /// Moves `n` records to their places by the digit from bit `shift` on.
-    pub(crate) fn scatter(
-        &self,
-        stream: &CudaStream,
-        from: (&Buffer<u64>, &Buffer<u32>),
-        to: (&mut Buffer<u64>, &mut Buffer<u32>),
-        n: u32,
-        shift: u32,
-        offsets: (&Buffer<u32>, &Buffer<u32>),
-    ) -> Launched {
-        let mut launch = stream.launch_builder(&self.scatter);
-        launch.arg(&from.0.slice).arg(&from.1.slice).arg(&mut to.0.slice).arg(&mut to.1.slice);
-        launch.arg(&n).arg(&shift).arg(&offsets.0.slice).arg(&offsets.1.slice);
-        // SAFETY: the arguments are those of radix_scatter; both outputs hold n records.
-        unsafe { launch.launch(grid(n.div_ceil(SORT_TILE), SORT_THREADS)) }?;
-        Ok(())
+        let (keys, tiles) = (from.keys.address(stream), count.div_ceil(TILE));
+        let DigitCounts { of_tiles, totals } = digits;
+        // SAFETY: there is a number for each digit of each tile.
+        unsafe {
+            self.kernels.radix_count(stream, Grid::Blocks(tiles), keys, count, shift, of_tiles.address_mut(stream))
+        }?;
+        let (sums, all) = (of_tiles.address_mut(stream), totals.address_mut(stream));
+        // SAFETY: there is a number for each digit.
+        unsafe { self.kernels.radix_scan(stream, Grid::Warps(DIGITS), sums, all, tiles) }?;
+        // SAFETY: the output is other memory, with room for all records.
+        unsafe {
+            self.kernels.radix_scatter(
+                stream,
+                Grid::Blocks(tiles),
+                keys,
+                from.rows.address(stream),
+                to.keys.address_mut(stream),
+                to.rows.address_mut(stream),
+                count,
+                shift,
+                of_tiles.address(stream),
+                totals.address(stream),
+            )
+        }
     }
 }

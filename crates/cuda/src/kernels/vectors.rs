@@ -1,98 +1,28 @@
-//! The kernels of `vectors.cu`.
+//! Launches of the kernels of `vectors.cu`.
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream, DeviceRepr, DriverError, PushKernelArg};
-use cudarc::nvrtc::Ptx;
+use cudarc::driver::{CudaContext, CudaStream, DriverError};
 
-use super::{Appended, Launched, Task, grid, grid_of_items, multiprocessors};
+use super::constants::vector_measure::{CHEBYSHEV, EUCLIDEAN, MANHATTAN, PRODUCTS};
+use super::constants::vectors::GROUPED;
+use super::generated::vectors::{Frame, Kernels, Vectors};
+use super::{Appended, BLOCK, Grid, KeyedRows, Launched, Positions, TaskList, VectorCondition, multiprocessors};
 use crate::memory::Buffer;
 
 /// The kernels of `vectors.cu`.
 pub(crate) struct VectorKernels {
-    keys: CudaFunction,
-    gather: CudaFunction,
-    points: CudaFunction,
-    halves: CudaFunction,
-    boxes: CudaFunction,
-    outer_boxes: CudaFunction,
-    reach: CudaFunction,
-    /// Filters by the number of the metric.
-    filters: [CudaFunction; 4],
-    /// Where there are tensor cores.
-    filter_halves: Option<CudaFunction>,
-    verify: CudaFunction,
+    kernels: Kernels,
     /// Blocks of threads that fill the device, for kernels whose threads share an unknown amount of work.
     blocks: u32,
 }
 
-/// `Vectors` of `vectors.cuh`: the columns of one side, as addresses.
+/// How vectors become points, and what is asked of these.
 #[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct VectorsOnDevice {
-    pub(crate) values: u64,
-    pub(crate) sources: u64,
-    pub(crate) rows: u64,
-    pub(crate) groups: u64,
-    pub(crate) points: u64,
-    pub(crate) halves: u64,
-    pub(crate) terms: u64,
-    pub(crate) residues: u64,
-    pub(crate) lengths: u64,
-    pub(crate) lows: u64,
-    pub(crate) highs: u64,
-    pub(crate) norms: u64,
-    pub(crate) count: u32,
-    pub(crate) unused: u32,
+pub(crate) struct FramedCondition {
+    pub(crate) frame: Frame,
+    pub(crate) condition: VectorCondition,
 }
-
-// SAFETY: the layout is that of the structure in vectors.cuh.
-unsafe impl DeviceRepr for VectorsOnDevice {}
-
-/// `VectorCondition` of `measure/vector_measure.cuh`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct VectorCondition {
-    pub(crate) lower: f64,
-    pub(crate) upper: f64,
-    pub(crate) most: f64,
-    pub(crate) far: f64,
-    pub(crate) by_norm: f64,
-    pub(crate) scale: f64,
-    pub(crate) measure: u32,
-    pub(crate) metric: u32,
-    pub(crate) dimension: u32,
-    pub(crate) width: u32,
-    pub(crate) lower_inclusive: u32,
-    pub(crate) upper_inclusive: u32,
-}
-
-// SAFETY: the layout is that of the structure in vector_measure.cuh.
-unsafe impl DeviceRepr for VectorCondition {}
-
-impl VectorCondition {
-    /// Whether scores are sums of products.
-    pub(crate) fn is_product(&self) -> bool {
-        self.metric == 3
-    }
-}
-
-/// `Frame` of `vectors.cu`: how vectors become points.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct FrameOnDevice {
-    pub(crate) order: u64,
-    pub(crate) centre: u64,
-    pub(crate) first: u64,
-    pub(crate) cells: u64,
-    pub(crate) dimension: u32,
-    pub(crate) curved: u32,
-    pub(crate) bits: u32,
-    pub(crate) unit: u32,
-}
-
-// SAFETY: the layout is that of the structure in vectors.cu.
-unsafe impl DeviceRepr for FrameOnDevice {}
 
 /// The vectors of a side in the order of its rows.
 pub(crate) struct RowVectors {
@@ -112,13 +42,6 @@ impl RowVectors {
     }
 }
 
-/// What rows are sorted by.
-pub(crate) struct RowKeys {
-    pub(crate) lengths: Buffer<f64>,
-    pub(crate) keys: Buffer<u64>,
-    pub(crate) order: Buffer<u32>,
-}
-
 /// The columns of a side by position.
 #[derive(Debug)]
 pub(crate) struct VectorPositions {
@@ -136,6 +59,7 @@ pub(crate) struct VectorPositions {
 pub(crate) struct Halves {
     pub(crate) numbers: Buffer<u16>,
     pub(crate) terms: Buffer<f32>,
+    /// The largest residue and length of each block, as the bits of numbers in single precision.
     pub(crate) residues: Buffer<u32>,
     pub(crate) lengths: Buffer<u32>,
 }
@@ -148,71 +72,52 @@ pub(crate) struct Boxes {
     pub(crate) norms: Buffer<f32>,
 }
 
+/// For each probe block the first and one past the last near build block, and how many are near.
+pub(crate) struct NearRanges {
+    pub(crate) firsts: Buffer<u32>,
+    pub(crate) ends: Buffer<u32>,
+    pub(crate) counts: Buffer<u32>,
+}
+
 /// Two sides, and the condition.
 #[derive(Clone, Copy)]
 pub(crate) struct VectorSides {
-    pub(crate) probe: VectorsOnDevice,
-    pub(crate) build: VectorsOnDevice,
+    pub(crate) probe: Vectors,
+    pub(crate) build: Vectors,
     pub(crate) condition: VectorCondition,
     /// Whether both are one side.
     pub(crate) self_join: bool,
 }
 
-/// Positions of a block of `vectors.cu`.
-const BLOCK: u32 = 64;
-/// Blocks in an outer box.
-const GROUPED: u32 = 64;
-/// Warps of a block of threads.
-const WARPS: u32 = 4;
-
 impl VectorKernels {
     pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
-        let ptx = if tensor_cores {
-            include_str!("../../../../kernels/ptx/vectors.sm80.ptx")
-        } else {
-            include_str!("../../../../kernels/ptx/vectors.sm75.ptx")
-        };
-        let module: Arc<CudaModule> = context.load_module(Ptx::from_src(ptx))?;
-        let function = |name: &str| module.load_function(&format!("vector_{name}"));
-        Ok(Self {
-            keys: function("keys")?,
-            gather: function("gather")?,
-            points: function("points")?,
-            halves: function("halves")?,
-            boxes: function("boxes")?,
-            outer_boxes: function("outer_boxes")?,
-            reach: function("reach")?,
-            filters: [
-                function("filter_l1")?,
-                function("filter_l2")?,
-                function("filter_linf")?,
-                function("filter_product")?,
-            ],
-            filter_halves: tensor_cores.then(|| function("filter_halves")).transpose()?,
-            verify: function("verify")?,
-            blocks: 16 * multiprocessors(context)?,
-        })
+        Ok(Self { kernels: Kernels::load(context, tensor_cores)?, blocks: 16 * multiprocessors(context)? })
     }
 
     /// The length and the sort key of each row.
     pub(crate) fn keys(
         &self,
         stream: &CudaStream,
-        frame: &FrameOnDevice,
+        frame: Frame,
         rows: &RowVectors,
-        out: &mut RowKeys,
+        lengths: &mut Buffer<f64>,
+        records: &mut KeyedRows,
     ) -> Launched {
-        let no_groups = 0u64;
-        let mut launch = stream.launch_builder(&self.keys);
-        launch.arg(frame).arg(&rows.values.slice).arg(&rows.sources().slice);
-        match &rows.groups {
-            Some(groups) => launch.arg(&groups.slice),
-            None => launch.arg(&no_groups),
-        };
-        launch.arg(&rows.count).arg(&mut out.lengths.slice).arg(&mut out.keys.slice).arg(&mut out.order.slice);
-        // SAFETY: the arguments are those of vector_keys; every output has an entry a row.
-        unsafe { launch.launch(grid_of_items(u64::from(rows.count), 128)) }?;
-        Ok(())
+        // SAFETY: every output has an entry a row.
+        unsafe {
+            self.kernels.vector_keys(
+                stream,
+                Grid::Items(rows.count.into()),
+                frame,
+                rows.values.address(stream),
+                rows.sources().address(stream),
+                rows.groups.as_ref().map(|groups| groups.address(stream)),
+                rows.count,
+                lengths.address_mut(stream),
+                records.keys.address_mut(stream),
+                records.rows.address_mut(stream),
+            )
+        }
     }
 
     /// Columns in the order of `order`.
@@ -224,127 +129,177 @@ impl VectorKernels {
         order: &Buffer<u32>,
         out: &mut VectorPositions,
     ) -> Launched {
-        let no_groups = 0u64;
-        let mut launch = stream.launch_builder(&self.gather);
-        launch.arg(&order.slice).arg(&out.count).arg(&out.padded);
-        launch.arg(&rows.sources().slice).arg(&rows.rows.slice);
-        match &rows.groups {
-            Some(groups) => launch.arg(&groups.slice),
-            None => launch.arg(&no_groups),
-        };
-        launch.arg(&lengths.slice).arg(&mut out.sources.slice).arg(&mut out.rows.slice);
-        match &mut out.groups {
-            Some(groups) => launch.arg(&mut groups.slice),
-            None => launch.arg(&no_groups),
-        };
-        launch.arg(&mut out.lengths.slice);
-        // SAFETY: the arguments are those of vector_gather; every output has `padded` positions, and both sides have
-        // groups or neither has.
-        unsafe { launch.launch(grid_of_items(u64::from(out.padded), 256)) }?;
-        Ok(())
+        // SAFETY: every output has `padded` positions, and both sides have groups or neither has.
+        unsafe {
+            self.kernels.vector_gather(
+                stream,
+                Grid::Items(out.padded.into()),
+                order.address(stream),
+                out.count,
+                out.padded,
+                rows.sources().address(stream),
+                rows.rows.address(stream),
+                rows.groups.as_ref().map(|groups| groups.address(stream)),
+                lengths.address(stream),
+                out.sources.address_mut(stream),
+                out.rows.address_mut(stream),
+                out.groups.as_mut().map(|groups| groups.address_mut(stream)),
+                out.lengths.address_mut(stream),
+            )
+        }
     }
 
     /// Points in single precision.
     pub(crate) fn points(
         &self,
         stream: &CudaStream,
-        frame: &FrameOnDevice,
+        frame: Frame,
         values: &Buffer<f64>,
         positions: &VectorPositions,
         points: &mut Buffer<f32>,
     ) -> Launched {
-        let mut launch = stream.launch_builder(&self.points);
-        launch.arg(frame).arg(&values.slice).arg(&positions.sources.slice).arg(&positions.lengths.slice);
-        launch.arg(&positions.count).arg(&positions.padded).arg(&mut points.slice);
         let numbers = u64::from(positions.padded) * u64::from(frame.dimension);
-        // SAFETY: the arguments are those of vector_points; `points` has all numbers of all positions.
-        unsafe { launch.launch(grid_of_items(numbers, 256)) }?;
-        Ok(())
+        // SAFETY: `points` has all numbers of all positions.
+        unsafe {
+            self.kernels.vector_points(
+                stream,
+                Grid::Items(numbers),
+                frame,
+                values.address(stream),
+                positions.sources.address(stream),
+                positions.lengths.address(stream),
+                positions.count,
+                positions.padded,
+                points.address_mut(stream),
+            )
+        }
     }
 
     /// Points in half precision.
     pub(crate) fn halves(
         &self,
         stream: &Arc<CudaStream>,
-        (frame, condition): (&FrameOnDevice, &VectorCondition),
+        FramedCondition { frame, condition }: FramedCondition,
         values: &Buffer<f64>,
         positions: &VectorPositions,
         out: &mut Halves,
     ) -> Launched {
         stream.memset_zeros(&mut out.residues.slice)?;
         stream.memset_zeros(&mut out.lengths.slice)?;
-        let products = u32::from(condition.is_product());
-        let mut launch = stream.launch_builder(&self.halves);
-        launch.arg(frame).arg(&values.slice).arg(&positions.sources.slice).arg(&positions.lengths.slice);
-        launch.arg(&positions.count).arg(&positions.padded).arg(&products).arg(&condition.scale);
-        launch.arg(&mut out.numbers.slice).arg(&mut out.terms.slice);
-        launch.arg(&mut out.residues.slice).arg(&mut out.lengths.slice);
-        // SAFETY: the arguments are those of vector_halves; the outputs have all positions and blocks.
-        unsafe { launch.launch(grid_of_items(u64::from(positions.padded), 128)) }?;
-        Ok(())
+        // SAFETY: the outputs have all positions and blocks.
+        unsafe {
+            self.kernels.vector_halves(
+                stream,
+                Grid::Items(positions.padded.into()),
+                frame,
+                values.address(stream),
+                positions.sources.address(stream),
+                positions.lengths.address(stream),
+                positions.count,
+                positions.padded,
+                (condition.metric == PRODUCTS).into(),
+                condition.scale,
+                out.numbers.address_mut(stream),
+                out.terms.address_mut(stream),
+                out.residues.address_mut(stream),
+                out.lengths.address_mut(stream),
+            )
+        }
     }
 
     /// Boxes of blocks, and of blocks of these.
     pub(crate) fn boxes(
         &self,
         stream: &CudaStream,
-        (frame, condition): (&FrameOnDevice, &VectorCondition),
+        FramedCondition { frame, condition }: FramedCondition,
         values: &Buffer<f64>,
         positions: &VectorPositions,
         out: &mut Boxes,
     ) -> Launched {
         let blocks = positions.count.div_ceil(BLOCK);
-        let mut launch = stream.launch_builder(&self.boxes);
-        launch.arg(frame).arg(&values.slice).arg(&positions.sources.slice).arg(&positions.lengths.slice);
-        launch.arg(&positions.count).arg(&condition.metric).arg(&condition.width);
-        launch.arg(&mut out.lows.slice).arg(&mut out.highs.slice).arg(&mut out.norms.slice);
-        // SAFETY: the arguments are those of vector_boxes, a warp a block; the outputs have all boxes.
-        unsafe { launch.launch(grid(blocks.div_ceil(WARPS), 32 * WARPS)) }?;
-        let mut launch = stream.launch_builder(&self.outer_boxes);
-        launch.arg(&positions.count).arg(&condition.width);
-        launch.arg(&mut out.lows.slice).arg(&mut out.highs.slice).arg(&mut out.norms.slice);
-        // SAFETY: the arguments are those of vector_outer_boxes, a warp an outer box.
-        unsafe { launch.launch(grid(blocks.div_ceil(GROUPED).div_ceil(WARPS), 32 * WARPS)) }?;
-        Ok(())
+        let (lows, highs) = (out.lows.address_mut(stream), out.highs.address_mut(stream));
+        let norms = out.norms.address_mut(stream);
+        // SAFETY: the outputs have all boxes.
+        unsafe {
+            self.kernels.vector_boxes(
+                stream,
+                Grid::Warps(blocks),
+                frame,
+                values.address(stream),
+                positions.sources.address(stream),
+                positions.lengths.address(stream),
+                positions.count,
+                condition.metric,
+                condition.width,
+                lows,
+                highs,
+                norms,
+            )
+        }?;
+        let grid = Grid::Warps(blocks.div_ceil(GROUPED));
+        // SAFETY: as above.
+        unsafe { self.kernels.vector_outer_boxes(stream, grid, positions.count, condition.width, lows, highs, norms) }
     }
 
-    /// For each of `blocks` probe blocks the first and one past the last near build block, and how many are near.
+    /// Which build blocks are near each of `blocks` probe blocks.
     pub(crate) fn reach(
         &self,
         stream: &CudaStream,
         sides: &VectorSides,
         blocks: u32,
-        (firsts, ends, near): (&mut Buffer<u32>, &mut Buffer<u32>, &mut Buffer<u32>),
+        out: &mut NearRanges,
     ) -> Launched {
-        let self_join = u32::from(sides.self_join);
-        let mut launch = stream.launch_builder(&self.reach);
-        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.condition).arg(&self_join);
-        launch.arg(&mut firsts.slice).arg(&mut ends.slice).arg(&mut near.slice);
-        // SAFETY: the arguments are those of vector_reach, a warp a block; the addresses are of live columns.
-        unsafe { launch.launch(grid(blocks.div_ceil(WARPS), 32 * WARPS)) }?;
-        Ok(())
+        // SAFETY: the outputs have an entry a block, and the addresses are of live columns.
+        unsafe {
+            self.kernels.vector_reach(
+                stream,
+                Grid::Warps(blocks),
+                sides.probe,
+                sides.build,
+                sides.condition,
+                sides.self_join.into(),
+                out.firsts.address_mut(stream),
+                out.ends.address_mut(stream),
+                out.counts.address_mut(stream),
+            )
+        }
     }
 
-    /// Appends the positions of pairs that the filter cannot tell from matches, for the probe positions `range`; in
-    /// half precision where both sides have such points.
+    /// Appends the positions of pairs that the filter cannot tell from matches, for some probe positions; in half
+    /// precision where both sides have such points.
     pub(crate) fn filter(
         &self,
         stream: &CudaStream,
         sides: &VectorSides,
-        (tasks, count): (&Buffer<Task>, u32),
-        range: (u32, u32),
+        tasks: TaskList<'_>,
+        positions: Positions,
         out: &mut Appended<'_>,
     ) -> Launched {
-        let self_join = u32::from(sides.self_join);
-        let halves = self.filter_halves.as_ref().filter(|_| sides.build.halves != 0);
-        let mut launch = stream.launch_builder(halves.unwrap_or(&self.filters[sides.condition.metric as usize]));
-        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.condition).arg(&tasks.slice).arg(&self_join);
-        launch.arg(&range.0).arg(&range.1);
-        launch.arg(&mut out.pairs.slice).arg(&mut out.count.slice).arg(&out.capacity);
-        // SAFETY: the arguments are those of vector_filter_*, a block of threads a task; the addresses are of live
-        // columns.
-        unsafe { launch.launch(grid(count, 32 * WARPS)) }?;
-        Ok(())
+        let filter = match sides.condition.metric {
+            _ if sides.build.halves.is_some() => Kernels::vector_filter_halves,
+            MANHATTAN => Kernels::vector_filter_l1,
+            EUCLIDEAN => Kernels::vector_filter_l2,
+            CHEBYSHEV => Kernels::vector_filter_linf,
+            _ => Kernels::vector_filter_product,
+        };
+        // SAFETY: the addresses are of live columns.
+        unsafe {
+            filter(
+                &self.kernels,
+                stream,
+                tasks.grid(),
+                sides.probe,
+                sides.build,
+                sides.condition,
+                tasks.on_device.address(stream),
+                sides.self_join.into(),
+                positions.begin,
+                positions.end,
+                out.pairs.address_mut(stream),
+                out.count.address_mut(stream),
+                out.capacity,
+            )
+        }
     }
 
     /// Appends the row numbers of the candidates that match.
@@ -355,12 +310,21 @@ impl VectorKernels {
         candidates: &Appended<'_>,
         out: &mut Appended<'_>,
     ) -> Launched {
-        let mut launch = stream.launch_builder(&self.verify);
-        launch.arg(&sides.probe).arg(&sides.build).arg(&sides.condition);
-        launch.arg(&candidates.pairs.slice).arg(&candidates.count.slice).arg(&candidates.capacity);
-        launch.arg(&mut out.pairs.slice).arg(&mut out.count.slice).arg(&out.capacity);
-        // SAFETY: the arguments are those of vector_verify, whose threads share whatever number of candidates there is.
-        unsafe { launch.launch(grid(self.blocks, 128)) }?;
-        Ok(())
+        // SAFETY: the threads share whatever number of candidates there is, and the addresses are of live columns.
+        unsafe {
+            self.kernels.vector_verify(
+                stream,
+                Grid::Blocks(self.blocks),
+                sides.probe,
+                sides.build,
+                sides.condition,
+                candidates.pairs.address(stream),
+                candidates.count.address(stream),
+                candidates.capacity,
+                out.pairs.address_mut(stream),
+                out.count.address_mut(stream),
+                out.capacity,
+            )
+        }
     }
 }

@@ -11,10 +11,10 @@ use super::columns::{AtomOnDevice, ColumnsOnDevice, Uploading, texts_on_device};
 use super::entry::{EntryOnDevice, parts_of_entry};
 use super::walk_buffers::WalkBuffers;
 use crate::accelerator::refused;
-use crate::block_ranges::BLOCK;
+use crate::address::Address;
 use crate::equality::NumbersOnDevice;
 use crate::fault::Fault;
-use crate::kernels::{self, Compared, EditCondition, EditDecision, SetCondition, VectorCondition};
+use crate::kernels::{self, BLOCK, Compared, EditCondition, EditDecision, SetCondition, VectorCondition};
 use crate::memory::{Budget, Buffer};
 use crate::sets::set_test;
 use crate::strings::{LONGEST, edit_test, reaches};
@@ -73,15 +73,15 @@ struct Tables {
     /// What the first filters allow, one after the other.
     allowances: Buffer<i8>,
     /// Start of each atom's own allowances.
-    starts: Vec<u64>,
+    starts: Vec<usize>,
     /// What the tests of edit measures point to.
     _reaches: Buffer<kernels::Reach>,
 }
 
 impl Tables {
     /// Where the first filter of an atom looks up.
-    fn allowance(&self, stream: &CudaStream, atom: usize) -> u64 {
-        self.allowances.address(stream) + self.starts[atom]
+    fn allowance(&self, stream: &CudaStream, atom: usize) -> Address<i8> {
+        self.allowances.address(stream).add(self.starts[atom])
     }
 }
 
@@ -219,7 +219,7 @@ impl RulesOnDevice {
         let Some(columns) = columns? else { return Ok(None) };
         let (mut allowed, mut starts) = (Vec::new(), Vec::with_capacity(kinds.len()));
         for (allowance, _) in &looked_up {
-            starts.push(allowed.len() as u64);
+            starts.push(allowed.len());
             allowed.extend_from_slice(allowance);
         }
         let parts = || looked_up.iter().map(|(_, reaches)| reaches.as_slice());
@@ -232,7 +232,7 @@ impl RulesOnDevice {
                 _ if !asked[atom] => ConditionOnDevice::Columns,
                 AtomCondition::Similarity { condition: Condition::Edit { measure, bounds }, .. } => {
                     let (condition, decision) = edit_test(&EditPredicate { measure, bounds }, reach);
-                    reach += size_of_val(looked_up[atom].1.as_slice()) as u64;
+                    reach = reach.add(looked_up[atom].1.len());
                     ConditionOnDevice::Texts { condition, decision }
                 }
                 AtomCondition::Similarity { condition: Condition::Set { measure, bounds, .. }, .. } => {
@@ -273,22 +273,23 @@ impl RulesOnDevice {
     ) -> Result<Compared> {
         let (build, probe) = (&self.build.atoms[atom], &probe.unwrap_or(&self.build).atoms[atom]);
         let bits = |column: &AtomOnDevice| match column {
-            AtomOnDevice::Bits(bits) => bits.address(stream),
-            _ => 0,
+            AtomOnDevice::Bits(bits) => Some(bits.address(stream)),
+            _ => None,
         };
         Ok(match (&self.tests[atom], build, probe) {
             (_, AtomOnDevice::Codes(build), AtomOnDevice::Codes(probe)) => {
-                Compared::Codes([build.address(stream), probe.address(stream)])
+                Compared::Codes { build: build.address(stream), probe: probe.address(stream) }
             }
             (_, AtomOnDevice::Band { places, .. }, AtomOnDevice::Band { accepted, .. }) => {
-                Compared::Band([places.address(stream), accepted.address(stream)])
+                Compared::Band { build: places.address(stream), probe: accepted.address(stream) }
             }
             (
                 ConditionOnDevice::Texts { condition, decision },
                 AtomOnDevice::Texts(build),
                 AtomOnDevice::Texts(probe),
-            ) => Compared::Texts {
-                sides: [texts_on_device(build, stream), texts_on_device(probe, stream)],
+            ) => Compared::Strings {
+                build: texts_on_device(build, stream),
+                probe: texts_on_device(probe, stream),
                 allowance: self.tables.allowance(stream, atom),
                 condition: *condition,
                 decision: *decision,
@@ -296,15 +297,22 @@ impl RulesOnDevice {
             },
             (ConditionOnDevice::Sets { condition }, AtomOnDevice::Sets(build), AtomOnDevice::Sets(probe)) => {
                 Compared::Sets {
-                    sides: [build.on_device(stream), probe.on_device(stream)],
+                    build: build.on_device(stream),
+                    probe: probe.on_device(stream),
                     allowance: self.tables.allowance(stream, atom),
                     condition: *condition,
                 }
             }
             (ConditionOnDevice::Vectors { condition }, AtomOnDevice::Vectors(build), AtomOnDevice::Vectors(probe)) => {
-                Compared::Vectors { sides: [build.on_device(stream), probe.on_device(stream)], condition: *condition }
+                Compared::Vectors {
+                    build: build.on_device(stream),
+                    probe: probe.on_device(stream),
+                    condition: *condition,
+                }
             }
-            (_, build, probe) if bits(build) != 0 || bits(probe) != 0 => Compared::Bits([bits(build), bits(probe)]),
+            (_, build, probe) if bits(build).or(bits(probe)).is_some() => {
+                Compared::Bits { build: bits(build), probe: bits(probe) }
+            }
             _ => return internal_err!("an atom has no columns on the device"),
         })
     }

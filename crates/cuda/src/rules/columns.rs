@@ -9,7 +9,7 @@ use cudarc::driver::CudaStream;
 use crate::coded_strings::{CodedStrings, PrintedAs};
 use crate::equality::NumbersOnDevice;
 use crate::fault::Fault;
-use crate::kernels::{RuleSets, RuleTexts, RuleVectors, SpanOnDevice};
+use crate::kernels::{NearOnDevice, RuleSets, RuleTexts, RuleVectors, SpanOnDevice, spans};
 use crate::memory::{Budget, Buffer};
 use crate::strings::LONGEST;
 use similarity_engine::accelerator::rules::DeviceColumns;
@@ -78,19 +78,23 @@ pub(super) struct Sets {
 /// Strings as a step compares them.
 pub(super) fn texts_on_device(texts: &CodedStrings, stream: &CudaStream) -> RuleTexts {
     RuleTexts {
-        signatures: texts.features.signatures.address(stream),
-        classes: texts.features.classes.address(stream),
-        starts: texts.starts.address(stream),
+        near: NearOnDevice {
+            signatures: texts.features.signatures.address(stream),
+            classes: texts.features.classes.address(stream),
+        },
+        starts: texts.symbols.starts.address(stream),
         lengths: texts.features.lengths.address(stream),
-        symbols: texts.symbols.address(stream),
+        symbols: texts.symbols.symbols.address(stream),
     }
 }
 
 impl Sets {
     pub(super) fn on_device(&self, stream: &CudaStream) -> RuleSets {
         RuleSets {
-            signatures: self.near.signatures.address(stream),
-            classes: self.near.classes.address(stream),
+            near: NearOnDevice {
+                signatures: self.near.signatures.address(stream),
+                classes: self.near.classes.address(stream),
+            },
             starts: self.starts.address(stream),
             ranks: self.ranks.address(stream),
             sizes: self.sizes.address(stream),
@@ -202,10 +206,9 @@ impl Uploading<'_> {
     ) -> Result<Option<AtomOnDevice>, Fault> {
         Ok(Some(match rows {
             AtomRows::Codes(codes) => AtomOnDevice::Codes(NumbersOnDevice::of(self.budget, self.stream, codes)?),
-            AtomRows::Band(BandColumn { places, accepted }) => AtomOnDevice::Band {
-                places: self.upload(SpanOnDevice::of(places))?,
-                accepted: self.upload(SpanOnDevice::of(accepted))?,
-            },
+            AtomRows::Band(BandColumn { places, accepted }) => {
+                AtomOnDevice::Band { places: self.upload(spans(places))?, accepted: self.upload(spans(accepted))? }
+            }
             AtomRows::Bits(bits) => {
                 let bytes: Vec<u8> = bits.iter().map(u8::from).collect();
                 AtomOnDevice::Bits(self.upload(&bytes)?)

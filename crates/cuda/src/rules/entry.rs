@@ -14,11 +14,11 @@ use super::atoms::{RulesOnDevice, WORKERS};
 use super::columns::ColumnsOnDevice;
 use super::launches::TreeLaunches;
 use super::probe_ranges::{PAIRS_OF_TASK, ProbeRanges};
-use super::walk_buffers::WalkBuffer;
+use super::walk_buffers::{WalkBuffer, WalkingPairs};
 use crate::accelerator::refused;
 use crate::equality::RowsByGroup;
 use crate::fault::Fault;
-use crate::kernels::{Appended, BatchOnDevice, Compared, NONE, RowPair, Task};
+use crate::kernels::{Appended, BatchOnDevice, Compared, NONE, Pair, Task, TaskList, TaskPortion};
 use crate::memory::Buffer;
 use crate::scheduler::{Scheduler, WorkSplit};
 use crate::worker::Comparison;
@@ -30,7 +30,7 @@ use similarity_engine::{Cancel, Counts, Cursor, Pairs};
 const MOST_WALKING: usize = 1 << 22;
 
 /// Bytes of each of them.
-const WALKING_BYTES: usize = size_of::<RowPair>() + size_of::<u8>() + size_of::<u16>() + 2 * size_of::<u32>();
+const WALKING_BYTES: usize = size_of::<Pair>() + size_of::<u8>() + size_of::<u16>() + 2 * size_of::<u32>();
 
 /// Parts of a self-join that is walked by a single entry: enough for copies and kernels to overlap.
 const PARTS: usize = 4;
@@ -215,14 +215,14 @@ impl Walking<'_> {
         &self,
         stream: &Arc<CudaStream>,
         (path, compared): (&TreeLaunches, &[Compared]),
-        batch: &BatchOnDevice,
+        batch: BatchOnDevice,
         numbers: &mut Buffer<u64>,
     ) -> Result<(), Fault> {
         let kernels = self.rules.budget.device.rules()?;
         path.steps
             .iter()
             .zip(compared)
-            .try_for_each(|(step, compared)| kernels.step(stream, batch, step, numbers, compared))
+            .try_for_each(|(step, compared)| kernels.step(stream, batch, *step, numbers, compared))
     }
 }
 
@@ -230,12 +230,12 @@ impl Comparison for Walking<'_> {
     fn filter(
         &self,
         stream: &Arc<CudaStream>,
-        (on_device, tasks): (&Buffer<Task>, &[Task]),
+        TaskList { on_device, on_host: tasks }: TaskList<'_>,
         candidates: &mut Appended<'_>,
     ) -> Result<(), Fault> {
-        let (budget, EntryOnDevice { tree, walking, .. }) = (&self.rules.budget, self.entry);
+        let (budget, EntryOnDevice { tree, walking: most_walking, .. }) = (&self.rules.budget, self.entry);
         let kernels = budget.device.rules()?;
-        let portions = portions(tasks, *walking);
+        let portions = portions(tasks, *most_walking);
         let pairs =
             |portion: &Range<usize>| tasks[portion.clone()].iter().map(|task| (task.end - task.first) as usize).sum();
         let most = portions.iter().map(pairs).max().unwrap_or(0);
@@ -243,21 +243,25 @@ impl Comparison for Walking<'_> {
         // what a launch that found no room has left is used again
         let left = self.kept.borrow_mut().take();
         let mut room = left.map_or_else(|| self.rules.rooms.take(stream), |left| left.room);
-        let of_room = {
-            let pairs = room.pairs.of(budget, stream, most)?.address(stream);
-            (pairs, room.count.of(budget, stream, 1)?.address(stream))
+        let walking = WalkingPairs {
+            pairs: room.pairs.of(budget, stream, most)?.address_mut(stream),
+            count: room.count.of(budget, stream, 1)?.address_mut(stream),
+            capacity: most,
+            remembers: tree.remembers,
+            are_there: false,
         };
-        let batch = room.states.of(budget, stream, (most, tree.remembers, false), of_room)?;
+        let batch = room.states.of(budget, stream, walking)?;
         let numbers = room.numbers.zeros(budget, stream, tree.numbers())?;
         let witnesses = room.witnesses.of(budget, stream, all.min(candidates.capacity as usize))?;
         let items = self.items.on_device(stream, self.entry.rows.buffer());
         let compared = self.compared(stream, tree)?;
         for portion in &portions {
             room.count.zeros(budget, stream, 1)?;
-            let by = (tree.certain, tree.remembers);
-            kernels.candidates(stream, &items, (on_device, portion.clone()), by, &batch)?;
-            self.steps(stream, (tree, &compared), &batch, numbers)?;
-            kernels.witnessed(stream, &batch, candidates, witnesses)?;
+            let first = on_device.address(stream).add(portion.start);
+            let tasks = TaskPortion { first, count: portion.len() as u32 };
+            kernels.candidates(stream, items, tasks, tree.certain, tree.remembers, batch)?;
+            self.steps(stream, (tree, &compared), batch, numbers)?;
+            kernels.witnessed(stream, batch, candidates, witnesses)?;
         }
         room.by_clause.zeros(budget, stream, self.counters.borrow().candidates.len())?;
         *self.kept.borrow_mut() = Some(Kept { room, pairs: all });
@@ -280,15 +284,22 @@ impl Comparison for Walking<'_> {
         }
         // there are no more of them than pairs
         let capacity = (*all).min(candidates.capacity as usize);
-        let found = (candidates.pairs.address(stream), candidates.count.address(stream));
-        let batch = room.earlier.of(budget, stream, (capacity, earlier.remembers, true), found)?;
+        let walking = WalkingPairs {
+            // steps only read them
+            pairs: candidates.pairs.address(stream).as_mut(),
+            count: candidates.count.address(stream).as_mut(),
+            capacity,
+            remembers: earlier.remembers,
+            are_there: true,
+        };
+        let batch = room.earlier.of(budget, stream, walking)?;
         let batch = BatchOnDevice { capacity: candidates.capacity, ..batch };
         let unused = room.unused.of(budget, stream, earlier.numbers())?;
         let compared = self.compared(stream, earlier)?;
-        self.steps(stream, (earlier, &compared), &batch, unused)?;
+        self.steps(stream, (earlier, &compared), batch, unused)?;
         let witnesses = room.witnesses.of(budget, stream, capacity)?;
         let by_clause = room.by_clause.of(budget, stream, self.counters.borrow().candidates.len())?;
-        budget.device.rules()?.unseen(stream, &batch, witnesses, by_clause, pairs)
+        budget.device.rules()?.unseen(stream, batch, witnesses, by_clause, pairs)
     }
 
     fn tallied(&self) -> usize {

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 
-use crate::block_ranges::BLOCK;
 use crate::equality::{FoundNumbers, RowsByGroup};
 use crate::fault::Fault;
-use crate::kernels::{ItemsOnDevice, Task};
+use crate::kernels::{BLOCK, ItemsOnDevice, KeyedRows, PairNumbers, Task};
 use crate::memory::{Budget, Buffer};
 use crate::scheduler::WorkSplit;
 use similarity_engine::Error;
@@ -36,9 +35,16 @@ pub struct ProbeRanges {
     starts: Vec<u64>,
     on_device: Buffer<u32>,
     /// Probe rows of a batch; `None` in a self-join, where an item is a place and its stretch begins right behind it.
-    probe: Option<(Buffer<u32>, Buffer<u32>)>,
+    probe: Option<ProbeStretches>,
     /// Parts that a self-join is cut into.
     parts: u64,
+}
+
+/// The rows of a probe batch, and where the stretch of build rows of each starts.
+#[derive(Debug)]
+struct ProbeStretches {
+    rows: Buffer<u32>,
+    firsts: Buffer<u32>,
 }
 
 impl ProbeRanges {
@@ -69,13 +75,15 @@ impl ProbeRanges {
     /// Items of a self-join by groups on the device, which adds up their pairs.
     fn of_groups(budget: &Budget, stream: &Arc<CudaStream>, grouped: &Arc<RowsByGroup>) -> Result<Option<Self>, Fault> {
         let count = grouped.len();
-        let mut on_device = budget.buffer(stream, count)?;
-        let mut pairs = budget.buffer(stream, count.div_ceil(BLOCK as usize))?;
+        let blocks = count.div_ceil(BLOCK as usize);
+        let mut numbers = PairNumbers { behind: budget.buffer(stream, count)?, pairs: budget.buffer(stream, blocks)? };
         if count > 0 {
-            let starts = (grouped.starts_on_device(), grouped.starts().len() as u32 - 1);
-            budget.device.rules()?.behind(stream, starts, count as u32, (&mut on_device, &mut pairs))?;
+            let groups = grouped.starts().len() as u32 - 1;
+            let starts = grouped.starts_on_device();
+            budget.device.rules()?.behind(stream, starts, groups, count as u32, &mut numbers)?;
         }
-        let of_blocks = budget.fetch(&pairs, 0..count.div_ceil(BLOCK as usize))?;
+        let on_device = numbers.behind;
+        let of_blocks = budget.fetch(&numbers.pairs, 0..count.div_ceil(BLOCK as usize))?;
         let behind = PairsBehind::InGroup(Arc::clone(grouped));
         Ok(before_blocks(of_blocks).map(|starts| Self { behind, count, starts, on_device, probe: None, parts: 1 }))
     }
@@ -101,7 +109,8 @@ impl ProbeRanges {
         let lengths = rows.iter().map(|(_, places)| places.end - places.start).collect();
         let probe_rows: Vec<u32> = rows.iter().map(|(row, _)| *row).collect();
         let firsts: Vec<u32> = rows.iter().map(|(_, places)| places.start).collect();
-        let probe = (budget.upload(stream, &probe_rows)?, budget.upload(stream, &firsts)?);
+        let probe =
+            ProbeStretches { rows: budget.upload(stream, &probe_rows)?, firsts: budget.upload(stream, &firsts)? };
         Self::try_new(budget, stream, lengths, Some(probe))
     }
 
@@ -112,24 +121,25 @@ impl ProbeRanges {
         found: &FoundNumbers,
         grouped: &RowsByGroup,
     ) -> Result<Option<Self>, Fault> {
-        let (groups, rows) = found.in_order(budget, stream)?;
+        let KeyedRows { keys: groups, rows } = found.in_order(budget, stream)?;
         let (count, blocks) = (found.found() as usize, (found.found() as usize).div_ceil(BLOCK as usize));
-        let (mut firsts, mut behind) = (budget.buffer(stream, count)?, budget.buffer(stream, count)?);
-        let mut pairs = budget.buffer(stream, blocks)?;
+        let mut firsts = budget.buffer(stream, count)?;
+        let mut numbers = PairNumbers { behind: budget.buffer(stream, count)?, pairs: budget.buffer(stream, blocks)? };
         if count > 0 {
-            let to = (&mut firsts, &mut behind, &mut pairs);
-            budget.device.rules()?.stretches(stream, (&groups, count as u32), grouped.starts_on_device(), to)?;
+            let starts = grouped.starts_on_device();
+            budget.device.rules()?.stretches(stream, &groups, count as u32, starts, &mut firsts, &mut numbers)?;
         }
-        let Some(starts) = before_blocks(budget.fetch(&pairs, 0..blocks)?) else { return Ok(None) };
-        let on_host = PairsBehind::Known(budget.fetch(&behind, 0..count)?);
-        Ok(Some(Self { behind: on_host, count, starts, on_device: behind, probe: Some((rows, firsts)), parts: 1 }))
+        let Some(starts) = before_blocks(budget.fetch(&numbers.pairs, 0..blocks)?) else { return Ok(None) };
+        let behind = PairsBehind::Known(budget.fetch(&numbers.behind, 0..count)?);
+        let probe = Some(ProbeStretches { rows, firsts });
+        Ok(Some(Self { behind, count, starts, on_device: numbers.behind, probe, parts: 1 }))
     }
 
     fn try_new(
         budget: &Budget,
         stream: &Arc<CudaStream>,
         mut lengths: Vec<u32>,
-        probe: Option<(Buffer<u32>, Buffer<u32>)>,
+        probe: Option<ProbeStretches>,
     ) -> Result<Option<Self>, Fault> {
         let add_up = |block: &mut [u32]| {
             block.iter_mut().fold(0, |before, length| {
@@ -183,8 +193,8 @@ impl ProbeRanges {
     /// Items as kernels read them, over `rows` by place, as long as both live.
     pub(super) fn on_device(&self, stream: &CudaStream, rows: &Buffer<u32>) -> ItemsOnDevice {
         let (probe_rows, firsts) = match &self.probe {
-            Some((rows, firsts)) => (rows.address(stream), firsts.address(stream)),
-            None => (rows.address(stream), 0),
+            Some(ProbeStretches { rows, firsts }) => (rows.address(stream), Some(firsts.address(stream))),
+            None => (rows.address(stream), None),
         };
         ItemsOnDevice {
             rows: rows.address(stream),

@@ -7,7 +7,7 @@ use similarity_engine::error::Result;
 
 use super::atoms::RulesOnDevice;
 use crate::fault::Fault;
-use crate::memory::Buffer;
+use crate::kernels::{DrawnRows, Fingerprints};
 
 /// How many times as many rows as are wanted there is room for.
 const ROOM: usize = 4;
@@ -22,7 +22,7 @@ impl RulesOnDevice {
     pub(super) fn draw(&mut self, rows: usize, count: usize, bound: u64) -> Result<Option<Vec<(u64, u32)>>> {
         let Some(prints) = self.prints.take() else { return Ok(None) };
         let least = |stream: Arc<CudaStream>| {
-            self.up_to(&stream, (&prints, rows as u32), count, bound).inspect_err(|_| {
+            self.up_to(&stream, Fingerprints { prints: &prints, rows: rows as u32 }, count, bound).inspect_err(|_| {
                 let _ = stream.synchronize();
             })
         };
@@ -43,20 +43,23 @@ impl RulesOnDevice {
     fn up_to(
         &self,
         stream: &Arc<CudaStream>,
-        prints: (&Buffer<u64>, u32),
+        prints: Fingerprints<'_>,
         count: usize,
         bound: u64,
     ) -> Result<Option<Vec<(u64, u32)>>, Fault> {
-        let (budget, (_, rows), capacity) = (&self.budget, prints, ROOM * count);
-        let (mut drawn, mut drawn_prints) = (budget.buffer(stream, capacity)?, budget.buffer(stream, capacity)?);
-        let mut found = budget.zeros(stream, 1)?;
-        let to = (&mut drawn, &mut drawn_prints, &mut found);
-        budget.device.rules()?.drawn(stream, prints, bound, to, capacity as u64)?;
-        let found = budget.fetch(&found, 0..1)?[0] as usize;
-        if found > capacity || found < count.min(rows as usize) {
+        let (budget, capacity) = (&self.budget, ROOM * count);
+        let mut drawn = DrawnRows {
+            rows: budget.buffer(stream, capacity)?,
+            prints: budget.buffer(stream, capacity)?,
+            found: budget.zeros(stream, 1)?,
+            capacity: capacity as u64,
+        };
+        budget.device.rules()?.drawn(stream, prints, bound, &mut drawn)?;
+        let found = budget.fetch(&drawn.found, 0..1)?[0] as usize;
+        if found > capacity || found < count.min(prints.rows as usize) {
             return Ok(None);
         }
-        let (prints, rows) = (budget.fetch(&drawn_prints, 0..found)?, budget.fetch(&drawn, 0..found)?);
+        let (prints, rows) = (budget.fetch(&drawn.prints, 0..found)?, budget.fetch(&drawn.rows, 0..found)?);
         Ok(Some(prints.into_iter().zip(rows).collect()))
     }
 }

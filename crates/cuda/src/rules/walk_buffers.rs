@@ -4,15 +4,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::{CudaStream, DeviceRepr, ValidAsZeroBits};
 
+use crate::address::AddressMut;
 use crate::device::Spare;
 use crate::fault::Fault;
-use crate::kernels::{BatchOnDevice, RowPair};
+use crate::kernels::{BatchOnDevice, Pair};
 use crate::memory::{Budget, Room};
 
 /// What the pairs of one launch need.
 #[derive(Debug, Default)]
 pub(super) struct WalkBuffer {
-    pub(super) pairs: Room<RowPair>,
+    pub(super) pairs: Room<Pair>,
     pub(super) count: Room<u64>,
     /// States of the pairs that walk the tree.
     pub(super) states: States,
@@ -27,6 +28,19 @@ pub(super) struct WalkBuffer {
     pub(super) by_clause: Room<u64>,
 }
 
+/// Pairs whose states are made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WalkingPairs {
+    pub(super) pairs: AddressMut<Pair>,
+    pub(super) count: AddressMut<u64>,
+    pub(super) capacity: usize,
+    /// Whether some step remembers an atom.
+    pub(super) remembers: bool,
+    /// Whether the pairs are there already, so that their witness is not asked for. Otherwise everything is written
+    /// with the pairs.
+    pub(super) are_there: bool,
+}
+
 /// What is known of each pair on its way.
 #[derive(Debug, Default)]
 pub(super) struct States {
@@ -37,32 +51,33 @@ pub(super) struct States {
 }
 
 impl States {
-    /// States of up to `capacity` pairs that no step has asked. Where pairs `are_there` already, their witness is not
-    /// asked for; otherwise everything is written with the pairs.
+    /// States of pairs that no step has asked.
     pub(super) fn of(
         &mut self,
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        (capacity, remembers, are_there): (usize, bool, bool),
-        (pairs, count): (u64, u64),
+        walking: WalkingPairs,
     ) -> Result<BatchOnDevice, Fault> {
+        let WalkingPairs { pairs, count, capacity, remembers, are_there } = walking;
         let remembered = if remembers { capacity } else { 0 };
         fn room<T: DeviceRepr + ValidAsZeroBits>(
             room: &mut Room<T>,
-            (budget, stream): (&Budget, &Arc<CudaStream>),
-            (length, with_zeros): (usize, bool),
-        ) -> Result<u64, Fault> {
+            budget: &Budget,
+            stream: &Arc<CudaStream>,
+            length: usize,
+            with_zeros: bool,
+        ) -> Result<AddressMut<T>, Fault> {
             let buffer =
                 if with_zeros { room.zeros(budget, stream, length)? } else { room.of(budget, stream, length)? };
-            Ok(buffer.address(stream))
+            Ok(buffer.address_mut(stream))
         }
-        let of = (budget, stream);
+        let witnesses = (!are_there).then(|| room(&mut self.witnesses, budget, stream, capacity, false));
         Ok(BatchOnDevice {
             pairs,
-            depths: room(&mut self.depths, of, (capacity, are_there))?,
-            witnesses: if are_there { 0 } else { room(&mut self.witnesses, of, (capacity, false))? },
-            known: room(&mut self.known, of, (remembered, are_there))?,
-            holding: room(&mut self.holding, of, (remembered, are_there))?,
+            depths: room(&mut self.depths, budget, stream, capacity, are_there)?,
+            witnesses: witnesses.transpose()?,
+            known: room(&mut self.known, budget, stream, remembered, are_there)?,
+            holding: room(&mut self.holding, budget, stream, remembered, are_there)?,
             count,
             capacity: capacity as u64,
         })

@@ -6,14 +6,15 @@ use cudarc::driver::CudaStream;
 use similarity_engine::error::Result;
 
 use crate::fault::Fault;
-use crate::kernels::RowColumns;
+use crate::kernels::SetRows;
+use crate::kernels::constants::sets;
 use crate::memory::Budget;
 use similarity_engine::parallel::{both, in_parallel};
 use similarity_engine::sets::ranks::Ranks;
 use similarity_engine::sets::tokenise::RowSets;
 
-/// Sets of more tokens than this are listed in ascending order, as `UNORDERED` in `kernels/sets.cuh` says.
-const UNORDERED: usize = 128;
+/// Sets of more tokens than this are listed in ascending order.
+const UNORDERED: usize = sets::UNORDERED as usize;
 
 /// Fewer tokens are sent by the thread that sends the other columns.
 const WORTH_A_THREAD: u64 = 1 << 18;
@@ -23,7 +24,7 @@ pub(super) const BYTES_OF_ROW: usize = 3 * size_of::<u32>() + size_of::<u64>();
 
 /// Sets that may match something, in the order of their rows.
 #[derive(Debug)]
-pub(super) struct SetColumns {
+pub(crate) struct SetColumns {
     parts: Vec<Part>,
     pub(super) rows: usize,
     pub(super) tokens: u64,
@@ -66,7 +67,7 @@ impl SetColumns {
     }
 
     /// A copy on the device.
-    pub(super) fn upload(&self, budget: &Budget, stream: &Arc<CudaStream>) -> Result<RowColumns, Fault> {
+    pub(super) fn upload(&self, budget: &Budget, stream: &Arc<CudaStream>) -> Result<SetRows, Fault> {
         let column = |of: fn(&Part) -> &[u32]| budget.upload_parts(stream, self.rows, self.parts.iter().map(of));
         let end = [self.tokens];
         let starts = self.parts.iter().map(|part| part.starts.as_slice()).chain([end.as_slice()]);
@@ -83,7 +84,7 @@ impl SetColumns {
             false => both(tokens, others),
         };
         let (starts, sizes, rows, groups) = others?;
-        Ok(RowColumns { starts, tokens: tokens?, sizes, groups, rows, count: self.rows as u32 })
+        Ok(SetRows { starts, tokens: tokens?, sizes, groups, rows, count: self.rows as u32 })
     }
 
     /// The last of the groups.

@@ -10,10 +10,10 @@ use super::columns::{BYTES_OF_ROW, SetColumns};
 use super::condition::set_test;
 use super::prefixes::{BYTES_OF_POSTING, Pays, Postings};
 use super::sorted::{SortedSets, signature_words};
-use crate::block_ranges::{BLOCK, BlockRanges};
+use crate::block_ranges::BlockRanges;
 use crate::fault::Fault;
-use crate::kernels::{Appended, PrefixSides, RangesOnDevice, SetCondition, SetSides, Task};
-use crate::memory::{Budget, Buffer};
+use crate::kernels::{Appended, BLOCK, Positions, PrefixRanges, SetCondition, SetSides, SetSigner, TaskList};
+use crate::memory::Budget;
 use crate::scheduler::Scheduler;
 use crate::tiled_index::{Batch, BatchOf, Build, TiledIndex};
 use crate::worker::{Capacity, Comparison, WORKERS, Workers};
@@ -34,10 +34,7 @@ pub(crate) struct SetIndex {
     condition: SetCondition,
     /// Ranks of tokens; empty where the index probes itself.
     dictionary: Dictionary,
-    /// How many tokens have a rank.
-    ranks: u32,
-    /// Words of 32 bits of a signature.
-    words: u32,
+    signer: SetSigner,
     /// Where tokens are rare.
     postings: Option<Postings>,
 }
@@ -81,13 +78,13 @@ impl SetIndex {
         (context.reserve)(keys.values.len() * BYTES_OF_ROW)?;
         let columns = SetColumns::pack(ranges, &tables, keys.groups.as_deref())?;
         context.cancel.check()?;
-        let (ranks, words) = (frequencies.len() as u32, signature_words(columns.mean_size()));
+        let signer = SetSigner { ranks: frequencies.len() as u32, words: signature_words(columns.mean_size()) };
         let has_room = columns.tokens as usize <= budget.available() / (SHARES * BYTES_OF_POSTING);
         let is_rare = has_room && pays.by_sample((predicate, context.self_join), &columns, &frequencies);
         drop(frequencies);
         let stream = budget.device.stream()?;
-        let sets = SortedSets::try_new(budget, &stream, &columns, (ranks, words))?;
-        let workers = Workers::try_new(budget, Capacity::of(budget, rows_of_task(words), WORKERS))?;
+        let sets = SortedSets::try_new(budget, &stream, &columns, &signer)?;
+        let workers = Workers::try_new(budget, Capacity::of(budget, rows_of_task(signer.words), WORKERS))?;
         let build = Build {
             budget: budget.clone(),
             unmatchable: sets.unmatchable,
@@ -97,10 +94,10 @@ impl SetIndex {
             rows_at_once: budget.rows_at_once(columns.rows),
         };
         let condition = set_test(predicate);
-        let mut index = Self { build, tokenizer, condition, dictionary, ranks, words, postings: None };
+        let mut index = Self { build, tokenizer, condition, dictionary, signer, postings: None };
         if is_rare {
-            let sides = (&index.sides(&stream, None), ranks);
-            index.postings = Postings::try_new(budget, &stream, sides, pays)?;
+            let sides = index.sides(&stream, None);
+            index.postings = Postings::try_new(budget, &stream, &sides, signer.ranks, pays)?;
         }
         if context.self_join {
             index.build.self_join = Some(index.access(&stream, None)?);
@@ -111,10 +108,9 @@ impl SetIndex {
     /// Which build blocks each block of `probe`, or of the build side itself, is compared with.
     fn windows(&self, stream: &Arc<CudaStream>, probe: Option<&SortedSets>) -> Result<BlockRanges, Fault> {
         let (sides, Build { budget, side, .. }) = (self.sides(stream, probe), &self.build);
-        let cut = (probe.unwrap_or(side).blocks(), rows_of_task(self.words), self.words);
-        BlockRanges::fetch(budget, stream, cut, |firsts, ends| {
-            budget.device.sets()?.windows(stream, &sides, cut.0, firsts, ends)
-        })
+        let blocks = probe.unwrap_or(side).blocks();
+        let cut = (blocks, rows_of_task(self.signer.words), self.signer.words);
+        BlockRanges::fetch(budget, stream, cut, |out| budget.device.sets()?.windows(stream, &sides, blocks, out))
     }
 
     /// How the partners of `probe`, or of the build side itself, are found.
@@ -142,23 +138,24 @@ pub(crate) struct SetComparison<'a> {
     budget: &'a Budget,
     sides: SetSides,
     /// Where partners are found by them.
-    prefixes: Option<(PrefixSides, RangesOnDevice)>,
+    prefixes: Option<PrefixRanges>,
     words: u32,
-    range: (u32, u32),
+    range: Positions,
 }
 
 impl Comparison for SetComparison<'_> {
     fn filter(
         &self,
         stream: &Arc<CudaStream>,
-        (tasks, listed): (&Buffer<Task>, &[Task]),
+        tasks: TaskList<'_>,
         candidates: &mut Appended<'_>,
     ) -> Result<(), Fault> {
-        let (device, tasks) = (&self.budget.device, (tasks, listed.len() as u32));
+        let device = &self.budget.device;
         match &self.prefixes {
-            Some((sides, ranges)) => {
-                self.budget.metrics.see_postings(listed.iter().map(|task| (task.end - task.first) as usize).sum());
-                device.prefixes()?.filter(stream, (sides, ranges), self.words, tasks, self.range, candidates)
+            Some(prefixes) => {
+                let postings = tasks.on_host.iter().map(|task| (task.end - task.first) as usize).sum();
+                self.budget.metrics.see_postings(postings);
+                device.prefixes()?.filter(stream, prefixes, self.words, tasks, self.range, candidates)
             }
             None => device.sets()?.filter(stream, &self.sides, self.words, tasks, self.range, candidates),
         }
@@ -195,7 +192,7 @@ impl TiledIndex for SetIndex {
     }
 
     fn chosen(&self) -> String {
-        let (device, bits) = (&self.build.budget.device, 32 * self.words);
+        let (device, bits) = (&self.build.budget.device, 32 * self.signer.words);
         let unit = if device.has_tensor_cores() { "binary tensor cores" } else { "popcounts" };
         match (&self.build.self_join, &self.postings) {
             (None, Some(_)) => format!("prefix index or signature tiles ({device}, {unit}, {bits} bits)"),
@@ -211,10 +208,10 @@ impl TiledIndex for SetIndex {
     fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<BatchOf<Self>, Fault> {
         let budget = &self.build.budget;
         let ranges = tokenise_probe(self.tokenizer, keys, &self.dictionary, context)?;
-        let tables: Vec<_> = ranges.iter().map(|_| Ranks::Below(self.ranks)).collect();
+        let tables: Vec<_> = ranges.iter().map(|_| Ranks::Below(self.signer.ranks)).collect();
         let columns = SetColumns::pack(ranges, &tables, keys.groups.as_deref())?;
         let stream = budget.device.stream()?;
-        let side = SortedSets::try_new(budget, &stream, &columns, (self.ranks, self.words))?;
+        let side = SortedSets::try_new(budget, &stream, &columns, &self.signer)?;
         let cut = self.access(&stream, Some(&side))?;
         Ok(Batch { cut, on_host: (), unmatchable: side.unmatchable, undecided: false, side })
     }
@@ -223,14 +220,14 @@ impl TiledIndex for SetIndex {
         &'a self,
         stream: &CudaStream,
         (probe, access): (Option<&SortedSets>, &Access),
-        range: (u32, u32),
+        range: Positions,
     ) -> SetComparison<'a> {
         let sides = self.sides(stream, probe);
         let prefixes = match (access, &self.postings) {
             (Access::Prefixes(asked), Some(postings)) => Some(postings.on_device_for(stream, &sides, asked)),
             _ => None,
         };
-        SetComparison { budget: &self.build.budget, sides, prefixes, words: self.words, range }
+        SetComparison { budget: &self.build.budget, sides, prefixes, words: self.signer.words, range }
     }
 }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use super::columns::SetColumns;
-use crate::block_ranges::{BLOCK, BlockRanges};
+use crate::block_ranges::BlockRanges;
 use crate::fault::Fault;
 use crate::kernels::{
-    PostingsOnDevice, PrefixSides, PrefixesOnDevice, RangeColumns, RangesOnDevice, SetSides, SetsOnDevice, Task,
-    TokenPositions,
+    BLOCK, KeyedRows, PostingsOnDevice, PrefixRanges, PrefixSides, PrefixesOnDevice, RangeColumns, RangesOnDevice,
+    SetSides, SetsOnDevice, Task,
 };
 use crate::memory::{Budget, Buffer};
 use crate::scheduler::WorkSplit;
@@ -84,13 +84,13 @@ impl Prefixes {
         budget: &Budget,
         stream: &Arc<CudaStream>,
         sides: &SetSides,
-        sets: &SetsOnDevice,
+        sets: SetsOnDevice,
         posted: bool,
-    ) -> Result<(Self, Option<TokenPositions>), Fault> {
+    ) -> Result<(Self, Option<KeyedRows>), Fault> {
         let kernels = budget.device.prefixes()?;
         let count = sets.count as usize;
         let mut lengths = budget.buffer(stream, count)?;
-        kernels.lengths(stream, (sets, posted), &sides.condition, &mut lengths)?;
+        kernels.lengths(stream, sets, posted, sides.condition, &mut lengths)?;
         let mut starts = vec![0; count + 1];
         budget.download(stream, &lengths, &mut starts[1..])?;
         stream.synchronize()?;
@@ -102,9 +102,8 @@ impl Prefixes {
         let starts = budget.upload(stream, &starts)?;
         let mut tokens = budget.buffer(stream, length as usize)?;
         let buffers = || {
-            let (tokens, positions) =
-                (budget.buffer(stream, length as usize)?, budget.buffer(stream, length as usize)?);
-            Ok::<_, Fault>(TokenPositions { tokens, positions })
+            let (keys, rows) = (budget.buffer(stream, length as usize)?, budget.buffer(stream, length as usize)?);
+            Ok::<_, Fault>(KeyedRows { keys, rows })
         };
         let mut postings = posted.then(buffers).transpose()?;
         kernels.tokens(stream, sets, &starts, &mut tokens, postings.as_mut())?;
@@ -130,19 +129,20 @@ impl Postings {
     pub(super) fn try_new(
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        (sides, ranks): (&SetSides, u32),
+        sides: &SetSides,
+        ranks: u32,
         pays: Pays,
     ) -> Result<Option<Self>, Fault> {
         let _timer = budget.metrics.arrange_time.timer();
         let postings = || {
-            let (prefixes, postings) = Prefixes::try_new(budget, stream, sides, &sides.build, true)?;
-            let Some(TokenPositions { tokens, positions }) = postings else { return Ok(None) };
+            let (prefixes, postings) = Prefixes::try_new(budget, stream, sides, sides.build, true)?;
+            let Some(postings) = postings else { return Ok(None) };
             let bits = u32::BITS - ranks.leading_zeros();
-            let (tokens, positions) = sort(budget, stream, tokens, positions, prefixes.length, bits)?;
+            let KeyedRows { keys, rows } = sort(budget, stream, postings, prefixes.length, bits)?;
             let mut starts = budget.buffer(stream, ranks as usize + 1)?;
-            budget.device.prefixes()?.starts(stream, &tokens, (prefixes.length, ranks), &mut starts)?;
+            budget.device.prefixes()?.starts(stream, &keys, prefixes.length, ranks, &mut starts)?;
             stream.synchronize()?;
-            Ok(Some(Self { prefixes, starts, positions, pairs_of_posting: pays.pairs_of_posting }))
+            Ok(Some(Self { prefixes, starts, positions: rows, pairs_of_posting: pays.pairs_of_posting }))
         };
         match postings() {
             Err(Fault::Memory) => Ok(None),
@@ -168,11 +168,11 @@ impl Postings {
         }
         let _timer = budget.metrics.arrange_time.timer();
         let asked = || {
-            let probe = |sides: &SetSides| Prefixes::try_new(budget, stream, sides, &sides.probe, false);
+            let probe = |sides: &SetSides| Prefixes::try_new(budget, stream, sides, sides.probe, false);
             let prefixes = (!sides.self_join).then(|| probe(sides)).transpose()?.map(|(prefixes, _)| prefixes);
             let length = prefixes.as_ref().unwrap_or(&self.prefixes).length as usize;
             let (_, pairs) = windows.stretch(0, sides.probe.count, u64::MAX);
-            let (firsts, ends) = windows.upload(budget, stream)?;
+            let windows = windows.upload(budget, stream)?;
             let mut ranges = RangeColumns {
                 firsts: budget.buffer(stream, length)?,
                 offsets: budget.buffer(stream, length)?,
@@ -180,7 +180,7 @@ impl Postings {
             };
             let sides = self.sides(stream, sides, prefixes.as_ref());
             let kernels = budget.device.prefixes()?;
-            kernels.ranges(stream, &sides, (&firsts, &ends), blocks, &mut ranges)?;
+            kernels.ranges(stream, &sides, &windows, blocks, &mut ranges)?;
             let mut totals = vec![0; blocks as usize];
             budget.download(stream, &ranges.totals, &mut totals)?;
             stream.synchronize()?;
@@ -205,15 +205,10 @@ impl Postings {
     }
 
     /// The sides as kernels read them.
-    pub(super) fn on_device_for(
-        &self,
-        stream: &CudaStream,
-        sets: &SetSides,
-        asked: &Asked,
-    ) -> (PrefixSides, RangesOnDevice) {
+    pub(super) fn on_device_for(&self, stream: &CudaStream, sets: &SetSides, asked: &Asked) -> PrefixRanges {
         let RangeColumns { firsts, offsets, .. } = &asked.ranges;
         let ranges = RangesOnDevice { firsts: firsts.address(stream), offsets: offsets.address(stream) };
-        (self.sides(stream, sets, asked.prefixes.as_ref()), ranges)
+        PrefixRanges { sides: self.sides(stream, sets, asked.prefixes.as_ref()), ranges }
     }
 }
 

@@ -1,20 +1,18 @@
-//! The sets of one side on the device, in the order in which blocks of them are compared.
+//! The sets of one side on the device, ordered by group, size and bits set.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 
 use super::columns::SetColumns;
-use crate::block_ranges::BLOCK;
 use crate::fault::Fault;
-use crate::kernels::{PositionColumns, RowSignatures, SetsOnDevice};
+use crate::kernels::constants::sets::{ONES_BITS, SIZE_BITS};
+use crate::kernels::{BLOCK, KeyedRows, SetPositions, SetRows, SetSignatures, SetSigner, SetsOnDevice};
 use crate::memory::{Budget, Buffer};
-use crate::sort::sort;
-use crate::tiled_index::Side;
+use crate::sorted_side::{Family, PackedRows, SortedSide};
 
-/// Bits of a sort key below the group.
-const KEY_BITS: u32 = 32;
+/// The sets of one side, one a position.
+pub(crate) type SortedSets = SortedSide<Sets>;
 
 /// Words of 32 bits of signatures for sets of `mean` tokens: at least about four bits a token, as far as there are
 /// kernels.
@@ -27,87 +25,113 @@ pub(super) fn signature_words(mean: f64) -> u32 {
     }
 }
 
-/// The sets of one side, one a position, ordered by group, size and bits set.
+/// The columns of a side.
 #[derive(Debug)]
-pub(crate) struct SortedSets {
-    columns: PositionColumns,
+pub(crate) struct Sets {
+    positions: SetPositions,
     tokens: Buffer<u32>,
-    pub(super) count: u32,
-    pub(super) unmatchable: usize,
 }
 
-impl Side for SortedSets {
-    fn count(&self) -> u32 {
-        self.count
+impl Family for Sets {
+    type Packed<'a> = SetColumns;
+    type Signer<'a> = SetSigner;
+    type Rows = SetRows;
+    type Signatures = SetSignatures;
+    type Positions = SetPositions;
+    type OnDevice = SetsOnDevice;
+
+    fn packed(sets: &SetColumns) -> PackedRows {
+        PackedRows { count: sets.rows as u32, last_group: sets.last_group(), unmatchable: sets.unmatchable }
     }
 
-    fn rows(&self, budget: &Budget, positions: Range<usize>) -> Result<Vec<u32>, Fault> {
-        budget.fetch(&self.columns.rows, positions)
+    fn key_bits(_: &SetSigner) -> u32 {
+        SIZE_BITS + ONES_BITS
     }
-}
 
-impl SortedSets {
-    /// Uploads `sets` and puts them into order; the bits of signatures of `words` words stand for tokens of `ranks`
-    /// ranks.
-    pub(super) fn try_new(
+    fn upload(budget: &Budget, stream: &Arc<CudaStream>, sets: &SetColumns) -> Result<SetRows, Fault> {
+        sets.upload(budget, stream)
+    }
+
+    fn room(
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        sets: &SetColumns,
-        (ranks, words): (u32, u32),
-    ) -> Result<Self, Fault> {
-        let _timer = budget.metrics.arrange_time.timer();
-        let count = sets.rows as u32;
-        let padded = count.next_multiple_of(BLOCK);
-        let kernels = budget.device.sets()?;
-        let rows = sets.upload(budget, stream)?;
-        let mut of_rows = RowSignatures {
-            signatures: budget.buffer(stream, count as usize * words as usize)?,
+        _: &SetRows,
+        signer: &SetSigner,
+        count: u32,
+    ) -> Result<(SetSignatures, SetPositions), Fault> {
+        let (padded, words) = (count.next_multiple_of(BLOCK) as usize, signer.words as usize);
+        let signatures = SetSignatures {
+            signatures: budget.buffer(stream, count as usize * words)?,
             ones: budget.buffer(stream, count as usize)?,
-            keys: budget.buffer(stream, count as usize)?,
-            order: budget.buffer(stream, count as usize)?,
         };
-        let buffer = || budget.buffer(stream, padded as usize);
-        let mut columns = PositionColumns {
-            signatures: budget.buffer(stream, padded as usize * words as usize)?,
+        let buffer = || budget.buffer(stream, padded);
+        let positions = SetPositions {
+            signatures: budget.buffer(stream, padded * words)?,
             sizes: buffer()?,
             known: buffer()?,
             ones: buffer()?,
             groups: buffer()?,
             rows: buffer()?,
-            starts: budget.buffer(stream, padded as usize)?,
-            summaries: budget.buffer(stream, (padded / BLOCK) as usize)?,
+            starts: budget.buffer(stream, padded)?,
+            summaries: budget.buffer(stream, padded / BLOCK as usize)?,
         };
+        Ok((signatures, positions))
+    }
+
+    fn sign(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        rows: &SetRows,
+        signer: &SetSigner,
+        signatures: &mut SetSignatures,
+        records: &mut KeyedRows,
+    ) -> Result<(), Fault> {
+        budget.device.sets()?.signatures(stream, rows, signer, signatures, records)
+    }
+
+    fn gather(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        rows: &SetRows,
+        signer: &SetSigner,
+        signatures: &SetSignatures,
+        order: &Buffer<u32>,
+        positions: &mut SetPositions,
+    ) -> Result<(), Fault> {
+        budget.device.sets()?.gather(stream, rows, signatures, signer.words, order, positions)
+    }
+
+    fn summarise(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        rows: SetRows,
+        _: &SetSigner,
+        mut positions: SetPositions,
+        count: u32,
+    ) -> Result<Self, Fault> {
         if count > 0 {
-            kernels.signatures(stream, &rows, ranks, words, &mut of_rows)?;
-            let groups = sets.last_group().map_or(0, |last| u32::BITS - last.leading_zeros());
-            let (_, order) = sort(budget, stream, of_rows.keys, of_rows.order, count, KEY_BITS + groups)?;
-            let of_rows = (&of_rows.signatures, &of_rows.ones);
-            kernels.gather(stream, &rows, of_rows, &order, (padded, words), &mut columns)?;
-            kernels.summaries(stream, &mut columns, count)?;
+            budget.device.sets()?.summaries(stream, &mut positions, count)?;
         }
-        stream.synchronize()?;
-        Ok(Self { columns, tokens: rows.tokens, count, unmatchable: sets.unmatchable })
+        Ok(Self { positions, tokens: rows.tokens })
     }
 
-    /// How many blocks there are.
-    pub(super) fn blocks(&self) -> u32 {
-        self.count.div_ceil(BLOCK)
+    fn rows(&self) -> &Buffer<u32> {
+        &self.positions.rows
     }
 
-    /// The columns as kernels read them, as long as `self` lives.
-    pub(super) fn on_device(&self, stream: &CudaStream) -> SetsOnDevice {
-        let columns = &self.columns;
+    fn on_device(&self, stream: &CudaStream, count: u32) -> SetsOnDevice {
+        let positions = &self.positions;
         SetsOnDevice {
-            signatures: columns.signatures.address(stream),
-            sizes: columns.sizes.address(stream),
-            known: columns.known.address(stream),
-            ones: columns.ones.address(stream),
-            groups: columns.groups.address(stream),
-            rows: columns.rows.address(stream),
-            starts: columns.starts.address(stream),
+            signatures: positions.signatures.address(stream),
+            sizes: positions.sizes.address(stream),
+            known: positions.known.address(stream),
+            ones: positions.ones.address(stream),
+            groups: positions.groups.address(stream),
+            rows: positions.rows.address(stream),
+            starts: positions.starts.address(stream),
             tokens: self.tokens.address(stream),
-            summaries: columns.summaries.address(stream),
-            count: self.count,
+            summaries: positions.summaries.address(stream),
+            count,
             unused: 0,
         }
     }

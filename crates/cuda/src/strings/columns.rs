@@ -9,14 +9,14 @@ use similarity_engine::error::Result;
 
 use super::alphabet::Alphabet;
 use crate::fault::Fault;
-use crate::kernels::{SymbolBuffer, TextRows};
+use crate::kernels::{StringRows, SymbolBuffer};
 use crate::memory::Budget;
 use similarity_engine::NO_GROUP;
 use similarity_engine::parallel::{in_parallel, ranges};
 
 /// Strings that may match something, in the order of their rows.
 #[derive(Debug, Default)]
-pub(super) struct StringColumns {
+pub(crate) struct StringColumns {
     /// Row numbers.
     pub(super) rows: Vec<u32>,
     /// Groups of the rows; empty where there are no equality keys.
@@ -137,9 +137,9 @@ impl StringColumns {
     }
 
     /// A copy on the device.
-    pub(super) fn upload(&self, budget: &Budget, stream: &Arc<CudaStream>) -> Result<TextRows, Fault> {
+    pub(super) fn upload(&self, budget: &Budget, stream: &Arc<CudaStream>) -> Result<StringRows, Fault> {
         let groups = (!self.groups.is_empty()).then(|| budget.upload(stream, &self.groups)).transpose()?;
-        Ok(TextRows {
+        Ok(StringRows {
             starts: budget.upload(stream, &self.starts)?,
             symbols: self.symbols.upload(budget, stream)?,
             groups,

@@ -1,15 +1,21 @@
 //! An edit condition as kernels read it.
 
+use crate::address::Address;
 use crate::device_bounds::DeviceBounds;
+use crate::kernels::constants::edit_matrix::KEPT_COLUMNS;
+use crate::kernels::constants::edit_measure::{HAMMING, JARO, JARO_WINKLER, LEVENSHTEIN, LEVENSHTEIN_SIMILARITY, OSA};
+use crate::kernels::constants::jaro::LONGEST_MATCHED;
 use crate::kernels::{EditCondition, EditDecision, Reach};
 use similarity_engine::condition::Bounds;
 use similarity_engine::strings::EditPredicate;
 use similarity_engine::strings::predicate::LONGEST_PREFIX;
 use similarity_measures::EditMeasure;
 
-/// Characters of the longest string that kernels compare by every measure, as `KEPT_COLUMNS` and `LONGEST_MATCHED` in
-/// `kernels/measure` say.
-pub(crate) const LONGEST: usize = 1024;
+/// Characters of the longest string that kernels compare by every measure.
+pub(crate) const LONGEST: usize = KEPT_COLUMNS as usize;
+
+const _: () = assert!(KEPT_COLUMNS == LONGEST_MATCHED);
+
 /// Characters of the longest string where few edits are allowed: the columns that a path can reach are kept at once.
 const LONGEST_OF_FEW_EDITS: usize = 1 << 14;
 const FEW_EDITS: usize = LONGEST / 2 - 2;
@@ -52,14 +58,14 @@ fn edits_counted(predicate: &EditPredicate, length: usize) -> usize {
 }
 
 /// Bounds on a measure; `reach` is the address of its [`reaches`].
-pub(crate) fn edit_test(predicate: &EditPredicate, reach: u64) -> (EditCondition, EditDecision) {
+pub(crate) fn edit_test(predicate: &EditPredicate, reach: Address<Reach>) -> (EditCondition, EditDecision) {
     let (measure, decision) = match predicate.measure {
-        EditMeasure::Levenshtein | EditMeasure::DamerauLevenshtein => (0, EditDecision::Levenshtein),
-        EditMeasure::LevenshteinSimilarity => (1, EditDecision::Levenshtein),
-        EditMeasure::Osa => (2, EditDecision::Osa),
-        EditMeasure::Hamming => (3, EditDecision::Hamming),
-        EditMeasure::Jaro => (4, EditDecision::Jaro),
-        EditMeasure::JaroWinkler => (5, EditDecision::Jaro),
+        EditMeasure::Levenshtein | EditMeasure::DamerauLevenshtein => (LEVENSHTEIN, EditDecision::Levenshtein),
+        EditMeasure::LevenshteinSimilarity => (LEVENSHTEIN_SIMILARITY, EditDecision::Levenshtein),
+        EditMeasure::Osa => (OSA, EditDecision::Osa),
+        EditMeasure::Hamming => (HAMMING, EditDecision::Hamming),
+        EditMeasure::Jaro => (JARO, EditDecision::Jaro),
+        EditMeasure::JaroWinkler => (JARO_WINKLER, EditDecision::Jaro),
     };
     let bounds = if is_only_filtered(predicate.measure) { Bounds::everything() } else { predicate.bounds };
     let DeviceBounds { lower, upper, lower_inclusive, upper_inclusive } = DeviceBounds::of(bounds);

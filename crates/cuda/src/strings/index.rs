@@ -12,9 +12,10 @@ use super::condition::{LONGEST, edit_test, is_only_filtered, longest_partner, lo
 use super::host_verify;
 use super::long_strings::{self, StringsOnHost};
 use super::sorted::{Signer, SortedStrings};
-use crate::block_ranges::{BLOCK, BlockRanges};
+use crate::block_ranges::BlockRanges;
 use crate::fault::Fault;
-use crate::kernels::{Appended, EditCondition, EditDecision, Reach, Task, TextSides};
+use crate::kernels::constants::signature_tile::STEP;
+use crate::kernels::{Appended, BLOCK, EditCondition, EditDecision, Positions, Reach, StringSides, TaskList};
 use crate::memory::{Budget, Buffer};
 use crate::scheduler::Scheduler;
 use crate::tiled_index::{Batch, BatchOf, Build, OnHost, TiledIndex};
@@ -25,7 +26,9 @@ use similarity_engine::views::string_views;
 use similarity_engine::{BuildContext, Cancel, Counts, KeyColumn, Pairs, PrepareContext};
 
 /// Words of a signature.
-const WORDS: u32 = (size_of::<Signature>() / size_of::<u32>()) as u32;
+const WORDS: u32 = STEP;
+
+const _: () = assert!(size_of::<Signature>() == WORDS as usize * size_of::<u32>());
 
 /// Probe rows that one block of threads compares.
 const ROWS_OF_TASK: u32 = 4 * BLOCK;
@@ -131,14 +134,13 @@ impl StringIndex {
     /// Which build blocks each block of `probe`, or of the build side itself, is compared with.
     fn windows(&self, stream: &Arc<CudaStream>, probe: Option<&SortedStrings>) -> Result<BlockRanges, Fault> {
         let (sides, Build { budget, side, .. }) = (self.sides(stream, probe), &self.build);
-        let cut = (probe.unwrap_or(side).blocks(), ROWS_OF_TASK, WORDS);
-        BlockRanges::fetch(budget, stream, cut, |firsts, ends| {
-            budget.device.edits()?.windows(stream, &sides, cut.0, firsts, ends)
-        })
+        let blocks = probe.unwrap_or(side).blocks();
+        let cut = (blocks, ROWS_OF_TASK, WORDS);
+        BlockRanges::fetch(budget, stream, cut, |out| budget.device.edits()?.windows(stream, &sides, blocks, out))
     }
 
-    fn sides(&self, stream: &CudaStream, probe: Option<&SortedStrings>) -> TextSides {
-        TextSides {
+    fn sides(&self, stream: &CudaStream, probe: Option<&SortedStrings>) -> StringSides {
+        StringSides {
             probe: probe.unwrap_or(&self.build.side).on_device(stream),
             build: self.build.side.on_device(stream),
             condition: self.condition,
@@ -180,18 +182,18 @@ fn signer(
 /// Two sides and the probe positions that count.
 pub(crate) struct TextComparison<'a> {
     budget: &'a Budget,
-    sides: TextSides,
-    range: (u32, u32),
+    sides: StringSides,
+    range: Positions,
 }
 
 impl Comparison for TextComparison<'_> {
     fn filter(
         &self,
         stream: &Arc<CudaStream>,
-        (tasks, listed): (&Buffer<Task>, &[Task]),
+        tasks: TaskList<'_>,
         candidates: &mut Appended<'_>,
     ) -> Result<(), Fault> {
-        self.budget.device.edits()?.filter(stream, &self.sides, (tasks, listed.len() as u32), self.range, candidates)
+        self.budget.device.edits()?.filter(stream, &self.sides, tasks, self.range, candidates)
     }
 
     fn verify(
@@ -248,7 +250,7 @@ impl TiledIndex for StringIndex {
         &'a self,
         stream: &CudaStream,
         (probe, _): (Option<&SortedStrings>, &BlockRanges),
-        range: (u32, u32),
+        range: Positions,
     ) -> TextComparison<'a> {
         TextComparison { budget: &self.build.budget, sides: self.sides(stream, probe), range }
     }

@@ -1,27 +1,25 @@
-//! The strings of one side on the device, in the order in which blocks of them are compared.
+//! The strings of one side on the device, ordered by group, length and how little their signatures say.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 
 use super::columns::StringColumns;
-use crate::block_ranges::BLOCK;
 use crate::fault::Fault;
-use crate::kernels::{CodedStringsOnDevice, SignerOnDevice, SymbolBuffer, TextPositions, TextSignatures};
+use crate::kernels::constants::signature_tile::STEP;
+use crate::kernels::constants::strings::{EXCESS_BITS, LENGTH_BITS};
+use crate::kernels::{
+    BLOCK, CodedStringsOnDevice, KeyedRows, SignerOnDevice, StringPositions, StringRows, StringSignatures, SymbolBuffer,
+};
 use crate::memory::{Budget, Buffer};
-use crate::sort::sort;
-use crate::tiled_index::Side;
+use crate::sorted_side::{Family, PackedRows, SortedSide};
 
-/// Bits of a sort key below the group.
-const KEY_BITS: u32 = 24;
-
-/// Words of 32 bits of a signature.
-const WORDS: usize = 8;
+/// The strings of one side, one a position.
+pub(crate) type SortedStrings = SortedSide<Strings>;
 
 /// How the strings of both sides set bits, on the device.
 #[derive(Debug)]
-pub(super) struct Signer {
+pub(crate) struct Signer {
     pub(super) scalars: Buffer<u32>,
     pub(super) character_bits: Buffer<u8>,
     pub(super) bigram_bits: Buffer<u8>,
@@ -39,42 +37,46 @@ impl Signer {
     }
 }
 
-/// The strings of one side, one a position, ordered by group, length and how little their signatures say.
+/// The columns of a side.
 #[derive(Debug)]
-pub(crate) struct SortedStrings {
-    columns: TextPositions,
+pub(crate) struct Strings {
+    positions: StringPositions,
     symbols: SymbolBuffer,
-    pub(super) count: u32,
-    pub(super) unmatchable: usize,
 }
 
-impl Side for SortedStrings {
-    fn count(&self) -> u32 {
-        self.count
+impl Family for Strings {
+    type Packed<'a> = StringColumns;
+    type Signer<'a> = Signer;
+    type Rows = StringRows;
+    type Signatures = StringSignatures;
+    type Positions = StringPositions;
+    type OnDevice = CodedStringsOnDevice;
+
+    fn packed(strings: &StringColumns) -> PackedRows {
+        PackedRows {
+            count: strings.rows.len() as u32,
+            last_group: strings.groups.iter().max().copied(),
+            unmatchable: strings.unmatchable,
+        }
     }
 
-    fn rows(&self, budget: &Budget, positions: Range<usize>) -> Result<Vec<u32>, Fault> {
-        budget.fetch(&self.columns.rows, positions)
+    fn key_bits(_: &Signer) -> u32 {
+        LENGTH_BITS + EXCESS_BITS
     }
-}
 
-impl SortedStrings {
-    /// Uploads `texts` and puts them into order.
-    pub(super) fn try_new(
+    fn upload(budget: &Budget, stream: &Arc<CudaStream>, strings: &StringColumns) -> Result<StringRows, Fault> {
+        strings.upload(budget, stream)
+    }
+
+    fn room(
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        texts: &StringColumns,
-        signer: &Signer,
-    ) -> Result<Self, Fault> {
-        let _timer = budget.metrics.arrange_time.timer();
-        let count = texts.rows.len() as u32;
+        _: &StringRows,
+        _: &Signer,
+        count: u32,
+    ) -> Result<(StringSignatures, StringPositions), Fault> {
         let padded = count.next_multiple_of(BLOCK) as usize;
-        let kernels = budget.device.edits()?;
-        let rows = texts.upload(budget, stream)?;
-        let mut of_rows = signatures(budget, stream, count as usize)?;
-        let mut keys = budget.buffer(stream, count as usize)?;
-        let mut order = budget.buffer(stream, count as usize)?;
-        let mut columns = TextPositions {
+        let positions = StringPositions {
             signatures: signatures(budget, stream, padded)?,
             lengths: budget.buffer(stream, padded)?,
             groups: budget.buffer(stream, padded)?,
@@ -82,51 +84,77 @@ impl SortedStrings {
             starts: budget.buffer(stream, padded)?,
             summaries: budget.buffer(stream, padded / BLOCK as usize)?,
         };
+        Ok((signatures(budget, stream, count as usize)?, positions))
+    }
+
+    fn sign(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        rows: &StringRows,
+        signer: &Signer,
+        signatures: &mut StringSignatures,
+        records: &mut KeyedRows,
+    ) -> Result<(), Fault> {
+        let (by, by_characters) = (signer.on_device(stream), signer.by_characters);
+        budget.device.edits()?.signatures(stream, rows, by, by_characters, signatures, records)
+    }
+
+    fn gather(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        rows: &StringRows,
+        _: &Signer,
+        signatures: &StringSignatures,
+        order: &Buffer<u32>,
+        positions: &mut StringPositions,
+    ) -> Result<(), Fault> {
+        budget.device.edits()?.gather(stream, rows, signatures, order, positions)
+    }
+
+    fn summarise(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        rows: StringRows,
+        _: &Signer,
+        mut positions: StringPositions,
+        count: u32,
+    ) -> Result<Self, Fault> {
         if count > 0 {
-            let (by, sorted_by) = (signer.on_device(stream), (&mut keys, &mut order));
-            kernels.signatures(stream, &rows, &by, signer.by_characters, &mut of_rows, sorted_by)?;
-            let groups = texts.groups.iter().max().map_or(0, |&last| u32::BITS - last.leading_zeros());
-            let (_, order) = sort(budget, stream, keys, order, count, KEY_BITS + groups)?;
-            kernels.gather(stream, &rows, &of_rows, &order, padded as u32, &mut columns)?;
-            kernels.summaries(stream, &mut columns, count)?;
+            budget.device.edits()?.summaries(stream, &mut positions, count)?;
         }
-        stream.synchronize()?;
-        Ok(Self { columns, symbols: rows.symbols, count, unmatchable: texts.unmatchable })
+        Ok(Self { positions, symbols: rows.symbols })
     }
 
-    /// How many blocks there are.
-    pub(super) fn blocks(&self) -> u32 {
-        self.count.div_ceil(BLOCK)
+    fn rows(&self) -> &Buffer<u32> {
+        &self.positions.rows
     }
 
-    /// The columns as kernels read them, as long as `self` lives.
-    pub(super) fn on_device(&self, stream: &CudaStream) -> CodedStringsOnDevice {
-        let columns = &self.columns;
+    fn on_device(&self, stream: &CudaStream, count: u32) -> CodedStringsOnDevice {
+        let (positions, signatures) = (&self.positions, &self.positions.signatures);
         CodedStringsOnDevice {
-            characters: columns.signatures.characters.address(stream),
-            bigrams: columns.signatures.bigrams.address(stream),
-            character_excess: columns.signatures.character_excess.address(stream),
-            bigram_excess: columns.signatures.bigram_excess.address(stream),
-            lengths: columns.lengths.address(stream),
-            prefixes: columns.signatures.prefixes.address(stream),
-            groups: columns.groups.address(stream),
-            rows: columns.rows.address(stream),
-            starts: columns.starts.address(stream),
+            characters: signatures.characters.address(stream),
+            bigrams: signatures.bigrams.address(stream),
+            character_excess: signatures.character_excess.address(stream),
+            bigram_excess: signatures.bigram_excess.address(stream),
+            lengths: positions.lengths.address(stream),
+            prefixes: signatures.prefixes.address(stream),
+            groups: positions.groups.address(stream),
+            rows: positions.rows.address(stream),
+            starts: positions.starts.address(stream),
             symbols: self.symbols.address(stream),
-            summaries: columns.summaries.address(stream),
-            count: self.count,
+            summaries: positions.summaries.address(stream),
+            count,
             unused: 0,
         }
     }
 }
 
-/// Room for the signatures of so many strings.
-fn signatures(budget: &Budget, stream: &Arc<CudaStream>, count: usize) -> Result<TextSignatures, Fault> {
-    Ok(TextSignatures {
-        characters: budget.buffer(stream, count * WORDS)?,
-        bigrams: budget.buffer(stream, count * WORDS)?,
-        character_excess: budget.buffer(stream, count)?,
-        bigram_excess: budget.buffer(stream, count)?,
-        prefixes: budget.buffer(stream, count)?,
+fn signatures(budget: &Budget, stream: &Arc<CudaStream>, rows: usize) -> Result<StringSignatures, Fault> {
+    Ok(StringSignatures {
+        characters: budget.buffer(stream, rows * STEP as usize)?,
+        bigrams: budget.buffer(stream, rows * STEP as usize)?,
+        character_excess: budget.buffer(stream, rows)?,
+        bigram_excess: budget.buffer(stream, rows)?,
+        prefixes: budget.buffer(stream, rows)?,
     })
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use crate::fault::Fault;
+use crate::kernels::constants::vectors::MOST_CURVED;
 use crate::kernels::{FrameOnDevice, RowVectors};
 use crate::memory::{Budget, Buffer};
 use similarity_engine::vectors::frame::Frame;
@@ -31,8 +32,6 @@ pub(super) fn upload(
     Ok(RowVectors { values, sources, rows: budget.upload(stream, &rows.rows)?, groups, count })
 }
 
-/// Dimensions of the curve at most, `MOST_CURVED` of `kernels/vectors.cu`.
-const MOST_CURVED: usize = 8;
 /// Bits of a place on the curve, without groups and with them.
 const CURVE_BITS: [u32; 2] = [40, 32];
 /// Bits of a dimension at most.
@@ -40,7 +39,7 @@ const MOST_BITS: u32 = 31;
 
 /// How vectors become points, on the device.
 #[derive(Debug)]
-pub(super) struct Framing {
+pub(crate) struct Framing {
     order: Buffer<u32>,
     centre: Buffer<f64>,
     first: Buffer<f64>,
@@ -60,7 +59,7 @@ impl Framing {
         points: &Points,
         grouped: bool,
     ) -> Result<Self, Fault> {
-        let curved = points.dimension.min(MOST_CURVED);
+        let curved = points.dimension.min(MOST_CURVED as usize);
         let bits = (CURVE_BITS[usize::from(grouped)] / curved.max(1) as u32).min(MOST_BITS);
         let (mut first, mut cells) = (Vec::new(), Vec::new());
         for (low, high) in frame.extents(points, curved) {

@@ -1,6 +1,9 @@
 //! A vector condition as kernels read it.
 
 use crate::kernels::VectorCondition;
+use crate::kernels::constants::vector_measure::{
+    CHEBYSHEV, COSINE, COSINE_DISTANCE, EUCLIDEAN, INNER_PRODUCT, L1, L2, LINF, MANHATTAN, PRODUCTS,
+};
 use similarity_engine::condition;
 use similarity_engine::vectors::precision::Precision;
 use similarity_engine::vectors::reach::Reach;
@@ -14,15 +17,15 @@ pub(crate) fn has_kernels(measure: VectorMeasure) -> bool {
     !matches!(measure, VectorMeasure::Lp(_))
 }
 
-/// The numbers of the measure and of its metric, as in `kernels/measure/vector_measure.cuh`; none for a general power.
+/// The numbers of the measure and of its metric; none for a general power.
 fn numbers(measure: VectorMeasure) -> Option<(u32, u32)> {
     match measure {
-        VectorMeasure::L1 => Some((0, 0)),
-        VectorMeasure::L2 => Some((1, 1)),
-        VectorMeasure::Linf => Some((2, 2)),
-        VectorMeasure::Cosine => Some((3, 1)),
-        VectorMeasure::CosineDistance => Some((4, 1)),
-        VectorMeasure::InnerProduct => Some((5, 3)),
+        VectorMeasure::L1 => Some((L1, MANHATTAN)),
+        VectorMeasure::L2 => Some((L2, EUCLIDEAN)),
+        VectorMeasure::Linf => Some((LINF, CHEBYSHEV)),
+        VectorMeasure::Cosine => Some((COSINE, EUCLIDEAN)),
+        VectorMeasure::CosineDistance => Some((COSINE_DISTANCE, EUCLIDEAN)),
+        VectorMeasure::InnerProduct => Some((INNER_PRODUCT, PRODUCTS)),
         VectorMeasure::Lp(_) => None,
     }
 }
@@ -66,7 +69,7 @@ const FEWEST_FOR_HALVES: u32 = 6;
 /// The scale for points in half precision among which no number is larger than about `largest` and no norm than about
 /// `norm`; none where they would not tell matches from others.
 pub(super) fn halves_scale(condition: &VectorCondition, largest: f64, norm: f64) -> Option<f64> {
-    if !matches!(condition.metric, 1 | 3)
+    if !matches!(condition.metric, EUCLIDEAN | PRODUCTS)
         || condition.dimension < FEWEST_FOR_HALVES
         || !(largest > 0.0 && norm.is_finite())
     {
@@ -76,7 +79,7 @@ pub(super) fn halves_scale(condition: &VectorCondition, largest: f64, norm: f64)
     let moved = norm / 4096.0;
     let summed = (f64::from(condition.dimension) + 48.0) * 8.0 * f32::ROUNDING * norm * norm;
     let tells = match condition.metric {
-        1 => 8.0 * moved <= condition.most && 16.0 * summed <= condition.most * condition.most,
+        EUCLIDEAN => 8.0 * moved <= condition.most && 16.0 * summed <= condition.most * condition.most,
         _ => 16.0 * (2.0 * moved * norm + summed) <= condition.most.abs(),
     };
     // far below the largest half, far above the least that has all its digits

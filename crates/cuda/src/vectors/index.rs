@@ -8,10 +8,10 @@ use super::ROWS_UNCHECKED;
 use super::columns::Framing;
 use super::condition::{halves_scale, vector_test};
 use super::near_blocks::{NearBlocks, ROWS_OF_TASK};
-use super::sorted::SortedPoints;
+use super::sorted::{PackedPoints, PointSigner, SortedPoints};
 use crate::fault::Fault;
-use crate::kernels::{Appended, Task, VectorCondition, VectorSides};
-use crate::memory::{Budget, Buffer};
+use crate::kernels::{Appended, NearRanges, Positions, TaskList, VectorCondition, VectorSides};
+use crate::memory::Budget;
 use crate::scheduler::Scheduler;
 use crate::tiled_index::{Batch, BatchOf, Build, OnHost, TiledIndex};
 use crate::worker::{Capacity, Comparison, WORKERS, Workers};
@@ -80,35 +80,19 @@ impl VectorIndex {
         let halves = halves_scale(&condition, frame.typical_largest(&points), norm);
         let halves = halves.filter(|_| budget.device.has_tensor_cores());
         let condition = VectorCondition { scale: halves.unwrap_or(1.0), ..condition };
-        Self::arrange(
-            budget,
-            query,
-            (condition, halves.is_some()),
-            &frame,
-            points,
-            (keys.groups.is_some(), context.self_join),
-        )
-        .map(Some)
-    }
-
-    fn arrange(
-        budget: &Budget,
-        query: condition::VectorCondition,
-        (condition, in_halves): (VectorCondition, bool),
-        frame: &Frame,
-        points: Points,
-        (grouped, self_join): (bool, bool),
-    ) -> Result<Self, Fault> {
+        let (grouped, self_join, in_halves) = (keys.groups.is_some(), context.self_join, halves.is_some());
         let stream = budget.device.stream()?;
-        let framing = Framing::try_new(budget, &stream, frame, &points, grouped)?;
-        let vectors = SortedPoints::try_new(budget, &stream, (&points, grouped), &framing, (&condition, in_halves))?;
+        let framing = Framing::try_new(budget, &stream, &frame, &points, grouped)?;
+        let packed = PackedPoints { points: &points, grouped };
+        let signer = PointSigner { framing: &framing, condition, in_halves };
+        let vectors = SortedPoints::try_new(budget, &stream, &packed, &signer)?;
         let workers = Workers::try_new(budget, Capacity::of(budget, ROWS_OF_TASK, WORKERS))?;
         let rows = points.filterable.len();
         let of_numbers = NUMBERS_AT_ONCE / condition.dimension.max(1) as usize;
         let build = Build {
             budget: budget.clone(),
+            unmatchable: vectors.unmatchable,
             side: vectors,
-            unmatchable: points.unmatchable,
             self_join: None,
             steps: Scheduler::new(workers),
             rows_at_once: budget.rows_at_once(rows).min(of_numbers).max(1),
@@ -118,7 +102,7 @@ impl VectorIndex {
         if self_join {
             index.build.self_join = Some(index.near(&stream, None)?);
         }
-        Ok(index)
+        Ok(Some(index))
     }
 
     /// Which build blocks are near each block of `probe`, or of the build side itself.
@@ -126,14 +110,14 @@ impl VectorIndex {
         let Build { budget, side, .. } = &self.build;
         let blocks = probe.unwrap_or(side).blocks();
         let buffer = || budget.buffer(stream, blocks as usize);
-        let (mut firsts, mut ends, mut counts) = (buffer()?, buffer()?, buffer()?);
+        let mut ranges = NearRanges { firsts: buffer()?, ends: buffer()?, counts: buffer()? };
         let mut near = NearBlocks::of(blocks, self.condition.dimension);
         if blocks > 0 && side.count > 0 {
             let sides = self.sides(stream, probe);
-            budget.device.vectors()?.reach(stream, &sides, blocks, (&mut firsts, &mut ends, &mut counts))?;
-            budget.download(stream, &firsts, &mut near.firsts)?;
-            budget.download(stream, &ends, &mut near.ends)?;
-            budget.download(stream, &counts, &mut near.counts)?;
+            budget.device.vectors()?.reach(stream, &sides, blocks, &mut ranges)?;
+            budget.download(stream, &ranges.firsts, &mut near.firsts)?;
+            budget.download(stream, &ranges.ends, &mut near.ends)?;
+            budget.download(stream, &ranges.counts, &mut near.counts)?;
             stream.synchronize()?;
         }
         Ok(near)
@@ -153,17 +137,17 @@ impl VectorIndex {
 pub(crate) struct VectorComparison<'a> {
     budget: &'a Budget,
     sides: VectorSides,
-    range: (u32, u32),
+    range: Positions,
 }
 
 impl Comparison for VectorComparison<'_> {
     fn filter(
         &self,
         stream: &Arc<CudaStream>,
-        (tasks, listed): (&Buffer<Task>, &[Task]),
+        tasks: TaskList<'_>,
         candidates: &mut Appended<'_>,
     ) -> Result<(), Fault> {
-        self.budget.device.vectors()?.filter(stream, &self.sides, (tasks, listed.len() as u32), self.range, candidates)
+        self.budget.device.vectors()?.filter(stream, &self.sides, tasks, self.range, candidates)
     }
 
     fn verify(
@@ -202,8 +186,9 @@ impl TiledIndex for VectorIndex {
         let points = Points::try_new(&self.query, keys, Some(dimension), (context.threads, context.cancel))?;
         context.cancel.check()?;
         let stream = budget.device.stream()?;
-        let by = (&self.condition, self.in_halves);
-        let side = SortedPoints::try_new(budget, &stream, (&points, keys.groups.is_some()), &self.framing, by)?;
+        let packed = PackedPoints { points: &points, grouped: keys.groups.is_some() };
+        let signer = PointSigner { framing: &self.framing, condition: self.condition, in_halves: self.in_halves };
+        let side = SortedPoints::try_new(budget, &stream, &packed, &signer)?;
         let cut = self.near(&stream, Some(&side))?;
         let decides = |row: &u32| self.query.decides(points.vectors.given(*row as usize));
         Ok(Batch {
@@ -219,7 +204,7 @@ impl TiledIndex for VectorIndex {
         &'a self,
         stream: &CudaStream,
         (probe, _): (Option<&SortedPoints>, &NearBlocks),
-        range: (u32, u32),
+        range: Positions,
     ) -> VectorComparison<'a> {
         VectorComparison { budget: &self.build.budget, sides: self.sides(stream, probe), range }
     }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::block_ranges::{BLOCK, PAIRS_OF_STEP};
-use crate::kernels::Task;
+use crate::block_ranges::PAIRS_OF_STEP;
+use crate::kernels::{BLOCK, Task};
 use crate::scheduler::WorkSplit;
 
 /// Probe blocks of a task, one a warp.

@@ -1,25 +1,44 @@
-//! The points of one side on the device, in the order in which blocks of them are compared.
+//! The points of one side on the device, ordered along the curve of each group.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 
 use super::columns::{Framing, upload};
-use crate::block_ranges::BLOCK;
 use crate::fault::Fault;
+use crate::kernels::constants::vectors::{GROUPED, STEP};
 use crate::kernels::{
-    Boxes, FrameOnDevice, Halves, RowKeys, RowVectors, VectorCondition, VectorPositions, VectorsOnDevice,
+    BLOCK, Boxes, FramedCondition, Halves, KeyedRows, RowVectors, VectorCondition, VectorPositions, VectorsOnDevice,
 };
 use crate::memory::{Budget, Buffer};
-use crate::sort::sort;
-use crate::tiled_index::Side;
-use similarity_engine::vectors::points::Points;
+use crate::sorted_side::{Family, PackedRows, SortedSide};
+use similarity_engine::vectors::points;
 
-/// Numbers of a point that a step of a matrix product takes, `STEP` of `kernels/vectors.cuh`.
-const STEP: usize = 16;
-/// Blocks in an outer box, `GROUPED` of `kernels/vectors.cuh`.
-const GROUPED: u32 = 64;
+/// The filterable rows of one side, one a position.
+pub(crate) type SortedPoints = SortedSide<Points>;
+
+/// The rows of a side, of which the filterable ones are brought to the device.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PackedPoints<'a> {
+    pub(crate) points: &'a points::Points,
+    /// Whether there are equality keys.
+    pub(crate) grouped: bool,
+}
+
+/// How vectors become points of a filter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PointSigner<'a> {
+    pub(crate) framing: &'a Framing,
+    pub(crate) condition: VectorCondition,
+    /// Whether points are in half precision.
+    pub(crate) in_halves: bool,
+}
+
+impl PointSigner<'_> {
+    fn on_device(&self, stream: &CudaStream) -> FramedCondition {
+        FramedCondition { frame: self.framing.on_device(stream), condition: self.condition }
+    }
+}
 
 /// The points of the filter.
 #[derive(Debug)]
@@ -28,124 +47,141 @@ enum Filtered {
     Half(Box<Halves>),
 }
 
-/// The filterable rows of one side, one a position, along the curve of each group.
+/// The columns of a side.
 #[derive(Debug)]
-pub(crate) struct SortedPoints {
+pub(crate) struct Points {
     values: Buffer<f64>,
     positions: VectorPositions,
     filtered: Filtered,
     boxes: Boxes,
-    pub(super) count: u32,
 }
 
-impl Side for SortedPoints {
-    fn count(&self) -> u32 {
-        self.count
+impl Family for Points {
+    type Packed<'a> = PackedPoints<'a>;
+    type Signer<'a> = PointSigner<'a>;
+    type Rows = RowVectors;
+    /// The length of each row.
+    type Signatures = Buffer<f64>;
+    type Positions = VectorPositions;
+    type OnDevice = VectorsOnDevice;
+
+    fn packed(&PackedPoints { points, grouped }: &PackedPoints<'_>) -> PackedRows {
+        let rows = &points.filterable;
+        PackedRows {
+            count: rows.len() as u32,
+            last_group: if grouped { rows.groups.iter().max().copied() } else { None },
+            unmatchable: points.unmatchable,
+        }
     }
 
-    fn rows(&self, budget: &Budget, positions: Range<usize>) -> Result<Vec<u32>, Fault> {
-        budget.fetch(&self.positions.rows, positions)
+    fn key_bits(signer: &PointSigner<'_>) -> u32 {
+        signer.framing.key_bits()
     }
-}
 
-impl SortedPoints {
-    /// Uploads the filterable rows of `points` and puts them into order; in half precision where asked for.
-    pub(super) fn try_new(
+    fn upload(budget: &Budget, stream: &Arc<CudaStream>, packed: &PackedPoints<'_>) -> Result<RowVectors, Fault> {
+        upload(budget, stream, packed.points, packed.grouped)
+    }
+
+    fn room(
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        (points, grouped): (&Points, bool),
-        framing: &Framing,
-        (condition, in_halves): (&VectorCondition, bool),
-    ) -> Result<Self, Fault> {
-        let _timer = budget.metrics.arrange_time.timer();
-        let rows = upload(budget, stream, points, grouped)?;
-        let frame = framing.on_device(stream);
-        let last = if grouped { points.filterable.groups.iter().max() } else { None };
-        let groups = last.map_or(0, |&last| u32::BITS - last.leading_zeros());
-        let positions = order(budget, stream, &frame, &rows, framing.key_bits() + groups)?;
-        let values = rows.values;
-        let filtered = match in_halves {
-            true => Filtered::Half(Box::new(halves(budget, stream, (&frame, condition), &values, &positions)?)),
-            false => Filtered::Single(single(budget, stream, &frame, &values, &positions)?),
+        rows: &RowVectors,
+        _: &PointSigner<'_>,
+        count: u32,
+    ) -> Result<(Buffer<f64>, VectorPositions), Fault> {
+        let padded = count.next_multiple_of(BLOCK);
+        let buffer = || budget.buffer(stream, padded as usize);
+        let positions = VectorPositions {
+            sources: buffer()?,
+            rows: buffer()?,
+            groups: rows.groups.is_some().then(buffer).transpose()?,
+            lengths: budget.buffer(stream, padded as usize)?,
+            count,
+            padded,
         };
-        let boxes = boxes(budget, stream, (&frame, condition), &values, &positions)?;
-        stream.synchronize()?;
-        let count = positions.count;
-        Ok(Self { values, positions, filtered, boxes, count })
+        Ok((budget.buffer(stream, count as usize)?, positions))
     }
 
-    /// How many blocks there are.
-    pub(super) fn blocks(&self) -> u32 {
-        self.count.div_ceil(BLOCK)
+    fn sign(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        rows: &RowVectors,
+        signer: &PointSigner<'_>,
+        lengths: &mut Buffer<f64>,
+        records: &mut KeyedRows,
+    ) -> Result<(), Fault> {
+        budget.device.vectors()?.keys(stream, signer.framing.on_device(stream), rows, lengths, records)
     }
 
-    /// The columns as kernels read them, as long as `self` lives.
-    pub(super) fn on_device(&self, stream: &CudaStream) -> VectorsOnDevice {
+    fn gather(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        rows: &RowVectors,
+        _: &PointSigner<'_>,
+        lengths: &Buffer<f64>,
+        order: &Buffer<u32>,
+        positions: &mut VectorPositions,
+    ) -> Result<(), Fault> {
+        budget.device.vectors()?.gather(stream, rows, lengths, order, positions)
+    }
+
+    fn summarise(
+        budget: &Budget,
+        stream: &Arc<CudaStream>,
+        rows: RowVectors,
+        signer: &PointSigner<'_>,
+        positions: VectorPositions,
+        _: u32,
+    ) -> Result<Self, Fault> {
+        let (by, values) = (signer.on_device(stream), rows.values);
+        let filtered = match signer.in_halves {
+            true => Filtered::Half(Box::new(halves(budget, stream, by, &values, &positions)?)),
+            false => Filtered::Single(single(budget, stream, by, &values, &positions)?),
+        };
+        let boxes = boxes(budget, stream, by, &values, &positions)?;
+        Ok(Self { values, positions, filtered, boxes })
+    }
+
+    fn rows(&self) -> &Buffer<u32> {
+        &self.positions.rows
+    }
+
+    fn on_device(&self, stream: &CudaStream, count: u32) -> VectorsOnDevice {
         let (points, halves) = match &self.filtered {
-            Filtered::Single(points) => (points.address(stream), None),
-            Filtered::Half(halves) => (0, Some(halves)),
+            Filtered::Single(points) => (Some(points.address(stream)), None),
+            Filtered::Half(halves) => (None, Some(halves)),
         };
         VectorsOnDevice {
             values: self.values.address(stream),
             sources: self.positions.sources.address(stream),
             rows: self.positions.rows.address(stream),
-            groups: self.positions.groups.as_ref().map_or(0, |groups| groups.address(stream)),
+            groups: self.positions.groups.as_ref().map(|groups| groups.address(stream)),
             points,
-            halves: halves.map_or(0, |halves| halves.numbers.address(stream)),
-            terms: halves.map_or(0, |halves| halves.terms.address(stream)),
-            residues: halves.map_or(0, |halves| halves.residues.address(stream)),
-            lengths: halves.map_or(0, |halves| halves.lengths.address(stream)),
+            // the numbers of a lane together
+            halves: halves.map(|halves| halves.numbers.address(stream).cast()),
+            terms: halves.map(|halves| halves.terms.address(stream)),
+            // the bits of numbers
+            residues: halves.map(|halves| halves.residues.address(stream).cast()),
+            lengths: halves.map(|halves| halves.lengths.address(stream).cast()),
             lows: self.boxes.lows.address(stream),
             highs: self.boxes.highs.address(stream),
             norms: self.boxes.norms.address(stream),
-            count: self.count,
+            count,
             unused: 0,
         }
     }
 }
 
-/// Positions along the curve, by keys of so many bits.
-fn order(
-    budget: &Budget,
-    stream: &Arc<CudaStream>,
-    frame: &FrameOnDevice,
-    rows: &RowVectors,
-    bits: u32,
-) -> Result<VectorPositions, Fault> {
-    let (kernels, count) = (budget.device.vectors()?, rows.count);
-    let padded = count.next_multiple_of(BLOCK);
-    let mut keys = RowKeys {
-        lengths: budget.buffer(stream, count as usize)?,
-        keys: budget.buffer(stream, count as usize)?,
-        order: budget.buffer(stream, count as usize)?,
-    };
-    let buffer = || budget.buffer(stream, padded as usize);
-    let mut positions = VectorPositions {
-        sources: buffer()?,
-        rows: buffer()?,
-        groups: rows.groups.is_some().then(buffer).transpose()?,
-        lengths: budget.buffer(stream, padded as usize)?,
-        count,
-        padded,
-    };
-    if count > 0 {
-        kernels.keys(stream, frame, rows, &mut keys)?;
-        let (_, order) = sort(budget, stream, keys.keys, keys.order, count, bits)?;
-        kernels.gather(stream, rows, &keys.lengths, &order, &mut positions)?;
-    }
-    Ok(positions)
-}
-
 fn single(
     budget: &Budget,
     stream: &Arc<CudaStream>,
-    frame: &FrameOnDevice,
+    by: FramedCondition,
     values: &Buffer<f64>,
     positions: &VectorPositions,
 ) -> Result<Buffer<f32>, Fault> {
-    let mut points = budget.buffer(stream, positions.padded as usize * frame.dimension as usize)?;
+    let mut points = budget.buffer(stream, positions.padded as usize * by.frame.dimension as usize)?;
     if positions.count > 0 {
-        budget.device.vectors()?.points(stream, frame, values, positions, &mut points)?;
+        budget.device.vectors()?.points(stream, by.frame, values, positions, &mut points)?;
     }
     Ok(points)
 }
@@ -153,14 +189,14 @@ fn single(
 fn halves(
     budget: &Budget,
     stream: &Arc<CudaStream>,
-    by: (&FrameOnDevice, &VectorCondition),
+    by: FramedCondition,
     values: &Buffer<f64>,
     positions: &VectorPositions,
 ) -> Result<Halves, Fault> {
     let padded = positions.padded as usize;
     let blocks = padded / BLOCK as usize;
     let mut halves = Halves {
-        numbers: budget.buffer(stream, padded * (by.0.dimension as usize).next_multiple_of(STEP))?,
+        numbers: budget.buffer(stream, padded * by.frame.dimension.next_multiple_of(STEP) as usize)?,
         terms: budget.buffer(stream, padded)?,
         residues: budget.buffer(stream, blocks)?,
         lengths: budget.buffer(stream, blocks)?,
@@ -174,13 +210,13 @@ fn halves(
 fn boxes(
     budget: &Budget,
     stream: &Arc<CudaStream>,
-    by: (&FrameOnDevice, &VectorCondition),
+    by: FramedCondition,
     values: &Buffer<f64>,
     positions: &VectorPositions,
 ) -> Result<Boxes, Fault> {
     let blocks = positions.count.div_ceil(BLOCK);
     let all = (blocks + blocks.div_ceil(GROUPED)) as usize;
-    let ends = all * by.1.width as usize;
+    let ends = all * by.condition.width as usize;
     let mut boxes = Boxes {
         lows: budget.buffer(stream, ends)?,
         highs: budget.buffer(stream, ends)?,

@@ -7,14 +7,14 @@ use similarity_engine::error::Result;
 
 use super::ranks_by;
 use super::search::{MOST_WANTED, Search, Sought, positions_at_once};
-use crate::block_ranges::BLOCK;
 use crate::fault::Fault;
+use crate::kernels::BLOCK;
 use crate::kernels::VectorCondition;
 use crate::memory::{Budget, Buffer};
 use crate::vectors::ROWS_UNCHECKED;
 use crate::vectors::columns::Framing;
 use crate::vectors::condition::{halves_scale, vector_test};
-use crate::vectors::sorted::SortedPoints;
+use crate::vectors::sorted::{PackedPoints, PointSigner, SortedPoints};
 use similarity_engine::condition;
 use similarity_engine::nearest::{Best, Neighbour, Wanted, float_key};
 use similarity_engine::vectors::frame::Frame;
@@ -123,8 +123,9 @@ impl Ranking {
 
     /// Brings the filterable rows of `points` to the device.
     pub(super) fn arrange(&self, stream: &Arc<CudaStream>, points: &Points) -> Result<SortedPoints, Fault> {
-        let by = (&self.condition, self.in_halves);
-        SortedPoints::try_new(&self.budget, stream, (points, self.grouped), &self.framing, by)
+        let packed = PackedPoints { points, grouped: self.grouped };
+        let signer = PointSigner { framing: &self.framing, condition: self.condition, in_halves: self.in_halves };
+        SortedPoints::try_new(&self.budget, stream, &packed, &signer)
     }
 
     /// Brings the build rows of `points` there, whose first row is that of this number.

@@ -9,9 +9,13 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUevent_flags;
 
-use crate::block_ranges::BLOCK;
 use crate::fault::Fault;
-use crate::kernels::{Appended, FoundNeighbour, NearestSides, Round, RowPair, Searched, Task, VectorCondition};
+use crate::kernels::constants::nearest::NO_SEED;
+use crate::kernels::constants::vectors::{GROUPED, STEP};
+use crate::kernels::{
+    Appended, BLOCK, FoundNeighbour, NearestSides, Pair, Round, Searched, Task, TaskList, VectorCondition, neighbours,
+    neighbours_mut,
+};
 use crate::memory::{Budget, Buffer};
 use crate::vectors::sorted::SortedPoints;
 use crate::worker::pieces;
@@ -32,8 +36,6 @@ const BLOCKS_OF_TASK: u32 = 4;
 const LEAST_CANDIDATES: usize = (BLOCKS_OF_TASK * BLOCK * BLOCK) as usize;
 /// Tasks that keep the device busy to the end.
 const ENOUGH_TASKS: u32 = 4096;
-/// Build blocks under one outer box, `GROUPED` of `kernels/vectors.cuh`.
-const GROUPED: u32 = 64;
 /// Blocks that say first how far neighbours are, beside those that hold the wanted rows: in few dimensions the nearest
 /// to the first and to the last point of a block.
 const CORNERS: u32 = 2;
@@ -49,9 +51,6 @@ const LEAST_PAIRS: u64 = 1 << 30;
 const FEW_PAIRS_OF_LAUNCH: u64 = 1 << 38;
 /// Tasks that one launch can do, however large they are.
 const TASKS_OF_LAUNCH: u64 = 1024;
-const STEP: u32 = 16;
-/// The seed of a round that compares no seeds.
-const NO_SEED: u32 = u32::MAX;
 
 /// Two sides, and how scores order their rows.
 #[derive(Clone, Copy)]
@@ -101,12 +100,12 @@ pub(super) struct Found {
 impl Found {
     /// Neighbours of the position at this place of the range, best first.
     pub(super) fn of(&self, place: usize) -> &[Neighbour<i64>] {
-        FoundNeighbour::neighbours(&self.neighbours[place * self.wanted..][..self.counts[place] as usize])
+        neighbours(&self.neighbours[place * self.wanted..][..self.counts[place] as usize])
     }
 
     /// Neighbours of that position, to be changed.
     pub(super) fn of_mut(&mut self, place: usize) -> &mut [Neighbour<i64>] {
-        FoundNeighbour::neighbours_mut(&mut self.neighbours[place * self.wanted..][..self.counts[place] as usize])
+        neighbours_mut(&mut self.neighbours[place * self.wanted..][..self.counts[place] as usize])
     }
 }
 
@@ -117,7 +116,7 @@ pub(super) struct Search<'a> {
     sides: NearestSides,
     /// Blocks of the build side, and of the searched range.
     blocks: (u32, u32),
-    candidates: Buffer<RowPair>,
+    candidates: Buffer<Pair>,
     candidate_count: Buffer<u64>,
     crowded: Buffer<u64>,
     kept: Buffer<u32>,
@@ -144,20 +143,20 @@ impl<'a> Search<'a> {
             (capacity_of(wanted), seeds_of(sought.condition.dimension, wanted));
         let mut reach = vec![-1.0f32; padded];
         positions.iter().for_each(|&position| reach[(position - range.start) as usize] = f32::INFINITY);
-        let offered = budget.buffer(stream, padded * capacity)?;
-        let seeds = budget.buffer(stream, padded / BLOCK as usize * seed_count as usize)?;
-        let counts = budget.zeros(stream, padded)?;
-        let reaches = [budget.upload(stream, &reach)?, budget.upload(stream, &reach)?];
-        let kept = budget.zeros(stream, padded)?;
-        let crowded = budget.zeros(stream, 1)?;
+        let mut offered = budget.buffer(stream, padded * capacity)?;
+        let mut seeds = budget.buffer(stream, padded / BLOCK as usize * seed_count as usize)?;
+        let mut counts = budget.zeros(stream, padded)?;
+        let mut reaches = [budget.upload(stream, &reach)?, budget.upload(stream, &reach)?];
+        let mut kept = budget.zeros(stream, padded)?;
+        let mut crowded = budget.zeros(stream, 1)?;
         let searched = Searched {
-            offered: offered.address(stream),
-            counts: counts.address(stream),
-            kept: kept.address(stream),
-            reach: reaches[0].address(stream),
-            again: reaches[1].address(stream),
-            crowded: crowded.address(stream),
-            seeds: seeds.address(stream),
+            offered: offered.address_mut(stream),
+            counts: counts.address_mut(stream),
+            kept: kept.address_mut(stream),
+            reach: reaches[0].address_mut(stream),
+            again: reaches[1].address_mut(stream),
+            crowded: crowded.address_mut(stream),
+            seeds: seeds.address_mut(stream),
             first: range.start,
             count: padded as u32,
             capacity: capacity as u32,
@@ -173,10 +172,10 @@ impl<'a> Search<'a> {
             probe: sought.probe.on_device(stream),
             build: sought.build.on_device(stream),
             condition: sought.condition,
-            ranks: sought.ranks.map_or(0, |ranks| ranks.address(stream)),
+            ranks: sought.ranks.map(|ranks| ranks.address(stream)),
             searched,
         };
-        let room = budget.available() / (4 * SEARCHES * size_of::<RowPair>());
+        let room = budget.available() / (4 * SEARCHES * size_of::<Pair>());
         let room = room.min(padded * BLOCK as usize).clamp(LEAST_CANDIDATES, MOST_CANDIDATES);
         // the copies of what is on the stack are over
         stream.synchronize()?;
@@ -323,7 +322,8 @@ impl<'a> Search<'a> {
         }
         let mut candidates = Appended { pairs: &mut self.candidates, count: &mut self.candidate_count, capacity };
         if let (Some((listed, round)), Some(tasks)) = (compared, &tasks) {
-            kernels.filter(stream, &self.sides, (tasks, listed.len() as u32), &round, &mut candidates)?;
+            let tasks = TaskList { on_device: tasks, on_host: listed };
+            kernels.filter(stream, &self.sides, tasks, round, &mut candidates)?;
         }
         kernels.offer(stream, &self.sides, &candidates, compared.is_none())?;
         kernels.select(stream, &self.sides)?;
