@@ -7,7 +7,7 @@ kernels/*.cu with the headers that it includes. A kernel may be declared by a ma
     #define FILTER(name, W) extern "C" __global__ void __launch_bounds__(128) name(Sets probe, u64* count) { ... }
     FILTER(set_filter_256, 1)
 
-A pointer that may be null is marked NULLABLE. The comment above a kernel, a structure or a field becomes its
+A pointer that may be null is marked NULLABLE, and a constant or an enumeration that the host reads `// for the host`. The comment above a kernel, a structure or a field becomes its
 documentation. A kernel between `#if` and `#endif` is one that only devices with tensor cores have.
 """
 
@@ -162,14 +162,16 @@ class Reader:
                 doc.append(line)
                 continue
             depth += line.startswith("#if") - line.startswith("#endif")
-            found = re.match(r"(?:#define (\w+) |constexpr u32 (\w+) = )([^;]+);?$", line)
+            found = re.match(r"(?:#define (\w+) |constexpr u32 (\w+) = )(.+?);?(\s+// for the host)?$", line)
             if found and depth == 0:
                 name, value = found[1] or found[2], number(found[3], self.constants)
                 if value is not None:
                     self.constants[name] = value
+                if found[4]:
                     exported[name] = (value, comment_of(doc))
             doc = []
-        for name, body in re.findall(r"^enum (\w+) \{(.*?)\};", text, re.MULTILINE | re.DOTALL):
+        pattern = r"^enum (\w+) \{([^}]*)\};\s+// for the host$"
+        for name, body in re.findall(pattern, text, re.MULTILINE):
             for value, member in enumerate(split(body)):
                 member, _, explicit = (part.strip() for part in member.partition("="))
                 if explicit and explicit != str(value):
@@ -391,7 +393,7 @@ def rust(files: list[File], structs: dict[str, dict[str, Struct]], exported: dic
         lines += [f"pub mod {module} {{"]
         lines += [f"    {use}" if use else "" for use in uses]
         lines += ["", *body, "}", ""]
-    lines += ["/// Constants of the files, of which the host reads some.", "#[allow(dead_code)]", "pub mod constants {"]
+    lines += ["/// Constants of the files that are marked as being for the host.", "pub mod constants {"]
     for module, constants in sorted(exported.items()):
         if not constants:
             continue
@@ -437,5 +439,4 @@ def bindings(root: pathlib.Path, targets: dict[pathlib.Path, list[str]]) -> tupl
             structs.setdefault(struct.module, {})[struct.name] = struct
         for module, constants in reader.exported.items():
             exported.setdefault(module, {}).update(constants)
-    exported.pop("set_measures", None)
     return rust(files, structs, exported), headers

@@ -18,7 +18,7 @@
 #define LARGE 64
 #define NOTHING 65
 // Scalar values of Unicode.
-#define SCALARS 0x110000
+#define SCALARS 0x110000  // for the host
 
 // Calls `each` for the characters of a string, first to last.
 template <class Each>

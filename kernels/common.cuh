@@ -19,11 +19,11 @@ using i64 = long long;
 #define OFFSET_OF(Struct, field) __builtin_offsetof(Struct, field)
 #endif
 
-constexpr u32 WARP_LANES = 32;
+constexpr u32 WARP_LANES = 32;  // for the host
 constexpr u32 ALL_LANES = 0xffffffffu;
 
 // Positions of a block.
-#define BLOCK 64
+#define BLOCK 64  // for the host
 
 __device__ __forceinline__ u32 blocks_of(u32 count) { return (count + BLOCK - 1) / BLOCK; }
 

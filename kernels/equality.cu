@@ -16,7 +16,7 @@
 
 #define THREADS 256
 // Records of a tile.
-#define TILE 2048
+#define TILE 2048  // for the host
 
 // What rows without a value have instead of a number.
 #define NO_NUMBER 0xffffffffu

@@ -70,7 +70,7 @@ struct Round {
     u32 done;
 };
 
-#define NO_SEED 0xffffffffu
+#define NO_SEED 0xffffffffu  // for the host
 // Outer boxes that seeds are from: the nearest to a block's centre, and to a point.
 #define BOXES_OF_CENTRE 4
 #define BOXES_OF_POINT 12

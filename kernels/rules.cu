@@ -24,7 +24,7 @@
 // The depth of a pair that has a witness.
 #define DECIDED 255
 // A step after which nothing is decided, and one whose atom is not remembered.
-#define NONE 0xffffffffu
+#define NONE 0xffffffffu  // for the host
 
 // Pairs of which a warp gathers those that are asked, at most.
 #define STRETCH 1024

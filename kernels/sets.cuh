@@ -5,13 +5,13 @@
 #include "measure/set_measure.cuh"
 
 // Sort keys: group, size, bits set.
-#define SIZE_BITS 22
-#define ONES_BITS 10
+#define SIZE_BITS 22  // for the host
+#define ONES_BITS 10  // for the host
 #define MOST_SIZE ((1u << SIZE_BITS) - 1)
 #define MOST_ONES ((1u << ONES_BITS) - 1)
 
 // Sets of more tokens than this list them in ascending order; all others in any.
-#define UNORDERED 128
+#define UNORDERED 128  // for the host
 
 // The sets of one side in order; every column has a multiple of BLOCK entries, those after `count` are of no set.
 struct Sets {

@@ -7,7 +7,7 @@
 #endif
 
 // Words of 32 bits in the part of a signature that one matrix instruction takes.
-#define STEP 8
+#define STEP 8  // for the host
 
 // What a warp holds of its Q * 16 probe rows' signatures while build columns pass by, 8 at a time. A thread answers for
 // the rows q * 16 + lane / 4 and those 8 after them, in the columns 2 * (lane % 4) and the one after: d[q][0..1] and

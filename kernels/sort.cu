@@ -11,8 +11,8 @@
 constexpr u32 THREADS = 256;
 constexpr u32 WARPS = THREADS / WARP_LANES;
 constexpr u32 ITEMS = 16;
-constexpr u32 TILE = THREADS * ITEMS;
-constexpr u32 DIGITS = 256;
+constexpr u32 TILE = THREADS * ITEMS;  // for the host
+constexpr u32 DIGITS = 256;            // for the host
 constexpr u32 SCAN_ITEMS = 8;
 
 __device__ __forceinline__ u32 digit_of(u64 key, u32 shift) { return (u32)(key >> shift) & (DIGITS - 1); }

@@ -30,8 +30,8 @@
 #include "signature_tile.cuh"
 
 // Sort keys: group, length, excess of the bag that is compared first.
-#define LENGTH_BITS 16
-#define EXCESS_BITS 8
+#define LENGTH_BITS 16  // for the host
+#define EXCESS_BITS 8   // for the host
 #define MOST_EXCESS ((1u << EXCESS_BITS) - 1)
 
 // The strings of one side in order; every column has a multiple of BLOCK entries, those after `count` are of no string.

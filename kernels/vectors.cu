@@ -17,7 +17,7 @@
 #include "vectors.cuh"
 
 // Dimensions of the curve at most.
-#define MOST_CURVED 8
+#define MOST_CURVED 8  // for the host
 
 // How vectors become points.
 struct Frame {

@@ -30,9 +30,9 @@
 #endif
 
 // Blocks of an outer box.
-#define GROUPED 64
+#define GROUPED 64  // for the host
 // Numbers of a point that one matrix instruction takes.
-#define STEP 16
+#define STEP 16  // for the host
 // The vectors of one side in order; every column has a multiple of BLOCK entries, those after `count` are of no vector.
 struct Vectors {
     // As the query has them, one row after the other.

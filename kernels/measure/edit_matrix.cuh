@@ -7,7 +7,7 @@
 
 // The columns of a row that are kept at once, and the words of one bit a column of them. A column stands where the one
 // stands that is so many columns before it.
-#define KEPT_COLUMNS 1024
+#define KEPT_COLUMNS 1024  // for the host
 #define KEPT_WORDS (KEPT_COLUMNS / WORD)
 
 // The bits of one column of as many rows as a word has bits.

@@ -6,7 +6,7 @@
 #include "levenshtein.cuh"
 #include "osa.cuh"
 
-enum EditMeasure { LEVENSHTEIN, LEVENSHTEIN_SIMILARITY, OSA, HAMMING, JARO, JARO_WINKLER };
+enum EditMeasure { LEVENSHTEIN, LEVENSHTEIN_SIMILARITY, OSA, HAMMING, JARO, JARO_WINKLER };  // for the host
 
 // What a condition allows strings of one length.
 struct Reach {

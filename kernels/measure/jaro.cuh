@@ -5,7 +5,7 @@
 #include "symbols.cuh"
 
 // The longest string, and the words of one bit a position of it.
-#define LONGEST_MATCHED 1024
+#define LONGEST_MATCHED 1024  // for the host
 #define MATCHED_WORDS (LONGEST_MATCHED / WORD)
 
 // The next position from `at` on whose bit is set; there must be one.

@@ -36,7 +36,7 @@ struct SetCondition {
 
 // What the least overlap is made of: a sum of both sizes, their geometric mean, the smaller one, or nothing.
 // Every form rises with both sizes, so that the least sizes of a tile speak for all of it.
-enum SetForm { LINEAR, GEOMETRIC_MEAN, SMALLER, CONSTANT };
+enum SetForm { LINEAR, GEOMETRIC_MEAN, SMALLER, CONSTANT };  // for the host
 
 // Covers the rounding of the few double precision operations of a bound, many times over.
 #define SLACK 1e-9

@@ -7,10 +7,10 @@
 #include "l2.cuh"
 #include "linf.cuh"
 
-enum VectorMeasure { L1, L2, LINF, COSINE, COSINE_DISTANCE, INNER_PRODUCT };
+enum VectorMeasure { L1, L2, LINF, COSINE, COSINE_DISTANCE, INNER_PRODUCT };  // for the host
 
 // The metric of a filter: cosines are those of points at a distance of 1 from the origin.
-enum Metric { MANHATTAN, EUCLIDEAN, CHEBYSHEV, PRODUCTS };
+enum Metric { MANHATTAN, EUCLIDEAN, CHEBYSHEV, PRODUCTS };  // for the host
 
 // The accepted scores of a measure, none of which is NaN (the host has turned NaN bounds into infinite ones), and how
 // far a filter looks.

@@ -21,7 +21,7 @@ use similarity_measures::VectorMeasure;
 
 use crate::device::Device;
 use crate::equality::{self, RowsByGroup};
-use crate::fault::Fault;
+use crate::fault::{Fault, refused};
 use crate::memory::Budget;
 use crate::modules::Module;
 use crate::prefetch::PinnedPrefetch;
@@ -129,7 +129,7 @@ impl Accelerator for Budget {
     }
 
     fn read_rules_ahead(&self, cancel: &Cancel) {
-        self.device.read_ahead(&[Module::Keys, Module::Rules, Module::Texts], cancel);
+        self.device.kernels().read_ahead(&[Module::Equality, Module::Rules, Module::CodedStrings], cancel);
     }
 
     fn bring_rules(&self, side: RulesSide<'_>) -> Result<Result<Box<dyn DeviceRules>, Refused>> {
@@ -164,10 +164,10 @@ fn build(
     let budget = &budget.of_join();
     let module = match condition {
         Condition::Set { .. } => Module::Sets,
-        Condition::Edit { .. } => Module::Edits,
+        Condition::Edit { .. } => Module::Strings,
         Condition::Vector(_) => Module::Vectors,
     };
-    budget.device.read_ahead(&[module], context.cancel);
+    budget.device.kernels().read_ahead(&[module], context.cancel);
     context.cancel.check()?;
     let index = match condition {
         Condition::Set { tokenizer, measure, bounds } => {
@@ -187,14 +187,6 @@ fn build(
     }
 }
 
-/// What a device has been brought, or why it has not: nothing for keys that it has no kernels for.
-pub(crate) fn refused<T>(brought: Result<Option<T>, Fault>) -> Result<Result<T, Refused>> {
-    match brought {
-        Err(Fault::Memory) => Ok(Err(Refused::Memory)),
-        brought => Ok(brought?.ok_or(Refused::Keys)),
-    }
-}
-
 /// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `condition` on a
 /// device, or says why not: there are no kernels for that, or its memory does not hold a part of them that is worth a
 /// search.
@@ -209,7 +201,7 @@ fn build_nearest(
     context: &BuildContext<'_>,
 ) -> Result<Result<Box<dyn NearestIndex>, Refused>> {
     let Condition::Vector(condition) = condition else { return Ok(Err(Refused::Keys)) };
-    budget.device.read_ahead(&[Module::Vectors, Module::Nearest], context.cancel);
+    budget.device.kernels().read_ahead(&[Module::Vectors, Module::Nearest], context.cancel);
     context.cancel.check()?;
     refused(vectors::build_nearest(&budget.of_join(), condition.measure, keys, ranking, context))
 }

@@ -7,9 +7,10 @@ use arrow::array::{Array, StringViewArray};
 use arrow::buffer::NullBuffer;
 use cudarc::driver::CudaStream;
 
+use super::buffer::Buffer;
 use super::fault::Fault;
 use super::kernels::ArrowStringsOnDevice;
-use super::memory::{Budget, Buffer};
+use super::memory::Budget;
 
 /// Bytes of buffers, in all and a row, up to which a copy to the device takes no longer than to find out which are
 /// needed.

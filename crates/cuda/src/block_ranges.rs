@@ -9,16 +9,10 @@ use cudarc::driver::CudaStream;
 use super::fault::Fault;
 use super::kernels::{BLOCK, Task, Windows};
 use super::memory::Budget;
-use super::scheduler::WorkSplit;
-
-/// Build blocks of one task at most.
-pub(super) const BLOCKS_OF_TASK: u32 = 32;
+use super::work_split::{BLOCKS_OF_TASK, PAIRS_OF_STEP, WorkSplit};
 
 /// Tasks of a launch that keep all of a device busy: where it has less to do, they are shorter.
 const TASKS_OF_LAUNCH: u64 = 2048;
-
-/// Pairs of the least work that are compared between two looks at the cancel flag: some hundredths of a second's work.
-pub(super) const PAIRS_OF_STEP: u64 = 1 << 36;
 
 /// How many times as long popcounts are taken to take as tensor cores.
 const POPCOUNTS: u64 = 8;

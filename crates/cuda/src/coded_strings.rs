@@ -6,10 +6,11 @@ use arrow::array::{Array, StringViewArray};
 use cudarc::driver::CudaStream;
 
 use super::arrow_strings::{ArrowStrings, has_many_bytes};
+use super::buffer::Buffer;
 use super::equality::codes_of_strings;
 use super::fault::Fault;
 use super::kernels::{CodesOnDevice, SCALAR_WORDS, StringFeatures, StringSymbols, SymbolBuffer};
-use super::memory::{Budget, Buffer};
+use super::memory::Budget;
 use similarity_engine::equality;
 
 /// A code for each character of a build side, from 1 on in the order of the characters; 0 is any character that it
@@ -90,7 +91,7 @@ impl CodedStrings {
         build: Option<&Arc<Codes>>,
         longest: u32,
     ) -> Result<Option<Self>, Fault> {
-        let kernels = budget.device.texts()?;
+        let kernels = budget.device.kernels().coded_strings()?;
         let on_device = strings.on_device(stream);
         let mut features = StringFeatures {
             lengths: budget.buffer(stream, rows)?,
@@ -140,7 +141,7 @@ fn print(
     prints: Option<PrintedAs<'_>>,
 ) -> Result<(), Fault> {
     let Some((prints, column)) = prints else { return Ok(()) };
-    budget.device.texts()?.prints(stream, strings.on_device(stream), column, prints)?;
+    budget.device.kernels().coded_strings()?.prints(stream, strings.on_device(stream), column, prints)?;
     // they are of another stream, on which they are given back where what follows here fails
     Ok(stream.synchronize()?)
 }

@@ -2,7 +2,8 @@
 
 use cudarc::driver::DriverError;
 use cudarc::driver::sys::CUresult;
-use similarity_engine::error::Error;
+use similarity_engine::error::{Error, Result};
+use similarity_engine::reason::Refused;
 
 /// Why work on a device came to nothing.
 #[derive(Debug)]
@@ -37,5 +38,13 @@ impl From<Fault> for Error {
             )),
             Fault::Other(error) => error,
         }
+    }
+}
+
+/// What a device has been brought, or why it has not: nothing for keys that it has no kernels for.
+pub(super) fn refused<T>(brought: std::result::Result<Option<T>, Fault>) -> Result<std::result::Result<T, Refused>> {
+    match brought {
+        Err(Fault::Memory) => Ok(Err(Refused::Memory)),
+        brought => Ok(brought?.ok_or(Refused::Keys)),
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! accelerator     the door: what the engines ask of a device
-//! device          which GPU there is, what it can do, how much of its memory is ours
+//! device          a GPU that this process has opened, with what its joins share
+//! context         which GPU it is, what it can do, how much of its memory is ours
 //! address         where values lie, as kernels are told
-//! memory          buffers on it, counted against the budget
+//! buffer          memory that somebody holds, counted by the device
+//! memory          what a join may hold, and copies of it
 //! metrics         what a join has done there
 //! modules         the files of kernels, and when the driver reads them
 //! jit_guard       what the driver's compiler does then, and what an exit waits for
@@ -12,10 +14,11 @@
 //! transfers       copies to the device and from it; staging is the pinned memory that they come through
 //! sort            records by a key
 //! equality        equality keys, numbered there
-//! prefetch        columns that are sent while the host puts their batches together
+//! prefetch        columns that are sent while the host puts their batches together, kept in sent_columns
 //! arrow_strings   strings as Arrow has them
 //! coded_strings   strings as codes of their characters
 //! device_bounds   the scores of a condition, as kernels compare them
+//! work_split      how comparisons are cut into tasks
 //! scheduler       how much is compared at once, by what yield_estimate says of the last step
 //! block_ranges    what is compared together: blocks of one side against ranges of blocks of the other
 //! object_pool     a few things of one kind that threads take in turn
@@ -37,7 +40,9 @@ mod accelerator;
 mod address;
 mod arrow_strings;
 mod block_ranges;
+mod buffer;
 mod coded_strings;
+mod context;
 pub mod device;
 mod device_bounds;
 mod equality;
@@ -51,6 +56,7 @@ mod object_pool;
 mod prefetch;
 mod rules;
 mod scheduler;
+mod sent_columns;
 mod sets;
 mod sort;
 mod sorted_side;
@@ -65,6 +71,7 @@ mod tests;
 mod tiled_index;
 mod transfers;
 mod vectors;
+mod work_split;
 mod worker;
 mod yield_estimate;
 

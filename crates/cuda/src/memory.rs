@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, HostSlice, ValidAsZeroBits};
+use cudarc::driver::{CudaStream, DeviceRepr, HostSlice, ValidAsZeroBits};
 
-use super::address::{Address, AddressMut};
+use super::buffer::Buffer;
 use super::device::Device;
 use super::fault::Fault;
 use super::metrics::DeviceMetrics;
-use super::prefetch::PrefetchedColumns;
+use super::sent_columns::SentColumns;
 use super::transfers::{download, upload};
 
 /// Rows of a probe side that are made ready at once.
@@ -30,7 +30,7 @@ pub struct Budget {
     /// Metrics of the join.
     pub(super) metrics: DeviceMetrics,
     /// What the device has been sent of a build side before the join asks for it.
-    pub(super) sent: Option<Arc<PrefetchedColumns>>,
+    pub(super) sent: Option<Arc<SentColumns>>,
 }
 
 impl Budget {
@@ -70,18 +70,13 @@ impl Budget {
     /// Room for `length` values, which are not set.
     pub(super) fn buffer<T: DeviceRepr>(&self, stream: &Arc<CudaStream>, length: usize) -> Result<Buffer<T>, Fault> {
         match self.allocate(stream, length) {
-            Err(Fault::Memory) if self.device.make_room() => self.allocate(stream, length),
+            Err(Fault::Memory) if self.device.context().make_room() => self.allocate(stream, length),
             allocated => allocated,
         }
     }
 
     fn allocate<T: DeviceRepr>(&self, stream: &Arc<CudaStream>, length: usize) -> Result<Buffer<T>, Fault> {
-        // no allocation is empty
-        let length = length.max(1);
-        let held = Held::try_new(self, length * size_of::<T>())?;
-        // SAFETY: every buffer is written by a copy or a kernel before it is read.
-        let slice = unsafe { stream.alloc(length) }?;
-        Ok(Buffer { slice, _held: held })
+        Buffer::try_new(self.device.context(), stream, length, self.limit)
     }
 
     /// Buffer of `length` zeros.
@@ -128,7 +123,7 @@ impl Budget {
     ) -> Result<Buffer<T>, Fault> {
         let parts: Vec<&[T]> = parts.into_iter().collect();
         let mut buffer = self.buffer(stream, length)?;
-        upload(&self.device, stream, &parts, &mut buffer.slice)?;
+        upload(self.device.context(), self.device.slots(), stream, &parts, &mut buffer.slice)?;
         parts.iter().for_each(|part| self.metrics.upload(part));
         Ok(buffer)
     }
@@ -167,35 +162,8 @@ impl Budget {
         assert!(range.end <= buffer.slice.len());
         self.metrics.download::<T>(range.len());
         // SAFETY: the buffer has these values, and what was to write them is done.
-        unsafe { download(&self.device, address, range.len()) }
+        unsafe { download(self.device.context(), self.device.slots(), address, range.len()) }
     }
-}
-
-/// Part of a budget.
-#[derive(Debug)]
-struct Held {
-    device: Arc<Device>,
-    bytes: usize,
-}
-
-impl Held {
-    fn try_new(budget: &Budget, bytes: usize) -> Result<Self, Fault> {
-        budget.device.reserve(bytes, budget.limit)?;
-        Ok(Self { device: Arc::clone(&budget.device), bytes })
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.device.release(self.bytes);
-    }
-}
-
-/// Values on a device.
-#[derive(Debug)]
-pub(super) struct Buffer<T> {
-    pub(super) slice: CudaSlice<T>,
-    _held: Held,
 }
 
 /// A buffer for one thing after the other, made anew only where it is too small: allocating takes longer than a short
@@ -240,17 +208,5 @@ impl<T: DeviceRepr> Room<T> {
             stream.memset_zeros(&mut buffer.slice.slice_mut(..length))?;
         }
         Ok(buffer)
-    }
-}
-
-impl<T> Buffer<T> {
-    /// Where it is, for a kernel that reads it. It must outlive every launch that is given the address.
-    pub(super) fn address(&self, stream: &CudaStream) -> Address<T> {
-        Address::new(self.slice.device_ptr(stream).0)
-    }
-
-    /// Where it is, for a kernel that writes it. It must outlive every launch that is given the address.
-    pub(super) fn address_mut(&mut self, stream: &CudaStream) -> AddressMut<T> {
-        AddressMut::new(self.slice.device_ptr_mut(stream).0)
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cudarc::driver::DriverError;
 
-use super::device::Device;
+use super::context::DeviceContext;
 use super::fault::Fault;
 use super::jit_guard::JitGuard;
 use super::kernels::{
@@ -17,30 +17,61 @@ use super::kernels::{
 };
 use similarity_engine::Cancel;
 
-/// A file of kernels, by its name.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Module {
-    Edits,
-    Keys,
-    Nearest,
-    Rules,
-    Sets,
-    Texts,
-    Vectors,
+/// Defines the files of kernels: their names, what each is read into, and who reads it.
+macro_rules! modules {
+    ($($module:ident, $name:ident: $kernels:ty;)*) => {
+        /// A file of kernels, by its name.
+        #[derive(Debug, Clone, Copy)]
+        #[allow(dead_code, reason = "not every file is read ahead")]
+        pub(super) enum Module {
+            $($module,)*
+        }
+
+        /// What the driver has read so far.
+        pub(super) struct Modules {
+            context: Arc<DeviceContext>,
+            $($name: Read<$kernels>,)*
+        }
+
+        impl Modules {
+            /// The files for a device, none of which is read yet.
+            pub(super) fn new(context: &Arc<DeviceContext>) -> Self {
+                Self { context: Arc::clone(context), $($name: Read::default(),)* }
+            }
+
+            fn has(&self, module: Module) -> bool {
+                match module {
+                    $(Module::$module => self.$name.kernels.get().is_some(),)*
+                }
+            }
+
+            fn read(&self, module: Module) -> Result<(), Fault> {
+                match module {
+                    $(Module::$module => self.$name().map(drop),)*
+                }
+            }
+
+            $(
+                /// The kernels of this file.
+                pub(super) fn $name(&self) -> Result<&$kernels, Fault> {
+                    let context = &self.context;
+                    self.$name.get(|| <$kernels>::load(context.cuda(), context.has_tensor_cores()))
+                }
+            )*
+        }
+    };
 }
 
-/// What the driver has read so far.
-#[derive(Default)]
-pub(super) struct Modules {
-    edits: Read<StringKernels>,
-    keys: Read<EqualityKernels>,
-    nearest: Read<NearestKernels>,
-    prefixes: Read<PrefixKernels>,
-    rules: Read<RuleKernels>,
-    sets: Read<SetKernels>,
-    sort: Read<SortKernels>,
-    texts: Read<CodedStringKernels>,
-    vectors: Read<VectorKernels>,
+modules! {
+    CodedStrings, coded_strings: CodedStringKernels;
+    Equality, equality: EqualityKernels;
+    Nearest, nearest: NearestKernels;
+    Prefixes, prefixes: PrefixKernels;
+    Rules, rules: RuleKernels;
+    Sets, sets: SetKernels;
+    Sort, sort: SortKernels;
+    Strings, strings: StringKernels;
+    Vectors, vectors: VectorKernels;
 }
 
 /// The kernels of a file, once somebody has asked for them.
@@ -72,17 +103,17 @@ impl<T> Read<T> {
 /// How long it takes at most until it is noticed that nobody waits any more.
 const LOOK: Duration = Duration::from_millis(5);
 
-impl Device {
+impl Modules {
     /// Has some files read, side by side, before they are needed, and waits for that as long as nobody cancels. An
     /// error is left to whoever needs what could not be read.
     pub(super) fn read_ahead(self: &Arc<Self>, modules: &[Module], cancel: &Cancel) {
         let (reading, all_read) = channel::<()>();
         for &module in modules.iter().filter(|module| !self.has(**module)) {
-            let (device, reading) = (Arc::clone(self), reading.clone());
+            let (files, reading) = (Arc::clone(self), reading.clone());
             // from now on, not from when the thread begins
             let Ok(compiling) = JitGuard::begin() else { break };
             let read = move || {
-                let _ = device.read(module);
+                let _ = files.read(module);
                 drop((compiling, reading));
             };
             // without a thread the first one who needs them reads them
@@ -90,67 +121,6 @@ impl Device {
         }
         drop(reading);
         while !cancel.is_cancelled() && all_read.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {}
-    }
-
-    fn has(&self, module: Module) -> bool {
-        let modules = self.modules();
-        match module {
-            Module::Edits => modules.edits.kernels.get().is_some(),
-            Module::Keys => modules.keys.kernels.get().is_some(),
-            Module::Nearest => modules.nearest.kernels.get().is_some(),
-            Module::Rules => modules.rules.kernels.get().is_some(),
-            Module::Sets => modules.sets.kernels.get().is_some(),
-            Module::Texts => modules.texts.kernels.get().is_some(),
-            Module::Vectors => modules.vectors.kernels.get().is_some(),
-        }
-    }
-
-    fn read(&self, module: Module) -> Result<(), Fault> {
-        match module {
-            Module::Edits => self.edits().map(drop),
-            Module::Keys => self.keys().map(drop),
-            Module::Nearest => self.nearest().map(drop),
-            Module::Rules => self.rules().map(drop),
-            Module::Sets => self.sets().map(drop),
-            Module::Texts => self.texts().map(drop),
-            Module::Vectors => self.vectors().map(drop),
-        }
-    }
-
-    pub(super) fn edits(&self) -> Result<&StringKernels, Fault> {
-        self.modules().edits.get(|| StringKernels::load(self.context(), self.has_tensor_cores()))
-    }
-
-    pub(super) fn keys(&self) -> Result<&EqualityKernels, Fault> {
-        self.modules().keys.get(|| EqualityKernels::load(self.context(), self.has_tensor_cores()))
-    }
-
-    pub(super) fn nearest(&self) -> Result<&NearestKernels, Fault> {
-        self.modules().nearest.get(|| NearestKernels::load(self.context(), self.has_tensor_cores()))
-    }
-
-    pub(super) fn prefixes(&self) -> Result<&PrefixKernels, Fault> {
-        self.modules().prefixes.get(|| PrefixKernels::load(self.context(), self.has_tensor_cores()))
-    }
-
-    pub(super) fn rules(&self) -> Result<&RuleKernels, Fault> {
-        self.modules().rules.get(|| RuleKernels::load(self.context(), self.has_tensor_cores()))
-    }
-
-    pub(super) fn sets(&self) -> Result<&SetKernels, Fault> {
-        self.modules().sets.get(|| SetKernels::load(self.context(), self.has_tensor_cores()))
-    }
-
-    pub(super) fn sort(&self) -> Result<&SortKernels, Fault> {
-        self.modules().sort.get(|| SortKernels::load(self.context(), self.has_tensor_cores()))
-    }
-
-    pub(super) fn texts(&self) -> Result<&CodedStringKernels, Fault> {
-        self.modules().texts.get(|| CodedStringKernels::load(self.context(), self.has_tensor_cores()))
-    }
-
-    pub(super) fn vectors(&self) -> Result<&VectorKernels, Fault> {
-        self.modules().vectors.get(|| VectorKernels::load(self.context(), self.has_tensor_cores()))
     }
 }
 
@@ -162,15 +132,22 @@ mod tests {
     #[test]
     fn what_is_read_ahead_is_there_unless_nobody_waits() {
         let device = device_alone();
-        let all =
-            [Module::Edits, Module::Keys, Module::Nearest, Module::Rules, Module::Sets, Module::Texts, Module::Vectors];
-        device.read_ahead(&all, &Cancel::default());
-        assert!(all.iter().all(|&module| device.has(module)));
+        let all = [
+            Module::CodedStrings,
+            Module::Equality,
+            Module::Nearest,
+            Module::Rules,
+            Module::Sets,
+            Module::Strings,
+            Module::Vectors,
+        ];
+        device.kernels().read_ahead(&all, &Cancel::default());
+        assert!(all.iter().all(|&module| device.kernels().has(module)));
         let cancelled = Cancel::default();
         cancelled.cancel();
         // what it has started is read all the same
         let device = device_alone();
-        device.read_ahead(&[Module::Texts], &cancelled);
-        assert!(device.texts().is_ok());
+        device.kernels().read_ahead(&[Module::CodedStrings], &cancelled);
+        assert!(device.kernels().coded_strings().is_ok());
     }
 }

@@ -4,8 +4,8 @@
 use std::mem::{self, MaybeUninit};
 use std::ptr::NonNull;
 use std::slice;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::buffer::{Buffer as ArrowBuffer, ScalarBuffer};
@@ -15,9 +15,11 @@ use cudarc::driver::{PinnedHostSlice, sys};
 use similarity_engine::accelerator::Accelerator;
 use similarity_engine::accelerator::prefetch::{ColumnPrefetch, LentViews};
 
+use super::buffer::Buffer;
 use super::device::Device;
 use super::fault::Fault;
-use super::memory::{Budget, Buffer};
+use super::memory::Budget;
+use super::sent_columns::SentColumns;
 use super::staging::pinned;
 
 /// Fewer views are sent as soon as they are asked for.
@@ -90,7 +92,7 @@ impl PinnedViews {
         };
         let mut memory = match kept {
             Some(memory) => memory,
-            None => pinned(device, rows)?,
+            None => pinned(device.context(), rows)?,
         };
         let address = NonNull::new(memory.as_mut_ptr()?).ok_or(Fault::Memory)?;
         Ok(Self { device: Arc::clone(device), memory: Some(memory), address, rows })
@@ -112,24 +114,6 @@ impl Drop for PinnedViews {
         let given_back: Vec<_> = kept.drain(..first).collect();
         drop(kept);
         drop(given_back);
-    }
-}
-
-/// What has arrived of a build side, until it is asked for.
-#[derive(Debug, Default)]
-pub(super) struct PrefetchedColumns(Mutex<Vec<(ScalarBuffer<u128>, Buffer<u128>)>>);
-
-impl PrefetchedColumns {
-    /// The copy of a column's views, if there is one, on a stream of its own that has come to an end.
-    pub(super) fn take(&self, views: &ScalarBuffer<u128>) -> Option<Buffer<u128>> {
-        let mut arrived = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = arrived.iter().position(|(known, _)| known.inner().ptr_eq(views.inner()))?;
-        Some(arrived.swap_remove(at).1)
-    }
-
-    /// Gives back what nobody has asked for.
-    pub(super) fn forget(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
@@ -196,7 +180,7 @@ impl PinnedPrefetch {
     /// The device of the join, which has been sent the columns of `whole`.
     fn into_budget(mut self, whole: &RecordBatch) -> Budget {
         let mut budget = self.budget.clone();
-        let sent = PrefetchedColumns::default();
+        let sent = SentColumns::default();
         for sending in mem::take(&mut self.columns) {
             let column = whole.column(sending.column);
             if let Some(room) = sending.arrived()
@@ -204,7 +188,7 @@ impl PinnedPrefetch {
             {
                 let views = column.as_string_view().views();
                 budget.metrics.upload(views);
-                sent.0.lock().unwrap_or_else(PoisonError::into_inner).push((views.clone(), room));
+                sent.add(views.clone(), room);
             }
         }
         budget.sent = Some(Arc::new(sent));

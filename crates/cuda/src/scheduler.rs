@@ -1,38 +1,15 @@
 //! A join on a device step by step: how much is compared at once, by which worker, and what it has yielded.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 
 use super::fault::Fault;
-use super::kernels::{Positions, Task};
+use super::kernels::Positions;
+use super::work_split::WorkSplit;
 use super::worker::{Comparison, Done, Workers};
 use super::yield_estimate::YieldEstimate;
 use similarity_engine::{Cancel, Counts, Cursor, Pairs};
-
-/// How the comparisons of two sides are cut.
-pub(super) trait WorkSplit {
-    /// Parts that a self-join is cut into where they are no more work than a step: enough for copies and kernels to
-    /// overlap.
-    fn parts(&self) -> u64;
-
-    /// Pairs that are compared between two looks at the cancel flag at most.
-    fn most_pairs(&self) -> u64;
-
-    /// The end of a range of probe positions from `start` on whose comparisons are about `pairs`, before `end`, and how
-    /// many they are.
-    fn stretch(&self, start: u32, end: u32, pairs: u64) -> (u32, u64);
-
-    /// Tasks for a range of probe positions, in their order.
-    fn tasks(&self, positions: Range<u32>) -> Vec<Task>;
-
-    /// The end of a part of a self-join of `count` positions from `start` on.
-    fn part(&self, start: u32, count: u32) -> u32 {
-        let (_, all) = self.stretch(0, count, u64::MAX);
-        self.stretch(start, count, (all / self.parts()).clamp(1, self.most_pairs())).0
-    }
-}
 
 /// What takes the steps of a join.
 #[derive(Debug)]

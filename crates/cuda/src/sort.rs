@@ -20,7 +20,7 @@ pub(super) fn sort(
     count: u32,
     bits: u32,
 ) -> Result<KeyedRows, Fault> {
-    let kernels = budget.device.sort()?;
+    let kernels = budget.device.kernels().sort()?;
     let mut digits = DigitCounts {
         of_tiles: budget.buffer(stream, (count.div_ceil(TILE) * DIGITS) as usize)?,
         totals: budget.buffer(stream, DIGITS as usize)?,

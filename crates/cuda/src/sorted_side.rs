@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 
+use super::buffer::Buffer;
 use super::fault::Fault;
 use super::kernels::{BLOCK, KeyedRows};
-use super::memory::{Budget, Buffer};
+use super::memory::Budget;
 use super::sort::sort;
 use super::tiled_index::Side;
 

@@ -1,10 +1,10 @@
 //! Pinned memory of the host that results come through: kept for the next join, not allocated and freed by each.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::{DeviceRepr, PinnedHostSlice, ValidAsZeroBits};
 
-use super::device::Device;
+use super::context::DeviceContext;
 use super::fault::Fault;
 use super::kernels::Pair;
 
@@ -25,7 +25,7 @@ pub(super) struct Staging {
 const TALLIED: usize = 1 << 10;
 
 impl Staging {
-    fn try_new(device: &Device) -> Result<Self, Fault> {
+    fn try_new(device: &DeviceContext) -> Result<Self, Fault> {
         let counted = [pinned(device, 1)?, pinned(device, 1)?];
         Ok(Self { counted, fetched: pinned(device, FETCHED)?, counters: pinned(device, TALLIED)? })
     }
@@ -33,29 +33,41 @@ impl Staging {
 
 /// Pinned memory for so many values, which are not set.
 pub(super) fn pinned<T: DeviceRepr + ValidAsZeroBits>(
-    device: &Device,
+    device: &DeviceContext,
     length: usize,
 ) -> Result<PinnedHostSlice<T>, Fault> {
     // not write-combined: the host reads it
     // SAFETY: every bit pattern is a value.
-    Ok(unsafe { device.context().alloc_pinned_with_flags(length, 0) }?)
+    Ok(unsafe { device.cuda().alloc_pinned_with_flags(length, 0) }?)
 }
 
-/// Staging memory that goes back to its device. Whoever has it waits for all copies before it is dropped.
+/// Staging memory of a device that no worker has.
+#[derive(Debug, Default)]
+pub(super) struct StagingPool(Mutex<Vec<Staging>>);
+
+impl StagingPool {
+    fn idle(&self) -> MutexGuard<'_, Vec<Staging>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Staging memory that goes back to its pool. Whoever has it waits for all copies before it is dropped.
 #[derive(Debug)]
 pub(super) struct Lent {
-    device: Arc<Device>,
+    device: Arc<DeviceContext>,
+    pool: Arc<StagingPool>,
     staging: Option<Staging>,
 }
 
 impl Lent {
     /// What another join has given back, or new memory.
-    pub(super) fn from(device: &Arc<Device>) -> Result<Self, Fault> {
-        let staging = match device.staging().pop() {
+    pub(super) fn from(device: &Arc<DeviceContext>, pool: &Arc<StagingPool>) -> Result<Self, Fault> {
+        let idle = pool.idle().pop();
+        let staging = match idle {
             Some(staging) => staging,
             None => Staging::try_new(device)?,
         };
-        Ok(Self { device: Arc::clone(device), staging: Some(staging) })
+        Ok(Self { device: Arc::clone(device), pool: Arc::clone(pool), staging: Some(staging) })
     }
 
     /// The memory.
@@ -74,6 +86,6 @@ impl Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        self.device.staging().extend(self.staging.take());
+        self.pool.idle().extend(self.staging.take());
     }
 }

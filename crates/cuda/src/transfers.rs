@@ -8,8 +8,9 @@ use std::thread;
 use cudarc::driver::{CudaEvent, CudaSlice, CudaStream, DevicePtr, DeviceRepr, PinnedHostSlice, sys};
 
 use super::address::Address;
-use super::device::Device;
+use super::context::DeviceContext;
 use super::fault::Fault;
+use super::object_pool::ObjectPool;
 use super::staging::pinned;
 use similarity_engine::parallel::each_in_parallel;
 
@@ -40,8 +41,8 @@ struct Half {
 }
 
 impl Slot {
-    pub(super) fn try_new(device: &Device) -> Result<Self, Fault> {
-        let half = || Ok::<_, Fault>(Half { memory: pinned(device, HALF)?, copied: device.context().new_event(None)? });
+    pub(super) fn try_new(device: &DeviceContext) -> Result<Self, Fault> {
+        let half = || Ok::<_, Fault>(Half { memory: pinned(device, HALF)?, copied: device.cuda().new_event(None)? });
         Ok(Self { halves: [half()?, half()?], next: 0, stream: device.stream()? })
     }
 
@@ -101,7 +102,8 @@ impl Slot {
 /// # Safety
 /// `address` is that of so many values in device memory, which nobody writes meanwhile.
 pub(super) unsafe fn download<T: DeviceRepr + Copy>(
-    device: &Device,
+    device: &Arc<DeviceContext>,
+    slots: &ObjectPool<Slot>,
     address: Address<T>,
     count: usize,
 ) -> Result<Vec<T>, Fault> {
@@ -110,7 +112,7 @@ pub(super) unsafe fn download<T: DeviceRepr + Copy>(
     if count == 0 {
         return Ok(values);
     }
-    device.slots().with(
+    slots.with(
         || Slot::try_new(device),
         |slot| {
             while values.len() < count {
@@ -126,7 +128,8 @@ pub(super) unsafe fn download<T: DeviceRepr + Copy>(
 
 /// Copies `parts`, one after the other, to where `stream` has made room for them.
 pub(super) fn upload<T: DeviceRepr + Sync>(
-    device: &Device,
+    device: &Arc<DeviceContext>,
+    slots: &ObjectPool<Slot>,
     stream: &Arc<CudaStream>,
     parts: &[&[T]],
     room: &mut CudaSlice<T>,
@@ -149,7 +152,7 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
     stream.synchronize()?;
     let next = AtomicUsize::new(0);
     let copy = || {
-        device.slots().with(
+        slots.with(
             || Slot::try_new(device),
             |slot| {
                 let mut sent = Ok(());

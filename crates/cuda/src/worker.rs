@@ -5,12 +5,13 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{CudaEvent, CudaStream};
 
-use super::block_ranges::BLOCKS_OF_TASK;
+use super::buffer::Buffer;
 use super::fault::Fault;
 use super::kernels::{Appended, BLOCK, Pair, Positions, Task, TaskList};
-use super::memory::{Budget, Buffer, Room};
+use super::memory::{Budget, Room};
 use super::object_pool::ObjectPool;
 use super::staging::{FETCHED, Lent, Staging};
+use super::work_split::BLOCKS_OF_TASK;
 use similarity_engine::{Cancel, Counts, Pairs};
 
 /// Workers of one index: enough for copies and kernels to overlap.
@@ -136,7 +137,7 @@ impl Worker {
             candidate_count: budget.buffer(&stream, 1)?,
             pairs: budget.buffer(&stream, capacity.pairs)?,
             pair_count: budget.buffer(&stream, 1)?,
-            staging: Lent::from(&budget.device)?,
+            staging: Lent::from(budget.device.context(), budget.device.staging())?,
             budget: budget.clone(),
             stream,
             capacity,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::block_ranges::PAIRS_OF_STEP;
+use super::work_split::PAIRS_OF_STEP;
 use similarity_engine::Counts;
 
 /// How many of the compared pairs were candidates or matches so far.

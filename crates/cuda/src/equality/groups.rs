@@ -8,7 +8,8 @@ use similarity_engine::error::{Result, internal_err};
 use super::known::{FoundNumbers, KnownNumbers};
 use super::records::{Numbering, OneOrTwo, RowsByNumber, Which};
 use super::{NumbersOnDevice, are_too_many, gather, on_stream};
-use crate::memory::{Budget, Buffer};
+use crate::buffer::Buffer;
+use crate::memory::Budget;
 use similarity_engine::accelerator::equality::{DeviceNumbers, FoundRows, GroupedRows};
 use similarity_engine::equality::Codes;
 

@@ -10,9 +10,10 @@ use similarity_engine::error::{Result, internal_err};
 use super::records::{Joint, Numbering, OneOrTwo, Records, RowsByNumber, Span, Which};
 use super::{NumbersOnDevice, are_too_many, on_stream};
 use crate::arrow_strings::ArrowStrings;
+use crate::buffer::Buffer;
 use crate::fault::Fault;
-use crate::kernels::{ArrowStringsOnDevice, HashedStrings, KeyedRows, KnownOnDevice};
-use crate::memory::{Budget, Buffer};
+use crate::kernels::{ArrowStringsOnDevice, AskedKeys, HashedStrings, KeyedRows, KnownOnDevice};
+use crate::memory::Budget;
 use similarity_engine::accelerator::equality::{DeviceKeys, DeviceNumbers, FoundRows};
 use similarity_engine::equality::{Codes, Values};
 
@@ -112,8 +113,9 @@ fn find(
 ) -> Result<FoundNumbers, Fault> {
     let mut by_row = budget.buffer(stream, records.count as usize)?;
     let mut on_device = budget.zeros(stream, 1)?;
-    let (kernels, keys) = (budget.device.keys()?, &records.keyed.keys);
-    kernels.find(stream, keys, records.count, known, strings, &mut by_row, &mut on_device)?;
+    let kernels = budget.device.kernels().equality()?;
+    let keys = AskedKeys { keys: &records.keyed.keys, count: records.count };
+    kernels.find(stream, keys, known, strings, &mut by_row, &mut on_device)?;
     let mut found = [0u64];
     budget.download(stream, &on_device, &mut found)?;
     // also so that nothing is given back that is still in use

@@ -19,8 +19,9 @@ use self::known::number_strings;
 use self::records::{Numbering, RowsByNumber, Which};
 use super::address::Address;
 use super::arrow_strings::ArrowStrings;
+use super::buffer::Buffer;
 use super::fault::Fault;
-use super::memory::{Budget, Buffer};
+use super::memory::Budget;
 use similarity_engine::NO_GROUP;
 use similarity_engine::accelerator::equality::DeviceNumbers;
 use similarity_engine::equality::{Codes, Values};
@@ -161,7 +162,7 @@ fn gather(budget: &Budget, (values, count): (&Buffer<u32>, usize), places: &[u32
     let gathered = on_stream(budget, |stream| {
         let asked = budget.upload(stream, places)?;
         let mut found = budget.buffer(stream, places.len())?;
-        budget.device.keys()?.gather(stream, values, &asked, places.len() as u32, &mut found)?;
+        budget.device.kernels().equality()?.gather(stream, values, &asked, places.len() as u32, &mut found)?;
         Ok(Some(budget.fetch(&found, 0..places.len())?))
     })?;
     match gathered {

@@ -8,12 +8,13 @@ use cudarc::driver::CudaStream;
 
 use super::NumbersOnDevice;
 use crate::arrow_strings::Validity;
+use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::{
     ArrowStringsOnDevice, Counted, EqualityKernels, IntegersOnDevice, JointNumbers, KeyedRows, NULL_STRING,
     NumberedRows, RecordCounts, RecordsOnDevice,
 };
-use crate::memory::{Budget, Buffer};
+use crate::memory::Budget;
 use crate::sort::sort;
 
 /// How numbers become keys.
@@ -83,7 +84,7 @@ impl Records {
         strings: ArrowStringsOnDevice,
     ) -> Result<Self, Fault> {
         let mut records = Self::room(budget, stream, strings.count, NULL_STRING)?;
-        budget.device.keys()?.strings(stream, strings, &mut records.keyed)?;
+        budget.device.kernels().equality()?.strings(stream, strings, &mut records.keyed)?;
         Ok(records)
     }
 
@@ -102,7 +103,7 @@ impl Records {
             least,
             none,
         };
-        budget.device.keys()?.numbers(stream, values, records.count, &mut records.keyed)?;
+        budget.device.kernels().equality()?.numbers(stream, values, records.count, &mut records.keyed)?;
         // what was uploaded for this is given back
         stream.synchronize()?;
         Ok(records)
@@ -117,7 +118,7 @@ impl Records {
     ) -> Result<Self, Fault> {
         let mut records = Self::room(budget, stream, left.rows, none)?;
         let numbers = JointNumbers { left: &left.by_row, right: right.map(|right| &right.by_row), bits, none };
-        budget.device.keys()?.pairs(stream, numbers, records.count, &mut records.keyed)?;
+        budget.device.kernels().equality()?.pairs(stream, numbers, records.count, &mut records.keyed)?;
         Ok(records)
     }
 
@@ -186,7 +187,7 @@ impl RowsByNumber {
             only_pairs: u32::from(matches!(which, Which::Paired)),
             unused: 0,
         };
-        let (kernels, length) = (budget.device.keys()?, count as usize);
+        let (kernels, length) = (budget.device.kernels().equality()?, count as usize);
         let mut counts = RecordCounts {
             tiles: budget.buffer(stream, EqualityKernels::counters(count))?,
             counted: budget.zeros(stream, 1)?,

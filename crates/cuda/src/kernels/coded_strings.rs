@@ -7,7 +7,7 @@ use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use super::constants::coded_strings::SCALARS;
 use super::generated::coded_strings::Kernels;
 use super::{ArrowStringsOnDevice, Grid, Launched, SymbolBuffer};
-use crate::memory::Buffer;
+use crate::buffer::Buffer;
 
 /// The kernels of `coded_strings.cu`.
 pub(crate) struct CodedStringKernels {

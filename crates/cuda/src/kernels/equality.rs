@@ -7,7 +7,7 @@ use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use super::constants::equality::TILE;
 use super::generated::equality::{Counted, Kernels, Known, Records};
 use super::{ArrowStringsOnDevice, Grid, KeyedRows, Launched};
-use crate::memory::Buffer;
+use crate::buffer::Buffer;
 
 /// The kernels of `equality.cu`.
 pub(crate) struct EqualityKernels {
@@ -57,6 +57,13 @@ pub(crate) struct NumberedRows {
     pub(crate) grouped: Buffer<u32>,
     /// The key of each number, if it is asked for.
     pub(crate) known: Option<Buffer<u64>>,
+}
+
+/// Keys of rows that are looked up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AskedKeys<'a> {
+    pub(crate) keys: &'a Buffer<u64>,
+    pub(crate) count: u32,
 }
 
 /// Strings of two sides whose hashes are compared; none where keys are no hashes.
@@ -174,12 +181,11 @@ impl EqualityKernels {
         }
     }
 
-    /// Writes the number of each of `count` keys among those that are known, and adds those that have one to `found`.
+    /// Writes the number of each key among those that are known, and adds those that have one to `found`.
     pub(crate) fn find(
         &self,
         stream: &CudaStream,
-        keys: &Buffer<u64>,
-        count: u32,
+        AskedKeys { keys, count }: AskedKeys<'_>,
         known: Known,
         strings: HashedStrings,
         numbers: &mut Buffer<u32>,

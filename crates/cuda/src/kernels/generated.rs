@@ -3194,23 +3194,14 @@ pub mod vectors {
     }
 }
 
-/// Constants of the files, of which the host reads some.
-#[allow(dead_code)]
+/// Constants of the files that are marked as being for the host.
 pub mod constants {
-    pub mod arrow_strings {
-        pub const INLINE_BYTES: u32 = 12;
-    }
     pub mod coded_strings {
-        pub const THREADS: u32 = 256;
-        /// Sizes from here on are one class, and that of a NULL.
-        pub const LARGE: u32 = 64;
-        pub const NOTHING: u32 = 65;
         /// Scalar values of Unicode.
         pub const SCALARS: u32 = 0x110000;
     }
     pub mod common {
         pub const WARP_LANES: u32 = 32;
-        pub const ALL_LANES: u32 = 0xffffffff;
         /// Positions of a block.
         pub const BLOCK: u32 = 64;
     }
@@ -3218,7 +3209,6 @@ pub mod constants {
         /// The columns of a row that are kept at once, and the words of one bit a column of them. A column stands where
         /// the one stands that is so many columns before it.
         pub const KEPT_COLUMNS: u32 = 1024;
-        pub const KEPT_WORDS: u32 = 16;
     }
     pub mod edit_measure {
         /// `EditMeasure`.
@@ -3235,39 +3225,19 @@ pub mod constants {
         pub const JARO_WINKLER: u32 = 5;
     }
     pub mod equality {
-        pub const THREADS: u32 = 256;
         /// Records of a tile.
         pub const TILE: u32 = 2048;
-        /// What rows without a value have instead of a number.
-        pub const NO_NUMBER: u32 = 0xffffffff;
     }
     pub mod jaro {
         /// The longest string, and the words of one bit a position of it.
         pub const LONGEST_MATCHED: u32 = 1024;
-        pub const MATCHED_WORDS: u32 = 16;
-    }
-    pub mod jaro_winkler {
-        pub const LONGEST_PREFIX: u32 = 4;
     }
     pub mod nearest {
         pub const NO_SEED: u32 = 0xffffffff;
-        /// Outer boxes that seeds are from: the nearest to a block's centre, and to a point.
-        pub const BOXES_OF_CENTRE: u32 = 4;
-        pub const BOXES_OF_POINT: u32 = 12;
-    }
-    pub mod prefixes {
-        pub const THREADS: u32 = 128;
     }
     pub mod rules {
-        /// The depth of a pair that has a witness.
-        pub const DECIDED: u32 = 255;
         /// A step after which nothing is decided, and one whose atom is not remembered.
         pub const NONE: u32 = 0xffffffff;
-        /// Pairs of which a warp gathers those that are asked, at most.
-        pub const STRETCH: u32 = 1024;
-        pub const THREADS: u32 = 128;
-        /// Classes of sizes, the last one of rows that match nothing.
-        pub const CLASSES: u32 = 66;
     }
     pub mod set_measure {
         /// `SetForm`.
@@ -3283,8 +3253,6 @@ pub mod constants {
         /// Sort keys: group, size, bits set.
         pub const SIZE_BITS: u32 = 22;
         pub const ONES_BITS: u32 = 10;
-        pub const MOST_SIZE: u32 = 0x3fffff;
-        pub const MOST_ONES: u32 = 1023;
         /// Sets of more tokens than this list them in ascending order; all others in any.
         pub const UNORDERED: u32 = 128;
     }
@@ -3293,29 +3261,13 @@ pub mod constants {
         pub const STEP: u32 = 8;
     }
     pub mod sort {
-        pub const THREADS: u32 = 256;
-        pub const WARPS: u32 = 8;
-        pub const ITEMS: u32 = 16;
         pub const TILE: u32 = 4096;
         pub const DIGITS: u32 = 256;
-        pub const SCAN_ITEMS: u32 = 8;
     }
     pub mod strings {
         /// Sort keys: group, length, excess of the bag that is compared first.
         pub const LENGTH_BITS: u32 = 16;
         pub const EXCESS_BITS: u32 = 8;
-        pub const MOST_EXCESS: u32 = 255;
-        /// Occurrences that are told apart, as ELEMENTS in features.rs; 2 to the power of `slots` features by SPAN
-        /// characters.
-        pub const OCCURRENCES_LOG2: u32 = 14;
-        /// Slots that stand for no feature.
-        pub const NO_SLOT: u32 = 0xffffffff;
-        /// From so many symbols on a warp counts what it has seen, instead of looking at all of it again.
-        pub const COUNTED_FROM: u32 = 128;
-    }
-    pub mod symbols {
-        /// Positions of a word of strings of any length; shorter strings may take half of it.
-        pub const WORD: u32 = 64;
     }
     pub mod vector_measure {
         /// `VectorMeasure`.

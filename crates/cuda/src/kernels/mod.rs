@@ -10,8 +10,8 @@ use std::sync::Arc;
 use cudarc::driver::sys::{CUdevice_attribute, CUresult};
 use cudarc::driver::{CudaContext, DriverError, LaunchConfig};
 
+use super::buffer::Buffer;
 use super::fault::Fault;
-use super::memory::Buffer;
 
 mod coded_strings;
 mod equality;

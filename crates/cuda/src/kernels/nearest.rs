@@ -11,7 +11,7 @@ use super::generated::nearest::{Kernels, Neighbour, Round, Searched};
 use super::generated::vectors::Vectors;
 use super::{Appended, BLOCK, Grid, Launched, TaskList, VectorCondition, multiprocessors};
 use crate::address::Address;
-use crate::memory::Buffer;
+use crate::buffer::Buffer;
 
 /// The kernels of `nearest.cu`.
 pub(crate) struct NearestKernels {

@@ -7,7 +7,7 @@ use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use super::generated::prefixes::{Kernels, Postings, Prefixes, Ranges};
 use super::generated::sets::Sets;
 use super::{Appended, Grid, KeyedRows, Launched, Positions, SetCondition, SetSides, TaskList, WARP, Windows};
-use crate::memory::Buffer;
+use crate::buffer::Buffer;
 
 /// The kernels of `prefixes.cu`.
 pub(crate) struct PrefixKernels {

@@ -11,7 +11,7 @@ use super::{
     Appended, EditCondition, EditDecision, Grid, Launched, SetCondition, Task, VectorCondition, multiprocessors,
 };
 use crate::address::Address;
-use crate::memory::Buffer;
+use crate::buffer::Buffer;
 
 /// The kernels of `rules.cu`.
 pub(crate) struct RuleKernels {

@@ -6,7 +6,7 @@ use cudarc::driver::{CudaContext, CudaStream, DriverError};
 
 use super::generated::sets::{Kernels, Sets, Summary};
 use super::{Appended, BLOCK, Grid, KeyedRows, Launched, Positions, SetCondition, TaskList, Windows, multiprocessors};
-use crate::memory::Buffer;
+use crate::buffer::Buffer;
 
 /// The kernels of `sets.cu`.
 pub(crate) struct SetKernels {

@@ -7,7 +7,7 @@ use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use super::constants::sort::{DIGITS, TILE};
 use super::generated::sort::Kernels;
 use super::{Grid, KeyedRows, Launched};
-use crate::memory::Buffer;
+use crate::buffer::Buffer;
 
 /// Room for how many records have each digit.
 pub(crate) struct DigitCounts {

@@ -9,7 +9,7 @@ use super::constants::signature_tile::STEP;
 use super::generated::strings::{CodedStrings, Kernels, Signer, Summary};
 use super::{Appended, BLOCK, EditCondition, Grid, KeyedRows, Launched, Positions, TaskList, Windows, multiprocessors};
 use crate::address::Address;
-use crate::memory::Buffer;
+use crate::buffer::Buffer;
 
 /// The kernels of `strings.cu`.
 pub(crate) struct StringKernels {

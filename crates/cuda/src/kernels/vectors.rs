@@ -8,7 +8,7 @@ use super::constants::vector_measure::{CHEBYSHEV, EUCLIDEAN, MANHATTAN, PRODUCTS
 use super::constants::vectors::GROUPED;
 use super::generated::vectors::{Frame, Kernels, Vectors};
 use super::{Appended, BLOCK, Grid, KeyedRows, Launched, Positions, TaskList, VectorCondition, multiprocessors};
-use crate::memory::Buffer;
+use crate::buffer::Buffer;
 
 /// The kernels of `vectors.cu`.
 pub(crate) struct VectorKernels {

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use arrow::array::StringViewArray;
 use cudarc::driver::CudaStream;
 
+use crate::buffer::Buffer;
 use crate::coded_strings::{CodedStrings, PrintedAs};
 use crate::equality::NumbersOnDevice;
 use crate::fault::Fault;
 use crate::kernels::{NearOnDevice, RuleSets, RuleTexts, RuleVectors, SpanOnDevice, spans};
-use crate::memory::{Budget, Buffer};
+use crate::memory::Budget;
 use crate::strings::LONGEST;
 use similarity_engine::accelerator::rules::DeviceColumns;
 use similarity_engine::atoms::{AtomRows, BandColumn, PrefilterRows, RuleRows};

@@ -15,12 +15,12 @@ use super::columns::ColumnsOnDevice;
 use super::launches::TreeLaunches;
 use super::probe_ranges::{PAIRS_OF_TASK, ProbeRanges};
 use super::walk_buffers::{WalkBuffer, WalkingPairs};
-use crate::accelerator::refused;
+use crate::buffer::Buffer;
 use crate::equality::RowsByGroup;
-use crate::fault::Fault;
+use crate::fault::{Fault, refused};
 use crate::kernels::{Appended, BatchOnDevice, Compared, NONE, Pair, Task, TaskList, TaskPortion};
-use crate::memory::Buffer;
-use crate::scheduler::{Scheduler, WorkSplit};
+use crate::scheduler::Scheduler;
+use crate::work_split::WorkSplit;
 use crate::worker::Comparison;
 use similarity_engine::atoms::RuleCounters;
 use similarity_engine::reason::Refused;
@@ -218,7 +218,7 @@ impl Walking<'_> {
         batch: BatchOnDevice,
         numbers: &mut Buffer<u64>,
     ) -> Result<(), Fault> {
-        let kernels = self.rules.budget.device.rules()?;
+        let kernels = self.rules.budget.device.kernels().rules()?;
         path.steps
             .iter()
             .zip(compared)
@@ -234,7 +234,7 @@ impl Comparison for Walking<'_> {
         candidates: &mut Appended<'_>,
     ) -> Result<(), Fault> {
         let (budget, EntryOnDevice { tree, walking: most_walking, .. }) = (&self.rules.budget, self.entry);
-        let kernels = budget.device.rules()?;
+        let kernels = budget.device.kernels().rules()?;
         let portions = portions(tasks, *most_walking);
         let pairs =
             |portion: &Range<usize>| tasks[portion.clone()].iter().map(|task| (task.end - task.first) as usize).sum();
@@ -299,7 +299,7 @@ impl Comparison for Walking<'_> {
         self.steps(stream, (earlier, &compared), batch, unused)?;
         let witnesses = room.witnesses.of(budget, stream, capacity)?;
         let by_clause = room.by_clause.of(budget, stream, self.counters.borrow().candidates.len())?;
-        budget.device.rules()?.unseen(stream, batch, witnesses, by_clause, pairs)
+        budget.device.kernels().rules()?.unseen(stream, batch, witnesses, by_clause, pairs)
     }
 
     fn tallied(&self) -> usize {

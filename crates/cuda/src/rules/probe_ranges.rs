@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 
+use crate::buffer::Buffer;
 use crate::equality::{FoundNumbers, RowsByGroup};
 use crate::fault::Fault;
 use crate::kernels::{BLOCK, ItemsOnDevice, KeyedRows, PairNumbers, Task};
-use crate::memory::{Budget, Buffer};
-use crate::scheduler::WorkSplit;
+use crate::memory::Budget;
+use crate::work_split::WorkSplit;
 use similarity_engine::Error;
 use similarity_engine::accelerator::equality::GroupedRows;
 use similarity_engine::accelerator::rules::{DeviceItems, PartnerEnds, ProbeRows};
@@ -80,7 +81,7 @@ impl ProbeRanges {
         if count > 0 {
             let groups = grouped.starts().len() as u32 - 1;
             let starts = grouped.starts_on_device();
-            budget.device.rules()?.behind(stream, starts, groups, count as u32, &mut numbers)?;
+            budget.device.kernels().rules()?.behind(stream, starts, groups, count as u32, &mut numbers)?;
         }
         let on_device = numbers.behind;
         let of_blocks = budget.fetch(&numbers.pairs, 0..count.div_ceil(BLOCK as usize))?;
@@ -127,7 +128,14 @@ impl ProbeRanges {
         let mut numbers = PairNumbers { behind: budget.buffer(stream, count)?, pairs: budget.buffer(stream, blocks)? };
         if count > 0 {
             let starts = grouped.starts_on_device();
-            budget.device.rules()?.stretches(stream, &groups, count as u32, starts, &mut firsts, &mut numbers)?;
+            budget.device.kernels().rules()?.stretches(
+                stream,
+                &groups,
+                count as u32,
+                starts,
+                &mut firsts,
+                &mut numbers,
+            )?;
         }
         let Some(starts) = before_blocks(budget.fetch(&numbers.pairs, 0..blocks)?) else { return Ok(None) };
         let behind = PairsBehind::Known(budget.fetch(&numbers.behind, 0..count)?);

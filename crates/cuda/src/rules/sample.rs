@@ -54,7 +54,7 @@ impl RulesOnDevice {
             found: budget.zeros(stream, 1)?,
             capacity: capacity as u64,
         };
-        budget.device.rules()?.drawn(stream, prints, bound, &mut drawn)?;
+        budget.device.kernels().rules()?.drawn(stream, prints, bound, &mut drawn)?;
         let found = budget.fetch(&drawn.found, 0..1)?[0] as usize;
         if found > capacity || found < count.min(prints.rows as usize) {
             return Ok(None);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cudarc::driver::{CudaStream, DeviceRepr, ValidAsZeroBits};
 
 use crate::address::AddressMut;
-use crate::device::Spare;
+use crate::context::Spare;
 use crate::fault::Fault;
 use crate::kernels::{BatchOnDevice, Pair};
 use crate::memory::{Budget, Room};

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::prefixes::Asked;
-use crate::block_ranges::{BlockRanges, PAIRS_OF_STEP};
+use crate::block_ranges::BlockRanges;
 use crate::kernels::Task;
-use crate::scheduler::WorkSplit;
+use crate::work_split::{PAIRS_OF_STEP, WorkSplit};
 
 /// How the partners of a probe side's positions are found.
 #[derive(Debug)]

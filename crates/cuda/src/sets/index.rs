@@ -110,7 +110,9 @@ impl SetIndex {
         let (sides, Build { budget, side, .. }) = (self.sides(stream, probe), &self.build);
         let blocks = probe.unwrap_or(side).blocks();
         let cut = (blocks, rows_of_task(self.signer.words), self.signer.words);
-        BlockRanges::fetch(budget, stream, cut, |out| budget.device.sets()?.windows(stream, &sides, blocks, out))
+        BlockRanges::fetch(budget, stream, cut, |out| {
+            budget.device.kernels().sets()?.windows(stream, &sides, blocks, out)
+        })
     }
 
     /// How the partners of `probe`, or of the build side itself, are found.
@@ -155,9 +157,9 @@ impl Comparison for SetComparison<'_> {
             Some(prefixes) => {
                 let postings = tasks.on_host.iter().map(|task| (task.end - task.first) as usize).sum();
                 self.budget.metrics.see_postings(postings);
-                device.prefixes()?.filter(stream, prefixes, self.words, tasks, self.range, candidates)
+                device.kernels().prefixes()?.filter(stream, prefixes, self.words, tasks, self.range, candidates)
             }
-            None => device.sets()?.filter(stream, &self.sides, self.words, tasks, self.range, candidates),
+            None => device.kernels().sets()?.filter(stream, &self.sides, self.words, tasks, self.range, candidates),
         }
     }
 
@@ -167,7 +169,7 @@ impl Comparison for SetComparison<'_> {
         candidates: &Appended<'_>,
         pairs: &mut Appended<'_>,
     ) -> Result<(), Fault> {
-        self.budget.device.sets()?.verify(stream, &self.sides, candidates, pairs)
+        self.budget.device.kernels().sets()?.verify(stream, &self.sides, candidates, pairs)
     }
 }
 

@@ -8,14 +8,15 @@ use cudarc::driver::CudaStream;
 
 use super::columns::SetColumns;
 use crate::block_ranges::BlockRanges;
+use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::{
     BLOCK, KeyedRows, PostingsOnDevice, PrefixRanges, PrefixSides, PrefixesOnDevice, RangeColumns, RangesOnDevice,
     SetSides, SetsOnDevice, Task,
 };
-use crate::memory::{Budget, Buffer};
-use crate::scheduler::WorkSplit;
+use crate::memory::Budget;
 use crate::sort::sort;
+use crate::work_split::WorkSplit;
 use similarity_engine::sets::SetPredicate;
 use similarity_engine::sets::predicate::Role;
 
@@ -87,7 +88,7 @@ impl Prefixes {
         sets: SetsOnDevice,
         posted: bool,
     ) -> Result<(Self, Option<KeyedRows>), Fault> {
-        let kernels = budget.device.prefixes()?;
+        let kernels = budget.device.kernels().prefixes()?;
         let count = sets.count as usize;
         let mut lengths = budget.buffer(stream, count)?;
         kernels.lengths(stream, sets, posted, sides.condition, &mut lengths)?;
@@ -140,7 +141,7 @@ impl Postings {
             let bits = u32::BITS - ranks.leading_zeros();
             let KeyedRows { keys, rows } = sort(budget, stream, postings, prefixes.length, bits)?;
             let mut starts = budget.buffer(stream, ranks as usize + 1)?;
-            budget.device.prefixes()?.starts(stream, &keys, prefixes.length, ranks, &mut starts)?;
+            budget.device.kernels().prefixes()?.starts(stream, &keys, prefixes.length, ranks, &mut starts)?;
             stream.synchronize()?;
             Ok(Some(Self { prefixes, starts, positions: rows, pairs_of_posting: pays.pairs_of_posting }))
         };
@@ -179,7 +180,7 @@ impl Postings {
                 totals: budget.buffer(stream, blocks as usize)?,
             };
             let sides = self.sides(stream, sides, prefixes.as_ref());
-            let kernels = budget.device.prefixes()?;
+            let kernels = budget.device.kernels().prefixes()?;
             kernels.ranges(stream, &sides, &windows, blocks, &mut ranges)?;
             let mut totals = vec![0; blocks as usize];
             budget.download(stream, &ranges.totals, &mut totals)?;
@@ -231,7 +232,7 @@ impl Asked {
         self.totals.capacity() * size_of::<u32>()
     }
 
-    /// Stretch of probe rows, see [`WorkSplit::stretch`](crate::scheduler::Cut::stretch); a posting counts as the pairs
+    /// Stretch of probe rows, see [`WorkSplit::stretch`]; a posting counts as the pairs
     /// that are compared in its time.
     pub(super) fn stretch(&self, start: u32, end: u32, pairs: u64) -> (u32, u64) {
         let (mut at, mut done) = (start, 0u64);

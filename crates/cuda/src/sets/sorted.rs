@@ -5,10 +5,11 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use super::columns::SetColumns;
+use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::constants::sets::{ONES_BITS, SIZE_BITS};
 use crate::kernels::{BLOCK, KeyedRows, SetPositions, SetRows, SetSignatures, SetSigner, SetsOnDevice};
-use crate::memory::{Budget, Buffer};
+use crate::memory::Budget;
 use crate::sorted_side::{Family, PackedRows, SortedSide};
 
 /// The sets of one side, one a position.
@@ -86,7 +87,7 @@ impl Family for Sets {
         signatures: &mut SetSignatures,
         records: &mut KeyedRows,
     ) -> Result<(), Fault> {
-        budget.device.sets()?.signatures(stream, rows, signer, signatures, records)
+        budget.device.kernels().sets()?.signatures(stream, rows, signer, signatures, records)
     }
 
     fn gather(
@@ -98,7 +99,7 @@ impl Family for Sets {
         order: &Buffer<u32>,
         positions: &mut SetPositions,
     ) -> Result<(), Fault> {
-        budget.device.sets()?.gather(stream, rows, signatures, signer.words, order, positions)
+        budget.device.kernels().sets()?.gather(stream, rows, signatures, signer.words, order, positions)
     }
 
     fn summarise(
@@ -110,7 +111,7 @@ impl Family for Sets {
         count: u32,
     ) -> Result<Self, Fault> {
         if count > 0 {
-            budget.device.sets()?.summaries(stream, &mut positions, count)?;
+            budget.device.kernels().sets()?.summaries(stream, &mut positions, count)?;
         }
         Ok(Self { positions, tokens: rows.tokens })
     }

@@ -13,10 +13,11 @@ use super::host_verify;
 use super::long_strings::{self, StringsOnHost};
 use super::sorted::{Signer, SortedStrings};
 use crate::block_ranges::BlockRanges;
+use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::constants::signature_tile::STEP;
 use crate::kernels::{Appended, BLOCK, EditCondition, EditDecision, Positions, Reach, StringSides, TaskList};
-use crate::memory::{Budget, Buffer};
+use crate::memory::Budget;
 use crate::scheduler::Scheduler;
 use crate::tiled_index::{Batch, BatchOf, Build, OnHost, TiledIndex};
 use crate::worker::{Capacity, Comparison, WORKERS, Workers};
@@ -136,7 +137,9 @@ impl StringIndex {
         let (sides, Build { budget, side, .. }) = (self.sides(stream, probe), &self.build);
         let blocks = probe.unwrap_or(side).blocks();
         let cut = (blocks, ROWS_OF_TASK, WORDS);
-        BlockRanges::fetch(budget, stream, cut, |out| budget.device.edits()?.windows(stream, &sides, blocks, out))
+        BlockRanges::fetch(budget, stream, cut, |out| {
+            budget.device.kernels().strings()?.windows(stream, &sides, blocks, out)
+        })
     }
 
     fn sides(&self, stream: &CudaStream, probe: Option<&SortedStrings>) -> StringSides {
@@ -193,7 +196,7 @@ impl Comparison for TextComparison<'_> {
         tasks: TaskList<'_>,
         candidates: &mut Appended<'_>,
     ) -> Result<(), Fault> {
-        self.budget.device.edits()?.filter(stream, &self.sides, tasks, self.range, candidates)
+        self.budget.device.kernels().strings()?.filter(stream, &self.sides, tasks, self.range, candidates)
     }
 
     fn verify(
@@ -202,7 +205,7 @@ impl Comparison for TextComparison<'_> {
         candidates: &Appended<'_>,
         pairs: &mut Appended<'_>,
     ) -> Result<(), Fault> {
-        self.budget.device.edits()?.verify(stream, &self.sides, candidates, pairs)
+        self.budget.device.kernels().strings()?.verify(stream, &self.sides, candidates, pairs)
     }
 }
 

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use super::columns::StringColumns;
+use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::constants::signature_tile::STEP;
 use crate::kernels::constants::strings::{EXCESS_BITS, LENGTH_BITS};
 use crate::kernels::{
     BLOCK, CodedStringsOnDevice, KeyedRows, SignerOnDevice, StringPositions, StringRows, StringSignatures, SymbolBuffer,
 };
-use crate::memory::{Budget, Buffer};
+use crate::memory::Budget;
 use crate::sorted_side::{Family, PackedRows, SortedSide};
 
 /// The strings of one side, one a position.
@@ -96,7 +97,7 @@ impl Family for Strings {
         records: &mut KeyedRows,
     ) -> Result<(), Fault> {
         let (by, by_characters) = (signer.on_device(stream), signer.by_characters);
-        budget.device.edits()?.signatures(stream, rows, by, by_characters, signatures, records)
+        budget.device.kernels().strings()?.signatures(stream, rows, by, by_characters, signatures, records)
     }
 
     fn gather(
@@ -108,7 +109,7 @@ impl Family for Strings {
         order: &Buffer<u32>,
         positions: &mut StringPositions,
     ) -> Result<(), Fault> {
-        budget.device.edits()?.gather(stream, rows, signatures, order, positions)
+        budget.device.kernels().strings()?.gather(stream, rows, signatures, order, positions)
     }
 
     fn summarise(
@@ -120,7 +121,7 @@ impl Family for Strings {
         count: u32,
     ) -> Result<Self, Fault> {
         if count > 0 {
-            budget.device.edits()?.summaries(stream, &mut positions, count)?;
+            budget.device.kernels().strings()?.summaries(stream, &mut positions, count)?;
         }
         Ok(Self { positions, symbols: rows.symbols })
     }

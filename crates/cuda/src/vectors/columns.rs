@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 
+use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::constants::vectors::MOST_CURVED;
 use crate::kernels::{FrameOnDevice, RowVectors};
-use crate::memory::{Budget, Buffer};
+use crate::memory::Budget;
 use similarity_engine::vectors::frame::Frame;
 use similarity_engine::vectors::points::Points;
 

@@ -114,7 +114,7 @@ impl VectorIndex {
         let mut near = NearBlocks::of(blocks, self.condition.dimension);
         if blocks > 0 && side.count > 0 {
             let sides = self.sides(stream, probe);
-            budget.device.vectors()?.reach(stream, &sides, blocks, &mut ranges)?;
+            budget.device.kernels().vectors()?.reach(stream, &sides, blocks, &mut ranges)?;
             budget.download(stream, &ranges.firsts, &mut near.firsts)?;
             budget.download(stream, &ranges.ends, &mut near.ends)?;
             budget.download(stream, &ranges.counts, &mut near.counts)?;
@@ -147,7 +147,7 @@ impl Comparison for VectorComparison<'_> {
         tasks: TaskList<'_>,
         candidates: &mut Appended<'_>,
     ) -> Result<(), Fault> {
-        self.budget.device.vectors()?.filter(stream, &self.sides, tasks, self.range, candidates)
+        self.budget.device.kernels().vectors()?.filter(stream, &self.sides, tasks, self.range, candidates)
     }
 
     fn verify(
@@ -156,7 +156,7 @@ impl Comparison for VectorComparison<'_> {
         candidates: &Appended<'_>,
         pairs: &mut Appended<'_>,
     ) -> Result<(), Fault> {
-        self.budget.device.vectors()?.verify(stream, &self.sides, candidates, pairs)
+        self.budget.device.kernels().vectors()?.verify(stream, &self.sides, candidates, pairs)
     }
 }
 

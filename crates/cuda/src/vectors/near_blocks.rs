@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use crate::block_ranges::PAIRS_OF_STEP;
 use crate::kernels::{BLOCK, Task};
-use crate::scheduler::WorkSplit;
+use crate::work_split::{PAIRS_OF_STEP, WorkSplit};
 
 /// Probe blocks of a task, one a warp.
 const BLOCKS_OF_TASK: u32 = 4;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use super::columns::{Framing, upload};
+use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::constants::vectors::{GROUPED, STEP};
 use crate::kernels::{
     BLOCK, Boxes, FramedCondition, Halves, KeyedRows, RowVectors, VectorCondition, VectorPositions, VectorsOnDevice,
 };
-use crate::memory::{Budget, Buffer};
+use crate::memory::Budget;
 use crate::sorted_side::{Family, PackedRows, SortedSide};
 use similarity_engine::vectors::points;
 
@@ -110,7 +111,7 @@ impl Family for Points {
         lengths: &mut Buffer<f64>,
         records: &mut KeyedRows,
     ) -> Result<(), Fault> {
-        budget.device.vectors()?.keys(stream, signer.framing.on_device(stream), rows, lengths, records)
+        budget.device.kernels().vectors()?.keys(stream, signer.framing.on_device(stream), rows, lengths, records)
     }
 
     fn gather(
@@ -122,7 +123,7 @@ impl Family for Points {
         order: &Buffer<u32>,
         positions: &mut VectorPositions,
     ) -> Result<(), Fault> {
-        budget.device.vectors()?.gather(stream, rows, lengths, order, positions)
+        budget.device.kernels().vectors()?.gather(stream, rows, lengths, order, positions)
     }
 
     fn summarise(
@@ -181,7 +182,7 @@ fn single(
 ) -> Result<Buffer<f32>, Fault> {
     let mut points = budget.buffer(stream, positions.padded as usize * by.frame.dimension as usize)?;
     if positions.count > 0 {
-        budget.device.vectors()?.points(stream, by.frame, values, positions, &mut points)?;
+        budget.device.kernels().vectors()?.points(stream, by.frame, values, positions, &mut points)?;
     }
     Ok(points)
 }
@@ -202,7 +203,7 @@ fn halves(
         lengths: budget.buffer(stream, blocks)?,
     };
     if positions.count > 0 {
-        budget.device.vectors()?.halves(stream, by, values, positions, &mut halves)?;
+        budget.device.kernels().vectors()?.halves(stream, by, values, positions, &mut halves)?;
     }
     Ok(halves)
 }
@@ -223,7 +224,7 @@ fn boxes(
         norms: budget.buffer(stream, all)?,
     };
     if positions.count > 0 {
-        budget.device.vectors()?.boxes(stream, by, values, positions, &mut boxes)?;
+        budget.device.kernels().vectors()?.boxes(stream, by, values, positions, &mut boxes)?;
     }
     Ok(boxes)
 }

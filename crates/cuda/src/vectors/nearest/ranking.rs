@@ -7,10 +7,11 @@ use similarity_engine::error::Result;
 
 use super::ranks_by;
 use super::search::{MOST_WANTED, Search, Sought, positions_at_once};
+use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::BLOCK;
 use crate::kernels::VectorCondition;
-use crate::memory::{Budget, Buffer};
+use crate::memory::Budget;
 use crate::vectors::ROWS_UNCHECKED;
 use crate::vectors::columns::Framing;
 use crate::vectors::condition::{halves_scale, vector_test};

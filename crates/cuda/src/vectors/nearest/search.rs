@@ -9,6 +9,7 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUevent_flags;
 
+use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::constants::nearest::NO_SEED;
 use crate::kernels::constants::vectors::{GROUPED, STEP};
@@ -16,7 +17,7 @@ use crate::kernels::{
     Appended, BLOCK, FoundNeighbour, NearestSides, Pair, Round, Searched, Task, TaskList, VectorCondition, neighbours,
     neighbours_mut,
 };
-use crate::memory::{Budget, Buffer};
+use crate::memory::Budget;
 use crate::vectors::sorted::SortedPoints;
 use crate::worker::pieces;
 use similarity_engine::Cancel;
@@ -198,7 +199,7 @@ impl<'a> Search<'a> {
 
     /// Searches; none once `cancel` says so.
     pub(super) fn run(mut self, cancel: &Cancel) -> Result<Option<Found>, Fault> {
-        let kernels = self.budget.device.nearest()?;
+        let kernels = self.budget.device.kernels().nearest()?;
         kernels.seeds(self.stream, &self.sides)?;
         for seed in 0..self.sides.searched.seed_count.min(self.blocks.0) {
             self.round(Round { seed, stride: 1, done: 0 }, cancel)?;
@@ -311,7 +312,7 @@ impl<'a> Search<'a> {
     /// Compares the blocks of some tasks, or offers the same candidates again: how many there are, and how many rows
     /// were offered too many.
     fn launch(&mut self, compared: Option<(&[Task], Round)>) -> Result<[usize; 2], Fault> {
-        let (stream, kernels) = (self.stream, self.budget.device.nearest()?);
+        let (stream, kernels) = (self.stream, self.budget.device.kernels().nearest()?);
         let tasks = compared.map(|(tasks, _)| self.budget.upload(stream, tasks)).transpose()?;
         stream.memset_zeros(&mut self.crowded.slice)?;
         let capacity = self.candidates.slice.len() as u64;
