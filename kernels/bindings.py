@@ -388,7 +388,7 @@ def rust(files: list[File], structs: dict[str, dict[str, Struct]], exported: dic
         uses += ["", f"use cudarc::driver::{{{', '.join(sorted(cudarc))}}};"]
         uses += ["use cudarc::nvrtc::Ptx;"] if "Ptx::" in text else []
         uses += ["", *(f"use {path}::{{{', '.join(names)}}};" for path, names in
-                 [("super::super", host), ("crate::address", addresses)] if names)]
+                 [("crate::kernels::grid", host), ("crate::address", addresses)] if names)]
         lines += [f"/// What `{module}.cu` and `{module}.cuh` declare." if file else f"/// What `{module}.cuh` declares."]
         lines += [f"pub mod {module} {{"]
         lines += [f"    {use}" if use else "" for use in uses]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use similarity_engine::error::{Result, internal_err};
 
 use super::known::{FoundNumbers, KnownNumbers};
+use super::numbers::{NumbersOnDevice, are_too_many, gather, on_stream};
 use super::records::{Numbering, OneOrTwo, RowsByNumber, Which};
-use super::{NumbersOnDevice, are_too_many, gather, on_stream};
 use crate::buffer::Buffer;
 use crate::memory::Budget;
 use similarity_engine::accelerator::equality::{DeviceNumbers, FoundRows, GroupedRows};

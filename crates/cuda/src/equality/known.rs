@@ -7,8 +7,8 @@ use arrow::array::ArrayRef;
 use cudarc::driver::CudaStream;
 use similarity_engine::error::{Result, internal_err};
 
+use super::numbers::{NumbersOnDevice, are_too_many, on_stream};
 use super::records::{Joint, Numbering, OneOrTwo, Records, RowsByNumber, Span, Which};
-use super::{NumbersOnDevice, are_too_many, on_stream};
 use crate::arrow_strings::ArrowStrings;
 use crate::buffer::Buffer;
 use crate::fault::Fault;

@@ -6,7 +6,7 @@ use arrow::array::{Array, Int64Array};
 use arrow::compute::{max, min};
 use cudarc::driver::CudaStream;
 
-use super::NumbersOnDevice;
+use super::numbers::NumbersOnDevice;
 use crate::arrow_strings::Validity;
 use crate::buffer::Buffer;
 use crate::fault::Fault;

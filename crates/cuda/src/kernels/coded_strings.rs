@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 
-use super::constants::coded_strings::SCALARS;
+use super::generated::arrow_strings::ArrowStrings as ArrowStringsOnDevice;
 use super::generated::coded_strings::Kernels;
-use super::{ArrowStringsOnDevice, Grid, Launched, SymbolBuffer};
+use super::generated::constants::coded_strings::SCALARS;
+use super::grid::{Grid, Launched};
+use super::strings::SymbolBuffer;
 use crate::buffer::Buffer;
 
 /// The kernels of `coded_strings.cu`.

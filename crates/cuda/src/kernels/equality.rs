@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 
-use super::constants::equality::TILE;
+use super::generated::arrow_strings::ArrowStrings as ArrowStringsOnDevice;
+use super::generated::constants::equality::TILE;
 use super::generated::equality::{Counted, Kernels, Known, Records};
-use super::{ArrowStringsOnDevice, Grid, KeyedRows, Launched};
+use super::grid::{Grid, Launched};
+use super::launch::KeyedRows;
 use crate::buffer::Buffer;
 
 /// The kernels of `equality.cu`.

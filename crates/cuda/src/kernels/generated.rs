@@ -54,8 +54,8 @@ pub mod coded_strings {
     use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DriverError, PushKernelArg};
     use cudarc::nvrtc::Ptx;
 
-    use super::super::{Grid, Launched};
     use crate::address::{Address, AddressMut};
+    use crate::kernels::grid::{Grid, Launched};
 
     /// The kernels of `coded_strings.cu` that the driver has read.
     pub struct Kernels {
@@ -290,8 +290,8 @@ pub mod equality {
     };
     use cudarc::nvrtc::Ptx;
 
-    use super::super::{Grid, Launched};
     use crate::address::{Address, AddressMut};
+    use crate::kernels::grid::{Grid, Launched};
 
     /// Records in the order of their keys.
     #[derive(Debug, Clone, Copy, PartialEq)]
@@ -569,8 +569,8 @@ pub mod nearest {
     };
     use cudarc::nvrtc::Ptx;
 
-    use super::super::{Grid, Launched, no_kernel};
     use crate::address::{Address, AddressMut};
+    use crate::kernels::grid::{Grid, Launched, no_kernel};
 
     /// A build row as a neighbour, in the order of its fields; less is better.
     #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -887,8 +887,8 @@ pub mod prefixes {
     use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DeviceRepr, DriverError, PushKernelArg};
     use cudarc::nvrtc::Ptx;
 
-    use super::super::{Grid, Launched};
     use crate::address::{Address, AddressMut};
+    use crate::kernels::grid::{Grid, Launched};
 
     /// The prefixes of one side, in the order of positions.
     #[derive(Debug, Clone, Copy, PartialEq)]
@@ -1090,8 +1090,8 @@ pub mod rules {
     };
     use cudarc::nvrtc::Ptx;
 
-    use super::super::{Grid, Launched};
     use crate::address::{Address, AddressMut};
+    use crate::kernels::grid::{Grid, Launched};
 
     /// Probe rows of an entry, each with a stretch of the build rows. The pairs of BLOCK items are numbered from 0 on;
     /// `behind` is the number behind the last one of an item.
@@ -1760,8 +1760,8 @@ pub mod sets {
     };
     use cudarc::nvrtc::Ptx;
 
-    use super::super::{Grid, Launched};
     use crate::address::{Address, AddressMut};
+    use crate::kernels::grid::{Grid, Launched};
 
     /// What is known of all sets of a block.
     #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -2103,8 +2103,8 @@ pub mod sort {
     use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DriverError, PushKernelArg};
     use cudarc::nvrtc::Ptx;
 
-    use super::super::{Grid, Launched};
     use crate::address::{Address, AddressMut};
+    use crate::kernels::grid::{Grid, Launched};
 
     /// The kernels of `sort.cu` that the driver has read.
     pub struct Kernels {
@@ -2194,8 +2194,8 @@ pub mod strings {
     };
     use cudarc::nvrtc::Ptx;
 
-    use super::super::{Grid, Launched};
     use crate::address::{Address, AddressMut};
+    use crate::kernels::grid::{Grid, Launched};
 
     /// How the strings of a build side set bits: the Unicode scalar value of each code, and the bit of each occurrence.
     #[derive(Debug, Clone, Copy, PartialEq)]
@@ -2752,8 +2752,8 @@ pub mod vectors {
     use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DeviceRepr, DriverError, PushKernelArg};
     use cudarc::nvrtc::Ptx;
 
-    use super::super::{Grid, Launched, no_kernel};
     use crate::address::{Address, AddressMut};
+    use crate::kernels::grid::{Grid, Launched, no_kernel};
 
     /// The vectors of one side in order; every column has a multiple of BLOCK entries, those after `count` are of no
     /// vector.

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use similarity_engine::nearest;
 
-use super::constants::vector_measure::{EUCLIDEAN, MANHATTAN};
+use super::generated::constants::vector_measure::{EUCLIDEAN, MANHATTAN};
 use super::generated::nearest::{Kernels, Neighbour, Round, Searched};
+use super::generated::vector_measure::VectorCondition;
 use super::generated::vectors::Vectors;
-use super::{Appended, BLOCK, Grid, Launched, TaskList, VectorCondition, multiprocessors};
+use super::grid::{Grid, Launched};
+use super::launch::{Appended, BLOCK, TaskList, multiprocessors};
 use crate::address::Address;
 use crate::buffer::Buffer;
 

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 
 use super::generated::prefixes::{Kernels, Postings, Prefixes, Ranges};
+use super::generated::set_measure::SetCondition;
 use super::generated::sets::Sets;
-use super::{Appended, Grid, KeyedRows, Launched, Positions, SetCondition, SetSides, TaskList, WARP, Windows};
+use super::grid::{Grid, Launched, WARP};
+use super::launch::{Appended, KeyedRows, Positions, TaskList, Windows};
+use super::sets::SetSides;
 use crate::buffer::Buffer;
 
 /// The kernels of `prefixes.cu`.

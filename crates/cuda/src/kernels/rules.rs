@@ -6,10 +6,14 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use similarity_engine::atoms;
 
+use super::generated::common::Task;
+use super::generated::edit_measure::EditCondition;
 use super::generated::rules::{Batch, Items, Kernels, RuleSets, RuleTexts, RuleVectors, Span, Step};
-use super::{
-    Appended, EditCondition, EditDecision, Grid, Launched, SetCondition, Task, VectorCondition, multiprocessors,
-};
+use super::generated::set_measure::SetCondition;
+use super::generated::vector_measure::VectorCondition;
+use super::grid::{Grid, Launched};
+use super::launch::{Appended, multiprocessors};
+use super::strings::EditDecision;
 use crate::address::Address;
 use crate::buffer::Buffer;
 
@@ -21,7 +25,7 @@ pub(crate) struct RuleKernels {
 }
 
 /// No witness, and no atom to remember.
-pub(crate) const NONE: u32 = super::constants::rules::NONE;
+pub(crate) const NONE: u32 = super::generated::constants::rules::NONE;
 
 const _: () = {
     assert!(size_of::<atoms::Span>() == size_of::<Span>() && align_of::<atoms::Span>() == align_of::<Span>());

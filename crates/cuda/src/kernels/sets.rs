@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 
+use super::generated::set_measure::SetCondition;
 use super::generated::sets::{Kernels, Sets, Summary};
-use super::{Appended, BLOCK, Grid, KeyedRows, Launched, Positions, SetCondition, TaskList, Windows, multiprocessors};
+use super::grid::{Grid, Launched};
+use super::launch::{Appended, BLOCK, KeyedRows, Positions, TaskList, Windows, multiprocessors};
 use crate::buffer::Buffer;
 
 /// The kernels of `sets.cu`.

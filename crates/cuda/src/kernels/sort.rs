@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 
-use super::constants::sort::{DIGITS, TILE};
+use super::generated::constants::sort::{DIGITS, TILE};
 use super::generated::sort::Kernels;
-use super::{Grid, KeyedRows, Launched};
+use super::grid::{Grid, Launched};
+use super::launch::KeyedRows;
 use crate::buffer::Buffer;
 
 /// Room for how many records have each digit.

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 
-use super::constants::signature_tile::STEP;
+use super::generated::constants::signature_tile::STEP;
+use super::generated::edit_measure::EditCondition;
 use super::generated::strings::{CodedStrings, Kernels, Signer, Summary};
-use super::{Appended, BLOCK, EditCondition, Grid, KeyedRows, Launched, Positions, TaskList, Windows, multiprocessors};
+use super::grid::{Grid, Launched};
+use super::launch::{Appended, BLOCK, KeyedRows, Positions, TaskList, Windows, multiprocessors};
 use crate::address::Address;
 use crate::buffer::Buffer;
 

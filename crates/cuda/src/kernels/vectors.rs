@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 
-use super::constants::vector_measure::{CHEBYSHEV, EUCLIDEAN, MANHATTAN, PRODUCTS};
-use super::constants::vectors::GROUPED;
+use super::generated::constants::vector_measure::{CHEBYSHEV, EUCLIDEAN, MANHATTAN, PRODUCTS};
+use super::generated::constants::vectors::GROUPED;
+use super::generated::vector_measure::VectorCondition;
 use super::generated::vectors::{Frame, Kernels, Vectors};
-use super::{Appended, BLOCK, Grid, KeyedRows, Launched, Positions, TaskList, VectorCondition, multiprocessors};
+use super::grid::{Grid, Launched};
+use super::launch::{Appended, BLOCK, KeyedRows, Positions, TaskList, multiprocessors};
 use crate::buffer::Buffer;
 
 /// The kernels of `vectors.cu`.

@@ -1,18 +1,14 @@
 //! How the atoms of a join of rules are decided on a device, and its build side there.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use similarity_engine::error::{Result, internal_err};
-use similarity_engine::metrics::MetricValue;
 
 use super::columns::{AtomOnDevice, ColumnsOnDevice, Uploading, texts_on_device};
-use super::entry::{EntryOnDevice, parts_of_entry};
 use super::walk_buffers::WalkBuffers;
 use crate::address::Address;
 use crate::buffer::Buffer;
-use crate::equality::NumbersOnDevice;
 use crate::fault::{Fault, refused};
 use crate::kernels::{self, BLOCK, Compared, EditCondition, EditDecision, SetCondition, VectorCondition};
 use crate::memory::Budget;
@@ -20,10 +16,9 @@ use crate::sets::set_test;
 use crate::strings::{LONGEST, edit_test, reaches};
 use crate::vectors::{has_kernels, vector_test};
 use crate::worker::{Capacity, Workers};
-use similarity_engine::accelerator::rules::{DeviceColumns, DeviceEntry, DeviceRules, RulesSide, WalkedEntry};
-use similarity_engine::atoms::{AtomCondition, AtomRows, RuleRows};
+use similarity_engine::accelerator::rules::{DeviceRules, RulesSide};
+use similarity_engine::atoms::AtomCondition;
 use similarity_engine::condition::Condition;
-use similarity_engine::equality::Codes;
 use similarity_engine::parallel::{both, each_in_turn};
 use similarity_engine::reason::Refused;
 use similarity_engine::sets::SetPredicate;
@@ -38,11 +33,11 @@ pub(super) const WORKERS: usize = 8;
 #[derive(Debug)]
 pub struct RulesOnDevice {
     pub(super) budget: Budget,
-    asked: Vec<bool>,
+    pub(super) asked: Vec<bool>,
     /// Tests by atom.
     tests: Vec<ConditionOnDevice>,
     tables: Tables,
-    build: ColumnsOnDevice,
+    pub(super) build: ColumnsOnDevice,
     /// Fingerprints of the build side's rows, until some are drawn by them.
     pub(super) prints: Option<Buffer<u64>>,
     /// Workers of all entries.
@@ -108,62 +103,6 @@ fn edit_predicate(condition: &AtomCondition) -> Option<EditPredicate> {
             Some(EditPredicate { measure, bounds })
         }
         _ => None,
-    }
-}
-
-impl DeviceRules for RulesOnDevice {
-    fn take_codes(&mut self, atom: usize) -> Option<Codes> {
-        self.build.codes[atom].take()
-    }
-
-    fn add_codes(&mut self, build: &dyn RuleRows, asked: &[bool]) -> Result<Result<(), Refused>> {
-        let added = self.budget.device.stream().and_then(|stream| {
-            for atom in (0..asked.len()).filter(|&atom| asked[atom]) {
-                if let AtomRows::Codes(codes) = build.of(atom) {
-                    self.build.atoms[atom] = AtomOnDevice::Codes(NumbersOnDevice::of(&self.budget, &stream, codes)?);
-                    self.asked[atom] = true;
-                }
-            }
-            Ok(stream.synchronize()?)
-        });
-        refused(added.map(Some))
-    }
-
-    fn prepare(&self, probe: &dyn RuleRows, threads: usize) -> Result<Option<Box<dyn DeviceColumns>>> {
-        let time = self.budget.metrics.arrange_time.clone();
-        let _timer = time.timer();
-        let bring = |stream: Arc<CudaStream>| {
-            let uploading = Uploading { budget: &self.budget, stream: &stream, threads, prints: None };
-            uploading.columns(probe, (&self.asked, &[]), Some(&self.build))
-        };
-        match self.budget.device.stream().and_then(bring) {
-            Err(Fault::Memory) => Ok(None),
-            prepared => Ok(prepared?.map(|columns| Box::new(columns) as Box<dyn DeviceColumns>)),
-        }
-    }
-
-    fn name(&self) -> String {
-        self.budget.device.to_string()
-    }
-
-    fn metrics(&self) -> Vec<MetricValue> {
-        self.budget.metrics.values()
-    }
-
-    fn least_prints(&mut self, rows: usize, count: usize, bound: u64) -> Result<Option<Vec<(u64, u32)>>> {
-        self.draw(rows, count, bound)
-    }
-
-    fn parts_of_entry(&self, entries: usize) -> u64 {
-        parts_of_entry(entries)
-    }
-
-    fn entry(&self, entry: &WalkedEntry<'_>) -> Result<Result<Box<dyn DeviceEntry>, Refused>> {
-        Ok(EntryOnDevice::try_new(self, entry)?.map(|entry| Box::new(entry) as Box<dyn DeviceEntry>))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -18,6 +18,7 @@
 
 mod atoms;
 mod columns;
+mod device_rules;
 mod entry;
 mod launches;
 mod probe_ranges;

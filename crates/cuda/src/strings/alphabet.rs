@@ -3,8 +3,10 @@
 use arrow::array::{Array, StringViewArray};
 use similarity_engine::error::Result;
 
-use super::columns::ROWS_WORTH_A_THREAD;
 use similarity_engine::parallel::{in_parallel, ranges};
+
+/// Below this a thread costs more than it saves.
+pub(super) const ROWS_WORTH_A_THREAD: usize = 4096;
 
 /// Codes from 1 on, in the order of the characters; 0 is any character that the build side lacks.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use arrow::array::{Array, StringViewArray};
 use cudarc::driver::CudaStream;
 use similarity_engine::error::Result;
 
-use super::alphabet::Alphabet;
+use super::alphabet::{Alphabet, ROWS_WORTH_A_THREAD};
 use crate::fault::Fault;
 use crate::kernels::{StringRows, SymbolBuffer};
 use crate::memory::Budget;
@@ -148,9 +148,6 @@ impl StringColumns {
         })
     }
 }
-
-/// Below this a thread costs more than it saves.
-pub(super) const ROWS_WORTH_A_THREAD: usize = 4096;
 
 /// The strings of a range of rows, the start of each but not the last one's end, and their symbols.
 fn part(

@@ -9,6 +9,9 @@ use similarity_engine::vectors::precision::Precision;
 use similarity_engine::vectors::reach::Reach;
 use similarity_measures::VectorMeasure;
 
+/// Rows that a vector is compared with on the host between two looks at the cancel flag.
+pub(super) const ROWS_UNCHECKED: usize = 1 << 12;
+
 /// Boxes tell blocks apart by so many dimensions at most.
 const MOST_WIDTH: usize = 32;
 

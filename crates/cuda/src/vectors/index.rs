@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 
-use super::ROWS_UNCHECKED;
 use super::columns::Framing;
-use super::condition::{halves_scale, vector_test};
+use super::condition::{ROWS_UNCHECKED, halves_scale, vector_test};
 use super::near_blocks::{NearBlocks, ROWS_OF_TASK};
 use super::sorted::{PackedPoints, PointSigner, SortedPoints};
 use crate::fault::Fault;

@@ -24,6 +24,3 @@ pub(super) use condition::{has_kernels, vector_test};
 pub(super) use index::VectorIndex;
 pub(super) use nearest::build_nearest;
 pub use nearest::{FEW_DIMENSIONS, ranks_by};
-
-/// Rows that a vector is compared with on the host between two looks at the cancel flag.
-const ROWS_UNCHECKED: usize = 1 << 12;

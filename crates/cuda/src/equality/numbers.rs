@@ -1,0 +1,116 @@
+//! A number for each row, on a device.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use similarity_engine::NO_GROUP;
+use similarity_engine::accelerator::equality::DeviceNumbers;
+use similarity_engine::equality::Codes;
+use similarity_engine::error::Result;
+
+use crate::address::Address;
+use crate::buffer::Buffer;
+use crate::fault::Fault;
+use crate::memory::Budget;
+
+/// More have no room for the end of their last tile in 32 bits.
+pub(super) const MOST_ROWS: usize = u32::MAX as usize - (1 << 13);
+
+/// Whether some column has more rows than a device numbers, given how many each has.
+pub(super) fn are_too_many(mut rows: impl Iterator<Item = usize>) -> bool {
+    rows.any(|rows| rows > MOST_ROWS)
+}
+
+/// What `work` does on a stream of its own; `None` also where memory lacks.
+pub(super) fn on_stream<T>(
+    budget: &Budget,
+    work: impl FnOnce(&Arc<CudaStream>) -> Result<Option<T>, Fault>,
+) -> Result<Option<T>> {
+    let _timer = budget.metrics.arrange_time.timer();
+    // what a failed work leaves behind is given back once nobody reads it any more
+    let waited = |stream: Arc<CudaStream>| {
+        work(&stream).inspect_err(|_| {
+            let _ = stream.synchronize();
+        })
+    };
+    match budget.device.stream().and_then(waited) {
+        Err(Fault::Memory) => Ok(None),
+        done => Ok(done?),
+    }
+}
+
+/// A number for each row, on a device.
+#[derive(Debug)]
+pub struct NumbersOnDevice {
+    pub(super) budget: Budget,
+    pub(super) by_row: Buffer<u32>,
+    pub(super) rows: u32,
+    /// All numbers are below.
+    pub(super) count: u64,
+}
+
+impl NumbersOnDevice {
+    /// Numbers of codes, brought to the device unless it has given them.
+    pub(crate) fn of(budget: &Budget, stream: &Arc<CudaStream>, codes: &Codes) -> Result<Arc<Self>, Fault> {
+        if let Some(on_device) = codes.on_device()
+            && let Ok(self_join) = Arc::clone(on_device).into_any().downcast()
+        {
+            return Ok(self_join);
+        }
+        let codes = codes.on_host()?;
+        let behind = |&code: &u32| if code == NO_GROUP { 0 } else { u64::from(code) + 1 };
+        let count = codes.iter().map(behind).max().unwrap_or(0);
+        let by_row = budget.upload(stream, codes)?;
+        Ok(Arc::new(Self { budget: budget.clone(), by_row, rows: codes.len() as u32, count }))
+    }
+
+    /// Address of the numbers by row, as kernels read them.
+    pub(crate) fn address(&self, stream: &CudaStream) -> Address<u32> {
+        self.by_row.address(stream)
+    }
+
+    /// Bits that hold all numbers.
+    pub(super) fn bits(&self) -> u32 {
+        u64::BITS - self.count.leading_zeros()
+    }
+}
+
+impl DeviceNumbers for NumbersOnDevice {
+    fn len(&self) -> usize {
+        self.rows as usize
+    }
+
+    fn by_row(&self) -> Result<Vec<u32>> {
+        Ok(self.budget.fetch(&self.by_row, 0..self.len())?)
+    }
+
+    fn at(&self, rows: &[u32]) -> Result<Vec<u32>> {
+        gather(&self.budget, (&self.by_row, self.len()), rows)
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}
+
+/// What stands at some places of `count` values.
+pub(super) fn gather(budget: &Budget, (values, count): (&Buffer<u32>, usize), places: &[u32]) -> Result<Vec<u32>> {
+    if places.is_empty() {
+        return Ok(Vec::new());
+    }
+    let gathered = on_stream(budget, |stream| {
+        let asked = budget.upload(stream, places)?;
+        let mut found = budget.buffer(stream, places.len())?;
+        budget.device.kernels().equality()?.gather(stream, values, &asked, places.len() as u32, &mut found)?;
+        Ok(Some(budget.fetch(&found, 0..places.len())?))
+    })?;
+    match gathered {
+        Some(gathered) => Ok(gathered),
+        // without memory for these the host has to pick them
+        None => {
+            let all = budget.fetch(values, 0..count)?;
+            Ok(places.iter().map(|&place| all[place as usize]).collect())
+        }
+    }
+}
