@@ -20,6 +20,17 @@ const POPCOUNTS: u64 = 8;
 /// Words of the shortest signatures.
 const FEWEST_WORDS: u32 = 8;
 
+/// What block ranges are made for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BlockShape {
+    /// Blocks of the probe side.
+    pub(super) blocks: u32,
+    /// Probe positions of a task at most.
+    pub(super) rows_of_task: u32,
+    /// Words of a signature.
+    pub(super) words: u32,
+}
+
 /// Range of build blocks that hold all partners of its rows, for each probe block.
 #[derive(Debug)]
 pub(super) struct BlockRanges {
@@ -31,12 +42,12 @@ pub(super) struct BlockRanges {
 }
 
 impl BlockRanges {
-    /// Windows of `blocks` probe blocks with signatures of so many words. `launch` writes their first build blocks, and
-    /// those after the last ones, on the device.
+    /// Windows of all probe blocks. `launch` writes their first build blocks, and those after the last ones, on the
+    /// device.
     pub(super) fn fetch(
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        (blocks, rows_of_task, words): (u32, u32, u32),
+        BlockShape { blocks, rows_of_task, words }: BlockShape,
         launch: impl FnOnce(&mut Windows) -> Result<(), Fault>,
     ) -> Result<Self, Fault> {
         let none = vec![0; blocks as usize];

@@ -131,8 +131,13 @@ impl CodedStrings {
     }
 }
 
-/// Fingerprints of rows, to which a column is added, and its number.
-pub(super) type PrintedAs<'a> = (&'a Buffer<u64>, u64);
+/// Fingerprints of rows, to which a column is added.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PrintedAs<'a> {
+    pub(super) prints: &'a Buffer<u64>,
+    /// The number of the column.
+    pub(super) column: u64,
+}
 
 fn print(
     budget: &Budget,
@@ -140,7 +145,7 @@ fn print(
     strings: &ArrowStrings,
     prints: Option<PrintedAs<'_>>,
 ) -> Result<(), Fault> {
-    let Some((prints, column)) = prints else { return Ok(()) };
+    let Some(PrintedAs { prints, column }) = prints else { return Ok(()) };
     budget.device.kernels().coded_strings()?.prints(stream, strings.on_device(stream), column, prints)?;
     // they are of another stream, on which they are given back where what follows here fails
     Ok(stream.synchronize()?)

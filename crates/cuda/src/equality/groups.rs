@@ -126,7 +126,7 @@ impl GroupedRows for RowsByGroup {
     }
 
     fn rows_at(&self, places: &[u32]) -> Result<Vec<u32>> {
-        gather(&self.budget, (&self.rows, self.len()), places)
+        gather(&self.budget, &self.rows, self.len(), places)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -86,7 +86,7 @@ impl DeviceNumbers for NumbersOnDevice {
     }
 
     fn at(&self, rows: &[u32]) -> Result<Vec<u32>> {
-        gather(&self.budget, (&self.by_row, self.len()), rows)
+        gather(&self.budget, &self.by_row, self.len(), rows)
     }
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
@@ -95,7 +95,7 @@ impl DeviceNumbers for NumbersOnDevice {
 }
 
 /// What stands at some places of `count` values.
-pub(super) fn gather(budget: &Budget, (values, count): (&Buffer<u32>, usize), places: &[u32]) -> Result<Vec<u32>> {
+pub(super) fn gather(budget: &Budget, values: &Buffer<u32>, count: usize, places: &[u32]) -> Result<Vec<u32>> {
     if places.is_empty() {
         return Ok(Vec::new());
     }

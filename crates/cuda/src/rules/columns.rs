@@ -154,7 +154,7 @@ impl Uploading<'_> {
                 return Ok(Ok(Some(AtomOnDevice::None.into())));
             }
             let number = (0..atom).filter(|&before| is_brought(before)).count() as u64;
-            let prints = self.prints.map(|prints| (prints, number));
+            let prints = self.prints.map(|prints| PrintedAs { prints, column: number });
             Ok(match (rows.of(atom), equalities.get(atom).copied().flatten()) {
                 (AtomRows::Strings { values }, Some(null_equals_null)) => {
                     self.texts_with_codes(values, null_equals_null, prints)

@@ -214,7 +214,8 @@ impl Walking<'_> {
     fn steps(
         &self,
         stream: &Arc<CudaStream>,
-        (path, compared): (&TreeLaunches, &[Compared]),
+        path: &TreeLaunches,
+        compared: &[Compared],
         batch: BatchOnDevice,
         numbers: &mut Buffer<u64>,
     ) -> Result<(), Fault> {
@@ -260,7 +261,7 @@ impl Comparison for Walking<'_> {
             let first = on_device.address(stream).add(portion.start);
             let tasks = TaskPortion { first, count: portion.len() as u32 };
             kernels.candidates(stream, items, tasks, tree.certain, tree.remembers, batch)?;
-            self.steps(stream, (tree, &compared), batch, numbers)?;
+            self.steps(stream, tree, &compared, batch, numbers)?;
             kernels.witnessed(stream, batch, candidates, witnesses)?;
         }
         room.by_clause.zeros(budget, stream, self.counters.borrow().candidates.len())?;
@@ -296,7 +297,7 @@ impl Comparison for Walking<'_> {
         let batch = BatchOnDevice { capacity: candidates.capacity, ..batch };
         let unused = room.unused.of(budget, stream, earlier.numbers())?;
         let compared = self.compared(stream, earlier)?;
-        self.steps(stream, (earlier, &compared), batch, unused)?;
+        self.steps(stream, earlier, &compared, batch, unused)?;
         let witnesses = room.witnesses.of(budget, stream, capacity)?;
         let by_clause = room.by_clause.of(budget, stream, self.counters.borrow().candidates.len())?;
         budget.device.kernels().rules()?.unseen(stream, batch, witnesses, by_clause, pairs)

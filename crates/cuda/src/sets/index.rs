@@ -10,7 +10,7 @@ use super::columns::{BYTES_OF_ROW, SetColumns};
 use super::condition::set_test;
 use super::prefixes::{BYTES_OF_POSTING, Pays, Postings};
 use super::sorted::{SortedSets, signature_words};
-use crate::block_ranges::BlockRanges;
+use crate::block_ranges::{BlockRanges, BlockShape};
 use crate::fault::Fault;
 use crate::kernels::{Appended, BLOCK, Positions, PrefixRanges, SetCondition, SetSides, SetSigner, TaskList};
 use crate::memory::Budget;
@@ -80,7 +80,7 @@ impl SetIndex {
         context.cancel.check()?;
         let signer = SetSigner { ranks: frequencies.len() as u32, words: signature_words(columns.mean_size()) };
         let has_room = columns.tokens as usize <= budget.available() / (SHARES * BYTES_OF_POSTING);
-        let is_rare = has_room && pays.by_sample((predicate, context.self_join), &columns, &frequencies);
+        let is_rare = has_room && pays.by_sample(predicate, context.self_join, &columns, &frequencies);
         drop(frequencies);
         let stream = budget.device.stream()?;
         let sets = SortedSets::try_new(budget, &stream, &columns, &signer)?;
@@ -109,8 +109,9 @@ impl SetIndex {
     fn windows(&self, stream: &Arc<CudaStream>, probe: Option<&SortedSets>) -> Result<BlockRanges, Fault> {
         let (sides, Build { budget, side, .. }) = (self.sides(stream, probe), &self.build);
         let blocks = probe.unwrap_or(side).blocks();
-        let cut = (blocks, rows_of_task(self.signer.words), self.signer.words);
-        BlockRanges::fetch(budget, stream, cut, |out| {
+        let words = self.signer.words;
+        let shape = BlockShape { blocks, rows_of_task: rows_of_task(words), words };
+        BlockRanges::fetch(budget, stream, shape, |out| {
             budget.device.kernels().sets()?.windows(stream, &sides, blocks, out)
         })
     }
@@ -120,8 +121,8 @@ impl SetIndex {
         let windows = self.windows(stream, probe)?;
         let Some(postings) = &self.postings else { return Ok(Access::Tiles(windows)) };
         let side = probe.unwrap_or(&self.build.side);
-        let sides = (&self.sides(stream, probe), side.blocks());
-        let asked = postings.asked(&self.build.budget, stream, sides, &windows)?;
+        let sides = self.sides(stream, probe);
+        let asked = postings.asked(&self.build.budget, stream, &sides, side.blocks(), &windows)?;
         Ok(asked.map_or(Access::Tiles(windows), |asked| Access::Prefixes(Box::new(asked))))
     }
 

@@ -46,7 +46,8 @@ impl Pays {
     /// a self-join partners are no smaller.
     pub(super) fn by_sample(
         &self,
-        (predicate, self_join): (SetPredicate, bool),
+        predicate: SetPredicate,
+        self_join: bool,
         columns: &SetColumns,
         frequencies: &[u32],
     ) -> bool {
@@ -161,7 +162,8 @@ impl Postings {
         &self,
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        (sides, blocks): (&SetSides, u32),
+        sides: &SetSides,
+        blocks: u32,
         windows: &BlockRanges,
     ) -> Result<Option<Asked>, Fault> {
         if blocks == 0 {

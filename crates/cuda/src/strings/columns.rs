@@ -32,6 +32,14 @@ pub(crate) struct StringColumns {
     pub(super) unmatchable: usize,
 }
 
+/// How strings are packed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StringPacking<'a> {
+    pub(super) alphabet: &'a Alphabet,
+    /// Strings of more characters are too long.
+    pub(super) most: usize,
+}
+
 /// Codes of the characters of many strings, in parts of one alphabet that follow each other.
 #[derive(Debug, Default)]
 struct PackedSymbols(Vec<Symbols>);
@@ -106,15 +114,15 @@ impl Symbols {
 }
 
 impl StringColumns {
-    /// The strings of a side, by up to `threads` threads; those of more than `most` characters are too long.
+    /// The strings of a side, by up to `threads` threads.
     pub(super) fn pack(
         values: &StringViewArray,
         groups: Option<&[u32]>,
-        (alphabet, most): (&Alphabet, usize),
+        packing: StringPacking<'_>,
         threads: usize,
     ) -> Result<Self> {
         let parts = in_parallel(ranges(values.len(), threads, ROWS_WORTH_A_THREAD), |rows| {
-            Ok(part(values, groups, (alphabet, most), rows))
+            Ok(part(values, groups, packing, rows))
         })?;
         let (mut whole, mut symbols) = (Self::default(), 0);
         for (part, self_join) in parts {
@@ -153,7 +161,7 @@ impl StringColumns {
 fn part(
     values: &StringViewArray,
     groups: Option<&[u32]>,
-    (alphabet, most): (&Alphabet, usize),
+    StringPacking { alphabet, most }: StringPacking<'_>,
     rows: Range<usize>,
 ) -> (StringColumns, Symbols) {
     let bytes = values.lengths().skip(rows.start).take(rows.len()).map(|length| length as usize).sum();

@@ -7,12 +7,12 @@ use cudarc::driver::CudaStream;
 use similarity_engine::error::Error;
 
 use super::alphabet::Alphabet;
-use super::columns::StringColumns;
+use super::columns::{StringColumns, StringPacking};
 use super::condition::{LONGEST, edit_test, is_only_filtered, longest_partner, longest_string, reaches};
 use super::host_verify;
 use super::long_strings::{self, StringsOnHost};
 use super::sorted::{Signer, SortedStrings};
-use crate::block_ranges::BlockRanges;
+use crate::block_ranges::{BlockRanges, BlockShape};
 use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::constants::signature_tile::STEP;
@@ -88,7 +88,12 @@ impl StringIndex {
         let alphabet = Alphabet::of(&values, context.threads)?;
         (context.reserve)(packed_size(&values, &alphabet))?;
         let most = longest_string(&predicate);
-        let columns = StringColumns::pack(&values, keys.groups.as_deref(), (&alphabet, most), context.threads)?;
+        let columns = StringColumns::pack(
+            &values,
+            keys.groups.as_deref(),
+            StringPacking { alphabet: &alphabet, most },
+            context.threads,
+        )?;
         context.cancel.check()?;
         if !columns.long.is_empty() {
             return Ok(None);
@@ -136,8 +141,8 @@ impl StringIndex {
     fn windows(&self, stream: &Arc<CudaStream>, probe: Option<&SortedStrings>) -> Result<BlockRanges, Fault> {
         let (sides, Build { budget, side, .. }) = (self.sides(stream, probe), &self.build);
         let blocks = probe.unwrap_or(side).blocks();
-        let cut = (blocks, ROWS_OF_TASK, WORDS);
-        BlockRanges::fetch(budget, stream, cut, |out| {
+        let shape = BlockShape { blocks, rows_of_task: ROWS_OF_TASK, words: WORDS };
+        BlockRanges::fetch(budget, stream, shape, |out| {
             budget.device.kernels().strings()?.windows(stream, &sides, blocks, out)
         })
     }
@@ -238,7 +243,7 @@ impl TiledIndex for StringIndex {
     fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<BatchOf<Self>, Fault> {
         let budget = &self.build.budget;
         let values = string_views(&keys.values)?;
-        let by = (&self.alphabet, self.longest_partner);
+        let by = StringPacking { alphabet: &self.alphabet, most: self.longest_partner };
         let columns = StringColumns::pack(&values, keys.groups.as_deref(), by, context.threads)?;
         context.cancel.check()?;
         let stream = budget.device.stream()?;
