@@ -19,7 +19,7 @@ Generated are
     measure/set_measures.cuh                 the numbers of the set measures and the call of each, from the table in
                                              crates/measures/src/set_measure.rs
     layout/<file>.cuh                        checks of the structures that a file shares with the host
-    crates/cuda/src/kernels/generated.rs     the same structures for the host, and a function for each kernel
+    crates/cuda/src/kernels/generated        the same structures for the host, and a function for each kernel
 """
 
 import argparse
@@ -42,7 +42,7 @@ TARGETS = {"sm75": "compute_75", "sm80": "compute_80", "sm90": "compute_90"}
 SOURCES = ["*.cu", "*.cuh", "*.cpp", "*.h"]
 KERNELS = pathlib.Path(__file__).resolve().parent
 ROOT = KERNELS.parent
-HOST = ROOT / "crates" / "cuda" / "src" / "kernels" / "generated.rs"
+HOST = ROOT / "crates" / "cuda" / "src" / "kernels" / "generated"
 SET_MEASURES = ROOT / "crates" / "measures" / "src" / "set_measure.rs"
 
 
@@ -174,18 +174,19 @@ def generated() -> dict[pathlib.Path, str]:
     """All that is generated before anything is compiled, by its path."""
     targets = {source: targets_of(source) for source in sorted(KERNELS.glob("*.cu"))}
     try:
-        host, layouts = bindings(KERNELS, targets)
+        host, layouts = bindings(KERNELS, targets, rustfmt)
     except SourceError as error:
         raise BuildError(str(error)) from error
     texts = {KERNELS / "measure" / "set_measures.cuh": set_measures()}
     texts |= {KERNELS / "layout" / name: text for name, text in layouts.items()}
-    return texts | {HOST: rustfmt(host)}
+    return texts | {HOST / name: text for name, text in host.items()}
 
 
 def generate(check: bool) -> bool:
     """Writes what is generated; whether it was as it is now."""
     fresh, texts = True, generated()
-    for path in sorted(set((KERNELS / "layout").glob("*.cuh")) - texts.keys()):
+    there = [*(KERNELS / "layout").glob("*.cuh"), *HOST.glob("*.rs")]
+    for path in sorted(set(there) - texts.keys()):
         print(f"{path.relative_to(ROOT)}: has no source{'' if check else ', removed'}")
         fresh = False
         if not check:

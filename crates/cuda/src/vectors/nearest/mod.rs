@@ -21,9 +21,10 @@ use similarity_engine::error::{Result, internal_err};
 use similarity_engine::metrics::MetricValue;
 
 use self::out_of_core::OutOfCoreIndex;
-use self::ranking::{Part, Ranking, asked_for};
+pub use self::ranking::ranks_by;
+use self::ranking::{NUMBERS_AT_ONCE, Part, Ranking};
 pub use self::search::FEW_DIMENSIONS;
-use self::search::{MOST_WANTED, SEARCHES, positions_at_once};
+use self::search::{SEARCHES, positions_at_once};
 use super::sorted::SortedPoints;
 use crate::fault::Fault;
 use crate::kernels::BLOCK;
@@ -35,16 +36,8 @@ use similarity_engine::vectors::points::Points;
 use similarity_engine::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe};
 use similarity_measures::VectorMeasure;
 
-/// Numbers of probe rows that are made ready at once.
-const NUMBERS_AT_ONCE: usize = 1 << 26;
-
 /// Stretches of a self-join at least, so that rows of one come out while another one is searched.
 const STRETCHES: usize = 4;
-
-/// Whether so many rows are ranked by a measure on a device.
-pub fn ranks_by(measure: VectorMeasure, wanted: Wanted) -> bool {
-    measure.is_ranked() && asked_for(wanted) <= MOST_WANTED
-}
 
 /// Makes the vectors of `keys`, each row with a rank, ready for being ranked on the device, all at once or part by
 /// part; none for what there are no kernels for.

@@ -12,10 +12,9 @@ use cudarc::driver::CudaStream;
 use similarity_engine::error::{Result, internal_err};
 use similarity_engine::metrics::{Count, MetricValue};
 
-use super::ranking::{Part, Ranking};
+use super::ranking::{NUMBERS_AT_ONCE, Part, Ranking, ranks_by};
 use super::search::SEARCHES;
 use super::shared_slot::SharedSlot;
-use super::{NUMBERS_AT_ONCE, ranks_by};
 use crate::fault::Fault;
 use crate::kernels::BLOCK;
 use crate::tiled_index::Side as _;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 use similarity_engine::error::Result;
 
-use super::ranks_by;
 use super::search::{MOST_WANTED, Search, Sought, positions_at_once};
 use crate::buffer::Buffer;
 use crate::fault::Fault;
@@ -23,9 +22,17 @@ use similarity_engine::vectors::reach::{Reach, Sum};
 use similarity_engine::{BuildContext, Cancel, KeyColumn, PrepareContext};
 use similarity_measures::VectorMeasure;
 
+/// Numbers of probe rows that are made ready at once.
+pub(super) const NUMBERS_AT_ONCE: usize = 1 << 26;
+
 /// Rows that may tie with the last one, and how many times as many are asked for where they all do.
 const TIES_ASKED: usize = 32;
 const MORE_TIES: usize = 4;
+
+/// Whether so many rows are ranked by a measure on a device.
+pub fn ranks_by(measure: VectorMeasure, wanted: Wanted) -> bool {
+    measure.is_ranked() && asked_for(wanted) <= MOST_WANTED
+}
 
 /// A build side on the host, and how vectors are arranged and compared with its own on a device.
 #[derive(Debug)]
