@@ -39,13 +39,13 @@ struct Searched {
     // How many were offered, and of these how many are kept.
     u32* counts;
     u32* kept;
-    // As far as a neighbour may be, in the metric; negative where none is sought.
+    // How far a neighbour may be, in the metric; negative where none is sought.
     float* reach;
-    // The same of rows that were offered too many, negative for others.
+    // How far one may be for rows that were offered too many, negative for others.
     float* again;
     // How many were, of all rows.
     u64* crowded;
-    // Of each block `seeds` build blocks.
+    // Build blocks of each block, `seed_count` each.
     u32* seeds;
     u32 first;
     u32 count;

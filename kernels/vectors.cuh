@@ -35,7 +35,7 @@
 #define STEP 16  // for the host
 // The vectors of one side in order; every column has a multiple of BLOCK entries, those after `count` are of no vector.
 struct Vectors {
-    // As the query has them, one row after the other.
+    // Vectors as the query has them, one row after the other.
     const double* values;
     // Which row of `values` a position is.
     const u32* sources;
@@ -43,13 +43,13 @@ struct Vectors {
     const u32* rows;
     // Null where all are of one group.
     const u32* NULLABLE groups;
-    // Of each block the first number of BLOCK points, their second ones and so on.
+    // Points, block by block: the first number of BLOCK points, their second ones and so on.
     const float* NULLABLE points;
-    // The same in half precision, four numbers of a point together: see `half_place`.
+    // Points in half precision, four numbers of a point together: see `half_place`.
     const uint2* NULLABLE halves;
     // Minus half the square of each point in half precision.
     const float* NULLABLE terms;
-    // Of each block in half precision the largest residue and norm.
+    // The largest residue and norm of each block, in half precision.
     const float* NULLABLE residues;
     const float* NULLABLE lengths;
     // Boxes of blocks, then the outer ones, dimension by dimension.

@@ -13,10 +13,10 @@ struct Reach {
     // The least and the greatest length of a partner.
     u32 shortest;
     u32 longest;
-    // Of pairs whose longer string has this length: the most edits.
+    // The most edits of pairs whose longer string has this length.
     u32 edits;
-    // Of pairs whose longer string has at least this length: the fewest characters and bigrams, each with its number of
-    // occurrences, that both have.
+    // The fewest characters and bigrams, each with its number of occurrences, that both strings of a pair have whose
+    // longer string has at least this length.
     u32 characters;
     u32 bigrams;
 };
@@ -27,7 +27,7 @@ struct EditCondition {
     double upper;
     // A Jaro similarity below which no score is accepted, by how many characters strings begin with in common.
     double jaro[LONGEST_PREFIX + 1];
-    // By length, from 0 to the longest on a device.
+    // What is allowed by length, from 0 to the longest on a device.
     const Reach* reach;
     u32 measure;
     u32 lower_inclusive;

@@ -21,7 +21,7 @@ struct SetCondition {
     // The least size of a build row's set is this times the size of the probe row's, up to rounding; 0 where no size is
     // too small.
     double build_of_probe;
-    // The same of a probe row's set.
+    // The least size of a probe row's set, by the size of the build row's.
     double probe_of_build;
     // The constants of the measure.
     double weights[2];

@@ -19,7 +19,7 @@ struct VectorCondition {
     double upper;
     // The farthest that a match may lie in the metric, or the negated least product.
     double most;
-    // The same for a sum in single precision, and what comes on top for each unit of the points' norms.
+    // The farthest for a sum in single precision, and what comes on top for each unit of the points' norms.
     double far;
     double by_norm;
     // A power of two by which points are multiplied before they become halves.
@@ -27,7 +27,7 @@ struct VectorCondition {
     u32 measure;
     u32 metric;
     u32 dimension;
-    // Of how many dimensions boxes are known.
+    // Dimensions of which boxes are known.
     u32 width;
     u32 lower_inclusive;
     u32 upper_inclusive;

@@ -82,7 +82,7 @@ impl<T> Address<T> {
         Address::new(self.bits())
     }
 
-    /// The same address, for a kernel that writes there while others may, or that could write and does not.
+    /// Address for a kernel that writes there while others may, or that could write and does not.
     pub(crate) fn as_mut(self) -> AddressMut<T> {
         AddressMut::new(self.bits())
     }
