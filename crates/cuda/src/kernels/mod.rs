@@ -1,10 +1,9 @@
 //! The kernels of `kernels/`: the only place where something is launched.
 //!
-//! `generated` has a function for each kernel, whose arguments have the kernel's types. The files beside it, one for each
-//! kernel file, say what the host decides of a launch: how many blocks of threads there are, which variant runs, and
-//! which buffers it is given.
-//! Buffers are at least as long as the contracts in `kernels/README.md` say, which callers see to. What is launched on
-//! one stream runs in order.
+//! `generated` has a function for each kernel, whose arguments have the kernel's types. The files beside it, one for
+//! each kernel file, say what the host decides of a launch: how many blocks of threads there are, which variant runs,
+//! and which buffers it is given. Buffers are at least as long as the contracts in `kernels/README.md` say, which
+//! callers see to. What is launched on one stream runs in order.
 
 mod coded_strings;
 mod equality;
