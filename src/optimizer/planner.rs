@@ -14,7 +14,7 @@ use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use super::build_side::{self, BuildSide};
 use super::nearest::NearestJoinNode;
 use super::node::SimilarityJoinNode;
-use super::physical::Physical;
+use super::physical::{Physical, equality};
 use super::same_input::{same_expr, same_rows};
 use crate::config::SimilarityOptions;
 use crate::exec::{
@@ -97,11 +97,6 @@ async fn plain_join(
         false,
     )?;
     planner.create_physical_plan(&LogicalPlan::Join(join), session).await
-}
-
-pub(super) fn equality(key: &EqualityKey) -> Expr {
-    let op = if key.null_equals_null { Operator::IsNotDistinctFrom } else { Operator::Eq };
-    Expr::BinaryExpr(BinaryExpr::new(key.left.clone().into(), op, key.right.clone().into()))
 }
 
 /// Whether a similarity condition holds both ways round where it holds one way.
