@@ -28,11 +28,12 @@ use super::nearest::NearestStrategy;
 use super::order;
 use super::output::Output;
 use super::probe::Prober;
+use super::probe_input::ProbeInput;
 use super::rules::RuleStrategy;
-use super::similarity::{EpsilonStrategy, SimilarityStrategy};
+use super::similarity::SimilarityStrategy;
 use super::spec::{JoinInputs, JoinSpec};
 use super::strategy::JoinStrategy;
-use super::stream::{ProbeInput, join_stream};
+use super::stream::join_stream;
 use crate::config::SimilarityOptions;
 use similarity_engine::Cancel;
 
@@ -49,7 +50,7 @@ pub type SimilarityJoinExec = JoinExec<SimilarityStrategy>;
 /// elements that are not finite are compared with all others, and the condition as the query states it decides.
 ///
 /// Source: the epsilon join of LSS (ICDE 2008), section I; `engine::cpu::vectors` says how.
-pub type EpsilonJoinExec = JoinExec<EpsilonStrategy>;
+pub type EpsilonJoinExec = JoinExec<SimilarityStrategy>;
 
 /// Joins two inputs on an OR of ANDs: each clause is entered by an index of its own, and what is left of all clauses
 /// that share an entry is verified by one execution tree. A pair comes out once, however many clauses hold.
@@ -178,9 +179,10 @@ impl<M: JoinStrategy> JoinExec<M> {
     fn prober(&self, partition: usize, context: &TaskContext) -> Prober {
         let config = context.session_config();
         let options = SimilarityOptions::of(config.options());
-        let reservation = MemoryConsumer::new(format!("{}[probe]", M::NAME)).register(context.memory_pool());
+        let info = self.matching.info();
+        let reservation = MemoryConsumer::new(format!("{}[probe]", info.name)).register(context.memory_pool());
         let emits_pairs = Emission::of(self.spec.join_type, self.spec.build).pairs;
-        let finds_once = matches!(self.inputs, JoinInputs::SelfJoin { .. }) && !M::DIRECTED;
+        let finds_once = matches!(self.inputs, JoinInputs::SelfJoin { .. }) && !info.directed;
         Prober {
             spec: Arc::clone(&self.spec),
             output: self.output.clone(),
@@ -189,7 +191,7 @@ impl<M: JoinStrategy> JoinExec<M> {
             verify: options.verify,
             metrics: ProbeMetrics::new(&self.metrics, partition, self.matching.counters()),
             cancel: Cancel::default(),
-            directed: M::DIRECTED,
+            directed: info.directed,
             direction: if finds_once { Direction::among(&self.spec.residual) } else { None },
             in_order: (emits_pairs && self.order.is_some()).then(|| Portions::new(&reservation)),
             reservation,
@@ -224,7 +226,7 @@ impl<M: JoinStrategy> DisplayAs for JoinExec<M> {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 let lines = self.explain(self.matching.explain(self.found.get().map(String::as_str)));
                 let items: Vec<_> = lines.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                write!(f, "{}: {}", M::NAME, items.join(", "))
+                write!(f, "{}: {}", self.name(), items.join(", "))
             }
             DisplayFormatType::TreeRender => {
                 let lines = self.explain(self.matching.explain_briefly());
@@ -249,7 +251,7 @@ impl<M: JoinStrategy> JoinExec<M> {
         items.push(match self.inputs {
             JoinInputs::Two { .. } => ("build", format!("{} ({})", spec.build, spec.why_build)),
             JoinInputs::SelfJoin { .. } => {
-                let once = if M::DIRECTED { "" } else { ", each pair is tried once" };
+                let once = if self.matching.info().directed { "" } else { ", each pair is tried once" };
                 ("build", format!("self-join (both sides are the same input{once})"))
             }
         });
@@ -271,7 +273,7 @@ impl<M: JoinStrategy> JoinExec<M> {
 
 impl<M: JoinStrategy> ExecutionPlan for JoinExec<M> {
     fn name(&self) -> &str {
-        M::NAME
+        self.matching.info().name
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -327,7 +329,7 @@ impl<M: JoinStrategy> ExecutionPlan for JoinExec<M> {
             (JoinInputs::SelfJoin { partitions, .. }, [input]) => {
                 JoinInputs::SelfJoin { input: Arc::clone(input), partitions: *partitions }
             }
-            _ => return internal_err!("{} got {} children", M::NAME, children.len()),
+            _ => return internal_err!("{} got {} children", self.name(), children.len()),
         };
         let (spec, matching) = (Arc::clone(&self.spec), Arc::clone(&self.matching));
         Ok(Arc::new(Self::with(inputs, spec, matching, self.projection.clone())?))
@@ -340,7 +342,7 @@ impl<M: JoinStrategy> ExecutionPlan for JoinExec<M> {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let build_input = self.inputs.side(self.spec.build);
         if build_input.properties().partitioning.partition_count() != 1 {
-            return internal_err!("{} needs its build side in a single partition", M::NAME);
+            return internal_err!("{} needs its build side in a single partition", self.name());
         }
         let input = match &self.inputs {
             JoinInputs::Two { .. } => {

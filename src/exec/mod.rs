@@ -10,7 +10,10 @@
 //! [`DmlExec`] is no join: it deletes and updates rows that a query, often a join, says.
 
 mod bands;
+mod batch_bytes;
+mod blocking;
 mod build;
+mod build_side;
 mod chunks;
 mod direction;
 mod distinct;
@@ -25,6 +28,7 @@ mod nearest;
 mod order;
 mod output;
 mod probe;
+mod probe_input;
 mod residual;
 mod rules;
 mod settled;
@@ -38,6 +42,6 @@ pub use dml::{Changes, DmlExec, Evaluated};
 pub use join::{EpsilonJoinExec, JoinExec, MatchingDependencyBlockExec, NearestJoinExec, SimilarityJoinExec};
 pub use nearest::{IndexedScore, NearestStrategy};
 pub use rules::{AtomExprs, RuleStrategy};
-pub use similarity::{EpsilonStrategy, SimilarityStrategy};
+pub use similarity::SimilarityStrategy;
 pub use spec::{EqualityExprs, JoinInputs, JoinSpec};
-pub use strategy::{BuiltJoin, JoinStrategy, Prepared, Run};
+pub use strategy::{BuiltJoin, JoinStrategy, Prepared, Run, SpatialKey, StrategyInfo};

@@ -8,7 +8,7 @@ use datafusion::common::{JoinSide, Result, resources_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use super::build::{BuildSide, Chosen};
+use super::build_side::{BuildSide, Chosen};
 use super::direction::Direction;
 use super::distinct::distinct;
 use super::emission::{Emission, Rows};
@@ -40,7 +40,7 @@ pub(super) struct Prober {
     pub verify: Verify,
     pub metrics: ProbeMetrics,
     pub cancel: Cancel,
-    /// [`JoinStrategy::DIRECTED`](super::strategy::Matching::DIRECTED).
+    /// [`StrategyInfo::directed`](super::strategy::StrategyInfo::directed).
     pub directed: bool,
     /// Where the index finds each pair once: which way round they count, if one column says so.
     pub direction: Option<Direction>,

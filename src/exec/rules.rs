@@ -17,9 +17,8 @@ use super::bands::{BandExprs, BandValues};
 use super::engine::{self, EngineResult, engine_error, in_turn};
 use super::equality;
 use super::residual::{self, RowPairs};
-use super::similarity::of_build;
-use super::spec::EqualityExprs;
-use super::strategy::{BuiltJoin, JoinStrategy, Prepared, Run};
+use super::spec::{EqualityExprs, of_build};
+use super::strategy::{BuiltJoin, JoinStrategy, Prepared, Run, StrategyInfo};
 use crate::predicate::Condition;
 use similarity_engine::accelerator::prefetch::ColumnPrefetch;
 use similarity_engine::atoms::{AtomColumn, AtomCondition, PairConditions, RuleCounters, SideColumns, Span};
@@ -72,8 +71,7 @@ pub struct RuleStrategy {
 
 impl RuleStrategy {
     /// A single clause of equalities.
-    pub(super) fn of_equalities(equalities: impl Iterator<Item = EqualityExprs>) -> Self {
-        let equalities: Vec<EqualityExprs> = equalities.collect();
+    pub(super) fn of_equalities(equalities: Vec<EqualityExprs>) -> Self {
         Self {
             labels: equalities.iter().map(ToString::to_string).collect(),
             clauses: vec![(0..equalities.len()).collect()],
@@ -82,6 +80,15 @@ impl RuleStrategy {
             build_rows: None,
             engine: EngineSpec::CPU,
         }
+    }
+
+    /// The equalities that stand in all clauses.
+    fn shared_equalities(&self) -> impl Iterator<Item = &EqualityExprs> {
+        let shared = |atom: &usize| self.clauses.iter().all(|clause| clause.contains(atom));
+        (0..self.atoms.len()).filter(shared).filter_map(|atom| match &self.atoms[atom] {
+            AtomExprs::Equality(equality) => Some(equality),
+            _ => None,
+        })
     }
 
     /// The atoms as an engine takes them that indexes the rows of `build`.
@@ -148,7 +155,15 @@ fn where_true(values: &BooleanArray) -> BooleanBuffer {
 }
 
 impl JoinStrategy for RuleStrategy {
-    const NAME: &'static str = "MatchingDependencyBlockExec";
+    fn info(&self) -> StrategyInfo {
+        let has_measure = self.atoms.iter().any(|atom| matches!(atom, AtomExprs::Similarity { .. }));
+        StrategyInfo {
+            name: "MatchingDependencyBlockExec",
+            directed: false,
+            divisible: true,
+            is_cheap: !has_measure && self.shared_equalities().next().is_none(),
+        }
+    }
 
     fn expressions(&self) -> Vec<&PhysicalExprRef> {
         let mut all: Vec<_> = self.keys.iter().flatten().collect();
@@ -180,18 +195,8 @@ impl JoinStrategy for RuleStrategy {
         self.engine.explain_rules(engine::platform())
     }
 
-    fn equalities_only(&self) -> Option<RuleStrategy> {
-        let shared = |atom: &usize| self.clauses.iter().all(|clause| clause.contains(atom));
-        let equality = |atom: usize| match &self.atoms[atom] {
-            AtomExprs::Equality(equality) => Some(equality.clone()),
-            _ => None,
-        };
-        Some(RuleStrategy::of_equalities((0..self.atoms.len()).filter(shared).filter_map(equality)))
-    }
-
-    fn is_cheap(&self) -> bool {
-        let equalities = self.equalities_only().map_or(0, |equalities| equalities.atoms.len());
-        equalities == 0 && !self.atoms.iter().any(|atom| matches!(atom, AtomExprs::Similarity { .. }))
+    fn equalities(&self) -> Option<Vec<EqualityExprs>> {
+        Some(self.shared_equalities().cloned().collect())
     }
 
     fn counters(&self) -> Vec<String> {
@@ -201,7 +206,7 @@ impl JoinStrategy for RuleStrategy {
         clauses.chain(atoms).collect()
     }
 
-    fn send_ahead(
+    fn prefetch(
         &self,
         side: JoinSide,
         schema: &Schema,

@@ -9,12 +9,10 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::CastExpr;
 use similarity_engine::metrics::MetricValue;
 
-use super::chunks::KeyRegions;
 use super::engine::{self, EngineResult, datafusion_error};
 use super::equality;
-use super::rules::RuleStrategy;
-use super::spec::EqualityExprs;
-use super::strategy::{BuiltJoin, JoinStrategy, Prepared, Run};
+use super::spec::{EqualityExprs, of_build};
+use super::strategy::{BuiltJoin, JoinStrategy, Prepared, Run, SpatialKey, StrategyInfo};
 use crate::predicate::Condition;
 use similarity_engine::choice::{Engine, EngineSpec};
 use similarity_engine::equality::{Codes, Groups, Numberer};
@@ -63,11 +61,6 @@ impl SimilarityStrategy {
     }
 }
 
-/// A test of the left and the right key as an engine takes it: of the key of the build side and that of the other.
-pub(super) fn of_build(condition: Condition, build: JoinSide) -> Condition {
-    if build == JoinSide::Right { condition.reversed() } else { condition }
-}
-
 impl SideKeys {
     fn values(&self, batch: &RecordBatch) -> Result<ArrayRef> {
         let of = |key: &PhysicalExprRef| key.evaluate(batch)?.into_array(batch.num_rows());
@@ -83,7 +76,11 @@ impl SideKeys {
 }
 
 impl JoinStrategy for SimilarityStrategy {
-    const NAME: &'static str = "SimilarityJoinExec";
+    fn info(&self) -> StrategyInfo {
+        let is_vector = matches!(self.condition, Condition::Vector(_));
+        let name = if is_vector { "EpsilonJoinExec" } else { "SimilarityJoinExec" };
+        StrategyInfo { name, directed: false, divisible: true, is_cheap: false }
+    }
 
     fn expressions(&self) -> Vec<&PhysicalExprRef> {
         let mut all = vec![&self.left_key, &self.right_key];
@@ -105,8 +102,13 @@ impl JoinStrategy for SimilarityStrategy {
         self.engine.explain(engine::platform(), self.condition)
     }
 
-    fn equalities_only(&self) -> Option<RuleStrategy> {
-        Some(RuleStrategy::of_equalities(self.equalities.iter().cloned()))
+    fn equalities(&self) -> Option<Vec<EqualityExprs>> {
+        Some(self.equalities.clone())
+    }
+
+    fn spatial_key(&self) -> Option<SpatialKey<'_>> {
+        let Condition::Vector(condition) = self.condition else { return None };
+        Some(SpatialKey { condition, left: &self.left_key, right: &self.right_key })
     }
 
     fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>> {
@@ -145,39 +147,6 @@ fn named(label: &str) -> impl Fn(similarity_engine::Error) -> DataFusionError + 
     move |error| match datafusion_error(error) {
         DataFusionError::Execution(message) => DataFusionError::Execution(format!("{label}: {message}")),
         other => other,
-    }
-}
-
-/// The distance of two vectors, within the groups of equality keys.
-#[derive(Debug, Clone)]
-pub struct EpsilonStrategy(pub SimilarityStrategy);
-
-impl JoinStrategy for EpsilonStrategy {
-    const NAME: &'static str = "EpsilonJoinExec";
-
-    fn regions(&self, side: JoinSide, sample: &RecordBatch) -> Option<KeyRegions> {
-        let Condition::Vector(condition) = self.0.condition else { return None };
-        KeyRegions::of(condition, (&self.0.left_key, &self.0.right_key), side, sample)
-    }
-
-    fn expressions(&self) -> Vec<&PhysicalExprRef> {
-        self.0.expressions()
-    }
-
-    fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)> {
-        self.0.explain(found)
-    }
-
-    fn engine(&self) -> String {
-        self.0.engine()
-    }
-
-    fn equalities_only(&self) -> Option<RuleStrategy> {
-        self.0.equalities_only()
-    }
-
-    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>> {
-        self.0.build(side, batch, context)
     }
 }
 

@@ -10,27 +10,15 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::metrics::Count;
 use similarity_engine::metrics::MetricValue;
 
-use super::chunks::KeyRegions;
-use super::rules::RuleStrategy;
+use super::spec::EqualityExprs;
+use crate::predicate::VectorCondition;
 use similarity_engine::accelerator::prefetch::ColumnPrefetch;
 use similarity_engine::{BuildContext, Cancel, Counts, Cursor, Limit, Pairs, PrepareContext, even_stretch};
 
 /// What an operator looks for, in physical expressions.
 pub trait JoinStrategy: Debug + Send + Sync + 'static {
-    /// The operator's name.
-    const NAME: &'static str;
-
-    /// Whether the left row of a pair is another thing than the right one, in a self-join, too: then the matcher probes
-    /// with all rows, else each pair comes out one way round.
-    const DIRECTED: bool = false;
-
-    /// Whether the pairs of each part of the build side are pairs of the whole, so that it can be joined part by part.
-    const IN_CHUNKS: bool = true;
-
-    /// How rows are told apart by where they lie, as the rows `sample` of `side` are spread, for a build side on disk.
-    fn regions(&self, _side: JoinSide, _sample: &RecordBatch) -> Option<KeyRegions> {
-        None
-    }
+    /// What the operator is, whatever its rows are.
+    fn info(&self) -> StrategyInfo;
 
     /// Every expression.
     fn expressions(&self) -> Vec<&PhysicalExprRef>;
@@ -55,16 +43,16 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
 
     /// The equalities that every pair satisfies, for rows whose other keys cannot be evaluated; `None` where pairs by
     /// these and the condition would be other pairs.
-    fn equalities_only(&self) -> Option<RuleStrategy>;
+    fn equalities(&self) -> Option<Vec<EqualityExprs>>;
 
-    /// Whether a plain join would ask the condition of all pairs, and that costs no more than a look at each of them.
-    fn is_cheap(&self) -> bool {
-        false
+    /// The key by which rows lie near each other or far apart, for a build side on disk.
+    fn spatial_key(&self) -> Option<SpatialKey<'_>> {
+        None
     }
 
-    /// Columns of `side`, whose `rows` rows are to be put together, that [`build`](Self::build) will read on a device:
-    /// the device that they are sent to goes with the context that it is given.
-    fn send_ahead(
+    /// Begins to send those columns of `side`, whose `rows` rows are to be put together, that [`build`](Self::build)
+    /// will read on a device. The device that they are sent to goes with the context that it is given.
+    fn prefetch(
         &self,
         _side: JoinSide,
         _schema: &Schema,
@@ -79,6 +67,31 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
     /// # Errors
     /// Whatever the evaluation of a key fails with, a refused reservation, a cancelled build.
     fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>>;
+}
+
+/// What an operator is, whatever its rows are.
+#[derive(Debug, Clone, Copy)]
+pub struct StrategyInfo {
+    /// Name of the operator.
+    pub name: &'static str,
+    /// Whether the left row of a pair is another thing than the right one, in a self-join, too: then all rows are
+    /// probed with, else each pair comes out one way round.
+    pub directed: bool,
+    /// Whether the pairs of each part of the build side are pairs of the whole, so that it can be joined part by part.
+    pub divisible: bool,
+    /// Whether a plain join would ask the condition of all pairs, and that costs no more than a look at each of them.
+    pub is_cheap: bool,
+}
+
+/// A vector key of each side, and the distance within which rows match.
+#[derive(Debug, Clone, Copy)]
+pub struct SpatialKey<'a> {
+    /// The condition on the left and the right key.
+    pub condition: VectorCondition,
+    /// The key of the left side.
+    pub left: &'a PhysicalExprRef,
+    /// The key of the right side.
+    pub right: &'a PhysicalExprRef,
 }
 
 /// A build side ready to be probed.

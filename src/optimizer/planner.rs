@@ -18,10 +18,10 @@ use super::physical::{Physical, equality};
 use super::same_input::{same_expr, same_rows};
 use crate::config::SimilarityOptions;
 use crate::exec::{
-    AtomExprs, BandExprs, EpsilonJoinExec, EpsilonStrategy, JoinInputs, JoinSpec, MatchingDependencyBlockExec,
-    RuleStrategy, SimilarityJoinExec, SimilarityStrategy,
+    AtomExprs, BandExprs, JoinInputs, JoinSpec, MatchingDependencyBlockExec, RuleStrategy, SimilarityJoinExec,
+    SimilarityStrategy,
 };
-use crate::predicate::{Atom, Band, BandForm, Condition, Conjunction, End, EqualityKey, Sides};
+use crate::predicate::{Atom, Band, BandForm, Conjunction, End, EqualityKey, Sides};
 use crate::program::{Compiled, ConjunctionPlan, RuleAtom, Rules, compile};
 use similarity_engine::choice::EngineSpec;
 
@@ -126,12 +126,7 @@ impl Planning<'_> {
             condition: program.entry.similarity,
             engine: self.engine,
         };
-        Ok(match keys.condition {
-            Condition::Vector(_) => {
-                Arc::new(EpsilonJoinExec::new(inputs, Arc::new(spec), Arc::new(EpsilonStrategy(keys)))?)
-            }
-            _ => Arc::new(SimilarityJoinExec::new(inputs, Arc::new(spec), Arc::new(keys))?),
-        })
+        Ok(Arc::new(SimilarityJoinExec::new(inputs, Arc::new(spec), Arc::new(keys))?))
     }
 
     fn matching_dependency_block(&self, rules: Rules) -> Result<Arc<dyn ExecutionPlan>> {

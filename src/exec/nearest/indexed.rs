@@ -6,8 +6,8 @@ use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalExprRef;
 
-use super::NearestStrategy;
 use super::scored::Scored;
+use super::strategy::NearestStrategy;
 use crate::exec::engine::EngineResult;
 use crate::exec::residual::{RowPairs, satisfying};
 use similarity_engine::nearest::{Best, NearestIndex, Neighbour, Wanted};

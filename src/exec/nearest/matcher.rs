@@ -9,7 +9,7 @@ use similarity_engine::metrics::MetricValue;
 
 use super::indexed::{Indexed, Search};
 use super::scored::{self, Scored, Scoring};
-use super::{NearestStrategy, is_about_values};
+use super::strategy::{NearestStrategy, is_about_values};
 use crate::exec::engine::EngineResult;
 use crate::exec::strategy::{BuiltJoin, Prepared, Run};
 use similarity_engine::equality::{Codes, Groups};

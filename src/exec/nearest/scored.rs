@@ -8,7 +8,7 @@ use datafusion::arrow::compute::{cast, take_record_batch};
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
 use datafusion::common::{JoinSide, Result};
 
-use super::NearestStrategy;
+use super::strategy::NearestStrategy;
 use crate::exec::engine::EngineResult;
 use crate::exec::residual::{RowPairs, satisfying, values};
 use crate::functions::nearest::Direction;

@@ -10,7 +10,7 @@ use datafusion::common::cast::as_boolean_array;
 use datafusion::common::{JoinSide, Result, ScalarValue, internal_err};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use super::Settles;
+use super::settles::Settles;
 use crate::exec::strategy::{BuiltJoin, Prepared, Run};
 use similarity_engine::{Counts, Cursor, Pairs, PrepareContext};
 

@@ -7,24 +7,14 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result;
 
 use super::nested::Nested;
-use super::{FEWEST_AT_ONCE, Part, Settles, Settling, sample, taken};
-use crate::exec::build::BuildSide;
+use super::{Done, FEWEST_AT_ONCE, Part, Settles, Settling, sample, taken};
+use crate::exec::build_side::BuildSide;
 use crate::exec::emission::Rows;
 use crate::exec::probe::{Prober, Probing, Source};
 use similarity_engine::{Cursor, PrepareContext};
 
 /// Rows of a self-join that are probed as a batch.
 const SLICE: usize = 8192;
-
-/// What one step has done.
-#[derive(Debug, Default, Clone, Copy)]
-pub(in crate::exec) struct Done {
-    /// Pairs that satisfy everything, and how many of them have settled a row.
-    pub(in crate::exec) pairs: usize,
-    pub(in crate::exec) settled: usize,
-    /// Candidates that were no such pairs.
-    pub(in crate::exec) failed: usize,
-}
 
 impl Prober {
     /// Asks about the rows of `whole` that have not `matched`: samples from the one with this number on, or all rows of
