@@ -22,6 +22,7 @@ use datafusion::physical_plan::{
 use super::build::{BuildTask, SharedBuild};
 use super::direction::Direction;
 use super::emission::Emission;
+use super::explain;
 use super::in_order::Portions;
 use super::join_metrics::{BuildMetrics, ProbeMetrics};
 use super::nearest::NearestStrategy;
@@ -224,12 +225,12 @@ impl<M: JoinStrategy> DisplayAs for JoinExec<M> {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                let lines = self.explain(self.matching.explain(self.found.get().map(String::as_str)));
+                let lines = self.explained().items();
                 let items: Vec<_> = lines.iter().map(|(name, value)| format!("{name}={value}")).collect();
                 write!(f, "{}: {}", self.name(), items.join(", "))
             }
             DisplayFormatType::TreeRender => {
-                let lines = self.explain(self.matching.explain_briefly());
+                let lines = self.explained().brief_items();
                 // the boxes cut text at a byte, which must not lie within a character
                 let ascii = |value: &str| value.replace(|c: char| !c.is_ascii(), "?");
                 lines.iter().try_for_each(|(name, value)| writeln!(f, "{name}={}", ascii(value)))
@@ -239,30 +240,18 @@ impl<M: JoinStrategy> DisplayAs for JoinExec<M> {
 }
 
 impl<M: JoinStrategy> JoinExec<M> {
-    /// What EXPLAIN says, item by item, with what it says of the `matching`.
-    fn explain(&self, matching: Vec<(&'static str, String)>) -> Vec<(&'static str, String)> {
-        let spec = &self.spec;
-        let mut items = vec![("join_type", spec.join_type.to_string())];
-        items.extend(matching);
-        if !spec.residual.is_empty() {
-            let residual: Vec<_> = spec.residual.iter().map(|r| r.expression().to_string()).collect();
-            items.push(("filter", residual.join(" AND ")));
+    /// What EXPLAIN shows.
+    fn explained(&self) -> explain::Join<'_> {
+        explain::Join {
+            spec: &self.spec,
+            inputs: &self.inputs,
+            explained: self.matching.explained(),
+            engine: self.matching.engine(),
+            directed: self.matching.info().directed,
+            found: self.found.get().map(String::as_str),
+            order: self.order,
+            projection: self.projection.as_ref().map(|projection| self.column_names(projection.len())),
         }
-        items.push(match self.inputs {
-            JoinInputs::Two { .. } => ("build", format!("{} ({})", spec.build, spec.why_build)),
-            JoinInputs::SelfJoin { .. } => {
-                let once = if self.matching.info().directed { "" } else { ", each pair is tried once" };
-                ("build", format!("self-join (both sides are the same input{once})"))
-            }
-        });
-        if let Some(side) = self.order {
-            items.push(("order", format!("kept ({side})")));
-        }
-        items.push(("engine", self.matching.engine()));
-        if let Some(projection) = &self.projection {
-            items.push(("projection", format!("[{}]", self.column_names(projection.len()))));
-        }
-        items
     }
 
     fn column_names(&self, columns: usize) -> String {

@@ -21,6 +21,7 @@ mod dml;
 mod emission;
 mod engine;
 mod equality;
+mod explain;
 mod in_order;
 mod join;
 mod join_metrics;
@@ -39,6 +40,7 @@ mod stream;
 
 pub use bands::BandExprs;
 pub use dml::{Changes, DmlExec, Evaluated};
+pub use explain::Explained;
 pub use join::{EpsilonJoinExec, JoinExec, MatchingDependencyBlockExec, NearestJoinExec, SimilarityJoinExec};
 pub use nearest::{IndexedScore, NearestStrategy};
 pub use rules::{AtomExprs, RuleStrategy};

@@ -16,6 +16,7 @@ use similarity_engine::metrics::MetricValue;
 use super::bands::{BandExprs, BandValues};
 use super::engine::{self, EngineResult, engine_error, in_turn};
 use super::equality;
+use super::explain::Explained;
 use super::residual::{self, RowPairs};
 use super::spec::{EqualityExprs, of_build};
 use super::strategy::{BuiltJoin, JoinStrategy, Prepared, Run, StrategyInfo};
@@ -179,20 +180,12 @@ impl JoinStrategy for RuleStrategy {
         all
     }
 
-    fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)> {
-        let estimated = || format!("{} (estimated)", self.estimated().display(&self.labels, &[]));
-        let plan = found.map_or_else(estimated, str::to_owned);
-        vec![("clauses", self.clauses.len().to_string()), ("tree", plan)]
+    fn explained(&self) -> Explained<'_> {
+        Explained::Rules { clauses: self.clauses.len(), estimated: self.estimated(), labels: &self.labels }
     }
 
-    fn explain_briefly(&self) -> Vec<(&'static str, String)> {
-        let tree = self.estimated().display(&self.labels, &[]).compact();
-        let hint = "EXPLAIN FORMAT INDENT or GRAPHVIZ".to_owned();
-        vec![("clauses", self.clauses.len().to_string()), ("tree (estimated)", tree), ("what the numbers are", hint)]
-    }
-
-    fn engine(&self) -> String {
-        self.engine.explain_rules(engine::platform())
+    fn engine(&self) -> EngineSpec {
+        self.engine
     }
 
     fn equalities(&self) -> Option<Vec<EqualityExprs>> {

@@ -11,6 +11,7 @@ use similarity_engine::metrics::MetricValue;
 
 use super::engine::{self, EngineResult, datafusion_error};
 use super::equality;
+use super::explain::{self, Explained};
 use super::spec::{EqualityExprs, of_build};
 use super::strategy::{BuiltJoin, JoinStrategy, Prepared, Run, SpatialKey, StrategyInfo};
 use crate::predicate::Condition;
@@ -18,9 +19,7 @@ use similarity_engine::choice::{Engine, EngineSpec};
 use similarity_engine::equality::{Codes, Groups, Numberer};
 use similarity_engine::reason::Reason;
 use similarity_engine::vectors::Vectors;
-use similarity_engine::{
-    BuildContext, Counts, Cursor, Index, KeyColumn, Pairs, PrepareContext, PreparedProbe, Probe, cpu,
-};
+use similarity_engine::{BuildContext, Counts, Cursor, Index, KeyColumn, Pairs, PrepareContext, PreparedProbe, Probe};
 
 /// One similarity condition, within the groups of equality keys.
 #[derive(Debug, Clone)]
@@ -53,12 +52,6 @@ impl SimilarityStrategy {
             is_vector: matches!(self.condition, Condition::Vector(_)),
         }
     }
-
-    /// The condition with its keys in the order of its arguments.
-    fn label(&self) -> String {
-        let (first, second) = self.condition.in_order(&self.left_key, &self.right_key);
-        format!("{} of ({first}, {second})", self.condition)
-    }
 }
 
 impl SideKeys {
@@ -88,18 +81,17 @@ impl JoinStrategy for SimilarityStrategy {
         all
     }
 
-    fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)> {
-        let mut items = vec![("on", format!("[{}]", self.label()))];
-        if !self.equalities.is_empty() {
-            let keys: Vec<_> = self.equalities.iter().map(ToString::to_string).collect();
-            items.push(("keys", format!("[{}]", keys.join(", "))));
+    fn explained(&self) -> Explained<'_> {
+        Explained::Similarity {
+            condition: self.condition,
+            left: &self.left_key,
+            right: &self.right_key,
+            equalities: &self.equalities,
         }
-        items.push(("access_path", found.unwrap_or_else(|| cpu::access_paths(self.condition)).into()));
-        items
     }
 
-    fn engine(&self) -> String {
-        self.engine.explain(engine::platform(), self.condition)
+    fn engine(&self) -> EngineSpec {
+        self.engine
     }
 
     fn equalities(&self) -> Option<Vec<EqualityExprs>> {
@@ -135,7 +127,7 @@ impl JoinStrategy for SimilarityStrategy {
                 (Some(groups), Some(ids.into_vec().or_datafusion()?))
             }
         };
-        let label = self.label();
+        let label = explain::label(self.condition, &self.left_key, &self.right_key);
         let keys = KeyColumn { values, groups: ids };
         let (index, reason) = engine.build(of_build(self.condition, side), keys, context).map_err(named(&label))?;
         Ok(Box::new(SimilarityMatcher { groups, numbering, index, reason, probe: self.of(side.negate()), label }))

@@ -10,9 +10,11 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::metrics::Count;
 use similarity_engine::metrics::MetricValue;
 
+use super::explain::Explained;
 use super::spec::EqualityExprs;
 use crate::predicate::VectorCondition;
 use similarity_engine::accelerator::prefetch::ColumnPrefetch;
+use similarity_engine::choice::EngineSpec;
 use similarity_engine::{BuildContext, Cancel, Counts, Cursor, Limit, Pairs, PrepareContext, even_stretch};
 
 /// What an operator looks for, in physical expressions.
@@ -23,18 +25,11 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
     /// Every expression.
     fn expressions(&self) -> Vec<&PhysicalExprRef>;
 
-    /// What EXPLAIN says, item by item; `found` is what the [`BuiltJoin`] has said of itself, once it is built.
-    fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)>;
+    /// What EXPLAIN shows.
+    fn explained(&self) -> Explained<'_>;
 
-    /// Items of EXPLAIN in as few words as possible, for boxes.
-    fn explain_briefly(&self) -> Vec<(&'static str, String)> {
-        self.explain(None)
-    }
-
-    /// Which engine it runs on, for EXPLAIN.
-    fn engine(&self) -> String {
-        "cpu".into()
-    }
+    /// What was asked for to find the pairs.
+    fn engine(&self) -> EngineSpec;
 
     /// Names of the counters that [`BuiltJoin::probe`] adds to.
     fn counters(&self) -> Vec<String> {

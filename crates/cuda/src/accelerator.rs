@@ -7,6 +7,7 @@ use similarity_engine::accelerator::equality::{DeviceKeys, GroupedRows};
 use similarity_engine::accelerator::prefetch::ColumnPrefetch;
 use similarity_engine::accelerator::rules::{DeviceRules, RulesSide};
 use similarity_engine::accelerator::{Accelerator, DeviceIndex, NumberedKeys, Platform};
+use similarity_engine::access_path::{AccessPath, AccessPaths, Criterion};
 use similarity_engine::atoms::AtomCondition;
 use similarity_engine::condition::Condition;
 use similarity_engine::equality::Codes;
@@ -50,6 +51,20 @@ impl Platform for Cuda {
 
     fn serves(&self, condition: Condition) -> bool {
         serves(condition)
+    }
+
+    fn access_paths(&self, condition: Condition) -> AccessPaths {
+        match condition {
+            Condition::Set { .. } => {
+                AccessPaths { paths: &[AccessPath::PrefixIndex, AccessPath::SignatureTiles], by: Some(Criterion::Cost) }
+            }
+            Condition::Edit { .. } => AccessPaths::only(&[AccessPath::SignatureTiles]),
+            Condition::Vector(_) => AccessPaths::only(&[AccessPath::CurveBlocks]),
+        }
+    }
+
+    fn ranking_access_paths(&self, _: Condition) -> AccessPaths {
+        AccessPaths::only(&[AccessPath::CurveBlocks])
     }
 
     fn serves_atom(&self, atom: &AtomCondition) -> bool {

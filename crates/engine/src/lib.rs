@@ -6,6 +6,7 @@
 #![deny(missing_docs)]
 
 pub mod accelerator;
+pub mod access_path;
 pub mod atoms;
 pub mod cache;
 pub mod choice;
@@ -14,6 +15,7 @@ pub mod condition;
 pub mod cpu;
 pub mod equality;
 pub mod error;
+mod explain;
 mod fallback;
 pub mod metrics;
 pub mod nearest;

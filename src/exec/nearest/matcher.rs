@@ -8,10 +8,11 @@ use datafusion::common::{JoinSide, Result, internal_err};
 use similarity_engine::metrics::MetricValue;
 
 use super::indexed::{Indexed, Search};
-use super::scored::{self, Scored, Scoring};
+use super::scored::{Scored, Scoring};
 use super::strategy::{NearestStrategy, is_about_values};
 use crate::exec::engine::EngineResult;
 use crate::exec::strategy::{BuiltJoin, Prepared, Run};
+use similarity_engine::access_path::AccessPath;
 use similarity_engine::equality::{Codes, Groups};
 use similarity_engine::{Counts, Cursor, KeyColumn, Pairs, PrepareContext, PreparedProbe, even_stretch};
 
@@ -37,7 +38,7 @@ impl BuiltJoin for NearestMatcher {
     fn describe(&self) -> String {
         match &self.ranker {
             Ranker::Indexed(indexed) => format!("{}{}", indexed.index.describe(), indexed.reason),
-            Ranker::Scored(_) => scored::ACCESS_PATH.into(),
+            Ranker::Scored(_) => AccessPath::AllCandidates.to_string(),
         }
     }
 

@@ -21,10 +21,11 @@ use self::matcher::{NearestMatcher, PreparedRows, Ranker};
 use self::scored::Scored;
 use self::strategy::is_about_values;
 pub use self::strategy::{IndexedScore, NearestStrategy};
+use super::explain::Explained;
 use super::spec::{EqualityExprs, of_build};
 use super::strategy::{BuiltJoin, JoinStrategy, StrategyInfo};
 use crate::exec::engine::{self, EngineResult};
-use similarity_engine::cpu;
+use similarity_engine::choice::EngineSpec;
 use similarity_engine::equality::{Groups, Numberer};
 use similarity_engine::{BuildContext, KeyColumn};
 
@@ -42,30 +43,21 @@ impl JoinStrategy for NearestStrategy {
         all
     }
 
-    fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)> {
-        let direction = self.direction.to_string().to_uppercase();
-        let mut items = vec![("k", self.rows.to_string()), ("by", format!("{} {direction}", self.score.expression()))];
-        let mut list = |name, items_of: Vec<String>, separator: &str| {
-            if !items_of.is_empty() {
-                items.push((name, items_of.join(separator)));
-            }
-        };
-        let in_brackets = |all: Vec<String>| if all.is_empty() { all } else { vec![format!("[{}]", all.join(", "))] };
-        list("then_by", in_brackets(self.then_by.iter().map(ToString::to_string).collect()), "");
-        list("keys", in_brackets(self.equalities.iter().map(ToString::to_string).collect()), "");
-        list("filter", self.residual.iter().map(|r| r.expression().to_string()).collect(), " AND ");
-        items.push(("ties", self.ties.to_string()));
-        let path =
-            self.indexed.as_ref().map_or(scored::ACCESS_PATH, |score| cpu::nearest_access_paths(score.condition));
-        items.push(("access_path", found.unwrap_or(path).into()));
-        items
+    fn explained(&self) -> Explained<'_> {
+        Explained::Nearest {
+            wanted: self.wanted(),
+            searched: self.searched(),
+            score: &self.score,
+            direction: self.direction,
+            then_by: &self.then_by,
+            equalities: &self.equalities,
+            residual: &self.residual,
+            indexed: self.indexed.as_ref().map(|score| score.condition),
+        }
     }
 
-    fn engine(&self) -> String {
-        match &self.indexed {
-            Some(score) => self.engine.explain_ranking(engine::platform(), score.condition, self.searched()),
-            None => "cpu".into(),
-        }
+    fn engine(&self) -> EngineSpec {
+        self.engine
     }
 
     /// A pair that would not be ranked, were its key evaluated, may stand in the way of others.

@@ -16,9 +16,6 @@ use similarity_engine::nearest::{Best, Neighbour, float_key};
 use similarity_engine::repeated::{RankedRows, Repeated};
 use similarity_engine::{BuildContext, Cancel, Counts, KeyColumn, NO_GROUP, Pairs};
 
-/// What EXPLAIN calls it.
-pub(super) const ACCESS_PATH: &str = "all candidates";
-
 /// Pairs that are scored at once.
 const BLOCK: usize = 8192;
 

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use similarity_measures::VectorMeasure;
 
+use crate::access_path::AccessPaths;
 use crate::atoms::AtomCondition;
 use crate::condition::Condition;
 use crate::equality::Codes;
@@ -45,6 +46,12 @@ pub trait Platform: Debug + Send + Sync {
 
     /// Whether there are kernels for a condition.
     fn serves(&self, condition: Condition) -> bool;
+
+    /// The access paths for a condition that is [served](Self::serves).
+    fn access_paths(&self, condition: Condition) -> AccessPaths;
+
+    /// The access paths for a ranking by the score of a condition.
+    fn ranking_access_paths(&self, condition: Condition) -> AccessPaths;
 
     /// Whether an atom of rules can be decided on a device.
     fn serves_atom(&self, atom: &AtomCondition) -> bool;

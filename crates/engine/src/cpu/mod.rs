@@ -11,6 +11,10 @@ mod small_groups;
 pub mod strings;
 pub mod vectors;
 
+use crate::access_path::AccessPath::{
+    InvertedIndex, KdBlocks, MetricBlocks, PrefixIndex, SegmentIndex, SignatureTiles, SortedRuns,
+};
+use crate::access_path::{AccessPaths, Criterion};
 use crate::error::Result;
 
 use super::nearest::NearestIndex;
@@ -67,20 +71,24 @@ pub fn build_nearest(
 }
 
 /// The access paths of [`build_nearest`].
-pub fn nearest_access_paths(condition: Condition) -> &'static str {
+pub fn nearest_access_paths(condition: Condition) -> AccessPaths {
     match condition {
-        Condition::Set { .. } => "inverted index",
-        Condition::Edit { .. } => "signature tiles",
-        Condition::Vector(_) => "k-d blocks or metric blocks",
+        Condition::Set { .. } => AccessPaths::only(&[InvertedIndex]),
+        Condition::Edit { .. } => AccessPaths::only(&[SignatureTiles]),
+        Condition::Vector(_) => AccessPaths { paths: &[KdBlocks, MetricBlocks], by: None },
     }
 }
 
-/// The access paths that the cost of the collected keys decides between.
-pub fn access_paths(condition: Condition) -> &'static str {
+/// The access paths of [`build`].
+pub fn access_paths(condition: Condition) -> AccessPaths {
     match condition {
-        Condition::Set { .. } => "prefix index or signature tiles (by the cost over the collected keys)",
-        Condition::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => "signature tiles",
-        Condition::Edit { .. } => "segment index or signature tiles (by the cost over the collected keys)",
-        Condition::Vector(_) => "sorted runs, k-d blocks or metric blocks (by the dimension of the collected keys)",
+        Condition::Set { .. } => AccessPaths { paths: &[PrefixIndex, SignatureTiles], by: Some(Criterion::Cost) },
+        Condition::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => {
+            AccessPaths::only(&[SignatureTiles])
+        }
+        Condition::Edit { .. } => AccessPaths { paths: &[SegmentIndex, SignatureTiles], by: Some(Criterion::Cost) },
+        Condition::Vector(_) => {
+            AccessPaths { paths: &[SortedRuns, KdBlocks, MetricBlocks], by: Some(Criterion::Dimension) }
+        }
     }
 }
