@@ -8,6 +8,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, JoinSide, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 
+use super::audit::Audit;
 use super::emission::{MatchedRows, Rows};
 use super::engine::{EngineResult, engine_error};
 use super::rules::RuleStrategy;
@@ -43,6 +44,8 @@ pub(super) struct BuildSide {
     at_work: AtomicUsize,
     candidates: Arc<AtomicUsize>,
     reservation: MemoryReservation,
+    /// Rows of a self-join whose pairs are counted, for `similarity.verify = 'complete'`.
+    audit: OnceLock<Audit>,
 }
 
 /// What a build side is made of.
@@ -87,6 +90,11 @@ impl Matched {
     /// Marks a row, and says whether it was not.
     pub(super) fn mark(&self, row: u32) -> bool {
         self.rows.mark(self.first as u32 + row)
+    }
+
+    /// Whether a row is marked.
+    pub(super) fn is_marked(&self, row: u32) -> bool {
+        self.rows.is_marked(self.first as u32 + row)
     }
 
     /// Rows, out of `rows` of them, that `which` asks for.
@@ -150,6 +158,7 @@ impl BuildSide {
             at_work: AtomicUsize::new(0),
             candidates: indexed.candidates,
             reservation: indexed.reservation,
+            audit: OnceLock::new(),
         }
     }
 
@@ -186,6 +195,11 @@ impl BuildSide {
             Ok(_) => Ok(self.matcher(true)),
             Err(error) => Err(DataFusionError::Shared(Arc::clone(error))),
         }
+    }
+
+    /// Rows of a self-join whose pairs are counted.
+    pub(super) fn audit(&self) -> &Audit {
+        self.audit.get_or_init(|| Audit::of_self_join(self.batch.num_rows()))
     }
 
     /// What the memory of more indexes is reserved beside.

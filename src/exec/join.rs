@@ -8,12 +8,14 @@ use datafusion::common::{JoinSide, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, apply_expression_roots,
 };
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{EmbeddedProjection, ProjectionExec, try_embed_projection};
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, InputDistributionRequirements, Partitioning,
     PlanProperties,
@@ -21,7 +23,7 @@ use datafusion::physical_plan::{
 
 use super::build::{BuildTask, SharedBuild};
 use super::direction::Direction;
-use super::emission::Emission;
+use super::emission::{Emission, Rows};
 use super::explain;
 use super::in_order::Portions;
 use super::join_metrics::{BuildMetrics, ProbeMetrics};
@@ -163,6 +165,47 @@ impl<M: JoinStrategy> JoinExec<M> {
         &self.inputs
     }
 
+    /// Why all output partitions have to run in one process; `None` where each may run anywhere.
+    ///
+    /// Partitions share the build side, and count on it where they divide a self-join among each other or tell which
+    /// rows of the build side have matched. Elsewhere a partition that builds its own gives the same rows.
+    pub fn needs_one_process(&self) -> Option<&'static str> {
+        if self.properties.partitioning.partition_count() == 1 {
+            None
+        } else if matches!(self.inputs, JoinInputs::SelfJoin { .. }) {
+            Some("its partitions divide the self-join among each other")
+        } else if Emission::of(self.spec.join_type, self.spec.build).build != Rows::None {
+            Some("its last partition emits rows of the build side by what all partitions have matched")
+        } else {
+            None
+        }
+    }
+
+    /// The join as one whose output partitions may each run in a process of its own, with the same rows.
+    ///
+    /// A self-join becomes a join of its input with itself, in which each pair is looked for from both rows. Where rows
+    /// of the build side come out by what has matched, all probe rows come in one partition.
+    ///
+    /// # Errors
+    /// Where the order of the output cannot be derived from that of the inputs.
+    pub fn independent(&self) -> Result<Self> {
+        let (left, right) = self.inputs.sides();
+        let probe = match &self.inputs {
+            JoinInputs::Two { .. } => Arc::clone(self.inputs.side(self.spec.build.negate())),
+            JoinInputs::SelfJoin { input, partitions } => spread(input, *partitions)?,
+        };
+        let emits_build = Emission::of(self.spec.join_type, self.spec.build).build != Rows::None;
+        let probe = match emits_build && probe.properties().partitioning.partition_count() > 1 {
+            true => Arc::new(CoalescePartitionsExec::new(probe)) as Arc<dyn ExecutionPlan>,
+            false => probe,
+        };
+        let inputs = match self.spec.build {
+            JoinSide::Right => JoinInputs::Two { left: probe, right: Arc::clone(right) },
+            _ => JoinInputs::Two { left: Arc::clone(left), right: probe },
+        };
+        Self::with(inputs, Arc::clone(&self.spec), Arc::clone(&self.matching), self.projection.clone())
+    }
+
     fn build_task(&self) -> BuildTask<M> {
         BuildTask {
             spec: Arc::clone(&self.spec),
@@ -198,6 +241,14 @@ impl<M: JoinStrategy> JoinExec<M> {
             reservation,
         }
     }
+}
+
+/// `input`, which comes in one partition, in several.
+fn spread(input: &Arc<dyn ExecutionPlan>, partitions: usize) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(coalesced) = input.downcast_ref::<CoalescePartitionsExec>() {
+        return Ok(Arc::clone(coalesced.input()));
+    }
+    Ok(Arc::new(RepartitionExec::try_new(Arc::clone(input), Partitioning::RoundRobinBatch(partitions))?))
 }
 
 impl JoinInputs {

@@ -9,6 +9,7 @@
 //!
 //! [`DmlExec`] is no join: it deletes and updates rows that a query, often a join, says.
 
+mod audit;
 mod bands;
 mod batch_bytes;
 mod blocking;

@@ -109,6 +109,10 @@ impl Partition {
                 }
                 Phase::Finish(build) => {
                     if build.finish_partition() {
+                        if matches!(self.input, ProbeInput::SelfJoin) {
+                            let (prober, build) = (Arc::clone(&self.prober), Arc::clone(&build));
+                            blocking(move || prober.check_self_join(&build)).await?;
+                        }
                         let probe =
                             self.probe_schema.clone().map_or_else(|| build.batch.clone(), RecordBatch::new_empty);
                         push(&mut self.coalescer, self.prober.emit_build_rows(&build, &probe)?)?;
