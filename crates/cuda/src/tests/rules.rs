@@ -31,14 +31,14 @@ impl PairConditions for NoConditions {
 /// partner, and the bytes that went to the device.
 fn join(engine: &Engine, equalities: [&ArrayRef; 2], key: &ArrayRef) -> ((Vec<(u32, u32)>, usize), usize) {
     let edit = |k| Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(k, true) };
-    let tests = vec![
+    let conditions = vec![
         AtomCondition::Equality,
         AtomCondition::Equality,
         AtomCondition::Similarity { key: 0, condition: edit(1.0) },
         AtomCondition::Similarity { key: 0, condition: edit(2.0) },
     ];
-    let kinds = tests.iter().map(AtomKind::from).collect();
-    let source = RuleSource { tests, kinds, clauses: vec![vec![0, 2], vec![1, 3]] };
+    let kinds = conditions.iter().map(AtomKind::from).collect();
+    let source = RuleSource { conditions, kinds, clauses: vec![vec![0, 2], vec![1, 3]] };
     let values = |values: &ArrayRef| AtomColumn::Values { values: Arc::clone(values), null_equals_null: false };
     let atoms = vec![values(equalities[0]), values(equalities[1]), AtomColumn::None, AtomColumn::None];
     let side = SideColumns { rows: key.len(), atoms, keys: vec![Arc::clone(key)] };
@@ -93,8 +93,9 @@ fn where_memory_lacks_for_them_the_keys_are_numbered_all_the_same() {
 #[test]
 fn why_a_device_does_not_walk_is_said() {
     let condition = Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
-    let tests = vec![AtomCondition::Equality, AtomCondition::Similarity { key: 0, condition }];
-    let source = RuleSource { kinds: tests.iter().map(AtomKind::from).collect(), tests, clauses: vec![vec![0, 1]] };
+    let conditions = vec![AtomCondition::Equality, AtomCondition::Similarity { key: 0, condition }];
+    let source =
+        RuleSource { kinds: conditions.iter().map(AtomKind::from).collect(), conditions, clauses: vec![vec![0, 1]] };
     let (cancel, device) = (Cancel::default(), device_alone());
     let context = BuildContext { self_join: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
     let chosen = |longest: usize, bytes: usize| {
@@ -111,7 +112,7 @@ fn why_a_device_does_not_walk_is_said() {
 }
 
 /// Two equalities, a band, a condition of one side and similarities, some of the same key.
-fn kinds() -> Vec<AtomCondition> {
+fn conditions() -> Vec<AtomCondition> {
     let edit = |key, measure, bounds| AtomCondition::Similarity { key, condition: Condition::Edit { measure, bounds } };
     let words = Tokenizer::Words;
     let near =
@@ -169,7 +170,7 @@ fn same(side: &SideColumns) -> SideColumns {
 
 /// All pairs, ascending, and what was counted of them on the way.
 fn run(index: &RuleIndex, probe: Option<&PreparedRules>, step: usize) -> (Vec<(u32, u32)>, RuleCounters) {
-    let mut counters = RuleCounters::new(index.tests.kinds.len(), index.clauses.len());
+    let mut counters = RuleCounters::new(index.deciders.conditions.len(), index.clauses.len());
     let (mut pairs, cancel) = (Pairs::default(), Cancel::default());
     let run = Run { conditions: &NoConditions, cancel: &cancel };
     let all = index.len(probe);
@@ -206,9 +207,9 @@ fn a_device_walks_as_the_cpu_does() {
             clause.sort_unstable();
             clause.dedup();
         });
-        let kinds = kinds();
+        let conditions = conditions();
         let source =
-            RuleSource { kinds: kinds.iter().map(AtomKind::from).collect(), tests: kinds, clauses: clauses.clone() };
+            RuleSource { kinds: conditions.iter().map(AtomKind::from).collect(), conditions, clauses: clauses.clone() };
         let mut build = side([0, 1, 40, 300][case % 4], true, &mut rng);
         if self_join {
             build.atoms[3] = AtomColumn::None;
@@ -243,7 +244,8 @@ fn a_device_walks_launches_of_many_pairs() {
     build.atoms[0] = AtomColumn::Codes(vec![0; 1700].into());
     build.atoms[3] = AtomColumn::None;
     let clauses = vec![vec![0, 1, 4, 6], vec![0, 5, 7], vec![0, 4, 8]];
-    let source = RuleSource { kinds: kinds().iter().map(AtomKind::from).collect(), tests: kinds(), clauses };
+    let source =
+        RuleSource { kinds: conditions().iter().map(AtomKind::from).collect(), conditions: conditions(), clauses };
     let cancel = Cancel::default();
     let context = BuildContext { self_join: true, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
     let [expected, found] = [Engine::Cpu, engine_of(Budget::new(&device(), 0.5))].map(|engine| {
@@ -298,9 +300,9 @@ fn a_device_decides_strings_of_few_and_of_many_symbols() {
     for (first, symbols) in [('a', 26), ('\u{4e00}', 600)] {
         for (measure, bounds) in measures {
             let condition = Condition::Edit { measure, bounds };
-            let tests = vec![AtomCondition::Equality, AtomCondition::Similarity { key: 0, condition }];
-            let kinds = tests.iter().map(AtomKind::from).collect();
-            let source = RuleSource { kinds, tests, clauses: vec![vec![0, 1]] };
+            let conditions = vec![AtomCondition::Equality, AtomCondition::Similarity { key: 0, condition }];
+            let kinds = conditions.iter().map(AtomKind::from).collect();
+            let source = RuleSource { kinds, conditions, clauses: vec![vec![0, 1]] };
             let build = side_of_strings(first, symbols, &mut rng);
             // some of its symbols are unknown to the build side
             let probe = side_of_strings(char::from_u32(first as u32 + 5).unwrap(), symbols, &mut rng);
@@ -331,7 +333,8 @@ fn a_device_decides_strings_of_few_and_of_many_symbols() {
 fn whatever_does_not_fit_on_a_device_is_walked_on_the_cpu() {
     let mut rng = StdRng::seed_from_u64(8);
     let clauses = vec![vec![1, 4], vec![0, 6]];
-    let source = RuleSource { kinds: kinds().iter().map(AtomKind::from).collect(), tests: kinds(), clauses };
+    let source =
+        RuleSource { kinds: conditions().iter().map(AtomKind::from).collect(), conditions: conditions(), clauses };
     let cancel = Cancel::default();
     let context = BuildContext { self_join: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
     let side = side(300, true, &mut rng);
@@ -374,7 +377,8 @@ fn with_values(mut side: SideColumns) -> SideColumns {
 fn a_device_looks_up_another_side_as_the_cpu_does() {
     let mut rng = StdRng::seed_from_u64(9);
     let clauses = vec![vec![0, 1, 4], vec![1, 6], vec![0, 3, 5], vec![0, 2, 7]];
-    let source = RuleSource { kinds: kinds().iter().map(AtomKind::from).collect(), tests: kinds(), clauses };
+    let source =
+        RuleSource { kinds: conditions().iter().map(AtomKind::from).collect(), conditions: conditions(), clauses };
     let (build, probe) = (with_values(side(400, true, &mut rng)), with_values(side(300, false, &mut rng)));
     let (cancel, device) = (Cancel::default(), device_alone());
     let context = BuildContext::new(2, &cancel, &|_| Ok(()));

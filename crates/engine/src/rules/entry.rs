@@ -65,7 +65,7 @@ impl Access {
 
 /// What entries are built from.
 pub struct Building<'a> {
-    pub tests: &'a AtomDeciders,
+    pub deciders: &'a AtomDeciders,
     pub columns: &'a Columns,
     pub keys: &'a [ArrayRef],
     pub statistics: &'a BuildStatistics<'a>,
@@ -94,7 +94,7 @@ impl Building<'_> {
                 Access::Band { atom: *atom, order, ends }
             }
             Entry::Index { atom, .. } => {
-                let AtomCondition::Similarity { key, condition } = self.tests.kinds[*atom] else {
+                let AtomCondition::Similarity { key, condition } = self.deciders.conditions[*atom] else {
                     return internal_err!("an entry without an index");
                 };
                 let within = !equalities.is_empty();
@@ -104,10 +104,11 @@ impl Building<'_> {
                 Access::Index { index, reason, grouping: within.then_some(grouping) }
             }
         };
-        let [tree, earlier] = [&group.tree, &group.earlier].map(|tree| Path::new(tree.clone(), self.tests.kinds.len()));
+        let [tree, earlier] =
+            [&group.tree, &group.earlier].map(|tree| Path::new(tree.clone(), self.deciders.conditions.len()));
         let tree = match access {
             Access::Index { .. } => tree,
-            Access::Hash { .. } | Access::Band { .. } => tree.with_filters(self.tests, self.columns),
+            Access::Hash { .. } | Access::Band { .. } => tree.with_filters(self.deciders, self.columns),
         };
         Ok(EntryIndex { access, tree, earlier, device: None })
     }

@@ -29,7 +29,7 @@ use crate::{BuildContext, Cancel, Counts, Cursor, KeyColumn, Limit, Pairs, Prepa
 #[derive(Debug, Clone)]
 pub struct RuleSource {
     /// How each atom is decided.
-    pub tests: Vec<AtomCondition>,
+    pub conditions: Vec<AtomCondition>,
     /// What each atom is to the plan.
     pub kinds: Vec<AtomKind>,
     /// The atoms of each clause.
@@ -39,8 +39,8 @@ pub struct RuleSource {
 /// A build side with the entries of all clauses and their execution trees.
 #[derive(Debug)]
 pub struct RuleIndex {
-    /// Tests of the atoms.
-    pub tests: AtomDeciders,
+    /// How the atoms are decided.
+    pub deciders: AtomDeciders,
     /// What a probe side is looked up in, for each atom that is an equality.
     pub groups: Vec<Option<Groups>>,
     /// Columns of the build side.
@@ -97,8 +97,8 @@ impl RuleIndex {
     /// # Errors
     /// Keys of a type that their measure cannot read, a refused reservation, a cancelled build.
     pub fn try_new(source: RuleSource, side: SideColumns, engine: &Engine, context: &BuildContext<'_>) -> Result<Self> {
-        let RuleSource { tests, kinds, clauses } = source;
-        if context.self_join && !tests.iter().all(AtomCondition::is_symmetric) {
+        let RuleSource { conditions, kinds, clauses } = source;
+        if context.self_join && !conditions.iter().all(AtomCondition::is_symmetric) {
             return internal_err!("a rule has a measure that is not symmetric: a self-join reads both of its sides");
         }
         let all_threads = context.threads;
@@ -109,7 +109,7 @@ impl RuleIndex {
         let equalities: Vec<Option<(ArrayRef, bool)>> = side.atoms.iter().map(AtomColumn::values).collect();
         let shared = match &numbering {
             Some(device) if context.self_join => {
-                SharedStrings::of(device.platform(), &tests, &clauses, &equalities, &keys)
+                SharedStrings::of(device.platform(), &conditions, &clauses, &equalities, &keys)
             }
             _ => SharedStrings::default(),
         };
@@ -117,15 +117,17 @@ impl RuleIndex {
             || code(&equalities, |atom| !shared.has(atom), numbering.as_deref(), context),
             // what a device is brought for similarities asks for no codes
             || {
-                let (tests, columns) = AtomDeciders::build(tests, side, context)?;
+                let (deciders, columns) = AtomDeciders::build(conditions, side, context)?;
                 let ahead = match &numbering {
-                    Some(budget) => bring_ahead(budget.as_ref(), (&tests, &columns), &clauses, &shared, all_threads)?,
+                    Some(budget) => {
+                        bring_ahead(budget.as_ref(), (&deciders, &columns), &clauses, &shared, all_threads)?
+                    }
                     None => None,
                 };
-                Ok::<_, Error>((tests, columns, ahead))
+                Ok::<_, Error>((deciders, columns, ahead))
             },
         );
-        let (mut coded, (tests, mut columns, mut ahead)) = (coded?, brought?);
+        let (mut coded, (deciders, mut columns, mut ahead)) = (coded?, brought?);
         for &(equality, atom) in &shared.pairs {
             if let Some(codes) = ahead.as_mut().and_then(|rules| rules.take_codes(atom)) {
                 (context.reserve)(codes.memory())?;
@@ -149,9 +151,9 @@ impl RuleIndex {
         let (unmatchable, planned) = both(
             || columns.unmatchable(&clauses, all_threads),
             || {
-                let sample = || Sample::of((&columns, &tests), &keys, ahead.as_mut(), all_threads);
+                let sample = || Sample::of((&columns, &deciders), &keys, ahead.as_mut(), all_threads);
                 let (build, device) = ((&columns, keys.as_slice()), numbering.as_deref());
-                let statistics = BuildStatistics::new(&tests, build, sample, &clauses, device, context)?;
+                let statistics = BuildStatistics::new(&deciders, build, sample, &clauses, device, context)?;
                 let plan =
                     RulePlan::of(&kinds, &clauses, &statistics, |count, group| each_in_turn(count, all_threads, group));
                 context.cancel.check()?;
@@ -159,7 +161,7 @@ impl RuleIndex {
                 let threads = if plan.groups.len() > 1 { 1 } else { context.threads };
                 let context = BuildContext { threads, ..*context };
                 let building =
-                    Building { tests: &tests, columns: &columns, keys: &keys, statistics: &statistics, engine };
+                    Building { deciders: &deciders, columns: &columns, keys: &keys, statistics: &statistics, engine };
                 let build = || in_turn(plan.groups.len(), all_threads, |at| building.entry(&plan.groups[at], &context));
                 let walks = |group: &EntryGroup| !matches!(group.entry, Entry::Index { .. });
                 let ahead = ahead.filter(|_| plan.groups.iter().any(walks));
@@ -179,7 +181,7 @@ impl RuleIndex {
         let counted = numbering.as_ref().map_or_else(Vec::new, |device| device.metrics());
         let self_join = context.self_join;
         let mut index = Self {
-            tests,
+            deciders,
             groups,
             columns,
             self_join,
@@ -235,7 +237,7 @@ impl RuleIndex {
     pub fn replace_tree(&mut self, entry: usize, tree: &ExecutionTree) {
         self.entries[entry].device = None;
         self.entries[entry].tree =
-            Path::new(tree.clone(), self.tests.kinds.len()).with_filters(&self.tests, &self.columns);
+            Path::new(tree.clone(), self.deciders.conditions.len()).with_filters(&self.deciders, &self.columns);
         // what threads keep is of the other tree
         self.scratch = Mutex::default();
     }
@@ -275,7 +277,7 @@ impl RuleIndex {
         let on_device = self.entries.iter().filter_map(|entry| entry.device.as_ref());
         let items: usize = on_device.map(|entry| entry.memory()).sum();
         let groups: usize = self.groups.iter().flatten().map(Groups::memory).sum();
-        self.tests.memory() + groups + self.columns.memory() + entries.sum::<usize>() + items
+        self.deciders.memory() + groups + self.columns.memory() + entries.sum::<usize>() + items
     }
 
     /// What its indexes, and what is walked on a device, have counted.
@@ -334,7 +336,7 @@ impl RuleIndex {
             self.fallbacks.add(usize::from(by_tables));
             *column = AtomColumn::Codes(codes);
         }
-        let columns = self.tests.prepare(side, context)?;
+        let columns = self.deciders.prepare(side, context)?;
         let on_device = match &self.device {
             Some(rules) => {
                 let prepared = rules.prepare(&columns, threads)?;
@@ -348,7 +350,7 @@ impl RuleIndex {
             let entry = &self.entries[at];
             Ok(match (&entry.access, &self.plan.groups[at].entry) {
                 (Access::Index { index, grouping, .. }, Entry::Index { atom, .. }) => {
-                    let AtomCondition::Similarity { key, .. } = self.tests.kinds[*atom] else {
+                    let AtomCondition::Similarity { key, .. } = self.deciders.conditions[*atom] else {
                         return internal_err!("an entry without an index");
                     };
                     let found = |grouping: &Arc<Grouping>| grouping.look_up(&self.columns, &columns)?.into_vec();
@@ -434,7 +436,7 @@ impl RuleIndex {
     ) -> Result<Counts> {
         let pooled = self.scratch.lock().ok().and_then(|mut pool| pool.pop());
         let walk = Walk {
-            tests: &self.tests,
+            deciders: &self.deciders,
             build: &self.columns,
             probe: probe.map_or(&self.columns, |probe| &probe.columns),
             conditions: run.conditions,
@@ -473,22 +475,22 @@ impl RuleIndex {
             self.columns.fetch_codes(1)?;
             let candidates = match (&self.entries[entry].access, probe.map(|probe| &probe.entries[entry])) {
                 (Access::Index { index, .. }, Some(PreparedEntry::Index(prepared))) => {
-                    Candidates::Index(index.as_ref(), Probe::Batch(prepared.as_ref()))
+                    Candidates::Index { index: index.as_ref(), probe: Probe::Batch(prepared.as_ref()) }
                 }
-                (Access::Index { index, .. }, _) => Candidates::Index(index.as_ref(), Probe::SelfJoin),
+                (Access::Index { index, .. }, _) => Candidates::Index { index: index.as_ref(), probe: Probe::SelfJoin },
                 (Access::Hash { grouping, .. }, Some(PreparedEntry::Places(places))) => {
-                    Candidates::Batch(grouping.rows()?, places.rows(grouping)?)
+                    Candidates::Batch { rows: grouping.rows()?, partners: places.rows(grouping)? }
                 }
                 (Access::Hash { grouping, ends }, _) => {
-                    Candidates::SelfJoin(grouping.rows()?, ends.get_or_init(|| grouping.group_ends()))
+                    Candidates::SelfJoin { rows: grouping.rows()?, ends: ends.get_or_init(|| grouping.group_ends()) }
                 }
                 (Access::Band { order, .. }, Some(PreparedEntry::Places(places))) => {
-                    Candidates::Batch(&order.rows, places.rows(&order.grouping)?)
+                    Candidates::Batch { rows: &order.rows, partners: places.rows(&order.grouping)? }
                 }
-                (Access::Band { order, ends, .. }, _) => Candidates::SelfJoin(&order.rows, ends),
+                (Access::Band { order, ends, .. }, _) => Candidates::SelfJoin { rows: &order.rows, ends },
             };
             let EntryIndex { tree, earlier, .. } = &self.entries[entry];
-            let by_index = matches!(candidates, Candidates::Index(..));
+            let by_index = matches!(candidates, Candidates::Index { .. });
             probing.entry(&EntryPaths { number: entry, tree, earlier, clauses }, candidates, &mut within, left)?;
             cursor.next = start + within.next;
             // an index has done its work with fewer candidates than pairs that it has tested
@@ -555,7 +557,7 @@ mod tests {
         let rows = 50_000;
         let codes: Vec<u32> = (0..rows).map(|row| if row % 10 == 0 { 0 } else { 1 + row % 977 }).collect();
         let source = RuleSource {
-            tests: vec![AtomCondition::Equality],
+            conditions: vec![AtomCondition::Equality],
             kinds: vec![AtomKind::Equality],
             clauses: vec![vec![0]],
         };
@@ -587,8 +589,9 @@ mod tests {
     #[test]
     fn an_index_that_finds_nothing_stops_once_its_work_is_done() {
         let condition = Condition::Edit { measure: EditMeasure::JaroWinkler, bounds: Bounds::at_least(0.85, true) };
-        let tests = vec![AtomCondition::Similarity { key: 0, condition }];
-        let source = RuleSource { kinds: tests.iter().map(AtomKind::from).collect(), tests, clauses: vec![vec![0]] };
+        let conditions = vec![AtomCondition::Similarity { key: 0, condition }];
+        let source =
+            RuleSource { kinds: conditions.iter().map(AtomKind::from).collect(), conditions, clauses: vec![vec![0]] };
         let side = |letter: &str| {
             let text = |row: usize| Some(letter.repeat(10 + row % 20));
             let key: ArrayRef = Arc::new((0..300).map(text).collect::<StringArray>());

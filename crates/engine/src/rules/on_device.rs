@@ -22,38 +22,38 @@ use crate::{Cancel, Counts, Cursor, Pairs};
 /// Brings what the build side has for the atoms that are `asked` to a device, and numbers the keys of some equalities.
 fn bring(
     device: &dyn Accelerator,
-    (tests, columns): (&AtomDeciders, &Columns),
+    (deciders, columns): (&AtomDeciders, &Columns),
     (asked, equalities): (Vec<bool>, &[Option<bool>]),
     printed: Option<usize>,
     threads: usize,
 ) -> Result<Result<Box<dyn DeviceRules>, Refused>> {
-    let allowance = |atom: usize| tests.allowance(atom).map_or(&[][..], MaxDifferences::by_classes);
-    let (kinds, rows) = (tests.kinds.as_slice(), columns as &dyn RuleRows);
-    device.bring_rules(RulesSide { kinds, allowances: &allowance, rows, asked, equalities, printed, threads })
+    let allowance = |atom: usize| deciders.allowance(atom).map_or(&[][..], MaxDifferences::by_classes);
+    let (conditions, rows) = (deciders.conditions.as_slice(), columns as &dyn RuleRows);
+    device.bring_rules(RulesSide { conditions, allowances: &allowance, rows, asked, equalities, printed, threads })
 }
 
 /// The atoms that are not equalities, where a plan will ask all atoms on a device: an entry by places is expected, and
 /// a device decides everything.
-fn asked_ahead(platform: &dyn Platform, kinds: &[AtomCondition], clauses: &[Vec<usize>]) -> Option<Vec<bool>> {
-    let mut asked = vec![false; kinds.len()];
+fn asked_ahead(platform: &dyn Platform, conditions: &[AtomCondition], clauses: &[Vec<usize>]) -> Option<Vec<bool>> {
+    let mut asked = vec![false; conditions.len()];
     clauses.iter().flatten().for_each(|&atom| asked[atom] = true);
-    let asked_kinds = || kinds.iter().zip(&asked).filter(|(_, asked)| **asked).map(|(kind, _)| kind);
-    let has_places = asked_kinds().any(|kind| matches!(kind, AtomCondition::Equality | AtomCondition::Band));
-    if !has_places || !asked_kinds().all(|kind| platform.serves_atom(kind)) {
+    let asked_conditions = || conditions.iter().zip(&asked).filter(|(_, asked)| **asked).map(|(kind, _)| kind);
+    let has_places = asked_conditions().any(|kind| matches!(kind, AtomCondition::Equality | AtomCondition::Band));
+    if !has_places || !asked_conditions().all(|kind| platform.serves_atom(kind)) {
         return None;
     }
-    asked.iter_mut().zip(kinds).for_each(|(asked, kind)| *asked &= *kind != AtomCondition::Equality);
+    asked.iter_mut().zip(conditions).for_each(|(asked, kind)| *asked &= *kind != AtomCondition::Equality);
     Some(asked)
 }
 
 /// The keys of similarities whose strings are brought to a device that numbers the keys of equalities.
 pub fn strings_ahead<'a>(
     platform: &dyn Platform,
-    kinds: &'a [AtomCondition],
+    conditions: &'a [AtomCondition],
     clauses: &[Vec<usize>],
 ) -> impl Iterator<Item = usize> + use<'a> {
-    let asked = asked_ahead(platform, kinds, clauses).unwrap_or_default();
-    kinds.iter().zip(asked).filter(|(_, asked)| *asked).filter_map(|(kind, _)| match kind {
+    let asked = asked_ahead(platform, conditions, clauses).unwrap_or_default();
+    conditions.iter().zip(asked).filter(|(_, asked)| *asked).filter_map(|(kind, _)| match kind {
         AtomCondition::Similarity { key, condition: Condition::Edit { .. } } => Some(*key),
         _ => None,
     })
@@ -73,24 +73,24 @@ impl SharedStrings {
     /// similarities.
     pub fn of(
         platform: &dyn Platform,
-        kinds: &[AtomCondition],
+        conditions: &[AtomCondition],
         clauses: &[Vec<usize>],
         equalities: &[Option<(ArrayRef, bool)>],
         keys: &[ArrayRef],
     ) -> Self {
-        let mut shared = Self { pairs: Vec::new(), null_equals_null: vec![None; kinds.len()] };
-        let Some(asked) = asked_ahead(platform, kinds, clauses) else { return shared };
+        let mut shared = Self { pairs: Vec::new(), null_equals_null: vec![None; conditions.len()] };
+        let Some(asked) = asked_ahead(platform, conditions, clauses) else { return shared };
         let keys: Vec<ArrayData> = keys.iter().map(|key| key.to_data()).collect();
         for (atom, equality) in equalities.iter().enumerate() {
             let Some((values, null_equals_null)) = equality else { continue };
             let values = values.to_data();
-            let reads = |other: &usize| match kinds[*other] {
+            let reads = |other: &usize| match conditions[*other] {
                 AtomCondition::Similarity { key, condition: Condition::Edit { .. } } => {
                     asked[*other] && keys.get(key).is_some_and(|key| key.ptr_eq(&values))
                 }
                 _ => false,
             };
-            if let Some(other) = (0..kinds.len()).find(reads)
+            if let Some(other) = (0..conditions.len()).find(reads)
                 && shared.null_equals_null[other].is_none()
             {
                 shared.null_equals_null[other] = Some(*null_equals_null);
@@ -110,12 +110,12 @@ impl SharedStrings {
 /// codes of those equalities that share their strings.
 pub fn bring_ahead(
     device: &dyn Accelerator,
-    (tests, columns): (&AtomDeciders, &Columns),
+    (deciders, columns): (&AtomDeciders, &Columns),
     clauses: &[Vec<usize>],
     shared: &SharedStrings,
     threads: usize,
 ) -> Result<Option<Box<dyn DeviceRules>>> {
-    match asked_ahead(device.platform(), &tests.kinds, clauses) {
+    match asked_ahead(device.platform(), &deciders.conditions, clauses) {
         Some(asked) => {
             // fingerprints are those of the CPU engine where strings are all that it reads
             let is_read = |(kind, asked): (&AtomCondition, &bool)| match kind {
@@ -123,8 +123,8 @@ pub fn bring_ahead(
                 AtomCondition::Similarity { condition: Condition::Edit { .. }, .. } => *asked,
                 _ => false,
             };
-            let printed = tests.kinds.iter().zip(&asked).all(is_read).then_some(columns.rows);
-            Ok(bring(device, (tests, columns), (asked, &shared.null_equals_null), printed, threads)?.ok())
+            let printed = deciders.conditions.iter().zip(&asked).all(is_read).then_some(columns.rows);
+            Ok(bring(device, (deciders, columns), (asked, &shared.null_equals_null), printed, threads)?.ok())
         }
         None => Ok(None),
     }
@@ -142,7 +142,7 @@ impl RuleIndex {
     pub fn is_for_a_device(&self, entry: &EntryIndex) -> bool {
         let has_places = matches!(entry.access, Access::Hash { .. } | Access::Band { .. });
         let Some(platform) = self.platform else { return false };
-        has_places && entry.atoms().all(|atom| platform.serves_atom(&self.tests.kinds[atom]))
+        has_places && entry.atoms().all(|atom| platform.serves_atom(&self.deciders.conditions[atom]))
     }
 
     /// Brings to a device what it can walk, and says why not all of it, where it has no memory for that or no kernels.
@@ -153,14 +153,14 @@ impl RuleIndex {
         threads: usize,
     ) -> Result<BroughtRules> {
         let served: Vec<bool> = self.entries.iter().map(|entry| self.is_for_a_device(entry)).collect();
-        let mut asked = vec![false; self.tests.kinds.len()];
+        let mut asked = vec![false; self.deciders.conditions.len()];
         for (entry, _) in self.entries.iter().zip(&served).filter(|(_, served)| **served) {
             entry.atoms().for_each(|atom| asked[atom] = true);
         }
         if !served.contains(&true) {
             return Ok(BroughtRules::default());
         }
-        let columns = (&self.tests, &self.columns);
+        let columns = (&self.deciders, &self.columns);
         let rules = match ahead {
             Some(mut rules) => rules.add_codes(&self.columns, &asked)?.map(|()| rules),
             None => bring(device, columns, (asked, &[]), None, threads)?,
