@@ -23,6 +23,7 @@ use rand::seq::SliceRandom;
 use similarity_engine::atoms::{AtomColumn, AtomCondition, PairConditions, RuleCounters, SideColumns};
 use similarity_engine::choice::Engine;
 use similarity_engine::condition::{Bounds, Condition};
+use similarity_engine::internals::replace_tree;
 use similarity_engine::plan::{AtomEstimate, AtomKind, ExecutionTree};
 use similarity_engine::rules::{RuleIndex, RuleSource, Run};
 use similarity_engine::{BuildContext, Cancel, Cursor, Limit, NO_GROUP, Pairs};
@@ -161,7 +162,7 @@ impl Measured {
 
     /// Milliseconds and pairs of a self-join verified by `tree`, the best of `runs`.
     fn run(&mut self, tree: &ExecutionTree, runs: usize) -> (f64, usize) {
-        self.index.replace_tree(0, tree);
+        replace_tree(&mut self.index, 0, tree);
         let (cancel, mut best, mut found) = (Cancel::default(), f64::INFINITY, 0);
         for _ in 0..runs {
             let mut cursor = Cursor { next: 0, end: self.index.len(None) };

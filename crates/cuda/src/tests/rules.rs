@@ -13,7 +13,9 @@ use similarity_engine::atoms::{AtomColumn, BandColumn, PairConditions, SideColum
 use similarity_engine::choice::Engine;
 use similarity_engine::condition::{Bounds, VectorCondition};
 use similarity_engine::equality::Groups;
-use similarity_engine::internals::PreparedEntry;
+use similarity_engine::internals::{
+    counters_of, entries_on_device, entries_probed_on_device, groups_of_equalities, walk_on_host,
+};
 use similarity_engine::plan::AtomKind;
 use similarity_engine::rules::{RuleSource, Run};
 use similarity_engine::{BuildContext, Limit, NO_GROUP, PrepareContext};
@@ -170,7 +172,7 @@ fn same(side: &SideColumns) -> SideColumns {
 
 /// All pairs, ascending, and what was counted of them on the way.
 fn run(index: &RuleIndex, probe: Option<&PreparedRules>, step: usize) -> (Vec<(u32, u32)>, RuleCounters) {
-    let mut counters = RuleCounters::new(index.deciders.conditions.len(), index.clauses.len());
+    let mut counters = counters_of(index);
     let (mut pairs, cancel) = (Pairs::default(), Cancel::default());
     let run = Run { conditions: &NoConditions, cancel: &cancel };
     let all = index.len(probe);
@@ -219,7 +221,7 @@ fn a_device_walks_as_the_cpu_does() {
         let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
         let [cpu, cuda] = [&Engine::Cpu, &on_device]
             .map(|engine| RuleIndex::try_new(source.clone(), same(&build), engine, &context).unwrap());
-        walked += cuda.entries.iter().filter(|entry| entry.device.is_some()).count();
+        walked += entries_on_device(&cuda);
         let (expected, found) = match self_join {
             true => (run(&cpu, None, usize::MAX), run(&cuda, None, 1 + case * 7)),
             false => {
@@ -251,7 +253,7 @@ fn a_device_walks_launches_of_many_pairs() {
     let [expected, found] = [Engine::Cpu, engine_of(Budget::new(&device(), 0.5))].map(|engine| {
         let index = RuleIndex::try_new(source.clone(), same(&build), &engine, &context).unwrap();
         let is_walked_there = matches!(engine, Engine::Device(_));
-        assert!(index.entries.iter().all(|entry| entry.device.is_some() == is_walked_there));
+        assert_eq!(entries_on_device(&index), if is_walked_there { index.plan().groups.len() } else { 0 });
         run(&index, None, usize::MAX)
     });
     assert!(expected.0.len() > 20_000);
@@ -313,10 +315,8 @@ fn a_device_decides_strings_of_few_and_of_many_symbols() {
                     let index = RuleIndex::try_new(source.clone(), same(&build), engine, &context).unwrap();
                     let has_kernels = measure != EditMeasure::DamerauLevenshtein;
                     let is_walked_there = has_kernels && matches!(engine, Engine::Device(_));
-                    assert!(
-                        index.entries.iter().all(|entry| entry.device.is_some() == is_walked_there),
-                        "{measure:?} {self_join} {is_walked_there}"
-                    );
+                    let walked = if is_walked_there { index.plan().groups.len() } else { 0 };
+                    assert_eq!(entries_on_device(&index), walked, "{measure:?} {self_join}");
                     let prepared = (!self_join)
                         .then(|| index.prepare(same(&probe), &PrepareContext { threads: 2, cancel: &cancel }).unwrap());
                     run(&index, prepared.as_ref(), usize::MAX)
@@ -348,7 +348,7 @@ fn whatever_does_not_fit_on_a_device_is_walked_on_the_cpu() {
         let index = index(&engine_of(budget));
         let found = run(&index, None, 100);
         assert_eq!((found.0, found.1.witnesses), (expected.0.clone(), expected.1.witnesses.clone()), "{bytes} bytes");
-        walked.push(index.entries.iter().any(|entry| entry.device.is_some()));
+        walked.push(entries_on_device(&index) > 0);
     }
     assert!(walked.contains(&true));
 }
@@ -389,19 +389,15 @@ fn a_device_looks_up_another_side_as_the_cpu_does() {
     let expected = run(&by_cpu, Some(&prepare(&by_cpu)), 100);
     assert!(expected.0.len() > 500);
     let mut by_device = index(&engine_of(Budget::new(&device, 0.5)));
-    assert!(by_device.groups.iter().flatten().all(|groups| matches!(groups, Groups::Device(_))));
+    assert!(groups_of_equalities(&by_device).all(|groups| matches!(groups, Groups::Device(_))));
     let prepared = prepare(&by_device);
-    let walked = prepared.entries.iter().filter(|entry| match entry {
-        PreparedEntry::Places(places) => places.items().is_some(),
-        PreparedEntry::Index(_) => false,
-    });
-    assert!(walked.count() >= 2);
+    assert!(entries_probed_on_device(&prepared) >= 2);
     let found = run(&by_device, Some(&prepared), 100);
     assert_eq!((&found.0, found.1.witnesses), (&expected.0, expected.1.witnesses.clone()));
     assert_eq!(by_device.unmatchable(), by_cpu.unmatchable());
     assert_eq!(prepared.unmatchable(), prepare(&by_cpu).unmatchable());
     // of what was made ready for the device the CPU walks the same rows
-    by_device.device = None;
+    walk_on_host(&mut by_device);
     let found = run(&by_device, Some(&prepared), 100);
     assert_eq!((&found.0, found.1.witnesses), (&expected.0, expected.1.witnesses.clone()));
     for bytes in (10..30).map(|bits| 1usize << bits) {

@@ -6,7 +6,7 @@ use super::*;
 use crate::test_device::device;
 use similarity_engine::atoms::SideColumns;
 use similarity_engine::condition::{Bounds, Condition};
-use similarity_engine::internals::{AtomDeciders, Detail, Fingerprints, SAMPLED, Sample, bound};
+use similarity_engine::internals::{AtomDeciders, BuildAtoms, Detail, Fingerprints, SAMPLED, Sample, bound};
 use similarity_engine::internals::{SharedStrings, bring_ahead};
 use similarity_measures::EditMeasure;
 
@@ -21,9 +21,9 @@ fn sample(texts: &[Option<String>], budget: Option<&Budget>) -> Sample {
     let cancel = Cancel::default();
     let (deciders, columns) =
         AtomDeciders::build(conditions, side, &BuildContext::new(2, &cancel, &|_| Ok(()))).unwrap();
-    let bring = |budget: &Budget| {
-        bring_ahead(budget, (&deciders, &columns), &[vec![0, 1]], &SharedStrings::default(), 2).unwrap().unwrap()
-    };
+    let atoms = BuildAtoms { deciders: &deciders, columns: &columns };
+    let bring =
+        |budget: &Budget| bring_ahead(budget, atoms, &[vec![0, 1]], &SharedStrings::default(), 2).unwrap().unwrap();
     if let Some(budget) = budget {
         // what a device draws are the rows that the host draws, or nothing
         let drawn = bring(budget).least_prints(texts.len(), SAMPLED, bound(texts.len(), SAMPLED)).unwrap();
@@ -33,7 +33,7 @@ fn sample(texts: &[Option<String>], budget: Option<&Budget>) -> Sample {
         assert!(drawn.is_some() || few && texts.len() > SAMPLED);
     }
     let mut device = budget.map(bring);
-    let sample = Sample::of((&columns, &deciders), &keys, device.as_mut(), 2).unwrap();
+    let sample = Sample::of(atoms, &keys, device.as_mut(), 2).unwrap();
     assert_eq!((sample.rows.len(), sample.variates.len()), (SAMPLED.min(texts.len()), sample.rows.len()));
     sample
 }

@@ -47,6 +47,15 @@ pub struct AtomDeciders {
     deciders: Vec<PairDecider>,
 }
 
+/// The atoms of a build side: how each is decided, and its column.
+#[derive(Debug, Clone, Copy)]
+pub struct BuildAtoms<'a> {
+    /// Deciders of the atoms.
+    pub deciders: &'a AtomDeciders,
+    /// Columns of the build side.
+    pub columns: &'a Columns,
+}
+
 #[derive(Debug)]
 enum PairDecider {
     Codes,

@@ -97,6 +97,16 @@ impl GroupsByRow {
     }
 }
 
+/// Rows of a build side by some keys.
+#[derive(Debug)]
+pub(super) struct GroupedByKeys {
+    /// Equalities and conditions of one side.
+    pub(super) keys: Vec<usize>,
+    pub(super) grouping: Arc<Grouping>,
+    /// The group of each row.
+    pub(super) groups: GroupsByRow,
+}
+
 impl Grouping {
     /// The groups of the build side by `keys`, equalities and conditions of one side, and the group of each row, as
     /// `by` says.

@@ -8,11 +8,11 @@ use crate::error::Result;
 use arrow::array::ArrayRef;
 use foldhash::fast::FixedState;
 
-use super::grouping::{Grouping, GroupsByRow};
+use super::grouping::{GroupedByKeys, Grouping, GroupsByRow};
 use crate::accelerator::Accelerator;
 use crate::accelerator::rules::DeviceRules;
 use crate::atoms::{AtomColumn, AtomCondition, BandColumn, RuleRows};
-use crate::cpu::columns::{AtomDeciders, Columns};
+use crate::cpu::columns::{AtomDeciders, BuildAtoms, Columns};
 use crate::cpu::fingerprints::{Detail, Fingerprints, bound};
 use crate::cpu::rules::probing::FEWEST_LANES;
 use crate::equality::Numberer;
@@ -23,11 +23,10 @@ use crate::{BuildContext, Cancel, Pairs};
 /// How many pairs are drawn for an entry.
 const DRAWN: usize = 512;
 
-/// A grouping, and the group of each build row.
+/// Rows grouped by some keys, and pairs drawn from the groups.
 #[derive(Debug)]
-pub struct DrawnGroups {
-    pub grouping: Arc<Grouping>,
-    pub groups: GroupsByRow,
+struct DrawnGroups {
+    of: GroupedByKeys,
     /// Pairs of different rows, evenly drawn from those that share a group; from all pairs, where groups are single
     /// rows.
     drawn: Pairs,
@@ -75,7 +74,7 @@ impl Sample {
     /// Sample of a build side. A device to which the side has been brought draws it where it can; otherwise up to so
     /// many threads do.
     pub fn of(
-        (columns, deciders): (&Columns, &AtomDeciders),
+        BuildAtoms { deciders, columns }: BuildAtoms<'_>,
         keys: &[ArrayRef],
         device: Option<&mut Box<dyn DeviceRules>>,
         threads: usize,
@@ -184,16 +183,16 @@ pub struct BuildStatistics<'a> {
     /// The codes and strings of rows that were drawn.
     sampled: Columns,
     cancel: &'a Cancel,
-    /// Drawn groups by the keys of some clause.
-    grouped: Vec<(Vec<usize>, DrawnGroups)>,
+    /// Drawn groups by the keys of each clause.
+    grouped: Vec<DrawnGroups>,
 }
 
 impl<'a> BuildStatistics<'a> {
     /// Groups the rows by the keys of each clause, with up to so many threads as `context` says, or on a device, and
     /// draws pairs of those of a sample, which is taken meanwhile.
     pub fn new(
-        deciders: &'a AtomDeciders,
-        (build, keys): (&'a Columns, &[ArrayRef]),
+        BuildAtoms { deciders, columns: build }: BuildAtoms<'a>,
+        keys: &[ArrayRef],
         sample: impl FnOnce() -> Result<Sample>,
         clauses: &[Vec<usize>],
         device: Option<&dyn Accelerator>,
@@ -216,14 +215,14 @@ impl<'a> BuildStatistics<'a> {
             let (grouping, groups) = &groupings[at];
             sample.draw(grouping, groups, &fingerprints)
         })?;
-        let of_keys = |((grouping, groups), drawn)| {
+        let of_keys = |((keys, (grouping, groups)), drawn)| {
             let outcomes = deciders.conditions.iter().map(|_| OnceLock::new()).collect();
-            DrawnGroups { grouping: Arc::new(grouping), groups, drawn, places: Pairs::default(), outcomes }
+            let of = GroupedByKeys { keys, grouping: Arc::new(grouping), groups };
+            DrawnGroups { of, drawn, places: Pairs::default(), outcomes }
         };
-        let grouped = groupings.into_iter().zip(drawn).map(of_keys);
-        let mut grouped: Vec<(Vec<usize>, DrawnGroups)> = wanted.into_iter().zip(grouped).collect();
+        let mut grouped: Vec<DrawnGroups> = wanted.into_iter().zip(groupings).zip(drawn).map(of_keys).collect();
         let mut rows: Vec<u32> = Vec::new();
-        for (_, DrawnGroups { drawn, places, .. }) in &mut grouped {
+        for DrawnGroups { drawn, places, .. } in &mut grouped {
             for (drawn, places) in [(&drawn.build, &mut places.build), (&drawn.probe, &mut places.probe)] {
                 places.extend(rows.len() as u32..(rows.len() + drawn.len()) as u32);
                 rows.extend_from_slice(drawn);
@@ -239,7 +238,8 @@ impl<'a> BuildStatistics<'a> {
     /// them.
     fn foresee(&self, clauses: &[Vec<usize>], threads: usize) -> Result<()> {
         let mut asked = Vec::new();
-        for (keys, grouped) in &self.grouped {
+        for grouped in &self.grouped {
+            let keys = &grouped.of.keys;
             let are_keys = |clause: &Vec<usize>| keys.iter().all(|key| clause.contains(key));
             let last = clauses.iter().rposition(are_keys).unwrap_or(0);
             let mut atoms: Vec<usize> = clauses[..=last].concat();
@@ -254,9 +254,14 @@ impl<'a> BuildStatistics<'a> {
         Ok(())
     }
 
+    /// The groups by the keys of each clause.
+    pub(super) fn into_groups(self) -> Vec<GroupedByKeys> {
+        self.grouped.into_iter().map(|grouped| grouped.of).collect()
+    }
+
     /// The groups by these keys, those of some clause.
-    pub fn groups(&self, keys: &[usize]) -> Option<&DrawnGroups> {
-        self.grouped.iter().find(|(known, _)| known == keys).map(|(_, grouped)| grouped)
+    fn groups(&self, keys: &[usize]) -> Option<&DrawnGroups> {
+        self.grouped.iter().find(|grouped| grouped.of.keys == keys)
     }
 
     /// What becomes of the drawn pairs; `None` for atoms that nothing is known of before a query runs.
@@ -306,7 +311,7 @@ impl<'a> BuildStatistics<'a> {
 
 impl Statistics for BuildStatistics<'_> {
     fn partners(&self, keys: &[usize]) -> f64 {
-        self.groups(keys).map_or(0.0, |grouped| grouped.grouping.mean_partners())
+        self.groups(keys).map_or(0.0, |grouped| grouped.of.grouping.mean_partners())
     }
 
     fn estimates(&self, entry: &Entry, atoms: &[usize]) -> Vec<AtomEstimate> {
