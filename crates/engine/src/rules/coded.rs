@@ -100,7 +100,7 @@ impl CodedRules {
                 coded[equality] = Some((Groups::SelfJoin, codes));
             }
         }
-        // the others ask for no column of a build side once more
+        // columns that were sent ahead and are unused by now stay unused
         device.iter().for_each(|device| device.forget_prefetched());
         // strings that were not brought, or that the device could not tell apart
         let missing = equalities.code(|atom| shared.has(atom) && coded[atom].is_none())?;

@@ -246,12 +246,12 @@ mod tests {
 
     use arrow::array::{ArrayRef, StringArray};
 
-    use super::super::entry::PAIRS_A_STRETCH;
     use super::*;
     use crate::atoms::AtomCondition;
     use crate::condition::{Bounds, Condition};
     use crate::error::internal_err;
     use crate::plan::AtomKind;
+    use crate::rules::entry::PAIRS_A_STRETCH;
     use similarity_measures::EditMeasure;
 
     /// A tenth of the rows in one group: no stretch of a self-join has much more pairs than any.
