@@ -233,7 +233,8 @@ impl JoinStrategy for RuleStrategy {
         let (bands, atoms) = columns.into_iter().unzip();
         let columns =
             SideColumns { rows: batch.num_rows(), atoms, keys: self.key_values(side, batch, context.threads)? };
-        let source = RuleSource { tests: self.tests(side), kinds: self.kinds(side), clauses: self.clauses.clone() };
+        let source =
+            RuleSource { conditions: self.tests(side), kinds: self.kinds(side), clauses: self.clauses.clone() };
         let engine = engine::open(self.engine)?;
         let index = RuleIndex::try_new(source, columns, &engine, context).or_datafusion()?;
         Ok(Box::new(RuleMatcher { keys: self.clone(), side, batch: batch.clone(), bands, index }))

@@ -285,11 +285,11 @@ impl PrepareContext<'static> {
     }
 }
 
-/// Parts of the engines that tests on devices look into. They are no interface.
+/// Parts of the engines that tests on devices and benches look into. They are no interface.
 #[doc(hidden)]
 #[allow(missing_docs)]
 pub mod internals {
-    pub use crate::cpu::columns::{AtomDeciders, Columns};
+    pub use crate::cpu::columns::{AtomDeciders, BuildAtoms, Columns};
     pub use crate::cpu::fingerprints::{Detail, Fingerprints, bound, mix};
     pub use crate::equality::DeviceGroups;
     pub use crate::fallback::LongStrings;

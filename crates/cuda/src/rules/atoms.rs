@@ -192,7 +192,7 @@ impl RulesOnDevice {
     }
 
     fn arrange(budget: &Budget, side: RulesSide<'_>) -> Result<Option<Self>, Fault> {
-        let RulesSide { kinds, allowances, rows: build, asked, equalities, printed, threads } = side;
+        let RulesSide { conditions, allowances, rows: build, asked, equalities, printed, threads } = side;
         let time = budget.metrics.arrange_time.clone();
         let _timer = time.timer();
         let stream = budget.device.stream()?;
@@ -208,16 +208,17 @@ impl RulesOnDevice {
             || uploading.columns(build, (&asked, equalities), None),
             // which take a while to find out
             || {
-                each_in_turn(kinds.len(), threads, |atom| match asked[atom] {
-                    true => {
-                        (allowances(atom), edit_predicate(&kinds[atom]).map_or_else(Vec::new, |p| reaches(&p, LONGEST)))
-                    }
+                each_in_turn(conditions.len(), threads, |atom| match asked[atom] {
+                    true => (
+                        allowances(atom),
+                        edit_predicate(&conditions[atom]).map_or_else(Vec::new, |p| reaches(&p, LONGEST)),
+                    ),
                     false => (&[][..], Vec::new()),
                 })
             },
         );
         let Some(columns) = columns? else { return Ok(None) };
-        let (mut allowed, mut starts) = (Vec::new(), Vec::with_capacity(kinds.len()));
+        let (mut allowed, mut starts) = (Vec::new(), Vec::with_capacity(conditions.len()));
         for (allowance, _) in &looked_up {
             starts.push(allowed.len() as u64);
             allowed.extend_from_slice(allowance);
@@ -226,9 +227,9 @@ impl RulesOnDevice {
         let allowances = budget.upload(&stream, &allowed)?;
         let uploaded = budget.upload_parts(&stream, parts().map(<[_]>::len).sum(), parts())?;
         let mut reach = uploaded.address(&stream);
-        let mut tests = Vec::with_capacity(kinds.len());
-        for (atom, kind) in kinds.iter().enumerate() {
-            tests.push(match *kind {
+        let mut tests = Vec::with_capacity(conditions.len());
+        for (atom, condition) in conditions.iter().enumerate() {
+            tests.push(match *condition {
                 _ if !asked[atom] => ConditionOnDevice::Columns,
                 AtomCondition::Similarity { condition: Condition::Edit { measure, bounds }, .. } => {
                     let (condition, decision) = edit_test(&EditPredicate { measure, bounds }, reach);

@@ -17,7 +17,7 @@ use crate::{Cancel, Counts, Cursor, Pairs};
 /// A build side of rules that is brought to a device.
 pub struct RulesSide<'a> {
     /// How each atom is decided.
-    pub kinds: &'a [AtomCondition],
+    pub conditions: &'a [AtomCondition],
     /// What the first filter of an atom allows, by the classes of a probe and a build row.
     pub allowances: &'a (dyn Fn(usize) -> &'a [i8] + Sync),
     /// The rows.

@@ -43,7 +43,7 @@ const BLOCK: usize = 4096;
 #[derive(Debug)]
 pub(super) struct SmallGroups {
     condition: Condition,
-    tests: AtomDeciders,
+    deciders: AtomDeciders,
     /// The keys of `rows`.
     columns: Columns,
     /// The rows of small groups, group by group.
@@ -106,12 +106,13 @@ pub(super) fn build(
         if context.self_join { rows.iter().map(|&row| groups[row as usize]).collect() } else { Vec::new() };
     let values = taken(&keys.values, &rows, context)?;
     let side = SideColumns { rows: rows.len(), atoms: vec![AtomColumn::None], keys: vec![values] };
-    let (tests, columns) = AtomDeciders::build(vec![AtomCondition::Similarity { key: 0, condition }], side, context)?;
+    let conditions = vec![AtomCondition::Similarity { key: 0, condition }];
+    let (deciders, columns) = AtomDeciders::build(conditions, side, context)?;
     columns.make_ready(context.threads);
     let unmatchable = groups.len() - all + columns.unmatchable(&[vec![0]], context.threads)? + of_large;
     Ok(Some(SmallGroups {
         condition,
-        tests,
+        deciders,
         columns,
         rows,
         starts,
@@ -215,7 +216,7 @@ impl SmallGroups {
             }
             passed.clear();
             let columns = (&self.columns, side.columns);
-            self.tests.select(0, columns, &block, &places[..block.len()], &|| cancel.is_cancelled(), &mut passed);
+            self.deciders.select(0, columns, &block, &places[..block.len()], &|| cancel.is_cancelled(), &mut passed);
             counts.candidates += block.len();
             for &place in &passed {
                 let (build, probe) = block.at(place);
@@ -240,7 +241,7 @@ impl Index for SmallGroups {
         let numbers = self.rows.capacity() + self.starts.capacity() + self.self_join_groups.capacity();
         let of_large = |large: &Large| large.index.memory() + large.ids.capacity() * size_of::<u32>();
         let large = self.large.as_ref().map_or(0, of_large);
-        self.tests.memory() + self.columns.memory() + numbers * size_of::<u32>() + large
+        self.deciders.memory() + self.columns.memory() + numbers * size_of::<u32>() + large
     }
 
     fn unmatchable(&self) -> usize {
@@ -273,7 +274,7 @@ impl Index for SmallGroups {
             false => take(&keys.values, &UInt32Array::from_iter_values(rows.iter().copied()), None)?,
         };
         let side = SideColumns { rows: rows.len(), atoms: vec![AtomColumn::None], keys: vec![values] };
-        let columns = self.tests.prepare(side, context)?;
+        let columns = self.deciders.prepare(side, context)?;
         let large =
             self.large.as_ref().map(|large| large.index.prepare(&Large::keys(&large.ids, &keys.values, all), context));
         let large = large.transpose()?;
