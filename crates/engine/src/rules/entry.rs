@@ -13,9 +13,9 @@ use crate::atoms::{AtomColumn, AtomCondition};
 use crate::choice::Engine;
 use crate::cpu::columns::{AtomDeciders, Columns};
 use crate::cpu::rules::walk::Path;
+use crate::placement::Reason;
 use crate::plan::{Entry, EntryGroup};
-use crate::reason::Reason;
-use crate::{BuildContext, Index, KeyColumn};
+use crate::{BuildContext, DynPairIndex, KeyColumn};
 
 /// One entry of a plan, built.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub enum Access {
         ends: Vec<u32>,
     },
     /// The index of a similarity, why it is on its engine, and the groups within which it pairs.
-    Index { index: Box<dyn Index>, reason: Reason, grouping: Option<Arc<Grouping>> },
+    Index { index: Box<DynPairIndex>, reason: Reason, grouping: Option<Arc<Grouping>> },
 }
 
 impl Access {

@@ -21,9 +21,9 @@ use crate::cpu::rules::walk::{Path, Walk};
 use crate::equality::{Codes, Groups, Numberer};
 use crate::offload::RULES;
 use crate::parallel::{both, each_in_turn, in_turn, threads_within};
+use crate::placement::{CPU_FALLBACKS, Reason};
 use crate::plan::{AtomKind, Entry, EntryGroup, ExecutionTree, RulePlan};
-use crate::reason::{CPU_FALLBACKS, Reason};
-use crate::{BuildContext, Cancel, Counts, Cursor, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe};
+use crate::{AnyBatch, BuildContext, Cancel, Counts, Cursor, KeyColumn, Limit, Pairs, PrepareContext, Prepared, Probe};
 
 /// What an index of rules is built for.
 #[derive(Debug, Clone)]
@@ -88,7 +88,7 @@ pub enum PreparedEntry {
     /// Probe rows with the places of their partners.
     Places(Box<ProbePlaces>),
     /// Probe batch of an index.
-    Index(Box<dyn PreparedProbe>),
+    Index(Prepared<AnyBatch>),
 }
 
 impl RuleIndex {
@@ -203,10 +203,10 @@ impl RuleIndex {
         if let Some(device) = walking {
             device.read_rules_ahead(context.cancel);
             context.cancel.check()?;
-            let BroughtRules { rules, refused } = index.bring_to_device(device.as_ref(), ahead, all_threads)?;
+            let BroughtRules { rules, declined } = index.bring_to_device(device.as_ref(), ahead, all_threads)?;
             index.device = rules;
-            if let Some(refused) = refused {
-                index.reason = index.reason.but(refused, (index.columns.rows, index.unmatchable));
+            if let Some(declined) = declined {
+                index.reason = index.reason.but(declined, index.columns.rows, index.unmatchable);
             }
         }
         context.cancel.check()?;
@@ -249,7 +249,7 @@ impl RuleIndex {
     /// say.
     pub fn chosen(&self) -> Vec<String> {
         let chosen = |entry: &EntryIndex| match (&entry.access, &self.device, &entry.device) {
-            (Access::Index { index, reason, .. }, ..) => format!("{}{reason}", index.describe()),
+            (Access::Index { index, reason, .. }, ..) => format!("{}{reason}", index.info().path),
             (_, Some(rules), Some(_)) => format!("walked on {}{}", rules.name(), self.reason.weighed()),
             _ if self.is_for_a_device(entry) && !self.reason.to_string().is_empty() => {
                 format!("walked on the cpu{}", self.reason)
@@ -269,7 +269,7 @@ impl RuleIndex {
                 order.grouping.memory() + order.memory() + ends.capacity() * size_of::<u32>()
             }
             Access::Index { index, grouping, .. } => {
-                index.memory() + grouping.as_ref().map_or(0, |grouping| grouping.memory())
+                index.info().bytes + grouping.as_ref().map_or(0, |grouping| grouping.memory())
             }
         });
         let on_device = self.entries.iter().filter_map(|entry| entry.device.as_ref());
@@ -292,12 +292,11 @@ impl RuleIndex {
     /// Whether a probe that takes more than one call is faster where several threads share what is left of it: unless
     /// all entries are walked on a device.
     pub fn is_shared(&self, probe: Option<&PreparedRules>) -> bool {
-        let prepared = |entry: usize| match probe.map(|probe| &probe.entries[entry]) {
-            Some(PreparedEntry::Index(prepared)) => Some(prepared.as_ref()),
-            Some(PreparedEntry::Places(_)) | None => None,
-        };
         (0..self.entries.len()).any(|entry| match &self.entries[entry].access {
-            Access::Index { index, .. } => index.is_shared(prepared(entry)),
+            Access::Index { index, .. } => match probe.map(|probe| &probe.entries[entry]) {
+                Some(PreparedEntry::Index(prepared)) => prepared.shared,
+                Some(PreparedEntry::Places(_)) | None => index.info().shared,
+            },
             Access::Hash { .. } | Access::Band { .. } => self.on_device(entry, probe).is_none(),
         })
     }
@@ -305,7 +304,7 @@ impl RuleIndex {
     /// How many rows of a probe side are best made ready at once.
     pub fn rows_at_once(&self) -> usize {
         let of_entry = |entry: &EntryIndex| match &entry.access {
-            Access::Index { index, .. } => index.rows_at_once(),
+            Access::Index { index, .. } => index.info().rows_at_once,
             Access::Hash { .. } | Access::Band { .. } if entry.device.is_some() => ROWS_AT_ONCE,
             Access::Hash { .. } | Access::Band { .. } => 1,
         };
@@ -411,10 +410,10 @@ impl RuleIndex {
     fn entry_len(&self, entry: usize, probe: Option<&PreparedRules>) -> usize {
         match (probe.map(|probe| &probe.entries[entry]), &self.entries[entry].access) {
             (Some(PreparedEntry::Places(places)), _) => places.len(),
-            (Some(PreparedEntry::Index(prepared)), _) => prepared.len(),
+            (Some(PreparedEntry::Index(prepared)), _) => prepared.len,
             (None, Access::Hash { grouping, .. }) => grouping.len(),
             (None, Access::Band { order, .. }) => order.rows.len(),
-            (None, Access::Index { index, .. }) => index.self_join_len(),
+            (None, Access::Index { index, .. }) => index.info().self_join_len,
         }
     }
 
@@ -473,7 +472,7 @@ impl RuleIndex {
             self.columns.fetch_codes(1)?;
             let candidates = match (&self.entries[entry].access, probe.map(|probe| &probe.entries[entry])) {
                 (Access::Index { index, .. }, Some(PreparedEntry::Index(prepared))) => {
-                    Candidates::Index(index.as_ref(), Probe::Batch(prepared.as_ref()))
+                    Candidates::Index(index.as_ref(), Probe::Batch(&prepared.batch))
                 }
                 (Access::Index { index, .. }, _) => Candidates::Index(index.as_ref(), Probe::SelfJoin),
                 (Access::Hash { grouping, .. }, Some(PreparedEntry::Places(places))) => {

@@ -16,7 +16,7 @@ use crate::condition::Condition;
 use crate::cpu::columns::{AtomDeciders, Columns};
 use crate::cpu::prefilter::MaxDifferences;
 use crate::parallel::in_turn;
-use crate::reason::Refused;
+use crate::placement::{Declined, Placement};
 use crate::{Cancel, Counts, Cursor, Pairs};
 
 /// Brings what the build side has for the atoms that are `asked` to a device, and numbers the keys of some equalities.
@@ -26,7 +26,7 @@ fn bring(
     (asked, equalities): (Vec<bool>, &[Option<bool>]),
     printed: Option<usize>,
     threads: usize,
-) -> Result<Result<Box<dyn DeviceRules>, Refused>> {
+) -> Result<Placement<Box<dyn DeviceRules>>> {
     let allowance = |atom: usize| tests.allowance(atom).map_or(&[][..], MaxDifferences::by_classes);
     let (kinds, rows) = (tests.kinds.as_slice(), columns as &dyn RuleRows);
     device.bring_rules(RulesSide { kinds, allowances: &allowance, rows, asked, equalities, printed, threads })
@@ -124,7 +124,7 @@ pub fn bring_ahead(
                 _ => false,
             };
             let printed = tests.kinds.iter().zip(&asked).all(is_read).then_some(columns.rows);
-            Ok(bring(device, (tests, columns), (asked, &shared.null_equals_null), printed, threads)?.ok())
+            Ok(bring(device, (tests, columns), (asked, &shared.null_equals_null), printed, threads)?.device())
         }
         None => Ok(None),
     }
@@ -134,7 +134,7 @@ pub fn bring_ahead(
 #[derive(Default)]
 pub(super) struct BroughtRules {
     pub(super) rules: Option<Box<dyn DeviceRules>>,
-    pub(super) refused: Option<Refused>,
+    pub(super) declined: Option<Declined>,
 }
 
 impl RuleIndex {
@@ -166,8 +166,8 @@ impl RuleIndex {
             None => bring(device, columns, (asked, &[]), None, threads)?,
         };
         let rules = match rules {
-            Ok(rules) => rules,
-            Err(why) => return Ok(BroughtRules { rules: None, refused: Some(why) }),
+            Placement::Device(rules) => rules,
+            Placement::Declined(why) => return Ok(BroughtRules { rules: None, declined: Some(why) }),
         };
         let parts = rules.parts_of_entry(served.iter().filter(|served| **served).count());
         let entry = |at: usize| {
@@ -187,15 +187,15 @@ impl RuleIndex {
             rules.entry(&WalkedEntry { rows, behind, parts, tree, earlier }).map(Some)
         };
         let brought = in_turn(self.entries.len(), threads, entry)?;
-        let mut refused = None;
+        let mut declined = None;
         for (entry, brought) in self.entries.iter_mut().zip(brought) {
             match brought {
-                Some(Ok(on_device)) => entry.device = Some(on_device),
-                Some(Err(why)) => refused = Some(why),
+                Some(Placement::Device(on_device)) => entry.device = Some(on_device),
+                Some(Placement::Declined(why)) => declined = Some(why),
                 None => {}
             }
         }
-        Ok(BroughtRules { rules: Some(rules), refused })
+        Ok(BroughtRules { rules: Some(rules), declined })
     }
 
     /// The entry on the device, where its candidates with `probe` are walked there.

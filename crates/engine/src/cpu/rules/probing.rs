@@ -8,13 +8,13 @@ use super::walk::{BLOCK, Block, FirstFilter, NO_WITNESS, Path, Scratch, Walk};
 use crate::atoms::RuleCounters;
 use crate::cpu::columns::Columns;
 use crate::cpu::prefilter::Lanes;
-use crate::{Counts, Cursor, Index, Limit, Pairs, Probe};
+use crate::{AnyBatch, Counts, Cursor, DynPairIndex, Limit, Pairs, Probe};
 
 /// Where the candidates of an entry come from.
 #[derive(Clone, Copy)]
 pub(crate) enum Candidates<'a> {
     /// An index finds them.
-    Index(&'a dyn Index, Probe<'a>),
+    Index(&'a DynPairIndex, Probe<'a, AnyBatch>),
     /// Build rows by group, and the probe rows with the places of their partners.
     Batch(&'a [u32], &'a [(u32, Range<u32>)]),
     /// Rows by group, and where the group of each place ends: each is paired with those behind it.
@@ -109,7 +109,7 @@ impl Probing<'_> {
         limit: Limit,
     ) -> Result<()> {
         if let Candidates::Index(index, probe) = candidates {
-            return self.by_index(entry, (index, probe), cursor, limit);
+            return self.by_index(entry, index, probe, cursor, limit);
         }
         let (matched, before) = (self.counts.matched, self.counts.candidates);
         while !cursor.is_done() {
@@ -146,7 +146,8 @@ impl Probing<'_> {
     fn by_index(
         &mut self,
         entry: &EntryPaths<'_>,
-        (index, probe): (&dyn Index, Probe<'_>),
+        index: &DynPairIndex,
+        probe: Probe<'_, AnyBatch>,
         cursor: &mut Cursor,
         limit: Limit,
     ) -> Result<()> {
