@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream_partitioned};
 use datafusion::prelude::SessionContext;
 use datafusion_similarity::SimilarityContext;
@@ -108,7 +109,9 @@ async fn a_self_join_in_several_processes_repeats_rows() {
     assert!(join_in(&plan).needs_one_process().is_some_and(|why| why.contains("self-join")));
     let copy = || {
         let children = plan.children().into_iter().cloned().collect();
-        Arc::clone(&plan).with_new_children(children).unwrap()
+        Arc::clone(&plan)
+            .replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+            .unwrap()
     };
     let rows = |batches: &[RecordBatch]| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
     let expected = rows(&collect(copy(), context.task_ctx()).await.unwrap());

@@ -8,8 +8,8 @@ use super::ahead::bring;
 use super::coded::BuildSide;
 use super::entered::{BuiltEntry, EnteredRules};
 use super::entry::{PlacedEntry, WalkableEntry};
+use super::location::{Location, NumberingDevice};
 use super::on_device::DeviceWalk;
-use super::placement::{NumberingDevice, Placement};
 use crate::BuildContext;
 use crate::accelerator::Accelerator;
 use crate::accelerator::rules::DeviceRules;
@@ -17,8 +17,8 @@ use crate::choice::Engine;
 use crate::metrics::MetricValue;
 use crate::offload::RULES;
 use crate::parallel::in_turn;
+use crate::placement::{Declined, Placement, Reason};
 use crate::plan::{EntryGroup, RulePlan};
-use crate::reason::{Reason, Refused};
 
 /// A build side that can be probed by all entries of its plan.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct PlacedRules {
     /// Rows for which no clause can hold, whatever the other side has.
     pub(super) unmatchable: usize,
     /// Where some entries are walked on a device, the columns there.
-    pub(super) on: Placement<Arc<dyn DeviceRules>>,
+    pub(super) on: Location<Arc<dyn DeviceRules>>,
     /// Why entries are walked on a device, or why not.
     pub(super) reason: Reason,
     /// What a device has counted that has numbered the keys.
@@ -46,16 +46,16 @@ impl PlacedRules {
         let EnteredRules { side, plan, entries, unmatchable, on } = entered;
         let (device, ahead, counted, reason) = match on {
             // what has numbered the keys walks the rules
-            Placement::OnDevice(NumberingDevice { device, ahead }) => {
+            Location::OnDevice(NumberingDevice { device, ahead }) => {
                 let counted = device.metrics();
                 (Some(device), ahead, counted, Reason::default())
             }
-            Placement::OnHost => {
+            Location::OnHost => {
                 let (device, reason) = engine.device(RULES, || Ok(work(&side, &plan, &entries, context)))?;
                 (device, None, Vec::new(), reason)
             }
         };
-        let Brought { on, walks, refused } = match device {
+        let Brought { on, walks, declined } = match device {
             Some(device) => {
                 device.read_rules_ahead(context.cancel);
                 context.cancel.check()?;
@@ -64,8 +64,8 @@ impl PlacedRules {
             None => Brought::nothing(&entries, None),
         };
         context.cancel.check()?;
-        let reason = match refused {
-            Some(refused) => reason.but(refused, (side.columns.rows, unmatchable)),
+        let reason = match declined {
+            Some(declined) => reason.but(declined, side.columns.rows, unmatchable),
             None => reason,
         };
         let placed = |(entry, walk)| match (entry, walk) {
@@ -108,16 +108,16 @@ fn work(side: &BuildSide, plan: &RulePlan, entries: &[BuiltEntry], context: &Bui
 
 /// What a device has of a build side and its entries.
 struct Brought {
-    on: Placement<Arc<dyn DeviceRules>>,
+    on: Location<Arc<dyn DeviceRules>>,
     /// Each entry on the device, where it is there.
     walks: Vec<Option<DeviceWalk>>,
     /// Why not all that a device can walk.
-    refused: Option<Refused>,
+    declined: Option<Declined>,
 }
 
 impl Brought {
-    fn nothing(entries: &[BuiltEntry], refused: Option<Refused>) -> Self {
-        Self { on: Placement::OnHost, walks: entries.iter().map(|_| None).collect(), refused }
+    fn nothing(entries: &[BuiltEntry], declined: Option<Declined>) -> Self {
+        Self { on: Location::OnHost, walks: entries.iter().map(|_| None).collect(), declined }
     }
 
     /// Brings to a device what it can walk, with the columns that were brought `ahead`. Not all of it is there, where
@@ -141,25 +141,25 @@ impl Brought {
             None => bring(device, side.atoms(), asked, &[], None, threads)?,
         };
         let rules: Arc<dyn DeviceRules> = match rules {
-            Ok(rules) => rules.into(),
-            Err(refused) => return Ok(Self::nothing(entries, Some(refused))),
+            Placement::Device(rules) => rules.into(),
+            Placement::Declined(declined) => return Ok(Self::nothing(entries, Some(declined))),
         };
         let parts = rules.parts_of_entry(count);
         let brought = in_turn(entries.len(), threads, |at| match walkable[at] {
             Some(entry) => rules.entry(&entry.for_device(side.self_join, parts)?).map(Some),
             None => Ok(None),
         })?;
-        let (mut walks, mut refused) = (Vec::with_capacity(brought.len()), None);
+        let (mut walks, mut declined) = (Vec::with_capacity(brought.len()), None);
         for brought in brought {
             walks.push(match brought {
-                Some(Ok(entry)) => Some(DeviceWalk { rules: Arc::clone(&rules), entry }),
-                Some(Err(why)) => {
-                    refused = Some(why);
+                Some(Placement::Device(entry)) => Some(DeviceWalk { rules: Arc::clone(&rules), entry }),
+                Some(Placement::Declined(why)) => {
+                    declined = Some(why);
                     None
                 }
                 None => None,
             });
         }
-        Ok(Self { on: Placement::OnDevice(rules), walks, refused })
+        Ok(Self { on: Location::OnDevice(rules), walks, declined })
     }
 }
