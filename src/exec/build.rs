@@ -262,15 +262,15 @@ impl<M: JoinStrategy> Task<M> {
             _ => Matched::part_of(Arc::new(MatchedRows::new(batch.num_rows())), 0),
         });
         let of_rows = if is_chunk { 0 } else { matched.memory() };
-        reservation.try_resize(get_record_batch_memory_size(&batch) + matcher.memory() + of_rows)?;
+        reservation.try_resize(get_record_batch_memory_size(&batch) + matcher.info().bytes + of_rows)?;
         timer.done();
         metrics.build_rows.add(batch.num_rows());
-        metrics.build_unmatchable.add(matcher.unmatchable());
+        metrics.build_unmatchable.add(matcher.info().unmatchable);
         metrics.build_mem_used.set_max(reservation.size());
         for counted in matcher.metrics() {
             self.task.join_metrics.register(Arc::new(Metric::new(metric(counted), None)));
         }
-        let description = matcher.describe();
+        let description = matcher.info().path.clone();
         let _ = found.set(if is_chunk { format!("in chunks, each with {description}") } else { description });
         let settling = Settles::of(emission).filter(|_| failed.is_none()).map(|settles| self.settling(settles));
         Ok(BuildSide::new(Indexed {

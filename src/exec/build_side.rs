@@ -13,7 +13,7 @@ use super::emission::{MatchedRows, Rows};
 use super::engine::{EngineResult, engine_error};
 use super::rules::RuleStrategy;
 use super::settled::Settling;
-use super::strategy::{BuiltJoin, JoinStrategy};
+use super::strategy::{BuiltJoin as _, DynBuiltJoin, JoinStrategy};
 use similarity_engine::concat::concat_in_parallel;
 use similarity_engine::{BuildContext, Cancel};
 
@@ -21,7 +21,7 @@ use similarity_engine::{BuildContext, Cancel};
 #[derive(Debug)]
 pub(super) struct BuildSide {
     pub batch: RecordBatch,
-    matcher: Box<dyn BuiltJoin>,
+    matcher: Box<DynBuiltJoin>,
     /// Why the matcher pairs rows by equalities alone: what another key cannot be evaluated for.
     failed: Option<DataFusionError>,
     /// A matcher that does, for probe rows whose keys cannot be evaluated, and why.
@@ -51,7 +51,7 @@ pub(super) struct BuildSide {
 /// What a build side is made of.
 pub(super) struct Indexed {
     pub batch: RecordBatch,
-    pub matcher: Box<dyn BuiltJoin>,
+    pub matcher: Box<DynBuiltJoin>,
     /// Why the matcher pairs rows by equalities alone.
     pub failed: Option<DataFusionError>,
     pub equalities: Option<RuleStrategy>,
@@ -113,12 +113,12 @@ impl Drop for CancelOnDrop {
 }
 
 /// A matcher by equalities alone, and why.
-type Fallback = (Box<dyn BuiltJoin>, DataFusionError);
+type Fallback = (Box<DynBuiltJoin>, DataFusionError);
 
 /// A matcher, and whether the whole condition is still to be checked on its pairs.
 #[derive(Clone, Copy)]
 pub(super) struct Chosen<'a> {
-    pub matcher: &'a dyn BuiltJoin,
+    pub matcher: &'a DynBuiltJoin,
     pub unchecked: bool,
     /// What a key could not be evaluated for: it explains why the condition cannot either.
     failed: Option<&'a DataFusionError>,
@@ -126,8 +126,8 @@ pub(super) struct Chosen<'a> {
 
 impl<'a> Chosen<'a> {
     /// A matcher of some rows whose keys can all be evaluated.
-    pub(super) fn of(matcher: &'a dyn BuiltJoin) -> Self {
-        Self { matcher, unchecked: matcher.is_undecided(), failed: None }
+    pub(super) fn of(matcher: &'a DynBuiltJoin) -> Self {
+        Self { matcher, unchecked: matcher.info().undecided, failed: None }
     }
 
     /// The error that a user understands best, where the condition cannot be evaluated.
@@ -169,7 +169,7 @@ impl BuildSide {
                 Chosen { matcher: matcher.as_ref(), unchecked: true, failed: Some(failed) }
             }
             _ => {
-                let unchecked = self.failed.is_some() || self.matcher.is_undecided();
+                let unchecked = self.failed.is_some() || self.matcher.info().undecided;
                 Chosen { matcher: self.matcher.as_ref(), unchecked, failed: self.failed.as_ref() }
             }
         }
@@ -209,7 +209,7 @@ impl BuildSide {
 
     /// How many probe rows are best made ready at once.
     pub(super) fn rows_at_once(&self) -> usize {
-        self.matcher.rows_at_once()
+        self.matcher.info().rows_at_once
     }
 
     /// Says that a partition is done; true for the last one, which emits what is left of the build side.
@@ -221,7 +221,7 @@ impl BuildSide {
     pub(super) fn claim_stretch(&self) -> Option<(usize, usize)> {
         let mut start = self.next_stretch.load(Ordering::Relaxed);
         loop {
-            if start >= self.matcher.self_join_len() {
+            if start >= self.matcher.info().self_join_len {
                 return None;
             }
             let end = self.matcher.self_join_stretch(start);
@@ -234,7 +234,7 @@ impl BuildSide {
 
     /// Whether a self-join has no positions; true for the first one that asks.
     pub(super) fn claim_nothing(&self) -> bool {
-        self.matcher.self_join_len() == 0 && self.next_stretch.swap(1, Ordering::Relaxed) == 0
+        self.matcher.info().self_join_len == 0 && self.next_stretch.swap(1, Ordering::Relaxed) == 0
     }
 
     /// Takes up to `most` of the threads that nobody uses, which are given back by dropping them.

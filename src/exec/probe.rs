@@ -19,10 +19,10 @@ use super::output::{Output, SideRows};
 use super::residual::{RowPairs, satisfying, verify};
 use super::settled::{Done, Part};
 use super::spec::JoinSpec;
-use super::strategy::{Prepared, Run};
+use super::strategy::Run;
 use crate::config::Verify;
 use similarity_engine::parallel::each_in_parallel;
-use similarity_engine::{Cancel, Cursor, Limit, Pairs};
+use similarity_engine::{AnyBatch, Cancel, Cursor, Limit, Pairs, Prepared, Probe};
 
 /// How much work one step may do before the driver looks up: a few milliseconds' worth.
 const WORK_PER_STEP: usize = 1 << 23;
@@ -79,7 +79,7 @@ pub(super) enum Source {
         part: Option<Arc<Part>>,
         /// The sample of build rows that comes next.
         next: usize,
-        prepared: Box<dyn Prepared>,
+        prepared: Prepared<AnyBatch>,
         /// Whether a key cannot be evaluated, so that the fallback has prepared it.
         fallback: bool,
     },
@@ -221,11 +221,10 @@ impl Prober {
     fn find_pairs(&self, build: &BuildSide, probing: &mut Probing) -> Result<Vec<Pairs>> {
         let Probing { left, source, steps, .. } = probing;
         let (_, chosen) = source.asked(build);
-        let probe = match &*source {
-            Source::Batch { prepared, .. } => Some(prepared.as_ref()),
-            Source::SelfJoin => None,
+        let (probe, is_shared) = match &*source {
+            Source::Batch { prepared, .. } => (Probe::Batch(&prepared.batch), prepared.shared),
+            Source::SelfJoin => (Probe::SelfJoin, chosen.matcher.info().shared),
         };
-        let is_shared = chosen.matcher.is_shared(probe);
         let tries = is_shared && *steps == 1;
         let helpers = build.take_idle(if tries || !is_shared { 0 } else { usize::MAX });
         let work = WORK_PER_STEP;
@@ -270,7 +269,7 @@ impl Prober {
         &self,
         build: &BuildSide,
         chosen: Chosen<'_>,
-        probe: Option<&dyn Prepared>,
+        probe: Probe<'_, AnyBatch>,
         cursor: &mut Cursor,
         work: usize,
         pairs: &mut Pairs,
@@ -553,7 +552,7 @@ impl Probing {
 
     /// Whether the whole condition is asked of pairs, because of rows of the batch.
     fn is_undecided(&self) -> bool {
-        matches!(&self.source, Source::Batch { prepared, .. } if prepared.is_undecided())
+        matches!(&self.source, Source::Batch { prepared, .. } if prepared.undecided)
     }
 
     /// How many rows it probes.

@@ -1,12 +1,10 @@
 //! Pairs by the clauses of an OR of ANDs.
 
-use std::any::Any;
-
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::cast::as_boolean_array;
-use datafusion::common::{JoinSide, Result, internal_datafusion_err, internal_err};
+use datafusion::common::{JoinSide, Result, internal_datafusion_err};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::joins::utils::JoinFilter;
@@ -19,14 +17,14 @@ use super::equality;
 use super::explain::Explained;
 use super::residual::{self, RowPairs};
 use super::spec::{EqualityExprs, of_build};
-use super::strategy::{BuiltJoin, JoinStrategy, Prepared, Run, StrategyInfo};
+use super::strategy::{BuiltJoin, DynBuiltJoin, JoinStrategy, Run, StrategyInfo};
 use crate::predicate::Condition;
 use similarity_engine::accelerator::prefetch::ColumnPrefetch;
 use similarity_engine::atoms::{AtomColumn, AtomCondition, PairConditions, RuleCounters, SideColumns, Span};
 use similarity_engine::choice::EngineSpec;
 use similarity_engine::plan::{AssumedStatistics, AtomKind, RulePlan};
 use similarity_engine::rules::{self, PreparedRules, RuleIndex, RuleSource};
-use similarity_engine::{BuildContext, Counts, Cursor, Pairs, PrepareContext};
+use similarity_engine::{BuildContext, Counts, Cursor, Erased, IndexInfo, Pairs, PrepareContext, Prepared, Probe};
 
 /// An atom in physical expressions.
 #[derive(Debug, Clone)]
@@ -221,7 +219,7 @@ impl JoinStrategy for RuleStrategy {
         device.prefetch(&columns, rows)
     }
 
-    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>> {
+    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
         let columns = in_turn(self.atoms.len(), context.threads, |atom| match &self.atoms[atom] {
             AtomExprs::Band(band) => {
                 (context.reserve)(batch.num_rows() * 2 * (size_of::<i128>() + size_of::<Span>())).or_datafusion()?;
@@ -237,7 +235,8 @@ impl JoinStrategy for RuleStrategy {
             RuleSource { conditions: self.tests(side), kinds: self.kinds(side), clauses: self.clauses.clone() };
         let engine = engine::open(self.engine)?;
         let index = RuleIndex::try_new(source, columns, &engine, context).or_datafusion()?;
-        Ok(Box::new(RuleMatcher { keys: self.clone(), side, batch: batch.clone(), bands, index }))
+        let info = known(self, &bands, &index);
+        Ok(Box::new(Erased(RuleMatcher { keys: self.clone(), side, batch: batch.clone(), bands, index, info })))
     }
 }
 
@@ -250,49 +249,43 @@ struct RuleMatcher {
     /// What a probe side is looked up in, for each atom that is a band.
     bands: Vec<Option<BandValues>>,
     index: RuleIndex,
+    info: IndexInfo,
+}
+
+/// What is known of the index of rules.
+fn known(keys: &RuleStrategy, bands: &[Option<BandValues>], index: &RuleIndex) -> IndexInfo {
+    IndexInfo {
+        path: index.plan().display(&keys.labels, &index.chosen()).to_string(),
+        bytes: index.memory() + bands.iter().flatten().map(BandValues::memory).sum::<usize>(),
+        unmatchable: index.unmatchable(),
+        undecided: false,
+        self_join_len: index.len(None),
+        rows_at_once: index.rows_at_once(),
+        shared: index.is_shared(None),
+    }
 }
 
 struct PreparedBatch {
     batch: RecordBatch,
     rules: PreparedRules,
-    len: usize,
 }
 
 impl BuiltJoin for RuleMatcher {
-    fn describe(&self) -> String {
-        self.index.plan().display(&self.keys.labels, &self.index.chosen()).to_string()
-    }
+    type Batch = PreparedBatch;
 
-    fn memory(&self) -> usize {
-        self.index.memory() + self.bands.iter().flatten().map(BandValues::memory).sum::<usize>()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.index.unmatchable()
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
         self.index.metrics()
     }
 
-    fn rows_at_once(&self) -> usize {
-        self.index.rows_at_once()
-    }
-
-    fn is_shared(&self, probe: Option<&dyn Prepared>) -> bool {
-        let prepared = probe.and_then(|probe| probe.as_any().downcast_ref::<PreparedBatch>());
-        self.index.is_shared(prepared.map(|prepared| &prepared.rules))
-    }
-
-    fn self_join_len(&self) -> usize {
-        self.index.len(None)
-    }
-
     fn self_join_stretch(&self, start: usize) -> usize {
         self.index.self_join_stretch(start)
     }
 
-    fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Box<dyn Prepared>> {
+    fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Prepared<PreparedBatch>> {
         let side = self.side.negate();
         let column = |atom: usize| match (&self.keys.atoms[atom], &self.bands[atom]) {
             (AtomExprs::Band(band), Some(values)) => Ok(AtomColumn::Band(band.look_up(values, side, batch)?)),
@@ -301,21 +294,21 @@ impl BuiltJoin for RuleMatcher {
         let atoms = in_turn(self.bands.len(), context.threads, column)?;
         let keys = self.keys.key_values(side, batch, context.threads)?;
         let rules = self.index.prepare(SideColumns { rows: batch.num_rows(), atoms, keys }, context).or_datafusion()?;
-        let len = self.index.len(Some(&rules));
-        Ok(Box::new(PreparedBatch { batch: batch.clone(), rules, len }))
+        let (len, unmatchable) = (self.index.len(Some(&rules)), rules.unmatchable());
+        let shared = self.index.is_shared(Some(&rules));
+        Ok(Prepared { shared, ..Prepared::new(PreparedBatch { batch: batch.clone(), rules }, len, unmatchable) })
     }
 
     fn probe(
         &self,
-        probe: Option<&dyn Prepared>,
+        probe: Probe<'_, PreparedBatch>,
         cursor: &mut Cursor,
         run: &Run<'_>,
         out: &mut Pairs,
     ) -> Result<Counts> {
-        let prepared = match probe.map(|probe| probe.as_any().downcast_ref::<PreparedBatch>()) {
-            None => None,
-            Some(Some(prepared)) => Some(prepared),
-            Some(None) => return internal_err!("a join of rules was given a probe batch that it did not prepare"),
+        let prepared = match probe {
+            Probe::SelfJoin => None,
+            Probe::Batch(prepared) => Some(prepared),
         };
         let conditions = Conditions {
             atoms: &self.keys.atoms,
@@ -347,20 +340,6 @@ fn add(tally: &RuleCounters, counters: &[Count]) {
     let atoms = tally.evaluated.iter().zip(&tally.passed).flat_map(|(evaluated, passed)| [evaluated, passed]);
     for (counter, number) in counters.iter().zip(clauses.chain(atoms)) {
         counter.add(*number);
-    }
-}
-
-impl Prepared for PreparedBatch {
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.rules.unmatchable()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -1,10 +1,9 @@
 //! Pairs by the index of one similarity condition.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::common::{DataFusionError, JoinSide, Result, internal_err};
+use datafusion::common::{DataFusionError, JoinSide, Result};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::CastExpr;
 use similarity_engine::metrics::MetricValue;
@@ -13,13 +12,15 @@ use super::engine::{self, EngineResult, datafusion_error};
 use super::equality;
 use super::explain::{self, Explained};
 use super::spec::{EqualityExprs, of_build};
-use super::strategy::{BuiltJoin, JoinStrategy, Prepared, Run, SpatialKey, StrategyInfo};
+use super::strategy::{BuiltJoin, DynBuiltJoin, JoinStrategy, Run, SpatialKey, StrategyInfo};
 use crate::predicate::Condition;
 use similarity_engine::choice::{Engine, EngineSpec};
 use similarity_engine::equality::{Codes, Groups, Numberer};
 use similarity_engine::reason::Reason;
 use similarity_engine::vectors::Vectors;
-use similarity_engine::{BuildContext, Counts, Cursor, Index, KeyColumn, Pairs, PrepareContext, PreparedProbe, Probe};
+use similarity_engine::{
+    AnyBatch, BuildContext, Counts, Cursor, DynPairIndex, IndexInfo, KeyColumn, Pairs, PrepareContext, Prepared, Probe,
+};
 
 /// One similarity condition, within the groups of equality keys.
 #[derive(Debug, Clone)]
@@ -103,7 +104,7 @@ impl JoinStrategy for SimilarityStrategy {
         Some(SpatialKey { condition, left: &self.left_key, right: &self.right_key })
     }
 
-    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>> {
+    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
         let keys = self.of(side);
         let values = keys.values(batch)?;
         let engine = engine::open(self.engine)?;
@@ -130,7 +131,13 @@ impl JoinStrategy for SimilarityStrategy {
         let label = explain::label(self.condition, &self.left_key, &self.right_key);
         let keys = KeyColumn { values, groups: ids };
         let (index, reason) = engine.build(of_build(self.condition, side), keys, context).map_err(named(&label))?;
-        Ok(Box::new(SimilarityMatcher { groups, numbering, index, reason, probe: self.of(side.negate()), label }))
+        let of_index = index.info().clone();
+        let info = IndexInfo {
+            path: format!("{}{reason}", of_index.path),
+            bytes: of_index.bytes + groups.as_ref().map_or(0, Groups::memory),
+            ..of_index
+        };
+        Ok(Box::new(SimilarityMatcher { groups, numbering, index, info, reason, probe: self.of(side.negate()), label }))
     }
 }
 
@@ -147,7 +154,8 @@ struct SimilarityMatcher {
     groups: Option<Groups>,
     /// What a device has counted that has numbered the keys.
     numbering: Vec<MetricValue>,
-    index: Box<dyn Index>,
+    index: Box<DynPairIndex>,
+    info: IndexInfo,
     /// Why it is on its engine.
     reason: Reason,
     probe: SideKeys,
@@ -156,44 +164,21 @@ struct SimilarityMatcher {
 }
 
 impl BuiltJoin for SimilarityMatcher {
-    fn describe(&self) -> String {
-        format!("{}{}", self.index.describe(), self.reason)
-    }
+    type Batch = AnyBatch;
 
-    fn memory(&self) -> usize {
-        self.index.memory() + self.groups.as_ref().map_or(0, Groups::memory)
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.index.unmatchable()
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
         self.numbering.iter().cloned().chain(self.index.metrics()).chain(self.reason.metric()).collect()
     }
 
-    fn is_undecided(&self) -> bool {
-        self.index.is_undecided()
-    }
-
-    fn self_join_len(&self) -> usize {
-        self.index.self_join_len()
-    }
-
     fn self_join_stretch(&self, start: usize) -> usize {
         self.index.self_join_stretch(start)
     }
 
-    fn rows_at_once(&self) -> usize {
-        self.index.rows_at_once()
-    }
-
-    fn is_shared(&self, probe: Option<&dyn Prepared>) -> bool {
-        let prepared = probe.and_then(|probe| probe.as_any().downcast_ref::<PreparedKeys>());
-        self.index.is_shared(prepared.map(|prepared| prepared.0.as_ref()))
-    }
-
-    fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Box<dyn Prepared>> {
+    fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Prepared<AnyBatch>> {
         let values = self.probe.values(batch)?;
         let groups = match &self.groups {
             Some(groups) => {
@@ -202,42 +187,10 @@ impl BuiltJoin for SimilarityMatcher {
             }
             None => None,
         };
-        let prepared = self.index.prepare(&KeyColumn { values, groups }, context).map_err(named(&self.label))?;
-        Ok(Box::new(PreparedKeys(prepared)))
+        self.index.prepare(&KeyColumn { values, groups }, context).map_err(named(&self.label))
     }
 
-    fn probe(
-        &self,
-        probe: Option<&dyn Prepared>,
-        cursor: &mut Cursor,
-        run: &Run<'_>,
-        out: &mut Pairs,
-    ) -> Result<Counts> {
-        let probe = match probe.map(|probe| probe.as_any().downcast_ref::<PreparedKeys>()) {
-            None => Probe::SelfJoin,
-            Some(Some(prepared)) => Probe::Batch(prepared.0.as_ref()),
-            Some(None) => return internal_err!("a similarity join was given a probe batch that it did not prepare"),
-        };
+    fn probe(&self, probe: Probe<'_, AnyBatch>, cursor: &mut Cursor, run: &Run<'_>, out: &mut Pairs) -> Result<Counts> {
         self.index.probe(probe, cursor, run.limit, run.cancel, out).or_datafusion()
-    }
-}
-
-struct PreparedKeys(Box<dyn PreparedProbe>);
-
-impl Prepared for PreparedKeys {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.0.unmatchable()
-    }
-
-    fn is_undecided(&self) -> bool {
-        self.0.is_undecided()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

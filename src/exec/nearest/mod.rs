@@ -23,11 +23,11 @@ use self::strategy::is_about_values;
 pub use self::strategy::{IndexedScore, NearestStrategy};
 use super::explain::Explained;
 use super::spec::{EqualityExprs, of_build};
-use super::strategy::{BuiltJoin, JoinStrategy, StrategyInfo};
+use super::strategy::{DynBuiltJoin, JoinStrategy, StrategyInfo};
 use crate::exec::engine::{self, EngineResult};
 use similarity_engine::choice::EngineSpec;
 use similarity_engine::equality::{Groups, Numberer};
-use similarity_engine::{BuildContext, KeyColumn};
+use similarity_engine::{BuildContext, Erased, KeyColumn};
 
 impl JoinStrategy for NearestStrategy {
     fn info(&self) -> StrategyInfo {
@@ -65,7 +65,7 @@ impl JoinStrategy for NearestStrategy {
         None
     }
 
-    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>> {
+    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
         if side != JoinSide::Right {
             return internal_err!("a nearest join ranks the rows of its right side");
         }
@@ -90,16 +90,11 @@ impl JoinStrategy for NearestStrategy {
                     let keys = KeyColumn { values, groups: ids.clone() };
                     let engine = engine::open(self.engine)?;
                     engine
-                        .build_nearest(
-                            of_build(score.condition, side),
-                            &keys,
-                            (ranks.clone(), self.searched()),
-                            context,
-                        )
+                        .build_nearest(of_build(score.condition, side), &keys, ranks.clone(), self.searched(), context)
                         .or_datafusion()
                 });
                 match index {
-                    Ok(index) => Ranker::Indexed(Indexed::new(index, &score.left, ids, ranks)),
+                    Ok((index, reason)) => Ranker::Indexed(Indexed::new(index, reason, &score.left, ids, ranks)),
                     Err(error) if is_about_values(&error) && !context.cancel.is_cancelled() => {
                         Ranker::Scored(Scored::of_batch((self, batch), ids, ranks, context)?)
                     }
@@ -114,6 +109,6 @@ impl JoinStrategy for NearestStrategy {
             true => Some(PreparedRows::self_join(batch, &ranker, own_ids)?),
             false => None,
         };
-        Ok(Box::new(NearestMatcher { keys: self.clone(), batch: batch.clone(), groups, ranker, self_join }))
+        Ok(Box::new(Erased(NearestMatcher::new(self.clone(), batch.clone(), groups, ranker, self_join))))
     }
 }

@@ -39,8 +39,8 @@ use foldhash::fast::FixedState;
 use self::nested::Nested;
 pub(super) use self::settles::Settles;
 use super::engine::{EngineResult, engine_error};
-use super::strategy::BuiltJoin;
-use similarity_engine::{BuildContext, Cancel};
+use super::strategy::DynBuiltJoin;
+use similarity_engine::{BuildContext, Cancel, Erased};
 
 /// Build rows of the first sample, and by how much the next one is larger.
 const SAMPLE: usize = 16;
@@ -73,7 +73,7 @@ pub(super) struct Part {
     pub batch: RecordBatch,
     /// The number of each row in the build side; none where they are all of it.
     rows: Option<Vec<u32>>,
-    pub matcher: Box<dyn BuiltJoin>,
+    pub matcher: Box<DynBuiltJoin>,
     /// Whether the matcher has asked the whole condition.
     pub decides: bool,
     /// Probe rows that were tried, and those of them that were settled.
@@ -95,7 +95,7 @@ impl Part {
 }
 
 /// Indexes rows of the build side.
-type IndexRows = dyn Fn(&RecordBatch, &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>> + Send + Sync;
+type IndexRows = dyn Fn(&RecordBatch, &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> + Send + Sync;
 
 /// What a build side knows of rows that are settled.
 pub(super) struct Settling {
@@ -227,7 +227,7 @@ impl Part {
     fn new(
         batch: RecordBatch,
         rows: Option<Vec<u32>>,
-        matcher: Box<dyn BuiltJoin>,
+        matcher: Box<DynBuiltJoin>,
         reservation: Option<MemoryReservation>,
     ) -> Self {
         let (tried, settled) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -237,7 +237,7 @@ impl Part {
     /// Rows whose partners are found by the condition alone.
     fn nested(nested: Nested, rows: Option<Vec<u32>>) -> Self {
         let batch = nested.build.clone();
-        Self { decides: true, ..Self::new(batch, rows, Box::new(nested), None) }
+        Self { decides: true, ..Self::new(batch, rows, Box::new(Erased(nested)), None) }
     }
 }
 

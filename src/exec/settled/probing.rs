@@ -55,8 +55,8 @@ impl Prober {
                 }
             }
         };
-        let unmatchable = prepared.unmatchable();
-        let left = vec![Cursor { next: 0, end: prepared.len() }];
+        let unmatchable = prepared.unmatchable;
+        let left = vec![Cursor { next: 0, end: prepared.len }];
         Ok((left, Source::Batch { whole, batch, origin, part, next, prepared, fallback, matched }, unmatchable))
     }
 
@@ -98,7 +98,7 @@ impl Prober {
     }
 
     fn condition_over(&self, batch: RecordBatch, settles: Settles) -> Nested {
-        Nested { condition: self.spec.condition.clone(), build: batch, build_side: self.spec.build, settles }
+        Nested::new(self.spec.condition.clone(), batch, self.spec.build, settles)
     }
 
     /// The build rows that are not settled, for a nested loop.

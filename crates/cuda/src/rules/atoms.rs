@@ -10,7 +10,7 @@ use similarity_engine::metrics::MetricValue;
 use super::columns::{AtomOnDevice, ColumnsOnDevice, Uploading, texts_on_device};
 use super::entry::{EntryOnDevice, parts_of_entry};
 use super::walk_buffers::WalkBuffers;
-use crate::accelerator::refused;
+use crate::accelerator::placed;
 use crate::block_ranges::BLOCK;
 use crate::equality::NumbersOnDevice;
 use crate::fault::Fault;
@@ -24,8 +24,8 @@ use similarity_engine::accelerator::rules::{DeviceColumns, DeviceEntry, DeviceRu
 use similarity_engine::atoms::{AtomCondition, AtomRows, RuleRows};
 use similarity_engine::condition::Condition;
 use similarity_engine::equality::Codes;
+use similarity_engine::offered::Offered;
 use similarity_engine::parallel::{both, each_in_turn};
-use similarity_engine::reason::Refused;
 use similarity_engine::sets::SetPredicate;
 use similarity_engine::strings::EditPredicate;
 use similarity_engine::vectors::reach::Reach;
@@ -116,7 +116,7 @@ impl DeviceRules for RulesOnDevice {
         self.build.codes[atom].take()
     }
 
-    fn add_codes(&mut self, build: &dyn RuleRows, asked: &[bool]) -> Result<Result<(), Refused>> {
+    fn add_codes(&mut self, build: &dyn RuleRows, asked: &[bool]) -> Result<Offered<()>> {
         let added = self.budget.device.stream().and_then(|stream| {
             for atom in (0..asked.len()).filter(|&atom| asked[atom]) {
                 if let AtomRows::Codes(codes) = build.of(atom) {
@@ -126,7 +126,7 @@ impl DeviceRules for RulesOnDevice {
             }
             Ok(stream.synchronize()?)
         });
-        refused(added.map(Some))
+        placed(added.map(Some))
     }
 
     fn prepare(&self, probe: &dyn RuleRows, threads: usize) -> Result<Option<Box<dyn DeviceColumns>>> {
@@ -158,7 +158,7 @@ impl DeviceRules for RulesOnDevice {
         parts_of_entry(entries)
     }
 
-    fn entry(&self, entry: &WalkedEntry<'_>) -> Result<Result<Box<dyn DeviceEntry>, Refused>> {
+    fn entry(&self, entry: &WalkedEntry<'_>) -> Result<Offered<Box<dyn DeviceEntry>>> {
         Ok(EntryOnDevice::try_new(self, entry)?.map(|entry| Box::new(entry) as Box<dyn DeviceEntry>))
     }
 
@@ -187,8 +187,8 @@ impl RulesOnDevice {
     ///
     /// # Errors
     /// A device that fails.
-    pub(crate) fn try_new(budget: &Budget, side: RulesSide<'_>) -> Result<Result<Self, Refused>> {
-        refused(Self::arrange(&budget.of_join(), side))
+    pub(crate) fn try_new(budget: &Budget, side: RulesSide<'_>) -> Result<Offered<Self>> {
+        placed(Self::arrange(&budget.of_join(), side))
     }
 
     fn arrange(budget: &Budget, side: RulesSide<'_>) -> Result<Option<Self>, Fault> {

@@ -15,7 +15,7 @@ use super::columns::ColumnsOnDevice;
 use super::launches::TreeLaunches;
 use super::probe_ranges::{PAIRS_OF_TASK, ProbeRanges};
 use super::walk_buffers::WalkBuffer;
-use crate::accelerator::refused;
+use crate::accelerator::placed;
 use crate::equality::RowsByGroup;
 use crate::fault::Fault;
 use crate::kernels::{Appended, BatchOnDevice, Compared, NONE, RowPair, Task};
@@ -23,7 +23,7 @@ use crate::memory::Buffer;
 use crate::scheduler::{Scheduler, WorkSplit};
 use crate::worker::Comparison;
 use similarity_engine::atoms::RuleCounters;
-use similarity_engine::reason::Refused;
+use similarity_engine::offered::Offered;
 use similarity_engine::{Cancel, Counts, Cursor, Pairs};
 
 /// Pairs that walk a tree together at most.
@@ -75,8 +75,8 @@ impl EntryOnDevice {
     ///
     /// # Errors
     /// A device that fails.
-    pub(crate) fn try_new(rules: &RulesOnDevice, entry: &WalkedEntry<'_>) -> Result<Result<Self, Refused>> {
-        refused(Self::arrange(rules, entry))
+    pub(crate) fn try_new(rules: &RulesOnDevice, entry: &WalkedEntry<'_>) -> Result<Offered<Self>> {
+        placed(Self::arrange(rules, entry))
     }
 
     fn arrange(rules: &RulesOnDevice, entry: &WalkedEntry<'_>) -> Result<Option<Self>, Fault> {

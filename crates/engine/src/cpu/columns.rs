@@ -17,7 +17,7 @@ use crate::equality::Codes;
 use crate::parallel::{each_in_turn, in_turn, threads_within};
 use crate::sets::{Dictionary, SetPredicate};
 use crate::strings::EditPredicate;
-use crate::{BuildContext, KeyColumn, NO_GROUP, Pairs, PrepareContext};
+use crate::{BuildContext, ColumnPair, KeyColumn, NO_GROUP, Pairs, PrepareContext, RowPair};
 use similarity_measures::Tokenizer;
 
 /// A key, made ready for a family of measures.
@@ -187,12 +187,13 @@ impl AtomDeciders {
     pub fn select(
         &self,
         atom: usize,
-        (build, probe): (&Columns, &Columns),
+        columns: ColumnPair<'_, Columns>,
         block: &Pairs,
         selected: &[u16],
         stop: &dyn Fn() -> bool,
         passed: &mut Vec<u16>,
     ) {
+        let ColumnPair { build, probe } = columns;
         match (&self.deciders[atom], &build.atoms[atom], &probe.atoms[atom]) {
             (PairDecider::Codes, AtomColumn::Codes(left), AtomColumn::Codes(right)) => {
                 keep(selected, passed, &Equal { left: left.fetched(), right: right.fetched(), block });
@@ -208,18 +209,18 @@ impl AtomDeciders {
                 keep(selected, passed, &Passing { bits, rows: &block.probe });
             }
             (PairDecider::Edit(condition), ..) => {
-                if let (Some(left), Some(right)) = (build.texts(atom), probe.texts(atom)) {
-                    condition.select((left, right), block, selected, stop, passed);
+                if let (Some(build), Some(probe)) = (build.texts(atom), probe.texts(atom)) {
+                    condition.select(ColumnPair { build, probe }, block, selected, stop, passed);
                 }
             }
             (PairDecider::Set(condition, ..), ..) => {
-                if let (Some(left), Some(right)) = (build.sets(atom), probe.sets(atom)) {
-                    condition.select((left, right), block, selected, passed);
+                if let (Some(build), Some(probe)) = (build.sets(atom), probe.sets(atom)) {
+                    condition.select(ColumnPair { build, probe }, block, selected, passed);
                 }
             }
             (PairDecider::Vector(condition, _), ..) => {
-                if let (Some(left), Some(right)) = (build.vectors(atom), probe.vectors(atom)) {
-                    condition.select((left, right), block, selected, passed);
+                if let (Some(build), Some(probe)) = (build.vectors(atom), probe.vectors(atom)) {
+                    condition.select(ColumnPair { build, probe }, block, selected, passed);
                 }
             }
             _ => {}
@@ -242,13 +243,15 @@ impl AtomDeciders {
     /// For how many pairs of rows of one side the measure of `atom` has to be computed, lengths and signatures saying
     /// nothing.
     pub fn open(&self, atom: usize, side: &Columns, pairs: &Pairs) -> usize {
-        let rows = pairs.build.iter().copied().zip(pairs.probe.iter().copied());
+        let rows = pairs.build.iter().zip(&pairs.probe).map(|(&build, &probe)| RowPair { build, probe });
         match (&self.deciders[atom], side.texts(atom), side.sets(atom)) {
             (PairDecider::Edit(condition), Some(texts), _) => {
-                rows.filter(|&pair| condition.is_open(texts, texts, pair)).count()
+                let columns = ColumnPair { build: texts, probe: texts };
+                rows.filter(|&pair| condition.is_open(columns, pair)).count()
             }
             (PairDecider::Set(condition, ..), _, Some(sets)) => {
-                rows.filter(|&pair| condition.is_likely_open(sets, sets, pair)).count()
+                let columns = ColumnPair { build: sets, probe: sets };
+                rows.filter(|&pair| condition.is_likely_open(columns, pair)).count()
             }
             (PairDecider::Vector(..), ..) => pairs.len(),
             _ => 0,
@@ -286,8 +289,8 @@ struct Equal<'a> {
 impl Filter for Equal<'_> {
     #[inline(always)]
     fn holds(&self, place: u16) -> bool {
-        let (b, p) = self.block.at(place);
-        let (left, right) = (self.left[b as usize], self.right[p as usize]);
+        let pair = self.block.at(place);
+        let (left, right) = (self.left[pair.build as usize], self.right[pair.probe as usize]);
         (left == right) & (left != NO_GROUP)
     }
 }
@@ -301,8 +304,8 @@ struct Meeting<'a> {
 impl Filter for Meeting<'_> {
     #[inline(always)]
     fn holds(&self, place: u16) -> bool {
-        let (b, p) = self.block.at(place);
-        self.places[b as usize].meets(self.accepted[p as usize])
+        let pair = self.block.at(place);
+        self.places[pair.build as usize].meets(self.accepted[pair.probe as usize])
     }
 }
 

@@ -148,7 +148,7 @@ impl<'a> Fingerprints<'a> {
                 (_, AtomCondition::Similarity { key, .. }) if !seen.contains(key) => {
                     seen.push(*key);
                     let Some(values) = keys.get(*key) else { return internal_err!("an atom names a missing key") };
-                    parts.push(of_key((columns, atom), values, detail, column)?);
+                    parts.push(of_key(columns, atom, values, detail, column)?);
                 }
                 _ => {}
             }
@@ -208,7 +208,8 @@ impl<'a> Fingerprints<'a> {
 
 /// What a key adds, that of an atom.
 fn of_key<'a>(
-    (columns, atom): (&'a Columns, usize),
+    columns: &'a Columns,
+    atom: usize,
     values: &'a ArrayRef,
     detail: Detail,
     column: u64,

@@ -17,10 +17,10 @@ use crate::access_path::AccessPath::{
 use crate::access_path::{AccessPaths, Criterion};
 use crate::error::Result;
 
-use super::nearest::NearestIndex;
+use super::nearest::DynNearestIndex;
 use super::sets::SetPredicate;
 use super::strings::EditPredicate;
-use super::{BuildContext, Index, KeyColumn};
+use super::{BuildContext, DynPairIndex, Erased, KeyColumn};
 use crate::condition::Condition;
 use sets::{NearestSets, SetIndex};
 use similarity_measures::EditMeasure;
@@ -30,21 +30,21 @@ use strings::{NearestStrings, StringIndex};
 ///
 /// # Errors
 /// Keys that `condition` is not about, a refused reservation, a cancelled build.
-pub fn build(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
+pub fn build(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<DynPairIndex>> {
     match small_groups::build(condition, keys, context, |keys| index(condition, keys, context))? {
-        Some(groups) => Ok(Box::new(groups)),
+        Some(groups) => Ok(Box::new(Erased(groups))),
         None => index(condition, keys, context),
     }
 }
 
 /// Indexes the keys of a build side for `condition`.
-fn index(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
+fn index(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<DynPairIndex>> {
     Ok(match condition {
         Condition::Set { tokenizer, measure, bounds } => {
-            Box::new(SetIndex::try_new(tokenizer, SetPredicate { measure, bounds }, None, keys, context)?)
+            Box::new(Erased(SetIndex::try_new(tokenizer, SetPredicate { measure, bounds }, None, keys, context)?))
         }
         Condition::Edit { measure, bounds } => {
-            Box::new(StringIndex::try_new(EditPredicate { measure, bounds }, None, keys, context)?)
+            Box::new(Erased(StringIndex::try_new(EditPredicate { measure, bounds }, None, keys, context)?))
         }
         Condition::Vector(condition) => vectors::epsilon::build(condition, keys, context)?,
     })
@@ -60,12 +60,12 @@ pub fn build_nearest(
     keys: &KeyColumn,
     ranks: Vec<u32>,
     context: &BuildContext<'_>,
-) -> Result<Box<dyn NearestIndex>> {
+) -> Result<Box<DynNearestIndex>> {
     Ok(match condition {
         Condition::Set { tokenizer, measure, .. } => {
-            Box::new(NearestSets::try_new(tokenizer, measure, keys, ranks, context)?)
+            Box::new(Erased(NearestSets::try_new(tokenizer, measure, keys, ranks, context)?))
         }
-        Condition::Edit { measure, .. } => Box::new(NearestStrings::try_new(measure, keys, ranks, context)?),
+        Condition::Edit { measure, .. } => Box::new(Erased(NearestStrings::try_new(measure, keys, ranks, context)?)),
         Condition::Vector(condition) => vectors::nearest::build(condition.measure, keys, ranks, context)?,
     })
 }

@@ -18,7 +18,7 @@ use crate::cpu::rules::probing::Candidates;
 use crate::cpu::rules::walk::Path;
 use crate::metrics::MetricValue;
 use crate::reason::Reason;
-use crate::{Index, KeyColumn, PrepareContext, Probe};
+use crate::{DynPairIndex, KeyColumn, PrepareContext, Probe};
 
 /// Probe rows that are made ready at once for a device.
 const ROWS_AT_ONCE: usize = 1 << 20;
@@ -149,7 +149,7 @@ impl WalkableEntry {
 /// An entry whose candidates the index of a similarity finds.
 #[derive(Debug)]
 pub(super) struct IndexedEntry {
-    pub(super) index: Box<dyn Index>,
+    pub(super) index: Box<DynPairIndex>,
     /// Why the index is on its engine.
     pub(super) reason: Reason,
     /// Which key it is over.
@@ -211,7 +211,7 @@ impl PlacedEntry {
                 reason => format!("walked on the cpu{reason}"),
             },
             Self::OnDevice { walk, reason, .. } => format!("walked on {}{}", walk.rules.name(), reason.weighed()),
-            Self::Indexed(IndexedEntry { index, reason, .. }) => format!("{}{reason}", index.describe()),
+            Self::Indexed(IndexedEntry { index, reason, .. }) => format!("{}{reason}", index.info().path),
         }
     }
 
@@ -221,7 +221,7 @@ impl PlacedEntry {
             Self::OnHost { entry, .. } => entry.places.memory(self_join),
             Self::OnDevice { entry, walk, .. } => entry.places.memory(self_join) + walk.entry.memory(),
             Self::Indexed(IndexedEntry { index, within, .. }) => {
-                index.memory() + within.as_ref().map_or(0, |grouping| grouping.memory())
+                index.info().bytes + within.as_ref().map_or(0, |grouping| grouping.memory())
             }
         }
     }
@@ -241,7 +241,7 @@ impl PlacedEntry {
         match self {
             Self::OnHost { .. } => 1,
             Self::OnDevice { .. } => ROWS_AT_ONCE,
-            Self::Indexed(IndexedEntry { index, .. }) => index.rows_at_once(),
+            Self::Indexed(IndexedEntry { index, .. }) => index.info().rows_at_once,
         }
     }
 
@@ -249,10 +249,10 @@ impl PlacedEntry {
     pub(super) fn is_shared(&self, probe: Option<EntryProbe<'_>>) -> bool {
         match self {
             Self::OnHost { .. } | Self::OnDevice { .. } => self.on_device(probe).is_none(),
-            Self::Indexed(IndexedEntry { index, .. }) => index.is_shared(match probe.map(|probe| probe.prepared) {
-                Some(PreparedEntry::Index(prepared)) => Some(prepared.as_ref()),
-                Some(PreparedEntry::Places(_)) | None => None,
-            }),
+            Self::Indexed(IndexedEntry { index, .. }) => match probe.map(|probe| probe.prepared) {
+                Some(PreparedEntry::Index(prepared)) => prepared.shared,
+                Some(PreparedEntry::Places(_)) | None => index.info().shared,
+            },
         }
     }
 
@@ -260,7 +260,7 @@ impl PlacedEntry {
     pub(super) fn self_join_len(&self) -> usize {
         match self {
             Self::OnHost { entry, .. } | Self::OnDevice { entry, .. } => entry.places.len(),
-            Self::Indexed(IndexedEntry { index, .. }) => index.self_join_len(),
+            Self::Indexed(IndexedEntry { index, .. }) => index.info().self_join_len,
         }
     }
 
@@ -334,7 +334,7 @@ impl PlacedEntry {
                 Candidates::Index { index: index.as_ref(), probe: Probe::SelfJoin }
             }
             (Self::Indexed(IndexedEntry { index, .. }), Some(PreparedEntry::Index(prepared))) => {
-                Candidates::Index { index: index.as_ref(), probe: Probe::Batch(prepared.as_ref()) }
+                Candidates::Index { index: index.as_ref(), probe: Probe::Batch(&prepared.batch) }
             }
             _ => return internal_err!("an entry was given a probe batch that it did not prepare"),
         })

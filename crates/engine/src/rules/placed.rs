@@ -15,10 +15,11 @@ use crate::accelerator::Accelerator;
 use crate::accelerator::rules::DeviceRules;
 use crate::choice::Engine;
 use crate::metrics::MetricValue;
+use crate::offered::{Declined, Offered};
 use crate::offload::RULES;
 use crate::parallel::in_turn;
 use crate::plan::{EntryGroup, RulePlan};
-use crate::reason::{Reason, Refused};
+use crate::reason::Reason;
 
 /// A build side that can be probed by all entries of its plan.
 #[derive(Debug)]
@@ -55,7 +56,7 @@ impl PlacedRules {
                 (device, None, Vec::new(), reason)
             }
         };
-        let Brought { on, walks, refused } = match device {
+        let Brought { on, walks, declined } = match device {
             Some(device) => {
                 device.read_rules_ahead(context.cancel);
                 context.cancel.check()?;
@@ -64,8 +65,8 @@ impl PlacedRules {
             None => Brought::nothing(&entries, None),
         };
         context.cancel.check()?;
-        let reason = match refused {
-            Some(refused) => reason.but(refused, (side.columns.rows, unmatchable)),
+        let reason = match declined {
+            Some(declined) => reason.but(declined, side.columns.rows, unmatchable),
             None => reason,
         };
         let placed = |(entry, walk)| match (entry, walk) {
@@ -112,12 +113,12 @@ struct Brought {
     /// Each entry on the device, where it is there.
     walks: Vec<Option<DeviceWalk>>,
     /// Why not all that a device can walk.
-    refused: Option<Refused>,
+    declined: Option<Declined>,
 }
 
 impl Brought {
-    fn nothing(entries: &[BuiltEntry], refused: Option<Refused>) -> Self {
-        Self { on: Placement::OnHost, walks: entries.iter().map(|_| None).collect(), refused }
+    fn nothing(entries: &[BuiltEntry], declined: Option<Declined>) -> Self {
+        Self { on: Placement::OnHost, walks: entries.iter().map(|_| None).collect(), declined }
     }
 
     /// Brings to a device what it can walk, with the columns that were brought `ahead`. Not all of it is there, where
@@ -141,25 +142,25 @@ impl Brought {
             None => bring(device, side.atoms(), asked, &[], None, threads)?,
         };
         let rules: Arc<dyn DeviceRules> = match rules {
-            Ok(rules) => rules.into(),
-            Err(refused) => return Ok(Self::nothing(entries, Some(refused))),
+            Offered::Taken(rules) => rules.into(),
+            Offered::Declined(why) => return Ok(Self::nothing(entries, Some(why))),
         };
         let parts = rules.parts_of_entry(count);
         let brought = in_turn(entries.len(), threads, |at| match walkable[at] {
             Some(entry) => rules.entry(&entry.for_device(side.self_join, parts)?).map(Some),
             None => Ok(None),
         })?;
-        let (mut walks, mut refused) = (Vec::with_capacity(brought.len()), None);
+        let (mut walks, mut declined) = (Vec::with_capacity(brought.len()), None);
         for brought in brought {
             walks.push(match brought {
-                Some(Ok(entry)) => Some(DeviceWalk { rules: Arc::clone(&rules), entry }),
-                Some(Err(why)) => {
-                    refused = Some(why);
+                Some(Offered::Taken(entry)) => Some(DeviceWalk { rules: Arc::clone(&rules), entry }),
+                Some(Offered::Declined(why)) => {
+                    declined = Some(why);
                     None
                 }
                 None => None,
             });
         }
-        Ok(Self { on: Placement::OnDevice(rules), walks, refused })
+        Ok(Self { on: Placement::OnDevice(rules), walks, declined })
     }
 }

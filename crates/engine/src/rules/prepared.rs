@@ -1,8 +1,8 @@
 //! A probe batch, made ready for all entries.
 
-use crate::PreparedProbe;
 use crate::accelerator::rules::DeviceColumns;
 use crate::cpu::columns::Columns;
+use crate::{AnyBatch, Prepared};
 
 use super::on_device::DeviceProbe;
 use super::places::ProbePlaces;
@@ -34,7 +34,7 @@ pub(super) enum PreparedEntry {
     /// Probe rows with the places of their partners.
     Places(ProbePlaces),
     /// Probe batch of an index.
-    Index(Box<dyn PreparedProbe>),
+    Index(Prepared<AnyBatch>),
 }
 
 /// A probe batch as one entry reads it.
@@ -50,7 +50,7 @@ impl<'a> EntryProbe<'a> {
     pub(super) fn len(&self) -> usize {
         match self.prepared {
             PreparedEntry::Places(places) => places.len(),
-            PreparedEntry::Index(prepared) => prepared.len(),
+            PreparedEntry::Index(prepared) => prepared.len,
         }
     }
 

@@ -18,7 +18,7 @@ use crate::cpu::rules::probing::FEWEST_LANES;
 use crate::equality::Numberer;
 use crate::parallel::{both, in_turn, threads_within};
 use crate::plan::{AtomEstimate, AtomKind, Entry, IN_BAND, Statistics, cost};
-use crate::{BuildContext, Cancel, Pairs};
+use crate::{BuildContext, Cancel, ColumnPair, Pairs};
 
 /// How many pairs are drawn for an entry.
 const DRAWN: usize = 512;
@@ -278,7 +278,8 @@ impl<'a> BuildStatistics<'a> {
         Some(*grouped.outcomes[atom].get_or_init(|| {
             let (places, mut passed) = ((0..drawn.len() as u16).collect::<Vec<_>>(), Vec::new());
             let stop = || self.cancel.is_cancelled();
-            self.deciders.select(atom, (columns, columns), drawn, &places, &stop, &mut passed);
+            let both = ColumnPair { build: columns, probe: columns };
+            self.deciders.select(atom, both, drawn, &places, &stop, &mut passed);
             Outcome {
                 passes: (passed.len() as f64 + 0.5) / (drawn.len() as f64 + 1.0),
                 open: self.deciders.open(atom, columns, drawn) as f64 / drawn.len().max(1) as f64,

@@ -8,7 +8,7 @@ use super::walk::{BLOCK, Block, FirstFilter, NO_WITNESS, Path, Scratch, Walk};
 use crate::atoms::RuleCounters;
 use crate::cpu::columns::Columns;
 use crate::cpu::prefilter::Lanes;
-use crate::{Counts, Cursor, Index, Limit, Pairs, Probe};
+use crate::{AnyBatch, Counts, Cursor, DynPairIndex, Limit, Pairs, Probe};
 
 /// Where the candidates of an entry come from.
 #[derive(Clone, Copy)]
@@ -16,9 +16,9 @@ pub(crate) enum Candidates<'a> {
     /// An index finds them.
     Index {
         /// The index of a similarity.
-        index: &'a dyn Index,
+        index: &'a DynPairIndex,
         /// What it is probed with.
-        probe: Probe<'a>,
+        probe: Probe<'a, AnyBatch>,
     },
     /// Rows of a probe batch with rows of the build side.
     Batch {
@@ -161,8 +161,8 @@ impl Probing<'_> {
     fn by_index(
         &mut self,
         entry: &EntryPaths<'_>,
-        index: &dyn Index,
-        probe: Probe<'_>,
+        index: &DynPairIndex,
+        probe: Probe<'_, AnyBatch>,
         cursor: &mut Cursor,
         limit: Limit,
     ) -> Result<()> {

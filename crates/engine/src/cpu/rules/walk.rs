@@ -6,7 +6,7 @@ use crate::atoms::{AtomCondition, PairConditions, RuleCounters};
 use crate::cpu::columns::{AtomDeciders, Columns};
 use crate::cpu::prefilter::MaxDifferences;
 use crate::plan::{ExecutionTree, Step};
-use crate::{Cancel, Pairs};
+use crate::{Cancel, ColumnPair, Pairs};
 
 /// The most candidates of a block.
 pub(crate) const BLOCK: usize = 1024;
@@ -243,7 +243,8 @@ impl Walk<'_> {
             passed.extend(self.conditions.select(atom, &pairs)?.into_iter().map(|at| selected[at as usize]));
         } else {
             let stop = || self.cancel.is_cancelled();
-            self.deciders.select(atom, (self.build, self.probe), block, selected, &stop, passed);
+            let columns = ColumnPair { build: self.build, probe: self.probe };
+            self.deciders.select(atom, columns, block, selected, &stop, passed);
         }
         Ok(())
     }
