@@ -13,7 +13,7 @@ use super::emission::{MatchedRows, Rows};
 use super::engine::{EngineResult, engine_error};
 use super::rules::RuleStrategy;
 use super::settled::Settling;
-use super::strategy::{BuiltJoin as _, DynBuiltJoin, JoinStrategy};
+use super::strategy::{DynBuiltJoin, JoinStrategy};
 use similarity_engine::concat::concat_in_parallel;
 use similarity_engine::{BuildContext, Cancel};
 

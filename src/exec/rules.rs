@@ -228,7 +228,7 @@ impl JoinStrategy for RuleStrategy {
             }
             _ => Ok((None, self.column(atom, side, batch)?)),
         })?;
-        let (bands, atoms) = columns.into_iter().unzip();
+        let (bands, atoms): (Vec<_>, _) = columns.into_iter().unzip();
         let columns =
             SideColumns { rows: batch.num_rows(), atoms, keys: self.key_values(side, batch, context.threads)? };
         let source =
