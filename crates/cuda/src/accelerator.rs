@@ -14,7 +14,7 @@ use similarity_engine::equality::Codes;
 use similarity_engine::error::Result;
 use similarity_engine::metrics::MetricValue;
 use similarity_engine::nearest::{DynNearestIndex, Wanted};
-use similarity_engine::placement::{Declined, Placement};
+use similarity_engine::offered::{Declined, Offered};
 use similarity_engine::sets::SetPredicate;
 use similarity_engine::strings::EditPredicate;
 use similarity_engine::{BuildContext, Cancel, Erased, KeyColumn};
@@ -102,7 +102,7 @@ impl Accelerator for Budget {
         condition: Condition,
         keys: &KeyColumn,
         context: &BuildContext<'_>,
-    ) -> Result<Placement<Box<DynDeviceIndex>>> {
+    ) -> Result<Offered<Box<DynDeviceIndex>>> {
         build(self, condition, keys, context)
     }
 
@@ -113,7 +113,7 @@ impl Accelerator for Budget {
         ranks: &[u32],
         wanted: Wanted,
         context: &BuildContext<'_>,
-    ) -> Result<Placement<Box<DynNearestIndex>>> {
+    ) -> Result<Offered<Box<DynNearestIndex>>> {
         build_nearest(self, condition, keys, ranks, wanted, context)
     }
 
@@ -148,7 +148,7 @@ impl Accelerator for Budget {
         self.device.read_ahead(&[Module::Keys, Module::Rules, Module::Texts], cancel);
     }
 
-    fn bring_rules(&self, side: RulesSide<'_>) -> Result<Placement<Box<dyn DeviceRules>>> {
+    fn bring_rules(&self, side: RulesSide<'_>) -> Result<Offered<Box<dyn DeviceRules>>> {
         let brought = RulesOnDevice::try_new(self, side)?;
         Ok(brought.map(|rules| Box::new(rules) as Box<dyn DeviceRules>))
     }
@@ -173,9 +173,9 @@ fn build(
     condition: Condition,
     keys: &KeyColumn,
     context: &BuildContext<'_>,
-) -> Result<Placement<Box<DynDeviceIndex>>> {
+) -> Result<Offered<Box<DynDeviceIndex>>> {
     if !serves(condition) {
-        return Ok(Placement::Declined(Declined::Keys));
+        return Ok(Offered::Declined(Declined::Keys));
     }
     let budget = &budget.of_join();
     let module = match condition {
@@ -204,10 +204,10 @@ fn build(
 }
 
 /// What a device has been brought, or why it has not: nothing for keys that it has no kernels for.
-pub(crate) fn placed<T>(brought: Result<Option<T>, Fault>) -> Result<Placement<T>> {
+pub(crate) fn placed<T>(brought: Result<Option<T>, Fault>) -> Result<Offered<T>> {
     match brought {
-        Err(Fault::Memory) => Ok(Placement::Declined(Declined::Memory)),
-        brought => Ok(brought?.map_or(Placement::Declined(Declined::Keys), Placement::Device)),
+        Err(Fault::Memory) => Ok(Offered::Declined(Declined::Memory)),
+        brought => Ok(brought?.map_or(Offered::Declined(Declined::Keys), Offered::Taken)),
     }
 }
 
@@ -224,8 +224,8 @@ fn build_nearest(
     ranks: &[u32],
     wanted: Wanted,
     context: &BuildContext<'_>,
-) -> Result<Placement<Box<DynNearestIndex>>> {
-    let Condition::Vector(condition) = condition else { return Ok(Placement::Declined(Declined::Keys)) };
+) -> Result<Offered<Box<DynNearestIndex>>> {
+    let Condition::Vector(condition) = condition else { return Ok(Offered::Declined(Declined::Keys)) };
     budget.device.read_ahead(&[Module::Vectors, Module::Nearest], context.cancel);
     context.cancel.check()?;
     placed(vectors::build_nearest(&budget.of_join(), condition.measure, keys, (ranks, wanted), context))

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::accelerator::{Accelerator, Platform};
 use super::fallback::{LongStrings, NearestWithCpuFallback, WithCpuFallback, WithLongStrings};
 use super::nearest::{DynNearestIndex, Wanted};
+use super::offered::{Declined, Offered};
 use super::offload::{self, OffloadThreshold, ROWS_OF_RULES, WorkEstimate};
-use super::placement::{Declined, Placement, Reason};
+use super::reason::Reason;
 use super::repeated::{NearestRepeated, RankedRows, Repeated};
 use super::{BuildContext, DynPairIndex, Erased, KeyColumn, cpu};
 use crate::condition::Condition;
@@ -109,20 +110,20 @@ impl Engine {
         let (device, reason) = self.device(pays, || offload::work_of_condition(condition, &keys, context))?;
         let Some(device) = device else { return on_cpu(reason) };
         let mut declined = match device.build(condition, &keys, context)? {
-            Placement::Device(index) => {
+            Offered::Taken(index) => {
                 let index = WithCpuFallback::new(index, condition, keys, context.threads);
                 return Ok((Box::new(Erased(index)), reason));
             }
-            Placement::Declined(why) => why,
+            Offered::Declined(why) => why,
         };
         if let Some(long) = LongStrings::of(device.as_ref(), condition, &keys)? {
             match device.build(condition, long.others(), context)? {
-                Placement::Device(index) => {
+                Offered::Taken(index) => {
                     let others = WithCpuFallback::new(index, condition, long.others().clone(), context.threads);
                     let index = WithLongStrings::try_new(long, Box::new(Erased(others)), context)?;
                     return Ok((Box::new(Erased(index)), reason));
                 }
-                Placement::Declined(why) => declined = why,
+                Offered::Declined(why) => declined = why,
             }
         }
         let index = cpu::build(condition, &keys, context)?;
@@ -172,11 +173,11 @@ impl Engine {
         };
         let Some(device) = device else { return Ok((cpu::build_nearest(condition, keys, ranks, context)?, reason)) };
         match device.build_nearest(condition, keys, &ranks, wanted, context)? {
-            Placement::Device(index) => {
+            Offered::Taken(index) => {
                 let index = NearestWithCpuFallback::new(index, condition, keys.clone(), ranks, context);
                 Ok((Box::new(Erased(index)), reason))
             }
-            Placement::Declined(why) => {
+            Offered::Declined(why) => {
                 let index = cpu::build_nearest(condition, keys, ranks, context)?;
                 let reason = reason.but(why, keys.values.len(), index.info().unmatchable);
                 Ok((index, reason))

@@ -11,7 +11,7 @@ use super::strategy::NearestStrategy;
 use crate::exec::engine::EngineResult;
 use crate::exec::residual::{RowPairs, satisfying};
 use similarity_engine::nearest::{Best, DynNearestIndex, Neighbour, Wanted};
-use similarity_engine::placement::Reason;
+use similarity_engine::reason::Reason;
 use similarity_engine::{AnyBatch, Cancel, Counts, IndexInfo, Pairs, Probe};
 
 /// An index, and what it is looked up with.

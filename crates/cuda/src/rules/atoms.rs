@@ -24,8 +24,8 @@ use similarity_engine::accelerator::rules::{DeviceColumns, DeviceEntry, DeviceRu
 use similarity_engine::atoms::{AtomCondition, AtomRows, RuleRows};
 use similarity_engine::condition::Condition;
 use similarity_engine::equality::Codes;
+use similarity_engine::offered::Offered;
 use similarity_engine::parallel::{both, each_in_turn};
-use similarity_engine::placement::Placement;
 use similarity_engine::sets::SetPredicate;
 use similarity_engine::strings::EditPredicate;
 use similarity_engine::vectors::reach::Reach;
@@ -116,7 +116,7 @@ impl DeviceRules for RulesOnDevice {
         self.build.codes[atom].take()
     }
 
-    fn add_codes(&mut self, build: &dyn RuleRows, asked: &[bool]) -> Result<Placement<()>> {
+    fn add_codes(&mut self, build: &dyn RuleRows, asked: &[bool]) -> Result<Offered<()>> {
         let added = self.budget.device.stream().and_then(|stream| {
             for atom in (0..asked.len()).filter(|&atom| asked[atom]) {
                 if let AtomRows::Codes(codes) = build.of(atom) {
@@ -158,7 +158,7 @@ impl DeviceRules for RulesOnDevice {
         parts_of_entry(entries)
     }
 
-    fn entry(&self, entry: &WalkedEntry<'_>) -> Result<Placement<Box<dyn DeviceEntry>>> {
+    fn entry(&self, entry: &WalkedEntry<'_>) -> Result<Offered<Box<dyn DeviceEntry>>> {
         Ok(EntryOnDevice::try_new(self, entry)?.map(|entry| Box::new(entry) as Box<dyn DeviceEntry>))
     }
 
@@ -187,7 +187,7 @@ impl RulesOnDevice {
     ///
     /// # Errors
     /// A device that fails.
-    pub(crate) fn try_new(budget: &Budget, side: RulesSide<'_>) -> Result<Placement<Self>> {
+    pub(crate) fn try_new(budget: &Budget, side: RulesSide<'_>) -> Result<Offered<Self>> {
         placed(Self::arrange(&budget.of_join(), side))
     }
 

@@ -23,7 +23,7 @@ use crate::memory::Buffer;
 use crate::scheduler::{Scheduler, WorkSplit};
 use crate::worker::Comparison;
 use similarity_engine::atoms::RuleCounters;
-use similarity_engine::placement::Placement;
+use similarity_engine::offered::Offered;
 use similarity_engine::{Cancel, Counts, Cursor, Pairs};
 
 /// Pairs that walk a tree together at most.
@@ -75,7 +75,7 @@ impl EntryOnDevice {
     ///
     /// # Errors
     /// A device that fails.
-    pub(crate) fn try_new(rules: &RulesOnDevice, entry: &WalkedEntry<'_>) -> Result<Placement<Self>> {
+    pub(crate) fn try_new(rules: &RulesOnDevice, entry: &WalkedEntry<'_>) -> Result<Offered<Self>> {
         placed(Self::arrange(rules, entry))
     }
 

@@ -23,7 +23,7 @@ use crate::equality::Codes;
 use crate::error::Result;
 use crate::metrics::MetricValue;
 use crate::nearest::{DynNearestIndex, Wanted};
-use crate::placement::Placement;
+use crate::offered::Offered;
 use crate::strings::EditPredicate;
 use crate::{AnyBatch, BuildContext, Cancel, KeyColumn, PairIndex, Probe};
 use equality::{DeviceKeys, GroupedRows};
@@ -90,7 +90,7 @@ pub trait Accelerator: Debug + Send + Sync {
         condition: Condition,
         keys: &KeyColumn,
         context: &BuildContext<'_>,
-    ) -> Result<Placement<Box<DynDeviceIndex>>>;
+    ) -> Result<Offered<Box<DynDeviceIndex>>>;
 
     /// Makes the keys of a build side, each row with a rank, ready for a ranking by the score of `condition`, or says
     /// why not.
@@ -104,7 +104,7 @@ pub trait Accelerator: Debug + Send + Sync {
         ranks: &[u32],
         wanted: Wanted,
         context: &BuildContext<'_>,
-    ) -> Result<Placement<Box<DynNearestIndex>>>;
+    ) -> Result<Offered<Box<DynNearestIndex>>>;
 
     /// Characters of the longest string that the device compares by an edit measure.
     fn longest_string(&self, predicate: &EditPredicate) -> usize;
@@ -141,7 +141,7 @@ pub trait Accelerator: Debug + Send + Sync {
     ///
     /// # Errors
     /// A device that fails.
-    fn bring_rules(&self, side: RulesSide<'_>) -> Result<Placement<Box<dyn DeviceRules>>>;
+    fn bring_rules(&self, side: RulesSide<'_>) -> Result<Offered<Box<dyn DeviceRules>>>;
 }
 
 /// A build side on a device.

@@ -10,7 +10,7 @@ use crate::atoms::{AtomCondition, RuleCounters, RuleRows};
 use crate::equality::Codes;
 use crate::error::Result;
 use crate::metrics::MetricValue;
-use crate::placement::Placement;
+use crate::offered::Offered;
 use crate::plan::ExecutionTree;
 use crate::{Cancel, Counts, Cursor, Pairs};
 
@@ -48,7 +48,7 @@ pub trait DeviceRules: Debug + Send + Sync {
     ///
     /// # Errors
     /// A device that fails.
-    fn add_codes(&mut self, build: &dyn RuleRows, asked: &[bool]) -> Result<Placement<()>>;
+    fn add_codes(&mut self, build: &dyn RuleRows, asked: &[bool]) -> Result<Offered<()>>;
 
     /// The `count` rows with the least fingerprints of `rows` rows, with these; of equal ones the first rows. `None`
     /// where no fingerprints were made, where many rows have the same ones, or where memory lacks.
@@ -70,7 +70,7 @@ pub trait DeviceRules: Debug + Send + Sync {
     ///
     /// # Errors
     /// A device that fails.
-    fn entry(&self, entry: &WalkedEntry<'_>) -> Result<Placement<Box<dyn DeviceEntry>>>;
+    fn entry(&self, entry: &WalkedEntry<'_>) -> Result<Offered<Box<dyn DeviceEntry>>>;
 
     /// The rules themselves, for the device that has them.
     fn as_any(&self) -> &dyn Any;

@@ -10,7 +10,7 @@ use arrow::compute::take;
 use super::LazyOnce;
 use crate::accelerator::DynDeviceIndex;
 use crate::condition::Condition;
-use crate::placement::CPU_FALLBACKS;
+use crate::reason::CPU_FALLBACKS;
 use crate::{
     AnyBatch, BuildContext, Cancel, Counts, Cursor, DynPairIndex, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs,
     PrepareContext, Prepared, Probe, cpu,

@@ -8,7 +8,7 @@ use crate::metrics::{Count, MetricValue};
 use super::LazyOnce;
 use crate::condition::Condition;
 use crate::nearest::{Best, DynNearestIndex, NearestIndex};
-use crate::placement::CPU_FALLBACKS;
+use crate::reason::CPU_FALLBACKS;
 use crate::{
     AnyBatch, BuildContext, Cancel, Counts, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe, cpu,
 };

@@ -9,7 +9,7 @@ use crate::atoms::{AtomCondition, RuleRows};
 use crate::condition::Condition;
 use crate::cpu::columns::BuildAtoms;
 use crate::cpu::prefilter::MaxDifferences;
-use crate::placement::Placement;
+use crate::offered::Offered;
 
 /// The atoms that are not equalities, where a plan will ask all atoms on a device: an entry by places is expected, and
 /// a device decides everything.
@@ -115,7 +115,7 @@ pub fn bring_ahead(
         _ => false,
     };
     let printed = deciders.conditions.iter().zip(&asked).all(is_read).then_some(columns.rows);
-    Ok(bring(device, atoms, asked, &shared.null_equals_null, printed, threads)?.device())
+    Ok(bring(device, atoms, asked, &shared.null_equals_null, printed, threads)?.taken())
 }
 
 /// Brings what the build side has for the atoms that are `asked` to a device, and numbers the keys of some
@@ -130,7 +130,7 @@ pub(super) fn bring(
     equalities: &[Option<bool>],
     printed: Option<usize>,
     threads: usize,
-) -> Result<Placement<Box<dyn DeviceRules>>> {
+) -> Result<Offered<Box<dyn DeviceRules>>> {
     let allowance = |atom: usize| deciders.allowance(atom).map_or(&[][..], MaxDifferences::by_classes);
     let (conditions, rows) = (deciders.conditions.as_slice(), columns as &dyn RuleRows);
     device.bring_rules(RulesSide { conditions, allowances: &allowance, rows, asked, equalities, printed, threads })

@@ -6,7 +6,7 @@ use crate::error::{Error, Result, internal_err};
 use arrow::array::ArrayRef;
 
 use super::ahead::{SharedEquality, SharedStrings, bring_ahead};
-use super::location::{Location, NumberingDevice};
+use super::placement::{NumberingDevice, Placement};
 use super::source::RuleSource;
 use crate::BuildContext;
 use crate::accelerator::Accelerator;
@@ -50,7 +50,7 @@ pub(super) struct CodedRules {
     pub(super) kinds: Vec<AtomKind>,
     /// Keys of similarities.
     pub(super) keys: Vec<ArrayRef>,
-    pub(super) on: Location<NumberingDevice>,
+    pub(super) on: Placement<NumberingDevice>,
 }
 
 impl CodedRules {
@@ -112,8 +112,8 @@ impl CodedRules {
         }
         context.cancel.check()?;
         let on = match device {
-            Some(device) => Location::OnDevice(NumberingDevice { device, ahead }),
-            None => Location::OnHost,
+            Some(device) => Placement::OnDevice(NumberingDevice { device, ahead }),
+            None => Placement::OnHost,
         };
         let side = BuildSide { deciders, columns, groups, clauses, self_join: context.self_join };
         Ok(Self { side, kinds, keys, on })

@@ -9,7 +9,7 @@ use super::band::BandOrder;
 use super::coded::BuildSide;
 use super::entry::{EntryPlaces, EntryTrees, IndexedEntry, WalkableEntry};
 use super::grouping::{GroupedByKeys, Grouping};
-use super::location::{Location, NumberingDevice};
+use super::placement::{NumberingDevice, Placement};
 use super::planned::PlannedRules;
 use crate::atoms::{AtomColumn, AtomCondition};
 use crate::choice::Engine;
@@ -27,7 +27,7 @@ pub(super) struct EnteredRules {
     pub(super) entries: Vec<BuiltEntry>,
     /// Rows for which no clause can hold, whatever the other side has.
     pub(super) unmatchable: usize,
-    pub(super) on: Location<NumberingDevice>,
+    pub(super) on: Placement<NumberingDevice>,
 }
 
 /// An entry, by how its candidates are found.

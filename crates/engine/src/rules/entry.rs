@@ -17,7 +17,7 @@ use crate::cpu::columns::Columns;
 use crate::cpu::rules::probing::Candidates;
 use crate::cpu::rules::walk::Path;
 use crate::metrics::MetricValue;
-use crate::placement::Reason;
+use crate::reason::Reason;
 use crate::{DynPairIndex, KeyColumn, PrepareContext, Probe};
 
 /// Probe rows that are made ready at once for a device.

@@ -7,8 +7,8 @@ use crate::error::Result;
 use super::coded::{BuildSide, CodedRules};
 use super::entered::EnteredRules;
 use super::entry::{EntryTrees, PlacedEntry, ProbeSide};
-use super::location::Location;
 use super::placed::PlacedRules;
+use super::placement::Placement;
 use super::planned::PlannedRules;
 use super::prepared::PreparedRules;
 use super::source::RuleSource;
@@ -19,8 +19,8 @@ use crate::cpu::rules::walk::Walk;
 use crate::equality::Groups;
 use crate::metrics::{Count, MetricValue};
 use crate::parallel::in_turn;
-use crate::placement::CPU_FALLBACKS;
 use crate::plan::RulePlan;
+use crate::reason::CPU_FALLBACKS;
 use crate::{BuildContext, Cancel, Counts, Cursor, Limit, Pairs, PrepareContext};
 
 /// A build side with the entries of all clauses and their execution trees.
@@ -75,7 +75,7 @@ impl RuleIndex {
     pub fn metrics(&self) -> Vec<MetricValue> {
         let PlacedRules { entries, on, reason, counted, .. } = &self.rules;
         let mut metrics: Vec<MetricValue> = entries.iter().flat_map(PlacedEntry::metrics).collect();
-        if let Location::OnDevice(rules) = on {
+        if let Placement::OnDevice(rules) = on {
             metrics.extend(rules.metrics());
             metrics.push(MetricValue::Count { name: CPU_FALLBACKS, count: self.fallbacks.clone() });
         }
@@ -111,12 +111,12 @@ impl RuleIndex {
         let keys = side.keys.clone();
         let columns = build.deciders.prepare(self.look_up(side, threads)?, context)?;
         let on_device = match on {
-            Location::OnDevice(rules) => {
+            Placement::OnDevice(rules) => {
                 let prepared = rules.prepare(&columns, threads)?;
                 self.fallbacks.add(usize::from(prepared.is_none()));
                 prepared
             }
-            Location::OnHost => None,
+            Placement::OnHost => None,
         };
         let probe = ProbeSide { columns: &columns, keys: &keys, is_on_device: on_device.is_some() };
         let entries = in_turn(entries.len(), threads, |at| entries[at].prepare(build, probe, context))?;

@@ -8,17 +8,18 @@ use super::ahead::bring;
 use super::coded::BuildSide;
 use super::entered::{BuiltEntry, EnteredRules};
 use super::entry::{PlacedEntry, WalkableEntry};
-use super::location::{Location, NumberingDevice};
 use super::on_device::DeviceWalk;
+use super::placement::{NumberingDevice, Placement};
 use crate::BuildContext;
 use crate::accelerator::Accelerator;
 use crate::accelerator::rules::DeviceRules;
 use crate::choice::Engine;
 use crate::metrics::MetricValue;
+use crate::offered::{Declined, Offered};
 use crate::offload::RULES;
 use crate::parallel::in_turn;
-use crate::placement::{Declined, Placement, Reason};
 use crate::plan::{EntryGroup, RulePlan};
+use crate::reason::Reason;
 
 /// A build side that can be probed by all entries of its plan.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub(super) struct PlacedRules {
     /// Rows for which no clause can hold, whatever the other side has.
     pub(super) unmatchable: usize,
     /// Where some entries are walked on a device, the columns there.
-    pub(super) on: Location<Arc<dyn DeviceRules>>,
+    pub(super) on: Placement<Arc<dyn DeviceRules>>,
     /// Why entries are walked on a device, or why not.
     pub(super) reason: Reason,
     /// What a device has counted that has numbered the keys.
@@ -46,11 +47,11 @@ impl PlacedRules {
         let EnteredRules { side, plan, entries, unmatchable, on } = entered;
         let (device, ahead, counted, reason) = match on {
             // what has numbered the keys walks the rules
-            Location::OnDevice(NumberingDevice { device, ahead }) => {
+            Placement::OnDevice(NumberingDevice { device, ahead }) => {
                 let counted = device.metrics();
                 (Some(device), ahead, counted, Reason::default())
             }
-            Location::OnHost => {
+            Placement::OnHost => {
                 let (device, reason) = engine.device(RULES, || Ok(work(&side, &plan, &entries, context)))?;
                 (device, None, Vec::new(), reason)
             }
@@ -108,7 +109,7 @@ fn work(side: &BuildSide, plan: &RulePlan, entries: &[BuiltEntry], context: &Bui
 
 /// What a device has of a build side and its entries.
 struct Brought {
-    on: Location<Arc<dyn DeviceRules>>,
+    on: Placement<Arc<dyn DeviceRules>>,
     /// Each entry on the device, where it is there.
     walks: Vec<Option<DeviceWalk>>,
     /// Why not all that a device can walk.
@@ -117,7 +118,7 @@ struct Brought {
 
 impl Brought {
     fn nothing(entries: &[BuiltEntry], declined: Option<Declined>) -> Self {
-        Self { on: Location::OnHost, walks: entries.iter().map(|_| None).collect(), declined }
+        Self { on: Placement::OnHost, walks: entries.iter().map(|_| None).collect(), declined }
     }
 
     /// Brings to a device what it can walk, with the columns that were brought `ahead`. Not all of it is there, where
@@ -141,8 +142,8 @@ impl Brought {
             None => bring(device, side.atoms(), asked, &[], None, threads)?,
         };
         let rules: Arc<dyn DeviceRules> = match rules {
-            Placement::Device(rules) => rules.into(),
-            Placement::Declined(declined) => return Ok(Self::nothing(entries, Some(declined))),
+            Offered::Taken(rules) => rules.into(),
+            Offered::Declined(why) => return Ok(Self::nothing(entries, Some(why))),
         };
         let parts = rules.parts_of_entry(count);
         let brought = in_turn(entries.len(), threads, |at| match walkable[at] {
@@ -152,14 +153,14 @@ impl Brought {
         let (mut walks, mut declined) = (Vec::with_capacity(brought.len()), None);
         for brought in brought {
             walks.push(match brought {
-                Some(Placement::Device(entry)) => Some(DeviceWalk { rules: Arc::clone(&rules), entry }),
-                Some(Placement::Declined(why)) => {
+                Some(Offered::Taken(entry)) => Some(DeviceWalk { rules: Arc::clone(&rules), entry }),
+                Some(Offered::Declined(why)) => {
                     declined = Some(why);
                     None
                 }
                 None => None,
             });
         }
-        Ok(Self { on: Location::OnDevice(rules), walks, declined })
+        Ok(Self { on: Placement::OnDevice(rules), walks, declined })
     }
 }

@@ -5,7 +5,7 @@ use arrow::array::ArrayRef;
 
 use super::coded::{BuildSide, CodedRules};
 use super::grouping::GroupedByKeys;
-use super::location::{Location, NumberingDevice};
+use super::placement::{NumberingDevice, Placement};
 use super::statistics::{BuildStatistics, Sample};
 use crate::BuildContext;
 use crate::parallel::{both, each_in_turn};
@@ -22,7 +22,7 @@ pub(super) struct PlannedRules {
     pub(super) plan: RulePlan,
     /// Rows for which no clause can hold, whatever the other side has.
     pub(super) unmatchable: usize,
-    pub(super) on: Location<NumberingDevice>,
+    pub(super) on: Placement<NumberingDevice>,
 }
 
 impl PlannedRules {

@@ -7,7 +7,7 @@ use crate::accelerator::rules::DeviceRules;
 
 /// Where a stage of rules is.
 #[derive(Debug)]
-pub(super) enum Location<D> {
+pub(super) enum Placement<D> {
     /// On the host alone.
     OnHost,
     /// On a device, too, with what it has.
@@ -22,7 +22,7 @@ pub(super) struct NumberingDevice {
     pub(super) ahead: Option<Box<dyn DeviceRules>>,
 }
 
-impl Location<NumberingDevice> {
+impl Placement<NumberingDevice> {
     /// The device, and the columns that were brought ahead.
     pub(super) fn parts(&mut self) -> (Option<&dyn Accelerator>, Option<&mut Box<dyn DeviceRules>>) {
         match self {

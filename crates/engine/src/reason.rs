@@ -1,61 +1,13 @@
-//! Where an index lies, and why, for EXPLAIN ANALYZE.
+//! Why an index is on the engine that it is on, for EXPLAIN ANALYZE.
 
 use std::fmt::{Display, Formatter};
 
 use crate::metrics::{Count, MetricValue};
-
-use super::offload::WorkEstimate;
+use crate::offered::Declined;
+use crate::offload::WorkEstimate;
 
 /// The metric that says how often the CPU has taken over from a device.
 pub(super) const CPU_FALLBACKS: &str = "cpu_fallbacks";
-
-/// What became of keys that a device was to have.
-#[derive(Debug)]
-pub enum Placement<T> {
-    /// The device has them.
-    Device(T),
-    /// The CPU is left to take them.
-    Declined(Declined),
-}
-
-impl<T> Placement<T> {
-    /// Changes what is on the device.
-    pub fn map<U>(self, form: impl FnOnce(T) -> U) -> Placement<U> {
-        match self {
-            Self::Device(placed) => Placement::Device(form(placed)),
-            Self::Declined(why) => Placement::Declined(why),
-        }
-    }
-
-    /// What is on the device, if anything is.
-    pub fn device(self) -> Option<T> {
-        match self {
-            Self::Device(placed) => Some(placed),
-            Self::Declined(_) => None,
-        }
-    }
-}
-
-/// Why a device does not have what it was to have.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Declined {
-    /// Memory of the device that is ours is used up.
-    Memory,
-    /// Kernels for such keys do not exist.
-    Keys,
-    /// Device that cannot be used, and why.
-    Device(String),
-}
-
-impl Display for Declined {
-    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Memory => f.write_str("the device has no memory left for it"),
-            Self::Keys => f.write_str("there are no kernels for such values"),
-            Self::Device(reason) => f.write_str(reason),
-        }
-    }
-}
 
 /// What has decided for an engine.
 #[derive(Debug, Clone, Default)]
