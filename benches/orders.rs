@@ -23,6 +23,7 @@ use rand::seq::SliceRandom;
 use similarity_engine::atoms::{AtomColumn, AtomCondition, PairConditions, RuleCounters, SideColumns};
 use similarity_engine::choice::Engine;
 use similarity_engine::condition::{Bounds, Condition};
+use similarity_engine::internals::replace_tree;
 use similarity_engine::plan::{AtomEstimate, AtomKind, ExecutionTree};
 use similarity_engine::rules::{RuleIndex, RuleSource, Run};
 use similarity_engine::{BuildContext, Cancel, Cursor, Limit, NO_GROUP, Pairs};
@@ -123,7 +124,7 @@ struct Measured {
 impl Measured {
     fn new(people: &RecordBatch, entry: &str, clauses: &[Clause]) -> Self {
         let column = |name: &str| cast(people.column_by_name(name).unwrap(), &DataType::Utf8View).unwrap();
-        let mut tests = vec![AtomCondition::Equality];
+        let mut conditions = vec![AtomCondition::Equality];
         let mut atoms = vec![AtomColumn::Codes(codes(&column(entry)).into())];
         let (mut names, mut keys): (Vec<&str>, Vec<ArrayRef>) = (Vec::new(), Vec::new());
         let mut numbered = Vec::new();
@@ -136,19 +137,19 @@ impl Measured {
                     keys.len() - 1
                 });
                 let atom = AtomCondition::Similarity { key, condition: *test };
-                numbers.push(tests.iter().position(|known| *known == atom).unwrap_or_else(|| {
-                    tests.push(atom);
+                numbers.push(conditions.iter().position(|known| *known == atom).unwrap_or_else(|| {
+                    conditions.push(atom);
                     atoms.push(AtomColumn::None);
-                    tests.len() - 1
+                    conditions.len() - 1
                 }));
             }
             numbered.push((number, numbers));
         }
         // no atom but the equality is offered as an entry
-        let mut kinds = vec![AtomKind::Pair; tests.len()];
+        let mut kinds = vec![AtomKind::Pair; conditions.len()];
         kinds[0] = AtomKind::Equality;
         let whole = numbered.iter().map(|(_, atoms)| [&[0], atoms.as_slice()].concat()).collect();
-        let source = RuleSource { tests, kinds, clauses: whole };
+        let source = RuleSource { conditions, kinds, clauses: whole };
         let side = SideColumns { rows: people.num_rows(), atoms, keys };
         let cancel = Cancel::default();
         let context = BuildContext { self_join: true, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
@@ -161,7 +162,7 @@ impl Measured {
 
     /// Milliseconds and pairs of a self-join verified by `tree`, the best of `runs`.
     fn run(&mut self, tree: &ExecutionTree, runs: usize) -> (f64, usize) {
-        self.index.replace_tree(0, tree);
+        replace_tree(&mut self.index, 0, tree);
         let (cancel, mut best, mut found) = (Cancel::default(), f64::INFINITY, 0);
         for _ in 0..runs {
             let mut cursor = Cursor { next: 0, end: self.index.len(None) };

@@ -33,8 +33,9 @@ config_namespace! {
         /// How many candidate pairs one join may produce before the query fails: a number, or unlimited.
         pub max_candidates: Option<usize>, default = None
 
-        /// Re-check of accelerated output against the plain join condition while a query runs: off, sample (one output
-        /// batch in sixteen) or full. A difference fails the query.
+        /// Re-check of accelerated output against the plain join condition while a query runs. off: none. sample: one
+        /// output batch in sixteen. full: every output batch. complete: every output batch, and for a few rows of each
+        /// probe batch a nested loop looks for pairs that were lost (not for NEAREST). A difference fails the query.
         pub verify: Verify, default = Verify::Off
     }
 }
@@ -61,6 +62,8 @@ pub enum Verify {
     Sample,
     /// Every output batch.
     Full,
+    /// Every output batch, and lost pairs of a sample of rows.
+    Complete,
 }
 
 /// An option that takes one of a few words.
@@ -98,7 +101,7 @@ macro_rules! worded_option {
 }
 
 worded_option!(EngineChoice, "engine", "auto" => Self::Auto, "cpu" => Self::Cpu, "cuda" => Self::Cuda);
-worded_option!(Verify, "verify", "off" => Self::Off, "sample" => Self::Sample, "full" => Self::Full);
+worded_option!(Verify, "verify", "off" => Self::Off, "sample" => Self::Sample, "full" => Self::Full, "complete" => Self::Complete);
 
 impl SimilarityOptions {
     /// The options of a session, or the defaults where the extension is not registered there.

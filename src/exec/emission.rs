@@ -73,7 +73,8 @@ impl MatchedRows {
         word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
     }
 
-    fn is_marked(&self, row: u32) -> bool {
+    /// Whether a row is marked.
+    pub(super) fn is_marked(&self, row: u32) -> bool {
         self.0[row as usize / 64].load(Ordering::Relaxed) & (1 << (row % 64)) != 0
     }
 

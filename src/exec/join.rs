@@ -8,12 +8,14 @@ use datafusion::common::{JoinSide, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, apply_expression_roots,
 };
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{EmbeddedProjection, ProjectionExec, try_embed_projection};
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, InputDistributionRequirements, Partitioning,
     PlanProperties,
@@ -21,18 +23,20 @@ use datafusion::physical_plan::{
 
 use super::build::{BuildTask, SharedBuild};
 use super::direction::Direction;
-use super::emission::Emission;
+use super::emission::{Emission, Rows};
+use super::explain;
 use super::in_order::Portions;
 use super::join_metrics::{BuildMetrics, ProbeMetrics};
 use super::nearest::NearestStrategy;
 use super::order;
 use super::output::Output;
 use super::probe::Prober;
+use super::probe_input::ProbeInput;
 use super::rules::RuleStrategy;
-use super::similarity::{EpsilonStrategy, SimilarityStrategy};
+use super::similarity::SimilarityStrategy;
 use super::spec::{JoinInputs, JoinSpec};
 use super::strategy::JoinStrategy;
-use super::stream::{ProbeInput, join_stream};
+use super::stream::join_stream;
 use crate::config::SimilarityOptions;
 use similarity_engine::Cancel;
 
@@ -49,7 +53,7 @@ pub type SimilarityJoinExec = JoinExec<SimilarityStrategy>;
 /// elements that are not finite are compared with all others, and the condition as the query states it decides.
 ///
 /// Source: the epsilon join of LSS (ICDE 2008), section I; `engine::cpu::vectors` says how.
-pub type EpsilonJoinExec = JoinExec<EpsilonStrategy>;
+pub type EpsilonJoinExec = JoinExec<SimilarityStrategy>;
 
 /// Joins two inputs on an OR of ANDs: each clause is entered by an index of its own, and what is left of all clauses
 /// that share an entry is verified by one execution tree. A pair comes out once, however many clauses hold.
@@ -161,6 +165,47 @@ impl<M: JoinStrategy> JoinExec<M> {
         &self.inputs
     }
 
+    /// Why all output partitions have to run in one process; `None` where each may run anywhere.
+    ///
+    /// Partitions share the build side, and count on it where they divide a self-join among each other or tell which
+    /// rows of the build side have matched. Elsewhere a partition that builds its own gives the same rows.
+    pub fn needs_one_process(&self) -> Option<&'static str> {
+        if self.properties.partitioning.partition_count() == 1 {
+            None
+        } else if matches!(self.inputs, JoinInputs::SelfJoin { .. }) {
+            Some("its partitions divide the self-join among each other")
+        } else if Emission::of(self.spec.join_type, self.spec.build).build != Rows::None {
+            Some("its last partition emits rows of the build side by what all partitions have matched")
+        } else {
+            None
+        }
+    }
+
+    /// The join as one whose output partitions may each run in a process of its own, with the same rows.
+    ///
+    /// A self-join becomes a join of its input with itself, in which each pair is looked for from both rows. Where rows
+    /// of the build side come out by what has matched, all probe rows come in one partition.
+    ///
+    /// # Errors
+    /// Where the order of the output cannot be derived from that of the inputs.
+    pub fn independent(&self) -> Result<Self> {
+        let (left, right) = self.inputs.sides();
+        let probe = match &self.inputs {
+            JoinInputs::Two { .. } => Arc::clone(self.inputs.side(self.spec.build.negate())),
+            JoinInputs::SelfJoin { input, partitions } => spread(input, *partitions)?,
+        };
+        let emits_build = Emission::of(self.spec.join_type, self.spec.build).build != Rows::None;
+        let probe = match emits_build && probe.properties().partitioning.partition_count() > 1 {
+            true => Arc::new(CoalescePartitionsExec::new(probe)) as Arc<dyn ExecutionPlan>,
+            false => probe,
+        };
+        let inputs = match self.spec.build {
+            JoinSide::Right => JoinInputs::Two { left: probe, right: Arc::clone(right) },
+            _ => JoinInputs::Two { left: Arc::clone(left), right: probe },
+        };
+        Self::with(inputs, Arc::clone(&self.spec), Arc::clone(&self.matching), self.projection.clone())
+    }
+
     fn build_task(&self) -> BuildTask<M> {
         BuildTask {
             spec: Arc::clone(&self.spec),
@@ -178,9 +223,10 @@ impl<M: JoinStrategy> JoinExec<M> {
     fn prober(&self, partition: usize, context: &TaskContext) -> Prober {
         let config = context.session_config();
         let options = SimilarityOptions::of(config.options());
-        let reservation = MemoryConsumer::new(format!("{}[probe]", M::NAME)).register(context.memory_pool());
+        let info = self.matching.info();
+        let reservation = MemoryConsumer::new(format!("{}[probe]", info.name)).register(context.memory_pool());
         let emits_pairs = Emission::of(self.spec.join_type, self.spec.build).pairs;
-        let finds_once = matches!(self.inputs, JoinInputs::SelfJoin { .. }) && !M::DIRECTED;
+        let finds_once = matches!(self.inputs, JoinInputs::SelfJoin { .. }) && !info.directed;
         Prober {
             spec: Arc::clone(&self.spec),
             output: self.output.clone(),
@@ -189,12 +235,20 @@ impl<M: JoinStrategy> JoinExec<M> {
             verify: options.verify,
             metrics: ProbeMetrics::new(&self.metrics, partition, self.matching.counters()),
             cancel: Cancel::default(),
-            directed: M::DIRECTED,
+            directed: info.directed,
             direction: if finds_once { Direction::among(&self.spec.residual) } else { None },
             in_order: (emits_pairs && self.order.is_some()).then(|| Portions::new(&reservation)),
             reservation,
         }
     }
+}
+
+/// `input`, which comes in one partition, in several.
+fn spread(input: &Arc<dyn ExecutionPlan>, partitions: usize) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(coalesced) = input.downcast_ref::<CoalescePartitionsExec>() {
+        return Ok(Arc::clone(coalesced.input()));
+    }
+    Ok(Arc::new(RepartitionExec::try_new(Arc::clone(input), Partitioning::RoundRobinBatch(partitions))?))
 }
 
 impl JoinInputs {
@@ -222,12 +276,12 @@ impl<M: JoinStrategy> DisplayAs for JoinExec<M> {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                let lines = self.explain(self.matching.explain(self.found.get().map(String::as_str)));
+                let lines = self.explained().items();
                 let items: Vec<_> = lines.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                write!(f, "{}: {}", M::NAME, items.join(", "))
+                write!(f, "{}: {}", self.name(), items.join(", "))
             }
             DisplayFormatType::TreeRender => {
-                let lines = self.explain(self.matching.explain_briefly());
+                let lines = self.explained().brief_items();
                 // the boxes cut text at a byte, which must not lie within a character
                 let ascii = |value: &str| value.replace(|c: char| !c.is_ascii(), "?");
                 lines.iter().try_for_each(|(name, value)| writeln!(f, "{name}={}", ascii(value)))
@@ -237,30 +291,18 @@ impl<M: JoinStrategy> DisplayAs for JoinExec<M> {
 }
 
 impl<M: JoinStrategy> JoinExec<M> {
-    /// What EXPLAIN says, item by item, with what it says of the `matching`.
-    fn explain(&self, matching: Vec<(&'static str, String)>) -> Vec<(&'static str, String)> {
-        let spec = &self.spec;
-        let mut items = vec![("join_type", spec.join_type.to_string())];
-        items.extend(matching);
-        if !spec.residual.is_empty() {
-            let residual: Vec<_> = spec.residual.iter().map(|r| r.expression().to_string()).collect();
-            items.push(("filter", residual.join(" AND ")));
+    /// What EXPLAIN shows.
+    fn explained(&self) -> explain::Join<'_> {
+        explain::Join {
+            spec: &self.spec,
+            inputs: &self.inputs,
+            explained: self.matching.explained(),
+            engine: self.matching.engine(),
+            directed: self.matching.info().directed,
+            found: self.found.get().map(String::as_str),
+            order: self.order,
+            projection: self.projection.as_ref().map(|projection| self.column_names(projection.len())),
         }
-        items.push(match self.inputs {
-            JoinInputs::Two { .. } => ("build", format!("{} ({})", spec.build, spec.why_build)),
-            JoinInputs::SelfJoin { .. } => {
-                let once = if M::DIRECTED { "" } else { ", each pair is tried once" };
-                ("build", format!("self-join (both sides are the same input{once})"))
-            }
-        });
-        if let Some(side) = self.order {
-            items.push(("order", format!("kept ({side})")));
-        }
-        items.push(("engine", self.matching.engine()));
-        if let Some(projection) = &self.projection {
-            items.push(("projection", format!("[{}]", self.column_names(projection.len()))));
-        }
-        items
     }
 
     fn column_names(&self, columns: usize) -> String {
@@ -271,7 +313,7 @@ impl<M: JoinStrategy> JoinExec<M> {
 
 impl<M: JoinStrategy> ExecutionPlan for JoinExec<M> {
     fn name(&self) -> &str {
-        M::NAME
+        self.matching.info().name
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -327,7 +369,7 @@ impl<M: JoinStrategy> ExecutionPlan for JoinExec<M> {
             (JoinInputs::SelfJoin { partitions, .. }, [input]) => {
                 JoinInputs::SelfJoin { input: Arc::clone(input), partitions: *partitions }
             }
-            _ => return internal_err!("{} got {} children", M::NAME, children.len()),
+            _ => return internal_err!("{} got {} children", self.name(), children.len()),
         };
         let (spec, matching) = (Arc::clone(&self.spec), Arc::clone(&self.matching));
         Ok(Arc::new(Self::with(inputs, spec, matching, self.projection.clone())?))
@@ -340,7 +382,7 @@ impl<M: JoinStrategy> ExecutionPlan for JoinExec<M> {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let build_input = self.inputs.side(self.spec.build);
         if build_input.properties().partitioning.partition_count() != 1 {
-            return internal_err!("{} needs its build side in a single partition", M::NAME);
+            return internal_err!("{} needs its build side in a single partition", self.name());
         }
         let input = match &self.inputs {
             JoinInputs::Two { .. } => {

@@ -9,8 +9,12 @@
 //!
 //! [`DmlExec`] is no join: it deletes and updates rows that a query, often a join, says.
 
+mod audit;
 mod bands;
+mod batch_bytes;
+mod blocking;
 mod build;
+mod build_side;
 mod chunks;
 mod direction;
 mod distinct;
@@ -18,6 +22,7 @@ mod dml;
 mod emission;
 mod engine;
 mod equality;
+mod explain;
 mod in_order;
 mod join;
 mod join_metrics;
@@ -25,6 +30,7 @@ mod nearest;
 mod order;
 mod output;
 mod probe;
+mod probe_input;
 mod residual;
 mod rules;
 mod settled;
@@ -35,9 +41,10 @@ mod stream;
 
 pub use bands::BandExprs;
 pub use dml::{Changes, DmlExec, Evaluated};
+pub use explain::Explained;
 pub use join::{EpsilonJoinExec, JoinExec, MatchingDependencyBlockExec, NearestJoinExec, SimilarityJoinExec};
 pub use nearest::{IndexedScore, NearestStrategy};
 pub use rules::{AtomExprs, RuleStrategy};
-pub use similarity::{EpsilonStrategy, SimilarityStrategy};
+pub use similarity::SimilarityStrategy;
 pub use spec::{EqualityExprs, JoinInputs, JoinSpec};
-pub use strategy::{BuiltJoin, JoinStrategy, Prepared, Run};
+pub use strategy::{BuiltJoin, DynBuiltJoin, JoinStrategy, Run, SpatialKey, StrategyInfo};

@@ -8,7 +8,8 @@ use datafusion::common::{JoinSide, Result, resources_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use super::build::{BuildSide, Chosen};
+use super::audit::{Audit, NestedLoop};
+use super::build_side::{BuildSide, Chosen};
 use super::direction::Direction;
 use super::distinct::distinct;
 use super::emission::{Emission, Rows};
@@ -18,10 +19,10 @@ use super::output::{Output, SideRows};
 use super::residual::{RowPairs, satisfying, verify};
 use super::settled::{Done, Part};
 use super::spec::JoinSpec;
-use super::strategy::{Prepared, Run};
+use super::strategy::Run;
 use crate::config::Verify;
 use similarity_engine::parallel::each_in_parallel;
-use similarity_engine::{Cancel, Cursor, Limit, Pairs};
+use similarity_engine::{AnyBatch, Cancel, Cursor, Limit, Pairs, Prepared, Probe};
 
 /// How much work one step may do before the driver looks up: a few milliseconds' worth.
 const WORK_PER_STEP: usize = 1 << 23;
@@ -40,7 +41,7 @@ pub(super) struct Prober {
     pub verify: Verify,
     pub metrics: ProbeMetrics,
     pub cancel: Cancel,
-    /// [`JoinStrategy::DIRECTED`](super::strategy::Matching::DIRECTED).
+    /// [`StrategyInfo::directed`](super::strategy::StrategyInfo::directed).
     pub directed: bool,
     /// Where the index finds each pair once: which way round they count, if one column says so.
     pub direction: Option<Direction>,
@@ -61,6 +62,8 @@ pub(super) struct Probing {
     unmatchable: usize,
     /// Where pairs come out in order.
     portion: Option<Box<Portion>>,
+    /// Rows of the batch whose pairs are counted, for `similarity.verify = 'complete'`.
+    audit: Option<Audit>,
 }
 
 /// What is probed.
@@ -76,7 +79,7 @@ pub(super) enum Source {
         part: Option<Arc<Part>>,
         /// The sample of build rows that comes next.
         next: usize,
-        prepared: Box<dyn Prepared>,
+        prepared: Prepared<AnyBatch>,
         /// Whether a key cannot be evaluated, so that the fallback has prepared it.
         fallback: bool,
     },
@@ -92,6 +95,8 @@ struct Check<'a> {
     conditions: &'a [JoinFilter],
     /// Whether the whole condition is evaluated once more.
     verify: bool,
+    /// Where pairs are counted, by their rows of a side.
+    audit: Option<(&'a Audit, JoinSide)>,
 }
 
 impl Prober {
@@ -119,8 +124,9 @@ impl Prober {
         let batch = if self.emission().hides_probe() { distinct(batch)? } else { batch };
         let marks = self.emission().probe != Rows::None && !portion.as_ref().is_some_and(|portion| portion.holds());
         let matched = if marks { vec![false; batch.num_rows()] } else { Vec::new() };
+        let audit = self.audits().then(|| Audit::of_batch(batch.num_rows()));
         let (left, source, unmatchable) = self.ask(build, batch, matched, 0)?;
-        Ok(Probing { left, source, steps: 0, rows, unmatchable, portion })
+        Ok(Probing { left, source, steps: 0, rows, unmatchable, portion, audit })
     }
 
     /// Makes the next positions of a self-join ready for [`step`](Self::step), `None` when all are taken.
@@ -131,7 +137,7 @@ impl Prober {
         if self.is_taken_over(build) {
             let Some(batch) = self.claim_slice(build) else { return Ok(None) };
             let (left, source, unmatchable) = self.ask(build, batch, Vec::new(), 0)?;
-            return Ok(Some(Probing { left, source, steps: 0, rows: 0, unmatchable, portion: None }));
+            return Ok(Some(Probing { left, source, steps: 0, rows: 0, unmatchable, portion: None, audit: None }));
         }
         let self_join = |(start, end)| Probing {
             left: vec![Cursor { next: start, end }],
@@ -140,6 +146,7 @@ impl Prober {
             rows: if start == 0 { build.batch.num_rows() } else { 0 },
             unmatchable: 0,
             portion: None,
+            audit: None,
         };
         Ok(build.claim_stretch().map(self_join))
     }
@@ -174,6 +181,7 @@ impl Prober {
             build.forget_candidates(self.metrics.candidates() - portion.candidates);
             *probing = self.begin(build, portion.all())?;
         } else if probing.is_searched() {
+            self.check_audit(build, probing)?;
             self.metrics.probe_unmatchable.add(probing.unmatchable);
             if !build.is_chunk {
                 self.metrics.probe_rows.add(probing.rows);
@@ -213,11 +221,10 @@ impl Prober {
     fn find_pairs(&self, build: &BuildSide, probing: &mut Probing) -> Result<Vec<Pairs>> {
         let Probing { left, source, steps, .. } = probing;
         let (_, chosen) = source.asked(build);
-        let probe = match &*source {
-            Source::Batch { prepared, .. } => Some(prepared.as_ref()),
-            Source::SelfJoin => None,
+        let (probe, is_shared) = match &*source {
+            Source::Batch { prepared, .. } => (Probe::Batch(&prepared.batch), prepared.shared),
+            Source::SelfJoin => (Probe::SelfJoin, chosen.matcher.info().shared),
         };
-        let is_shared = chosen.matcher.is_shared(probe);
         let tries = is_shared && *steps == 1;
         let helpers = build.take_idle(if tries || !is_shared { 0 } else { usize::MAX });
         let work = WORK_PER_STEP;
@@ -262,7 +269,7 @@ impl Prober {
         &self,
         build: &BuildSide,
         chosen: Chosen<'_>,
-        probe: Option<&dyn Prepared>,
+        probe: Probe<'_, AnyBatch>,
         cursor: &mut Cursor,
         work: usize,
         pairs: &mut Pairs,
@@ -312,7 +319,12 @@ impl Prober {
             verify: match self.verify {
                 Verify::Off => false,
                 Verify::Sample => probing.steps % 16 == 1,
-                Verify::Full => true,
+                Verify::Full | Verify::Complete => true,
+            },
+            audit: match &probing.source {
+                Source::SelfJoin if self.audits() => Some((build.audit(), JoinSide::Left)),
+                Source::SelfJoin => None,
+                Source::Batch { .. } => probing.audit.as_ref().map(|audit| (audit, self.spec.build.negate())),
             },
         };
         // as even as can be: what is more than half a batch is not copied into another one
@@ -361,6 +373,46 @@ impl Prober {
         Ok(())
     }
 
+    /// Whether pairs that were lost are looked for. A nearest join leaves out pairs that satisfy its condition.
+    fn audits(&self) -> bool {
+        self.verify == Verify::Complete && !self.directed
+    }
+
+    /// Looks for lost pairs of the sampled rows of a batch, all of whose pairs have been found.
+    fn check_audit(&self, build: &BuildSide, probing: &Probing) -> Result<()> {
+        let (Some(audit), Source::Batch { whole, matched, .. }) = (&probing.audit, &probing.source) else {
+            return Ok(());
+        };
+        let (condition, side) = (&self.spec.condition, self.spec.build.negate());
+        let nested = NestedLoop { condition, side, sampled: whole, others: &build.batch };
+        let emission = self.emission();
+        if self.cancel.is_cancelled() {
+            Ok(())
+        } else if emission.pairs {
+            audit.check_pairs(nested)
+        } else if emission.probe != Rows::None {
+            audit.check_matched(nested, |row| matched.get(row as usize).copied().unwrap_or_default())
+        } else {
+            audit.check_partners(nested, |row| build.matched.is_marked(row))
+        }
+    }
+
+    /// Looks for lost pairs of some rows of a self-join, which has ended.
+    pub(super) fn check_self_join(&self, build: &BuildSide) -> Result<()> {
+        if !self.audits() || self.cancel.is_cancelled() {
+            return Ok(());
+        }
+        let (condition, batch, emission) = (&self.spec.condition, &build.batch, self.emission());
+        let nested = |side| NestedLoop { condition, side, sampled: batch, others: batch };
+        if emission.pairs {
+            build.audit().check_pairs(nested(JoinSide::Left))
+        } else if emission.build != Rows::None {
+            build.audit().check_matched(nested(self.spec.build), |row| build.matched.is_marked(row))
+        } else {
+            Ok(())
+        }
+    }
+
     /// The pairs of one chunk that satisfy everything.
     fn checked(&self, probe: &RecordBatch, pairs: RowPairs, check: Check<'_>) -> Result<RowPairs> {
         let build_is_right = self.spec.build == JoinSide::Right;
@@ -368,6 +420,9 @@ impl Prober {
         let pairs = satisfying(check.conditions, pairs, left, right).map_err(|error| check.chosen.explain(error))?;
         if check.verify {
             verify(&self.spec.condition, &pairs, left, right)?;
+        }
+        if let Some((audit, side)) = check.audit {
+            audit.count(if side == JoinSide::Right { &pairs.right } else { &pairs.left });
         }
         Ok(pairs)
     }
@@ -497,7 +552,7 @@ impl Probing {
 
     /// Whether the whole condition is asked of pairs, because of rows of the batch.
     fn is_undecided(&self) -> bool {
-        matches!(&self.source, Source::Batch { prepared, .. } if prepared.is_undecided())
+        matches!(&self.source, Source::Batch { prepared, .. } if prepared.undecided)
     }
 
     /// How many rows it probes.

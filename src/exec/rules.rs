@@ -1,12 +1,10 @@
 //! Pairs by the clauses of an OR of ANDs.
 
-use std::any::Any;
-
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::cast::as_boolean_array;
-use datafusion::common::{JoinSide, Result, internal_datafusion_err, internal_err};
+use datafusion::common::{JoinSide, Result, internal_datafusion_err};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::joins::utils::JoinFilter;
@@ -16,17 +14,17 @@ use similarity_engine::metrics::MetricValue;
 use super::bands::{BandExprs, BandValues};
 use super::engine::{self, EngineResult, engine_error, in_turn};
 use super::equality;
+use super::explain::Explained;
 use super::residual::{self, RowPairs};
-use super::similarity::of_build;
-use super::spec::EqualityExprs;
-use super::strategy::{BuiltJoin, JoinStrategy, Prepared, Run};
+use super::spec::{EqualityExprs, of_build};
+use super::strategy::{BuiltJoin, DynBuiltJoin, JoinStrategy, Run, StrategyInfo};
 use crate::predicate::Condition;
 use similarity_engine::accelerator::prefetch::ColumnPrefetch;
 use similarity_engine::atoms::{AtomColumn, AtomCondition, PairConditions, RuleCounters, SideColumns, Span};
 use similarity_engine::choice::EngineSpec;
 use similarity_engine::plan::{AssumedStatistics, AtomKind, RulePlan};
 use similarity_engine::rules::{self, PreparedRules, RuleIndex, RuleSource};
-use similarity_engine::{BuildContext, Counts, Cursor, Pairs, PrepareContext};
+use similarity_engine::{BuildContext, Counts, Cursor, Erased, IndexInfo, Pairs, PrepareContext, Prepared, Probe};
 
 /// An atom in physical expressions.
 #[derive(Debug, Clone)]
@@ -72,8 +70,7 @@ pub struct RuleStrategy {
 
 impl RuleStrategy {
     /// A single clause of equalities.
-    pub(super) fn of_equalities(equalities: impl Iterator<Item = EqualityExprs>) -> Self {
-        let equalities: Vec<EqualityExprs> = equalities.collect();
+    pub(super) fn of_equalities(equalities: Vec<EqualityExprs>) -> Self {
         Self {
             labels: equalities.iter().map(ToString::to_string).collect(),
             clauses: vec![(0..equalities.len()).collect()],
@@ -82,6 +79,15 @@ impl RuleStrategy {
             build_rows: None,
             engine: EngineSpec::CPU,
         }
+    }
+
+    /// The equalities that stand in all clauses.
+    fn shared_equalities(&self) -> impl Iterator<Item = &EqualityExprs> {
+        let shared = |atom: &usize| self.clauses.iter().all(|clause| clause.contains(atom));
+        (0..self.atoms.len()).filter(shared).filter_map(|atom| match &self.atoms[atom] {
+            AtomExprs::Equality(equality) => Some(equality),
+            _ => None,
+        })
     }
 
     /// The atoms as an engine takes them that indexes the rows of `build`.
@@ -148,7 +154,15 @@ fn where_true(values: &BooleanArray) -> BooleanBuffer {
 }
 
 impl JoinStrategy for RuleStrategy {
-    const NAME: &'static str = "MatchingDependencyBlockExec";
+    fn info(&self) -> StrategyInfo {
+        let has_measure = self.atoms.iter().any(|atom| matches!(atom, AtomExprs::Similarity { .. }));
+        StrategyInfo {
+            name: "MatchingDependencyBlockExec",
+            directed: false,
+            divisible: true,
+            is_cheap: !has_measure && self.shared_equalities().next().is_none(),
+        }
+    }
 
     fn expressions(&self) -> Vec<&PhysicalExprRef> {
         let mut all: Vec<_> = self.keys.iter().flatten().collect();
@@ -164,34 +178,16 @@ impl JoinStrategy for RuleStrategy {
         all
     }
 
-    fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)> {
-        let estimated = || format!("{} (estimated)", self.estimated().display(&self.labels, &[]));
-        let plan = found.map_or_else(estimated, str::to_owned);
-        vec![("clauses", self.clauses.len().to_string()), ("tree", plan)]
+    fn explained(&self) -> Explained<'_> {
+        Explained::Rules { clauses: self.clauses.len(), estimated: self.estimated(), labels: &self.labels }
     }
 
-    fn explain_briefly(&self) -> Vec<(&'static str, String)> {
-        let tree = self.estimated().display(&self.labels, &[]).compact();
-        let hint = "EXPLAIN FORMAT INDENT or GRAPHVIZ".to_owned();
-        vec![("clauses", self.clauses.len().to_string()), ("tree (estimated)", tree), ("what the numbers are", hint)]
+    fn engine(&self) -> EngineSpec {
+        self.engine
     }
 
-    fn engine(&self) -> String {
-        self.engine.explain_rules(engine::platform())
-    }
-
-    fn equalities_only(&self) -> Option<RuleStrategy> {
-        let shared = |atom: &usize| self.clauses.iter().all(|clause| clause.contains(atom));
-        let equality = |atom: usize| match &self.atoms[atom] {
-            AtomExprs::Equality(equality) => Some(equality.clone()),
-            _ => None,
-        };
-        Some(RuleStrategy::of_equalities((0..self.atoms.len()).filter(shared).filter_map(equality)))
-    }
-
-    fn is_cheap(&self) -> bool {
-        let equalities = self.equalities_only().map_or(0, |equalities| equalities.atoms.len());
-        equalities == 0 && !self.atoms.iter().any(|atom| matches!(atom, AtomExprs::Similarity { .. }))
+    fn equalities(&self) -> Option<Vec<EqualityExprs>> {
+        Some(self.shared_equalities().cloned().collect())
     }
 
     fn counters(&self) -> Vec<String> {
@@ -201,7 +197,7 @@ impl JoinStrategy for RuleStrategy {
         clauses.chain(atoms).collect()
     }
 
-    fn send_ahead(
+    fn prefetch(
         &self,
         side: JoinSide,
         schema: &Schema,
@@ -223,7 +219,7 @@ impl JoinStrategy for RuleStrategy {
         device.prefetch(&columns, rows)
     }
 
-    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>> {
+    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
         let columns = in_turn(self.atoms.len(), context.threads, |atom| match &self.atoms[atom] {
             AtomExprs::Band(band) => {
                 (context.reserve)(batch.num_rows() * 2 * (size_of::<i128>() + size_of::<Span>())).or_datafusion()?;
@@ -232,13 +228,15 @@ impl JoinStrategy for RuleStrategy {
             }
             _ => Ok((None, self.column(atom, side, batch)?)),
         })?;
-        let (bands, atoms) = columns.into_iter().unzip();
+        let (bands, atoms): (Vec<_>, _) = columns.into_iter().unzip();
         let columns =
             SideColumns { rows: batch.num_rows(), atoms, keys: self.key_values(side, batch, context.threads)? };
-        let source = RuleSource { tests: self.tests(side), kinds: self.kinds(side), clauses: self.clauses.clone() };
+        let source =
+            RuleSource { conditions: self.tests(side), kinds: self.kinds(side), clauses: self.clauses.clone() };
         let engine = engine::open(self.engine)?;
         let index = RuleIndex::try_new(source, columns, &engine, context).or_datafusion()?;
-        Ok(Box::new(RuleMatcher { keys: self.clone(), side, batch: batch.clone(), bands, index }))
+        let info = known(self, &bands, &index);
+        Ok(Box::new(Erased(RuleMatcher { keys: self.clone(), side, batch: batch.clone(), bands, index, info })))
     }
 }
 
@@ -251,49 +249,43 @@ struct RuleMatcher {
     /// What a probe side is looked up in, for each atom that is a band.
     bands: Vec<Option<BandValues>>,
     index: RuleIndex,
+    info: IndexInfo,
+}
+
+/// What is known of the index of rules.
+fn known(keys: &RuleStrategy, bands: &[Option<BandValues>], index: &RuleIndex) -> IndexInfo {
+    IndexInfo {
+        path: index.plan().display(&keys.labels, &index.chosen()).to_string(),
+        bytes: index.memory() + bands.iter().flatten().map(BandValues::memory).sum::<usize>(),
+        unmatchable: index.unmatchable(),
+        undecided: false,
+        self_join_len: index.len(None),
+        rows_at_once: index.rows_at_once(),
+        shared: index.is_shared(None),
+    }
 }
 
 struct PreparedBatch {
     batch: RecordBatch,
     rules: PreparedRules,
-    len: usize,
 }
 
 impl BuiltJoin for RuleMatcher {
-    fn describe(&self) -> String {
-        self.index.plan().display(&self.keys.labels, &self.index.chosen()).to_string()
-    }
+    type Batch = PreparedBatch;
 
-    fn memory(&self) -> usize {
-        self.index.memory() + self.bands.iter().flatten().map(BandValues::memory).sum::<usize>()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.index.unmatchable()
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
         self.index.metrics()
     }
 
-    fn rows_at_once(&self) -> usize {
-        self.index.rows_at_once()
-    }
-
-    fn is_shared(&self, probe: Option<&dyn Prepared>) -> bool {
-        let prepared = probe.and_then(|probe| probe.as_any().downcast_ref::<PreparedBatch>());
-        self.index.is_shared(prepared.map(|prepared| &prepared.rules))
-    }
-
-    fn self_join_len(&self) -> usize {
-        self.index.len(None)
-    }
-
     fn self_join_stretch(&self, start: usize) -> usize {
         self.index.self_join_stretch(start)
     }
 
-    fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Box<dyn Prepared>> {
+    fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Prepared<PreparedBatch>> {
         let side = self.side.negate();
         let column = |atom: usize| match (&self.keys.atoms[atom], &self.bands[atom]) {
             (AtomExprs::Band(band), Some(values)) => Ok(AtomColumn::Band(band.look_up(values, side, batch)?)),
@@ -302,21 +294,21 @@ impl BuiltJoin for RuleMatcher {
         let atoms = in_turn(self.bands.len(), context.threads, column)?;
         let keys = self.keys.key_values(side, batch, context.threads)?;
         let rules = self.index.prepare(SideColumns { rows: batch.num_rows(), atoms, keys }, context).or_datafusion()?;
-        let len = self.index.len(Some(&rules));
-        Ok(Box::new(PreparedBatch { batch: batch.clone(), rules, len }))
+        let (len, unmatchable) = (self.index.len(Some(&rules)), rules.unmatchable());
+        let shared = self.index.is_shared(Some(&rules));
+        Ok(Prepared { shared, ..Prepared::new(PreparedBatch { batch: batch.clone(), rules }, len, unmatchable) })
     }
 
     fn probe(
         &self,
-        probe: Option<&dyn Prepared>,
+        probe: Probe<'_, PreparedBatch>,
         cursor: &mut Cursor,
         run: &Run<'_>,
         out: &mut Pairs,
     ) -> Result<Counts> {
-        let prepared = match probe.map(|probe| probe.as_any().downcast_ref::<PreparedBatch>()) {
-            None => None,
-            Some(Some(prepared)) => Some(prepared),
-            Some(None) => return internal_err!("a join of rules was given a probe batch that it did not prepare"),
+        let prepared = match probe {
+            Probe::SelfJoin => None,
+            Probe::Batch(prepared) => Some(prepared),
         };
         let conditions = Conditions {
             atoms: &self.keys.atoms,
@@ -348,20 +340,6 @@ fn add(tally: &RuleCounters, counters: &[Count]) {
     let atoms = tally.evaluated.iter().zip(&tally.passed).flat_map(|(evaluated, passed)| [evaluated, passed]);
     for (counter, number) in counters.iter().zip(clauses.chain(atoms)) {
         counter.add(*number);
-    }
-}
-
-impl Prepared for PreparedBatch {
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.rules.unmatchable()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

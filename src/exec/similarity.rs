@@ -1,27 +1,25 @@
 //! Pairs by the index of one similarity condition.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::common::{DataFusionError, JoinSide, Result, internal_err};
+use datafusion::common::{DataFusionError, JoinSide, Result};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::CastExpr;
 use similarity_engine::metrics::MetricValue;
 
-use super::chunks::KeyRegions;
 use super::engine::{self, EngineResult, datafusion_error};
 use super::equality;
-use super::rules::RuleStrategy;
-use super::spec::EqualityExprs;
-use super::strategy::{BuiltJoin, JoinStrategy, Prepared, Run};
+use super::explain::{self, Explained};
+use super::spec::{EqualityExprs, of_build};
+use super::strategy::{BuiltJoin, DynBuiltJoin, JoinStrategy, Run, SpatialKey, StrategyInfo};
 use crate::predicate::Condition;
 use similarity_engine::choice::{Engine, EngineSpec};
 use similarity_engine::equality::{Codes, Groups, Numberer};
-use similarity_engine::reason::Reason;
+use similarity_engine::placement::Reason;
 use similarity_engine::vectors::Vectors;
 use similarity_engine::{
-    BuildContext, Counts, Cursor, Index, KeyColumn, Pairs, PrepareContext, PreparedProbe, Probe, cpu,
+    AnyBatch, BuildContext, Counts, Cursor, DynPairIndex, IndexInfo, KeyColumn, Pairs, PrepareContext, Prepared, Probe,
 };
 
 /// One similarity condition, within the groups of equality keys.
@@ -55,17 +53,6 @@ impl SimilarityStrategy {
             is_vector: matches!(self.condition, Condition::Vector(_)),
         }
     }
-
-    /// The condition with its keys in the order of its arguments.
-    fn label(&self) -> String {
-        let (first, second) = self.condition.in_order(&self.left_key, &self.right_key);
-        format!("{} of ({first}, {second})", self.condition)
-    }
-}
-
-/// A test of the left and the right key as an engine takes it: of the key of the build side and that of the other.
-pub(super) fn of_build(condition: Condition, build: JoinSide) -> Condition {
-    if build == JoinSide::Right { condition.reversed() } else { condition }
 }
 
 impl SideKeys {
@@ -83,7 +70,11 @@ impl SideKeys {
 }
 
 impl JoinStrategy for SimilarityStrategy {
-    const NAME: &'static str = "SimilarityJoinExec";
+    fn info(&self) -> StrategyInfo {
+        let is_vector = matches!(self.condition, Condition::Vector(_));
+        let name = if is_vector { "EpsilonJoinExec" } else { "SimilarityJoinExec" };
+        StrategyInfo { name, directed: false, divisible: true, is_cheap: false }
+    }
 
     fn expressions(&self) -> Vec<&PhysicalExprRef> {
         let mut all = vec![&self.left_key, &self.right_key];
@@ -91,25 +82,29 @@ impl JoinStrategy for SimilarityStrategy {
         all
     }
 
-    fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)> {
-        let mut items = vec![("on", format!("[{}]", self.label()))];
-        if !self.equalities.is_empty() {
-            let keys: Vec<_> = self.equalities.iter().map(ToString::to_string).collect();
-            items.push(("keys", format!("[{}]", keys.join(", "))));
+    fn explained(&self) -> Explained<'_> {
+        Explained::Similarity {
+            condition: self.condition,
+            left: &self.left_key,
+            right: &self.right_key,
+            equalities: &self.equalities,
         }
-        items.push(("access_path", found.unwrap_or_else(|| cpu::access_paths(self.condition)).into()));
-        items
     }
 
-    fn engine(&self) -> String {
-        self.engine.explain(engine::platform(), self.condition)
+    fn engine(&self) -> EngineSpec {
+        self.engine
     }
 
-    fn equalities_only(&self) -> Option<RuleStrategy> {
-        Some(RuleStrategy::of_equalities(self.equalities.iter().cloned()))
+    fn equalities(&self) -> Option<Vec<EqualityExprs>> {
+        Some(self.equalities.clone())
     }
 
-    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>> {
+    fn spatial_key(&self) -> Option<SpatialKey<'_>> {
+        let Condition::Vector(condition) = self.condition else { return None };
+        Some(SpatialKey { condition, left: &self.left_key, right: &self.right_key })
+    }
+
+    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
         let keys = self.of(side);
         let values = keys.values(batch)?;
         let engine = engine::open(self.engine)?;
@@ -133,10 +128,16 @@ impl JoinStrategy for SimilarityStrategy {
                 (Some(groups), Some(ids.into_vec().or_datafusion()?))
             }
         };
-        let label = self.label();
+        let label = explain::label(self.condition, &self.left_key, &self.right_key);
         let keys = KeyColumn { values, groups: ids };
         let (index, reason) = engine.build(of_build(self.condition, side), keys, context).map_err(named(&label))?;
-        Ok(Box::new(SimilarityMatcher { groups, numbering, index, reason, probe: self.of(side.negate()), label }))
+        let of_index = index.info().clone();
+        let info = IndexInfo {
+            path: format!("{}{reason}", of_index.path),
+            bytes: of_index.bytes + groups.as_ref().map_or(0, Groups::memory),
+            ..of_index
+        };
+        Ok(Box::new(SimilarityMatcher { groups, numbering, index, info, reason, probe: self.of(side.negate()), label }))
     }
 }
 
@@ -148,45 +149,13 @@ fn named(label: &str) -> impl Fn(similarity_engine::Error) -> DataFusionError + 
     }
 }
 
-/// The distance of two vectors, within the groups of equality keys.
-#[derive(Debug, Clone)]
-pub struct EpsilonStrategy(pub SimilarityStrategy);
-
-impl JoinStrategy for EpsilonStrategy {
-    const NAME: &'static str = "EpsilonJoinExec";
-
-    fn regions(&self, side: JoinSide, sample: &RecordBatch) -> Option<KeyRegions> {
-        let Condition::Vector(condition) = self.0.condition else { return None };
-        KeyRegions::of(condition, (&self.0.left_key, &self.0.right_key), side, sample)
-    }
-
-    fn expressions(&self) -> Vec<&PhysicalExprRef> {
-        self.0.expressions()
-    }
-
-    fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)> {
-        self.0.explain(found)
-    }
-
-    fn engine(&self) -> String {
-        self.0.engine()
-    }
-
-    fn equalities_only(&self) -> Option<RuleStrategy> {
-        self.0.equalities_only()
-    }
-
-    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>> {
-        self.0.build(side, batch, context)
-    }
-}
-
 #[derive(Debug)]
 struct SimilarityMatcher {
     groups: Option<Groups>,
     /// What a device has counted that has numbered the keys.
     numbering: Vec<MetricValue>,
-    index: Box<dyn Index>,
+    index: Box<DynPairIndex>,
+    info: IndexInfo,
     /// Why it is on its engine.
     reason: Reason,
     probe: SideKeys,
@@ -195,44 +164,21 @@ struct SimilarityMatcher {
 }
 
 impl BuiltJoin for SimilarityMatcher {
-    fn describe(&self) -> String {
-        format!("{}{}", self.index.describe(), self.reason)
-    }
+    type Batch = AnyBatch;
 
-    fn memory(&self) -> usize {
-        self.index.memory() + self.groups.as_ref().map_or(0, Groups::memory)
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.index.unmatchable()
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
         self.numbering.iter().cloned().chain(self.index.metrics()).chain(self.reason.metric()).collect()
     }
 
-    fn is_undecided(&self) -> bool {
-        self.index.is_undecided()
-    }
-
-    fn self_join_len(&self) -> usize {
-        self.index.self_join_len()
-    }
-
     fn self_join_stretch(&self, start: usize) -> usize {
         self.index.self_join_stretch(start)
     }
 
-    fn rows_at_once(&self) -> usize {
-        self.index.rows_at_once()
-    }
-
-    fn is_shared(&self, probe: Option<&dyn Prepared>) -> bool {
-        let prepared = probe.and_then(|probe| probe.as_any().downcast_ref::<PreparedKeys>());
-        self.index.is_shared(prepared.map(|prepared| prepared.0.as_ref()))
-    }
-
-    fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Box<dyn Prepared>> {
+    fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Prepared<AnyBatch>> {
         let values = self.probe.values(batch)?;
         let groups = match &self.groups {
             Some(groups) => {
@@ -241,42 +187,10 @@ impl BuiltJoin for SimilarityMatcher {
             }
             None => None,
         };
-        let prepared = self.index.prepare(&KeyColumn { values, groups }, context).map_err(named(&self.label))?;
-        Ok(Box::new(PreparedKeys(prepared)))
+        self.index.prepare(&KeyColumn { values, groups }, context).map_err(named(&self.label))
     }
 
-    fn probe(
-        &self,
-        probe: Option<&dyn Prepared>,
-        cursor: &mut Cursor,
-        run: &Run<'_>,
-        out: &mut Pairs,
-    ) -> Result<Counts> {
-        let probe = match probe.map(|probe| probe.as_any().downcast_ref::<PreparedKeys>()) {
-            None => Probe::SelfJoin,
-            Some(Some(prepared)) => Probe::Batch(prepared.0.as_ref()),
-            Some(None) => return internal_err!("a similarity join was given a probe batch that it did not prepare"),
-        };
+    fn probe(&self, probe: Probe<'_, AnyBatch>, cursor: &mut Cursor, run: &Run<'_>, out: &mut Pairs) -> Result<Counts> {
         self.index.probe(probe, cursor, run.limit, run.cancel, out).or_datafusion()
-    }
-}
-
-struct PreparedKeys(Box<dyn PreparedProbe>);
-
-impl Prepared for PreparedKeys {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.0.unmatchable()
-    }
-
-    fn is_undecided(&self) -> bool {
-        self.0.is_undecided()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -8,6 +8,8 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
+use crate::predicate::Condition;
+
 /// The inputs of a join.
 #[derive(Debug, Clone)]
 pub enum JoinInputs {
@@ -69,4 +71,9 @@ impl fmt::Display for EqualityExprs {
         let op = if self.null_equals_null { "IS NOT DISTINCT FROM" } else { "=" };
         write!(f, "{} {op} {}", self.left, self.right)
     }
+}
+
+/// A condition on the left and the right key as an engine takes it: of the key of the build side and that of the other.
+pub(super) fn of_build(condition: Condition, build: JoinSide) -> Condition {
+    if build == JoinSide::Right { condition.reversed() } else { condition }
 }

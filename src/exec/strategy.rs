@@ -1,6 +1,5 @@
 //! What finds the pairs of a join: the part in which the operators differ.
 
-use std::any::Any;
 use std::fmt::Debug;
 
 use datafusion::arrow::array::RecordBatch;
@@ -10,43 +9,30 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::metrics::Count;
 use similarity_engine::metrics::MetricValue;
 
-use super::chunks::KeyRegions;
-use super::rules::RuleStrategy;
+use super::engine::EngineResult;
+use super::explain::Explained;
+use super::spec::EqualityExprs;
+use crate::predicate::VectorCondition;
 use similarity_engine::accelerator::prefetch::ColumnPrefetch;
-use similarity_engine::{BuildContext, Cancel, Counts, Cursor, Limit, Pairs, PrepareContext, even_stretch};
+use similarity_engine::choice::EngineSpec;
+use similarity_engine::{
+    AnyBatch, BuildContext, Cancel, Counts, Cursor, Erased, IndexInfo, Limit, Pairs, PrepareContext, Prepared, Probe,
+    even_stretch,
+};
 
 /// What an operator looks for, in physical expressions.
 pub trait JoinStrategy: Debug + Send + Sync + 'static {
-    /// The operator's name.
-    const NAME: &'static str;
-
-    /// Whether the left row of a pair is another thing than the right one, in a self-join, too: then the matcher probes
-    /// with all rows, else each pair comes out one way round.
-    const DIRECTED: bool = false;
-
-    /// Whether the pairs of each part of the build side are pairs of the whole, so that it can be joined part by part.
-    const IN_CHUNKS: bool = true;
-
-    /// How rows are told apart by where they lie, as the rows `sample` of `side` are spread, for a build side on disk.
-    fn regions(&self, _side: JoinSide, _sample: &RecordBatch) -> Option<KeyRegions> {
-        None
-    }
+    /// What the operator is, whatever its rows are.
+    fn info(&self) -> StrategyInfo;
 
     /// Every expression.
     fn expressions(&self) -> Vec<&PhysicalExprRef>;
 
-    /// What EXPLAIN says, item by item; `found` is what the [`BuiltJoin`] has said of itself, once it is built.
-    fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)>;
+    /// What EXPLAIN shows.
+    fn explained(&self) -> Explained<'_>;
 
-    /// Items of EXPLAIN in as few words as possible, for boxes.
-    fn explain_briefly(&self) -> Vec<(&'static str, String)> {
-        self.explain(None)
-    }
-
-    /// Which engine it runs on, for EXPLAIN.
-    fn engine(&self) -> String {
-        "cpu".into()
-    }
+    /// What was asked for to find the pairs.
+    fn engine(&self) -> EngineSpec;
 
     /// Names of the counters that [`BuiltJoin::probe`] adds to.
     fn counters(&self) -> Vec<String> {
@@ -55,16 +41,16 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
 
     /// The equalities that every pair satisfies, for rows whose other keys cannot be evaluated; `None` where pairs by
     /// these and the condition would be other pairs.
-    fn equalities_only(&self) -> Option<RuleStrategy>;
+    fn equalities(&self) -> Option<Vec<EqualityExprs>>;
 
-    /// Whether a plain join would ask the condition of all pairs, and that costs no more than a look at each of them.
-    fn is_cheap(&self) -> bool {
-        false
+    /// The key by which rows lie near each other or far apart, for a build side on disk.
+    fn spatial_key(&self) -> Option<SpatialKey<'_>> {
+        None
     }
 
-    /// Columns of `side`, whose `rows` rows are to be put together, that [`build`](Self::build) will read on a device:
-    /// the device that they are sent to goes with the context that it is given.
-    fn send_ahead(
+    /// Begins to send those columns of `side`, whose `rows` rows are to be put together, that [`build`](Self::build)
+    /// will read on a device. The device that they are sent to goes with the context that it is given.
+    fn prefetch(
         &self,
         _side: JoinSide,
         _schema: &Schema,
@@ -78,68 +64,98 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// Whatever the evaluation of a key fails with, a refused reservation, a cancelled build.
-    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>>;
+    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>>;
 }
 
-/// A build side ready to be probed.
+/// What an operator is, whatever its rows are.
+#[derive(Debug, Clone, Copy)]
+pub struct StrategyInfo {
+    /// Name of the operator.
+    pub name: &'static str,
+    /// Whether the left row of a pair is another thing than the right one, in a self-join, too: then all rows are
+    /// probed with, else each pair comes out one way round.
+    pub directed: bool,
+    /// Whether the pairs of each part of the build side are pairs of the whole, so that it can be joined part by part.
+    pub divisible: bool,
+    /// Whether a plain join would ask the condition of all pairs, and that costs no more than a look at each of them.
+    pub is_cheap: bool,
+}
+
+/// A vector key of each side, and the distance within which rows match.
+#[derive(Debug, Clone, Copy)]
+pub struct SpatialKey<'a> {
+    /// The condition on the left and the right key.
+    pub condition: VectorCondition,
+    /// The key of the left side.
+    pub left: &'a PhysicalExprRef,
+    /// The key of the right side.
+    pub right: &'a PhysicalExprRef,
+}
+
+/// A build side ready to be probed: an index as the engines have it, over record batches.
 pub trait BuiltJoin: Debug + Send + Sync {
-    /// What was chosen for these rows, and why, for EXPLAIN ANALYZE.
-    fn describe(&self) -> String;
+    /// A probe batch in the form that the join wants.
+    type Batch: Send + Sync + 'static;
 
-    /// Bytes held.
-    fn memory(&self) -> usize;
-
-    /// Rows of the build side that can never match.
-    fn unmatchable(&self) -> usize;
+    /// What is known of the build side since it was indexed.
+    fn info(&self) -> &IndexInfo;
 
     /// What it counts by itself, for EXPLAIN ANALYZE.
     fn metrics(&self) -> Vec<MetricValue> {
         Vec::new()
     }
 
-    /// Whether pairs may come out that the condition does not hold for, so that it has to be evaluated.
-    fn is_undecided(&self) -> bool {
-        false
-    }
-
-    /// The length of the cursor of a self-join.
-    fn self_join_len(&self) -> usize;
-
-    /// The end of a stretch from `start` on, before [`self_join_len`](Self::self_join_len), that is neither too much work for
-    /// partitions to end together nor too little to be worth claiming.
+    /// The end of a stretch from `start` on, before [`self_join_len`](IndexInfo::self_join_len), that is neither too
+    /// much work for partitions to end together nor too little to be worth claiming.
     fn self_join_stretch(&self, start: usize) -> usize {
-        even_stretch(start, self.self_join_len())
-    }
-
-    /// How many rows of the probe side are best made ready at once, where it has as many.
-    fn rows_at_once(&self) -> usize {
-        1
-    }
-
-    /// Whether what is left of a batch, or of a self-join, that takes more than one call is faster where several
-    /// threads share it.
-    fn is_shared(&self, _probe: Option<&dyn Prepared>) -> bool {
-        true
+        even_stretch(start, self.info().self_join_len)
     }
 
     /// Makes a batch of the probe side ready.
     ///
     /// # Errors
     /// Whatever the evaluation of a key fails with, a cancelled query.
-    fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Box<dyn Prepared>>;
+    fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Prepared<Self::Batch>>;
 
-    /// Appends matching pairs from `cursor` on until it is done or `limit` is reached, and moves `cursor`; without a
-    /// probe batch those of a self-join, where they are not directed each one way round.
+    /// Appends matching pairs from `cursor` on until it is done or `limit` is reached, and moves `cursor`; in a
+    /// self-join that is not directed each pair one way round.
     ///
     /// # Errors
     /// Whatever the evaluation of a condition fails with.
     fn probe(
         &self,
-        probe: Option<&dyn Prepared>,
+        probe: Probe<'_, Self::Batch>,
         cursor: &mut Cursor,
         run: &Run<'_>,
         out: &mut Pairs,
     ) -> Result<Counts>;
+}
+
+/// A build side ready to be probed, of whichever operator.
+pub type DynBuiltJoin = dyn BuiltJoin<Batch = AnyBatch>;
+
+impl<J: BuiltJoin> BuiltJoin for Erased<J> {
+    type Batch = AnyBatch;
+
+    fn info(&self) -> &IndexInfo {
+        self.0.info()
+    }
+
+    fn metrics(&self) -> Vec<MetricValue> {
+        self.0.metrics()
+    }
+
+    fn self_join_stretch(&self, start: usize) -> usize {
+        self.0.self_join_stretch(start)
+    }
+
+    fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Prepared<AnyBatch>> {
+        Ok(self.0.prepare(batch, context)?.map(AnyBatch::new))
+    }
+
+    fn probe(&self, probe: Probe<'_, AnyBatch>, cursor: &mut Cursor, run: &Run<'_>, out: &mut Pairs) -> Result<Counts> {
+        self.0.probe(probe.typed().or_datafusion()?, cursor, run, out)
+    }
 }
 
 /// What a call of [`BuiltJoin::probe`] may do, and what it tells besides pairs.
@@ -150,27 +166,4 @@ pub struct Run<'a> {
     pub cancel: &'a Cancel,
     /// One for each of [`JoinStrategy::counters`].
     pub counters: &'a [Count],
-}
-
-/// A probe batch in the form that its matcher wants.
-pub trait Prepared: Send + Sync + Any {
-    /// The length of the cursor over this batch.
-    fn len(&self) -> usize;
-
-    /// Whether there is nothing to probe.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Rows that can never match.
-    fn unmatchable(&self) -> usize;
-
-    /// Whether pairs may come out that the condition does not hold for, because of rows of this batch (see
-    /// [`BuiltJoin::is_undecided`]).
-    fn is_undecided(&self) -> bool {
-        false
-    }
-
-    /// Value as `Any`, so that a matcher recognises what it has prepared.
-    fn as_any(&self) -> &dyn Any;
 }

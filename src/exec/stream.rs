@@ -4,26 +4,19 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::coalesce::LimitedBatchCoalescer;
 use datafusion::physical_plan::metrics::RecordOutput;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::build::{BuildSide, Built, CancelOnDrop, Waiting};
-use super::chunks::{bytes_of, chunked};
+use super::blocking::blocking;
+use super::build::{Built, Waiting};
+use super::build_side::{BuildSide, CancelOnDrop};
+use super::chunks::chunked;
 use super::probe::{Prober, Probing};
-
-/// What one partition probes the index with.
-pub(super) enum ProbeInput {
-    /// Batches of the partition's share of the other input.
-    Batches(SendableRecordBatchStream),
-    /// Stretches of the build side itself, claimed one by one.
-    SelfJoin,
-}
+use super::probe_input::{ProbeInput, gather};
 
 /// The output of one partition, whose number is given.
 pub(super) fn join_stream(
@@ -116,6 +109,10 @@ impl Partition {
                 }
                 Phase::Finish(build) => {
                     if build.finish_partition() {
+                        if matches!(self.input, ProbeInput::SelfJoin) {
+                            let (prober, build) = (Arc::clone(&self.prober), Arc::clone(&build));
+                            blocking(move || prober.check_self_join(&build)).await?;
+                        }
                         let probe =
                             self.probe_schema.clone().map_or_else(|| build.batch.clone(), RecordBatch::new_empty);
                         push(&mut self.coalescer, self.prober.emit_build_rows(&build, &probe)?)?;
@@ -159,31 +156,6 @@ async fn fetch(prober: &Arc<Prober>, input: &mut ProbeInput, build: Arc<BuildSid
     }
 }
 
-/// The next batches of `stream`, none at its end: until they have so many `rows` or more is not granted.
-pub(super) async fn gather(
-    stream: &mut SendableRecordBatchStream,
-    rows: usize,
-    reservation: &MemoryReservation,
-) -> Result<Vec<RecordBatch>> {
-    reservation.free();
-    let (mut batches, mut gathered) = (Vec::new(), 0);
-    while gathered < rows.max(1)
-        && let Some(batch) = stream.next().await.transpose()?
-    {
-        if batch.num_rows() == 0 {
-            continue;
-        }
-        gathered += batch.num_rows();
-        // the batches, and the one that they become
-        let granted = reservation.try_grow(2 * bytes_of(&batch)).is_ok();
-        batches.push(batch);
-        if !granted {
-            break;
-        }
-    }
-    Ok(batches)
-}
-
 /// Some steps: to go to a thread where they hold up nobody and to come back takes about as long as a tenth of one.
 async fn step(
     prober: &Arc<Prober>,
@@ -207,11 +179,6 @@ async fn step(
         Ok((phase, batches))
     })
     .await
-}
-
-/// Long loops run where they hold up no task of the runtime; a stream that is dropped meanwhile cancels them.
-pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    SpawnedTask::spawn_blocking(work).join().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?
 }
 
 fn push(coalescer: &mut LimitedBatchCoalescer, batches: Vec<RecordBatch>) -> Result<()> {

@@ -13,6 +13,7 @@
 mod build_side;
 mod declined;
 mod dml;
+mod input_filters;
 mod lateral;
 mod nearest;
 mod node;

@@ -7,15 +7,14 @@ use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, JoinSide, Result};
-use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion::physical_planner::PhysicalPlanner;
 
-use super::planner::equality;
 use crate::exec::EqualityExprs;
 use crate::predicate::{EqualityKey, Sides};
 
@@ -88,6 +87,12 @@ impl<'a> Physical<'a> {
         });
         Ok(JoinFilter::new(expression, indices.collect(), Arc::new(Schema::new(fields))))
     }
+}
+
+/// The condition that an equality key stands for.
+pub(super) fn equality(key: &EqualityKey) -> Expr {
+    let op = if key.null_equals_null { Operator::IsNotDistinctFrom } else { Operator::Eq };
+    Expr::BinaryExpr(BinaryExpr::new(key.left.clone().into(), op, key.right.clone().into()))
 }
 
 /// Whether equal values of the type have equal rows in Arrow's row format, and only they.

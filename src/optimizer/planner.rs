@@ -14,14 +14,14 @@ use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use super::build_side::{self, BuildSide};
 use super::nearest::NearestJoinNode;
 use super::node::SimilarityJoinNode;
-use super::physical::Physical;
+use super::physical::{Physical, equality};
 use super::same_input::{same_expr, same_rows};
 use crate::config::SimilarityOptions;
 use crate::exec::{
-    AtomExprs, BandExprs, EpsilonJoinExec, EpsilonStrategy, JoinInputs, JoinSpec, MatchingDependencyBlockExec,
-    RuleStrategy, SimilarityJoinExec, SimilarityStrategy,
+    AtomExprs, BandExprs, JoinInputs, JoinSpec, MatchingDependencyBlockExec, RuleStrategy, SimilarityJoinExec,
+    SimilarityStrategy,
 };
-use crate::predicate::{Atom, Band, BandForm, Condition, Conjunction, End, EqualityKey, Sides};
+use crate::predicate::{Atom, Band, BandForm, Conjunction, End, EqualityKey, Sides};
 use crate::program::{Compiled, ConjunctionPlan, RuleAtom, Rules, compile};
 use similarity_engine::choice::EngineSpec;
 
@@ -99,11 +99,6 @@ async fn plain_join(
     planner.create_physical_plan(&LogicalPlan::Join(join), session).await
 }
 
-pub(super) fn equality(key: &EqualityKey) -> Expr {
-    let op = if key.null_equals_null { Operator::IsNotDistinctFrom } else { Operator::Eq };
-    Expr::BinaryExpr(BinaryExpr::new(key.left.clone().into(), op, key.right.clone().into()))
-}
-
 /// Whether a similarity condition holds both ways round where it holds one way.
 fn is_symmetric_atom(atom: &Atom, sides: Sides<'_>) -> bool {
     atom.similarity.is_symmetric() && same_expr(&atom.left, sides.left, &atom.right, sides.right)
@@ -131,12 +126,7 @@ impl Planning<'_> {
             condition: program.entry.similarity,
             engine: self.engine,
         };
-        Ok(match keys.condition {
-            Condition::Vector(_) => {
-                Arc::new(EpsilonJoinExec::new(inputs, Arc::new(spec), Arc::new(EpsilonStrategy(keys)))?)
-            }
-            _ => Arc::new(SimilarityJoinExec::new(inputs, Arc::new(spec), Arc::new(keys))?),
-        })
+        Ok(Arc::new(SimilarityJoinExec::new(inputs, Arc::new(spec), Arc::new(keys))?))
     }
 
     fn matching_dependency_block(&self, rules: Rules) -> Result<Arc<dyn ExecutionPlan>> {

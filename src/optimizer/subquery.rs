@@ -19,7 +19,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 
-use super::rule::{filterable, filtered};
+use super::input_filters::{filterable, filtered};
 use crate::config::SimilarityOptions;
 use crate::functions::contract;
 use crate::predicate::{Side, Sides};

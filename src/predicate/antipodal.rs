@@ -10,7 +10,7 @@
 //! sign with one of the vectors. Subtracting from 1 does not round alike; there the condition itself is asked of what
 //! passes.
 
-use super::band::data_type;
+use super::sides::data_type;
 use super::{Atom, Bounds, Condition, Sides, VectorCondition};
 use crate::functions::{has_opposite, opposite};
 use similarity_measures::VectorMeasure;

@@ -5,9 +5,10 @@ use std::fmt;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::functions::math::abs::AbsFunc;
-use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator};
 
 use super::interval::Interval;
+use super::sides::data_type;
 use super::threshold::{Threshold, under_casts};
 use super::{Bounds, Side, Sides};
 
@@ -259,14 +260,6 @@ pub(super) fn widened<'a>(expr: &'a Expr, sides: Sides<'_>) -> Option<&'a Expr> 
             _ => None,
         },
         other => Some(other),
-    }
-}
-
-pub(super) fn data_type(expr: &Expr, sides: Sides<'_>) -> Option<DataType> {
-    match sides.of(expr)? {
-        Side::Left | Side::Neither => expr.get_type(sides.left).ok(),
-        Side::Right => expr.get_type(sides.right).ok(),
-        Side::Both => expr.get_type(&sides.left.join(sides.right).ok()?).ok(),
     }
 }
 

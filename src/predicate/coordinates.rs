@@ -16,7 +16,8 @@ use datafusion::functions::math::sqrt;
 use datafusion::functions_nested::expr_fn::make_array;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, cast};
 
-use super::band::{bounded, data_type, difference, widened};
+use super::band::{bounded, difference, widened};
+use super::sides::data_type;
 use super::{Atom, Band, BandForm, Bounds, Condition, Sides, VectorCondition};
 use similarity_measures::VectorMeasure;
 

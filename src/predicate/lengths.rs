@@ -10,10 +10,10 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator};
 
-use super::band::data_type;
-use super::implied::{Fact, Facts, NOTHING};
+use super::facts::{Fact, Facts, NOTHING};
 use super::interval::Rounding;
 use super::range::{cast_rounding, constant, is_null, range, rounding, stock};
+use super::sides::data_type;
 use super::{Bounds, Condition, Sides, recognise};
 use similarity_measures::EditMeasure;
 

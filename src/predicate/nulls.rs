@@ -8,7 +8,7 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator};
 
 use super::Sides;
-use super::band::data_type;
+use super::sides::data_type;
 use crate::functions;
 
 /// Whether `expr` has a value in every pair of rows, as far as its form and the schemas tell.

@@ -10,8 +10,8 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{BinaryExpr, Case, Cast, Expr, Operator, ScalarUDF, TryCast};
 
 use super::Sides;
-use super::band::data_type;
 use super::interval::{Interval, Rounding};
+use super::sides::data_type;
 use crate::functions;
 
 /// The interval of all values of `expr` that are not NULL; `None` where nothing is known, or where it may be NaN.

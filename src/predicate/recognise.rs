@@ -6,10 +6,10 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
 
-use super::band::data_type;
 use super::interval::Interval;
 use super::range::range;
 use super::sides::Side;
+use super::sides::data_type;
 use super::threshold::{Threshold, under_casts};
 use super::{Atom, Bounds, Condition, Sides, VectorCondition};
 use crate::functions;

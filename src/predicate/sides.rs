@@ -1,7 +1,8 @@
 //! Which input of a join an expression reads.
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema};
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, ExprSchemable};
 
 /// The inputs of a join, as expressions see them.
 #[derive(Debug, Clone, Copy)]
@@ -61,5 +62,14 @@ impl Side {
             (a, b) if a == b => a,
             _ => Self::Both,
         }
+    }
+}
+
+/// The type of `expr`, or `None` where a column belongs to neither input.
+pub(super) fn data_type(expr: &Expr, sides: Sides<'_>) -> Option<DataType> {
+    match sides.of(expr)? {
+        Side::Left | Side::Neither => expr.get_type(sides.left).ok(),
+        Side::Right => expr.get_type(sides.right).ok(),
+        Side::Both => expr.get_type(&sides.left.join(sides.right).ok()?).ok(),
     }
 }

@@ -10,8 +10,8 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Cast, Expr, Operator};
 
-use super::band::data_type;
 use super::interval::Interval;
+use super::sides::data_type;
 use super::{Bounds, Sides};
 
 /// `expr` as what is cast and the types that it is cast to, one after the other.

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::modules::Modules;
+
 const LAYERS: [(&str, u8); 9] = [
     ("config", 1),
     ("functions", 2),
@@ -29,6 +31,21 @@ fn modules_use_only_lower_layers() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn no_modules_use_each_other_in_a_circle() {
+    let crates = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path().join("src"));
+    let folders = crates.chain([root().join("src")]);
+    let roots = folders.flat_map(|folder| ["lib.rs", "main.rs"].map(|name| folder.join(name)));
+    let roots: Vec<PathBuf> = roots.filter(|path| path.exists()).collect();
+    assert!(roots.len() > 5, "the crates were not found");
+    let circles = |path: &PathBuf| {
+        let circles = Modules::read(path).circles();
+        circles.into_iter().map(|circle| format!("{}: {}", path.display(), circle.join(", "))).collect::<Vec<_>>()
+    };
+    let circles: Vec<String> = roots.iter().flat_map(circles).collect();
+    assert!(circles.is_empty(), "{circles:#?}");
 }
 
 #[test]

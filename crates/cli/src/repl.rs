@@ -10,6 +10,7 @@ use rustyline::history::FileHistory;
 use tokio::signal;
 
 use crate::helper::ShellHelper;
+use crate::script;
 use crate::shell::{self, Next, Shell};
 
 type Prompt = Editor<ShellHelper, FileHistory>;
@@ -75,7 +76,7 @@ async fn answer(shell: &mut Shell, input: &str) -> Next {
 
 async fn attempt(shell: &mut Shell, input: &str) -> Result<Next> {
     if input.starts_with('\\') {
-        return shell.command(input).await;
+        return script::command(shell, input).await;
     }
     for statement in sql::split(input, &shell.parser_options())? {
         shell.run(statement).await?;

@@ -12,7 +12,7 @@ use crate::shell::{self, Next, Shell};
 /// Runs an argument of `-c`: statements up to the first that fails, or one backslash command.
 pub async fn run_command(shell: &mut Shell, text: &str) -> Result<()> {
     if text.starts_with('\\') {
-        return shell.command(text).await.map(|_| ());
+        return command(shell, text).await.map(|_| ());
     }
     let statements = sql::split(text, &shell.parser_options())?;
     if statements.is_empty() {
@@ -22,6 +22,18 @@ pub async fn run_command(shell: &mut Shell, text: &str) -> Result<()> {
         shell.run(statement).await?;
     }
     Ok(())
+}
+
+/// Runs a line that begins with a backslash, and the file that it names.
+pub async fn command(shell: &mut Shell, line: &str) -> Result<Next> {
+    match shell.command(line).await? {
+        Next::Include(file) => {
+            // a file may include files
+            Box::pin(run_files(shell, &[file])).await?;
+            Ok(Next::Continue)
+        }
+        next => Ok(next),
+    }
 }
 
 /// Runs all statements of `files`, in order, and returns whether all succeeded.
@@ -59,7 +71,7 @@ pub async fn run_lines(shell: &mut Shell, lines: &mut impl BufRead, name: &str) 
         };
         match done {
             Ok(Next::Quit) => return Ok(succeeded),
-            Ok(Next::Continue) => {}
+            Ok(Next::Continue | Next::Include(_)) => {}
             Err(Told) => succeeded = false,
         }
         if at_end {
@@ -109,7 +121,7 @@ async fn run_directive(shell: &mut Shell, line: &str) -> Result<Next, Told> {
     if line.starts_with('#') {
         return Ok(Next::Continue);
     }
-    Ok(shell.command(line).await?)
+    Ok(command(shell, line).await?)
 }
 
 /// Runs the statements of `text`, which is that many lines into its file, also those after one that fails.

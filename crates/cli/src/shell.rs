@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::PathBuf;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::instant::Instant;
@@ -19,7 +19,6 @@ use datafusion_cli::{DATAFUSION_CLI_VERSION, exec};
 use datafusion_similarity::sql::{self, StatementText};
 
 use crate::progress::Progress;
-use crate::script;
 
 /// A session and how its results are printed.
 pub struct Shell {
@@ -34,6 +33,8 @@ pub struct Shell {
 pub enum Next {
     Continue,
     Quit,
+    /// The rest follows these statements.
+    Include(PathBuf),
 }
 
 impl Shell {
@@ -94,10 +95,7 @@ impl Shell {
         match words.trim_start_matches('\\').parse() {
             Ok(Command::Quit) => return Ok(Next::Quit),
             Ok(Command::OutputFormat(setting)) => self.output_format(setting.as_deref())?,
-            Ok(Command::Include(Some(file))) => {
-                // a file may include files
-                Box::pin(script::run_files(self, &[Path::new(&file).to_path_buf()])).await?;
-            }
+            Ok(Command::Include(Some(file))) => return Ok(Next::Include(file.into())),
             Ok(command) => command.execute(&self.ctx, &mut self.print).await?,
             Err(()) => return Err(unknown(line)),
         }

@@ -6,22 +6,23 @@ use arrow::array::ArrayRef;
 use similarity_engine::accelerator::equality::{DeviceKeys, GroupedRows};
 use similarity_engine::accelerator::prefetch::ColumnPrefetch;
 use similarity_engine::accelerator::rules::{DeviceRules, RulesSide};
-use similarity_engine::accelerator::{Accelerator, DeviceIndex, NumberedKeys, Platform};
+use similarity_engine::accelerator::{Accelerator, DynDeviceIndex, NumberedKeys, Platform};
+use similarity_engine::access_path::{AccessPath, AccessPaths, Criterion};
 use similarity_engine::atoms::AtomCondition;
 use similarity_engine::condition::Condition;
 use similarity_engine::equality::Codes;
 use similarity_engine::error::Result;
 use similarity_engine::metrics::MetricValue;
-use similarity_engine::nearest::{NearestIndex, Wanted};
-use similarity_engine::reason::Refused;
+use similarity_engine::nearest::{DynNearestIndex, Wanted};
+use similarity_engine::offered::{Declined, Offered};
 use similarity_engine::sets::SetPredicate;
 use similarity_engine::strings::EditPredicate;
-use similarity_engine::{BuildContext, Cancel, KeyColumn};
+use similarity_engine::{BuildContext, Cancel, Erased, KeyColumn};
 use similarity_measures::VectorMeasure;
 
 use crate::device::Device;
 use crate::equality::{self, RowsByGroup};
-use crate::fault::{Fault, refused};
+use crate::fault::{Fault, placed};
 use crate::memory::Budget;
 use crate::modules::Module;
 use crate::prefetch::PinnedPrefetch;
@@ -50,6 +51,20 @@ impl Platform for Cuda {
 
     fn serves(&self, condition: Condition) -> bool {
         serves(condition)
+    }
+
+    fn access_paths(&self, condition: Condition) -> AccessPaths {
+        match condition {
+            Condition::Set { .. } => {
+                AccessPaths { paths: &[AccessPath::PrefixIndex, AccessPath::SignatureTiles], by: Some(Criterion::Cost) }
+            }
+            Condition::Edit { .. } => AccessPaths::only(&[AccessPath::SignatureTiles]),
+            Condition::Vector(_) => AccessPaths::only(&[AccessPath::CurveBlocks]),
+        }
+    }
+
+    fn ranking_access_paths(&self, _: Condition) -> AccessPaths {
+        AccessPaths::only(&[AccessPath::CurveBlocks])
     }
 
     fn serves_atom(&self, atom: &AtomCondition) -> bool {
@@ -87,7 +102,7 @@ impl Accelerator for Budget {
         condition: Condition,
         keys: &KeyColumn,
         context: &BuildContext<'_>,
-    ) -> Result<Result<Box<dyn DeviceIndex>, Refused>> {
+    ) -> Result<Offered<Box<DynDeviceIndex>>> {
         build(self, condition, keys, context)
     }
 
@@ -95,10 +110,11 @@ impl Accelerator for Budget {
         &self,
         condition: Condition,
         keys: &KeyColumn,
-        ranking: (&[u32], Wanted),
+        ranks: &[u32],
+        wanted: Wanted,
         context: &BuildContext<'_>,
-    ) -> Result<Result<Box<dyn NearestIndex>, Refused>> {
-        build_nearest(self, condition, keys, ranking, context)
+    ) -> Result<Offered<Box<DynNearestIndex>>> {
+        build_nearest(self, condition, keys, ranks, wanted, context)
     }
 
     fn longest_string(&self, predicate: &EditPredicate) -> usize {
@@ -132,7 +148,7 @@ impl Accelerator for Budget {
         self.device.kernels().read_ahead(&[Module::Equality, Module::Rules, Module::CodedStrings], cancel);
     }
 
-    fn bring_rules(&self, side: RulesSide<'_>) -> Result<Result<Box<dyn DeviceRules>, Refused>> {
+    fn bring_rules(&self, side: RulesSide<'_>) -> Result<Offered<Box<dyn DeviceRules>>> {
         let brought = RulesOnDevice::try_new(self, side)?;
         Ok(brought.map(|rules| Box::new(rules) as Box<dyn DeviceRules>))
     }
@@ -157,9 +173,9 @@ fn build(
     condition: Condition,
     keys: &KeyColumn,
     context: &BuildContext<'_>,
-) -> Result<Result<Box<dyn DeviceIndex>, Refused>> {
+) -> Result<Offered<Box<DynDeviceIndex>>> {
     if !serves(condition) {
-        return Ok(Err(Refused::Keys));
+        return Ok(Offered::Declined(Declined::Keys));
     }
     let budget = &budget.of_join();
     let module = match condition {
@@ -183,7 +199,7 @@ fn build(
     };
     match index {
         Err(Fault::Memory) if context.divides => Err(Fault::Memory.into()),
-        index => refused(index),
+        index => placed(index),
     }
 }
 
@@ -197,15 +213,16 @@ fn build_nearest(
     budget: &Budget,
     condition: Condition,
     keys: &KeyColumn,
-    ranking: (&[u32], Wanted),
+    ranks: &[u32],
+    wanted: Wanted,
     context: &BuildContext<'_>,
-) -> Result<Result<Box<dyn NearestIndex>, Refused>> {
-    let Condition::Vector(condition) = condition else { return Ok(Err(Refused::Keys)) };
+) -> Result<Offered<Box<DynNearestIndex>>> {
+    let Condition::Vector(condition) = condition else { return Ok(Offered::Declined(Declined::Keys)) };
     budget.device.kernels().read_ahead(&[Module::Vectors, Module::Nearest], context.cancel);
     context.cancel.check()?;
-    refused(vectors::build_nearest(&budget.of_join(), condition.measure, keys, ranking, context))
+    placed(vectors::build_nearest(&budget.of_join(), condition.measure, keys, (ranks, wanted), context))
 }
 
-fn boxed<I: TiledIndex + 'static>(index: I) -> Box<dyn DeviceIndex> {
-    Box::new(Tiled(index))
+fn boxed<I: TiledIndex + 'static>(index: I) -> Box<DynDeviceIndex> {
+    Box::new(Erased(Tiled::new(index)))
 }

@@ -3,7 +3,7 @@
 use cudarc::driver::DriverError;
 use cudarc::driver::sys::CUresult;
 use similarity_engine::error::{Error, Result};
-use similarity_engine::reason::Refused;
+use similarity_engine::offered::{Declined, Offered};
 
 /// Why work on a device came to nothing.
 #[derive(Debug)]
@@ -42,9 +42,9 @@ impl From<Fault> for Error {
 }
 
 /// What a device has been brought, or why it has not: nothing for keys that it has no kernels for.
-pub(super) fn refused<T>(brought: std::result::Result<Option<T>, Fault>) -> Result<std::result::Result<T, Refused>> {
+pub(super) fn placed<T>(brought: Result<Option<T>, Fault>) -> Result<Offered<T>> {
     match brought {
-        Err(Fault::Memory) => Ok(Err(Refused::Memory)),
-        brought => Ok(brought?.ok_or(Refused::Keys)),
+        Err(Fault::Memory) => Ok(Offered::Declined(Declined::Memory)),
+        brought => Ok(brought?.map_or(Offered::Declined(Declined::Keys), Offered::Taken)),
     }
 }

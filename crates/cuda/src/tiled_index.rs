@@ -1,6 +1,5 @@
 //! An index whose sides lie in blocks on a device: what is the same for all kinds of keys.
 
-use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 
@@ -15,7 +14,9 @@ use super::scheduler::Scheduler;
 use super::work_split::WorkSplit;
 use super::worker::Comparison;
 use similarity_engine::accelerator::DeviceIndex;
-use similarity_engine::{Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe};
+use similarity_engine::{
+    Cancel, Counts, Cursor, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs, PrepareContext, Prepared, Probe,
+};
 
 /// One side in the order of its blocks.
 pub(super) trait Side: fmt::Debug + Send + Sync {
@@ -57,8 +58,15 @@ pub(super) struct Batch<S, C, H> {
     /// Which build blocks are compared with each of its blocks.
     pub(super) cut: C,
     pub(super) on_host: H,
-    pub(super) unmatchable: usize,
-    pub(super) undecided: bool,
+}
+
+impl<S: Side, C, H: OnHost> Batch<S, C, H> {
+    /// The batch, so many of whose rows match nothing. One launch is better than several small ones, so that threads do
+    /// not share it.
+    pub(super) fn prepared(self, unmatchable: usize) -> Prepared<Self> {
+        let len = self.side.count() as usize + self.on_host.len();
+        Prepared { shared: false, ..Prepared::new(self, len, unmatchable) }
+    }
 }
 
 /// The batches of an index.
@@ -77,14 +85,14 @@ pub(super) trait TiledIndex: fmt::Debug + Send + Sync {
     /// The build side.
     fn build(&self) -> &Build<Self::Side, Self::WorkSplit>;
 
-    /// What was chosen for these rows, and why, see [`Index::describe`].
+    /// What was chosen for these rows, and why, see [`IndexInfo::path`].
     fn chosen(&self) -> String;
 
     /// Bytes on the host.
     fn held(&self) -> usize;
 
     /// Brings a probe batch to the device.
-    fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<BatchOf<Self>, Fault>;
+    fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<BatchOf<Self>>, Fault>;
 
     /// What compares the positions in `range` of a probe side, or of the build side itself.
     fn comparison<'a>(
@@ -105,76 +113,79 @@ pub(super) trait TiledIndex: fmt::Debug + Send + Sync {
 
 /// An index whose sides lie in blocks.
 #[derive(Debug)]
-pub(super) struct Tiled<I>(pub(super) I);
+pub(super) struct Tiled<I> {
+    pub(super) index: I,
+    info: IndexInfo,
+}
+
+impl<I: TiledIndex> Tiled<I> {
+    pub(super) fn new(index: I) -> Self {
+        let Build { side, unmatchable, rows_at_once, .. } = index.build();
+        let info = IndexInfo {
+            path: index.chosen(),
+            bytes: index.held(),
+            unmatchable: *unmatchable,
+            undecided: false,
+            self_join_len: side.count() as usize,
+            rows_at_once: *rows_at_once,
+            // one launch is better than several small ones
+            shared: false,
+        };
+        Self { index, info }
+    }
+}
 
 #[cfg(test)]
 impl<I> std::ops::Deref for Tiled<I> {
     type Target = I;
 
     fn deref(&self) -> &I {
-        &self.0
+        &self.index
     }
 }
 
 impl<I: TiledIndex> Index for Tiled<I> {
-    fn describe(&self) -> String {
-        self.0.chosen()
-    }
+    type Batch = BatchOf<I>;
 
-    fn memory(&self) -> usize {
-        self.0.held()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.0.build().unmatchable
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
-        self.0.build().budget.metrics.values()
+        self.index.build().budget.metrics.values()
     }
 
-    fn self_join_len(&self) -> usize {
-        self.0.build().side.count() as usize
-    }
-
-    fn self_join_stretch(&self, start: usize) -> usize {
-        let Build { side, self_join, .. } = self.0.build();
-        self_join.as_ref().map_or(self.self_join_len(), |self_join| self_join.part(start as u32, side.count()) as usize)
-    }
-
-    fn rows_at_once(&self) -> usize {
-        self.0.build().rows_at_once
-    }
-
-    fn is_shared(&self, _: Option<&dyn PreparedProbe>) -> bool {
-        // one launch is better than several small ones
-        false
-    }
-
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
-        if self.0.build().self_join.is_some() {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<BatchOf<I>>> {
+        if self.index.build().self_join.is_some() {
             return internal_err!("an index on a device was built for a self-join and given another input");
         }
-        Ok(Box::new(self.0.bring(keys, context)?))
+        Ok(self.index.bring(keys, context)?)
+    }
+}
+
+impl<I: TiledIndex> PairIndex for Tiled<I> {
+    fn self_join_stretch(&self, start: usize) -> usize {
+        let Build { side, self_join, .. } = self.index.build();
+        let part = |self_join: &I::WorkSplit| self_join.part(start as u32, side.count()) as usize;
+        self_join.as_ref().map_or(self.info.self_join_len, part)
     }
 
     fn probe(
         &self,
-        probe: Probe<'_>,
+        probe: Probe<'_, BatchOf<I>>,
         cursor: &mut Cursor,
         _limit: Limit,
         cancel: &Cancel,
         out: &mut Pairs,
     ) -> Result<Counts> {
-        let Build { side: own_side, self_join, steps, .. } = self.0.build();
+        let Build { side: own_side, self_join, steps, .. } = self.index.build();
         let (batch, cut) = match (probe, self_join) {
             (Probe::SelfJoin, Some(self_join)) => (None, self_join),
             (Probe::Batch(batch), None) => {
-                let batch: &BatchOf<I> = batch.of()?;
                 let on_device = batch.side.count() as usize;
                 if !cursor.is_done() && cursor.next >= on_device {
                     cursor.next += 1;
-                    return Ok(self.0.compare_on_host(&batch.on_host, cursor.next - 1 - on_device, cancel, out));
+                    return Ok(self.index.compare_on_host(&batch.on_host, cursor.next - 1 - on_device, cancel, out));
                 }
                 (Some(batch), &batch.cut)
             }
@@ -184,39 +195,21 @@ impl<I: TiledIndex> Index for Tiled<I> {
             return Ok(Counts::default());
         }
         let (probe, before) = (batch.map(|batch| &batch.side), out.len());
-        let comparison = |stream: &CudaStream, range| self.0.comparison(stream, (probe, cut), range);
+        let comparison = |stream: &CudaStream, range| self.index.comparison(stream, (probe, cut), range);
         let counts = steps.step((cut, probe.unwrap_or(own_side).count()), cursor, comparison, cancel, out)?;
-        self.0.decide(batch, before, cancel, out);
-        self.0.build().budget.metrics.pairs_are_ready();
+        self.index.decide(batch, before, cancel, out);
+        self.index.build().budget.metrics.pairs_are_ready();
         Ok(Counts { matched: out.len() - before, ..counts })
     }
 }
 
 impl<I: TiledIndex> DeviceIndex for Tiled<I> {
-    fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>> {
-        let Build { budget, side, .. } = self.0.build();
+    fn rows(&self, probe: Probe<'_, BatchOf<I>>, positions: Range<usize>) -> Result<Vec<u32>> {
+        let Build { budget, side, .. } = self.index.build();
         let side = match probe {
             Probe::SelfJoin => side,
-            Probe::Batch(batch) => &batch.of::<BatchOf<I>>()?.side,
+            Probe::Batch(batch) => &batch.side,
         };
         Ok(side.rows(budget, positions.start..positions.end.min(side.count() as usize))?)
-    }
-}
-
-impl<S: Side + 'static, C: WorkSplit + Send + Sync + 'static, H: OnHost + 'static> PreparedProbe for Batch<S, C, H> {
-    fn len(&self) -> usize {
-        self.side.count() as usize + self.on_host.len()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.unmatchable
-    }
-
-    fn is_undecided(&self) -> bool {
-        self.undecided
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::accelerator::{Accelerator, Platform};
 use super::fallback::{LongStrings, NearestWithCpuFallback, WithCpuFallback, WithLongStrings};
-use super::nearest::{NearestIndex, Wanted};
-use super::offload::{self, OffloadThreshold, ROWS_OF_RULES, RULES, WorkEstimate};
-use super::reason::{Reason, Refused};
-use super::repeated::{NearestRepeated, Repeated};
-use super::{BuildContext, Index, KeyColumn, cpu};
+use super::nearest::{DynNearestIndex, Wanted};
+use super::offered::{Declined, Offered};
+use super::offload::{self, OffloadThreshold, ROWS_OF_RULES, WorkEstimate};
+use super::reason::Reason;
+use super::repeated::{NearestRepeated, RankedRows, Repeated};
+use super::{BuildContext, DynPairIndex, Erased, KeyColumn, cpu};
 use crate::condition::Condition;
 use crate::error::{Error, Result, internal_err};
 
@@ -96,7 +97,7 @@ impl Engine {
         condition: Condition,
         keys: KeyColumn,
         context: &BuildContext<'_>,
-    ) -> Result<(Box<dyn Index>, Reason)> {
+    ) -> Result<(Box<DynPairIndex>, Reason)> {
         if context.self_join && !condition.is_symmetric() {
             return internal_err!("{condition} is not symmetric: a self-join reads both of its sides");
         }
@@ -108,21 +109,25 @@ impl Engine {
         };
         let (device, reason) = self.device(pays, || offload::work_of_condition(condition, &keys, context))?;
         let Some(device) = device else { return on_cpu(reason) };
-        let mut refused = match device.build(condition, &keys, context)? {
-            Ok(index) => return Ok((Box::new(WithCpuFallback::new(index, condition, keys, context.threads)), reason)),
-            Err(refused) => refused,
+        let mut declined = match device.build(condition, &keys, context)? {
+            Offered::Taken(index) => {
+                let index = WithCpuFallback::new(index, condition, keys, context.threads);
+                return Ok((Box::new(Erased(index)), reason));
+            }
+            Offered::Declined(why) => why,
         };
         if let Some(long) = LongStrings::of(device.as_ref(), condition, &keys)? {
             match device.build(condition, long.others(), context)? {
-                Ok(index) => {
-                    let index = WithCpuFallback::new(index, condition, long.others().clone(), context.threads);
-                    return Ok((Box::new(WithLongStrings::try_new(long, Box::new(index), context)?), reason));
+                Offered::Taken(index) => {
+                    let others = WithCpuFallback::new(index, condition, long.others().clone(), context.threads);
+                    let index = WithLongStrings::try_new(long, Box::new(Erased(others)), context)?;
+                    return Ok((Box::new(Erased(index)), reason));
                 }
-                Err(of_others) => refused = of_others,
+                Offered::Declined(why) => declined = why,
             }
         }
         let index = cpu::build(condition, &keys, context)?;
-        let reason = reason.but(refused, (keys.values.len(), index.unmatchable()));
+        let reason = reason.but(declined, keys.values.len(), index.info().unmatchable);
         Ok((index, reason))
     }
 
@@ -135,16 +140,18 @@ impl Engine {
         &self,
         condition: Condition,
         keys: &KeyColumn,
-        (ranks, wanted): (Vec<u32>, Wanted),
+        ranks: Vec<u32>,
+        wanted: Wanted,
         context: &BuildContext<'_>,
-    ) -> Result<(Box<dyn NearestIndex>, Reason)> {
+    ) -> Result<(Box<DynNearestIndex>, Reason)> {
         let Some(repeated) = Repeated::of(keys, Some(&ranks), context.cancel, context.reserve)? else {
-            let (index, reason) = self.build_ranking(condition, keys, (ranks, wanted), context)?;
-            return Ok((Box::new(NearestRepeated::of_rows(index)), reason));
+            let (index, reason) = self.build_ranking(condition, keys, ranks, wanted, context)?;
+            return Ok((Box::new(Erased(NearestRepeated::of_rows(index))), reason));
         };
         let keys = repeated.keys(keys)?;
-        let (index, reason) = self.build_ranking(condition, &keys, (repeated.ranks(&ranks), wanted), context)?;
-        Ok((Box::new(NearestRepeated::of_keys(index, (repeated, ranks), (condition, &keys), context)?), reason))
+        let (index, reason) = self.build_ranking(condition, &keys, repeated.ranks(&ranks), wanted, context)?;
+        let rows = RankedRows::new(repeated, ranks);
+        Ok((Box::new(Erased(NearestRepeated::of_keys(index, rows, condition, &keys, context)?)), reason))
     }
 
     /// The index of [`build_nearest`](Self::build_nearest) over all of `keys`.
@@ -152,9 +159,10 @@ impl Engine {
         &self,
         condition: Condition,
         keys: &KeyColumn,
-        (ranks, wanted): (Vec<u32>, Wanted),
+        ranks: Vec<u32>,
+        wanted: Wanted,
         context: &BuildContext<'_>,
-    ) -> Result<(Box<dyn NearestIndex>, Reason)> {
+    ) -> Result<(Box<DynNearestIndex>, Reason)> {
         let platform = self.platform();
         let is_flat = platform.is_some_and(|kind| offload::dimension(&keys.values) <= kind.few_dimensions());
         let pays = platform.and_then(|kind| offload::of_ranking(kind, condition, wanted));
@@ -164,14 +172,14 @@ impl Engine {
             (Some(pays), _) => self.device(pays, || Ok(offload::pairs(keys, context)))?,
         };
         let Some(device) = device else { return Ok((cpu::build_nearest(condition, keys, ranks, context)?, reason)) };
-        match device.build_nearest(condition, keys, (&ranks, wanted), context)? {
-            Ok(index) => {
-                let (of, by) = ((condition, keys.clone(), ranks), (context.self_join, context.threads));
-                Ok((Box::new(NearestWithCpuFallback::new(index, of, by)), reason))
+        match device.build_nearest(condition, keys, &ranks, wanted, context)? {
+            Offered::Taken(index) => {
+                let index = NearestWithCpuFallback::new(index, condition, keys.clone(), ranks, context);
+                Ok((Box::new(Erased(index)), reason))
             }
-            Err(refused) => {
+            Offered::Declined(why) => {
                 let index = cpu::build_nearest(condition, keys, ranks, context)?;
-                let reason = reason.but(refused, (keys.values.len(), index.unmatchable()));
+                let reason = reason.but(why, keys.values.len(), index.info().unmatchable);
                 Ok((index, reason))
             }
         }
@@ -190,12 +198,12 @@ impl Engine {
                 let weighed = WorkEstimate::new(work()?, pays, platform.is_open(*ordinal));
                 let opened = weighed.is_enough().then(|| platform.open(*ordinal, *fraction));
                 // a driver without a usable device is as good as none
-                let (device, refused) = match opened {
+                let (device, declined) = match opened {
                     Some(Ok(device)) => (Some(device), None),
-                    Some(Err(reason)) => (None, Some(Refused::Device(reason))),
+                    Some(Err(reason)) => (None, Some(Declined::Device(reason))),
                     None => (None, None),
                 };
-                Ok((device, Reason { weighed: Some(weighed), refused }))
+                Ok((device, Reason { weighed: Some(weighed), declined }))
             }
         }
     }
@@ -214,55 +222,6 @@ impl Engine {
                 let pays = rows.saturating_add(probe_rows) >= ROWS_OF_RULES && platform.is_open(*ordinal);
                 pays.then(|| platform.open(*ordinal, *fraction).ok())?
             }
-        }
-    }
-}
-
-impl EngineSpec {
-    /// Which engine runs a join of rules, for EXPLAIN.
-    pub fn explain_rules(self, platform: Option<&dyn Platform>) -> String {
-        match self.possible(platform) {
-            Asked::Cpu => "cpu".into(),
-            Asked::Cuda => format!("cuda:{}, cpu for what it has no kernels for", self.device),
-            Asked::Auto => format!("cpu, or cuda:{} {RULES}, then also from {ROWS_OF_RULES} rows on", self.device),
-        }
-    }
-
-    /// Which engine runs a condition, for EXPLAIN.
-    pub fn explain(self, platform: Option<&dyn Platform>, condition: Condition) -> String {
-        let flat = platform.map_or(0, Platform::few_dimensions);
-        let pays = |dimension| platform.and_then(|kind| offload::of_condition(kind, condition, dimension));
-        let engine = self.explain_where(platform, pays(flat + 1), "condition");
-        match (self.possible(platform), condition, pays(0)) {
-            (Asked::Auto, Condition::Vector(_), Some(few)) => format!("{engine}; in up to {flat} dimensions {few}"),
-            _ => engine,
-        }
-    }
-
-    /// Which engine ranks so many rows by the score of `condition`, for EXPLAIN.
-    pub fn explain_ranking(self, platform: Option<&dyn Platform>, condition: Condition, wanted: Wanted) -> String {
-        let pays = platform.and_then(|kind| offload::of_ranking(kind, condition, wanted));
-        let engine = self.explain_where(platform, pays, "ranking");
-        match (self.possible(platform), platform.filter(|_| pays.is_some())) {
-            (Asked::Auto, Some(kind)) => format!("{engine}; cpu in up to {} dimensions", kind.few_dimensions()),
-            _ => engine,
-        }
-    }
-
-    fn explain_where(self, platform: Option<&dyn Platform>, pays: Option<OffloadThreshold>, what: &str) -> String {
-        match (self.possible(platform), pays) {
-            (Asked::Cuda | Asked::Auto, None) => format!("cpu (no kernels for this {what})"),
-            (Asked::Cuda, Some(_)) => format!("cuda:{}", self.device),
-            (Asked::Auto, Some(pays)) => format!("cpu, or cuda:{} {pays}", self.device),
-            (Asked::Cpu, _) => "cpu".into(),
-        }
-    }
-
-    /// What was asked for, as far as this machine can have it: `auto` means the CPU where no driver is installed.
-    fn possible(self, platform: Option<&dyn Platform>) -> Asked {
-        match self.asked {
-            Asked::Auto if !platform.is_some_and(Platform::has_driver) => Asked::Cpu,
-            asked => asked,
         }
     }
 }

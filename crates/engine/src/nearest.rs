@@ -4,10 +4,9 @@
 
 use std::collections::BinaryHeap;
 
-use crate::error::{Result, internal_err};
-use crate::metrics::MetricValue;
+use crate::error::Result;
 
-use super::{Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe, even_stretch};
+use super::{AnyBatch, Cancel, Counts, Index, Probe, even_stretch};
 
 /// How many neighbours a probe row gets.
 #[derive(Debug, Clone, Copy)]
@@ -18,56 +17,30 @@ pub struct Wanted {
     pub ties: bool,
 }
 
-/// A build side made ready for ranking its rows; shared by all probe partitions.
-pub trait NearestIndex: Send + Sync + std::fmt::Debug {
-    /// The access path that was chosen, and why, for EXPLAIN ANALYZE.
-    fn describe(&self) -> String;
-
-    /// Bytes held.
-    fn memory(&self) -> usize;
-
-    /// Rows of the build side that have no score with any row.
-    fn unmatchable(&self) -> usize;
-
-    /// How many rows of the probe side are best made ready at once, where it has as many.
-    fn rows_at_once(&self) -> usize {
-        1
-    }
-
+/// An index that ranks its rows for each row of a probe side.
+///
+/// Rows of [`Probe::SelfJoin`](Probe) are there where the index was built for a self-join.
+pub trait NearestIndex: Index {
     /// How many probe rows are best searched by one call, where each wants so many rows.
-    fn positions_at_once(&self, _probe: Option<&dyn PreparedProbe>, _wanted: usize) -> usize {
-        256
-    }
-
-    /// The end of a stretch of a self-join of so many rows from `start` on, each of which wants so many: neither too
-    /// much work for partitions to end together nor too little to be worth claiming.
-    fn self_join_stretch(&self, start: usize, rows: usize, _wanted: usize) -> usize {
-        even_stretch(start, rows)
-    }
-
-    /// Whether what is left of a batch, or of a self-join, that takes more than one call is faster where several
-    /// threads share it.
-    fn is_shared(&self, _probe: Option<&dyn PreparedProbe>) -> bool {
-        true
-    }
-
-    /// What it counts while it is built and searched, for EXPLAIN ANALYZE.
-    fn metrics(&self) -> Vec<MetricValue> {
-        Vec::new()
-    }
-
-    /// Makes a batch of the probe side ready.
     ///
     /// # Errors
-    /// For keys that cannot be scored against the build side.
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>>;
+    /// A device that fails.
+    fn positions_at_once(&self, _probe: Probe<'_, Self::Batch>, _wanted: usize) -> Result<usize> {
+        Ok(256)
+    }
+
+    /// The end of a stretch of a self-join from `start` on, each row of which wants so many: neither too much work for
+    /// partitions to end together nor too little to be worth claiming.
+    fn self_join_stretch(&self, start: usize, _wanted: usize) -> usize {
+        even_stretch(start, self.info().self_join_len)
+    }
 
     /// The rows of a probe batch, or in a self-join its own rows, that may have neighbours, in the order in which they
     /// are best searched.
     ///
     /// # Errors
-    /// For a probe batch that another index has prepared, and for none where it was not built for a self-join.
-    fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]>;
+    /// For a self-join where the index was not built for one.
+    fn order<'a>(&'a self, probe: Probe<'a, Self::Batch>) -> Result<&'a [u32]>;
 
     /// Offers each of `best`, which are empty, the neighbours of the probe row at its place of `positions`, ascending
     /// places in the order: all that it keeps of the build rows that share the row's group. Rows that follow each other
@@ -77,23 +50,15 @@ pub trait NearestIndex: Send + Sync + std::fmt::Debug {
     /// As [`order`](Self::order).
     fn nearest(
         &self,
-        probe: Option<&dyn PreparedProbe>,
+        probe: Probe<'_, Self::Batch>,
         positions: &[u32],
         best: &mut [Best<i64>],
         cancel: &Cancel,
     ) -> Result<Counts>;
 }
 
-/// A probe batch as the index prepared it, of the type that it makes.
-///
-/// # Errors
-/// For none, and for one that another index has prepared.
-pub fn prepared<T: PreparedProbe>(probe: Option<&dyn PreparedProbe>) -> Result<&T> {
-    match probe {
-        Some(probe) => probe.of(),
-        None => internal_err!("a nearest join was given no probe batch"),
-    }
-}
+/// An index that ranks its rows, of whichever kind.
+pub type DynNearestIndex = dyn NearestIndex<Batch = AnyBatch>;
 
 /// A build row as a neighbour. The order is that of the ranking.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]

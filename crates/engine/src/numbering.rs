@@ -188,20 +188,20 @@ impl PairNumbering {
     /// Numbers the pairs that two columns have in a row, and returns the number of each row; where one of them is
     /// [`NO_GROUP`], so is that.
     fn of_rows(left: &[u32], right: &[u32], threads: usize) -> (Self, Vec<u32>) {
-        let key = |row: usize| there((left[row], right[row]));
+        let key = |row: usize| there(left[row], right[row]);
         let (numbering, numbers) = Numbering::of_rows(left.len(), threads, key, hash_of_pair, |a, b| a == b);
         (Self(numbering), numbers)
     }
 
-    fn find(&self, pair: (u32, u32)) -> u32 {
+    fn find(&self, left: u32, right: u32) -> u32 {
         let find = |pair| self.0.find(hash_of_pair(&pair), |known| *known == pair);
-        there(pair).and_then(find).unwrap_or(NO_GROUP)
+        there(left, right).and_then(find).unwrap_or(NO_GROUP)
     }
 }
 
 /// A pair, where both are there.
 #[inline]
-fn there((left, right): (u32, u32)) -> Option<(u32, u32)> {
+fn there(left: u32, right: u32) -> Option<(u32, u32)> {
     (left != NO_GROUP && right != NO_GROUP).then_some((left, right))
 }
 
@@ -231,7 +231,7 @@ impl TupleNumbering {
     /// ones.
     pub fn look_up<C: AsRef<[u32]>>(&self, numbers: &mut [u32], after: impl Iterator<Item = C>) {
         for (pairs, next) in self.pairs.iter().zip(after) {
-            numbers.iter_mut().zip(next.as_ref()).for_each(|(number, &next)| *number = pairs.find((*number, next)));
+            numbers.iter_mut().zip(next.as_ref()).for_each(|(number, &next)| *number = pairs.find(*number, next));
         }
     }
 

@@ -154,7 +154,7 @@ pub(super) fn work_of_condition(condition: Condition, keys: &KeyColumn, context:
         Condition::Set { .. } => pairs,
         Condition::Vector(_) => pairs.saturating_mul(dimension(&keys.values) as u64),
         Condition::Edit { measure, bounds } => {
-            let nanoseconds = cpu::strings::nanoseconds_of_strings((measure, bounds), &keys.values, context)?;
+            let nanoseconds = cpu::strings::nanoseconds_of_strings(measure, bounds, &keys.values, context)?;
             // a device leaves it to the CPU to decide what it lets pass
             let saved = if measure == EditMeasure::DamerauLevenshtein { 0.125 } else { 1.0 };
             (pairs as f64 * (saved * nanoseconds).max(LEAST_NANOSECONDS)) as u64

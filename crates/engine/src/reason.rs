@@ -3,32 +3,11 @@
 use std::fmt::{Display, Formatter};
 
 use crate::metrics::{Count, MetricValue};
-
-use super::offload::WorkEstimate;
+use crate::offered::Declined;
+use crate::offload::WorkEstimate;
 
 /// The metric that says how often the CPU has taken over from a device.
 pub(super) const CPU_FALLBACKS: &str = "cpu_fallbacks";
-
-/// Why a device does not have what it was to have.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
-    /// Memory of the device that is ours is used up.
-    Memory,
-    /// Kernels for such keys do not exist.
-    Keys,
-    /// Device that cannot be used, and why.
-    Device(String),
-}
-
-impl Display for Refused {
-    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Memory => f.write_str("the device has no memory left for it"),
-            Self::Keys => f.write_str("there are no kernels for such values"),
-            Self::Device(reason) => f.write_str(reason),
-        }
-    }
-}
 
 /// What has decided for an engine.
 #[derive(Debug, Clone, Default)]
@@ -36,24 +15,24 @@ pub struct Reason {
     /// What `auto` went by.
     pub(super) weighed: Option<WorkEstimate>,
     /// What was in the way of a device.
-    pub(super) refused: Option<Refused>,
+    pub(super) declined: Option<Declined>,
 }
 
 impl Reason {
-    /// Reason for a build side that was meant for a device and is not there. The pair is the number of its rows and of
-    /// those that match nothing: if all match nothing, nothing was refused.
-    pub(super) fn but(self, refused: Refused, (rows, unmatchable): (usize, usize)) -> Self {
-        Self { refused: (unmatchable < rows).then_some(refused), ..self }
+    /// Reason for a build side of so many rows that a device has declined. Where all of them are unmatchable, there was
+    /// nothing to decline.
+    pub(super) fn but(self, declined: Declined, rows: usize, unmatchable: usize) -> Self {
+        Self { declined: (unmatchable < rows).then_some(declined), ..self }
     }
 
     /// What `auto` went by alone.
     pub(super) fn weighed(&self) -> Self {
-        Self { refused: None, ..self.clone() }
+        Self { declined: None, ..self.clone() }
     }
 
     /// A fallback where a device was to have it.
     pub fn metric(&self) -> Option<MetricValue> {
-        self.refused.as_ref().map(|_| {
+        self.declined.as_ref().map(|_| {
             let count = Count::new();
             count.add(1);
             MetricValue::Count { name: CPU_FALLBACKS, count }
@@ -67,8 +46,8 @@ impl Display for Reason {
         if let Some(weighed) = &self.weighed {
             write!(f, "; {weighed}")?;
         }
-        match &self.refused {
-            Some(refused) => write!(f, "; cpu: {refused}"),
+        match &self.declined {
+            Some(declined) => write!(f, "; cpu: {declined}"),
             None => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! Containment: the share of the first set that the second one holds.
 
 use crate::FunctionDoc;
-use crate::set_measure::{LeastOverlap, Overlap, SetBounds, SetDescriptor};
+use crate::set_descriptor::{LeastOverlap, Overlap, SetBounds, SetDescriptor};
 
 pub(crate) const MEASURE: SetDescriptor = SetDescriptor {
     name: "containment",

@@ -1,7 +1,7 @@
 //! Dice: twice the intersection over the sum of the sizes.
 
 use crate::FunctionDoc;
-use crate::set_measure::{LeastOverlap, Overlap, SetBounds, SetDescriptor};
+use crate::set_descriptor::{LeastOverlap, Overlap, SetBounds, SetDescriptor};
 
 pub(crate) const MEASURE: SetDescriptor = SetDescriptor {
     name: "dice",

@@ -39,6 +39,7 @@ pub mod word_tokens;
 mod edit_matrix;
 mod edit_measure;
 mod function_doc;
+mod set_descriptor;
 mod set_measure;
 mod symbols;
 mod tokenizer;
@@ -50,6 +51,7 @@ mod test_strings;
 
 pub use edit_measure::EditMeasure;
 pub use function_doc::FunctionDoc;
-pub use set_measure::{LeastOverlap, Overlap, Parameter, SetBounds, SetDescriptor, SetMeasure, Weights};
+pub use set_descriptor::{LeastOverlap, Overlap, Parameter, SetBounds, SetDescriptor, Weights};
+pub use set_measure::SetMeasure;
 pub use tokenizer::Tokenizer;
 pub use vector_measure::{Power, VectorMeasure};

@@ -1,7 +1,7 @@
 //! Overlap coefficient (Szymkiewicz-Simpson): the intersection over the smaller set.
 
 use crate::FunctionDoc;
-use crate::set_measure::{LeastOverlap, Overlap, SetBounds, SetDescriptor};
+use crate::set_descriptor::{LeastOverlap, Overlap, SetBounds, SetDescriptor};
 
 pub(crate) const MEASURE: SetDescriptor = SetDescriptor {
     name: "overlap_coefficient",

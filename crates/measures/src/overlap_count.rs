@@ -1,7 +1,7 @@
 //! Overlap count: how many distinct elements both sets hold.
 
 use crate::FunctionDoc;
-use crate::set_measure::{LeastOverlap, Overlap, SetBounds, SetDescriptor};
+use crate::set_descriptor::{LeastOverlap, Overlap, SetBounds, SetDescriptor};
 
 pub(crate) const MEASURE: SetDescriptor = SetDescriptor {
     name: "overlap_count",

@@ -1,7 +1,7 @@
 //! Set cosine (Ochiai): the cosine of the two sets' indicator vectors.
 
 use crate::FunctionDoc;
-use crate::set_measure::{LeastOverlap, Overlap, SetBounds, SetDescriptor};
+use crate::set_descriptor::{LeastOverlap, Overlap, SetBounds, SetDescriptor};
 
 pub(crate) const MEASURE: SetDescriptor = SetDescriptor {
     name: "set_cosine",

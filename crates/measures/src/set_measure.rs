@@ -3,140 +3,8 @@
 //! A measure is one file, which holds its `score` and its descriptor `MEASURE`, and one line of the table below. Its
 //! kernel is `kernels/measure/<file>.cuh`; `kernels/build.py` reads the table and numbers the kernels by it.
 
-use crate::{FunctionDoc, Tokenizer};
+use crate::set_descriptor::{Overlap, SetBounds, SetDescriptor, Weights};
 use crate::{containment, dice, jaccard, overlap_coefficient, overlap_count, set_cosine, trigram, tversky};
-
-/// Sizes of two sets and of their intersection, by the arguments of the measure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Overlap {
-    /// Distinct elements that both sets hold.
-    pub common: usize,
-    /// Distinct elements of the first argument.
-    pub left: usize,
-    /// Distinct elements of the second argument.
-    pub right: usize,
-}
-
-impl Overlap {
-    /// Whether one of the sets has no element.
-    #[inline]
-    pub fn has_empty_side(self) -> bool {
-        self.left == 0 || self.right == 0
-    }
-
-    #[inline]
-    fn reversed(self) -> Self {
-        Self { common: self.common, left: self.right, right: self.left }
-    }
-}
-
-/// Constants of a measure, up to two, each from 0 to [`LARGEST`](Self::LARGEST).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Weights([u64; 2]);
-
-impl Weights {
-    /// The most constants that a measure can have.
-    pub const MOST: usize = 2;
-
-    /// The largest constant, so that no score overflows or loses digits near 0.
-    pub const LARGEST: f64 = 1e100;
-
-    /// The constant as a weight, where it can be one; -0.0 is 0.0.
-    pub fn checked(weight: f64) -> Option<f64> {
-        (0.0..=Self::LARGEST).contains(&weight).then_some(weight + 0.0)
-    }
-
-    fn new(weights: &[f64]) -> Option<Self> {
-        let mut bits = [0; Self::MOST];
-        for (at, &weight) in weights.iter().enumerate() {
-            *bits.get_mut(at)? = Self::checked(weight)?.to_bits();
-        }
-        Some(Self(bits))
-    }
-
-    /// The constants as numbers; 0 for those that the measure does not have.
-    #[inline]
-    pub fn get(self) -> [f64; Self::MOST] {
-        self.0.map(f64::from_bits)
-    }
-}
-
-/// A constant argument of a measure, behind the two sets.
-#[derive(Debug)]
-pub struct Parameter {
-    /// Name in the documentation and in errors.
-    pub name: &'static str,
-    /// What the constant is.
-    pub description: &'static str,
-}
-
-/// Descriptor of a set measure.
-#[derive(Debug)]
-pub struct SetDescriptor {
-    /// Name of the SQL function.
-    pub name: &'static str,
-    /// Documentation of the SQL function.
-    pub doc: FunctionDoc,
-    /// Constants that follow the two sets, which a measure takes as its [`Weights`].
-    pub parameters: &'static [Parameter],
-    /// The only tokenizer that the measure knows. Without it, the measure takes two lists, or two strings and a q.
-    pub tokenizer: Option<Tokenizer>,
-    /// Whether the score is a number of elements, an integer. Any other score lies between 0 and 1.
-    pub is_count: bool,
-    /// Whether both orders of the arguments have the same score, to the last bit.
-    pub is_symmetric: bool,
-    /// Whether the score never falls when the overlap grows, to the last bit. Otherwise rounding may lower it by a
-    /// relative error of less than 1e-12.
-    pub is_monotone: bool,
-    /// Jaccard similarity that sets have at least whose score is at least this one.
-    pub jaccard_floor: fn(f64, Weights) -> f64,
-    /// Bounds that follow from a score of at least this one. A count may be any number, a share is at most 1.
-    pub bounds: fn(f64, Weights) -> SetBounds,
-}
-
-/// Bounds on an overlap and on two sizes, which hold up to a relative error of 1e-10.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SetBounds {
-    /// The least overlap of two sizes.
-    pub overlap: LeastOverlap,
-    /// The left set has at least this share of the right set's size.
-    pub left_of_right: f64,
-    /// The right set has at least this share of the left set's size.
-    pub right_of_left: f64,
-}
-
-/// A least overlap, which rises with both sizes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum LeastOverlap {
-    /// `left |a| + right |b|`
-    Linear {
-        /// Factor of the left set's size.
-        left: f64,
-        /// Factor of the right set's size.
-        right: f64,
-    },
-    /// A share of the geometric mean of both sizes.
-    GeometricMean(f64),
-    /// A share of the smaller size.
-    Smaller(f64),
-    /// A number.
-    Constant(f64),
-}
-
-impl SetBounds {
-    /// Bounds of a measure that is the same in either order.
-    pub(crate) fn symmetric(overlap: LeastOverlap, smaller_of_larger: f64) -> Self {
-        Self { overlap, left_of_right: smaller_of_larger, right_of_left: smaller_of_larger }
-    }
-
-    fn reversed(self) -> Self {
-        let overlap = match self.overlap {
-            LeastOverlap::Linear { left, right } => LeastOverlap::Linear { left: right, right: left },
-            either_way => either_way,
-        };
-        Self { overlap, left_of_right: self.right_of_left, right_of_left: self.left_of_right }
-    }
-}
 
 /// A measure over two finite sets, determined by their sizes and the size of their intersection.
 ///
@@ -214,7 +82,7 @@ set_measures! { |overlap, weights|
 
 impl SetMeasure {
     const fn of(kind: Kind) -> Self {
-        Self { kind, weights: Weights([0; Weights::MOST]), is_reversed: false }
+        Self { kind, weights: Weights::ZERO, is_reversed: false }
     }
 
     /// The measure of the SQL function with this name; its constants are 0.
@@ -288,6 +156,7 @@ impl SetMeasure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LeastOverlap;
 
     const WEIGHTS: [f64; 10] = [0.0, 1e-320, 1e-16, 1e-10, 0.2, 0.5, 1.0, 3.0, 1e10, Weights::LARGEST];
 

@@ -4,7 +4,7 @@
 //! it; its trigrams are its runs of three characters. On ASCII every value is PostgreSQL 15's.
 
 use super::qgrams::qgrams;
-use crate::set_measure::{Overlap, SetDescriptor};
+use crate::set_descriptor::{Overlap, SetDescriptor};
 use crate::{FunctionDoc, Tokenizer, jaccard};
 
 pub(crate) const MEASURE: SetDescriptor = SetDescriptor {

@@ -4,7 +4,7 @@
 //! Dice, of 1 and 0 containment.
 
 use crate::FunctionDoc;
-use crate::set_measure::{LeastOverlap, Overlap, Parameter, SetBounds, SetDescriptor, Weights};
+use crate::set_descriptor::{LeastOverlap, Overlap, Parameter, SetBounds, SetDescriptor, Weights};
 
 pub(crate) const MEASURE: SetDescriptor = SetDescriptor {
     name: "tversky",

@@ -14,10 +14,11 @@ use tokio::sync::mpsc::Sender;
 
 use super::parts::{Part, Writer};
 use super::{Chunks, Refusal, Stretch, write_all};
-use crate::exec::build::BuildSide;
+use crate::exec::blocking::blocking;
+use crate::exec::build_side::BuildSide;
 use crate::exec::emission::{MatchedRows, Rows};
 use crate::exec::probe::Prober;
-use crate::exec::stream::{ProbeInput, blocking, gather};
+use crate::exec::probe_input::{ProbeInput, gather};
 
 /// Batches that wait for being read.
 const AHEAD: usize = 2;

@@ -34,16 +34,17 @@ use datafusion::physical_plan::spill::{SpillManager, get_record_batch_memory_siz
 use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt, Shared, WeakShared};
 
-pub(super) use self::parts::bytes_of;
 use self::parts::{Part, Writer};
-use super::build::{BuildSide, CancelOnDrop, Matched};
+use super::batch_bytes::bytes_of;
+use super::blocking::blocking;
+use super::build_side::{BuildSide, CancelOnDrop, Matched};
 use super::emission::MatchedRows;
-use super::stream::blocking;
+use super::strategy::SpatialKey;
 use similarity_engine::Cancel;
 use similarity_engine::error::DeviceFull;
 
 pub(super) use self::join::chunked;
-pub use self::regions::KeyRegions;
+use self::regions::KeyRegions;
 
 /// Parts are so many times smaller, for each partition that may hold one, than what had been collected when memory ran
 /// out: an index takes several times the bytes of its rows.
@@ -62,17 +63,20 @@ const SAMPLED: usize = 8192;
 
 /// What makes a chunk of collected rows.
 pub(super) trait Indexing: Send + Sync + fmt::Debug {
-    /// Indexes `batch`, whose rows are told by what comes with it, and which can be divided or not.
-    fn index_chunk(
-        &self,
-        batch: RecordBatch,
-        chunk: (Matched, bool),
-        reservation: MemoryReservation,
-        cancel: &Cancel,
-    ) -> Result<BuildSide>;
+    /// Indexes the rows of a chunk.
+    fn index_chunk(&self, rows: ChunkRows, reservation: MemoryReservation, cancel: &Cancel) -> Result<BuildSide>;
 
-    /// How rows are told apart, as `sample` is spread.
-    fn regions(&self, sample: &RecordBatch) -> Option<KeyRegions>;
+    /// The key by which rows lie near each other or far apart.
+    fn spatial_key(&self) -> Option<SpatialKey<'_>>;
+}
+
+/// Collected rows of a chunk.
+pub(super) struct ChunkRows {
+    pub batch: RecordBatch,
+    /// Which of them have matched.
+    pub matched: Matched,
+    /// Whether they can be divided where a device has no memory for all.
+    pub divides: bool,
 }
 
 /// Batches of a part.
@@ -169,7 +173,10 @@ impl Chunks {
             Refusal::Device => (PARTS_ON_DEVICE, partitions.min(PARTITIONS_ON_DEVICE)),
         };
         let most_bytes = (collected / parts).max(FEWEST_BYTES);
-        let regions = indexing.regions(&sample(&schema, &batches)?).map(Arc::new);
+        let regions = match indexing.spatial_key() {
+            Some(key) => KeyRegions::of(key, side, &sample(&schema, &batches)?).map(Arc::new),
+            None => None,
+        };
         let env = context.runtime_env();
         let manager = SpillManager::new(env, metrics.spill.clone(), schema);
         let batch_size = context.session_config().batch_size();
@@ -251,7 +258,7 @@ impl Chunks {
             self.metrics.chunks.add(1);
             let thirds = (stretch.end - stretch.first) * THIRDS;
             let divides = stretch.halves().is_some() && thirds > self.parts[stretch.part].batches;
-            self.indexing.index_chunk(whole, (matched, divides), reservation, &flag).map(Arc::new)
+            self.indexing.index_chunk(ChunkRows { batch: whole, matched, divides }, reservation, &flag).map(Arc::new)
         };
         let build = blocking(indexing).await;
         drop(cancel);

@@ -2,23 +2,15 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, RecordBatch, UInt32Array};
+use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::arrow::compute::{concat_batches, take_record_batch};
 use datafusion::common::{JoinSide, Result};
 use datafusion::execution::{SendableRecordBatchStream, SpillFile};
 use datafusion::physical_plan::spill::SpillManager;
 
 use super::regions::KeyRegions;
+use crate::exec::batch_bytes::bytes_of;
 use similarity_engine::cpu::vectors::{Extent, Regions};
-
-/// What the rows of a batch take by themselves, where its columns may share larger buffers, as those read from a file
-/// do.
-pub(in crate::exec) fn bytes_of(batch: &RecordBatch) -> usize {
-    let bytes = |column: &Arc<dyn Array>| {
-        column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())
-    };
-    batch.columns().iter().map(bytes).sum()
-}
 
 /// Rows on disk.
 pub(super) struct Part {

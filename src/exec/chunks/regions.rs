@@ -7,12 +7,12 @@ use datafusion::common::{JoinSide, Result};
 use datafusion::physical_expr::PhysicalExprRef;
 
 use crate::exec::engine::EngineResult;
-use crate::predicate::VectorCondition;
+use crate::exec::strategy::SpatialKey;
 use similarity_engine::cpu::vectors::{Extent, Regions};
 
 /// Regions of a vector key.
 #[derive(Debug)]
-pub struct KeyRegions {
+pub(super) struct KeyRegions {
     regions: Regions,
     left: PhysicalExprRef,
     right: PhysicalExprRef,
@@ -20,12 +20,8 @@ pub struct KeyRegions {
 
 impl KeyRegions {
     /// Regions as the rows `sample` of `side` are spread, none where nothing can be told apart.
-    pub fn of(
-        condition: VectorCondition,
-        (left, right): (&PhysicalExprRef, &PhysicalExprRef),
-        side: JoinSide,
-        sample: &RecordBatch,
-    ) -> Option<Self> {
+    pub(super) fn of(key: SpatialKey<'_>, side: JoinSide, sample: &RecordBatch) -> Option<Self> {
+        let SpatialKey { condition, left, right } = key;
         let key = if side == JoinSide::Right { right } else { left };
         let regions = Regions::of(condition, &values(key, sample).ok()?)?;
         Some(Self { regions, left: Arc::clone(left), right: Arc::clone(right) })

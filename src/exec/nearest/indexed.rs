@@ -6,18 +6,18 @@ use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalExprRef;
 
-use super::NearestStrategy;
 use super::scored::Scored;
+use super::strategy::NearestStrategy;
 use crate::exec::engine::EngineResult;
 use crate::exec::residual::{RowPairs, satisfying};
-use similarity_engine::nearest::{Best, NearestIndex, Neighbour, Wanted};
+use similarity_engine::nearest::{Best, DynNearestIndex, Neighbour, Wanted};
 use similarity_engine::reason::Reason;
-use similarity_engine::{Cancel, Counts, Pairs, PreparedProbe};
+use similarity_engine::{AnyBatch, Cancel, Counts, IndexInfo, Pairs, Probe};
 
 /// An index, and what it is looked up with.
 #[derive(Debug)]
 pub(super) struct Indexed {
-    pub index: Box<dyn NearestIndex>,
+    pub index: Box<DynNearestIndex>,
     /// Why it is on its engine.
     pub reason: Reason,
     /// Key over the left input.
@@ -32,7 +32,8 @@ pub(super) struct Indexed {
 impl Indexed {
     /// An index of rows with these groups and ranks.
     pub(super) fn new(
-        (index, reason): (Box<dyn NearestIndex>, Reason),
+        index: Box<DynNearestIndex>,
+        reason: Reason,
         key: &PhysicalExprRef,
         ids: Option<Vec<u32>>,
         ranks: Vec<u32>,
@@ -45,9 +46,15 @@ impl Indexed {
         self.scored.get_or_init(|| Scored::new(self.ids.as_deref(), self.ranks.clone()))
     }
 
-    pub(super) fn memory(&self) -> usize {
+    /// What is known of the index with the groups and ranks beside it.
+    pub(super) fn info(&self) -> IndexInfo {
+        let of_index = self.index.info().clone();
         let ids = self.ids.as_ref().map_or(0, Vec::capacity);
-        self.index.memory() + (ids + self.ranks.capacity()) * size_of::<u32>()
+        IndexInfo {
+            path: format!("{}{}", of_index.path, self.reason),
+            bytes: of_index.bytes + (ids + self.ranks.capacity()) * size_of::<u32>(),
+            ..of_index
+        }
     }
 }
 
@@ -63,9 +70,9 @@ type Found = (usize, Vec<Neighbour<i64>>);
 /// A search for the neighbours of the rows of one batch.
 pub(super) struct Search<'a> {
     pub keys: &'a NearestStrategy,
-    pub index: &'a dyn NearestIndex,
-    /// Rows that get neighbours; `None` for the index's own rows.
-    pub probe: Option<&'a dyn PreparedProbe>,
+    pub index: &'a DynNearestIndex,
+    /// Rows that get neighbours.
+    pub probe: Probe<'a, AnyBatch>,
     /// The row at each position.
     pub order: &'a [u32],
     pub left: &'a RecordBatch,
@@ -105,7 +112,7 @@ impl Search<'_> {
         let mut most = self.keys.searched().rows;
         while !pending.is_empty() && !self.cancel.is_cancelled() {
             let tried = std::mem::take(&mut pending);
-            let at_once = self.index.positions_at_once(self.probe, most);
+            let at_once = self.index.positions_at_once(self.probe, most).or_datafusion()?;
             for tried in tried.chunks((BLOCK.max(ROWS * at_once) / most).clamp(1, at_once)) {
                 let places: Vec<u32> = tried.iter().map(|&place| positions[place]).collect();
                 let mut best: Vec<_> = tried.iter().map(|_| Best::new(Wanted { rows: most, ..wanted })).collect();

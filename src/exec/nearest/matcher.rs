@@ -1,19 +1,19 @@
 //! The ranked side, ready to be probed.
 
-use std::any::Any;
-use std::fmt;
-
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::{JoinSide, Result, internal_err};
 use similarity_engine::metrics::MetricValue;
 
 use super::indexed::{Indexed, Search};
-use super::scored::{self, Scored, Scoring};
-use super::{NearestStrategy, is_about_values};
+use super::scored::{Scored, Scoring};
+use super::strategy::{NearestStrategy, is_about_values};
 use crate::exec::engine::EngineResult;
-use crate::exec::strategy::{BuiltJoin, Prepared, Run};
+use crate::exec::strategy::{BuiltJoin, Run};
+use similarity_engine::access_path::AccessPath;
 use similarity_engine::equality::{Codes, Groups};
-use similarity_engine::{Counts, Cursor, KeyColumn, Pairs, PrepareContext, PreparedProbe, even_stretch};
+use similarity_engine::{
+    AnyBatch, Counts, Cursor, IndexInfo, KeyColumn, Pairs, PrepareContext, Prepared, Probe, even_stretch,
+};
 
 /// What finds the best rows of a group.
 #[derive(Debug)]
@@ -25,39 +25,46 @@ pub(super) enum Ranker {
 /// The right side.
 #[derive(Debug)]
 pub(super) struct NearestMatcher {
-    pub keys: NearestStrategy,
-    pub batch: RecordBatch,
-    pub groups: Option<Groups>,
-    pub ranker: Ranker,
+    keys: NearestStrategy,
+    batch: RecordBatch,
+    groups: Option<Groups>,
+    ranker: Ranker,
     /// Rows of the build side as those that get neighbours, in a self-join.
-    pub self_join: Option<PreparedRows>,
+    self_join: Option<PreparedRows>,
+    info: IndexInfo,
+}
+
+impl NearestMatcher {
+    pub(super) fn new(
+        keys: NearestStrategy,
+        batch: RecordBatch,
+        groups: Option<Groups>,
+        ranker: Ranker,
+        self_join: Option<PreparedRows>,
+    ) -> Self {
+        let of_ranker = match &ranker {
+            Ranker::Indexed(indexed) => indexed.info(),
+            Ranker::Scored(scored) => IndexInfo {
+                path: AccessPath::AllCandidates.to_string(),
+                bytes: scored.memory(),
+                unmatchable: scored.unmatchable(),
+                ..IndexInfo::default()
+            },
+        };
+        let info = IndexInfo {
+            bytes: of_ranker.bytes + groups.as_ref().map_or(0, Groups::memory),
+            self_join_len: self_join.as_ref().map_or(0, |rows| rows.positions),
+            ..of_ranker
+        };
+        Self { keys, batch, groups, ranker, self_join, info }
+    }
 }
 
 impl BuiltJoin for NearestMatcher {
-    fn describe(&self) -> String {
-        match &self.ranker {
-            Ranker::Indexed(indexed) => format!("{}{}", indexed.index.describe(), indexed.reason),
-            Ranker::Scored(_) => scored::ACCESS_PATH.into(),
-        }
-    }
+    type Batch = PreparedRows;
 
-    fn memory(&self) -> usize {
-        let ranker = match &self.ranker {
-            Ranker::Indexed(indexed) => indexed.memory(),
-            Ranker::Scored(scored) => scored.memory(),
-        };
-        ranker + self.groups.as_ref().map_or(0, Groups::memory)
-    }
-
-    fn unmatchable(&self) -> usize {
-        match &self.ranker {
-            Ranker::Indexed(indexed) => indexed.index.unmatchable(),
-            Ranker::Scored(scored) => scored.unmatchable(),
-        }
-    }
-
-    fn self_join_len(&self) -> usize {
-        self.self_join.as_ref().map_or(0, Prepared::len)
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
@@ -69,28 +76,12 @@ impl BuiltJoin for NearestMatcher {
 
     fn self_join_stretch(&self, start: usize) -> usize {
         match &self.ranker {
-            Ranker::Indexed(indexed) => indexed.index.self_join_stretch(start, self.self_join_len(), self.keys.rows),
-            Ranker::Scored(_) => even_stretch(start, self.self_join_len()),
+            Ranker::Indexed(indexed) => indexed.index.self_join_stretch(start, self.keys.rows),
+            Ranker::Scored(_) => even_stretch(start, self.info.self_join_len),
         }
     }
 
-    fn rows_at_once(&self) -> usize {
-        match &self.ranker {
-            Ranker::Indexed(indexed) => indexed.index.rows_at_once(),
-            Ranker::Scored(_) => 1,
-        }
-    }
-
-    fn is_shared(&self, probe: Option<&dyn Prepared>) -> bool {
-        let rows = probe.and_then(|probe| probe.as_any().downcast_ref::<PreparedRows>());
-        match (&self.ranker, rows.map(|rows| &rows.probe)) {
-            (Ranker::Indexed(indexed), None | Some(Probed::SelfJoin)) => indexed.index.is_shared(None),
-            (Ranker::Indexed(indexed), Some(Probed::Batch(probe))) => indexed.index.is_shared(Some(probe.as_ref())),
-            (Ranker::Indexed(_), Some(Probed::Scored)) | (Ranker::Scored(_), _) => true,
-        }
-    }
-
-    fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Box<dyn Prepared>> {
+    fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Prepared<PreparedRows>> {
         let groups = match &self.groups {
             Some(groups) => Some(
                 groups
@@ -106,39 +97,41 @@ impl BuiltJoin for NearestMatcher {
             match values.and_then(|values| {
                 index.prepare(&KeyColumn { values, groups: groups.clone() }, context).or_datafusion()
             }) {
-                Ok(probe) => {
-                    let positions = index.order(Some(probe.as_ref())).or_datafusion()?.len();
-                    return Ok(Box::new(PreparedRows { batch, positions, groups: None, probe: Probed::Batch(probe) }));
+                Ok(prepared) => {
+                    let positions = prepared.len;
+                    let rows = |probe| PreparedRows { batch, positions, groups: None, probe: Probed::Batch(probe) };
+                    return Ok(prepared.map(rows));
                 }
                 Err(error) if !is_about_values(&error) || context.cancel.is_cancelled() => return Err(error),
                 // all of its pairs are scored
                 Err(_) => {}
             }
         }
-        Ok(Box::new(PreparedRows { positions: batch.num_rows(), batch, groups, probe: Probed::Scored }))
+        let positions = batch.num_rows();
+        Ok(Prepared::new(PreparedRows { positions, batch, groups, probe: Probed::Scored }, positions, 0))
     }
 
     fn probe(
         &self,
-        probe: Option<&dyn Prepared>,
+        probe: Probe<'_, PreparedRows>,
         cursor: &mut Cursor,
         run: &Run<'_>,
         out: &mut Pairs,
     ) -> Result<Counts> {
         let rows = match probe {
-            Some(probe) => probe.as_any().downcast_ref::<PreparedRows>(),
-            None => self.self_join.as_ref(),
+            Probe::Batch(rows) => Some(rows),
+            Probe::SelfJoin => self.self_join.as_ref(),
         };
         let Some(rows) = rows else {
-            return internal_err!("a nearest join was given a probe batch that it did not prepare");
+            return internal_err!("a nearest join was not built for a self-join");
         };
         let (indexed, probe) = match (&self.ranker, &rows.probe) {
             (Ranker::Scored(scored), _) => return self.score(scored, rows, cursor, run, out),
             (Ranker::Indexed(indexed), Probed::Scored) => {
                 return self.score(indexed.scored(), rows, cursor, run, out);
             }
-            (Ranker::Indexed(indexed), Probed::SelfJoin) => (indexed, None),
-            (Ranker::Indexed(indexed), Probed::Batch(probe)) => (indexed, Some(probe.as_ref())),
+            (Ranker::Indexed(indexed), Probed::SelfJoin) => (indexed, Probe::SelfJoin),
+            (Ranker::Indexed(indexed), Probed::Batch(probe)) => (indexed, Probe::Batch(probe)),
         };
         let search = Search {
             keys: &self.keys,
@@ -157,7 +150,7 @@ impl BuiltJoin for NearestMatcher {
 impl NearestMatcher {
     fn search(&self, mut search: Search<'_>, cursor: &mut Cursor, run: &Run<'_>, out: &mut Pairs) -> Result<Counts> {
         let mut best = Vec::new();
-        let at_once = search.index.positions_at_once(search.probe, self.keys.rows);
+        let at_once = search.index.positions_at_once(search.probe, self.keys.rows).or_datafusion()?;
         let goes_on = |cursor: &Cursor, counts: &Counts, out: &Pairs| {
             !cursor.is_done()
                 && out.len() < run.limit.pairs
@@ -200,6 +193,7 @@ impl NearestMatcher {
 }
 
 /// A batch of the left side.
+#[derive(Debug)]
 pub(super) struct PreparedRows {
     batch: RecordBatch,
     /// How many rows are searched.
@@ -210,9 +204,10 @@ pub(super) struct PreparedRows {
 }
 
 /// What the neighbours of a batch are sought with.
+#[derive(Debug)]
 enum Probed {
     /// The batch as the index wants it.
-    Batch(Box<dyn PreparedProbe>),
+    Batch(AnyBatch),
     /// The index's own rows.
     SelfJoin,
     /// All pairs are scored.
@@ -223,32 +218,11 @@ impl PreparedRows {
     /// The right side as the left one, given the group of each row.
     pub(super) fn self_join(batch: &RecordBatch, ranker: &Ranker, groups: Option<Vec<u32>>) -> Result<Self> {
         let (positions, groups, probe) = match ranker {
-            Ranker::Indexed(indexed) => (indexed.index.order(None).or_datafusion()?.len(), None, Probed::SelfJoin),
+            Ranker::Indexed(indexed) => {
+                (indexed.index.order(Probe::SelfJoin).or_datafusion()?.len(), None, Probed::SelfJoin)
+            }
             Ranker::Scored(_) => (batch.num_rows(), groups, Probed::Scored),
         };
         Ok(Self { batch: batch.clone(), positions, groups, probe })
-    }
-}
-
-impl fmt::Debug for PreparedRows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PreparedRows").field("positions", &self.positions).finish_non_exhaustive()
-    }
-}
-
-impl Prepared for PreparedRows {
-    fn len(&self) -> usize {
-        self.positions
-    }
-
-    fn unmatchable(&self) -> usize {
-        match &self.probe {
-            Probed::Batch(probe) => probe.unmatchable(),
-            Probed::SelfJoin | Probed::Scored => 0,
-        }
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -9,94 +9,30 @@ mod indexed;
 mod matcher;
 mod ranks;
 mod scored;
+mod strategy;
 
-use std::sync::Arc;
-
-use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::common::{DataFusionError, JoinSide, Result, internal_err};
-use datafusion::physical_expr::{PhysicalExprRef, PhysicalSortExpr};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::{JoinSide, Result, internal_err};
+use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use self::indexed::Indexed;
 use self::matcher::{NearestMatcher, PreparedRows, Ranker};
 use self::scored::Scored;
-use super::equality;
-use super::rules::RuleStrategy;
-use super::similarity::of_build;
-use super::spec::EqualityExprs;
-use super::strategy::{BuiltJoin, JoinStrategy};
+use self::strategy::is_about_values;
+pub use self::strategy::{IndexedScore, NearestStrategy};
+use super::explain::Explained;
+use super::spec::{EqualityExprs, of_build};
+use super::strategy::{DynBuiltJoin, JoinStrategy, StrategyInfo};
 use crate::exec::engine::{self, EngineResult};
-use crate::functions::nearest::Direction;
-use crate::predicate::Condition;
 use similarity_engine::choice::EngineSpec;
-use similarity_engine::cpu;
 use similarity_engine::equality::{Groups, Numberer};
-use similarity_engine::nearest::Wanted;
-use similarity_engine::{BuildContext, KeyColumn};
-
-/// The best rows of the right side by a score, within the groups of equality keys.
-#[derive(Debug, Clone)]
-pub struct NearestStrategy {
-    /// How many, at least 1.
-    pub rows: usize,
-    /// Whether those that tie with the last one come too.
-    pub ties: bool,
-    /// Which scores are the best ones.
-    pub direction: Direction,
-    /// The score of a pair.
-    pub score: JoinFilter,
-    /// Sort keys over the right input that decide between equal scores.
-    pub then_by: Vec<PhysicalSortExpr>,
-    /// Equalities: only rows that agree in them are ranked.
-    pub equalities: Vec<EqualityExprs>,
-    /// Conditions: only pairs that satisfy them are ranked.
-    pub residual: Vec<JoinFilter>,
-    /// Form of the score that an index knows, where there is one.
-    pub indexed: Option<IndexedScore>,
-    /// What makes the index.
-    pub engine: EngineSpec,
-}
-
-/// A score that an index ranks by.
-#[derive(Debug, Clone)]
-pub struct IndexedScore {
-    /// Test that computes the score of the left and the right key; its bounds are ignored.
-    pub condition: Condition,
-    /// The key of the left side.
-    pub left: PhysicalExprRef,
-    /// The key of the right side.
-    pub right: PhysicalExprRef,
-}
-
-/// Neighbours that a condition is checked on at least.
-const FEWEST_CHECKED: usize = 16;
-
-impl NearestStrategy {
-    fn wanted(&self) -> Wanted {
-        Wanted { rows: self.rows, ties: self.ties }
-    }
-
-    /// What is searched for first: more where a condition is checked on what is found.
-    fn searched(&self) -> Wanted {
-        let rows = if self.residual.is_empty() { self.rows } else { self.rows.saturating_mul(2).max(FEWEST_CHECKED) };
-        Wanted { rows, ..self.wanted() }
-    }
-
-    fn equalities_of(&self, side: JoinSide, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
-        let keys: Vec<_> = self.equalities.iter().map(|e| Arc::clone(e.of(side))).collect();
-        equality::evaluate_all(&keys, batch)
-    }
-}
-
-/// Whether some pair fails, if it is one that has to be scored, so that it is not for an index to fail.
-fn is_about_values(error: &DataFusionError) -> bool {
-    matches!(error.find_root(), DataFusionError::ArrowError(..) | DataFusionError::Execution(_))
-}
+use similarity_engine::{BuildContext, Erased, KeyColumn};
 
 impl JoinStrategy for NearestStrategy {
-    const NAME: &'static str = "NearestJoinExec";
-    const DIRECTED: bool = true;
-    const IN_CHUNKS: bool = false;
+    fn info(&self) -> StrategyInfo {
+        StrategyInfo { name: "NearestJoinExec", directed: true, divisible: false, is_cheap: false }
+    }
 
     fn expressions(&self) -> Vec<&PhysicalExprRef> {
         let mut all = vec![self.score.expression()];
@@ -107,38 +43,29 @@ impl JoinStrategy for NearestStrategy {
         all
     }
 
-    fn explain(&self, found: Option<&str>) -> Vec<(&'static str, String)> {
-        let direction = self.direction.to_string().to_uppercase();
-        let mut items = vec![("k", self.rows.to_string()), ("by", format!("{} {direction}", self.score.expression()))];
-        let mut list = |name, items_of: Vec<String>, separator: &str| {
-            if !items_of.is_empty() {
-                items.push((name, items_of.join(separator)));
-            }
-        };
-        let in_brackets = |all: Vec<String>| if all.is_empty() { all } else { vec![format!("[{}]", all.join(", "))] };
-        list("then_by", in_brackets(self.then_by.iter().map(ToString::to_string).collect()), "");
-        list("keys", in_brackets(self.equalities.iter().map(ToString::to_string).collect()), "");
-        list("filter", self.residual.iter().map(|r| r.expression().to_string()).collect(), " AND ");
-        items.push(("ties", self.ties.to_string()));
-        let path =
-            self.indexed.as_ref().map_or(scored::ACCESS_PATH, |score| cpu::nearest_access_paths(score.condition));
-        items.push(("access_path", found.unwrap_or(path).into()));
-        items
-    }
-
-    fn engine(&self) -> String {
-        match &self.indexed {
-            Some(score) => self.engine.explain_ranking(engine::platform(), score.condition, self.searched()),
-            None => "cpu".into(),
+    fn explained(&self) -> Explained<'_> {
+        Explained::Nearest {
+            wanted: self.wanted(),
+            searched: self.searched(),
+            score: &self.score,
+            direction: self.direction,
+            then_by: &self.then_by,
+            equalities: &self.equalities,
+            residual: &self.residual,
+            indexed: self.indexed.as_ref().map(|score| score.condition),
         }
     }
 
+    fn engine(&self) -> EngineSpec {
+        self.engine
+    }
+
     /// A pair that would not be ranked, were its key evaluated, may stand in the way of others.
-    fn equalities_only(&self) -> Option<RuleStrategy> {
+    fn equalities(&self) -> Option<Vec<EqualityExprs>> {
         None
     }
 
-    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>> {
+    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
         if side != JoinSide::Right {
             return internal_err!("a nearest join ranks the rows of its right side");
         }
@@ -163,16 +90,11 @@ impl JoinStrategy for NearestStrategy {
                     let keys = KeyColumn { values, groups: ids.clone() };
                     let engine = engine::open(self.engine)?;
                     engine
-                        .build_nearest(
-                            of_build(score.condition, side),
-                            &keys,
-                            (ranks.clone(), self.searched()),
-                            context,
-                        )
+                        .build_nearest(of_build(score.condition, side), &keys, ranks.clone(), self.searched(), context)
                         .or_datafusion()
                 });
                 match index {
-                    Ok(index) => Ranker::Indexed(Indexed::new(index, &score.left, ids, ranks)),
+                    Ok((index, reason)) => Ranker::Indexed(Indexed::new(index, reason, &score.left, ids, ranks)),
                     Err(error) if is_about_values(&error) && !context.cancel.is_cancelled() => {
                         Ranker::Scored(Scored::of_batch((self, batch), ids, ranks, context)?)
                     }
@@ -187,6 +109,6 @@ impl JoinStrategy for NearestStrategy {
             true => Some(PreparedRows::self_join(batch, &ranker, own_ids)?),
             false => None,
         };
-        Ok(Box::new(NearestMatcher { keys: self.clone(), batch: batch.clone(), groups, ranker, self_join }))
+        Ok(Box::new(Erased(NearestMatcher::new(self.clone(), batch.clone(), groups, ranker, self_join))))
     }
 }

@@ -8,16 +8,13 @@ use datafusion::arrow::compute::{cast, take_record_batch};
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
 use datafusion::common::{JoinSide, Result};
 
-use super::NearestStrategy;
+use super::strategy::NearestStrategy;
 use crate::exec::engine::EngineResult;
 use crate::exec::residual::{RowPairs, satisfying, values};
 use crate::functions::nearest::Direction;
 use similarity_engine::nearest::{Best, Neighbour, float_key};
 use similarity_engine::repeated::{RankedRows, Repeated};
 use similarity_engine::{BuildContext, Cancel, Counts, KeyColumn, NO_GROUP, Pairs};
-
-/// What EXPLAIN calls it.
-pub(super) const ACCESS_PATH: &str = "all candidates";
 
 /// Pairs that are scored at once.
 const BLOCK: usize = 8192;

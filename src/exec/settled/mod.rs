@@ -21,6 +21,7 @@
 
 mod nested;
 mod probing;
+mod settles;
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -36,12 +37,10 @@ use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use foldhash::fast::FixedState;
 
 use self::nested::Nested;
-use super::emission::{Emission, Rows};
+pub(super) use self::settles::Settles;
 use super::engine::{EngineResult, engine_error};
-use super::strategy::BuiltJoin;
-use similarity_engine::{BuildContext, Cancel};
-
-pub(super) use self::probing::Done;
+use super::strategy::DynBuiltJoin;
+use similarity_engine::{BuildContext, Cancel, Erased};
 
 /// Build rows of the first sample, and by how much the next one is larger.
 const SAMPLE: usize = 16;
@@ -58,22 +57,14 @@ const FEWEST_AT_ONCE: usize = 1024;
 const FEW_SETTLED: usize = 8;
 const TRIED: usize = 1024;
 
-/// The side whose rows a partner settles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Settles {
-    Build,
-    Probe,
-}
-
-impl Settles {
-    /// None where pairs come out, or rows of both sides.
-    pub(super) fn of(emission: Emission) -> Option<Self> {
-        match emission {
-            Emission { pairs: false, build: Rows::None, .. } => Some(Self::Probe),
-            Emission { pairs: false, probe: Rows::None, .. } => Some(Self::Build),
-            _ => None,
-        }
-    }
+/// What one step has done.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Done {
+    /// Pairs that satisfy everything, and how many of them have settled a row.
+    pub(super) pairs: usize,
+    pub(super) settled: usize,
+    /// Candidates that were no such pairs.
+    pub(super) failed: usize,
 }
 
 /// Some rows of a build side, and what finds their partners.
@@ -82,7 +73,7 @@ pub(super) struct Part {
     pub batch: RecordBatch,
     /// The number of each row in the build side; none where they are all of it.
     rows: Option<Vec<u32>>,
-    pub matcher: Box<dyn BuiltJoin>,
+    pub matcher: Box<DynBuiltJoin>,
     /// Whether the matcher has asked the whole condition.
     pub decides: bool,
     /// Probe rows that were tried, and those of them that were settled.
@@ -104,7 +95,7 @@ impl Part {
 }
 
 /// Indexes rows of the build side.
-type IndexRows = dyn Fn(&RecordBatch, &BuildContext<'_>) -> Result<Box<dyn BuiltJoin>> + Send + Sync;
+type IndexRows = dyn Fn(&RecordBatch, &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> + Send + Sync;
 
 /// What a build side knows of rows that are settled.
 pub(super) struct Settling {
@@ -236,7 +227,7 @@ impl Part {
     fn new(
         batch: RecordBatch,
         rows: Option<Vec<u32>>,
-        matcher: Box<dyn BuiltJoin>,
+        matcher: Box<DynBuiltJoin>,
         reservation: Option<MemoryReservation>,
     ) -> Self {
         let (tried, settled) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -246,7 +237,7 @@ impl Part {
     /// Rows whose partners are found by the condition alone.
     fn nested(nested: Nested, rows: Option<Vec<u32>>) -> Self {
         let batch = nested.build.clone();
-        Self { decides: true, ..Self::new(batch, rows, Box::new(nested), None) }
+        Self { decides: true, ..Self::new(batch, rows, Box::new(Erased(nested)), None) }
     }
 }
 

@@ -1,18 +1,18 @@
 //! Pairs by the condition alone: each row that comes out is compared with the rows of the other side until one is a
 //! partner.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use datafusion::arrow::compute::take;
 use datafusion::common::cast::as_boolean_array;
-use datafusion::common::{JoinSide, Result, ScalarValue, internal_err};
+use datafusion::common::{JoinSide, Result, ScalarValue};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use super::Settles;
-use crate::exec::strategy::{BuiltJoin, Prepared, Run};
-use similarity_engine::{Counts, Cursor, Pairs, PrepareContext};
+use super::settles::Settles;
+use crate::exec::engine::EngineResult;
+use crate::exec::strategy::{BuiltJoin, Run};
+use similarity_engine::{Counts, Cursor, IndexInfo, Pairs, PrepareContext, Prepared, Probe};
 
 /// Rows that a condition is evaluated on at once.
 const AT_ONCE: usize = 8192;
@@ -20,19 +20,19 @@ const AT_ONCE: usize = 8192;
 /// The build side of a nested loop.
 #[derive(Debug)]
 pub(super) struct Nested {
-    pub(super) condition: JoinFilter,
+    condition: JoinFilter,
     pub(super) build: RecordBatch,
-    pub(super) build_side: JoinSide,
-    pub(super) settles: Settles,
-}
-
-/// A batch of the probe side, and the rows that are asked about.
-struct Batch {
-    probe: RecordBatch,
-    rows: usize,
+    build_side: JoinSide,
+    settles: Settles,
+    info: IndexInfo,
 }
 
 impl Nested {
+    pub(super) fn new(condition: JoinFilter, build: RecordBatch, build_side: JoinSide, settles: Settles) -> Self {
+        let info = IndexInfo { path: "nested loop".into(), ..IndexInfo::default() };
+        Self { condition, build, build_side, settles, info }
+    }
+
     /// The row of the other side that is the first partner of `row` on the side that comes out.
     fn first_partner(&self, probe: &RecordBatch, row: usize, counts: &mut Counts) -> Result<Option<u32>> {
         let (own, other, own_side) = match self.settles {
@@ -80,40 +80,28 @@ impl Nested {
 }
 
 impl BuiltJoin for Nested {
-    fn describe(&self) -> String {
-        "nested loop".into()
+    type Batch = RecordBatch;
+
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
-    fn memory(&self) -> usize {
-        0
-    }
-
-    fn unmatchable(&self) -> usize {
-        0
-    }
-
-    fn self_join_len(&self) -> usize {
-        0
-    }
-
-    fn prepare(&self, batch: &RecordBatch, _context: &PrepareContext<'_>) -> Result<Box<dyn Prepared>> {
+    fn prepare(&self, batch: &RecordBatch, _context: &PrepareContext<'_>) -> Result<Prepared<RecordBatch>> {
         let rows = match self.settles {
             Settles::Build => self.build.num_rows(),
             Settles::Probe => batch.num_rows(),
         };
-        Ok(Box::new(Batch { probe: batch.clone(), rows }))
+        Ok(Prepared::new(batch.clone(), rows, 0))
     }
 
     fn probe(
         &self,
-        probe: Option<&dyn Prepared>,
+        probe: Probe<'_, RecordBatch>,
         cursor: &mut Cursor,
         run: &Run<'_>,
         out: &mut Pairs,
     ) -> Result<Counts> {
-        let Some(Batch { probe, .. }) = probe.and_then(|probe| probe.as_any().downcast_ref()) else {
-            return internal_err!("a nested loop was given a probe batch that it did not prepare");
-        };
+        let probe = probe.batch().or_datafusion()?;
         let mut counts = Counts::default();
         while !cursor.is_done()
             && counts.candidates < run.limit.work
@@ -129,19 +117,5 @@ impl BuiltJoin for Nested {
             cursor.next += 1;
         }
         Ok(counts)
-    }
-}
-
-impl Prepared for Batch {
-    fn len(&self) -> usize {
-        self.rows
-    }
-
-    fn unmatchable(&self) -> usize {
-        0
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -7,24 +7,14 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result;
 
 use super::nested::Nested;
-use super::{FEWEST_AT_ONCE, Part, Settles, Settling, sample, taken};
-use crate::exec::build::BuildSide;
+use super::{Done, FEWEST_AT_ONCE, Part, Settles, Settling, sample, taken};
+use crate::exec::build_side::BuildSide;
 use crate::exec::emission::Rows;
 use crate::exec::probe::{Prober, Probing, Source};
 use similarity_engine::{Cursor, PrepareContext};
 
 /// Rows of a self-join that are probed as a batch.
 const SLICE: usize = 8192;
-
-/// What one step has done.
-#[derive(Debug, Default, Clone, Copy)]
-pub(in crate::exec) struct Done {
-    /// Pairs that satisfy everything, and how many of them have settled a row.
-    pub(in crate::exec) pairs: usize,
-    pub(in crate::exec) settled: usize,
-    /// Candidates that were no such pairs.
-    pub(in crate::exec) failed: usize,
-}
 
 impl Prober {
     /// Asks about the rows of `whole` that have not `matched`: samples from the one with this number on, or all rows of
@@ -65,8 +55,8 @@ impl Prober {
                 }
             }
         };
-        let unmatchable = prepared.unmatchable();
-        let left = vec![Cursor { next: 0, end: prepared.len() }];
+        let unmatchable = prepared.unmatchable;
+        let left = vec![Cursor { next: 0, end: prepared.len }];
         Ok((left, Source::Batch { whole, batch, origin, part, next, prepared, fallback, matched }, unmatchable))
     }
 
@@ -108,7 +98,7 @@ impl Prober {
     }
 
     fn condition_over(&self, batch: RecordBatch, settles: Settles) -> Nested {
-        Nested { condition: self.spec.condition.clone(), build: batch, build_side: self.spec.build, settles }
+        Nested::new(self.spec.condition.clone(), batch, self.spec.build, settles)
     }
 
     /// The build rows that are not settled, for a nested loop.

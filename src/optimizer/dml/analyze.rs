@@ -12,7 +12,7 @@ use datafusion::logical_expr::{DmlStatement, Expr, Extension, LogicalPlan, Logic
 use datafusion::optimizer::AnalyzerRule;
 
 use super::node::{DmlNode, EvaluatedColumns};
-use crate::optimizer::rule::filtered;
+use crate::optimizer::input_filters::filtered;
 use crate::optimizer::subquery::{has_subquery, subquery_of};
 
 /// Reads the conditions and new values of DELETE and UPDATE. To be appended to DataFusion's own analyzer rules, after

@@ -14,7 +14,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::node::NearestJoinNode;
 use crate::functions::nearest::{Nearest, is_marked, marked};
-use crate::optimizer::rule::filtered;
+use crate::optimizer::input_filters::filtered;
 use crate::optimizer::subquery::{has_subquery, side_of};
 use crate::predicate::{Side, Sides};
 

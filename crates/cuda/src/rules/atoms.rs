@@ -9,7 +9,7 @@ use super::columns::{AtomOnDevice, ColumnsOnDevice, Uploading, texts_on_device};
 use super::walk_buffers::WalkBuffers;
 use crate::address::Address;
 use crate::buffer::Buffer;
-use crate::fault::{Fault, refused};
+use crate::fault::{Fault, placed};
 use crate::kernels::{self, BLOCK, Compared, EditCondition, EditDecision, SetCondition, VectorCondition};
 use crate::memory::Budget;
 use crate::sets::set_test;
@@ -19,8 +19,8 @@ use crate::worker::{Capacity, Workers};
 use similarity_engine::accelerator::rules::{DeviceRules, RulesSide};
 use similarity_engine::atoms::AtomCondition;
 use similarity_engine::condition::Condition;
+use similarity_engine::offered::Offered;
 use similarity_engine::parallel::{both, each_in_turn};
-use similarity_engine::reason::Refused;
 use similarity_engine::sets::SetPredicate;
 use similarity_engine::strings::EditPredicate;
 use similarity_engine::vectors::reach::Reach;
@@ -126,12 +126,12 @@ impl RulesOnDevice {
     ///
     /// # Errors
     /// A device that fails.
-    pub(crate) fn try_new(budget: &Budget, side: RulesSide<'_>) -> Result<Result<Self, Refused>> {
-        refused(Self::arrange(&budget.of_join(), side))
+    pub(crate) fn try_new(budget: &Budget, side: RulesSide<'_>) -> Result<Offered<Self>> {
+        placed(Self::arrange(&budget.of_join(), side))
     }
 
     fn arrange(budget: &Budget, side: RulesSide<'_>) -> Result<Option<Self>, Fault> {
-        let RulesSide { kinds, allowances, rows: build, asked, equalities, printed, threads } = side;
+        let RulesSide { conditions, allowances, rows: build, asked, equalities, printed, threads } = side;
         let time = budget.metrics.arrange_time.clone();
         let _timer = time.timer();
         let stream = budget.device.stream()?;
@@ -147,16 +147,17 @@ impl RulesOnDevice {
             || uploading.columns(build, (&asked, equalities), None),
             // which take a while to find out
             || {
-                each_in_turn(kinds.len(), threads, |atom| match asked[atom] {
-                    true => {
-                        (allowances(atom), edit_predicate(&kinds[atom]).map_or_else(Vec::new, |p| reaches(&p, LONGEST)))
-                    }
+                each_in_turn(conditions.len(), threads, |atom| match asked[atom] {
+                    true => (
+                        allowances(atom),
+                        edit_predicate(&conditions[atom]).map_or_else(Vec::new, |p| reaches(&p, LONGEST)),
+                    ),
                     false => (&[][..], Vec::new()),
                 })
             },
         );
         let Some(columns) = columns? else { return Ok(None) };
-        let (mut allowed, mut starts) = (Vec::new(), Vec::with_capacity(kinds.len()));
+        let (mut allowed, mut starts) = (Vec::new(), Vec::with_capacity(conditions.len()));
         for (allowance, _) in &looked_up {
             starts.push(allowed.len());
             allowed.extend_from_slice(allowance);
@@ -165,9 +166,9 @@ impl RulesOnDevice {
         let allowances = budget.upload(&stream, &allowed)?;
         let uploaded = budget.upload_parts(&stream, parts().map(<[_]>::len).sum(), parts())?;
         let mut reach = uploaded.address(&stream);
-        let mut tests = Vec::with_capacity(kinds.len());
-        for (atom, kind) in kinds.iter().enumerate() {
-            tests.push(match *kind {
+        let mut tests = Vec::with_capacity(conditions.len());
+        for (atom, condition) in conditions.iter().enumerate() {
+            tests.push(match *condition {
                 _ if !asked[atom] => ConditionOnDevice::Columns,
                 AtomCondition::Similarity { condition: Condition::Edit { measure, bounds }, .. } => {
                     let (condition, decision) = edit_test(&EditPredicate { measure, bounds }, reach);

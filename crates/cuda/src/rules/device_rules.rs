@@ -9,20 +9,20 @@ use similarity_engine::atoms::{AtomRows, RuleRows};
 use similarity_engine::equality::Codes;
 use similarity_engine::error::Result;
 use similarity_engine::metrics::MetricValue;
-use similarity_engine::reason::Refused;
+use similarity_engine::offered::Offered;
 
 use super::atoms::RulesOnDevice;
 use super::columns::{AtomOnDevice, Uploading};
 use super::entry::{EntryOnDevice, parts_of_entry};
 use crate::equality::NumbersOnDevice;
-use crate::fault::{Fault, refused};
+use crate::fault::{Fault, placed};
 
 impl DeviceRules for RulesOnDevice {
     fn take_codes(&mut self, atom: usize) -> Option<Codes> {
         self.build.codes[atom].take()
     }
 
-    fn add_codes(&mut self, build: &dyn RuleRows, asked: &[bool]) -> Result<Result<(), Refused>> {
+    fn add_codes(&mut self, build: &dyn RuleRows, asked: &[bool]) -> Result<Offered<()>> {
         let added = self.budget.device.stream().and_then(|stream| {
             for atom in (0..asked.len()).filter(|&atom| asked[atom]) {
                 if let AtomRows::Codes(codes) = build.of(atom) {
@@ -32,7 +32,7 @@ impl DeviceRules for RulesOnDevice {
             }
             Ok(stream.synchronize()?)
         });
-        refused(added.map(Some))
+        placed(added.map(Some))
     }
 
     fn prepare(&self, probe: &dyn RuleRows, threads: usize) -> Result<Option<Box<dyn DeviceColumns>>> {
@@ -64,7 +64,7 @@ impl DeviceRules for RulesOnDevice {
         parts_of_entry(entries)
     }
 
-    fn entry(&self, entry: &WalkedEntry<'_>) -> Result<Result<Box<dyn DeviceEntry>, Refused>> {
+    fn entry(&self, entry: &WalkedEntry<'_>) -> Result<Offered<Box<dyn DeviceEntry>>> {
         Ok(EntryOnDevice::try_new(self, entry)?.map(|entry| Box::new(entry) as Box<dyn DeviceEntry>))
     }
 

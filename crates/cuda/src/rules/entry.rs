@@ -17,13 +17,13 @@ use super::probe_ranges::{PAIRS_OF_TASK, ProbeRanges};
 use super::walk_buffers::{WalkBuffer, WalkingPairs};
 use crate::buffer::Buffer;
 use crate::equality::RowsByGroup;
-use crate::fault::{Fault, refused};
+use crate::fault::{Fault, placed};
 use crate::kernels::{Appended, BatchOnDevice, Compared, NONE, Pair, Task, TaskList, TaskPortion};
 use crate::scheduler::Scheduler;
 use crate::work_split::WorkSplit;
 use crate::worker::Comparison;
 use similarity_engine::atoms::RuleCounters;
-use similarity_engine::reason::Refused;
+use similarity_engine::offered::Offered;
 use similarity_engine::{Cancel, Counts, Cursor, Pairs};
 
 /// Pairs that walk a tree together at most.
@@ -75,8 +75,8 @@ impl EntryOnDevice {
     ///
     /// # Errors
     /// A device that fails.
-    pub(crate) fn try_new(rules: &RulesOnDevice, entry: &WalkedEntry<'_>) -> Result<Result<Self, Refused>> {
-        refused(Self::arrange(rules, entry))
+    pub(crate) fn try_new(rules: &RulesOnDevice, entry: &WalkedEntry<'_>) -> Result<Offered<Self>> {
+        placed(Self::arrange(rules, entry))
     }
 
     fn arrange(rules: &RulesOnDevice, entry: &WalkedEntry<'_>) -> Result<Option<Self>, Fault> {

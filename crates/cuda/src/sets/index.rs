@@ -20,7 +20,7 @@ use crate::worker::{Capacity, Comparison, WORKERS, Workers};
 use similarity_engine::sets::ranks::{Ranks, rank};
 use similarity_engine::sets::tokenise::{tokenise_build, tokenise_probe};
 use similarity_engine::sets::{Dictionary, SetPredicate};
-use similarity_engine::{BuildContext, KeyColumn, PrepareContext};
+use similarity_engine::{BuildContext, KeyColumn, PrepareContext, Prepared};
 use similarity_measures::Tokenizer;
 
 /// Postings take one of so many shares of what memory is left at most: the rest is for probe batches.
@@ -208,7 +208,7 @@ impl TiledIndex for SetIndex {
         self.dictionary.memory() + self.build.self_join.as_ref().map_or(0, Access::memory)
     }
 
-    fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<BatchOf<Self>, Fault> {
+    fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<BatchOf<Self>>, Fault> {
         let budget = &self.build.budget;
         let ranges = tokenise_probe(self.tokenizer, keys, &self.dictionary, context)?;
         let tables: Vec<_> = ranges.iter().map(|_| Ranks::Below(self.signer.ranks)).collect();
@@ -216,7 +216,8 @@ impl TiledIndex for SetIndex {
         let stream = budget.device.stream()?;
         let side = SortedSets::try_new(budget, &stream, &columns, &self.signer)?;
         let cut = self.access(&stream, Some(&side))?;
-        Ok(Batch { cut, on_host: (), unmatchable: side.unmatchable, undecided: false, side })
+        let unmatchable = side.unmatchable;
+        Ok(Batch { side, cut, on_host: () }.prepared(unmatchable))
     }
 
     fn comparison<'a>(
@@ -241,7 +242,7 @@ mod tests {
     use crate::test_oracle::sets::*;
     use crate::tiled_index::Tiled;
     use similarity_engine::condition::Bounds;
-    use similarity_engine::{Cancel, Cursor, Index as _, Pairs, Probe};
+    use similarity_engine::{Cancel, Cursor, Index as _, PairIndex as _, Pairs, Probe};
     use similarity_measures::SetMeasure;
 
     /// What makes postings pay always.
@@ -261,7 +262,7 @@ mod tests {
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
         let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &reserve) };
         let budget = Budget::new(&device(), 0.5);
-        Tiled(SetIndex::with_postings(&budget, (tokenizer, predicate), keys, &context, pays).unwrap())
+        Tiled::new(SetIndex::with_postings(&budget, (tokenizer, predicate), keys, &context, pays).unwrap())
     }
 
     fn jaccard(threshold: f64) -> SetPredicate {
@@ -361,10 +362,10 @@ mod tests {
         for (names, by_prefixes) in [(200, true), (3, false)] {
             let keys = key_column(&words(names), &None);
             let index = index_with(WORDS, jaccard(0.9), &keys, true, pays);
-            assert_eq!(index.describe().starts_with("prefix index"), by_prefixes, "{}", index.describe());
+            assert_eq!(index.info().path.starts_with("prefix index"), by_prefixes, "{}", index.info().path);
             let few = Pays { fewest_rows: 401, ..pays };
             let index = index_with(WORDS, jaccard(0.9), &keys, true, few);
-            assert!(index.describe().starts_with("signature tiles"));
+            assert!(index.info().path.starts_with("signature tiles"));
         }
     }
 
@@ -380,7 +381,7 @@ mod tests {
             let prepared = index
                 .bring(&key_column(&values, &None), &PrepareContext { threads: 1, cancel: &Cancel::default() })
                 .unwrap();
-            assert_eq!(matches!(prepared.cut, Access::Prefixes(_)), by_prefixes);
+            assert_eq!(matches!(prepared.batch.cut, Access::Prefixes(_)), by_prefixes);
         }
     }
 
@@ -391,7 +392,7 @@ mod tests {
         let mut small = index(WORDS, jaccard(0.5), &keys, true);
         // what one task yields fits, what all yield does not
         let capacity = Capacity { workers: WORKERS, candidates: 256 * 600, pairs: 256 * 600, enough: usize::MAX };
-        small.0.build.steps = Scheduler::new(Workers::try_new(&small.build.budget, capacity).unwrap());
+        small.index.build.steps = Scheduler::new(Workers::try_new(&small.build.budget, capacity).unwrap());
         let found = self_join_pairs(&small, usize::MAX, UNLIMITED);
         assert_eq!(found.len(), 600 * 599 / 2);
         let retries = small.metrics().into_iter().find(|metric| metric.name() == "device_retries");
@@ -404,7 +405,7 @@ mod tests {
         let mut small = index(WORDS, jaccard(0.5), &keys, true);
         // the first run of probe rows fits, all together do not
         let capacity = Capacity { workers: WORKERS, candidates: 256 * 700, pairs: 256 * 700, enough: 1000 };
-        small.0.build.steps = Scheduler::new(Workers::try_new(&small.build.budget, capacity).unwrap());
+        small.index.build.steps = Scheduler::new(Workers::try_new(&small.build.budget, capacity).unwrap());
         let (mut cursor, mut all, mut portions) = (Cursor { next: 0, end: 700 }, Found::new(), 0);
         while !cursor.is_done() {
             let mut pairs = Pairs::default();

@@ -24,7 +24,7 @@ use crate::worker::{Capacity, Comparison, WORKERS, Workers};
 use similarity_engine::strings::EditPredicate;
 use similarity_engine::strings::features::{self, Feature, Signature};
 use similarity_engine::views::string_views;
-use similarity_engine::{BuildContext, Cancel, Counts, KeyColumn, Pairs, PrepareContext};
+use similarity_engine::{BuildContext, Cancel, Counts, KeyColumn, Pairs, PrepareContext, Prepared};
 
 /// Words of a signature.
 const WORDS: u32 = STEP;
@@ -240,7 +240,7 @@ impl TiledIndex for StringIndex {
         self.alphabet.memory() + host + windows
     }
 
-    fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<BatchOf<Self>, Fault> {
+    fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<BatchOf<Self>>, Fault> {
         let budget = &self.build.budget;
         let values = string_views(&keys.values)?;
         let by = StringPacking { alphabet: &self.alphabet, most: self.longest_partner };
@@ -251,7 +251,8 @@ impl TiledIndex for StringIndex {
         let cut = self.windows(&stream, Some(&side))?;
         let host = StringsOnHost { values, groups: keys.groups.clone().filter(|_| !columns.long.is_empty()) };
         let on_host = LongTexts { rows: columns.long, host };
-        Ok(Batch { cut, on_host, unmatchable: side.unmatchable, undecided: false, side })
+        let unmatchable = side.unmatchable;
+        Ok(Batch { side, cut, on_host }.prepared(unmatchable))
     }
 
     fn comparison<'a>(
@@ -289,7 +290,7 @@ mod tests {
     use crate::worker::least;
     use similarity_engine::NO_GROUP;
     use similarity_engine::condition::Bounds;
-    use similarity_engine::{Cursor, Index as _, Probe};
+    use similarity_engine::{Cursor, Index as _, PairIndex as _, Probe};
     use similarity_measures::EditMeasure;
 
     fn try_index(
@@ -304,7 +305,7 @@ mod tests {
     }
 
     fn index(predicate: EditPredicate, keys: &KeyColumn, self_join: bool) -> Tiled<StringIndex> {
-        Tiled(try_index(predicate, keys, self_join, 0.5).unwrap().unwrap())
+        Tiled::new(try_index(predicate, keys, self_join, 0.5).unwrap().unwrap())
     }
 
     fn levenshtein(k: f64) -> EditPredicate {
@@ -424,8 +425,8 @@ mod tests {
             let predicate = EditPredicate { measure, bounds: Bounds::at_most(k, true) };
             agrees(predicate, (&values, &None), (&values, &None));
             let index = index(predicate, &key_column(&values, &None), true);
-            assert!(index.describe().ends_with("decided on the cpu)"));
-            let (mut all, mut pairs) = (Cursor { next: 0, end: index.self_join_len() }, Pairs::default());
+            assert!(index.info().path.ends_with("decided on the cpu)"));
+            let (mut all, mut pairs) = (Cursor { next: 0, end: index.info().self_join_len }, Pairs::default());
             let mut counts = Counts::default();
             while !all.is_done() {
                 let more = index.probe(Probe::SelfJoin, &mut all, UNLIMITED, &Cancel::default(), &mut pairs).unwrap();
@@ -507,7 +508,7 @@ mod tests {
         let values: Values = (0..2500).map(|row| Some(format!("the same string {}", row % 2))).collect();
         let mut small = index(levenshtein(1.0), &key_column(&values, &None), true);
         let least = least(ROWS_OF_TASK);
-        small.0.build.steps = Scheduler::new(
+        small.index.build.steps = Scheduler::new(
             Workers::try_new(
                 &small.build.budget,
                 Capacity { workers: WORKERS, candidates: least, pairs: least, enough: usize::MAX },

@@ -21,7 +21,7 @@ fn groups_of_several_equalities() {
     let budget = Budget::new(&device(), 0.5);
     for device in [None, Some(&budget as &dyn Accelerator)] {
         let by = Numberer { device, ..BY };
-        let (grouping, groups) = Grouping::build(&build, (&[AtomCondition::Equality; 2], &[0, 1]), &by).unwrap();
+        let (grouping, groups) = Grouping::build(&build, &[AtomCondition::Equality; 2], &[0, 1], &by).unwrap();
         // a device numbers them by their codes
         let [first, second, third] = if device.is_some() { [0, 2, 1] } else { [0, 1, 2] };
         assert_eq!(groups.all().unwrap(), [first, second, first, third, NO_GROUP]);
@@ -44,7 +44,7 @@ fn of_a_self_join_only_pairs_have_places() {
     let budget = Budget::new(&device(), 0.5);
     for device in [None, Some(&budget as &dyn Accelerator)] {
         let by = Numberer { self_join: true, device, ..BY };
-        let (grouping, groups) = Grouping::build(&build, (&[AtomCondition::Equality], &[0]), &by).unwrap();
+        let (grouping, groups) = Grouping::build(&build, &[AtomCondition::Equality], &[0], &by).unwrap();
         assert_eq!(grouping.rows().unwrap(), [1, 5, 0, 2]);
         assert_eq!(grouping.rows_at(&[3, 0]).unwrap(), [2, 1]);
         let groups = groups.of(&[0, 1, 3, 4]).unwrap();
@@ -60,12 +60,12 @@ fn of_a_self_join_only_pairs_have_places() {
 fn rows_that_fail_a_condition_have_no_group() {
     let bits = AtomColumn::Bits(BooleanBuffer::from(vec![true, false, true]));
     let build = Columns::of_codes(3, vec![AtomColumn::Codes(vec![0, 0, 1].into()), bits.clone(), AtomColumn::None]);
-    let tests = [AtomCondition::Equality, AtomCondition::OneSided, AtomCondition::OneSided];
+    let conditions = [AtomCondition::Equality, AtomCondition::OneSided, AtomCondition::OneSided];
     let probe = Columns::of_codes(3, vec![AtomColumn::Codes(vec![1, 1, 0].into()), AtomColumn::None, bits]);
     let budget = Budget::new(&device(), 0.5);
     for device in [None, Some(&budget as &dyn Accelerator)] {
         let by = Numberer { device, ..BY };
-        let (grouping, groups) = Grouping::build(&build, (&tests, &[0, 1, 2]), &by).unwrap();
+        let (grouping, groups) = Grouping::build(&build, &conditions, &[0, 1, 2], &by).unwrap();
         assert_eq!(groups.all().unwrap(), [0, NO_GROUP, 1]);
         assert_eq!(grouping.rows().unwrap(), [0, 2]);
         assert_eq!(grouping.look_up(&build, &probe).unwrap().into_vec().unwrap(), [1, NO_GROUP, 0]);
@@ -74,7 +74,7 @@ fn rows_that_fail_a_condition_have_no_group() {
 
 #[test]
 fn without_equalities_all_rows_are_one_group() {
-    let (grouping, groups) = Grouping::build(&columns(&[]), (&[], &[]), &BY).unwrap();
+    let (grouping, groups) = Grouping::build(&columns(&[]), &[], &[], &BY).unwrap();
     assert_eq!(
         (groups.all().unwrap().as_slice(), grouping.rows().unwrap(), grouping.places(0)),
         (&[0, 0, 0][..], &[0, 1, 2][..], 0..3)
@@ -87,10 +87,10 @@ fn tables_find_the_groups_that_a_device_has_given() {
     let keys = |rows: u32| [7, 50, 3].map(|of| (0..rows).map(|row| codes(row, of)).collect::<Vec<_>>());
     let (build, probe) = (keys(3000), keys(700));
     let [build, probe] = [&build, &probe].map(|keys| columns(&[&keys[0], &keys[1], &keys[2]]));
-    let (tests, budget) = ([AtomCondition::Equality; 3], Budget::new(&device(), 0.5));
+    let (conditions, budget) = ([AtomCondition::Equality; 3], Budget::new(&device(), 0.5));
     for asked in [&[0][..], &[1, 2], &[0, 1, 2]] {
         let by = Numberer { device: Some(&budget), ..BY };
-        let (grouping, groups) = Grouping::build(&build, (&tests, asked), &by).unwrap();
+        let (grouping, groups) = Grouping::build(&build, &conditions, asked, &by).unwrap();
         let found = grouping.look_up(&build, &probe).unwrap();
         assert!(matches!(found, FoundGroups::OnDevice(_)));
         assert_eq!(found.into_vec().unwrap(), by_tables(&grouping, &groups, &build, &probe, asked));
@@ -103,9 +103,9 @@ fn tables_know_no_codes_whose_rows_fail_a_condition() {
     let bits = AtomColumn::Bits(BooleanBuffer::from(vec![true, false, true, false]));
     let build = Columns::of_codes(4, vec![AtomColumn::Codes(vec![0, 1, 2, 9].into()), bits]);
     let probe = Columns::of_codes(5, vec![AtomColumn::Codes(vec![9, 2, 1, NO_GROUP, 0].into()), AtomColumn::None]);
-    let (tests, budget) = ([AtomCondition::Equality, AtomCondition::OneSided], Budget::new(&device(), 0.5));
+    let (conditions, budget) = ([AtomCondition::Equality, AtomCondition::OneSided], Budget::new(&device(), 0.5));
     let by = Numberer { device: Some(&budget), ..BY };
-    let (grouping, groups) = Grouping::build(&build, (&tests, &[0, 1]), &by).unwrap();
+    let (grouping, groups) = Grouping::build(&build, &conditions, &[0, 1], &by).unwrap();
     let found = grouping.look_up(&build, &probe).unwrap().into_vec().unwrap();
     assert_eq!(found, [NO_GROUP, 1, NO_GROUP, NO_GROUP, 0]);
     assert_eq!(by_tables(&grouping, &groups, &build, &probe, &[0]), found);

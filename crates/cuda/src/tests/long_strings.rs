@@ -59,8 +59,11 @@ fn long_strings_are_compared_on_the_cpu() {
                 let context = BuildContext { self_join: is_self_join, ..BuildContext::new(2, &cancel, &reserve) };
                 let (index, _) = engine.build(condition, build_keys.clone(), &context).unwrap();
                 let expected = format!("; cpu for 4 strings of more than {longest} characters");
-                assert!(index.describe().ends_with(&expected));
-                assert_eq!(index.unmatchable(), cpu::build(condition, &build_keys, &context).unwrap().unmatchable());
+                assert!(index.info().path.ends_with(&expected));
+                assert_eq!(
+                    index.info().unmatchable,
+                    cpu::build(condition, &build_keys, &context).unwrap().info().unmatchable
+                );
                 index
             };
             let expected = oracle(predicate, (&build, groups), (&build, groups), true);

@@ -13,7 +13,9 @@ use similarity_engine::atoms::{AtomColumn, BandColumn, PairConditions, SideColum
 use similarity_engine::choice::Engine;
 use similarity_engine::condition::{Bounds, VectorCondition};
 use similarity_engine::equality::Groups;
-use similarity_engine::internals::PreparedEntry;
+use similarity_engine::internals::{
+    counters_of, entries_on_device, entries_probed_on_device, groups_of_equalities, walk_on_host,
+};
 use similarity_engine::plan::AtomKind;
 use similarity_engine::rules::{RuleSource, Run};
 use similarity_engine::{BuildContext, Limit, NO_GROUP, PrepareContext};
@@ -31,14 +33,14 @@ impl PairConditions for NoConditions {
 /// partner, and the bytes that went to the device.
 fn join(engine: &Engine, equalities: [&ArrayRef; 2], key: &ArrayRef) -> ((Vec<(u32, u32)>, usize), usize) {
     let edit = |k| Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(k, true) };
-    let tests = vec![
+    let conditions = vec![
         AtomCondition::Equality,
         AtomCondition::Equality,
         AtomCondition::Similarity { key: 0, condition: edit(1.0) },
         AtomCondition::Similarity { key: 0, condition: edit(2.0) },
     ];
-    let kinds = tests.iter().map(AtomKind::from).collect();
-    let source = RuleSource { tests, kinds, clauses: vec![vec![0, 2], vec![1, 3]] };
+    let kinds = conditions.iter().map(AtomKind::from).collect();
+    let source = RuleSource { conditions, kinds, clauses: vec![vec![0, 2], vec![1, 3]] };
     let values = |values: &ArrayRef| AtomColumn::Values { values: Arc::clone(values), null_equals_null: false };
     let atoms = vec![values(equalities[0]), values(equalities[1]), AtomColumn::None, AtomColumn::None];
     let side = SideColumns { rows: key.len(), atoms, keys: vec![Arc::clone(key)] };
@@ -93,8 +95,9 @@ fn where_memory_lacks_for_them_the_keys_are_numbered_all_the_same() {
 #[test]
 fn why_a_device_does_not_walk_is_said() {
     let condition = Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
-    let tests = vec![AtomCondition::Equality, AtomCondition::Similarity { key: 0, condition }];
-    let source = RuleSource { kinds: tests.iter().map(AtomKind::from).collect(), tests, clauses: vec![vec![0, 1]] };
+    let conditions = vec![AtomCondition::Equality, AtomCondition::Similarity { key: 0, condition }];
+    let source =
+        RuleSource { kinds: conditions.iter().map(AtomKind::from).collect(), conditions, clauses: vec![vec![0, 1]] };
     let (cancel, device) = (Cancel::default(), device_alone());
     let context = BuildContext { self_join: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
     let chosen = |longest: usize, bytes: usize| {
@@ -111,7 +114,7 @@ fn why_a_device_does_not_walk_is_said() {
 }
 
 /// Two equalities, a band, a condition of one side and similarities, some of the same key.
-fn kinds() -> Vec<AtomCondition> {
+fn conditions() -> Vec<AtomCondition> {
     let edit = |key, measure, bounds| AtomCondition::Similarity { key, condition: Condition::Edit { measure, bounds } };
     let words = Tokenizer::Words;
     let near =
@@ -169,7 +172,7 @@ fn same(side: &SideColumns) -> SideColumns {
 
 /// All pairs, ascending, and what was counted of them on the way.
 fn run(index: &RuleIndex, probe: Option<&PreparedRules>, step: usize) -> (Vec<(u32, u32)>, RuleCounters) {
-    let mut counters = RuleCounters::new(index.tests.kinds.len(), index.clauses.len());
+    let mut counters = counters_of(index);
     let (mut pairs, cancel) = (Pairs::default(), Cancel::default());
     let run = Run { conditions: &NoConditions, cancel: &cancel };
     let all = index.len(probe);
@@ -206,9 +209,9 @@ fn a_device_walks_as_the_cpu_does() {
             clause.sort_unstable();
             clause.dedup();
         });
-        let kinds = kinds();
+        let conditions = conditions();
         let source =
-            RuleSource { kinds: kinds.iter().map(AtomKind::from).collect(), tests: kinds, clauses: clauses.clone() };
+            RuleSource { kinds: conditions.iter().map(AtomKind::from).collect(), conditions, clauses: clauses.clone() };
         let mut build = side([0, 1, 40, 300][case % 4], true, &mut rng);
         if self_join {
             build.atoms[3] = AtomColumn::None;
@@ -218,7 +221,7 @@ fn a_device_walks_as_the_cpu_does() {
         let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
         let [cpu, cuda] = [&Engine::Cpu, &on_device]
             .map(|engine| RuleIndex::try_new(source.clone(), same(&build), engine, &context).unwrap());
-        walked += cuda.entries.iter().filter(|entry| entry.device.is_some()).count();
+        walked += entries_on_device(&cuda);
         let (expected, found) = match self_join {
             true => (run(&cpu, None, usize::MAX), run(&cuda, None, 1 + case * 7)),
             false => {
@@ -243,13 +246,14 @@ fn a_device_walks_launches_of_many_pairs() {
     build.atoms[0] = AtomColumn::Codes(vec![0; 1700].into());
     build.atoms[3] = AtomColumn::None;
     let clauses = vec![vec![0, 1, 4, 6], vec![0, 5, 7], vec![0, 4, 8]];
-    let source = RuleSource { kinds: kinds().iter().map(AtomKind::from).collect(), tests: kinds(), clauses };
+    let source =
+        RuleSource { kinds: conditions().iter().map(AtomKind::from).collect(), conditions: conditions(), clauses };
     let cancel = Cancel::default();
     let context = BuildContext { self_join: true, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
     let [expected, found] = [Engine::Cpu, engine_of(Budget::new(&device(), 0.5))].map(|engine| {
         let index = RuleIndex::try_new(source.clone(), same(&build), &engine, &context).unwrap();
         let is_walked_there = matches!(engine, Engine::Device(_));
-        assert!(index.entries.iter().all(|entry| entry.device.is_some() == is_walked_there));
+        assert_eq!(entries_on_device(&index), if is_walked_there { index.plan().groups.len() } else { 0 });
         run(&index, None, usize::MAX)
     });
     assert!(expected.0.len() > 20_000);
@@ -298,9 +302,9 @@ fn a_device_decides_strings_of_few_and_of_many_symbols() {
     for (first, symbols) in [('a', 26), ('\u{4e00}', 600)] {
         for (measure, bounds) in measures {
             let condition = Condition::Edit { measure, bounds };
-            let tests = vec![AtomCondition::Equality, AtomCondition::Similarity { key: 0, condition }];
-            let kinds = tests.iter().map(AtomKind::from).collect();
-            let source = RuleSource { kinds, tests, clauses: vec![vec![0, 1]] };
+            let conditions = vec![AtomCondition::Equality, AtomCondition::Similarity { key: 0, condition }];
+            let kinds = conditions.iter().map(AtomKind::from).collect();
+            let source = RuleSource { kinds, conditions, clauses: vec![vec![0, 1]] };
             let build = side_of_strings(first, symbols, &mut rng);
             // some of its symbols are unknown to the build side
             let probe = side_of_strings(char::from_u32(first as u32 + 5).unwrap(), symbols, &mut rng);
@@ -311,10 +315,8 @@ fn a_device_decides_strings_of_few_and_of_many_symbols() {
                     let index = RuleIndex::try_new(source.clone(), same(&build), engine, &context).unwrap();
                     let has_kernels = measure != EditMeasure::DamerauLevenshtein;
                     let is_walked_there = has_kernels && matches!(engine, Engine::Device(_));
-                    assert!(
-                        index.entries.iter().all(|entry| entry.device.is_some() == is_walked_there),
-                        "{measure:?} {self_join} {is_walked_there}"
-                    );
+                    let walked = if is_walked_there { index.plan().groups.len() } else { 0 };
+                    assert_eq!(entries_on_device(&index), walked, "{measure:?} {self_join}");
                     let prepared = (!self_join)
                         .then(|| index.prepare(same(&probe), &PrepareContext { threads: 2, cancel: &cancel }).unwrap());
                     run(&index, prepared.as_ref(), usize::MAX)
@@ -331,7 +333,8 @@ fn a_device_decides_strings_of_few_and_of_many_symbols() {
 fn whatever_does_not_fit_on_a_device_is_walked_on_the_cpu() {
     let mut rng = StdRng::seed_from_u64(8);
     let clauses = vec![vec![1, 4], vec![0, 6]];
-    let source = RuleSource { kinds: kinds().iter().map(AtomKind::from).collect(), tests: kinds(), clauses };
+    let source =
+        RuleSource { kinds: conditions().iter().map(AtomKind::from).collect(), conditions: conditions(), clauses };
     let cancel = Cancel::default();
     let context = BuildContext { self_join: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
     let side = side(300, true, &mut rng);
@@ -345,7 +348,7 @@ fn whatever_does_not_fit_on_a_device_is_walked_on_the_cpu() {
         let index = index(&engine_of(budget));
         let found = run(&index, None, 100);
         assert_eq!((found.0, found.1.witnesses), (expected.0.clone(), expected.1.witnesses.clone()), "{bytes} bytes");
-        walked.push(index.entries.iter().any(|entry| entry.device.is_some()));
+        walked.push(entries_on_device(&index) > 0);
     }
     assert!(walked.contains(&true));
 }
@@ -374,7 +377,8 @@ fn with_values(mut side: SideColumns) -> SideColumns {
 fn a_device_looks_up_another_side_as_the_cpu_does() {
     let mut rng = StdRng::seed_from_u64(9);
     let clauses = vec![vec![0, 1, 4], vec![1, 6], vec![0, 3, 5], vec![0, 2, 7]];
-    let source = RuleSource { kinds: kinds().iter().map(AtomKind::from).collect(), tests: kinds(), clauses };
+    let source =
+        RuleSource { kinds: conditions().iter().map(AtomKind::from).collect(), conditions: conditions(), clauses };
     let (build, probe) = (with_values(side(400, true, &mut rng)), with_values(side(300, false, &mut rng)));
     let (cancel, device) = (Cancel::default(), device_alone());
     let context = BuildContext::new(2, &cancel, &|_| Ok(()));
@@ -385,19 +389,15 @@ fn a_device_looks_up_another_side_as_the_cpu_does() {
     let expected = run(&by_cpu, Some(&prepare(&by_cpu)), 100);
     assert!(expected.0.len() > 500);
     let mut by_device = index(&engine_of(Budget::new(&device, 0.5)));
-    assert!(by_device.groups.iter().flatten().all(|groups| matches!(groups, Groups::Device(_))));
+    assert!(groups_of_equalities(&by_device).all(|groups| matches!(groups, Groups::Device(_))));
     let prepared = prepare(&by_device);
-    let walked = prepared.entries.iter().filter(|entry| match entry {
-        PreparedEntry::Places(places) => places.items().is_some(),
-        PreparedEntry::Index(_) => false,
-    });
-    assert!(walked.count() >= 2);
+    assert!(entries_probed_on_device(&prepared) >= 2);
     let found = run(&by_device, Some(&prepared), 100);
     assert_eq!((&found.0, found.1.witnesses), (&expected.0, expected.1.witnesses.clone()));
     assert_eq!(by_device.unmatchable(), by_cpu.unmatchable());
     assert_eq!(prepared.unmatchable(), prepare(&by_cpu).unmatchable());
     // of what was made ready for the device the CPU walks the same rows
-    by_device.device = None;
+    walk_on_host(&mut by_device);
     let found = run(&by_device, Some(&prepared), 100);
     assert_eq!((&found.0, found.1.witnesses), (&expected.0, expected.1.witnesses.clone()));
     for bytes in (10..30).map(|bits| 1usize << bits) {

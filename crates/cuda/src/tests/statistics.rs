@@ -6,7 +6,7 @@ use super::*;
 use crate::test_device::device;
 use similarity_engine::atoms::SideColumns;
 use similarity_engine::condition::{Bounds, Condition};
-use similarity_engine::internals::{AtomDeciders, Detail, Fingerprints, SAMPLED, Sample, bound};
+use similarity_engine::internals::{AtomDeciders, BuildAtoms, Detail, Fingerprints, SAMPLED, Sample, bound};
 use similarity_engine::internals::{SharedStrings, bring_ahead};
 use similarity_measures::EditMeasure;
 
@@ -14,25 +14,26 @@ use similarity_measures::EditMeasure;
 fn sample(texts: &[Option<String>], budget: Option<&Budget>) -> Sample {
     let key: ArrayRef = Arc::new(texts.iter().map(Option::as_deref).collect::<StringViewArray>());
     let condition = Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
-    let kinds = vec![AtomCondition::Equality, AtomCondition::Similarity { key: 0, condition }];
+    let conditions = vec![AtomCondition::Equality, AtomCondition::Similarity { key: 0, condition }];
     let keys = vec![key];
     let atoms = vec![AtomColumn::Codes(vec![0; texts.len()].into()), AtomColumn::None];
     let side = SideColumns { rows: texts.len(), atoms, keys: keys.clone() };
     let cancel = Cancel::default();
-    let (tests, columns) = AtomDeciders::build(kinds, side, &BuildContext::new(2, &cancel, &|_| Ok(()))).unwrap();
-    let bring = |budget: &Budget| {
-        bring_ahead(budget, (&tests, &columns), &[vec![0, 1]], &SharedStrings::default(), 2).unwrap().unwrap()
-    };
+    let (deciders, columns) =
+        AtomDeciders::build(conditions, side, &BuildContext::new(2, &cancel, &|_| Ok(()))).unwrap();
+    let atoms = BuildAtoms { deciders: &deciders, columns: &columns };
+    let bring =
+        |budget: &Budget| bring_ahead(budget, atoms, &[vec![0, 1]], &SharedStrings::default(), 2).unwrap().unwrap();
     if let Some(budget) = budget {
         // what a device draws are the rows that the host draws, or nothing
         let drawn = bring(budget).least_prints(texts.len(), SAMPLED, bound(texts.len(), SAMPLED)).unwrap();
-        let on_host = Fingerprints::new(&columns, &tests, &keys, Detail::Views).unwrap().least(SAMPLED, 2).unwrap();
+        let on_host = Fingerprints::new(&columns, &deciders, &keys, Detail::Views).unwrap().least(SAMPLED, 2).unwrap();
         assert_eq!(drawn.as_ref().unwrap_or(&on_host), &on_host);
         let few = on_host.chunk_by(|one, other| one.0 == other.0).count() < 1000;
         assert!(drawn.is_some() || few && texts.len() > SAMPLED);
     }
     let mut device = budget.map(bring);
-    let sample = Sample::of((&columns, &tests), &keys, device.as_mut(), 2).unwrap();
+    let sample = Sample::of(atoms, &keys, device.as_mut(), 2).unwrap();
     assert_eq!((sample.rows.len(), sample.variates.len()), (SAMPLED.min(texts.len()), sample.rows.len()));
     sample
 }

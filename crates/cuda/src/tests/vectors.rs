@@ -13,7 +13,8 @@ use crate::tiled_index::Tiled;
 use crate::vectors::VectorIndex;
 use similarity_engine::condition::{Bounds, VectorCondition};
 use similarity_engine::{
-    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PrepareContext, Probe,
+    BuildContext, Cancel, Counts, Cursor, Index as _, KeyColumn, Limit, NO_GROUP, PairIndex as _, Pairs,
+    PrepareContext, Probe,
 };
 use similarity_measures::VectorMeasure;
 
@@ -103,15 +104,15 @@ fn nested_loop(
 fn index(budget: &Budget, condition: VectorCondition, keys: &KeyColumn, self_join: bool) -> Option<Tiled<VectorIndex>> {
     let cancel = Cancel::default();
     let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
-    VectorIndex::try_new(budget, condition, keys, &context).unwrap().map(Tiled)
+    VectorIndex::try_new(budget, condition, keys, &context).unwrap().map(Tiled::new)
 }
 
 /// The pairs that an index finds over ranges of so many positions, sorted.
 fn found(index: &Tiled<VectorIndex>, probe: Option<&KeyColumn>, range: usize) -> Vec<(u32, u32)> {
-    let prepared = probe
-        .map(|keys| Index::prepare(index, keys, &PrepareContext { threads: 2, cancel: &Cancel::default() }).unwrap());
-    let probe = prepared.as_ref().map_or(Probe::SelfJoin, |prepared| Probe::Batch(prepared.as_ref()));
-    let len = prepared.as_ref().map_or(index.self_join_len(), |prepared| prepared.len());
+    let context = PrepareContext { threads: 2, cancel: &Cancel::default() };
+    let prepared = probe.map(|keys| index.prepare(keys, &context).unwrap());
+    let probe = prepared.as_ref().map_or(Probe::SelfJoin, |prepared| Probe::Batch(&prepared.batch));
+    let len = prepared.as_ref().map_or(index.info().self_join_len, |prepared| prepared.len);
     let (limit, cancel, mut out) = (Limit { pairs: 1 << 20, work: 1 << 30 }, Cancel::default(), Pairs::default());
     index.probe(probe, &mut Cursor { next: len, end: len }, limit, &cancel, &mut out).unwrap();
     assert!(out.is_empty());
@@ -154,7 +155,7 @@ fn both_sides_and_one_side_by_every_measure() {
                 let expected = nested_loop(&condition, &probe, None, [&right, &right]);
                 assert_eq!(found(&index, None, 100), expected, "{measure:?} {dimension} {inclusive}");
                 matched += expected.len();
-                by_halves += usize::from(index.describe().contains("half precision"));
+                by_halves += usize::from(index.info().path.contains("half precision"));
             }
         }
     }
@@ -252,7 +253,7 @@ fn filters_let_few_others_pass() {
             let keys = keys(&rows, None);
             let index = index(&budget, condition, &keys, true).unwrap();
             let (mut counts, mut out) = (Counts::default(), Pairs::default());
-            let mut cursor = Cursor { next: 0, end: index.self_join_len() };
+            let mut cursor = Cursor { next: 0, end: index.info().self_join_len };
             let limit = Limit { pairs: usize::MAX, work: usize::MAX };
             while !cursor.is_done() {
                 let some = index.probe(Probe::SelfJoin, &mut cursor, limit, &Cancel::default(), &mut out).unwrap();

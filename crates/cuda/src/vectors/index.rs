@@ -19,7 +19,7 @@ use similarity_engine::vectors::decision::Decision;
 use similarity_engine::vectors::frame::Frame;
 use similarity_engine::vectors::points::{Points, Vectors};
 use similarity_engine::vectors::reach::Reach;
-use similarity_engine::{BuildContext, Cancel, Counts, KeyColumn, Pairs, PrepareContext};
+use similarity_engine::{BuildContext, Cancel, Counts, KeyColumn, Pairs, PrepareContext, Prepared};
 use similarity_measures::VectorMeasure;
 
 /// Numbers of probe rows that are made ready at once.
@@ -64,7 +64,7 @@ impl VectorIndex {
         }
         budget.metrics.keys_are_ready();
         (context.reserve)(Vectors::memory_of(&keys.values))?;
-        let points = Points::try_new(&query, keys, None, (context.threads, context.cancel))?;
+        let points = Points::try_new(&query, keys, None, &context.preparing())?;
         context.cancel.check()?;
         let Some(reach) = Reach::of(&query, points.dimension) else { return Ok(None) };
         let Some(condition) = vector_test(&query, &reach, points.dimension) else { return Ok(None) };
@@ -180,9 +180,9 @@ impl TiledIndex for VectorIndex {
         self.host.as_ref().map_or(0, rows) + self.build.self_join.as_ref().map_or(0, NearBlocks::memory)
     }
 
-    fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<BatchOf<Self>, Fault> {
+    fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<BatchOf<Self>>, Fault> {
         let (budget, dimension) = (&self.build.budget, self.condition.dimension as usize);
-        let points = Points::try_new(&self.query, keys, Some(dimension), (context.threads, context.cancel))?;
+        let points = Points::try_new(&self.query, keys, Some(dimension), context)?;
         context.cancel.check()?;
         let stream = budget.device.stream()?;
         let packed = PackedPoints { points: &points, grouped: keys.groups.is_some() };
@@ -190,13 +190,9 @@ impl TiledIndex for VectorIndex {
         let side = SortedPoints::try_new(budget, &stream, &packed, &signer)?;
         let cut = self.near(&stream, Some(&side))?;
         let decides = |row: &u32| self.query.decides(points.vectors.given(*row as usize));
-        Ok(Batch {
-            side,
-            cut,
-            unmatchable: points.unmatchable,
-            undecided: !points.unfilterable.rows.iter().all(decides),
-            on_host: (!points.unfilterable.is_empty()).then_some(points),
-        })
+        let (unmatchable, undecided) = (points.unmatchable, !points.unfilterable.rows.iter().all(decides));
+        let on_host = (!points.unfilterable.is_empty()).then_some(points);
+        Ok(Prepared { undecided, ..Batch { side, cut, on_host }.prepared(unmatchable) })
     }
 
     fn comparison<'a>(

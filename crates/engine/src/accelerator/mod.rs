@@ -16,15 +16,16 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use similarity_measures::VectorMeasure;
 
+use crate::access_path::AccessPaths;
 use crate::atoms::AtomCondition;
 use crate::condition::Condition;
 use crate::equality::Codes;
 use crate::error::Result;
 use crate::metrics::MetricValue;
-use crate::nearest::{NearestIndex, Wanted};
-use crate::reason::Refused;
+use crate::nearest::{DynNearestIndex, Wanted};
+use crate::offered::Offered;
 use crate::strings::EditPredicate;
-use crate::{BuildContext, Cancel, Index, KeyColumn, Probe};
+use crate::{AnyBatch, BuildContext, Cancel, KeyColumn, PairIndex, Probe};
 use equality::{DeviceKeys, GroupedRows};
 use prefetch::ColumnPrefetch;
 use rules::{DeviceRules, RulesSide};
@@ -45,6 +46,12 @@ pub trait Platform: Debug + Send + Sync {
 
     /// Whether there are kernels for a condition.
     fn serves(&self, condition: Condition) -> bool;
+
+    /// The access paths for a condition that is [served](Self::serves).
+    fn access_paths(&self, condition: Condition) -> AccessPaths;
+
+    /// The access paths for a ranking by the score of a condition.
+    fn ranking_access_paths(&self, condition: Condition) -> AccessPaths;
 
     /// Whether an atom of rules can be decided on a device.
     fn serves_atom(&self, atom: &AtomCondition) -> bool;
@@ -83,7 +90,7 @@ pub trait Accelerator: Debug + Send + Sync {
         condition: Condition,
         keys: &KeyColumn,
         context: &BuildContext<'_>,
-    ) -> Result<Result<Box<dyn DeviceIndex>, Refused>>;
+    ) -> Result<Offered<Box<DynDeviceIndex>>>;
 
     /// Makes the keys of a build side, each row with a rank, ready for a ranking by the score of `condition`, or says
     /// why not.
@@ -94,9 +101,10 @@ pub trait Accelerator: Debug + Send + Sync {
         &self,
         condition: Condition,
         keys: &KeyColumn,
-        ranking: (&[u32], Wanted),
+        ranks: &[u32],
+        wanted: Wanted,
         context: &BuildContext<'_>,
-    ) -> Result<Result<Box<dyn NearestIndex>, Refused>>;
+    ) -> Result<Offered<Box<DynNearestIndex>>>;
 
     /// Characters of the longest string that the device compares by an edit measure.
     fn longest_string(&self, predicate: &EditPredicate) -> usize;
@@ -133,15 +141,18 @@ pub trait Accelerator: Debug + Send + Sync {
     ///
     /// # Errors
     /// A device that fails.
-    fn bring_rules(&self, side: RulesSide<'_>) -> Result<Result<Box<dyn DeviceRules>, Refused>>;
+    fn bring_rules(&self, side: RulesSide<'_>) -> Result<Offered<Box<dyn DeviceRules>>>;
 }
 
 /// A build side on a device.
-pub trait DeviceIndex: Index {
+pub trait DeviceIndex: PairIndex {
     /// The rows at some positions of a prepared batch, or of the build side itself, as far as the device compares
     /// these. In a self-join a pair comes out at the lower one of its positions.
     ///
     /// # Errors
-    /// A device that fails, a batch that the index did not prepare.
-    fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>>;
+    /// A device that fails.
+    fn rows(&self, probe: Probe<'_, Self::Batch>, positions: Range<usize>) -> Result<Vec<u32>>;
 }
+
+/// A build side on a device, of whichever kind.
+pub type DynDeviceIndex = dyn DeviceIndex<Batch = AnyBatch>;

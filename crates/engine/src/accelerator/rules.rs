@@ -10,14 +10,14 @@ use crate::atoms::{AtomCondition, RuleCounters, RuleRows};
 use crate::equality::Codes;
 use crate::error::Result;
 use crate::metrics::MetricValue;
+use crate::offered::Offered;
 use crate::plan::ExecutionTree;
-use crate::reason::Refused;
 use crate::{Cancel, Counts, Cursor, Pairs};
 
 /// A build side of rules that is brought to a device.
 pub struct RulesSide<'a> {
     /// How each atom is decided.
-    pub kinds: &'a [AtomCondition],
+    pub conditions: &'a [AtomCondition],
     /// What the first filter of an atom allows, by the classes of a probe and a build row.
     pub allowances: &'a (dyn Fn(usize) -> &'a [i8] + Sync),
     /// The rows.
@@ -48,7 +48,7 @@ pub trait DeviceRules: Debug + Send + Sync {
     ///
     /// # Errors
     /// A device that fails.
-    fn add_codes(&mut self, build: &dyn RuleRows, asked: &[bool]) -> Result<Result<(), Refused>>;
+    fn add_codes(&mut self, build: &dyn RuleRows, asked: &[bool]) -> Result<Offered<()>>;
 
     /// The `count` rows with the least fingerprints of `rows` rows, with these; of equal ones the first rows. `None`
     /// where no fingerprints were made, where many rows have the same ones, or where memory lacks.
@@ -70,7 +70,7 @@ pub trait DeviceRules: Debug + Send + Sync {
     ///
     /// # Errors
     /// A device that fails.
-    fn entry(&self, entry: &WalkedEntry<'_>) -> Result<Result<Box<dyn DeviceEntry>, Refused>>;
+    fn entry(&self, entry: &WalkedEntry<'_>) -> Result<Offered<Box<dyn DeviceEntry>>>;
 
     /// The rules themselves, for the device that has them.
     fn as_any(&self) -> &dyn Any;

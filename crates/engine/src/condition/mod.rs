@@ -1,9 +1,9 @@
 //! Conditions on a pair of keys: a measure, and the scores that it accepts.
 
 mod bounds;
-mod condition;
+mod key_condition;
 mod vector_condition;
 
 pub use bounds::{Bound, Bounds};
-pub use condition::Condition;
+pub use key_condition::Condition;
 pub use vector_condition::VectorCondition;

@@ -17,7 +17,7 @@ use crate::equality::Codes;
 use crate::parallel::{each_in_turn, in_turn, threads_within};
 use crate::sets::{Dictionary, SetPredicate};
 use crate::strings::EditPredicate;
-use crate::{BuildContext, KeyColumn, NO_GROUP, Pairs, PrepareContext};
+use crate::{BuildContext, ColumnPair, KeyColumn, NO_GROUP, Pairs, PrepareContext, RowPair};
 use similarity_measures::Tokenizer;
 
 /// A key, made ready for a family of measures.
@@ -42,9 +42,18 @@ pub struct Columns {
 /// How all atoms are decided.
 #[derive(Debug)]
 pub struct AtomDeciders {
-    /// How each atom is decided.
-    pub kinds: Vec<AtomCondition>,
-    tests: Vec<PairDecider>,
+    /// Conditions of the atoms.
+    pub conditions: Vec<AtomCondition>,
+    deciders: Vec<PairDecider>,
+}
+
+/// The atoms of a build side: how each is decided, and its column.
+#[derive(Debug, Clone, Copy)]
+pub struct BuildAtoms<'a> {
+    /// Deciders of the atoms.
+    pub deciders: &'a AtomDeciders,
+    /// Columns of the build side.
+    pub columns: &'a Columns,
 }
 
 #[derive(Debug)]
@@ -68,9 +77,9 @@ enum Family {
 }
 
 /// Every key with each family of measures that reads it.
-fn wanted(kinds: &[AtomCondition]) -> Vec<(usize, Family)> {
+fn wanted(conditions: &[AtomCondition]) -> Vec<(usize, Family)> {
     let mut wanted = Vec::new();
-    for read in kinds.iter().filter_map(family_of) {
+    for read in conditions.iter().filter_map(family_of) {
         if !wanted.contains(&read) {
             wanted.push(read);
         }
@@ -79,8 +88,8 @@ fn wanted(kinds: &[AtomCondition]) -> Vec<(usize, Family)> {
 }
 
 /// The key of an atom with the family of its measure, where it is a similarity.
-fn family_of(kind: &AtomCondition) -> Option<(usize, Family)> {
-    match *kind {
+fn family_of(condition: &AtomCondition) -> Option<(usize, Family)> {
+    match *condition {
         AtomCondition::Similarity { key, condition } => Some((key, family(condition))),
         _ => None,
     }
@@ -95,21 +104,25 @@ fn family(condition: Condition) -> Family {
 }
 
 impl AtomDeciders {
-    /// The deciders of `kinds`, and the columns of the build side.
-    pub fn build(kinds: Vec<AtomCondition>, side: SideColumns, context: &BuildContext<'_>) -> Result<(Self, Columns)> {
-        let known = wanted(&kinds);
+    /// The deciders of `conditions`, and the columns of the build side.
+    pub fn build(
+        conditions: Vec<AtomCondition>,
+        side: SideColumns,
+        context: &BuildContext<'_>,
+    ) -> Result<(Self, Columns)> {
+        let known = wanted(&conditions);
         let of_key = BuildContext { threads: threads_within(known.len(), context.threads), ..*context };
         let built = in_turn(known.len(), context.threads, |at| match side.keys.get(known[at].0) {
             Some(values) => build_key(known[at].1, values, &of_key),
             None => internal_err!("an atom names a missing key"),
         })?;
         let built: Vec<_> = built.into_iter().map(|(column, words)| (Arc::new(column), Arc::new(words))).collect();
-        let mut tests = Vec::with_capacity(kinds.len());
-        let mut keys = Vec::with_capacity(kinds.len());
-        for kind in &kinds {
-            let AtomCondition::Similarity { key, condition } = *kind else {
+        let mut deciders = Vec::with_capacity(conditions.len());
+        let mut keys = Vec::with_capacity(conditions.len());
+        for atom in &conditions {
+            let AtomCondition::Similarity { key, condition } = *atom else {
                 keys.push(None);
-                tests.push(match kind {
+                deciders.push(match atom {
                     AtomCondition::Equality => PairDecider::Codes,
                     AtomCondition::Band => PairDecider::Band,
                     AtomCondition::OneSided => PairDecider::Bits,
@@ -122,7 +135,7 @@ impl AtomDeciders {
                 return internal_err!("a key was not built");
             };
             keys.push(Some(Arc::clone(column)));
-            tests.push(match condition {
+            deciders.push(match condition {
                 Condition::Edit { measure, bounds } => {
                     PairDecider::Edit(EditDecider::new(EditPredicate { measure, bounds }))
                 }
@@ -139,18 +152,18 @@ impl AtomDeciders {
                 }
             });
         }
-        Ok((Self { kinds, tests }, Columns { rows: side.rows, atoms: side.atoms, keys }))
+        Ok((Self { conditions, deciders }, Columns { rows: side.rows, atoms: side.atoms, keys }))
     }
 
     /// The columns of a probe side.
     pub fn prepare(&self, side: SideColumns, context: &PrepareContext<'_>) -> Result<Columns> {
-        let known = wanted(&self.kinds);
+        let known = wanted(&self.conditions);
         let within = PrepareContext { threads: threads_within(known.len(), context.threads), ..*context };
         let built = in_turn(known.len(), context.threads, |at| {
             let (key, family) = known[at];
             let Some(values) = side.keys.get(key) else { return internal_err!("an atom names a missing key") };
-            let asks = |kind: &AtomCondition| family_of(kind) == Some((key, family));
-            let pair_decider = self.kinds.iter().position(asks).map(|atom| &self.tests[atom]);
+            let asks = |condition: &AtomCondition| family_of(condition) == Some((key, family));
+            let pair_decider = self.conditions.iter().position(asks).map(|atom| &self.deciders[atom]);
             Ok(Arc::new(match pair_decider {
                 Some(PairDecider::Set(_, tokenizer, dictionary)) => {
                     let keys = KeyColumn { values: Arc::clone(values), groups: None };
@@ -160,11 +173,11 @@ impl AtomDeciders {
                 _ => Key::Texts(StringColumn::try_new(values, within.threads)?),
             }))
         })?;
-        let column = |kind| {
-            let at = known.iter().position(|known| Some(*known) == family_of(kind));
+        let column = |condition| {
+            let at = known.iter().position(|known| Some(*known) == family_of(condition));
             at.map(|at| Arc::clone(&built[at]))
         };
-        Ok(Columns { rows: side.rows, atoms: side.atoms, keys: self.kinds.iter().map(column).collect() })
+        Ok(Columns { rows: side.rows, atoms: side.atoms, keys: self.conditions.iter().map(column).collect() })
     }
 
     /// The pairs among `selected` places of `block` that pass `atom`, in order, appended to `passed`.
@@ -174,13 +187,14 @@ impl AtomDeciders {
     pub fn select(
         &self,
         atom: usize,
-        (build, probe): (&Columns, &Columns),
+        columns: ColumnPair<'_, Columns>,
         block: &Pairs,
         selected: &[u16],
         stop: &dyn Fn() -> bool,
         passed: &mut Vec<u16>,
     ) {
-        match (&self.tests[atom], &build.atoms[atom], &probe.atoms[atom]) {
+        let ColumnPair { build, probe } = columns;
+        match (&self.deciders[atom], &build.atoms[atom], &probe.atoms[atom]) {
             (PairDecider::Codes, AtomColumn::Codes(left), AtomColumn::Codes(right)) => {
                 keep(selected, passed, &Equal { left: left.fetched(), right: right.fetched(), block });
             }
@@ -195,18 +209,18 @@ impl AtomDeciders {
                 keep(selected, passed, &Passing { bits, rows: &block.probe });
             }
             (PairDecider::Edit(condition), ..) => {
-                if let (Some(left), Some(right)) = (build.texts(atom), probe.texts(atom)) {
-                    condition.select((left, right), block, selected, stop, passed);
+                if let (Some(build), Some(probe)) = (build.texts(atom), probe.texts(atom)) {
+                    condition.select(ColumnPair { build, probe }, block, selected, stop, passed);
                 }
             }
             (PairDecider::Set(condition, ..), ..) => {
-                if let (Some(left), Some(right)) = (build.sets(atom), probe.sets(atom)) {
-                    condition.select((left, right), block, selected, passed);
+                if let (Some(build), Some(probe)) = (build.sets(atom), probe.sets(atom)) {
+                    condition.select(ColumnPair { build, probe }, block, selected, passed);
                 }
             }
             (PairDecider::Vector(condition, _), ..) => {
-                if let (Some(left), Some(right)) = (build.vectors(atom), probe.vectors(atom)) {
-                    condition.select((left, right), block, selected, passed);
+                if let (Some(build), Some(probe)) = (build.vectors(atom), probe.vectors(atom)) {
+                    condition.select(ColumnPair { build, probe }, block, selected, passed);
                 }
             }
             _ => {}
@@ -215,7 +229,7 @@ impl AtomDeciders {
 
     /// What sizes and signatures of the keys of `atom` may differ in, where it compares any.
     pub fn allowance(&self, atom: usize) -> Option<&MaxDifferences> {
-        match &self.tests[atom] {
+        match &self.deciders[atom] {
             PairDecider::Edit(condition) => Some(condition.allowance()),
             PairDecider::Set(condition, ..) => Some(condition.allowance()),
             PairDecider::Codes
@@ -229,13 +243,15 @@ impl AtomDeciders {
     /// For how many pairs of rows of one side the measure of `atom` has to be computed, lengths and signatures saying
     /// nothing.
     pub fn open(&self, atom: usize, side: &Columns, pairs: &Pairs) -> usize {
-        let rows = pairs.build.iter().copied().zip(pairs.probe.iter().copied());
-        match (&self.tests[atom], side.texts(atom), side.sets(atom)) {
+        let rows = pairs.build.iter().zip(&pairs.probe).map(|(&build, &probe)| RowPair { build, probe });
+        match (&self.deciders[atom], side.texts(atom), side.sets(atom)) {
             (PairDecider::Edit(condition), Some(texts), _) => {
-                rows.filter(|&pair| condition.is_open(texts, texts, pair)).count()
+                let columns = ColumnPair { build: texts, probe: texts };
+                rows.filter(|&pair| condition.is_open(columns, pair)).count()
             }
             (PairDecider::Set(condition, ..), _, Some(sets)) => {
-                rows.filter(|&pair| condition.is_likely_open(sets, sets, pair)).count()
+                let columns = ColumnPair { build: sets, probe: sets };
+                rows.filter(|&pair| condition.is_likely_open(columns, pair)).count()
             }
             (PairDecider::Vector(..), ..) => pairs.len(),
             _ => 0,
@@ -245,7 +261,7 @@ impl AtomDeciders {
     /// Bytes held.
     pub fn memory(&self) -> usize {
         let mut seen: Vec<*const Dictionary> = Vec::new();
-        let dictionaries = self.tests.iter().filter_map(|condition| match condition {
+        let dictionaries = self.deciders.iter().filter_map(|condition| match condition {
             PairDecider::Set(.., dictionary) => Some(dictionary),
             _ => None,
         });
@@ -273,8 +289,8 @@ struct Equal<'a> {
 impl Filter for Equal<'_> {
     #[inline(always)]
     fn holds(&self, place: u16) -> bool {
-        let (b, p) = self.block.at(place);
-        let (left, right) = (self.left[b as usize], self.right[p as usize]);
+        let pair = self.block.at(place);
+        let (left, right) = (self.left[pair.build as usize], self.right[pair.probe as usize]);
         (left == right) & (left != NO_GROUP)
     }
 }
@@ -288,8 +304,8 @@ struct Meeting<'a> {
 impl Filter for Meeting<'_> {
     #[inline(always)]
     fn holds(&self, place: u16) -> bool {
-        let (b, p) = self.block.at(place);
-        self.places[b as usize].meets(self.accepted[p as usize])
+        let pair = self.block.at(place);
+        self.places[pair.build as usize].meets(self.accepted[pair.probe as usize])
     }
 }
 
@@ -404,7 +420,7 @@ impl Columns {
         matches!(self.atoms[atom], AtomColumn::Codes(_)) || self.texts(atom).is_some()
     }
 
-    /// Fetches the codes that a device has given, so that pairs can be [selected](Tests::select) by them.
+    /// Fetches the codes that a device has given, so that pairs can be [selected](AtomDeciders::select) by them.
     ///
     /// # Errors
     /// A device that fails.

@@ -131,12 +131,12 @@ pub fn bound(rows: usize, count: usize) -> u64 {
 
 impl<'a> Fingerprints<'a> {
     /// Fingerprints of one side; `keys` are those of similarities.
-    pub fn new(columns: &'a Columns, tests: &AtomDeciders, keys: &'a [ArrayRef], detail: Detail) -> Result<Self> {
+    pub fn new(columns: &'a Columns, deciders: &AtomDeciders, keys: &'a [ArrayRef], detail: Detail) -> Result<Self> {
         let mut parts: Vec<Print<'a>> = Vec::new();
         let mut seen = Vec::new();
-        for (atom, kind) in tests.kinds.iter().enumerate() {
+        for (atom, condition) in deciders.conditions.iter().enumerate() {
             let column = parts.len() as u64;
-            match (&columns.atoms[atom], kind) {
+            match (&columns.atoms[atom], condition) {
                 (AtomColumn::Bits(bits), _) => parts.push(Box::new(move |rows, prints| {
                     rows.add(prints, column, |row| bits.value(row).into());
                     Ok(())
@@ -148,7 +148,7 @@ impl<'a> Fingerprints<'a> {
                 (_, AtomCondition::Similarity { key, .. }) if !seen.contains(key) => {
                     seen.push(*key);
                     let Some(values) = keys.get(*key) else { return internal_err!("an atom names a missing key") };
-                    parts.push(of_key((columns, atom), values, detail, column)?);
+                    parts.push(of_key(columns, atom, values, detail, column)?);
                 }
                 _ => {}
             }
@@ -208,7 +208,8 @@ impl<'a> Fingerprints<'a> {
 
 /// What a key adds, that of an atom.
 fn of_key<'a>(
-    (columns, atom): (&'a Columns, usize),
+    columns: &'a Columns,
+    atom: usize,
     values: &'a ArrayRef,
     detail: Detail,
     column: u64,
@@ -265,12 +266,13 @@ mod tests {
             bounds: Bounds::at_least(0.5, true),
         };
         let condition = if string_views(&values).is_ok() { edit } else { set };
-        let kinds = vec![AtomCondition::Similarity { key: 0, condition }];
+        let conditions = vec![AtomCondition::Similarity { key: 0, condition }];
         let keys = vec![values];
         let side = SideColumns { rows: keys[0].len(), atoms: vec![AtomColumn::None], keys: keys.clone() };
         let cancel = Cancel::default();
-        let (tests, columns) = AtomDeciders::build(kinds, side, &BuildContext::new(2, &cancel, &|_| Ok(()))).unwrap();
-        work(&Fingerprints::new(&columns, &tests, &keys, detail).unwrap())
+        let context = BuildContext::new(2, &cancel, &|_| Ok(()));
+        let (deciders, columns) = AtomDeciders::build(conditions, side, &context).unwrap();
+        work(&Fingerprints::new(&columns, &deciders, &keys, detail).unwrap())
     }
 
     #[test]

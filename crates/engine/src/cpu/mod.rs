@@ -11,12 +11,16 @@ mod small_groups;
 pub mod strings;
 pub mod vectors;
 
+use crate::access_path::AccessPath::{
+    InvertedIndex, KdBlocks, MetricBlocks, PrefixIndex, SegmentIndex, SignatureTiles, SortedRuns,
+};
+use crate::access_path::{AccessPaths, Criterion};
 use crate::error::Result;
 
-use super::nearest::NearestIndex;
+use super::nearest::DynNearestIndex;
 use super::sets::SetPredicate;
 use super::strings::EditPredicate;
-use super::{BuildContext, Index, KeyColumn};
+use super::{BuildContext, DynPairIndex, Erased, KeyColumn};
 use crate::condition::Condition;
 use sets::{NearestSets, SetIndex};
 use similarity_measures::EditMeasure;
@@ -26,21 +30,21 @@ use strings::{NearestStrings, StringIndex};
 ///
 /// # Errors
 /// Keys that `condition` is not about, a refused reservation, a cancelled build.
-pub fn build(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
+pub fn build(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<DynPairIndex>> {
     match small_groups::build(condition, keys, context, |keys| index(condition, keys, context))? {
-        Some(groups) => Ok(Box::new(groups)),
+        Some(groups) => Ok(Box::new(Erased(groups))),
         None => index(condition, keys, context),
     }
 }
 
 /// Indexes the keys of a build side for `condition`.
-fn index(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
+fn index(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<DynPairIndex>> {
     Ok(match condition {
         Condition::Set { tokenizer, measure, bounds } => {
-            Box::new(SetIndex::try_new(tokenizer, SetPredicate { measure, bounds }, None, keys, context)?)
+            Box::new(Erased(SetIndex::try_new(tokenizer, SetPredicate { measure, bounds }, None, keys, context)?))
         }
         Condition::Edit { measure, bounds } => {
-            Box::new(StringIndex::try_new(EditPredicate { measure, bounds }, None, keys, context)?)
+            Box::new(Erased(StringIndex::try_new(EditPredicate { measure, bounds }, None, keys, context)?))
         }
         Condition::Vector(condition) => vectors::epsilon::build(condition, keys, context)?,
     })
@@ -56,31 +60,35 @@ pub fn build_nearest(
     keys: &KeyColumn,
     ranks: Vec<u32>,
     context: &BuildContext<'_>,
-) -> Result<Box<dyn NearestIndex>> {
+) -> Result<Box<DynNearestIndex>> {
     Ok(match condition {
         Condition::Set { tokenizer, measure, .. } => {
-            Box::new(NearestSets::try_new(tokenizer, measure, keys, ranks, context)?)
+            Box::new(Erased(NearestSets::try_new(tokenizer, measure, keys, ranks, context)?))
         }
-        Condition::Edit { measure, .. } => Box::new(NearestStrings::try_new(measure, keys, ranks, context)?),
+        Condition::Edit { measure, .. } => Box::new(Erased(NearestStrings::try_new(measure, keys, ranks, context)?)),
         Condition::Vector(condition) => vectors::nearest::build(condition.measure, keys, ranks, context)?,
     })
 }
 
 /// The access paths of [`build_nearest`].
-pub fn nearest_access_paths(condition: Condition) -> &'static str {
+pub fn nearest_access_paths(condition: Condition) -> AccessPaths {
     match condition {
-        Condition::Set { .. } => "inverted index",
-        Condition::Edit { .. } => "signature tiles",
-        Condition::Vector(_) => "k-d blocks or metric blocks",
+        Condition::Set { .. } => AccessPaths::only(&[InvertedIndex]),
+        Condition::Edit { .. } => AccessPaths::only(&[SignatureTiles]),
+        Condition::Vector(_) => AccessPaths { paths: &[KdBlocks, MetricBlocks], by: None },
     }
 }
 
-/// The access paths that the cost of the collected keys decides between.
-pub fn access_paths(condition: Condition) -> &'static str {
+/// The access paths of [`build`].
+pub fn access_paths(condition: Condition) -> AccessPaths {
     match condition {
-        Condition::Set { .. } => "prefix index or signature tiles (by the cost over the collected keys)",
-        Condition::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => "signature tiles",
-        Condition::Edit { .. } => "segment index or signature tiles (by the cost over the collected keys)",
-        Condition::Vector(_) => "sorted runs, k-d blocks or metric blocks (by the dimension of the collected keys)",
+        Condition::Set { .. } => AccessPaths { paths: &[PrefixIndex, SignatureTiles], by: Some(Criterion::Cost) },
+        Condition::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => {
+            AccessPaths::only(&[SignatureTiles])
+        }
+        Condition::Edit { .. } => AccessPaths { paths: &[SegmentIndex, SignatureTiles], by: Some(Criterion::Cost) },
+        Condition::Vector(_) => {
+            AccessPaths { paths: &[SortedRuns, KdBlocks, MetricBlocks], by: Some(Criterion::Dimension) }
+        }
     }
 }

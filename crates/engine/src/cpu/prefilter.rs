@@ -81,8 +81,8 @@ pub struct Prefilter<'a, B> {
 impl<B: Sketch> Filter for Prefilter<'_, B> {
     #[inline(always)]
     fn holds(&self, place: u16) -> bool {
-        let (b, p) = self.block.at(place);
-        self.allowance.admits(self.build[b as usize].near(), self.probe[p as usize].near())
+        let pair = self.block.at(place);
+        self.allowance.admits(self.build[pair.build as usize].near(), self.probe[pair.probe as usize].near())
     }
 }
 

@@ -11,7 +11,6 @@
 //!
 //! Memory: the keys of those rows once more, as the pair test wants them, four bytes a row and four a group.
 
-use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,8 +22,8 @@ use super::columns::{AtomDeciders, Columns};
 use crate::atoms::{AtomColumn, AtomCondition, SideColumns};
 use crate::condition::{Condition, VectorCondition};
 use crate::{
-    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PrepareContext, PreparedProbe,
-    Probe,
+    AnyBatch, BuildContext, Cancel, ColumnPair, Counts, Cursor, DynPairIndex, Index, IndexInfo, KeyColumn, Limit,
+    NO_GROUP, PairIndex, Pairs, PrepareContext, Prepared, Probe, RowPair,
 };
 
 /// Rows of the largest group whose pairs are decided one by one: what an index of groups of this size gains is what it
@@ -43,7 +42,7 @@ const BLOCK: usize = 4096;
 #[derive(Debug)]
 pub(super) struct SmallGroups {
     condition: Condition,
-    tests: AtomDeciders,
+    deciders: AtomDeciders,
     /// The keys of `rows`.
     columns: Columns,
     /// The rows of small groups, group by group.
@@ -54,13 +53,13 @@ pub(super) struct SmallGroups {
     self_join_groups: Vec<u32>,
     large: Option<Large>,
     self_join: bool,
-    unmatchable: usize,
+    info: IndexInfo,
 }
 
 /// Large groups, and their index.
 #[derive(Debug)]
 struct Large {
-    index: Box<dyn Index>,
+    index: Box<DynPairIndex>,
     /// The number of each group among them.
     ids: Vec<u32>,
 }
@@ -81,7 +80,7 @@ pub(super) fn build(
     condition: Condition,
     keys: &KeyColumn,
     context: &BuildContext<'_>,
-    index: impl FnOnce(&KeyColumn) -> Result<Box<dyn Index>>,
+    index: impl FnOnce(&KeyColumn) -> Result<Box<DynPairIndex>>,
 ) -> Result<Option<SmallGroups>> {
     let Some(groups) = &keys.groups else { return Ok(None) };
     (context.reserve)((3 + usize::from(context.self_join)) * (groups.len() + 1) * size_of::<u32>())?;
@@ -100,26 +99,31 @@ pub(super) fn build(
             Some(Large { index: index(&Large::keys(&ids, &keys.values, groups))?, ids })
         }
     };
-    let of_large = large.as_ref().map_or(0, |large| large.index.unmatchable().saturating_sub(groups.len() - in_large));
+    let of_large =
+        large.as_ref().map_or(0, |large| large.index.info().unmatchable.saturating_sub(groups.len() - in_large));
+    let without_group = groups.len() - all;
     let (rows, starts) = by_group(groups, &sizes, most);
     let self_join_groups =
         if context.self_join { rows.iter().map(|&row| groups[row as usize]).collect() } else { Vec::new() };
     let values = taken(&keys.values, &rows, context)?;
     let side = SideColumns { rows: rows.len(), atoms: vec![AtomColumn::None], keys: vec![values] };
-    let (tests, columns) = AtomDeciders::build(vec![AtomCondition::Similarity { key: 0, condition }], side, context)?;
+    let conditions = vec![AtomCondition::Similarity { key: 0, condition }];
+    let (deciders, columns) = AtomDeciders::build(conditions, side, context)?;
     columns.make_ready(context.threads);
-    let unmatchable = groups.len() - all + columns.unmatchable(&[vec![0]], context.threads)? + of_large;
-    Ok(Some(SmallGroups {
+    let unmatchable = without_group + columns.unmatchable(&[vec![0]], context.threads)? + of_large;
+    let mut groups = SmallGroups {
         condition,
-        tests,
+        deciders,
         columns,
         rows,
         starts,
         self_join_groups,
         large,
         self_join: context.self_join,
-        unmatchable,
-    }))
+        info: IndexInfo::default(),
+    };
+    groups.info = groups.known(unmatchable);
+    Ok(Some(groups))
 }
 
 /// How many rows each group has.
@@ -214,11 +218,11 @@ impl SmallGroups {
                 cursor.next += 1;
             }
             passed.clear();
-            let columns = (&self.columns, side.columns);
-            self.tests.select(0, columns, &block, &places[..block.len()], &|| cancel.is_cancelled(), &mut passed);
+            let columns = ColumnPair { build: &self.columns, probe: side.columns };
+            self.deciders.select(0, columns, &block, &places[..block.len()], &|| cancel.is_cancelled(), &mut passed);
             counts.candidates += block.len();
             for &place in &passed {
-                let (build, probe) = block.at(place);
+                let RowPair { build, probe } = block.at(place);
                 out.push(self.rows[build as usize], side.rows[probe as usize]);
             }
         }
@@ -226,42 +230,39 @@ impl SmallGroups {
     }
 }
 
-impl Index for SmallGroups {
-    fn describe(&self) -> String {
+impl SmallGroups {
+    /// What is known of the index, of whose rows so many match nothing.
+    fn known(&self, unmatchable: usize) -> IndexInfo {
         let (most, rows) = (most_rows(self.condition), self.rows.len());
         let small = format!("pair by pair over {rows} rows in groups of up to {most}");
-        match &self.large {
-            Some(large) => format!("{small}; {}", large.index.describe()),
-            None => small,
+        let large = self.large.as_ref().map(|large| large.index.info());
+        let numbers = self.rows.capacity() + self.starts.capacity() + self.self_join_groups.capacity();
+        let ids = self.large.as_ref().map_or(0, |large| large.ids.capacity());
+        // the pair test leaves to DataFusion what is DataFusion's alone to decide
+        let undecided = matches!(self.condition, Condition::Vector(VectorCondition { undecided_from: Some(_), .. }));
+        IndexInfo {
+            path: large.map_or_else(|| small.clone(), |large| format!("{small}; {}", large.path)),
+            bytes: self.deciders.memory()
+                + self.columns.memory()
+                + (numbers + ids) * size_of::<u32>()
+                + large.map_or(0, |large| large.bytes),
+            unmatchable,
+            undecided: undecided || large.is_some_and(|large| large.undecided),
+            self_join_len: rows + large.map_or(0, |large| large.self_join_len),
+            rows_at_once: large.map_or(1, |large| large.rows_at_once),
+            ..IndexInfo::default()
         }
     }
+}
 
-    fn memory(&self) -> usize {
-        let numbers = self.rows.capacity() + self.starts.capacity() + self.self_join_groups.capacity();
-        let of_large = |large: &Large| large.index.memory() + large.ids.capacity() * size_of::<u32>();
-        let large = self.large.as_ref().map_or(0, of_large);
-        self.tests.memory() + self.columns.memory() + numbers * size_of::<u32>() + large
+impl Index for SmallGroups {
+    type Batch = PreparedGroups;
+
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
-    fn unmatchable(&self) -> usize {
-        self.unmatchable
-    }
-
-    /// The pair test leaves to DataFusion what is DataFusion's alone to decide.
-    fn is_undecided(&self) -> bool {
-        matches!(self.condition, Condition::Vector(VectorCondition { undecided_from: Some(_), .. }))
-            || self.large.as_ref().is_some_and(|large| large.index.is_undecided())
-    }
-
-    fn self_join_len(&self) -> usize {
-        self.rows.len() + self.large.as_ref().map_or(0, |large| large.index.self_join_len())
-    }
-
-    fn rows_at_once(&self) -> usize {
-        self.large.as_ref().map_or(1, |large| large.index.rows_at_once())
-    }
-
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<PreparedGroups>> {
         let Some(all) = &keys.groups else {
             return internal_err!("an index of groups was given a probe batch without");
         };
@@ -273,21 +274,26 @@ impl Index for SmallGroups {
             false => take(&keys.values, &UInt32Array::from_iter_values(rows.iter().copied()), None)?,
         };
         let side = SideColumns { rows: rows.len(), atoms: vec![AtomColumn::None], keys: vec![values] };
-        let columns = self.tests.prepare(side, context)?;
+        let columns = self.deciders.prepare(side, context)?;
         let large =
             self.large.as_ref().map(|large| large.index.prepare(&Large::keys(&large.ids, &keys.values, all), context));
         let large = large.transpose()?;
         let unmatchable = match &large {
-            Some(large) => large.unmatchable().saturating_sub(rows.len()),
+            Some(large) => large.unmatchable.saturating_sub(rows.len()),
             None => all.len() - rows.len(),
         };
         let unmatchable = unmatchable + columns.unmatchable(&[vec![0]], context.threads)?;
-        Ok(Box::new(PreparedGroups { columns, rows, groups, large, unmatchable }))
+        let len = rows.len() + large.as_ref().map_or(0, |large| large.len);
+        let undecided = large.as_ref().is_some_and(|large| large.undecided);
+        let large = large.map(|large| large.batch);
+        Ok(Prepared { undecided, ..Prepared::new(PreparedGroups { columns, rows, groups, large }, len, unmatchable) })
     }
+}
 
+impl PairIndex for SmallGroups {
     fn probe(
         &self,
-        probe: Probe<'_>,
+        probe: Probe<'_, PreparedGroups>,
         cursor: &mut Cursor,
         limit: Limit,
         cancel: &Cancel,
@@ -297,8 +303,8 @@ impl Index for SmallGroups {
         let (side, rest) = match probe {
             Probe::SelfJoin if self.self_join => (self_join, Some(Probe::SelfJoin)),
             Probe::Batch(batch) if !self.self_join => {
-                let PreparedGroups { columns, rows, groups, large, .. } = batch.of()?;
-                (Side { columns, rows, groups }, large.as_deref().map(Probe::Batch))
+                let PreparedGroups { columns, rows, groups, large } = batch;
+                (Side { columns, rows, groups }, large.as_ref().map(Probe::Batch))
             }
             _ => return internal_err!("an index of groups was built for the other kind of probe"),
         };
@@ -321,7 +327,7 @@ impl Index for SmallGroups {
 }
 
 /// A probe batch.
-struct PreparedGroups {
+pub(super) struct PreparedGroups {
     /// The keys of `rows`.
     columns: Columns,
     /// Rows whose groups are small.
@@ -329,26 +335,7 @@ struct PreparedGroups {
     /// The group of each of them.
     groups: Vec<u32>,
     /// The batch as the index of the large groups wants it.
-    large: Option<Box<dyn PreparedProbe>>,
-    unmatchable: usize,
-}
-
-impl PreparedProbe for PreparedGroups {
-    fn len(&self) -> usize {
-        self.rows.len() + self.large.as_ref().map_or(0, |large| large.len())
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.unmatchable
-    }
-
-    fn is_undecided(&self) -> bool {
-        self.large.as_ref().is_some_and(|large| large.is_undecided())
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
+    large: Option<AnyBatch>,
 }
 
 #[cfg(test)]
@@ -406,7 +393,13 @@ mod tests {
         KeyColumn { values, groups: Some((0..rows).map(|_| group()).collect()) }
     }
 
-    fn run(index: &dyn Index, probe: Probe<'_>, len: usize, range: usize, limit: Limit) -> Found {
+    fn run<I: PairIndex + ?Sized>(
+        index: &I,
+        probe: Probe<'_, I::Batch>,
+        len: usize,
+        range: usize,
+        limit: Limit,
+    ) -> Found {
         let mut found = Found::new();
         for next in (0..len).step_by(range) {
             let mut cursor = Cursor { next, end: len.min(next + range) };
@@ -439,11 +432,11 @@ mod tests {
                 let plain = cpu::index(condition, &build, &context).unwrap();
                 let groups = super::build(condition, &build, &context, |keys| cpu::index(condition, keys, &context));
                 let groups = groups.unwrap().expect("most groups are small");
-                assert!(groups.large.is_some() && groups.unmatchable() == plain.unmatchable());
+                assert!(groups.large.is_some() && groups.info().unmatchable == plain.info().unmatchable);
                 if self_join {
-                    let expected = run(plain.as_ref(), Probe::SelfJoin, plain.self_join_len(), usize::MAX, limit);
+                    let expected = run(plain.as_ref(), Probe::SelfJoin, plain.info().self_join_len, usize::MAX, limit);
                     assert_eq!(
-                        run(&groups, Probe::SelfJoin, groups.self_join_len(), range, limit),
+                        run(&groups, Probe::SelfJoin, groups.info().self_join_len, range, limit),
                         expected,
                         "{condition}"
                     );
@@ -451,9 +444,9 @@ mod tests {
                     continue;
                 }
                 let prepared = plain.prepare(&probe, &PrepareContext::by(1)).unwrap();
-                let expected = run(plain.as_ref(), Probe::Batch(prepared.as_ref()), prepared.len(), usize::MAX, limit);
+                let expected = run(plain.as_ref(), Probe::Batch(&prepared.batch), prepared.len, usize::MAX, limit);
                 let prepared = groups.prepare(&probe, &PrepareContext::by(1)).unwrap();
-                let found = run(&groups, Probe::Batch(prepared.as_ref()), prepared.len(), range, limit);
+                let found = run(&groups, Probe::Batch(&prepared.batch), prepared.len, range, limit);
                 assert_eq!(found, expected, "{condition}");
                 assert!(!expected.is_empty());
             }

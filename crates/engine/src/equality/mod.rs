@@ -55,7 +55,7 @@ impl Groups {
         if let Some(budget) = by.device
             && let Some((codes, known)) = budget.number_keys(columns, &null_equals_null, !by.self_join)?
         {
-            let device = |known| DeviceGroups::new(known, (columns, null_equals_null), &codes, by.threads);
+            let device = |known| DeviceGroups::new(known, columns, null_equals_null, &codes, by.threads);
             let groups = known.map_or(Self::SelfJoin, |known| Self::Device(Box::new(device(known))));
             return Ok((groups, codes));
         }

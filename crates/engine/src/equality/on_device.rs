@@ -26,7 +26,8 @@ impl DeviceGroups {
     /// Groups of a build side by `columns`, whose rows have `codes`; up to `threads` threads may make tables.
     pub(super) fn new(
         known: Box<dyn DeviceKeys>,
-        (columns, null_equals_null): (&[ArrayRef], Vec<bool>),
+        columns: &[ArrayRef],
+        null_equals_null: Vec<bool>,
         codes: &Codes,
         threads: usize,
     ) -> Self {

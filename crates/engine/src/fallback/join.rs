@@ -8,20 +8,22 @@ use arrow::array::UInt32Array;
 use arrow::compute::take;
 
 use super::LazyOnce;
-use crate::accelerator::DeviceIndex;
+use crate::accelerator::DynDeviceIndex;
 use crate::condition::Condition;
 use crate::reason::CPU_FALLBACKS;
 use crate::{
-    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe, cpu,
+    AnyBatch, BuildContext, Cancel, Counts, Cursor, DynPairIndex, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs,
+    PrepareContext, Prepared, Probe, cpu,
 };
 
 /// An index on a device, and what makes another one on the CPU.
 #[derive(Debug)]
 pub(crate) struct WithCpuFallback {
-    on_device: Box<dyn DeviceIndex>,
+    on_device: Box<DynDeviceIndex>,
+    info: IndexInfo,
     condition: Condition,
     keys: KeyColumn,
-    on_cpu: LazyOnce<Box<dyn Index>>,
+    on_cpu: LazyOnce<Box<DynPairIndex>>,
     /// Threads that may build the index on the CPU.
     threads: usize,
     /// Position of each row on the device, in a self-join.
@@ -31,14 +33,11 @@ pub(crate) struct WithCpuFallback {
 }
 
 /// A probe batch.
-enum Batch {
+#[derive(Debug)]
+pub(crate) enum Batch {
     /// Batch on the device, with the keys that it was made of.
-    OnDevice(Box<dyn PreparedProbe>, KeyColumn),
-    OnCpu {
-        probe: Box<dyn PreparedProbe>,
-        /// Whether the condition is still to be checked on what the index there finds.
-        undecided: bool,
-    },
+    OnDevice(AnyBatch, KeyColumn),
+    OnCpu(AnyBatch),
 }
 
 /// Positions that the CPU takes over at a time, and about how many pairs these have at most.
@@ -47,13 +46,16 @@ const FEWEST_ROWS: usize = 1 << 6;
 const PAIRS_AT_ONCE: usize = 1 << 22;
 
 impl WithCpuFallback {
-    pub(crate) fn new(on_device: Box<dyn DeviceIndex>, condition: Condition, keys: KeyColumn, threads: usize) -> Self {
+    pub(crate) fn new(on_device: Box<DynDeviceIndex>, condition: Condition, keys: KeyColumn, threads: usize) -> Self {
+        let of_device = on_device.info().clone();
+        let of_groups = keys.groups.as_ref().map_or(0, Vec::capacity) * size_of::<u32>();
+        let info = IndexInfo { bytes: of_device.bytes + of_groups, ..of_device };
         let (on_cpu, positions, fallbacks) = (LazyOnce::default(), OnceLock::new(), Count::new());
-        Self { on_device, condition, keys, on_cpu, threads, positions, fallbacks }
+        Self { on_device, info, condition, keys, on_cpu, threads, positions, fallbacks }
     }
 
     /// The index on the CPU, built when it is first needed.
-    fn on_cpu(&self, cancel: &Cancel) -> Result<&dyn Index> {
+    fn on_cpu(&self, cancel: &Cancel) -> Result<&DynPairIndex> {
         let context = BuildContext::new(self.threads, cancel, &|_| Ok(()));
         Ok(self.on_cpu.get(|| cpu::build(self.condition, &self.keys, &context), cancel)?.as_ref())
     }
@@ -63,7 +65,7 @@ impl WithCpuFallback {
         if let Some(positions) = self.positions.get() {
             return Ok(positions);
         }
-        let rows = self.on_device.rows(Probe::SelfJoin, 0..self.on_device.self_join_len())?;
+        let rows = self.on_device.rows(Probe::SelfJoin, 0..self.info.self_join_len)?;
         let mut positions = vec![0; self.keys.values.len()];
         (0..).zip(rows).for_each(|(position, row)| positions[row as usize] = position);
         Ok(self.positions.get_or_init(|| positions))
@@ -72,7 +74,8 @@ impl WithCpuFallback {
     /// Appends the pairs of some positions from `cursor` on that the device has no memory for.
     fn take_over(
         &self,
-        (probe, keys): (Probe<'_>, &KeyColumn),
+        probe: Probe<'_, AnyBatch>,
+        keys: &KeyColumn,
         cursor: &mut Cursor,
         cancel: &Cancel,
         out: &mut Pairs,
@@ -85,11 +88,11 @@ impl WithCpuFallback {
             return internal_err!("a device has no memory for rows that it does not have");
         }
         let prepared = index.prepare(&some_of(keys, &rows)?, &PrepareContext { threads: 1, cancel })?;
-        let (mut all, mut found) = (Cursor { next: 0, end: prepared.len() }, Pairs::default());
+        let (mut all, mut found) = (Cursor { next: 0, end: prepared.len }, Pairs::default());
         let limit = Limit { pairs: PAIRS_AT_ONCE, work: PAIRS_AT_ONCE };
         let mut counts = Counts::default();
         while !all.is_done() && !cancel.is_cancelled() {
-            let more = index.probe(Probe::Batch(prepared.as_ref()), &mut all, limit, cancel, &mut found)?;
+            let more = index.probe(Probe::Batch(&prepared.batch), &mut all, limit, cancel, &mut found)?;
             counts.candidates += more.candidates;
             counts.verified += more.verified;
         }
@@ -123,16 +126,10 @@ fn some_of(keys: &KeyColumn, rows: &[u32]) -> Result<KeyColumn> {
 }
 
 impl Index for WithCpuFallback {
-    fn describe(&self) -> String {
-        self.on_device.describe()
-    }
+    type Batch = Batch;
 
-    fn memory(&self) -> usize {
-        self.on_device.memory() + self.keys.groups.as_ref().map_or(0, Vec::capacity) * size_of::<u32>()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.on_device.unmatchable()
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
@@ -141,45 +138,28 @@ impl Index for WithCpuFallback {
         metrics
     }
 
-    fn is_undecided(&self) -> bool {
-        self.on_device.is_undecided()
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<Batch>> {
+        match self.on_device.prepare(keys, context) {
+            Err(error) if error.is_device_full() => {
+                self.fallbacks.add(1);
+                let index = self.on_cpu(context.cancel)?;
+                let prepared = index.prepare(keys, context)?;
+                let undecided = index.info().undecided || prepared.undecided;
+                Ok(Prepared { undecided, ..prepared.map(Batch::OnCpu) })
+            }
+            prepared => Ok(prepared?.map(|batch| Batch::OnDevice(batch, keys.clone()))),
+        }
     }
+}
 
-    fn self_join_len(&self) -> usize {
-        self.on_device.self_join_len()
-    }
-
+impl PairIndex for WithCpuFallback {
     fn self_join_stretch(&self, start: usize) -> usize {
         self.on_device.self_join_stretch(start)
     }
 
-    fn rows_at_once(&self) -> usize {
-        self.on_device.rows_at_once()
-    }
-
-    fn is_shared(&self, probe: Option<&dyn PreparedProbe>) -> bool {
-        match probe.map(|probe| probe.of()) {
-            Some(Ok(Batch::OnDevice(probe, _))) => self.on_device.is_shared(Some(probe.as_ref())),
-            Some(_) => true,
-            None => self.on_device.is_shared(None),
-        }
-    }
-
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
-        Ok(Box::new(match self.on_device.prepare(keys, context) {
-            Err(error) if error.is_device_full() => {
-                self.fallbacks.add(1);
-                let index = self.on_cpu(context.cancel)?;
-                let probe = index.prepare(keys, context)?;
-                Batch::OnCpu { undecided: index.is_undecided() || probe.is_undecided(), probe }
-            }
-            prepared => Batch::OnDevice(prepared?, keys.clone()),
-        }))
-    }
-
     fn probe(
         &self,
-        probe: Probe<'_>,
+        probe: Probe<'_, Batch>,
         cursor: &mut Cursor,
         limit: Limit,
         cancel: &Cancel,
@@ -187,50 +167,19 @@ impl Index for WithCpuFallback {
     ) -> Result<Counts> {
         let (probe, keys) = match probe {
             Probe::SelfJoin => (Probe::SelfJoin, &self.keys),
-            Probe::Batch(probe) => match probe.of::<Batch>()? {
-                Batch::OnDevice(probe, keys) => (Probe::Batch(probe.as_ref()), keys),
-                Batch::OnCpu { probe, .. } => {
-                    return self.on_cpu(cancel)?.probe(Probe::Batch(probe.as_ref()), cursor, limit, cancel, out);
-                }
-            },
+            Probe::Batch(Batch::OnDevice(batch, keys)) => (Probe::Batch(batch), keys),
+            Probe::Batch(Batch::OnCpu(batch)) => {
+                return self.on_cpu(cancel)?.probe(Probe::Batch(batch), cursor, limit, cancel, out);
+            }
         };
         let before = out.len();
         match self.on_device.probe(probe, cursor, limit, cancel, out) {
             Err(error) if error.is_device_full() => {
                 out.truncate(before);
-                self.take_over((probe, keys), cursor, cancel, out)
+                self.take_over(probe, keys, cursor, cancel, out)
             }
             probed => probed,
         }
-    }
-}
-
-impl Batch {
-    fn prepared(&self) -> &dyn PreparedProbe {
-        match self {
-            Self::OnDevice(probe, _) | Self::OnCpu { probe, .. } => probe.as_ref(),
-        }
-    }
-}
-
-impl PreparedProbe for Batch {
-    fn len(&self) -> usize {
-        self.prepared().len()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.prepared().unmatchable()
-    }
-
-    fn is_undecided(&self) -> bool {
-        match self {
-            Self::OnDevice(probe, _) => probe.is_undecided(),
-            Self::OnCpu { undecided, .. } => *undecided,
-        }
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
     }
 }
 
@@ -244,6 +193,8 @@ mod tests {
     use arrow::datatypes::Float64Type;
 
     use super::*;
+    use crate::Erased;
+    use crate::accelerator::DeviceIndex;
     use crate::condition::{Bounds, VectorCondition};
     use crate::sets::SetPredicate;
     use crate::test_oracle::sets::*;
@@ -255,22 +206,13 @@ mod tests {
         takes_batches: bool,
         /// The rows of a self-join.
         self_join: Vec<u32>,
+        info: IndexInfo,
     }
 
-    /// Rows of a batch, in the order of a device.
-    struct Rows(Vec<u32>);
-
-    impl PreparedProbe for Rows {
-        fn len(&self) -> usize {
-            self.0.len()
-        }
-
-        fn unmatchable(&self) -> usize {
-            0
-        }
-
-        fn as_any(&self) -> &dyn std::any::Any {
-            self
+    impl Full {
+        fn boxed(takes_batches: bool, self_join: Vec<u32>) -> Box<DynDeviceIndex> {
+            let info = IndexInfo { self_join_len: self_join.len(), ..IndexInfo::default() };
+            Box::new(Erased(Self { takes_batches, self_join, info }))
         }
     }
 
@@ -279,30 +221,29 @@ mod tests {
     }
 
     impl Index for Full {
-        fn describe(&self) -> String {
-            "full".into()
+        /// Rows of a batch, in the order of a device.
+        type Batch = Vec<u32>;
+
+        fn info(&self) -> &IndexInfo {
+            &self.info
         }
 
-        fn memory(&self) -> usize {
-            0
+        fn prepare(&self, keys: &KeyColumn, _: &PrepareContext<'_>) -> Result<Prepared<Vec<u32>>> {
+            let rows: Vec<u32> = (0..keys.values.len() as u32).rev().collect();
+            let len = rows.len();
+            if self.takes_batches { Ok(Prepared::new(rows, len, 0)) } else { full() }
         }
+    }
 
-        fn unmatchable(&self) -> usize {
-            0
-        }
-
-        fn self_join_len(&self) -> usize {
-            self.self_join.len()
-        }
-
-        fn prepare(&self, keys: &KeyColumn, _: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
-            match self.takes_batches {
-                true => Ok(Box::new(Rows((0..keys.values.len() as u32).rev().collect()))),
-                false => full(),
-            }
-        }
-
-        fn probe(&self, _: Probe<'_>, cursor: &mut Cursor, _: Limit, _: &Cancel, out: &mut Pairs) -> Result<Counts> {
+    impl PairIndex for Full {
+        fn probe(
+            &self,
+            _: Probe<'_, Vec<u32>>,
+            cursor: &mut Cursor,
+            _: Limit,
+            _: &Cancel,
+            out: &mut Pairs,
+        ) -> Result<Counts> {
             if cursor.is_done() {
                 return Ok(Counts::default());
             }
@@ -313,10 +254,10 @@ mod tests {
     }
 
     impl DeviceIndex for Full {
-        fn rows(&self, probe: Probe<'_>, positions: Range<usize>) -> Result<Vec<u32>> {
+        fn rows(&self, probe: Probe<'_, Vec<u32>>, positions: Range<usize>) -> Result<Vec<u32>> {
             Ok(match probe {
                 Probe::SelfJoin => self.self_join[positions].to_vec(),
-                Probe::Batch(batch) => batch.as_any().downcast_ref::<Rows>().unwrap().0[positions].to_vec(),
+                Probe::Batch(rows) => rows[positions].to_vec(),
             })
         }
     }
@@ -335,20 +276,15 @@ mod tests {
             let (build_keys, probe_keys) = (key_column(&build, &of_build), key_column(&probe, &of_probe));
             let expected = oracle(WORDS, predicate, (&build, &of_build), Some((&probe, &of_probe)));
             for takes_batches in [false, true] {
-                let device = Full { takes_batches, self_join: Vec::new() };
-                let index = WithCpuFallback::new(Box::new(device), condition, build_keys.clone(), 2);
+                let device = Full::boxed(takes_batches, Vec::new());
+                let index = WithCpuFallback::new(device, condition, build_keys.clone(), 2);
                 assert_eq!(batch(&index, &probe_keys, 30, UNLIMITED), expected);
                 // by ranges of thirty rows of a hundred
                 assert_eq!(fallbacks(&index), Some(if takes_batches { 4 } else { 1 }));
             }
             let mut rows: Vec<u32> = (0..200).filter(|row| row % 2 == 1).collect();
             rows.extend((0..200).filter(|row| row % 2 == 0));
-            let index = WithCpuFallback::new(
-                Box::new(Full { takes_batches: false, self_join: rows }),
-                condition,
-                build_keys.clone(),
-                2,
-            );
+            let index = WithCpuFallback::new(Full::boxed(false, rows), condition, build_keys.clone(), 2);
             let expected = oracle(WORDS, predicate, (&build, &of_build), None);
             assert!(expected.len() > 100);
             for range in [usize::MAX, 30] {
@@ -369,9 +305,8 @@ mod tests {
             let values = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(rows));
             KeyColumn { values, groups: Some((0..20).map(|row| row / 4).collect()) }
         };
-        let device = Full { takes_batches: false, self_join: Vec::new() };
-        let index = WithCpuFallback::new(Box::new(device), condition, keys(0.5), 1);
+        let index = WithCpuFallback::new(Full::boxed(false, Vec::new()), condition, keys(0.5), 1);
         let prepared = index.prepare(&keys(f64::INFINITY), &PrepareContext::by(1)).unwrap();
-        assert!(prepared.is_undecided());
+        assert!(prepared.undecided);
     }
 }

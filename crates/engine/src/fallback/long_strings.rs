@@ -1,7 +1,5 @@
 //! Strings that are too long for a device: where a build side has few of them, the CPU finds their pairs.
 
-use std::fmt;
-
 use crate::error::{Result, internal_err};
 use crate::metrics::MetricValue;
 use arrow::array::{Array, BooleanArray, StringViewArray};
@@ -15,8 +13,8 @@ use crate::strings::features::length_of;
 use crate::strings::predicate::LONGEST_PREFIX;
 use crate::views::string_views;
 use crate::{
-    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe, cpu,
-    even_stretch,
+    AnyBatch, BuildContext, Cancel, Counts, Cursor, DynPairIndex, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs,
+    PrepareContext, Prepared, Probe, cpu, even_stretch,
 };
 
 /// One in so many strings of a build side may be long.
@@ -106,31 +104,28 @@ impl LongStrings {
 #[derive(Debug)]
 pub struct WithLongStrings {
     strings: LongStrings,
-    others: Box<dyn Index>,
-    long: Box<dyn Index>,
+    others: Box<DynPairIndex>,
+    long: Box<DynPairIndex>,
     self_join: Option<SelfJoin>,
+    info: IndexInfo,
 }
 
 /// What a self-join compares the long strings with.
+#[derive(Debug)]
 struct SelfJoin {
     /// Index of the long strings themselves.
-    long: Box<dyn Index>,
+    long: Box<DynPairIndex>,
     /// All other strings, ready to be compared.
-    others: Box<dyn PreparedProbe>,
+    others: Prepared<AnyBatch>,
     /// Bytes that `others` holds.
     bytes: usize,
 }
 
-impl fmt::Debug for SelfJoin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Own").field("long", &self.long).finish_non_exhaustive()
-    }
-}
-
 /// A probe batch.
-struct Batch {
-    others: Box<dyn PreparedProbe>,
-    long: Box<dyn PreparedProbe>,
+#[derive(Debug)]
+pub struct Batch {
+    others: Prepared<AnyBatch>,
+    long: Prepared<AnyBatch>,
 }
 
 impl WithLongStrings {
@@ -138,7 +133,7 @@ impl WithLongStrings {
     ///
     /// # Errors
     /// A refused reservation, a cancelled build.
-    pub fn try_new(strings: LongStrings, others: Box<dyn Index>, context: &BuildContext<'_>) -> Result<Self> {
+    pub fn try_new(strings: LongStrings, others: Box<DynPairIndex>, context: &BuildContext<'_>) -> Result<Self> {
         let condition = Condition::Edit { measure: strings.predicate.measure, bounds: strings.predicate.bounds };
         let long = cpu::build(condition, &strings.long, &BuildContext { self_join: false, ..*context })?;
         let by = PrepareContext { threads: context.threads, cancel: context.cancel };
@@ -154,85 +149,96 @@ impl WithLongStrings {
             }
             false => None,
         };
-        Ok(Self { strings, others, long, self_join })
-    }
-
-    /// Goes on in whichever range of positions `cursor` stands: each part has one, one after the other.
-    fn probe_one(
-        &self,
-        parts: &[(&dyn Index, Probe<'_>, usize)],
-        cursor: &mut Cursor,
-        (limit, cancel): (Limit, &Cancel),
-        out: &mut Pairs,
-    ) -> Result<Counts> {
-        let mut start = 0;
-        for &(index, probe, len) in parts {
-            if cursor.next < start + len {
-                let mut within = Cursor { next: cursor.next - start, end: cursor.end.min(start + len) - start };
-                let counts = index.probe(probe, &mut within, limit, cancel, out)?;
-                cursor.next = start + within.next;
-                return Ok(counts);
-            }
-            start += len;
-        }
-        Ok(Counts::default())
+        let info = known(&strings, others.info(), long.info(), self_join.as_ref());
+        Ok(Self { strings, others, long, self_join, info })
     }
 }
 
-impl Index for WithLongStrings {
-    fn describe(&self) -> String {
-        format!(
-            "{}; cpu for {} strings of more than {} characters",
-            self.others.describe(),
-            self.strings.count,
-            self.strings.longest
-        )
-    }
-
-    fn memory(&self) -> usize {
-        let self_join = self.self_join.as_ref().map_or(0, |self_join| self_join.long.memory() + self_join.bytes);
-        let views = 2 * self.strings.long.values.len() * size_of::<u128>();
-        self.others.memory() + self.long.memory() + self_join + views
-    }
-
-    fn unmatchable(&self) -> usize {
+/// What is known of an index of `others` with that of the `long` strings beside it.
+fn known(strings: &LongStrings, others: &IndexInfo, long: &IndexInfo, self_join: Option<&SelfJoin>) -> IndexInfo {
+    let views = 2 * strings.long.values.len() * size_of::<u128>();
+    let of_self_join = self_join.map_or(0, |self_join| self_join.long.info().bytes + self_join.bytes);
+    let positions = |self_join: &SelfJoin| self_join.long.info().self_join_len + self_join.others.len;
+    IndexInfo {
+        path: format!("{}; cpu for {} strings of more than {} characters", others.path, strings.count, strings.longest),
+        bytes: others.bytes + long.bytes + of_self_join + views,
         // to either all strings of the other one are NULL
-        self.others.unmatchable() + self.long.unmatchable() - self.strings.others.values.len()
+        unmatchable: others.unmatchable + long.unmatchable - strings.others.values.len(),
+        undecided: false,
+        self_join_len: others.self_join_len + self_join.map_or(0, positions),
+        rows_at_once: others.rows_at_once,
+        shared: false,
+    }
+}
+
+/// A range of positions: an index, and what it is probed with there.
+struct Part<'a> {
+    index: &'a DynPairIndex,
+    probe: Probe<'a, AnyBatch>,
+    len: usize,
+}
+
+impl<'a> Part<'a> {
+    fn itself(index: &'a DynPairIndex) -> Self {
+        Self { index, probe: Probe::SelfJoin, len: index.info().self_join_len }
+    }
+
+    fn of(index: &'a DynPairIndex, prepared: &'a Prepared<AnyBatch>) -> Self {
+        Self { index, probe: Probe::Batch(&prepared.batch), len: prepared.len }
+    }
+}
+
+/// Goes on in whichever range of positions `cursor` stands: each part has one, one after the other.
+fn probe_one(
+    parts: &[Part<'_>],
+    cursor: &mut Cursor,
+    limit: Limit,
+    cancel: &Cancel,
+    out: &mut Pairs,
+) -> Result<Counts> {
+    let mut start = 0;
+    for part in parts {
+        if cursor.next < start + part.len {
+            let mut within = Cursor { next: cursor.next - start, end: cursor.end.min(start + part.len) - start };
+            let counts = part.index.probe(part.probe, &mut within, limit, cancel, out)?;
+            cursor.next = start + within.next;
+            return Ok(counts);
+        }
+        start += part.len;
+    }
+    Ok(Counts::default())
+}
+
+impl Index for WithLongStrings {
+    type Batch = Batch;
+
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
         self.others.metrics()
     }
 
-    fn self_join_len(&self) -> usize {
-        self.others.self_join_len()
-            + self.self_join.as_ref().map_or(0, |self_join| self_join.long.self_join_len() + self_join.others.len())
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<Batch>> {
+        let others = self.others.prepare(keys, context)?;
+        let long = self.long.prepare(&self.strings.near(keys)?, context)?;
+        let (len, unmatchable) = (others.len + long.len, others.unmatchable);
+        Ok(Prepared { shared: false, ..Prepared::new(Batch { others, long }, len, unmatchable) })
     }
+}
 
+impl PairIndex for WithLongStrings {
     fn self_join_stretch(&self, start: usize) -> usize {
-        match start < self.others.self_join_len() {
+        match start < self.others.info().self_join_len {
             true => self.others.self_join_stretch(start),
-            false => even_stretch(start, self.self_join_len()),
+            false => even_stretch(start, self.info.self_join_len),
         }
-    }
-
-    fn rows_at_once(&self) -> usize {
-        self.others.rows_at_once()
-    }
-
-    fn is_shared(&self, _: Option<&dyn PreparedProbe>) -> bool {
-        false
-    }
-
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
-        let (others, long) =
-            (self.others.prepare(keys, context)?, self.long.prepare(&self.strings.near(keys)?, context)?);
-        Ok(Box::new(Batch { others, long }))
     }
 
     fn probe(
         &self,
-        probe: Probe<'_>,
+        probe: Probe<'_, Batch>,
         cursor: &mut Cursor,
         limit: Limit,
         cancel: &Cancel,
@@ -244,36 +250,15 @@ impl Index for WithLongStrings {
         let (others, long) = (self.others.as_ref(), self.long.as_ref());
         match (probe, &self.self_join) {
             (Probe::SelfJoin, Some(self_join)) => {
-                let parts = [
-                    (others, Probe::SelfJoin, others.self_join_len()),
-                    (self_join.long.as_ref(), Probe::SelfJoin, self_join.long.self_join_len()),
-                    (long, Probe::Batch(self_join.others.as_ref()), self_join.others.len()),
-                ];
-                self.probe_one(&parts, cursor, (limit, cancel), out)
+                let parts =
+                    [Part::itself(others), Part::itself(self_join.long.as_ref()), Part::of(long, &self_join.others)];
+                probe_one(&parts, cursor, limit, cancel, out)
             }
             (Probe::Batch(batch), None) => {
-                let batch: &Batch = batch.of()?;
-                let parts = [
-                    (others, Probe::Batch(batch.others.as_ref()), batch.others.len()),
-                    (long, Probe::Batch(batch.long.as_ref()), batch.long.len()),
-                ];
-                self.probe_one(&parts, cursor, (limit, cancel), out)
+                let parts = [Part::of(others, &batch.others), Part::of(long, &batch.long)];
+                probe_one(&parts, cursor, limit, cancel, out)
             }
             _ => internal_err!("an edit index was built for the other kind of probe"),
         }
-    }
-}
-
-impl PreparedProbe for Batch {
-    fn len(&self) -> usize {
-        self.others.len() + self.long.len()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.others.unmatchable()
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
     }
 }

@@ -7,19 +7,22 @@ use crate::metrics::{Count, MetricValue};
 
 use super::LazyOnce;
 use crate::condition::Condition;
-use crate::nearest::{Best, NearestIndex, prepared};
+use crate::nearest::{Best, DynNearestIndex, NearestIndex};
 use crate::reason::CPU_FALLBACKS;
-use crate::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe, cpu};
+use crate::{
+    AnyBatch, BuildContext, Cancel, Counts, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe, cpu,
+};
 
 /// An index on a device, and what makes another one on the CPU.
 #[derive(Debug)]
 pub(crate) struct NearestWithCpuFallback {
-    on_device: Box<dyn NearestIndex>,
+    on_device: Box<DynNearestIndex>,
+    info: IndexInfo,
     condition: Condition,
     keys: KeyColumn,
     ranks: Vec<u32>,
     self_join: bool,
-    on_cpu: LazyOnce<Box<dyn NearestIndex>>,
+    on_cpu: LazyOnce<Box<DynNearestIndex>>,
     /// Where each of its own rows stands in the order of the CPU.
     positions_on_cpu: OnceLock<Vec<u32>>,
     threads: usize,
@@ -28,15 +31,14 @@ pub(crate) struct NearestWithCpuFallback {
 }
 
 /// A probe batch that either index may search for.
-struct Batch {
+#[derive(Debug)]
+pub(crate) struct Batch {
     keys: KeyColumn,
     /// Batch on the device; `None` where it has no memory for it.
-    on_device: Option<Box<dyn PreparedProbe>>,
-    on_cpu: LazyOnce<Box<dyn PreparedProbe>>,
+    on_device: Option<AnyBatch>,
+    on_cpu: LazyOnce<Prepared<AnyBatch>>,
     /// Where each row stands in the order of the CPU.
     positions_on_cpu: OnceLock<Vec<u32>>,
-    len: usize,
-    unmatchable: usize,
 }
 
 /// Where each row of one order stands in another one of the same rows.
@@ -47,18 +49,32 @@ fn positions_by_row(order: &[u32], other: &[u32]) -> Vec<u32> {
 }
 
 impl NearestWithCpuFallback {
-    /// An index with what it was made of; `self_join` for a self-join, and how many threads may make the other one.
+    /// An index with what it was made of, as `context` says.
     pub(crate) fn new(
-        on_device: Box<dyn NearestIndex>,
-        (condition, keys, ranks): (Condition, KeyColumn, Vec<u32>),
-        (self_join, threads): (bool, usize),
+        on_device: Box<DynNearestIndex>,
+        condition: Condition,
+        keys: KeyColumn,
+        ranks: Vec<u32>,
+        context: &BuildContext<'_>,
     ) -> Self {
-        let (on_cpu, positions_on_cpu, fallbacks) = (LazyOnce::default(), OnceLock::new(), Count::new());
-        Self { on_device, condition, keys, ranks, self_join, on_cpu, positions_on_cpu, threads, fallbacks }
+        let of_device = on_device.info().clone();
+        let info = IndexInfo { bytes: of_device.bytes + ranks.capacity() * size_of::<u32>(), ..of_device };
+        Self {
+            on_device,
+            info,
+            condition,
+            keys,
+            ranks,
+            self_join: context.self_join,
+            on_cpu: LazyOnce::default(),
+            positions_on_cpu: OnceLock::new(),
+            threads: context.threads,
+            fallbacks: Count::new(),
+        }
     }
 
     /// The index on the CPU, built when it is first needed.
-    fn on_cpu(&self, cancel: &Cancel) -> Result<&dyn NearestIndex> {
+    fn on_cpu(&self, cancel: &Cancel) -> Result<&DynNearestIndex> {
         let context =
             BuildContext { self_join: self.self_join, ..BuildContext::new(self.threads, cancel, &|_| Ok(())) };
         let build = || cpu::build_nearest(self.condition, &self.keys, self.ranks.clone(), &context);
@@ -66,48 +82,46 @@ impl NearestWithCpuFallback {
     }
 
     /// A probe batch as the index on the CPU wants it.
-    fn batch_on_cpu<'a>(&self, batch: &'a Batch, cancel: &Cancel) -> Result<&'a dyn PreparedProbe> {
+    fn batch_on_cpu<'a>(&self, batch: &'a Batch, cancel: &Cancel) -> Result<&'a Prepared<AnyBatch>> {
         let by = PrepareContext { threads: self.threads, cancel };
         let prepare = || self.on_cpu(cancel)?.prepare(&batch.keys, &by);
-        Ok(batch.on_cpu.get(prepare, cancel)?.as_ref())
+        batch.on_cpu.get(prepare, cancel)
     }
 
     /// Neighbours as [`nearest`](NearestIndex::nearest) gives them, by the index on the CPU, in whose order rows are at
     /// other positions.
     fn nearest_on_cpu(
         &self,
-        (order, probe): (&[u32], Option<&dyn PreparedProbe>),
-        positions_of_rows: &OnceLock<Vec<u32>>,
+        probe: Probe<'_, Batch>,
         positions: &[u32],
         best: &mut [Best<i64>],
         cancel: &Cancel,
     ) -> Result<Counts> {
+        let order = self.order(probe)?;
+        let (on_cpu, positions_of_rows) = match probe {
+            Probe::SelfJoin => (Probe::SelfJoin, &self.positions_on_cpu),
+            Probe::Batch(batch) => (Probe::Batch(&self.batch_on_cpu(batch, cancel)?.batch), &batch.positions_on_cpu),
+        };
         self.fallbacks.add(1);
         let index = self.on_cpu(cancel)?;
-        let self_join_order = index.order(probe)?;
-        let positions_of_rows = positions_of_rows.get_or_init(|| positions_by_row(order, self_join_order));
+        let order_on_cpu = index.order(on_cpu)?;
+        let positions_of_rows = positions_of_rows.get_or_init(|| positions_by_row(order, order_on_cpu));
         let position = |&position: &u32| positions_of_rows[order[position as usize] as usize];
         let mut turned: Vec<(u32, usize)> = positions.iter().map(position).zip(0..).collect();
         turned.sort_unstable();
         let positions: Vec<u32> = turned.iter().map(|(position, _)| *position).collect();
         let mut found: Vec<_> = turned.iter().map(|&(_, at)| Best::new(best[at].wanted())).collect();
-        let counts = index.nearest(probe, &positions, &mut found, cancel)?;
+        let counts = index.nearest(on_cpu, &positions, &mut found, cancel)?;
         turned.into_iter().zip(found).for_each(|((_, at), found)| best[at] = found);
         Ok(counts)
     }
 }
 
-impl NearestIndex for NearestWithCpuFallback {
-    fn describe(&self) -> String {
-        self.on_device.describe()
-    }
+impl Index for NearestWithCpuFallback {
+    type Batch = Batch;
 
-    fn memory(&self) -> usize {
-        self.on_device.memory() + self.ranks.capacity() * size_of::<u32>()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.on_device.unmatchable()
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
@@ -116,97 +130,71 @@ impl NearestIndex for NearestWithCpuFallback {
         metrics
     }
 
-    fn rows_at_once(&self) -> usize {
-        self.on_device.rows_at_once()
-    }
-
-    fn positions_at_once(&self, probe: Option<&dyn PreparedProbe>, wanted: usize) -> usize {
-        let Some(batch) = probe.and_then(|probe| probe.as_any().downcast_ref::<Batch>()) else {
-            return self.on_device.positions_at_once(None, wanted);
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<Batch>> {
+        let batch = |on_device| {
+            let (on_cpu, positions_on_cpu) = (LazyOnce::default(), OnceLock::new());
+            Batch { keys: keys.clone(), on_device, on_cpu, positions_on_cpu }
         };
-        match &batch.on_device {
-            Some(probe) => self.on_device.positions_at_once(Some(probe.as_ref()), wanted),
-            None => self.on_cpu(&Cancel::default()).map_or(1, |index| index.positions_at_once(None, wanted)),
+        match self.on_device.prepare(keys, context) {
+            Err(error) if error.is_device_full() => {
+                let batch = batch(None);
+                let on_cpu = self.batch_on_cpu(&batch, context.cancel)?;
+                let (len, unmatchable) = (on_cpu.len, on_cpu.unmatchable);
+                Ok(Prepared::new(batch, len, unmatchable))
+            }
+            prepared => Ok(prepared?.map(|on_device| batch(Some(on_device)))),
         }
     }
+}
 
-    fn self_join_stretch(&self, start: usize, rows: usize, wanted: usize) -> usize {
-        self.on_device.self_join_stretch(start, rows, wanted)
-    }
-
-    fn is_shared(&self, probe: Option<&dyn PreparedProbe>) -> bool {
-        match probe.and_then(|probe| probe.as_any().downcast_ref::<Batch>()) {
-            None => self.on_device.is_shared(None),
-            Some(Batch { on_device, .. }) => {
-                on_device.as_ref().is_none_or(|probe| self.on_device.is_shared(Some(probe.as_ref())))
+impl NearestIndex for NearestWithCpuFallback {
+    fn positions_at_once(&self, probe: Probe<'_, Batch>, wanted: usize) -> Result<usize> {
+        let cancel = Cancel::default();
+        match probe {
+            Probe::SelfJoin => self.on_device.positions_at_once(Probe::SelfJoin, wanted),
+            Probe::Batch(Batch { on_device: Some(batch), .. }) => {
+                self.on_device.positions_at_once(Probe::Batch(batch), wanted)
+            }
+            Probe::Batch(batch) => {
+                let on_cpu = Probe::Batch(&self.batch_on_cpu(batch, &cancel)?.batch);
+                self.on_cpu(&cancel)?.positions_at_once(on_cpu, wanted)
             }
         }
     }
 
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
-        let on_device = match self.on_device.prepare(keys, context) {
-            Ok(probe) => Some(probe),
-            Err(error) if error.is_device_full() => None,
-            Err(error) => return Err(error),
-        };
-        let (on_cpu, positions_on_cpu) = (LazyOnce::default(), OnceLock::new());
-        let mut batch = Batch { keys: keys.clone(), on_device, on_cpu, positions_on_cpu, len: 0, unmatchable: 0 };
-        let probe = match &batch.on_device {
-            Some(probe) => probe.as_ref(),
-            None => self.batch_on_cpu(&batch, context.cancel)?,
-        };
-        (batch.len, batch.unmatchable) = (probe.len(), probe.unmatchable());
-        Ok(Box::new(batch))
+    fn self_join_stretch(&self, start: usize, wanted: usize) -> usize {
+        self.on_device.self_join_stretch(start, wanted)
     }
 
-    fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]> {
-        let Some(_) = probe else { return self.on_device.order(None) };
-        let batch = prepared::<Batch>(probe)?;
-        match &batch.on_device {
-            Some(probe) => self.on_device.order(Some(probe.as_ref())),
-            None => {
+    fn order<'a>(&'a self, probe: Probe<'a, Batch>) -> Result<&'a [u32]> {
+        match probe {
+            Probe::SelfJoin => self.on_device.order(Probe::SelfJoin),
+            Probe::Batch(Batch { on_device: Some(batch), .. }) => self.on_device.order(Probe::Batch(batch)),
+            Probe::Batch(batch) => {
                 let cancel = Cancel::default();
-                self.on_cpu(&cancel)?.order(Some(self.batch_on_cpu(batch, &cancel)?))
+                self.on_cpu(&cancel)?.order(Probe::Batch(&self.batch_on_cpu(batch, &cancel)?.batch))
             }
         }
     }
 
     fn nearest(
         &self,
-        probe: Option<&dyn PreparedProbe>,
+        probe: Probe<'_, Batch>,
         positions: &[u32],
         best: &mut [Best<i64>],
         cancel: &Cancel,
     ) -> Result<Counts> {
-        let batch = probe.map(|_| prepared::<Batch>(probe)).transpose()?;
-        let on_device = match batch.map(|batch| &batch.on_device) {
-            None => self.on_device.nearest(None, positions, best, cancel),
-            Some(Some(probe)) => self.on_device.nearest(Some(probe.as_ref()), positions, best, cancel),
-            Some(None) => Err(Error::DeviceFull),
+        let on_device = match probe {
+            Probe::SelfJoin => self.on_device.nearest(Probe::SelfJoin, positions, best, cancel),
+            Probe::Batch(Batch { on_device: Some(batch), .. }) => {
+                self.on_device.nearest(Probe::Batch(batch), positions, best, cancel)
+            }
+            Probe::Batch(Batch { on_device: None, .. }) => Err(Error::DeviceFull),
         };
         match on_device {
-            Err(error) if error.is_device_full() => {
-                let order = self.order(probe)?;
-                let on_cpu = batch.map(|batch| self.batch_on_cpu(batch, cancel)).transpose()?;
-                let places = batch.map_or(&self.positions_on_cpu, |batch| &batch.positions_on_cpu);
-                self.nearest_on_cpu((order, on_cpu), places, positions, best, cancel)
-            }
+            Err(error) if error.is_device_full() => self.nearest_on_cpu(probe, positions, best, cancel),
             counts => counts,
         }
-    }
-}
-
-impl PreparedProbe for Batch {
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.unmatchable
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
     }
 }
 
@@ -218,6 +206,7 @@ mod tests {
     use arrow::datatypes::Float64Type;
 
     use super::*;
+    use crate::Erased;
     use crate::condition::VectorCondition;
     use crate::nearest::{Neighbour, Wanted};
     use similarity_measures::VectorMeasure;
@@ -227,7 +216,7 @@ mod tests {
     /// A device that finds no room for a search, or none for a batch either.
     #[derive(Debug)]
     struct Full {
-        index: Box<dyn NearestIndex>,
+        index: Box<DynNearestIndex>,
         takes_batches: bool,
     }
 
@@ -235,34 +224,24 @@ mod tests {
         Err(Error::DeviceFull)
     }
 
-    impl NearestIndex for Full {
-        fn describe(&self) -> String {
-            "full".into()
+    impl Index for Full {
+        type Batch = AnyBatch;
+
+        fn info(&self) -> &IndexInfo {
+            self.index.info()
         }
 
-        fn memory(&self) -> usize {
-            0
-        }
-
-        fn unmatchable(&self) -> usize {
-            0
-        }
-
-        fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+        fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<AnyBatch>> {
             if self.takes_batches { self.index.prepare(keys, context) } else { full() }
         }
+    }
 
-        fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]> {
+    impl NearestIndex for Full {
+        fn order<'a>(&'a self, probe: Probe<'a, AnyBatch>) -> Result<&'a [u32]> {
             self.index.order(probe)
         }
 
-        fn nearest(
-            &self,
-            _: Option<&dyn PreparedProbe>,
-            _: &[u32],
-            best: &mut [Best<i64>],
-            _: &Cancel,
-        ) -> Result<Counts> {
+        fn nearest(&self, _: Probe<'_, AnyBatch>, _: &[u32], best: &mut [Best<i64>], _: &Cancel) -> Result<Counts> {
             // what it had found before is ignored
             best.iter_mut().for_each(|best| best.offer(Neighbour { score: i64::MIN, rank: 0, row: 9 }));
             full()
@@ -279,7 +258,8 @@ mod tests {
         let (build, probe) = (column(0), column(11));
         let condition = Condition::Vector(VectorCondition::every_score(VectorMeasure::L2));
         let (cancel, reserve) = (Cancel::default(), |_: usize| Ok(()));
-        let neighbours = |index: &dyn NearestIndex, probe: Option<&dyn PreparedProbe>| {
+        let neighbours = |index: &DynNearestIndex, batch: Option<&Prepared<AnyBatch>>| {
+            let probe = batch.map_or(Probe::SelfJoin, |prepared| Probe::Batch(&prepared.batch));
             let order = index.order(probe).unwrap();
             let positions: Vec<u32> = (1..order.len() as u32).step_by(2).collect();
             let mut best: Vec<_> = positions.iter().map(|_| Best::new(Wanted { rows: 3, ties: false })).collect();
@@ -297,7 +277,7 @@ mod tests {
             let context = BuildContext { self_join, ..BuildContext::new(1, &cancel, &reserve) };
             let cpu = || cpu::build_nearest(condition, &build, RANKS.to_vec(), &context).unwrap();
             let device = Box::new(Full { index: cpu(), takes_batches });
-            let index = NearestWithCpuFallback::new(device, (condition, build.clone(), RANKS.to_vec()), (self_join, 1));
+            let index = Erased(NearestWithCpuFallback::new(device, condition, build.clone(), RANKS.to_vec(), &context));
             let cpu = cpu();
             let (one, other) = match self_join {
                 true => (None, None),
@@ -306,7 +286,7 @@ mod tests {
                     Some(cpu.prepare(&probe, &PrepareContext::by(1)).unwrap()),
                 ),
             };
-            assert_eq!(neighbours(&index, one.as_deref()), neighbours(cpu.as_ref(), other.as_deref()));
+            assert_eq!(neighbours(&index, one.as_ref()), neighbours(cpu.as_ref(), other.as_ref()));
             let fallbacks = index.metrics().into_iter().find(|metric| metric.name() == "cpu_fallbacks");
             assert_eq!(fallbacks.map(|fallbacks| fallbacks.as_usize()), Some(1));
         }

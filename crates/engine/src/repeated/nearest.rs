@@ -3,27 +3,25 @@
 //! Each key stands for its best row. The k best rows are among those of the k best keys, ties included: a key that is
 //! before another one has a row before all rows of that one.
 
-use std::any::Any;
-
 use crate::error::Result;
 use crate::metrics::MetricValue;
 
 use super::Repeated;
 use crate::condition::{Condition, VectorCondition};
-use crate::nearest::{Best, NearestIndex, Neighbour, Wanted, prepared};
+use crate::nearest::{Best, DynNearestIndex, NearestIndex, Neighbour, Wanted};
 use crate::vectors::points::Points;
-use crate::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe};
+use crate::{AnyBatch, BuildContext, Cancel, Counts, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe};
 
 /// An index over the keys of a build side, or over its rows where few share a key. Rows of the probe side that share
 /// a key are searched for once.
 #[derive(Debug)]
 pub struct NearestRepeated {
-    index: Box<dyn NearestIndex>,
+    index: Box<DynNearestIndex>,
     /// The rows of each key; none where the index has rows.
     build: Option<RankedRows>,
     /// The rows of a self-join; none where the index has rows.
     self_join: Option<Spread>,
-    unmatchable: usize,
+    info: IndexInfo,
 }
 
 /// The rows of each key, and the rank of each row.
@@ -68,7 +66,7 @@ impl RankedRows {
     fn rankable(&self, condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<usize> {
         let Condition::Vector(condition) = condition else { return Ok(self.repeated.all().len()) };
         let every = VectorCondition::every_score(condition.measure);
-        let points = Points::try_new(&every, keys, None, (context.threads, context.cancel))?;
+        let points = Points::try_new(&every, keys, None, &context.preparing())?;
         let keys = points.filterable.rows.iter().chain(&points.unfilterable.rows);
         Ok(keys.map(|&key| self.repeated.rows(key).len()).sum())
     }
@@ -101,8 +99,8 @@ impl Spread {
 
 impl NearestRepeated {
     /// An index over the rows of a build side.
-    pub fn of_rows(index: Box<dyn NearestIndex>) -> Self {
-        Self { unmatchable: index.unmatchable(), index, build: None, self_join: None }
+    pub fn of_rows(index: Box<DynNearestIndex>) -> Self {
+        Self { info: index.info().clone(), index, build: None, self_join: None }
     }
 
     /// An index by the score of `condition` over the `keys` of a build side whose rows have `ranks`.
@@ -110,95 +108,80 @@ impl NearestRepeated {
     /// # Errors
     /// An index that was not built for a self-join as `context` says, a cancelled build.
     pub fn of_keys(
-        index: Box<dyn NearestIndex>,
-        (repeated, ranks): (Repeated, Vec<u32>),
-        (condition, keys): (Condition, &KeyColumn),
+        index: Box<DynNearestIndex>,
+        build: RankedRows,
+        condition: Condition,
+        keys: &KeyColumn,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
-        let self_join = if context.self_join { Some(Spread::new(index.order(None)?, &repeated)) } else { None };
-        (context.reserve)(self_join.as_ref().map_or(0, Spread::memory))?;
-        let build = RankedRows::new(repeated, ranks);
-        let unmatchable = match index.unmatchable() {
-            0 => build.without_key(),
-            _ => build.ranks.len() - build.rankable(condition, keys, context)?,
+        let self_join = match context.self_join {
+            true => Some(Spread::new(index.order(Probe::SelfJoin)?, &build.repeated)),
+            false => None,
         };
-        Ok(Self { unmatchable, index, build: Some(build), self_join })
+        let of_self_join = self_join.as_ref().map_or(0, Spread::memory);
+        (context.reserve)(of_self_join)?;
+        let of_index = index.info().clone();
+        let (different, rows) = (build.repeated.count(), build.ranks.len());
+        let info = IndexInfo {
+            path: format!("{}, {different} different keys in {rows} rows", of_index.path),
+            bytes: of_index.bytes + build.memory() + of_self_join,
+            unmatchable: match of_index.unmatchable {
+                0 => build.without_key(),
+                _ => rows - build.rankable(condition, keys, context)?,
+            },
+            self_join_len: self_join.as_ref().map_or(0, |self_join| self_join.order.len()),
+            ..of_index
+        };
+        Ok(Self { info, index, build: Some(build), self_join })
     }
 
     /// A probe batch, or the build side itself, as the index wants it, and how its positions are spread.
-    fn inner<'a>(
-        &'a self,
-        probe: Option<&'a dyn PreparedProbe>,
-    ) -> Result<(Option<&'a dyn PreparedProbe>, Option<&'a Spread>)> {
+    fn inner<'a>(&'a self, probe: Probe<'a, Batch>) -> (Probe<'a, AnyBatch>, Option<&'a Spread>) {
         match probe {
-            None => Ok((None, self.self_join.as_ref())),
-            Some(_) => {
-                let batch = prepared::<Batch>(probe)?;
-                Ok((Some(batch.probe.as_ref()), batch.spread.as_ref()))
-            }
+            Probe::SelfJoin => (Probe::SelfJoin, self.self_join.as_ref()),
+            Probe::Batch(Batch { batch, spread }) => (Probe::Batch(batch), spread.as_ref()),
         }
     }
 }
 
-impl NearestIndex for NearestRepeated {
-    fn describe(&self) -> String {
-        let of_index = self.index.describe();
-        match &self.build {
-            Some(RankedRows { repeated, ranks }) => {
-                format!("{of_index}, {} different keys in {} rows", repeated.count(), ranks.len())
-            }
-            None => of_index,
-        }
-    }
+impl Index for NearestRepeated {
+    type Batch = Batch;
 
-    fn memory(&self) -> usize {
-        let (build, self_join) = (self.build.as_ref(), self.self_join.as_ref());
-        self.index.memory() + build.map_or(0, RankedRows::memory) + self_join.map_or(0, Spread::memory)
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.unmatchable
-    }
-
-    fn rows_at_once(&self) -> usize {
-        self.index.rows_at_once()
-    }
-
-    fn positions_at_once(&self, probe: Option<&dyn PreparedProbe>, wanted: usize) -> usize {
-        self.index.positions_at_once(self.inner(probe).map_or(None, |(probe, _)| probe), wanted)
-    }
-
-    fn self_join_stretch(&self, start: usize, rows: usize, wanted: usize) -> usize {
-        let Some(Spread { keys, .. }) = &self.self_join else {
-            return self.index.self_join_stretch(start, rows, wanted);
-        };
-        let (Some(&first), Some(&last)) = (keys.get(start), keys.last()) else { return rows };
-        let end = self.index.self_join_stretch(first as usize, last as usize + 1, wanted);
-        keys.partition_point(|&key| (key as usize) < end)
-    }
-
-    fn is_shared(&self, probe: Option<&dyn PreparedProbe>) -> bool {
-        self.index.is_shared(self.inner(probe).map_or(None, |(probe, _)| probe))
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
         self.index.metrics()
     }
 
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<Batch>> {
         let rows = keys.values.len();
         let Some(repeated) = Repeated::of(keys, None, context.cancel, &|_| Ok(()))? else {
-            let probe = self.index.prepare(keys, context)?;
-            return Ok(Box::new(Batch { len: probe.len(), unmatchable: probe.unmatchable(), probe, spread: None }));
+            return Ok(self.index.prepare(keys, context)?.map(|batch| Batch { batch, spread: None }));
         };
-        let probe = self.index.prepare(&repeated.keys(keys)?, context)?;
-        let spread = Spread::new(self.index.order(Some(probe.as_ref()))?, &repeated);
+        let prepared = self.index.prepare(&repeated.keys(keys)?, context)?;
+        let spread = Spread::new(self.index.order(Probe::Batch(&prepared.batch))?, &repeated);
         let len = spread.order.len();
-        Ok(Box::new(Batch { len, unmatchable: rows - len, probe, spread: Some(spread) }))
+        let prepared = prepared.map(|batch| Batch { batch, spread: Some(spread) });
+        Ok(Prepared { len, unmatchable: rows - len, ..prepared })
+    }
+}
+
+impl NearestIndex for NearestRepeated {
+    fn positions_at_once(&self, probe: Probe<'_, Batch>, wanted: usize) -> Result<usize> {
+        self.index.positions_at_once(self.inner(probe).0, wanted)
     }
 
-    fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]> {
-        match self.inner(probe)? {
+    fn self_join_stretch(&self, start: usize, wanted: usize) -> usize {
+        let Some(Spread { keys, .. }) = &self.self_join else { return self.index.self_join_stretch(start, wanted) };
+        let Some(&first) = keys.get(start) else { return self.info.self_join_len };
+        let end = self.index.self_join_stretch(first as usize, wanted);
+        keys.partition_point(|&key| (key as usize) < end)
+    }
+
+    fn order<'a>(&'a self, probe: Probe<'a, Batch>) -> Result<&'a [u32]> {
+        match self.inner(probe) {
             (_, Some(spread)) => Ok(&spread.order),
             (probe, None) => self.index.order(probe),
         }
@@ -206,12 +189,12 @@ impl NearestIndex for NearestRepeated {
 
     fn nearest(
         &self,
-        probe: Option<&dyn PreparedProbe>,
+        probe: Probe<'_, Batch>,
         positions: &[u32],
         best: &mut [Best<i64>],
         cancel: &Cancel,
     ) -> Result<Counts> {
-        let (probe, spread) = self.inner(probe)?;
+        let (probe, spread) = self.inner(probe);
         let Some(wanted) = best.first().map(Best::wanted) else { return Ok(Counts::default()) };
         if spread.is_none() && self.build.is_none() {
             return self.index.nearest(probe, positions, best, cancel);
@@ -236,25 +219,10 @@ impl NearestIndex for NearestRepeated {
 }
 
 /// A batch of the probe side.
-struct Batch {
+#[derive(Debug)]
+pub struct Batch {
     /// Keys of the batch, or its rows, as the index wants them.
-    probe: Box<dyn PreparedProbe>,
+    batch: AnyBatch,
     /// Rows of the batch, where the index has keys.
     spread: Option<Spread>,
-    len: usize,
-    unmatchable: usize,
-}
-
-impl PreparedProbe for Batch {
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.unmatchable
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }

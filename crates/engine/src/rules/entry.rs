@@ -1,4 +1,4 @@
-//! One entry of a plan, built: where its candidates come from, and the trees that decide them.
+//! One entry of a plan: how its candidates are found and walked, and the trees that decide them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,109 +6,337 @@ use crate::error::{Result, internal_err};
 use arrow::array::ArrayRef;
 
 use super::band::BandOrder;
+use super::coded::BuildSide;
 use super::grouping::Grouping;
-use super::statistics::BuildStatistics;
-use crate::accelerator::rules::DeviceEntry;
-use crate::atoms::{AtomColumn, AtomCondition};
-use crate::choice::Engine;
-use crate::cpu::columns::{AtomDeciders, Columns};
+use super::on_device::{DeviceWalk, ProbedWalk};
+use super::places::ProbePlaces;
+use super::prepared::{EntryProbe, PreparedEntry};
+use crate::accelerator::rules::{PartnerEnds, PlacedRows, WalkedEntry};
+use crate::atoms::AtomColumn;
+use crate::cpu::columns::Columns;
+use crate::cpu::rules::probing::Candidates;
 use crate::cpu::rules::walk::Path;
-use crate::plan::{Entry, EntryGroup};
+use crate::metrics::MetricValue;
 use crate::reason::Reason;
-use crate::{BuildContext, Index, KeyColumn};
+use crate::{DynPairIndex, KeyColumn, PrepareContext, Probe};
 
-/// One entry of a plan, built.
+/// Probe rows that are made ready at once for a device.
+const ROWS_AT_ONCE: usize = 1 << 20;
+/// Longest stretch of a self-join, in places of an entry.
+const LONGEST_STRETCH: usize = 4096;
+/// Pairs of a stretch of a self-join, for an entry by hash.
+pub(super) const PAIRS_A_STRETCH: usize = 1 << 20;
+
+/// The trees that decide the candidates of an entry.
 #[derive(Debug)]
-pub struct EntryIndex {
-    pub access: Access,
-    pub tree: Path,
-    pub earlier: Path,
-    /// Where its candidates are walked on a device.
-    pub device: Option<Box<dyn DeviceEntry>>,
+pub(super) struct EntryTrees {
+    /// Tree of the entry's own clauses.
+    pub(super) own: Path,
+    /// Tree of the clauses of all entries before.
+    pub(super) earlier: Path,
 }
 
-impl EntryIndex {
-    /// The atoms of its trees.
-    pub fn atoms(&self) -> impl Iterator<Item = usize> {
-        self.tree.tree().steps.iter().chain(&self.earlier.tree().steps).map(|step| step.atom)
+impl EntryTrees {
+    /// The atoms of the trees.
+    pub(super) fn atoms(&self) -> impl Iterator<Item = usize> {
+        self.own.tree().steps.iter().chain(&self.earlier.tree().steps).map(|step| step.atom)
     }
 }
 
-/// Where the candidates of an entry come from.
+/// Build rows by place, and the places that each is paired with.
 #[derive(Debug)]
-pub enum Access {
-    Hash {
+pub(super) enum EntryPlaces {
+    /// Rows by group.
+    Groups {
         grouping: Arc<Grouping>,
         /// End of the group of each place, in a self-join on the CPU.
         ends: OnceLock<Vec<u32>>,
     },
+    /// Rows of each group in the order of a band.
     Band {
         atom: usize,
         order: BandOrder,
         /// End of the partners of each place, in a self-join.
         ends: Vec<u32>,
     },
-    /// The index of a similarity, why it is on its engine, and the groups within which it pairs.
-    Index { index: Box<dyn Index>, reason: Reason, grouping: Option<Arc<Grouping>> },
 }
 
-impl Access {
-    /// End of the partners of each place, in a self-join; `None` where an index finds them.
-    pub fn ends(&self) -> Option<&[u32]> {
+impl EntryPlaces {
+    /// How many places there are.
+    fn len(&self) -> usize {
         match self {
-            Self::Hash { grouping, ends } => Some(ends.get_or_init(|| grouping.group_ends())),
-            Self::Band { ends, .. } => Some(ends),
-            Self::Index { .. } => None,
+            Self::Groups { grouping, .. } => grouping.len(),
+            Self::Band { order, .. } => order.rows.len(),
+        }
+    }
+
+    fn grouping(&self) -> &Grouping {
+        match self {
+            Self::Groups { grouping, .. } => grouping,
+            Self::Band { order, .. } => &order.grouping,
+        }
+    }
+
+    /// Build rows by place.
+    fn rows(&self) -> Result<&[u32]> {
+        match self {
+            Self::Groups { grouping, .. } => grouping.rows(),
+            Self::Band { order, .. } => Ok(&order.rows),
+        }
+    }
+
+    /// End of the partners of each place, in a self-join.
+    pub(super) fn self_join_ends(&self) -> &[u32] {
+        match self {
+            Self::Groups { grouping, ends } => ends.get_or_init(|| grouping.group_ends()),
+            Self::Band { ends, .. } => ends,
+        }
+    }
+
+    /// The rows of a probe batch that have partners; also on a device, if it has the memory.
+    fn look_up(&self, build: &Columns, probe: &Columns, device: Option<&DeviceWalk>) -> Result<ProbePlaces> {
+        match self {
+            Self::Groups { grouping, .. } => ProbePlaces::of_groups(grouping, grouping.look_up(build, probe)?, device),
+            Self::Band { atom, order, .. } => {
+                let AtomColumn::Band(column) = &probe.atoms[*atom] else {
+                    return internal_err!("an entry without its band");
+                };
+                let found = order.grouping.look_up(build, probe)?;
+                ProbePlaces::of_rows(order.partners(&found.into_vec()?, column), device)
+            }
+        }
+    }
+
+    /// Bytes held, as if the CPU had asked for the ends.
+    fn memory(&self, self_join: bool) -> usize {
+        match self {
+            Self::Groups { grouping, .. } if self_join => grouping.memory() + grouping.len() * size_of::<u32>(),
+            Self::Groups { grouping, .. } => grouping.memory(),
+            Self::Band { order, ends, .. } => {
+                order.grouping.memory() + order.memory() + ends.capacity() * size_of::<u32>()
+            }
         }
     }
 }
 
-/// What entries are built from.
-pub struct Building<'a> {
-    pub tests: &'a AtomDeciders,
-    pub columns: &'a Columns,
-    pub keys: &'a [ArrayRef],
-    pub statistics: &'a BuildStatistics<'a>,
-    pub engine: &'a Engine,
+/// An entry whose candidates are found by places.
+#[derive(Debug)]
+pub(super) struct WalkableEntry {
+    pub(super) places: EntryPlaces,
+    pub(super) trees: EntryTrees,
+    /// Whether a device can decide all of its atoms.
+    pub(super) has_kernels: bool,
 }
 
-impl Building<'_> {
-    /// Builds the entry of some clauses.
+impl WalkableEntry {
+    /// The entry as a device takes it, whose self-join is cut into so many parts.
     ///
     /// # Errors
-    /// A refused reservation, a cancelled build, a device that fails.
-    pub fn entry(&self, group: &EntryGroup, context: &BuildContext<'_>) -> Result<EntryIndex> {
-        (context.reserve)(self.columns.rows * 2 * size_of::<u32>())?;
-        let equalities = group.entry.keys();
-        let Some(grouped) = self.statistics.groups(equalities) else { return internal_err!("an entry without groups") };
-        let grouping = Arc::clone(&grouped.grouping);
-        let access = match &group.entry {
-            Entry::Hash(_) => Access::Hash { grouping, ends: OnceLock::new() },
-            Entry::Band { atom, .. } => {
-                let AtomColumn::Band(column) = &self.columns.atoms[*atom] else {
-                    return internal_err!("an entry without its band");
-                };
-                (context.reserve)(self.columns.rows * 5 * size_of::<u32>())?;
-                let order = BandOrder::build(grouping, column)?;
-                let ends = if context.self_join { order.self_join_ends(column) } else { Vec::new() };
-                Access::Band { atom: *atom, order, ends }
-            }
-            Entry::Index { atom, .. } => {
-                let AtomCondition::Similarity { key, condition } = self.tests.kinds[*atom] else {
-                    return internal_err!("an entry without an index");
-                };
-                let within = !equalities.is_empty();
-                let groups = within.then(|| grouped.groups.all()).transpose()?;
-                let values = KeyColumn { values: Arc::clone(&self.keys[key]), groups };
-                let (index, reason) = self.engine.build(condition, values, context)?;
-                Access::Index { index, reason, grouping: within.then_some(grouping) }
-            }
+    /// A device that fails.
+    pub(super) fn for_device(&self, self_join: bool, parts: u64) -> Result<WalkedEntry<'_>> {
+        let (rows, behind) = match &self.places {
+            EntryPlaces::Groups { grouping, .. } => match grouping.on_device() {
+                Some(grouped) => (PlacedRows::Grouped(Arc::clone(grouped)), PartnerEnds::InGroup(grouped)),
+                None => (PlacedRows::OnHost(grouping.rows()?), PartnerEnds::InGroupOnHost(grouping.starts())),
+            },
+            EntryPlaces::Band { order, ends, .. } => (PlacedRows::OnHost(&order.rows), PartnerEnds::UpTo(ends)),
         };
-        let [tree, earlier] = [&group.tree, &group.earlier].map(|tree| Path::new(tree.clone(), self.tests.kinds.len()));
-        let tree = match access {
-            Access::Index { .. } => tree,
-            Access::Hash { .. } | Access::Band { .. } => tree.with_filters(self.tests, self.columns),
+        let EntryTrees { own, earlier } = &self.trees;
+        Ok(WalkedEntry { rows, behind: self_join.then_some(behind), parts, tree: own.tree(), earlier: earlier.tree() })
+    }
+}
+
+/// An entry whose candidates the index of a similarity finds.
+#[derive(Debug)]
+pub(super) struct IndexedEntry {
+    pub(super) index: Box<DynPairIndex>,
+    /// Why the index is on its engine.
+    pub(super) reason: Reason,
+    /// Which key it is over.
+    pub(super) key: usize,
+    /// Groups within which it pairs.
+    pub(super) within: Option<Arc<Grouping>>,
+    pub(super) trees: EntryTrees,
+}
+
+/// An entry, and where its candidates are walked.
+#[derive(Debug)]
+pub(super) enum PlacedEntry {
+    /// Found by places, and walked on the host.
+    OnHost {
+        entry: WalkableEntry,
+        /// Why not on a device that could.
+        reason: Reason,
+    },
+    /// Found by places, and walked on a device; on the host where memory lacks there.
+    OnDevice {
+        entry: WalkableEntry,
+        walk: DeviceWalk,
+        /// Why on a device.
+        reason: Reason,
+    },
+    /// Found by an index, and walked on the host.
+    Indexed(IndexedEntry),
+}
+
+/// A probe batch as its entry reads it, made of all atoms' columns and of keys.
+#[derive(Clone, Copy)]
+pub(super) struct ProbeSide<'a> {
+    pub(super) columns: &'a Columns,
+    /// Keys of similarities.
+    pub(super) keys: &'a [ArrayRef],
+    /// Whether a device has the columns.
+    pub(super) is_on_device: bool,
+}
+
+impl PlacedEntry {
+    /// The trees that decide candidates on the host.
+    pub(super) fn trees(&self) -> &EntryTrees {
+        match self {
+            Self::OnHost { entry, .. } | Self::OnDevice { entry, .. } => &entry.trees,
+            Self::Indexed(entry) => &entry.trees,
+        }
+    }
+
+    /// Whether candidates are walked on a device.
+    pub(super) fn is_on_device(&self) -> bool {
+        matches!(self, Self::OnDevice { .. })
+    }
+
+    /// What the index has chosen, or where candidates are walked and why, where there is something to say.
+    pub(super) fn chosen(&self) -> String {
+        match self {
+            Self::OnHost { reason, .. } => match reason.to_string() {
+                reason if reason.is_empty() => reason,
+                reason => format!("walked on the cpu{reason}"),
+            },
+            Self::OnDevice { walk, reason, .. } => format!("walked on {}{}", walk.rules.name(), reason.weighed()),
+            Self::Indexed(IndexedEntry { index, reason, .. }) => format!("{}{reason}", index.info().path),
+        }
+    }
+
+    /// Bytes held.
+    pub(super) fn memory(&self, self_join: bool) -> usize {
+        match self {
+            Self::OnHost { entry, .. } => entry.places.memory(self_join),
+            Self::OnDevice { entry, walk, .. } => entry.places.memory(self_join) + walk.entry.memory(),
+            Self::Indexed(IndexedEntry { index, within, .. }) => {
+                index.info().bytes + within.as_ref().map_or(0, |grouping| grouping.memory())
+            }
+        }
+    }
+
+    /// What its index has counted.
+    pub(super) fn metrics(&self) -> Vec<MetricValue> {
+        match self {
+            Self::OnHost { .. } | Self::OnDevice { .. } => Vec::new(),
+            Self::Indexed(IndexedEntry { index, reason, .. }) => {
+                index.metrics().into_iter().chain(reason.metric()).collect()
+            }
+        }
+    }
+
+    /// How many rows of a probe side are best made ready at once.
+    pub(super) fn rows_at_once(&self) -> usize {
+        match self {
+            Self::OnHost { .. } => 1,
+            Self::OnDevice { .. } => ROWS_AT_ONCE,
+            Self::Indexed(IndexedEntry { index, .. }) => index.info().rows_at_once,
+        }
+    }
+
+    /// Whether several threads may share what is left of a probe.
+    pub(super) fn is_shared(&self, probe: Option<EntryProbe<'_>>) -> bool {
+        match self {
+            Self::OnHost { .. } | Self::OnDevice { .. } => self.on_device(probe).is_none(),
+            Self::Indexed(IndexedEntry { index, .. }) => match probe.map(|probe| probe.prepared) {
+                Some(PreparedEntry::Index(prepared)) => prepared.shared,
+                Some(PreparedEntry::Places(_)) | None => index.info().shared,
+            },
+        }
+    }
+
+    /// The length of the cursor over the build side itself.
+    pub(super) fn self_join_len(&self) -> usize {
+        match self {
+            Self::OnHost { entry, .. } | Self::OnDevice { entry, .. } => entry.places.len(),
+            Self::Indexed(IndexedEntry { index, .. }) => index.info().self_join_len,
+        }
+    }
+
+    /// The end of a stretch of a self-join from `start` on: about as much work as any.
+    pub(super) fn self_join_stretch(&self, start: usize) -> usize {
+        let len = self.self_join_len();
+        let most = len.min(start + (len / 128).clamp(16, LONGEST_STRETCH));
+        match self {
+            Self::OnDevice { walk, .. } => walk.entry.self_join_stretch(start),
+            Self::Indexed(_) => most,
+            Self::OnHost { entry, .. } => {
+                let (ends, mut pairs) = (entry.places.self_join_ends(), 0);
+                let full = (start..most).find(|&place| {
+                    pairs += ends[place] as usize - place;
+                    pairs >= PAIRS_A_STRETCH
+                });
+                full.map_or(most, |place| place + 1)
+            }
+        }
+    }
+
+    /// Makes a probe batch ready.
+    ///
+    /// # Errors
+    /// Keys that cannot be compared with the build side, a device that fails.
+    pub(super) fn prepare(
+        &self,
+        build: &BuildSide,
+        probe: ProbeSide<'_>,
+        context: &PrepareContext<'_>,
+    ) -> Result<PreparedEntry> {
+        let ProbeSide { columns, keys, is_on_device } = probe;
+        Ok(match self {
+            Self::OnHost { entry, .. } => PreparedEntry::Places(entry.places.look_up(&build.columns, columns, None)?),
+            Self::OnDevice { entry, walk, .. } => {
+                PreparedEntry::Places(entry.places.look_up(&build.columns, columns, is_on_device.then_some(walk))?)
+            }
+            Self::Indexed(IndexedEntry { index, key, within, .. }) => {
+                let found = |grouping: &Arc<Grouping>| grouping.look_up(&build.columns, columns)?.into_vec();
+                let groups = within.as_ref().map(found).transpose()?;
+                PreparedEntry::Index(index.prepare(&KeyColumn { values: Arc::clone(&keys[*key]), groups }, context)?)
+            }
+        })
+    }
+
+    /// The walk on a device, where the candidates with `probe` are walked there.
+    pub(super) fn on_device<'a>(&'a self, probe: Option<EntryProbe<'a>>) -> Option<ProbedWalk<'a>> {
+        let Self::OnDevice { walk, .. } = self else { return None };
+        let probe = match probe {
+            None => None,
+            Some(probe) => Some(probe.on_device()?),
         };
-        Ok(EntryIndex { access, tree, earlier, device: None })
+        Some(ProbedWalk { walk, probe })
+    }
+
+    /// The candidates with `probe`, or of the build side itself, for a walk on the host.
+    ///
+    /// # Errors
+    /// A device that fails, a batch that was not made ready for this entry.
+    pub(super) fn candidates<'a>(&'a self, probe: Option<EntryProbe<'a>>) -> Result<Candidates<'a>> {
+        Ok(match (self, probe.map(|probe| probe.prepared)) {
+            (Self::OnHost { entry, .. } | Self::OnDevice { entry, .. }, None) => {
+                Candidates::SelfJoin { rows: entry.places.rows()?, ends: entry.places.self_join_ends() }
+            }
+            (
+                Self::OnHost { entry: WalkableEntry { places, .. }, .. }
+                | Self::OnDevice { entry: WalkableEntry { places, .. }, .. },
+                Some(PreparedEntry::Places(partners)),
+            ) => Candidates::Batch { rows: places.rows()?, partners: partners.rows(places.grouping())? },
+            (Self::Indexed(IndexedEntry { index, .. }), None) => {
+                Candidates::Index { index: index.as_ref(), probe: Probe::SelfJoin }
+            }
+            (Self::Indexed(IndexedEntry { index, .. }), Some(PreparedEntry::Index(prepared))) => {
+                Candidates::Index { index: index.as_ref(), probe: Probe::Batch(&prepared.batch) }
+            }
+            _ => return internal_err!("an entry was given a probe batch that it did not prepare"),
+        })
     }
 }

@@ -18,7 +18,7 @@ use crate::numbering::TupleNumbering;
 #[derive(Debug)]
 pub struct Grouping {
     equalities: Vec<usize>,
-    conditions: Vec<usize>,
+    one_sided: Vec<usize>,
     places: Places,
     mean_partners: f64,
 }
@@ -97,6 +97,16 @@ impl GroupsByRow {
     }
 }
 
+/// Rows of a build side by some keys.
+#[derive(Debug)]
+pub(super) struct GroupedByKeys {
+    /// Equalities and conditions of one side.
+    pub(super) keys: Vec<usize>,
+    pub(super) grouping: Arc<Grouping>,
+    /// The group of each row.
+    pub(super) groups: GroupsByRow,
+}
+
 impl Grouping {
     /// The groups of the build side by `keys`, equalities and conditions of one side, and the group of each row, as
     /// `by` says.
@@ -105,12 +115,13 @@ impl Grouping {
     /// A device that fails.
     pub fn build(
         columns: &Columns,
-        (tests, keys): (&[AtomCondition], &[usize]),
+        conditions: &[AtomCondition],
+        keys: &[usize],
         by: &Numberer<'_>,
     ) -> Result<(Self, GroupsByRow)> {
-        let (equalities, conditions): (Vec<usize>, Vec<usize>) =
-            keys.iter().partition(|&&key| tests[key] == AtomCondition::Equality);
-        let first = first_codes(columns, &equalities, &conditions)?;
+        let (equalities, one_sided): (Vec<usize>, Vec<usize>) =
+            keys.iter().partition(|&&key| conditions[key] == AtomCondition::Equality);
+        let first = first_codes(columns, &equalities, &one_sided)?;
         let others = other_codes(columns, &equalities);
         let by_device = match by.device.filter(|_| !equalities.is_empty()) {
             Some(budget) => budget.group_rows(&all_codes(&first, &others), by.self_join)?,
@@ -130,7 +141,7 @@ impl Grouping {
                 (Places::OnHost { joined, starts, rows }, GroupsByRow::OnHost(groups), alone)
             }
         };
-        let mut grouping = Self { equalities, conditions, places, mean_partners: 0.0 };
+        let mut grouping = Self { equalities, one_sided, places, mean_partners: 0.0 };
         // all rows are numbered by 32 bits, so that 64 hold the square of all of them
         let squares: u64 = grouping.groups().map(|group| (group.len() as u64).pow(2)).sum();
         grouping.mean_partners = (squares as f64 + alone as f64) / columns.rows.max(1) as f64;
@@ -142,7 +153,7 @@ impl Grouping {
     /// # Errors
     /// Groups of a self-join, a device that fails.
     pub fn look_up(&self, build: &Columns, probe: &Columns) -> Result<FoundGroups> {
-        let first = first_codes(probe, &self.equalities, &self.conditions)?;
+        let first = first_codes(probe, &self.equalities, &self.one_sided)?;
         let others = other_codes(probe, &self.equalities);
         let look_up = |joined: &TupleNumbering| {
             let mut groups = first.on_host()?.to_vec();
@@ -171,7 +182,7 @@ impl Grouping {
 
     /// What rows are looked up in on the host, given the group of each of the build side.
     pub fn tables(&self, build: &Columns, groups: &[u32]) -> Result<(TupleNumbering, IdMap)> {
-        let first = first_codes(build, &self.equalities, &self.conditions)?;
+        let first = first_codes(build, &self.equalities, &self.one_sided)?;
         let (joined, numbers) = join(&first, &other_codes(build, &self.equalities), 1)?;
         Ok((joined, IdMap::of(&numbers, groups)))
     }
@@ -264,10 +275,10 @@ impl Grouping {
 
 /// The codes of the first equality, zeros where there is none, without those of rows that fail a condition of their
 /// side.
-fn first_codes<'a>(columns: &'a Columns, equalities: &[usize], conditions: &[usize]) -> Result<Cow<'a, Codes>> {
-    let failing: Vec<_> = conditions
+fn first_codes<'a>(columns: &'a Columns, equalities: &[usize], one_sided: &[usize]) -> Result<Cow<'a, Codes>> {
+    let failing: Vec<_> = one_sided
         .iter()
-        .filter_map(|&condition| match &columns.atoms[condition] {
+        .filter_map(|&atom| match &columns.atoms[atom] {
             AtomColumn::Bits(bits) => Some(bits),
             _ => None,
         })

@@ -6,42 +6,49 @@ use std::sync::OnceLock;
 use crate::error::Result;
 
 use super::grouping::{FoundGroups, Grouping};
+use super::on_device::DeviceWalk;
 use crate::NO_GROUP;
 use crate::accelerator::equality::FoundRows;
-use crate::accelerator::rules::{DeviceEntry, DeviceItems, DeviceRules, ProbeRows};
+use crate::accelerator::rules::{DeviceItems, ProbeRows};
 
 /// Probe rows, each with the places of its partners, those of one stretch of places side by side.
-pub struct ProbePlaces {
-    /// Where a device has put them in order, only once somebody asks for them here.
-    rows: OnceLock<Vec<(u32, Range<u32>)>>,
-    groups: Option<Box<dyn FoundRows>>,
-    items: Option<Box<dyn DeviceItems>>,
+pub(super) enum ProbePlaces {
+    /// Rows that the host walks.
+    OnHost(Vec<(u32, Range<u32>)>),
+    /// Rows that the host has put in order and brought to a device.
+    Brought { rows: Vec<(u32, Range<u32>)>, items: Box<dyn DeviceItems> },
+    /// Rows that a device has put in order.
+    OnDevice {
+        groups: Box<dyn FoundRows>,
+        items: Box<dyn DeviceItems>,
+        /// Rows in order on the host, once somebody asks for them there.
+        rows: OnceLock<Vec<(u32, Range<u32>)>>,
+    },
 }
-
-/// Where an entry is walked on a device.
-type OnDevice<'a> = Option<(&'a dyn DeviceRules, &'a dyn DeviceEntry)>;
 
 impl ProbePlaces {
     /// Places of the given rows; also on the device, if it has the memory.
     ///
     /// # Errors
     /// A device that fails.
-    pub fn of_rows(rows: Vec<(u32, Range<u32>)>, device: OnDevice<'_>) -> Result<Self> {
-        let prepare = |(rules, entry): (_, &dyn DeviceEntry)| entry.prepare(rules, &ProbeRows::Placed(&rows));
-        let items = device.map(prepare).transpose()?.flatten();
-        Ok(Self { rows: rows.into(), groups: None, items })
+    pub(super) fn of_rows(rows: Vec<(u32, Range<u32>)>, device: Option<&DeviceWalk>) -> Result<Self> {
+        let items = device.map(|walk| walk.prepare(&ProbeRows::Placed(&rows))).transpose()?.flatten();
+        Ok(match items {
+            Some(items) => Self::Brought { rows, items },
+            None => Self::OnHost(rows),
+        })
     }
 
     /// Places of the rows that have found a group.
     ///
     /// # Errors
     /// A device that fails.
-    pub fn of_groups(grouping: &Grouping, found: FoundGroups, device: OnDevice<'_>) -> Result<Self> {
+    pub(super) fn of_groups(grouping: &Grouping, found: FoundGroups, device: Option<&DeviceWalk>) -> Result<Self> {
         match (found, device, grouping.on_device()) {
-            (FoundGroups::OnDevice(groups), Some((rules, entry)), Some(grouped)) => {
-                match entry.prepare(rules, &ProbeRows::Grouped(groups.as_ref(), grouped.as_ref()))? {
-                    items @ Some(_) => Ok(Self { rows: OnceLock::new(), groups: Some(groups), items }),
-                    None => Self::of_rows(by_place(grouping, &groups.by_row()?), None),
+            (FoundGroups::OnDevice(groups), Some(walk), Some(grouped)) => {
+                match walk.prepare(&ProbeRows::Grouped(groups.as_ref(), grouped.as_ref()))? {
+                    Some(items) => Ok(Self::OnDevice { groups, items, rows: OnceLock::new() }),
+                    None => Ok(Self::OnHost(by_place(grouping, &groups.by_row()?))),
                 }
             }
             (found, ..) => Self::of_rows(by_place(grouping, &found.into_vec()?), device),
@@ -49,26 +56,35 @@ impl ProbePlaces {
     }
 
     /// How many rows there are.
-    pub fn len(&self) -> usize {
-        self.items.as_ref().map_or_else(|| self.rows.get().map_or(0, Vec::len), |items| items.len())
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::OnHost(rows) => rows.len(),
+            Self::Brought { items, .. } | Self::OnDevice { items, .. } => items.len(),
+        }
     }
 
     /// Rows with partners as items on the device.
-    pub fn items(&self) -> Option<&dyn DeviceItems> {
-        self.items.as_deref()
+    pub(super) fn items(&self) -> Option<&dyn DeviceItems> {
+        match self {
+            Self::OnHost(_) => None,
+            Self::Brought { items, .. } | Self::OnDevice { items, .. } => Some(items.as_ref()),
+        }
     }
 
     /// The rows, whose groups are of `grouping`.
     ///
     /// # Errors
     /// A device that fails.
-    pub fn rows(&self, grouping: &Grouping) -> Result<&[(u32, Range<u32>)]> {
-        match (self.rows.get(), &self.groups) {
-            (None, Some(groups)) => {
-                let rows = by_place(grouping, &groups.by_row()?);
-                Ok(self.rows.get_or_init(|| rows))
-            }
-            (rows, _) => Ok(rows.map_or(&[], Vec::as_slice)),
+    pub(super) fn rows(&self, grouping: &Grouping) -> Result<&[(u32, Range<u32>)]> {
+        match self {
+            Self::OnHost(rows) | Self::Brought { rows, .. } => Ok(rows),
+            Self::OnDevice { groups, rows, .. } => match rows.get() {
+                Some(rows) => Ok(rows),
+                None => {
+                    let placed = by_place(grouping, &groups.by_row()?);
+                    Ok(rows.get_or_init(|| placed))
+                }
+            },
         }
     }
 }

@@ -8,26 +8,25 @@ use crate::error::Result;
 use arrow::array::ArrayRef;
 use foldhash::fast::FixedState;
 
-use super::grouping::{Grouping, GroupsByRow};
+use super::grouping::{GroupedByKeys, Grouping, GroupsByRow};
 use crate::accelerator::Accelerator;
 use crate::accelerator::rules::DeviceRules;
 use crate::atoms::{AtomColumn, AtomCondition, BandColumn, RuleRows};
-use crate::cpu::columns::{AtomDeciders, Columns};
+use crate::cpu::columns::{AtomDeciders, BuildAtoms, Columns};
 use crate::cpu::fingerprints::{Detail, Fingerprints, bound};
 use crate::cpu::rules::probing::FEWEST_LANES;
 use crate::equality::Numberer;
 use crate::parallel::{both, in_turn, threads_within};
 use crate::plan::{AtomEstimate, AtomKind, Entry, IN_BAND, Statistics, cost};
-use crate::{BuildContext, Cancel, Pairs};
+use crate::{BuildContext, Cancel, ColumnPair, Pairs};
 
 /// How many pairs are drawn for an entry.
 const DRAWN: usize = 512;
 
-/// A grouping, and the group of each build row.
+/// Rows grouped by some keys, and pairs drawn from the groups.
 #[derive(Debug)]
-pub struct DrawnGroups {
-    pub grouping: Arc<Grouping>,
-    pub groups: GroupsByRow,
+struct DrawnGroups {
+    of: GroupedByKeys,
     /// Pairs of different rows, evenly drawn from those that share a group; from all pairs, where groups are single
     /// rows.
     drawn: Pairs,
@@ -75,7 +74,7 @@ impl Sample {
     /// Sample of a build side. A device to which the side has been brought draws it where it can; otherwise up to so
     /// many threads do.
     pub fn of(
-        (columns, tests): (&Columns, &AtomDeciders),
+        BuildAtoms { deciders, columns }: BuildAtoms<'_>,
         keys: &[ArrayRef],
         device: Option<&mut Box<dyn DeviceRules>>,
         threads: usize,
@@ -83,7 +82,7 @@ impl Sample {
         let rows = columns.rows;
         let draw = |rules: &mut Box<dyn DeviceRules>| rules.least_prints(rows, SAMPLED, bound(rows, SAMPLED));
         let drawn = device.map(draw).transpose()?.flatten();
-        let least = |detail| Fingerprints::new(columns, tests, keys, detail)?.least(SAMPLED, threads);
+        let least = |detail| Fingerprints::new(columns, deciders, keys, detail)?.least(SAMPLED, threads);
         // long strings are read only where rows are not told apart by what stands in their views
         let (mut detail, mut sampled) = (Detail::Views, drawn.map_or_else(|| least(Detail::Views), Ok)?);
         if !are_diverse(&sampled) {
@@ -179,21 +178,21 @@ impl Sample {
 /// Statistics over the build side, compared with itself.
 #[derive(Debug)]
 pub struct BuildStatistics<'a> {
-    tests: &'a AtomDeciders,
+    deciders: &'a AtomDeciders,
     build: &'a Columns,
     /// The codes and strings of rows that were drawn.
     sampled: Columns,
     cancel: &'a Cancel,
-    /// Drawn groups by the keys of some clause.
-    grouped: Vec<(Vec<usize>, DrawnGroups)>,
+    /// Drawn groups by the keys of each clause.
+    grouped: Vec<DrawnGroups>,
 }
 
 impl<'a> BuildStatistics<'a> {
     /// Groups the rows by the keys of each clause, with up to so many threads as `context` says, or on a device, and
     /// draws pairs of those of a sample, which is taken meanwhile.
     pub fn new(
-        tests: &'a AtomDeciders,
-        (build, keys): (&'a Columns, &[ArrayRef]),
+        BuildAtoms { deciders, columns: build }: BuildAtoms<'a>,
+        keys: &[ArrayRef],
         sample: impl FnOnce() -> Result<Sample>,
         clauses: &[Vec<usize>],
         device: Option<&dyn Accelerator>,
@@ -201,36 +200,36 @@ impl<'a> BuildStatistics<'a> {
     ) -> Result<Self> {
         let mut wanted: Vec<Vec<usize>> = Vec::new();
         for clause in clauses {
-            let is_key = |&atom: &usize| AtomKind::from(&tests.kinds[atom]).is_key();
+            let is_key = |&atom: &usize| AtomKind::from(&deciders.conditions[atom]).is_key();
             let keys: Vec<usize> = clause.iter().copied().filter(is_key).collect();
             if !wanted.contains(&keys) {
                 wanted.push(keys);
             }
         }
         let by = Numberer { threads: threads_within(wanted.len(), threads), self_join, device };
-        let group = |at: usize| Grouping::build(build, (&tests.kinds, &wanted[at]), &by);
+        let group = |at: usize| Grouping::build(build, &deciders.conditions, &wanted[at], &by);
         let (groupings, sample) = both(|| in_turn(wanted.len(), threads, group), sample);
         let (groupings, sample) = (groupings?, sample?);
-        let fingerprints = Fingerprints::new(build, tests, keys, sample.detail)?;
+        let fingerprints = Fingerprints::new(build, deciders, keys, sample.detail)?;
         let drawn = in_turn(groupings.len(), threads, |at| {
             let (grouping, groups) = &groupings[at];
             sample.draw(grouping, groups, &fingerprints)
         })?;
-        let of_keys = |((grouping, groups), drawn)| {
-            let outcomes = tests.kinds.iter().map(|_| OnceLock::new()).collect();
-            DrawnGroups { grouping: Arc::new(grouping), groups, drawn, places: Pairs::default(), outcomes }
+        let of_keys = |((keys, (grouping, groups)), drawn)| {
+            let outcomes = deciders.conditions.iter().map(|_| OnceLock::new()).collect();
+            let of = GroupedByKeys { keys, grouping: Arc::new(grouping), groups };
+            DrawnGroups { of, drawn, places: Pairs::default(), outcomes }
         };
-        let grouped = groupings.into_iter().zip(drawn).map(of_keys);
-        let mut grouped: Vec<(Vec<usize>, DrawnGroups)> = wanted.into_iter().zip(grouped).collect();
+        let mut grouped: Vec<DrawnGroups> = wanted.into_iter().zip(groupings).zip(drawn).map(of_keys).collect();
         let mut rows: Vec<u32> = Vec::new();
-        for (_, DrawnGroups { drawn, places, .. }) in &mut grouped {
+        for DrawnGroups { drawn, places, .. } in &mut grouped {
             for (drawn, places) in [(&drawn.build, &mut places.build), (&drawn.probe, &mut places.probe)] {
                 places.extend(rows.len() as u32..(rows.len() + drawn.len()) as u32);
                 rows.extend_from_slice(drawn);
             }
         }
         let sampled = build.sampled(&rows, threads)?;
-        let statistics = Self { tests, build, sampled, cancel, grouped };
+        let statistics = Self { deciders, build, sampled, cancel, grouped };
         statistics.foresee(clauses, threads)?;
         Ok(statistics)
     }
@@ -239,7 +238,8 @@ impl<'a> BuildStatistics<'a> {
     /// them.
     fn foresee(&self, clauses: &[Vec<usize>], threads: usize) -> Result<()> {
         let mut asked = Vec::new();
-        for (keys, grouped) in &self.grouped {
+        for grouped in &self.grouped {
+            let keys = &grouped.of.keys;
             let are_keys = |clause: &Vec<usize>| keys.iter().all(|key| clause.contains(key));
             let last = clauses.iter().rposition(are_keys).unwrap_or(0);
             let mut atoms: Vec<usize> = clauses[..=last].concat();
@@ -254,14 +254,19 @@ impl<'a> BuildStatistics<'a> {
         Ok(())
     }
 
+    /// The groups by the keys of each clause.
+    pub(super) fn into_groups(self) -> Vec<GroupedByKeys> {
+        self.grouped.into_iter().map(|grouped| grouped.of).collect()
+    }
+
     /// The groups by these keys, those of some clause.
-    pub fn groups(&self, keys: &[usize]) -> Option<&DrawnGroups> {
-        self.grouped.iter().find(|(known, _)| known == keys).map(|(_, grouped)| grouped)
+    fn groups(&self, keys: &[usize]) -> Option<&DrawnGroups> {
+        self.grouped.iter().find(|grouped| grouped.of.keys == keys)
     }
 
     /// What becomes of the drawn pairs; `None` for atoms that nothing is known of before a query runs.
     fn outcome(&self, grouped: &DrawnGroups, atom: usize) -> Option<Outcome> {
-        match (self.tests.kinds[atom], &self.build.atoms[atom]) {
+        match (self.deciders.conditions[atom], &self.build.atoms[atom]) {
             (AtomCondition::Pair, _) => return None,
             (_, AtomColumn::Band(BandColumn { accepted, .. })) if accepted.is_empty() => return None,
             _ => {}
@@ -273,10 +278,11 @@ impl<'a> BuildStatistics<'a> {
         Some(*grouped.outcomes[atom].get_or_init(|| {
             let (places, mut passed) = ((0..drawn.len() as u16).collect::<Vec<_>>(), Vec::new());
             let stop = || self.cancel.is_cancelled();
-            self.tests.select(atom, (columns, columns), drawn, &places, &stop, &mut passed);
+            let both = ColumnPair { build: columns, probe: columns };
+            self.deciders.select(atom, both, drawn, &places, &stop, &mut passed);
             Outcome {
                 passes: (passed.len() as f64 + 0.5) / (drawn.len() as f64 + 1.0),
-                open: self.tests.open(atom, columns, drawn) as f64 / drawn.len().max(1) as f64,
+                open: self.deciders.open(atom, columns, drawn) as f64 / drawn.len().max(1) as f64,
                 length: columns.mean_length(atom),
             }
         }))
@@ -284,12 +290,12 @@ impl<'a> BuildStatistics<'a> {
 
     fn estimate(&self, atom: usize, grouped: &DrawnGroups, side_by_side: bool) -> AtomEstimate {
         let Some(Outcome { passes, open, length }) = self.outcome(grouped, atom) else {
-            return match self.tests.kinds[atom] {
+            return match self.deciders.conditions[atom] {
                 AtomCondition::Band => AtomEstimate::uniform(cost::BAND, IN_BAND),
                 _ => AtomEstimate { last: true, ..AtomEstimate::uniform(cost::EXPRESSION, 0.5) },
             };
         };
-        match self.tests.kinds[atom] {
+        match self.deciders.conditions[atom] {
             AtomCondition::Similarity { condition, .. } => {
                 let estimate = cost::of_test(condition, length, open, passes);
                 match self.build.first_of_key(atom) {
@@ -306,7 +312,7 @@ impl<'a> BuildStatistics<'a> {
 
 impl Statistics for BuildStatistics<'_> {
     fn partners(&self, keys: &[usize]) -> f64 {
-        self.groups(keys).map_or(0.0, |grouped| grouped.grouping.mean_partners())
+        self.groups(keys).map_or(0.0, |grouped| grouped.of.grouping.mean_partners())
     }
 
     fn estimates(&self, entry: &Entry, atoms: &[usize]) -> Vec<AtomEstimate> {
@@ -319,6 +325,6 @@ impl Statistics for BuildStatistics<'_> {
             Some(grouped) if atoms.contains(&atom) => self.estimate(atom, grouped, side_by_side),
             _ => AtomEstimate::UNKNOWN,
         };
-        (0..self.tests.kinds.len()).map(estimate).collect()
+        (0..self.deciders.conditions.len()).map(estimate).collect()
     }
 }

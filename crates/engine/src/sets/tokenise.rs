@@ -57,7 +57,7 @@ pub fn tokenise_build(
 ) -> Result<Vec<RowSets>> {
     with_keys(tokenizer, keys, reserve, |source| {
         in_parallel(ranges(keys.values.len(), threads, ROWS_WORTH_A_THREAD), |range| {
-            Tokens::new((None, tokenizer), range.len(), reserve).tokenise(tokenizer, &source, keys, range, cancel)
+            Tokens::new(None, tokenizer, range.len(), reserve).tokenise(tokenizer, &source, keys, range, cancel)
         })
     })
 }
@@ -72,7 +72,7 @@ pub fn tokenise_probe(
     let unlimited = |_| Ok(());
     let ranges_of_rows = with_keys(tokenizer, keys, &unlimited, |source| {
         in_parallel(ranges(keys.values.len(), context.threads, ROWS_WORTH_A_THREAD), |range| {
-            let tokens = Tokens::new((Some(known), tokenizer), range.len(), &unlimited);
+            let tokens = Tokens::new(Some(known), tokenizer, range.len(), &unlimited);
             tokens.tokenise(tokenizer, &source, keys, range, context.cancel)
         })
     })?;
@@ -134,7 +134,7 @@ struct Token {
 }
 
 impl<'a> Tokens<'a> {
-    fn new((known, tokenizer): (Option<&'a Dictionary>, Tokenizer), rows: usize, reserve: Reserve<'a>) -> Self {
+    fn new(known: Option<&'a Dictionary>, tokenizer: Tokenizer, rows: usize, reserve: Reserve<'a>) -> Self {
         let first = known.map_or(0, Dictionary::len);
         let grams = match tokenizer {
             Tokenizer::QGrams { q, .. } if rows >= ROWS_WORTH_A_TABLE => GramIds::of(q),
@@ -189,7 +189,7 @@ impl<'a> Tokens<'a> {
                 self.expect(text.len(), arena(tokenizer, text))?;
                 match tokenizer {
                     Tokenizer::Words => word_tokens::word_tokens(text, scratch, |t| self.add_text(t.as_bytes(), mark)),
-                    Tokenizer::QGrams { q, pad } => self.add_qgrams(text, (q, pad), mark, scratch),
+                    Tokenizer::QGrams { q, pad } => self.add_qgrams(text, q, pad, mark, scratch),
                     Tokenizer::Trigrams => trigram::trigrams(text, scratch, |t| self.add_text(t.as_bytes(), mark)),
                     Tokenizer::Elements => {}
                 }
@@ -225,14 +225,14 @@ impl<'a> Tokens<'a> {
         self.add(id, mark);
     }
 
-    fn add_qgrams(&mut self, text: &str, (q, pad): (usize, Option<char>), mark: u32, scratch: &mut String) {
+    fn add_qgrams(&mut self, text: &str, q: usize, pad: Option<char>, mark: u32, scratch: &mut String) {
         // bytes are characters, and there is no gram of fewer
         let is_plain = text.is_ascii() && pad.map_or(text.len() >= q, |pad| pad.is_ascii());
         match self {
             Self { known, own, grams: Some(grams), tokens, ids, .. } if is_plain => {
                 let padded = qgrams::padded(text, q, pad, scratch);
                 let intern = |gram: &[u8]| id_of_text(*known, own, gram);
-                grams.of_text(padded.as_bytes(), intern, |id| add((tokens, ids), id, mark));
+                grams.of_text(padded.as_bytes(), intern, |id| add(tokens, ids, id, mark));
             }
             _ => qgrams::qgrams(text, q, pad, scratch, |gram| self.add_text(gram.as_bytes(), mark)),
         }
@@ -249,13 +249,13 @@ impl<'a> Tokens<'a> {
 
     #[inline]
     fn add(&mut self, id: u32, mark: u32) {
-        add((&mut self.tokens, &mut self.ids), id, mark);
+        add(&mut self.tokens, &mut self.ids, id, mark);
     }
 }
 
 /// Adds `id` to the row that `mark` stands for, unless it is there.
 #[inline]
-fn add((tokens, ids): (&mut Vec<Token>, &mut Vec<u32>), id: u32, mark: u32) {
+fn add(tokens: &mut Vec<Token>, ids: &mut Vec<u32>, id: u32, mark: u32) {
     let at = id as usize;
     if at >= tokens.len() {
         tokens.push(Token::default());

@@ -7,7 +7,7 @@ use arrow::array::StringArray;
 
 use super::engine::condition::Bounds;
 use super::engine::sets::SetPredicate;
-use super::engine::{Cancel, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PrepareContext, Probe};
+use super::engine::{Cancel, Cursor, KeyColumn, Limit, NO_GROUP, PairIndex, Pairs, PrepareContext, Probe};
 use similarity_measures::{Overlap, SetMeasure, Tokenizer, qgrams, word_tokens};
 
 /// Every measure, with some constants, those that are not symmetric in both orders.
@@ -124,7 +124,13 @@ pub fn key_column(values: &Values, groups: &Option<Vec<u32>>) -> KeyColumn {
 }
 
 /// Runs a probe to its end in ranges of `range` positions, checks that no pair comes twice.
-pub fn run(index: &dyn Index, probe: Probe<'_>, len: usize, range: usize, limit: Limit) -> Found {
+pub fn run<I: PairIndex + ?Sized>(
+    index: &I,
+    probe: Probe<'_, I::Batch>,
+    len: usize,
+    range: usize,
+    limit: Limit,
+) -> Found {
     let (mut none, mut pairs) = (Cursor { next: len, end: len }, Pairs::default());
     index.probe(probe, &mut none, limit, &Cancel::default(), &mut pairs).unwrap();
     assert!(none.is_done() && pairs.is_empty());
@@ -145,13 +151,13 @@ pub fn run(index: &dyn Index, probe: Probe<'_>, len: usize, range: usize, limit:
     found
 }
 
-pub fn self_join_pairs(index: &dyn Index, range: usize, limit: Limit) -> Found {
-    run(index, Probe::SelfJoin, index.self_join_len(), range, limit)
+pub fn self_join_pairs<I: PairIndex + ?Sized>(index: &I, range: usize, limit: Limit) -> Found {
+    run(index, Probe::SelfJoin, index.info().self_join_len, range, limit)
 }
 
-pub fn batch(index: &dyn Index, keys: &KeyColumn, range: usize, limit: Limit) -> Found {
+pub fn batch<I: PairIndex + ?Sized>(index: &I, keys: &KeyColumn, range: usize, limit: Limit) -> Found {
     let prepared = index.prepare(keys, &PrepareContext { threads: 1, cancel: &Cancel::default() }).unwrap();
-    run(index, Probe::Batch(prepared.as_ref()), prepared.len(), range, limit)
+    run(index, Probe::Batch(&prepared.batch), prepared.len, range, limit)
 }
 
 pub fn predicates() -> Vec<SetPredicate> {

@@ -9,7 +9,7 @@ use rand::{Rng, SeedableRng};
 
 use super::engine::condition::Bounds;
 use super::engine::strings::EditPredicate;
-use super::engine::{Cancel, Cursor, Index, KeyColumn, Limit, NO_GROUP, Pairs, PrepareContext, Probe};
+use super::engine::{Cancel, Cursor, KeyColumn, Limit, NO_GROUP, PairIndex, Pairs, PrepareContext, Probe};
 use similarity_measures::EditMeasure;
 
 pub type Values = Vec<Option<String>>;
@@ -93,7 +93,13 @@ pub fn oracle(
     found
 }
 
-pub fn run(index: &dyn Index, probe: Probe<'_>, len: usize, range: usize, limit: Limit) -> Found {
+pub fn run<I: PairIndex + ?Sized>(
+    index: &I,
+    probe: Probe<'_, I::Batch>,
+    len: usize,
+    range: usize,
+    limit: Limit,
+) -> Found {
     let (mut none, mut pairs) = (Cursor { next: len, end: len }, Pairs::default());
     index.probe(probe, &mut none, limit, &Cancel::default(), &mut pairs).unwrap();
     assert!(none.is_done() && pairs.is_empty());
@@ -114,14 +120,14 @@ pub fn run(index: &dyn Index, probe: Probe<'_>, len: usize, range: usize, limit:
 }
 
 #[allow(dead_code, reason = "not every engine's tests use it")]
-pub fn self_join_pairs(index: &dyn Index, range: usize) -> Found {
-    run(index, Probe::SelfJoin, index.self_join_len(), range, UNLIMITED)
+pub fn self_join_pairs<I: PairIndex + ?Sized>(index: &I, range: usize) -> Found {
+    run(index, Probe::SelfJoin, index.info().self_join_len, range, UNLIMITED)
 }
 
 #[allow(dead_code, reason = "not every engine's tests use it")]
-pub fn batch(index: &dyn Index, keys: &KeyColumn, range: usize) -> Found {
+pub fn batch<I: PairIndex + ?Sized>(index: &I, keys: &KeyColumn, range: usize) -> Found {
     let prepared = index.prepare(keys, &PrepareContext { threads: 2, cancel: &Cancel::default() }).unwrap();
-    run(index, Probe::Batch(prepared.as_ref()), prepared.len(), range, UNLIMITED)
+    run(index, Probe::Batch(&prepared.batch), prepared.len, range, UNLIMITED)
 }
 
 pub fn key_column(values: &Values, groups: &Groups) -> KeyColumn {

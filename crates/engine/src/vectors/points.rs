@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, Float32Type, Float64Type};
 
 use crate::condition::VectorCondition;
 use crate::parallel::{collect_in_parallel, each_in_parallel, in_parallel, joined_in_parallel};
-use crate::{Cancel, KeyColumn, NO_GROUP};
+use crate::{KeyColumn, NO_GROUP, PrepareContext};
 use similarity_measures::VectorMeasure;
 
 /// A list column, and where the elements of each row are.
@@ -259,7 +259,7 @@ const MOST_ABREAST: f64 = (1u32 << 18) as f64;
 const TINY: f64 = 1e-280;
 
 impl Points {
-    /// The rows of `keys`, told apart by up to so many threads; those of a batch have the `dimension` of the build
+    /// The rows of `keys`, told apart as `context` says; those of a batch have the `dimension` of the build
     /// side, where that has rows.
     ///
     /// # Errors
@@ -268,8 +268,9 @@ impl Points {
         condition: &VectorCondition,
         keys: &KeyColumn,
         dimension: Option<usize>,
-        (threads, cancel): (usize, &Cancel),
+        context: &PrepareContext<'_>,
     ) -> Result<Self> {
+        let PrepareContext { threads, cancel } = *context;
         let vectors = Vectors::try_new(&keys.values, threads)?;
         let (known, other) = match (vectors.dimension(), dimension) {
             (Err([one, other]), _) => (Some(one), Some(other)),
@@ -472,7 +473,7 @@ mod tests {
         let same = lists(vec![Some(vec![None]), Some(vec![Some(1.0); 2]), None]);
         assert_eq!(Vectors::try_new(&same, 1).unwrap().dimension(), Ok(Some(2)));
         let keys = KeyColumn { values: same, groups: None };
-        assert!(Points::try_new(&condition(VectorMeasure::L2, None), &keys, Some(3), (1, &Cancel::default())).is_err());
+        assert!(Points::try_new(&condition(VectorMeasure::L2, None), &keys, Some(3), &PrepareContext::by(1)).is_err());
     }
 
     #[test]
@@ -484,7 +485,7 @@ mod tests {
         let keys = KeyColumn { values: Arc::new(lists), groups: None };
         let of = |measure, undecided| {
             let Points { filterable, unfilterable, unmatchable, .. } =
-                Points::try_new(&condition(measure, undecided), &keys, None, (2, &Cancel::default())).unwrap();
+                Points::try_new(&condition(measure, undecided), &keys, None, &PrepareContext::by(2)).unwrap();
             (filterable.rows, unfilterable.rows, unmatchable)
         };
         assert_eq!(of(VectorMeasure::L2, None), (vec![0, 1, 3, 4], vec![], 1));
@@ -500,8 +501,8 @@ mod tests {
         for values in [lists, Arc::new(fixed)] {
             let keys =
                 KeyColumn { values, groups: Some((0..20).map(|at| if at == 4 { NO_GROUP } else { at }).collect()) };
-            let by = (2, &Cancel::default());
-            let points = Points::try_new(&condition(VectorMeasure::L2, None), &keys, None, by).unwrap();
+            let points =
+                Points::try_new(&condition(VectorMeasure::L2, None), &keys, None, &PrepareContext::by(2)).unwrap();
             assert_eq!(points.filterable.rows[..5], [0, 2, 3, 6, 7]);
             let part = points.part(2..5);
             assert_eq!((points.rows(2..5), points.rows(3..4), points.rows(3..3)), (3..8, 6..7, 0..0));

@@ -118,7 +118,8 @@ impl Reach {
 
     /// Reach of two points with norms up to these whose sum is `sum`, by `measure`.
     pub fn of_sum<R: Precision>(
-        (measure, kind): (VectorMeasure, Sum),
+        measure: VectorMeasure,
+        kind: Sum,
         dimension: usize,
         sum: R,
         norms: (f64, f64),

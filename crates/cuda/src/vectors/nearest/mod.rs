@@ -13,7 +13,6 @@ mod shared_slot;
 #[cfg(test)]
 mod tests;
 
-use std::any::Any;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
@@ -31,9 +30,11 @@ use crate::kernels::BLOCK;
 use crate::memory::Budget;
 use crate::object_pool::ObjectPool;
 use crate::tiled_index::Side as _;
-use similarity_engine::nearest::{Best, NearestIndex, Wanted, prepared};
+use similarity_engine::nearest::{Best, DynNearestIndex, NearestIndex, Wanted};
 use similarity_engine::vectors::points::Points;
-use similarity_engine::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe};
+use similarity_engine::{
+    BuildContext, Cancel, Counts, Erased, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe,
+};
 use similarity_measures::VectorMeasure;
 
 /// Stretches of a self-join at least, so that rows of one come out while another one is searched.
@@ -50,13 +51,13 @@ pub(crate) fn build_nearest(
     keys: &KeyColumn,
     ranking: (&[u32], Wanted),
     context: &BuildContext<'_>,
-) -> Result<Option<Box<dyn NearestIndex>>, Fault> {
+) -> Result<Option<Box<DynNearestIndex>>, Fault> {
     let Some(ranking) = Ranking::try_new(budget, measure, keys, ranking, context)?.map(Arc::new) else {
         return Ok(None);
     };
     match NearestVectors::try_new(&ranking) {
-        Err(Fault::Memory) => Ok(Some(Box::new(OutOfCoreIndex::try_new(&ranking, context)?))),
-        index => Ok(Some(Box::new(index?))),
+        Err(Fault::Memory) => Ok(Some(Box::new(Erased(OutOfCoreIndex::try_new(&ranking, context)?)))),
+        index => Ok(Some(Box::new(Erased(index?)))),
     }
 }
 
@@ -69,7 +70,7 @@ struct NearestVectors {
     order: Vec<u32>,
     /// Queues of those that search at the same time.
     queues: ObjectPool<Arc<CudaStream>>,
-    rows_at_once: usize,
+    info: IndexInfo,
 }
 
 /// The vectors of a probe batch on the device.
@@ -90,16 +91,22 @@ impl NearestVectors {
     fn try_new(ranking: &Arc<Ranking>) -> Result<Self, Fault> {
         let budget = &ranking.budget;
         let all = ranking.bring(&budget.device.stream()?, &ranking.host, 0)?;
-        Ok(Self {
-            order: all.vectors.rows(budget, 0..all.vectors.count as usize)?,
-            all,
-            queues: ObjectPool::new(SEARCHES),
-            rows_at_once: budget.rows_at_once(ranking.host.filterable.len()),
-            ranking: Arc::clone(ranking),
-        })
+        let order = all.vectors.rows(budget, 0..all.vectors.count as usize)?;
+        let rows_at_once = budget.rows_at_once(ranking.host.filterable.len());
+        let info = IndexInfo {
+            path: ranking.describe(),
+            bytes: ranking.memory() + order.capacity() * size_of::<u32>(),
+            unmatchable: ranking.host.unmatchable,
+            undecided: false,
+            self_join_len: order.len(),
+            rows_at_once: rows_at_once.min(NUMBERS_AT_ONCE / ranking.host.dimension).max(1),
+            // one search is better than several small ones
+            shared: false,
+        };
+        Ok(Self { ranking: Arc::clone(ranking), all, order, queues: ObjectPool::new(SEARCHES), info })
     }
 
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Batch, Fault> {
+    fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Batch, Fault> {
         let (ranking, points) = (&self.ranking, self.ranking.probe_points(keys, context)?);
         let vectors = ranking.arrange(&ranking.budget.device.stream()?, &points)?;
         let mut order = vectors.rows(&ranking.budget, 0..vectors.count as usize)?;
@@ -109,60 +116,53 @@ impl NearestVectors {
     }
 }
 
-impl NearestIndex for NearestVectors {
-    fn describe(&self) -> String {
-        self.ranking.describe()
-    }
+impl Index for NearestVectors {
+    type Batch = Batch;
 
-    fn memory(&self) -> usize {
-        self.ranking.memory() + self.order.capacity() * size_of::<u32>()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.ranking.host.unmatchable
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
         self.ranking.budget.metrics.values()
     }
 
-    fn rows_at_once(&self) -> usize {
-        self.rows_at_once.min(NUMBERS_AT_ONCE / self.ranking.host.dimension).max(1)
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<Batch>> {
+        let batch = self.bring(keys, context)?;
+        let (len, unmatchable) = (batch.order.len(), batch.unmatchable);
+        Ok(Prepared { shared: false, ..Prepared::new(batch, len, unmatchable) })
+    }
+}
+
+impl NearestIndex for NearestVectors {
+    fn positions_at_once(&self, _: Probe<'_, Batch>, wanted: usize) -> Result<usize> {
+        Ok(positions_at_once(&self.ranking.budget, wanted))
     }
 
-    fn positions_at_once(&self, _: Option<&dyn PreparedProbe>, wanted: usize) -> usize {
-        positions_at_once(&self.ranking.budget, wanted)
-    }
-
-    fn self_join_stretch(&self, start: usize, rows: usize, wanted: usize) -> usize {
-        let most = positions_at_once(&self.ranking.budget, wanted);
+    fn self_join_stretch(&self, start: usize, wanted: usize) -> usize {
+        let (rows, most) = (self.order.len(), positions_at_once(&self.ranking.budget, wanted));
         rows.min(start + most.min(rows.div_ceil(STRETCHES)).next_multiple_of(BLOCK as usize))
     }
 
-    fn is_shared(&self, _: Option<&dyn PreparedProbe>) -> bool {
-        // one search is better than several small ones
-        false
-    }
-
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
-        Ok(Box::new(self.prepare(keys, context)?))
-    }
-
-    fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]> {
+    fn order<'a>(&'a self, probe: Probe<'a, Batch>) -> Result<&'a [u32]> {
         match probe {
-            None => Ok(&self.order),
-            Some(_) => Ok(&prepared::<Batch>(probe)?.order),
+            Probe::SelfJoin => Ok(&self.order),
+            Probe::Batch(batch) => Ok(&batch.order),
         }
     }
 
     fn nearest(
         &self,
-        probe: Option<&dyn PreparedProbe>,
+        probe: Probe<'_, Batch>,
         positions: &[u32],
         best: &mut [Best<i64>],
         cancel: &Cancel,
     ) -> Result<Counts> {
-        let (ranking, batch) = (&self.ranking, probe.map(|_| prepared::<Batch>(probe)).transpose()?);
+        let ranking = &self.ranking;
+        let batch = match probe {
+            Probe::SelfJoin => None,
+            Probe::Batch(batch) => Some(batch),
+        };
         let vectors = batch.map_or(&self.all.vectors, |batch| &batch.vectors);
         let mut counts = Counts::default();
         let Some(wanted) = best.first().map(Best::wanted) else { return Ok(counts) };
@@ -188,19 +188,5 @@ impl NearestIndex for NearestVectors {
         }
         counts.verified = counts.candidates;
         Ok(counts)
-    }
-}
-
-impl PreparedProbe for Batch {
-    fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.unmatchable
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -4,7 +4,6 @@
 //! is brought there, searches the part that is there, then each other one in turn, and keeps the best of all. Stretches
 //! that are searched at the same time share a part, and another one is loaded only once none of them searches that.
 
-use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,9 +17,11 @@ use super::shared_slot::SharedSlot;
 use crate::fault::Fault;
 use crate::kernels::BLOCK;
 use crate::tiled_index::Side as _;
-use similarity_engine::nearest::{Best, NearestIndex, prepared};
+use similarity_engine::nearest::{Best, NearestIndex};
 use similarity_engine::vectors::points::Points;
-use similarity_engine::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe, parallel};
+use similarity_engine::{
+    BuildContext, Cancel, Counts, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe, parallel,
+};
 
 /// Rows of a part at least, and parts at most; a build side that would need smaller ones is left to the CPU. By design,
 /// not measured.
@@ -51,11 +52,12 @@ pub(super) struct OutOfCoreIndex {
     at_once: usize,
     threads: usize,
     loadings: Count,
+    info: IndexInfo,
 }
 
 /// A probe batch, on the host.
 #[derive(Debug)]
-struct Batch {
+pub(super) struct Batch {
     points: Points,
     /// The rows that a filter tells apart, then the others.
     order: Vec<u32>,
@@ -93,6 +95,7 @@ impl OutOfCoreIndex {
             at_once: (NUMBERS_AT_ONCE / host.dimension).min(MOST_ROWS),
             threads: context.threads,
             loadings: Count::new(),
+            info: IndexInfo::default(),
         };
         // as much for probe rows and searches as for a part
         let least = budget.available() / 2;
@@ -109,7 +112,26 @@ impl OutOfCoreIndex {
             return Err(Fault::Memory);
         }
         index.at_once = index.at_once.min(room).max(BLOCK as usize);
+        index.info = index.known();
         Ok(index)
+    }
+
+    fn known(&self) -> IndexInfo {
+        IndexInfo {
+            path: format!("{}, in {} parts", self.ranking.describe(), self.parts.len()),
+            bytes: self.ranking.memory() + self.order.as_ref().map_or(0, Vec::capacity) * size_of::<u32>(),
+            unmatchable: self.ranking.host.unmatchable,
+            undecided: false,
+            self_join_len: self.order.as_ref().map_or(0, Vec::len),
+            rows_at_once: self.at_once,
+            // every search goes through all parts
+            shared: false,
+        }
+    }
+
+    /// Probe rows of one search, each of which wants so many neighbours.
+    fn rows_of_search(&self, wanted: usize) -> usize {
+        self.at_once.min(MOST_NEIGHBOURS / wanted.max(1)).max(BLOCK as usize)
     }
 
     fn leaves(&self, least: usize) -> Result<(), Fault> {
@@ -168,17 +190,11 @@ impl OutOfCoreIndex {
     }
 }
 
-impl NearestIndex for OutOfCoreIndex {
-    fn describe(&self) -> String {
-        format!("{}, in {} parts", self.ranking.describe(), self.parts.len())
-    }
+impl Index for OutOfCoreIndex {
+    type Batch = Batch;
 
-    fn memory(&self) -> usize {
-        self.ranking.memory() + self.order.as_ref().map_or(0, Vec::capacity) * size_of::<u32>()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.ranking.host.unmatchable
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
@@ -187,46 +203,43 @@ impl NearestIndex for OutOfCoreIndex {
         metrics
     }
 
-    fn rows_at_once(&self) -> usize {
-        self.at_once
-    }
-
-    fn positions_at_once(&self, _: Option<&dyn PreparedProbe>, wanted: usize) -> usize {
-        self.at_once.min(MOST_NEIGHBOURS / wanted.max(1)).max(BLOCK as usize)
-    }
-
-    fn self_join_stretch(&self, start: usize, rows: usize, wanted: usize) -> usize {
-        rows.min(start + self.positions_at_once(None, wanted))
-    }
-
-    fn is_shared(&self, _: Option<&dyn PreparedProbe>) -> bool {
-        // every search goes through all parts
-        false
-    }
-
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<Batch>> {
         let points = self.ranking.probe_points(keys, context)?;
         let order = [points.filterable.rows.as_slice(), &points.unfilterable.rows].concat();
-        Ok(Box::new(Batch { points, order }))
+        let (len, unmatchable) = (order.len(), points.unmatchable);
+        Ok(Prepared { shared: false, ..Prepared::new(Batch { points, order }, len, unmatchable) })
+    }
+}
+
+impl NearestIndex for OutOfCoreIndex {
+    fn positions_at_once(&self, _: Probe<'_, Batch>, wanted: usize) -> Result<usize> {
+        Ok(self.rows_of_search(wanted))
     }
 
-    fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]> {
+    fn self_join_stretch(&self, start: usize, wanted: usize) -> usize {
+        self.info.self_join_len.min(start + self.rows_of_search(wanted))
+    }
+
+    fn order<'a>(&'a self, probe: Probe<'a, Batch>) -> Result<&'a [u32]> {
         match (probe, &self.order) {
-            (Some(_), _) => Ok(&prepared::<Batch>(probe)?.order),
-            (None, Some(order)) => Ok(order),
-            (None, None) => internal_err!("a nearest index was not built for a self-join"),
+            (Probe::Batch(batch), _) => Ok(&batch.order),
+            (Probe::SelfJoin, Some(order)) => Ok(order),
+            (Probe::SelfJoin, None) => internal_err!("a nearest index was not built for a self-join"),
         }
     }
 
     fn nearest(
         &self,
-        probe: Option<&dyn PreparedProbe>,
+        probe: Probe<'_, Batch>,
         positions: &[u32],
         best: &mut [Best<i64>],
         cancel: &Cancel,
     ) -> Result<Counts> {
         let (ranking, order) = (&self.ranking, self.order(probe)?);
-        let points = probe.map_or(Ok(&ranking.host), |_| prepared::<Batch>(probe).map(|batch| &batch.points))?;
+        let points = match probe {
+            Probe::SelfJoin => &ranking.host,
+            Probe::Batch(batch) => &batch.points,
+        };
         let mut counts = Counts::default();
         let Some(wanted) = best.first().map(Best::wanted) else { return Ok(counts) };
         if !ranks_by(ranking.measure, wanted) || parallel::is_in_a_part() {
@@ -247,20 +260,6 @@ impl NearestIndex for OutOfCoreIndex {
     }
 }
 
-impl PreparedProbe for Batch {
-    fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.points.unmatchable
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::thread;
@@ -273,7 +272,7 @@ mod tests {
     use crate::tests::vectors::{Rows, keys, points};
     use similarity_engine::choice::Engine;
     use similarity_engine::condition::{Condition, VectorCondition};
-    use similarity_engine::nearest::{Neighbour, Wanted};
+    use similarity_engine::nearest::{DynNearestIndex, Neighbour, Wanted};
     use similarity_engine::{NO_GROUP, cpu};
     use similarity_measures::VectorMeasure;
 
@@ -290,7 +289,7 @@ mod tests {
         OutOfCoreIndex::of_parts(&ranking, parts, &context).unwrap()
     }
 
-    fn on_the_cpu(measure: VectorMeasure, build: &KeyColumn, ranks: &[u32], self_join: bool) -> Box<dyn NearestIndex> {
+    fn on_the_cpu(measure: VectorMeasure, build: &KeyColumn, ranks: &[u32], self_join: bool) -> Box<DynNearestIndex> {
         let (cancel, reserve) = (Cancel::default(), |_: usize| Ok(()));
         let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &reserve) };
         cpu::build_nearest(Condition::Vector(VectorCondition::every_score(measure)), build, ranks.to_vec(), &context)
@@ -298,8 +297,8 @@ mod tests {
     }
 
     /// The neighbours of each row of `probe`, or in a self-join of its own, of some positions at a time.
-    fn found(
-        index: &dyn NearestIndex,
+    fn found<I: NearestIndex + ?Sized>(
+        index: &I,
         probe: Option<&KeyColumn>,
         wanted: usize,
         some: usize,
@@ -308,8 +307,8 @@ mod tests {
     }
 
     /// Neighbours found at the first positions alone.
-    fn found_at(
-        index: &dyn NearestIndex,
+    fn found_at<I: NearestIndex + ?Sized>(
+        index: &I,
         probe: Option<&KeyColumn>,
         wanted: usize,
         some: usize,
@@ -317,7 +316,7 @@ mod tests {
     ) -> Vec<(u32, Vec<Neighbour<i64>>)> {
         let prepared =
             probe.map(|keys| index.prepare(keys, &PrepareContext { threads: 2, cancel: &Cancel::default() }).unwrap());
-        let probe = prepared.as_deref();
+        let probe = prepared.as_ref().map_or(Probe::SelfJoin, |prepared| Probe::Batch(&prepared.batch));
         let order = index.order(probe).unwrap();
         let positions: Vec<u32> = (0..order.len().min(first) as u32).collect();
         let mut neighbours = Vec::new();
@@ -355,9 +354,9 @@ mod tests {
                 let probe = keys(&right, grouped.then_some(of_right));
                 let ranks = some_ranks(left.len(), 3);
                 let mut index = in_parts(measure, &build, &ranks, 4, false);
-                assert!(index.describe().ends_with("in 4 parts"));
+                assert!(index.info().path.ends_with("in 4 parts"));
                 let cpu = on_the_cpu(measure, &build, &ranks, false);
-                assert_eq!(index.unmatchable(), cpu.unmatchable());
+                assert_eq!(index.info().unmatchable, cpu.info().unmatchable);
                 let expected = found(cpu.as_ref(), Some(&probe), wanted, 1000);
                 assert_eq!(found(&index, Some(&probe), wanted, 1000), expected, "{measure:?} {dimension}");
                 assert_eq!(index.loadings.value(), 4, "one is there already");
@@ -402,9 +401,8 @@ mod tests {
             let mut paths = Vec::new();
             for bytes in (1..60).step_by(step).map(|quarters| quarters << 18) {
                 let budget = budget_of(&device, bytes);
-                let by = (ranks.clone(), Wanted { rows: 5, ties: false });
-                let (index, _) =
-                    Engine::Device(Arc::new(budget)).build_nearest(condition, &build, by, &context).unwrap();
+                let (engine, wanted) = (Engine::Device(Arc::new(budget)), Wanted { rows: 5, ties: false });
+                let (index, _) = engine.build_nearest(condition, &build, ranks.clone(), wanted, &context).unwrap();
                 let some = found_at(index.as_ref(), probe, 5, 30, 50);
                 assert!(
                     some.len() == 50 && some.iter().all(|of_row| expected.binary_search(of_row).is_ok()),
@@ -449,7 +447,7 @@ mod tests {
         let candidates = |cancel: &Cancel| {
             let positions: Vec<u32> = (0..600).collect();
             let mut best: Vec<_> = positions.iter().map(|_| Best::new(Wanted { rows: 3, ties: false })).collect();
-            index.nearest(None, &positions, &mut best, cancel).unwrap().candidates
+            index.nearest(Probe::SelfJoin, &positions, &mut best, cancel).unwrap().candidates
         };
         let started = Instant::now();
         let (all, cancel) = (candidates(&Cancel::default()), Cancel::default());
@@ -483,7 +481,7 @@ mod tests {
         let nearest = |wanted: usize| {
             let mut best: Vec<_> = (0..100).map(|_| Best::new(Wanted { rows: wanted, ties: false })).collect();
             let positions: Vec<u32> = (0..100).collect();
-            let error = index.nearest(None, &positions, &mut best, &Cancel::default()).err();
+            let error = index.nearest(Probe::SelfJoin, &positions, &mut best, &Cancel::default()).err();
             error.map(|error| error.is_device_full())
         };
         assert_eq!(nearest(2000), Some(true));

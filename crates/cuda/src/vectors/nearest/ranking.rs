@@ -80,7 +80,7 @@ impl Ranking {
         };
         (context.reserve)(Vectors::memory_of(&keys.values))?;
         let query = condition::VectorCondition::every_score(measure);
-        let points = Points::try_new(&query, keys, None, (context.threads, context.cancel))?;
+        let points = Points::try_new(&query, keys, None, &context.preparing())?;
         context.cancel.check()?;
         let frame = Frame::of(&points, measure);
         let norm = frame.typical_norm(&points, measure);
@@ -89,7 +89,7 @@ impl Ranking {
             return Ok(None);
         }
         let gap = frame.typical_gap(&points, measure);
-        let reach = Reach::of_sum((measure, sum), points.dimension, gap, (norm, norm));
+        let reach = Reach::of_sum(measure, sum, points.dimension, gap, (norm, norm));
         let Some(condition) = vector_test(&query, &reach, points.dimension) else { return Ok(None) };
         let halves = halves_scale(&condition, frame.typical_largest(&points), norm);
         let halves = halves.filter(|_| sum == Sum::Squares && budget.device.has_tensor_cores());
@@ -122,8 +122,7 @@ impl Ranking {
     /// The vectors of a probe batch.
     pub(super) fn probe_points(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Points> {
         let query = condition::VectorCondition::every_score(self.measure);
-        let by = (context.threads, context.cancel);
-        let points = Points::try_new(&query, keys, Some(self.host.dimension), by)?;
+        let points = Points::try_new(&query, keys, Some(self.host.dimension), context)?;
         context.cancel.check()?;
         Ok(points)
     }

@@ -11,8 +11,8 @@ use super::search::MOST_WANTED;
 use crate::memory::Budget;
 use crate::test_device::device;
 use crate::tests::vectors::{Rows, keys, points, vector};
-use similarity_engine::nearest::{Best, NearestIndex, Neighbour, Wanted, float_key};
-use similarity_engine::{BuildContext, Cancel, KeyColumn, NO_GROUP, PrepareContext};
+use similarity_engine::nearest::{Best, NearestIndex as _, Neighbour, Wanted, float_key};
+use similarity_engine::{BuildContext, Cancel, Index as _, KeyColumn, NO_GROUP, PrepareContext, Probe};
 use similarity_measures::VectorMeasure;
 
 pub(super) const MEASURES: [VectorMeasure; 4] =
@@ -98,10 +98,9 @@ fn found(
     some: usize,
 ) -> Vec<Vec<u32>> {
     let wanted = wanted.wanted();
-    let prepared = probe.map(|keys| {
-        NearestIndex::prepare(index, keys, &PrepareContext { threads: 2, cancel: &Cancel::default() }).unwrap()
-    });
-    let probe = prepared.as_deref();
+    let context = PrepareContext { threads: 2, cancel: &Cancel::default() };
+    let prepared = probe.map(|keys| index.prepare(keys, &context).unwrap());
+    let probe = prepared.as_ref().map_or(Probe::SelfJoin, |prepared| Probe::Batch(&prepared.batch));
     let order = index.order(probe).unwrap();
     let mut neighbours = vec![Vec::new(); rows];
     let positions: Vec<u32> = (0..order.len() as u32).collect();
@@ -131,7 +130,7 @@ fn neighbours_by_every_measure() {
             let (build, probe) = (keys(&left, None), keys(&right, None));
             let ranks = if dimension % 2 == 0 { some_ranks(left.len(), 3) } else { vec![0; left.len()] };
             let built = index(&budget, measure, &build, &ranks, (wanted, false)).unwrap();
-            by_halves += usize::from(built.describe().contains("half precision"));
+            by_halves += usize::from(built.info().path.contains("half precision"));
             let all = expected(measure, ((&left, &build), (&right, &probe)), &ranks, wanted);
             assert_eq!(found(&built, Some(&probe), right.len(), wanted, 1 << 20), all, "{measure:?} {dimension}");
             let ranks = vec![7; right.len()];
@@ -152,7 +151,7 @@ fn few_blocks_by_every_filter() {
         let (build, probe) = (keys(&left, None), keys(&right, None));
         let ranks = some_ranks(left.len(), 12);
         let built = index(&budget, measure, &build, &ranks, (3, false)).unwrap();
-        by_halves += usize::from(built.describe().contains("half precision"));
+        by_halves += usize::from(built.info().path.contains("half precision"));
         let all = expected(measure, ((&left, &build), (&right, &probe)), &ranks, 3);
         assert_eq!(found(&built, Some(&probe), right.len(), 3, 1 << 20), all, "{measure:?} {dimension}");
     }
@@ -248,10 +247,9 @@ fn all_that_tie_with_the_last_one_come_too() {
         let (wanted, ranks) = (Wanted { rows, ties: true }, vec![0; left.len()]);
         let built = index(&budget, VectorMeasure::L2, &build, &ranks, (wanted, false)).unwrap();
         if !is_served {
-            let prepared =
-                NearestIndex::prepare(&built, &probe, &PrepareContext { threads: 1, cancel: &Cancel::default() })
-                    .unwrap();
-            let error = built.nearest(Some(prepared.as_ref()), &[0], &mut [Best::new(wanted)], &Cancel::default());
+            let cancel = Cancel::default();
+            let prepared = built.prepare(&probe, &PrepareContext { threads: 1, cancel: &cancel }).unwrap();
+            let error = built.nearest(Probe::Batch(&prepared.batch), &[0], &mut [Best::new(wanted)], &cancel);
             assert!(error.is_err_and(|error| error.is_device_full()));
             continue;
         }

@@ -8,17 +8,32 @@ use super::walk::{BLOCK, Block, FirstFilter, NO_WITNESS, Path, Scratch, Walk};
 use crate::atoms::RuleCounters;
 use crate::cpu::columns::Columns;
 use crate::cpu::prefilter::Lanes;
-use crate::{Counts, Cursor, Index, Limit, Pairs, Probe};
+use crate::{AnyBatch, Counts, Cursor, DynPairIndex, Limit, Pairs, Probe};
 
 /// Where the candidates of an entry come from.
 #[derive(Clone, Copy)]
 pub(crate) enum Candidates<'a> {
     /// An index finds them.
-    Index(&'a dyn Index, Probe<'a>),
-    /// Build rows by group, and the probe rows with the places of their partners.
-    Batch(&'a [u32], &'a [(u32, Range<u32>)]),
-    /// Rows by group, and where the group of each place ends: each is paired with those behind it.
-    SelfJoin(&'a [u32], &'a [u32]),
+    Index {
+        /// The index of a similarity.
+        index: &'a DynPairIndex,
+        /// What it is probed with.
+        probe: Probe<'a, AnyBatch>,
+    },
+    /// Rows of a probe batch with rows of the build side.
+    Batch {
+        /// Build rows by place.
+        rows: &'a [u32],
+        /// Probe rows, each with the places of its partners.
+        partners: &'a [(u32, Range<u32>)],
+    },
+    /// Rows of a self-join: each is paired with those behind it.
+    SelfJoin {
+        /// Rows by place.
+        rows: &'a [u32],
+        /// Where the partners of each place end.
+        ends: &'a [u32],
+    },
 }
 
 /// An entry as far as its candidates are verified.
@@ -108,21 +123,21 @@ impl Probing<'_> {
         cursor: &mut Cursor,
         limit: Limit,
     ) -> Result<()> {
-        if let Candidates::Index(index, probe) = candidates {
-            return self.by_index(entry, (index, probe), cursor, limit);
+        if let Candidates::Index { index, probe } = candidates {
+            return self.by_index(entry, index, probe, cursor, limit);
         }
         let (matched, before) = (self.counts.matched, self.counts.candidates);
         while !cursor.is_done() {
             match candidates {
-                Candidates::Batch(rows, partners) => {
+                Candidates::Batch { rows, partners } => {
                     let (row, places) = &partners[cursor.next];
                     self.pair(entry, rows, places.start as usize..places.end as usize, ProbeRow::Other(*row))?;
                 }
-                Candidates::SelfJoin(rows, ends) => {
+                Candidates::SelfJoin { rows, ends } => {
                     let places = cursor.next + 1..ends[cursor.next] as usize;
                     self.pair(entry, rows, places, ProbeRow::Before(rows[cursor.next]))?;
                 }
-                Candidates::Index(..) => break,
+                Candidates::Index { .. } => break,
             }
             cursor.next += 1;
             if self.counts.matched - matched >= limit.pairs
@@ -146,7 +161,8 @@ impl Probing<'_> {
     fn by_index(
         &mut self,
         entry: &EntryPaths<'_>,
-        (index, probe): (&dyn Index, Probe<'_>),
+        index: &DynPairIndex,
+        probe: Probe<'_, AnyBatch>,
         cursor: &mut Cursor,
         limit: Limit,
     ) -> Result<()> {

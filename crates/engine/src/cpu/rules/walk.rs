@@ -6,7 +6,7 @@ use crate::atoms::{AtomCondition, PairConditions, RuleCounters};
 use crate::cpu::columns::{AtomDeciders, Columns};
 use crate::cpu::prefilter::MaxDifferences;
 use crate::plan::{ExecutionTree, Step};
-use crate::{Cancel, Pairs};
+use crate::{Cancel, ColumnPair, Pairs};
 
 /// The most candidates of a block.
 pub(crate) const BLOCK: usize = 1024;
@@ -80,18 +80,18 @@ impl Path {
     }
 
     /// For candidates of which many are of one row.
-    pub(crate) fn with_filters(self, tests: &AtomDeciders, build: &Columns) -> Self {
-        let filters = first_filters(&self.tree, tests, build).unwrap_or_default();
+    pub(crate) fn with_filters(self, deciders: &AtomDeciders, build: &Columns) -> Self {
+        let filters = first_filters(&self.tree, deciders, build).unwrap_or_default();
         Self { filters, ..self }
     }
 }
 
 /// The filters, where each first step has one.
-fn first_filters(tree: &ExecutionTree, tests: &AtomDeciders, build: &Columns) -> Option<Vec<FirstFilter>> {
+fn first_filters(tree: &ExecutionTree, deciders: &AtomDeciders, build: &Columns) -> Option<Vec<FirstFilter>> {
     let mut by_key: Vec<(Vec<usize>, u64)> = Vec::new();
     for (number, step) in (0..).zip(tree.steps.iter().filter(|step| step.depth == 0)) {
         let bit = 1u64.checked_shl(number)?;
-        tests.allowance(step.atom)?;
+        deciders.allowance(step.atom)?;
         match by_key.iter_mut().find(|(atoms, _)| build.share_key(atoms[0], step.atom)) {
             Some((atoms, bits)) => {
                 atoms.push(step.atom);
@@ -101,7 +101,7 @@ fn first_filters(tree: &ExecutionTree, tests: &AtomDeciders, build: &Columns) ->
         }
     }
     let filter = |(atoms, bits): (Vec<usize>, u64)| {
-        let allowance = MaxDifferences::any(atoms.iter().filter_map(|&atom| tests.allowance(atom)));
+        let allowance = MaxDifferences::any(atoms.iter().filter_map(|&atom| deciders.allowance(atom)));
         FirstFilter { atoms, bits, allowance }
     };
     Some(by_key.into_iter().map(filter).collect())
@@ -141,7 +141,7 @@ impl Block {
 /// What a walk reads.
 #[derive(Clone, Copy)]
 pub(crate) struct Walk<'a> {
-    pub(crate) tests: &'a AtomDeciders,
+    pub(crate) deciders: &'a AtomDeciders,
     pub(crate) build: &'a Columns,
     pub(crate) probe: &'a Columns,
     pub(crate) conditions: &'a dyn PairConditions,
@@ -235,7 +235,7 @@ impl Walk<'_> {
         if selected.is_empty() {
             return Ok(());
         }
-        if self.tests.kinds[atom] == AtomCondition::Pair {
+        if self.deciders.conditions[atom] == AtomCondition::Pair {
             let pairs = Pairs {
                 build: selected.iter().map(|&place| block.build[place as usize]).collect(),
                 probe: selected.iter().map(|&place| block.probe[place as usize]).collect(),
@@ -243,7 +243,8 @@ impl Walk<'_> {
             passed.extend(self.conditions.select(atom, &pairs)?.into_iter().map(|at| selected[at as usize]));
         } else {
             let stop = || self.cancel.is_cancelled();
-            self.tests.select(atom, (self.build, self.probe), block, selected, &stop, passed);
+            let columns = ColumnPair { build: self.build, probe: self.probe };
+            self.deciders.select(atom, columns, block, selected, &stop, passed);
         }
         Ok(())
     }

@@ -15,7 +15,8 @@ use crate::sets::predicate::SetPredicate;
 use crate::sets::ranks::{Ranks, rank};
 use crate::sets::tokenise::{RowSets, tokenise_build, tokenise_probe};
 use crate::{
-    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
+    BuildContext, Cancel, Counts, Cursor, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs, PrepareContext,
+    Prepared, Probe,
 };
 use similarity_measures::Tokenizer;
 
@@ -32,8 +33,7 @@ pub struct SetIndex {
     sets: SortedSets,
     groups: Groups,
     path: Box<dyn Path>,
-    /// What the choice of the path rests on, if there was one.
-    estimate: Option<Estimate>,
+    info: IndexInfo,
     /// One for each probing thread, once it has returned.
     scratch: Mutex<Vec<Scratch>>,
 }
@@ -61,6 +61,16 @@ impl SetIndex {
         let estimate = path.is_none().then(|| estimate(&sides, tokens, context.probe_rows.unwrap_or(sets.len())));
         let cheaper = estimate.map_or(AccessPath::Prefix, Estimate::cheaper);
         let path = build_path(path.unwrap_or(cheaper), &sides, tokens, context)?;
+        let info = IndexInfo {
+            path: match estimate {
+                Some(estimate) => format!("{} ({estimate})", path.name()),
+                None => path.name(),
+            },
+            bytes: sets.memory() + groups.memory() + dictionary.memory() + path.memory(),
+            unmatchable: sets.unmatchable,
+            self_join_len: sets.len(),
+            ..IndexInfo::default()
+        };
         let scratch = Mutex::default();
         Ok(Self {
             tokenizer,
@@ -71,15 +81,15 @@ impl SetIndex {
             sets,
             groups,
             path,
-            estimate,
+            info,
             scratch,
         })
     }
 
-    fn sides<'a>(&'a self, probe: Probe<'a>) -> Result<Sides<'a>> {
+    fn sides<'a>(&'a self, probe: Probe<'a, PreparedSets>) -> Result<Sides<'a>> {
         let probe = match probe {
             Probe::SelfJoin if self.self_join => &self.sets,
-            Probe::Batch(batch) if !self.self_join => &batch.of::<PreparedSets>()?.sets,
+            Probe::Batch(PreparedSets(sets)) if !self.self_join => sets,
             _ => return internal_err!("a set index was built for the other kind of probe"),
         };
         let Self { sets, groups, self_join, predicate, .. } = self;
@@ -125,7 +135,8 @@ impl Arranged {
 
     /// The sets of a probe batch, in the order and with the ranks of a build side.
     pub(super) fn probe(
-        (tokenizer, bits): (Tokenizer, Bits),
+        tokenizer: Tokenizer,
+        bits: Bits,
         keys: &KeyColumn,
         known: &Dictionary,
         context: &PrepareContext<'_>,
@@ -163,37 +174,31 @@ fn tiles<const W: usize>(sets: &SortedSets, context: &BuildContext<'_>) -> Resul
     Ok(Tiles::build(sets))
 }
 
+/// A probe batch as sets over the build side's dictionary.
+#[derive(Debug)]
+pub struct PreparedSets(SortedSets);
+
 impl Index for SetIndex {
-    fn describe(&self) -> String {
-        match self.estimate {
-            Some(estimate) => format!("{} ({estimate})", self.path.name()),
-            None => self.path.name(),
-        }
+    type Batch = PreparedSets;
+
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
-    fn memory(&self) -> usize {
-        self.sets.memory() + self.groups.memory() + self.dictionary.memory() + self.path.memory()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.sets.unmatchable
-    }
-
-    fn self_join_len(&self) -> usize {
-        self.sets.len()
-    }
-
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<PreparedSets>> {
         if self.self_join {
             return internal_err!("a set index was built for a self-join and given another input");
         }
-        let sets = Arranged::probe((self.tokenizer, self.bits), keys, &self.dictionary, context)?;
-        Ok(Box::new(PreparedSets { sets }))
+        let sets = Arranged::probe(self.tokenizer, self.bits, keys, &self.dictionary, context)?;
+        let (len, unmatchable) = (sets.len(), sets.unmatchable);
+        Ok(Prepared::new(PreparedSets(sets), len, unmatchable))
     }
+}
 
+impl PairIndex for SetIndex {
     fn probe(
         &self,
-        probe: Probe<'_>,
+        probe: Probe<'_, PreparedSets>,
         cursor: &mut Cursor,
         limit: Limit,
         cancel: &Cancel,
@@ -210,25 +215,6 @@ impl Index for SetIndex {
             pool.push(scratch);
         }
         Ok(counts)
-    }
-}
-
-/// A probe batch as sets over the build side's dictionary.
-struct PreparedSets {
-    sets: SortedSets,
-}
-
-impl PreparedProbe for PreparedSets {
-    fn len(&self) -> usize {
-        self.sets.len()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.sets.unmatchable
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
     }
 }
 
@@ -429,9 +415,9 @@ mod tests {
         let values = vec![None, Some(String::new()), Some("a b".into()), Some("a b".into()), Some("c".into())];
         let keys = key_column(&values, &Some(vec![0, 0, 0, 0, NO_GROUP]));
         let index = index(WORDS, jaccard(0.5), None, &keys, false);
-        assert_eq!(index.unmatchable(), 3);
+        assert_eq!(index.info().unmatchable, 3);
         let prepared = index.prepare(&keys, &PrepareContext::by(1)).unwrap();
-        assert_eq!((prepared.unmatchable(), prepared.len()), (3, 2));
+        assert_eq!((prepared.unmatchable, prepared.len), (3, 2));
     }
 
     #[test]
@@ -514,7 +500,7 @@ mod tests {
                 if all > most { keys_err!("no more memory") } else { Ok(()) }
             };
             let context = BuildContext { self_join: true, ..BuildContext::new(2, &cancel, &reserve) };
-            SetIndex::try_new(WORDS, jaccard(0.5), None, &keys, &context).map(|i| i.memory())
+            SetIndex::try_new(WORDS, jaccard(0.5), None, &keys, &context).map(|i| i.info().bytes)
         };
         assert!(build(10_000).is_err());
         let held = build(usize::MAX).unwrap();

@@ -70,7 +70,7 @@ pub(super) trait Path: Send + Sync + std::fmt::Debug {
     /// Bytes held.
     fn memory(&self) -> usize;
 
-    /// Appends the matches of positions from `cursor` on; see [`crate::Index::probe`].
+    /// Appends the matches of positions from `cursor` on; see [`crate::PairIndex::probe`].
     fn probe(&self, sides: &Sides<'_>, cursor: &mut Cursor, work: &mut Work<'_>);
 }
 

@@ -13,7 +13,6 @@
 //! better than the k-th neighbour so far, ties included, is passed over. NULL has no score; blank sets score 0 with
 //! every set.
 
-use std::any::Any;
 use std::ops::Range;
 use std::sync::Mutex;
 
@@ -28,10 +27,10 @@ use super::prefix::{Posting, PrefixIndex};
 use super::requirements::reach;
 use super::sorted::{Groups, SortedSets};
 use crate::condition::Bounds;
-use crate::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key, prepared};
+use crate::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key};
 use crate::sets::dictionary::Dictionary;
 use crate::sets::predicate::{Role, SetPredicate, Sizes};
-use crate::{BuildContext, Cancel, Counts, KeyColumn, NO_GROUP, PrepareContext, PreparedProbe};
+use crate::{BuildContext, Cancel, Counts, Index, IndexInfo, KeyColumn, NO_GROUP, PrepareContext, Prepared, Probe};
 use similarity_measures::{SetMeasure, Tokenizer};
 
 /// Signatures are longer than those of threshold joins, for neighbours may have little in common.
@@ -52,6 +51,7 @@ pub struct NearestSets {
     /// Ranks by row.
     ranks: Vec<u32>,
     scored: ByRank,
+    info: IndexInfo,
     /// One for each probing thread, once it has returned.
     scratch: Mutex<Vec<Scratch>>,
 }
@@ -75,7 +75,14 @@ impl NearestSets {
         (context.reserve)(ByRank::size(keys.values.len()))?;
         let scored = ByRank::of(keys, &ranks);
         let (groups, largest, scratch) = (Groups::of(&sets), sets.largest(), Mutex::default());
-        Ok(Self { tokenizer, measure, dictionary, bits, sets, largest, groups, index, ranks, scored, scratch })
+        let of_sets = sets.memory() + groups.memory() + dictionary.memory() + index.memory();
+        let info = IndexInfo {
+            path: format!("inverted index of {} tokens over {} sets", dictionary.len(), sets.len()),
+            bytes: of_sets + scored.memory() + ranks.capacity() * size_of::<u32>(),
+            unmatchable: ranks.len() - scored.rows.len(),
+            ..IndexInfo::default()
+        };
+        Ok(Self { tokenizer, measure, dictionary, bits, sets, largest, groups, index, ranks, scored, info, scratch })
     }
 
     fn take_scratch(&self) -> Scratch {
@@ -161,43 +168,39 @@ fn scored_rows(keys: &KeyColumn) -> Vec<u32> {
     (0..keys.values.len()).filter(|&row| valid(row) && grouped(row)).map(|row| row as u32).collect()
 }
 
-impl NearestIndex for NearestSets {
-    fn describe(&self) -> String {
-        format!("inverted index of {} tokens over {} sets", self.dictionary.len(), self.sets.len())
+impl Index for NearestSets {
+    type Batch = PreparedSets;
+
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
-    fn memory(&self) -> usize {
-        let sets = self.sets.memory() + self.groups.memory() + self.dictionary.memory() + self.index.memory();
-        sets + self.scored.memory() + self.ranks.capacity() * size_of::<u32>()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.ranks.len() - self.scored.rows.len()
-    }
-
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
-        let sets = Arranged::probe((self.tokenizer, self.bits), keys, &self.dictionary, context)?;
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<PreparedSets>> {
+        let sets = Arranged::probe(self.tokenizer, self.bits, keys, &self.dictionary, context)?;
         let mut order = sets.rows.clone();
         let mut has_tokens = vec![false; keys.values.len()];
         order.iter().for_each(|&row| has_tokens[row as usize] = true);
         order.extend(scored_rows(keys).into_iter().filter(|&row| !has_tokens[row as usize]));
         let group = |&row: &u32| keys.groups.as_ref().map_or(0, |groups| groups[row as usize]);
         let others = order[sets.len()..].iter().map(group).collect();
-        Ok(Box::new(PreparedSets { sets, order, others, rows: keys.values.len() }))
+        let (len, unmatchable) = (order.len(), keys.values.len() - order.len());
+        Ok(Prepared::new(PreparedSets { sets, order, others }, len, unmatchable))
     }
+}
 
-    fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]> {
-        Ok(&prepared::<PreparedSets>(probe)?.order)
+impl NearestIndex for NearestSets {
+    fn order<'a>(&'a self, probe: Probe<'a, PreparedSets>) -> Result<&'a [u32]> {
+        Ok(&probe.batch()?.order)
     }
 
     fn nearest(
         &self,
-        probe: Option<&dyn PreparedProbe>,
+        probe: Probe<'_, PreparedSets>,
         positions: &[u32],
         best: &mut [Best<i64>],
         cancel: &Cancel,
     ) -> Result<Counts> {
-        let probe = prepared::<PreparedSets>(probe)?;
+        let probe = probe.batch()?;
         let mut scratch = self.take_scratch();
         let counts = self.search(probe, positions, best, &mut scratch, cancel);
         if let Ok(mut pool) = self.scratch.lock() {
@@ -371,27 +374,13 @@ impl<'a> Walk<'a> {
 }
 
 /// A batch of the probe side.
-struct PreparedSets {
+#[derive(Debug)]
+pub struct PreparedSets {
     sets: SortedSets,
     /// The rows that share a token with some build row, then the others that have a score.
     order: Vec<u32>,
     /// The group of each of those others.
     others: Vec<u32>,
-    rows: usize,
-}
-
-impl PreparedProbe for PreparedSets {
-    fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.rows - self.order.len()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }
 
 #[cfg(test)]
@@ -458,10 +447,10 @@ mod tests {
             let index = NearestSets::try_new(Tokenizer::Words, measure, &build_keys, ranks.clone(), &context).unwrap();
             let prepared = index.prepare(&keys(&probe, &probe_groups), &PrepareContext::by(1)).unwrap();
             let wanted = Wanted { rows: [1, 2, 5, 1000][rng.random_range(0..4)], ties: rng.random_bool(0.5) };
-            let order = index.order(Some(prepared.as_ref())).unwrap();
+            let order = index.order(Probe::Batch(&prepared.batch)).unwrap();
             let mut best: Vec<_> = order.iter().map(|_| Best::new(wanted)).collect();
             let positions: Vec<u32> = (0..order.len() as u32).collect();
-            index.nearest(Some(prepared.as_ref()), &positions, &mut best, &cancel).unwrap();
+            index.nearest(Probe::Batch(&prepared.batch), &positions, &mut best, &cancel).unwrap();
             let mut searched = BTreeSet::new();
             for (&row, best) in order.iter().zip(&mut best) {
                 assert!(searched.insert(row), "row {row} is searched twice");
@@ -490,7 +479,7 @@ mod tests {
             let has_score =
                 |row: usize| probe[row].is_some() && probe_groups.as_ref().is_none_or(|groups| groups[row] != NO_GROUP);
             assert_eq!(searched.len(), (0..30).filter(|&row| has_score(row)).count());
-            assert_eq!(prepared.unmatchable(), 30 - searched.len());
+            assert_eq!(prepared.unmatchable, 30 - searched.len());
         }
     }
 }

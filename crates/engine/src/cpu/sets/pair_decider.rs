@@ -14,7 +14,7 @@ use crate::sets::dictionary::Dictionary;
 use crate::sets::predicate::{SetPredicate, Sizes};
 use crate::sets::ranks::{Ranks, rank};
 use crate::sets::tokenise::{RowSets, tokenise_build, tokenise_probe};
-use crate::{BuildContext, Cancel, KeyColumn, Pairs, PrepareContext};
+use crate::{BuildContext, Cancel, ColumnPair, KeyColumn, Pairs, PrepareContext, RowPair};
 use similarity_measures::Tokenizer;
 
 /// The sets of one side, by row.
@@ -164,6 +164,14 @@ fn bit(rank: u32) -> u32 {
     rank.wrapping_mul(0x9E37_79B1) >> 26
 }
 
+impl ColumnPair<'_, SetColumn> {
+    /// Sizes and signatures of two rows.
+    #[inline]
+    fn sketches(self, pair: RowPair) -> (Sketch, Sketch) {
+        (self.build.sketches[pair.build as usize], self.probe.sketches[pair.probe as usize])
+    }
+}
+
 /// A predicate, and what it allows.
 #[derive(Debug)]
 pub struct SetDecider {
@@ -179,34 +187,29 @@ impl SetDecider {
     }
 
     /// The places of `selected` whose pair in `block` matches, appended to `passed`.
-    pub fn select(
-        &self,
-        (build, probe): (&SetColumn, &SetColumn),
-        block: &Pairs,
-        selected: &[u16],
-        passed: &mut Vec<u16>,
-    ) {
-        let first = passed.len();
+    pub fn select(&self, columns: ColumnPair<'_, SetColumn>, block: &Pairs, selected: &[u16], passed: &mut Vec<u16>) {
+        let (first, ColumnPair { build, probe }) = (passed.len(), columns);
         keep(
             selected,
             passed,
             &Prefilter { allowance: self.allowance(), build: &build.sketches, probe: &probe.sketches, block },
         );
         let ahead = |place| {
-            let (b, p) = block.at(place);
-            fetch(&build.ranks, build.sketches[b as usize].start);
-            fetch(&probe.ranks, probe.sketches[p as usize].start);
+            let pair = block.at(place);
+            fetch(&build.ranks, build.sketches[pair.build as usize].start);
+            fetch(&probe.ranks, probe.sketches[pair.probe as usize].start);
         };
-        retain_from(passed, first, ahead, |place| self.verify(build, probe, block.at(place)));
+        retain_from(passed, first, ahead, |place| self.verify(columns, block.at(place)));
     }
 
     /// Whether the overlap is likely to be computed for a pair of a build and a probe row: they share half of what they
     /// need. Signatures would say more, but their bits depend on the order in which tokens have come in.
-    pub fn is_likely_open(&self, build: &SetColumn, probe: &SetColumn, (b, p): (u32, u32)) -> bool {
-        let (left, right) = (build.sketches[b as usize], probe.sketches[p as usize]);
-        let least = self.predicate.min_overlap(sizes(left, right));
-        let shares = |least: u32| overlap_reaching(build.ranks(left), probe.ranks(right), least.div_ceil(2), false);
-        left.size > 0 && right.size > 0 && least.and_then(shares).is_some()
+    pub fn is_likely_open(&self, columns: ColumnPair<'_, SetColumn>, pair: RowPair) -> bool {
+        let (build, probe) = columns.sketches(pair);
+        let least = self.predicate.min_overlap(sizes(build, probe));
+        let (of_build, of_probe) = (columns.build.ranks(build), columns.probe.ranks(probe));
+        let shares = |least: u32| overlap_reaching(of_build, of_probe, least.div_ceil(2), false);
+        build.size > 0 && probe.size > 0 && least.and_then(shares).is_some()
     }
 
     /// What sizes and signatures may differ in.
@@ -227,12 +230,12 @@ impl SetDecider {
     }
 
     #[inline(never)]
-    fn verify(&self, build: &SetColumn, probe: &SetColumn, (b, p): (u32, u32)) -> bool {
-        let (left, right) = (build.sketches[b as usize], probe.sketches[p as usize]);
-        let Some(least) = self.least(left, right) else { return false };
+    fn verify(&self, columns: ColumnPair<'_, SetColumn>, pair: RowPair) -> bool {
+        let (build, probe) = columns.sketches(pair);
+        let Some(least) = self.least(build, probe) else { return false };
         let unbounded = self.predicate.is_open_above();
-        overlap_reaching(build.ranks(left), probe.ranks(right), least, !unbounded)
-            .is_some_and(|overlap| unbounded || self.predicate.accepts(overlap, sizes(left, right)))
+        overlap_reaching(columns.build.ranks(build), columns.probe.ranks(probe), least, !unbounded)
+            .is_some_and(|overlap| unbounded || self.predicate.accepts(overlap, sizes(build, probe)))
     }
 }
 
@@ -287,7 +290,8 @@ mod tests {
                         let expected = !a.is_empty() && !b.is_empty() && bounds.contains(score);
                         let mut passed = Vec::new();
                         let block = Pairs { build: vec![0, i as u32], probe: vec![0, j as u32] };
-                        condition.select((&build, &probe), &block, &[1], &mut passed);
+                        let columns = ColumnPair { build: &build, probe: &probe };
+                        condition.select(columns, &block, &[1], &mut passed);
                         assert_eq!(!passed.is_empty(), expected, "{measure:?} {left:?} {right:?}");
                     }
                 }

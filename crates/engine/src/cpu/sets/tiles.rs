@@ -60,7 +60,7 @@ impl<const W: usize> Tiles<W> {
         let mut folded = Vec::with_capacity(sets.len() * W);
         (0..sets.len()).for_each(|p| folded.extend(bits::fold(sets.signature(p))));
         let blocks = signature::blocks(folded.as_chunks::<W>().0);
-        let mut columns: Vec<Column> = (0..sets.len()).map(|p| Column::of(sets.folded_weight(p))).collect();
+        let mut columns: Vec<Column> = (0..sets.len()).map(|p| Column::at(sets, p)).collect();
         columns.resize(blocks.len() * LANES, Column::default());
         Self { blocks, columns, kernel: Kernel::detect() }
     }
@@ -117,7 +117,9 @@ impl<const W: usize> Tiles<W> {
 }
 
 impl Column {
-    fn of((tokens, bits): (u32, u32)) -> Self {
+    /// The numbers of the set at a position.
+    fn at(sets: &SortedSets, position: usize) -> Self {
+        let (tokens, bits) = sets.folded_weight(position);
         Self { bits: bits.into(), slack: 2 * i64::from(tokens) - i64::from(bits) }
     }
 
@@ -174,10 +176,10 @@ impl Run {
     /// next ones do, at the price of limits that are a little too wide for some.
     fn at(sets: &SortedSets, row: usize, end: usize) -> Self {
         let place = |p: usize| (sets.groups[p], sets.sizes[p]);
-        let first = Column::of(sets.folded_weight(row));
+        let first = Column::at(sets, row);
         let mut run = Self { rows: row..row + 1, size: sets.sizes[row], widest: first };
         for p in row + 1..end {
-            let column = Column::of(sets.folded_weight(p));
+            let column = Column::at(sets, p);
             if place(p) != place(row) || (column != first && p - row >= UNLIKE_RUN) {
                 break;
             }

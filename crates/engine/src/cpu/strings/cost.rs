@@ -142,7 +142,7 @@ fn cost_by_sample(sides: &Sides<'_>, n: usize, index: &SegmentIndex) -> f64 {
     let (mut rows, mut entries) = (0, 0);
     for row in run.positions().step_by(1 + run.len() / SAMPLE) {
         let text = Sought::of(sides.build, row, &mut starts);
-        entries += index.look_up((n, run), &text, edits, slack.bigrams, &mut found).entries - edits - 1;
+        entries += index.look_up(n, run, &text, edits, slack.bigrams, &mut found).entries - edits - 1;
         rows += 1;
     }
     let candidates = found.positions.len() - rows;
@@ -155,7 +155,8 @@ fn cost_by_sample(sides: &Sides<'_>, n: usize, index: &SegmentIndex) -> f64 {
 /// # Errors
 /// Keys that are no strings, a refused reservation.
 pub fn nanoseconds_of_strings(
-    (measure, bounds): (EditMeasure, Bounds),
+    measure: EditMeasure,
+    bounds: Bounds,
     values: &ArrayRef,
     context: &BuildContext<'_>,
 ) -> Result<f64> {

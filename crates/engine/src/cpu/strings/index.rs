@@ -11,7 +11,8 @@ use super::sorted::{Signers, SortedStrings};
 use super::tiles::Tiles;
 use crate::strings::predicate::EditPredicate;
 use crate::{
-    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
+    BuildContext, Cancel, Counts, Cursor, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs, PrepareContext,
+    Prepared, Probe,
 };
 
 /// A build side's strings, ready for probing with one predicate.
@@ -25,6 +26,7 @@ pub struct StringIndex {
     texts: SortedStrings,
     runs: Runs,
     paths: Paths,
+    info: IndexInfo,
 }
 
 impl StringIndex {
@@ -54,13 +56,21 @@ impl StringIndex {
         let segments = segment_index(&sides, path, context)?;
         let tiles = Tiles::build(&texts, cost::choose_feature(&sides));
         cancel.check()?;
-        Ok(Self { predicate, known, self_join, signers, texts, runs, paths: Paths { tiles, segments } })
+        let of_segments = segments.as_ref().map_or(0, SegmentIndex::memory);
+        let info = IndexInfo {
+            path: describe(&tiles, segments.as_ref(), &runs, texts.len()),
+            bytes: known.memory() + signers.memory() + texts.memory() + runs.memory() + tiles.memory() + of_segments,
+            unmatchable: texts.unmatchable,
+            self_join_len: texts.len(),
+            ..IndexInfo::default()
+        };
+        Ok(Self { predicate, known, self_join, signers, texts, runs, paths: Paths { tiles, segments }, info })
     }
 
-    fn sides<'a>(&'a self, probe: Probe<'a>) -> Result<Sides<'a>> {
+    fn sides<'a>(&'a self, probe: Probe<'a, PreparedStrings>) -> Result<Sides<'a>> {
         let probe = match probe {
             Probe::SelfJoin if self.self_join => &self.texts,
-            Probe::Batch(batch) if !self.self_join => &batch.of::<PreparedStrings>()?.0,
+            Probe::Batch(PreparedStrings(texts)) if !self.self_join => texts,
             _ => return internal_err!("an edit index was built for the other kind of probe"),
         };
         let Self { predicate, known, texts, runs, self_join, .. } = self;
@@ -85,48 +95,48 @@ fn segment_index(
     Ok(cost::revise(sides, &chosen, &mut index).then_some(index))
 }
 
+/// The access paths of `rows` strings.
+fn describe(tiles: &Tiles, segments: Option<&SegmentIndex>, runs: &Runs, rows: usize) -> String {
+    let tiles = tiles.describe();
+    let Some(segments) = segments else { return tiles };
+    let cuts = match segments.cuts() {
+        Some((fewest, most)) if fewest < most => format!("{fewest} to {most}"),
+        cuts => cuts.map_or(0, |(fewest, _)| fewest).to_string(),
+    };
+    let indexed = segments.indexed(runs);
+    match rows - indexed {
+        0 => format!("segment index of {cuts} segments a string"),
+        rest => format!("segment index of {cuts} segments a string over {indexed} rows, {tiles} over {rest}"),
+    }
+}
+
+/// A probe batch in the order of the index.
+#[derive(Debug)]
+pub struct PreparedStrings(SortedStrings);
+
 impl Index for StringIndex {
-    fn describe(&self) -> String {
-        let tiles = self.paths.tiles.describe();
-        let Some(segments) = &self.paths.segments else { return tiles };
-        let cuts = match segments.cuts() {
-            Some((fewest, most)) if fewest < most => format!("{fewest} to {most}"),
-            cuts => cuts.map_or(0, |(fewest, _)| fewest).to_string(),
-        };
-        let indexed = segments.indexed(&self.runs);
-        match self.texts.len() - indexed {
-            0 => format!("segment index of {cuts} segments a string"),
-            rest => format!("segment index of {cuts} segments a string over {indexed} rows, {tiles} over {rest}"),
-        }
+    type Batch = PreparedStrings;
+
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
-    fn memory(&self) -> usize {
-        let Self { known, signers, texts, runs, paths: Paths { tiles, segments }, .. } = self;
-        let segments = segments.as_ref().map_or(0, SegmentIndex::memory);
-        known.memory() + signers.memory() + texts.memory() + runs.memory() + tiles.memory() + segments
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.texts.unmatchable
-    }
-
-    fn self_join_len(&self) -> usize {
-        self.texts.len()
-    }
-
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<PreparedStrings>> {
         if self.self_join {
             return internal_err!("an edit index was built for a self-join and given another input");
         }
         let mut texts = SortedStrings::try_new(&self.predicate, keys, &|_| Ok(()))?;
         texts.sign(&self.signers, 1, context.cancel);
         context.cancel.check()?;
-        Ok(Box::new(PreparedStrings(texts)))
+        let (len, unmatchable) = (texts.len(), texts.unmatchable);
+        Ok(Prepared::new(PreparedStrings(texts), len, unmatchable))
     }
+}
 
+impl PairIndex for StringIndex {
     fn probe(
         &self,
-        probe: Probe<'_>,
+        probe: Probe<'_, PreparedStrings>,
         cursor: &mut Cursor,
         limit: Limit,
         cancel: &Cancel,
@@ -136,23 +146,6 @@ impl Index for StringIndex {
         let mut work = Work::new(limit, cancel, out);
         self.paths.probe(&sides, cursor, &mut work);
         Ok(Counts { matched: work.matched(), ..work.counts })
-    }
-}
-
-/// A probe batch in the order of the index.
-struct PreparedStrings(SortedStrings);
-
-impl PreparedProbe for PreparedStrings {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.0.unmatchable
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
     }
 }
 
@@ -206,14 +199,14 @@ mod tests {
             for path in PATHS {
                 let self_join = index(predicate, path, &build_keys, true);
                 assert_eq!(
-                    run(&self_join, Probe::SelfJoin, self_join.self_join_len(), range, limit),
+                    run(&self_join, Probe::SelfJoin, self_join.info().self_join_len, range, limit),
                     expected_own,
                     "{predicate:?} {path:?}"
                 );
                 let both = index(predicate, path, &build_keys, false);
                 let prepared = both.prepare(&probe_keys, &PrepareContext::by(1)).unwrap();
-                let batch = Probe::Batch(prepared.as_ref());
-                assert_eq!(run(&both, batch, prepared.len(), range, limit), expected, "{predicate:?} {path:?}");
+                let batch = Probe::Batch(&prepared.batch);
+                assert_eq!(run(&both, batch, prepared.len, range, limit), expected, "{predicate:?} {path:?}");
             }
         }
     }
@@ -224,14 +217,14 @@ mod tests {
         let keys = key_column(&values, &None);
         let found = PATHS.map(|path| {
             let index = index(levenshtein(2.0), path, &keys, true);
-            assert_eq!(index.describe().contains("segment index"), path != Some(AccessPath::Tiles));
-            assert!(index.memory() > 4000 * 28);
-            run(&index, Probe::SelfJoin, index.self_join_len(), 512, UNLIMITED)
+            assert_eq!(index.info().path.contains("segment index"), path != Some(AccessPath::Tiles));
+            assert!(index.info().bytes > 4000 * 28);
+            run(&index, Probe::SelfJoin, index.info().self_join_len, 512, UNLIMITED)
         });
         assert!(found[0].len() >= 2000 && found[0] == found[1] && found[1] == found[2]);
         let alike: Values = (0..4000).map(|n| Some(format!("https://www.example.com/{n:04}/index.html"))).collect();
         let index = index(levenshtein(1.0), None, &key_column(&alike, &None), true);
-        assert!(index.describe().starts_with("256-bit signature tiles"), "{}", index.describe());
+        assert!(index.info().path.starts_with("256-bit signature tiles"), "{}", index.info().path);
     }
 
     #[test]
@@ -249,7 +242,7 @@ mod tests {
             ] {
                 let keys = KeyColumn { values: cast(&strings, &data_type).unwrap(), groups: None };
                 let index = index(levenshtein(1.0), path, &keys, true);
-                assert_eq!((index.self_join_len(), index.unmatchable()), (4, 1));
+                assert_eq!((index.info().self_join_len, index.info().unmatchable), (4, 1));
                 let found = run(&index, Probe::SelfJoin, 4, usize::MAX, UNLIMITED);
                 assert_eq!(found, Found::from([(0, 2)]), "{data_type}");
             }
@@ -263,14 +256,14 @@ mod tests {
                 for path in PATHS {
                     let nothing = key_column(&values, &None);
                     let self_join = index(predicate, path, &nothing, true);
-                    assert_eq!((self_join.self_join_len(), self_join.unmatchable()), (0, values.len()));
+                    assert_eq!((self_join.info().self_join_len, self_join.info().unmatchable), (0, values.len()));
                     let both = index(predicate, path, &nothing, false);
                     let probed = both
                         .prepare(&key_column(&vec![Some("a".into()), Some("".into())], &None), &PrepareContext::by(1))
                         .unwrap();
-                    assert!(run(&both, Probe::Batch(probed.as_ref()), 2, 1, UNLIMITED).is_empty());
+                    assert!(run(&both, Probe::Batch(&probed.batch), 2, 1, UNLIMITED).is_empty());
                     let some = index(predicate, path, &key_column(&vec![Some("a".into())], &None), false);
-                    assert!(some.prepare(&nothing, &PrepareContext::by(1)).unwrap().is_empty());
+                    assert_eq!(some.prepare(&nothing, &PrepareContext::by(1)).unwrap().len, 0);
                 }
             }
         }
@@ -292,7 +285,7 @@ mod tests {
         };
         let index = build(usize::MAX).unwrap();
         let asked = total.load(Ordering::Relaxed);
-        assert!(asked >= index.memory() - 2 * 16_384, "{asked} {}", index.memory());
+        assert!(asked >= index.info().bytes - 2 * 16_384, "{asked} {}", index.info().bytes);
         for budget in [0, asked / 10, asked / 2, asked - 1] {
             assert!(build(budget).is_err());
         }

@@ -141,7 +141,7 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// Appends the matches of positions from `cursor` on; see [`crate::Index::probe`].
+    /// Appends the matches of positions from `cursor` on; see [`crate::PairIndex::probe`].
     pub(super) fn probe(&self, sides: &Sides<'_>, cursor: &mut Cursor, work: &mut Work<'_>) {
         // A single row shows how many pairs a row yields.
         let mut most = 1;

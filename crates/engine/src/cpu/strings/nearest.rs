@@ -9,7 +9,6 @@
 //! what they turn away is none. It tightens on the way; a direction ends at the first length at which nothing is
 //! possible. Where the bound turns no pair away, or a group has few rows, all are scored.
 
-use std::any::Any;
 use std::ops::Range;
 
 use crate::error::Result;
@@ -21,10 +20,10 @@ use super::sorted::{Signers, SortedStrings};
 use super::tiles::{TILE, Tiles};
 use crate::condition::{Bounds, Condition};
 use crate::cpu::signature::{Hit, LANES, Limits};
-use crate::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key, prepared};
+use crate::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key};
 use crate::strings::features::{Signature, differing};
 use crate::strings::predicate::EditPredicate;
-use crate::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe};
+use crate::{BuildContext, Cancel, Counts, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe};
 use similarity_measures::EditMeasure;
 
 /// Strings of about the same length whose signatures are compared for a first bound.
@@ -44,6 +43,7 @@ pub struct NearestStrings {
     tiles: Tiles,
     /// Ranks by row.
     ranks: Vec<u32>,
+    info: IndexInfo,
 }
 
 impl NearestStrings {
@@ -69,7 +69,14 @@ impl NearestStrings {
         let sides =
             Sides { predicate: &predicate, known: None, build: &texts, runs: &runs, probe: &texts, self_join: false };
         let tiles = Tiles::build(&texts, cost::choose_feature(&sides));
-        Ok(Self { measure, signers, texts, runs, tiles, ranks })
+        let of_ranks = ranks.capacity() * size_of::<u32>();
+        let info = IndexInfo {
+            path: tiles.describe(),
+            bytes: signers.memory() + texts.memory() + runs.memory() + tiles.memory() + of_ranks,
+            unmatchable: texts.unmatchable,
+            ..IndexInfo::default()
+        };
+        Ok(Self { measure, signers, texts, runs, tiles, ranks, info })
     }
 
     /// A score as an integer, less being better.
@@ -114,39 +121,35 @@ fn typical(measure: EditMeasure, texts: &SortedStrings) -> EditPredicate {
     EditPredicate { measure, bounds }
 }
 
-impl NearestIndex for NearestStrings {
-    fn describe(&self) -> String {
-        self.tiles.describe()
+impl Index for NearestStrings {
+    type Batch = PreparedStrings;
+
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
-    fn memory(&self) -> usize {
-        let Self { signers, texts, runs, tiles, ranks, .. } = self;
-        signers.memory() + texts.memory() + runs.memory() + tiles.memory() + ranks.capacity() * size_of::<u32>()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.texts.unmatchable
-    }
-
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<PreparedStrings>> {
         let mut texts = SortedStrings::try_new(&any(self.measure), keys, &|_| Ok(()))?;
         texts.sign(&self.signers, 1, context.cancel);
         context.cancel.check()?;
-        Ok(Box::new(PreparedStrings(texts)))
+        let (len, unmatchable) = (texts.len(), texts.unmatchable);
+        Ok(Prepared::new(PreparedStrings(texts), len, unmatchable))
     }
+}
 
-    fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]> {
-        Ok(&prepared::<PreparedStrings>(probe)?.0.rows)
+impl NearestIndex for NearestStrings {
+    fn order<'a>(&'a self, probe: Probe<'a, PreparedStrings>) -> Result<&'a [u32]> {
+        Ok(&probe.batch()?.0.rows)
     }
 
     fn nearest(
         &self,
-        probe: Option<&dyn PreparedProbe>,
+        probe: Probe<'_, PreparedStrings>,
         positions: &[u32],
         best: &mut [Best<i64>],
         cancel: &Cancel,
     ) -> Result<Counts> {
-        let PreparedStrings(probe) = prepared(probe)?;
+        let PreparedStrings(probe) = probe.batch()?;
         let (mut scratch, mut counts) = (Scratch::default(), Counts::default());
         for (&position, best) in positions.iter().zip(best).take_while(|_| !cancel.is_cancelled()) {
             let row = position as usize;
@@ -283,9 +286,9 @@ impl Walk<'_> {
                 return;
             }
             let blocks = first..last.min(first + TILE);
-            let buffers = (&mut scratch.limits, &mut scratch.hits);
-            let rows = self.row..self.row + 1;
-            index.tiles.find(&self.sides(&bar.predicate), &rows, blocks, &mut (run..run + 1), buffers);
+            let (rows, sides) = (self.row..self.row + 1, self.sides(&bar.predicate));
+            let Scratch { limits, hits, .. } = &mut *scratch;
+            index.tiles.find(&sides, &rows, blocks, &mut (run..run + 1), limits, hits);
             for hit in &scratch.hits {
                 self.meet(first * LANES + hit.column as usize, bar);
             }
@@ -319,21 +322,8 @@ impl Walk<'_> {
 }
 
 /// A probe batch in the order of the index.
-struct PreparedStrings(SortedStrings);
-
-impl PreparedProbe for PreparedStrings {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.0.unmatchable
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
+#[derive(Debug)]
+pub struct PreparedStrings(SortedStrings);
 
 #[cfg(test)]
 mod tests {
@@ -405,10 +395,10 @@ mod tests {
                 NearestStrings::try_new(measure, &keys(&build, &build_groups), ranks.clone(), &context).unwrap();
             let prepared = index.prepare(&keys(&probe, &probe_groups), &PrepareContext::by(1)).unwrap();
             let wanted = Wanted { rows: [1, 3, 5, 90, 5000][rng.random_range(0..5)], ties: rng.random_bool(0.5) };
-            let order = index.order(Some(prepared.as_ref())).unwrap();
+            let order = index.order(Probe::Batch(&prepared.batch)).unwrap();
             let mut best: Vec<_> = order.iter().map(|_| Best::new(wanted)).collect();
             let positions: Vec<u32> = (0..order.len() as u32).collect();
-            index.nearest(Some(prepared.as_ref()), &positions, &mut best, &cancel).unwrap();
+            index.nearest(Probe::Batch(&prepared.batch), &positions, &mut best, &cancel).unwrap();
             for (&row, best) in order.iter().zip(&mut best) {
                 let mut found = Vec::new();
                 best.take_into(&mut found);

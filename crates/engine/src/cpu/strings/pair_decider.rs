@@ -7,7 +7,6 @@ use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, UInt32Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::take;
 
-use crate::Pairs;
 use crate::atoms::AtomRows;
 use crate::cache::fetch;
 use crate::cpu::compact::{keep, retain_from};
@@ -16,6 +15,7 @@ use crate::parallel::collect_in_parallel;
 use crate::strings::features::length_of;
 use crate::strings::predicate::{EditPredicate, LONGEST_PREFIX};
 use crate::views::string_views;
+use crate::{ColumnPair, Pairs, RowPair};
 
 /// Below this a thread costs more than it saves.
 const ROWS_WORTH_A_THREAD: usize = 1 << 11;
@@ -144,6 +144,14 @@ fn occurring(text: &str) -> u64 {
 /// Distance from the bit of an occurrence to that of the next one.
 const STEP: u32 = 27;
 
+impl ColumnPair<'_, StringColumn> {
+    /// Lengths and signatures of two rows.
+    #[inline]
+    fn sketches(self, pair: RowPair) -> (Sketch, Sketch) {
+        (self.build.sketches()[pair.build as usize], self.probe.sketches()[pair.probe as usize])
+    }
+}
+
 /// A predicate, and what it allows.
 #[derive(Debug)]
 pub struct EditDecider {
@@ -163,30 +171,30 @@ impl EditDecider {
     /// missing.
     pub fn select(
         &self,
-        (build, probe): (&StringColumn, &StringColumn),
+        columns: ColumnPair<'_, StringColumn>,
         block: &Pairs,
         selected: &[u16],
         stop: &dyn Fn() -> bool,
         passed: &mut Vec<u16>,
     ) {
-        let first = passed.len();
+        let (first, ColumnPair { build, probe }) = (passed.len(), columns);
         keep(
             selected,
             passed,
             &Prefilter { allowance: self.allowance(), build: build.sketches(), probe: probe.sketches(), block },
         );
         let ahead = |place| {
-            let (b, p) = block.at(place);
-            fetch(build.values.views(), b as usize);
-            fetch(probe.values.views(), p as usize);
+            let pair = block.at(place);
+            fetch(build.values.views(), pair.build as usize);
+            fetch(probe.values.views(), pair.probe as usize);
         };
-        retain_from(passed, first, ahead, |place| self.verify(build, probe, block.at(place), stop));
+        retain_from(passed, first, ahead, |place| self.verify(columns, block.at(place), stop));
     }
 
     /// Whether the measure has to be computed for a pair of a build and a probe row.
-    pub fn is_open(&self, build: &StringColumn, probe: &StringColumn, (b, p): (u32, u32)) -> bool {
-        self.allowance().admits(build.sketches()[b as usize].near(), probe.sketches()[p as usize].near())
-            && self.is_possible(build, probe, (b, p))
+    pub fn is_open(&self, columns: ColumnPair<'_, StringColumn>, pair: RowPair) -> bool {
+        let (build, probe) = columns.sketches(pair);
+        self.allowance().admits(build.near(), probe.near()) && self.is_possible(build, probe)
     }
 
     /// What sizes and signatures may differ in.
@@ -199,19 +207,21 @@ impl EditDecider {
     }
 
     #[inline]
-    fn is_possible(&self, build: &StringColumn, probe: &StringColumn, (b, p): (u32, u32)) -> bool {
-        let (left, right) = (build.sketches()[b as usize], probe.sketches()[p as usize]);
-        left.class.max(right.class) != prefilter::LARGE
-            || self.predicate.is_possible(left.length as usize, right.length as usize, LONGEST_PREFIX)
+    fn is_possible(&self, build: Sketch, probe: Sketch) -> bool {
+        build.class.max(probe.class) != prefilter::LARGE
+            || self.predicate.is_possible(build.length as usize, probe.length as usize, LONGEST_PREFIX)
     }
 
     #[inline(never)]
-    fn verify(&self, build: &StringColumn, probe: &StringColumn, (b, p): (u32, u32), stop: &dyn Fn() -> bool) -> bool {
-        if !self.is_possible(build, probe, (b, p)) {
+    fn verify(&self, columns: ColumnPair<'_, StringColumn>, pair: RowPair, stop: &dyn Fn() -> bool) -> bool {
+        let (build, probe) = columns.sketches(pair);
+        if !self.is_possible(build, probe) {
             return false;
         }
-        let longest = build.sketches()[b as usize].length.max(probe.sketches()[p as usize].length) as usize;
-        self.predicate.matches(build.values.value(b as usize), probe.values.value(p as usize), longest, stop)
+        let longest = build.length.max(probe.length) as usize;
+        let build = columns.build.values.value(pair.build as usize);
+        let probe = columns.probe.values.value(pair.probe as usize);
+        self.predicate.matches(build, probe, longest, stop)
     }
 }
 
@@ -243,7 +253,8 @@ mod tests {
                     let expected = score.is_some_and(|score| bounds.contains(score));
                     let mut passed = Vec::new();
                     let block = Pairs { build: vec![0, i as u32], probe: vec![0, j as u32] };
-                    condition.select((&column, &column), &block, &[1], &|| false, &mut passed);
+                    let columns = ColumnPair { build: &column, probe: &column };
+                    condition.select(columns, &block, &[1], &|| false, &mut passed);
                     assert_eq!(!passed.is_empty(), expected, "{measure:?} {left:?} {right:?}");
                 }
             }

@@ -78,7 +78,8 @@ impl SegmentIndex {
     /// each other do, and whose bigrams may differ in no more than `bigrams`.
     pub(super) fn look_up(
         &self,
-        (n, run): (usize, Run),
+        n: usize,
+        run: Run,
         text: &Sought<'_>,
         edits: usize,
         bigrams: i64,
@@ -88,10 +89,10 @@ impl SegmentIndex {
         let Some(cut) = self.cut(n, run) else { return met };
         let shifts = self.measure != EditMeasure::Hamming;
         found.entries.clear();
-        for chosen in cut.chosen(edits) {
-            let (_, len) = cut.segment(chosen.1);
-            for start in cut.starts(chosen, edits, text.length, shifts) {
-                self.table.collect(key(text.characters.slice(start, len), n, chosen.1), &mut found.entries);
+        for (nth, segment) in cut.chosen(edits) {
+            let (_, len) = cut.segment(segment);
+            for start in cut.starts(nth, segment, edits, text.length, shifts) {
+                self.table.collect(key(text.characters.slice(start, len), n, segment), &mut found.entries);
                 met.lookups += 1;
             }
         }
@@ -116,7 +117,7 @@ impl SegmentIndex {
             let lengths = (text.length, run.length as usize);
             let slack = sides.predicate.slack(lengths.0, lengths.1, usize::MAX);
             if let (Some(edits), Some(slack)) = (sides.predicate.edits(lengths.0, lengths.1), slack) {
-                met = met + self.look_up((n, run), &text, edits, slack.bigrams, found);
+                met = met + self.look_up(n, run, &text, edits, slack.bigrams, found);
             }
         }
         if sides.self_join {

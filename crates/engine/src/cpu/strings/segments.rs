@@ -53,7 +53,7 @@ impl Cut {
 
     /// Where segment `n`, the `j`-th chosen one, may start in a string of `length` characters after `edits` edits.
     #[inline]
-    pub(super) fn starts(self, (j, n): (usize, usize), edits: usize, length: usize, shifts: bool) -> Range<usize> {
+    pub(super) fn starts(self, j: usize, n: usize, edits: usize, length: usize, shifts: bool) -> Range<usize> {
         let (start, size) = self.segment(n);
         let (left, right) = (j as isize, (edits - j) as isize);
         let apart = length as isize - self.length as isize;
@@ -65,7 +65,7 @@ impl Cut {
 
     /// How many substrings of a string of `length` characters are looked up.
     pub(super) fn lookups(self, edits: usize, length: usize, shifts: bool) -> usize {
-        self.chosen(edits).map(|chosen| self.starts(chosen, edits, length, shifts).len()).sum()
+        self.chosen(edits).map(|(j, n)| self.starts(j, n, edits, length, shifts).len()).sum()
     }
 }
 

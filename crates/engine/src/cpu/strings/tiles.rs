@@ -73,7 +73,7 @@ impl Tiles {
     ) {
         let origin = blocks.start * LANES;
         let mut hits = std::mem::take(&mut work.scratch.hits);
-        self.find(sides, rows, blocks, runs, (&mut work.scratch.limits, &mut hits));
+        self.find(sides, rows, blocks, runs, &mut work.scratch.limits, &mut hits);
         for hit in &hits {
             let (row, column) = (rows.start + hit.row as usize, origin + hit.column as usize);
             if !(sides.self_join && column >= row) {
@@ -96,7 +96,8 @@ impl Tiles {
         rows: &Range<usize>,
         blocks: Range<usize>,
         runs: &mut Range<usize>,
-        (limits, hits): (&mut Vec<Limits>, &mut Vec<Hit>),
+        limits: &mut Vec<Limits>,
+        hits: &mut Vec<Hit>,
     ) {
         self.fill_limits(sides, rows.start, blocks.clone(), runs, limits);
         hits.clear();

@@ -25,6 +25,29 @@ pub(super) struct Leaf {
     pub(super) norm: f64,
 }
 
+/// A leaf among the blocks that it belongs to.
+pub(super) struct LeafOf<'a, R> {
+    pub(super) blocks: &'a Blocks<R>,
+    /// The number of the leaf.
+    pub(super) leaf: usize,
+}
+
+impl<R> Clone for LeafOf<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for LeafOf<'_, R> {}
+
+impl<'a, R> LeafOf<'a, R> {
+    /// Where the points of the leaf are.
+    #[inline(always)]
+    pub(super) fn points(self) -> &'a Leaf {
+        &self.blocks.leaves[self.leaf]
+    }
+}
+
 /// A node of the tree, in the order of a walk.
 #[derive(Debug)]
 pub(super) struct Node {

@@ -1,12 +1,11 @@
 //! All pairs within reach: the index of a build side, and the probe batches that it makes ready.
 
-use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Result, internal_err};
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, LeafOf};
 use super::build_tree::has_boxes;
 use super::decision::Decision;
 use super::frame::Frame;
@@ -18,7 +17,8 @@ use super::search::{Found, leaves_near};
 use super::sorted::Side;
 use crate::condition::VectorCondition;
 use crate::{
-    BuildContext, Cancel, Counts, Cursor, Index, KeyColumn, Limit, Pairs, PrepareContext, PreparedProbe, Probe,
+    BuildContext, Cancel, Counts, Cursor, DynPairIndex, Erased, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs,
+    PrepareContext, Prepared, Probe,
 };
 use similarity_measures::VectorMeasure;
 
@@ -26,9 +26,9 @@ use similarity_measures::VectorMeasure;
 ///
 /// # Errors
 /// Keys that are no lists of numbers, vectors of several lengths, a refused reservation, a cancelled build.
-pub fn build(condition: VectorCondition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<dyn Index>> {
+pub fn build(condition: VectorCondition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<DynPairIndex>> {
     (context.reserve)(Vectors::memory_of(&keys.values))?;
-    let points = Points::try_new(&condition, keys, None, (context.threads, context.cancel))?;
+    let points = Points::try_new(&condition, keys, None, &context.preparing())?;
     Ok(match condition.measure {
         VectorMeasure::L1 => with_metric::<Manhattan>(condition, points, context)?,
         VectorMeasure::Linf => with_metric::<Chebyshev>(condition, points, context)?,
@@ -41,17 +41,19 @@ fn with_metric<M: Metric>(
     condition: VectorCondition,
     points: Points,
     context: &BuildContext<'_>,
-) -> Result<Box<dyn Index>> {
+) -> Result<Box<DynPairIndex>> {
     let frame = Frame::of(&points, condition.measure);
     let reach = Reach::of(&condition, points.dimension);
     let norm = frame.typical_norm(&points, condition.measure);
-    let (condition, dimension) = ((condition, reach, frame), points.dimension);
+    let dimension = points.dimension;
     Ok(match reach {
-        Some(reach) if !reach.is_coarse(norm) => Box::new(EpsilonIndex::<f64, M>::try_new(condition, points, context)?),
-        Some(reach) if !has_boxes(dimension) && reach.suits_halves::<f32>(norm) => {
-            Box::new(EpsilonIndex::<f32, Halves>::try_new(condition, points, context)?)
+        Some(reach) if !reach.is_coarse(norm) => {
+            Box::new(Erased(EpsilonIndex::<f64, M>::try_new(condition, Some(reach), frame, points, context)?))
         }
-        _ => Box::new(EpsilonIndex::<f32, M>::try_new(condition, points, context)?),
+        Some(reach) if !has_boxes(dimension) && reach.suits_halves::<f32>(norm) => {
+            Box::new(Erased(EpsilonIndex::<f32, Halves>::try_new(condition, Some(reach), frame, points, context)?))
+        }
+        _ => Box::new(Erased(EpsilonIndex::<f32, M>::try_new(condition, reach, frame, points, context)?)),
     })
 }
 
@@ -66,19 +68,27 @@ struct EpsilonIndex<R, M> {
     side: Side<R>,
     /// Whether it probes itself.
     self_join: bool,
+    info: IndexInfo,
     density: Density,
     metric: PhantomData<fn() -> M>,
 }
 
 impl<R: Real, M: Metric> EpsilonIndex<R, M> {
     fn try_new(
-        (condition, reach, frame): (VectorCondition, Option<Reach>, Frame),
+        condition: VectorCondition,
+        reach: Option<Reach>,
+        frame: Frame,
         points: Points,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
         let reach = reach.map(|reach| reach.by(M::SUM));
         let side = Side::try_new::<M>(&condition, &frame, points, None, context)?;
         let decision = Decision::new(condition);
+        let info = IndexInfo {
+            undecided: side.undecided,
+            self_join_len: side.blocks.len() + side.unfilterable.len(),
+            ..side.info()
+        };
         Ok(Self {
             condition,
             decision,
@@ -86,6 +96,7 @@ impl<R: Real, M: Metric> EpsilonIndex<R, M> {
             frame,
             side,
             self_join: context.self_join,
+            info,
             density: Density::default(),
             metric: PhantomData,
         })
@@ -110,7 +121,7 @@ impl<R: Real, M: Metric> EpsilonIndex<R, M> {
                 false => build.nodes_of(blocks.group_of(leaf)),
             };
             let mut found = work.spare.pop().unwrap_or_default();
-            work.done += leaves_near::<R, M>(build, nodes, (blocks, leaf), limit, &mut found);
+            work.done += leaves_near::<R, M>(build, nodes, LeafOf { blocks, leaf }, limit, &mut found);
             let near: usize = found.iter().map(|(_, bits)| bits.count_ones() as usize * LANES).sum();
             let first = cursor.next - blocks.leaves[leaf].first as usize;
             let len = blocks.leaves[leaf].len as usize;
@@ -170,43 +181,31 @@ impl<R: Real, M: Metric> EpsilonIndex<R, M> {
                 });
                 let masks = near_two::<R, M>(one, two, both[0] | both[1], [&limits[0], &limits[1]]);
                 for at in 0..2 {
-                    self.decide((blocks, probe.leaf, both[at]), first + lane + at, &masks[at], work);
+                    self.decide(LeafOf { blocks, leaf: probe.leaf }, both[at], first + lane + at, &masks[at], work);
                 }
                 continue;
             }
             for at in (0..2).filter(|&at| both[at] != 0) {
-                self.pair_leaves(reach, (blocks, probe.leaf, both[at]), first + lane + at, work);
+                self.pair_leaves(reach, LeafOf { blocks, leaf: probe.leaf }, both[at], first + lane + at, work);
             }
         }
     }
 
     /// The pairs of some points of a leaf with those of a leaf of the build side.
-    fn pair_leaves(
-        &self,
-        reach: &Reach,
-        (probe, leaf, rows): (&Blocks<R>, usize, u16),
-        other: usize,
-        work: &mut Work<'_>,
-    ) {
+    fn pair_leaves(&self, reach: &Reach, probe: LeafOf<'_, R>, rows: u16, other: usize, work: &mut Work<'_>) {
         let build = &self.side.blocks;
-        let (a, b) = (&probe.leaves[leaf], &build.leaves[other]);
-        let masks = match (probe.lanes(a), build.lanes(b)) {
+        let (a, b) = (probe.points(), &build.leaves[other]);
+        let masks = match (probe.blocks.lanes(a), build.lanes(b)) {
             (Some(one), Some(other)) => near::<R, M>(one, other, rows, &[reach.of_points((a.norm, b.norm)); LANES]),
             _ => [u16::MAX; LANES],
         };
-        self.decide((probe, leaf, rows), other, &masks, work);
+        self.decide(probe, rows, other, &masks, work);
     }
 
     /// Decides the pairs that the filter has left of some points of a leaf with those of another.
-    fn decide(
-        &self,
-        (probe, leaf, mut rows): (&Blocks<R>, usize, u16),
-        other: usize,
-        masks: &[u16; LANES],
-        work: &mut Work<'_>,
-    ) {
+    fn decide(&self, probe: LeafOf<'_, R>, mut rows: u16, other: usize, masks: &[u16; LANES], work: &mut Work<'_>) {
         let build = &self.side.blocks;
-        let (a, b) = (&probe.leaves[leaf], &build.leaves[other]);
+        let (a, b) = (probe.points(), &build.leaves[other]);
         let candidates = rows.count_ones() as usize * b.len as usize;
         work.counts.candidates += candidates;
         work.done += candidates;
@@ -215,18 +214,18 @@ impl<R: Real, M: Metric> EpsilonIndex<R, M> {
             let row = rows.trailing_zeros() as usize;
             rows &= rows - 1;
             let mut mask = masks[row] & present;
-            if self.self_join && leaf == other {
+            if self.self_join && probe.leaf == other {
                 // those behind it
                 mask &= (u32::from(u16::MAX) << (row + 1)) as u16;
             }
             let position = a.first as usize + row;
-            let vector = probe.vector(position);
+            let vector = probe.blocks.vector(position);
             work.counts.verified += mask.count_ones() as usize;
             while mask != 0 {
                 let candidate = b.first as usize + mask.trailing_zeros() as usize;
                 mask &= mask - 1;
                 if self.decision.holds(build.vector(candidate), vector) {
-                    work.out.push(build.rows[candidate], probe.rows[position]);
+                    work.out.push(build.rows[candidate], probe.blocks.rows[position]);
                 }
             }
         }
@@ -352,53 +351,37 @@ const FEWEST_CANDIDATES: usize = 1 << 18;
 const MOST_CANDIDATES: usize = 1 << 26;
 
 impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
-    fn describe(&self) -> String {
-        self.side.describe()
+    type Batch = Option<PreparedPoints<R>>;
+
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
-    fn memory(&self) -> usize {
-        self.side.memory()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.side.unmatchable
-    }
-
-    fn is_undecided(&self) -> bool {
-        self.side.undecided
-    }
-
-    fn self_join_len(&self) -> usize {
-        self.side.blocks.len() + self.side.unfilterable.len()
-    }
-
-    fn rows_at_once(&self) -> usize {
-        self.side.rows_at_once()
-    }
-
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<Self::Batch>> {
         if self.self_join {
             return internal_err!("an epsilon index was built for a self-join and given another input");
         }
         let empty = self.side.is_empty();
-        let (dimension, by) = ((!empty).then_some(self.side.blocks.dimension), (context.threads, context.cancel));
-        let points = Points::try_new(&self.condition, keys, dimension, by)?;
+        let dimension = (!empty).then_some(self.side.blocks.dimension);
+        let points = Points::try_new(&self.condition, keys, dimension, context)?;
         context.cancel.check()?;
         if empty {
-            return Ok(Box::new(PreparedPoints::<R> { side: None, rows: keys.values.len(), unfilterable_build: 0 }));
+            return Ok(Prepared::new(None, 0, keys.values.len()));
         }
         let context = BuildContext::new(context.threads, context.cancel, &|_| Ok(()));
         let side = Side::<R>::try_new::<M>(&self.condition, &self.frame, points, Some(&self.side), &context)?;
-        Ok(Box::new(PreparedPoints {
-            side: Some(side),
-            rows: keys.values.len(),
-            unfilterable_build: self.side.unfilterable.len(),
-        }))
+        let unfilterable_build = self.side.unfilterable.len();
+        let len = side.blocks.len() + unfilterable_build + side.unfilterable.len();
+        let (undecided, unmatchable) = (side.undecided, side.unmatchable);
+        let batch = Some(PreparedPoints { side, unfilterable_build });
+        Ok(Prepared { undecided, ..Prepared::new(batch, len, unmatchable) })
     }
+}
 
+impl<R: Real, M: Metric> PairIndex for EpsilonIndex<R, M> {
     fn probe(
         &self,
-        probe: Probe<'_>,
+        probe: Probe<'_, Self::Batch>,
         cursor: &mut Cursor,
         limit: Limit,
         cancel: &Cancel,
@@ -406,13 +389,11 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
     ) -> Result<Counts> {
         let (side, unfilterable_build) = match probe {
             Probe::SelfJoin if self.self_join => (&self.side, 0),
-            Probe::Batch(batch) if !self.self_join => match batch.of()? {
-                PreparedPoints::<R> { side: Some(side), unfilterable_build, .. } => (side, *unfilterable_build),
-                _ => {
-                    cursor.next = cursor.end;
-                    return Ok(Counts::default());
-                }
-            },
+            Probe::Batch(Some(batch)) if !self.self_join => (&batch.side, batch.unfilterable_build),
+            Probe::Batch(None) if !self.self_join => {
+                cursor.next = cursor.end;
+                return Ok(Counts::default());
+            }
             _ => return internal_err!("an epsilon index was built for the other kind of probe"),
         };
         let before = out.len();
@@ -439,28 +420,9 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
 }
 
 /// A batch: its filterable rows, then the unfilterable rows of the build side for these, then its own unfilterable
-/// rows.
+/// rows. There is none where the build side has no rows.
+#[derive(Debug)]
 struct PreparedPoints<R> {
-    /// Arranged rows of the batch; `None` where the build side has no rows.
-    side: Option<Side<R>>,
-    rows: usize,
+    side: Side<R>,
     unfilterable_build: usize,
-}
-
-impl<R: Real> PreparedProbe for PreparedPoints<R> {
-    fn len(&self) -> usize {
-        self.side.as_ref().map_or(0, |side| side.blocks.len() + self.unfilterable_build + side.unfilterable.len())
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.side.as_ref().map_or(self.rows, |side| side.unmatchable)
-    }
-
-    fn is_undecided(&self) -> bool {
-        self.side.as_ref().is_some_and(|side| side.undecided)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }

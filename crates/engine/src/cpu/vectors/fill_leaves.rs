@@ -36,7 +36,7 @@ pub(super) fn fill<R: Real, M: Metric>(
     let leaves = if placing.has_balls { blocks.leaves.len() } else { 0 };
     let (mut centres, mut radii) = (vec![R::ZERO; leaves * blocks.dimension], vec![0.0; leaves]);
     let stretch = blocks.leaves.len().div_ceil(threads).max(1);
-    in_parallel(stretches(blocks, (&mut centres, &mut radii), stretch).into_iter(), |stretch| {
+    in_parallel(stretches(blocks, &mut centres, &mut radii, stretch).into_iter(), |stretch| {
         stretch.fill::<M>(placing);
         Ok(())
     })?;
@@ -60,7 +60,8 @@ struct Stretch<'a, R> {
 /// Cuts the blocks into stretches of so many leaves.
 fn stretches<'a, R: Real>(
     blocks: &'a mut Blocks<R>,
-    (mut centres, mut radii): (&'a mut [R], &'a mut [f64]),
+    mut centres: &'a mut [R],
+    mut radii: &'a mut [f64],
     leaves_each: usize,
 ) -> Vec<Stretch<'a, R>> {
     let (dimension, width, points) = (blocks.dimension, blocks.width, blocks.rows.len());

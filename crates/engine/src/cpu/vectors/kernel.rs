@@ -120,7 +120,7 @@ impl<R: Real, M: Metric> Task<R> for Near<'_, R, M> {
             if self.rows >> first & ((1 << ABREAST) - 1) == 0 {
                 continue;
             }
-            if let Some(sums) = sums_abreast::<R, M, L, ABREAST>((self.a, first), self.b, limits) {
+            if let Some(sums) = sums_abreast::<R, M, L, ABREAST>(self.a, first, self.b, limits) {
                 masks[first..].iter_mut().zip(sums).for_each(|(mask, sums)| *mask = sums.within(limits));
             }
         }
@@ -154,7 +154,8 @@ pub(super) fn sums<R: Real, M: Metric, L: Lanes<R>>(point: &[R], leaf: &[R]) -> 
 /// The sums of `ROWS` points from `first` on of one leaf with all of `b`, none where all are beyond their limits.
 #[inline(always)]
 pub(super) fn sums_abreast<R: Real, M: Metric, L: Lanes<R>, const ROWS: usize>(
-    (a, first): (&[R], usize),
+    a: &[R],
+    first: usize,
     b: &[R],
     limits: L,
 ) -> Option<[L; ROWS]> {

@@ -5,9 +5,9 @@ use arrow::array::ArrayRef;
 
 use super::decision::Decision;
 use super::points::{Vectors, incomparable};
-use crate::Pairs;
 use crate::atoms::AtomRows;
 use crate::condition::VectorCondition;
+use crate::{ColumnPair, Pairs};
 
 /// The vectors of one side, by row.
 #[derive(Debug)]
@@ -80,14 +80,16 @@ impl VectorDecider {
     /// The places of `selected` whose pair in `block` matches, or is left to DataFusion, appended to `passed`.
     pub fn select(
         &self,
-        (build, probe): (&VectorColumn, &VectorColumn),
+        columns: ColumnPair<'_, VectorColumn>,
         block: &Pairs,
         selected: &[u16],
         passed: &mut Vec<u16>,
     ) {
         let holds = |place: &&u16| {
-            let (b, p) = block.at(**place);
-            let (Some(b), Some(p)) = (build.at(b), probe.at(p)) else { return false };
+            let pair = block.at(**place);
+            let (Some(b), Some(p)) = (columns.build.at(pair.build), columns.probe.at(pair.probe)) else {
+                return false;
+            };
             self.0.may_hold(b, p)
         };
         passed.extend(selected.iter().filter(holds));

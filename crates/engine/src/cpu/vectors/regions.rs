@@ -14,7 +14,7 @@ use super::points::Points;
 use super::reach::Reach;
 use crate::condition::VectorCondition;
 use crate::vectors::precision::Precision;
-use crate::{Cancel, KeyColumn};
+use crate::{Cancel, KeyColumn, PrepareContext};
 use similarity_measures::VectorMeasure;
 
 /// How often space is halved.
@@ -66,7 +66,9 @@ impl Regions {
     /// Divides space as `sample` is spread; none where `condition` is not about distances or the sample has no vectors.
     pub fn of(condition: VectorCondition, sample: &ArrayRef) -> Option<Self> {
         let keys = KeyColumn { values: ArrayRef::clone(sample), groups: None };
-        let points = Points::try_new(&condition, &keys, None, (1, &Cancel::default())).ok()?;
+        let points =
+            Points::try_new(&condition, &keys, None, &PrepareContext { threads: 1, cancel: &Cancel::default() })
+                .ok()?;
         let (dimension, reach) = (points.dimension, Reach::of(&condition, points.dimension)?);
         if dimension == 0 || points.filterable.is_empty() || condition.measure == VectorMeasure::InnerProduct {
             return None;
@@ -89,7 +91,12 @@ impl Regions {
     pub fn place(&self, keys: &ArrayRef, extents: &mut [Extent]) -> Result<Vec<u32>> {
         let mut regions = vec![0; keys.len()];
         let keys = KeyColumn { values: ArrayRef::clone(keys), groups: None };
-        let points = Points::try_new(&self.condition, &keys, Some(self.dimension), (1, &Cancel::default()))?;
+        let points = Points::try_new(
+            &self.condition,
+            &keys,
+            Some(self.dimension),
+            &PrepareContext { threads: 1, cancel: &Cancel::default() },
+        )?;
         let mut point = vec![0.0; self.dimension];
         for (at, &row) in points.filterable.rows.iter().enumerate() {
             self.frame.place(points.filterable(at), &mut point);

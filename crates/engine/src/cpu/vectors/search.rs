@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::blocks::{Blocks, Node};
+use super::blocks::{Blocks, LeafOf, Node};
 use super::kernel::{LANES, sums};
 use super::lanes::{self, Lanes, One, Task};
 use super::metric::{Metric, Real};
@@ -24,7 +24,7 @@ pub(super) type Found = Vec<(u32, u16)>;
 pub(super) fn leaves_near<R: Real, M: Metric>(
     blocks: &Blocks<R>,
     nodes: Range<u32>,
-    (probe, leaf): (&Blocks<R>, usize),
+    probe: LeafOf<'_, R>,
     limit: R,
     found: &mut Found,
 ) -> usize {
@@ -33,22 +33,19 @@ pub(super) fn leaves_near<R: Real, M: Metric>(
         blocks.leaves_of(nodes).for_each(|leaf| add(found, leaf as u32));
         return found.len();
     }
-    let probe = probe.bounds(probe.leaves[leaf].node as usize);
+    let probe = probe.blocks.bounds(probe.points().node as usize);
     lanes::run(LeavesNear::<R, M> { blocks, nodes, probe, limit, found, metric: PhantomData })
 }
 
 /// The sums of the centres of all balls of `blocks` with that of a leaf of `probe`; none, where either has no balls.
-pub(super) fn centre_sums<R: Real, M: Metric>(
-    blocks: &Blocks<R>,
-    (probe, leaf): (&Blocks<R>, usize),
-) -> Option<Vec<R>> {
+pub(super) fn centre_sums<R: Real, M: Metric>(blocks: &Blocks<R>, probe: LeafOf<'_, R>) -> Option<Vec<R>> {
     let size = blocks.depth * LANES;
-    let self_join = &probe.balls.as_ref()?.centres[leaf / LANES * size..][..size];
-    let self_join: Vec<R> = self_join.iter().skip(leaf % LANES).step_by(LANES).copied().collect();
+    let of_sixteen = &probe.blocks.balls.as_ref()?.centres[probe.leaf / LANES * size..][..size];
+    let centre: Vec<R> = of_sixteen.iter().skip(probe.leaf % LANES).step_by(LANES).copied().collect();
     let centres = blocks.balls.as_ref()?.centres.chunks_exact(size);
     Some(
         centres
-            .flat_map(|centres| lanes::run(Sums::<R, M> { point: &self_join, block: centres, metric: PhantomData }))
+            .flat_map(|centres| lanes::run(Sums::<R, M> { point: &centre, block: centres, metric: PhantomData }))
             .collect(),
     )
 }

@@ -22,7 +22,7 @@ pub(super) struct Slack<R> {
 
 impl<R: Real> Slack<R> {
     /// Slack of points with norms up to `norm`.
-    pub(super) fn of((measure, sum): (VectorMeasure, Sum), dimension: usize, norm: f64) -> Self {
+    pub(super) fn of(measure: VectorMeasure, sum: Sum, dimension: usize, norm: f64) -> Self {
         let (d, unit) = (dimension as f64, f64::ROUNDING);
         let (wider, by_size) = (1.0 + 4.0 * (d + 8.0) * R::ROUNDING, 4.0 * R::ROUNDING * norm);
         let (scored, by_score) = match measure {
@@ -73,13 +73,13 @@ mod tests {
             (VectorMeasure::Cosine, Sum::Squares),
             (VectorMeasure::Cosine, Sum::Halves),
         ];
-        for measure in by {
+        for (measure, kind) in by {
             for (dimension, norm) in [(1, 0.0), (2, 1e-3), (16, 1.0), (128, 40.0), (768, 1e9)] {
                 for sum in [0.0f32, 1e-40, 1e-12, 0.3, 2.0, 1e7, 1e30, f32::INFINITY] {
-                    let limit = Slack::of(measure, dimension, norm).limit(Plain::splat(sum)).largest();
-                    let reach = Reach::of_sum(measure, dimension, sum, (norm, norm));
+                    let limit = Slack::of(measure, kind, dimension, norm).limit(Plain::splat(sum)).largest();
+                    let reach = Reach::of_sum(measure, kind, dimension, sum, (norm, norm));
                     let least: f32 = reach.of_points((norm, norm));
-                    assert!(limit >= least, "{measure:?} {dimension} {norm} {sum}: {limit} {least}");
+                    assert!(limit >= least, "{measure:?} {kind:?} {dimension} {norm} {sum}: {limit} {least}");
                 }
             }
         }

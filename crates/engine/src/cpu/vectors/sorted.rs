@@ -7,8 +7,8 @@ use super::build_tree::grow;
 use super::frame::Frame;
 use super::metric::{Metric, Real};
 use super::points::{Points, Rows, Vectors};
-use crate::BuildContext;
 use crate::condition::VectorCondition;
+use crate::{BuildContext, IndexInfo};
 
 /// Rows that are worth waiting for, at most.
 const MOST_ROWS: usize = 1 << 17;
@@ -63,14 +63,25 @@ impl<R: Real> Side<R> {
         self.blocks.len() + self.unfilterable.len() == 0
     }
 
+    /// What is known of an index that has no more than this build side.
+    pub(super) fn info(&self) -> IndexInfo {
+        IndexInfo {
+            path: self.describe(),
+            bytes: self.memory(),
+            unmatchable: self.unmatchable,
+            rows_at_once: self.rows_at_once(),
+            ..IndexInfo::default()
+        }
+    }
+
     /// How many rows of the other side are best arranged at once: as many as make its leaves no larger than the
     /// leaves here.
-    pub(super) fn rows_at_once(&self) -> usize {
+    fn rows_at_once(&self) -> usize {
         self.blocks.len().min(MOST_ROWS).min(MOST_NUMBERS / self.blocks.dimension.max(1))
     }
 
     /// What EXPLAIN ANALYZE says.
-    pub(super) fn describe(&self) -> String {
+    fn describe(&self) -> String {
         let Self { blocks, unfilterable, .. } = self;
         let precision = if size_of::<R>() == size_of::<f32>() { "single" } else { "double" };
         let what = match blocks.dimension {
@@ -88,7 +99,7 @@ impl<R: Real> Side<R> {
     }
 
     /// Bytes held.
-    pub(super) fn memory(&self) -> usize {
+    fn memory(&self) -> usize {
         let vectors = self.vectors.as_ref().filter(|_| self.blocks.is_ordered()).map_or(0, Vectors::memory);
         self.blocks.memory() + vectors + self.unfilterable.memory()
     }

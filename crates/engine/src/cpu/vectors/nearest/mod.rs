@@ -9,14 +9,13 @@ mod ranking;
 mod tops;
 mod walk;
 
-use std::any::Any;
 use std::marker::PhantomData;
 
 use crate::error::{Result, internal_err};
 
 use self::ranking::Tie;
 use self::walk::{Centres, Scratch, Walk};
-use super::blocks::Blocks;
+use super::blocks::{Blocks, LeafOf};
 use super::build_tree::has_boxes;
 use super::frame::Frame;
 use super::metric::{Chebyshev, Euclidean, Halves, Manhattan, Metric, Real};
@@ -24,8 +23,8 @@ use super::points::{Points, Vectors};
 use super::reach::{Reach, Sum};
 use super::sorted::Side;
 use crate::condition::VectorCondition;
-use crate::nearest::{Best, NearestIndex, float_key, prepared};
-use crate::{BuildContext, Cancel, Counts, KeyColumn, PrepareContext, PreparedProbe};
+use crate::nearest::{Best, DynNearestIndex, NearestIndex, float_key};
+use crate::{BuildContext, Cancel, Counts, Erased, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe};
 use similarity_measures::VectorMeasure;
 
 /// Makes the vectors of `keys`, each row with a rank, ready for being ranked by `measure`, one of this crate's own.
@@ -37,10 +36,9 @@ pub fn build(
     keys: &KeyColumn,
     ranks: Vec<u32>,
     context: &BuildContext<'_>,
-) -> Result<Box<dyn NearestIndex>> {
+) -> Result<Box<DynNearestIndex>> {
     (context.reserve)(Vectors::memory_of(&keys.values))?;
-    let points =
-        Points::try_new(&VectorCondition::every_score(measure), keys, None, (context.threads, context.cancel))?;
+    let points = Points::try_new(&VectorCondition::every_score(measure), keys, None, &context.preparing())?;
     match measure {
         VectorMeasure::L1 => with_metric::<Manhattan>(measure, points, ranks, context),
         VectorMeasure::Linf => with_metric::<Chebyshev>(measure, points, ranks, context),
@@ -54,20 +52,19 @@ fn with_metric<M: Metric>(
     points: Points,
     ranks: Vec<u32>,
     context: &BuildContext<'_>,
-) -> Result<Box<dyn NearestIndex>> {
+) -> Result<Box<DynNearestIndex>> {
     let frame = Frame::of(&points, measure);
     let norm = frame.typical_norm(&points, measure);
     let suits_halves = || {
-        let reach =
-            Reach::of_sum((measure, M::SUM), points.dimension, frame.typical_gap(&points, measure), (norm, norm));
+        let reach = Reach::of_sum(measure, M::SUM, points.dimension, frame.typical_gap(&points, measure), (norm, norm));
         M::SUM == Sum::Squares && !has_boxes(points.dimension) && reach.suits_halves::<f32>(norm)
     };
     Ok(match points.suit_single_precision(norm) {
-        false => Box::new(NearestBlocks::<f64, M>::try_new(measure, frame, points, ranks, context)?),
+        false => Box::new(Erased(NearestBlocks::<f64, M>::try_new(measure, frame, points, ranks, context)?)),
         true if suits_halves() => {
-            Box::new(NearestBlocks::<f32, Halves>::try_new(measure, frame, points, ranks, context)?)
+            Box::new(Erased(NearestBlocks::<f32, Halves>::try_new(measure, frame, points, ranks, context)?))
         }
-        true => Box::new(NearestBlocks::<f32, M>::try_new(measure, frame, points, ranks, context)?),
+        true => Box::new(Erased(NearestBlocks::<f32, M>::try_new(measure, frame, points, ranks, context)?)),
     })
 }
 
@@ -83,6 +80,7 @@ struct NearestBlocks<R, M> {
     unfilterable_ties: Vec<Tie>,
     /// Rows of the build side as those that get neighbours, in a self-join.
     self_join_order: Option<Vec<u32>>,
+    info: IndexInfo,
     metric: PhantomData<fn() -> M>,
 }
 
@@ -97,9 +95,16 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
         let side = Side::try_new::<M>(&VectorCondition::every_score(measure), &frame, points, None, context)?;
         let self_join_order = context.self_join.then(|| side.order());
         let tie = |&row: &u32| Tie::new(ranks[row as usize], row);
-        let (ties, unfilterable_ties) =
-            (side.blocks.rows.iter().map(tie).collect(), side.unfilterable.rows.iter().map(tie).collect());
-        Ok(Self { measure, frame, side, ties, unfilterable_ties, self_join_order, metric: PhantomData })
+        let ties: Vec<Tie> = side.blocks.rows.iter().map(tie).collect();
+        let unfilterable_ties: Vec<Tie> = side.unfilterable.rows.iter().map(tie).collect();
+        let of_order = self_join_order.as_ref().map_or(0, Vec::capacity) * size_of::<u32>();
+        let of_side = side.info();
+        let info = IndexInfo {
+            bytes: of_side.bytes + (ties.capacity() + unfilterable_ties.capacity()) * size_of::<Tie>() + of_order,
+            self_join_len: self_join_order.as_ref().map_or(0, Vec::len),
+            ..of_side
+        };
+        Ok(Self { measure, frame, side, ties, unfilterable_ties, self_join_order, info, metric: PhantomData })
     }
 
     /// A score as an integer, less being better.
@@ -126,36 +131,19 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
     }
 }
 
-impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
-    fn describe(&self) -> String {
-        self.side.describe()
+impl<R: Real, M: Metric> Index for NearestBlocks<R, M> {
+    type Batch = PreparedPoints<R>;
+
+    fn info(&self) -> &IndexInfo {
+        &self.info
     }
 
-    fn memory(&self) -> usize {
-        self.side.memory()
-            + (self.ties.capacity() + self.unfilterable_ties.capacity()) * size_of::<Tie>()
-            + self.self_join_order.as_ref().map_or(0, Vec::capacity) * size_of::<u32>()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.side.unmatchable
-    }
-
-    fn rows_at_once(&self) -> usize {
-        self.side.rows_at_once()
-    }
-
-    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Box<dyn PreparedProbe>> {
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<PreparedPoints<R>>> {
         let dimension = (!self.side.is_empty()).then_some(self.side.blocks.dimension);
-        let points = Points::try_new(
-            &VectorCondition::every_score(self.measure),
-            keys,
-            dimension,
-            (context.threads, context.cancel),
-        )?;
+        let points = Points::try_new(&VectorCondition::every_score(self.measure), keys, dimension, context)?;
         context.cancel.check()?;
         if self.side.is_empty() {
-            return Ok(Box::new(PreparedPoints::<R> { side: None, order: Vec::new(), rows: keys.values.len() }));
+            return Ok(Prepared::new(PreparedPoints { side: None, order: Vec::new() }, 0, keys.values.len()));
         }
         let context = BuildContext::new(context.threads, context.cancel, &|_| Ok(()));
         let side = Side::<R>::try_new::<M>(
@@ -166,28 +154,31 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
             &context,
         )?;
         let order = side.order();
-        Ok(Box::new(PreparedPoints { side: Some(side), order, rows: keys.values.len() }))
+        let (len, unmatchable) = (order.len(), side.unmatchable);
+        Ok(Prepared::new(PreparedPoints { side: Some(side), order }, len, unmatchable))
     }
+}
 
-    fn order<'a>(&'a self, probe: Option<&'a dyn PreparedProbe>) -> Result<&'a [u32]> {
+impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
+    fn order<'a>(&'a self, probe: Probe<'a, PreparedPoints<R>>) -> Result<&'a [u32]> {
         match (probe, &self.self_join_order) {
-            (Some(probe), _) => Ok(&prepared::<PreparedPoints<R>>(Some(probe))?.order),
-            (None, Some(order)) => Ok(order),
-            (None, None) => internal_err!("a nearest index was not built for a self-join"),
+            (Probe::Batch(batch), _) => Ok(&batch.order),
+            (Probe::SelfJoin, Some(order)) => Ok(order),
+            (Probe::SelfJoin, None) => internal_err!("a nearest index was not built for a self-join"),
         }
     }
 
     fn nearest(
         &self,
-        probe: Option<&dyn PreparedProbe>,
+        probe: Probe<'_, PreparedPoints<R>>,
         positions: &[u32],
         best: &mut [Best<i64>],
         cancel: &Cancel,
     ) -> Result<Counts> {
         let mut counts = Counts::default();
         let probe = match probe {
-            None => Some(&self.side),
-            Some(_) => prepared::<PreparedPoints<R>>(probe)?.side.as_ref(),
+            Probe::SelfJoin => Some(&self.side),
+            Probe::Batch(batch) => batch.side.as_ref(),
         };
         let Some(probe) = probe else { return Ok(counts) };
         let blocks = &probe.blocks;
@@ -211,7 +202,7 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
                 let self_join = positions.iter().take_while(|&&position| position < end).count();
                 let (now, later) = std::mem::take(&mut best).split_at_mut(self_join);
                 let scratch = spare.pop().unwrap_or_default();
-                walks.push(Walk::<R, M>::new(self, (blocks, leaf), &positions[..self_join], now, scratch));
+                walks.push(Walk::<R, M>::new(self, LeafOf { blocks, leaf }, &positions[..self_join], now, scratch));
                 (positions, best) = (&positions[self_join..], later);
             }
             self.run(&mut walks, cancel);
@@ -242,7 +233,7 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
     fn run(&self, walks: &mut [Walk<'_, R, M>], cancel: &Cancel) {
         let Some(first) = walks.first() else { return };
         let build = &self.side.blocks;
-        let group = first.probe.group_of(first.leaf);
+        let group = first.probe.blocks.group_of(first.probe.leaf);
         walks.iter_mut().for_each(|walk| walk.offer_unfilterable(group));
         let nodes = build.nodes_of(group);
         if nodes.is_empty() {
@@ -267,24 +258,10 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
 }
 
 /// A batch of the probe side.
+#[derive(Debug)]
 struct PreparedPoints<R> {
     /// Arranged rows of the batch; `None` where the build side has no rows.
     side: Option<Side<R>>,
     /// The rows of the blocks, then the unfilterable ones.
     order: Vec<u32>,
-    rows: usize,
-}
-
-impl<R: Real> PreparedProbe for PreparedPoints<R> {
-    fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    fn unmatchable(&self) -> usize {
-        self.side.as_ref().map_or(self.rows, |side| side.unmatchable)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::super::blocks::{Blocks, Leaf};
+use super::super::blocks::{Leaf, LeafOf};
 use super::super::kernel::{ABREAST, LANES, sums_abreast};
 use super::super::lanes::{self, Lanes, Plain, Task};
 use super::super::metric::{Metric, Real};
@@ -74,8 +74,7 @@ struct Far<R> {
 /// Some points of a leaf on their way through the build side.
 pub(super) struct Walk<'a, R, M> {
     index: &'a NearestBlocks<R, M>,
-    pub(super) probe: &'a Blocks<R>,
-    pub(super) leaf: usize,
+    pub(super) probe: LeafOf<'a, R>,
     /// The lanes of the leaf that are searched, a bit each; their bests in turn.
     lanes: u16,
     best: &'a mut [Best<i64>],
@@ -101,12 +100,12 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
     /// `positions` are of one leaf, ascending.
     pub(super) fn new(
         index: &'a NearestBlocks<R, M>,
-        (probe, leaf): (&'a Blocks<R>, usize),
+        probe: LeafOf<'a, R>,
         positions: &[u32],
         best: &'a mut [Best<i64>],
         mut scratch: Scratch<R>,
     ) -> Self {
-        let Leaf { first, norm, .. } = probe.leaves[leaf];
+        let Leaf { first, norm, .. } = *probe.points();
         let lanes = positions.iter().fold(0, |lanes, position| lanes | 1 << (position - first));
         let wanted = best.first().map_or(1, |best| best.wanted().rows);
         scratch.tops.restart(if wanted <= Tops::<R>::MOST { wanted } else { 0 });
@@ -114,7 +113,6 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
         Self {
             index,
             probe,
-            leaf,
             lanes,
             best,
             scratch,
@@ -122,7 +120,7 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
             full: [wanted; LANES],
             worst: [R::INFINITY; LANES],
             limits,
-            slack: Slack::of((index.measure, M::SUM), probe.dimension, norm),
+            slack: Slack::of(index.measure, M::SUM, probe.blocks.dimension, norm),
             far: None,
             norm,
             candidates: 0,
@@ -137,7 +135,7 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
 
     /// Visits the leaves with the nearest centres.
     pub(super) fn nearest_leaves(&mut self, leaves: Range<usize>) -> Centres<R> {
-        let Some(sums) = centre_sums::<R, M>(&self.index.side.blocks, (self.probe, self.leaf)) else {
+        let Some(sums) = centre_sums::<R, M>(&self.index.side.blocks, self.probe) else {
             return Centres { sums: None, visited: Vec::new() };
         };
         let mut order: Vec<usize> = leaves.collect();
@@ -157,7 +155,7 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
         }
         let build = &self.index.side.blocks;
         if let Some(sums) = &centres.sums
-            && let (Some(radius), Some(self_join)) = (build.radius(leaf), self.probe.radius(self.leaf))
+            && let (Some(radius), Some(self_join)) = (build.radius(leaf), self.probe.blocks.radius(self.probe.leaf))
         {
             let norms = (self.norm, build.leaves[leaf].norm);
             let Far { reach, surely_near, .. } = self.far(norms.0.max(norms.1), self_join);
@@ -175,8 +173,8 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
         match self.far {
             Some(far) if norm <= far.norm => far,
             _ => {
-                let (of, build) = ((self.index.measure, M::SUM), &self.index.side.blocks);
-                let reach = Reach::of_sum(of, build.dimension, self.farthest(), (norm, norm));
+                let (measure, build) = (self.index.measure, &self.index.side.blocks);
+                let reach = Reach::of_sum(measure, M::SUM, build.dimension, self.farthest(), (norm, norm));
                 // a limit never falls where a radius or a norm rises
                 let surely_near = reach.around(build.least_radius() + self_join).of_points((0.0, 0.0));
                 *self.far.insert(Far { reach, surely_near, norm })
@@ -206,7 +204,7 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
     }
 
     fn vector(&self, lane: usize) -> &'a [f64] {
-        self.probe.vector(self.probe.leaves[self.leaf].first as usize + lane)
+        self.probe.blocks.vector(self.probe.points().first as usize + lane)
     }
 
     /// The best of a lane that is searched.
@@ -249,23 +247,23 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
     #[inline(always)]
     fn visit_abreast<L: Lanes<R>, const ROWS: usize>(&mut self, leaf: usize) {
         let build = &self.index.side.blocks;
-        let (a, b) = (&self.probe.leaves[self.leaf], &build.leaves[leaf]);
+        let (a, b) = (self.probe.points(), &build.leaves[leaf]);
         self.candidates += b.len as usize * self.best.len();
-        let (Some(rows), Some(lanes)) = (build.lanes(b), self.probe.lanes(a)) else {
+        let (Some(rows), Some(lanes)) = (build.lanes(b), self.probe.blocks.lanes(a)) else {
             self.offer_leaf(b.first..b.first + b.len);
             return;
         };
         if b.norm > self.norm {
             // somewhat more, so that the next leaf is not beyond it again
             self.norm = b.norm * 1.25;
-            self.slack = Slack::of((self.index.measure, M::SUM), build.dimension, self.norm);
+            self.slack = Slack::of(self.index.measure, M::SUM, build.dimension, self.norm);
             self.set_limits::<L>();
         }
         let (sees_again, has_tops) = (self.sees_again(), self.has_tops());
         let (mut is_near, mut waiting) = (false, None);
         for first in (0..b.len as usize).step_by(ROWS) {
             let limits = L::load(&self.limits);
-            let Some(sums) = sums_abreast::<R, M, L, ROWS>((rows, first), lanes, limits) else { continue };
+            let Some(sums) = sums_abreast::<R, M, L, ROWS>(rows, first, lanes, limits) else { continue };
             for (at, sums) in sums.into_iter().enumerate().take(b.len as usize - first) {
                 let near = sums.within(limits) & self.lanes;
                 if near == 0 {
@@ -324,7 +322,7 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
         let Scratch { near, collected, .. } = &mut self.scratch;
         collected.make_room(near.len() * LANES);
         // without lanes there was nothing to be near
-        let Some(self_join) = self.probe.lanes(&self.probe.leaves[self.leaf]) else { return };
+        let Some(self_join) = self.probe.blocks.lanes(self.probe.points()) else { return };
         for leaf in near.drain(..) {
             let b = &build.leaves[leaf as usize];
             let Some(rows) = build.lanes(b) else { continue };
@@ -444,7 +442,7 @@ impl<R: Real, M: Metric> Task<R> for ByBoxes<'_, '_, R, M> {
     fn run<L: Lanes<R>>(self) {
         let Self { walk, root, cancel } = self;
         let build = &walk.index.side.blocks;
-        let self_join = walk.probe.bounds(walk.probe.leaves[walk.leaf].node as usize);
+        let self_join = walk.probe.blocks.bounds(walk.probe.points().node as usize);
         let mut left = std::mem::take(&mut walk.scratch.nodes);
         left.clear();
         left.push((R::ZERO, root));

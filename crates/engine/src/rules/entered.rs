@@ -1,0 +1,127 @@
+//! Stage three of a build: each entry of the plan has its places or its index, and its trees.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::error::{Result, internal_err};
+use arrow::array::ArrayRef;
+
+use super::band::BandOrder;
+use super::coded::BuildSide;
+use super::entry::{EntryPlaces, EntryTrees, IndexedEntry, WalkableEntry};
+use super::grouping::{GroupedByKeys, Grouping};
+use super::placement::{NumberingDevice, Placement};
+use super::planned::PlannedRules;
+use crate::atoms::{AtomColumn, AtomCondition};
+use crate::choice::Engine;
+use crate::cpu::rules::walk::Path;
+use crate::parallel::in_turn;
+use crate::plan::{Entry, EntryGroup, RulePlan};
+use crate::{BuildContext, KeyColumn};
+
+/// A build side with all entries of its plan; it is yet to be decided where they are walked.
+#[derive(Debug)]
+pub(super) struct EnteredRules {
+    pub(super) side: BuildSide,
+    pub(super) plan: RulePlan,
+    /// Entries in the order of the plan.
+    pub(super) entries: Vec<BuiltEntry>,
+    /// Rows for which no clause can hold, whatever the other side has.
+    pub(super) unmatchable: usize,
+    pub(super) on: Placement<NumberingDevice>,
+}
+
+/// An entry, by how its candidates are found.
+#[derive(Debug)]
+pub(super) enum BuiltEntry {
+    /// By places, so that a device may walk them.
+    Walkable(WalkableEntry),
+    /// By an index.
+    Indexed(IndexedEntry),
+}
+
+impl EnteredRules {
+    /// Builds the entries of the plan.
+    ///
+    /// # Errors
+    /// A refused reservation, a cancelled build, a device that fails.
+    pub(super) fn of(planned: PlannedRules, engine: &Engine, context: &BuildContext<'_>) -> Result<Self> {
+        let PlannedRules { side, keys, grouped, plan, unmatchable, mut on } = planned;
+        // entries side by side; one alone may use all threads
+        let threads = if plan.groups.len() > 1 { 1 } else { context.threads };
+        let of_entry = BuildContext { threads, ..*context };
+        let building = Building { side: &side, keys: &keys, grouped: &grouped, engine, context: &of_entry };
+        let build = || in_turn(plan.groups.len(), context.threads, |at| building.entry(&plan.groups[at]));
+        let entries = match build() {
+            // an index needs the device's memory more than what is walked
+            Err(error) if error.is_device_full() && on.has_ahead() => {
+                on = on.without_ahead();
+                build()?
+            }
+            entries => entries?,
+        };
+        Ok(Self { side, plan, entries, unmatchable, on })
+    }
+}
+
+/// What entries are built from.
+struct Building<'a> {
+    side: &'a BuildSide,
+    /// Keys of similarities.
+    keys: &'a [ArrayRef],
+    /// Rows by the keys of each clause.
+    grouped: &'a [GroupedByKeys],
+    engine: &'a Engine,
+    context: &'a BuildContext<'a>,
+}
+
+impl Building<'_> {
+    /// The entry of some clauses.
+    fn entry(&self, group: &EntryGroup) -> Result<BuiltEntry> {
+        let BuildSide { deciders, columns, .. } = self.side;
+        (self.context.reserve)(columns.rows * 2 * size_of::<u32>())?;
+        let keys = group.entry.keys();
+        let Some(grouped) = self.grouped.iter().find(|grouped| grouped.keys == keys) else {
+            return internal_err!("an entry without groups");
+        };
+        let [own, earlier] =
+            [&group.tree, &group.earlier].map(|tree| Path::new(tree.clone(), deciders.conditions.len()));
+        let grouping = Arc::clone(&grouped.grouping);
+        let places = match &group.entry {
+            Entry::Hash(_) => EntryPlaces::Groups { grouping, ends: OnceLock::new() },
+            Entry::Band { atom, .. } => self.band(*atom, grouping)?,
+            Entry::Index { atom, .. } => {
+                let trees = EntryTrees { own, earlier };
+                return Ok(BuiltEntry::Indexed(self.index(*atom, grouped, trees)?));
+            }
+        };
+        let trees = EntryTrees { own: own.with_filters(deciders, columns), earlier };
+        let serves = |atom: usize| self.engine.platform().is_some_and(|p| p.serves_atom(&deciders.conditions[atom]));
+        let has_kernels = trees.atoms().all(serves);
+        Ok(BuiltEntry::Walkable(WalkableEntry { places, trees, has_kernels }))
+    }
+
+    /// The rows of each group in the order of a band.
+    fn band(&self, atom: usize, grouping: Arc<Grouping>) -> Result<EntryPlaces> {
+        let AtomColumn::Band(column) = &self.side.columns.atoms[atom] else {
+            return internal_err!("an entry without its band");
+        };
+        (self.context.reserve)(self.side.columns.rows * 5 * size_of::<u32>())?;
+        let order = BandOrder::build(grouping, column)?;
+        let ends = if self.context.self_join { order.self_join_ends(column) } else { Vec::new() };
+        Ok(EntryPlaces::Band { atom, order, ends })
+    }
+
+    /// The index of a similarity, within some groups.
+    fn index(&self, atom: usize, grouped: &GroupedByKeys, trees: EntryTrees) -> Result<IndexedEntry> {
+        let AtomCondition::Similarity { key, condition } = self.side.deciders.conditions[atom] else {
+            return internal_err!("an entry without an index");
+        };
+        let GroupedByKeys { keys, grouping, groups } = grouped;
+        let is_within = !keys.is_empty();
+        let groups = is_within.then(|| groups.all()).transpose()?;
+        let values = KeyColumn { values: Arc::clone(&self.keys[key]), groups };
+        let (index, reason) = self.engine.build(condition, values, self.context)?;
+        let within = is_within.then(|| Arc::clone(grouping));
+        Ok(IndexedEntry { index, reason, key, within, trees })
+    }
+}

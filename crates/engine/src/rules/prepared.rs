@@ -1,0 +1,64 @@
+//! A probe batch, made ready for all entries.
+
+use crate::accelerator::rules::DeviceColumns;
+use crate::cpu::columns::Columns;
+use crate::{AnyBatch, Prepared};
+
+use super::on_device::DeviceProbe;
+use super::places::ProbePlaces;
+
+/// A probe batch ready for all clauses.
+pub struct PreparedRules {
+    pub(super) columns: Columns,
+    /// Columns on a device, where some entries are walked there and it has memory for them.
+    pub(super) on_device: Option<Box<dyn DeviceColumns>>,
+    /// The batch as each entry reads it.
+    pub(super) entries: Vec<PreparedEntry>,
+    pub(super) unmatchable: usize,
+}
+
+impl PreparedRules {
+    /// Rows for which no clause can hold, whatever the build side has.
+    pub fn unmatchable(&self) -> usize {
+        self.unmatchable
+    }
+
+    /// The batch as an entry reads it.
+    pub(super) fn entry(&self, entry: usize) -> EntryProbe<'_> {
+        EntryProbe { prepared: &self.entries[entry], columns: self.on_device.as_deref() }
+    }
+}
+
+/// An entry's part of a probe batch.
+pub(super) enum PreparedEntry {
+    /// Probe rows with the places of their partners.
+    Places(ProbePlaces),
+    /// Probe batch of an index.
+    Index(Prepared<AnyBatch>),
+}
+
+/// A probe batch as one entry reads it.
+#[derive(Clone, Copy)]
+pub(super) struct EntryProbe<'a> {
+    pub(super) prepared: &'a PreparedEntry,
+    /// Columns on a device.
+    columns: Option<&'a dyn DeviceColumns>,
+}
+
+impl<'a> EntryProbe<'a> {
+    /// The length of the cursor over the batch.
+    pub(super) fn len(&self) -> usize {
+        match self.prepared {
+            PreparedEntry::Places(places) => places.len(),
+            PreparedEntry::Index(prepared) => prepared.len,
+        }
+    }
+
+    /// The batch on a device, where it is there.
+    pub(super) fn on_device(&self) -> Option<DeviceProbe<'a>> {
+        match self.prepared {
+            PreparedEntry::Places(places) => Some(DeviceProbe { columns: self.columns?, items: places.items()? }),
+            PreparedEntry::Index(_) => None,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What a nearest join looks for.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::common::{DataFusionError, JoinSide, Result};
+use datafusion::physical_expr::{PhysicalExprRef, PhysicalSortExpr};
+use datafusion::physical_plan::joins::utils::JoinFilter;
+
+use crate::exec::equality;
+use crate::exec::spec::EqualityExprs;
+use crate::functions::nearest::Direction;
+use crate::predicate::Condition;
+use similarity_engine::choice::EngineSpec;
+use similarity_engine::nearest::Wanted;
+
+/// The best rows of the right side by a score, within the groups of equality keys.
+#[derive(Debug, Clone)]
+pub struct NearestStrategy {
+    /// How many, at least 1.
+    pub rows: usize,
+    /// Whether those that tie with the last one come too.
+    pub ties: bool,
+    /// Which scores are the best ones.
+    pub direction: Direction,
+    /// The score of a pair.
+    pub score: JoinFilter,
+    /// Sort keys over the right input that decide between equal scores.
+    pub then_by: Vec<PhysicalSortExpr>,
+    /// Equalities: only rows that agree in them are ranked.
+    pub equalities: Vec<EqualityExprs>,
+    /// Conditions: only pairs that satisfy them are ranked.
+    pub residual: Vec<JoinFilter>,
+    /// Form of the score that an index knows, where there is one.
+    pub indexed: Option<IndexedScore>,
+    /// What makes the index.
+    pub engine: EngineSpec,
+}
+
+/// A score that an index ranks by.
+#[derive(Debug, Clone)]
+pub struct IndexedScore {
+    /// Test that computes the score of the left and the right key; its bounds are ignored.
+    pub condition: Condition,
+    /// The key of the left side.
+    pub left: PhysicalExprRef,
+    /// The key of the right side.
+    pub right: PhysicalExprRef,
+}
+
+/// Neighbours that a condition is checked on at least.
+const FEWEST_CHECKED: usize = 16;
+
+impl NearestStrategy {
+    pub(super) fn wanted(&self) -> Wanted {
+        Wanted { rows: self.rows, ties: self.ties }
+    }
+
+    /// What is searched for first: more where a condition is checked on what is found.
+    pub(super) fn searched(&self) -> Wanted {
+        let rows = if self.residual.is_empty() { self.rows } else { self.rows.saturating_mul(2).max(FEWEST_CHECKED) };
+        Wanted { rows, ..self.wanted() }
+    }
+
+    pub(super) fn equalities_of(&self, side: JoinSide, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let keys: Vec<_> = self.equalities.iter().map(|e| Arc::clone(e.of(side))).collect();
+        equality::evaluate_all(&keys, batch)
+    }
+}
+
+/// Whether some pair fails, if it is one that has to be scored, so that it is not for an index to fail.
+pub(super) fn is_about_values(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::ArrowError(..) | DataFusionError::Execution(_))
+}

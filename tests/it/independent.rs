@@ -1,0 +1,120 @@
+//! Joins whose output partitions run in processes of their own.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream_partitioned};
+use datafusion::prelude::SessionContext;
+use datafusion_similarity::SimilarityContext;
+use datafusion_similarity::exec::{
+    JoinExec, JoinStrategy, MatchingDependencyBlockExec, NearestJoinExec, SimilarityJoinExec,
+};
+use futures::TryStreamExt;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use crate::oracle::random_table;
+use crate::rows::Rows;
+use crate::session;
+
+/// A join, whatever finds its pairs.
+trait Join {
+    fn needs_one_process(&self) -> Option<&'static str>;
+    fn independent(&self) -> Arc<dyn ExecutionPlan>;
+}
+
+impl<M: JoinStrategy> Join for JoinExec<M> {
+    fn needs_one_process(&self) -> Option<&'static str> {
+        self.needs_one_process()
+    }
+
+    fn independent(&self) -> Arc<dyn ExecutionPlan> {
+        let join = self.independent().unwrap();
+        assert_eq!(join.needs_one_process(), None);
+        Arc::new(join)
+    }
+}
+
+/// The join in a plan.
+fn join_in(plan: &Arc<dyn ExecutionPlan>) -> &dyn Join {
+    if let Some(join) = plan.downcast_ref::<SimilarityJoinExec>() {
+        return join;
+    }
+    if let Some(join) = plan.downcast_ref::<MatchingDependencyBlockExec>() {
+        return join;
+    }
+    match plan.downcast_ref::<NearestJoinExec>() {
+        Some(join) => join,
+        None => join_in(plan.children()[0]),
+    }
+}
+
+/// The rows of each partition of a plan that is made anew for each, as another process would make it.
+async fn rows_by_process(context: &SessionContext, plan: impl Fn() -> Arc<dyn ExecutionPlan>) -> Vec<RecordBatch> {
+    let mut batches = Vec::new();
+    let partitions = plan().properties().partitioning.partition_count();
+    for partition in 0..partitions {
+        let mut streams = execute_stream_partitioned(plan(), context.task_ctx()).unwrap();
+        batches.extend(streams.swap_remove(partition).try_collect::<Vec<_>>().await.unwrap());
+    }
+    batches
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn independent_partitions_have_the_same_rows() {
+    let context = session(16, 4);
+    let mut rng = StdRng::seed_from_u64(11);
+    for name in ["l", "r"] {
+        context.register_table(name, Arc::new(random_table(&mut rng, &[120]))).unwrap();
+    }
+    let similar = "jaccard(word_tokens(a.s), word_tokens(b.s)) >= 0.5";
+    let rule = format!("(a.k = b.k AND levenshtein(a.s, b.s) <= 2 OR a.n = b.n AND {similar})");
+    let joins = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "RIGHT ANTI JOIN"];
+    let mut queries = Vec::new();
+    for join in joins {
+        queries.push(format!("SELECT * FROM l a {join} r b ON {similar}"));
+        queries.push(format!("SELECT * FROM l a {join} r b ON {rule}"));
+        queries.push(format!("SELECT * FROM l a {join} l b ON {similar} AND a.id < b.id"));
+        queries.push(format!("SELECT * FROM l a {join} l b ON {rule} AND a.id <> b.id"));
+    }
+    queries.push("SELECT a.id, b.id FROM l a JOIN r b NEAREST 2 BY SIMILARITY jaro_similarity(a.s, b.s)".to_owned());
+    queries.push("SELECT a.id, b.id FROM l a JOIN l b NEAREST 3 BY SIMILARITY overlap_count(a.l, b.l)".to_owned());
+    let mut shared = 0;
+    for query in &queries {
+        let plan = context.similarity_sql(query).await.unwrap().create_physical_plan().await.unwrap();
+        let join = join_in(&plan);
+        let whole = join.independent();
+        let expected = Rows::new(whole.schema(), collect(Arc::clone(&whole), context.task_ctx()).await.unwrap());
+        let stock = Rows::new(plan.schema(), collect(Arc::clone(&plan), context.task_ctx()).await.unwrap());
+        if plan.schema() == whole.schema() {
+            assert_eq!(expected, stock, "{query}");
+        }
+        let found = Rows::new(whole.schema(), rows_by_process(&context, || join.independent()).await);
+        assert_eq!(found, expected, "{query}");
+        shared += usize::from(join.needs_one_process().is_some());
+    }
+    assert!(shared > 8, "only {shared} of {} joins share anything", queries.len());
+}
+
+/// What the operator says of itself: a self-join that is decoded by each process has its rows several times.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_self_join_in_several_processes_repeats_rows() {
+    let context = session(16, 4);
+    let mut rng = StdRng::seed_from_u64(12);
+    context.register_table("l", Arc::new(random_table(&mut rng, &[120]))).unwrap();
+    let query = "SELECT * FROM l a JOIN l b ON jaccard(word_tokens(a.s), word_tokens(b.s)) >= 0.5 AND a.id < b.id";
+    let plan = context.similarity_sql(query).await.unwrap().create_physical_plan().await.unwrap();
+    let plan = Arc::clone(&plan);
+    assert!(join_in(&plan).needs_one_process().is_some_and(|why| why.contains("self-join")));
+    let copy = || {
+        let children = plan.children().into_iter().cloned().collect();
+        Arc::clone(&plan)
+            .replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+            .unwrap()
+    };
+    let rows = |batches: &[RecordBatch]| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+    let expected = rows(&collect(copy(), context.task_ctx()).await.unwrap());
+    assert!(expected > 0);
+    assert!(rows(&rows_by_process(&context, copy).await) > expected);
+}
