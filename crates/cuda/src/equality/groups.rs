@@ -9,7 +9,8 @@ use super::known::{FoundNumbers, KnownNumbers};
 use super::records::{Numbering, RowsByNumber, Which};
 use super::{NumbersOnDevice, are_too_many, gather, on_stream};
 use crate::memory::{Budget, Buffer};
-use similarity_engine::accelerator::equality::{DeviceNumbers, FoundRows, GroupedRows};
+use similarity_engine::accelerator::equality::{FoundRows, GroupedRows};
+use similarity_engine::accelerator::numbers::DeviceNumbers;
 use similarity_engine::equality::Codes;
 
 /// Rows by the group that they are in; in a self-join a group has two rows at least.

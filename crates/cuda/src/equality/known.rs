@@ -13,7 +13,8 @@ use crate::arrow_strings::ArrowStrings;
 use crate::fault::Fault;
 use crate::kernels::{ArrowStringsOnDevice, KnownOnDevice};
 use crate::memory::{Budget, Buffer};
-use similarity_engine::accelerator::equality::{DeviceKeys, DeviceNumbers, FoundRows};
+use similarity_engine::accelerator::equality::{DeviceKeys, FoundRows};
+use similarity_engine::accelerator::numbers::DeviceNumbers;
 use similarity_engine::equality::{Codes, Values};
 
 /// The keys of a build side.

@@ -21,7 +21,7 @@ use super::arrow_strings::ArrowStrings;
 use super::fault::Fault;
 use super::memory::{Budget, Buffer};
 use similarity_engine::NO_GROUP;
-use similarity_engine::accelerator::equality::DeviceNumbers;
+use similarity_engine::accelerator::numbers::DeviceNumbers;
 use similarity_engine::equality::{Codes, Values};
 
 pub use self::groups::RowsByGroup;
