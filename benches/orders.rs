@@ -146,10 +146,8 @@ impl Measured {
             numbered.push((number, numbers));
         }
         // no atom but the equality is offered as an entry
-        let mut kinds = vec![AtomKind::Pair; conditions.len()];
-        kinds[0] = AtomKind::Equality;
         let whole = numbered.iter().map(|(_, atoms)| [&[0], atoms.as_slice()].concat()).collect();
-        let source = RuleSource { conditions, kinds, clauses: whole };
+        let source = RuleSource::new(conditions, whole);
         let side = SideColumns { rows: people.num_rows(), atoms, keys };
         let cancel = Cancel::default();
         let context = BuildContext { self_join: true, ..BuildContext::new(2, &cancel, &|_| Ok(())) };

@@ -24,7 +24,7 @@ use super::join_metrics::BuildMetrics;
 use super::rules::RuleStrategy;
 use super::settled::{Counters, Settles, Settling};
 use super::spec::JoinSpec;
-use super::strategy::{JoinStrategy, SpatialKey};
+use super::strategy::{BuildRows, JoinStrategy, SpatialKey};
 use similarity_engine::accelerator::Accelerator;
 use similarity_engine::concat::concat_in_parallel;
 use similarity_engine::{BuildContext, Cancel};
@@ -243,16 +243,16 @@ impl<M: JoinStrategy> Task<M> {
             threads: self.threads,
             self_join,
             probe_rows: spec.probe_rows,
-            device,
             divides,
             cancel,
             reserve: &|bytes| reservation.try_grow(bytes).map_err(engine_error),
         };
+        let rows = BuildRows { side: spec.build, batch: &batch, sent: device };
         let equalities = matching.equalities().map(RuleStrategy::of_equalities);
-        let (matcher, failed) = match (matching.build(spec.build, &batch, &context), &equalities) {
+        let (matcher, failed) = match (matching.build(rows, &context), &equalities) {
             (Ok(matcher), _) => (matcher, None),
             (Err(error), Some(equalities)) if may_be_needless(&error) && !cancel.is_cancelled() => {
-                (equalities.build(spec.build, &batch, &context)?, Some(error))
+                (equalities.build(rows, &context)?, Some(error))
             }
             (Err(error), _) => return Err(error),
         };
@@ -293,7 +293,9 @@ impl<M: JoinStrategy> Task<M> {
         let BuildTask { spec, matching, join_metrics, .. } = &self.task;
         let (matching, side) = (Arc::clone(matching), spec.build);
         let is_cheap = matching.info().is_cheap;
-        let index = move |batch: &RecordBatch, context: &BuildContext<'_>| matching.build(side, batch, context);
+        let index = move |batch: &RecordBatch, context: &BuildContext<'_>| {
+            matching.build(BuildRows { side, batch, sent: None }, context)
+        };
         let counter = |name: &'static str| MetricBuilder::new(join_metrics).counter(name, 0);
         let counters = Counters { indexes: counter("partial_indexes"), nested: counter("nested_loops") };
         Settling::new(settles, Box::new(index), is_cheap, counters)

@@ -13,7 +13,7 @@ use super::emission::{MatchedRows, Rows};
 use super::engine::{EngineResult, engine_error};
 use super::rules::RuleStrategy;
 use super::settled::Settling;
-use super::strategy::{DynBuiltJoin, JoinStrategy};
+use super::strategy::{BuildRows, DynBuiltJoin, JoinStrategy};
 use similarity_engine::concat::concat_in_parallel;
 use similarity_engine::{BuildContext, Cancel};
 
@@ -187,7 +187,7 @@ impl BuildSide {
         let cancel = Cancel::default();
         let reserve = |bytes| self.reservation.try_grow(bytes).map_err(engine_error);
         let context = BuildContext::new(self.threads, &cancel, &reserve);
-        let build = || match equalities.build(self.side, &self.batch, &context) {
+        let build = || match equalities.build(BuildRows { side: self.side, batch: &self.batch, sent: None }, &context) {
             Ok(matcher) => Ok((matcher, error)),
             Err(error) => Err(Arc::new(error)),
         };

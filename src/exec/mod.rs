@@ -47,4 +47,4 @@ pub use nearest::{IndexedScore, NearestStrategy};
 pub use rules::{AtomExprs, RuleStrategy};
 pub use similarity::SimilarityStrategy;
 pub use spec::{EqualityExprs, JoinInputs, JoinSpec};
-pub use strategy::{BuiltJoin, DynBuiltJoin, JoinStrategy, Run, SpatialKey, StrategyInfo};
+pub use strategy::{BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, Run, SpatialKey, StrategyInfo};

@@ -17,9 +17,9 @@ use super::equality;
 use super::explain::Explained;
 use super::residual::{self, RowPairs};
 use super::spec::{EqualityExprs, of_build};
-use super::strategy::{BuiltJoin, DynBuiltJoin, JoinStrategy, Run, StrategyInfo};
+use super::strategy::{BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, Run, StrategyInfo};
 use crate::predicate::Condition;
-use similarity_engine::accelerator::prefetch::ColumnPrefetch;
+use similarity_engine::accelerator::ColumnPrefetch;
 use similarity_engine::atoms::{AtomColumn, AtomCondition, PairConditions, RuleCounters, SideColumns, Span};
 use similarity_engine::choice::EngineSpec;
 use similarity_engine::plan::{AssumedStatistics, AtomKind, RulePlan};
@@ -219,7 +219,8 @@ impl JoinStrategy for RuleStrategy {
         device.prefetch(&columns, rows)
     }
 
-    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
+    fn build(&self, rows: BuildRows<'_>, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
+        let BuildRows { side, batch, sent } = rows;
         let columns = in_turn(self.atoms.len(), context.threads, |atom| match &self.atoms[atom] {
             AtomExprs::Band(band) => {
                 (context.reserve)(batch.num_rows() * 2 * (size_of::<i128>() + size_of::<Span>())).or_datafusion()?;
@@ -231,8 +232,7 @@ impl JoinStrategy for RuleStrategy {
         let (bands, atoms): (Vec<_>, _) = columns.into_iter().unzip();
         let columns =
             SideColumns { rows: batch.num_rows(), atoms, keys: self.key_values(side, batch, context.threads)? };
-        let source =
-            RuleSource { conditions: self.tests(side), kinds: self.kinds(side), clauses: self.clauses.clone() };
+        let source = RuleSource { conditions: self.tests(side), clauses: self.clauses.clone(), sent: sent.cloned() };
         let engine = engine::open(self.engine)?;
         let index = RuleIndex::try_new(source, columns, &engine, context).or_datafusion()?;
         let info = known(self, &bands, &index);

@@ -12,11 +12,11 @@ use super::engine::{self, EngineResult, datafusion_error};
 use super::equality;
 use super::explain::{self, Explained};
 use super::spec::{EqualityExprs, of_build};
-use super::strategy::{BuiltJoin, DynBuiltJoin, JoinStrategy, Run, SpatialKey, StrategyInfo};
+use super::strategy::{BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, Run, SpatialKey, StrategyInfo};
 use crate::predicate::Condition;
 use similarity_engine::choice::{Engine, EngineSpec};
 use similarity_engine::equality::{Codes, Groups, Numberer};
-use similarity_engine::placement::Reason;
+use similarity_engine::reason::Reason;
 use similarity_engine::vectors::Vectors;
 use similarity_engine::{
     AnyBatch, BuildContext, Counts, Cursor, DynPairIndex, IndexInfo, KeyColumn, Pairs, PrepareContext, Prepared, Probe,
@@ -104,7 +104,8 @@ impl JoinStrategy for SimilarityStrategy {
         Some(SpatialKey { condition, left: &self.left_key, right: &self.right_key })
     }
 
-    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
+    fn build(&self, rows: BuildRows<'_>, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
+        let BuildRows { side, batch, .. } = rows;
         let keys = self.of(side);
         let values = keys.values(batch)?;
         let engine = engine::open(self.engine)?;

@@ -1,6 +1,7 @@
 //! What finds the pairs of a join: the part in which the operators differ.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::Schema;
@@ -13,7 +14,7 @@ use super::engine::EngineResult;
 use super::explain::Explained;
 use super::spec::EqualityExprs;
 use crate::predicate::VectorCondition;
-use similarity_engine::accelerator::prefetch::ColumnPrefetch;
+use similarity_engine::accelerator::{Accelerator, ColumnPrefetch};
 use similarity_engine::choice::EngineSpec;
 use similarity_engine::{
     AnyBatch, BuildContext, Cancel, Counts, Cursor, Erased, IndexInfo, Limit, Pairs, PrepareContext, Prepared, Probe,
@@ -49,7 +50,7 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
     }
 
     /// Begins to send those columns of `side`, whose `rows` rows are to be put together, that [`build`](Self::build)
-    /// will read on a device. The device that they are sent to goes with the context that it is given.
+    /// will read on a device. The device that they are sent to goes with the rows that it is given.
     fn prefetch(
         &self,
         _side: JoinSide,
@@ -60,11 +61,11 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
         None
     }
 
-    /// Indexes the collected rows of `side`.
+    /// Indexes the collected rows of a side.
     ///
     /// # Errors
     /// Whatever the evaluation of a key fails with, a refused reservation, a cancelled build.
-    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>>;
+    fn build(&self, rows: BuildRows<'_>, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>>;
 }
 
 /// What an operator is, whatever its rows are.
@@ -79,6 +80,17 @@ pub struct StrategyInfo {
     pub divisible: bool,
     /// Whether a plain join would ask the condition of all pairs, and that costs no more than a look at each of them.
     pub is_cheap: bool,
+}
+
+/// Collected rows of a build side.
+#[derive(Debug, Clone, Copy)]
+pub struct BuildRows<'a> {
+    /// The side that they are of.
+    pub side: JoinSide,
+    /// The rows.
+    pub batch: &'a RecordBatch,
+    /// The device that was [sent](JoinStrategy::prefetch) some columns.
+    pub sent: Option<&'a Arc<dyn Accelerator>>,
 }
 
 /// A vector key of each side, and the distance within which rows match.

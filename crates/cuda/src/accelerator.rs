@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
+use similarity_engine::accelerator::ColumnPrefetch;
 use similarity_engine::accelerator::equality::{DeviceKeys, GroupedRows};
-use similarity_engine::accelerator::prefetch::ColumnPrefetch;
 use similarity_engine::accelerator::rules::{DeviceRules, RulesSide};
 use similarity_engine::accelerator::{Accelerator, DynDeviceIndex, NumberedKeys, Platform};
 use similarity_engine::access_path::{AccessPath, AccessPaths, Criterion};

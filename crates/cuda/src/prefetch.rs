@@ -13,7 +13,8 @@ use arrow::datatypes::DataType;
 use cudarc::driver::{PinnedHostSlice, sys};
 
 use similarity_engine::accelerator::Accelerator;
-use similarity_engine::accelerator::prefetch::{ColumnPrefetch, LentViews};
+use similarity_engine::accelerator::ColumnPrefetch;
+use similarity_engine::accelerator::prefetch::LentViews;
 
 use super::buffer::Buffer;
 use super::device::Device;

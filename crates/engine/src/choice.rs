@@ -6,9 +6,10 @@ use super::accelerator::{Accelerator, Platform};
 use super::fallback::{LongStrings, NearestWithCpuFallback, WithCpuFallback, WithLongStrings};
 use super::nearest::{DynNearestIndex, Wanted};
 use super::offered::{Declined, Offered};
-use super::offload::{self, OffloadThreshold, ROWS_OF_RULES, WorkEstimate};
+use super::offload::{self, ROWS_OF_RULES};
 use super::reason::Reason;
 use super::repeated::{NearestRepeated, RankedRows, Repeated};
+use super::work::{OffloadThreshold, WorkEstimate};
 use super::{BuildContext, DynPairIndex, Erased, KeyColumn, cpu};
 use crate::condition::Condition;
 use crate::error::{Error, Result, internal_err};
@@ -208,12 +209,8 @@ impl Engine {
         }
     }
 
-    /// The device for one join, where the keys of so many rows of a build side are to be numbered and grouped on one:
-    /// the one that was sent columns, if one was.
+    /// The device for one join, where the keys of so many rows of a build side are to be numbered and grouped on one.
     pub fn device_of_keys(&self, rows: usize, context: &BuildContext<'_>) -> Option<Arc<dyn Accelerator>> {
-        if let Some(device) = context.device {
-            return Some(Arc::clone(device));
-        }
         match self {
             Self::Cpu => None,
             Self::Device(device) => Some(device.for_join()),

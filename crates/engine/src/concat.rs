@@ -12,7 +12,8 @@ use arrow::buffer::{Buffer, ScalarBuffer};
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, SchemaRef};
 
-use crate::accelerator::prefetch::{ColumnPrefetch, ViewBuffer};
+use crate::accelerator::ColumnPrefetch;
+use crate::accelerator::prefetch::ViewBuffer;
 use crate::parallel::each_in_parallel;
 
 /// Below this many rows threads cost more than they save.

@@ -1,8 +1,5 @@
 //! What an index is built with, and what its probe batches are made ready with.
 
-use std::sync::Arc;
-
-use crate::accelerator::Accelerator;
 use crate::cancel::Cancel;
 use crate::error::Result;
 
@@ -15,8 +12,6 @@ pub struct BuildContext<'a> {
     pub self_join: bool,
     /// Rows that will be probed, where the planner knows.
     pub probe_rows: Option<usize>,
-    /// The device of the join, where it was [sent columns](crate::accelerator::prefetch::ColumnPrefetch) ahead.
-    pub device: Option<&'a Arc<dyn Accelerator>>,
     /// Whether the caller divides keys that a device has no memory for, and is to be told so; the CPU takes them
     /// otherwise.
     pub divides: bool,
@@ -29,7 +24,7 @@ pub struct BuildContext<'a> {
 impl<'a> BuildContext<'a> {
     /// A build by so many threads for another side, of which nothing is known.
     pub fn new(threads: usize, cancel: &'a Cancel, reserve: &'a (dyn Fn(usize) -> Result<()> + Sync)) -> Self {
-        Self { threads, self_join: false, probe_rows: None, device: None, divides: false, cancel, reserve }
+        Self { threads, self_join: false, probe_rows: None, divides: false, cancel, reserve }
     }
 
     /// How something is made ready as a part of this build.

@@ -3,7 +3,8 @@
 use super::accelerator::Platform;
 use super::choice::{Asked, EngineSpec};
 use super::nearest::Wanted;
-use super::offload::{self, OffloadThreshold, ROWS_OF_RULES, RULES};
+use super::offload::{self, ROWS_OF_RULES, RULES};
+use super::work::OffloadThreshold;
 use crate::access_path::AccessPaths;
 use crate::condition::Condition;
 use crate::cpu;

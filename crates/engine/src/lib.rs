@@ -46,6 +46,7 @@ pub mod strings;
 mod test_oracle;
 pub mod vectors;
 pub mod views;
+mod work;
 
 pub use batch::{AnyBatch, Prepared, Probe};
 pub use cancel::Cancel;

@@ -4,7 +4,7 @@ use std::fmt::{Display, Formatter};
 
 use crate::metrics::{Count, MetricValue};
 use crate::offered::Declined;
-use crate::offload::WorkEstimate;
+use crate::work::WorkEstimate;
 
 /// The metric that says how often the CPU has taken over from a device.
 pub(super) const CPU_FALLBACKS: &str = "cpu_fallbacks";

@@ -11,7 +11,6 @@ mod ranks;
 mod scored;
 mod strategy;
 
-use datafusion::arrow::array::RecordBatch;
 use datafusion::common::{JoinSide, Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::joins::utils::JoinFilter;
@@ -23,7 +22,7 @@ use self::strategy::is_about_values;
 pub use self::strategy::{IndexedScore, NearestStrategy};
 use super::explain::Explained;
 use super::spec::{EqualityExprs, of_build};
-use super::strategy::{DynBuiltJoin, JoinStrategy, StrategyInfo};
+use super::strategy::{BuildRows, DynBuiltJoin, JoinStrategy, StrategyInfo};
 use crate::exec::engine::{self, EngineResult};
 use similarity_engine::choice::EngineSpec;
 use similarity_engine::equality::{Groups, Numberer};
@@ -65,7 +64,8 @@ impl JoinStrategy for NearestStrategy {
         None
     }
 
-    fn build(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
+    fn build(&self, rows: BuildRows<'_>, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
+        let BuildRows { side, batch, .. } = rows;
         if side != JoinSide::Right {
             return internal_err!("a nearest join ranks the rows of its right side");
         }

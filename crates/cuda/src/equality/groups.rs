@@ -10,7 +10,8 @@ use super::numbers::{NumbersOnDevice, are_too_many, gather, on_stream};
 use super::records::{Numbering, OneOrTwo, RowsByNumber, Which};
 use crate::buffer::Buffer;
 use crate::memory::Budget;
-use similarity_engine::accelerator::equality::{DeviceNumbers, FoundRows, GroupedRows};
+use similarity_engine::accelerator::equality::{FoundRows, GroupedRows};
+use similarity_engine::accelerator::numbers::DeviceNumbers;
 use similarity_engine::equality::Codes;
 
 /// Rows by the group that they are in; in a self-join a group has two rows at least.

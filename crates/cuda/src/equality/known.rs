@@ -14,7 +14,8 @@ use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::{ArrowStringsOnDevice, AskedKeys, HashedStrings, KeyedRows, KnownOnDevice};
 use crate::memory::Budget;
-use similarity_engine::accelerator::equality::{DeviceKeys, DeviceNumbers, FoundRows};
+use similarity_engine::accelerator::equality::{DeviceKeys, FoundRows};
+use similarity_engine::accelerator::numbers::DeviceNumbers;
 use similarity_engine::equality::{Codes, Values};
 
 /// The keys of a build side.

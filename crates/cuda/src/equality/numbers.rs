@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use similarity_engine::NO_GROUP;
-use similarity_engine::accelerator::equality::DeviceNumbers;
+use similarity_engine::accelerator::numbers::DeviceNumbers;
 use similarity_engine::equality::Codes;
 use similarity_engine::error::Result;
 

@@ -10,7 +10,7 @@ use arrow::array::{BinaryViewArray, RecordBatch, RecordBatchOptions, StringViewA
 use similarity_engine::concat::concat_in_parallel;
 
 use crate::prefetch::PinnedPrefetch;
-use similarity_engine::accelerator::prefetch::ColumnPrefetch;
+use similarity_engine::accelerator::ColumnPrefetch;
 
 /// More views than caches hold, from where on they are written past them.
 const LARGE: usize = 1 << 18;

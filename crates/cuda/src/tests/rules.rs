@@ -16,7 +16,6 @@ use similarity_engine::equality::Groups;
 use similarity_engine::internals::{
     counters_of, entries_on_device, entries_probed_on_device, groups_of_equalities, walk_on_host,
 };
-use similarity_engine::plan::AtomKind;
 use similarity_engine::rules::{RuleSource, Run};
 use similarity_engine::{BuildContext, Limit, NO_GROUP, PrepareContext};
 use similarity_measures::{EditMeasure, SetMeasure, Tokenizer, VectorMeasure};
@@ -39,8 +38,7 @@ fn join(engine: &Engine, equalities: [&ArrayRef; 2], key: &ArrayRef) -> ((Vec<(u
         AtomCondition::Similarity { key: 0, condition: edit(1.0) },
         AtomCondition::Similarity { key: 0, condition: edit(2.0) },
     ];
-    let kinds = conditions.iter().map(AtomKind::from).collect();
-    let source = RuleSource { conditions, kinds, clauses: vec![vec![0, 2], vec![1, 3]] };
+    let source = RuleSource::new(conditions, vec![vec![0, 2], vec![1, 3]]);
     let values = |values: &ArrayRef| AtomColumn::Values { values: Arc::clone(values), null_equals_null: false };
     let atoms = vec![values(equalities[0]), values(equalities[1]), AtomColumn::None, AtomColumn::None];
     let side = SideColumns { rows: key.len(), atoms, keys: vec![Arc::clone(key)] };
@@ -96,8 +94,7 @@ fn where_memory_lacks_for_them_the_keys_are_numbered_all_the_same() {
 fn why_a_device_does_not_walk_is_said() {
     let condition = Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
     let conditions = vec![AtomCondition::Equality, AtomCondition::Similarity { key: 0, condition }];
-    let source =
-        RuleSource { kinds: conditions.iter().map(AtomKind::from).collect(), conditions, clauses: vec![vec![0, 1]] };
+    let source = RuleSource::new(conditions, vec![vec![0, 1]]);
     let (cancel, device) = (Cancel::default(), device_alone());
     let context = BuildContext { self_join: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
     let chosen = |longest: usize, bytes: usize| {
@@ -210,8 +207,7 @@ fn a_device_walks_as_the_cpu_does() {
             clause.dedup();
         });
         let conditions = conditions();
-        let source =
-            RuleSource { kinds: conditions.iter().map(AtomKind::from).collect(), conditions, clauses: clauses.clone() };
+        let source = RuleSource::new(conditions, clauses.clone());
         let mut build = side([0, 1, 40, 300][case % 4], true, &mut rng);
         if self_join {
             build.atoms[3] = AtomColumn::None;
@@ -246,8 +242,7 @@ fn a_device_walks_launches_of_many_pairs() {
     build.atoms[0] = AtomColumn::Codes(vec![0; 1700].into());
     build.atoms[3] = AtomColumn::None;
     let clauses = vec![vec![0, 1, 4, 6], vec![0, 5, 7], vec![0, 4, 8]];
-    let source =
-        RuleSource { kinds: conditions().iter().map(AtomKind::from).collect(), conditions: conditions(), clauses };
+    let source = RuleSource::new(conditions(), clauses);
     let cancel = Cancel::default();
     let context = BuildContext { self_join: true, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
     let [expected, found] = [Engine::Cpu, engine_of(Budget::new(&device(), 0.5))].map(|engine| {
@@ -303,8 +298,7 @@ fn a_device_decides_strings_of_few_and_of_many_symbols() {
         for (measure, bounds) in measures {
             let condition = Condition::Edit { measure, bounds };
             let conditions = vec![AtomCondition::Equality, AtomCondition::Similarity { key: 0, condition }];
-            let kinds = conditions.iter().map(AtomKind::from).collect();
-            let source = RuleSource { kinds, conditions, clauses: vec![vec![0, 1]] };
+            let source = RuleSource::new(conditions, vec![vec![0, 1]]);
             let build = side_of_strings(first, symbols, &mut rng);
             // some of its symbols are unknown to the build side
             let probe = side_of_strings(char::from_u32(first as u32 + 5).unwrap(), symbols, &mut rng);
@@ -333,8 +327,7 @@ fn a_device_decides_strings_of_few_and_of_many_symbols() {
 fn whatever_does_not_fit_on_a_device_is_walked_on_the_cpu() {
     let mut rng = StdRng::seed_from_u64(8);
     let clauses = vec![vec![1, 4], vec![0, 6]];
-    let source =
-        RuleSource { kinds: conditions().iter().map(AtomKind::from).collect(), conditions: conditions(), clauses };
+    let source = RuleSource::new(conditions(), clauses);
     let cancel = Cancel::default();
     let context = BuildContext { self_join: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
     let side = side(300, true, &mut rng);
@@ -377,8 +370,7 @@ fn with_values(mut side: SideColumns) -> SideColumns {
 fn a_device_looks_up_another_side_as_the_cpu_does() {
     let mut rng = StdRng::seed_from_u64(9);
     let clauses = vec![vec![0, 1, 4], vec![1, 6], vec![0, 3, 5], vec![0, 2, 7]];
-    let source =
-        RuleSource { kinds: conditions().iter().map(AtomKind::from).collect(), conditions: conditions(), clauses };
+    let source = RuleSource::new(conditions(), clauses);
     let (build, probe) = (with_values(side(400, true, &mut rng)), with_values(side(300, false, &mut rng)));
     let (cancel, device) = (Cancel::default(), device_alone());
     let context = BuildContext::new(2, &cancel, &|_| Ok(()));

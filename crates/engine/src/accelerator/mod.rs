@@ -6,6 +6,7 @@
 //! [`prefetch`] for columns that are sent while the host still collects them.
 
 pub mod equality;
+pub mod numbers;
 pub mod prefetch;
 pub mod rules;
 
@@ -13,7 +14,7 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, RecordBatch};
 use similarity_measures::VectorMeasure;
 
 use crate::access_path::AccessPaths;
@@ -27,7 +28,7 @@ use crate::offered::Offered;
 use crate::strings::EditPredicate;
 use crate::{AnyBatch, BuildContext, Cancel, KeyColumn, PairIndex, Probe};
 use equality::{DeviceKeys, GroupedRows};
-use prefetch::ColumnPrefetch;
+use prefetch::LentViews;
 use rules::{DeviceRules, RulesSide};
 
 /// A kind of device, and what its kernels serve.
@@ -156,3 +157,15 @@ pub trait DeviceIndex: PairIndex {
 
 /// A build side on a device, of whichever kind.
 pub type DynDeviceIndex = dyn DeviceIndex<Batch = AnyBatch>;
+
+/// Some columns on their way to a device.
+pub trait ColumnPrefetch: Debug + Send + Sync {
+    /// Memory for the views of a column that is sent, for the first one who asks.
+    fn room(&self, column: usize) -> Option<Box<dyn LentViews>>;
+
+    /// Sends views of a column that are written, so many from a row on.
+    fn send(&self, column: usize, stretch: (usize, usize));
+
+    /// The device of the join, which has been sent the columns of `whole`.
+    fn arrived(self: Box<Self>, whole: &RecordBatch) -> Arc<dyn Accelerator>;
+}

@@ -2,24 +2,8 @@
 
 use std::fmt::Debug;
 use std::mem::MaybeUninit;
-use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use arrow::buffer::ScalarBuffer;
-
-use super::Accelerator;
-
-/// Some columns on their way to a device.
-pub trait ColumnPrefetch: Debug + Send + Sync {
-    /// Memory for the views of a column that is sent, for the first one who asks.
-    fn room(&self, column: usize) -> Option<Box<dyn LentViews>>;
-
-    /// Sends views of a column that are written, so many from a row on.
-    fn send(&self, column: usize, stretch: (usize, usize));
-
-    /// The device of the join, which has been sent the columns of `whole`.
-    fn arrived(self: Box<Self>, whole: &RecordBatch) -> Arc<dyn Accelerator>;
-}
 
 /// Memory of a device's driver that the views of a column are put together in.
 pub trait LentViews: Debug + Send {

@@ -6,7 +6,7 @@ use crate::error::Result;
 use arrow::buffer::BooleanBuffer;
 
 use crate::NO_GROUP;
-use crate::accelerator::equality::DeviceNumbers;
+use crate::accelerator::numbers::DeviceNumbers;
 
 /// A number for each row: equal ones mean equal values, and [`NO_GROUP`] equals nothing.
 #[derive(Debug, Clone)]

@@ -64,12 +64,13 @@ impl CodedRules {
         engine: &Engine,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
-        let RuleSource { conditions, kinds, clauses } = source;
+        let RuleSource { conditions, clauses, sent } = source;
+        let kinds = conditions.iter().map(AtomKind::from).collect();
         if context.self_join && !conditions.iter().all(AtomCondition::is_symmetric) {
             return internal_err!("a rule has a measure that is not symmetric: a self-join reads both of its sides");
         }
         let keys = columns.keys.clone();
-        let device = engine.device_of_keys(columns.rows, context);
+        let device = sent.or_else(|| engine.device_of_keys(columns.rows, context));
         device.iter().for_each(|device| device.read_rules_ahead(context.cancel));
         context.cancel.check()?;
         let values: Vec<Option<(ArrayRef, bool)>> = columns.atoms.iter().map(AtomColumn::values).collect();

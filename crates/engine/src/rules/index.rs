@@ -250,7 +250,6 @@ mod tests {
     use crate::atoms::AtomCondition;
     use crate::condition::{Bounds, Condition};
     use crate::error::internal_err;
-    use crate::plan::AtomKind;
     use crate::rules::entry::PAIRS_A_STRETCH;
     use similarity_measures::EditMeasure;
 
@@ -259,11 +258,7 @@ mod tests {
     fn one_large_group_is_cut_into_stretches() {
         let rows = 50_000;
         let codes: Vec<u32> = (0..rows).map(|row| if row % 10 == 0 { 0 } else { 1 + row % 977 }).collect();
-        let source = RuleSource {
-            conditions: vec![AtomCondition::Equality],
-            kinds: vec![AtomKind::Equality],
-            clauses: vec![vec![0]],
-        };
+        let source = RuleSource::new(vec![AtomCondition::Equality], vec![vec![0]]);
         let side = SideColumns { rows: rows as usize, atoms: vec![AtomColumn::Codes(codes.into())], keys: Vec::new() };
         let cancel = Cancel::default();
         let context = BuildContext { self_join: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
@@ -295,8 +290,7 @@ mod tests {
     fn an_index_that_finds_nothing_stops_once_its_work_is_done() {
         let condition = Condition::Edit { measure: EditMeasure::JaroWinkler, bounds: Bounds::at_least(0.85, true) };
         let conditions = vec![AtomCondition::Similarity { key: 0, condition }];
-        let source =
-            RuleSource { kinds: conditions.iter().map(AtomKind::from).collect(), conditions, clauses: vec![vec![0]] };
+        let source = RuleSource::new(conditions, vec![vec![0]]);
         let side = |letter: &str| {
             let text = |row: usize| Some(letter.repeat(10 + row % 20));
             let key: ArrayRef = Arc::new((0..300).map(text).collect::<StringArray>());

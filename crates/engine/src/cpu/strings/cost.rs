@@ -11,10 +11,11 @@ use crate::error::Result;
 use arrow::array::{Array, ArrayRef, UInt32Array};
 use arrow::compute::take;
 
-use super::join::{AccessPath, Sides};
+use super::join::AccessPath;
 use super::runs::Runs;
 use super::segment_index::{Found, SegmentIndex, Sought};
 use super::segments::Cut;
+use super::sides::Sides;
 use super::sorted::{Signers, SortedStrings};
 use crate::condition::{Bounds, Condition};
 use crate::cpu::signature::Kernel;

@@ -3,12 +3,14 @@
 use crate::error::{Result, internal_err};
 
 use super::cost;
-use super::join::{AccessPath, Paths, Sides, Work};
+use super::join::{AccessPath, Paths};
 use super::limits::KnownLimits;
 use super::runs::Runs;
 use super::segment_index::SegmentIndex;
+use super::sides::Sides;
 use super::sorted::{Signers, SortedStrings};
 use super::tiles::Tiles;
+use super::work::Work;
 use crate::strings::predicate::EditPredicate;
 use crate::{
     BuildContext, Cancel, Counts, Cursor, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs, PrepareContext,

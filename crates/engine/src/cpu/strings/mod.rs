@@ -27,8 +27,10 @@ mod pair_decider;
 mod runs;
 mod segment_index;
 mod segments;
+mod sides;
 mod sorted;
 mod tiles;
+mod work;
 
 pub use cost::nanoseconds_of_strings;
 pub use index::StringIndex;

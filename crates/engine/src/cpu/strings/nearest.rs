@@ -14,8 +14,8 @@ use std::ops::Range;
 use crate::error::Result;
 
 use super::cost;
-use super::join::Sides;
 use super::runs::Runs;
+use super::sides::Sides;
 use super::sorted::{Signers, SortedStrings};
 use super::tiles::{TILE, Tiles};
 use crate::condition::{Bounds, Condition};

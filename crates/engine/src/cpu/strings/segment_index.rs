@@ -9,9 +9,9 @@ use std::slice;
 
 use crate::error::Result;
 
-use super::join::Sides;
 use super::runs::{Run, Runs};
 use super::segments::{Cut, fold, hash};
+use super::sides::Sides;
 use super::sorted::{Characters, SortedStrings};
 use crate::Cancel;
 use crate::cpu::signature::Kernel;

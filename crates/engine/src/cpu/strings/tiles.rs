@@ -4,10 +4,11 @@
 
 use std::ops::Range;
 
-use super::join::{Sides, Work};
 use super::limits::LengthLimits;
 use super::runs::Run;
+use super::sides::Sides;
 use super::sorted::SortedStrings;
+use super::work::Work;
 use crate::cpu::signature::{self, Block, Hit, Kernel, LANES, Limits};
 use crate::strings::features::{Feature, Signature, WORDS};
 

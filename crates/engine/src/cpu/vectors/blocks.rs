@@ -6,10 +6,23 @@
 
 use std::ops::Range;
 
-use super::kernel::LANES;
-use super::metric::Real;
+use super::lanes::LANES;
+use super::lanes::Real;
 use super::points::Vectors;
 use super::reach::Reach;
+
+/// Dimensions beyond which boxes exclude nothing.
+pub(super) const MOST_FOR_BOXES: usize = 32;
+
+/// Whether boxes exclude anything in so many dimensions.
+pub(super) fn has_boxes(dimension: usize) -> bool {
+    dimension <= MOST_FOR_BOXES
+}
+
+/// Writes the numbers of one point beside those of others.
+pub(super) fn put_lane<R: Real>(lanes: &mut [R], lane: usize, numbers: &[R]) {
+    lanes.chunks_exact_mut(LANES).zip(numbers).for_each(|(lanes, &x)| lanes[lane] = x);
+}
 
 /// Sixteen points or fewer.
 #[derive(Debug)]

@@ -2,11 +2,12 @@
 
 use crate::error::Result;
 
-use super::blocks::{Balls, Blocks, Leaf, Node, Values};
+use super::blocks::{Balls, Blocks, Leaf, MOST_FOR_BOXES, Node, Values, has_boxes, put_lane};
 use super::fill_leaves::{Placing, fill};
 use super::frame::Frame;
-use super::kernel::LANES;
-use super::metric::{Metric, Real, depth, numbers};
+use super::lanes::LANES;
+use super::lanes::Real;
+use super::metric::{Metric, depth, numbers};
 use super::partition::{Parts, arrange, halved};
 use super::points::Points;
 use super::search::width_of_boxes;
@@ -20,13 +21,6 @@ const FEWEST: usize = LANES / 4;
 const FEWEST_FOR_BALLS: usize = 6;
 /// Fewer numbers are not worth a thread.
 const FEWEST_FOR_THREADS: usize = 1 << 16;
-/// Dimensions beyond which boxes exclude nothing.
-pub(super) const MOST_FOR_BOXES: usize = 32;
-
-/// Whether boxes exclude anything in so many dimensions.
-pub(super) fn has_boxes(dimension: usize) -> bool {
-    dimension <= MOST_FOR_BOXES
-}
 
 /// The blocks of the filterable points; those of a probe side have boxes where the build side has.
 ///
@@ -196,9 +190,4 @@ fn side_by_side<R: Real, M: Metric>(centres: &[R], radii: Vec<f64>, dimension: u
         put_lane(&mut lanes[leaf / LANES * LANES * depth..], leaf % LANES, &self_join);
     }
     Balls { centres: lanes, least: radii.iter().copied().fold(f64::INFINITY, f64::min), radii }
-}
-
-/// Writes the numbers of one point beside those of others.
-pub(super) fn put_lane<R: Real>(lanes: &mut [R], lane: usize, numbers: &[R]) {
-    lanes.chunks_exact_mut(LANES).zip(numbers).for_each(|(lanes, &x)| lanes[lane] = x);
 }

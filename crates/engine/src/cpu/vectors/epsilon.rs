@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Result, internal_err};
 
+use super::blocks::has_boxes;
 use super::blocks::{Blocks, LeafOf};
-use super::build_tree::has_boxes;
 use super::decision::Decision;
 use super::frame::Frame;
-use super::kernel::{LANES, near, near_two};
-use super::metric::{Chebyshev, Euclidean, Halves, Manhattan, Metric, Products, Real};
+use super::kernel::{near, near_two};
+use super::lanes::LANES;
+use super::lanes::Real;
+use super::metric::{Chebyshev, Euclidean, Halves, Manhattan, Metric, Products};
 use super::points::{Points, Vectors};
 use super::reach::Reach;
 use super::search::{Found, leaves_near};

@@ -2,10 +2,11 @@
 
 use crate::error::Result;
 
+use super::blocks::put_lane;
 use super::blocks::{Blocks, Leaf, Values};
-use super::build_tree::put_lane;
-use super::kernel::LANES;
-use super::metric::{Metric, Real, depth, numbers};
+use super::lanes::LANES;
+use super::lanes::Real;
+use super::metric::{Metric, depth, numbers};
 use super::points::Points;
 use super::reach::Reach;
 use crate::Cancel;

@@ -2,11 +2,9 @@
 
 use std::marker::PhantomData;
 
-use super::lanes::{self, Lanes, Task};
-use super::metric::{Euclidean, Metric, Real};
+use super::lanes::{self, LANES, Lanes, Real, Task};
+use super::metric::{Euclidean, Metric};
 
-/// Points of a leaf.
-pub(super) const LANES: usize = 16;
 /// Points of one leaf that are compared at once, so that what is read of the other serves all of them.
 pub(super) const ABREAST: usize = 4;
 

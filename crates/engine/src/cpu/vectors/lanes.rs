@@ -1,9 +1,94 @@
 //! Sixteen numbers side by side, in the widest registers that the machine has.
 //!
 //! A closure does not get the instructions of the function around it, so that long loops over these are written out.
+use crate::vectors::precision::Precision;
 
-use super::kernel::LANES;
-use super::metric::Real;
+/// Points of a leaf.
+pub(super) const LANES: usize = 16;
+
+/// A floating-point number of the filter.
+pub(super) trait Real: Precision {
+    const ZERO: Self;
+
+    /// A number with a place, as one integer that is in the order of both.
+    type Placed: Copy + Ord + Send;
+
+    /// Registers of 64 bytes.
+    #[cfg(target_arch = "x86_64")]
+    type Wide: Lanes<Self>;
+    /// Registers of 32 bytes.
+    #[cfg(target_arch = "x86_64")]
+    type Half: Lanes<Self>;
+
+    fn plus(self, other: Self) -> Self;
+    fn minus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+    fn magnitude(self) -> Self;
+    /// The square root.
+    fn root(self) -> Self;
+
+    /// The number, at a place.
+    fn at(self, place: u32) -> Self::Placed;
+    /// The place of a number.
+    fn place(placed: Self::Placed) -> u32;
+
+    /// Whether it is larger; NaN is not.
+    #[inline(always)]
+    fn exceeds(self, limit: Self) -> bool {
+        self > limit
+    }
+}
+
+macro_rules! real {
+    ($real:ty, $bits:ty, $placed:ty, $wide:ty, $half:ty) => {
+        impl Real for $real {
+            const ZERO: Self = 0.0;
+
+            type Placed = $placed;
+
+            #[cfg(target_arch = "x86_64")]
+            type Wide = $wide;
+            #[cfg(target_arch = "x86_64")]
+            type Half = $half;
+
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+            #[inline(always)]
+            fn minus(self, other: Self) -> Self {
+                self - other
+            }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
+            #[inline(always)]
+            fn magnitude(self) -> Self {
+                self.abs()
+            }
+            #[inline(always)]
+            fn root(self) -> Self {
+                self.sqrt()
+            }
+            #[inline(always)]
+            fn at(self, place: u32) -> $placed {
+                let bits = self.to_bits();
+                // the order of the bits is that of the numbers where the sign is seen to
+                let sign = 1 << (<$bits>::BITS - 1);
+                let ordered = if bits & sign == 0 { bits | sign } else { !bits };
+                <$placed>::from(ordered) << 32 | <$placed>::from(place)
+            }
+            #[inline(always)]
+            fn place(placed: $placed) -> u32 {
+                placed as u32
+            }
+        }
+    };
+}
+
+real!(f32, u32, u64, WideSingle, HalfSingle);
+real!(f64, u64, u128, WideDouble, HalfDouble);
 
 /// One number, or several side by side.
 pub(super) trait Numbers<R>: Copy {

@@ -1,8 +1,9 @@
 //! The order of points in which near ones follow each other.
 
-use super::build_tree::MOST_FOR_BOXES;
-use super::kernel::{LANES, nearest_of};
-use super::metric::Real;
+use super::blocks::MOST_FOR_BOXES;
+use super::kernel::nearest_of;
+use super::lanes::LANES;
+use super::lanes::Real;
 use crate::BuildContext;
 use crate::parallel::{both, in_parallel};
 

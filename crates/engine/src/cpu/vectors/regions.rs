@@ -9,7 +9,7 @@ use crate::error::Result;
 use arrow::array::ArrayRef;
 
 use super::frame::Frame;
-use super::metric::Real;
+use super::lanes::Real;
 use super::points::Points;
 use super::reach::Reach;
 use crate::condition::VectorCondition;

@@ -4,9 +4,11 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::blocks::{Blocks, LeafOf, Node};
-use super::kernel::{LANES, sums};
+use super::kernel::sums;
+use super::lanes::LANES;
+use super::lanes::Real;
 use super::lanes::{self, Lanes, One, Task};
-use super::metric::{Metric, Real};
+use super::metric::Metric;
 
 /// Count of numbers up to which adding them one by one is faster than side by side with others that are zero.
 const MOST_ONE_BY_ONE: usize = 4;

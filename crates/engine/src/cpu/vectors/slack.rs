@@ -1,7 +1,7 @@
 //! How far the filter has to look for what is no farther than a point with a known sum, for many sums at once.
 
 use super::lanes::Lanes;
-use super::metric::Real;
+use super::lanes::Real;
 use super::reach::{Sum, product_rounding};
 use crate::vectors::precision::Precision;
 use similarity_measures::VectorMeasure;

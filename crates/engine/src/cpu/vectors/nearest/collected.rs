@@ -1,8 +1,8 @@
 //! What may be neighbours of the points of a leaf.
 
-use super::super::kernel::LANES;
+use super::super::lanes::LANES;
 use super::super::lanes::Lanes;
-use super::super::metric::Real;
+use super::super::lanes::Real;
 
 /// Positions of the build side, for each lane.
 #[derive(Debug, Default)]

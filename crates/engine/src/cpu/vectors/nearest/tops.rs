@@ -1,8 +1,8 @@
 //! The least sums that the points of a leaf have met.
 
-use super::super::kernel::LANES;
+use super::super::lanes::LANES;
 use super::super::lanes::Lanes;
-use super::super::metric::Real;
+use super::super::lanes::Real;
 
 /// Least sums of each lane so far, ascending; infinite ones until there are as many.
 #[derive(Debug)]

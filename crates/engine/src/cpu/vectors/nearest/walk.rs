@@ -7,14 +7,16 @@
 use std::ops::Range;
 
 use super::super::blocks::{Leaf, LeafOf};
-use super::super::kernel::{ABREAST, LANES, sums_abreast};
+use super::super::kernel::{ABREAST, sums_abreast};
+use super::super::lanes::LANES;
+use super::super::lanes::Real;
 use super::super::lanes::{self, Lanes, Plain, Task};
-use super::super::metric::{Metric, Real};
+use super::super::metric::Metric;
 use super::super::reach::Reach;
 use super::super::search::{box_sum, centre_sums};
 use super::super::slack::Slack;
-use super::NearestBlocks;
 use super::collected::Collected;
+use super::ranked::NearestBlocks;
 use super::ranking::Ranking;
 use super::tops::Tops;
 use crate::Cancel;
