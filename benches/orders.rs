@@ -24,7 +24,7 @@ use similarity_engine::atoms::{AtomColumn, AtomCondition, PairConditions, RuleCo
 use similarity_engine::choice::Engine;
 use similarity_engine::condition::{Bounds, Condition};
 use similarity_engine::internals::replace_tree;
-use similarity_engine::plan::{AtomEstimate, AtomKind, ExecutionTree};
+use similarity_engine::plan::{AtomEstimate, ExecutionTree};
 use similarity_engine::rules::{RuleIndex, RuleSource, Run};
 use similarity_engine::{BuildContext, Cancel, Cursor, Limit, NO_GROUP, Pairs};
 use similarity_measures::{EditMeasure, SetMeasure, Tokenizer};
