@@ -9,6 +9,7 @@ use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigField, Exte
 use datafusion::common::{DataFusionError, Result, config_err, config_namespace};
 use datafusion::config::ConfigOptions;
 use similarity_engine::choice::{Asked, EngineSpec};
+use similarity_engine::overrides::Overrides;
 
 config_namespace! {
     /// What a session may set for similarity joins.
@@ -37,6 +38,10 @@ config_namespace! {
         /// output batch in sixteen. full: every output batch. complete: every output batch, and for a few rows of each
         /// probe batch a nested loop looks for pairs that were lost (not for NEAREST). A difference fails the query.
         pub verify: Verify, default = Verify::Off
+
+        /// What is forced in place of what the data would decide, to find out which part of a join is wrong. SHOW does
+        /// not list it.
+        pub overrides: ForcedChoices, default = ForcedChoices::default()
     }
 }
 
@@ -64,6 +69,23 @@ pub enum Verify {
     Full,
     /// Every output batch, and lost pairs of a sample of rows.
     Complete,
+}
+
+/// Choices that are forced.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ForcedChoices(Overrides);
+
+impl ConfigField for ForcedChoices {
+    // nobody needs it who does not look for a fault in this project
+    fn visit<V: Visit>(&self, _v: &mut V, _key: &str, _description: &'static str) {}
+
+    fn set(&mut self, _key: &str, value: &str) -> Result<()> {
+        match value.parse() {
+            Ok(overrides) => self.0 = overrides,
+            Err(error) => return config_err!("similarity.overrides: {error}"),
+        }
+        Ok(())
+    }
 }
 
 /// An option that takes one of a few words.
@@ -122,7 +144,12 @@ impl SimilarityOptions {
             EngineChoice::Cpu => Asked::Cpu,
             EngineChoice::Cuda => Asked::Cuda,
         };
-        Ok(EngineSpec { asked, device: self.device, memory_fraction: self.device_memory_fraction })
+        Ok(EngineSpec {
+            asked,
+            device: self.device,
+            memory_fraction: self.device_memory_fraction,
+            overrides: self.overrides.0,
+        })
     }
 }
 

@@ -236,13 +236,14 @@ impl<M: JoinStrategy> Task<M> {
         let ToIndex { batch, device, matched, divides } = rows;
         let BuildTask { spec, matching, self_join, partitions, metrics, found, .. } = &self.task;
         let timer = metrics.build_time.timer();
-        let emission = Emission::of(spec.join_type, spec.build);
+        let (emission, overrides) = (Emission::of(spec.join_type, spec.build), matching.engine().overrides);
         let self_join = *self_join && matched.is_none();
         let batch = if emission.hides_build() && !self_join { distinct(batch)? } else { batch };
         let context = BuildContext {
             threads: self.threads,
             self_join,
             probe_rows: spec.probe_rows,
+            overrides,
             divides,
             cancel,
             reserve: &|bytes| reservation.try_grow(bytes).map_err(engine_error),
@@ -272,7 +273,8 @@ impl<M: JoinStrategy> Task<M> {
         }
         let description = matcher.info().path.clone();
         let _ = found.set(if is_chunk { format!("in chunks, each with {description}") } else { description });
-        let settling = Settles::of(emission).filter(|_| failed.is_none()).map(|settles| self.settling(settles));
+        let settles = Settles::of(emission).filter(|_| failed.is_none() && overrides.settled);
+        let settling = settles.map(|settles| self.settling(settles));
         Ok(BuildSide::new(Indexed {
             batch,
             matcher,

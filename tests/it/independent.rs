@@ -50,6 +50,18 @@ fn join_in(plan: &Arc<dyn ExecutionPlan>) -> &dyn Join {
     }
 }
 
+/// A copy of a plan that shares nothing with it.
+fn copy_of(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    let children: Vec<_> = plan.children().into_iter().map(copy_of).collect();
+    match children.is_empty() {
+        true => Arc::clone(plan),
+        false => {
+            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+            Arc::clone(plan).replace_children(children, options).unwrap()
+        }
+    }
+}
+
 /// The rows of each partition of a plan that is made anew for each, as another process would make it.
 async fn rows_by_process(context: &SessionContext, plan: impl Fn() -> Arc<dyn ExecutionPlan>) -> Vec<RecordBatch> {
     let mut batches = Vec::new();
@@ -85,12 +97,12 @@ async fn independent_partitions_have_the_same_rows() {
         let plan = context.similarity_sql(query).await.unwrap().create_physical_plan().await.unwrap();
         let join = join_in(&plan);
         let whole = join.independent();
-        let expected = Rows::new(whole.schema(), collect(Arc::clone(&whole), context.task_ctx()).await.unwrap());
-        let stock = Rows::new(plan.schema(), collect(Arc::clone(&plan), context.task_ctx()).await.unwrap());
+        let expected = Rows::new(whole.schema(), collect(copy_of(&whole), context.task_ctx()).await.unwrap());
+        let stock = Rows::new(plan.schema(), collect(copy_of(&plan), context.task_ctx()).await.unwrap());
         if plan.schema() == whole.schema() {
             assert_eq!(expected, stock, "{query}");
         }
-        let found = Rows::new(whole.schema(), rows_by_process(&context, || join.independent()).await);
+        let found = Rows::new(whole.schema(), rows_by_process(&context, || copy_of(&join.independent())).await);
         assert_eq!(found, expected, "{query}");
         shared += usize::from(join.needs_one_process().is_some());
     }
@@ -105,14 +117,8 @@ async fn a_self_join_in_several_processes_repeats_rows() {
     context.register_table("l", Arc::new(random_table(&mut rng, &[120]))).unwrap();
     let query = "SELECT * FROM l a JOIN l b ON jaccard(word_tokens(a.s), word_tokens(b.s)) >= 0.5 AND a.id < b.id";
     let plan = context.similarity_sql(query).await.unwrap().create_physical_plan().await.unwrap();
-    let plan = Arc::clone(&plan);
     assert!(join_in(&plan).needs_one_process().is_some_and(|why| why.contains("self-join")));
-    let copy = || {
-        let children = plan.children().into_iter().cloned().collect();
-        Arc::clone(&plan)
-            .replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-            .unwrap()
-    };
+    let copy = || copy_of(&plan);
     let rows = |batches: &[RecordBatch]| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
     let expected = rows(&collect(copy(), context.task_ctx()).await.unwrap());
     assert!(expected > 0);

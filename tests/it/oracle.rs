@@ -103,6 +103,29 @@ async fn semi_joins_of_many_pairs_have_the_same_rows_as_stock() {
     check(7000..7000 + DENSE_TABLES, DENSE).await;
 }
 
+/// Every access path, and every join without what is put around an index.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forced_choices_have_the_same_rows_as_stock() {
+    let paths: [&[&str]; 3] = [
+        &["SET similarity.overrides = 'access_path=prefix index, small_groups=off'"],
+        &["SET similarity.overrides = 'access_path=segment index, small_groups=off'"],
+        &["SET similarity.overrides = 'access_path=signature tiles, small_groups=off'"],
+    ];
+    for (n, settings) in (0..).zip(paths) {
+        check(6000 + 10 * n..6006 + 10 * n, Cases { settings, ..TEXTS }).await;
+    }
+    check(6100..6103, Cases { settings: &["SET similarity.overrides = 'settled=off'"], ..DENSE }).await;
+}
+
+/// Every joined row is compared with a nested loop, and so are rows that are not joined.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn complete_verification_finds_nothing_to_say() {
+    let settings = &["SET similarity.verify = 'complete'"];
+    check(6200..6212, Cases { settings, ..TEXTS }).await;
+    check(6300..6306, Cases { settings, ..RULES }).await;
+    check(6400..6403, Cases { settings, ..DENSE }).await;
+}
+
 /// A condition about one measure.
 pub(crate) fn about(rng: &mut StdRng, measure: &str, random: fn(&mut StdRng) -> String) -> String {
     loop {

@@ -47,11 +47,11 @@ const QUERIES: &[(&str, &str)] = &[
     ("nearest_vectors", "SELECT a.id, b.id FROM p a JOIN q b NEAREST 3 BY DISTANCE l2_distance(a.e, b.e)"),
     (
         "nearest_sets",
-        "SELECT a.id, b.id FROM p a LEFT JOIN q b ON a.city = b.city NEAREST 2 WITH TIES BY SIMILARITY jaccard(a.tags, b.tags) THEN BY b.id",
+        "SELECT a.id, b.id FROM p a LEFT JOIN q b NEAREST 2 BY SIMILARITY jaccard(a.tags, b.tags) THEN BY b.id ON a.city = b.city WITH TIES",
     ),
     (
         "nearest_strings",
-        "SELECT a.id, b.id FROM p a JOIN q b ON a.k < b.k NEAREST 1 BY DISTANCE levenshtein(a.name, b.name)",
+        "SELECT a.id, b.id FROM p a JOIN q b NEAREST 1 BY DISTANCE levenshtein(a.name, b.name) ON a.k < b.k",
     ),
     ("nearest_any_score", "SELECT a.id, b.id FROM p a JOIN q b NEAREST 1 BY DISTANCE abs(a.x - b.x)"),
 ];
@@ -59,7 +59,7 @@ const QUERIES: &[(&str, &str)] = &[
 async fn context() -> SessionContext {
     let context = session(8192, 4);
     for (name, rows) in [("p", 100), ("q", 300)] {
-        let columns = "i AS id, 'name ' || i AS name, 'city ' || i % 7 AS city, i % 5 AS k, [CAST(i AS VARCHAR)] AS tags, \
+        let columns = "i AS id, 'name ' || i AS name, 'city ' || (i % 7) AS city, i % 5 AS k, [CAST(i AS VARCHAR)] AS tags, \
                        CAST(i AS DOUBLE) AS x, CAST(i AS DOUBLE) AS y, [CAST(i AS DOUBLE), 1.0] AS e";
         let create = format!("CREATE TABLE {name} AS SELECT {columns} FROM generate_series(1, {rows}) AS s(i)");
         context.sql(&create).await.unwrap().collect().await.unwrap();

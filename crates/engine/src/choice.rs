@@ -7,6 +7,7 @@ use super::fallback::{LongStrings, NearestWithCpuFallback, WithCpuFallback, With
 use super::nearest::{DynNearestIndex, Wanted};
 use super::offered::{Declined, Offered};
 use super::offload::{self, ROWS_OF_RULES};
+use super::overrides::Overrides;
 use super::reason::Reason;
 use super::repeated::{NearestRepeated, RankedRows, Repeated};
 use super::work::{OffloadThreshold, WorkEstimate};
@@ -35,18 +36,20 @@ pub struct EngineSpec {
     pub device: usize,
     /// How much of its memory all joins of a process may use together, above 0 and up to 1.
     pub memory_fraction: f64,
+    /// What is forced in place of what the data would decide.
+    pub overrides: Overrides,
 }
 
 impl EngineSpec {
     /// The CPU, whatever devices there are.
-    pub const CPU: Self = Self { asked: Asked::Cpu, device: 0, memory_fraction: 1.0 };
+    pub const CPU: Self = Self { asked: Asked::Cpu, device: 0, memory_fraction: 1.0, overrides: Overrides::NONE };
 
     /// Opens what was asked for.
     ///
     /// # Errors
     /// A device that was asked for and cannot be used.
     pub fn open(self, platform: Option<&'static dyn Platform>) -> Result<Engine> {
-        let Self { asked, device: ordinal, memory_fraction: fraction } = self;
+        let Self { asked, device: ordinal, memory_fraction: fraction, .. } = self;
         let no_platform = || Err("this build has no CUDA engine".into());
         match (asked, platform.filter(|platform| platform.has_driver())) {
             (Asked::Cpu, _) | (Asked::Auto, None) => Ok(Engine::Cpu),
@@ -145,7 +148,11 @@ impl Engine {
         wanted: Wanted,
         context: &BuildContext<'_>,
     ) -> Result<(Box<DynNearestIndex>, Reason)> {
-        let Some(repeated) = Repeated::of(keys, Some(&ranks), context.cancel, context.reserve)? else {
+        let repeated = match context.overrides.repeated {
+            true => Repeated::of(keys, Some(&ranks), context.cancel, context.reserve)?,
+            false => None,
+        };
+        let Some(repeated) = repeated else {
             let (index, reason) = self.build_ranking(condition, keys, ranks, wanted, context)?;
             return Ok((Box::new(Erased(NearestRepeated::of_rows(index))), reason));
         };

@@ -2,6 +2,7 @@
 
 use crate::cancel::Cancel;
 use crate::error::Result;
+use crate::overrides::Overrides;
 
 /// What an index is built with.
 #[derive(Clone, Copy)]
@@ -12,6 +13,8 @@ pub struct BuildContext<'a> {
     pub self_join: bool,
     /// Rows that will be probed, where the planner knows.
     pub probe_rows: Option<usize>,
+    /// What is forced in place of what the keys would decide.
+    pub overrides: Overrides,
     /// Whether the caller divides keys that a device has no memory for, and is to be told so; the CPU takes them
     /// otherwise.
     pub divides: bool,
@@ -24,7 +27,15 @@ pub struct BuildContext<'a> {
 impl<'a> BuildContext<'a> {
     /// A build by so many threads for another side, of which nothing is known.
     pub fn new(threads: usize, cancel: &'a Cancel, reserve: &'a (dyn Fn(usize) -> Result<()> + Sync)) -> Self {
-        Self { threads, self_join: false, probe_rows: None, divides: false, cancel, reserve }
+        Self {
+            threads,
+            self_join: false,
+            probe_rows: None,
+            overrides: Overrides::NONE,
+            divides: false,
+            cancel,
+            reserve,
+        }
     }
 
     /// How something is made ready as a part of this build.

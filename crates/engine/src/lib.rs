@@ -34,6 +34,7 @@ pub mod nearest;
 pub mod numbering;
 pub mod offered;
 mod offload;
+pub mod overrides;
 mod pairs;
 pub mod parallel;
 pub mod plan;

@@ -54,7 +54,7 @@ impl SetIndex {
         keys: &KeyColumn,
         context: &BuildContext<'_>,
     ) -> Result<Self, Fault> {
-        Self::with_postings(budget, (tokenizer, predicate), keys, context, Pays::default())
+        Self::with_postings(budget, (tokenizer, predicate), keys, context, Pays::of(&context.overrides))
     }
 
     /// Index with postings, where they pay.
@@ -246,8 +246,6 @@ mod tests {
     use similarity_measures::SetMeasure;
 
     /// What makes postings pay always.
-    const ALWAYS: Pays = Pays { fewest_rows: 0, pairs_of_posting: 0 };
-
     fn index(tokenizer: Tokenizer, predicate: SetPredicate, keys: &KeyColumn, self_join: bool) -> Tiled<SetIndex> {
         index_with(tokenizer, predicate, keys, self_join, Pays::default())
     }
@@ -288,7 +286,7 @@ mod tests {
             }
             let batch_index = index(tokenizer, predicate, &build_keys, false);
             assert_eq!(batch(&batch_index, &probe_keys, 100, UNLIMITED), two_sides, "{predicate:?}");
-            let by_prefixes = |keys, self_join| index_with(tokenizer, predicate, keys, self_join, ALWAYS);
+            let by_prefixes = |keys, self_join| index_with(tokenizer, predicate, keys, self_join, Pays::ALWAYS);
             if serves_self_joins(&predicate) {
                 let self_index = by_prefixes(&build_keys, true);
                 assert!(
@@ -324,14 +322,14 @@ mod tests {
                 let expected = oracle(WORDS, predicate, (&values, &None), None);
                 assert!(expected.len() > 20);
                 assert_eq!(self_join_pairs(&index(WORDS, predicate, &keys, true), 50, UNLIMITED), expected, "{tokens}");
-                let by_prefixes = index_with(WORDS, predicate, &keys, true, ALWAYS);
+                let by_prefixes = index_with(WORDS, predicate, &keys, true, Pays::ALWAYS);
                 assert!(matches!(by_prefixes.build.self_join, Some(Access::Prefixes(_))));
                 assert_eq!(self_join_pairs(&by_prefixes, 50, UNLIMITED), expected, "{tokens}");
             }
             for measure in measures().filter(|measure| !measure.descriptor().is_symmetric) {
                 let predicate = SetPredicate { measure, bounds: Bounds::at_least(0.7, true) };
                 let expected = oracle(WORDS, predicate, (&values, &None), Some((&values, &None)));
-                for pays in [Pays::default(), ALWAYS] {
+                for pays in [Pays::default(), Pays::ALWAYS] {
                     let index = index_with(WORDS, predicate, &keys, false, pays);
                     assert_eq!(batch(&index, &keys, 50, UNLIMITED), expected, "{measure:?} {tokens}");
                 }
@@ -346,7 +344,7 @@ mod tests {
             let keys = key_column(&values, &groups(3000, count, 9));
             let expected = oracle(WORDS, jaccard(0.75), (&values, &keys.groups), None);
             assert_eq!(self_join_pairs(&index(WORDS, jaccard(0.75), &keys, true), usize::MAX, UNLIMITED), expected);
-            let by_prefixes = index_with(WORDS, jaccard(0.75), &keys, true, ALWAYS);
+            let by_prefixes = index_with(WORDS, jaccard(0.75), &keys, true, Pays::ALWAYS);
             assert!(matches!(by_prefixes.build.self_join, Some(Access::Prefixes(_))));
             assert_eq!(self_join_pairs(&by_prefixes, usize::MAX, UNLIMITED), expected);
         }

@@ -17,6 +17,8 @@ use crate::kernels::{
 use crate::memory::Budget;
 use crate::sort::sort;
 use crate::work_split::WorkSplit;
+use similarity_engine::access_path::AccessPath;
+use similarity_engine::overrides::Overrides;
 use similarity_engine::sets::SetPredicate;
 use similarity_engine::sets::predicate::Role;
 
@@ -35,6 +37,19 @@ pub(super) struct Pays {
 impl Default for Pays {
     fn default() -> Self {
         Self { fewest_rows: 1 << 19, pairs_of_posting: 256 }
+    }
+}
+
+impl Pays {
+    /// Postings wherever there are tokens.
+    pub(super) const ALWAYS: Self = Self { fewest_rows: 0, pairs_of_posting: 0 };
+    /// No postings.
+    pub(super) const NEVER: Self = Self { fewest_rows: usize::MAX, pairs_of_posting: u64::MAX };
+
+    /// When postings pay, or what is forced.
+    pub(super) fn of(overrides: &Overrides) -> Self {
+        let paths = [(AccessPath::PrefixIndex, Self::ALWAYS), (AccessPath::SignatureTiles, Self::NEVER)];
+        overrides.path(paths).unwrap_or_default()
     }
 }
 

@@ -41,10 +41,14 @@ pub fn build(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>)
 fn index(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<DynPairIndex>> {
     Ok(match condition {
         Condition::Set { tokenizer, measure, bounds } => {
-            Box::new(Erased(SetIndex::try_new(tokenizer, SetPredicate { measure, bounds }, None, keys, context)?))
+            let path = [(PrefixIndex, sets::AccessPath::Prefix), (SignatureTiles, sets::AccessPath::Tiles)];
+            let (predicate, path) = (SetPredicate { measure, bounds }, context.overrides.path(path));
+            Box::new(Erased(SetIndex::try_new(tokenizer, predicate, path, keys, context)?))
         }
         Condition::Edit { measure, bounds } => {
-            Box::new(Erased(StringIndex::try_new(EditPredicate { measure, bounds }, None, keys, context)?))
+            let path = [(SegmentIndex, strings::AccessPath::Segments), (SignatureTiles, strings::AccessPath::Tiles)];
+            let (predicate, path) = (EditPredicate { measure, bounds }, context.overrides.path(path));
+            Box::new(Erased(StringIndex::try_new(predicate, path, keys, context)?))
         }
         Condition::Vector(condition) => vectors::epsilon::build(condition, keys, context)?,
     })

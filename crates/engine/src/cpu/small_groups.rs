@@ -82,7 +82,8 @@ pub(super) fn build(
     context: &BuildContext<'_>,
     index: impl FnOnce(&KeyColumn) -> Result<Box<DynPairIndex>>,
 ) -> Result<Option<SmallGroups>> {
-    let Some(groups) = &keys.groups else { return Ok(None) };
+    let groups = keys.groups.as_ref().filter(|_| context.overrides.small_groups);
+    let Some(groups) = groups else { return Ok(None) };
     (context.reserve)((3 + usize::from(context.self_join)) * (groups.len() + 1) * size_of::<u32>())?;
     let (sizes, most) = (sizes(groups), most_rows(condition));
     let all: usize = sizes.iter().map(|&size| size as usize).sum();
