@@ -16,6 +16,25 @@ pub trait SimilarityDataFrame {
     ///
     /// # Errors
     /// When the frame is planned: a planning error that names the condition, where no index serves `predicate`.
+    ///
+    /// ```
+    /// # use datafusion::common::JoinType;
+    /// # use datafusion::execution::session_state::SessionStateBuilder;
+    /// # use datafusion::prelude::{SessionContext, col, lit};
+    /// # use datafusion_similarity::functions::expr_fn::levenshtein;
+    /// # use datafusion_similarity::{SimilarityDataFrame, SimilarityStateBuilder};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> datafusion::common::Result<()> {
+    /// # let state = SessionStateBuilder::new().with_default_features().with_similarity().build();
+    /// # let session = SessionContext::new_with_state(state);
+    /// # session.sql("CREATE TABLE p (id INT, name VARCHAR) AS VALUES (1, 'Anna'), (2, 'Ana'), (3, 'Hans')").await?;
+    /// let (a, b) = (session.table("p").await?.alias("a")?, session.table("p").await?.alias("b")?);
+    /// let similar = levenshtein(col("a.name"), col("b.name")).lt_eq(lit(1));
+    /// let pairs = a.similarity_join(b, JoinType::Inner, similar.and(col("a.id").lt(col("b.id"))))?;
+    /// assert_eq!(pairs.count().await?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     fn similarity_join(self, right: DataFrame, join_type: JoinType, predicate: Expr) -> Result<DataFrame>;
 
     /// Joins each row with the rows of `right` that are `nearest` to it, as NEAREST does. The join type is INNER or

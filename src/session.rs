@@ -27,6 +27,22 @@ pub trait SimilarityStateBuilder {
     /// A session has one query planner: for a session with its own, add
     /// [`SimilarityJoinPlanner`](crate::optimizer::SimilarityJoinPlanner) to its extension planners and call
     /// `with_query_planner` after this.
+    ///
+    /// ```
+    /// # use datafusion::execution::session_state::SessionStateBuilder;
+    /// # use datafusion::prelude::SessionContext;
+    /// # use datafusion_similarity::{SimilarityContext, SimilarityStateBuilder};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> datafusion::common::Result<()> {
+    /// let state = SessionStateBuilder::new().with_default_features().with_similarity().build();
+    /// let session = SessionContext::new_with_state(state);
+    /// session.sql("CREATE TABLE p (id INT, name VARCHAR) AS VALUES (1, 'Anna'), (2, 'Ana'), (3, 'Hans')").await?;
+    /// let similar = "levenshtein(a.name, b.name) <= 1 AND a.id < b.id";
+    /// let query = format!("SELECT a.id, b.id FROM p a SIMILARITY JOIN p b ON {similar}");
+    /// assert_eq!(session.similarity_sql(&query).await?.count().await?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     fn with_similarity(self) -> Self;
 }
 

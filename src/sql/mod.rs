@@ -34,6 +34,18 @@
 //! In text that does not come through here, the keyword would silently become the alias of a table:
 //! [`SimilarityAliasPlanner`] makes that an error.
 //!
+//! [`split`] and [`is_complete`] read scripts, where a keyword, a quote or a comment may hold a semicolon:
+//!
+//! ```
+//! use datafusion::config::SqlParserOptions;
+//! use datafusion_similarity::sql;
+//!
+//! let options = SqlParserOptions::default();
+//! let script = "SELECT ';'; SELECT * FROM p a SIMILARITY JOIN p b ON levenshtein(a.s, b.s) <= 1;";
+//! assert_eq!(sql::split(script, &options).unwrap().len(), 2);
+//! assert!(!sql::is_complete("SELECT 'open;", &options));
+//! ```
+//!
 //! Matching rules have statements of their own, [`RuleStatement`], which are read before the stock parser sees them.
 //! Calls that name a rule are replaced in the syntax tree that the parser returns: `rules` says how they read.
 

@@ -33,9 +33,9 @@ pub(super) struct EnteredRules {
 /// An entry, by how its candidates are found.
 #[derive(Debug)]
 pub(super) enum BuiltEntry {
-    /// By places, so that a device may walk them.
+    /// Candidates found by places, so that a device may walk them.
     Walkable(WalkableEntry),
-    /// By an index.
+    /// Candidates found by an index.
     Indexed(IndexedEntry),
 }
 
