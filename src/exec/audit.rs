@@ -126,3 +126,67 @@ impl NestedLoop<'_> {
 fn true_places(values: &BooleanArray) -> impl Iterator<Item = usize> + '_ {
     (0..values.len()).filter(|&at| values.is_valid(at) && values.value(at))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{ArrayRef, Int32Array};
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::logical_expr::Operator;
+    use datafusion::physical_expr::expressions::{BinaryExpr, Column};
+    use datafusion::physical_plan::joins::utils::ColumnIndex;
+
+    use super::*;
+
+    fn batch(ids: &[i32]) -> RecordBatch {
+        RecordBatch::try_from_iter([("id", Arc::new(Int32Array::from(ids.to_vec())) as ArrayRef)]).unwrap()
+    }
+
+    /// Both ids are equal.
+    fn condition() -> JoinFilter {
+        let (left, right) = (Arc::new(Column::new("l", 0)), Arc::new(Column::new("r", 1)));
+        let columns = [JoinSide::Left, JoinSide::Right].map(|side| ColumnIndex { index: 0, side });
+        let fields = ["l", "r"].map(|name| Field::new(name, DataType::Int32, true));
+        let equal = BinaryExpr::new(left, Operator::Eq, right);
+        JoinFilter::new(Arc::new(equal), columns.to_vec(), Arc::new(Schema::new(fields.to_vec())))
+    }
+
+    #[test]
+    fn a_lost_pair_and_one_too_many_are_found() {
+        let (condition, left, right) = (condition(), batch(&[1, 2, 3]), batch(&[3, 2, 3]));
+        for side in [JoinSide::Left, JoinSide::Right] {
+            let (sampled, others) = if side == JoinSide::Left { (&left, &right) } else { (&right, &left) };
+            let nested = NestedLoop { condition: &condition, side, sampled, others };
+            let rows: &[u32] = if side == JoinSide::Left { &[1, 2, 2] } else { &[0, 1, 2] };
+            let counted = |rows: &[u32]| {
+                let audit = Audit::of_batch(3);
+                audit.count(&UInt32Array::from(rows.to_vec()));
+                audit.check_pairs(nested)
+            };
+            assert!(counted(rows).is_ok());
+            assert!(counted(&rows[1..]).unwrap_err().to_string().contains("similarity.verify"));
+            assert!(counted(&[rows, &[1]].concat()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_lost_match_of_a_row_or_of_its_partner_is_found() {
+        let (condition, left, right) = (condition(), batch(&[1, 2, 3]), batch(&[3, 2, 3]));
+        let side = JoinSide::Left;
+        let nested = NestedLoop { condition: &condition, side, sampled: &left, others: &right };
+        let audit = Audit::of_batch(3);
+        assert!(audit.check_matched(nested, |row| row > 0).is_ok());
+        assert!(audit.check_matched(nested, |row| row > 1).is_err());
+        assert!(audit.check_matched(nested, |_| true).is_err());
+        assert!(audit.check_partners(nested, |_| true).is_ok());
+        assert!(audit.check_partners(nested, |partner| partner != 2).is_err());
+    }
+
+    #[test]
+    fn a_sample_is_from_everywhere() {
+        assert_eq!(Audit::of_batch(0).rows, [0u32; 0]);
+        assert_eq!(Audit::of_batch(3).rows, [0, 1, 2]);
+        assert_eq!(Audit::of_batch(1000).rows, [0, 250, 500, 750]);
+    }
+}
