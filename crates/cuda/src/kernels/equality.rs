@@ -55,7 +55,7 @@ pub(crate) struct NumberedRows {
     pub(crate) numbers: Buffer<u32>,
     /// Where the rows of each number start.
     pub(crate) starts: Buffer<u32>,
-    /// These rows.
+    /// Rows by number, ascending within one.
     pub(crate) grouped: Buffer<u32>,
     /// The key of each number, if it is asked for.
     pub(crate) known: Option<Buffer<u64>>,

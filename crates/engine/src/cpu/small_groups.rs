@@ -75,7 +75,7 @@ impl Large {
 /// The build side for `keys` that are mostly of small groups, `None` for any other; `index` makes an index of the rest.
 ///
 /// # Errors
-/// As `index`; keys that `condition` is not about.
+/// Keys that `condition` is not about, a refused reservation, and whatever `index` fails with.
 pub(super) fn build(
     condition: Condition,
     keys: &KeyColumn,
