@@ -6,9 +6,10 @@ use arrow::datatypes::Float64Type;
 use super::*;
 use crate::test_device::device;
 use similarity_engine::PrepareContext;
+use similarity_engine::choice::{Asked, EngineSpec};
 use similarity_engine::condition::{Bounds, VectorCondition};
 use similarity_engine::internals::ROWS_OF_RULES;
-use similarity_measures::{EditMeasure, SetMeasure, Tokenizer, VectorMeasure};
+use similarity_measures::{EditMeasure, Power, SetMeasure, Tokenizer, VectorMeasure};
 
 #[test]
 fn keys_of_rules_go_to_an_open_device_from_so_many_rows_on() {
@@ -26,6 +27,22 @@ fn keys_of_rules_go_to_an_open_device_from_so_many_rows_on() {
         );
     }
     assert!(pays(1, false, Some(2 * half)) && !pays(half, true, Some(half)), "a self-join has no other side");
+}
+
+#[test]
+fn access_paths_are_those_of_the_engine_that_may_run() {
+    let _open = device();
+    let edit = |measure| Condition::Edit { measure, bounds: Bounds::at_least(0.9, true) };
+    let (similarity, jaro) = (edit(EditMeasure::LevenshteinSimilarity), edit(EditMeasure::Jaro));
+    let lp = Condition::Vector(VectorCondition::every_score(VectorMeasure::Lp(Power::new(3.0).unwrap())));
+    let on_cpu = "segment index or signature tiles (by the cost over the collected keys)";
+    let paths = |asked, condition| EngineSpec { asked, ..EngineSpec::CPU }.access_paths(Some(&crate::Cuda), condition);
+    assert_eq!(paths(Asked::Cpu, similarity), on_cpu);
+    assert_eq!(paths(Asked::Cuda, similarity), "signature tiles");
+    assert_eq!(paths(Asked::Auto, similarity), format!("{on_cpu}; on cuda:0 signature tiles"));
+    // both have the same one
+    assert_eq!(paths(Asked::Auto, jaro), "signature tiles");
+    assert_eq!(paths(Asked::Cuda, lp), paths(Asked::Cpu, lp));
 }
 
 #[test]
