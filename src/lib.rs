@@ -8,6 +8,7 @@ pub mod optimizer;
 pub mod predicate;
 pub mod program;
 pub mod sql;
+pub mod tables;
 
 mod dataframe;
 mod session;

@@ -16,11 +16,12 @@ use crate::optimizer::{
     DmlRule, NearestFilterRule, NearestJoinRule, PairValueRule, SimilarityJoinRule, SimilarityQueryPlanner,
     SubqueryConditionRule,
 };
-use crate::sql::{self, NEAREST, RuleCatalog};
+use crate::sql::{self, RuleCatalog};
+use crate::tables;
 
 /// Similarity joins for a session state under construction.
 pub trait SimilarityStateBuilder {
-    /// Adds the functions and the table function `nearest` (unless there is one of that name), the options under
+    /// Adds the functions and the table functions (unless there are some of these names), the options under
     /// `similarity.*`, a catalog of matching rules, the analyzer and optimizer rules, the query planner, and the error
     /// for SIMILARITY JOIN in text that did not go through [`SimilarityContext::similarity_sql`].
     ///
@@ -49,8 +50,10 @@ pub trait SimilarityStateBuilder {
 impl SimilarityStateBuilder for SessionStateBuilder {
     fn with_similarity(mut self) -> Self {
         self.scalar_functions().get_or_insert_default().extend(functions::all());
-        let nearest = TableFunction::new(NEAREST.into(), Arc::new(sql::NearestFunction));
-        self.table_functions().get_or_insert_default().entry(NEAREST.into()).or_insert_with(|| Arc::new(nearest));
+        let known = self.table_functions().get_or_insert_default();
+        for (name, function) in tables::all() {
+            known.entry(name.into()).or_insert_with(|| Arc::new(TableFunction::new(name.into(), function)));
+        }
         let config = self.config().get_or_insert_with(SessionConfig::new);
         if config.get_extension::<RuleCatalog>().is_none() {
             config.set_extension(Arc::new(RuleCatalog::default()));

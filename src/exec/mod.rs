@@ -7,6 +7,7 @@
 //! bookkeeping of outer, semi and anti joins, of which `settled` keeps rows that have a partner away from the index;
 //! `output` takes rows from pairs. `order` says whose order a plan may count on, `in_order` keeps it.
 //!
+//! [`LinksExec`] follows a join: it reads the pairs that a join finds and makes clusters or one-to-one matches of them.
 //! [`DmlExec`] is no join: it deletes and updates rows that a query, often a join, says.
 
 mod audit;
@@ -26,6 +27,7 @@ mod explain;
 mod in_order;
 mod join;
 mod join_metrics;
+mod links;
 mod nearest;
 mod order;
 mod output;
@@ -43,6 +45,7 @@ pub use bands::BandExprs;
 pub use dml::{Changes, DmlExec, Evaluated};
 pub use explain::Explained;
 pub use join::{EpsilonJoinExec, JoinExec, MatchingDependencyBlockExec, NearestJoinExec, SimilarityJoinExec};
+pub use links::{LinkTask, LinksExec};
 pub use nearest::{IndexedScore, NearestStrategy};
 pub use rules::{AtomExprs, RuleStrategy};
 pub use similarity::SimilarityStrategy;

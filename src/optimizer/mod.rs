@@ -15,6 +15,7 @@ mod declined;
 mod dml;
 mod input_filters;
 mod lateral;
+mod links;
 mod nearest;
 mod node;
 mod pair_value;
@@ -26,6 +27,7 @@ mod same_input;
 mod subquery;
 
 pub use dml::{DmlNode, DmlRule};
+pub use links::{LinksNode, links};
 pub use nearest::{NearestFilterRule, NearestJoinNode, NearestJoinRule};
 pub use node::SimilarityJoinNode;
 pub use pair_value::PairValueRule;

@@ -12,6 +12,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
 use super::build_side::{self, BuildSide};
+use super::links::LinksNode;
 use super::nearest::NearestJoinNode;
 use super::node::SimilarityJoinNode;
 use super::physical::{Physical, equality};
@@ -42,6 +43,9 @@ impl ExtensionPlanner for SimilarityJoinPlanner {
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         if let (Some(dml), [input]) = (node.as_any().downcast_ref(), physical_inputs) {
             return super::dml::plan(dml, input, session).map(Some);
+        }
+        if let (Some(links), [input]) = (node.as_any().downcast_ref::<LinksNode>(), physical_inputs) {
+            return links.plan(input).map(Some);
         }
         let (node, nearest) = (node.as_any().downcast_ref::<SimilarityJoinNode>(), node.as_any().downcast_ref());
         let ([left, right], true) = (physical_inputs, node.is_some() || nearest.is_some()) else { return Ok(None) };

@@ -22,7 +22,7 @@
 //! goes the same way: `nearest` finds the clause, `ranking` turns it into the ON condition
 //! [`nearest_join_condition(..)`](crate::functions::nearest), which an analyzer rule looks for.
 //!
-//! [`NearestFunction`] is the same join as a table function, for text that the stock parser reads.
+//! [`NearestFunction`](crate::tables::NearestFunction) is the same join as a table function, for text that the stock parser reads.
 //!
 //! Because the mark is an ordinary function call, nothing else has to know the syntax: views, EXPLAIN, COPY,
 //! sub-queries and every dialect work, and [`rewrite`] can give the same as text to any other consumer.
@@ -63,14 +63,14 @@ mod reset;
 mod rules;
 mod source;
 mod statements;
-mod table_function;
 mod visit;
 
 pub use alias::SimilarityAliasPlanner;
 pub use dml::is_dml;
+pub(crate) use error::syntax_error;
 pub use hints::with_hint;
 pub use plan::{logical_plan, sql, sql_with_options};
+pub(crate) use ranking::as_condition;
 pub use rules::{RuleCatalog, RuleStatement};
 pub use statements::{StatementText, check, is_complete, parse, rewrite, split, split_below};
-pub(crate) use table_function::NEAREST;
-pub use table_function::NearestFunction;
+pub(crate) use statements::{dialect, tokenize};

@@ -26,7 +26,7 @@ use crate::functions::nearest::{NAME, ON, WITH_TIES, order_name};
 ///
 /// # Errors
 /// A syntax error where a clause cannot be read.
-pub(super) fn as_conditions(
+pub(crate) fn as_conditions(
     mut tokens: Vec<TokenWithSpan>,
     joins: Vec<usize>,
     clauses: &[Nearest],
@@ -57,7 +57,7 @@ pub(super) fn as_conditions(
 ///
 /// # Errors
 /// A syntax error where it cannot be read, or goes on after the clause.
-pub(super) fn as_condition(text: &str, rows: u64, dialect: &dyn Dialect, recursion_limit: usize) -> Result<String> {
+pub(crate) fn as_condition(text: &str, rows: u64, dialect: &dyn Dialect, recursion_limit: usize) -> Result<String> {
     let tokens = Tokenizer::new(dialect, text).tokenize_with_location().map_err(ParserError::from)?;
     let clause = clause_of(&tokens, rows)?;
     let parser = Parser::new(dialect)

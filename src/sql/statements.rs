@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use datafusion::common::{Result, plan_datafusion_err};
+use datafusion::common::{Result, TableReference, plan_datafusion_err};
 use datafusion::config::{self, SqlParserOptions};
 use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement;
@@ -92,7 +92,7 @@ pub struct StatementText<'a> {
 }
 
 impl<'a> StatementText<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
+    pub(crate) fn new(text: &'a str) -> Self {
         Self { text, start: Location::new(1, 1) }
     }
 
@@ -142,6 +142,12 @@ impl<'a> StatementText<'a> {
         self.parsed(&state.config_options().sql_parser, rules.as_deref())
     }
 
+    /// The tables that the statement reads; none where it cannot be parsed.
+    pub(crate) fn tables(&self, state: &SessionState) -> Vec<TableReference> {
+        let parsed = self.parsed_for(state).ok().and_then(|mut parsed| parsed.statements.pop_front());
+        parsed.and_then(|statement| state.resolve_table_references(&statement).ok()).unwrap_or_default()
+    }
+
     fn parsed(&self, options: &SqlParserOptions, rules: Option<&RuleCatalog>) -> Result<Parsed> {
         let dialect = dialect(options)?;
         source::parse(self.tokens(dialect.as_ref())?, dialect.as_ref(), options, rules)
@@ -177,7 +183,7 @@ impl<'a> StatementText<'a> {
     }
 }
 
-pub(super) fn tokenize(sql: &str, dialect: &dyn Dialect) -> Result<Vec<TokenWithSpan>, TokenizerError> {
+pub(crate) fn tokenize(sql: &str, dialect: &dyn Dialect) -> Result<Vec<TokenWithSpan>, TokenizerError> {
     Tokenizer::new(dialect, sql).tokenize_with_location()
 }
 
@@ -187,7 +193,7 @@ fn below(mut error: TokenizerError, lines: u64) -> ParserError {
     error.into()
 }
 
-pub(super) fn dialect(options: &SqlParserOptions) -> Result<Box<dyn Dialect>> {
+pub(crate) fn dialect(options: &SqlParserOptions) -> Result<Box<dyn Dialect>> {
     dialect_from_str(options.dialect).ok_or_else(|| {
         plan_datafusion_err!(
             "datafusion.sql_parser.dialect {} is not known to the parser; choose one of {}",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::modules::Modules;
 
-const LAYERS: [(&str, u8); 9] = [
+const LAYERS: [(&str, u8); 10] = [
     ("config", 1),
     ("functions", 2),
     ("predicate", 3),
@@ -13,10 +13,11 @@ const LAYERS: [(&str, u8); 9] = [
     ("exec", 6),
     ("optimizer", 7),
     ("sql", 8),
-    ("session", 8),
-    ("dataframe", 8),
+    ("tables", 9),
+    ("session", 10),
+    ("dataframe", 10),
 ];
-const FRONT_DOOR: u8 = 8;
+const FRONT_DOOR: u8 = 10;
 
 #[test]
 fn modules_use_only_lower_layers() {

@@ -29,6 +29,7 @@ mod index;
 #[doc(hidden)]
 pub mod internals;
 mod key_column;
+pub mod links;
 pub mod metrics;
 pub mod nearest;
 pub mod numbering;

@@ -1,0 +1,156 @@
+//! `duplicates(..)` and `matches(..)`: from tables and a condition to entities, in one call.
+
+use std::sync::Arc;
+
+use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::{Result, plan_err};
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::Expr;
+use similarity_engine::links::Method;
+
+use super::arguments::Argument;
+use super::links::{CLUSTERS, read_method};
+use super::query::{Query, check_expression, column_name, quoted, relation, session};
+use crate::sql::RuleCatalog;
+
+/// Names of the functions.
+pub(super) const DUPLICATES: &str = "duplicates";
+pub(super) const MATCHES: &str = "matches";
+
+/// `duplicates(table, id, condition [, score [, method [, largest]]])`: the rows of the table with their `cluster_id`,
+/// the smallest id of the rows that are the same thing.
+///
+/// Two rows `a` and `b` are linked where `condition` holds for them one way round or the other; a matching rule is
+/// named instead. `id` is a column whose values differ. `score` ranks the links for methods of
+/// [`ClustersFunction`](super::ClustersFunction) that look at scores, `method` and `largest` are as there. A row that
+/// is like no other one has its own id, a row whose id is NULL has none.
+///
+/// # Errors
+/// A planning error that names the argument.
+#[derive(Debug)]
+pub struct DuplicatesFunction;
+
+impl TableFunctionImpl for DuplicatesFunction {
+    fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
+        let state = session(args.session(), DUPLICATES)?;
+        let [table, id, condition, more @ ..] = args.exprs() else {
+            return plan_err!(
+                "{DUPLICATES} takes a table, its id and a condition over two rows a and b, as in \
+                 {DUPLICATES}('people', 'id', 'levenshtein(a.name, b.name) <= 1'); a score, a method and a size may follow"
+            );
+        };
+        let argument = |place, what| Argument { function: DUPLICATES, place, what };
+        let (of_table, of_id) = (argument(1, "the table"), argument(2, "the id"));
+        let table =
+            relation(of_table.text(table, "a table, or a query such as 'SELECT * FROM people'")?, &of_table, state)?;
+        let id = column_name(id, &of_id, state)?;
+        let condition = read_condition(condition, &argument(3, "the condition"), state)?;
+        let (score, method) = match more {
+            [] => (None, more),
+            [score, method @ ..] => (Some(read_score(score, &argument(4, "the score"), state)?), method),
+        };
+        let method = method_arguments(read_method(DUPLICATES, 5, method)?);
+        let score = score.map(|score| format!(",\n{score}\n")).unwrap_or_default();
+        let links = format!(
+            "SELECT a.{id}, b.{id}{score} FROM {table} AS a JOIN {table} AS b ON (\n{condition}\n) AND a.{id} <> b.{id}"
+        );
+        // planned by itself, so that an error is about what the user wrote
+        Query { function: DUPLICATES, text: links.clone() }.plan(state)?;
+        let text = format!(
+            "SELECT t.*, coalesce(c.cluster_id, t.{id}) AS cluster_id FROM {table} AS t \
+             LEFT JOIN {CLUSTERS}({}{method}) AS c ON c.id = t.{id}",
+            quoted(&links)
+        );
+        Query { function: DUPLICATES, text }.view(state)
+    }
+}
+
+/// `matches(left, right, left id, right id, condition [, score [, which]])`: the ids and the score of rows of two tables
+/// that describe the same thing.
+///
+/// A left row `a` and a right row `b` are linked where `condition` holds for them; a matching rule is named instead.
+/// `which` is `'all'` (by default), `'best'` for the best right row of each left one, `'mutual'` for links that are the
+/// best of both ends, `'one-to-one'` or `'optimal'` as [`OneToOneFunction`](super::OneToOneFunction) has them. Without
+/// a score every link counts 1.
+///
+/// # Errors
+/// A planning error that names the argument.
+#[derive(Debug)]
+pub struct MatchesFunction;
+
+impl TableFunctionImpl for MatchesFunction {
+    fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
+        let state = session(args.session(), MATCHES)?;
+        let [left, right, left_id, right_id, condition, more @ ..] = args.exprs() else {
+            return plan_err!(
+                "{MATCHES} takes two tables, their ids and a condition over a left row a and a right row b, as in \
+                 {MATCHES}('abt', 'buy', 'id', 'id', 'jaccard(a.words, b.words) >= 0.5'); a score may follow, and which \
+                 links come out"
+            );
+        };
+        let argument = |place, what| Argument { function: MATCHES, place, what };
+        let table = |expr: &Expr, argument: Argument| -> Result<String> {
+            relation(argument.text(expr, "a table, or a query such as 'SELECT * FROM people'")?, &argument, state)
+        };
+        let (left, right) =
+            (table(left, argument(1, "the left table"))?, table(right, argument(2, "the right table"))?);
+        let left_id = column_name(left_id, &argument(3, "the id of the left table"), state)?;
+        let right_id = column_name(right_id, &argument(4, "the id of the right table"), state)?;
+        let condition = read_condition(condition, &argument(5, "the condition"), state)?;
+        let (score, which) = match more {
+            [] => ("1.0".to_owned(), None),
+            [score] => (read_score(score, &argument(6, "the score"), state)?, None),
+            [score, which] => (read_score(score, &argument(6, "the score"), state)?, Some(which)),
+            _ => return plan_err!("{MATCHES} takes 5 to 7 arguments, not {}", 5 + more.len()),
+        };
+        let ways = [
+            ("all", None),
+            ("best", Some("best_matches({}, 'left')")),
+            ("mutual", Some("best_matches({}, 'both')")),
+            ("one-to-one", Some("one_to_one({}, 'greedy')")),
+            ("optimal", Some("one_to_one({}, 'optimal')")),
+        ];
+        let way = which.map(|which| argument(7, "which links come out").one_of(which, &ways)).transpose()?.flatten();
+        let links = format!(
+            "SELECT a.{left_id} AS left_id, b.{right_id} AS right_id, CAST((\n{score}\n) AS DOUBLE) AS score \
+             FROM {left} AS a JOIN {right} AS b ON (\n{condition}\n)"
+        );
+        let all = Query { function: MATCHES, text: links };
+        all.plan(state)?;
+        match way {
+            None => all.view(state),
+            Some(way) => {
+                let text = format!("SELECT * FROM {}", way.replace("{}", &quoted(&all.text)));
+                Query { function: MATCHES, text }.view(state)
+            }
+        }
+    }
+}
+
+/// What follows the links in a call of [`ClustersFunction`](super::ClustersFunction).
+fn method_arguments(method: Method) -> String {
+    match method {
+        Method::Components => String::new(),
+        Method::Center => ", 'center'".into(),
+        Method::Star => ", 'star'".into(),
+        Method::Split { largest } => format!(", 'split', {largest}"),
+    }
+}
+
+/// A condition over two rows, for a matching rule what it stands for.
+fn read_condition(expr: &Expr, argument: &Argument, state: &SessionState) -> Result<String> {
+    let text = argument.text(expr, "a condition over two rows a and b, or the name of a matching rule")?;
+    let rules = RuleCatalog::of(state.config())?;
+    let name = text.trim();
+    if rules.names().iter().any(|rule| rule == name) {
+        return Ok(format!("match_rule({}, a, b)", quoted(name)));
+    }
+    check_expression(text, argument, state)?;
+    Ok(text.to_owned())
+}
+
+fn read_score(expr: &Expr, argument: &Argument, state: &SessionState) -> Result<String> {
+    let text = argument.text(expr, "an expression over two rows a and b, as in 'jaro_similarity(a.name, b.name)'")?;
+    check_expression(text, argument, state)?;
+    Ok(text.to_owned())
+}

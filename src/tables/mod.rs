@@ -1,0 +1,37 @@
+//! Table functions: queries over queries, for text that any SQL parser reads.
+//!
+//! Each is a view over the query that it stands for, so that it is planned as part of the query around it, by the same
+//! rules. Its arguments are constants, pieces of SQL among them, which are parsed one by one before they are put
+//! together.
+
+mod arguments;
+mod duplicates;
+mod evaluate;
+mod links;
+mod nearest;
+mod query;
+
+use std::sync::Arc;
+
+use datafusion::catalog::TableFunctionImpl;
+
+pub use duplicates::{DuplicatesFunction, MatchesFunction};
+pub use evaluate::{EvaluateClustersFunction, EvaluatePairsFunction, ThresholdSweepFunction};
+pub use links::{BestMatchesFunction, ClustersFunction, MatchPathFunction, OneToOneFunction};
+pub use nearest::NearestFunction;
+
+/// Every table function with its name.
+pub(crate) fn all() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
+    vec![
+        (nearest::NEAREST, Arc::new(NearestFunction)),
+        (duplicates::DUPLICATES, Arc::new(DuplicatesFunction)),
+        (duplicates::MATCHES, Arc::new(MatchesFunction)),
+        (links::CLUSTERS, Arc::new(ClustersFunction)),
+        (links::ONE_TO_ONE, Arc::new(OneToOneFunction)),
+        (links::BEST_MATCHES, Arc::new(BestMatchesFunction)),
+        (links::MATCH_PATH, Arc::new(MatchPathFunction)),
+        (evaluate::EVALUATE_PAIRS, Arc::new(EvaluatePairsFunction)),
+        (evaluate::EVALUATE_CLUSTERS, Arc::new(EvaluateClustersFunction)),
+        (evaluate::THRESHOLD_SWEEP, Arc::new(ThresholdSweepFunction)),
+    ]
+}
