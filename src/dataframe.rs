@@ -4,8 +4,10 @@ use datafusion::common::{JoinType, Result};
 use datafusion::dataframe::DataFrame;
 use datafusion::logical_expr::Expr;
 
+use crate::exec::LinkTask;
 use crate::functions::contract;
 use crate::functions::nearest::{self, Nearest};
+use crate::optimizer;
 
 /// Similarity joins on data frames.
 pub trait SimilarityDataFrame {
@@ -46,6 +48,28 @@ pub trait SimilarityDataFrame {
     /// When the frame is planned: a planning error where `nearest` ranks by nothing that has an order, or by volatile
     /// functions, and for other join types.
     fn nearest_join(self, right: DataFrame, join_type: JoinType, nearest: Nearest) -> Result<DataFrame>;
+
+    /// What the links of this frame amount to: clusters, a one-to-one matching or a path. The frame has two ids and,
+    /// maybe, a score.
+    ///
+    /// # Errors
+    /// A planning error for other columns.
+    ///
+    /// ```
+    /// # use datafusion::prelude::SessionContext;
+    /// # use datafusion_similarity::exec::LinkTask;
+    /// # use datafusion_similarity::{SimilarityContext, SimilarityDataFrame};
+    /// # use datafusion_similarity::exec::Method;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> datafusion::common::Result<()> {
+    /// # let session = SessionContext::new();
+    /// # session.enable_similarity()?;
+    /// let pairs = session.sql("VALUES (1, 2), (2, 3), (7, 8)").await?;
+    /// assert_eq!(pairs.links(LinkTask::Clusters(Method::Components))?.count().await?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn links(self, task: LinkTask) -> Result<DataFrame>;
 }
 
 impl SimilarityDataFrame for DataFrame {
@@ -55,5 +79,10 @@ impl SimilarityDataFrame for DataFrame {
 
     fn nearest_join(self, right: DataFrame, join_type: JoinType, nearest: Nearest) -> Result<DataFrame> {
         self.join_on(right, join_type, [nearest::mark(nearest)])
+    }
+
+    fn links(self, task: LinkTask) -> Result<DataFrame> {
+        let (state, plan) = self.into_parts();
+        Ok(DataFrame::new(state, optimizer::links(task, plan)?))
     }
 }

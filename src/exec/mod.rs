@@ -49,5 +49,6 @@ pub use links::{LinkTask, LinksExec};
 pub use nearest::{IndexedScore, NearestStrategy};
 pub use rules::{AtomExprs, RuleStrategy};
 pub use similarity::SimilarityStrategy;
+pub use similarity_engine::links::{Assignment, Method};
 pub use spec::{EqualityExprs, JoinInputs, JoinSpec};
 pub use strategy::{BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, Run, SpatialKey, StrategyInfo};

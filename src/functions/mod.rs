@@ -33,6 +33,7 @@ use datafusion::functions_nested::cosine_distance::CosineDistance;
 use datafusion::functions_nested::distance::ArrayDistance;
 use datafusion::functions_nested::inner_product::InnerProduct;
 use datafusion::logical_expr::ScalarUDF;
+use similarity_measures::{EditMeasure, SetMeasure, VectorMeasure};
 
 pub(crate) use opposite::{has_opposite, opposite};
 
@@ -76,6 +77,14 @@ pub fn is_known(function: &ScalarUDF) -> bool {
     function.inner().is::<LevenshteinFunc>()
         || is_stock_vector_measure(function)
         || all().iter().any(|ours| ours.as_ref() == function)
+}
+
+/// Whether `function` surely has one value for two arguments either way round, whatever follows them.
+pub fn is_symmetric(function: &ScalarUDF) -> bool {
+    let name = function.name();
+    let set = SetMeasure::named(name).is_some_and(|measure| measure.descriptor().is_symmetric);
+    let measure = set || EditMeasure::named(name).is_some() || VectorMeasure::named(name).is_some();
+    (measure || name == "levenshtein_less_equal") && is_known(function)
 }
 
 /// Whether `function` is one of stock DataFusion's measures of vectors. For elements that are not finite they have

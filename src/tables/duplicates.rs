@@ -11,7 +11,7 @@ use similarity_engine::links::Method;
 use super::arguments::Argument;
 use super::links::{CLUSTERS, read_method};
 use super::query::{Query, check_expression, column_name, quoted, relation, session};
-use crate::sql::RuleCatalog;
+use crate::sql::TwoRows;
 
 /// Names of the functions.
 pub(super) const DUPLICATES: &str = "duplicates";
@@ -51,8 +51,11 @@ impl TableFunctionImpl for DuplicatesFunction {
         };
         let method = method_arguments(read_method(DUPLICATES, 5, method)?);
         let score = score.map(|score| format!(",\n{score}\n")).unwrap_or_default();
+        // a pair that is linked either way round is looked at once
+        let order = if condition.is_symmetric(state) { "<" } else { "<>" };
         let links = format!(
-            "SELECT a.{id}, b.{id}{score} FROM {table} AS a JOIN {table} AS b ON (\n{condition}\n) AND a.{id} <> b.{id}"
+            "SELECT a.{id}, b.{id}{score} FROM {table} AS a JOIN {table} AS b ON ({}) AND a.{id} {order} b.{id}",
+            condition.sql()
         );
         // planned by itself, so that an error is about what the user wrote
         Query { function: DUPLICATES, text: links.clone() }.plan(state)?;
@@ -113,7 +116,8 @@ impl TableFunctionImpl for MatchesFunction {
         let way = which.map(|which| argument(7, "which links come out").one_of(which, &ways)).transpose()?.flatten();
         let links = format!(
             "SELECT a.{left_id} AS left_id, b.{right_id} AS right_id, CAST((\n{score}\n) AS DOUBLE) AS score \
-             FROM {left} AS a JOIN {right} AS b ON (\n{condition}\n)"
+             FROM {left} AS a JOIN {right} AS b ON {}",
+            condition.sql()
         );
         let all = Query { function: MATCHES, text: links };
         all.plan(state)?;
@@ -137,16 +141,10 @@ fn method_arguments(method: Method) -> String {
     }
 }
 
-/// A condition over two rows, for a matching rule what it stands for.
-fn read_condition(expr: &Expr, argument: &Argument, state: &SessionState) -> Result<String> {
+/// A condition over two rows `a` and `b`.
+pub(super) fn read_condition(expr: &Expr, argument: &Argument, state: &SessionState) -> Result<TwoRows> {
     let text = argument.text(expr, "a condition over two rows a and b, or the name of a matching rule")?;
-    let rules = RuleCatalog::of(state.config())?;
-    let name = text.trim();
-    if rules.names().iter().any(|rule| rule == name) {
-        return Ok(format!("match_rule({}, a, b)", quoted(name)));
-    }
-    check_expression(text, argument, state)?;
-    Ok(text.to_owned())
+    TwoRows::read(text, state).map_err(|error| argument.blamed(error))
 }
 
 fn read_score(expr: &Expr, argument: &Argument, state: &SessionState) -> Result<String> {

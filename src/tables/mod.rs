@@ -7,6 +7,8 @@
 mod arguments;
 mod duplicates;
 mod evaluate;
+mod explain_match;
+mod extend;
 mod links;
 mod nearest;
 mod query;
@@ -17,6 +19,8 @@ use datafusion::catalog::TableFunctionImpl;
 
 pub use duplicates::{DuplicatesFunction, MatchesFunction};
 pub use evaluate::{EvaluateClustersFunction, EvaluatePairsFunction, ThresholdSweepFunction};
+pub use explain_match::ExplainMatchFunction;
+pub use extend::ExtendDuplicatesFunction;
 pub use links::{BestMatchesFunction, ClustersFunction, MatchPathFunction, OneToOneFunction};
 pub use nearest::NearestFunction;
 
@@ -25,6 +29,8 @@ pub(crate) fn all() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
     vec![
         (nearest::NEAREST, Arc::new(NearestFunction)),
         (duplicates::DUPLICATES, Arc::new(DuplicatesFunction)),
+        (extend::EXTEND_DUPLICATES, Arc::new(ExtendDuplicatesFunction)),
+        (explain_match::EXPLAIN_MATCH, Arc::new(ExplainMatchFunction)),
         (duplicates::MATCHES, Arc::new(MatchesFunction)),
         (links::CLUSTERS, Arc::new(ClustersFunction)),
         (links::ONE_TO_ONE, Arc::new(OneToOneFunction)),

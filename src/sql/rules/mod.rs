@@ -21,6 +21,8 @@
 //! shows, and the optimizer sees, nothing but ordinary expressions. What was expanded stays as it was when the rule
 //! is replaced later: views and prepared statements keep the rule they were made with.
 //!
+//! `two_rows` reads a condition for the table functions, which take a rule or a text.
+//!
 //! `catalog` holds the rules of a session, `statement` reads the statements above, `run` executes them, `import`
 //! and `yaml` read rules in files.
 
@@ -36,10 +38,13 @@ mod run;
 mod scores;
 mod statement;
 mod tables;
+mod two_rows;
 mod yaml;
 
 pub use catalog::RuleCatalog;
 pub use statement::RuleStatement;
+
+pub(crate) use two_rows::TwoRows;
 
 pub(super) use expand::{Calls, call_ends};
 pub(super) use statement::parse;

@@ -28,7 +28,7 @@ pub(super) fn scores(rule: &Rule, placed: impl Fn(&Expr) -> Expr) -> Expr {
 }
 
 /// The call whose value an atom compares with a constant, if it looks at both rows.
-fn score<'a>(atom: &'a Expr, rule: &Rule) -> Option<&'a Expr> {
+pub(super) fn score<'a>(atom: &'a Expr, rule: &Rule) -> Option<&'a Expr> {
     let (compared, bounds) = match atom {
         Expr::BinaryOp { left, op, right } if compares(op) => match (bare(left), bare(right)) {
             (call @ Expr::Function(_), bound) | (bound, call @ Expr::Function(_)) => (call, vec![bound]),
