@@ -1,12 +1,11 @@
-// The edit measures as one closed choice, as crates/measures/src/edit_measure.rs, and a condition on one of them.
+// A condition on an edit measure.
 #pragma once
 
+#include "edit_measures.cuh"
 #include "hamming.cuh"
 #include "jaro_winkler.cuh"
 #include "levenshtein.cuh"
 #include "osa.cuh"
-
-enum EditMeasure { LEVENSHTEIN, LEVENSHTEIN_SIMILARITY, OSA, HAMMING, JARO, JARO_WINKLER };  // for the host
 
 // What a condition allows strings of one length.
 struct Reach {

@@ -16,15 +16,16 @@ use similarity_measures::{EditMeasure, levenshtein};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     use DataType::{Int64, Utf8};
-    use EditMeasure::{DamerauLevenshtein, Hamming, Jaro, JaroWinkler, LevenshteinSimilarity, Osa};
-    let measures = [LevenshteinSimilarity, Osa, DamerauLevenshtein, Hamming, Jaro, JaroWinkler];
-    let functions = measures
-        .map(|measure| ScalarUDF::from(EditFunction { measure, signature: arguments::signature([&[Utf8, Utf8]]) }));
+    let function = |&measure: &EditMeasure| {
+        ScalarUDF::from(EditFunction { measure, signature: arguments::signature([&[Utf8, Utf8]]) })
+    };
+    // DataFusion's own function stays
+    let ours = EditMeasure::ALL.iter().filter(|measure| measure.descriptor().doc.is_some());
     let less_equal = ScalarUDF::from(LevenshteinLessEqual { signature: arguments::signature([&[Utf8, Utf8, Int64]]) });
-    functions.into_iter().chain([less_equal]).map(Arc::new).collect()
+    ours.map(function).chain([less_equal]).map(Arc::new).collect()
 }
 
-/// One of the measures that [`EditMeasure`] names.
+/// One of the measures in the table of [`EditMeasure`].
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct EditFunction {
     measure: EditMeasure,

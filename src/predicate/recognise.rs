@@ -83,7 +83,7 @@ fn bounded(
         }
         Measure::LevenshteinLessEqual => {
             let bounds = levenshtein_less_equal_bounds(call, bounds)?;
-            (left, right, Condition::Edit { measure: EditMeasure::Levenshtein, bounds })
+            (left, right, Condition::Edit { measure: EditMeasure::LEVENSHTEIN, bounds })
         }
     })
 }

@@ -1,6 +1,21 @@
 //! Jaro-Winkler similarity: Jaro with a boost for a common prefix.
 
-use super::jaro::jaro_similarity;
+use super::jaro::{self, jaro_similarity};
+use crate::FunctionDoc;
+use crate::edit_descriptor::{EditDescriptor, EditKernel, EditScale};
+
+pub(crate) const MEASURE: EditDescriptor = EditDescriptor {
+    name: "jaro_winkler_similarity",
+    doc: Some(FunctionDoc {
+        syntax: "jaro_winkler_similarity(a, b)",
+        description: "Jaro's similarity, raised above 0.7 by a common prefix of up to 4 characters, each with weight \
+                      0.1.",
+        example: ("round(jaro_winkler_similarity('martha', 'marhta'), 3)", "0.961"),
+    }),
+    scale: EditScale::Jaro { is_raised: true },
+    cost: jaro::MEASURE.cost,
+    kernel: Some(EditKernel::Jaro),
+};
 
 /// The Jaro similarity above which a common prefix counts.
 const BOOST_ABOVE: f64 = 0.7;
@@ -31,6 +46,10 @@ pub fn jaro_winkler_similarity(a: &str, b: &str) -> f64 {
     let prefix = a.chars().zip(b.chars()).take(LONGEST_PREFIX).take_while(|(x, y)| x == y).count();
     // This order of operations is the definition: it decides the last bit of the score.
     (jaro + PREFIX_WEIGHT * prefix as f64 * (1.0 - jaro)).min(1.0)
+}
+
+pub(crate) fn score(a: &str, b: &str) -> Option<f64> {
+    Some(jaro_winkler_similarity(a, b))
 }
 
 #[cfg(test)]

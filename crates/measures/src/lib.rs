@@ -20,6 +20,7 @@ pub mod jaro_winkler;
 pub mod l1;
 pub mod l2;
 pub mod levenshtein;
+pub mod levenshtein_similarity;
 pub mod linf;
 pub mod lp;
 pub mod metaphone;
@@ -36,6 +37,7 @@ pub mod tversky;
 pub mod unaccent;
 pub mod word_tokens;
 
+mod edit_descriptor;
 mod edit_matrix;
 mod edit_measure;
 mod function_doc;
@@ -49,6 +51,7 @@ mod vector_measure;
 #[cfg(test)]
 mod test_strings;
 
+pub use edit_descriptor::{EditCost, EditDescriptor, EditKernel, EditLimit, EditOperations, EditScale, EditSteps};
 pub use edit_measure::EditMeasure;
 pub use function_doc::FunctionDoc;
 pub use set_descriptor::{LeastOverlap, Overlap, Parameter, SetBounds, SetDescriptor, Weights};

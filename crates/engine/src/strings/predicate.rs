@@ -1,8 +1,8 @@
 //! What a condition requires of two lengths.
 
 use crate::condition::Bounds;
-use similarity_measures::damerau_levenshtein::damerau_levenshtein_within_unless;
-use similarity_measures::{EditMeasure, levenshtein, osa};
+use similarity_measures::levenshtein_similarity::similarity_of_distance;
+use similarity_measures::{EditLimit, EditMeasure, EditScale};
 
 /// A measure and the scores or distances that are accepted.
 #[derive(Debug, Clone, Copy)]
@@ -33,19 +33,10 @@ impl EditPredicate {
     ///
     /// `prefix` bounds the length of their common prefix. The farther the lengths are apart, the less is possible.
     pub fn slack(&self, left: usize, right: usize, prefix: usize) -> Option<Slack> {
-        if self.is_jaro() {
-            return self.jaro_slack(left, right, prefix);
-        }
+        let Some(operations) = self.measure.operations() else { return self.jaro_slack(left, right, prefix) };
         let edits = self.edits(left, right)? as i64;
-        // A substitution changes two characters and four bigrams at most, insertion and deletion fewer. A transposition
-        // changes three bigrams on either side; one that encloses insertions or deletions as many as two plain edits
-        // for each that it costs.
-        let bigrams = match self.measure {
-            EditMeasure::Osa => 6,
-            EditMeasure::DamerauLevenshtein => 8,
-            _ => 4,
-        };
-        Some(Slack { characters: 2 * edits, bigrams: bigrams * edits })
+        // a substitution changes a character of either string, insertion and deletion one of one
+        Some(Slack { characters: 2 * edits, bigrams: 2 * operations.torn_bigrams as i64 * edits })
     }
 
     /// The most edits between strings of `left` and `right` characters that match, `None` where they cannot.
@@ -54,9 +45,9 @@ impl EditPredicate {
     #[inline]
     pub fn edits(&self, left: usize, right: usize) -> Option<usize> {
         let (longest, apart) = (left.max(right), left.abs_diff(right));
-        let most = match self.measure {
-            EditMeasure::LevenshteinSimilarity => self.largest_difference(longest)?,
-            EditMeasure::Hamming if apart > 0 => return None,
+        let most = match self.measure.scale() {
+            EditScale::Share(_) => self.largest_difference(longest)?,
+            EditScale::Distance(operations) if !operations.shifts && apart > 0 => return None,
             // no distance exceeds the longer length
             _ => self.largest_distance()?.min(longest),
         };
@@ -65,11 +56,10 @@ impl EditPredicate {
 
     /// The most edits between a string of `length` characters and any that it matches, `None` where there is no limit.
     pub fn most_edits(&self, length: usize) -> Option<usize> {
-        if self.is_jaro() {
-            return None;
-        }
-        if self.measure != EditMeasure::LevenshteinSimilarity {
-            return self.largest_distance();
+        match self.measure.scale() {
+            EditScale::Jaro { .. } => return None,
+            EditScale::Distance(_) => return self.largest_distance(),
+            EditScale::Share(_) => {}
         }
         let (mut possible, mut impossible) = (length, 2 * length + 2);
         while self.edits(impossible, length).is_some() {
@@ -93,7 +83,7 @@ impl EditPredicate {
 
     /// The largest distance at which the similarity of strings, the longer of `longest` characters, is accepted.
     pub fn largest_difference(&self, longest: usize) -> Option<usize> {
-        let accepted = |d: &usize| self.bounds.above_lower(levenshtein::similarity_of_distance(*d, longest));
+        let accepted = |d: &usize| self.bounds.above_lower(similarity_of_distance(*d, longest));
         if !accepted(&0) {
             return None;
         }
@@ -164,8 +154,8 @@ impl EditPredicate {
     /// A Jaro similarity below which the score, raised by a common prefix, stays under `score`.
     pub fn least_jaro(&self, score: f64, prefix: usize) -> f64 {
         let raised = 0.1 * prefix.min(LONGEST_PREFIX) as f64;
-        let jaro = match self.measure {
-            EditMeasure::JaroWinkler if score > 0.7 => ((score - raised) / (1.0 - raised)).max(0.7),
+        let jaro = match self.measure.is_raised() {
+            true if score > 0.7 => ((score - raised) / (1.0 - raised)).max(0.7),
             _ => score,
         };
         jaro - 1e-9
@@ -185,7 +175,7 @@ impl EditPredicate {
         }
         let m = common as f64;
         let jaro = (m / left as f64 + m / right as f64 + 1.0) / 3.0;
-        if self.measure == EditMeasure::Jaro || jaro <= 0.7 {
+        if !self.measure.is_raised() || jaro <= 0.7 {
             return jaro;
         }
         let prefix = prefix.min(LONGEST_PREFIX) as f64;
@@ -194,12 +184,12 @@ impl EditPredicate {
 
     /// Whether common characters and their order make the score, not edits.
     pub fn is_jaro(&self) -> bool {
-        matches!(self.measure, EditMeasure::Jaro | EditMeasure::JaroWinkler)
+        self.measure.is_jaro()
     }
 
     /// Whether the first characters of two strings say how large a score can be.
     pub fn wants_classes(&self) -> bool {
-        self.measure == EditMeasure::JaroWinkler
+        self.measure.is_raised()
     }
 
     /// Whether two strings, the longer of `longest` characters, match.
@@ -213,20 +203,12 @@ impl EditPredicate {
     ///
     /// Once `stop` is true it may be none.
     pub fn score(&self, left: &str, right: &str, longest: usize, stop: &dyn Fn() -> bool) -> Option<f64> {
-        let distance = |k: Option<usize>| match self.measure {
-            EditMeasure::Osa => osa::osa_within_unless(left, right, k?, stop),
-            EditMeasure::DamerauLevenshtein => damerau_levenshtein_within_unless(left, right, k?, stop),
-            _ => levenshtein::levenshtein_within_unless(left, right, k?, stop),
+        let edits = match self.measure.scale() {
+            EditScale::Distance(_) => self.largest_distance()?,
+            EditScale::Share(_) => self.largest_difference(longest)?,
+            EditScale::Jaro { .. } => usize::MAX,
         };
-        match self.measure {
-            EditMeasure::Levenshtein | EditMeasure::Osa | EditMeasure::DamerauLevenshtein => {
-                distance(self.largest_distance()).map(|d| d as f64)
-            }
-            EditMeasure::LevenshteinSimilarity => {
-                distance(self.largest_difference(longest)).map(|d| levenshtein::similarity_of_distance(d, longest))
-            }
-            measure => measure.score(left, right),
-        }
+        self.measure.score_within(left, right, EditLimit { edits, longest }, stop)
     }
 }
 
@@ -240,7 +222,7 @@ mod tests {
 
     #[test]
     fn distances_are_whole_numbers() {
-        let largest = |bounds| predicate(EditMeasure::Levenshtein, bounds).largest_distance();
+        let largest = |bounds| predicate(EditMeasure::LEVENSHTEIN, bounds).largest_distance();
         assert_eq!(largest(Bounds::at_most(2.0, true)), Some(2));
         assert_eq!(largest(Bounds::at_most(2.0, false)), Some(1));
         assert_eq!(largest(Bounds::at_most(2.5, false)), Some(2));
@@ -253,9 +235,9 @@ mod tests {
     fn similarities_at_the_threshold() {
         for longest in 1..200usize {
             for d in 0..=longest {
-                let t = levenshtein::similarity_of_distance(d, longest);
+                let t = similarity_of_distance(d, longest);
                 if t > 0.0 {
-                    let p = predicate(EditMeasure::LevenshteinSimilarity, Bounds::at_least(t, true));
+                    let p = predicate(EditMeasure::LEVENSHTEIN_SIMILARITY, Bounds::at_least(t, true));
                     assert_eq!(p.largest_difference(longest), Some(d));
                 }
             }
@@ -265,7 +247,7 @@ mod tests {
     #[test]
     fn most_edits_cover_every_partner() {
         for t in [0.05, 0.3, 0.5, 2.0 / 3.0, 0.75, 0.8, 0.9, 0.95, 1.0] {
-            let p = predicate(EditMeasure::LevenshteinSimilarity, Bounds::at_least(t, true));
+            let p = predicate(EditMeasure::LEVENSHTEIN_SIMILARITY, Bounds::at_least(t, true));
             for length in 0..60 {
                 let most = (0..2000).filter_map(|other| p.edits(length, other)).max();
                 assert_eq!(p.most_edits(length), most, "{t} {length}");
@@ -275,7 +257,7 @@ mod tests {
 
     #[test]
     fn jaro_needs_common_characters() {
-        let p = predicate(EditMeasure::Jaro, Bounds::at_least(1.0, true));
+        let p = predicate(EditMeasure::JARO, Bounds::at_least(1.0, true));
         assert_eq!(p.slack(5, 5, 0).map(|s| s.characters), Some(0));
         assert_eq!(p.slack(5, 6, 0), None);
         assert_eq!(p.slack(0, 0, 0).map(|s| s.characters), Some(0));
