@@ -47,8 +47,12 @@ fn describe(argument: &str) -> &'static str {
         "form" => "'NFC', 'NFD', 'NFKC' or 'NFKD'; NFC if absent.",
         "max_length" => "The greatest length of the code; 255 if absent.",
         other => {
-            let mut parameters = SetMeasure::ALL.iter().flat_map(|measure| measure.descriptor().parameters);
-            parameters.find(|parameter| parameter.name == other).map_or("", |parameter| parameter.description)
+            let of_sets = SetMeasure::ALL.iter().flat_map(|measure| measure.descriptor().parameters);
+            let of_edits = EditMeasure::ALL.iter().flat_map(|measure| measure.descriptor().parameters);
+            of_sets
+                .chain(of_edits)
+                .find(|parameter| parameter.name == other)
+                .map_or("", |parameter| parameter.description)
         }
     }
 }

@@ -16,6 +16,7 @@ pub(crate) const MEASURE: EditDescriptor = EditDescriptor {
         description: "Insertions, deletions, substitutions and swaps of neighbours, without restriction.",
         example: ("damerau_levenshtein('ca', 'abc')", "2"),
     }),
+    parameters: &[],
     // a transposition that encloses others changes as many bigrams as two plain edits for each that it costs
     scale: EditScale::Distance(EditOperations { torn_bigrams: 4, gap: 1, shifts: true, plain_edits: 2 }),
     cost: EditCost { fixed: 40.0, step: 1.3, steps: EditSteps::Cells },

@@ -1,6 +1,6 @@
 //! Descriptor of an edit measure: what SQL functions, engines and kernels ask of it.
 
-use crate::FunctionDoc;
+use crate::{FunctionDoc, Parameter};
 
 /// Descriptor of an edit measure.
 #[derive(Debug)]
@@ -9,6 +9,8 @@ pub struct EditDescriptor {
     pub name: &'static str,
     /// Documentation of the SQL function; `None` where the function is DataFusion's own.
     pub doc: Option<FunctionDoc>,
+    /// Constants that may follow the two strings, which a measure takes as its [`Weights`](crate::Weights).
+    pub parameters: &'static [Parameter],
     /// What the score is made of.
     pub scale: EditScale,
     /// Time that one score takes.

@@ -4,17 +4,19 @@
 //! table numbers the measures for kernels, too: `kernels/build.py` reads it.
 
 use crate::edit_descriptor::{EditDescriptor, EditLimit, EditOperations, EditScale};
-use crate::{damerau_levenshtein, hamming, jaro, jaro_winkler, levenshtein, levenshtein_similarity, osa};
+use crate::jaro_winkler::PrefixBoost;
+use crate::{Weights, damerau_levenshtein, hamming, jaro, jaro_winkler, levenshtein, levenshtein_similarity, osa};
 
 /// A measure over two strings, counted in Unicode scalar values. Each is symmetric, to the last bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EditMeasure {
     kind: Kind,
+    weights: Weights,
 }
 
 macro_rules! edit_measures {
     (
-        |$a:ident, $b:ident, $limit:ident, $stop:ident|
+        |$a:ident, $b:ident, $weights:ident, $limit:ident, $stop:ident|
         $(
             $(#[$doc:meta])+
             $name:ident = $module:ident($score:ident($($argument:ident),+), $within:ident($($part:ident),+));
@@ -29,14 +31,21 @@ macro_rules! edit_measures {
 
         impl Kind {
             #[inline]
-            fn score(self, $a: &str, $b: &str) -> Option<f64> {
+            fn score(self, $a: &str, $b: &str, $weights: Weights) -> Option<f64> {
                 match self {
                     $(Self::$name => $module::$score($($argument),+),)+
                 }
             }
 
             #[inline]
-            fn score_within(self, $a: &str, $b: &str, $limit: EditLimit, $stop: &dyn Fn() -> bool) -> Option<f64> {
+            fn score_within(
+                self,
+                $a: &str,
+                $b: &str,
+                $weights: Weights,
+                $limit: EditLimit,
+                $stop: &dyn Fn() -> bool,
+            ) -> Option<f64> {
                 match self {
                     $(Self::$name => $module::$within($($part),+),)+
                 }
@@ -58,16 +67,16 @@ macro_rules! edit_measures {
         }
 
         impl EditMeasure {
-            $($(#[$doc])+ pub const $name: Self = Self { kind: Kind::$name };)+
+            $($(#[$doc])+ pub const $name: Self = Self::of(Kind::$name, &$module::MEASURE);)+
 
-            /// Every measure, in the order of their numbers.
+            /// Every measure with its default constants, in the order of their numbers.
             pub const ALL: &[Self] = &[$(Self::$name),+];
         }
     };
 }
 
 // read by kernels/build.py
-edit_measures! { |a, b, limit, stop|
+edit_measures! { |a, b, weights, limit, stop|
     /// Insertions, deletions, substitutions.
     LEVENSHTEIN = levenshtein(score(a, b), score_within(a, b, limit, stop));
     /// `1 - levenshtein / max(len)`; 1 for two empty strings.
@@ -81,11 +90,15 @@ edit_measures! { |a, b, limit, stop|
     /// Jaro.
     JARO = jaro(score(a, b), score(a, b));
     /// Jaro-Winkler.
-    JARO_WINKLER = jaro_winkler(score(a, b), score(a, b));
+    JARO_WINKLER = jaro_winkler(score(a, b, weights), score(a, b, weights));
 }
 
 impl EditMeasure {
-    /// The measure of the SQL function with this name.
+    const fn of(kind: Kind, descriptor: &EditDescriptor) -> Self {
+        Self { kind, weights: Weights::defaults(descriptor.parameters) }
+    }
+
+    /// The measure of the SQL function with this name; its constants are the defaults.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|measure| measure.name() == name)
     }
@@ -103,6 +116,23 @@ impl EditMeasure {
     /// Number by which kernels know the measure.
     pub fn number(self) -> u32 {
         self.kind as u32
+    }
+
+    /// The measure with the first constants of its parameters, the others being the defaults; `None` if one is out of
+    /// range.
+    pub fn with(self, weights: &[f64]) -> Option<Self> {
+        Some(Self { weights: Weights::of(self.descriptor().parameters, weights)?, ..self })
+    }
+
+    /// Constants of the measure.
+    #[inline]
+    pub fn weights(self) -> Weights {
+        self.weights
+    }
+
+    /// Whether all constants are the defaults.
+    pub fn has_default_weights(self) -> bool {
+        self.weights == Weights::defaults(self.descriptor().parameters)
     }
 
     /// What the score is made of.
@@ -123,10 +153,10 @@ impl EditMeasure {
         matches!(self.scale(), EditScale::Jaro { .. })
     }
 
-    /// Whether a common prefix raises the score.
+    /// How a common prefix raises the score, where it does.
     #[inline]
-    pub fn is_raised(self) -> bool {
-        self.scale() == EditScale::Jaro { is_raised: true }
+    pub fn boost(self) -> Option<PrefixBoost> {
+        (self.scale() == EditScale::Jaro { is_raised: true }).then(|| PrefixBoost::of(self.weights))
     }
 
     /// What one edit may change; `None` where no edits are counted.
@@ -147,7 +177,7 @@ impl EditMeasure {
     /// The score or distance, `None` where the SQL function is NULL.
     #[inline]
     pub fn score(self, a: &str, b: &str) -> Option<f64> {
-        self.kind.score(a, b)
+        self.kind.score(a, b, self.weights)
     }
 
     /// [`score`](Self::score) of two strings that need not be known beyond `limit`, where it may be `None`.
@@ -155,7 +185,7 @@ impl EditMeasure {
     /// Once `stop` is true it may be `None`, too.
     #[inline]
     pub fn score_within(self, a: &str, b: &str, limit: EditLimit, stop: &dyn Fn() -> bool) -> Option<f64> {
-        self.kind.score_within(a, b, limit, stop)
+        self.kind.score_within(a, b, self.weights, limit, stop)
     }
 }
 

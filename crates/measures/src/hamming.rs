@@ -12,6 +12,7 @@ pub(crate) const MEASURE: EditDescriptor = EditDescriptor {
         description: "In how many places two strings of equal length differ; NULL for unequal lengths.",
         example: ("hamming('karolin', 'kathrin')", "3"),
     }),
+    parameters: &[],
     scale: EditScale::Distance(EditOperations { shifts: false, ..EditOperations::PLAIN }),
     cost: EditCost { fixed: 20.0, step: 1.0, steps: EditSteps::Characters },
     kernel: Some(EditKernel::Hamming),

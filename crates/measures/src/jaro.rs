@@ -20,6 +20,7 @@ pub(crate) const MEASURE: EditDescriptor = EditDescriptor {
                       empty strings.",
         example: ("round(jaro_similarity('martha', 'marhta'), 3)", "0.944"),
     }),
+    parameters: &[],
     scale: EditScale::Jaro { is_raised: false },
     cost: EditCost { fixed: 45.0, step: 2.5, steps: EditSteps::Words },
     kernel: Some(EditKernel::Jaro),

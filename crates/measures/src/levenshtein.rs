@@ -9,6 +9,7 @@ use crate::edit_descriptor::{EditCost, EditDescriptor, EditKernel, EditLimit, Ed
 pub(crate) const MEASURE: EditDescriptor = EditDescriptor {
     name: "levenshtein",
     doc: None,
+    parameters: &[],
     scale: EditScale::Distance(EditOperations::PLAIN),
     cost: EditCost { fixed: 10.0, step: 2.6, steps: EditSteps::Words },
     kernel: Some(EditKernel::Levenshtein),

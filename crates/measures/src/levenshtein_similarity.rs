@@ -12,6 +12,7 @@ pub(crate) const MEASURE: EditDescriptor = EditDescriptor {
         description: "1 - levenshtein(a, b) / the length of the longer string; 1 for two empty strings.",
         example: ("levenshtein_similarity('abcd', 'abce')", "0.75"),
     }),
+    parameters: &[],
     scale: EditScale::Share(EditOperations::PLAIN),
     cost: levenshtein::MEASURE.cost,
     kernel: Some(EditKernel::Levenshtein),

@@ -16,6 +16,7 @@ pub(crate) const MEASURE: EditDescriptor = EditDescriptor {
                       edited twice.",
         example: ("osa_distance('ca', 'abc')", "3"),
     }),
+    parameters: &[],
     // a transposition changes three bigrams, and two substitutions do what it does
     scale: EditScale::Distance(EditOperations { torn_bigrams: 3, gap: 1, shifts: true, plain_edits: 2 }),
     cost: levenshtein::MEASURE.cost,

@@ -68,7 +68,8 @@ pub(crate) fn edit_test(predicate: &EditPredicate, reach: Address<Reach>) -> (Ed
     let bounds = if is_only_filtered(predicate.measure) { Bounds::everything() } else { predicate.bounds };
     let DeviceBounds { lower, upper, lower_inclusive, upper_inclusive } = DeviceBounds::of(bounds);
     let jaro = std::array::from_fn(|prefix| predicate.least_jaro(lower, prefix));
-    (EditCondition { lower, upper, jaro, reach, measure, lower_inclusive, upper_inclusive, unused: 0 }, kernel)
+    let weights = predicate.measure.weights().get();
+    (EditCondition { lower, upper, jaro, weights, reach, measure, lower_inclusive, upper_inclusive, unused: 0 }, kernel)
 }
 
 /// What a condition allows strings of each length, of up to `most` characters and with partners of as many.

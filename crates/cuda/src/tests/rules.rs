@@ -283,6 +283,7 @@ fn side_of_strings(first: char, symbols: u32, rng: &mut StdRng) -> SideColumns {
 #[test]
 fn a_device_decides_strings_of_few_and_of_many_symbols() {
     let (far, near) = (Bounds::at_most(3.0, true), Bounds::at_least(0.85, true));
+    let raised = |weights: [f64; 2]| EditMeasure::JARO_WINKLER.with(&weights).unwrap();
     let measures = [
         (EditMeasure::LEVENSHTEIN, far),
         (EditMeasure::LEVENSHTEIN_SIMILARITY, near),
@@ -291,6 +292,8 @@ fn a_device_decides_strings_of_few_and_of_many_symbols() {
         (EditMeasure::HAMMING, far),
         (EditMeasure::JARO, near),
         (EditMeasure::JARO_WINKLER, near),
+        (raised([0.25, 0.0]), near),
+        (raised([0.2, 0.9]), near),
     ];
     let mut rng = StdRng::seed_from_u64(10);
     let on_device = engine_of(Budget::new(&device(), 0.5));

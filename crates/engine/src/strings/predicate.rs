@@ -1,6 +1,7 @@
 //! What a condition requires of two lengths.
 
 use crate::condition::Bounds;
+pub use similarity_measures::jaro_winkler::LONGEST_PREFIX;
 use similarity_measures::levenshtein_similarity::similarity_of_distance;
 use similarity_measures::{EditLimit, EditMeasure, EditScale};
 
@@ -24,9 +25,6 @@ pub struct Slack {
 
 /// Far more than any two strings differ by.
 const UNLIMITED: i64 = i64::MAX / 4;
-
-/// How long a common prefix raises a Jaro-Winkler score.
-pub const LONGEST_PREFIX: usize = 4;
 
 impl EditPredicate {
     /// How much strings of `left` and `right` characters may differ, `None` where they cannot match at all.
@@ -153,12 +151,7 @@ impl EditPredicate {
 
     /// A Jaro similarity below which the score, raised by a common prefix, stays under `score`.
     pub fn least_jaro(&self, score: f64, prefix: usize) -> f64 {
-        let raised = 0.1 * prefix.min(LONGEST_PREFIX) as f64;
-        let jaro = match self.measure.is_raised() {
-            true if score > 0.7 => ((score - raised) / (1.0 - raised)).max(0.7),
-            _ => score,
-        };
-        jaro - 1e-9
+        self.measure.boost().map_or(score, |boost| boost.least_jaro(score, prefix)) - 1e-9
     }
 
     /// Upper bound of the score of any two strings of these lengths with `common` common characters.
@@ -175,11 +168,10 @@ impl EditPredicate {
         }
         let m = common as f64;
         let jaro = (m / left as f64 + m / right as f64 + 1.0) / 3.0;
-        if !self.measure.is_raised() || jaro <= 0.7 {
-            return jaro;
+        match self.measure.boost() {
+            Some(boost) if boost.applies(jaro) => boost.raised(jaro, prefix.min(LONGEST_PREFIX)) + 1e-9,
+            _ => jaro,
         }
-        let prefix = prefix.min(LONGEST_PREFIX) as f64;
-        jaro + 0.1 * prefix * (1.0 - jaro) + 1e-9
     }
 
     /// Whether common characters and their order make the score, not edits.
@@ -189,7 +181,7 @@ impl EditPredicate {
 
     /// Whether the first characters of two strings say how large a score can be.
     pub fn wants_classes(&self) -> bool {
-        self.measure.is_raised()
+        self.measure.boost().is_some()
     }
 
     /// Whether two strings, the longer of `longest` characters, match.
@@ -214,6 +206,9 @@ impl EditPredicate {
 
 #[cfg(test)]
 mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
     use super::*;
 
     fn predicate(measure: EditMeasure, bounds: Bounds) -> EditPredicate {
@@ -253,6 +248,85 @@ mod tests {
                 assert_eq!(p.most_edits(length), most, "{t} {length}");
             }
         }
+    }
+
+    /// Occurrences that one of both has more than the other.
+    fn differing<T: Ord>(mut left: Vec<T>, mut right: Vec<T>) -> i64 {
+        left.sort_unstable();
+        right.sort_unstable();
+        let (mut at, mut common) = (0, 0);
+        for one in &left {
+            at += right[at..].iter().take_while(|other| *other < one).count();
+            let is_common = right.get(at) == Some(one);
+            (at, common) = (at + usize::from(is_common), common + usize::from(is_common));
+        }
+        (left.len() + right.len() - 2 * common) as i64
+    }
+
+    fn bigrams(text: &[char]) -> Vec<(char, char)> {
+        text.windows(2).map(|pair| (pair[0], pair[1])).collect()
+    }
+
+    /// Whether what is required of two strings that match holds for these.
+    fn passes_all_filters(p: &EditPredicate, left: &str, right: &str) -> bool {
+        let [l, r] = [left, right].map(|text| text.chars().collect::<Vec<_>>());
+        let common = l.iter().zip(&r).take(LONGEST_PREFIX).take_while(|(x, y)| x == y).count();
+        let (characters, torn) = (differing(l.clone(), r.clone()), differing(bigrams(&l), bigrams(&r)));
+        let (jaro, least) = (similarity_measures::jaro::jaro_similarity(left, right), p.bounds.lower().unwrap().value);
+        [common, LONGEST_PREFIX, usize::MAX].into_iter().all(|prefix| {
+            let (l, r) = (l.len(), r.len());
+            p.slack(l, r, prefix).is_some_and(|slack| characters <= slack.characters)
+                && p.is_possible(l, r, prefix)
+                && p.is_jaro_possible(l, r, prefix, characters as usize)
+                && torn <= p.jaro_bigrams(l, r, prefix, characters)
+                && p.least_jaro(least, prefix) <= jaro
+        })
+    }
+
+    #[test]
+    fn filters_of_jaro_lose_no_match() {
+        let mut rng = StdRng::seed_from_u64(12);
+        let ends = [[0.0, 0.0], [0.25, 0.0], [0.25 - 1e-12, 0.0], [0.25, 0.7], [0.1, 0.0], [0.25, 1.0], [0.1, 0.7]];
+        let random: Vec<[f64; 2]> =
+            (0..150).map(|_| [rng.random_range(0.0..=0.25), rng.random_range(0.0..=1.0)]).collect();
+        let raised = ends.into_iter().chain(random).map(|weights| EditMeasure::JARO_WINKLER.with(&weights).unwrap());
+        let measures: Vec<EditMeasure> = raised.chain([EditMeasure::JARO]).collect();
+        let mut turned_away = 0;
+        for _ in 0..400 {
+            let letters = rng.random_range(b'b'..b'i');
+            let length = [0, 1, 2, 4, 5, 9, 14, 40][rng.random_range(0..8)];
+            let left: Vec<u8> = (0..length).map(|_| rng.random_range(b'a'..=letters)).collect();
+            let mut right = left.clone();
+            for _ in 0..rng.random_range(0..5) {
+                let at = rng.random_range(0..=right.len());
+                match rng.random_range(0..3) {
+                    0 => right.insert(at, rng.random_range(b'a'..=letters)),
+                    1 if at < right.len() => drop(right.remove(at)),
+                    _ if at > 1 => right.swap(at - 1, at - 2),
+                    _ => {}
+                }
+            }
+            let [left, right] = [left, right].map(|text| String::from_utf8(text).unwrap());
+            let longest = left.len().max(right.len());
+            for &measure in &measures {
+                let score = measure.score(&left, &right).unwrap();
+                for least in
+                    [score, score.next_down(), score * 0.9, 0.01].into_iter().filter(|&t| t > 0.0 && t <= score)
+                {
+                    for inclusive in [true, false] {
+                        let p = predicate(measure, Bounds::at_least(least, inclusive));
+                        let matches = inclusive || least < score;
+                        assert_eq!(p.matches(&left, &right, longest, &|| false), matches, "{p:?} {left} {right}");
+                        assert!(!matches || passes_all_filters(&p, &left, &right), "{p:?} {left} {right}");
+                    }
+                }
+                let beyond = predicate(measure, Bounds::at_least(score.next_up(), true));
+                assert!(!beyond.matches(&left, &right, longest, &|| false), "{beyond:?} {left} {right}");
+                let far = predicate(measure, Bounds::at_least(score.midpoint(1.0), true));
+                turned_away += usize::from(score < 1.0 && !passes_all_filters(&far, &left, &right));
+            }
+        }
+        assert!(turned_away > 10_000, "{turned_away}");
     }
 
     #[test]

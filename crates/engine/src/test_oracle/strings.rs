@@ -66,6 +66,12 @@ pub fn predicates() -> Vec<EditPredicate> {
             made.push(EditPredicate { measure, bounds: Bounds::at_least(t, false) });
         }
     }
+    for weights in [[0.25, 0.0], [0.1, 0.0], [0.25, 0.7], [0.2, 0.5], [0.0, 0.5], [0.25 - 1e-12, 0.3], [0.1, 1.0]] {
+        let measure = EditMeasure::JARO_WINKLER.with(&weights).unwrap();
+        for t in [0.3, 0.5, 2.0 / 3.0, 0.9, 1.0] {
+            made.push(EditPredicate { measure, bounds: Bounds::at_least(t, true) });
+        }
+    }
     made
 }
 

@@ -375,8 +375,10 @@ mod tests {
     #[test]
     fn finds_what_scoring_all_finds() {
         let mut rng = StdRng::seed_from_u64(3);
-        for case in 0..210 {
-            let measure = EditMeasure::ALL[case % EditMeasure::ALL.len()];
+        let raised = [[0.25, 0.0], [0.25, 0.7], [0.1, 0.0]].map(|w| EditMeasure::JARO_WINKLER.with(&w).unwrap());
+        let measures = [EditMeasure::ALL, &raised].concat();
+        for case in 0..300 {
+            let measure = measures[case % measures.len()];
             let rows = [0, 3, 100, 700][rng.random_range(0..4)];
             let (build, probe) = (strings(rows, &mut rng), strings(20, &mut rng));
             // some of the probe rows are near some of the build rows

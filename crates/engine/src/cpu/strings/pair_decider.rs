@@ -242,7 +242,8 @@ mod tests {
         let texts: Vec<Option<&str>> =
             words.into_iter().chain(long.iter().map(String::as_str)).map(Some).chain([None]).collect();
         let column = StringColumn::try_new(&(Arc::new(StringArray::from(texts.clone())) as ArrayRef), 2).unwrap();
-        for &measure in EditMeasure::ALL {
+        let raised = [[0.25, 0.0], [0.25, 0.7], [0.1, 0.0]].map(|w| EditMeasure::JARO_WINKLER.with(&w).unwrap());
+        for &measure in EditMeasure::ALL.iter().chain(&raised) {
             let bounds = if measure.is_distance() { Bounds::at_most(2.0, true) } else { Bounds::at_least(0.8, true) };
             let condition = EditDecider::new(EditPredicate { measure, bounds });
             for (i, left) in texts.iter().enumerate() {
