@@ -4,8 +4,8 @@ use std::hint::black_box;
 
 use divan::Bencher;
 use similarity_measures::{
-    EditMeasure, damerau_levenshtein, double_metaphone, hamming, jaro, jaro_winkler, levenshtein, metaphone, osa,
-    qgrams, soundex, trigram, word_tokens,
+    EditMeasure, damerau_levenshtein, double_metaphone, hamming, jaro, jaro_winkler, levenshtein,
+    levenshtein_similarity, metaphone, osa, qgrams, soundex, trigram, word_tokens,
 };
 
 fn main() {
@@ -34,13 +34,13 @@ macro_rules! over_pairs {
 over_pairs! {
     levenshtein_distance: levenshtein::levenshtein,
     levenshtein_within_2: |a, b| levenshtein::levenshtein_within(a, b, 2),
-    levenshtein_similarity: levenshtein::levenshtein_similarity,
+    levenshtein_similarity: levenshtein_similarity::levenshtein_similarity,
     osa_distance: osa::osa_distance,
     damerau_levenshtein_distance: damerau_levenshtein::damerau_levenshtein,
     hamming_distance: hamming::hamming,
     jaro_similarity: jaro::jaro_similarity,
     jaro_winkler_similarity: jaro_winkler::jaro_winkler_similarity,
-    edit_score: |a, b| EditMeasure::LevenshteinSimilarity.score(a, b),
+    edit_score: |a, b| EditMeasure::LEVENSHTEIN_SIMILARITY.score(a, b),
     word_similarity: trigram::word_similarity,
     strict_word_similarity: trigram::strict_word_similarity,
     soundex_code: |a, _| soundex::soundex(a),

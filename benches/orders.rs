@@ -30,11 +30,11 @@ use similarity_engine::{BuildContext, Cancel, Cursor, Limit, NO_GROUP, Pairs};
 use similarity_measures::{EditMeasure, SetMeasure, Tokenizer};
 
 fn within(k: f64) -> Condition {
-    Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(k, true) }
+    Condition::Edit { measure: EditMeasure::LEVENSHTEIN, bounds: Bounds::at_most(k, true) }
 }
 
 fn winkler(score: f64) -> Condition {
-    Condition::Edit { measure: EditMeasure::JaroWinkler, bounds: Bounds::at_least(score, true) }
+    Condition::Edit { measure: EditMeasure::JARO_WINKLER, bounds: Bounds::at_least(score, true) }
 }
 
 fn grams(score: f64) -> Condition {

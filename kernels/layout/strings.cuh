@@ -41,15 +41,16 @@ static_assert(OFFSET_OF(Reach, edits) == 8);
 static_assert(OFFSET_OF(Reach, characters) == 12);
 static_assert(OFFSET_OF(Reach, bigrams) == 16);
 
-static_assert(sizeof(EditCondition) == 80);
+static_assert(sizeof(EditCondition) == 96);
 static_assert(OFFSET_OF(EditCondition, lower) == 0);
 static_assert(OFFSET_OF(EditCondition, upper) == 8);
 static_assert(OFFSET_OF(EditCondition, jaro) == 16);
-static_assert(OFFSET_OF(EditCondition, reach) == 56);
-static_assert(OFFSET_OF(EditCondition, measure) == 64);
-static_assert(OFFSET_OF(EditCondition, lower_inclusive) == 68);
-static_assert(OFFSET_OF(EditCondition, upper_inclusive) == 72);
-static_assert(OFFSET_OF(EditCondition, unused) == 76);
+static_assert(OFFSET_OF(EditCondition, weights) == 56);
+static_assert(OFFSET_OF(EditCondition, reach) == 72);
+static_assert(OFFSET_OF(EditCondition, measure) == 80);
+static_assert(OFFSET_OF(EditCondition, lower_inclusive) == 84);
+static_assert(OFFSET_OF(EditCondition, upper_inclusive) == 88);
+static_assert(OFFSET_OF(EditCondition, unused) == 92);
 
 static_assert(sizeof(Task) == 12);
 static_assert(OFFSET_OF(Task, probe) == 0);

@@ -1,12 +1,11 @@
-// The edit measures as one closed choice, as crates/measures/src/edit_measure.rs, and a condition on one of them.
+// A condition on an edit measure.
 #pragma once
 
+#include "edit_measures.cuh"
 #include "hamming.cuh"
 #include "jaro_winkler.cuh"
 #include "levenshtein.cuh"
 #include "osa.cuh"
-
-enum EditMeasure { LEVENSHTEIN, LEVENSHTEIN_SIMILARITY, OSA, HAMMING, JARO, JARO_WINKLER };  // for the host
 
 // What a condition allows strings of one length.
 struct Reach {
@@ -27,6 +26,8 @@ struct EditCondition {
     double upper;
     // A Jaro similarity below which no score is accepted, by how many characters strings begin with in common.
     double jaro[LONGEST_PREFIX + 1];
+    // The constants of the measure.
+    double weights[2];
     // What is allowed by length, from 0 to the longest on a device.
     const Reach* reach;
     u32 measure;
@@ -130,7 +131,8 @@ struct JaroDecision {
     static __device__ __forceinline__ bool holds(const EditCondition& test, const typename Alphabet::Symbol* longer,
                                                  u32 longest, const typename Alphabet::Symbol* shorter, u32 shortest) {
         double jaro = jaro_similarity<Alphabet>(shorter, shortest, longer, longest);
-        bool is_raised = test.measure == JARO_WINKLER;
-        return edit_accepts(test, is_raised ? raised_by_prefix(jaro, shorter, shortest, longer, longest) : jaro);
+        if (test.measure == JARO_WINKLER)
+            jaro = raised_by_prefix(jaro, test.weights, shorter, shortest, longer, longest);
+        return edit_accepts(test, jaro);
     }
 };

@@ -3,17 +3,16 @@
 
 #include "jaro.cuh"
 
-// The Jaro similarity above which a common prefix counts, how much each character of it adds, and how many do.
-#define BOOST_ABOVE 0.7
-#define PREFIX_WEIGHT 0.1
+// The characters of a common prefix that count.
 #define LONGEST_PREFIX 4
 
-// The Jaro-Winkler similarity of two strings whose Jaro similarity is `jaro`.
+// The Jaro-Winkler similarity of two strings whose Jaro similarity is `jaro`. The weights are what each character of
+// the prefix adds, and the Jaro similarity above which it does.
 template <class Symbol>
-__device__ __forceinline__ double raised_by_prefix(double jaro, const Symbol* left, u32 lefts, const Symbol* right,
-                                                   u32 rights) {
-    if (jaro <= BOOST_ABOVE) return jaro;
+__device__ __forceinline__ double raised_by_prefix(double jaro, const double* weights, const Symbol* left, u32 lefts,
+                                                   const Symbol* right, u32 rights) {
+    if (jaro <= weights[1]) return jaro;
     u32 most = min(min(lefts, rights), (u32)LONGEST_PREFIX), prefix = 0;
     while (prefix < most && left[prefix] == right[prefix]) prefix++;
-    return min(jaro + PREFIX_WEIGHT * (double)prefix * (1.0 - jaro), 1.0);
+    return min(jaro + weights[0] * (double)prefix * (1.0 - jaro), 1.0);
 }

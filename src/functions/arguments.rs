@@ -11,15 +11,20 @@ use datafusion::logical_expr::{
     Coercion, ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, Signature, TypeSignature, TypeSignatureClass,
     Volatility,
 };
-use similarity_measures::Weights;
+use similarity_measures::Parameter;
 
 /// The signature of a function that takes what its `coerce_types` takes. The `examples`, a list of argument types
 /// each, only tell SHOW FUNCTIONS what to list: it leaves out functions without any.
 pub(super) fn signature<const N: usize>(examples: [&[DataType]; N]) -> Signature {
+    signature_of(&examples)
+}
+
+/// [`signature`] with any number of examples.
+pub(super) fn signature_of(examples: &[&[DataType]]) -> Signature {
     let exact = |data_type: &DataType| {
         Coercion::new_exact(TypeSignatureClass::Native(Arc::new(NativeType::from(data_type.clone()))))
     };
-    let examples = examples.map(|types| TypeSignature::Coercible(types.iter().map(exact).collect()));
+    let examples = examples.iter().map(|types| TypeSignature::Coercible(types.iter().map(exact).collect()));
     Signature::one_of([TypeSignature::UserDefined].into_iter().chain(examples).collect(), Volatility::Immutable)
 }
 
@@ -120,28 +125,47 @@ pub(super) fn check_integer(
     Ok(())
 }
 
-/// A constant weight; `None` for NULL.
-pub(super) fn constant_weight(function: &str, name: &str, value: &ColumnarValue) -> Result<Option<f64>> {
-    let ColumnarValue::Scalar(scalar) = value else { return exec_err!("{function}: {name} has to be a constant") };
-    let ScalarValue::Float64(weight) = scalar.cast_to(&DataType::Float64)? else {
-        return exec_err!("{function}: {name} has to be a number, it is {}", scalar.data_type());
-    };
-    if let Some(weight) = weight
-        && Weights::checked(weight).is_none()
-    {
-        return exec_err!("{function}: {name} has to be from 0 to {:e}, it is {weight}", Weights::LARGEST);
-    }
-    Ok(weight)
+/// The constants that follow the two values of a measure, as far as a call has them; `None` where one is NULL.
+pub(super) fn constant_weights(
+    function: &str,
+    parameters: &[Parameter],
+    values: &[ColumnarValue],
+) -> Result<Option<Vec<f64>>> {
+    parameters.iter().zip(values).map(|(parameter, value)| constant_weight(function, parameter, value)).collect()
 }
 
-/// Checks a constant weight at planning; whatever is not constant is left to the execution.
-pub(super) fn check_weight(function: &str, name: &str, value: Option<&ScalarValue>) -> Result<()> {
-    if let Some(ScalarValue::Float64(Some(weight))) = value.map(|v| v.cast_to(&DataType::Float64)).transpose()?
-        && Weights::checked(weight).is_none()
-    {
-        return plan_err!("{function}: {name} has to be from 0 to {:e}, it is {weight}", Weights::LARGEST);
+fn constant_weight(function: &str, parameter: &Parameter, value: &ColumnarValue) -> Result<Option<f64>> {
+    let ColumnarValue::Scalar(scalar) = value else {
+        return exec_err!("{function}: {} has to be a constant", parameter.name);
+    };
+    match weight(function, parameter, scalar) {
+        Ok(weight) => Ok(weight),
+        Err(problem) => exec_err!("{problem}"),
     }
-    Ok(())
+}
+
+/// Checks a constant of a measure at planning; whatever is not constant is left to the execution.
+pub(super) fn check_weight(function: &str, parameter: &Parameter, value: Option<&ScalarValue>) -> Result<()> {
+    match value.map(|scalar| weight(function, parameter, scalar)) {
+        Some(Err(problem)) => plan_err!("{problem}"),
+        _ => Ok(()),
+    }
+}
+
+/// A constant of a measure; `None` for a NULL where each call has the constant, and what is wrong with any other.
+fn weight(function: &str, parameter: &Parameter, scalar: &ScalarValue) -> Result<Option<f64>, String> {
+    let Parameter { name, default, .. } = parameter;
+    let Ok(ScalarValue::Float64(weight)) = scalar.cast_to(&DataType::Float64) else {
+        return Err(format!("{function}: {name} has to be a number, it is {}", scalar.data_type()));
+    };
+    match weight {
+        None if default.is_none() => Ok(None),
+        Some(weight) if parameter.checked(weight).is_some() => Ok(Some(weight)),
+        _ => {
+            let given = weight.map_or_else(|| "NULL".to_owned(), |weight| weight.to_string());
+            Err(format!("{function}: {name} has to be {}, it is {given}", parameter.range()))
+        }
+    }
 }
 
 fn describe(range: &RangeInclusive<i64>) -> String {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use datafusion::logical_expr::{DocSection, Documentation};
-use similarity_measures::{FunctionDoc, SetMeasure};
+use similarity_measures::{EditMeasure, FunctionDoc, SetMeasure};
 
 /// The documentation of one of our functions.
 pub(super) fn of(name: &str) -> Option<&'static Documentation> {
@@ -23,9 +23,11 @@ fn build(doc: &FunctionDoc) -> Documentation {
     documentation.build()
 }
 
-/// Every function of ours, set measures by their descriptors.
+/// Every function of ours, edit and set measures by their descriptors.
 fn entries() -> impl Iterator<Item = &'static FunctionDoc> {
-    ENTRIES.iter().chain(SetMeasure::ALL.iter().map(|measure| &measure.descriptor().doc))
+    let edits = EditMeasure::ALL.iter().filter_map(|measure| measure.descriptor().doc.as_ref());
+    let sets = SetMeasure::ALL.iter().map(|measure| &measure.descriptor().doc);
+    ENTRIES.iter().chain(edits).chain(sets)
 }
 
 const SECTION: DocSection = DocSection {
@@ -45,8 +47,12 @@ fn describe(argument: &str) -> &'static str {
         "form" => "'NFC', 'NFD', 'NFKC' or 'NFKD'; NFC if absent.",
         "max_length" => "The greatest length of the code; 255 if absent.",
         other => {
-            let mut parameters = SetMeasure::ALL.iter().flat_map(|measure| measure.descriptor().parameters);
-            parameters.find(|parameter| parameter.name == other).map_or("", |parameter| parameter.description)
+            let of_sets = SetMeasure::ALL.iter().flat_map(|measure| measure.descriptor().parameters);
+            let of_edits = EditMeasure::ALL.iter().flat_map(|measure| measure.descriptor().parameters);
+            of_sets
+                .chain(of_edits)
+                .find(|parameter| parameter.name == other)
+                .map_or("", |parameter| parameter.description)
         }
     }
 }
@@ -55,41 +61,11 @@ const fn entry(syntax: &'static str, description: &'static str, example: (&'stat
     FunctionDoc { syntax, description, example }
 }
 
-const ENTRIES: [FunctionDoc; 27] = [
+const ENTRIES: [FunctionDoc; 21] = [
     entry(
         "levenshtein_less_equal(a, b, k)",
         "The Levenshtein distance in characters, or k + 1 where it exceeds k; faster than levenshtein for a small k.",
         ("levenshtein_less_equal('kitten', 'sitting', 2)", "3"),
-    ),
-    entry(
-        "levenshtein_similarity(a, b)",
-        "1 - levenshtein(a, b) / the length of the longer string; 1 for two empty strings.",
-        ("levenshtein_similarity('abcd', 'abce')", "0.75"),
-    ),
-    entry(
-        "osa_distance(a, b)",
-        "Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours, no part edited twice.",
-        ("osa_distance('ca', 'abc')", "3"),
-    ),
-    entry(
-        "damerau_levenshtein(a, b)",
-        "Insertions, deletions, substitutions and swaps of neighbours, without restriction.",
-        ("damerau_levenshtein('ca', 'abc')", "2"),
-    ),
-    entry(
-        "hamming(a, b)",
-        "In how many places two strings of equal length differ; NULL for unequal lengths.",
-        ("hamming('karolin', 'kathrin')", "3"),
-    ),
-    entry(
-        "jaro_similarity(a, b)",
-        "Jaro's similarity: common characters near each other, less their transpositions; 1 for two empty strings.",
-        ("round(jaro_similarity('martha', 'marhta'), 3)", "0.944"),
-    ),
-    entry(
-        "jaro_winkler_similarity(a, b)",
-        "Jaro's similarity, raised above 0.7 by a common prefix of up to 4 characters, each with weight 0.1.",
-        ("round(jaro_winkler_similarity('martha', 'marhta'), 3)", "0.961"),
     ),
     entry(
         "word_tokens(s)",

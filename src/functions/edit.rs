@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array};
+use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, new_null_array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result;
 use datafusion::logical_expr::{
@@ -12,21 +12,26 @@ use datafusion::logical_expr::{
 use super::arguments;
 use super::documentation;
 use super::strings::StringArgument;
-use similarity_measures::{EditMeasure, levenshtein};
+use similarity_measures::{EditMeasure, Parameter, levenshtein};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
-    use DataType::{Int64, Utf8};
-    use EditMeasure::{DamerauLevenshtein, Hamming, Jaro, JaroWinkler, LevenshteinSimilarity, Osa};
-    let measures = [LevenshteinSimilarity, Osa, DamerauLevenshtein, Hamming, Jaro, JaroWinkler];
-    let functions = measures
-        .map(|measure| ScalarUDF::from(EditFunction { measure, signature: arguments::signature([&[Utf8, Utf8]]) }));
+    use DataType::{Float64, Int64, Utf8};
+    let function = |&measure: &EditMeasure| {
+        let mut types = vec![Utf8, Utf8];
+        types.extend(measure.descriptor().parameters.iter().map(|_| Float64));
+        let examples: Vec<&[DataType]> = (2..=types.len()).map(|count| &types[..count]).collect();
+        ScalarUDF::from(EditFunction { measure, signature: arguments::signature_of(&examples) })
+    };
+    // DataFusion's own function stays
+    let ours = EditMeasure::ALL.iter().filter(|measure| measure.descriptor().doc.is_some());
     let less_equal = ScalarUDF::from(LevenshteinLessEqual { signature: arguments::signature([&[Utf8, Utf8, Int64]]) });
-    functions.into_iter().chain([less_equal]).map(Arc::new).collect()
+    ours.map(function).chain([less_equal]).map(Arc::new).collect()
 }
 
-/// One of the measures that [`EditMeasure`] names.
+/// One of the measures in the table of [`EditMeasure`].
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct EditFunction {
+    /// The measure with its default constants.
     measure: EditMeasure,
     signature: Signature,
 }
@@ -49,10 +54,23 @@ impl ScalarUDFImpl for EditFunction {
         Ok(if self.measure.is_distance() { DataType::Int64 } else { DataType::Float64 })
     }
 
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let result = self.return_type(&arguments::types(&args))?;
+        for (parameter, constant) in self.parameters().iter().zip(args.scalar_arguments.iter().skip(2)) {
+            arguments::check_weight(self.name(), parameter, *constant)?;
+        }
+        Ok(Arc::new(Field::new(self.name(), result, true)))
+    }
+
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = arguments::rows(&args);
+        let weights = arguments::constant_weights(self.name(), self.parameters(), &args.args[2..])?;
+        let Some(measure) = weights.and_then(|weights| self.measure.with(&weights)) else {
+            return arguments::result(&args, new_null_array(args.return_field.data_type(), rows));
+        };
         let left = StringArgument::try_new(self.name(), &args.args[0])?;
         let right = StringArgument::try_new(self.name(), &args.args[1])?;
-        let scores = (0..arguments::rows(&args)).map(|row| self.measure.score(left.at(row)?, right.at(row)?));
+        let scores = (0..rows).map(|row| measure.score(left.at(row)?, right.at(row)?));
         let array: ArrayRef = match self.measure.is_distance() {
             true => Arc::new(scores.map(|score| score.map(|d| d as i64)).collect::<Int64Array>()),
             false => Arc::new(scores.collect::<Float64Array>()),
@@ -66,10 +84,18 @@ impl ScalarUDFImpl for EditFunction {
 }
 
 impl EditFunction {
+    fn parameters(&self) -> &'static [Parameter] {
+        self.measure.descriptor().parameters
+    }
+
     /// The types as which it takes arguments of these types.
     fn accepted(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        arguments::count(self.name(), types, 2..=2)?;
-        arguments::strings(self.name(), types)
+        arguments::count(self.name(), types, 2..=2 + self.parameters().len())?;
+        let mut coerced = arguments::strings(self.name(), &types[..2])?;
+        for (parameter, data_type) in self.parameters().iter().zip(&types[2..]) {
+            coerced.push(arguments::number(self.name(), parameter.name, data_type)?);
+        }
+        Ok(coerced)
     }
 }
 

@@ -59,7 +59,7 @@ impl ScalarUDFImpl for SetFunction {
         let result = self.return_type(&arguments::types(&args))?;
         let constant = |at: usize| args.scalar_arguments.get(at).copied().flatten();
         for (at, parameter) in (2..).zip(self.parameters()) {
-            arguments::check_weight(self.name(), parameter.name, constant(at))?;
+            arguments::check_weight(self.name(), parameter, constant(at))?;
         }
         arguments::check_integer(self.name(), "q", constant(self.place_of_q()), arguments::GRAM_LENGTHS)?;
         Ok(Arc::new(Field::new(self.name(), result, true)))
@@ -122,14 +122,8 @@ impl SetFunction {
 
     /// The measure with the constants of the call; `None` where one is NULL.
     fn with_constants(&self, args: &ScalarFunctionArgs) -> Result<Option<SetMeasure>> {
-        let mut weights = Vec::with_capacity(self.parameters().len());
-        for (parameter, value) in self.parameters().iter().zip(&args.args[2..]) {
-            match arguments::constant_weight(self.name(), parameter.name, value)? {
-                Some(weight) => weights.push(weight),
-                None => return Ok(None),
-            }
-        }
-        Ok(self.measure.with(&weights))
+        let weights = arguments::constant_weights(self.name(), self.parameters(), &args.args[2..])?;
+        Ok(weights.and_then(|weights| self.measure.with(&weights)))
     }
 
     /// Two list types with a common element type.

@@ -1,6 +1,6 @@
 //! Edit distances in proportion to the lengths of the strings.
 //!
-//! `levenshtein(a, b) / D <= t` bounds [`LevenshteinSimilarity`](EditMeasure::LevenshteinSimilarity), 1 less the
+//! `levenshtein(a, b) / D <= t` bounds [the similarity](EditMeasure::LEVENSHTEIN_SIMILARITY), 1 less the
 //! distance over the longer length, where `D` is at most some multiple of that length: of either length, of the
 //! greatest or the least of both, of their sum or their mean. Two empty strings have the similarity 1, whatever a
 //! division by 0 gives.
@@ -15,7 +15,7 @@ use super::interval::Rounding;
 use super::range::{cast_rounding, constant, is_null, range, rounding, stock};
 use super::sides::data_type;
 use super::{Bounds, Condition, Sides, recognise};
-use similarity_measures::EditMeasure;
+use similarity_measures::{EditMeasure, EditScale};
 
 /// What all the arithmetic of a condition may be off in double precision, and in single precision.
 const ROUNDING: [f64; 2] = [1e-9, 1e-5];
@@ -41,7 +41,7 @@ pub(super) fn at_most(low: &Expr, high: &Expr, sides: Sides<'_>) -> Facts {
 fn similar_at_least(call: &ScalarFunction, least: f64, sides: Sides<'_>) -> Facts {
     let bounds = Bounds::at_least(least, true);
     let Some((left, right, _)) = recognise::scored(call, Bounds::everything(), sides) else { return NOTHING };
-    let similarity = Condition::Edit { measure: EditMeasure::LevenshteinSimilarity, bounds };
+    let similarity = Condition::Edit { measure: EditMeasure::LEVENSHTEIN_SIMILARITY, bounds };
     Some(vec![Fact { left, right, similarity }])
 }
 
@@ -70,11 +70,10 @@ fn distance_of<'a>(expr: &'a Expr, sides: Sides<'_>) -> Option<(f64, &'a ScalarF
             let (times, call) = distance_of(inner, sides)?;
             (1e-3..=1e3).contains(&factor).then_some((times * factor, call))
         }
-        Expr::ScalarFunction(call) if recognise::is_measure(call) => match call.name() {
-            "levenshtein" | "hamming" => Some((1.0, call)),
-            "osa_distance" | "damerau_levenshtein" => Some((0.5, call)),
-            _ => None,
-        },
+        Expr::ScalarFunction(call) if recognise::is_measure(call) => {
+            let EditScale::Distance(operations) = EditMeasure::named(call.name())?.scale() else { return None };
+            Some((1.0 / operations.plain_edits as f64, call))
+        }
         _ => None,
     }
 }

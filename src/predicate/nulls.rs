@@ -10,6 +10,7 @@ use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator};
 use super::Sides;
 use super::sides::data_type;
 use crate::functions;
+use similarity_measures::EditMeasure;
 
 /// Whether `expr` has a value in every pair of rows, as far as its form and the schemas tell.
 pub(super) fn never_null(expr: &Expr, sides: Sides<'_>) -> bool {
@@ -61,13 +62,7 @@ fn is_strict(op: Operator) -> bool {
 /// nor is `hamming`.
 fn has_value(call: &ScalarFunction) -> bool {
     let ours = [
-        "levenshtein",
         "levenshtein_less_equal",
-        "levenshtein_similarity",
-        "osa_distance",
-        "damerau_levenshtein",
-        "jaro_similarity",
-        "jaro_winkler_similarity",
         "similarity",
         "jaccard",
         "dice",
@@ -81,5 +76,6 @@ fn has_value(call: &ScalarFunction) -> bool {
         "normalize",
     ];
     let stock: [Arc<_>; 3] = [string::lower(), string::upper(), string::btrim()];
-    (ours.contains(&call.name()) && functions::is_known(&call.func)) || stock.contains(&call.func)
+    let has_edits = || EditMeasure::named(call.name()).is_some_and(|measure| !measure.needs_equal_lengths());
+    ((ours.contains(&call.name()) || has_edits()) && functions::is_known(&call.func)) || stock.contains(&call.func)
 }

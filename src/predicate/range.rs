@@ -13,6 +13,7 @@ use super::Sides;
 use super::interval::{Interval, Rounding};
 use super::sides::data_type;
 use crate::functions;
+use similarity_measures::EditMeasure;
 
 /// The interval of all values of `expr` that are not NULL; `None` where nothing is known, or where it may be NaN.
 pub(super) fn range(expr: &Expr, sides: Sides<'_>) -> Option<Interval> {
@@ -181,6 +182,8 @@ fn of_function(call: &ScalarFunction, sides: Sides<'_>) -> Option<Interval> {
 
 /// More characters than the strings have whose distance any machine computes, in time by the square of it.
 const LONGEST: f64 = (1u32 << 29) as f64;
+/// More elements than the values have that are read once.
+const LONGEST_SCANNED: f64 = 1e12;
 
 /// The scores of a measure. Those of stock's measures of vectors may be NaN.
 fn of_measure(call: &ScalarFunction) -> Option<Interval> {
@@ -191,19 +194,18 @@ fn of_measure(call: &ScalarFunction) -> Option<Interval> {
         | "overlap_coefficient"
         | "similarity"
         | "word_similarity"
-        | "strict_word_similarity"
-        | "levenshtein_similarity"
-        | "jaro_similarity"
-        | "jaro_winkler_similarity" => Interval::new(0.0, 1.0),
-        "levenshtein" | "levenshtein_less_equal" | "osa_distance" | "damerau_levenshtein" => {
-            Interval::new(0.0, LONGEST)
-        }
-        "overlap_count" | "hamming" => Interval::new(0.0, 1e12),
+        | "strict_word_similarity" => Interval::new(0.0, 1.0),
+        "levenshtein_less_equal" => Interval::new(0.0, LONGEST),
+        "overlap_count" => Interval::new(0.0, LONGEST_SCANNED),
         "difference" => Interval::new(0.0, 4.0),
         "l1_distance" | "l2_distance" | "linf_distance" | "lp_distance" => Interval::at_least(0.0),
         // the quotient may be a little more than 1
         "cosine_similarity" => Interval::new(-1.0 - 1e-6, 1.0 + 1e-6),
-        _ => return None,
+        name => match EditMeasure::named(name)? {
+            measure if measure.needs_equal_lengths() => Interval::new(0.0, LONGEST_SCANNED),
+            measure if measure.is_distance() => Interval::new(0.0, LONGEST),
+            _ => Interval::new(0.0, 1.0),
+        },
     };
     functions::is_known(&call.func).then_some(scores)
 }

@@ -13,7 +13,7 @@ use super::sides::data_type;
 use super::threshold::{Threshold, under_casts};
 use super::{Atom, Bounds, Condition, Sides, VectorCondition};
 use crate::functions;
-use similarity_measures::{EditMeasure, Power, SetMeasure, Tokenizer, VectorMeasure, Weights};
+use similarity_measures::{EditMeasure, Parameter, Power, SetMeasure, Tokenizer, VectorMeasure};
 
 /// The atom that `condition` states, `None` where it compares no measure of both sides, and the reason where
 /// it does but cannot be accelerated exactly.
@@ -68,11 +68,14 @@ fn bounded(
     Ok(match measure {
         Measure::Set(measure) => {
             let (left, right, tokenizer) = sets(measure, call, (left, right), sides)?;
-            let measure = with_constants(measure, call)?;
+            let measure = measure.with(&constants(measure.descriptor().parameters, call)?).ok_or(LACKS_ARGUMENT)?;
             let measure = if is_reversed(call, sides) { measure.reversed() } else { measure };
             (left, right, Condition::Set { tokenizer, measure, bounds })
         }
-        Measure::Edit(measure) => (left, right, Condition::Edit { measure, bounds }),
+        Measure::Edit(measure) => {
+            let measure = measure.with(&constants(measure.descriptor().parameters, call)?).ok_or(LACKS_ARGUMENT)?;
+            (left, right, Condition::Edit { measure, bounds })
+        }
         Measure::Vector(measure) => {
             let stock = functions::is_stock_vector_measure(&call.func);
             if stock && key_type(&left, sides)? != key_type(&right, sides)? {
@@ -83,7 +86,7 @@ fn bounded(
         }
         Measure::LevenshteinLessEqual => {
             let bounds = levenshtein_less_equal_bounds(call, bounds)?;
-            (left, right, Condition::Edit { measure: EditMeasure::Levenshtein, bounds })
+            (left, right, Condition::Edit { measure: EditMeasure::LEVENSHTEIN, bounds })
         }
     })
 }
@@ -223,7 +226,7 @@ pub fn mentions_measure(expr: &Expr) -> bool {
 }
 
 fn keys(call: &ScalarFunction, sides: Sides<'_>) -> Result<(Expr, Expr), String> {
-    let [a, b, ..] = call.args.as_slice() else { return Err("the measure lacks an argument".into()) };
+    let [a, b, ..] = call.args.as_slice() else { return Err(LACKS_ARGUMENT.into()) };
     sides
         .order(a, b)
         .ok_or_else(|| "each argument of the measure has to read one side of the join, and not the same".into())
@@ -263,15 +266,15 @@ fn is_string(key: &Expr, sides: Sides<'_>) -> Result<bool, String> {
     })
 }
 
-/// The measure with the constants of a call.
-fn with_constants(measure: SetMeasure, call: &ScalarFunction) -> Result<SetMeasure, String> {
-    let parameters = measure.descriptor().parameters.iter();
-    let weights = parameters.zip(call.args.iter().skip(2)).map(|(parameter, argument)| {
-        let number = number(argument).and_then(Weights::checked);
-        number.ok_or_else(|| format!("{} has to be a constant from 0 to {:e}", parameter.name, Weights::LARGEST))
+const LACKS_ARGUMENT: &str = "the measure lacks an argument";
+
+/// The constants that a call gives of the parameters of its measure.
+fn constants(parameters: &[Parameter], call: &ScalarFunction) -> Result<Vec<f64>, String> {
+    let constants = parameters.iter().zip(call.args.iter().skip(2)).map(|(parameter, argument)| {
+        let number = number(argument).and_then(|number| parameter.checked(number));
+        number.ok_or_else(|| format!("{} has to be a constant {}", parameter.name, parameter.range()))
     });
-    let weights: Vec<f64> = weights.collect::<Result<_, _>>()?;
-    measure.with(&weights).ok_or_else(|| "the measure lacks an argument".into())
+    constants.collect()
 }
 
 /// The `q` of `jaccard(a, b [, q])` over strings.

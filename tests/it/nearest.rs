@@ -74,6 +74,8 @@ const SCORES_OF_TEXTS: Scores = &[
     ("hamming(a.s, b.s)", false),
     ("jaro_similarity(a.s, b.s)", true),
     ("jaro_winkler_similarity(lower(a.s), b.s)", true),
+    ("jaro_winkler_similarity(a.s, b.s, 0.25, 0)", true),
+    ("jaro_winkler_similarity(b.s, a.s, 0.2, 0.4)", true),
     ("jaccard(a.s, b.s, 2)", false),
     ("levenshtein_less_equal(a.s, b.s, 2)", false),
     ("levenshtein(a.s, b.s)", true),

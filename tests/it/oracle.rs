@@ -577,9 +577,26 @@ fn random_edit_condition(rng: &mut StdRng) -> String {
         }
         5 => format!("levenshtein_less_equal({arguments}, {k}) <= {}", rng.random_range(0..=k)),
         6 => bounded(&format!("jaro_similarity({arguments})"), rng),
-        7 => bounded(&format!("jaro_winkler_similarity({arguments})"), rng),
+        7 => bounded(&jaro_winkler(arguments, rng), rng),
         _ => bounded(&format!("levenshtein_similarity({arguments})"), rng),
     }
+}
+
+/// The similarity with constants at either end of their ranges and between them, or without any.
+fn jaro_winkler(arguments: &str, rng: &mut StdRng) -> String {
+    let constants = [
+        "",
+        "",
+        ", 0.1, 0.7",
+        ", 0.2",
+        ", 0.25, 0",
+        ", 0.1, 0.0",
+        ", 0.25, 0.5",
+        ", 0, 0.5",
+        ", 0.249999999999, 0.3",
+        ", 0.05, 1",
+    ];
+    format!("jaro_winkler_similarity({arguments}{})", constants.choose(rng).unwrap())
 }
 
 /// Bounds whose thresholds are fractions that scores meet exactly, or lie outside their range.

@@ -25,6 +25,10 @@ const QUERIES: &[(&str, &str)] = &[
     ("edit_distance", "SELECT a.id, b.id FROM p a JOIN q b ON levenshtein(a.name, b.name) <= 2"),
     ("edit_self_join", "SELECT a.id, b.id FROM p a JOIN p b ON levenshtein(a.name, b.name) <= 1 AND a.id < b.id"),
     ("jaro_winkler", "SELECT a.id, b.id FROM p a JOIN q b ON jaro_winkler_similarity(a.name, b.name) >= 0.9"),
+    (
+        "jaro_winkler_constants",
+        "SELECT a.id, b.id FROM p a JOIN q b ON jaro_winkler_similarity(a.name, b.name, 0.25, 0) >= 0.9",
+    ),
     ("rewritten", "SELECT a.id, b.id FROM p a JOIN q b ON 1 - jaro_similarity(a.name, b.name) <= 0.2"),
     ("left_join", "SELECT a.id, b.id FROM p a LEFT JOIN q b ON damerau_levenshtein(a.name, b.name) <= 1 AND b.k > 3"),
     ("full_join", "SELECT a.id, b.id FROM p a FULL JOIN q b ON hamming(a.name, b.name) <= 1 AND a.k + b.k < 9"),

@@ -15,7 +15,6 @@ use super::nearest::Wanted;
 use super::{BuildContext, KeyColumn, NO_GROUP, cpu};
 use crate::condition::Condition;
 use crate::work::{OffloadThreshold, Unit};
-use similarity_measures::EditMeasure;
 
 /// Threshold of edit and Jaro conditions.
 const STRINGS: OffloadThreshold = OffloadThreshold { open: 2_000_000, closed: 10_000_000_000, unit: Unit::Nanoseconds };
@@ -84,7 +83,7 @@ pub(super) fn work_of_condition(condition: Condition, keys: &KeyColumn, context:
         Condition::Edit { measure, bounds } => {
             let nanoseconds = cpu::strings::nanoseconds_of_strings(measure, bounds, &keys.values, context)?;
             // a device leaves it to the CPU to decide what it lets pass
-            let saved = if measure == EditMeasure::DamerauLevenshtein { 0.125 } else { 1.0 };
+            let saved = if measure.descriptor().kernel.is_none() { 0.125 } else { 1.0 };
             (pairs as f64 * (saved * nanoseconds).max(LEAST_NANOSECONDS)) as u64
         }
     })
@@ -132,7 +131,7 @@ mod tests {
     use super::*;
     use crate::Cancel;
     use crate::condition::{Bounds, VectorCondition};
-    use similarity_measures::{SetMeasure, Tokenizer, VectorMeasure};
+    use similarity_measures::{EditMeasure, SetMeasure, Tokenizer, VectorMeasure};
 
     fn is_worth(enough: u64, condition: Condition, values: &ArrayRef, self_join: bool) -> bool {
         let cancel = Cancel::default();
@@ -150,9 +149,9 @@ mod tests {
         };
         let texts: ArrayRef = Arc::new((0..600).map(|row| Some(text(row))).collect::<StringArray>());
         let edit = |measure, bounds| Condition::Edit { measure, bounds };
-        let similar = |least| edit(EditMeasure::LevenshteinSimilarity, Bounds::at_least(least, true));
-        let jaro = |least| edit(EditMeasure::JaroWinkler, Bounds::at_least(least, true));
-        let nearly = edit(EditMeasure::Levenshtein, Bounds::at_most(1.0, true));
+        let similar = |least| edit(EditMeasure::LEVENSHTEIN_SIMILARITY, Bounds::at_least(least, true));
+        let jaro = |least| edit(EditMeasure::JARO_WINKLER, Bounds::at_least(least, true));
+        let nearly = edit(EditMeasure::LEVENSHTEIN, Bounds::at_most(1.0, true));
         let OffloadThreshold { open, closed, .. } = STRINGS;
         for (condition, worth) in [(similar(0.4), true), (jaro(0.6), true), (similar(0.9), false), (nearly, false)] {
             assert_eq!(is_worth(open, condition, &texts, true), worth, "{condition}");

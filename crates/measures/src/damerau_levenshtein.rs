@@ -6,6 +6,22 @@
 
 use super::levenshtein::levenshtein_within_unless;
 use super::symbols::{Symbol, Symbols, WORD, without_common_affixes};
+use crate::FunctionDoc;
+use crate::edit_descriptor::{EditCost, EditDescriptor, EditLimit, EditOperations, EditScale, EditSteps};
+
+pub(crate) const MEASURE: EditDescriptor = EditDescriptor {
+    name: "damerau_levenshtein",
+    doc: Some(FunctionDoc {
+        syntax: "damerau_levenshtein(a, b)",
+        description: "Insertions, deletions, substitutions and swaps of neighbours, without restriction.",
+        example: ("damerau_levenshtein('ca', 'abc')", "2"),
+    }),
+    parameters: &[],
+    // a transposition that encloses others changes as many bigrams as two plain edits for each that it costs
+    scale: EditScale::Distance(EditOperations { torn_bigrams: 4, gap: 1, shifts: true, plain_edits: 2 }),
+    cost: EditCost { fixed: 40.0, step: 1.3, steps: EditSteps::Cells },
+    kernel: None,
+};
 
 /// More than any distance, and so that sums of it and lengths do not overflow.
 const NEVER: usize = usize::MAX / 2;
@@ -125,6 +141,14 @@ fn fill_row<S: Symbol>(symbol: S, row: usize, first: usize, text: &[S], columns:
         (left, column.above) = (distance, distance);
     }
     left
+}
+
+pub(crate) fn score(a: &str, b: &str) -> Option<f64> {
+    Some(damerau_levenshtein(a, b) as f64)
+}
+
+pub(crate) fn score_within(a: &str, b: &str, limit: EditLimit, stop: &dyn Fn() -> bool) -> Option<f64> {
+    damerau_levenshtein_within_unless(a, b, limit.edits, stop).map(|d| d as f64)
 }
 
 #[cfg(test)]

@@ -2,6 +2,22 @@
 //!
 //! Counted in Unicode scalar values; nothing is allocated.
 
+use crate::FunctionDoc;
+use crate::edit_descriptor::{EditCost, EditDescriptor, EditKernel, EditOperations, EditScale, EditSteps};
+
+pub(crate) const MEASURE: EditDescriptor = EditDescriptor {
+    name: "hamming",
+    doc: Some(FunctionDoc {
+        syntax: "hamming(a, b)",
+        description: "In how many places two strings of equal length differ; NULL for unequal lengths.",
+        example: ("hamming('karolin', 'kathrin')", "3"),
+    }),
+    parameters: &[],
+    scale: EditScale::Distance(EditOperations { shifts: false, ..EditOperations::PLAIN }),
+    cost: EditCost { fixed: 20.0, step: 1.0, steps: EditSteps::Characters },
+    kernel: Some(EditKernel::Hamming),
+};
+
 /// The number of characters of `a` that differ from the one at the same place in `b`.
 ///
 /// `None` (SQL NULL) if the strings have different numbers of characters.
@@ -28,6 +44,10 @@ pub fn hamming(a: &str, b: &str) -> Option<usize> {
             _ => return None,
         }
     }
+}
+
+pub(crate) fn score(a: &str, b: &str) -> Option<f64> {
+    hamming(a, b).map(|d| d as f64)
 }
 
 #[cfg(test)]

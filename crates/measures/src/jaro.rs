@@ -9,6 +9,22 @@ use std::ops::{BitAnd, BitOr, Not, Shl, Shr};
 use std::{array, iter, mem};
 
 use super::symbols::{Masks, Symbol, Symbols, WORD};
+use crate::FunctionDoc;
+use crate::edit_descriptor::{EditCost, EditDescriptor, EditKernel, EditScale, EditSteps};
+
+pub(crate) const MEASURE: EditDescriptor = EditDescriptor {
+    name: "jaro_similarity",
+    doc: Some(FunctionDoc {
+        syntax: "jaro_similarity(a, b)",
+        description: "Jaro's similarity: common characters near each other, less their transpositions; 1 for two \
+                      empty strings.",
+        example: ("round(jaro_similarity('martha', 'marhta'), 3)", "0.944"),
+    }),
+    parameters: &[],
+    scale: EditScale::Jaro { is_raised: false },
+    cost: EditCost { fixed: 45.0, step: 2.5, steps: EditSteps::Words },
+    kernel: Some(EditKernel::Jaro),
+};
 
 /// The Jaro similarity of `a` and `b`, between 0 and 1; 1 for two empty strings, 0 if only one is empty.
 ///
@@ -240,6 +256,10 @@ fn by_symbol<S: Symbol>(symbols: &[S]) -> Vec<u64> {
     let mut order: Vec<_> = places.map(|(&symbol, at)| u64::from(symbol.into()) << POSITION_BITS | at).collect();
     order.sort_unstable();
     order
+}
+
+pub(crate) fn score(a: &str, b: &str) -> Option<f64> {
+    Some(jaro_similarity(a, b))
 }
 
 #[cfg(test)]

@@ -3,7 +3,17 @@
 //! Counted in Unicode scalar values. Bit-parallel; up to 64 characters nothing is allocated.
 
 use super::edit_matrix;
-use super::symbols::{self, Symbols, without_common_affixes};
+use super::symbols::{Symbols, without_common_affixes};
+use crate::edit_descriptor::{EditCost, EditDescriptor, EditKernel, EditLimit, EditOperations, EditScale, EditSteps};
+
+pub(crate) const MEASURE: EditDescriptor = EditDescriptor {
+    name: "levenshtein",
+    doc: None,
+    parameters: &[],
+    scale: EditScale::Distance(EditOperations::PLAIN),
+    cost: EditCost { fixed: 10.0, step: 2.6, steps: EditSteps::Words },
+    kernel: Some(EditKernel::Levenshtein),
+};
 
 /// The Levenshtein distance of `a` and `b`, in characters.
 ///
@@ -40,15 +50,12 @@ pub fn levenshtein_within_unless(a: &str, b: &str, k: usize, stop: &dyn Fn() -> 
     }
 }
 
-/// `1 - levenshtein(a, b) / max(len(a), len(b))`, lengths in characters; 1 for two empty strings.
-pub fn levenshtein_similarity(a: &str, b: &str) -> f64 {
-    similarity_of_distance(levenshtein(a, b), symbols::len(a).max(symbols::len(b)))
+pub(crate) fn score(a: &str, b: &str) -> Option<f64> {
+    Some(levenshtein(a, b) as f64)
 }
 
-/// The similarity of two strings at distance `d`, the longer of `longest` characters.
-#[inline]
-pub fn similarity_of_distance(d: usize, longest: usize) -> f64 {
-    if longest == 0 { 1.0 } else { 1.0 - d as f64 / longest as f64 }
+pub(crate) fn score_within(a: &str, b: &str, limit: EditLimit, stop: &dyn Fn() -> bool) -> Option<f64> {
+    levenshtein_within_unless(a, b, limit.edits, stop).map(|d| d as f64)
 }
 
 #[cfg(test)]
@@ -75,14 +82,6 @@ mod tests {
         assert_eq!(levenshtein("né", "nè"), 1);
         assert_eq!(levenshtein(&"ab".repeat(150), &"ba".repeat(150)), 2);
         assert_eq!(levenshtein(&"a".repeat(300), &"b".repeat(299)), 300);
-    }
-
-    #[test]
-    fn similarities() {
-        assert_eq!(levenshtein_similarity("", ""), 1.0);
-        assert_eq!(levenshtein_similarity("", "a"), 0.0);
-        assert_eq!(levenshtein_similarity("abcd", "abce"), 0.75);
-        assert_eq!(levenshtein_similarity("müller", "muller"), 1.0 - 1.0 / 6.0);
     }
 
     #[test]

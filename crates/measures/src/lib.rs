@@ -20,6 +20,7 @@ pub mod jaro_winkler;
 pub mod l1;
 pub mod l2;
 pub mod levenshtein;
+pub mod levenshtein_similarity;
 pub mod linf;
 pub mod lp;
 pub mod metaphone;
@@ -36,9 +37,11 @@ pub mod tversky;
 pub mod unaccent;
 pub mod word_tokens;
 
+mod edit_descriptor;
 mod edit_matrix;
 mod edit_measure;
 mod function_doc;
+mod parameter;
 mod set_descriptor;
 mod set_measure;
 mod symbols;
@@ -49,9 +52,11 @@ mod vector_measure;
 #[cfg(test)]
 mod test_strings;
 
+pub use edit_descriptor::{EditCost, EditDescriptor, EditKernel, EditLimit, EditOperations, EditScale, EditSteps};
 pub use edit_measure::EditMeasure;
 pub use function_doc::FunctionDoc;
-pub use set_descriptor::{LeastOverlap, Overlap, Parameter, SetBounds, SetDescriptor, Weights};
+pub use parameter::{Parameter, Weights};
+pub use set_descriptor::{LeastOverlap, Overlap, SetBounds, SetDescriptor};
 pub use set_measure::SetMeasure;
 pub use tokenizer::Tokenizer;
 pub use vector_measure::{Power, VectorMeasure};

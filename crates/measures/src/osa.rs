@@ -5,6 +5,23 @@
 
 use super::edit_matrix;
 use super::symbols::{Symbols, without_common_affixes};
+use crate::edit_descriptor::{EditDescriptor, EditKernel, EditLimit, EditOperations, EditScale};
+use crate::{FunctionDoc, levenshtein};
+
+pub(crate) const MEASURE: EditDescriptor = EditDescriptor {
+    name: "osa_distance",
+    doc: Some(FunctionDoc {
+        syntax: "osa_distance(a, b)",
+        description: "Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours, no part \
+                      edited twice.",
+        example: ("osa_distance('ca', 'abc')", "3"),
+    }),
+    parameters: &[],
+    // a transposition changes three bigrams, and two substitutions do what it does
+    scale: EditScale::Distance(EditOperations { torn_bigrams: 3, gap: 1, shifts: true, plain_edits: 2 }),
+    cost: levenshtein::MEASURE.cost,
+    kernel: Some(EditKernel::Osa),
+};
 
 /// The optimal string alignment distance of `a` and `b`, in characters.
 ///
@@ -39,6 +56,14 @@ pub fn osa_within_unless(a: &str, b: &str, k: usize, stop: &dyn Fn() -> bool) ->
         Symbols::Ascii(a, b) => edit_matrix::distance_within::<_, true>(a, b, k, stop),
         Symbols::Decoded(a, b) => edit_matrix::distance_within::<char, true>(&a, &b, k, stop),
     }
+}
+
+pub(crate) fn score(a: &str, b: &str) -> Option<f64> {
+    Some(osa_distance(a, b) as f64)
+}
+
+pub(crate) fn score_within(a: &str, b: &str, limit: EditLimit, stop: &dyn Fn() -> bool) -> Option<f64> {
+    osa_within_unless(a, b, limit.edits, stop).map(|d| d as f64)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Descriptor of a set measure: what SQL functions, engines and kernels ask of it.
 
-use crate::{FunctionDoc, Tokenizer};
+use crate::{FunctionDoc, Parameter, Tokenizer, Weights};
 
 /// Sizes of two sets and of their intersection, by the arguments of the measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,49 +24,6 @@ impl Overlap {
     pub(crate) fn reversed(self) -> Self {
         Self { common: self.common, left: self.right, right: self.left }
     }
-}
-
-/// Constants of a measure, up to two, each from 0 to [`LARGEST`](Self::LARGEST).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Weights([u64; 2]);
-
-impl Weights {
-    /// The most constants that a measure can have.
-    pub const MOST: usize = 2;
-
-    /// Zeros, for measures without constants.
-    pub(crate) const ZERO: Self = Self([0; Self::MOST]);
-
-    /// The largest constant, so that no score overflows or loses digits near 0.
-    pub const LARGEST: f64 = 1e100;
-
-    /// The constant as a weight, where it can be one; -0.0 is 0.0.
-    pub fn checked(weight: f64) -> Option<f64> {
-        (0.0..=Self::LARGEST).contains(&weight).then_some(weight + 0.0)
-    }
-
-    pub(crate) fn new(weights: &[f64]) -> Option<Self> {
-        let mut bits = [0; Self::MOST];
-        for (at, &weight) in weights.iter().enumerate() {
-            *bits.get_mut(at)? = Self::checked(weight)?.to_bits();
-        }
-        Some(Self(bits))
-    }
-
-    /// The constants as numbers; 0 for those that the measure does not have.
-    #[inline]
-    pub fn get(self) -> [f64; Self::MOST] {
-        self.0.map(f64::from_bits)
-    }
-}
-
-/// A constant argument of a measure, behind the two sets.
-#[derive(Debug)]
-pub struct Parameter {
-    /// Name in the documentation and in errors.
-    pub name: &'static str,
-    /// What the constant is.
-    pub description: &'static str,
 }
 
 /// Descriptor of a set measure.

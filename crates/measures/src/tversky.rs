@@ -3,8 +3,8 @@
 //! Tversky, Features of Similarity, Psychological Review 84 (1977). Weights of 1 and 1 give Jaccard, of 0.5 and 0.5
 //! Dice, of 1 and 0 containment.
 
-use crate::FunctionDoc;
-use crate::set_descriptor::{LeastOverlap, Overlap, Parameter, SetBounds, SetDescriptor, Weights};
+use crate::set_descriptor::{LeastOverlap, Overlap, SetBounds, SetDescriptor};
+use crate::{FunctionDoc, Parameter, Weights};
 
 pub(crate) const MEASURE: SetDescriptor = SetDescriptor {
     name: "tversky",
@@ -18,10 +18,14 @@ pub(crate) const MEASURE: SetDescriptor = SetDescriptor {
         Parameter {
             name: "alpha",
             description: "The weight of each element that only a holds, a constant of at least 0.",
+            largest: Weights::LARGEST,
+            default: None,
         },
         Parameter {
             name: "beta",
             description: "The weight of each element that only b holds, a constant of at least 0.",
+            largest: Weights::LARGEST,
+            default: None,
         },
     ],
     tokenizer: None,

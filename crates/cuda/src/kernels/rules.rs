@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use similarity_engine::atoms;
+use similarity_measures::EditKernel;
 
 use super::generated::common::Task;
 use super::generated::edit_measure::EditCondition;
@@ -13,7 +14,6 @@ use super::generated::set_measure::SetCondition;
 use super::generated::vector_measure::VectorCondition;
 use super::grid::{Grid, Launched};
 use super::launch::{Appended, multiprocessors};
-use super::strings::EditDecision;
 use crate::address::Address;
 use crate::buffer::Buffer;
 
@@ -90,7 +90,7 @@ pub(crate) enum Compared {
         /// What classes of sizes allow signatures to differ in.
         allowance: Address<i8>,
         condition: EditCondition,
-        decision: EditDecision,
+        decision: EditKernel,
         /// Whether symbols are bytes.
         is_small: bool,
     },
@@ -217,14 +217,14 @@ impl RuleKernels {
                 }
                 Compared::Strings { build, probe, allowance, condition, decision, is_small } => {
                     let ask = match (decision, is_small) {
-                        (EditDecision::Levenshtein, true) => Kernels::rule_step_levenshtein_small,
-                        (EditDecision::Levenshtein, false) => Kernels::rule_step_levenshtein_large,
-                        (EditDecision::Osa, true) => Kernels::rule_step_osa_small,
-                        (EditDecision::Osa, false) => Kernels::rule_step_osa_large,
-                        (EditDecision::Hamming, true) => Kernels::rule_step_hamming_small,
-                        (EditDecision::Hamming, false) => Kernels::rule_step_hamming_large,
-                        (EditDecision::Jaro, true) => Kernels::rule_step_jaro_small,
-                        (EditDecision::Jaro, false) => Kernels::rule_step_jaro_large,
+                        (EditKernel::Levenshtein, true) => Kernels::rule_step_levenshtein_small,
+                        (EditKernel::Levenshtein, false) => Kernels::rule_step_levenshtein_large,
+                        (EditKernel::Osa, true) => Kernels::rule_step_osa_small,
+                        (EditKernel::Osa, false) => Kernels::rule_step_osa_large,
+                        (EditKernel::Hamming, true) => Kernels::rule_step_hamming_small,
+                        (EditKernel::Hamming, false) => Kernels::rule_step_hamming_large,
+                        (EditKernel::Jaro, true) => Kernels::rule_step_jaro_small,
+                        (EditKernel::Jaro, false) => Kernels::rule_step_jaro_large,
                     };
                     ask(kernels, stream, grid, batch, step, tally, build, probe, allowance, condition)
                 }

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use similarity_measures::EditKernel;
 
 use super::generated::constants::signature_tile::STEP;
 use super::generated::edit_measure::EditCondition;
@@ -18,15 +19,6 @@ pub(crate) struct StringKernels {
     kernels: Kernels,
     /// Blocks of threads that fill the device, for kernels whose threads share an unknown amount of work.
     blocks: u32,
-}
-
-/// What decides an edit condition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EditDecision {
-    Levenshtein,
-    Osa,
-    Hamming,
-    Jaro,
 }
 
 /// Codes of characters, one a byte or four bytes each.
@@ -85,7 +77,7 @@ pub(crate) struct StringSides {
     pub(crate) probe: CodedStrings,
     pub(crate) build: CodedStrings,
     pub(crate) condition: EditCondition,
-    pub(crate) decision: EditDecision,
+    pub(crate) decision: EditKernel,
     /// Whether the symbols are bytes.
     pub(crate) is_small: bool,
     /// Whether both are one side.
@@ -242,14 +234,14 @@ impl StringKernels {
         out: &mut Appended<'_>,
     ) -> Launched {
         let verify = match (sides.decision, sides.is_small) {
-            (EditDecision::Levenshtein, true) => Kernels::edit_verify_levenshtein_small,
-            (EditDecision::Levenshtein, false) => Kernels::edit_verify_levenshtein_large,
-            (EditDecision::Osa, true) => Kernels::edit_verify_osa_small,
-            (EditDecision::Osa, false) => Kernels::edit_verify_osa_large,
-            (EditDecision::Hamming, true) => Kernels::edit_verify_hamming_small,
-            (EditDecision::Hamming, false) => Kernels::edit_verify_hamming_large,
-            (EditDecision::Jaro, true) => Kernels::edit_verify_jaro_small,
-            (EditDecision::Jaro, false) => Kernels::edit_verify_jaro_large,
+            (EditKernel::Levenshtein, true) => Kernels::edit_verify_levenshtein_small,
+            (EditKernel::Levenshtein, false) => Kernels::edit_verify_levenshtein_large,
+            (EditKernel::Osa, true) => Kernels::edit_verify_osa_small,
+            (EditKernel::Osa, false) => Kernels::edit_verify_osa_large,
+            (EditKernel::Hamming, true) => Kernels::edit_verify_hamming_small,
+            (EditKernel::Hamming, false) => Kernels::edit_verify_hamming_large,
+            (EditKernel::Jaro, true) => Kernels::edit_verify_jaro_small,
+            (EditKernel::Jaro, false) => Kernels::edit_verify_jaro_large,
         };
         // SAFETY: the threads share whatever number of candidates there is; both sides' symbols are of the kernel's
         // size, and the addresses are of live columns.

@@ -10,7 +10,7 @@ use super::walk_buffers::WalkBuffers;
 use crate::address::Address;
 use crate::buffer::Buffer;
 use crate::fault::{Fault, placed};
-use crate::kernels::{self, BLOCK, Compared, EditCondition, EditDecision, SetCondition, VectorCondition};
+use crate::kernels::{self, BLOCK, Compared, EditCondition, SetCondition, VectorCondition};
 use crate::memory::Budget;
 use crate::sets::set_test;
 use crate::strings::{LONGEST, edit_test, reaches};
@@ -24,7 +24,7 @@ use similarity_engine::parallel::{both, each_in_turn};
 use similarity_engine::sets::SetPredicate;
 use similarity_engine::strings::EditPredicate;
 use similarity_engine::vectors::reach::Reach;
-use similarity_measures::EditMeasure;
+use similarity_measures::EditKernel;
 
 /// Launches of a tree's steps are short: more of them than of an index are there at the same time.
 pub(super) const WORKERS: usize = 8;
@@ -52,7 +52,7 @@ enum ConditionOnDevice {
     Columns,
     Texts {
         condition: EditCondition,
-        decision: EditDecision,
+        decision: EditKernel,
     },
     Sets {
         condition: SetCondition,
@@ -86,7 +86,7 @@ pub fn serves(condition: &AtomCondition) -> bool {
         AtomCondition::Equality | AtomCondition::Band | AtomCondition::OneSided => true,
         AtomCondition::Similarity { condition: Condition::Set { .. }, .. } => true,
         AtomCondition::Similarity { condition: Condition::Edit { measure, .. }, .. } => {
-            measure != EditMeasure::DamerauLevenshtein
+            measure.descriptor().kernel.is_some()
         }
         // what DataFusion's own functions leave undecided the CPU tells apart
         AtomCondition::Similarity { condition: Condition::Vector(condition), .. } => {

@@ -3,13 +3,12 @@
 use crate::address::Address;
 use crate::device_bounds::DeviceBounds;
 use crate::kernels::constants::edit_matrix::KEPT_COLUMNS;
-use crate::kernels::constants::edit_measure::{HAMMING, JARO, JARO_WINKLER, LEVENSHTEIN, LEVENSHTEIN_SIMILARITY, OSA};
 use crate::kernels::constants::jaro::LONGEST_MATCHED;
-use crate::kernels::{EditCondition, EditDecision, Reach};
+use crate::kernels::{EditCondition, Reach};
 use similarity_engine::condition::Bounds;
 use similarity_engine::strings::EditPredicate;
 use similarity_engine::strings::predicate::LONGEST_PREFIX;
-use similarity_measures::EditMeasure;
+use similarity_measures::{EditKernel, EditMeasure};
 
 /// Characters of the longest string that kernels compare by every measure.
 pub(crate) const LONGEST: usize = KEPT_COLUMNS as usize;
@@ -26,7 +25,7 @@ pub(crate) fn longest_string(predicate: &EditPredicate) -> usize {
         return LONGEST;
     }
     let has_few =
-        |length: usize| edits_counted(predicate, length) <= FEW_EDITS || predicate.measure == EditMeasure::Hamming;
+        |length: usize| edits_counted(predicate, length) <= FEW_EDITS || predicate.measure.needs_equal_lengths();
     // the longer, the more
     let (mut served, mut beyond) = (LONGEST, LONGEST_OF_FEW_EDITS + 1);
     while served + 1 < beyond {
@@ -47,30 +46,30 @@ pub(super) fn longest_partner(predicate: &EditPredicate, length: usize, most: us
 
 /// Whether a device only filters by a measure.
 pub(super) fn is_only_filtered(measure: EditMeasure) -> bool {
-    measure == EditMeasure::DamerauLevenshtein
+    measure.descriptor().kernel.is_none()
 }
 
 /// The most edits that a device counts between matching strings, the longer of which has `length` characters.
 fn edits_counted(predicate: &EditPredicate, length: usize) -> usize {
     let edits = predicate.edits(length, length).unwrap_or(0);
-    // plain ones
-    if is_only_filtered(predicate.measure) { edits.saturating_mul(2).min(length) } else { edits }
+    match predicate.measure.operations() {
+        Some(operations) if is_only_filtered(predicate.measure) => {
+            edits.saturating_mul(operations.plain_edits).min(length)
+        }
+        _ => edits,
+    }
 }
 
 /// Bounds on a measure; `reach` is the address of its [`reaches`].
-pub(crate) fn edit_test(predicate: &EditPredicate, reach: Address<Reach>) -> (EditCondition, EditDecision) {
-    let (measure, decision) = match predicate.measure {
-        EditMeasure::Levenshtein | EditMeasure::DamerauLevenshtein => (LEVENSHTEIN, EditDecision::Levenshtein),
-        EditMeasure::LevenshteinSimilarity => (LEVENSHTEIN_SIMILARITY, EditDecision::Levenshtein),
-        EditMeasure::Osa => (OSA, EditDecision::Osa),
-        EditMeasure::Hamming => (HAMMING, EditDecision::Hamming),
-        EditMeasure::Jaro => (JARO, EditDecision::Jaro),
-        EditMeasure::JaroWinkler => (JARO_WINKLER, EditDecision::Jaro),
-    };
+pub(crate) fn edit_test(predicate: &EditPredicate, reach: Address<Reach>) -> (EditCondition, EditKernel) {
+    let measure = predicate.measure.number();
+    // what is only filtered is so by plain edits
+    let kernel = predicate.measure.descriptor().kernel.unwrap_or(EditKernel::Levenshtein);
     let bounds = if is_only_filtered(predicate.measure) { Bounds::everything() } else { predicate.bounds };
     let DeviceBounds { lower, upper, lower_inclusive, upper_inclusive } = DeviceBounds::of(bounds);
     let jaro = std::array::from_fn(|prefix| predicate.least_jaro(lower, prefix));
-    (EditCondition { lower, upper, jaro, reach, measure, lower_inclusive, upper_inclusive, unused: 0 }, decision)
+    let weights = predicate.measure.weights().get();
+    (EditCondition { lower, upper, jaro, weights, reach, measure, lower_inclusive, upper_inclusive, unused: 0 }, kernel)
 }
 
 /// What a condition allows strings of each length, of up to `most` characters and with partners of as many.
@@ -103,21 +102,16 @@ fn reach(predicate: &EditPredicate, (length, most): (usize, usize), apart: &mut 
     *shorter = farthest(*shorter, length, |apart| possible(length - apart));
     *longer = farthest(*longer, most - length, |apart| possible(length + apart));
     let (shortest, longest) = ((length - *shorter) as u32, (length + *longer) as u32);
-    if predicate.is_jaro() {
+    let Some(operations) = predicate.measure.operations() else {
         return Reach { shortest, longest, edits: 0, characters: 0, bigrams: 0 };
-    }
-    let edits = predicate.edits(length, length).unwrap_or(0);
-    let torn = match predicate.measure {
-        EditMeasure::Osa => 3,
-        EditMeasure::DamerauLevenshtein => 4,
-        _ => 2,
     };
+    let edits = predicate.edits(length, length).unwrap_or(0);
     Reach {
         shortest,
         longest,
         edits: edits_counted(predicate, length) as u32,
         characters: length.saturating_sub(edits) as u32,
-        bigrams: length.saturating_sub(1 + torn * edits) as u32,
+        bigrams: length.saturating_sub(1 + operations.torn_bigrams * edits) as u32,
     }
 }
 
@@ -149,28 +143,26 @@ mod tests {
     fn the_longest_string_has_few_edits() {
         let longest = |measure, bounds| longest_string(&EditPredicate { measure, bounds });
         let (at_most, at_least) = (|k| Bounds::at_most(k, true), |t| Bounds::at_least(t, true));
-        for measure in [EditMeasure::Levenshtein, EditMeasure::Osa] {
+        for measure in [EditMeasure::LEVENSHTEIN, EditMeasure::OSA] {
             assert_eq!([2.0, 510.0, 510.9].map(|k| longest(measure, at_most(k))), [1 << 14; 3]);
             assert_eq!([511.0, 1e9].map(|k| longest(measure, at_most(k))), [LONGEST; 2]);
         }
-        assert_eq!([255.0, 256.0].map(|k| longest(EditMeasure::DamerauLevenshtein, at_most(k))), [1 << 14, LONGEST]);
-        assert_eq!(longest(EditMeasure::Hamming, at_most(1e9)), 1 << 14);
-        let similar = |t| longest(EditMeasure::LevenshteinSimilarity, at_least(t));
+        assert_eq!([255.0, 256.0].map(|k| longest(EditMeasure::DAMERAU_LEVENSHTEIN, at_most(k))), [1 << 14, LONGEST]);
+        assert_eq!(longest(EditMeasure::HAMMING, at_most(1e9)), 1 << 14);
+        let similar = |t| longest(EditMeasure::LEVENSHTEIN_SIMILARITY, at_least(t));
         // one in five of 2,554 characters is 510
         assert_eq!([1.0, 0.8, 0.1].map(similar), [1 << 14, 2554, LONGEST]);
-        assert_eq!(longest(EditMeasure::JaroWinkler, at_least(1.0)), LONGEST);
+        assert_eq!(longest(EditMeasure::JARO_WINKLER, at_least(1.0)), LONGEST);
     }
 
     #[test]
     fn what_lengths_allow() {
-        use EditMeasure::{DamerauLevenshtein, Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
-        let distances = [Levenshtein, Osa, DamerauLevenshtein, Hamming]
-            .map(|measure| [-1.0, 0.0, 2.0, 5000.0].map(|k| (measure, k)));
-        let similarities =
-            [LevenshteinSimilarity, Jaro, JaroWinkler].map(|measure| [0.01, 0.5, 0.7, 0.9, 1.0].map(|t| (measure, t)));
-        let distances = distances.into_iter().flatten().map(|(m, k)| (m, Bounds::at_most(k, true)));
-        let similarities = similarities.into_iter().flatten().map(|(m, t)| (m, Bounds::at_least(t, true)));
-        for (measure, bounds) in distances.chain(similarities) {
+        let bounds = |measure: EditMeasure| match measure.is_distance() {
+            true => [-1.0, 0.0, 2.0, 2.5, 5000.0].map(|k| Bounds::at_most(k, true)),
+            false => [0.01, 0.5, 0.7, 0.9, 1.0].map(|t| Bounds::at_least(t, true)),
+        };
+        let all = EditMeasure::ALL.iter().flat_map(|&measure| bounds(measure).map(|bounds| (measure, bounds)));
+        for (measure, bounds) in all {
             let predicate = EditPredicate { measure, bounds };
             let reaches = reaches(&predicate, LONGEST);
             for (one, other) in (0..120).flat_map(|one| (0..120).map(move |other| (one, other))) {
@@ -183,7 +175,8 @@ mod tests {
                     continue;
                 };
                 let longer = reaches[one.max(other)];
-                let counted = if measure == DamerauLevenshtein { (2 * edits).min(one.max(other)) } else { edits };
+                let counted =
+                    if measure == EditMeasure::DAMERAU_LEVENSHTEIN { (2 * edits).min(one.max(other)) } else { edits };
                 assert_eq!(longer.edits as usize, counted, "{predicate:?} {one} {other}");
                 for least in &reaches[..=one.max(other)] {
                     let bigrams = least.bigrams as usize;

@@ -16,7 +16,7 @@ use crate::block_ranges::{BlockRanges, BlockShape};
 use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::constants::signature_tile::STEP;
-use crate::kernels::{Appended, BLOCK, EditCondition, EditDecision, Positions, Reach, StringSides, TaskList};
+use crate::kernels::{Appended, BLOCK, EditCondition, Positions, Reach, StringSides, TaskList};
 use crate::memory::Budget;
 use crate::scheduler::Scheduler;
 use crate::tiled_index::{Batch, BatchOf, Build, OnHost, TiledIndex};
@@ -25,6 +25,7 @@ use similarity_engine::strings::EditPredicate;
 use similarity_engine::strings::features::{self, Feature, Signature};
 use similarity_engine::views::string_views;
 use similarity_engine::{BuildContext, Cancel, Counts, KeyColumn, Pairs, PrepareContext, Prepared};
+use similarity_measures::EditKernel;
 
 /// Words of a signature.
 const WORDS: u32 = STEP;
@@ -40,7 +41,7 @@ pub(crate) struct StringIndex {
     build: Build<SortedStrings, BlockRanges>,
     predicate: EditPredicate,
     condition: EditCondition,
-    decision: EditDecision,
+    decision: EditKernel,
     /// What `condition` points to.
     _reaches: Buffer<Reach>,
     alphabet: Alphabet,
@@ -309,7 +310,7 @@ mod tests {
     }
 
     fn levenshtein(k: f64) -> EditPredicate {
-        EditPredicate { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(k, true) }
+        EditPredicate { measure: EditMeasure::LEVENSHTEIN, bounds: Bounds::at_most(k, true) }
     }
 
     /// Both kinds of join against the oracle.
@@ -363,13 +364,11 @@ mod tests {
 
     /// A predicate of each measure that accepts strings with about `share` of their characters edited.
     fn tolerant(share: f64, length: usize) -> Vec<EditPredicate> {
-        use EditMeasure::{DamerauLevenshtein, Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
-        let distances = [Levenshtein, Osa, DamerauLevenshtein, Hamming]
-            .map(|measure| (measure, Bounds::at_most(share * length as f64, true)));
-        let similarities =
-            [LevenshteinSimilarity, Jaro, JaroWinkler].map(|measure| (measure, Bounds::at_least(1.0 - share, true)));
-        let all = distances.into_iter().chain(similarities);
-        all.map(|(measure, bounds)| EditPredicate { measure, bounds }).collect()
+        let bounds = |measure: EditMeasure| match measure.is_distance() {
+            true => Bounds::at_most(share * length as f64, true),
+            false => Bounds::at_least(1.0 - share, true),
+        };
+        EditMeasure::ALL.iter().map(|&measure| EditPredicate { measure, bounds: bounds(measure) }).collect()
     }
 
     #[test]
@@ -407,7 +406,7 @@ mod tests {
         }
         let mut found = 0;
         for k in [255.0, 510.0] {
-            for measure in [EditMeasure::Levenshtein, EditMeasure::Osa] {
+            for measure in [EditMeasure::LEVENSHTEIN, EditMeasure::OSA] {
                 let predicate = EditPredicate { measure, bounds: Bounds::at_most(k, true) };
                 found += agrees(predicate, (&values, &None), (&values, &None));
             }
@@ -420,7 +419,7 @@ mod tests {
     fn the_host_decides_what_a_device_cannot_count() {
         let mut values: Values = (0..40).map(|row| Some(format!("row {row} of ca and more of it"))).collect();
         values.extend((0..40).map(|row| Some(format!("row {row} of abc and more of it"))));
-        let measure = EditMeasure::DamerauLevenshtein;
+        let measure = EditMeasure::DAMERAU_LEVENSHTEIN;
         for (k, matches) in [(1.0, false), (2.0, true)] {
             let predicate = EditPredicate { measure, bounds: Bounds::at_most(k, true) };
             agrees(predicate, (&values, &None), (&values, &None));
@@ -469,7 +468,7 @@ mod tests {
         // with more edits than are few they are too long for any measure but one
         for predicate in tolerant(0.5, LONGEST)
             .into_iter()
-            .filter(|p| !matches!(p.measure, EditMeasure::Hamming | EditMeasure::DamerauLevenshtein))
+            .filter(|p| ![EditMeasure::HAMMING, EditMeasure::DAMERAU_LEVENSHTEIN].contains(&p.measure))
         {
             assert_eq!(longest_string(&predicate), LONGEST);
             for groups in [&None, &groups] {
@@ -488,7 +487,7 @@ mod tests {
             assert!(expected.len() >= 1500);
             let keys = key_column(&values, &groups);
             assert_eq!(self_join_pairs(&index(levenshtein(2.0), &keys, true), usize::MAX), expected);
-            let by_jaro = EditPredicate { measure: EditMeasure::Jaro, bounds: Bounds::at_least(0.95, true) };
+            let by_jaro = EditPredicate { measure: EditMeasure::JARO, bounds: Bounds::at_least(0.95, true) };
             let expected = oracle(by_jaro, (&values, &groups), (&values, &groups), true);
             assert_eq!(self_join_pairs(&index(by_jaro, &keys, true), 1000), expected);
         }

@@ -33,7 +33,7 @@ fn keys_of_rules_go_to_an_open_device_from_so_many_rows_on() {
 fn access_paths_are_those_of_the_engine_that_may_run() {
     let _open = device();
     let edit = |measure| Condition::Edit { measure, bounds: Bounds::at_least(0.9, true) };
-    let (similarity, jaro) = (edit(EditMeasure::LevenshteinSimilarity), edit(EditMeasure::Jaro));
+    let (similarity, jaro) = (edit(EditMeasure::LEVENSHTEIN_SIMILARITY), edit(EditMeasure::JARO));
     let lp = Condition::Vector(VectorCondition::every_score(VectorMeasure::Lp(Power::new(3.0).unwrap())));
     let on_cpu = "segment index or signature tiles (by the cost over the collected keys)";
     let paths = |asked, condition| EngineSpec { asked, ..EngineSpec::CPU }.access_paths(Some(&crate::Cuda), condition);
@@ -55,7 +55,7 @@ fn batches_are_made_ready_until_they_are_cancelled() {
     let near =
         VectorCondition { bounds: Bounds::at_most(5.0, true), ..VectorCondition::every_score(VectorMeasure::L2) };
     let set = Condition::Set { tokenizer: words, measure: SetMeasure::JACCARD, bounds: Bounds::at_least(0.5, true) };
-    let edit = Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
+    let edit = Condition::Edit { measure: EditMeasure::LEVENSHTEIN, bounds: Bounds::at_most(1.0, true) };
     let (never, cancelled) = (Cancel::default(), Cancel::default());
     cancelled.cancel();
     for engine in [Engine::Cpu, engine_of(Budget::new(&device(), 0.5))] {

@@ -35,19 +35,18 @@ fn sides(longest: usize, rng: &mut StdRng) -> [Values; 2] {
 
 #[test]
 fn long_strings_are_compared_on_the_cpu() {
-    use EditMeasure::{Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
     let mut rng = StdRng::seed_from_u64(6);
     let engine = engine_of(Budget::new(&device(), 0.5));
     let grouped = Some((0..150).map(|row| if row % 50 == 27 { NO_GROUP } else { row / 75 }).collect());
     let (at_most, at_least) = (|k| Bounds::at_most(k, true), |t| Bounds::at_least(t, true));
     for (measure, bounds) in [
-        (Levenshtein, at_most(3.0)),
-        (Levenshtein, at_most(90.0)),
-        (Osa, at_most(1.0)),
-        (Hamming, at_most(40.0)),
-        (LevenshteinSimilarity, at_least(0.8)),
-        (Jaro, at_least(0.7)),
-        (JaroWinkler, at_least(0.95)),
+        (EditMeasure::LEVENSHTEIN, at_most(3.0)),
+        (EditMeasure::LEVENSHTEIN, at_most(90.0)),
+        (EditMeasure::OSA, at_most(1.0)),
+        (EditMeasure::HAMMING, at_most(40.0)),
+        (EditMeasure::LEVENSHTEIN_SIMILARITY, at_least(0.8)),
+        (EditMeasure::JARO, at_least(0.7)),
+        (EditMeasure::JARO_WINKLER, at_least(0.95)),
     ] {
         let (predicate, condition) = (EditPredicate { measure, bounds }, Condition::Edit { measure, bounds });
         let longest = crate::strings::longest_string(&predicate);
@@ -79,7 +78,7 @@ fn long_strings_are_compared_on_the_cpu() {
 
 #[test]
 fn without_long_strings_nothing_is_set_apart() {
-    let condition = Condition::Edit { measure: EditMeasure::Jaro, bounds: Bounds::at_least(0.9, true) };
+    let condition = Condition::Edit { measure: EditMeasure::JARO, bounds: Bounds::at_least(0.9, true) };
     let long = |count: usize| -> Values {
         (0..40).map(|row| Some("\u{e9}".repeat(if row < count { 1025 } else { 1024 }))).collect()
     };

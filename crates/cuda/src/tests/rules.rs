@@ -31,7 +31,7 @@ impl PairConditions for NoConditions {
 /// The pairs of a self-join by two clauses, each an equality and an edit distance, with how many rows have no
 /// partner, and the bytes that went to the device.
 fn join(engine: &Engine, equalities: [&ArrayRef; 2], key: &ArrayRef) -> ((Vec<(u32, u32)>, usize), usize) {
-    let edit = |k| Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(k, true) };
+    let edit = |k| Condition::Edit { measure: EditMeasure::LEVENSHTEIN, bounds: Bounds::at_most(k, true) };
     let conditions = vec![
         AtomCondition::Equality,
         AtomCondition::Equality,
@@ -92,7 +92,7 @@ fn where_memory_lacks_for_them_the_keys_are_numbered_all_the_same() {
 
 #[test]
 fn why_a_device_does_not_walk_is_said() {
-    let condition = Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
+    let condition = Condition::Edit { measure: EditMeasure::LEVENSHTEIN, bounds: Bounds::at_most(1.0, true) };
     let conditions = vec![AtomCondition::Equality, AtomCondition::Similarity { key: 0, condition }];
     let source = RuleSource::new(conditions, vec![vec![0, 1]]);
     let (cancel, device) = (Cancel::default(), device_alone());
@@ -122,10 +122,10 @@ fn conditions() -> Vec<AtomCondition> {
         AtomCondition::Equality,
         AtomCondition::Band,
         AtomCondition::OneSided,
-        edit(0, EditMeasure::Levenshtein, Bounds::at_most(2.0, true)),
-        edit(0, EditMeasure::JaroWinkler, Bounds::at_least(0.85, true)),
+        edit(0, EditMeasure::LEVENSHTEIN, Bounds::at_most(2.0, true)),
+        edit(0, EditMeasure::JARO_WINKLER, Bounds::at_least(0.85, true)),
         AtomCondition::Similarity { key: 1, condition: set },
-        edit(1, EditMeasure::Osa, Bounds::at_most(3.0, true)),
+        edit(1, EditMeasure::OSA, Bounds::at_most(3.0, true)),
         AtomCondition::Similarity { key: 2, condition: Condition::Vector(near) },
     ]
 }
@@ -283,14 +283,17 @@ fn side_of_strings(first: char, symbols: u32, rng: &mut StdRng) -> SideColumns {
 #[test]
 fn a_device_decides_strings_of_few_and_of_many_symbols() {
     let (far, near) = (Bounds::at_most(3.0, true), Bounds::at_least(0.85, true));
+    let raised = |weights: [f64; 2]| EditMeasure::JARO_WINKLER.with(&weights).unwrap();
     let measures = [
-        (EditMeasure::Levenshtein, far),
-        (EditMeasure::LevenshteinSimilarity, near),
-        (EditMeasure::Osa, far),
-        (EditMeasure::DamerauLevenshtein, far),
-        (EditMeasure::Hamming, far),
-        (EditMeasure::Jaro, near),
-        (EditMeasure::JaroWinkler, near),
+        (EditMeasure::LEVENSHTEIN, far),
+        (EditMeasure::LEVENSHTEIN_SIMILARITY, near),
+        (EditMeasure::OSA, far),
+        (EditMeasure::DAMERAU_LEVENSHTEIN, far),
+        (EditMeasure::HAMMING, far),
+        (EditMeasure::JARO, near),
+        (EditMeasure::JARO_WINKLER, near),
+        (raised([0.25, 0.0]), near),
+        (raised([0.2, 0.9]), near),
     ];
     let mut rng = StdRng::seed_from_u64(10);
     let on_device = engine_of(Budget::new(&device(), 0.5));
@@ -307,7 +310,7 @@ fn a_device_decides_strings_of_few_and_of_many_symbols() {
                 let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
                 let [expected, found] = [&Engine::Cpu, &on_device].map(|engine| {
                     let index = RuleIndex::try_new(source.clone(), same(&build), engine, &context).unwrap();
-                    let has_kernels = measure != EditMeasure::DamerauLevenshtein;
+                    let has_kernels = measure != EditMeasure::DAMERAU_LEVENSHTEIN;
                     let is_walked_there = has_kernels && matches!(engine, Engine::Device(_));
                     let walked = if is_walked_there { index.plan().groups.len() } else { 0 };
                     assert_eq!(entries_on_device(&index), walked, "{measure:?} {self_join}");

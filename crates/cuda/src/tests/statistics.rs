@@ -13,7 +13,7 @@ use similarity_measures::EditMeasure;
 /// A sample of some strings, drawn by a device if there is one.
 fn sample(texts: &[Option<String>], budget: Option<&Budget>) -> Sample {
     let key: ArrayRef = Arc::new(texts.iter().map(Option::as_deref).collect::<StringViewArray>());
-    let condition = Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
+    let condition = Condition::Edit { measure: EditMeasure::LEVENSHTEIN, bounds: Bounds::at_most(1.0, true) };
     let conditions = vec![AtomCondition::Equality, AtomCondition::Similarity { key: 0, condition }];
     let keys = vec![key];
     let atoms = vec![AtomColumn::Codes(vec![0; texts.len()].into()), AtomColumn::None];

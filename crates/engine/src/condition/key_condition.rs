@@ -114,7 +114,12 @@ impl fmt::Display for Condition {
                 constants.into_iter().try_for_each(|(_, weight)| write!(f, ", {weight}"))?;
                 write!(f, ") {bounds}")
             }
-            Self::Edit { measure, bounds } => write!(f, "{} {bounds}", measure.name()),
+            Self::Edit { measure, bounds } if measure.has_default_weights() => write!(f, "{} {bounds}", measure.name()),
+            Self::Edit { measure, bounds } => {
+                let constants = measure.descriptor().parameters.iter().zip(measure.weights().get());
+                let constants: Vec<_> = constants.map(|(of, weight)| format!("{} = {weight}", of.name)).collect();
+                write!(f, "{}({}) {bounds}", measure.name(), constants.join(", "))
+            }
             Self::Vector(condition) => write!(f, "{condition}"),
         }
     }

@@ -259,7 +259,7 @@ mod tests {
 
     /// What `work` makes of the fingerprints of some values, keys of a string or of a set measure.
     fn with<T>(values: ArrayRef, detail: Detail, work: impl FnOnce(&Fingerprints<'_>) -> T) -> T {
-        let edit = Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(1.0, true) };
+        let edit = Condition::Edit { measure: EditMeasure::LEVENSHTEIN, bounds: Bounds::at_most(1.0, true) };
         let set = Condition::Set {
             tokenizer: Tokenizer::Elements,
             measure: SetMeasure::JACCARD,

@@ -23,7 +23,6 @@ use super::strings::EditPredicate;
 use super::{BuildContext, DynPairIndex, Erased, KeyColumn};
 use crate::condition::Condition;
 use sets::{NearestSets, SetIndex};
-use similarity_measures::EditMeasure;
 use strings::{NearestStrings, StringIndex};
 
 /// Makes the keys of a build side ready for `condition`.
@@ -87,9 +86,7 @@ pub fn nearest_access_paths(condition: Condition) -> AccessPaths {
 pub fn access_paths(condition: Condition) -> AccessPaths {
     match condition {
         Condition::Set { .. } => AccessPaths { paths: &[PrefixIndex, SignatureTiles], by: Some(Criterion::Cost) },
-        Condition::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => {
-            AccessPaths::only(&[SignatureTiles])
-        }
+        Condition::Edit { measure, .. } if measure.is_jaro() => AccessPaths::only(&[SignatureTiles]),
         Condition::Edit { .. } => AccessPaths { paths: &[SegmentIndex, SignatureTiles], by: Some(Criterion::Cost) },
         Condition::Vector(_) => {
             AccessPaths { paths: &[SortedRuns, KdBlocks, MetricBlocks], by: Some(Criterion::Dimension) }

@@ -367,7 +367,7 @@ mod tests {
                 measure: SetMeasure::JACCARD,
                 bounds: Bounds::at_least(0.5, true),
             },
-            Condition::Edit { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(3.0, true) },
+            Condition::Edit { measure: EditMeasure::LEVENSHTEIN, bounds: Bounds::at_most(3.0, true) },
             Condition::Vector(vector(None)),
             Condition::Vector(vector(Some(465))),
         ]

@@ -3,7 +3,7 @@
 
 use super::{AtomEstimate, Reading};
 use crate::condition::Condition;
-use similarity_measures::EditMeasure;
+use similarity_measures::EditScale;
 
 /// Comparing two numbers of a column.
 pub const EQUALITY: f64 = 2.0;
@@ -28,15 +28,15 @@ pub fn of_index(condition: &Condition, partners: f64) -> f64 {
     let pair = match *condition {
         Condition::Set { measure, .. } if measure.descriptor().is_count => 0.5,
         Condition::Set { bounds, .. } => by_threshold(bounds.lower().map_or(0.0, |b| b.value)),
-        Condition::Edit { measure: EditMeasure::Jaro | EditMeasure::JaroWinkler, .. } => 4.0,
-        Condition::Edit { measure: EditMeasure::LevenshteinSimilarity, bounds } => {
-            by_threshold(bounds.lower().map_or(0.0, |b| b.value))
-        }
-        Condition::Edit { bounds, .. } => match bounds.upper().map_or(f64::INFINITY, |b| b.value) {
-            k if k < 2.0 => 0.05,
-            k if k < 3.0 => 0.1,
-            k if k < 4.0 => 0.3,
-            _ => 1.0,
+        Condition::Edit { measure, bounds } => match measure.scale() {
+            EditScale::Jaro { .. } => 4.0,
+            EditScale::Share(_) => by_threshold(bounds.lower().map_or(0.0, |b| b.value)),
+            EditScale::Distance(_) => match bounds.upper().map_or(f64::INFINITY, |b| b.value) {
+                k if k < 2.0 => 0.05,
+                k if k < 3.0 => 0.1,
+                k if k < 4.0 => 0.3,
+                _ => 1.0,
+            },
         },
         Condition::Vector(_) => 0.2,
     };
@@ -66,15 +66,9 @@ pub fn of_test(condition: Condition, length: f64, open: f64, passes: f64) -> Ato
 /// What it costs to compute the measure of `condition` for keys of `length` characters or tokens, each compared with up
 /// to `width` of the other key.
 pub fn of_measure(condition: Condition, length: f64, width: f64) -> f64 {
-    let words = (width / 64.0).ceil().max(1.0);
     match condition {
         Condition::Set { .. } => 20.0 + 3.0 * length,
-        Condition::Edit { measure, .. } => match measure {
-            EditMeasure::Hamming => 20.0 + length,
-            EditMeasure::Jaro | EditMeasure::JaroWinkler => 45.0 + 2.5 * length * words,
-            EditMeasure::DamerauLevenshtein => 40.0 + 1.3 * length * width,
-            _ => 10.0 + 2.6 * length * words,
-        },
+        Condition::Edit { measure, .. } => measure.descriptor().cost.nanoseconds(length, width),
         Condition::Vector(_) => 10.0 + length,
     }
 }

@@ -288,7 +288,7 @@ mod tests {
     /// Whoever waits for it can look up in time, and others can help.
     #[test]
     fn an_index_that_finds_nothing_stops_once_its_work_is_done() {
-        let condition = Condition::Edit { measure: EditMeasure::JaroWinkler, bounds: Bounds::at_least(0.85, true) };
+        let condition = Condition::Edit { measure: EditMeasure::JARO_WINKLER, bounds: Bounds::at_least(0.85, true) };
         let conditions = vec![AtomCondition::Similarity { key: 0, condition }];
         let source = RuleSource::new(conditions, vec![vec![0]]);
         let side = |letter: &str| {

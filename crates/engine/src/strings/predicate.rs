@@ -1,8 +1,9 @@
 //! What a condition requires of two lengths.
 
 use crate::condition::Bounds;
-use similarity_measures::damerau_levenshtein::damerau_levenshtein_within_unless;
-use similarity_measures::{EditMeasure, levenshtein, osa};
+pub use similarity_measures::jaro_winkler::LONGEST_PREFIX;
+use similarity_measures::levenshtein_similarity::similarity_of_distance;
+use similarity_measures::{EditLimit, EditMeasure, EditScale};
 
 /// A measure and the scores or distances that are accepted.
 #[derive(Debug, Clone, Copy)]
@@ -25,27 +26,15 @@ pub struct Slack {
 /// Far more than any two strings differ by.
 const UNLIMITED: i64 = i64::MAX / 4;
 
-/// How long a common prefix raises a Jaro-Winkler score.
-pub const LONGEST_PREFIX: usize = 4;
-
 impl EditPredicate {
     /// How much strings of `left` and `right` characters may differ, `None` where they cannot match at all.
     ///
     /// `prefix` bounds the length of their common prefix. The farther the lengths are apart, the less is possible.
     pub fn slack(&self, left: usize, right: usize, prefix: usize) -> Option<Slack> {
-        if self.is_jaro() {
-            return self.jaro_slack(left, right, prefix);
-        }
+        let Some(operations) = self.measure.operations() else { return self.jaro_slack(left, right, prefix) };
         let edits = self.edits(left, right)? as i64;
-        // A substitution changes two characters and four bigrams at most, insertion and deletion fewer. A transposition
-        // changes three bigrams on either side; one that encloses insertions or deletions as many as two plain edits
-        // for each that it costs.
-        let bigrams = match self.measure {
-            EditMeasure::Osa => 6,
-            EditMeasure::DamerauLevenshtein => 8,
-            _ => 4,
-        };
-        Some(Slack { characters: 2 * edits, bigrams: bigrams * edits })
+        // a substitution changes a character of either string, insertion and deletion one of one
+        Some(Slack { characters: 2 * edits, bigrams: 2 * operations.torn_bigrams as i64 * edits })
     }
 
     /// The most edits between strings of `left` and `right` characters that match, `None` where they cannot.
@@ -54,9 +43,9 @@ impl EditPredicate {
     #[inline]
     pub fn edits(&self, left: usize, right: usize) -> Option<usize> {
         let (longest, apart) = (left.max(right), left.abs_diff(right));
-        let most = match self.measure {
-            EditMeasure::LevenshteinSimilarity => self.largest_difference(longest)?,
-            EditMeasure::Hamming if apart > 0 => return None,
+        let most = match self.measure.scale() {
+            EditScale::Share(_) => self.largest_difference(longest)?,
+            EditScale::Distance(operations) if !operations.shifts && apart > 0 => return None,
             // no distance exceeds the longer length
             _ => self.largest_distance()?.min(longest),
         };
@@ -65,11 +54,10 @@ impl EditPredicate {
 
     /// The most edits between a string of `length` characters and any that it matches, `None` where there is no limit.
     pub fn most_edits(&self, length: usize) -> Option<usize> {
-        if self.is_jaro() {
-            return None;
-        }
-        if self.measure != EditMeasure::LevenshteinSimilarity {
-            return self.largest_distance();
+        match self.measure.scale() {
+            EditScale::Jaro { .. } => return None,
+            EditScale::Distance(_) => return self.largest_distance(),
+            EditScale::Share(_) => {}
         }
         let (mut possible, mut impossible) = (length, 2 * length + 2);
         while self.edits(impossible, length).is_some() {
@@ -93,7 +81,7 @@ impl EditPredicate {
 
     /// The largest distance at which the similarity of strings, the longer of `longest` characters, is accepted.
     pub fn largest_difference(&self, longest: usize) -> Option<usize> {
-        let accepted = |d: &usize| self.bounds.above_lower(levenshtein::similarity_of_distance(*d, longest));
+        let accepted = |d: &usize| self.bounds.above_lower(similarity_of_distance(*d, longest));
         if !accepted(&0) {
             return None;
         }
@@ -163,12 +151,7 @@ impl EditPredicate {
 
     /// A Jaro similarity below which the score, raised by a common prefix, stays under `score`.
     pub fn least_jaro(&self, score: f64, prefix: usize) -> f64 {
-        let raised = 0.1 * prefix.min(LONGEST_PREFIX) as f64;
-        let jaro = match self.measure {
-            EditMeasure::JaroWinkler if score > 0.7 => ((score - raised) / (1.0 - raised)).max(0.7),
-            _ => score,
-        };
-        jaro - 1e-9
+        self.measure.boost().map_or(score, |boost| boost.least_jaro(score, prefix)) - 1e-9
     }
 
     /// Upper bound of the score of any two strings of these lengths with `common` common characters.
@@ -185,21 +168,20 @@ impl EditPredicate {
         }
         let m = common as f64;
         let jaro = (m / left as f64 + m / right as f64 + 1.0) / 3.0;
-        if self.measure == EditMeasure::Jaro || jaro <= 0.7 {
-            return jaro;
+        match self.measure.boost() {
+            Some(boost) if boost.applies(jaro) => boost.raised(jaro, prefix.min(LONGEST_PREFIX)) + 1e-9,
+            _ => jaro,
         }
-        let prefix = prefix.min(LONGEST_PREFIX) as f64;
-        jaro + 0.1 * prefix * (1.0 - jaro) + 1e-9
     }
 
     /// Whether common characters and their order make the score, not edits.
     pub fn is_jaro(&self) -> bool {
-        matches!(self.measure, EditMeasure::Jaro | EditMeasure::JaroWinkler)
+        self.measure.is_jaro()
     }
 
     /// Whether the first characters of two strings say how large a score can be.
     pub fn wants_classes(&self) -> bool {
-        self.measure == EditMeasure::JaroWinkler
+        self.measure.boost().is_some()
     }
 
     /// Whether two strings, the longer of `longest` characters, match.
@@ -213,25 +195,20 @@ impl EditPredicate {
     ///
     /// Once `stop` is true it may be none.
     pub fn score(&self, left: &str, right: &str, longest: usize, stop: &dyn Fn() -> bool) -> Option<f64> {
-        let distance = |k: Option<usize>| match self.measure {
-            EditMeasure::Osa => osa::osa_within_unless(left, right, k?, stop),
-            EditMeasure::DamerauLevenshtein => damerau_levenshtein_within_unless(left, right, k?, stop),
-            _ => levenshtein::levenshtein_within_unless(left, right, k?, stop),
+        let edits = match self.measure.scale() {
+            EditScale::Distance(_) => self.largest_distance()?,
+            EditScale::Share(_) => self.largest_difference(longest)?,
+            EditScale::Jaro { .. } => usize::MAX,
         };
-        match self.measure {
-            EditMeasure::Levenshtein | EditMeasure::Osa | EditMeasure::DamerauLevenshtein => {
-                distance(self.largest_distance()).map(|d| d as f64)
-            }
-            EditMeasure::LevenshteinSimilarity => {
-                distance(self.largest_difference(longest)).map(|d| levenshtein::similarity_of_distance(d, longest))
-            }
-            measure => measure.score(left, right),
-        }
+        self.measure.score_within(left, right, EditLimit { edits, longest }, stop)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
     use super::*;
 
     fn predicate(measure: EditMeasure, bounds: Bounds) -> EditPredicate {
@@ -240,7 +217,7 @@ mod tests {
 
     #[test]
     fn distances_are_whole_numbers() {
-        let largest = |bounds| predicate(EditMeasure::Levenshtein, bounds).largest_distance();
+        let largest = |bounds| predicate(EditMeasure::LEVENSHTEIN, bounds).largest_distance();
         assert_eq!(largest(Bounds::at_most(2.0, true)), Some(2));
         assert_eq!(largest(Bounds::at_most(2.0, false)), Some(1));
         assert_eq!(largest(Bounds::at_most(2.5, false)), Some(2));
@@ -253,9 +230,9 @@ mod tests {
     fn similarities_at_the_threshold() {
         for longest in 1..200usize {
             for d in 0..=longest {
-                let t = levenshtein::similarity_of_distance(d, longest);
+                let t = similarity_of_distance(d, longest);
                 if t > 0.0 {
-                    let p = predicate(EditMeasure::LevenshteinSimilarity, Bounds::at_least(t, true));
+                    let p = predicate(EditMeasure::LEVENSHTEIN_SIMILARITY, Bounds::at_least(t, true));
                     assert_eq!(p.largest_difference(longest), Some(d));
                 }
             }
@@ -265,7 +242,7 @@ mod tests {
     #[test]
     fn most_edits_cover_every_partner() {
         for t in [0.05, 0.3, 0.5, 2.0 / 3.0, 0.75, 0.8, 0.9, 0.95, 1.0] {
-            let p = predicate(EditMeasure::LevenshteinSimilarity, Bounds::at_least(t, true));
+            let p = predicate(EditMeasure::LEVENSHTEIN_SIMILARITY, Bounds::at_least(t, true));
             for length in 0..60 {
                 let most = (0..2000).filter_map(|other| p.edits(length, other)).max();
                 assert_eq!(p.most_edits(length), most, "{t} {length}");
@@ -273,9 +250,88 @@ mod tests {
         }
     }
 
+    /// Occurrences that one of both has more than the other.
+    fn differing<T: Ord>(mut left: Vec<T>, mut right: Vec<T>) -> i64 {
+        left.sort_unstable();
+        right.sort_unstable();
+        let (mut at, mut common) = (0, 0);
+        for one in &left {
+            at += right[at..].iter().take_while(|other| *other < one).count();
+            let is_common = right.get(at) == Some(one);
+            (at, common) = (at + usize::from(is_common), common + usize::from(is_common));
+        }
+        (left.len() + right.len() - 2 * common) as i64
+    }
+
+    fn bigrams(text: &[char]) -> Vec<(char, char)> {
+        text.windows(2).map(|pair| (pair[0], pair[1])).collect()
+    }
+
+    /// Whether what is required of two strings that match holds for these.
+    fn passes_all_filters(p: &EditPredicate, left: &str, right: &str) -> bool {
+        let [l, r] = [left, right].map(|text| text.chars().collect::<Vec<_>>());
+        let common = l.iter().zip(&r).take(LONGEST_PREFIX).take_while(|(x, y)| x == y).count();
+        let (characters, torn) = (differing(l.clone(), r.clone()), differing(bigrams(&l), bigrams(&r)));
+        let (jaro, least) = (similarity_measures::jaro::jaro_similarity(left, right), p.bounds.lower().unwrap().value);
+        [common, LONGEST_PREFIX, usize::MAX].into_iter().all(|prefix| {
+            let (l, r) = (l.len(), r.len());
+            p.slack(l, r, prefix).is_some_and(|slack| characters <= slack.characters)
+                && p.is_possible(l, r, prefix)
+                && p.is_jaro_possible(l, r, prefix, characters as usize)
+                && torn <= p.jaro_bigrams(l, r, prefix, characters)
+                && p.least_jaro(least, prefix) <= jaro
+        })
+    }
+
+    #[test]
+    fn filters_of_jaro_lose_no_match() {
+        let mut rng = StdRng::seed_from_u64(12);
+        let ends = [[0.0, 0.0], [0.25, 0.0], [0.25 - 1e-12, 0.0], [0.25, 0.7], [0.1, 0.0], [0.25, 1.0], [0.1, 0.7]];
+        let random: Vec<[f64; 2]> =
+            (0..150).map(|_| [rng.random_range(0.0..=0.25), rng.random_range(0.0..=1.0)]).collect();
+        let raised = ends.into_iter().chain(random).map(|weights| EditMeasure::JARO_WINKLER.with(&weights).unwrap());
+        let measures: Vec<EditMeasure> = raised.chain([EditMeasure::JARO]).collect();
+        let mut turned_away = 0;
+        for _ in 0..400 {
+            let letters = rng.random_range(b'b'..b'i');
+            let length = [0, 1, 2, 4, 5, 9, 14, 40][rng.random_range(0..8)];
+            let left: Vec<u8> = (0..length).map(|_| rng.random_range(b'a'..=letters)).collect();
+            let mut right = left.clone();
+            for _ in 0..rng.random_range(0..5) {
+                let at = rng.random_range(0..=right.len());
+                match rng.random_range(0..3) {
+                    0 => right.insert(at, rng.random_range(b'a'..=letters)),
+                    1 if at < right.len() => drop(right.remove(at)),
+                    _ if at > 1 => right.swap(at - 1, at - 2),
+                    _ => {}
+                }
+            }
+            let [left, right] = [left, right].map(|text| String::from_utf8(text).unwrap());
+            let longest = left.len().max(right.len());
+            for &measure in &measures {
+                let score = measure.score(&left, &right).unwrap();
+                for least in
+                    [score, score.next_down(), score * 0.9, 0.01].into_iter().filter(|&t| t > 0.0 && t <= score)
+                {
+                    for inclusive in [true, false] {
+                        let p = predicate(measure, Bounds::at_least(least, inclusive));
+                        let matches = inclusive || least < score;
+                        assert_eq!(p.matches(&left, &right, longest, &|| false), matches, "{p:?} {left} {right}");
+                        assert!(!matches || passes_all_filters(&p, &left, &right), "{p:?} {left} {right}");
+                    }
+                }
+                let beyond = predicate(measure, Bounds::at_least(score.next_up(), true));
+                assert!(!beyond.matches(&left, &right, longest, &|| false), "{beyond:?} {left} {right}");
+                let far = predicate(measure, Bounds::at_least(score.midpoint(1.0), true));
+                turned_away += usize::from(score < 1.0 && !passes_all_filters(&far, &left, &right));
+            }
+        }
+        assert!(turned_away > 10_000, "{turned_away}");
+    }
+
     #[test]
     fn jaro_needs_common_characters() {
-        let p = predicate(EditMeasure::Jaro, Bounds::at_least(1.0, true));
+        let p = predicate(EditMeasure::JARO, Bounds::at_least(1.0, true));
         assert_eq!(p.slack(5, 5, 0).map(|s| s.characters), Some(0));
         assert_eq!(p.slack(5, 6, 0), None);
         assert_eq!(p.slack(0, 0, 0).map(|s| s.characters), Some(0));

@@ -53,18 +53,23 @@ pub fn strings(rows: usize, rng: &mut StdRng) -> Values {
 }
 
 pub fn predicates() -> Vec<EditPredicate> {
-    use EditMeasure::{DamerauLevenshtein, Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
     let mut made = Vec::new();
-    for measure in [Levenshtein, Osa, DamerauLevenshtein, Hamming] {
+    for &measure in EditMeasure::ALL.iter().filter(|measure| measure.is_distance()) {
         for k in [-1.0, 0.0, 1.0, 2.0, 3.5, 6.0, 200.0] {
             made.push(EditPredicate { measure, bounds: Bounds::at_most(k, true) });
         }
         made.push(EditPredicate { measure, bounds: Bounds::at_most(3.0, false).and(Bounds::at_least(1.0, true)) });
     }
-    for measure in [LevenshteinSimilarity, Jaro, JaroWinkler] {
+    for &measure in EditMeasure::ALL.iter().filter(|measure| !measure.is_distance()) {
         for t in [1e-9, 0.3, 0.5, 2.0 / 3.0, 0.7, 0.75, 0.8, 0.9, 0.95, 1.0, 1.5] {
             made.push(EditPredicate { measure, bounds: Bounds::at_least(t, true) });
             made.push(EditPredicate { measure, bounds: Bounds::at_least(t, false) });
+        }
+    }
+    for weights in [[0.25, 0.0], [0.1, 0.0], [0.25, 0.7], [0.2, 0.5], [0.0, 0.5], [0.25 - 1e-12, 0.3], [0.1, 1.0]] {
+        let measure = EditMeasure::JARO_WINKLER.with(&weights).unwrap();
+        for t in [0.3, 0.5, 2.0 / 3.0, 0.9, 1.0] {
+            made.push(EditPredicate { measure, bounds: Bounds::at_least(t, true) });
         }
     }
     made

@@ -17,21 +17,6 @@ pub mod edit_matrix {
     pub const KEPT_COLUMNS: u32 = 1024;
 }
 
-pub mod edit_measure {
-    /// `EditMeasure`.
-    pub const LEVENSHTEIN: u32 = 0;
-    /// `EditMeasure`.
-    pub const LEVENSHTEIN_SIMILARITY: u32 = 1;
-    /// `EditMeasure`.
-    pub const OSA: u32 = 2;
-    /// `EditMeasure`.
-    pub const HAMMING: u32 = 3;
-    /// `EditMeasure`.
-    pub const JARO: u32 = 4;
-    /// `EditMeasure`.
-    pub const JARO_WINKLER: u32 = 5;
-}
-
 pub mod equality {
     /// Records of a tile.
     pub const TILE: u32 = 2048;

@@ -43,6 +43,8 @@ pub struct EditCondition {
     pub upper: f64,
     /// A Jaro similarity below which no score is accepted, by how many characters strings begin with in common.
     pub jaro: [f64; 5],
+    /// The constants of the measure.
+    pub weights: [f64; 2],
     /// What is allowed by length, from 0 to the longest on a device.
     pub reach: Address<Reach>,
     pub measure: u32,
@@ -52,15 +54,16 @@ pub struct EditCondition {
 }
 
 const _: () = {
-    assert!(size_of::<EditCondition>() == 80);
+    assert!(size_of::<EditCondition>() == 96);
     assert!(offset_of!(EditCondition, lower) == 0);
     assert!(offset_of!(EditCondition, upper) == 8);
     assert!(offset_of!(EditCondition, jaro) == 16);
-    assert!(offset_of!(EditCondition, reach) == 56);
-    assert!(offset_of!(EditCondition, measure) == 64);
-    assert!(offset_of!(EditCondition, lower_inclusive) == 68);
-    assert!(offset_of!(EditCondition, upper_inclusive) == 72);
-    assert!(offset_of!(EditCondition, unused) == 76);
+    assert!(offset_of!(EditCondition, weights) == 56);
+    assert!(offset_of!(EditCondition, reach) == 72);
+    assert!(offset_of!(EditCondition, measure) == 80);
+    assert!(offset_of!(EditCondition, lower_inclusive) == 84);
+    assert!(offset_of!(EditCondition, upper_inclusive) == 88);
+    assert!(offset_of!(EditCondition, unused) == 92);
 };
 
 // SAFETY: the layout is that of the kernels, as checked above and in kernels/layout.

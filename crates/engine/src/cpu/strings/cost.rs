@@ -102,7 +102,8 @@ pub(super) fn choose(sides: &Sides<'_>, path: Option<AccessPath>, context: &Buil
 fn plan(sides: &Sides<'_>, n: usize, group: u32, per_row: f64) -> Option<(Cut, Plan)> {
     let run = sides.runs.all()[n];
     let edits = sides.predicate.most_edits(run.length as usize)?;
-    let cut = Cut::for_edits(run.length as usize, edits, sides.predicate.measure)?;
+    let operations = sides.predicate.measure.operations()?;
+    let cut = Cut::for_edits(run.length as usize, edits, operations)?;
     let partners = sides.partners(group, run.length);
     let partners = sides.runs.positions(partners)?;
     let rows = match sides.self_join {
@@ -110,8 +111,7 @@ fn plan(sides: &Sides<'_>, n: usize, group: u32, per_row: f64) -> Option<(Cut, P
         false => partners.len() as f64,
     };
     let probes = rows * per_row;
-    let shifts = sides.predicate.measure != EditMeasure::Hamming;
-    let lookups = cut.lookups(edits, run.length as usize, shifts) as f64;
+    let lookups = cut.lookups(edits, run.length as usize, operations.shifts) as f64;
     let pair = Kernel::detect().nanoseconds_per_pair::<WORDS>();
     let tiles = probes * (ROW + run.len() as f64 * pair);
     let segments = probes * lookups * LOOKUP + (run.len() * cut.segments) as f64 * WRITE;

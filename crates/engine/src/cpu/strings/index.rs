@@ -87,12 +87,11 @@ fn segment_index(
 ) -> Result<Option<SegmentIndex>> {
     let BuildContext { cancel, reserve, .. } = *context;
     let mut chosen = cost::choose(sides, path, context);
-    if chosen.is_empty() {
+    let Some(operations) = sides.predicate.measure.operations().filter(|_| !chosen.is_empty()) else {
         return Ok(None);
-    }
+    };
     let segments = std::mem::take(&mut chosen.segments);
-    let measure = sides.predicate.measure;
-    let mut index = SegmentIndex::build(sides.build, sides.runs, segments, measure, cancel, reserve)?;
+    let mut index = SegmentIndex::build(sides.build, sides.runs, segments, operations, cancel, reserve)?;
     cancel.check()?;
     Ok(cost::revise(sides, &chosen, &mut index).then_some(index))
 }
@@ -178,7 +177,7 @@ mod tests {
     const PATHS: [Option<AccessPath>; 3] = [None, Some(AccessPath::Segments), Some(AccessPath::Tiles)];
 
     fn levenshtein(k: f64) -> EditPredicate {
-        EditPredicate { measure: EditMeasure::Levenshtein, bounds: Bounds::at_most(k, true) }
+        EditPredicate { measure: EditMeasure::LEVENSHTEIN, bounds: Bounds::at_most(k, true) }
     }
 
     #[test]
@@ -302,7 +301,7 @@ mod tests {
         assert!(StringIndex::try_new(levenshtein(2.0), None, &keys, &context).is_err());
         let long: Values = (0..2).map(|n| Some("ab".repeat(200_000 + n))).collect();
         let predicate =
-            EditPredicate { measure: EditMeasure::DamerauLevenshtein, bounds: Bounds::at_most(300_000.0, true) };
+            EditPredicate { measure: EditMeasure::DAMERAU_LEVENSHTEIN, bounds: Bounds::at_most(300_000.0, true) };
         let index = index(predicate, None, &key_column(&long, &None), true);
         let (mut cursor, mut pairs) = (Cursor { next: 0, end: 2 }, Pairs::default());
         index.probe(Probe::SelfJoin, &mut cursor, UNLIMITED, &cancel, &mut pairs).unwrap();

@@ -237,15 +237,14 @@ mod tests {
 
     #[test]
     fn agrees_with_the_measure() {
-        use EditMeasure::{DamerauLevenshtein, Hamming, Jaro, JaroWinkler, Levenshtein, LevenshteinSimilarity, Osa};
         let words = ["", "a", "ab", "ba", "martha", "marhta", "Straße", "strasse", "dixon", "dicksonx", "aaaaab"];
         let long = ["ab".repeat(40), "ab".repeat(41), "ba".repeat(40)];
         let texts: Vec<Option<&str>> =
             words.into_iter().chain(long.iter().map(String::as_str)).map(Some).chain([None]).collect();
         let column = StringColumn::try_new(&(Arc::new(StringArray::from(texts.clone())) as ArrayRef), 2).unwrap();
-        let distances = [Levenshtein, Osa, DamerauLevenshtein, Hamming].map(|m| (m, Bounds::at_most(2.0, true)));
-        let similarities = [LevenshteinSimilarity, Jaro, JaroWinkler].map(|m| (m, Bounds::at_least(0.8, true)));
-        for (measure, bounds) in distances.into_iter().chain(similarities) {
+        let raised = [[0.25, 0.0], [0.25, 0.7], [0.1, 0.0]].map(|w| EditMeasure::JARO_WINKLER.with(&w).unwrap());
+        for &measure in EditMeasure::ALL.iter().chain(&raised) {
+            let bounds = if measure.is_distance() { Bounds::at_most(2.0, true) } else { Bounds::at_least(0.8, true) };
             let condition = EditDecider::new(EditPredicate { measure, bounds });
             for (i, left) in texts.iter().enumerate() {
                 for (j, right) in texts.iter().enumerate() {

@@ -16,14 +16,14 @@ use super::sorted::{Characters, SortedStrings};
 use crate::Cancel;
 use crate::cpu::signature::Kernel;
 use crate::strings::features::in_one_word;
-use similarity_measures::EditMeasure;
+use similarity_measures::EditOperations;
 
 /// The segments of a build side.
 #[derive(Debug)]
 pub(super) struct SegmentIndex {
     /// Number of segments of each run's strings; 0 where a run is not indexed.
     segments: Vec<u32>,
-    measure: EditMeasure,
+    operations: EditOperations,
     table: Table,
     kernel: Kernel,
 }
@@ -34,13 +34,13 @@ impl SegmentIndex {
         texts: &SortedStrings,
         runs: &Runs,
         segments: Vec<u32>,
-        measure: EditMeasure,
+        operations: EditOperations,
         cancel: &Cancel,
         reserve: &(dyn Fn(usize) -> Result<()> + Sync),
     ) -> Result<Self> {
         let entries = runs.all().iter().zip(&segments).map(|(run, &n)| run.len() * n as usize).sum();
         reserve(Table::size(entries) + entries * size_of::<(u64, u32)>())?;
-        let mut index = Self { segments, measure, table: Table::default(), kernel: Kernel::detect() };
+        let mut index = Self { segments, operations, table: Table::default(), kernel: Kernel::detect() };
         let mut keyed = Vec::with_capacity(entries);
         let mut starts = Vec::new();
         for (n, &run) in runs.all().iter().enumerate() {
@@ -61,7 +61,7 @@ impl SegmentIndex {
     #[inline]
     fn cut(&self, n: usize, run: Run) -> Option<Cut> {
         let edits = self.segments[n].checked_sub(1)?;
-        Cut::for_edits(run.length as usize, edits as usize, self.measure)
+        Cut::for_edits(run.length as usize, edits as usize, self.operations)
     }
 
     #[inline]
@@ -87,11 +87,10 @@ impl SegmentIndex {
     ) -> Met {
         let mut met = Met::default();
         let Some(cut) = self.cut(n, run) else { return met };
-        let shifts = self.measure != EditMeasure::Hamming;
         found.entries.clear();
         for (nth, segment) in cut.chosen(edits) {
             let (_, len) = cut.segment(segment);
-            for start in cut.starts(nth, segment, edits, text.length, shifts) {
+            for start in cut.starts(nth, segment, edits, text.length, self.operations.shifts) {
                 self.table.collect(key(text.characters.slice(start, len), n, segment), &mut found.entries);
                 met.lookups += 1;
             }

@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use similarity_measures::EditMeasure;
+use similarity_measures::EditOperations;
 
 /// A string of some length, cut into segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +30,8 @@ impl Cut {
     /// Cuts strings of `length` characters so that `edits` edits leave a segment undamaged.
     ///
     /// `None` where some segment would be empty.
-    pub(super) fn for_edits(length: usize, edits: usize, measure: EditMeasure) -> Option<Self> {
-        let gap = usize::from(matches!(measure, EditMeasure::Osa | EditMeasure::DamerauLevenshtein));
+    pub(super) fn for_edits(length: usize, edits: usize, operations: EditOperations) -> Option<Self> {
+        let gap = operations.gap;
         let segments = edits.checked_add(1)?;
         let needed = segments.checked_mul(1 + gap)? - gap;
         (needed <= length).then_some(Self { length, segments, gap })
@@ -97,13 +97,18 @@ pub(super) fn fold(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use similarity_measures::EditMeasure;
+
+    fn cut(length: usize, edits: usize, measure: EditMeasure) -> Option<Cut> {
+        Cut::for_edits(length, edits, measure.operations()?)
+    }
 
     #[test]
     fn segments_cover_a_string_but_for_the_gaps() {
         for length in 1..40 {
             for edits in 0..8 {
-                for (measure, gap) in [(EditMeasure::Levenshtein, 0), (EditMeasure::Osa, 1)] {
-                    let Some(cut) = Cut::for_edits(length, edits, measure) else {
+                for (measure, gap) in [(EditMeasure::LEVENSHTEIN, 0), (EditMeasure::OSA, 1)] {
+                    let Some(cut) = cut(length, edits, measure) else {
                         assert!(length < edits + 1 + gap * edits);
                         continue;
                     };
@@ -121,10 +126,8 @@ mod tests {
 
     #[test]
     fn few_substrings_are_looked_up() {
-        let lookups = |edits, length| {
-            let cut = Cut::for_edits(50, edits, EditMeasure::Levenshtein);
-            cut.map(|cut| cut.lookups(edits, length, true))
-        };
+        let lookups =
+            |edits, length| cut(50, edits, EditMeasure::LEVENSHTEIN).map(|cut| cut.lookups(edits, length, true));
         assert_eq!(lookups(0, 50), Some(1));
         assert_eq!(lookups(1, 50), Some(2));
         assert_eq!(lookups(2, 50), Some(5));
