@@ -71,11 +71,10 @@ impl LinkSink for Clustering {
         match &self.links {
             Links::List(list) => list.add((&left, &right), chunk.each_score()),
             Links::Forest(forest) => {
-                for ((&left, &right), score) in left.iter().zip(&right).zip(chunk.each_score()) {
-                    if left != NO_MEMBER && right != NO_MEMBER && score.is_some() {
-                        forest.link(left, right);
-                    }
-                }
+                let pairs = left.iter().zip(&right).zip(chunk.each_score()).map(|((&left, &right), score)| {
+                    (left != NO_MEMBER && right != NO_MEMBER && score.is_some()).then_some((left, right))
+                });
+                forest.link_all(&pairs.collect::<Vec<_>>());
             }
         }
         Ok(())
@@ -105,7 +104,7 @@ impl LinkSink for Clustering {
             Links::List(list) => ranked(self.method, &members, list.into_links(), threads),
         };
         cancel.check()?;
-        let members_in_turn = members.parts().flatten().collect();
+        let members_in_turn = members.numbers().collect();
         Ok(Box::new(Clusters { members, smallest, members_in_turn }))
     }
 }
@@ -113,11 +112,10 @@ impl LinkSink for Clustering {
 /// The smallest member of each member's tree, by their numbers.
 fn components(members: &FrozenMembers, forest: &Forest, threads: usize) -> Vec<u32> {
     let smallest: Vec<AtomicU32> = (0..members.end()).map(|_| AtomicU32::new(NO_MEMBER)).collect();
-    let parts: Vec<_> = members.parts().collect();
-    let share = parts.len().div_ceil(threads.max(1));
-    let shares: Vec<_> = parts.chunks(share.max(1)).collect();
-    each_in_parallel(shares.iter(), |parts| {
-        for member in parts.iter().cloned().flatten() {
+    let blocks: Vec<usize> = (0..members.blocks()).collect();
+    let share = blocks.len().div_ceil(threads.max(1)).max(1);
+    each_in_parallel(blocks.chunks(share), |blocks| {
+        for member in blocks.iter().flat_map(|&block| members.of_block(block)) {
             let place = &smallest[forest.root(member) as usize];
             let mut known = place.load(Ordering::Relaxed);
             while known == NO_MEMBER || members.compare(member, known).is_lt() {
@@ -342,6 +340,25 @@ mod tests {
         let [ids, clusters] = [&columns[0], &columns[1]].map(|column| column.as_primitive::<Int64Type>());
         let right = |(id, cluster): (&i64, &i64)| *cluster == if *id < 200_000 { 0 } else { *id };
         assert!(ids.values().iter().zip(clusters.values()).all(right));
+    }
+
+    #[test]
+    fn ids_that_lie_close_and_ids_that_do_not() {
+        let far = |at: i64| at * 1_000_003 - (1 << 40);
+        let mut close: Vec<Edge> = (1..5000).map(|at| (Some(at), Some(at - 1))).collect();
+        let mut spread: Vec<Edge> = (1..3000).map(|at| (Some(far(at - 1)), Some(far(at)))).collect();
+        close.push((Some(10), Some(far(7))));
+        spread.push((Some(20_000), None));
+        for order in [[&close, &spread], [&spread, &close]] {
+            let sink = Box::new(Clustering::new(Method::Components, &DataType::Int64).unwrap());
+            order.iter().for_each(|edges| sink.add(&chunk(edges, &DataType::Int64, None)).unwrap());
+            let found = sink.finish(3, &Cancel::default()).unwrap();
+            assert_eq!(found.rows(), 8001);
+            let columns = found.columns(0..found.rows()).unwrap();
+            let [ids, clusters] = [&columns[0], &columns[1]].map(|column| column.as_primitive::<Int64Type>());
+            let right = |(id, cluster): (&i64, &i64)| *cluster == if *id == 20_000 { 20_000 } else { far(0) };
+            assert!(ids.values().iter().zip(clusters.values()).all(right));
+        }
     }
 
     #[test]

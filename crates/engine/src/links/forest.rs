@@ -3,38 +3,48 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bits of the numbers that the first segment holds.
-const FIRST_BITS: u32 = 16;
+use crate::cache::fetch;
 
-/// Segments at most: the first one holds 2^16 numbers, the others double what is there.
-const SEGMENTS: usize = (u32::BITS - FIRST_BITS + 1) as usize;
+/// Bits of the numbers that a segment holds.
+const SEGMENT_BITS: u32 = 16;
+
+/// Links ahead of which parents are brought into the cache.
+const AHEAD: usize = 16;
+
+#[inline]
+fn place_in_segment(number: u32) -> usize {
+    number as usize & ((1 << SEGMENT_BITS) - 1)
+}
 
 /// Trees over numbers, each number at first a tree of its own.
 ///
 /// A link hangs the root with the larger number below the one with the smaller, and every walk to a root halves the
-/// path behind it. Threads need no lock: a root changes by compare-and-swap alone, and is never a root again.
+/// path behind it. Threads need no lock: a root changes by compare-and-swap alone, and is never a root again. What lies
+/// above another number may be overwritten by what lay above it before, which is still above it.
 /// Source: Anderson and Woll, *Wait-free parallel algorithms for the union-find problem*, 1991.
 #[derive(Debug)]
 pub struct Forest {
-    segments: [OnceLock<Box<[AtomicU32]>>; SEGMENTS],
+    segments: Box<[OnceLock<Box<[AtomicU32]>>]>,
 }
 
 impl Default for Forest {
     fn default() -> Self {
-        Self { segments: std::array::from_fn(|_| OnceLock::new()) }
+        Self { segments: (0..1 << (u32::BITS - SEGMENT_BITS)).map(|_| OnceLock::new()).collect() }
     }
 }
 
 impl Forest {
     #[inline]
+    fn segment(&self, number: u32) -> &[AtomicU32] {
+        self.segments[(number >> SEGMENT_BITS) as usize].get_or_init(|| {
+            let first = number & !((1 << SEGMENT_BITS) - 1);
+            (0..1 << SEGMENT_BITS).map(|at| AtomicU32::new(first + at)).collect()
+        })
+    }
+
+    #[inline]
     fn parent(&self, number: u32) -> &AtomicU32 {
-        let segment = (u32::BITS - (number >> FIRST_BITS).leading_zeros()) as usize;
-        let first = if segment == 0 { 0 } else { 1u32 << (FIRST_BITS + segment as u32 - 1) };
-        let parents = self.segments[segment].get_or_init(|| {
-            let length = first.max(1 << FIRST_BITS);
-            (0..length).map(|at| AtomicU32::new(first + at)).collect()
-        });
-        &parents[(number - first) as usize]
+        &self.segment(number)[place_in_segment(number)]
     }
 
     /// The root of a number's tree.
@@ -50,8 +60,7 @@ impl Forest {
             if above == parent {
                 return parent;
             }
-            // whoever loses the race finds a parent that is at least as near to the root
-            let _ = place.compare_exchange_weak(parent, above, Ordering::Relaxed, Ordering::Relaxed);
+            place.store(above, Ordering::Relaxed);
             number = above;
         }
     }
@@ -73,9 +82,23 @@ impl Forest {
         }
     }
 
+    /// Makes one tree of each pair's two, where there is a pair.
+    pub fn link_all(&self, pairs: &[Option<(u32, u32)>]) {
+        for (at, pair) in pairs.iter().enumerate() {
+            if let Some(Some((left, right))) = pairs.get(at + AHEAD) {
+                fetch(self.segment(*left), place_in_segment(*left));
+                fetch(self.segment(*right), place_in_segment(*right));
+            }
+            if let Some((left, right)) = *pair {
+                self.link(left, right);
+            }
+        }
+    }
+
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        self.segments.iter().filter_map(OnceLock::get).map(|parents| size_of_val(&**parents)).sum()
+        let segments = self.segments.iter().filter_map(OnceLock::get);
+        size_of_val(&*self.segments) + segments.map(|parents| size_of_val(&**parents)).sum::<usize>()
     }
 }
 
@@ -91,7 +114,7 @@ mod tests {
         numbers.windows(2).for_each(|pair| forest.link(pair[1], pair[0]));
         assert!(numbers.iter().all(|&number| forest.root(number) == 0));
         assert_eq!(forest.root(2), 2);
-        let held = (1 << 16) + (1 << 16) + (1 << 17) + (1 << 20);
-        assert_eq!(forest.memory(), held * size_of::<u32>(), "segments without a number are not there");
+        let held = forest.memory() - size_of_val(&*forest.segments);
+        assert_eq!(held, 4 * (1 << SEGMENT_BITS) * size_of::<u32>(), "segments without a number are not there");
     }
 }

@@ -1,7 +1,9 @@
-//! Dense numbers for ids of one type, given by many threads at once.
+//! Numbers for ids of one type, given by many threads at once.
 //!
-//! Ids are parted by bits of their hash. Each part has a table of its own behind a lock, and a thread brings many ids
-//! of a part at a time, so that the table stays in its cache (radix partitioning: Manegold, Boncz and Kersten, 2002).
+//! Numbers come in blocks of 1,024. Integers that lie close together share a block as they stand: their number is that
+//! of the block and their last bits, so that only blocks have to be looked up. All other ids are parted by bits of their
+//! hash. Each part has a table of its own behind a lock, and a thread brings many ids of a part at a time, so that the
+//! table stays in its cache (radix partitioning: Manegold, Boncz and Kersten, 2002).
 
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, Hash};
@@ -14,28 +16,29 @@ use arrow::row::{RowConverter, RowParser, Rows, SortField};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use super::blocks::{BLOCK, BLOCK_BITS, Block, BlockList, Pages};
 use super::link::NO_MEMBER;
 use super::sink::LinkChunk;
 use crate::error::{Result, internal_err, keys_err};
 use crate::parallel::each_in_parallel;
 
-/// Bits of a number that name its part.
-const PART_BITS: u32 = 8;
-
 /// Parts of the ids.
 const PARTS: usize = 1 << PART_BITS;
+
+const PART_BITS: u32 = 8;
 
 /// Ids of one type, numbered from 0 with gaps.
 #[derive(Debug)]
 pub struct Members {
     data_type: DataType,
+    blocks: BlockList,
     ids: Ids,
 }
 
 #[derive(Debug)]
 enum Ids {
     /// Integers, as unsigned ones in the same order.
-    Integers(Table<Integers>),
+    Integers(Pages, Table<Integers>),
     /// Strings and binary values.
     Strings(Table<Strings>),
     /// Values of any other type, in Arrow's row format.
@@ -56,7 +59,7 @@ impl Members {
     /// A type whose values have no order.
     pub fn new(data_type: &DataType) -> Result<Self> {
         let ids = match data_type {
-            integer if integer.is_integer() => Ids::Integers(Table::default()),
+            integer if integer.is_integer() => Ids::Integers(Pages::default(), Table::default()),
             DataType::Utf8
             | DataType::LargeUtf8
             | DataType::Utf8View
@@ -72,7 +75,7 @@ impl Members {
                 Ids::Rows(Box::new(RowConverter::new(fields)?), Table::default())
             }
         };
-        Ok(Self { data_type: data_type.clone(), ids })
+        Ok(Self { data_type: data_type.clone(), blocks: BlockList::default(), ids })
     }
 
     /// Type of the ids.
@@ -90,17 +93,22 @@ impl Members {
         }
         let encoded = arrays.iter().map(|array| self.encoded(array)).collect::<Result<Vec<_>>>()?;
         match &self.ids {
-            Ids::Integers(table) => {
-                let all = encoded.iter().flat_map(|ids| match ids {
-                    Encoded::Integers(ids) => ids.as_slice(),
-                    _ => &[],
+            Ids::Integers(pages, table) => {
+                let all = encoded.into_iter().flat_map(|ids| match ids {
+                    Encoded::Integers(ids) => ids,
+                    _ => Vec::new(),
                 });
-                table.numbers(all.map(Option::as_ref))
+                let all: Vec<Option<u64>> = all.collect();
+                let (mut numbers, others) = pages.numbers(&all, &self.blocks)?;
+                let ids = others.iter().map(|&row| all[row as usize].as_ref());
+                let of_others = table.numbers(ids, &self.blocks)?;
+                others.iter().zip(of_others).for_each(|(&row, number)| numbers[row as usize] = number);
+                Ok(numbers)
             }
             Ids::Strings(table) | Ids::Rows(_, table) => {
                 let mut all = Vec::with_capacity(arrays.iter().map(|array| array.len()).sum());
                 encoded.iter().try_for_each(|ids| ids.push_bytes(&mut all))?;
-                table.numbers(all.into_iter())
+                table.numbers(all.into_iter(), &self.blocks)
             }
         }
     }
@@ -118,12 +126,12 @@ impl Members {
 
     fn encoded(&self, ids: &ArrayRef) -> Result<Encoded> {
         Ok(match &self.ids {
-            Ids::Integers(_) if ids.data_type().is_signed_integer() => {
+            Ids::Integers(..) if ids.data_type().is_signed_integer() => {
                 let ids = cast(ids, &DataType::Int64)?;
                 let ids = ids.as_primitive::<Int64Type>().iter();
                 Encoded::Integers(ids.map(|id| id.map(unsigned)).collect())
             }
-            Ids::Integers(_) => {
+            Ids::Integers(..) => {
                 let ids = cast(ids, &DataType::UInt64)?;
                 Encoded::Integers(ids.as_primitive::<UInt64Type>().iter().collect())
             }
@@ -137,20 +145,21 @@ impl Members {
     /// Bytes held.
     pub fn memory(&self) -> usize {
         match &self.ids {
-            Ids::Integers(table) => table.memory(),
+            Ids::Integers(pages, table) => pages.memory() + table.memory(),
             Ids::Strings(table) | Ids::Rows(_, table) => table.memory(),
         }
     }
 
     /// The ids, to which none is added any more.
     pub fn freeze(self) -> FrozenMembers {
-        let Self { data_type, ids } = self;
+        let Self { data_type, blocks, ids } = self;
+        let blocks = blocks.into_blocks();
         let ids = match ids {
-            Ids::Integers(table) => FrozenIds::Integers(table.freeze()),
+            Ids::Integers(_, table) => FrozenIds::Integers(table.freeze()),
             Ids::Strings(table) => FrozenIds::Strings(table.freeze()),
             Ids::Rows(converter, table) => FrozenIds::Rows(converter, table.freeze()),
         };
-        FrozenMembers { data_type, ids }
+        FrozenMembers { data_type, blocks, ids }
     }
 }
 
@@ -247,6 +256,8 @@ impl Store for Strings {
 struct Part<S> {
     places: HashTable<u32>,
     ids: S,
+    /// Blocks of numbers of the ids, in their order.
+    blocks: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -257,7 +268,7 @@ struct Table<S> {
 
 impl<S: Store> Default for Table<S> {
     fn default() -> Self {
-        let part = || Mutex::new(Part { places: HashTable::new(), ids: S::default() });
+        let part = || Mutex::new(Part { places: HashTable::new(), ids: S::default(), blocks: Vec::new() });
         Self { parts: (0..PARTS).map(|_| part()).collect(), hasher: FixedState::default() }
     }
 }
@@ -268,7 +279,7 @@ fn locked<S>(part: &Mutex<Part<S>>) -> MutexGuard<'_, Part<S>> {
 }
 
 impl<S: Store> Table<S> {
-    fn numbers<'a>(&self, ids: impl Iterator<Item = Option<&'a S::Id>>) -> Result<Vec<u32>>
+    fn numbers<'a>(&self, ids: impl Iterator<Item = Option<&'a S::Id>>, all: &BlockList) -> Result<Vec<u32>>
     where
         S::Id: 'a,
     {
@@ -294,15 +305,15 @@ impl<S: Store> Table<S> {
                 continue;
             }
             let mut table = locked(&self.parts[part]);
-            let Part { places, ids: known } = &mut *table;
+            let Part { places, ids: known, blocks } = &mut *table;
             for &row in rows {
                 let (Some(id), hash) = ids[row] else { continue };
                 let at = match places.find(hash, |&at| known.get(at as usize) == id) {
                     Some(&at) => at,
                     None => {
                         let at = known.len() as u32;
-                        if at >= (NO_MEMBER >> PART_BITS) {
-                            return keys_err!("there are more than some four billion ids, which is the most");
+                        if at.is_multiple_of(BLOCK) {
+                            blocks.push(all.add(Block::Part { part: part as u8, first: at })?);
                         }
                         known.push(id);
                         let rehash = |&at: &u32| self.hasher.hash_one(known.get(at as usize));
@@ -310,7 +321,7 @@ impl<S: Store> Table<S> {
                         at
                     }
                 };
-                numbers[row] = at << PART_BITS | part as u32;
+                numbers[row] = blocks[(at >> BLOCK_BITS) as usize] << BLOCK_BITS | at & (BLOCK - 1);
             }
         }
         Ok(numbers)
@@ -340,6 +351,7 @@ fn part_of(hash: u64) -> usize {
 #[derive(Debug)]
 pub struct FrozenMembers {
     data_type: DataType,
+    blocks: Vec<Block>,
     ids: FrozenIds,
 }
 
@@ -353,37 +365,77 @@ enum FrozenIds {
 impl FrozenMembers {
     /// A number above that of every id.
     pub fn end(&self) -> usize {
-        self.lengths().max().unwrap_or(0) << PART_BITS
+        self.blocks.len() << BLOCK_BITS
     }
 
-    fn lengths(&self) -> Box<dyn Iterator<Item = usize> + '_> {
-        match &self.ids {
-            FrozenIds::Integers(parts) => Box::new(parts.iter().map(Store::len)),
-            FrozenIds::Strings(parts) | FrozenIds::Rows(_, parts) => Box::new(parts.iter().map(Store::len)),
+    /// How many blocks of numbers there are.
+    pub fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// The numbers of the ids in a block.
+    pub fn of_block(&self, block: usize) -> impl Iterator<Item = u32> + '_ {
+        let first = (block as u32) << BLOCK_BITS;
+        let in_table = match &self.blocks[block] {
+            Block::Page(_) => 0,
+            Block::Part { part, first } => {
+                let of_part = match &self.ids {
+                    FrozenIds::Integers(parts) => parts[usize::from(*part)].len(),
+                    FrozenIds::Strings(parts) | FrozenIds::Rows(_, parts) => parts[usize::from(*part)].len(),
+                };
+                (of_part as u32 - first).min(BLOCK)
+            }
+        };
+        let page = match &self.blocks[block] {
+            Block::Page(page) => Some(page),
+            Block::Part { .. } => None,
+        };
+        (0..in_table).chain(page.into_iter().flat_map(|page| page.present())).map(move |at| first + at)
+    }
+
+    /// The numbers of all ids.
+    pub fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.blocks.len()).flat_map(|block| self.of_block(block))
+    }
+
+    /// The integer with a number.
+    #[inline]
+    fn integer(&self, parts: &[Integers], number: u32) -> u64 {
+        let at = number & (BLOCK - 1);
+        match &self.blocks[(number >> BLOCK_BITS) as usize] {
+            Block::Page(page) => page.first + u64::from(at),
+            Block::Part { part, first } => *parts[usize::from(*part)].get((first + at) as usize),
         }
     }
 
-    /// The numbers of all ids, part by part.
-    pub fn parts(&self) -> impl Iterator<Item = impl Iterator<Item = u32> + Clone + use<>> {
-        let numbers = |(part, length)| (0..length as u32).map(move |at| at << PART_BITS | part as u32);
-        self.lengths().collect::<Vec<_>>().into_iter().enumerate().map(numbers)
+    /// The text with a number.
+    #[inline]
+    fn string<'a>(&self, parts: &'a [Strings], number: u32) -> &'a [u8] {
+        match &self.blocks[(number >> BLOCK_BITS) as usize] {
+            Block::Part { part, first } => parts[usize::from(*part)].get((first + (number & (BLOCK - 1))) as usize),
+            Block::Page(_) => &[],
+        }
     }
 
     /// The order of two ids.
     #[inline]
     pub fn compare(&self, left: u32, right: u32) -> Ordering {
         match &self.ids {
-            FrozenIds::Integers(parts) => get(parts, left).cmp(get(parts, right)),
-            FrozenIds::Strings(parts) | FrozenIds::Rows(_, parts) => get(parts, left).cmp(get(parts, right)),
+            FrozenIds::Integers(parts) => self.integer(parts, left).cmp(&self.integer(parts, right)),
+            FrozenIds::Strings(parts) | FrozenIds::Rows(_, parts) => {
+                self.string(parts, left).cmp(self.string(parts, right))
+            }
         }
     }
 
     /// The numbers of all ids in the order of the ids, sorted by up to `threads` threads.
     pub fn in_order(&self, threads: usize) -> Vec<u32> {
-        let all: Vec<u32> = self.parts().flatten().collect();
+        let all: Vec<u32> = self.numbers().collect();
         match &self.ids {
-            FrozenIds::Integers(parts) => sorted(all, threads, |number| get(parts, number)),
-            FrozenIds::Strings(parts) | FrozenIds::Rows(_, parts) => sorted(all, threads, |number| get(parts, number)),
+            FrozenIds::Integers(parts) => sorted(all, threads, |number| self.integer(parts, number)),
+            FrozenIds::Strings(parts) | FrozenIds::Rows(_, parts) => {
+                sorted(all, threads, |number| self.string(parts, number))
+            }
         }
     }
 
@@ -395,15 +447,16 @@ impl FrozenMembers {
         let there = |number: u32| (number != NO_MEMBER).then_some(number);
         Ok(match &self.ids {
             FrozenIds::Integers(parts) if self.data_type.is_signed_integer() => {
-                let ids = numbers.map(|number| there(number).map(|number| (*get(parts, number) ^ 1 << 63) as i64));
+                let ids =
+                    numbers.map(|number| there(number).map(|number| (self.integer(parts, number) ^ 1 << 63) as i64));
                 integers::<Int64Type>(ids, &self.data_type)?
             }
             FrozenIds::Integers(parts) => {
-                let ids = numbers.map(|number| there(number).map(|number| *get(parts, number)));
+                let ids = numbers.map(|number| there(number).map(|number| self.integer(parts, number)));
                 integers::<UInt64Type>(ids, &self.data_type)?
             }
             FrozenIds::Strings(parts) => {
-                let ids = numbers.map(|number| there(number).map(|number| get(parts, number)));
+                let ids = numbers.map(|number| there(number).map(|number| self.string(parts, number)));
                 strings(ids, &self.data_type)?
             }
             FrozenIds::Rows(converter, parts) => {
@@ -412,7 +465,7 @@ impl FrozenMembers {
                 let null = arrow::array::new_null_array(&self.data_type, 1);
                 let null = converter.convert_columns(&[null])?;
                 let rows = numbers.iter().map(|&number| match there(number) {
-                    Some(number) => parser.parse(get(parts, number)),
+                    Some(number) => parser.parse(self.string(parts, number)),
                     None => null.row(0),
                 });
                 match converter.convert_rows(rows)?.pop() {
@@ -424,19 +477,10 @@ impl FrozenMembers {
     }
 }
 
-#[inline]
-fn get<S: Store>(parts: &[S], number: u32) -> &S::Id {
-    parts[number as usize & (PARTS - 1)].get((number >> PART_BITS) as usize)
-}
-
 /// `numbers` in the order of their ids: runs are sorted side by side, then merged two by two.
-fn sorted<'a, I: Ord + ?Sized + 'a>(
-    mut numbers: Vec<u32>,
-    threads: usize,
-    id: impl Fn(u32) -> &'a I + Sync,
-) -> Vec<u32> {
+fn sorted<I: Ord>(mut numbers: Vec<u32>, threads: usize, id: impl Fn(u32) -> I + Sync) -> Vec<u32> {
     let share = numbers.len().div_ceil(threads.max(1)).max(1 << 14);
-    each_in_parallel(numbers.chunks_mut(share), |run| run.sort_unstable_by(|&l, &r| id(l).cmp(id(r))));
+    each_in_parallel(numbers.chunks_mut(share), |run| run.sort_unstable_by(|&l, &r| id(l).cmp(&id(r))));
     let mut width = share;
     while width < numbers.len() {
         let mut merged = vec![0; numbers.len()];

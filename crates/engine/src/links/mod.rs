@@ -10,6 +10,7 @@
 //! links: neither their order nor the threads that bring them change it. Equal scores are decided by the order of the
 //! ids, which is that of ORDER BY.
 
+mod blocks;
 mod center;
 mod clustering;
 mod forest;
