@@ -42,6 +42,7 @@ fn describe(argument: &str) -> &'static str {
         "k" => "The greatest distance of interest, a constant of at least 0.",
         "p" => "The order of the distance, at least 1.",
         "pad" => "One character; q - 1 copies of it are put on each side.",
+        "window" => "The size of the window, a constant of at least 1.",
         "form" => "'NFC', 'NFD', 'NFKC' or 'NFKD'; NFC if absent.",
         "max_length" => "The greatest length of the code; 255 if absent.",
         other => {
@@ -55,7 +56,7 @@ const fn entry(syntax: &'static str, description: &'static str, example: (&'stat
     FunctionDoc { syntax, description, example }
 }
 
-const ENTRIES: [FunctionDoc; 27] = [
+const ENTRIES: [FunctionDoc; 28] = [
     entry(
         "levenshtein_less_equal(a, b, k)",
         "The Levenshtein distance in characters, or k + 1 where it exceeds k; faster than levenshtein for a small k.",
@@ -146,6 +147,11 @@ const ENTRIES: [FunctionDoc; 27] = [
         "token_sort_ratio(a, b)",
         "RapidFuzz: from 0 to 100, the likeness of two strings by insertions and deletions once their words are sorted.",
         ("token_sort_ratio('wuzzy fuzzy', 'fuzzy wuzzy')", "100.0"),
+    ),
+    entry(
+        "neighbors(a, b, window)",
+        "Whether two whole numbers, such as the ranks of two rows in an order, are less than window apart.",
+        ("neighbors(3, 5, 3)", "true"),
     ),
     entry(
         "unaccent(s)",

@@ -74,6 +74,8 @@ builders! {
     daitch_mokotoff(s);
     /// RapidFuzz's `token_sort_ratio`, from 0 to 100.
     token_sort_ratio(a, b);
+    /// Whether two whole numbers are less than the constant `window` apart.
+    neighbors(a, b, window);
     /// The string without accents.
     unaccent(s);
     /// The string in NFC, NFD, NFKC or NFKD, by the constant `form`.

@@ -13,6 +13,7 @@ mod daitch_mokotoff;
 mod documentation;
 mod edit;
 mod lists;
+mod neighbors;
 mod opposite;
 mod phonetic;
 mod set;
@@ -34,6 +35,7 @@ use datafusion::functions_nested::distance::ArrayDistance;
 use datafusion::functions_nested::inner_product::InnerProduct;
 use datafusion::logical_expr::ScalarUDF;
 
+pub(crate) use neighbors::NAME as NEIGHBORS;
 pub(crate) use opposite::{has_opposite, opposite};
 
 /// Every function, the marks of SIMILARITY JOIN and NEAREST among them.
@@ -47,6 +49,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
         functions.extend(phonetic::functions());
         functions.extend(daitch_mokotoff::functions());
         functions.extend(token_sort_ratio::functions());
+        functions.extend(neighbors::functions());
         functions.extend(text::functions());
         functions.extend(vectors::functions());
         functions
