@@ -99,6 +99,14 @@ pub fn levenshtein(a: Expr, b: Expr) -> Expr {
     stock::levenshtein(a, b)
 }
 
+/// The average of similarities by weight: a similarity, its threshold and its weight for each attribute, and what a
+/// similarity that is NULL counts as, 'zero' or 'skip'.
+pub fn weighted_similarity(attributes: Vec<(Expr, f64, f64)>, mode: &str) -> Expr {
+    let constants = |(similarity, threshold, weight)| [similarity, lit(threshold), lit(weight)];
+    let attributes = attributes.into_iter().flat_map(constants);
+    named("weighted_similarity").call(attributes.chain([lit(mode)]).collect())
+}
+
 /// The q-grams of a string, with `q - 1` copies of `pad` on each side where there is one.
 pub fn qgrams(s: Expr, q: i64, pad: Option<char>) -> Expr {
     let mut arguments = vec![s, lit(q)];

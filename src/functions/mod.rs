@@ -24,6 +24,7 @@ mod token_sort_ratio;
 mod tokens;
 mod trigram;
 mod vectors;
+mod weighted_similarity;
 
 use std::sync::{Arc, LazyLock};
 
@@ -50,6 +51,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
         functions.extend(daitch_mokotoff::functions());
         functions.extend(token_sort_ratio::functions());
         functions.extend(neighbors::functions());
+        functions.extend(weighted_similarity::functions());
         functions.extend(text::functions());
         functions.extend(vectors::functions());
         functions
