@@ -38,6 +38,7 @@ use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use neighbors::NAME as NEIGHBORS;
 pub(crate) use opposite::{has_opposite, opposite};
+pub(crate) use weighted_similarity::{Missing, NAME as WEIGHTED_SIMILARITY, Weighting};
 
 /// Every function, the marks of SIMILARITY JOIN and NEAREST among them.
 pub fn all() -> Vec<Arc<ScalarUDF>> {

@@ -59,6 +59,15 @@ pub(crate) struct Weighting {
 }
 
 impl Weighting {
+    /// The constants of the call with these arguments, where all that have to be constant are literals and allowed.
+    pub(crate) fn of(arguments: &[Expr]) -> Option<Self> {
+        let constants = arguments.iter().map(|argument| match argument {
+            Expr::Literal(value, _) => Some(value),
+            _ => None,
+        });
+        Self::checked(&constants.collect::<Vec<_>>()).ok().flatten()
+    }
+
     /// The constants among the arguments, `None` where one of them is not known yet.
     ///
     /// # Errors
