@@ -35,6 +35,8 @@ pub enum BandExprs {
         right: PhysicalExprRef,
         /// Bounds of the difference.
         bounds: Bounds,
+        /// Whether whole numbers of any types are subtracted as such, where the difference of one type may wrap around.
+        unlimited: bool,
     },
     /// `value` between `low` and `high`.
     Between {
@@ -78,8 +80,8 @@ impl BandExprs {
         let sorted = Sorted::of(&keys);
         let places: Vec<Span> = keys.iter().map(|&key| sorted.span(key)).collect();
         let accepted = match self {
-            Self::Difference { bounds, .. } => {
-                let accepted = Difference::new(value, batch, *bounds)?.accepted_by_all(&sorted, &places);
+            Self::Difference { bounds, unlimited, .. } => {
+                let accepted = Difference::new(value, batch, *bounds, *unlimited)?.accepted_by_all(&sorted, &places);
                 // those of another probe side may fit where the differences of this one do not
                 if self_join { accepted? } else { accepted.unwrap_or_default() }
             }
@@ -111,9 +113,9 @@ impl BandExprs {
     /// Differences beyond the type of their numbers, which stock DataFusion wraps around.
     pub(super) fn look_up(&self, values: &BandValues, side: JoinSide, batch: &RecordBatch) -> Result<BandColumn> {
         let accepted = match (self, values) {
-            (Self::Difference { left, right, bounds }, BandValues::Values(sorted)) => {
+            (Self::Difference { left, right, bounds, unlimited }, BandValues::Values(sorted)) => {
                 let value = if side == JoinSide::Left { left } else { right };
-                let difference = Difference::new(value, batch, *bounds)?;
+                let difference = Difference::new(value, batch, *bounds, *unlimited)?;
                 let anywhere = Span { first: 0, last: 0 };
                 let accepted = |key| difference.accepted(sorted, key, side == JoinSide::Left, anywhere);
                 keys(value, batch)?.into_iter().map(accepted).collect::<Result<_>>()?
@@ -240,6 +242,9 @@ enum Arithmetic {
 }
 
 impl Arithmetic {
+    /// Differences that do not wrap around.
+    const UNLIMITED: Self = Self::Integers { most: i128::MAX };
+
     fn of(data_type: &DataType) -> Result<Self> {
         let integers = |bits: u32| Self::Integers { most: (1 << (bits - 1)) - 1 };
         Ok(match data_type {
@@ -271,8 +276,12 @@ struct Difference {
 }
 
 impl Difference {
-    fn new(value: &PhysicalExprRef, batch: &RecordBatch, bounds: Bounds) -> Result<Self> {
-        Ok(Self { arithmetic: Arithmetic::of(&value.data_type(&batch.schema())?)?, bounds })
+    fn new(value: &PhysicalExprRef, batch: &RecordBatch, bounds: Bounds, unlimited: bool) -> Result<Self> {
+        let arithmetic = match unlimited {
+            true => Arithmetic::UNLIMITED,
+            false => Arithmetic::of(&value.data_type(&batch.schema())?)?,
+        };
+        Ok(Self { arithmetic, bounds })
     }
 
     /// The places that a probe row accepts, none of them below `from`; `is_left` where the row is of the left side.
@@ -372,7 +381,7 @@ mod tests {
     /// The pairs that a difference accepts, build rows first, either side being the build side.
     fn pairs(values: ArrayRef, bounds: Bounds, side: JoinSide) -> Result<Vec<(usize, usize)>> {
         let batch = batch(values);
-        let band = BandExprs::Difference { left: x(), right: x(), bounds };
+        let band = BandExprs::Difference { left: x(), right: x(), bounds, unlimited: false };
         let (known, build) = band.build(side, &batch, false)?;
         let probe = band.look_up(&known, side.negate(), &batch)?;
         if side == JoinSide::Left && build.accepted != probe.accepted {

@@ -8,7 +8,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::types::NativeType;
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::{
-    Coercion, ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, Signature, TypeSignature, TypeSignatureClass,
+    Coercion, ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, Signature, TypeSignature, TypeSignatureClass,
     Volatility,
 };
 use similarity_measures::Parameter;
@@ -123,6 +123,14 @@ pub(super) fn check_integer(
         return plan_err!("{function}: {name} has to be {}, it is {value}", describe(&range));
     }
     Ok(())
+}
+
+/// Fails at planning where an argument that has to be constant reads a column.
+pub(super) fn refuse_columns(function: &str, name: &str, argument: Option<&Expr>) -> Result<()> {
+    match argument {
+        Some(argument) if argument.any_column_refs() => plan_err!("{function}: {name} has to be a constant"),
+        _ => Ok(()),
+    }
 }
 
 /// The constants that follow the two values of a measure, as far as a call has them; `None` where one is NULL.

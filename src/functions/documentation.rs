@@ -44,6 +44,14 @@ fn describe(argument: &str) -> &'static str {
         "k" => "The greatest distance of interest, a constant of at least 0.",
         "p" => "The order of the distance, at least 1.",
         "pad" => "One character; q - 1 copies of it are put on each side.",
+        "window" => "The size of the window, a constant of at least 1.",
+        "s1" | "s2" => "The similarity of one attribute. NULL, NaN and infinity count as missing.",
+        "t1" | "t2" => "The similarity from which on the attribute counts, a constant of at most 1.",
+        "w1" | "w2" => "The weight of the attribute, a constant of at least 0.",
+        ".." => "Further attributes, three arguments each.",
+        "mode" => {
+            "'zero' or 'skip': a missing similarity counts as 0, or its weight leaves the average; zero if absent."
+        }
         "form" => "'NFC', 'NFD', 'NFKC' or 'NFKD'; NFC if absent.",
         "max_length" => "The greatest length of the code; 255 if absent.",
         other => {
@@ -61,7 +69,7 @@ const fn entry(syntax: &'static str, description: &'static str, example: (&'stat
     FunctionDoc { syntax, description, example }
 }
 
-const ENTRIES: [FunctionDoc; 21] = [
+const ENTRIES: [FunctionDoc; 23] = [
     entry(
         "levenshtein_less_equal(a, b, k)",
         "The Levenshtein distance in characters, or k + 1 where it exceeds k; faster than levenshtein for a small k.",
@@ -122,6 +130,16 @@ const ENTRIES: [FunctionDoc; 21] = [
         "token_sort_ratio(a, b)",
         "RapidFuzz: from 0 to 100, the likeness of two strings by insertions and deletions once their words are sorted.",
         ("token_sort_ratio('wuzzy fuzzy', 'fuzzy wuzzy')", "100.0"),
+    ),
+    entry(
+        "neighbors(a, b, window)",
+        "Whether two whole numbers, such as the ranks of two rows in an order, are less than window apart.",
+        ("neighbors(3, 5, 3)", "true"),
+    ),
+    entry(
+        "weighted_similarity(s1, t1, w1, s2, t2, w2, .. [, mode])",
+        "The average of similarities by weight. A similarity below its threshold counts as 0.",
+        ("weighted_similarity(0.75, 0.5, 60, 0.25, 0.5, 40)", "0.45"),
     ),
     entry(
         "unaccent(s)",

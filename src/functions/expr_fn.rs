@@ -74,6 +74,8 @@ builders! {
     daitch_mokotoff(s);
     /// RapidFuzz's `token_sort_ratio`, from 0 to 100.
     token_sort_ratio(a, b);
+    /// Whether two whole numbers are less than the constant `window` apart.
+    neighbors(a, b, window);
     /// The string without accents.
     unaccent(s);
     /// The string in NFC, NFD, NFKC or NFKD, by the constant `form`.
@@ -95,6 +97,14 @@ builders! {
 /// DataFusion's Levenshtein distance.
 pub fn levenshtein(a: Expr, b: Expr) -> Expr {
     stock::levenshtein(a, b)
+}
+
+/// The average of similarities by weight: a similarity, its threshold and its weight for each attribute, and what a
+/// similarity that is NULL counts as, 'zero' or 'skip'.
+pub fn weighted_similarity(attributes: Vec<(Expr, f64, f64)>, mode: &str) -> Expr {
+    let constants = |(similarity, threshold, weight)| [similarity, lit(threshold), lit(weight)];
+    let attributes = attributes.into_iter().flat_map(constants);
+    named("weighted_similarity").call(attributes.chain([lit(mode)]).collect())
 }
 
 /// The q-grams of a string, with `q - 1` copies of `pad` on each side where there is one.

@@ -13,6 +13,7 @@ mod daitch_mokotoff;
 mod documentation;
 mod edit;
 mod lists;
+mod neighbors;
 mod opposite;
 mod phonetic;
 mod set;
@@ -23,6 +24,7 @@ mod token_sort_ratio;
 mod tokens;
 mod trigram;
 mod vectors;
+mod weighted_similarity;
 
 use std::sync::{Arc, LazyLock};
 
@@ -35,7 +37,9 @@ use datafusion::functions_nested::inner_product::InnerProduct;
 use datafusion::logical_expr::ScalarUDF;
 use similarity_measures::{EditMeasure, SetMeasure, VectorMeasure};
 
+pub(crate) use neighbors::NAME as NEIGHBORS;
 pub(crate) use opposite::{has_opposite, opposite};
+pub(crate) use weighted_similarity::{Missing, NAME as WEIGHTED_SIMILARITY, Weighting};
 
 /// Every function, the marks of SIMILARITY JOIN and NEAREST among them.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
@@ -48,6 +52,8 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
         functions.extend(phonetic::functions());
         functions.extend(daitch_mokotoff::functions());
         functions.extend(token_sort_ratio::functions());
+        functions.extend(neighbors::functions());
+        functions.extend(weighted_similarity::functions());
         functions.extend(text::functions());
         functions.extend(vectors::functions());
         functions

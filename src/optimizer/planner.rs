@@ -235,10 +235,11 @@ impl Planning<'_> {
     fn band(&self, band: &Band) -> Result<BandExprs> {
         let Sides { left: left_schema, right: right_schema } = self.physical.sides;
         Ok(match &band.form {
-            BandForm::Difference { left, right, bounds } => BandExprs::Difference {
+            BandForm::Difference { left, right, bounds, unlimited } => BandExprs::Difference {
                 left: self.physical.expression(left, left_schema)?,
                 right: self.physical.expression(right, right_schema)?,
                 bounds: *bounds,
+                unlimited: *unlimited,
             },
             BandForm::Between { value_is_left, value, low, high } => {
                 let (of_value, of_ends) = match value_is_left {
@@ -259,7 +260,7 @@ impl Planning<'_> {
 
     /// Whether a band holds both ways round where it holds one way.
     fn is_symmetric_band(&self, band: &Band) -> bool {
-        let BandForm::Difference { left, right, bounds } = &band.form else { return false };
+        let BandForm::Difference { left, right, bounds, .. } = &band.form else { return false };
         same_expr(left, self.physical.sides.left, right, self.physical.sides.right) && bounds.is_symmetric()
     }
 

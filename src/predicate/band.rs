@@ -11,6 +11,7 @@ use super::interval::Interval;
 use super::sides::data_type;
 use super::threshold::{Threshold, under_casts};
 use super::{Bounds, Side, Sides};
+use crate::functions;
 
 /// A band between one expression of each side, or one of one side and two of the other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -24,7 +25,7 @@ pub struct Band {
 /// What lies between what. A NULL in any of it makes the condition NULL, so that the pair does not match.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum BandForm {
-    /// `left - right`, signed numbers of one type, within bounds that are finite at both ends.
+    /// `left - right`, signed numbers of one type or whole numbers, within bounds that are finite at both ends.
     Difference {
         /// Expression over the left input.
         left: Expr,
@@ -32,6 +33,8 @@ pub enum BandForm {
         right: Expr,
         /// Bounds of the difference.
         bounds: Bounds,
+        /// Whether whole numbers of any types are subtracted as such, where the difference of one type may wrap around.
+        unlimited: bool,
     },
     /// `value` between `low` and `high`; all of one ordered type.
     Between {
@@ -81,8 +84,11 @@ impl Band {
     }
 }
 
-/// `abs(x - y) <= e`.
+/// `abs(x - y) <= e`, or `neighbors(x, y, w)`.
 fn whole(condition: &Expr, sides: Sides<'_>) -> Option<BandForm> {
+    if let Some(band) = neighbors(condition, sides) {
+        return Some(band);
+    }
     let (score, op, literal) = bounded(condition, sides)?;
     let Expr::ScalarFunction(call) = widened(score, sides)? else { return None };
     let ([distance], true) = (call.args.as_slice(), call.func.inner().is::<AbsFunc>()) else { return None };
@@ -93,7 +99,21 @@ fn whole(condition: &Expr, sides: Sides<'_>) -> Option<BandForm> {
         _ => return None,
     };
     let bounds = Bounds::at_least(-literal, inclusive).and(Bounds::at_most(literal, inclusive));
-    Some(BandForm::Difference { left, right, bounds })
+    Some(BandForm::Difference { left, right, bounds, unlimited: false })
+}
+
+/// `neighbors(x, y, w)`, under aliases.
+fn neighbors(condition: &Expr, sides: Sides<'_>) -> Option<BandForm> {
+    let call = match condition {
+        Expr::Alias(alias) => return neighbors(&alias.expr, sides),
+        Expr::ScalarFunction(call) if call.name() == functions::NEIGHBORS && functions::is_known(&call.func) => call,
+        _ => return None,
+    };
+    let [x, y, Expr::Literal(window, _)] = call.args.as_slice() else { return None };
+    let window = constant(window).filter(|window| *window >= 1.0)?;
+    let (left, right) = sides.order(x, y)?;
+    let bounds = Bounds::at_least(-window, false).and(Bounds::at_most(window, false));
+    Some(BandForm::Difference { left, right, bounds, unlimited: true })
 }
 
 /// One end of a band.
@@ -144,7 +164,12 @@ impl Half {
             ) if (left, right, turned_floats) == (other_left, other_right, other_turned) => {
                 let bounds = bounds.and(*other);
                 let finite = bounds.lower().is_some() && bounds.upper().is_some();
-                finite.then(|| BandForm::Difference { left: left.clone(), right: right.clone(), bounds })
+                finite.then(|| BandForm::Difference {
+                    left: left.clone(),
+                    right: right.clone(),
+                    bounds,
+                    unlimited: false,
+                })
             }
             (
                 Self::End { value, value_is_left, end, is_low },
@@ -326,7 +351,7 @@ mod tests {
     }
 
     fn difference(low: Bounds, high: Bounds) -> BandForm {
-        BandForm::Difference { left: col("l.x"), right: col("r.x"), bounds: low.and(high) }
+        BandForm::Difference { left: col("l.x"), right: col("r.x"), bounds: low.and(high), unlimited: false }
     }
 
     #[test]

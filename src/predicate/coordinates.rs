@@ -41,7 +41,7 @@ pub(super) fn euclidean(condition: &Expr, sides: Sides<'_>) -> Option<Atom> {
 /// would pair too much.
 pub(super) fn chebyshev(bands: &mut Vec<Band>, sides: Sides<'_>) -> Option<Atom> {
     let axis = |band: &Band| -> Option<(Axis, f64)> {
-        let BandForm::Difference { left, right, bounds } = &band.form else { return None };
+        let BandForm::Difference { left, right, bounds, .. } = &band.form else { return None };
         let most = bounds.upper().filter(|_| bounds.is_symmetric())?.value;
         let limits = limits(&data_type(left, sides)?)?;
         limits.is_float.then(|| (Axis { left: left.clone(), right: right.clone(), limits }, most))

@@ -16,6 +16,7 @@ mod recognise;
 mod sides;
 mod threshold;
 mod truth;
+mod weighted;
 
 pub use atom::Atom;
 pub use band::{Band, BandForm, End};
@@ -24,3 +25,4 @@ pub use normal_form::{NormalForm, TooManyClauses};
 pub use recognise::{measured, mentions_measure};
 pub use sides::{Side, Sides};
 pub use similarity_engine::condition::{Bound, Bounds, Condition, VectorCondition};
+pub use weighted::with_clauses;

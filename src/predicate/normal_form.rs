@@ -144,7 +144,7 @@ fn absorbed(clauses: Vec<Vec<Expr>>) -> Vec<Vec<Expr>> {
 }
 
 /// `expr`, or its negation, with NOT before atoms only and BETWEEN as two comparisons.
-fn push_down_negation(expr: Expr, negated: bool) -> Expr {
+pub(super) fn push_down_negation(expr: Expr, negated: bool) -> Expr {
     match expr {
         Expr::Alias(alias) => push_down_negation(*alias.expr, negated),
         Expr::Not(inner) => push_down_negation(*inner, !negated),

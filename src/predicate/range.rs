@@ -12,7 +12,7 @@ use datafusion::logical_expr::{BinaryExpr, Case, Cast, Expr, Operator, ScalarUDF
 use super::Sides;
 use super::interval::{Interval, Rounding};
 use super::sides::data_type;
-use crate::functions;
+use crate::functions::{self, Missing, Weighting};
 use similarity_measures::EditMeasure;
 
 /// The interval of all values of `expr` that are not NULL; `None` where nothing is known, or where it may be NaN.
@@ -161,6 +161,9 @@ fn of_function(call: &ScalarFunction, sides: Sides<'_>) -> Option<Interval> {
     if let Some(scores) = of_measure(call) {
         return Some(scores);
     }
+    if call.name() == functions::WEIGHTED_SIMILARITY && functions::is_known(&call.func) {
+        return of_weighted(call, sides);
+    }
     let first = call.args.first()?;
     match stock(call)? {
         "character_length" => Some(Interval::new(0.0, LONGEST)),
@@ -208,6 +211,24 @@ fn of_measure(call: &ScalarFunction) -> Option<Interval> {
         },
     };
     functions::is_known(&call.func).then_some(scores)
+}
+
+/// Between which numbers a weighted similarity lies.
+fn of_weighted(call: &ScalarFunction, sides: Sides<'_>) -> Option<Interval> {
+    let weighting = Weighting::of(&call.args)?;
+    let mut sum = Interval::point(0.0);
+    let mut any = Interval::point(0.0);
+    for (similarity, attribute) in call.args.iter().step_by(3).zip(&weighting.attributes) {
+        // below its threshold it counts as 0
+        let own = range(similarity, sides).filter(|own| own.is_finite())?.hull(Interval::point(0.0));
+        sum = sum.plus(own.times(Interval::point(attribute.weight)));
+        any = any.hull(own);
+    }
+    let average = match weighting.missing {
+        Missing::Zero => sum.over(Interval::point(weighting.total())),
+        Missing::Skip => any,
+    };
+    Some(average.widened(FUNCTION).widened_by(1e-6)).filter(|average| average.is_finite())
 }
 
 /// The name of a function of stock DataFusion, if `call` is really of that one and not of a namesake.

@@ -109,7 +109,7 @@ fn unsupported_use(condition: &Expr, sides: Sides<'_>) -> Result<Option<Atom>, S
 }
 
 /// A comparison as score, operator (score on the left) and literal.
-fn comparison(condition: &Expr) -> Option<(&Expr, Operator, &ScalarValue)> {
+pub(super) fn comparison(condition: &Expr) -> Option<(&Expr, Operator, &ScalarValue)> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
     match (left.as_ref(), right.as_ref()) {
         (score, Expr::Literal(value, _)) => Some((score, *op, value)),

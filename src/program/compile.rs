@@ -4,7 +4,7 @@ use datafusion::logical_expr::Expr;
 
 use super::conjunctive::ConjunctionPlan;
 use super::rules::{RuleAtom, Rules};
-use crate::predicate::{Conjunction, NormalForm, Refusal, Sides, TooManyClauses, mentions_measure};
+use crate::predicate::{Conjunction, NormalForm, Refusal, Sides, TooManyClauses, mentions_measure, with_clauses};
 
 /// What runs a condition.
 #[derive(Debug, Clone)]
@@ -32,6 +32,27 @@ pub enum Declined {
 /// # Errors
 /// Where no index serves it, or stock DataFusion does as well.
 pub fn compile(condition: &Expr, sides: Sides<'_>, most_clauses: usize, contract: bool) -> Result<Compiled, Declined> {
+    // fewer clauses of a weighted similarity are weaker ones, but leave room for those of other conditions
+    let mut most = most_clauses;
+    while most > 0
+        && let Some(extended) = with_clauses(condition, sides, most)
+    {
+        match compile_as_written(&extended, sides, most_clauses, contract) {
+            Err(Declined::TooManyClauses(_)) => most /= 2,
+            Err(_) => break,
+            compiled => return compiled,
+        }
+    }
+    compile_as_written(condition, sides, most_clauses, contract)
+}
+
+/// The program of `condition` by what it says itself.
+fn compile_as_written(
+    condition: &Expr,
+    sides: Sides<'_>,
+    most_clauses: usize,
+    contract: bool,
+) -> Result<Compiled, Declined> {
     let parts = Conjunction::of(condition, sides);
     let hashed = !parts.keys.is_empty();
     let refused = parts.refused.clone();

@@ -28,6 +28,7 @@ mod rustdoc_words;
 mod service;
 mod sql;
 mod subqueries;
+mod weighted;
 mod words;
 mod worst_cases;
 

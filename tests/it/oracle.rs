@@ -498,7 +498,7 @@ fn random_atom(rng: &mut StdRng) -> String {
 }
 
 /// A band over whole numbers, floats with their oddities, days, or bytes that wrap around.
-fn random_band(rng: &mut StdRng) -> String {
+pub(crate) fn random_band(rng: &mut StdRng) -> String {
     let (k, e) = (rng.random_range(-1..6), ["0", "1.5", "0.5", "3"].choose(rng).unwrap());
     let (le, ge) = (["<=", "<"].choose(rng).unwrap(), [">=", ">"].choose(rng).unwrap());
     match rng.random_range(0..14) {
