@@ -90,7 +90,7 @@ pub fn is_symmetric(function: &ScalarUDF) -> bool {
     let name = function.name();
     let set = SetMeasure::named(name).is_some_and(|measure| measure.descriptor().is_symmetric);
     let measure = set || EditMeasure::named(name).is_some() || VectorMeasure::named(name).is_some();
-    (measure || name == "levenshtein_less_equal") && is_known(function)
+    (measure || ["levenshtein_less_equal", "neighbors"].contains(&name)) && is_known(function)
 }
 
 /// Whether `function` is one of stock DataFusion's measures of vectors. For elements that are not finite they have

@@ -6,7 +6,7 @@ use datafusion::common::Result;
 use datafusion::execution::context::SessionState;
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
 };
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Span, Token};
@@ -163,6 +163,12 @@ fn canonical(expr: &Expr, state: &SessionState) -> String {
         }
         Expr::Between { expr, negated, low, high } => {
             format!("between({negated}, {}, {}, {})", of(expr), of(low), of(high))
+        }
+        Expr::Case { operand: None, conditions, else_result, .. } => {
+            let branch = |branch: &CaseWhen| format!("{} -> {}", of(&branch.condition), of(&branch.result));
+            let branches: Vec<String> = conditions.iter().map(branch).collect();
+            let rest = else_result.as_deref().map(of).unwrap_or_default();
+            format!("case({}; {rest})", branches.join(", "))
         }
         Expr::IsNull(inner) => format!("is_null({})", of(inner)),
         Expr::IsNotNull(inner) => format!("is_not_null({})", of(inner)),
