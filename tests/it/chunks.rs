@@ -129,7 +129,7 @@ async fn other_conditions_in_little_memory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_chunks_where_there_cannot_be_any() {
     if is_on_a_device() {
-        println!("skipped: an index on a device takes little memory here");
+        skipped_tests::skip("a device is used, the test limits the CPU's memory");
         return;
     }
     let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);

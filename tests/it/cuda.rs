@@ -76,11 +76,20 @@ fn on_a_device_with(test: &str, settings: &[(&str, &str)]) -> bool {
     false
 }
 
+/// As [`on_a_device`], where it is not the emulated driver.
+fn on_a_real_device(test: &str) -> bool {
+    if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none() {
+        skipped_tests::skip("SIMILARITY_REQUIRE_CUDA is not set, the test needs a GPU");
+        return false;
+    }
+    on_a_device(test)
+}
+
 /// As [`on_a_device_with`], where it is the emulated driver.
 fn on_the_emulated_driver(test: &str, settings: &[(&str, &str)]) -> bool {
     let is_alone = std::env::var_os(ALONE).is_some();
     if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_some() || is_on_a_device() && !is_alone {
-        println!("skipped: no emulated driver");
+        skipped_tests::skip("a device is used, the test needs the emulated driver");
         return false;
     }
     on_a_device_with(test, settings)
@@ -256,11 +265,7 @@ async fn two_sessions_at_once_leave_nothing_behind() {
 /// Sides of rare tokens so large that they are joined by a prefix index. The emulated driver would take minutes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rare_tokens_are_joined_by_prefixes() {
-    if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none() {
-        println!("skipped: SIMILARITY_REQUIRE_CUDA=1 runs it on a device");
-        return;
-    }
-    if !on_a_device("cuda::rare_tokens_are_joined_by_prefixes") {
+    if !on_a_real_device("cuda::rare_tokens_are_joined_by_prefixes") {
         return;
     }
     let context = session(8192, 4);
@@ -410,11 +415,7 @@ const STRAY_STORE: &str = "
 /// The driver of a real device.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stray_store_leaves_a_process_without_its_device() {
-    if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none() {
-        println!("skipped: no device");
-        return;
-    }
-    if !on_a_device("cuda::a_stray_store_leaves_a_process_without_its_device") {
+    if !on_a_real_device("cuda::a_stray_store_leaves_a_process_without_its_device") {
         return;
     }
     let context = with_strings(2000).await;
@@ -700,11 +701,7 @@ async fn given_back(device: &Device) -> Duration {
 /// Kernels of an emulated driver run as long as they do, so that it takes a device to tell.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_join_gives_its_device_back() {
-    if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none() {
-        println!("skipped: no device");
-        return;
-    }
-    if !on_a_device("cuda::a_cancelled_join_gives_its_device_back") {
+    if !on_a_real_device("cuda::a_cancelled_join_gives_its_device_back") {
         return;
     }
     let context = with_strings(400_000).await;
