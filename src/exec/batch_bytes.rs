@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::Result;
 
 /// What the rows of a batch take by themselves, where its columns may share larger buffers, as those read from a file
 /// do.
@@ -11,4 +13,50 @@ pub(super) fn bytes_of(batch: &RecordBatch) -> usize {
         column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())
     };
     batch.columns().iter().map(bytes).sum()
+}
+
+/// The most buffers that the views of a column may share.
+const MOST_BUFFERS: usize = 64;
+
+/// The same rows, with strings of their own where the views of a column share many buffers. A sort leaves each of its
+/// batches with the buffers of all, and whoever takes rows of such a column copies the list of buffers every time.
+pub(super) fn compacted(batch: RecordBatch) -> Result<RecordBatch> {
+    let buffers = |column: &ArrayRef| match column.data_type() {
+        DataType::Utf8View => column.as_string_view().data_buffers().len(),
+        DataType::BinaryView => column.as_binary_view().data_buffers().len(),
+        _ => 0,
+    };
+    if batch.columns().iter().all(|column| buffers(column) <= MOST_BUFFERS) {
+        return Ok(batch);
+    }
+    let columns = batch.columns().iter().map(|column| -> ArrayRef {
+        match column.data_type() {
+            DataType::Utf8View if buffers(column) > MOST_BUFFERS => Arc::new(column.as_string_view().gc()),
+            DataType::BinaryView if buffers(column) > MOST_BUFFERS => Arc::new(column.as_binary_view().gc()),
+            _ => Arc::clone(column),
+        }
+    });
+    // a column keeps its rows, so that there is at least one to count them by
+    Ok(RecordBatch::try_new(batch.schema(), columns.collect())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::StringViewArray;
+    use datafusion::arrow::compute::concat;
+
+    use super::*;
+
+    #[test]
+    fn views_of_many_buffers_get_one_of_their_own() {
+        let texts: Vec<String> = (0..100).map(|n| format!("a string that no view holds, number {n}")).collect();
+        let parts: Vec<ArrayRef> =
+            texts.iter().map(|text| Arc::new(StringViewArray::from(vec![text.as_str()])) as ArrayRef).collect();
+        let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+        let views = concat(&parts).unwrap();
+        let batch = RecordBatch::try_from_iter([("many", views)]).unwrap();
+        let compact = compacted(batch.clone()).unwrap();
+        assert_eq!(compact, batch);
+        assert!(compact.column(0).as_string_view().data_buffers().len() <= 1);
+    }
 }

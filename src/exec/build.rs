@@ -14,6 +14,7 @@ use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt, Shared};
 
+use super::batch_bytes::compacted;
 use super::blocking::blocking;
 use super::build_side::{BuildSide, Indexed, Matched, may_be_needless};
 use super::chunks::{ChunkMetrics, ChunkRows, Chunks, Indexing, Overflow, Refusal};
@@ -166,6 +167,7 @@ async fn collect<M: JoinStrategy>(
     let mut batches = Vec::new();
     let (mut rows, mut bytes) = (0, 0);
     while let Some(batch) = input.next().await.transpose()? {
+        let batch = compacted(batch)?;
         let size = get_record_batch_memory_size(&batch);
         rows += batch.num_rows();
         bytes += size;

@@ -6,7 +6,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use futures::StreamExt;
 
-use super::batch_bytes::bytes_of;
+use super::batch_bytes::{bytes_of, compacted};
 
 /// What one partition probes the index with.
 pub(super) enum ProbeInput {
@@ -30,6 +30,7 @@ pub(super) async fn gather(
         if batch.num_rows() == 0 {
             continue;
         }
+        let batch = compacted(batch)?;
         gathered += batch.num_rows();
         // the batches, and the one that they become
         let granted = reservation.try_grow(2 * bytes_of(&batch)).is_ok();
