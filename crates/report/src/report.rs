@@ -208,7 +208,7 @@ impl Report {
     pub(crate) fn group_chart(&self) -> Option<Chart> {
         (!self.groups.is_empty()).then(|| Chart {
             name: "groups",
-            title: format!("{} by number of {}", self.groups_are, self.members_are),
+            title: capitalised(&format!("{} by number of {}", self.groups_are, self.members_are)),
             horizontal: self.members_are.clone(),
             vertical: self.groups_are.clone(),
             form: Form::Bars,
@@ -219,4 +219,10 @@ impl Report {
             }],
         })
     }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    let first: String = characters.next().into_iter().flat_map(char::to_uppercase).collect();
+    first + characters.as_str()
 }
