@@ -7,7 +7,7 @@ use similarity_report::Report;
 use super::figures::{self, Side};
 use super::input::{Input, read_truth, unknown_ids};
 use super::options::{Dedupe, Method};
-use super::query::{self, count, frame, keep, query};
+use super::query::{self, collect, count, frame, keep, query};
 use super::rule::{Clause, Rule, score_in_sql};
 use super::{Job, Measured};
 use crate::shell::Shell;
@@ -19,6 +19,9 @@ const CLUSTER_ID: &str = "cluster_id";
 pub async fn run(shell: &Shell, options: &Dedupe) -> Result<()> {
     if options.largest.is_some() && options.method != Method::Split {
         return plan_err!("--largest is for --method split");
+    }
+    if options.method == Method::Split && options.condition.score.is_none() {
+        return plan_err!("--method split cuts clusters at their weakest pairs, so it needs a --score");
     }
     let job = Job::begin(shell, &options.outputs)?;
     let ctx = &shell.ctx;
@@ -170,7 +173,7 @@ async fn measure(ctx: &SessionContext, input: &Input) -> Result<Measured> {
     let pairs = format!("SELECT * FROM evaluate_pairs('SELECT l, r FROM pairs', 'true_pairs', 'duplicates'{rows})");
     let clusters = "SELECT * FROM evaluate_clusters('SELECT id, cluster_id FROM members', 'true_members')";
     Ok(vec![
-        ("Pairs of the rule".to_owned(), frame(ctx, &pairs).await?.collect().await?),
-        ("Clusters".to_owned(), frame(ctx, clusters).await?.collect().await?),
+        ("Pairs of the rule".to_owned(), collect(frame(ctx, &pairs).await?).await?),
+        ("Clusters".to_owned(), collect(frame(ctx, clusters).await?).await?),
     ])
 }

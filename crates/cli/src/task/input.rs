@@ -16,7 +16,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{CsvReadOptions, JsonReadOptions, ParquetReadOptions, SessionContext};
 use url::Url;
 
-use super::query::{column, count, query};
+use super::query::{collect, column, count, query};
 
 /// The column of rows that are numbered.
 pub const ROW_ID: &str = "row_id";
@@ -264,11 +264,11 @@ async fn read_as(
             let inferred = ctx.read_csv(url, options.clone()).await?.schema().inner().clone();
             let as_text = text_of_numbers(&inferred);
             let frame = ctx.read_csv(url, options.schema(&as_text)).await?;
-            return with_numbers(&inferred, frame.collect().await?);
+            return with_numbers(&inferred, collect(frame).await?);
         }
     };
     let schema = frame.schema().inner().clone();
-    Ok((schema, frame.collect().await?))
+    Ok((schema, collect(frame).await?))
 }
 
 /// Whole numbers are read as text first.

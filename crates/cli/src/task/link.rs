@@ -7,7 +7,7 @@ use similarity_report::Report;
 use super::figures::{self, Side};
 use super::input::{Input, read_truth, unknown_ids};
 use super::options::{Link, Which};
-use super::query::{count, frame, keep, literal, query};
+use super::query::{collect, count, frame, keep, literal, query};
 use super::rule::{Clause, Rule, score_in_sql};
 use super::{Job, Measured};
 use crate::shell::Shell;
@@ -130,7 +130,7 @@ async fn measure(ctx: &SessionContext, left: &Input, right: &Input) -> Result<Me
         (left, right) => format!(", {left}, {right}"),
     };
     let text = format!("SELECT * FROM evaluate_pairs('SELECT l, r FROM links', 'true_pairs', 'links'{rows})");
-    Ok(vec![("Links".to_owned(), frame(ctx, &text).await?.collect().await?)])
+    Ok(vec![("Links".to_owned(), collect(frame(ctx, &text).await?).await?)])
 }
 
 /// How many left rows have so many links.

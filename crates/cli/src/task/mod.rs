@@ -94,7 +94,7 @@ impl<'a> Job<'a> {
         let prints_result = self.table.is_none();
         match self.table {
             Some(table) => table.write(result).await?,
-            None => self.shell.show(result.schema().inner().clone(), &result.collect().await?)?,
+            None => self.shell.show(result.schema().inner().clone(), &query::collect(result).await?)?,
         }
         for (title, batches) in measures {
             let schema = batches.first().map(RecordBatch::schema);

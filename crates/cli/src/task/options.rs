@@ -41,7 +41,7 @@ pub struct Dedupe {
     #[arg(long, value_enum, default_value_t = Method::Components, requires_if("split", "largest"))]
     pub method: Method,
 
-    /// The most members of a cluster, for the method split
+    /// The most members of a cluster, for the method split; pairs of one score are cut together or not at all
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub largest: Option<u64>,
 
@@ -141,7 +141,7 @@ pub enum Method {
     Center,
     /// Rows of many pairs first, each with its partners
     Star,
-    /// As components, cut at the weakest pairs until clusters are small enough
+    /// As components, cut at the pairs of the lowest score until clusters are small enough
     Split,
 }
 

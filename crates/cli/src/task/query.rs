@@ -7,10 +7,12 @@ use datafusion::arrow::compute::{cast, concat_batches};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Schema, UInt64Type};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::catalog::MemTable;
-use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use datafusion::dataframe::DataFrame;
 use datafusion::prelude::SessionContext;
 use datafusion_similarity::sql;
+use tokio::task::JoinError;
 
 /// The result of a small query.
 #[derive(Debug)]
@@ -66,11 +68,16 @@ pub async fn frame(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
     sql::sql(ctx, text).await
 }
 
+/// Runs a query on another thread, so that this one hears of Ctrl-C however long a step of a plan takes.
+pub async fn collect(frame: DataFrame) -> Result<Vec<RecordBatch>> {
+    SpawnedTask::spawn(frame.collect()).join_unwind().await.map_err(external)?
+}
+
 /// Runs a query whose result is small.
 pub async fn query(ctx: &SessionContext, text: &str) -> Result<Rows> {
     let frame = frame(ctx, text).await?;
     let schema = frame.schema().inner().clone();
-    Ok(Rows(concat_batches(&schema, &frame.collect().await?)?))
+    Ok(Rows(concat_batches(&schema, &collect(frame).await?)?))
 }
 
 /// The only number of a query.
@@ -82,7 +89,7 @@ pub async fn count(ctx: &SessionContext, text: &str) -> Result<u64> {
 /// Keeps the result of a query as a table of the session.
 pub async fn keep(ctx: &SessionContext, table: &str, frame: DataFrame) -> Result<()> {
     let schema = frame.schema().inner().clone();
-    let partitions = frame.collect_partitioned().await?;
+    let partitions = SpawnedTask::spawn(frame.collect_partitioned()).join_unwind().await.map_err(external)??;
     ctx.register_table(table, Arc::new(MemTable::try_new(schema, partitions)?))?;
     Ok(())
 }
@@ -95,4 +102,8 @@ pub fn column(name: &str) -> String {
 /// A text as a constant of SQL.
 pub fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
+}
+
+fn external(error: JoinError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
 }

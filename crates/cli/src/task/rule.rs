@@ -58,6 +58,9 @@ impl Rule {
             (None, Some(on)) => {
                 const NAME: &str = "condition";
                 let text = format!("CREATE MATCHING RULE {NAME} ON a, b AS {on}");
+                if sql::split(&text, &parser_options(ctx)).is_ok_and(|statements| statements.len() > 1) {
+                    return plan_err!("--on takes one condition, not several statements");
+                }
                 run(ctx, &text, "--on").await.map_err(|error| error.context("--on"))?;
                 Self::of(ctx, NAME).await
             }
