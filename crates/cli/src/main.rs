@@ -6,6 +6,7 @@
 
 mod args;
 mod helper;
+mod interrupt;
 mod progress;
 mod repl;
 mod script;
@@ -20,7 +21,6 @@ use std::process::ExitCode;
 use clap::Parser;
 use datafusion::common::{Result, plan_err};
 use mimalloc::MiMalloc;
-use tokio::signal;
 
 use args::Args;
 use shell::Shell;
@@ -79,9 +79,10 @@ async fn run_task(shell: &mut Shell, args: &Args, task: &Task) -> Result<bool> {
     if !script::run_files(shell, args.rc.as_deref().unwrap_or_default()).await? {
         return Ok(false);
     }
+    let interrupted = interrupt::interrupted()?;
     tokio::select! {
         done = task::run(shell, task) => done.map(|()| true),
-        _ = signal::ctrl_c() => {
+        Ok(()) = interrupted => {
             if let Some(progress) = &shell.progress {
                 progress.clear();
             }
