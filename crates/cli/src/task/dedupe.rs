@@ -96,11 +96,11 @@ pub async fn run(shell: &Shell, options: &Dedupe) -> Result<()> {
         None
     };
     let summary = format!(
-        "{} rows, {} pairs, {} clusters, {} rows in clusters of more than one",
-        figures::number(input.rows),
-        figures::number(pairs),
-        figures::number(clusters),
-        figures::number(together)
+        "{}, {}, {}, {} in clusters of more than one",
+        figures::counted(input.rows, "row"),
+        figures::counted(pairs, "pair"),
+        figures::counted(clusters, "cluster"),
+        figures::counted(together, "row")
     );
     job.finish(result, &measures, report, &summary).await
 }

@@ -52,6 +52,11 @@ pub fn number(count: u64) -> String {
     HumanCount(count).to_string()
 }
 
+/// A count and what is counted.
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{} {what}{}", number(count), if count == 1 { "" } else { "s" })
+}
+
 /// Lines of a table of two columns.
 pub fn facts<'a>(lines: impl IntoIterator<Item = (&'a str, String)>) -> Vec<Fact> {
     lines.into_iter().map(|(name, value)| Fact { name: name.to_owned(), value }).collect()
@@ -59,7 +64,7 @@ pub fn facts<'a>(lines: impl IntoIterator<Item = (&'a str, String)>) -> Vec<Fact
 
 /// The columns of a query that say which clauses hold for rows a and b, with a comma before each.
 pub fn holds(clauses: &[Clause]) -> String {
-    let column = |(at, clause): (usize, &Clause)| format!(", match_rule('{}', a, b) AS c{at}", clause.rule);
+    let column = |(at, clause): (usize, &Clause)| format!(", ({}) AS c{at}", clause.condition);
     clauses.iter().enumerate().map(column).collect()
 }
 

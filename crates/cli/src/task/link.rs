@@ -73,11 +73,11 @@ pub async fn run(shell: &Shell, options: &Link) -> Result<()> {
         None
     };
     let summary = format!(
-        "{} left rows, {} right rows, {} links, {} left rows with a link",
-        figures::number(left.rows),
-        figures::number(right.rows),
-        figures::number(links),
-        figures::number(linked)
+        "{}, {}, {}, {} with a link",
+        figures::counted(left.rows, "left row"),
+        figures::counted(right.rows, "right row"),
+        figures::counted(links, "link"),
+        figures::counted(linked, "left row")
     );
     job.finish(result, &measures, report, &summary).await
 }

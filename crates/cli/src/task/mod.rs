@@ -76,7 +76,8 @@ impl<'a> Job<'a> {
     /// Tells about ids of the truth that no row has.
     fn note_unknown(&self, ids: u64, input: &Input) {
         if ids > 0 && !self.shell.print.quiet {
-            eprintln!("{} ids of the truth are no {} of {}", figures::number(ids), input.id_name, input.file);
+            let ids = figures::counted(ids, "id");
+            eprintln!("{ids} of the truth not found in column {} of {}", input.id_name, input.file);
         }
     }
 
@@ -84,7 +85,7 @@ impl<'a> Job<'a> {
     async fn note_unscored(&self) -> Result<()> {
         let pairs = query::count(&self.shell.ctx, "SELECT count(*) FROM pairs WHERE score IS NULL").await?;
         if pairs > 0 && !self.shell.print.quiet {
-            eprintln!("{} pairs have no score and are left out; coalesce gives them one", figures::number(pairs));
+            eprintln!("{} left out for want of a score; coalesce gives one", figures::counted(pairs, "pair"));
         }
         Ok(())
     }

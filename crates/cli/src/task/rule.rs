@@ -7,7 +7,7 @@ use std::path::Path;
 
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_datafusion_err, plan_err};
 use datafusion::prelude::SessionContext;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident, visit_expressions};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident, visit_expressions_mut};
 use datafusion::sql::sqlparser::dialect::{GenericDialect, dialect_from_str};
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -15,7 +15,7 @@ use datafusion_similarity::sql::{self, RuleCatalog};
 
 use super::input::failed;
 use super::options::Condition;
-use super::query::{column, literal, query};
+use super::query::{literal, query};
 use crate::shell::parser_options;
 
 /// A matching rule of the session.
@@ -29,13 +29,13 @@ pub struct Rule {
     pub clauses: Vec<Clause>,
 }
 
-/// A clause of a rule, which is a rule of the session too.
+/// A clause of a rule.
 #[derive(Debug)]
 pub struct Clause {
-    /// The name of the clause as a rule.
-    pub rule: String,
     /// What it says.
     pub text: String,
+    /// What it says of the rows a and b.
+    pub condition: String,
     /// The columns that it reads of the first row.
     pub left: BTreeSet<String>,
     /// The columns that it reads of the second row.
@@ -77,10 +77,6 @@ impl Rule {
             let text = |column| -> Result<String> { Ok(rules.text(column, row)?.unwrap_or_default()) };
             let (left, right, definition) = (text(1)?, text(2)?, text(4)?);
             let clauses = clauses(ctx, &definition, &left, &right)?;
-            for clause in &clauses {
-                let [rule, left, right] = [&clause.rule, &left, &right].map(|name| column(name));
-                sql::sql(ctx, &format!("CREATE MATCHING RULE {rule} ON {left}, {right} AS {}", clause.text)).await?;
-            }
             return Ok(Self { name: literal(name), definition, clauses });
         }
         Err(exec_datafusion_err!("there is no matching rule {name}"))
@@ -114,30 +110,32 @@ fn chosen(ctx: &SessionContext, path: &Path, name: Option<&str>) -> Result<Strin
 
 /// The operands of the outermost ORs of a rule.
 fn clauses(ctx: &SessionContext, definition: &str, left: &str, right: &str) -> Result<Vec<Clause>> {
-    let dialect = dialect_from_str(parser_options(ctx).dialect.to_string());
+    let dialect = dialect_from_str(parser_options(ctx).dialect);
     let dialect = dialect.unwrap_or_else(|| Box::new(GenericDialect {}));
     let condition = Parser::new(dialect.as_ref()).try_with_sql(definition).and_then(|mut parser| parser.parse_expr());
     let condition = condition.map_err(|error| DataFusionError::from(error).context("the rule"))?;
     let mut parts = Vec::new();
     disjuncts(&condition, &mut parts);
-    let clause = |(at, part): (usize, &Expr)| {
+    let clause = |part: &Expr| {
         let (mut of_left, mut of_right) = (BTreeSet::new(), BTreeSet::new());
-        let _: ControlFlow<()> = visit_expressions(part, |expr| {
+        let mut condition = part.clone();
+        let _: ControlFlow<()> = visit_expressions_mut(&mut condition, |expr| {
             if let Expr::CompoundIdentifier(path) = expr
-                && let [row, name] = &path[..]
+                && let [row, name] = &mut path[..]
             {
-                let row = plain(row);
-                if row == left {
+                if is_named(row, left) {
                     of_left.insert(plain(name));
-                } else if row == right {
+                    *row = Ident::new("a");
+                } else if is_named(row, right) {
                     of_right.insert(plain(name));
+                    *row = Ident::new("b");
                 }
             }
             ControlFlow::Continue(())
         });
-        Clause { rule: format!("clause {}", at + 1), text: part.to_string(), left: of_left, right: of_right }
+        Clause { text: part.to_string(), condition: condition.to_string(), left: of_left, right: of_right }
     };
-    Ok(parts.into_iter().enumerate().map(clause).collect())
+    Ok(parts.into_iter().map(clause).collect())
 }
 
 fn disjuncts<'a>(expr: &'a Expr, parts: &mut Vec<&'a Expr>) {
@@ -151,6 +149,11 @@ fn disjuncts<'a>(expr: &'a Expr, parts: &mut Vec<&'a Expr>) {
     }
 }
 
+/// Whether a rule calls its row by this name; SHOW MATCHING RULES does not say whether a name is quoted.
+fn is_named(row: &Ident, name: &str) -> bool {
+    if row.quote_style.is_some() { row.value == name } else { row.value.to_lowercase() == name.to_lowercase() }
+}
+
 /// A name as SQL takes it: in lower case unless it is quoted.
 fn plain(name: &Ident) -> String {
     if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
@@ -161,7 +164,7 @@ fn plain(name: &Ident) -> String {
 /// # Errors
 /// A syntax error that names the option.
 fn check_expression(ctx: &SessionContext, option: &str, text: &str) -> Result<()> {
-    let dialect = dialect_from_str(parser_options(ctx).dialect.to_string());
+    let dialect = dialect_from_str(parser_options(ctx).dialect);
     let dialect = dialect.unwrap_or_else(|| Box::new(GenericDialect {}));
     let parse = || {
         let mut parser = Parser::new(dialect.as_ref()).try_with_sql(text)?;
@@ -195,6 +198,9 @@ mod tests {
         let [first, ..] = texts[..] else { panic!("{texts:?}") };
         assert_eq!(first, "t.city = s.city AND (t.x = s.y OR t.z = 1)");
         assert_eq!(texts[1..], ["levenshtein(t.\"Name\", s.NAME) <= 1", "t.a = s.a"]);
+        assert_eq!(found[0].condition, "a.city = b.city AND (a.x = b.y OR a.z = 1)");
+        let quoted = clauses(&ctx, "T.x = \"S\".x", "T", "S").unwrap();
+        assert_eq!(quoted[0].condition, "a.x = b.x");
         let of = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(" ");
         assert_eq!((of(&found[0].left), of(&found[0].right)), ("city x z".into(), "city y".into()));
         assert_eq!((of(&found[1].left), of(&found[1].right)), ("Name".into(), "name".into()));

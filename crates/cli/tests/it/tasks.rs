@@ -143,7 +143,7 @@ fn a_truth_of_clusters_is_known_by_its_second_column() {
     assert!(run.succeeded && run.out.contains("\n1,1,0,0.5,1.0,") && run.out.contains("\n4,2,3,"), "{run:?}");
     let run = shell.run(&[&base[..], &["pairs.csv", "--out", "b.csv"]].concat());
     assert!(run.succeeded && run.out.contains("\n1,1,1,0.5,0.5,"), "{run:?}");
-    assert!(run.err.starts_with("1 ids of the truth are no id of chain.csv\n"), "{run:?}");
+    assert!(run.err.starts_with("1 id of the truth not found in column id of chain.csv\n"), "{run:?}");
 }
 
 #[test]
