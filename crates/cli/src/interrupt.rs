@@ -1,6 +1,7 @@
 //! Ctrl-C, however busy the threads of a query are.
 //!
-//! A worker of a runtime may both wait for signals and run a long step of a plan. So signals have a thread of their own.
+//! A worker of a runtime may both wait for signals and run a long step of a plan. So signals have a thread of their
+//! own.
 
 use std::io;
 use std::pin::pin;

@@ -5,6 +5,7 @@
 //! plain numbers and texts, and escapes all of them.
 
 mod chart;
+mod escape;
 mod number;
 mod page;
 mod report;

@@ -6,8 +6,8 @@
 use std::fmt::Write;
 
 use crate::chart::{Chart, Form};
+use crate::escape::escaped;
 use crate::number::{decimal, short, tick};
-use crate::page::escaped;
 
 pub(crate) const STYLE: &str = include_str!("chart.css");
 

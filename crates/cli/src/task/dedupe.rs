@@ -6,10 +6,10 @@ use similarity_report::Report;
 
 use super::figures::{self, Side};
 use super::input::{Input, read_truth, unknown_ids};
+use super::job::{Job, Measured};
 use super::options::{Dedupe, Method};
 use super::query::{self, collect, count, frame, keep, query};
 use super::rule::{Clause, Rule, score_in_sql};
-use super::{Job, Measured};
 use crate::shell::Shell;
 
 /// The column of clusters.

@@ -6,10 +6,10 @@ use similarity_report::Report;
 
 use super::figures::{self, Side};
 use super::input::{Input, read_truth, unknown_ids};
+use super::job::{Job, Measured};
 use super::options::{Link, Which};
 use super::query::{collect, count, frame, keep, literal, query};
 use super::rule::{Clause, Rule, score_in_sql};
-use super::{Job, Measured};
 use crate::shell::Shell;
 
 /// Finds the links and writes what the options ask for.

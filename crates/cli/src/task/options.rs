@@ -141,7 +141,7 @@ pub enum Method {
     Center,
     /// Rows of many pairs first, each with its partners
     Star,
-    /// As components, cut at the pairs of the lowest score until clusters are small enough
+    /// Components, cut at the pairs of the lowest score until clusters are small enough
     Split,
 }
 

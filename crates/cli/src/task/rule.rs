@@ -21,11 +21,11 @@ use crate::shell::parser_options;
 /// A matching rule of the session.
 #[derive(Debug)]
 pub struct Rule {
-    /// Its name, as the argument of a call.
+    /// The name, as the argument of a call.
     pub name: String,
     /// What it says.
     pub definition: String,
-    /// Its clauses, in order.
+    /// The clauses, in order.
     pub clauses: Vec<Clause>,
 }
 
