@@ -161,22 +161,22 @@ impl Page {
         if facts.is_empty() {
             return;
         }
-        self.put(format_args!("<table>\n"));
+        self.put(format_args!("<table>\n<tbody>\n"));
         for Fact { name, value } in facts {
             self.put(format_args!("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", escaped(name), escaped(value)));
         }
-        self.put(format_args!("</table>\n"));
+        self.put(format_args!("</tbody>\n</table>\n"));
     }
 
     /// A table; a head that begins with # is of a column of numbers.
     fn table(&mut self, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) {
-        self.put(format_args!("<div class=\"scroll\">\n<table>\n<tr>"));
+        self.put(format_args!("<div class=\"scroll\">\n<table>\n<thead>\n<tr>"));
         let class = |head: &str| if head.starts_with('#') { " class=\"number\"" } else { "" };
         for head in heads {
             let name = head.strip_prefix('#').unwrap_or(head);
             self.put(format_args!("<th scope=\"col\"{}>{}</th>", class(head), escaped(name)));
         }
-        self.put(format_args!("</tr>\n"));
+        self.put(format_args!("</tr>\n</thead>\n<tbody>\n"));
         for row in rows {
             self.put(format_args!("<tr>"));
             for (value, head) in row.iter().zip(heads) {
@@ -184,14 +184,14 @@ impl Page {
             }
             self.put(format_args!("</tr>\n"));
         }
-        self.put(format_args!("</table>\n</div>\n"));
+        self.put(format_args!("</tbody>\n</table>\n</div>\n"));
     }
 
     fn members(&mut self, place: usize, group: &Members, members_are: &str) {
         let shown = group.rows.len() as u64;
         let more = if shown < group.count { format!(", the first {} shown", count(shown)) } else { String::new() };
         self.put(format_args!(
-            "<details{}>\n<summary>{place}: {} {}{more}</summary>\n<div class=\"scroll\">\n<table>\n<tr>",
+            "<details{}>\n<summary>{place}: {} {}{more}</summary>\n<div class=\"scroll\">\n<table>\n<thead>\n<tr>",
             if place == 1 { " open" } else { "" },
             count(group.count),
             escaped(members_are)
@@ -199,7 +199,7 @@ impl Page {
         for column in &group.columns {
             self.put(format_args!("<th scope=\"col\">{}</th>", escaped(column)));
         }
-        self.put(format_args!("</tr>\n"));
+        self.put(format_args!("</tr>\n</thead>\n<tbody>\n"));
         for row in &group.rows {
             self.put(format_args!("<tr>"));
             for value in row {
@@ -210,7 +210,7 @@ impl Page {
             }
             self.put(format_args!("</tr>\n"));
         }
-        self.put(format_args!("</table>\n</div>\n</details>\n"));
+        self.put(format_args!("</tbody>\n</table>\n</div>\n</details>\n"));
     }
 }
 

@@ -4,12 +4,12 @@ use datafusion::common::{Result, plan_err};
 use datafusion::prelude::SessionContext;
 use similarity_report::Report;
 
-use super::figures::{self, Side};
+use super::figures::{self, Extra, Side};
 use super::input::{Input, read_truth, unknown_ids};
 use super::job::{Job, Measured};
 use super::options::{Dedupe, Method};
 use super::query::{self, collect, count, frame, keep, query};
-use super::rule::{Clause, Rule, score_in_sql};
+use super::rule::{Rule, score_in_sql};
 use crate::shell::Shell;
 
 /// The column of clusters.
@@ -32,8 +32,11 @@ pub async fn run(shell: &Shell, options: &Dedupe) -> Result<()> {
     job.check(&input.schema)?;
     let rule = Rule::read(ctx, &options.condition).await?;
     let score = options.condition.score.as_deref();
-    let clauses = if options.outputs.reports() { rule.clauses.as_slice() } else { &[] };
-    let pairs = find_pairs(ctx, &input, &rule, clauses, score).await?;
+    let extra = match options.outputs.reports() {
+        true => Extra::of(ctx, &rule, [input.table; 2], score).await?,
+        false => Extra::NONE,
+    };
+    let pairs = find_pairs(ctx, &input, &rule, &extra, score).await?;
     if ranks(options) {
         job.note_unscored().await?;
     }
@@ -80,7 +83,7 @@ pub async fn run(shell: &Shell, options: &Dedupe) -> Result<()> {
         let mut report = Report {
             title: format!("Duplicates in {}", input.name),
             facts: figures::facts(facts),
-            scores: figures::scores(ctx, score).await?,
+            scores: figures::scores(ctx, &extra).await?,
             measures: measures.iter().map(|(title, rows)| figures::measures(title, rows)).collect::<Result<_>>()?,
             groups_are: "clusters".into(),
             members_are: "rows".into(),
@@ -89,7 +92,7 @@ pub async fn run(shell: &Shell, options: &Dedupe) -> Result<()> {
             settings: figures::facts(settings),
             ..Report::default()
         };
-        figures::sweep(ctx, kind, &mut report).await?;
+        figures::sweep(ctx, &extra, kind, &mut report).await?;
         figures::rule(ctx, &rule, &[Side::both(&input)], &mut report).await?;
         Some(report)
     } else {
@@ -105,25 +108,23 @@ pub async fn run(shell: &Shell, options: &Dedupe) -> Result<()> {
     job.finish(result, &measures, report, &summary).await
 }
 
-/// Makes the table `pairs` of `l`, `r`, `score`, `clause` and a column for each clause, and returns how many there are.
+/// Makes the table `pairs` of `l`, `r`, `score`, `clause` and the extra columns, and returns how many there are.
 ///
 /// A condition may hold for two rows one way round only, so both ways are asked, and a pair is kept once.
 async fn find_pairs(
     ctx: &SessionContext,
     input: &Input,
     rule: &Rule,
-    clauses: &[Clause],
+    extra: &Extra<'_>,
     score: Option<&str>,
 ) -> Result<u64> {
     let Input { table, id, .. } = input;
     let score = score_in_sql(ctx, score)?;
-    let holds = figures::holds(clauses);
-    let any = |at: usize| format!(", bool_or(c{at}) AS c{at}");
+    let (columns, merged) = (extra.columns(), extra.merged());
     let text = format!(
-        "SELECT least(l, r) AS l, greatest(l, r) AS r, max(score) AS score, min(clause) AS clause{} FROM \
-         (SELECT a.{id} AS l, b.{id} AS r, {score} AS score, matched_clause({name}, a, b) AS clause{holds} \
+        "SELECT least(l, r) AS l, greatest(l, r) AS r, max(score) AS score, min(clause) AS clause{merged} FROM \
+         (SELECT a.{id} AS l, b.{id} AS r, {score} AS score, matched_clause({name}, a, b) AS clause{columns} \
          FROM {table} AS a JOIN {table} AS b ON match_rule({name}, a, b) AND a.{id} <> b.{id}) GROUP BY 1, 2",
-        (0..clauses.len()).map(any).collect::<String>(),
         name = rule.name,
     );
     keep(ctx, "pairs", frame(ctx, &text).await?).await?;

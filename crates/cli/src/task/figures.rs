@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::prelude::SessionContext;
 use indicatif::HumanCount;
 use similarity_report::{Clause as ClauseFigures, Column, Fact, Group, Histogram, Measures, Members, Report, Step};
 
 use super::input::Input;
-use super::query::{Rows, column, query};
+use super::query::{Rows, column, frame, literal, query};
 use super::rule::{Clause, Rule};
 
 /// Ranges of the histogram of scores.
@@ -62,30 +63,87 @@ pub fn facts<'a>(lines: impl IntoIterator<Item = (&'a str, String)>) -> Vec<Fact
     lines.into_iter().map(|(name, value)| Fact { name: name.to_owned(), value }).collect()
 }
 
-/// The columns of a query that say which clauses hold for rows a and b, with a comma before each.
-pub fn holds(clauses: &[Clause]) -> String {
-    let column = |(at, clause): (usize, &Clause)| format!(", ({}) AS c{at}", clause.condition);
-    clauses.iter().enumerate().map(column).collect()
+/// Columns of pairs that only a report needs.
+#[derive(Debug)]
+pub struct Extra<'a> {
+    clauses: &'a [Clause],
+    shown: Option<Shown>,
 }
 
-/// The histogram of the scores of `pairs`, none without a score.
-pub async fn scores(ctx: &SessionContext, score: Option<&str>) -> Result<Option<Histogram>> {
-    const KNOWN: &str = "score IS NOT NULL AND NOT isnan(score) AND abs(score) < 1e300";
-    let Some(score) = score else { return Ok(None) };
-    let text = format!("SELECT count(*) FILTER (WHERE {KNOWN}), count(*) FROM pairs");
+/// What the histogram counts.
+#[derive(Debug)]
+struct Shown {
+    /// The words of users for it.
+    of: String,
+    /// The column of `pairs`.
+    column: &'static str,
+    /// The expression over a and b, if the column is an extra one.
+    expression: Option<String>,
+}
+
+impl<'a> Extra<'a> {
+    /// No extra columns.
+    pub const NONE: Self = Self { clauses: &[], shown: None };
+
+    /// The columns for a rule between two tables. Without a score the histogram counts the values of the only measure
+    /// that the rule compares, if there is one.
+    pub async fn of(ctx: &SessionContext, rule: &'a Rule, tables: [&str; 2], score: Option<&str>) -> Result<Self> {
+        let shown = match score {
+            Some(score) => Some(Shown { of: score.to_owned(), column: "score", expression: None }),
+            None => only_measure(ctx, rule, tables).await?,
+        };
+        Ok(Self { clauses: &rule.clauses, shown })
+    }
+
+    /// The columns over rows a and b, with a comma before each.
+    pub fn columns(&self) -> String {
+        let clause = |(at, clause): (usize, &Clause)| format!(", ({}) AS c{at}", clause.condition);
+        let clauses: String = self.clauses.iter().enumerate().map(clause).collect();
+        let measure = self.shown.as_ref().and_then(|shown| shown.expression.as_ref());
+        clauses + &measure.map(|measure| format!(", CAST({measure} AS DOUBLE) AS measure")).unwrap_or_default()
+    }
+
+    /// The columns where pairs that differ in their order only become one, with a comma before each.
+    pub fn merged(&self) -> String {
+        let clauses: String = (0..self.clauses.len()).map(|at| format!(", bool_or(c{at}) AS c{at}")).collect();
+        let measure = self.shown.as_ref().and_then(|shown| shown.expression.as_ref());
+        clauses + measure.map(|_| ", max(measure) AS measure").unwrap_or_default()
+    }
+}
+
+async fn only_measure(ctx: &SessionContext, rule: &Rule, [left, right]: [&str; 2]) -> Result<Option<Shown>> {
+    let text = format!("SELECT match_scores({}, a, b) AS s FROM {left} AS a, {right} AS b", rule.name);
+    let plan = frame(ctx, &text).await?;
+    let DataType::Struct(fields) = plan.schema().field(0).data_type() else { return Ok(None) };
+    let mut numbers = fields.iter().filter(|field| field.data_type().is_numeric());
+    Ok(match (numbers.next(), numbers.next()) {
+        (Some(only), None) => Some(Shown {
+            of: only.name().clone(),
+            column: "measure",
+            expression: Some(format!("match_scores({}, a, b)[{}]", rule.name, literal(only.name()))),
+        }),
+        _ => None,
+    })
+}
+
+/// The histogram of the scores of `pairs`, none where no score is known.
+pub async fn scores(ctx: &SessionContext, extra: &Extra<'_>) -> Result<Option<Histogram>> {
+    let Some(Shown { of, column, .. }) = &extra.shown else { return Ok(None) };
+    let scored = format!("{column} IS NOT NULL AND NOT isnan({column}) AND abs({column}) < 1e300");
+    let text = format!("SELECT count(*) FILTER (WHERE {scored}), count(*) FROM pairs");
     let counted = query(ctx, &text).await?;
     let (known, all) = (counted.count(0, 0)?, counted.count(1, 0)?);
     if known == 0 {
         return Ok(None);
     }
-    let ends = query(ctx, &format!("SELECT min(score), max(score) FROM pairs WHERE {KNOWN}")).await?;
+    let ends = query(ctx, &format!("SELECT min({column}), max({column}) FROM pairs WHERE {scored}")).await?;
     let (low, high) = (ends.number(0, 0)?, ends.number(1, 0)?);
     let width = (high - low) / RANGES as f64;
-    let mut histogram = Histogram { of: score.to_owned(), low, high, counts: vec![known], missing: all - known };
+    let mut histogram = Histogram { of: of.clone(), low, high, counts: vec![known], missing: all - known };
     if width > 0.0 {
         let last = RANGES - 1;
         let text = format!(
-            "SELECT least(floor((score - ({low:?})) / {width:?}), {last}.0), count(*) FROM pairs WHERE {KNOWN} GROUP BY 1"
+            "SELECT least(floor(({column} - ({low:?})) / {width:?}), {last}.0), count(*) FROM pairs WHERE {scored} GROUP BY 1"
         );
         let rows = query(ctx, &text).await?;
         histogram.counts = vec![0; RANGES];
@@ -97,8 +155,9 @@ pub async fn scores(ctx: &SessionContext, score: Option<&str>) -> Result<Option<
 }
 
 /// Adds measures by threshold to a report with a truth of this kind and with scores from 0 to 1.
-pub async fn sweep(ctx: &SessionContext, kind: Option<&str>, report: &mut Report) -> Result<()> {
-    let (Some(kind), Some(scores)) = (kind, &report.scores) else { return Ok(()) };
+pub async fn sweep(ctx: &SessionContext, extra: &Extra<'_>, kind: Option<&str>, report: &mut Report) -> Result<()> {
+    let is_score = extra.shown.as_ref().is_some_and(|shown| shown.expression.is_none());
+    let (Some(kind), Some(scores), true) = (kind, &report.scores, is_score) else { return Ok(()) };
     if scores.low < 0.0 || scores.high > 1.0 {
         return Ok(());
     }

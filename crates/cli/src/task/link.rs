@@ -4,12 +4,12 @@ use datafusion::common::Result;
 use datafusion::prelude::SessionContext;
 use similarity_report::Report;
 
-use super::figures::{self, Side};
+use super::figures::{self, Extra, Side};
 use super::input::{Input, read_truth, unknown_ids};
 use super::job::{Job, Measured};
 use super::options::{Link, Which};
 use super::query::{collect, count, frame, keep, literal, query};
-use super::rule::{Clause, Rule, score_in_sql};
+use super::rule::{Rule, score_in_sql};
 use crate::shell::Shell;
 
 /// Finds the links and writes what the options ask for.
@@ -20,8 +20,11 @@ pub async fn run(shell: &Shell, options: &Link) -> Result<()> {
     let right = Input::read(ctx, &options.right, "right_input", options.right_id.as_deref()).await?;
     let rule = Rule::read(ctx, &options.condition).await?;
     let score = options.condition.score.as_deref();
-    let clauses = if options.outputs.reports() { rule.clauses.as_slice() } else { &[] };
-    let pairs = find_pairs(ctx, [&left, &right], &rule, clauses, score).await?;
+    let extra = match options.outputs.reports() {
+        true => Extra::of(ctx, &rule, [left.table, right.table], score).await?,
+        false => Extra::NONE,
+    };
+    let pairs = find_pairs(ctx, [&left, &right], &rule, &extra, score).await?;
     if options.which != Which::All {
         job.note_unscored().await?;
     }
@@ -58,7 +61,7 @@ pub async fn run(shell: &Shell, options: &Link) -> Result<()> {
         let mut report = Report {
             title: format!("Links between {} and {}", left.name, right.name),
             facts: figures::facts(facts),
-            scores: figures::scores(ctx, score).await?,
+            scores: figures::scores(ctx, &extra).await?,
             measures: measures.iter().map(|(title, rows)| figures::measures(title, rows)).collect::<Result<_>>()?,
             groups_are: "left rows".into(),
             members_are: "links".into(),
@@ -66,7 +69,7 @@ pub async fn run(shell: &Shell, options: &Link) -> Result<()> {
             settings: figures::facts(settings),
             ..Report::default()
         };
-        figures::sweep(ctx, options.outputs.truth.as_ref().map(|_| "links"), &mut report).await?;
+        figures::sweep(ctx, &extra, options.outputs.truth.as_ref().map(|_| "links"), &mut report).await?;
         figures::rule(ctx, &rule, &[Side::left(&left), Side::right(&right)], &mut report).await?;
         Some(report)
     } else {
@@ -82,12 +85,12 @@ pub async fn run(shell: &Shell, options: &Link) -> Result<()> {
     job.finish(result, &measures, report, &summary).await
 }
 
-/// Makes the table `pairs` of `l`, `r`, `score`, `clause` and a column for each clause, and returns how many there are.
+/// Makes the table `pairs` of `l`, `r`, `score`, `clause` and the extra columns, and returns how many there are.
 async fn find_pairs(
     ctx: &SessionContext,
     [left, right]: [&Input; 2],
     rule: &Rule,
-    clauses: &[Clause],
+    extra: &Extra<'_>,
     score: Option<&str>,
 ) -> Result<u64> {
     let score = score_in_sql(ctx, score)?;
@@ -96,7 +99,7 @@ async fn find_pairs(
          FROM {} AS a JOIN {} AS b ON match_rule({name}, a, b)",
         left.id,
         right.id,
-        figures::holds(clauses),
+        extra.columns(),
         left.table,
         right.table,
         name = rule.name,

@@ -86,7 +86,7 @@ pub struct Condition {
     pub rule: Option<PathBuf>,
 
     /// Which rule, where the file has several
-    #[arg(long, value_name = "NAME", requires = "rule")]
+    #[arg(long, value_name = "NAME", conflicts_with = "on")]
     pub rule_name: Option<String>,
 
     /// Condition over two rows a and b, instead of a file

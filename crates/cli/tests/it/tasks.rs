@@ -95,6 +95,46 @@ fn people_get_clusters_and_a_report() {
 }
 
 #[test]
+fn a_report_without_a_score_counts_the_only_measure() {
+    let shell = shell();
+    let people = data("people.csv");
+    let run = shell.run(&["-q", "dedupe", &people, "--id", "id", "--rule", "rules.sql", "--report", "one.html"]);
+    assert!(run.succeeded && run.out.contains("| cluster_id |"), "{run:?}");
+    let report = fs::read_to_string(shell.path().join("one.html")).unwrap();
+    assert!(report.contains("Scores are <code>jaro_winkler_similarity(surname)</code>, from 0 to 1."), "{report}");
+    let on = "jaro_similarity(a.surname, b.surname) > 0.8 AND levenshtein(a.suburb, b.suburb) <= 1";
+    let run = shell.run(&["-q", "dedupe", &people, "--on", on, "--report", "many.html"]);
+    assert!(run.succeeded, "{run:?}");
+    let report = fs::read_to_string(shell.path().join("many.html")).unwrap();
+    assert!(!report.contains("Pairs by score"), "{report}");
+}
+
+/// The page shows what the commands print, but for the time.
+#[test]
+fn the_book_shows_real_summaries() {
+    let page = fs::read_to_string(root().join("docs/src/guide/dedupe-command.md")).unwrap();
+    let shell = shell();
+    let rule = page.split("```sql ignore\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    shell.write("person.sql", rule);
+    let mut commands = page.split("```console\n$ similarity-cli ").skip(1);
+    for _ in 0..3 {
+        let (text, _) = commands.next().unwrap().split_once("```").unwrap();
+        // a line goes on after a backslash, or within quotes
+        let (command, output) = match text.rsplit_once("; ") {
+            Some((before, _)) => before.rsplit_once('\n').unwrap(),
+            None => (text, ""),
+        };
+        let command = command.replace("\\\n", " ").replace("sql-examples/data/", &data(""));
+        let mut arguments: Vec<&str> = Vec::new();
+        for (at, piece) in command.split('\'').enumerate() {
+            if at % 2 == 0 { arguments.extend(piece.split_whitespace()) } else { arguments.push(piece) }
+        }
+        let run = shell.run(&arguments);
+        assert!(run.succeeded && run.err.starts_with(output), "{output}: {run:?}");
+    }
+}
+
+#[test]
 fn rows_without_an_id_are_numbered_and_texts_stay_as_they_are() {
     let shell = shell();
     let arguments = ["-q", "--format", "csv", "dedupe", "few.csv", "--on", "levenshtein(a.name, b.name) <= 1"];
