@@ -4,33 +4,49 @@
 //! own.
 
 use std::io;
-use std::pin::pin;
 use std::sync::mpsc;
 use std::thread;
 
 use futures::channel::oneshot::{self, Receiver};
 use tokio::runtime::Builder;
-use tokio::signal;
 
-/// Catches Ctrl-C from now on, and says when it comes.
-pub fn interrupted() -> io::Result<Receiver<()>> {
+/// The exit status of a program that Ctrl-C has ended.
+const INTERRUPTED: i32 = 130;
+/// The exit status of a program that was asked to end.
+#[cfg(unix)]
+const TERMINATED: i32 = 143;
+
+/// Catches signals that end a program from now on, and gives its exit status when one comes.
+pub fn interrupted() -> io::Result<Receiver<i32>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let (told, interrupted) = oneshot::channel();
     let (listens, listening) = mpsc::channel();
     let wait = async move {
-        let mut signal = pin!(signal::ctrl_c());
-        // the first look makes the handler
-        let mut came = futures::poll!(&mut signal).is_ready();
         // nobody waits for either message once the program ends
-        let _ = listens.send(());
-        if !came {
-            came = signal.await.is_ok();
-        }
-        if came {
-            let _ = told.send(());
+        if let Ok(status) = end(|| drop(listens)).await {
+            let _ = told.send(status);
         }
     };
     thread::Builder::new().name("interrupt".into()).spawn(move || runtime.block_on(wait))?;
-    let _ = listening.recv();
+    // an error is the news that nothing more will be said
+    let _: Result<(), _> = listening.recv();
     Ok(interrupted)
+}
+
+#[cfg(unix)]
+async fn end(listening: impl FnOnce()) -> io::Result<i32> {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    listening();
+    tokio::select! {
+        _ = interrupt.recv() => Ok(INTERRUPTED),
+        _ = terminate.recv() => Ok(TERMINATED),
+    }
+}
+
+#[cfg(not(unix))]
+async fn end(listening: impl FnOnce()) -> io::Result<i32> {
+    listening();
+    tokio::signal::ctrl_c().await.map(|()| INTERRUPTED)
 }

@@ -26,9 +26,6 @@ use args::Args;
 use shell::Shell;
 use task::Task;
 
-/// The exit status of a program that Ctrl-C has ended.
-const INTERRUPTED: i32 = 130;
-
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -82,13 +79,13 @@ async fn run_task(shell: &mut Shell, args: &Args, task: &Task) -> Result<bool> {
     let interrupted = interrupt::interrupted()?;
     tokio::select! {
         done = task::run(shell, task) => done.map(|()| true),
-        Ok(()) = interrupted => {
+        Ok(status) = interrupted => {
             if let Some(progress) = &shell.progress {
                 progress.clear();
             }
             eprintln!("interrupted");
             // files that were begun are gone with the task; its threads are not waited for
-            std::process::exit(INTERRUPTED)
+            std::process::exit(status)
         }
     }
 }

@@ -270,16 +270,18 @@ fn ctrl_c_leaves_nothing_behind() {
     let on = "length(concat(a.name, b.name)) % 7 = 9";
     let arguments =
         ["dedupe", "many.csv", "--id", "id", "--on", on, "--out", "o.csv", "--report", "o.html", "--charts", "c"];
-    let child = shell.command(&arguments).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    while files(&shell).len() < before.len() + 3 {
-        std::thread::sleep(std::time::Duration::from_millis(20));
+    for (signal, status) in [("-INT", 130), ("-TERM", 143)] {
+        let child = shell.command(&arguments).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        while files(&shell).len() < before.len() + 3 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let killed = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(status));
+        let run = Run::of(output);
+        assert!(run.err.contains("interrupted"), "{run:?}");
+        assert_eq!(files(&shell), before);
     }
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130));
-    let run = Run::of(output);
-    assert!(run.err.contains("interrupted"), "{run:?}");
-    assert_eq!(files(&shell), before);
 }
