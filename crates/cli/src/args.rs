@@ -9,16 +9,26 @@ use datafusion_cli::pool_type::PoolType;
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::MaxRows;
 
+use crate::task::Task;
+
+/// The heading of options that commands take too.
+const GENERAL: &str = "General options";
+
 /// SQL with similarity joins, on Apache DataFusion.
+///
+/// Without a command this is a shell: it runs statements from -c, -f, a pipe or the prompt.
 #[derive(Debug, Parser)]
 #[command(version, about)]
 pub struct Args {
+    #[command(subcommand)]
+    pub task: Option<Task>,
+
     /// Directory that relative paths in statements start from
-    #[arg(short = 'p', long, value_name = "DIRECTORY", value_parser = directory)]
+    #[arg(short = 'p', long, global = true, help_heading = GENERAL, value_name = "DIRECTORY", value_parser = directory)]
     pub data_path: Option<PathBuf>,
 
     /// Rows in a batch
-    #[arg(short, long, value_name = "ROWS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short, long, global = true, help_heading = GENERAL, value_name = "ROWS", value_parser = clap::value_parser!(u64).range(1..))]
     pub batch_size: Option<u64>,
 
     /// Run these statements, then exit; the first that fails ends the run
@@ -26,7 +36,7 @@ pub struct Args {
     pub command: Vec<String>,
 
     /// Memory for queries, such as 512m or 10g
-    #[arg(short, long, value_name = "SIZE", value_parser = size)]
+    #[arg(short, long, global = true, help_heading = GENERAL, value_name = "SIZE", value_parser = size)]
     pub memory_limit: Option<usize>,
 
     /// Run the statements of these files, then exit
@@ -38,23 +48,23 @@ pub struct Args {
     pub rc: Option<Vec<PathBuf>>,
 
     /// How results are printed
-    #[arg(long, value_enum, default_value_t = PrintFormat::Automatic)]
+    #[arg(long, global = true, help_heading = GENERAL, value_enum, default_value_t = PrintFormat::Automatic)]
     pub format: PrintFormat,
 
     /// Print results only: no version, row counts, times or progress
-    #[arg(short, long)]
+    #[arg(short, long, global = true, help_heading = GENERAL)]
     pub quiet: bool,
 
     /// How memory is shared between operators: greedy or fair
-    #[arg(long, value_name = "POOL", default_value_t = PoolType::Greedy)]
+    #[arg(long, global = true, help_heading = GENERAL, value_name = "POOL", default_value_t = PoolType::Greedy)]
     pub mem_pool_type: PoolType,
 
     /// How many of the largest memory consumers an out-of-memory error names
-    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    #[arg(long, global = true, help_heading = GENERAL, value_name = "COUNT", default_value_t = 3)]
     pub top_memory_consumers: usize,
 
     /// Rows that a table shows: a number, or inf for all
-    #[arg(long, value_name = "ROWS", default_value = "40")]
+    #[arg(long, global = true, help_heading = GENERAL, value_name = "ROWS", default_value = "40")]
     pub maxrows: MaxRows,
 
     /// Highlight the syntax of what is typed
@@ -62,7 +72,7 @@ pub struct Args {
     pub color: bool,
 
     /// Disk space that queries may spill to, such as 100g
-    #[arg(short, long, value_name = "SIZE", value_parser = size)]
+    #[arg(short, long, global = true, help_heading = GENERAL, value_name = "SIZE", value_parser = size)]
     pub disk_limit: Option<usize>,
 
     /// What to tell about requests to object stores: disabled, summary or trace
@@ -79,7 +89,7 @@ impl Args {
     /// Whether standard input holds statements, so that no table can be read from it.
     pub fn stdin_is_taken(&self) -> bool {
         let is_stdin = |file: &PathBuf| file.to_str().is_some_and(is_stdin_location);
-        self.reads_commands_from_stdin() || self.file.iter().any(is_stdin)
+        self.task.is_none() && self.reads_commands_from_stdin() || self.file.iter().any(is_stdin)
     }
 
     /// The files to run before the statements from standard input.
@@ -148,5 +158,26 @@ mod tests {
         assert!(Args::try_parse_from(["cli", "-b", "0"]).is_err());
         assert!(Args::try_parse_from(["cli", "-f", "/no/such/file"]).is_err());
         assert!(Args::parse_from(["cli"]).stdin_is_taken());
+    }
+
+    #[test]
+    fn general_options_stand_before_a_command_or_behind_it() {
+        for line in ["cli -q -m 1g dedupe a.csv --on true", "cli dedupe a.csv --on true --memory-limit 1g --quiet"] {
+            let args = Args::parse_from(line.split(' '));
+            assert!(args.quiet && args.memory_limit == Some(1 << 30) && args.task.is_some(), "{line}");
+        }
+        let args = Args::parse_from("cli -c a dedupe".split(' '));
+        assert!(args.task.is_none() && args.command == ["a", "dedupe"]);
+        for wrong in [
+            "dedupe a.csv",
+            "dedupe a.csv --on x --rule y",
+            "dedupe a.csv --on x --method split",
+            "dedupe a.csv --on x --rule-name r",
+            "link a.csv --on x",
+            "link a.csv b.csv --on x --which first",
+            "dedupe a.csv --on x --show-values",
+        ] {
+            assert!(Args::try_parse_from(["cli"].into_iter().chain(wrong.split(' '))).is_err(), "{wrong}");
+        }
     }
 }

@@ -6,21 +6,25 @@
 
 mod args;
 mod helper;
+mod interrupt;
 mod progress;
 mod repl;
 mod script;
 mod session;
 mod shell;
+mod task;
 mod watch;
 
 use std::io::{self, BufReader, IsTerminal};
 use std::process::ExitCode;
 
 use clap::Parser;
-use datafusion::common::Result;
+use datafusion::common::{Result, plan_err};
 use mimalloc::MiMalloc;
 
 use args::Args;
+use shell::Shell;
+use task::Task;
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -43,6 +47,9 @@ async fn run(args: Args) -> Result<bool> {
         std::env::set_current_dir(path)?;
     }
     let mut shell = session::shell(&args).await?;
+    if let Some(task) = &args.task {
+        return run_task(&mut shell, &args, task).await;
+    }
     shell.greet();
     if args.reads_commands_from_stdin() {
         let rc_succeeded = script::run_files(&mut shell, &args.startup_files()).await?;
@@ -59,4 +66,26 @@ async fn run(args: Args) -> Result<bool> {
         script::run_command(&mut shell, command).await?;
     }
     Ok(succeeded)
+}
+
+/// Runs a task, until Ctrl-C, and returns whether it succeeded.
+async fn run_task(shell: &mut Shell, args: &Args, task: &Task) -> Result<bool> {
+    if !args.command.is_empty() || !args.file.is_empty() {
+        return plan_err!("-c and -f run statements instead of a command; -r runs files before it");
+    }
+    if !script::run_files(shell, args.rc.as_deref().unwrap_or_default()).await? {
+        return Ok(false);
+    }
+    let interrupted = interrupt::interrupted()?;
+    tokio::select! {
+        done = task::run(shell, task) => done.map(|()| true),
+        Ok(status) = interrupted => {
+            if let Some(progress) = &shell.progress {
+                progress.clear();
+            }
+            eprintln!("interrupted");
+            // files that were begun are gone with the task; its threads are not waited for
+            std::process::exit(status)
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::instant::Instant;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::config::SqlParserOptions;
@@ -80,13 +81,26 @@ impl Shell {
     async fn print(&self, frame: DataFrame, start: Instant) -> Result<()> {
         let schema = frame.schema().inner().clone();
         let batches = frame.collect().await?;
-        let rows = batches.iter().map(RecordBatch::num_rows).sum();
-        let state = self.ctx.state();
-        let mut print = self.print_options();
+        self.print_batches(self.print_options(), schema, &batches, start)
+    }
+
+    /// Prints rows, and nothing about them.
+    pub fn show(&self, schema: SchemaRef, batches: &[RecordBatch]) -> Result<()> {
+        self.print_batches(PrintOptions { quiet: true, ..self.print_options() }, schema, batches, Instant::now())
+    }
+
+    fn print_batches(
+        &self,
+        mut print: PrintOptions,
+        schema: SchemaRef,
+        batches: &[RecordBatch],
+        start: Instant,
+    ) -> Result<()> {
         if print.format == PrintFormat::Automatic {
             print.format = PrintFormat::Table;
         }
-        print.print_batches(schema, &batches, start, rows, &state.config_options().format)
+        let rows = batches.iter().map(RecordBatch::num_rows).sum();
+        print.print_batches(schema, batches, start, rows, &self.ctx.state().config_options().format)
     }
 
     /// Runs a line that begins with a backslash.

@@ -7,3 +7,4 @@ mod examples;
 mod markdown;
 mod rule_sets;
 mod shell;
+mod tasks;

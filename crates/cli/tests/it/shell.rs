@@ -8,31 +8,31 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// The shell in an empty directory that is also its home, so that nobody's settings leak in.
-struct Shell {
+pub(super) struct Shell {
     directory: TempDir,
 }
 
 impl Shell {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { directory: tempfile::tempdir().unwrap() }
     }
 
-    fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    fn write(&self, name: &str, text: &str) -> &Self {
+    pub(super) fn write(&self, name: &str, text: &str) -> &Self {
         fs::write(self.path().join(name), text).unwrap();
         self
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_similarity-cli"));
         command.args(arguments).current_dir(self.path()).env("HOME", self.path()).env_remove("RUST_BACKTRACE");
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Run {
+    pub(super) fn run(&self, arguments: &[&str]) -> Run {
         Run::of(self.command(arguments).stdin(Stdio::null()).output().unwrap())
     }
 
@@ -51,14 +51,14 @@ impl Shell {
 }
 
 #[derive(Debug)]
-struct Run {
-    succeeded: bool,
-    out: String,
-    err: String,
+pub(super) struct Run {
+    pub(super) succeeded: bool,
+    pub(super) out: String,
+    pub(super) err: String,
 }
 
 impl Run {
-    fn of(output: Output) -> Self {
+    pub(super) fn of(output: Output) -> Self {
         Self {
             succeeded: output.status.success(),
             out: String::from_utf8(output.stdout).unwrap(),
@@ -68,7 +68,7 @@ impl Run {
 
     /// The output of a run without errors.
     #[track_caller]
-    fn clean(self) -> String {
+    pub(super) fn clean(self) -> String {
         assert!(self.succeeded && self.err.is_empty(), "{self:?}");
         self.out
     }
