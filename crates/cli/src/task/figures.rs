@@ -227,11 +227,12 @@ pub async fn largest(ctx: &SessionContext, input: &Input, values: bool) -> Resul
         return Ok(largest);
     }
     let Input { table, id, .. } = input;
+    // names that no file has
     let text = format!(
-        "SELECT * FROM (SELECT c.place, row_number() OVER (PARTITION BY m.cluster_id ORDER BY t.{id}) AS member, t.* \
+        "SELECT * FROM (SELECT c.__place, row_number() OVER (PARTITION BY m.cluster_id ORDER BY t.{id}) AS __member, t.* \
          FROM {table} AS t JOIN members AS m ON m.id = t.{id} \
-         JOIN (SELECT cluster_id, row_number() OVER (ORDER BY n DESC, cluster_id) AS place FROM ({clusters})) AS c \
-         ON c.cluster_id = m.cluster_id) WHERE member <= {SHOWN} ORDER BY place, member"
+         JOIN (SELECT cluster_id, row_number() OVER (ORDER BY n DESC, cluster_id) AS __place FROM ({clusters})) AS c \
+         ON c.cluster_id = m.cluster_id) WHERE __member <= {SHOWN} ORDER BY __place, __member"
     );
     let rows = query(ctx, &text).await?;
     let names = rows.names();

@@ -271,10 +271,10 @@ async fn read_as(
     Ok((schema, collect(frame).await?))
 }
 
-/// Whole numbers are read as text first.
+/// Whole numbers are read as text first, and columns without a value stay text.
 fn text_of_numbers(schema: &Schema) -> Schema {
     let text = |field: &Arc<Field>| match field.data_type() {
-        DataType::Int64 => Field::new(field.name(), DataType::Utf8, true),
+        DataType::Int64 | DataType::Null => Field::new(field.name(), DataType::Utf8, true),
         _ => field.as_ref().clone(),
     };
     Schema::new(schema.fields().iter().map(text).collect::<Vec<_>>())
@@ -287,7 +287,9 @@ fn with_numbers(inferred: &Schema, batches: Vec<RecordBatch>) -> Result<(SchemaR
     for (at, field) in inferred.fields().iter().enumerate() {
         let mut values: Vec<ArrayRef> = batches.iter().map(|batch| Arc::clone(batch.column(at))).collect();
         let mut kind = field.data_type().clone();
-        if kind == DataType::Int64 {
+        if kind == DataType::Null {
+            kind = DataType::Utf8;
+        } else if kind == DataType::Int64 {
             let numbers = values.iter().map(same_numbers).collect::<Result<Option<Vec<_>>>>()?;
             match numbers {
                 Some(numbers) => values = numbers,

@@ -55,7 +55,7 @@ impl Rows {
     /// A value as text, `None` for NULL and where there is no such row.
     pub fn text(&self, column: usize, row: usize) -> Result<Option<String>> {
         let values = self.0.column(column);
-        if row >= values.len() || values.is_null(row) {
+        if row >= values.len() || values.data_type().is_null() || values.is_null(row) {
             return Ok(None);
         }
         let options = FormatOptions::default();

@@ -109,6 +109,31 @@ fn a_report_without_a_score_counts_the_only_measure() {
     assert!(!report.contains("Pairs by score"), "{report}");
 }
 
+#[test]
+fn values_are_shown_whatever_their_columns_are_called() {
+    let shell = shell();
+    shell.write("odd.csv", "id,place,Member,n,score,c0\n1,\"a <b>\",x,,1,2\n2,\"a <b>\",y,,1,2\n");
+    let run = shell.run(&[
+        "-q",
+        "dedupe",
+        "odd.csv",
+        "--id",
+        "id",
+        "--on",
+        "a.place = b.place",
+        "--out",
+        "o.csv",
+        "--report",
+        "o.html",
+        "--show-values",
+        "--score",
+        "a.score + b.c0",
+    ]);
+    assert_eq!(run.clean(), "");
+    let report = fs::read_to_string(shell.path().join("o.html")).unwrap();
+    assert!(report.contains("<td>a &lt;b&gt;</td><td>x</td><td class=\"null\">NULL</td>"), "{report}");
+}
+
 /// The page shows what the commands print, but for the time.
 #[test]
 fn the_book_shows_real_summaries() {
