@@ -38,7 +38,8 @@ pub fn links(task: LinkTask, links: LogicalPlan) -> Result<LogicalPlan> {
     let (left_type, right_type) = (value_type(left_type?), value_type(right_type?));
     let (left_type, right_type) = match task {
         LinkTask::Matching(_) => (left_type, right_type),
-        _ => match comparison_coercion(&left_type, &right_type) {
+        // a text that is no number would fail where it is cast to one
+        _ => match comparison_coercion(&left_type, &right_type).filter(|_| both_texts(&left_type, &right_type)) {
             Some(both) => (both.clone(), both),
             None => return plan_err!("ids of type {left_type} cannot be compared with ids of type {right_type}"),
         },
@@ -57,6 +58,11 @@ pub fn links(task: LinkTask, links: LogicalPlan) -> Result<LogicalPlan> {
     }
     let input = LogicalPlanBuilder::from(links.clone()).project(projected)?.build()?;
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(LinksNode::try_new(task, input)?) }))
+}
+
+/// Whether both types are of texts or neither is; NULLs go with both.
+fn both_texts(left: &DataType, right: &DataType) -> bool {
+    left.is_null() || right.is_null() || left.is_string() == right.is_string()
 }
 
 /// The type of the values of a dictionary.

@@ -22,7 +22,8 @@
 //! goes the same way: `nearest` finds the clause, `ranking` turns it into the ON condition
 //! [`nearest_join_condition(..)`](crate::functions::nearest), which an analyzer rule looks for.
 //!
-//! [`NearestFunction`](crate::tables::NearestFunction) is the same join as a table function, for text that the stock parser reads.
+//! [`NearestFunction`](crate::tables::NearestFunction) is the same join as a table function, for text that the stock
+//! parser reads.
 //!
 //! Because the mark is an ordinary function call, nothing else has to know the syntax: views, EXPLAIN, COPY,
 //! sub-queries and every dialect work, and [`rewrite`] can give the same as text to any other consumer.

@@ -19,7 +19,7 @@ pub(super) struct Argument {
 
 impl fmt::Display for Argument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "argument {} of {}, {}", self.place, self.function, self.what)
+        write!(f, "argument {} of {} ({})", self.place, self.function, self.what)
     }
 }
 

@@ -9,7 +9,7 @@ use datafusion::logical_expr::Expr;
 use similarity_engine::links::Method;
 
 use super::arguments::Argument;
-use super::links::{CLUSTERS, read_method};
+use super::links::{CLUSTERS, columns_of, read_method};
 use super::query::{Query, check_expression, column_name, quoted, relation, session};
 use crate::sql::TwoRows;
 
@@ -36,7 +36,8 @@ impl TableFunctionImpl for DuplicatesFunction {
         let [table, id, condition, more @ ..] = args.exprs() else {
             return plan_err!(
                 "{DUPLICATES} takes a table, its id and a condition over two rows a and b, as in \
-                 {DUPLICATES}('people', 'id', 'levenshtein(a.name, b.name) <= 1'); a score, a method and a size may follow"
+                 {DUPLICATES}('people', 'id', 'levenshtein(a.name, b.name) <= 1'); a score, a method and a size may \
+                 follow"
             );
         };
         let argument = |place, what| Argument { function: DUPLICATES, place, what };
@@ -44,12 +45,19 @@ impl TableFunctionImpl for DuplicatesFunction {
         let table =
             relation(of_table.text(table, "a table, or a query such as 'SELECT * FROM people'")?, &of_table, state)?;
         let id = column_name(id, &of_id, state)?;
+        if columns_of(&table, &of_table, state)?.iter().any(|column| column == "\"cluster_id\"") {
+            return plan_err!(
+                "{of_table} has a column cluster_id already; leave it out, as in 'SELECT id, name FROM people'"
+            );
+        }
         let condition = read_condition(condition, &argument(3, "the condition"), state)?;
         let (score, method) = match more {
             [] => (None, more),
             [score, method @ ..] => (Some(read_score(score, &argument(4, "the score"), state)?), method),
         };
-        let method = method_arguments(read_method(DUPLICATES, 5, method)?);
+        let method = read_method(DUPLICATES, 5, method)?;
+        // components look at no score, and a pair without one is a pair
+        let score = score.filter(|_| method != Method::Components);
         let score = score.map(|score| format!(",\n{score}\n")).unwrap_or_default();
         // a pair that is linked either way round is looked at once
         let order = if condition.is_symmetric(state) { "<" } else { "<>" };
@@ -62,14 +70,15 @@ impl TableFunctionImpl for DuplicatesFunction {
         let text = format!(
             "SELECT t.*, coalesce(c.cluster_id, t.{id}) AS cluster_id FROM {table} AS t \
              LEFT JOIN {CLUSTERS}({}{method}) AS c ON c.id = t.{id}",
-            quoted(&links)
+            quoted(&links),
+            method = method_arguments(method),
         );
         Query { function: DUPLICATES, text }.view(state)
     }
 }
 
-/// `matches(left, right, left id, right id, condition [, score [, which]])`: the ids and the score of rows of two tables
-/// that describe the same thing.
+/// `matches(left, right, left id, right id, condition [, score [, which]])`: the ids and the score of rows of two
+/// tables that describe the same thing.
 ///
 /// A left row `a` and a right row `b` are linked where `condition` holds for them; a matching rule is named instead.
 /// `which` is `'all'` (by default), `'best'` for the best right row of each left one, `'mutual'` for links that are the
@@ -87,7 +96,8 @@ impl TableFunctionImpl for MatchesFunction {
         let [left, right, left_id, right_id, condition, more @ ..] = args.exprs() else {
             return plan_err!(
                 "{MATCHES} takes two tables, their ids and a condition over a left row a and a right row b, as in \
-                 {MATCHES}('abt', 'buy', 'id', 'id', 'jaccard(a.words, b.words) >= 0.5'); a score may follow, and which \
+                 {MATCHES}('abt', 'buy', 'id', 'id', 'jaccard(a.words, b.words) >= 0.5'); a score may follow, and \
+                 which \
                  links come out"
             );
         };

@@ -44,8 +44,8 @@ const KINDS: [(&str, Truth); 4] = [
 ///
 /// Columns: `tp`, `fp`, `fn`, `precision`, `recall`, `f1`, `pairs`, `reduction_ratio` (the share of all pairs that were
 /// not looked at) and `candidate_ratio` (pairs found for each possible one). The last two are NULL without the numbers
-/// of rows, and `fp`, `precision` and `f1` where the truth knows only some pairs. A pair counts once, a pair with a NULL
-/// or of an id with itself does not count.
+/// of rows, and `fp`, `precision` and `f1` where the truth knows only some pairs. A pair counts once, a pair with a
+/// NULL or of an id with itself does not count.
 ///
 /// # Errors
 /// A planning error that names the argument.
@@ -87,9 +87,11 @@ impl TableFunctionImpl for EvaluatePairsFunction {
         let truth = pairs(truth, &argument(2, "the true pairs"), kind, state)?;
         let known = if kind.complete { "" } else { "CAST(NULL AS BIGINT) * " };
         let text = format!(
-            "SELECT tp, {known}fp AS fp, fn, {precision} AS precision, {recall} AS recall, {f1} AS f1, tp + fp AS pairs, \
+            "SELECT tp, {known}fp AS fp, fn, {precision} AS precision, {recall} AS recall, {f1} AS f1, tp + fp AS \
+            pairs, \
              1.0 - (tp + fp) / {possible} AS reduction_ratio, (tp + fp) / {possible} AS candidate_ratio \
-             FROM (SELECT count(f.l) FILTER (WHERE t.l IS NOT NULL) AS tp, count(f.l) FILTER (WHERE t.l IS NULL) AS fp, \
+             FROM (SELECT count(f.l) FILTER (WHERE t.l IS NOT NULL) AS tp, count(f.l) FILTER (WHERE t.l IS NULL) AS \
+             fp, \
              count(t.l) FILTER (WHERE f.l IS NULL) AS fn \
              FROM (SELECT DISTINCT l, r FROM {found}) AS f FULL JOIN (SELECT DISTINCT l, r FROM {truth}) AS t \
              ON f.l = t.l AND f.r = t.r)",
@@ -101,12 +103,13 @@ impl TableFunctionImpl for EvaluatePairsFunction {
     }
 }
 
-/// `threshold_sweep(scored, truth [, kind [, steps]])`: a row of measures for each of some thresholds, from one pass over
-/// the scored pairs.
+/// `threshold_sweep(scored, truth [, kind [, steps]])`: a row of measures for each of some thresholds, from one pass
+/// over the scored pairs.
 ///
-/// `scored` has two ids and a score; kinds are those of [`EvaluatePairsFunction`]. Thresholds are the scores from 0 to 1
-/// in so many steps, 20 without a number: a pair is found at a threshold where its score is at least that. Columns:
-/// `threshold`, `pairs`, `tp`, `fp`, `fn`, `precision`, `recall`, `f1`. A pair with several scores has the best of them.
+/// `scored` has two ids and a score; kinds are those of [`EvaluatePairsFunction`]. Thresholds are the scores from 0 to
+/// 1 in so many steps, 20 without a number: a pair is found at a threshold where its score is at least that. Columns:
+/// `threshold`, `pairs`, `tp`, `fp`, `fn`, `precision`, `recall`, `f1`. A pair with several scores has the best of
+/// them.
 ///
 /// # Errors
 /// A planning error that names the argument.
@@ -141,15 +144,18 @@ impl TableFunctionImpl for ThresholdSweepFunction {
         let text = format!(
             "WITH truth AS (SELECT DISTINCT l, r FROM {truth}), \
              scored AS (SELECT l, r, max(score) AS score FROM {scored} GROUP BY l, r), \
-             steps AS (SELECT value AS step, CAST(value AS DOUBLE) / {steps}.0 AS threshold FROM generate_series(0, {steps})), \
+             steps AS (SELECT value AS step, CAST(value AS DOUBLE) / {steps}.0 AS threshold FROM generate_series(0, \
+             {steps})), \
              judged AS (SELECT {step} AS step, count(*) AS pairs, count(t.l) AS tp \
              FROM scored AS f LEFT JOIN truth AS t ON f.l = t.l AND f.r = t.r WHERE f.score >= 0.0 GROUP BY 1), \
              summed AS (SELECT s.step, s.threshold, \
              coalesce(sum(j.pairs) OVER (ORDER BY s.step DESC), 0) AS pairs, \
              coalesce(sum(j.tp) OVER (ORDER BY s.step DESC), 0) AS tp \
              FROM steps AS s LEFT JOIN judged AS j ON j.step = s.step), \
-             counted AS (SELECT threshold, pairs, tp, pairs - tp AS fp, (SELECT count(*) FROM truth) - tp AS fn FROM summed) \
-             SELECT threshold, pairs, tp, {known}fp AS fp, fn, {precision} AS precision, {recall} AS recall, {f1} AS f1 \
+             counted AS (SELECT threshold, pairs, tp, pairs - tp AS fp, (SELECT count(*) FROM truth) - tp AS fn FROM \
+             summed) \
+             SELECT threshold, pairs, tp, {known}fp AS fp, fn, {precision} AS precision, {recall} AS recall, {f1} AS \
+             f1 \
              FROM counted",
             step = step_of("f.score", steps),
             precision = of_kind(kind, ratio("tp", "tp + fp")),
@@ -171,8 +177,8 @@ fn step_of(score: &str, steps: u64) -> String {
 
 /// `evaluate_clusters(found, truth)`: one row of measures of clusters, pair by pair and row by row.
 ///
-/// `found` and `truth` are tables, views or queries whose first two columns are an id and its cluster. Only ids that both
-/// have count. Columns: `rows`, `found_clusters`, `true_clusters`, `pairwise_precision`, `pairwise_recall`,
+/// `found` and `truth` are tables, views or queries whose first two columns are an id and its cluster. Only ids that
+/// both have count. Columns: `rows`, `found_clusters`, `true_clusters`, `pairwise_precision`, `pairwise_recall`,
 /// `pairwise_f1`, `b_cubed_precision`, `b_cubed_recall`, `b_cubed_f1`. An id stands in each table once.
 ///
 /// Source of B-cubed: Bagga and Baldwin, *Entity-based cross-document coreferencing*, 1998.
@@ -187,7 +193,8 @@ impl TableFunctionImpl for EvaluateClustersFunction {
         let state = session(args.session(), EVALUATE_CLUSTERS)?;
         let [found, truth] = args.exprs() else {
             return plan_err!(
-                "{EVALUATE_CLUSTERS} takes clusters that were found and those that are true, each an id and a cluster, as \
+                "{EVALUATE_CLUSTERS} takes clusters that were found and those that are true, each an id and a \
+                cluster, as \
                  in {EVALUATE_CLUSTERS}('SELECT id, cluster_id FROM found', 'SELECT id, entity FROM truth')"
             );
         };
@@ -198,7 +205,7 @@ impl TableFunctionImpl for EvaluateClustersFunction {
                 [id, cluster, ..] => Ok(format!(
                     "(SELECT {id} AS id, {cluster} AS c FROM {query} WHERE {id} IS NOT NULL AND {cluster} IS NOT NULL)"
                 )),
-                _ => plan_err!("{argument}, have an id and a cluster, not {} columns", columns.len()),
+                _ => plan_err!("{argument} have an id and a cluster, not {} columns", columns.len()),
             }
         };
         let found = members(found, argument(1, "the clusters found"))?;
@@ -208,14 +215,18 @@ impl TableFunctionImpl for EvaluateClustersFunction {
         let text = format!(
             "WITH both AS (SELECT f.c AS f, t.c AS t FROM {found} AS f JOIN {truth} AS t ON f.id = t.id), \
              cells AS (SELECT f, t, CAST(count(*) AS DOUBLE) AS n FROM both GROUP BY f, t), \
-             sized AS (SELECT f, t, n, sum(n) OVER (PARTITION BY f) AS of_f, sum(n) OVER (PARTITION BY t) AS of_t FROM cells), \
+             sized AS (SELECT f, t, n, sum(n) OVER (PARTITION BY f) AS of_f, sum(n) OVER (PARTITION BY t) AS of_t \
+             FROM cells), \
              summed AS (SELECT CAST(sum(n) AS BIGINT) AS rows, count(DISTINCT f) AS found_clusters, \
              count(DISTINCT t) AS true_clusters, {same} AS same, sum(n * (of_f - 1.0) / 2.0) AS in_found, \
-             sum(n * (of_t - 1.0) / 2.0) AS in_true, sum(n * n / of_f) / sum(n) AS bp, sum(n * n / of_t) / sum(n) AS br \
+             sum(n * (of_t - 1.0) / 2.0) AS in_true, sum(n * n / of_f) / sum(n) AS bp, sum(n * n / of_t) / sum(n) AS \
+             br \
              FROM sized), \
              judged AS (SELECT *, same / nullif(in_found, 0.0) AS p, same / nullif(in_true, 0.0) AS r FROM summed) \
-             SELECT coalesce(rows, 0) AS rows, found_clusters, true_clusters, p AS pairwise_precision, r AS pairwise_recall, \
-             {pairwise} AS pairwise_f1, bp AS b_cubed_precision, br AS b_cubed_recall, {cubed} AS b_cubed_f1 FROM judged",
+             SELECT coalesce(rows, 0) AS rows, found_clusters, true_clusters, p AS pairwise_precision, r AS \
+             pairwise_recall, \
+             {pairwise} AS pairwise_f1, bp AS b_cubed_precision, br AS b_cubed_recall, {cubed} AS b_cubed_f1 FROM \
+             judged",
             same = pairs("n"),
             pairwise = f1("p", "r"),
             cubed = f1("bp", "br"),
@@ -238,7 +249,7 @@ fn pairs(expr: &Expr, argument: &Argument, kind: Truth, state: &SessionState) ->
     let (query, columns) = link_query(expr, argument, state)?;
     match columns.as_slice() {
         [left, right, ..] => Ok(of_pairs(&query, left, right, None, kind)),
-        _ => plan_err!("{argument}, have two ids, not {} columns", columns.len()),
+        _ => plan_err!("{argument} have two ids, not {} columns", columns.len()),
     }
 }
 
@@ -247,7 +258,7 @@ fn scored_pairs(expr: &Expr, argument: &Argument, kind: Truth, state: &SessionSt
     let (query, columns) = link_query(expr, argument, state)?;
     match columns.as_slice() {
         [left, right, score] => Ok(of_pairs(&query, left, right, Some(score), kind)),
-        _ => plan_err!("{argument}, have two ids and a score, not {} columns", columns.len()),
+        _ => plan_err!("{argument} have two ids and a score, not {} columns", columns.len()),
     }
 }
 

@@ -16,11 +16,11 @@ pub(super) const EXPLAIN_MATCH: &str = "explain_match";
 /// `explain_match(table, id, condition, first, second [, 'values'])`: a row for each part of a condition over two rows.
 ///
 /// The rows are those of the table with these ids. For rows of two tables both tables and both ids come first:
-/// `explain_match(left, right, left id, right id, condition, first, second [, 'values'])`. The condition is one over `a`
-/// and `b`, or the name of a matching rule.
+/// `explain_match(left, right, left id, right id, condition, first, second [, 'values'])`. The condition is one over
+/// `a` and `b`, or the name of a matching rule.
 ///
-/// Columns: `clause`, the number of the alternative from 1; `part`, its text; `score`, the value of the measure that the
-/// part compares; `holds`, NULL where a value is missing; `clause_holds`. With `'values'` also `left_value` and
+/// Columns: `clause`, the number of the alternative from 1; `part`, its text; `score`, the value of the measure that
+/// the part compares; `holds`, NULL where a value is missing; `clause_holds`. With `'values'` also `left_value` and
 /// `right_value`, what the part compares of either row. No rows come out where an id is unknown.
 ///
 /// # Errors
@@ -41,7 +41,8 @@ impl TableFunctionImpl for ExplainMatchFunction {
             }
             _ => {
                 return plan_err!(
-                    "{EXPLAIN_MATCH} takes a table, its id, a condition and two ids, as in {EXPLAIN_MATCH}('people', 'id', \
+                    "{EXPLAIN_MATCH} takes a table, its id, a condition and two ids, as in {EXPLAIN_MATCH}('people', \
+                    'id', \
                      'levenshtein(a.name, b.name) <= 1', 1, 2); 'values' may follow"
                 );
             }

@@ -33,7 +33,8 @@ impl TableFunctionImpl for ExtendDuplicatesFunction {
         let argument = |place, what| Argument { function: EXTEND_DUPLICATES, place, what };
         let [clustered, new, id, condition] = args.exprs() else {
             return plan_err!(
-                "{EXTEND_DUPLICATES} takes the table with clusters, the new rows, the id and the condition over two rows a \
+                "{EXTEND_DUPLICATES} takes the table with clusters, the new rows, the id and the condition over two \
+                rows a \
                  and b, as in {EXTEND_DUPLICATES}('people', 'more_people', 'id', 'levenshtein(a.name, b.name) <= 1')"
             );
         };
@@ -44,16 +45,16 @@ impl TableFunctionImpl for ExtendDuplicatesFunction {
         let condition = read_condition(condition, &argument(4, "the condition"), state)?;
         let cluster = "\"cluster_id\"".to_owned();
         if !old_columns.contains(&cluster) {
-            return plan_err!("{of_clustered}, has no column cluster_id");
+            return plan_err!("{of_clustered} has no column cluster_id");
         }
         if let Some(missing) = columns.iter().find(|column| !old_columns.contains(column)) {
-            return plan_err!("{of_clustered}, has no column {missing}, which the new rows have");
+            return plan_err!("{of_clustered} has no column {missing}, which the new rows have");
         }
         if let Some(missing) = old_columns.iter().find(|column| **column != cluster && !columns.contains(column)) {
-            return plan_err!("{of_new}, have no column {missing}, which the table with clusters has");
+            return plan_err!("{of_new} have no column {missing}, which the table with clusters has");
         }
         if columns.contains(&cluster) {
-            return plan_err!("{of_new}, have a column cluster_id, which they are to get");
+            return plan_err!("{of_new} have a column cluster_id, which they are to get");
         }
         let sql = condition.sql();
         // an old row stands for its cluster, under the id of the cluster
@@ -75,7 +76,8 @@ impl TableFunctionImpl for ExtendDuplicatesFunction {
         let text = format!(
             "WITH linked AS (SELECT c.id, c.cluster_id AS part, n.{id} IS NULL AS is_old \
              FROM {CLUSTERS}({links}) AS c LEFT JOIN {new} AS n ON n.{id} = c.id), \
-             named AS (SELECT id, first_value(id) OVER (PARTITION BY part ORDER BY is_old DESC, id) AS cluster_id FROM linked) \
+             named AS (SELECT id, first_value(id) OVER (PARTITION BY part ORDER BY is_old DESC, id) AS cluster_id \
+             FROM linked) \
              SELECT {of_old}, coalesce(m.cluster_id, o.cluster_id) AS cluster_id, o.cluster_id AS previous_cluster_id \
              FROM {old} AS o LEFT JOIN named AS m ON m.id = o.cluster_id \
              UNION ALL \

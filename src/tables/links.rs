@@ -116,7 +116,7 @@ impl TableFunctionImpl for BestMatchesFunction {
         let argument = Argument { function: BEST_MATCHES, place: 1, what: "the links" };
         let (links, columns) = link_query(links, &argument, state)?;
         let [left, right, score] = columns.as_slice() else {
-            return plan_err!("{argument}, have two ids and a score, not {} columns", columns.len());
+            return plan_err!("{argument} have two ids and a score, not {} columns", columns.len());
         };
         let rank =
             |of: &str, other: &str| format!("row_number() OVER (PARTITION BY {of} ORDER BY {score} DESC, {other})");
@@ -171,8 +171,14 @@ const EXPECTED: &str = "a table, or a query such as 'SELECT id, other, score FRO
 /// Links as they can stand in FROM, and their columns as they can stand in SQL.
 pub(super) fn link_query(expr: &Expr, argument: &Argument, state: &SessionState) -> Result<(String, Vec<String>)> {
     let links = relation(argument.text(expr, EXPECTED)?, argument, state)?;
-    let query = Query { function: argument.function, text: format!("SELECT * FROM {links}") };
+    let columns = columns_of(&links, argument, state)?;
+    Ok((links, columns))
+}
+
+/// The columns of what can stand in FROM, as they can stand in SQL.
+pub(super) fn columns_of(relation: &str, argument: &Argument, state: &SessionState) -> Result<Vec<String>> {
+    let query = Query { function: argument.function, text: format!("SELECT * FROM {relation}") };
     let plan = query.plan(state).map_err(|error| argument.blamed(error))?;
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    Ok((links, plan.schema().fields().iter().map(|field| quoted(field.name())).collect()))
+    Ok(plan.schema().fields().iter().map(|field| quoted(field.name())).collect())
 }

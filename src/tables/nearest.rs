@@ -66,7 +66,8 @@ fn read(args: &[Expr], state: &SessionState) -> Result<Query> {
         _ => {
             return plan_err!(
                 "{NEAREST} takes 4 or 5 arguments, not {}: a left and a right table, a number of rows, a ranking and a \
-                 join type, as in {NEAREST}('customers c', 'shops s', 3, 'DISTANCE l2_distance(c.place, s.place)', 'left')",
+                 join type, as in {NEAREST}('customers c', 'shops s', 3, 'DISTANCE l2_distance(c.place, s.place)', \
+                 'left')",
                 args.len()
             );
         }

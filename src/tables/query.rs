@@ -116,7 +116,7 @@ pub(super) fn quoted(text: &str) -> String {
 pub(super) struct Query {
     /// The table function.
     pub function: &'static str,
-    /// Its text.
+    /// The text.
     pub text: String,
 }
 

@@ -325,7 +325,7 @@ async fn the_table_function_is_planned_with_its_query() {
     context.sql(&view).await.unwrap().collect().await.unwrap();
     assert_eq!(stock("SELECT * FROM v").await.unwrap().0, ["3 | 1"]);
     let error = stock("SELECT * FROM nearest('p a', $1, 1, 'DISTANCE a.column1')").await.unwrap_err().to_string();
-    assert!(error.contains("argument 2 of nearest, the right table takes a constant text"), "{error}");
+    assert!(error.contains("argument 2 of nearest (the right table) takes a constant text"), "{error}");
 }
 
 #[tokio::test]

@@ -137,7 +137,7 @@ fn components(members: &FrozenMembers, forest: &Forest, threads: usize) -> Vec<u
     of_member
 }
 
-/// As [`components`], by a method that looks at all links at once.
+/// The smallest member of each member's cluster, by a method that looks at all links at once.
 fn ranked(method: Method, members: &FrozenMembers, links: Vec<Link>, threads: usize) -> Vec<u32> {
     let Ranked { numbers, links } = Ranked::new(members, links, threads);
     let clusters = match method {

@@ -75,7 +75,7 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Of `count` members; the neighbours of each ascend.
+    /// Neighbours of `count` members, in ascending order.
     pub fn new(count: usize, links: &[Link]) -> Self {
         let mut starts = vec![0; count + 1];
         for link in links {

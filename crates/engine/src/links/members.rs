@@ -1,9 +1,9 @@
 //! Numbers for ids of one type, given by many threads at once.
 //!
 //! Numbers come in blocks of 1,024. Integers that lie close together share a block as they stand: their number is that
-//! of the block and their last bits, so that only blocks have to be looked up. All other ids are parted by bits of their
-//! hash. Each part has a table of its own behind a lock, and a thread brings many ids of a part at a time, so that the
-//! table stays in its cache (radix partitioning: Manegold, Boncz and Kersten, 2002).
+//! of the block and their last bits, so that only blocks have to be looked up. All other ids are parted by bits of
+//! their hash. Each part has a table of its own behind a lock, and a thread brings many ids of a part at a time, so
+//! that the table stays in its cache (radix partitioning: Manegold, Boncz and Kersten, 2002).
 
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, Hash};
