@@ -18,7 +18,7 @@ pub(super) fn bytes_of(batch: &RecordBatch) -> usize {
 /// The most buffers that the views of a column may share.
 const MOST_BUFFERS: usize = 64;
 
-/// The same rows, with strings of their own where the views of a column share many buffers. A sort leaves each of its
+/// Rows of `batch`, with strings of their own where the views of a column share many buffers. A sort leaves each of its
 /// batches with the buffers of all, and whoever takes rows of such a column copies the list of buffers every time.
 pub(super) fn compacted(batch: RecordBatch) -> Result<RecordBatch> {
     let buffers = |column: &ArrayRef| match column.data_type() {
