@@ -480,7 +480,7 @@ impl FrozenMembers {
 /// `numbers` in the order of their ids: runs are sorted side by side, then merged two by two.
 fn sorted<I: Ord>(mut numbers: Vec<u32>, threads: usize, id: impl Fn(u32) -> I + Sync) -> Vec<u32> {
     let share = numbers.len().div_ceil(threads.max(1)).max(1 << 14);
-    each_in_parallel(numbers.chunks_mut(share), |run| run.sort_unstable_by(|&l, &r| id(l).cmp(&id(r))));
+    each_in_parallel(numbers.chunks_mut(share), |run| run.sort_unstable_by_key(|&number| id(number)));
     let mut width = share;
     while width < numbers.len() {
         let mut merged = vec![0; numbers.len()];
