@@ -4,6 +4,7 @@ mod architecture;
 mod chunks;
 mod cuda;
 mod dml;
+mod duplicates;
 mod epsilon;
 mod functions_page;
 mod hyperblocker;
