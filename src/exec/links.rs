@@ -114,7 +114,7 @@ impl LinksExec {
     /// The operator over `input`, which has the columns that [`LinkTask::columns`] asks for.
     ///
     /// # Errors
-    /// As [`LinkTask::columns`].
+    /// Columns other than those that [`LinkTask::columns`] takes.
     pub fn try_new(task: LinkTask, input: Arc<dyn ExecutionPlan>) -> Result<Self> {
         let schema: SchemaRef = Arc::new(Schema::new(task.columns(&input.schema())?));
         let properties = PlanProperties::new(

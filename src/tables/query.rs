@@ -166,7 +166,7 @@ impl Query {
     /// The query as a view.
     ///
     /// # Errors
-    /// As [`plan`](Self::plan).
+    /// Whatever the query is refused for.
     pub fn view(self, state: &SessionState) -> Result<Arc<dyn TableProvider>> {
         Ok(Arc::new(ViewTable::new(self.plan(state)?, Some(self.text))))
     }

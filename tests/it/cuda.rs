@@ -76,7 +76,7 @@ fn on_a_device_with(test: &str, settings: &[(&str, &str)]) -> bool {
     false
 }
 
-/// As [`on_a_device`], where it is not the emulated driver.
+/// Whether `test` runs on a device that is not the emulated driver, as [`on_a_device`] tells it.
 fn on_a_real_device(test: &str) -> bool {
     if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none() {
         skipped_tests::skip("SIMILARITY_REQUIRE_CUDA is not set, the test needs a GPU");

@@ -44,7 +44,7 @@ mod yaml;
 pub use catalog::RuleCatalog;
 pub use statement::RuleStatement;
 
-pub(crate) use two_rows::TwoRows;
+pub use two_rows::{ClauseText, PartText, TwoRows};
 
 pub(super) use expand::{Calls, call_ends};
 pub(super) use statement::parse;

@@ -1,5 +1,7 @@
 //! The names before the columns of a rule: checked when the rule is made, replaced when it is used.
 
+use std::collections::BTreeSet;
+
 use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{AccessExpr, Expr, Ident, ObjectNamePart, Query};
@@ -59,6 +61,18 @@ pub(super) fn sides(expr: &Expr, left: &Ident, right: &Ident) -> Sides {
         }
     });
     sides
+}
+
+/// The columns of a row that a settled expression names, as they are called after `normalizer`.
+pub(super) fn columns(expr: &Expr, row: &Ident, normalizer: &IdentNormalizer) -> BTreeSet<String> {
+    let mut columns = BTreeSet::new();
+    for_each_expr(&mut expr.clone(), |expr| match expr {
+        Expr::CompoundIdentifier(parts) if parts.first() == Some(row) => {
+            columns.extend(parts.get(1).map(|column| normalizer.normalize(column.clone())));
+        }
+        _ => {}
+    });
+    columns
 }
 
 struct Columns<'a> {

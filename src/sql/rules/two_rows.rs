@@ -1,6 +1,6 @@
 //! A condition over two rows `a` and `b`, as the table functions take it: a matching rule by name, or a text.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use datafusion::common::Result;
 use datafusion::execution::context::SessionState;
@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::tokenizer::{Span, Token};
 use super::catalog::RuleCatalog;
 use super::clauses::{atoms, bare};
 use super::expand::Calls;
+use super::qualifiers;
 use super::rule::Rule;
 use super::scores::score;
 use crate::functions;
@@ -23,20 +24,27 @@ use crate::sql::visit::visit_expr;
 
 /// A condition over two rows `a` and `b`.
 #[derive(Debug)]
-pub(crate) struct TwoRows(Rule);
+pub struct TwoRows {
+    rule: Rule,
+    normalizer: IdentNormalizer,
+}
 
-/// One alternative of a condition.
+/// One alternative of a condition, a clause as `matched_clause` counts them.
 #[derive(Debug)]
-pub(crate) struct ClauseText {
+pub struct ClauseText {
     /// The whole.
     pub sql: String,
+    /// Columns that it reads of the row `a`.
+    pub left: BTreeSet<String>,
+    /// Columns that it reads of the row `b`.
+    pub right: BTreeSet<String>,
     /// What has to hold together.
     pub parts: Vec<PartText>,
 }
 
 /// One part of an alternative.
 #[derive(Debug)]
-pub(crate) struct PartText {
+pub struct PartText {
     /// The part.
     pub sql: String,
     /// The measure that it compares with a constant.
@@ -73,33 +81,35 @@ impl TwoRows {
         };
         let [a, b] = names;
         let normalizer = IdentNormalizer::new(options.enable_ident_normalization);
-        Ok(Self(Rule::try_new(a, b, condition, &normalizer)?))
+        Ok(Self { rule: Rule::try_new(a, b, condition, &normalizer)?, normalizer })
     }
 
     /// The condition.
     pub fn sql(&self) -> String {
-        self.0.condition().to_string()
+        self.rule.condition().to_string()
     }
 
     /// The alternatives, in the order of the text.
     pub fn clauses(&self) -> Vec<ClauseText> {
         let part = |atom: &Expr| PartText {
             sql: atom.to_string(),
-            score: score(atom, &self.0).map(Expr::to_string),
+            score: score(atom, &self.rule).map(Expr::to_string),
             values: compared(atom).map(|(left, right)| (left.to_string(), right.to_string())),
         };
         let clause = |clause: &Expr| ClauseText {
             sql: clause.to_string(),
+            left: qualifiers::columns(clause, self.rule.left(), &self.normalizer),
+            right: qualifiers::columns(clause, self.rule.right(), &self.normalizer),
             parts: atoms(clause).into_iter().map(part).collect(),
         };
-        self.0.clauses().into_iter().map(clause).collect()
+        self.rule.clauses().into_iter().map(clause).collect()
     }
 
     /// Whether the condition surely holds for two rows the other way round where it holds one way.
     pub fn is_symmetric(&self, state: &SessionState) -> bool {
-        let (a, b) = (std::slice::from_ref(self.0.left()), std::slice::from_ref(self.0.right()));
-        let turned = self.0.between(self.0.condition(), b, a, Span::empty());
-        canonical(self.0.condition(), state) == canonical(&turned, state)
+        let (a, b) = (std::slice::from_ref(self.rule.left()), std::slice::from_ref(self.rule.right()));
+        let turned = self.rule.between(self.rule.condition(), b, a, Span::empty());
+        canonical(self.rule.condition(), state) == canonical(&turned, state)
     }
 }
 

@@ -9,9 +9,11 @@ use datafusion::prelude::SessionContext;
 use indicatif::HumanCount;
 use similarity_report::{Clause as ClauseFigures, Column, Fact, Group, Histogram, Measures, Members, Report, Step};
 
+use datafusion_similarity::sql::ClauseText;
+
 use super::input::Input;
 use super::query::{Rows, column, frame, literal, query};
-use super::rule::{Clause, Rule};
+use super::rule::Rule;
 
 /// Ranges of the histogram of scores.
 const RANGES: usize = 20;
@@ -42,7 +44,7 @@ impl<'a> Side<'a> {
     }
 
     /// The columns that a clause reads, one set for each row of the rule that comes from this table.
-    fn columns<'c>(&self, clause: &'c Clause) -> Vec<&'c BTreeSet<String>> {
+    fn columns<'c>(&self, clause: &'c ClauseText) -> Vec<&'c BTreeSet<String>> {
         let sides = [(self.left, &clause.left), (self.right, &clause.right)];
         sides.into_iter().filter(|(reads, _)| *reads).map(|(_, columns)| columns).collect()
     }
@@ -66,7 +68,7 @@ pub fn facts<'a>(lines: impl IntoIterator<Item = (&'a str, String)>) -> Vec<Fact
 /// Columns of pairs that only a report needs.
 #[derive(Debug)]
 pub struct Extra<'a> {
-    clauses: &'a [Clause],
+    clauses: &'a [ClauseText],
     shown: Option<Shown>,
 }
 
@@ -97,7 +99,7 @@ impl<'a> Extra<'a> {
 
     /// The columns over rows a and b, with a comma before each.
     pub fn columns(&self) -> String {
-        let clause = |(at, clause): (usize, &Clause)| format!(", ({}) AS c{at}", clause.condition);
+        let clause = |(at, clause): (usize, &ClauseText)| format!(", ({}) AS c{at}", clause.sql);
         let clauses: String = self.clauses.iter().enumerate().map(clause).collect();
         let measure = self.shown.as_ref().and_then(|shown| shown.expression.as_ref());
         clauses + &measure.map(|measure| format!(", CAST({measure} AS DOUBLE) AS measure")).unwrap_or_default()
@@ -258,23 +260,19 @@ pub async fn rule(ctx: &SessionContext, rule: &Rule, sides: &[Side<'_>], report:
     Ok(())
 }
 
-async fn clauses(ctx: &SessionContext, clauses: &[Clause]) -> Result<Vec<ClauseFigures>> {
+async fn clauses(ctx: &SessionContext, clauses: &[ClauseText]) -> Result<Vec<ClauseFigures>> {
     let each = |at: usize| {
         format!("count(*) FILTER (WHERE c{at}) AS x{at}, count(*) FILTER (WHERE clause = {}) AS y{at}", at + 1)
     };
     let counts: Vec<String> = (0..clauses.len()).map(each).collect();
     let rows = query(ctx, &format!("SELECT {} FROM pairs", counts.join(", "))).await?;
-    let figures = |(at, clause): (usize, &Clause)| {
-        Ok(ClauseFigures {
-            text: clause.text.clone(),
-            alone: rows.count(2 * at, 0)?,
-            added: rows.count(2 * at + 1, 0)?,
-        })
+    let figures = |(at, clause): (usize, &ClauseText)| {
+        Ok(ClauseFigures { text: clause.sql.clone(), alone: rows.count(2 * at, 0)?, added: rows.count(2 * at + 1, 0)? })
     };
     clauses.iter().enumerate().map(figures).collect()
 }
 
-async fn columns(ctx: &SessionContext, side: &Side<'_>, clauses: &[Clause]) -> Result<Vec<Column>> {
+async fn columns(ctx: &SessionContext, side: &Side<'_>, clauses: &[ClauseText]) -> Result<Vec<Column>> {
     let input = side.input;
     let read: BTreeSet<&String> = clauses.iter().flat_map(|clause| side.columns(clause)).flatten().collect();
     let known = |name: &&String| input.schema.column_with_name(name).is_some();
@@ -303,7 +301,7 @@ async fn columns(ctx: &SessionContext, side: &Side<'_>, clauses: &[Clause]) -> R
 }
 
 /// The rows that have a NULL in each clause, on whichever side they stand.
-async fn unmatchable(ctx: &SessionContext, side: &Side<'_>, clauses: &[Clause]) -> Result<Option<Fact>> {
+async fn unmatchable(ctx: &SessionContext, side: &Side<'_>, clauses: &[ClauseText]) -> Result<Option<Fact>> {
     let input = side.input;
     let mut conditions = Vec::new();
     for columns in clauses.iter().flat_map(|clause| side.columns(clause)) {

@@ -1,17 +1,14 @@
 //! The rule of a task: from a file or from the command line, and taken apart into its clauses for the report.
 
-use std::collections::BTreeSet;
 use std::fs;
-use std::ops::ControlFlow;
 use std::path::Path;
 
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_datafusion_err, plan_err};
+use datafusion::common::{Result, exec_datafusion_err, plan_datafusion_err, plan_err};
 use datafusion::prelude::SessionContext;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident, visit_expressions_mut};
 use datafusion::sql::sqlparser::dialect::{GenericDialect, dialect_from_str};
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
-use datafusion_similarity::sql::{self, RuleCatalog};
+use datafusion_similarity::sql::{self, ClauseText, RuleCatalog, TwoRows};
 
 use super::input::failed;
 use super::options::Condition;
@@ -26,20 +23,7 @@ pub struct Rule {
     /// What it says.
     pub definition: String,
     /// The clauses, in order.
-    pub clauses: Vec<Clause>,
-}
-
-/// A clause of a rule.
-#[derive(Debug)]
-pub struct Clause {
-    /// What it says.
-    pub text: String,
-    /// What it says of the rows a and b.
-    pub condition: String,
-    /// The columns that it reads of the first row.
-    pub left: BTreeSet<String>,
-    /// The columns that it reads of the second row.
-    pub right: BTreeSet<String>,
+    pub clauses: Vec<ClauseText>,
 }
 
 impl Rule {
@@ -74,9 +58,8 @@ impl Rule {
             if rules.text(0, row)?.as_deref() != Some(name) {
                 continue;
             }
-            let text = |column| -> Result<String> { Ok(rules.text(column, row)?.unwrap_or_default()) };
-            let (left, right, definition) = (text(1)?, text(2)?, text(4)?);
-            let clauses = clauses(ctx, &definition, &left, &right)?;
+            let definition = rules.text(4, row)?.unwrap_or_default();
+            let clauses = TwoRows::read(name, &ctx.state())?.clauses();
             return Ok(Self { name: literal(name), definition, clauses });
         }
         Err(exec_datafusion_err!("there is no matching rule {name}"))
@@ -108,57 +91,6 @@ fn chosen(ctx: &SessionContext, path: &Path, name: Option<&str>) -> Result<Strin
     }
 }
 
-/// The operands of the outermost ORs of a rule.
-fn clauses(ctx: &SessionContext, definition: &str, left: &str, right: &str) -> Result<Vec<Clause>> {
-    let dialect = dialect_from_str(parser_options(ctx).dialect);
-    let dialect = dialect.unwrap_or_else(|| Box::new(GenericDialect {}));
-    let condition = Parser::new(dialect.as_ref()).try_with_sql(definition).and_then(|mut parser| parser.parse_expr());
-    let condition = condition.map_err(|error| DataFusionError::from(error).context("the rule"))?;
-    let mut parts = Vec::new();
-    disjuncts(&condition, &mut parts);
-    let clause = |part: &Expr| {
-        let (mut of_left, mut of_right) = (BTreeSet::new(), BTreeSet::new());
-        let mut condition = part.clone();
-        let _: ControlFlow<()> = visit_expressions_mut(&mut condition, |expr| {
-            if let Expr::CompoundIdentifier(path) = expr
-                && let [row, name] = &mut path[..]
-            {
-                if is_named(row, left) {
-                    of_left.insert(plain(name));
-                    *row = Ident::new("a");
-                } else if is_named(row, right) {
-                    of_right.insert(plain(name));
-                    *row = Ident::new("b");
-                }
-            }
-            ControlFlow::Continue(())
-        });
-        Clause { text: part.to_string(), condition: condition.to_string(), left: of_left, right: of_right }
-    };
-    Ok(parts.into_iter().map(clause).collect())
-}
-
-fn disjuncts<'a>(expr: &'a Expr, parts: &mut Vec<&'a Expr>) {
-    match expr {
-        Expr::Nested(inner) => disjuncts(inner, parts),
-        Expr::BinaryOp { left, op: BinaryOperator::Or, right } => {
-            disjuncts(left, parts);
-            disjuncts(right, parts);
-        }
-        other => parts.push(other),
-    }
-}
-
-/// Whether a rule calls its row by this name; SHOW MATCHING RULES does not say whether a name is quoted.
-fn is_named(row: &Ident, name: &str) -> bool {
-    if row.quote_style.is_some() { row.value == name } else { row.value.to_lowercase() == name.to_lowercase() }
-}
-
-/// A name as SQL takes it: in lower case unless it is quoted.
-fn plain(name: &Ident) -> String {
-    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
-}
-
 /// Fails unless a text is one expression.
 ///
 /// # Errors
@@ -177,7 +109,7 @@ fn check_expression(ctx: &SessionContext, option: &str, text: &str) -> Result<()
 /// The score of two rows as it can stand in a query, 1 without one.
 ///
 /// # Errors
-/// As [`check_expression`].
+/// A syntax error that names the option.
 pub fn score_in_sql(ctx: &SessionContext, score: Option<&str>) -> Result<String> {
     let Some(score) = score else { return Ok("CAST(1 AS DOUBLE)".to_owned()) };
     check_expression(ctx, "--score", score)?;
@@ -187,24 +119,6 @@ pub fn score_in_sql(ctx: &SessionContext, score: Option<&str>) -> Result<String>
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_rule_is_taken_apart_by_its_outermost_ors() {
-        let ctx = SessionContext::new();
-        let text =
-            "(t.city = s.city AND (t.x = s.y OR t.z = 1)) OR (levenshtein(t.\"Name\", s.NAME) <= 1 OR t.a = s.a)";
-        let found = clauses(&ctx, text, "t", "s").unwrap();
-        let texts: Vec<&str> = found.iter().map(|clause| clause.text.as_str()).collect();
-        let [first, ..] = texts[..] else { panic!("{texts:?}") };
-        assert_eq!(first, "t.city = s.city AND (t.x = s.y OR t.z = 1)");
-        assert_eq!(texts[1..], ["levenshtein(t.\"Name\", s.NAME) <= 1", "t.a = s.a"]);
-        assert_eq!(found[0].condition, "a.city = b.city AND (a.x = b.y OR a.z = 1)");
-        let quoted = clauses(&ctx, "T.x = \"S\".x", "T", "S").unwrap();
-        assert_eq!(quoted[0].condition, "a.x = b.x");
-        let of = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(" ");
-        assert_eq!((of(&found[0].left), of(&found[0].right)), ("city x z".into(), "city y".into()));
-        assert_eq!((of(&found[1].left), of(&found[1].right)), ("Name".into(), "name".into()));
-    }
 
     #[test]
     fn a_score_is_one_expression() {

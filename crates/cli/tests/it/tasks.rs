@@ -69,7 +69,7 @@ fn people_get_clusters_and_a_report() {
         "Clusters by number of rows",
         "The largest clusters",
         "Rows without values",
-        "t.soc_sec_id = s.soc_sec_id",
+        "(a.soc_sec_id = b.soc_sec_id)",
         "<td class=\"number\">450</td><td class=\"number\">450</td>",
     ] {
         assert!(report.contains(wanted), "{wanted} is missing in {report}");
@@ -92,6 +92,25 @@ fn people_get_clusters_and_a_report() {
     let report = fs::read_to_string(shell.path().join("report.html")).unwrap();
     assert!(report.contains("<td>tullaroop street</td>"), "no cell values are shown");
     assert_eq!(files(&shell).len(), 6, "{:?}", files(&shell));
+}
+
+/// An alternative in parentheses is one clause, as `matched_clause` counts them, OR within or not.
+#[test]
+fn clauses_of_the_report_are_those_of_the_rule() {
+    let shell = shell();
+    let people = data("people.csv");
+    let on = "(a.soc_sec_id = b.soc_sec_id OR a.given_name = b.given_name AND a.surname = b.surname) \
+              OR a.date_of_birth = b.date_of_birth";
+    let run = shell.run(&["dedupe", &people, "--id", "id", "--on", on, "--report", "r.html", "--charts", "c"]);
+    assert!(run.succeeded, "{run:?}");
+    let text = fs::read_to_string(shell.path().join("c/clauses.vl.json")).unwrap();
+    let chart: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let rows = chart["data"]["values"].as_array().unwrap();
+    let added = rows.iter().filter(|row| row["series"] == "added").map(|row| row["value"].as_f64().unwrap());
+    assert_eq!(added.clone().count(), 2, "{chart}");
+    assert!(run.err.contains(&format!(" {} pairs,", added.sum::<f64>())), "{run:?}: {chart}");
+    let report = fs::read_to_string(shell.path().join("r.html")).unwrap();
+    assert!(report.contains("(a.soc_sec_id = b.soc_sec_id OR a.given_name = b.given_name AND"), "{report}");
 }
 
 #[test]

@@ -52,6 +52,11 @@ impl BlockList {
         Ok(number)
     }
 
+    /// How many blocks there are.
+    pub fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// The blocks.
     pub fn into_blocks(self) -> Vec<Block> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
@@ -114,7 +119,7 @@ impl Pages {
     /// The numbers of ids by their pages, [`NO_MEMBER`] for NULL, and the rows of those that have no page.
     ///
     /// # Errors
-    /// As [`BlockList::add`].
+    /// More numbers than 32 bits hold.
     pub fn numbers(&self, ids: &[Option<u64>], blocks: &BlockList) -> Result<(Vec<u32>, Vec<u32>)> {
         if self.close.get() == Some(&false) {
             return Ok((vec![NO_MEMBER; ids.len()], (0..ids.len() as u32).collect()));

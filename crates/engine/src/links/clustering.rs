@@ -9,7 +9,7 @@ use arrow::datatypes::DataType;
 use super::center::centers;
 use super::forest::Forest;
 use super::link::{Link, NO_MEMBER};
-use super::link_list::{LinkList, Ranked};
+use super::link_list::{LinkList, Ranked, memory_to_rank};
 use super::members::{FrozenMembers, Members};
 use super::sink::{LinkChunk, LinkSink, LinkTable};
 use super::split::split;
@@ -89,10 +89,10 @@ impl LinkSink for Clustering {
     }
 
     fn memory_to_finish(&self) -> usize {
-        // the hash tables of the members are given back, and hold more than two numbers each
         match &self.links {
-            Links::Forest(_) => 0,
-            Links::List(list) => 2 * list.memory(),
+            // the smallest member by root and by member, and the members in turn
+            Links::Forest(_) => 3 * size_of::<u32>() * self.members.end(),
+            Links::List(list) => memory_to_rank(&self.members, list),
         }
     }
 
@@ -334,8 +334,10 @@ mod tests {
         edges.extend((1_000_000..1_100_000).map(|id| (Some(id), None)));
         let sink = Box::new(Clustering::new(Method::Components, &DataType::Int64).unwrap());
         edges.chunks(50_000).for_each(|edges| sink.add(&chunk(edges, &DataType::Int64, None)).unwrap());
+        let needed = sink.memory_to_finish();
         let found = sink.finish(2, &Cancel::default()).unwrap();
         assert_eq!(found.rows(), 300_000);
+        assert!(needed >= 300_000 * 3 * size_of::<u32>(), "a reservation of {needed} bytes is too small");
         let columns = found.columns(0..found.rows()).unwrap();
         let [ids, clusters] = [&columns[0], &columns[1]].map(|column| column.as_primitive::<Int64Type>());
         let right = |(id, cluster): (&i64, &i64)| *cluster == if *id < 200_000 { 0 } else { *id };

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::link::{Link, NO_MEMBER};
-use super::members::FrozenMembers;
+use super::members::{FrozenMembers, Members};
 
 /// Links by the numbers of their members, in the order in which threads bring them.
 #[derive(Debug, Default)]
@@ -51,6 +51,11 @@ impl Ranked {
         links.retain(|link| link.left != link.right);
         Self { numbers, links: best_of_each(links) }
     }
+}
+
+/// Bytes that a method over ranked links takes at most: copies of the links, and some ten numbers for each id.
+pub fn memory_to_rank(members: &Members, links: &LinkList) -> usize {
+    2 * links.memory() + 10 * size_of::<u32>() * members.end()
 }
 
 /// The rank of each number.

@@ -9,7 +9,7 @@ use arrow::datatypes::DataType;
 use super::forest::Forest;
 use super::hungarian::assign;
 use super::link::Link;
-use super::link_list::{LinkList, best_of_each, ranks};
+use super::link_list::{LinkList, best_of_each, memory_to_rank, ranks};
 use super::members::{FrozenMembers, Members};
 use super::sink::{LinkChunk, LinkSink, LinkTable};
 use crate::cancel::Cancel;
@@ -65,7 +65,7 @@ impl LinkSink for Matching {
     }
 
     fn memory_to_finish(&self) -> usize {
-        2 * self.links.memory()
+        memory_to_rank(&self.left, &self.links) + memory_to_rank(&self.right, &LinkList::default())
     }
 
     fn finish(self: Box<Self>, threads: usize, cancel: &Cancel) -> Result<Box<dyn LinkTable>> {

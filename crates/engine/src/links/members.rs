@@ -116,7 +116,7 @@ impl Members {
     /// Numbers of both ends of links.
     ///
     /// # Errors
-    /// As [`numbers`](Self::numbers).
+    /// Ids of another type, or more than some 2^32 of them.
     pub fn number_links(&self, chunk: &LinkChunk) -> Result<(Vec<u32>, Vec<u32>)> {
         let both: Vec<ArrayRef> = chunk.left.iter().chain(&chunk.right).cloned().collect();
         let mut left = self.numbers(&both)?;
@@ -148,6 +148,11 @@ impl Members {
             Ids::Integers(pages, table) => pages.memory() + table.memory(),
             Ids::Strings(table) | Ids::Rows(_, table) => table.memory(),
         }
+    }
+
+    /// A number above that of every id so far.
+    pub fn end(&self) -> usize {
+        self.blocks.len() << BLOCK_BITS
     }
 
     /// The ids, to which none is added any more.

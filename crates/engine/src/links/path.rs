@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, Float64Array, Int64Array};
 use arrow::datatypes::DataType;
 
 use super::link::{Link, NO_MEMBER};
-use super::link_list::{LinkList, Neighbours, Ranked, ranks};
+use super::link_list::{LinkList, Neighbours, Ranked, memory_to_rank, ranks};
 use super::members::{FrozenMembers, Members};
 use super::sink::{LinkChunk, LinkSink, LinkTable};
 use crate::cancel::Cancel;
@@ -58,7 +58,7 @@ impl LinkSink for PathSearch {
     }
 
     fn memory_to_finish(&self) -> usize {
-        2 * self.links.memory()
+        memory_to_rank(&self.members, &self.links)
     }
 
     fn finish(self: Box<Self>, threads: usize, cancel: &Cancel) -> Result<Box<dyn LinkTable>> {
