@@ -1,13 +1,17 @@
 //! Similarity joins on data frames.
 
-use datafusion::common::{JoinType, Result};
+use datafusion::common::{Column, JoinType, Result, TableReference, plan_err};
 use datafusion::dataframe::DataFrame;
-use datafusion::logical_expr::Expr;
+use datafusion::functions::expr_fn::coalesce;
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
 
-use crate::exec::LinkTask;
+use crate::exec::{LinkTask, Method};
 use crate::functions::contract;
 use crate::functions::nearest::{self, Nearest};
 use crate::optimizer;
+
+/// The column that says which rows are the same thing.
+const CLUSTER_ID: &str = "cluster_id";
 
 /// Similarity joins on data frames.
 pub trait SimilarityDataFrame {
@@ -70,6 +74,32 @@ pub trait SimilarityDataFrame {
     /// # }
     /// ```
     fn links(self, task: LinkTask) -> Result<DataFrame>;
+
+    /// The rows with their `cluster_id`, the smallest `id` of the rows that are the same thing. Two rows are linked
+    /// where `condition` over `a` and `b` holds for them one way round or the other.
+    ///
+    /// `id` is a column whose values differ. A row that is like no other one has its own id, a row whose id is NULL has
+    /// none. For a condition that holds both ways round, `a.id < b.id` in it halves the work.
+    ///
+    /// # Errors
+    /// A planning error for an unknown column, a column `cluster_id` in the frame, and what a join is refused for.
+    ///
+    /// ```
+    /// # use datafusion::prelude::{SessionContext, col, lit};
+    /// # use datafusion_similarity::functions::expr_fn::levenshtein;
+    /// # use datafusion_similarity::{SimilarityContext, SimilarityDataFrame};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> datafusion::common::Result<()> {
+    /// # let session = SessionContext::new();
+    /// # session.enable_similarity()?;
+    /// # session.sql("CREATE TABLE p (id INT, name VARCHAR) AS VALUES (1, 'Anna'), (2, 'Ana'), (3, 'Hans')").await?;
+    /// let similar = levenshtein(col("a.name"), col("b.name")).lt_eq(lit(1));
+    /// let people = session.table("p").await?.duplicates("id", similar)?;
+    /// assert_eq!(people.filter(col("cluster_id").eq(lit(1)))?.count().await?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn duplicates(self, id: &str, condition: Expr) -> Result<DataFrame>;
 }
 
 impl SimilarityDataFrame for DataFrame {
@@ -84,5 +114,31 @@ impl SimilarityDataFrame for DataFrame {
     fn links(self, task: LinkTask) -> Result<DataFrame> {
         let (state, plan) = self.into_parts();
         Ok(DataFrame::new(state, optimizer::links(task, plan)?))
+    }
+
+    fn duplicates(self, id: &str, condition: Expr) -> Result<DataFrame> {
+        let (state, rows) = self.into_parts();
+        if rows.schema().has_column_with_unqualified_name(CLUSTER_ID) {
+            return plan_err!("the frame has a column {CLUSTER_ID} already; drop or rename it");
+        }
+        let own = Expr::Column(Column::from(rows.schema().qualified_field_with_unqualified_name(id)?));
+        let of = |row: &str| Expr::Column(Column::new(Some(TableReference::bare(row)), id));
+        let right = LogicalPlanBuilder::from(rows.clone()).alias("b")?.build()?;
+        let pairs = LogicalPlanBuilder::from(rows.clone())
+            .alias("a")?
+            .join_on(right, JoinType::Inner, [condition.and(of("a").not_eq(of("b")))])?
+            .project([of("a"), of("b")])?
+            .build()?;
+        let clusters = optimizer::links(LinkTask::Clusters(Method::Components), pairs)?;
+        let clusters = LogicalPlanBuilder::from(clusters).alias("c")?.build()?;
+        let [member, cluster] =
+            ["id", CLUSTER_ID].map(|name| Expr::Column(Column::new(Some(TableReference::bare("c")), name)));
+        let mut columns: Vec<Expr> = rows.schema().columns().into_iter().map(Expr::Column).collect();
+        columns.push(coalesce(vec![cluster, own.clone()]).alias(CLUSTER_ID));
+        let plan = LogicalPlanBuilder::from(rows)
+            .join_on(clusters, JoinType::Left, [own.eq(member)])?
+            .project(columns)?
+            .build()?;
+        Ok(DataFrame::new(state, plan))
     }
 }

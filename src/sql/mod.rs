@@ -72,6 +72,6 @@ pub(crate) use error::syntax_error;
 pub use hints::with_hint;
 pub use plan::{logical_plan, sql, sql_with_options};
 pub(crate) use ranking::as_condition;
-pub use rules::{ClauseText, PartText, RuleCatalog, RuleStatement, TwoRows};
+pub use rules::{Blocking, ClauseText, PartText, RuleCatalog, RuleStatement, SetPart, TwoRows};
 pub use statements::{StatementText, check, is_complete, parse, rewrite, split, split_below};
 pub(crate) use statements::{dialect, tokenize};

@@ -10,7 +10,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use similarity_engine::links::{Assignment, Method};
 
 use super::arguments::Argument;
-use super::query::{Query, relation, session};
+use super::query::{Query, quoted_column, relation, session};
 use crate::exec::LinkTask;
 use crate::optimizer::links;
 
@@ -179,6 +179,5 @@ pub(super) fn link_query(expr: &Expr, argument: &Argument, state: &SessionState)
 pub(super) fn columns_of(relation: &str, argument: &Argument, state: &SessionState) -> Result<Vec<String>> {
     let query = Query { function: argument.function, text: format!("SELECT * FROM {relation}") };
     let plan = query.plan(state).map_err(|error| argument.blamed(error))?;
-    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    Ok(plan.schema().fields().iter().map(|field| quoted(field.name())).collect())
+    Ok(plan.schema().fields().iter().map(|field| quoted_column(field.name())).collect())
 }

@@ -1,16 +1,19 @@
 //! Table functions: queries over queries, for text that any SQL parser reads.
 //!
-//! Each is a view over the query that it stands for, so that it is planned as part of the query around it, by the same
-//! rules. Its arguments are constants, pieces of SQL among them, which are parsed one by one before they are put
+//! Each but `estimate` is a view over the query that it stands for. So it is planned as part of the query around it, by
+//! the same rules. Arguments are constants, pieces of SQL among them. Each is parsed by itself before they are put
 //! together.
 
 mod arguments;
 mod duplicates;
+mod estimate;
 mod evaluate;
 mod explain_match;
 mod extend;
+mod largest_blocks;
 mod links;
 mod nearest;
+mod one_or_two;
 mod query;
 
 use std::sync::Arc;
@@ -18,9 +21,11 @@ use std::sync::Arc;
 use datafusion::catalog::TableFunctionImpl;
 
 pub use duplicates::{DuplicatesFunction, MatchesFunction};
+pub use estimate::EstimateJoinFunction;
 pub use evaluate::{EvaluateClustersFunction, EvaluatePairsFunction, ThresholdSweepFunction};
 pub use explain_match::ExplainMatchFunction;
 pub use extend::ExtendDuplicatesFunction;
+pub use largest_blocks::LargestBlocksFunction;
 pub use links::{BestMatchesFunction, ClustersFunction, MatchPathFunction, OneToOneFunction};
 pub use nearest::NearestFunction;
 
@@ -30,6 +35,8 @@ pub(crate) fn all() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
         (nearest::NEAREST, Arc::new(NearestFunction)),
         (duplicates::DUPLICATES, Arc::new(DuplicatesFunction)),
         (extend::EXTEND_DUPLICATES, Arc::new(ExtendDuplicatesFunction)),
+        (estimate::ESTIMATE_JOIN, Arc::new(EstimateJoinFunction)),
+        (largest_blocks::LARGEST_BLOCKS, Arc::new(LargestBlocksFunction)),
         (explain_match::EXPLAIN_MATCH, Arc::new(ExplainMatchFunction)),
         (duplicates::MATCHES, Arc::new(MatchesFunction)),
         (links::CLUSTERS, Arc::new(ClustersFunction)),

@@ -112,6 +112,11 @@ pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
+/// The name of a column as it can stand in SQL.
+pub(super) fn quoted_column(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
 /// A query that a table function stands for.
 pub(super) struct Query {
     /// The table function.

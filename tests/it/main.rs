@@ -6,6 +6,7 @@ mod cuda;
 mod dml;
 mod duplicates;
 mod epsilon;
+mod estimate;
 mod functions_page;
 mod hyperblocker;
 mod independent;

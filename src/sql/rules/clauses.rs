@@ -33,7 +33,7 @@ pub(super) fn bare(mut expr: &Expr) -> &Expr {
 }
 
 /// The operands of a chain of `operator`, which leans to the left: a long one shall not cost stack.
-fn operands<'a>(mut expr: &'a Expr, operator: &BinaryOperator) -> Vec<&'a Expr> {
+pub(super) fn operands<'a>(mut expr: &'a Expr, operator: &BinaryOperator) -> Vec<&'a Expr> {
     let mut operands = Vec::new();
     while let Expr::BinaryOp { left, op, right } = expr
         && op == operator

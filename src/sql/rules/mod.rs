@@ -21,12 +21,15 @@
 //! shows, and the optimizer sees, nothing but ordinary expressions. What was expanded stays as it was when the rule
 //! is replaced later: views and prepared statements keep the rule they were made with.
 //!
-//! `two_rows` reads a condition for the table functions, which take a rule or a text.
+//! `two_rows` reads a condition for the table functions, which take a rule or a text. `blocking` says what its clauses
+//! ask of two rows before they compute a measure.
 //!
 //! `catalog` holds the rules of a session, `statement` reads the statements above, `run` executes them, `import`
 //! and `yaml` read rules in files.
 
+mod blocking;
 mod build;
+mod calls;
 mod catalog;
 mod clauses;
 mod expand;
@@ -41,6 +44,7 @@ mod tables;
 mod two_rows;
 mod yaml;
 
+pub use blocking::{Blocking, SetPart};
 pub use catalog::RuleCatalog;
 pub use statement::RuleStatement;
 

@@ -5,12 +5,12 @@ use std::collections::{BTreeSet, HashMap};
 use datafusion::common::Result;
 use datafusion::execution::context::SessionState;
 use datafusion::sql::planner::IdentNormalizer;
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, CaseWhen, Expr, Ident};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Span, Token};
 
+use super::blocking::Blocking;
+use super::calls::{arguments, plain_arguments};
 use super::catalog::RuleCatalog;
 use super::clauses::{atoms, bare};
 use super::expand::Calls;
@@ -105,6 +105,11 @@ impl TwoRows {
         self.rule.clauses().into_iter().map(clause).collect()
     }
 
+    /// What each alternative asks before it computes a measure, in the order of the text.
+    pub fn blocking(&self, state: &SessionState) -> Vec<Blocking> {
+        self.rule.clauses().into_iter().map(|clause| Blocking::of(clause, &self.rule, state)).collect()
+    }
+
     /// Whether the condition surely holds for two rows the other way round where it holds one way.
     pub fn is_symmetric(&self, state: &SessionState) -> bool {
         let (a, b) = (std::slice::from_ref(self.rule.left()), std::slice::from_ref(self.rule.right()));
@@ -122,27 +127,6 @@ fn compared(atom: &Expr) -> Option<(&Expr, &Expr)> {
         Expr::Between { expr, .. } => arguments(bare(expr)),
         call => arguments(call),
     }
-}
-
-/// The first two arguments of a call.
-fn arguments(expr: &Expr) -> Option<(&Expr, &Expr)> {
-    let Expr::Function(call) = expr else { return None };
-    match plain_arguments(call)?.as_slice() {
-        [left, right, ..] => Some((left, right)),
-        _ => None,
-    }
-}
-
-/// The arguments of a call that has nothing but arguments.
-fn plain_arguments(call: &Function) -> Option<Vec<&Expr>> {
-    let FunctionArguments::List(list) = &call.args else { return None };
-    let bare = call.filter.is_none() && call.over.is_none() && call.within_group.is_empty();
-    let bare = bare && list.clauses.is_empty() && list.duplicate_treatment.is_none() && call.null_treatment.is_none();
-    let argument = |argument| match argument {
-        &FunctionArg::Unnamed(FunctionArgExpr::Expr(ref expr)) => Some(expr),
-        _ => None,
-    };
-    list.args.iter().map(argument).collect::<Option<Vec<_>>>().filter(|_| bare)
 }
 
 /// A text that two expressions share only where they have one value. What it does not look into stays as it is.

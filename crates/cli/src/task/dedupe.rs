@@ -4,6 +4,7 @@ use datafusion::common::{Result, plan_err};
 use datafusion::prelude::SessionContext;
 use similarity_report::Report;
 
+use super::estimate;
 use super::figures::{self, Extra, Side};
 use super::input::{Input, read_truth, unknown_ids};
 use super::job::{Job, Measured};
@@ -31,6 +32,9 @@ pub async fn run(shell: &Shell, options: &Dedupe) -> Result<()> {
     }
     job.check(&input.schema)?;
     let rule = Rule::read(ctx, &options.condition).await?;
+    if options.condition.estimate {
+        return estimate::show(shell, &[&input], &rule).await;
+    }
     let score = options.condition.score.as_deref();
     let extra = match options.outputs.reports() {
         true => Extra::of(ctx, &rule, [input.table; 2], score).await?,

@@ -4,6 +4,7 @@ use datafusion::common::Result;
 use datafusion::prelude::SessionContext;
 use similarity_report::Report;
 
+use super::estimate;
 use super::figures::{self, Extra, Side};
 use super::input::{Input, read_truth, unknown_ids};
 use super::job::{Job, Measured};
@@ -19,6 +20,9 @@ pub async fn run(shell: &Shell, options: &Link) -> Result<()> {
     let left = Input::read(ctx, &options.left, "left_input", options.left_id.as_deref()).await?;
     let right = Input::read(ctx, &options.right, "right_input", options.right_id.as_deref()).await?;
     let rule = Rule::read(ctx, &options.condition).await?;
+    if options.condition.estimate {
+        return estimate::show(shell, &[&left, &right], &rule).await;
+    }
     let score = options.condition.score.as_deref();
     let extra = match options.outputs.reports() {
         true => Extra::of(ctx, &rule, [left.table, right.table], score).await?,

@@ -4,6 +4,7 @@
 //! functions and progress are those of the shell.
 
 mod dedupe;
+mod estimate;
 mod figures;
 mod input;
 mod job;

@@ -96,6 +96,10 @@ pub struct Condition {
     /// Score of two rows a and b: it ranks pairs, and is shown in the report
     #[arg(long, value_name = "EXPRESSION")]
     pub score: Option<String>,
+
+    /// Say from a sample how many pairs each clause finds and how long it takes, and write nothing
+    #[arg(long, conflicts_with_all = ["out", "truth", "report", "charts"])]
+    pub estimate: bool,
 }
 
 /// What is written, and what it is compared with.

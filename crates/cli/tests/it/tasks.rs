@@ -259,6 +259,21 @@ fn two_files_are_linked() {
 }
 
 #[test]
+fn an_estimate_counts_and_writes_nothing() {
+    let shell = shell();
+    let before = files(&shell);
+    let people = data("people.csv");
+    let on = "a.date_of_birth = b.date_of_birth AND levenshtein(a.surname, b.surname) <= 1";
+    let run = shell.run(&["--format", "csv", "dedupe", &people, "--id", "id", "--estimate", "--on", on]);
+    let lines: Vec<&str> = run.out.lines().collect();
+    assert!(run.succeeded && lines[1].starts_with("1,456,342,342,342,58,"), "{run:?}");
+    let run = shell.run(&["--format", "csv", "link", &people, &people, "--estimate", "--on", "a.id = b.id"]);
+    assert!(run.succeeded && run.out.lines().nth(1).unwrap().starts_with("1,1000,1000,1000,1000,0,0,"), "{run:?}");
+    fails(&shell, &["dedupe", &people, "--on", on, "--estimate", "--out", "x.csv"], "cannot be used with");
+    assert_eq!(files(&shell), before);
+}
+
+#[test]
 fn what_cannot_be_used_is_named_before_the_work() {
     let shell = shell();
     fs::create_dir(shell.path().join("folder.csv")).unwrap();
