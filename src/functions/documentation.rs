@@ -48,7 +48,14 @@ fn describe(argument: &str) -> &'static str {
         "s1" | "s2" => "The similarity of one attribute. NULL, NaN and infinity count as missing.",
         "t1" | "t2" => "The similarity from which on the attribute counts, a constant of at most 1.",
         "w1" | "w2" => "The weight of the attribute, a constant of at least 0.",
-        ".." => "Further attributes, three arguments each.",
+        ".." => "Further arguments of the same kinds.",
+        "c1" | "c2" => "A condition. NULL does not hold.",
+        "tokens" => "A list of strings or whole numbers.",
+        "vector" => "A list of numbers.",
+        "length" => "How many places the signature has, a constant from 1 to 65536.",
+        "bits" => "How many bits the signature has, a constant multiple of 64.",
+        "width" => "The width of a slot or of the kernel, a constant above 0.",
+        "seed" => "A constant that the random choices follow from; 1 if absent.",
         "mode" => {
             "'zero' or 'skip': a missing similarity counts as 0, or its weight leaves the average; zero if absent."
         }
@@ -69,7 +76,7 @@ const fn entry(syntax: &'static str, description: &'static str, example: (&'stat
     FunctionDoc { syntax, description, example }
 }
 
-const ENTRIES: [FunctionDoc; 23] = [
+const ENTRIES: [FunctionDoc; 30] = [
     entry(
         "levenshtein_less_equal(a, b, k)",
         "The Levenshtein distance in characters, or k + 1 where it exceeds k; faster than levenshtein for a small k.",
@@ -142,6 +149,11 @@ const ENTRIES: [FunctionDoc; 23] = [
         ("weighted_similarity(0.75, 0.5, 60, 0.25, 0.5, 40)", "0.45"),
     ),
     entry(
+        "match_count(c1, c2, ..)",
+        "How many of some conditions hold. With a weight after each condition, the sum of the weights of those that hold.",
+        ("match_count(1 = 1, 'a' = 'b', 2 < 3)", "2"),
+    ),
+    entry(
         "unaccent(s)",
         "The string without accents, letters such as ß and ø spelled out, typographic quotes, dashes and fractions in ASCII.",
         ("unaccent('Hôtel Straße')", "Hotel Strasse"),
@@ -176,5 +188,35 @@ const ENTRIES: [FunctionDoc; 23] = [
         "cosine_similarity(a, b)",
         "The cosine of the angle between two vectors. NULL for a vector of length zero and where an element is NULL, NaN or infinite.",
         ("cosine_similarity([1, 0], [1, 0])", "1.0"),
+    ),
+    entry(
+        "minhash(tokens, length [, seed])",
+        "A signature of so many numbers. Two agree in a place with the probability jaccard(a, b). NULL for the empty set.",
+        ("minhash(['a', 'b'], 4) = minhash(['b', 'a', 'b'], 4)", "true"),
+    ),
+    entry(
+        "minhash_similarity(a, b)",
+        "The share of places in which two signatures agree, an estimate of the similarity that they were made for.",
+        ("minhash_similarity(minhash(['a', 'b'], 64), minhash(['b', 'a'], 64))", "1.0"),
+    ),
+    entry(
+        "simhash(tokens [, seed])",
+        "64 bits of a set. With a vector and a number of bits, words of 64 bits: the smaller the angle, the fewer differ.",
+        ("bit_hamming(simhash(['a', 'b']), simhash(['b', 'a']))", "0"),
+    ),
+    entry(
+        "e2lsh(vector, length, width [, seed])",
+        "The slots of a vector on random lines, which are cut into slots of one width. Near vectors share many slots.",
+        ("minhash_similarity(e2lsh([1.0, 2.0], 8, 4), e2lsh([1.0, 2.0], 8, 4))", "1.0"),
+    ),
+    entry(
+        "random_binning(vector, length, width [, seed])",
+        "The cells of a vector in random grids. Two vectors share a cell with probability exp(-l1_distance / width).",
+        ("minhash_similarity(random_binning([1.0], 8, 4), random_binning([1.0], 8, 4))", "1.0"),
+    ),
+    entry(
+        "bit_hamming(a, b)",
+        "The number of bits in which two whole numbers, or two lists of them of one length, differ.",
+        ("bit_hamming(5, 6)", "2"),
     ),
 ];

@@ -107,6 +107,11 @@ pub fn weighted_similarity(attributes: Vec<(Expr, f64, f64)>, mode: &str) -> Exp
     named("weighted_similarity").call(attributes.chain([lit(mode)]).collect())
 }
 
+/// The number of conditions that hold.
+pub fn match_count(conditions: Vec<Expr>) -> Expr {
+    named("match_count").call(conditions)
+}
+
 /// The q-grams of a string, with `q - 1` copies of `pad` on each side where there is one.
 pub fn qgrams(s: Expr, q: i64, pad: Option<char>) -> Expr {
     let mut arguments = vec![s, lit(q)];

@@ -13,10 +13,12 @@ mod daitch_mokotoff;
 mod documentation;
 mod edit;
 mod lists;
+mod match_count;
 mod neighbors;
 mod opposite;
 mod phonetic;
 mod set;
+mod signatures;
 mod strings;
 mod text;
 mod token_sets;
@@ -37,6 +39,7 @@ use datafusion::functions_nested::inner_product::InnerProduct;
 use datafusion::logical_expr::ScalarUDF;
 use similarity_measures::{EditMeasure, SetMeasure, VectorMeasure};
 
+pub(crate) use match_count::{NAME as MATCH_COUNT, weighted_conditions};
 pub(crate) use neighbors::NAME as NEIGHBORS;
 pub(crate) use opposite::{has_opposite, opposite};
 pub(crate) use weighted_similarity::{Missing, NAME as WEIGHTED_SIMILARITY, Weighting};
@@ -54,8 +57,10 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
         functions.extend(token_sort_ratio::functions());
         functions.extend(neighbors::functions());
         functions.extend(weighted_similarity::functions());
+        functions.extend(match_count::functions());
         functions.extend(text::functions());
         functions.extend(vectors::functions());
+        functions.extend(signatures::functions());
         functions
     });
     ALL.clone()

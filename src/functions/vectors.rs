@@ -134,7 +134,7 @@ fn is_norm(p: f64) -> bool {
 }
 
 /// A list type with elements of type Float64.
-fn vector(function: &str, index: usize, data_type: &DataType) -> Result<DataType> {
+pub(super) fn vector(function: &str, index: usize, data_type: &DataType) -> Result<DataType> {
     let numeric = |element: &DataType| element.is_numeric() || element.is_null();
     match (data_type, element_type(data_type)) {
         (DataType::Null, _) => Ok(DataType::new_list(DataType::Float64, true)),
@@ -152,13 +152,13 @@ fn vector(function: &str, index: usize, data_type: &DataType) -> Result<DataType
 }
 
 /// Vectors by row.
-struct Vectors {
+pub(super) struct Vectors {
     lists: ListArgument,
     elements: Float64Array,
 }
 
 impl Vectors {
-    fn try_new(function: &str, value: &ColumnarValue) -> Result<Self> {
+    pub(super) fn try_new(function: &str, value: &ColumnarValue) -> Result<Self> {
         let lists = ListArgument::try_new(function, value)?;
         let Some(elements) = lists.elements().as_primitive_opt::<Float64Type>().cloned() else {
             return exec_err!("{function} takes lists of numbers, got {}", lists.elements().data_type());
@@ -167,7 +167,7 @@ impl Vectors {
     }
 
     /// The vector in `row`; `None` for NULL and where an element is NULL.
-    fn at(&self, row: usize) -> Option<&[f64]> {
+    pub(super) fn at(&self, row: usize) -> Option<&[f64]> {
         let places = self.lists.at(row)?;
         let has_null = self.elements.nulls().is_some_and(|n| places.clone().any(|place| n.is_null(place)));
         (!has_null).then(|| &self.elements.values()[places])

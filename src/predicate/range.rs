@@ -164,6 +164,11 @@ fn of_function(call: &ScalarFunction, sides: Sides<'_>) -> Option<Interval> {
     if call.name() == functions::WEIGHTED_SIMILARITY && functions::is_known(&call.func) {
         return of_weighted(call, sides);
     }
+    if call.name() == functions::MATCH_COUNT && functions::is_known(&call.func) {
+        let types: Option<Vec<_>> = call.args.iter().map(|argument| data_type(argument, sides)).collect();
+        let conditions = functions::weighted_conditions(&call.args, &types?)?;
+        return Some(Interval::new(0.0, conditions.iter().map(|(_, weight)| weight).sum()).widened(FUNCTION));
+    }
     let first = call.args.first()?;
     match stock(call)? {
         "character_length" => Some(Interval::new(0.0, LONGEST)),

@@ -27,7 +27,7 @@ Four measures of DataFusion itself are accelerated as well, and keep its results
 ";
 
 /// The functions by the heading that they stand under, in the order of the page.
-const FAMILIES: [(&str, &[&str]); 9] = [
+const FAMILIES: [(&str, &[&str]); 10] = [
     (
         "Edit distances",
         &[
@@ -49,7 +49,8 @@ const FAMILIES: [(&str, &[&str]); 9] = [
     ("Trigrams as in PostgreSQL", &["similarity", "word_similarity", "strict_word_similarity", "show_trgm"]),
     ("Phonetic codes", &["soundex", "difference", "metaphone", "dmetaphone", "dmetaphone_alt", "daitch_mokotoff"]),
     ("Sorted neighbourhood", &["neighbors"]),
-    ("Several attributes", &["weighted_similarity"]),
+    ("Several attributes", &["weighted_similarity", "match_count"]),
+    ("Signatures", &["minhash", "minhash_similarity", "simhash", "e2lsh", "random_binning", "bit_hamming"]),
     ("Text normalisation", &["unaccent", "normalize", "casefold"]),
     ("Distances of vectors", &["l1_distance", "l2_distance", "linf_distance", "lp_distance", "cosine_similarity"]),
 ];

@@ -33,6 +33,49 @@ async fn sorted_neighborhoods_have_the_same_rows_as_stock() {
     check(8300..8315, ranked).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn match_counts_have_the_same_rows_as_stock() {
+    let counts = Cases { condition: random_count, ..WEIGHTED };
+    check(8400..8415, counts).await;
+    let settings = &["SET similarity.max_clauses = 3"];
+    check(8500..8504, Cases { settings, tenths: 2, ..counts }).await;
+}
+
+/// A number of conditions that hold, some of which no index serves.
+fn random_count(rng: &mut StdRng) -> String {
+    let weights = rng.random_bool(0.3);
+    let conditions = (0..rng.random_range(1..6)).map(|_| {
+        let condition = match rng.random_range(0..7) {
+            0 => "a.k = b.k".to_owned(),
+            1 => random_band(rng),
+            2 => "a.n < b.n".to_owned(),
+            3 => "array_has_any(a.l, b.l)".to_owned(),
+            4 => format!("({} AND a.id <> b.id)", random_similarity(rng)),
+            _ => random_similarity(rng),
+        };
+        let weight = ["1", "2", "0.5", "0.1", "0"].choose(rng).unwrap();
+        if weights { format!("{condition}, {weight}") } else { condition }
+    });
+    let call = format!("match_count({})", conditions.collect::<Vec<_>>().join(", "));
+    let t = rng.random_range(1..4);
+    let comparison = match rng.random_range(0..8) {
+        0 => format!("{call} > {}", t - 1),
+        1 => format!("{t} <= {call}"),
+        2 => format!("{call} = {t}"),
+        3 => format!("{call} BETWEEN {t} AND 3"),
+        4 => format!("NOT ({call} < {t})"),
+        5 => format!("{call} > 0.5"),
+        6 => format!("{call} * 2 >= {t}"),
+        _ => format!("{call} >= {t}"),
+    };
+    match rng.random_range(0..6) {
+        0 => format!("{comparison} AND a.id < b.id"),
+        1 => format!("{comparison} AND a.k = b.k"),
+        2 => format!("({comparison} OR {})", random_similarity(rng)),
+        _ => comparison,
+    }
+}
+
 /// A similarity from 0 to 1, less or more, of which an index may serve the comparison with a constant.
 fn random_score(rng: &mut StdRng) -> String {
     [

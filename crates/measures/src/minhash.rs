@@ -1,0 +1,136 @@
+//! MinHash signatures of sets: two of them agree in a place as likely as their sets are similar by Jaccard.
+//!
+//! Each token falls into one place by the upper bits of its hash, and a place keeps the least of the lower bits (one
+//! permutation hashing: Li, Owen and Zhang, 2012). A place without a token takes the number of another place, which
+//! depends on nothing but the two places' numbers and the seed, so that the estimate stays unbiased (optimal
+//! densification: Shrivastava, 2017). So a token costs one hash, however long the signature is.
+
+use twox_hash::XxHash64;
+
+use crate::random::mixed;
+
+/// The hash of a token: XXH64 of its bytes.
+#[inline]
+pub fn token_hash(token: &[u8], seed: u64) -> u64 {
+    XxHash64::oneshot(seed, token)
+}
+
+/// The signatures of one length and seed.
+#[derive(Debug, Clone, Copy)]
+pub struct MinHash {
+    places: u32,
+    seed: u64,
+}
+
+/// A place that no token has fallen into. No least number is written over by it: the lower bits are shifted by one.
+const EMPTY: u32 = u32::MAX;
+
+impl MinHash {
+    /// Signatures of so many places, at least one.
+    pub fn new(places: u32, seed: u64) -> Self {
+        Self { places: places.max(1), seed }
+    }
+
+    /// The seed for [`token_hash`].
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Writes the signature of the set of tokens with these hashes. Returns whether there is one: the empty set has
+    /// none.
+    pub fn sign(&self, hashes: impl Iterator<Item = u64>, signature: &mut [u32]) -> bool {
+        signature.fill(EMPTY);
+        for hash in hashes {
+            let place = ((hash >> 32) * u64::from(self.places)) >> 32;
+            // 31 bits, so that no number is EMPTY
+            let number = hash as u32 >> 1;
+            let least = &mut signature[place as usize];
+            *least = number.min(*least);
+        }
+        let filled = signature.iter().filter(|&&number| number != EMPTY).count();
+        if filled == 0 {
+            return false;
+        }
+        if filled < signature.len() {
+            self.densify(signature);
+        }
+        true
+    }
+
+    /// Gives empty places the numbers of others. A number with the highest bit set came from another place.
+    fn densify(&self, signature: &mut [u32]) {
+        const TAKEN: u32 = 1 << 31;
+        for place in 0..signature.len() {
+            if signature[place] != EMPTY {
+                continue;
+            }
+            let mut attempt = (place as u64) << 32;
+            signature[place] = loop {
+                let other = mixed(self.seed ^ mixed(attempt)) >> 32;
+                let other = (other * u64::from(self.places)) >> 32;
+                let number = signature[other as usize];
+                if number & TAKEN == 0 {
+                    break number | TAKEN;
+                }
+                attempt += 1;
+            };
+        }
+        signature.iter_mut().for_each(|number| *number &= !TAKEN);
+    }
+}
+
+/// The share of places in which two signatures agree; none have no share.
+pub fn agreement<T: PartialEq>(one: &[T], other: &[T]) -> Option<f64> {
+    let agree = one.iter().zip(other).filter(|(one, other)| one == other).count();
+    (!one.is_empty()).then(|| agree as f64 / one.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signature(minhash: MinHash, tokens: impl Iterator<Item = u64>) -> Vec<u32> {
+        let mut signature = vec![0; minhash.places as usize];
+        let hashes = tokens.map(|token| token_hash(&token.to_le_bytes(), minhash.seed()));
+        assert!(minhash.sign(hashes, &mut signature));
+        signature
+    }
+
+    #[test]
+    fn hashes_are_those_of_xxh64() {
+        assert_eq!(token_hash(b"", 0), 0xef46_db37_51d8_e999);
+        assert_eq!(token_hash(b"a", 0), 0xd24e_c4f1_a98c_6e5b);
+        assert_eq!(token_hash(b"abc", 0), 0x44bc_2cf5_ad77_0999);
+    }
+
+    #[test]
+    fn estimates_are_unbiased() {
+        // sets with many tokens a place, and with fewer tokens than places
+        for (places, shared, own) in [(64, 400, 100), (128, 30, 10), (128, 3, 1), (256, 8, 8)] {
+            let truth = shared as f64 / (shared + 2 * own) as f64;
+            let trials = 4000;
+            let mut sum = 0.0;
+            for seed in 0..trials {
+                let minhash = MinHash::new(places, seed);
+                let left = signature(minhash, 0..shared + own);
+                let right = signature(minhash, (0..shared).chain(shared + own..shared + 2 * own));
+                sum += agreement(&left, &right).unwrap();
+            }
+            let mean = sum / trials as f64;
+            // at most as few independent places as there are tokens
+            let deviation = (truth * (1.0 - truth) / (places as f64).min((shared + own) as f64)).sqrt();
+            assert!((mean - truth).abs() < 4.0 * deviation / (trials as f64).sqrt(), "{places} {shared} {own}: {mean}");
+        }
+    }
+
+    #[test]
+    fn sets_alone_count() {
+        let minhash = MinHash::new(100, 9);
+        let once = signature(minhash, 0..20);
+        assert_eq!(once, signature(minhash, (0..20).rev().chain(5..9)));
+        assert!(once.iter().all(|number| *number < 1 << 31));
+        assert!(!minhash.sign(std::iter::empty(), &mut [0; 100]));
+        assert_eq!(agreement::<u32>(&[], &[]), None);
+        assert_eq!(agreement(&[1, 2, 3, 4], &[1, 2, 0, 0]), Some(0.5));
+    }
+}
