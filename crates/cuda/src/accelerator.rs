@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use similarity_engine::accelerator::ColumnPrefetch;
+use similarity_engine::accelerator::components::DeviceComponents;
 use similarity_engine::accelerator::equality::{DeviceKeys, GroupedRows};
 use similarity_engine::accelerator::rules::{DeviceRules, RulesSide};
 use similarity_engine::accelerator::{Accelerator, DynDeviceIndex, NumberedKeys, Platform};
@@ -20,6 +21,7 @@ use similarity_engine::strings::EditPredicate;
 use similarity_engine::{BuildContext, Cancel, Erased, KeyColumn};
 use similarity_measures::VectorMeasure;
 
+use crate::components::ComponentsOnDevice;
 use crate::device::Device;
 use crate::equality::{self, RowsByGroup};
 use crate::fault::{Fault, placed};
@@ -73,6 +75,10 @@ impl Platform for Cuda {
 
     fn ranks_by(&self, measure: VectorMeasure, wanted: Wanted) -> bool {
         ranks_by(measure, wanted)
+    }
+
+    fn finds_components(&self) -> bool {
+        true
     }
 
     fn few_dimensions(&self) -> usize {
@@ -151,6 +157,11 @@ impl Accelerator for Budget {
     fn bring_rules(&self, side: RulesSide<'_>) -> Result<Offered<Box<dyn DeviceRules>>> {
         let brought = RulesOnDevice::try_new(self, side)?;
         Ok(brought.map(|rules| Box::new(rules) as Box<dyn DeviceRules>))
+    }
+
+    fn components(&self, signed: bool) -> Result<Offered<Box<dyn DeviceComponents>>> {
+        let components = ComponentsOnDevice::try_new(self, signed);
+        placed(components.map(|components| Some(Box::new(components) as Box<dyn DeviceComponents>)))
     }
 }
 

@@ -29,6 +29,7 @@
 //! strings         edit-distance and Jaro joins
 //! vectors         epsilon and nearest joins of vectors
 //! rules           what entries of a join of rules pair
+//! components      connected components of links
 //! ```
 //!
 //! Nothing here needs CUDA at build time: the driver's library is opened when a session first asks for a device, and
@@ -42,6 +43,7 @@ mod arrow_strings;
 mod block_ranges;
 mod buffer;
 mod coded_strings;
+mod components;
 mod context;
 pub mod device;
 mod device_bounds;

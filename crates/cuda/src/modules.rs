@@ -12,8 +12,8 @@ use super::context::DeviceContext;
 use super::fault::Fault;
 use super::jit_guard::JitGuard;
 use super::kernels::{
-    CodedStringKernels, EqualityKernels, NearestKernels, PrefixKernels, RuleKernels, SetKernels, SortKernels,
-    StringKernels, VectorKernels,
+    CodedStringKernels, ComponentKernels, EqualityKernels, NearestKernels, PrefixKernels, RuleKernels, SetKernels,
+    SortKernels, StringKernels, VectorKernels,
 };
 use similarity_engine::Cancel;
 
@@ -64,6 +64,7 @@ macro_rules! modules {
 
 modules! {
     CodedStrings, coded_strings: CodedStringKernels;
+    Components, components: ComponentKernels;
     Equality, equality: EqualityKernels;
     Nearest, nearest: NearestKernels;
     Prefixes, prefixes: PrefixKernels;
@@ -134,6 +135,7 @@ mod tests {
         let device = device_alone();
         let all = [
             Module::CodedStrings,
+            Module::Components,
             Module::Equality,
             Module::Nearest,
             Module::Rules,

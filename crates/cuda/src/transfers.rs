@@ -170,7 +170,7 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
 }
 
 /// `parts`, one after the other, in pieces of so many values, of one or more parts: where each piece starts, and it.
-fn pieces<'a, T>(parts: &[&'a [T]], values: usize) -> Vec<(usize, Vec<&'a [T]>)> {
+pub(super) fn pieces<'a, T>(parts: &[&'a [T]], values: usize) -> Vec<(usize, Vec<&'a [T]>)> {
     let (mut pieces, mut start, mut left): (Vec<(usize, Vec<_>)>, usize, usize) = (Vec::new(), 0, 0);
     for part in parts {
         let mut rest = *part;

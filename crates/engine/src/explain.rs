@@ -1,5 +1,7 @@
 //! What EXPLAIN says of an engine before a join runs: which one it may be, and how it finds pairs.
 
+use arrow::datatypes::DataType;
+
 use super::accelerator::Platform;
 use super::choice::{Asked, EngineSpec};
 use super::nearest::Wanted;
@@ -8,6 +10,7 @@ use super::work::OffloadThreshold;
 use crate::access_path::AccessPaths;
 use crate::condition::Condition;
 use crate::cpu;
+use crate::links::IntegerIds;
 
 impl EngineSpec {
     /// Which engine runs a join of rules, for EXPLAIN.
@@ -38,6 +41,12 @@ impl EngineSpec {
             (Asked::Auto, Some(kind)) => format!("{engine}; cpu in up to {} dimensions", kind.few_dimensions()),
             _ => engine,
         }
+    }
+
+    /// Which engine finds components of links between ids of this type, for EXPLAIN.
+    pub fn explain_components(self, platform: Option<&dyn Platform>, ids: &DataType) -> String {
+        let pays = platform.filter(|_| IntegerIds::of(ids).is_some()).and_then(offload::of_components);
+        self.explain_where(platform, pays, &format!("type, {ids}"))
     }
 
     fn explain_where(self, platform: Option<&dyn Platform>, pays: Option<OffloadThreshold>, what: &str) -> String {

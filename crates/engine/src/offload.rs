@@ -4,7 +4,7 @@
 //! be opened, the better part of a second once a process. What the CPU would take is estimated, as finely as that is
 //! cheap: for sets from all pairs of rows and how far down the scores go; for vectors from all pairs of numbers; for
 //! strings, where it is a hundredfold more or less by their kind and by how far apart they may be, from a sample; for
-//! rules from their plan.
+//! rules from their plan; for components from the links so far.
 
 use crate::error::Result;
 use arrow::array::{Array, ArrayRef, AsArray};
@@ -32,6 +32,9 @@ const RANKINGS: OffloadThreshold = OffloadThreshold { open: 1 << 25, closed: 1 <
 /// Threshold of candidates that equalities and bands pair.
 pub(super) const RULES: OffloadThreshold =
     OffloadThreshold { open: 15_000_000, closed: 10_000_000_000, unit: Unit::Nanoseconds };
+
+/// Threshold of links that become components.
+const LINKS: OffloadThreshold = OffloadThreshold { open: 1 << 20, closed: 1 << 25, unit: Unit::Links };
 
 /// Rows of both sides from which on a device that is open is faster at numbering the keys of rules and walking them,
 /// however few candidates there are.
@@ -69,6 +72,11 @@ fn threshold(condition: Condition, is_flat: bool) -> OffloadThreshold {
 pub(super) fn of_ranking(platform: &dyn Platform, condition: Condition, wanted: Wanted) -> Option<OffloadThreshold> {
     let Condition::Vector(condition) = condition else { return None };
     platform.ranks_by(condition.measure, wanted).then_some(RANKINGS)
+}
+
+/// Threshold of links that become components; `None` where a device has no kernels for them.
+pub(super) fn of_components(platform: &dyn Platform) -> Option<OffloadThreshold> {
+    platform.finds_components().then_some(LINKS)
 }
 
 /// How much work a condition is over the keys of a build side, in the unit of [`of_condition`].

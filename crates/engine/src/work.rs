@@ -17,6 +17,7 @@ pub(super) struct OffloadThreshold {
 pub(super) enum Unit {
     PairsOfRows,
     PairsOfNumbers,
+    Links,
     /// Nanoseconds of one core.
     Nanoseconds,
 }
@@ -36,6 +37,7 @@ impl Display for Amount {
         match (self.1, self.0) {
             (Unit::PairsOfRows, amount) => write!(f, "{amount} pairs of rows"),
             (Unit::PairsOfNumbers, amount) => write!(f, "{amount} pairs of numbers"),
+            (Unit::Links, amount) => write!(f, "{amount} links"),
             (Unit::Nanoseconds, amount) => {
                 let tenths = |unit: u64| ((10 * u128::from(amount)) / u128::from(unit)) as f64 / 10.0;
                 match amount {

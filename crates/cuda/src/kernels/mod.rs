@@ -6,6 +6,7 @@
 //! callers see to. What is launched on one stream runs in order.
 
 mod coded_strings;
+mod components;
 mod equality;
 mod generated;
 mod grid;
@@ -19,6 +20,7 @@ mod strings;
 mod vectors;
 
 pub(super) use coded_strings::*;
+pub(super) use components::{ComponentKernels, IdTable, LeastIds};
 pub(super) use equality::*;
 pub(super) use generated::arrow_strings::ArrowStrings as ArrowStringsOnDevice;
 pub(super) use generated::common::{Pair, Task};

@@ -1,6 +1,7 @@
 //! What the engines do with a device, tested on one.
 
 mod choice;
+mod components;
 mod concat;
 mod equality;
 mod grouping;

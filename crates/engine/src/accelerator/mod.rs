@@ -3,8 +3,9 @@
 //! A [`Platform`] is a kind of device. It says what its kernels serve before any device is opened, so that a plan can
 //! be explained on a machine without one. An [`Accelerator`] is an open device with the memory that joins may use
 //! there. What lies on a device has a trait of its own: [`equality`] for equality keys, [`rules`] for joins of rules,
-//! [`prefetch`] for columns that are sent while the host still collects them.
+//! [`prefetch`] for columns that are sent while the host still collects them, [`components`] for clusters.
 
+pub mod components;
 pub mod equality;
 pub mod numbers;
 pub mod prefetch;
@@ -27,6 +28,7 @@ use crate::nearest::{DynNearestIndex, Wanted};
 use crate::offered::Offered;
 use crate::strings::EditPredicate;
 use crate::{AnyBatch, BuildContext, Cancel, KeyColumn, PairIndex, Probe};
+use components::DeviceComponents;
 use equality::{DeviceKeys, GroupedRows};
 use prefetch::LentViews;
 use rules::{DeviceRules, RulesSide};
@@ -59,6 +61,9 @@ pub trait Platform: Debug + Send + Sync {
 
     /// Whether there are kernels for a ranking by a measure.
     fn ranks_by(&self, measure: VectorMeasure, wanted: Wanted) -> bool;
+
+    /// Whether there are kernels for connected components.
+    fn finds_components(&self) -> bool;
 
     /// Dimensions up to which the CPU compares near vectors only, so that a device pays later.
     fn few_dimensions(&self) -> usize;
@@ -143,6 +148,12 @@ pub trait Accelerator: Debug + Send + Sync {
     /// # Errors
     /// A device that fails.
     fn bring_rules(&self, side: RulesSide<'_>) -> Result<Offered<Box<dyn DeviceRules>>>;
+
+    /// Components without a link yet, between ids that have a sign or not. Declined where memory lacks.
+    ///
+    /// # Errors
+    /// A device that fails.
+    fn components(&self, signed: bool) -> Result<Offered<Box<dyn DeviceComponents>>>;
 }
 
 /// A build side on a device.

@@ -63,6 +63,11 @@ impl Clustering {
         };
         Ok(Self { method, members: Members::new(ids)?, links })
     }
+
+    /// Whether no id has come yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.members.end() == 0
+    }
 }
 
 impl LinkSink for Clustering {

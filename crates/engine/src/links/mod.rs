@@ -6,6 +6,8 @@
 //!                                              └─> LinkList ──in order of the ids──> everything else
 //! ```
 //!
+//! Components may also be found by a device, which numbers the ids itself: see [`Components`].
+//!
 //! A [`LinkSink`] takes links from many threads and becomes a [`LinkTable`]. Every result is a function of the set of
 //! links: neither their order nor the threads that bring them change it. Equal scores are decided by the order of the
 //! ids, which is that of ORDER BY.
@@ -13,8 +15,10 @@
 mod blocks;
 mod center;
 mod clustering;
+mod components;
 mod forest;
 mod hungarian;
+mod integers;
 mod link;
 mod link_list;
 mod matching;
@@ -25,6 +29,8 @@ mod split;
 mod star;
 
 pub use clustering::{Clustering, Method};
+pub use components::Components;
+pub use integers::IntegerIds;
 pub use matching::{Assignment, Matching};
 pub use path::PathSearch;
 pub use sink::{LinkChunk, LinkSink, LinkTable};

@@ -8,6 +8,7 @@ use arrow::datatypes::Float64Type;
 
 use crate::cancel::Cancel;
 use crate::error::Result;
+use crate::metrics::MetricValue;
 
 /// Links of some batches, column by column.
 #[derive(Debug, Default)]
@@ -61,4 +62,14 @@ pub trait LinkTable: Debug + Send + Sync {
     /// # Errors
     /// What a kernel of Arrow returns.
     fn columns(&self, rows: Range<usize>) -> Result<Vec<ArrayRef>>;
+
+    /// The engine that has found it, and why, where that is not known beforehand.
+    fn engine(&self) -> Option<&str> {
+        None
+    }
+
+    /// What a device has counted, for EXPLAIN ANALYZE.
+    fn metrics(&self) -> Vec<MetricValue> {
+        Vec::new()
+    }
 }

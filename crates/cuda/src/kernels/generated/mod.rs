@@ -8,6 +8,7 @@
 pub mod arrow_strings;
 pub mod coded_strings;
 pub mod common;
+pub mod components;
 pub mod constants;
 pub mod edit_measure;
 pub mod equality;
