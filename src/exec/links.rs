@@ -1,7 +1,7 @@
 //! The operator that reads links between ids and says what they amount to.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -12,15 +12,22 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, Metric, MetricBuilder, MetricsSet,
+};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, StatisticsArgs, StatisticsContext,
+};
 use futures::{StreamExt, TryStreamExt};
 use similarity_engine::Cancel;
-use similarity_engine::links::{Assignment, Clustering, LinkChunk, LinkSink, LinkTable, Matching, Method, PathSearch};
+use similarity_engine::choice::{Asked, EngineSpec};
+use similarity_engine::links::{
+    Assignment, Clustering, Components, IntegerIds, LinkChunk, LinkSink, LinkTable, Matching, Method, PathSearch,
+};
 
 use super::blocking::blocking;
-use super::engine::EngineResult;
+use super::engine::{EngineResult, metric, open, platform};
 
 /// What links are read for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -67,9 +74,18 @@ impl LinkTask {
         })
     }
 
-    fn sink(&self, links: &Schema) -> Result<Box<dyn LinkSink>> {
+    /// Whether a device may have kernels for it.
+    fn may_use_a_device(&self, links: &Schema) -> bool {
+        matches!(self, Self::Clusters(Method::Components)) && IntegerIds::of(links.field(0).data_type()).is_some()
+    }
+
+    /// What takes links of this schema, of which so many are expected.
+    fn sink(&self, links: &Schema, engine: EngineSpec, expected: Option<usize>) -> Result<Box<dyn LinkSink>> {
         let types = [0, 1].map(|at| links.field(at).data_type());
         Ok(match self {
+            Self::Clusters(Method::Components) if self.may_use_a_device(links) => {
+                Box::new(Components::new(open(engine)?, types[0], expected).or_datafusion()?)
+            }
             Self::Clusters(method) => Box::new(Clustering::new(*method, types[0]).or_datafusion()?),
             Self::Matching(assignment) => Box::new(Matching::new(*assignment, types[0], types[1]).or_datafusion()?),
             Self::Path { from, to } => {
@@ -100,10 +116,14 @@ const CHUNK: usize = 1 << 17;
 
 /// Reads pairs of ids from all partitions at once, and then says what they amount to, in one partition.
 ///
-/// What is kept of the links counts against the memory pool: for components the ids alone.
+/// What is kept of the links counts against the memory pool: for components the ids alone. A device may find components
+/// of ids that are whole numbers.
 #[derive(Debug)]
 pub struct LinksExec {
     task: LinkTask,
+    engine: EngineSpec,
+    /// The engine that has run, and why.
+    found: Arc<OnceLock<String>>,
     input: Arc<dyn ExecutionPlan>,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
@@ -115,7 +135,7 @@ impl LinksExec {
     ///
     /// # Errors
     /// Columns other than those that [`LinkTask::columns`] takes.
-    pub fn try_new(task: LinkTask, input: Arc<dyn ExecutionPlan>) -> Result<Self> {
+    pub fn try_new(task: LinkTask, engine: EngineSpec, input: Arc<dyn ExecutionPlan>) -> Result<Self> {
         let schema: SchemaRef = Arc::new(Schema::new(task.columns(&input.schema())?));
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&schema)),
@@ -123,15 +143,43 @@ impl LinksExec {
             EmissionType::Final,
             Boundedness::Bounded,
         );
-        Ok(Self { task, input, schema, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() })
+        Ok(Self {
+            task,
+            engine,
+            found: Arc::default(),
+            input,
+            schema,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+
+    /// Which engine runs it, or has run it.
+    fn shown_engine(&self) -> String {
+        let planned = || match &self.task {
+            LinkTask::Clusters(Method::Components) => {
+                self.engine.explain_components(platform(), self.input.schema().field(0).data_type())
+            }
+            _ => "cpu".to_owned(),
+        };
+        self.found.get().cloned().unwrap_or_else(planned)
+    }
+
+    /// Links that are expected, where that decides something.
+    fn expected(&self) -> Result<Option<usize>> {
+        if self.engine.asked != Asked::Auto {
+            return Ok(None);
+        }
+        let statistics = StatisticsContext::new().compute(self.input.as_ref(), &StatisticsArgs::new())?;
+        Ok(statistics.num_rows.get_value().copied())
     }
 }
 
 impl DisplayAs for LinksExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match t {
-            DisplayFormatType::TreeRender => writeln!(f, "task={}", self.task),
-            _ => write!(f, "{}: task={}", self.name(), self.task),
+            DisplayFormatType::TreeRender => writeln!(f, "task={}\nengine={}", self.task, self.shown_engine()),
+            _ => write!(f, "{}: task={}, engine={}", self.name(), self.task, self.shown_engine()),
         }
     }
 }
@@ -162,7 +210,7 @@ impl ExecutionPlan for LinksExec {
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.pop()) {
-            (Some(input), None) => Ok(Arc::new(Self::try_new(self.task.clone(), input)?)),
+            (Some(input), None) => Ok(Arc::new(Self::try_new(self.task.clone(), self.engine, input)?)),
             _ => internal_err!("LinksExec has one input"),
         }
     }
@@ -176,14 +224,16 @@ impl ExecutionPlan for LinksExec {
         let inputs = (0..partitions).map(|partition| self.input.execute(partition, Arc::clone(&context)));
         let inputs: Vec<_> = inputs.collect::<Result<_>>()?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let reader = Arc::new(Reader {
-            sink: self.task.sink(&self.input.schema())?,
-            reservation: Mutex::new(MemoryConsumer::new("LinksExec").register(context.memory_pool())),
-            links: MetricBuilder::new(&self.metrics).counter("links", partition),
-        });
+        let reservation = Mutex::new(MemoryConsumer::new("LinksExec").register(context.memory_pool()));
+        let links = MetricBuilder::new(&self.metrics).counter("links", partition);
+        let (task, engine, expected, links_schema) =
+            (self.task.clone(), self.engine, self.expected()?, self.input.schema());
+        let (counted, found) = (self.metrics.clone(), Arc::clone(&self.found));
         let (rows, threads) = (context.session_config().batch_size(), context.session_config().target_partitions());
         let schema = Arc::clone(&self.schema);
         let table = async move {
+            let sink = blocking(move || task.sink(&links_schema, engine, expected)).await?;
+            let reader = Arc::new(Reader { sink, reservation, links });
             let tasks = inputs.into_iter().map(|input| SpawnedTask::spawn(Arc::clone(&reader).read(input)));
             // a task that is dropped with the rest is aborted
             for task in tasks.collect::<Vec<_>>() {
@@ -191,6 +241,8 @@ impl ExecutionPlan for LinksExec {
             }
             let Some(reader) = Arc::into_inner(reader) else { return internal_err!("a reader of links still runs") };
             let (table, reservation) = reader.finish(threads).await?;
+            table.metrics().into_iter().for_each(|value| counted.register(Arc::new(Metric::new(metric(value), None))));
+            table.engine().into_iter().for_each(|engine| drop(found.set(engine.to_owned())));
             let starts = (0..table.rows()).step_by(rows.max(1));
             Ok(futures::stream::iter(starts).map(move |start| {
                 let _held = &reservation;

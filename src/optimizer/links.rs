@@ -11,6 +11,7 @@ use datafusion::logical_expr::{
     Expr, ExprSchemable, Extension, LogicalPlan, LogicalPlanBuilder, UserDefinedLogicalNodeCore,
 };
 use datafusion::physical_plan::ExecutionPlan;
+use similarity_engine::choice::EngineSpec;
 
 use crate::exec::{LinkTask, LinksExec};
 
@@ -81,8 +82,8 @@ impl LinksNode {
     }
 
     /// The operator.
-    pub(super) fn plan(&self, input: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(LinksExec::try_new(self.task.clone(), Arc::clone(input))?))
+    pub(super) fn plan(&self, input: &Arc<dyn ExecutionPlan>, engine: EngineSpec) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(LinksExec::try_new(self.task.clone(), engine, Arc::clone(input))?))
     }
 }
 

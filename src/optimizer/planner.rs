@@ -45,7 +45,8 @@ impl ExtensionPlanner for SimilarityJoinPlanner {
             return super::dml::plan(dml, input, session).map(Some);
         }
         if let (Some(links), [input]) = (node.as_any().downcast_ref::<LinksNode>(), physical_inputs) {
-            return links.plan(input).map(Some);
+            let engine = SimilarityOptions::of(session.config_options()).engine_spec()?;
+            return links.plan(input, engine).map(Some);
         }
         let (node, nearest) = (node.as_any().downcast_ref::<SimilarityJoinNode>(), node.as_any().downcast_ref());
         let ([left, right], true) = (physical_inputs, node.is_some() || nearest.is_some()) else { return Ok(None) };

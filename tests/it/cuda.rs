@@ -52,7 +52,7 @@ pub(crate) fn is_on_a_device() -> bool {
 }
 
 /// Runs a test in a process of its own that has a device, unless this is one.
-fn on_a_device(test: &str) -> bool {
+pub(crate) fn on_a_device(test: &str) -> bool {
     on_a_device_with(test, &[])
 }
 
@@ -223,13 +223,13 @@ async fn count_with_plan(context: &SessionContext, condition: &str) -> Result<(i
     Ok((count, displayable(plan.as_ref()).indent(true).to_string()))
 }
 
-async fn set_engine(context: &SessionContext, engine: &str) {
+pub(crate) async fn set_engine(context: &SessionContext, engine: &str) {
     let set = format!("SET similarity.engine = '{engine}'");
     context.similarity_sql(&set).await.unwrap().collect().await.unwrap();
 }
 
 /// Lets joins hold so much of the device's memory.
-async fn set_memory(context: &SessionContext, kilobytes: u32) {
+pub(crate) async fn set_memory(context: &SessionContext, kilobytes: u32) {
     let fraction = f64::from(kilobytes << 10) / Device::open(0).unwrap().memory() as f64;
     let set = format!("SET similarity.device_memory_fraction = {fraction:.12}");
     context.similarity_sql(&set).await.unwrap().collect().await.unwrap();

@@ -2,6 +2,7 @@
 
 mod architecture;
 mod chunks;
+mod components;
 mod cuda;
 mod dml;
 mod duplicates;
