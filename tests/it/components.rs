@@ -20,7 +20,7 @@ const GRAPHS: [&str; 8] = [
      UNION ALL SELECT value - 19999, value - 20000 FROM generate_series(1, 40000, 3)",
     // stars, links that are NULL at one end or both, and ids that are linked with themselves
     "SELECT CASE WHEN value % 7 <> 0 THEN value % 50 END AS a, CASE WHEN value % 5 <> 0 THEN value END AS b
-     FROM generate_series(1, 30000) UNION ALL SELECT value, value FROM generate_series(50000, 52000)",
+     FROM generate_series(1, 30000) UNION ALL SELECT value, value + 0 FROM generate_series(50000, 52000)",
     // a score that is NULL links nothing
     "SELECT value AS a, value + 1 AS b, CASE WHEN value % 10 <> 0 THEN 0.5 END AS score FROM generate_series(1, 20000)",
     // at random, over all numbers
@@ -28,7 +28,9 @@ const GRAPHS: [&str; 8] = [
      FROM generate_series(1, 20000)",
     "SELECT arrow_cast(value % 250 - 125, 'Int8') AS a, arrow_cast(value * 31 % 250 - 125, 'Int8') AS b
      FROM generate_series(1, 300, 4)",
-    "SELECT arrow_cast(value, 'UInt64') * 18446744073709551 AS a, arrow_cast(value / 3, 'UInt64') * 18446744073709551 AS b
+    // beyond all numbers with a sign
+    "SELECT arrow_cast(arrow_cast(value, 'UInt64') * 18446744073709551, 'UInt64') AS a,
+            arrow_cast(arrow_cast(value / 3, 'UInt64') * 18446744073709551, 'UInt64') AS b
      FROM generate_series(1, 1000)",
     "SELECT arrow_cast(arrow_cast(value % 900, 'Int32'), 'Date32') AS a,
             arrow_cast(arrow_cast(value / 2, 'Int32'), 'Date32') AS b FROM generate_series(1, 1000)",
@@ -36,7 +38,7 @@ const GRAPHS: [&str; 8] = [
 ];
 
 fn clusters(links: &str) -> String {
-    format!("SELECT id, cluster_id FROM clusters('{links}') ORDER BY id")
+    format!("SELECT id, cluster_id FROM clusters('{}') ORDER BY id", links.replace('\'', "''"))
 }
 
 /// The rows, and the plan as it is after that.

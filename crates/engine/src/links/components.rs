@@ -122,7 +122,7 @@ impl Components {
         let mut state = self.write();
         // another thread may have met the same
         let Some(OnDevice { device, components }) = state.device.take() else { return Ok(()) };
-        hand_over(&components.forest()?, integers, &state.cpu)?;
+        hand_over(&components.forest()?, integers, &state.cpu, &Cancel::default())?;
         state.reason.declined = Some(why);
         state.left = Some(device);
         Ok(())
@@ -208,7 +208,7 @@ fn finish_on_device(
         Offered::Taken(pieces) => Ok((Box::new(FetchedClusters::new(integers, pieces)), None)),
         Offered::Declined(why) => {
             let cpu = Clustering::new(Method::Components, data_type)?;
-            hand_over(&components.forest()?, &integers, &cpu)?;
+            hand_over(&components.forest()?, &integers, &cpu, cancel)?;
             if let Some(before) = before {
                 let add = |rows: Range<usize>| cpu.add(&links_of(before.as_ref(), rows)?);
                 each_part(before.rows(), threads, cancel, add)?;
@@ -239,9 +239,10 @@ fn link_all(
 }
 
 /// Gives the CPU what a device has found.
-fn hand_over(forest: &[LinkedIds], integers: &IntegerIds, cpu: &Clustering) -> Result<()> {
+fn hand_over(forest: &[LinkedIds], integers: &IntegerIds, cpu: &Clustering, cancel: &Cancel) -> Result<()> {
     let chunks = forest.iter().flat_map(|LinkedIds { ids, others }| ids.chunks(HANDED).zip(others.chunks(HANDED)));
     let add = |(ids, others): (&[u64], &[u64])| {
+        cancel.check()?;
         let array = |bits: &[u64]| integers.array(bits.to_vec().into());
         cpu.add(&LinkChunk { left: vec![array(ids)?], right: vec![array(others)?], scores: vec![] })
     };
@@ -333,5 +334,39 @@ impl LinkTable for FetchedClusters {
 
     fn columns(&self, rows: Range<usize>) -> Result<Vec<ArrayRef>> {
         Ok(vec![self.column(0, &rows)?, self.column(1, &rows)?])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::AsArray;
+    use arrow::datatypes::UInt64Type;
+
+    use super::*;
+
+    #[test]
+    fn rows_may_be_of_several_pieces() {
+        let end = 2 * PIECE + 5;
+        let pieces = (0..end).step_by(PIECE).map(|first| {
+            let ids = first as u64..end.min(first + PIECE) as u64;
+            LinkedIds { others: ids.clone().map(|id| id / 2).collect(), ids: ids.collect() }
+        });
+        let table = FetchedClusters::new(IntegerIds::of(&DataType::UInt64).unwrap(), pieces.collect());
+        assert_eq!(table.rows(), end);
+        for rows in [0..0, 0..10, PIECE - 3..PIECE + 4, PIECE..2 * PIECE, PIECE - 1..end, 7..7, end..end] {
+            let columns = table.columns(rows.clone()).unwrap();
+            let expected = rows.map(|row| row as u64);
+            assert!(columns[0].as_primitive::<UInt64Type>().values().iter().copied().eq(expected.clone()));
+            assert!(columns[1].as_primitive::<UInt64Type>().values().iter().copied().eq(expected.map(|id| id / 2)));
+        }
+    }
+
+    #[test]
+    fn a_session_without_a_device_uses_the_cpu() {
+        let ids: ArrayRef = Arc::new(arrow::array::Int32Array::from(vec![Some(3), None, Some(5)]));
+        let sink = Box::new(Components::new(Engine::Cpu, &DataType::Int32, Some(usize::MAX)).unwrap());
+        sink.add(&LinkChunk { left: vec![Arc::clone(&ids)], right: vec![ids], scores: vec![] }).unwrap();
+        let found = sink.finish(1, &Cancel::default()).unwrap();
+        assert_eq!((found.rows(), found.engine(), found.metrics().len()), (2, None, 0));
     }
 }
