@@ -116,7 +116,7 @@ fn random_graphs_of_each_type() {
         let mut chunks: Vec<LinkChunk> = edges.chunks(7).map(|edges| chunk(edges, data_type)).collect();
         if case % 3 == 0 {
             for chunk in &mut chunks {
-                let score = |row: usize| (row % 4 != 0).then_some(0.5);
+                let score = |row: usize| (!row.is_multiple_of(4)).then_some(0.5);
                 let scores: Float64Array = (0..chunk.left[0].len()).map(score).collect();
                 chunk.scores.push(Arc::new(scores));
             }
@@ -154,6 +154,33 @@ fn large_graphs() {
         let links = edges.iter().filter(|edge| edge.0.is_some() || edge.1.is_some()).count();
         assert_eq!(count(found.as_ref(), "device_bytes_in"), Some(2 * links * size_of::<u64>()), "{name}");
         assert!(count(found.as_ref(), "device_tasks") > Some(chunks.len()));
+    }
+}
+
+/// Links of one launch. On a device they meet each other, which those of the emulated driver do not.
+#[test]
+fn links_that_come_at_once() {
+    let engine = engine_of(Budget::new(&device(), 0.5));
+    let count: i64 = if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_some() { 5 << 20 } else { 1 << 15 };
+    let mut rng = StdRng::seed_from_u64(80);
+    let mut shuffled: Vec<Edge> = (1..count).map(|id| (Some(id - 1), Some(id))).collect();
+    let path = shuffled.clone();
+    shuffled.shuffle(&mut rng);
+    let random =
+        (0..count).map(|_| (Some(rng.random_range(0..count / 2)), Some(rng.random_range(0..count / 2)))).collect();
+    let graphs: [(&str, Vec<Edge>); 5] = [
+        ("path", path),
+        ("path in no order", shuffled),
+        ("star", (0..count).map(|id| (Some(id), Some(count / 3))).collect()),
+        ("few ids", (0..count).map(|at| (Some(at % 7), Some(at * at % 11))).collect()),
+        ("random", random),
+    ];
+    for (name, edges) in graphs {
+        let chunks: Vec<LinkChunk> =
+            edges.chunks(count as usize / 2).map(|edges| chunk(edges, &DataType::Int64)).collect();
+        let found = by(engine.clone(), &chunks, &DataType::Int64);
+        assert!(rows(found.as_ref()) == by_cpu(&chunks, &DataType::Int64), "{name}");
+        assert!(found.engine().unwrap().starts_with("cuda:0"), "{name}: {:?}", found.engine());
     }
 }
 
