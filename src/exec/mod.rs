@@ -8,6 +8,7 @@
 //! `output` takes rows from pairs. `order` says whose order a plan may count on, `in_order` keeps it.
 //!
 //! [`LinksExec`] follows a join: it reads the pairs that a join finds and makes clusters or one-to-one matches of them.
+//! [`RowNumbersExec`] comes before one: it ranks the rows for sorted neighbourhoods.
 //! [`DmlExec`] is no join: it deletes and updates rows that a query, often a join, says.
 
 mod audit;
@@ -34,6 +35,7 @@ mod output;
 mod probe;
 mod probe_input;
 mod residual;
+mod row_numbers;
 mod rules;
 mod settled;
 mod similarity;
@@ -47,6 +49,7 @@ pub use explain::Explained;
 pub use join::{EpsilonJoinExec, JoinExec, MatchingDependencyBlockExec, NearestJoinExec, SimilarityJoinExec};
 pub use links::{LinkTask, LinksExec};
 pub use nearest::{IndexedScore, NearestStrategy};
+pub use row_numbers::{RowNumber, RowNumbersExec};
 pub use rules::{AtomExprs, RuleStrategy};
 pub use similarity::SimilarityStrategy;
 pub use similarity_engine::links::{Assignment, Method};

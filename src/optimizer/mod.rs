@@ -22,6 +22,7 @@ mod pair_value;
 mod physical;
 mod planner;
 mod query_planner;
+mod row_numbers;
 mod rule;
 mod same_input;
 mod subquery;

@@ -16,6 +16,7 @@ use super::links::LinksNode;
 use super::nearest::NearestJoinNode;
 use super::node::SimilarityJoinNode;
 use super::physical::{Physical, equality};
+use super::row_numbers::side_by_side;
 use super::same_input::{same_expr, same_rows};
 use crate::config::SimilarityOptions;
 use crate::exec::{
@@ -50,6 +51,8 @@ impl ExtensionPlanner for SimilarityJoinPlanner {
         }
         let (node, nearest) = (node.as_any().downcast_ref::<SimilarityJoinNode>(), node.as_any().downcast_ref());
         let ([left, right], true) = (physical_inputs, node.is_some() || nearest.is_some()) else { return Ok(None) };
+        let [left, right] = [left, right].map(|input| side_by_side(input, session));
+        let (left, right) = (&left?, &right?);
         let options = SimilarityOptions::of(session.config_options());
         let engine = options.engine_spec()?;
         if let Some(node) = nearest {

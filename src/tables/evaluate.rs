@@ -200,7 +200,7 @@ impl TableFunctionImpl for EvaluateClustersFunction {
         };
         let argument = |place, what| Argument { function: EVALUATE_CLUSTERS, place, what };
         let members = |expr: &Expr, argument: Argument| -> Result<String> {
-            let (query, columns) = link_query(expr, &argument, state)?;
+            let (query, columns) = columns_by_place(expr, &argument, state)?;
             match columns.as_slice() {
                 [id, cluster, ..] => Ok(format!(
                     "(SELECT {id} AS id, {cluster} AS c FROM {query} WHERE {id} IS NOT NULL AND {cluster} IS NOT NULL)"
@@ -244,9 +244,16 @@ fn of_kind(kind: Truth, measure: String) -> String {
     if kind.complete { measure } else { "CAST(NULL AS DOUBLE)".into() }
 }
 
+/// A query as it can stand in FROM, with names for its columns that differ whatever their own names are.
+fn columns_by_place(expr: &Expr, argument: &Argument, state: &SessionState) -> Result<(String, Vec<String>)> {
+    let (query, columns) = link_query(expr, argument, state)?;
+    let columns: Vec<String> = (1..=columns.len()).map(|place| format!("column_{place}")).collect();
+    Ok((format!("{query} AS given({})", columns.join(", ")), columns))
+}
+
 /// Pairs `l` and `r` of the first two columns, as they can stand in FROM.
 fn pairs(expr: &Expr, argument: &Argument, kind: Truth, state: &SessionState) -> Result<String> {
-    let (query, columns) = link_query(expr, argument, state)?;
+    let (query, columns) = columns_by_place(expr, argument, state)?;
     match columns.as_slice() {
         [left, right, ..] => Ok(of_pairs(&query, left, right, None, kind)),
         _ => plan_err!("{argument} have two ids, not {} columns", columns.len()),
@@ -255,7 +262,7 @@ fn pairs(expr: &Expr, argument: &Argument, kind: Truth, state: &SessionState) ->
 
 /// Pairs `l`, `r` and `score` of three columns, as they can stand in FROM.
 fn scored_pairs(expr: &Expr, argument: &Argument, kind: Truth, state: &SessionState) -> Result<String> {
-    let (query, columns) = link_query(expr, argument, state)?;
+    let (query, columns) = columns_by_place(expr, argument, state)?;
     match columns.as_slice() {
         [left, right, score] => Ok(of_pairs(&query, left, right, Some(score), kind)),
         _ => plan_err!("{argument} have two ids and a score, not {} columns", columns.len()),

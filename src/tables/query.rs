@@ -135,7 +135,7 @@ impl Query {
     pub fn plan(&self, state: &SessionState) -> Result<LogicalPlan> {
         let planned = logical_plan(state, &self.text).now_or_never().or_else(|| self.plan_on_a_thread(state));
         match planned {
-            Some(planned) => planned.map_err(|error| self.missing_table(state).unwrap_or(error)),
+            Some(planned) => planned.map_err(|error| self.missing_table(&error, state).unwrap_or(error)),
             None => Err(self.waiting(state)),
         }
     }
@@ -176,9 +176,14 @@ impl Query {
         Ok(Arc::new(ViewTable::new(self.plan(state)?, Some(self.text))))
     }
 
-    /// The error for a table that the session does not have.
-    fn missing_table(&self, state: &SessionState) -> Option<DataFusionError> {
+    /// The error for a table that the session does not have, if that is what `error` is about.
+    fn missing_table(&self, error: &DataFusionError, state: &SessionState) -> Option<DataFusionError> {
         let (missing, function) = (self.missing(state)?, self.function);
+        // a file may be named instead of a table
+        let found = error.strip_backtrace();
+        if !(found.contains(missing.table()) && found.contains("not found")) {
+            return None;
+        }
         Some(plan_datafusion_err!(
             "{function} finds no table {missing} in the session; it sees tables and views, but no common table \
              expression of the query around it: write that as (SELECT ..) in the argument, or make a view of it"

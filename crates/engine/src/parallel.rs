@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::Result;
+use rayon::slice::ParallelSliceMut;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 /// The results of `work` for `0..count`, in order, by up to `threads` threads that take one item after the other.
@@ -69,6 +70,14 @@ pub fn each_in_parallel<P: Send, T: Send>(mut parts: impl Iterator<Item = P>, wo
         }
     };
     std::iter::once(first).chain(results.into_iter().flatten()).collect()
+}
+
+/// Sorts on all threads. Equal values may change places.
+pub fn sort<T: Send>(values: &mut [T], compare: impl Fn(&T, &T) -> cmp::Ordering + Sync) {
+    match THREADS.as_ref() {
+        Some(threads) => threads.install(|| values.par_sort_unstable_by(&compare)),
+        None => values.sort_unstable_by(&compare),
+    }
 }
 
 /// Runs two things side by side, the second one on the caller's thread; as [`each_in_parallel`] does.
