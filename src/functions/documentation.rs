@@ -50,7 +50,7 @@ fn describe(argument: &str) -> &'static str {
         "w1" | "w2" => "The weight of the attribute, a constant of at least 0.",
         ".." => "Further arguments of the same kinds.",
         "c1" | "c2" => "A condition. NULL does not hold.",
-        "tokens" => "A list of strings or whole numbers.",
+        "tokens" => "A list of strings; minhash takes whole numbers, too.",
         "vector" => "A list of numbers.",
         "length" => "How many places the signature has, a constant from 1 to 65536.",
         "bits" => "How many bits the signature has, a constant multiple of 64.",
@@ -216,7 +216,7 @@ const ENTRIES: [FunctionDoc; 30] = [
     ),
     entry(
         "bit_hamming(a, b)",
-        "The number of bits in which two whole numbers, or two lists of them of one length, differ.",
+        "The number of bits in which two whole numbers of 64 bits, or two lists of them of one length, differ.",
         ("bit_hamming(5, 6)", "2"),
     ),
 ];

@@ -36,8 +36,8 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         function(
             Kind::SimHash,
             arguments::signature([
-                &[tokens.clone()],
-                &[tokens, Int64],
+                std::slice::from_ref(&tokens),
+                &[tokens.clone(), Int64],
                 &[numbers.clone(), Int64],
                 &[numbers.clone(), Int64, Int64],
             ]),
@@ -120,7 +120,7 @@ impl ScalarUDFImpl for SignatureFunction {
         if let DataType::FixedSizeList(..) = result {
             let value = |at: usize| args.scalar_arguments.get(at).copied().flatten();
             let (Some(places), width, seed) = (value(1), value(2), value(self.place_of_seed(&types))) else {
-                return plan_err!("{}: {} has to be a constant", self.name(), self.name_of_places());
+                return plan_err!("{}: {} has to be a constant, as in 128", self.name(), self.name_of_places());
             };
             let constants = self.constants(places, width, seed)?;
             result = self.signature_type(constants.places as i32);
@@ -185,29 +185,37 @@ impl SignatureFunction {
             }
             Kind::MinHash => {
                 arguments::count(name, types, 2..=3)?;
-                let mut accepted = vec![tokens(name, &types[0])?, arguments::integer(name, "length", &types[1])?];
-                accepted.extend(types.get(2).map(|seed| arguments::integer(name, "seed", seed)).transpose()?);
+                let mut accepted = vec![tokens(name, &types[0])?, self.constant(1, &types[1])?];
+                accepted.extend(types.get(2).map(|seed| self.constant(2, seed)).transpose()?);
                 Ok(accepted)
             }
             Kind::SimHash if types.first().is_some_and(is_vector) => {
                 arguments::count(name, types, 2..=3)?;
-                let mut accepted = vec![vector(name, 0, &types[0])?, arguments::integer(name, "bits", &types[1])?];
-                accepted.extend(types.get(2).map(|seed| arguments::integer(name, "seed", seed)).transpose()?);
+                let mut accepted = vec![vector(name, 0, &types[0])?, self.constant(1, &types[1])?];
+                accepted.extend(types.get(2).map(|seed| self.constant(2, seed)).transpose()?);
                 Ok(accepted)
             }
             Kind::SimHash => {
                 arguments::count(name, types, 1..=2)?;
                 let mut accepted = vec![tokens(name, &types[0])?];
-                accepted.extend(types.get(1).map(|seed| arguments::integer(name, "seed", seed)).transpose()?);
+                accepted.extend(types.get(1).map(|seed| self.constant(1, seed)).transpose()?);
                 Ok(accepted)
             }
             Kind::E2Lsh | Kind::RandomBinning => {
                 arguments::count(name, types, 3..=4)?;
-                let mut accepted = vec![vector(name, 0, &types[0])?, arguments::integer(name, "length", &types[1])?];
+                let mut accepted = vec![vector(name, 0, &types[0])?, self.constant(1, &types[1])?];
                 accepted.push(arguments::number(name, "width", &types[2])?);
-                accepted.extend(types.get(3).map(|seed| arguments::integer(name, "seed", seed)).transpose()?);
+                accepted.extend(types.get(3).map(|seed| self.constant(3, seed)).transpose()?);
                 Ok(accepted)
             }
+        }
+    }
+
+    /// The type of a whole number that is constant. It is taken as it is: a cast around it would hide its value.
+    fn constant(&self, at: usize, data_type: &DataType) -> Result<DataType> {
+        match data_type.is_integer() || data_type.is_null() {
+            true => Ok(data_type.clone()),
+            false => plan_err!("{}: argument {} has to be a whole number, not {data_type}", self.name(), at + 1),
         }
     }
 

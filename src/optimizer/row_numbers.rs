@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use datafusion::catalog::Session;
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::functions_window::row_number::row_number_udwf;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::window::{StandardWindowExpr, WindowExpr};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowUDFExpr};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::exec::{RowNumber, RowNumbersExec};
 
@@ -20,13 +22,20 @@ pub(super) fn side_by_side(input: &Arc<dyn ExecutionPlan>, session: &dyn Session
     if !matches!(session.runtime_env().memory_pool.memory_limit(), MemoryLimit::Infinite) {
         return Ok(Arc::clone(input));
     }
-    let replaced = |plan: Arc<dyn ExecutionPlan>| {
-        Ok(match replaced(&plan) {
-            Some(numbers) => Transformed::yes(numbers),
-            None => Transformed::no(plan),
-        })
-    };
-    Arc::clone(input).transform_down(replaced).data()
+    below_rows(input)
+}
+
+/// The plan with its windows replaced, as far as nothing but row-by-row work stands above them: a limit, say, would see
+/// in which order the rows come.
+fn below_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(numbers) = replaced(plan) {
+        return Ok(numbers);
+    }
+    if !(plan.is::<ProjectionExec>() || plan.is::<FilterExec>()) {
+        return Ok(Arc::clone(plan));
+    }
+    let inputs = plan.children().into_iter().map(below_rows).collect::<Result<Vec<_>>>()?;
+    replace_children_if_necessary(Arc::clone(plan), inputs)
 }
 
 /// What stands for windows that number all rows, as many of them as lie one above the other.
@@ -44,6 +53,7 @@ fn replaced(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     };
     let numbers: Vec<RowNumber> = levels.into_iter().rev().flatten().collect();
     let can = !numbers.is_empty()
+        && !below.boundedness().is_unbounded()
         && numbers.iter().all(|number| reads(number) && RowNumbersExec::supports(&number.order, &below.schema()));
     can.then(|| Arc::new(RowNumbersExec::new(numbers, Arc::clone(below))) as _)
 }
@@ -51,7 +61,7 @@ fn replaced(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
 /// The row numbers of a window that has nothing else, and its input.
 fn row_numbers(plan: &Arc<dyn ExecutionPlan>) -> Option<(Vec<RowNumber>, &Arc<dyn ExecutionPlan>)> {
     let window = plan.downcast_ref::<BoundedWindowAggExec>()?;
-    let numbers = window.window_expr().iter().map(|expr| row_number(expr)).collect::<Option<Vec<_>>>()?;
+    let numbers = window.window_expr().iter().map(row_number).collect::<Option<Vec<_>>>()?;
     Some((numbers, window.input()))
 }
 

@@ -22,7 +22,7 @@ pub(super) fn is_served(condition: &Expr, sides: Sides<'_>, most: usize) -> bool
 }
 
 /// The clauses of conditions whose contributions, the largest first, reach the sum `needed` together, at most so many.
-/// A condition that no index serves is none; it may contribute to every pair.
+/// `None` stands for a condition without an index, which is taken to hold for every pair.
 pub(super) fn clauses_reaching(conditions: Vec<(f64, Option<Expr>)>, needed: f64, most: usize) -> Option<Expr> {
     let (known, unknown): (Vec<_>, Vec<_>) = conditions.into_iter().partition(|(_, condition)| condition.is_some());
     let of_unknown: f64 = unknown.iter().map(|(contribution, _)| contribution).sum();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{Result, plan_err};
 use datafusion::execution::context::SessionState;
@@ -13,6 +14,9 @@ use crate::sql::{SetPart, TwoRows};
 
 /// Name of the function.
 pub(super) const LARGEST_BLOCKS: &str = "largest_blocks";
+
+/// The most rows that LIMIT takes.
+const MOST: u64 = i64::MAX as u64;
 
 /// Blocks of each alternative, unless a call says another number.
 const BLOCKS: u64 = 10;
@@ -34,7 +38,8 @@ const BLOCKS: u64 = 10;
 /// | `left_rows`, `right_rows` | how many rows have it |
 /// | `pairs` | how many pairs these rows make |
 ///
-/// The numbers are exact.
+/// The numbers are exact. Pairs of one table are two different rows in whatever order. Where the two sides of an
+/// equality are different expressions, both orders count, and so does a row with itself.
 ///
 /// # Errors
 /// A planning error that names the argument.
@@ -48,7 +53,9 @@ impl TableFunctionImpl for LargestBlocksFunction {
         let (tables, more, place) = OneOrTwo::read(LARGEST_BLOCKS, args.exprs(), &usage, state)?;
         let number = match more {
             [] => BLOCKS,
-            [number] => Argument { function: LARGEST_BLOCKS, place, what: "the number of blocks" }.positive(number)?,
+            [number] => {
+                Argument { function: LARGEST_BLOCKS, place, what: "the number of blocks" }.positive(number)?.min(MOST)
+            }
             _ => return plan_err!("{LARGEST_BLOCKS} takes at most {place} arguments, {usage}"),
         };
         let blocks = Blocks { tables: &tables, state };
@@ -98,7 +105,9 @@ impl Blocks<'_> {
         };
         let each = |of: fn(usize) -> String, between: &str| (0..equal.len()).map(of).collect::<Vec<_>>().join(between);
         let value = format!("concat_ws(', ', {})", each(|at| format!("CAST(l.k{at} AS VARCHAR)"), ", "));
-        let rows = match self.is_of_one_side(&part)? {
+        // an AND may be the same both ways round where its parts are not
+        let of_one_side = |[left, right]: &[String; 2]| self.is_of_one_side(&format!("{left} = {right}"));
+        let rows = match equal.iter().map(of_one_side).collect::<Result<Vec<_>>>()?.into_iter().all(|one| one) {
             true => Counted::OneSide {
                 counts: counts(0, &self.tables.left),
                 present: each(|at| format!("l.k{at} IS NOT NULL"), " AND "),
@@ -117,8 +126,12 @@ impl Blocks<'_> {
             let (row, of) = (["a", "b"][side], &set.sides[side]);
             let query = format!("SELECT {of} AS s FROM {relation} AS {row}");
             let plan = Query { function: LARGEST_BLOCKS, text: query.clone() }.plan(self.state)?;
-            let tokens = match plan.schema().field(0).data_type().is_string() {
-                true => format!("qgrams(s, {})", set.q.as_deref().unwrap_or("1")),
+            let is_text = match plan.schema().field(0).data_type() {
+                DataType::Dictionary(_, values) => values.is_string(),
+                other => other.is_string(),
+            };
+            let tokens = match is_text {
+                true => format!("array_distinct(qgrams(s, {}))", set.q.as_deref().unwrap_or("1")),
                 false => "array_distinct(s)".to_owned(),
             };
             Ok(format!("(SELECT k, count(*) AS n FROM (SELECT unnest({tokens}) AS k FROM ({query})) GROUP BY k)"))

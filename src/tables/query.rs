@@ -70,7 +70,7 @@ pub(super) fn relation(text: &str, argument: &Argument, state: &SessionState) ->
         let alias = parse_relation(&text, state).is_ok();
         blamed(if alias { plan_datafusion_err!("it has an alias, which the function gives itself") } else { error })
     })?;
-    Ok(text)
+    Ok(format!("{text}\n"))
 }
 
 /// Fails unless the text of an argument is one expression.

@@ -1,9 +1,11 @@
 //! MinHash signatures of sets: two of them agree in a place as likely as their sets are similar by Jaccard.
 //!
 //! Each token falls into one place by the upper bits of its hash, and a place keeps the least of the lower bits (one
-//! permutation hashing: Li, Owen and Zhang, 2012). A place without a token takes the number of another place, which
-//! depends on nothing but the two places' numbers and the seed, so that the estimate stays unbiased (optimal
-//! densification: Shrivastava, 2017). So a token costs one hash, however long the signature is.
+//! permutation hashing: Li, Owen and Zhang, 2012). So a token costs one hash, however long the signature is.
+//!
+//! A place without a token takes the number of a place that has one. Which place that is depends on nothing but the
+//! places that have tokens and the seed, so that the estimate stays unbiased (Mai and others, *On densification for
+//! minwise hashing*, 2019). A signature of n places takes about n log n steps for that.
 
 use twox_hash::XxHash64;
 
@@ -22,7 +24,7 @@ pub struct MinHash {
     seed: u64,
 }
 
-/// A place that no token has fallen into. No least number is written over by it: the lower bits are shifted by one.
+/// A place that no token has fallen into. No token has this number, because numbers have 31 bits.
 const EMPTY: u32 = u32::MAX;
 
 impl MinHash {
@@ -57,25 +59,24 @@ impl MinHash {
         true
     }
 
-    /// Gives empty places the numbers of others. A number with the highest bit set came from another place.
+    /// Gives empty places the numbers of others: those with tokens throw their numbers at all places, in rounds.
     fn densify(&self, signature: &mut [u32]) {
-        const TAKEN: u32 = 1 << 31;
-        for place in 0..signature.len() {
-            if signature[place] != EMPTY {
-                continue;
-            }
-            let mut attempt = (place as u64) << 32;
-            signature[place] = loop {
-                let other = mixed(self.seed ^ mixed(attempt)) >> 32;
-                let other = (other * u64::from(self.places)) >> 32;
-                let number = signature[other as usize];
-                if number & TAKEN == 0 {
-                    break number | TAKEN;
+        let full = signature.iter().enumerate().filter(|(_, number)| **number != EMPTY);
+        let full: Vec<(u64, u32)> = full.map(|(place, &number)| (place as u64, number)).collect();
+        let mut empty = signature.len() - full.len();
+        for round in 0u64.. {
+            for &(place, number) in &full {
+                let target = mixed(self.seed ^ mixed(place << 32 | round)) >> 32;
+                let target = &mut signature[((target * u64::from(self.places)) >> 32) as usize];
+                if *target == EMPTY {
+                    *target = number;
+                    empty -= 1;
+                    if empty == 0 {
+                        return;
+                    }
                 }
-                attempt += 1;
-            };
+            }
         }
-        signature.iter_mut().for_each(|number| *number &= !TAKEN);
     }
 }
 
@@ -117,7 +118,7 @@ mod tests {
                 sum += agreement(&left, &right).unwrap();
             }
             let mean = sum / trials as f64;
-            // at most as few independent places as there are tokens
+            // no more independent places than tokens
             let deviation = (truth * (1.0 - truth) / (places as f64).min((shared + own) as f64)).sqrt();
             assert!((mean - truth).abs() < 4.0 * deviation / (trials as f64).sqrt(), "{places} {shared} {own}: {mean}");
         }

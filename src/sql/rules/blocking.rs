@@ -2,7 +2,7 @@
 
 use datafusion::execution::context::SessionState;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
-use similarity_measures::SetMeasure;
+use similarity_measures::{EditMeasure, SetMeasure, VectorMeasure};
 
 use super::build::call;
 use super::calls::{arguments, plain_arguments};
@@ -39,7 +39,8 @@ pub struct SetPart {
 
 impl Blocking {
     pub(super) fn of(clause: &Expr, rule: &Rule, state: &SessionState) -> Self {
-        let parts = operands(bare(clause), &BinaryOperator::And);
+        let mut parts = Vec::new();
+        conjuncts(clause, &mut parts);
         let pairs: Vec<String> =
             parts.iter().filter(|part| !measures(part, rule, state)).map(|part| format!("({part})")).collect();
         let mut rows = [Vec::new(), Vec::new()];
@@ -52,6 +53,14 @@ impl Blocking {
             equal: parts.iter().filter_map(|part| equal(bare(part), rule)).collect(),
             sets: parts.iter().filter_map(|part| set(bare(part), rule, state)).collect(),
         }
+    }
+}
+
+/// The operands of all ANDs at the top of `expr`, in order.
+fn conjuncts<'a>(expr: &'a Expr, parts: &mut Vec<&'a Expr>) {
+    match operands(bare(expr), &BinaryOperator::And).as_slice() {
+        [part] => parts.push(part),
+        several => several.iter().for_each(|part| conjuncts(part, parts)),
     }
 }
 
@@ -104,30 +113,35 @@ fn of_one_row(part: &Expr, rule: &Rule, state: &SessionState, rows: &mut [Vec<St
     // an expression, and the condition on the row that it reads alone
     let mut asked: Vec<(&Expr, String)> = vec![(part, part.to_string())];
     let has_value = |expr: &Expr| format!("({expr}) IS NOT NULL");
-    let name = |expr: &Expr| known(expr, state).filter(|name| name != functions::WEIGHTED_SIMILARITY);
+    // measures have no value where an argument has none
+    let strict = |name: &String| {
+        SetMeasure::named(name).is_some() || EditMeasure::named(name).is_some() || VectorMeasure::named(name).is_some()
+    };
+    let measure = |expr: &Expr| known(expr, state).filter(strict);
     match part {
         Expr::BinaryOp { left, op: op @ (Eq | NotEq | Lt | LtEq | Gt | GtEq), right } => {
             let sides = [(bare(left), [Gt, GtEq]), (bare(right), [Lt, LtEq])];
             for (at, (side, least)) in sides.into_iter().enumerate() {
                 asked.push((side, has_value(side)));
-                let (Some(name), Some((one, other))) = (name(side), arguments(side)) else { continue };
+                let (Some(name), Some((one, other))) = (measure(side), arguments(side)) else { continue };
                 for expr in [one, other] {
                     asked.push((expr, has_value(expr)));
                     // no set is more similar than the set itself
-                    if SetMeasure::named(&name).is_some() && least.contains(op) {
+                    let bound = if at == 0 { right } else { left };
+                    let of_bound = rule.sides(bound);
+                    let alone = of_bound == Sides::NONE || of_bound == rule.sides(expr);
+                    if alone && SetMeasure::named(&name).is_some() && least.contains(op) {
                         let with_itself = with_arguments(side, expr);
-                        asked.push((
-                            expr,
-                            match at {
-                                0 => format!("{with_itself} {op} {right}"),
-                                _ => format!("{left} {op} {with_itself}"),
-                            },
-                        ));
+                        let condition = match at {
+                            0 => format!("{with_itself} {op} {bound}"),
+                            _ => format!("{bound} {op} {with_itself}"),
+                        };
+                        asked.push((expr, condition));
                     }
                 }
             }
         }
-        Expr::Function(_) if name(part).is_some_and(|name| name == functions::NEIGHBORS) => {
+        Expr::Function(_) if known(part, state).is_some_and(|name| name == functions::NEIGHBORS) => {
             let ends = arguments(part).map(|(one, other)| [one, other]);
             asked.extend(ends.into_iter().flatten().map(|expr| (expr, has_value(expr))));
         }

@@ -163,7 +163,8 @@ async fn run(
 ) -> Result<RecordBatch> {
     let start = Instant::now();
     let mut samples = Vec::new();
-    for (input, seed) in inputs.iter().zip(estimate.seed..) {
+    for (at, input) in inputs.iter().enumerate() {
+        let seed = estimate.seed.wrapping_add(at as u64);
         samples.push(Sample::draw(input, estimate.size, seed, &context).await?);
     }
     let read = start.elapsed().as_secs_f64();

@@ -45,9 +45,9 @@ const SEED: u64 = 42;
 /// | columns | meaning |
 /// |---|---|
 /// | `clause`, `condition` | the number of the alternative from 1, and its text |
-/// | `candidates`, `candidates_low`, `candidates_high` | pairs for which its parts without a measure hold |
+/// | `candidates`, `candidates_low`, `candidates_high` | pairs for which all parts without a measure hold |
 /// | `matches`, `matches_low`, `matches_high` | pairs for which it holds |
-/// | `left_unmatchable`, `right_unmatchable` | rows that it can hold for with no other row: NULL, or without a token |
+/// | `left_unmatchable`, `right_unmatchable` | rows that fail what it asks of one row: a value, a token, a condition |
 /// | `seconds`, `bytes` | time to read the tables and to join them, and memory of what is indexed |
 ///
 /// The bounds hold the true number in at least 19 of 20 samples. Of one table `right_unmatchable` is NULL.

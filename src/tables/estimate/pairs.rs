@@ -122,7 +122,7 @@ impl Samples {
         }
     }
 
-    /// Joins half of the rows that were joined last, which tells how the time grows. Fewer rows tell nothing.
+    /// Joins half of the rows that were joined last, where no counter shows how the time grows. Few rows tell nothing.
     ///
     /// # Errors
     /// What the join fails with.
@@ -134,7 +134,7 @@ impl Samples {
         context: &Arc<TaskContext>,
     ) -> Result<Option<Run>> {
         let sizes = last.joined.map(|rows| rows / 2);
-        if sizes.into_iter().any(|rows| rows < FIRST_ROWS) {
+        if !last.compares_all || sizes.into_iter().any(|rows| rows < FIRST_ROWS) {
             return Ok(None);
         }
         Ok(Some(self.join(condition, sizes, state, context).await?.1))
