@@ -18,6 +18,7 @@ use datafusion::physical_plan::metrics::{
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, StatisticsArgs, StatisticsContext,
+    execute_stream_partitioned,
 };
 use futures::{StreamExt, TryStreamExt};
 use similarity_engine::Cancel;
@@ -220,9 +221,7 @@ impl ExecutionPlan for LinksExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let partitions = self.input.properties().output_partitioning().partition_count();
-        let inputs = (0..partitions).map(|partition| self.input.execute(partition, Arc::clone(&context)));
-        let inputs: Vec<_> = inputs.collect::<Result<_>>()?;
+        let inputs = execute_stream_partitioned(Arc::clone(&self.input), Arc::clone(&context))?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let reservation = Mutex::new(MemoryConsumer::new("LinksExec").register(context.memory_pool()));
         let links = MetricBuilder::new(&self.metrics).counter("links", partition);

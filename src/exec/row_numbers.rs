@@ -6,9 +6,8 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::arrow::row::{RowConverter, SortField};
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
+use datafusion::common::{Result, exec_err, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
@@ -18,7 +17,7 @@ use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     ColumnStatistics, DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, Statistics,
-    StatisticsArgs,
+    StatisticsArgs, collect_partitioned,
 };
 use futures::{StreamExt, TryStreamExt};
 use similarity_engine::parallel::{each_in_parallel, sort};
@@ -141,19 +140,12 @@ impl ExecutionPlan for RowNumbersExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let partitions = self.input.properties().output_partitioning().partition_count();
-        let inputs = (0..partitions).map(|partition| self.input.execute(partition, Arc::clone(&context)));
-        let inputs: Vec<_> = inputs.collect::<Result<_>>()?;
+        let batches = collect_partitioned(Arc::clone(&self.input), Arc::clone(&context));
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let reservation = MemoryConsumer::new("RowNumbersExec").register(context.memory_pool());
         let (numbers, schema) = (self.numbers.clone(), Arc::clone(&self.schema));
         let rows = async move {
-            let tasks = inputs.into_iter().map(|input| SpawnedTask::spawn(input.try_collect::<Vec<_>>()));
-            let mut batches = Vec::new();
-            for task in tasks.collect::<Vec<_>>() {
-                let joined = task.join_unwind().await;
-                batches.extend(joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??);
-            }
+            let batches: Vec<RecordBatch> = batches.await?.into_iter().flatten().collect();
             reservation.try_resize(batches.iter().map(bytes_of).sum())?;
             let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
             if u32::try_from(count).is_err() {

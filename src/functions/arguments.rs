@@ -11,7 +11,7 @@ use datafusion::logical_expr::{
     Coercion, ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, Signature, TypeSignature, TypeSignatureClass,
     Volatility,
 };
-use similarity_measures::Parameter;
+use similarity_measures::{Parameter, Weights};
 
 /// The signature of a function that takes what its `coerce_types` takes. The `examples`, a list of argument types
 /// each, only tell SHOW FUNCTIONS what to list: it leaves out functions without any.
@@ -173,6 +173,22 @@ fn weight(function: &str, parameter: &Parameter, scalar: &ScalarValue) -> Result
             let given = weight.map_or_else(|| "NULL".to_owned(), |weight| weight.to_string());
             Err(format!("{function}: {name} has to be {}, it is {given}", parameter.range()))
         }
+    }
+}
+
+/// A constant weight, of those of a call by its number.
+///
+/// # Errors
+/// A planning error for NULL, and what lies outside of 0 to [`Weights::LARGEST`].
+pub(super) fn numbered_weight(function: &str, number: usize, value: &ScalarValue) -> Result<f64> {
+    let largest = Weights::LARGEST;
+    match value.cast_to(&DataType::Float64)? {
+        // -0.0 is 0.0
+        ScalarValue::Float64(Some(weight)) if (0.0..=largest).contains(&weight) => Ok(weight + 0.0),
+        ScalarValue::Float64(Some(weight)) => {
+            plan_err!("{function}: weight {number} has to be from 0 to {largest:e}, it is {weight}")
+        }
+        _ => plan_err!("{function}: weight {number} has to be from 0 to {largest:e}, it is NULL"),
     }
 }
 

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use super::arguments::{self, numbered_weight};
+use super::documentation;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, plan_err};
@@ -12,10 +14,6 @@ use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
-use similarity_measures::Weights;
-
-use super::arguments;
-use super::documentation;
 
 /// The name of the function.
 pub(crate) const NAME: &str = "match_count";
@@ -38,7 +36,7 @@ pub(crate) fn weighted_conditions(arguments: &[Expr], types: &[DataType]) -> Opt
     }
     let pairs = arguments.as_chunks::<2>().0.iter().enumerate();
     let pairs = pairs.map(|(at, [condition, weight])| match weight {
-        Expr::Literal(value, _) => Some((condition.clone(), weight_of(at + 1, value).ok()?)),
+        Expr::Literal(value, _) => Some((condition.clone(), numbered_weight(NAME, at + 1, value).ok()?)),
         _ => None,
     });
     pairs.collect()
@@ -47,18 +45,6 @@ pub(crate) fn weighted_conditions(arguments: &[Expr], types: &[DataType]) -> Opt
 /// Whether every second argument is a weight.
 fn has_weights(types: &[DataType]) -> bool {
     types.get(1).is_some_and(DataType::is_numeric)
-}
-
-fn weight_of(number: usize, value: &ScalarValue) -> Result<f64> {
-    let largest = Weights::LARGEST;
-    match value.cast_to(&DataType::Float64)? {
-        // -0.0 is 0.0
-        ScalarValue::Float64(Some(weight)) if (0.0..=largest).contains(&weight) => Ok(weight + 0.0),
-        ScalarValue::Float64(Some(weight)) => {
-            plan_err!("{NAME}: weight {number} has to be from 0 to {largest:e}, it is {weight}")
-        }
-        _ => plan_err!("{NAME}: weight {number} has to be from 0 to {largest:e}, it is NULL"),
-    }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -89,7 +75,7 @@ impl ScalarUDFImpl for MatchCount {
         let result = self.return_type(&types)?;
         if has_weights(&types) {
             for (at, weight) in args.scalar_arguments.iter().skip(1).step_by(2).enumerate() {
-                weight.map(|weight| weight_of(at + 1, weight)).transpose()?;
+                weight.map(|weight| numbered_weight(NAME, at + 1, weight)).transpose()?;
             }
         }
         Ok(Arc::new(Field::new(NAME, result, false)))
@@ -122,7 +108,7 @@ impl ScalarUDFImpl for MatchCount {
                 let ColumnarValue::Scalar(weight) = &args.args[2 * at + 1] else {
                     return Err(exec_datafusion_err!("{NAME}: weights have to be constants"));
                 };
-                let weight = weight_of(at + 1, weight)?;
+                let weight = numbered_weight(NAME, at + 1, weight)?;
                 condition.for_each(rows, |row| sums[row] += weight);
             }
             Arc::new(Float64Array::from(sums))

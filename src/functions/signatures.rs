@@ -315,33 +315,19 @@ impl SignatureFunction {
             });
         }
         let vectors = Vectors::try_new(name, &args.args[0])?;
-        let mut made: Option<(usize, Signer)> = None;
-        let mut signer = |dimensions: usize| -> Signer {
-            match &made {
-                Some((of, signer)) if *of == dimensions => signer.clone(),
-                _ => {
-                    let signer = match self.kind {
-                        Kind::SimHash => Signer::Planes(Arc::new(Hyperplanes::new(places, dimensions, seed))),
-                        Kind::E2Lsh => Signer::Lines(Arc::new(Lines::new(places, dimensions, width, seed))),
-                        _ => Signer::Grids(Arc::new(Grids::new(places, dimensions, width, seed))),
-                    };
-                    made = Some((dimensions, signer.clone()));
-                    signer
-                }
-            }
-        };
-        // an element that is not finite lies nowhere
-        let vector = |row| vectors.at(row).filter(|vector| vector.iter().all(|element| element.is_finite()));
         match self.kind {
-            Kind::SimHash => lists::<UInt64Type>(rows, places, |row, words| {
-                vector(row).map(|vector| signer(vector.len()).bits(vector, words)).is_some()
-            }),
-            Kind::E2Lsh => lists::<Int32Type>(rows, places, |row, slots| {
-                vector(row).map(|vector| signer(vector.len()).slots(vector, slots)).is_some()
-            }),
-            _ => lists::<UInt32Type>(rows, places, |row, cells| {
-                vector(row).map(|vector| signer(vector.len()).cells(vector, cells)).is_some()
-            }),
+            Kind::SimHash => {
+                let planes = |dimensions| Hyperplanes::new(places, dimensions, seed);
+                of_vectors::<UInt64Type, _>(&vectors, rows, places, planes, Hyperplanes::sign)
+            }
+            Kind::E2Lsh => {
+                let lines = |dimensions| Lines::new(places, dimensions, width, seed);
+                of_vectors::<Int32Type, _>(&vectors, rows, places, lines, Lines::sign)
+            }
+            _ => {
+                let grids = |dimensions| Grids::new(places, dimensions, width, seed);
+                of_vectors::<UInt32Type, _>(&vectors, rows, places, grids, Grids::sign)
+            }
         }
     }
 
@@ -367,32 +353,24 @@ impl SignatureFunction {
     }
 }
 
-/// What makes signatures of vectors of some number of dimensions.
-#[derive(Clone)]
-enum Signer {
-    Planes(Arc<Hyperplanes>),
-    Lines(Arc<Lines>),
-    Grids(Arc<Grids>),
-}
-
-impl Signer {
-    fn bits(&self, vector: &[f64], words: &mut [u64]) {
-        if let Self::Planes(planes) = self {
-            planes.sign(vector, words);
-        }
-    }
-
-    fn slots(&self, vector: &[f64], slots: &mut [i32]) {
-        if let Self::Lines(lines) = self {
-            lines.sign(vector, slots);
-        }
-    }
-
-    fn cells(&self, vector: &[f64], cells: &mut [u32]) {
-        if let Self::Grids(grids) = self {
-            grids.sign(vector, cells);
-        }
-    }
+/// The signatures of vectors by what `make` gives for their number of dimensions, which seldom changes.
+fn of_vectors<T: ArrowPrimitiveType, S>(
+    vectors: &Vectors,
+    rows: usize,
+    places: usize,
+    make: impl Fn(usize) -> S,
+    sign: impl Fn(&S, &[f64], &mut [T::Native]),
+) -> Result<ArrayRef> {
+    let mut made: Option<(usize, S)> = None;
+    lists::<T>(rows, places, |row, signature| {
+        // an element that is not finite lies nowhere
+        let finite = |vector: &&[f64]| vector.iter().all(|element| element.is_finite());
+        let Some(vector) = vectors.at(row).filter(finite) else { return false };
+        let kept = made.take().filter(|(dimensions, _)| *dimensions == vector.len());
+        let (_, signer) = made.insert(kept.unwrap_or_else(|| (vector.len(), make(vector.len()))));
+        sign(signer, vector, signature);
+        true
+    })
 }
 
 /// A list of one length for each row, NULL where `sign` gives none.

@@ -13,9 +13,8 @@ use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
-use similarity_measures::Weights;
 
-use super::arguments;
+use super::arguments::{self, numbered_weight};
 use super::documentation;
 
 /// The name of the function.
@@ -77,7 +76,7 @@ impl Weighting {
         let mut known = Some(Vec::with_capacity(attributes.len()));
         for (number, [_, threshold, weight]) in (1..).zip(attributes) {
             let threshold = threshold.map(|value| threshold_of(number, value)).transpose()?;
-            let weight = weight.map(|value| weight_of(number, value)).transpose()?;
+            let weight = weight.map(|value| numbered_weight(NAME, number, value)).transpose()?;
             match (&mut known, threshold.zip(weight)) {
                 (Some(attributes), Some((threshold, weight))) => attributes.push(Attribute { threshold, weight }),
                 (known, _) => *known = None,
@@ -129,16 +128,6 @@ fn threshold_of(number: usize, value: &ScalarValue) -> Result<f64> {
         Some(threshold) if threshold <= 1.0 => Ok(threshold),
         Some(threshold) => plan_err!("{NAME}: threshold {number} has to be at most 1, it is {threshold}"),
         None => plan_err!("{NAME}: threshold {number} has to be at most 1, it is NULL"),
-    }
-}
-
-fn weight_of(number: usize, value: &ScalarValue) -> Result<f64> {
-    let largest = Weights::LARGEST;
-    match number_of(value)? {
-        // -0.0 is 0.0
-        Some(weight) if (0.0..=largest).contains(&weight) => Ok(weight + 0.0),
-        Some(weight) => plan_err!("{NAME}: weight {number} has to be from 0 to {largest:e}, it is {weight}"),
-        None => plan_err!("{NAME}: weight {number} has to be from 0 to {largest:e}, it is NULL"),
     }
 }
 

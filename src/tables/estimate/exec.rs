@@ -1,4 +1,6 @@
 //! The operator that samples its inputs, joins the samples and says what they tell about all rows.
+//!
+//! It stands beside its function and not among the other operators, because it plans queries while it runs.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};

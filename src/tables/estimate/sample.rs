@@ -10,7 +10,7 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use foldhash::quality::FixedState;
 use futures::TryStreamExt;
 
@@ -38,9 +38,8 @@ impl Sample {
         context: &Arc<TaskContext>,
     ) -> Result<Self> {
         let schema = input.schema();
-        let partitions = input.properties().output_partitioning().partition_count();
-        let tasks = (0..partitions).map(|partition| {
-            let stream = input.execute(partition, Arc::clone(context))?;
+        let streams = execute_stream_partitioned(Arc::clone(input), Arc::clone(context))?;
+        let tasks = streams.into_iter().enumerate().map(|(partition, stream)| {
             let draws = Draws {
                 size,
                 // a partition has random numbers of its own
@@ -50,10 +49,10 @@ impl Sample {
                 numbers: Vec::new(),
                 rows: Vec::new(),
             };
-            Ok(SpawnedTask::spawn(draws.read(stream)))
+            SpawnedTask::spawn(draws.read(stream))
         });
         let mut drawn = Vec::new();
-        for task in tasks.collect::<Result<Vec<_>>>()? {
+        for task in tasks.collect::<Vec<_>>() {
             drawn.push(task.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??);
         }
         let all = drawn.iter().map(|draws| draws.seen).sum();
@@ -92,7 +91,6 @@ impl Draws {
         let mut limit = u64::MAX;
         let mut chosen: Vec<u32> = Vec::new();
         while let Some(batch) = stream.try_next().await? {
-            chosen.clear();
             for row in 0..batch.num_rows() {
                 let number = self.hasher.hash_one(self.seen + row as u64);
                 if number <= limit {
@@ -104,7 +102,8 @@ impl Draws {
             if chosen.is_empty() {
                 continue;
             }
-            self.keep(compact(&take_record_batch(&batch, &UInt32Array::from(chosen.clone()))?)?)?;
+            let rows = UInt32Array::from(std::mem::take(&mut chosen));
+            self.keep(compact(&take_record_batch(&batch, &rows)?)?)?;
             if self.numbers.len() >= 2 * self.size.max(1 << 12) {
                 limit = self.settle(&schema)?;
             }

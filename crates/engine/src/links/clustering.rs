@@ -194,13 +194,12 @@ mod tests {
     use arrow::array::{AsArray, Float64Array, Int64Array, StringArray, new_null_array};
     use arrow::compute::cast;
     use arrow::datatypes::Int64Type;
+    use rand::SeedableRng;
     use rand::rngs::StdRng;
     use rand::seq::SliceRandom;
-    use rand::{Rng, SeedableRng};
 
     use super::*;
-
-    type Edge = (Option<i64>, Option<i64>);
+    use crate::test_oracle::links::{Edge, random_edges};
 
     fn chunk(edges: &[Edge], data_type: &DataType, scores: Option<&[f64]>) -> LinkChunk {
         let left: Int64Array = edges.iter().map(|edge| edge.0).collect();
@@ -250,29 +249,6 @@ mod tests {
                 return smallest;
             }
         }
-    }
-
-    /// A graph of some kind, its ids from -50 on.
-    fn random_edges(rng: &mut StdRng) -> Vec<Edge> {
-        let count: i64 = rng.random_range(1..60);
-        let id = |rng: &mut StdRng| rng.random_range(0..count) - 50;
-        let mut edges: Vec<Edge> = match rng.random_range(0..4) {
-            0 => (1..count).map(|at| (Some(at - 50), Some(at - 51))).collect(),
-            1 => (1..count).map(|at| (Some(at - 50), Some(-50))).collect(),
-            2 => (0..count.min(9)).flat_map(|a| (0..a).map(move |b| (Some(a - 50), Some(b - 50)))).collect(),
-            _ => (0..rng.random_range(0..count)).map(|_| (Some(id(rng)), Some(id(rng)))).collect(),
-        };
-        for _ in 0..rng.random_range(0..5) {
-            edges.push((Some(id(rng)), None));
-            edges.push((None, Some(id(rng))));
-            let alone = id(rng);
-            edges.push((Some(alone), Some(alone)));
-        }
-        edges.push((None, None));
-        let reversed: Vec<Edge> = edges.iter().map(|&(left, right)| (right, left)).collect();
-        edges.extend(reversed.into_iter().filter(|_| rng.random_bool(0.2)));
-        edges.shuffle(rng);
-        edges
     }
 
     #[test]

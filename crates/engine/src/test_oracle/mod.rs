@@ -2,5 +2,6 @@
 
 use crate as engine;
 
+pub mod links;
 pub mod sets;
 pub mod strings;
