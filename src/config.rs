@@ -34,6 +34,10 @@ config_namespace! {
         /// How many candidate pairs one join may produce before the query fails: a number, or unlimited.
         pub max_candidates: Option<usize>, default = None
 
+        /// How many pairs a nested loop may compare whose pairs are links for clusters or one-to-one matches: a number,
+        /// or unlimited. A join in a query of its own has no such limit.
+        pub max_nested_loop_pairs: Option<usize>, default = Some(100_000_000_000)
+
         /// Re-check of accelerated output against the plain join condition while a query runs. off: none. sample: one
         /// output batch in sixteen. full: every output batch. complete: every output batch, and for a few rows of each
         /// probe batch a nested loop looks for pairs that were lost (not for NEAREST). A difference fails the query.
@@ -175,10 +179,8 @@ impl ExtensionOptions for SimilarityOptions {
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         match Value::of(key, value)? {
             Value::Default => ConfigField::reset(self, key),
-            Value::Unlimited => {
-                self.max_candidates = None;
-                Ok(())
-            }
+            Value::Unlimited if key == "max_candidates" => Ok(self.max_candidates = None),
+            Value::Unlimited => Ok(self.max_nested_loop_pairs = None),
             Value::Text => ConfigField::set(self, key, value.trim()),
         }
     }
@@ -206,8 +208,12 @@ impl Value {
         let number = |range: RangeInclusive<usize>| text.parse().is_ok_and(|number| range.contains(&number));
         let (in_range, expected) = match key {
             _ if text.eq_ignore_ascii_case("default") => return Ok(Self::Default),
-            "max_candidates" if text.eq_ignore_ascii_case("unlimited") => return Ok(Self::Unlimited),
-            "max_candidates" => (number(1..=usize::MAX), "a whole number from 1 on, or 'unlimited'"),
+            "max_candidates" | "max_nested_loop_pairs" if text.eq_ignore_ascii_case("unlimited") => {
+                return Ok(Self::Unlimited);
+            }
+            "max_candidates" | "max_nested_loop_pairs" => {
+                (number(1..=usize::MAX), "a whole number from 1 on, or 'unlimited'")
+            }
             "max_clauses" => (number(1..=usize::MAX), "a whole number from 1 on"),
             "device" => (number(0..=i32::MAX as usize), "the ordinal of a device, from 0 on"),
             "device_memory_fraction" => {
@@ -232,7 +238,7 @@ impl Visit for Entries {
     }
 
     fn none(&mut self, key: &str, description: &'static str) {
-        // the only option without a value is a limit, and the word can be set again
+        // the only options without a value are limits, and the word can be set again
         self.0.push(ConfigEntry { key: key.into(), value: Some("unlimited".into()), description });
     }
 }

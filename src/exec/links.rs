@@ -29,6 +29,8 @@ use similarity_engine::links::{
 
 use super::blocking::blocking;
 use super::engine::{EngineResult, metric, open, platform};
+use super::nested_loops;
+use crate::config::SimilarityOptions;
 
 /// What links are read for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -221,7 +223,6 @@ impl ExecutionPlan for LinksExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let inputs = execute_stream_partitioned(Arc::clone(&self.input), Arc::clone(&context))?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let reservation = Mutex::new(MemoryConsumer::new("LinksExec").register(context.memory_pool()));
         let links = MetricBuilder::new(&self.metrics).counter("links", partition);
@@ -229,8 +230,13 @@ impl ExecutionPlan for LinksExec {
             (self.task.clone(), self.engine, self.expected()?, self.input.schema());
         let (counted, found) = (self.metrics.clone(), Arc::clone(&self.found));
         let (rows, threads) = (context.session_config().batch_size(), context.session_config().target_partitions());
-        let schema = Arc::clone(&self.schema);
+        let (schema, input) = (Arc::clone(&self.schema), Arc::clone(&self.input));
+        let most_pairs = SimilarityOptions::of(context.session_config().options()).max_nested_loop_pairs;
         let table = async move {
+            if let Some(limit) = most_pairs {
+                nested_loops::refuse_beyond(Arc::clone(&input), limit, Arc::clone(&context)).await?;
+            }
+            let inputs = execute_stream_partitioned(input, context)?;
             let sink = blocking(move || task.sink(&links_schema, engine, expected)).await?;
             let reader = Arc::new(Reader { sink, reservation, links });
             let tasks = inputs.into_iter().map(|input| SpawnedTask::spawn(Arc::clone(&reader).read(input)));

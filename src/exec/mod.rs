@@ -8,6 +8,7 @@
 //! `output` takes rows from pairs. `order` says whose order a plan may count on, `in_order` keeps it.
 //!
 //! [`LinksExec`] follows a join: it reads the pairs that a join finds and makes clusters or one-to-one matches of them.
+//! `nested_loops` refuses a join below it that would compare too many pairs.
 //! [`RowNumbersExec`] comes before one: it ranks the rows for sorted neighbourhoods.
 //! [`DmlExec`] is no join: it deletes and updates rows that a query, often a join, says.
 
@@ -30,6 +31,7 @@ mod join;
 mod join_metrics;
 mod links;
 mod nearest;
+mod nested_loops;
 mod order;
 mod output;
 mod probe;

@@ -122,9 +122,6 @@ async fn semi_joins_of_many_pairs_have_the_same_rows_as_stock() {
     }
 }
 
-/// How many random cases of each measure are tried; a device is worth thousands.
-const CASES: &str = "SIMILARITY_CASES";
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cases_of_each_measure() {
     if !on_a_device("cuda::cases_of_each_measure") {
@@ -143,11 +140,11 @@ async fn cases_of_each_measure() {
     let cases = Cases { table: finite_table, ..cases };
     let vectors = each!(cases, random_vectors: "l1_distance" "l2_distance" "linf_distance" "array_distance"
         "cosine_similarity" "cosine_distance" "inner_product");
-    let count = std::env::var(CASES).map_or(20, |cases| cases.parse().unwrap());
+    let count = crate::cases(20);
     for (number, (measure, cases)) in (0..).zip(texts.into_iter().chain(vectors)) {
         println!("{measure}");
         let first = 1_000_000 + number * 10_000;
-        check(first..first + count / QUERIES_PER_TABLE as u64, cases).await;
+        check(first..first + (count / QUERIES_PER_TABLE) as u64, cases).await;
     }
 }
 
@@ -159,7 +156,7 @@ async fn cases_in_little_memory() {
             continue;
         }
         let kilobytes: u64 = std::env::var(MEMORY).unwrap().parse().unwrap();
-        let tables = std::env::var(CASES).map_or(1, |cases| cases.parse::<u64>().unwrap() / QUERIES_PER_TABLE as u64);
+        let tables = (crate::cases(QUERIES_PER_TABLE) / QUERIES_PER_TABLE) as u64;
         let seeds = |what: u64| {
             let first = 3_000_000 + 100_000 * what + 20 * kilobytes;
             first..first + tables
@@ -178,7 +175,7 @@ async fn cases_in_little_memory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nearest_joins_have_the_same_rows_as_window_functions() {
     if on_a_device("cuda::nearest_joins_have_the_same_rows_as_window_functions") {
-        let count = std::env::var(CASES).map_or(150, |cases| cases.parse().unwrap());
+        let count = crate::cases(150);
         let (tables, mut checked) = (count / nearest::QUERIES_PER_TABLE, Checked::default());
         for table in 0..tables {
             // those that kernels rank by

@@ -39,6 +39,11 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_similarity::SimilarityStateBuilder;
 
+/// How many random cases are tried, where `SIMILARITY_CASES` does not ask for more.
+fn cases(default: usize) -> usize {
+    std::env::var("SIMILARITY_CASES").map_or(default, |cases| cases.parse().unwrap())
+}
+
 /// A session with similarity joins, on the engine that the environment names.
 fn session(batch_size: usize, partitions: usize) -> SessionContext {
     let config = SessionConfig::new()

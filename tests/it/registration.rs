@@ -59,16 +59,17 @@ async fn options_are_set_shown_and_explained() {
          WHERE name LIKE 'similarity.%' AND name <> 'similarity.engine' ORDER BY name",
     );
     let expected = "\
-+-----------------------------------+-----------+-----------+
-| name                              | value     | explained |
-+-----------------------------------+-----------+-----------+
-| similarity.device                 | 0         | true      |
-| similarity.device_memory_fraction | 0.8       | true      |
-| similarity.enabled                | true      | true      |
-| similarity.max_candidates         | unlimited | true      |
-| similarity.max_clauses            | 256       | true      |
-| similarity.verify                 | off       | true      |
-+-----------------------------------+-----------+-----------+";
++-----------------------------------+--------------+-----------+
+| name                              | value        | explained |
++-----------------------------------+--------------+-----------+
+| similarity.device                 | 0            | true      |
+| similarity.device_memory_fraction | 0.8          | true      |
+| similarity.enabled                | true         | true      |
+| similarity.max_candidates         | unlimited    | true      |
+| similarity.max_clauses            | 256          | true      |
+| similarity.max_nested_loop_pairs  | 100000000000 | true      |
+| similarity.verify                 | off          | true      |
++-----------------------------------+--------------+-----------+";
     assert_eq!(settings.await.unwrap(), expected);
     context.sql("SET similarity.verify = 'sample'").await.unwrap();
     assert!(table(&context, "SHOW similarity.verify").await.unwrap().contains("sample"));
