@@ -23,7 +23,7 @@ use crate::exec::{
     AtomExprs, BandExprs, JoinInputs, JoinSpec, MatchingDependencyBlockExec, RuleStrategy, SimilarityJoinExec,
     SimilarityStrategy,
 };
-use crate::predicate::{Atom, Band, BandForm, Conjunction, End, EqualityKey, Sides};
+use crate::predicate::{Atom, Band, BandForm, Conjunction, End, EqualityKey, Sides, plain_first};
 use crate::program::{Compiled, ConjunctionPlan, RuleAtom, Rules, compile};
 use similarity_engine::choice::EngineSpec;
 
@@ -200,7 +200,7 @@ impl Planning<'_> {
 
     /// Inputs and everything but what finds the pairs; `self_join`, where one input is both sides.
     fn join(&self, self_join: bool, residual: impl IntoIterator<Item = Expr>) -> Result<(JoinInputs, JoinSpec)> {
-        let [left, right] = self.inputs;
+        let ([left, right], residual) = (self.inputs, plain_first(residual));
         let build = match self_join {
             true => BuildSide { side: JoinSide::Left, why: String::new(), probe_rows: None },
             false => build_side::choose(left.as_ref(), right.as_ref())?,
@@ -210,7 +210,7 @@ impl Planning<'_> {
             build: build.side,
             why_build: build.why,
             probe_rows: build.probe_rows,
-            residual: residual.into_iter().map(|condition| self.physical.filter(&condition)).collect::<Result<_>>()?,
+            residual: residual.iter().map(|condition| self.physical.filter(condition)).collect::<Result<_>>()?,
             condition: self.physical.filter(self.node.condition())?,
         };
         let inputs = match self_join {

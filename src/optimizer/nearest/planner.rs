@@ -13,7 +13,7 @@ use crate::exec::{IndexedScore, JoinInputs, JoinSpec, NearestJoinExec, NearestSt
 use crate::functions::nearest::{Direction, Nearest};
 use crate::optimizer::physical::Physical;
 use crate::optimizer::same_input::{same_expr, same_rows};
-use crate::predicate::{Condition, Conjunction, VectorCondition, measured};
+use crate::predicate::{Condition, Conjunction, VectorCondition, measured, plain_first};
 use similarity_engine::choice::EngineSpec;
 
 /// The operator; where the acceleration is switched off (`enabled`), one that scores all candidates; an index is made
@@ -42,7 +42,7 @@ pub(in crate::optimizer) fn plan(
         score: physical.filter(score)?,
         then_by: then_by.iter().map(|tie| order(tie, physical)).collect::<Result<_>>()?,
         equalities,
-        residual: residual.map(|condition| physical.filter(&condition)).collect::<Result<_>>()?,
+        residual: plain_first(residual).iter().map(|condition| physical.filter(condition)).collect::<Result<_>>()?,
         indexed: if enabled { indexed(score, *direction, physical)? } else { None },
         engine,
     };
