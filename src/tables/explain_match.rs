@@ -20,8 +20,9 @@ pub(super) const EXPLAIN_MATCH: &str = "explain_match";
 /// `a` and `b`, or the name of a matching rule.
 ///
 /// Columns: `clause`, the number of the alternative from 1; `part`, its text; `score`, the value of the measure that
-/// the part compares; `holds`, NULL where a value is missing; `clause_holds`. With `'values'` also `left_value` and
-/// `right_value`, what the part compares of either row. No rows come out where an id is unknown.
+/// the part compares, and `threshold`, the constant that it is compared with, if it is one; `holds`, NULL where a value
+/// is missing; `clause_holds`. With `'values'` also `left_value` and `right_value`, what the part compares of either
+/// row. No rows come out where an id is unknown.
 ///
 /// # Errors
 /// A planning error that names the argument.
@@ -69,8 +70,8 @@ impl TableFunctionImpl for ExplainMatchFunction {
         let mut parts = Vec::new();
         for (number, clause) in condition.clauses().into_iter().enumerate() {
             for part in clause.parts {
-                let score =
-                    part.score.map_or("CAST(NULL AS DOUBLE)".into(), |score| format!("CAST({score} AS DOUBLE)"));
+                let [score, threshold] = [part.score, part.threshold]
+                    .map(|number| format!("CAST({} AS DOUBLE)", number.as_deref().unwrap_or("NULL")));
                 let value = |value: Option<&String>| {
                     value.map_or("CAST(NULL AS VARCHAR)".into(), |value| format!("CAST({value} AS VARCHAR)"))
                 };
@@ -82,7 +83,7 @@ impl TableFunctionImpl for ExplainMatchFunction {
                     false => String::new(),
                 };
                 parts.push(format!(
-                    "named_struct('clause', {}, 'part', {}, 'score', {score}, 'holds', CAST(({}) AS BOOLEAN), \
+                    "named_struct('clause', {}, 'part', {}, 'score', {score}, 'threshold', {threshold}, 'holds', CAST(({}) AS BOOLEAN), \
                      'clause_holds', CAST(({}) AS BOOLEAN){values})",
                     number + 1,
                     quoted(&part.sql),
@@ -91,8 +92,8 @@ impl TableFunctionImpl for ExplainMatchFunction {
                 ));
             }
         }
-        let columns = ["clause", "part", "score", "holds", "clause_holds", "left_value", "right_value"];
-        let columns = &columns[..if with_values { 7 } else { 5 }];
+        let columns = ["clause", "part", "score", "threshold", "holds", "clause_holds", "left_value", "right_value"];
+        let columns = &columns[..if with_values { 8 } else { 6 }];
         let fields: Vec<String> = columns.iter().map(|name| format!("p['{name}'] AS {name}")).collect();
         let text = format!(
             "SELECT {} FROM (SELECT unnest([{}]) AS p FROM {left} AS a CROSS JOIN {right} AS b \

@@ -13,4 +13,4 @@ mod svg;
 mod vega;
 
 pub use chart::{Chart, Form, Series};
-pub use report::{Clause, Column, Fact, Group, Histogram, Measures, Members, Report, Step};
+pub use report::{Clause, Column, Explanation, Fact, Group, Histogram, Measures, Members, Part, Report, Step};

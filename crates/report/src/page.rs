@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::chart::Chart;
 use crate::escape::{escaped, escaped_json};
 use crate::number::{count, decimal};
-use crate::report::{Fact, Members, Report};
+use crate::report::{Explanation, Fact, Members, Part, Report};
 use crate::svg;
 
 const STYLE: &str = include_str!("page.css");
@@ -26,6 +26,7 @@ impl Report {
         self.scores(&mut page);
         self.truth(&mut page);
         self.groups(&mut page);
+        self.explanations(&mut page);
         self.without_values(&mut page);
         page.put(format_args!("<h2>Settings</h2>\n"));
         page.facts(&self.settings);
@@ -116,6 +117,18 @@ impl Report {
         }
     }
 
+    fn explanations(&self, page: &mut Page) {
+        if self.explanations.is_empty() {
+            return;
+        }
+        page.put(format_args!("<h2>Why pairs match</h2>\n"));
+        page.note("One pair for each clause. A bar is the value of a measure, and the line across it its threshold.");
+        for Explanation { clause, parts } in &self.explanations {
+            page.put(format_args!("<h3>Clause {clause}</h3>\n"));
+            page.parts(parts);
+        }
+    }
+
     fn without_values(&self, page: &mut Page) {
         if self.columns.is_empty() {
             return;
@@ -187,6 +200,35 @@ impl Page {
         self.put(format_args!("</tbody>\n</table>\n</div>\n"));
     }
 
+    fn parts(&mut self, parts: &[Part]) {
+        let heads = ["condition", "value", "", "threshold", "holds", "left row", "right row"];
+        let heads = &heads[..if parts.iter().any(|part| part.values.is_some()) { 7 } else { 5 }];
+        self.put(format_args!("<div class=\"scroll\">\n<table>\n<thead>\n<tr>"));
+        heads.iter().for_each(|head| self.put(format_args!("<th scope=\"col\">{head}</th>")));
+        self.put(format_args!("</tr>\n</thead>\n<tbody>\n"));
+        for part in parts {
+            let number = |number: Option<f64>| number.map(|number| decimal(number, 4)).unwrap_or_default();
+            let holds = part.holds.map_or("unknown", |holds| if holds { "yes" } else { "no" });
+            self.put(format_args!(
+                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{holds}</td>",
+                escaped(&part.text),
+                svg::bar(part.score, part.threshold, part.holds == Some(true)),
+                number(part.score),
+                number(part.threshold),
+            ));
+            part.values.iter().flatten().for_each(|value| self.value(value.as_deref()));
+            self.put(format_args!("</tr>\n"));
+        }
+        self.put(format_args!("</tbody>\n</table>\n</div>\n"));
+    }
+
+    fn value(&mut self, value: Option<&str>) {
+        match value {
+            Some(value) => self.put(format_args!("<td>{}</td>", escaped(value))),
+            None => self.put(format_args!("<td class=\"null\">NULL</td>")),
+        }
+    }
+
     fn members(&mut self, place: usize, group: &Members, members_are: &str) {
         let shown = group.rows.len() as u64;
         let more = if shown < group.count { format!(", the first {} shown", count(shown)) } else { String::new() };
@@ -202,12 +244,7 @@ impl Page {
         self.put(format_args!("</tr>\n</thead>\n<tbody>\n"));
         for row in &group.rows {
             self.put(format_args!("<tr>"));
-            for value in row {
-                match value {
-                    Some(value) => self.put(format_args!("<td>{}</td>", escaped(value))),
-                    None => self.put(format_args!("<td class=\"null\">NULL</td>")),
-                }
-            }
+            row.iter().for_each(|value| self.value(value.as_deref()));
             self.put(format_args!("</tr>\n"));
         }
         self.put(format_args!("</tbody>\n</table>\n</div>\n</details>\n"));
@@ -223,6 +260,10 @@ mod tests {
 
     fn fact(name: &str, value: &str) -> Fact {
         Fact { name: name.into(), value: value.into() }
+    }
+
+    fn part(text: &str, score: Option<f64>, threshold: Option<f64>, holds: Option<bool>) -> Part {
+        Part { text: text.into(), score, threshold, holds, values: Some([Some(text.into()), None]) }
     }
 
     fn full(text: &str) -> Report {
@@ -242,6 +283,14 @@ mod tests {
                 count: 3,
                 columns: vec![text.into()],
                 rows: vec![vec![Some(text.into())], vec![None]],
+            }],
+            explanations: vec![Explanation {
+                clause: 1,
+                parts: vec![
+                    part(text, Some(0.9), Some(0.8), Some(true)),
+                    part(text, Some(3.0), Some(2.0), Some(false)),
+                    part(text, None, None, None),
+                ],
             }],
             columns: vec![Column { table: text.into(), name: text.into(), rows: 9, nulls: 1, blanks: 0 }],
             unmatchable: vec![fact(text, "4")],
@@ -308,6 +357,20 @@ mod tests {
         assert_eq!(sweep.svg().matches("<circle").count(), 6);
         assert!(sweep.vega_lite().contains("\"value\": null"), "{}", sweep.vega_lite());
         assert!(!sweep.svg().contains("NaN"));
+    }
+
+    #[test]
+    fn a_pair_is_explained_by_bars() {
+        let html = full("text").html();
+        assert_eq!(html.matches("class=\"chart bar\"").count(), 2, "{html}");
+        // a share of what is drawn, which ends at 1 or at the largest number of the part
+        assert!(html.contains("<rect class=\"fill-0\" y=\"2\" width=\"126.0\""), "{html}");
+        assert!(html.contains("<rect class=\"fill-1\" y=\"2\" width=\"140.0\""), "{html}");
+        assert!(html.contains("x1=\"112.0\"") && html.contains("x1=\"93.3\""), "{html}");
+        let mut without = full("text");
+        without.explanations[0].parts = vec![Part { values: None, ..part("p", Some(f64::NAN), Some(-1.0), None) }];
+        let html = without.html();
+        assert!(!html.contains("NaN") && !html.contains("left row") && html.contains("<td>unknown</td>"), "{html}");
     }
 
     #[test]

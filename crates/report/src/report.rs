@@ -82,6 +82,30 @@ pub struct Members {
     pub rows: Vec<Vec<Option<String>>>,
 }
 
+/// One part of a condition and what it says of a pair.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// The part.
+    pub text: String,
+    /// The value of the measure that it compares, if it compares one.
+    pub score: Option<f64>,
+    /// The number that the value is compared with, if it is one.
+    pub threshold: Option<f64>,
+    /// Whether it holds; `None` where a value is missing.
+    pub holds: Option<bool>,
+    /// What it compares of either row, `None` for NULL; nothing where no values are shown.
+    pub values: Option<[Option<String>; 2]>,
+}
+
+/// Why two rows match.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// The clause that holds, from 1.
+    pub clause: u64,
+    /// Its parts.
+    pub parts: Vec<Part>,
+}
+
 /// A column that the rule reads, and its rows without a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
@@ -120,6 +144,8 @@ pub struct Report {
     pub groups: Vec<Group>,
     /// The largest groups, largest first.
     pub largest: Vec<Members>,
+    /// One pair of each clause, in order.
+    pub explanations: Vec<Explanation>,
     /// The columns of the rule.
     pub columns: Vec<Column>,
     /// Rows that have a NULL in each clause, by table.

@@ -187,6 +187,26 @@ impl Chart {
     }
 }
 
+/// A bar for a number in a table, with a line at a threshold; nothing where there is no number.
+pub(crate) fn bar(number: Option<f64>, threshold: Option<f64>, holds: bool) -> String {
+    const WIDTH: f64 = 140.0;
+    let Some(number) = number.filter(|number| number.is_finite()) else { return String::new() };
+    let threshold = threshold.filter(|threshold| threshold.is_finite());
+    let most = number.max(threshold.unwrap_or(0.0)).max(1.0);
+    let place = |value: f64| WIDTH * (value / most).clamp(0.0, 1.0);
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart bar\" viewBox=\"0 0 {WIDTH} 14\" aria-hidden=\"true\">\
+         <rect class=\"fill-{}\" y=\"2\" width=\"{:.1}\" height=\"10\"/>",
+        u8::from(!holds),
+        place(number)
+    );
+    if let Some(threshold) = threshold {
+        let x = place(threshold);
+        put(&mut svg, format_args!("<line class=\"threshold\" x1=\"{x:.1}\" y1=\"0\" x2=\"{x:.1}\" y2=\"14\"/>"));
+    }
+    svg + "</svg>"
+}
+
 fn y(value: f64, top: f64) -> f64 {
     FLOOR - PLOT_HEIGHT * (value / top).clamp(0.0, 1.0)
 }

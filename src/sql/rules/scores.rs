@@ -42,6 +42,15 @@ pub(super) fn score<'a>(atom: &'a Expr, rule: &Rule) -> Option<&'a Expr> {
     (constant && measures).then_some(compared)
 }
 
+/// The constant that an atom compares the value of such a call with, if it is one.
+pub(super) fn threshold<'a>(atom: &'a Expr, rule: &Rule) -> Option<&'a Expr> {
+    let call = score(atom, rule)?;
+    match atom {
+        Expr::BinaryOp { left, right, .. } => [bare(left), bare(right)].into_iter().find(|side| *side != call),
+        _ => None,
+    }
+}
+
 fn compares(operator: &BinaryOperator) -> bool {
     use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq};
     matches!(operator, Eq | Gt | GtEq | Lt | LtEq)

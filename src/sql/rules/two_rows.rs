@@ -16,7 +16,7 @@ use super::clauses::{atoms, bare};
 use super::expand::Calls;
 use super::qualifiers;
 use super::rule::Rule;
-use super::scores::score;
+use super::scores::{score, threshold};
 use crate::functions;
 use crate::sql::error::syntax_error;
 use crate::sql::statements::{dialect, tokenize};
@@ -49,6 +49,8 @@ pub struct PartText {
     pub sql: String,
     /// The measure that it compares with a constant.
     pub score: Option<String>,
+    /// That constant.
+    pub threshold: Option<String>,
     /// What it compares of either row.
     pub values: Option<(String, String)>,
 }
@@ -94,6 +96,7 @@ impl TwoRows {
         let part = |atom: &Expr| PartText {
             sql: atom.to_string(),
             score: score(atom, &self.rule).map(Expr::to_string),
+            threshold: threshold(atom, &self.rule).map(Expr::to_string),
             values: compared(atom).map(|(left, right)| (left.to_string(), right.to_string())),
         };
         let clause = |clause: &Expr| ClauseText {

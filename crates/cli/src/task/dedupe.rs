@@ -93,6 +93,7 @@ pub async fn run(shell: &Shell, options: &Dedupe) -> Result<()> {
             members_are: "rows".into(),
             groups: figures::groups(&sizes),
             largest: figures::largest(ctx, &input, options.outputs.show_values).await?,
+            explanations: figures::explanations(ctx, &[&input], &rule, options.outputs.show_values).await?,
             settings: figures::facts(settings),
             ..Report::default()
         };

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result};
 use datafusion::prelude::SessionContext;
 use indicatif::HumanCount;
-use similarity_report::{Clause as ClauseFigures, Column, Fact, Group, Histogram, Measures, Members, Report, Step};
+use similarity_report::{
+    Clause as ClauseFigures, Column, Explanation, Fact, Group, Histogram, Measures, Members, Part, Report, Step,
+};
 
 use datafusion_similarity::sql::ClauseText;
 
@@ -19,6 +21,8 @@ use super::rule::Rule;
 const RANGES: usize = 20;
 /// Clusters whose rows are shown.
 const LARGEST: usize = 10;
+/// Clauses of which a pair is explained.
+const EXPLAINED: usize = 10;
 /// Rows of a cluster that are shown.
 const SHOWN: u64 = 20;
 
@@ -258,6 +262,61 @@ pub async fn rule(ctx: &SessionContext, rule: &Rule, sides: &[Side<'_>], report:
         report.unmatchable.extend(unmatchable(ctx, side, &rule.clauses).await?);
     }
     Ok(())
+}
+
+/// One pair of each of the first clauses, part by part, with the values that the parts compare if they are to be shown.
+/// The inputs are the tables of the row `a` and, if it is another one, of the row `b`.
+pub async fn explanations(
+    ctx: &SessionContext,
+    inputs: &[&Input],
+    rule: &Rule,
+    values: bool,
+) -> Result<Vec<Explanation>> {
+    let pairs = format!(
+        "SELECT clause, CAST(l AS VARCHAR), CAST(r AS VARCHAR) FROM \
+         (SELECT clause, l, r, row_number() OVER (PARTITION BY clause ORDER BY l, r) AS place FROM pairs) \
+         WHERE place = 1 AND clause <= {EXPLAINED} ORDER BY clause"
+    );
+    let pairs = query(ctx, &pairs).await?;
+    let all = |of: fn(&Input) -> &str| inputs.iter().map(|input| literal(of(input))).collect::<Vec<_>>().join(", ");
+    let (tables, ids) = (all(|input| input.table), all(|input| &input.id));
+    let shown = if values { ", 'values'" } else { "" };
+    let explain = async |clause: u64, a: &str, b: &str| {
+        let text = format!(
+            "SELECT part, score, threshold, CAST(holds AS INT){} FROM explain_match({tables}, {ids}, {}, {}, {}{shown}) \
+             WHERE clause = {clause} AND clause_holds",
+            if values { ", left_value, right_value" } else { "" },
+            rule.name,
+            literal(a),
+            literal(b),
+        );
+        let rows = query(ctx, &text).await?;
+        let part = |row| {
+            let number = |column| Ok::<_, DataFusionError>(Some(rows.number(column, row)?).filter(|n| !n.is_nan()));
+            Ok(Part {
+                text: rows.text(0, row)?.unwrap_or_default(),
+                score: number(1)?,
+                threshold: number(2)?,
+                holds: number(3)?.map(|holds| holds > 0.0),
+                values: if values { Some([rows.text(4, row)?, rows.text(5, row)?]) } else { None },
+            })
+        };
+        (0..rows.len()).map(part).collect::<Result<Vec<_>>>()
+    };
+    let mut explanations = Vec::new();
+    for pair in 0..pairs.len() {
+        let clause = pairs.count(0, pair)?;
+        let (Some(left), Some(right)) = (pairs.text(1, pair)?, pairs.text(2, pair)?) else { continue };
+        let mut parts = explain(clause, &left, &right).await?;
+        // of one table a pair is kept by its smaller id, whichever way round it matches
+        if parts.is_empty() {
+            parts = explain(clause, &right, &left).await?;
+        }
+        if !parts.is_empty() {
+            explanations.push(Explanation { clause, parts });
+        }
+    }
+    Ok(explanations)
 }
 
 async fn clauses(ctx: &SessionContext, clauses: &[ClauseText]) -> Result<Vec<ClauseFigures>> {

@@ -70,6 +70,7 @@ pub async fn run(shell: &Shell, options: &Link) -> Result<()> {
             groups_are: "left rows".into(),
             members_are: "links".into(),
             groups: figures::groups(&sizes(ctx, left.rows - linked).await?),
+            explanations: figures::explanations(ctx, &[&left, &right], &rule, options.outputs.show_values).await?,
             settings: figures::facts(settings),
             ..Report::default()
         };

@@ -68,6 +68,9 @@ fn people_get_clusters_and_a_report() {
         "Measures by threshold",
         "Clusters by number of rows",
         "The largest clusters",
+        "Why pairs match",
+        "<h3>Clause 1</h3>",
+        "class=\"chart bar\"",
         "Rows without values",
         "(a.soc_sec_id = b.soc_sec_id)",
         "<td class=\"number\">450</td><td class=\"number\">450</td>",
@@ -91,6 +94,7 @@ fn people_get_clusters_and_a_report() {
     assert!(run.succeeded && run.err.is_empty(), "{run:?}");
     let report = fs::read_to_string(shell.path().join("report.html")).unwrap();
     assert!(report.contains("<td>tullaroop street</td>"), "no cell values are shown");
+    assert!(report.contains("<th scope=\"col\">right row</th>"), "{report}");
     assert_eq!(files(&shell).len(), 6, "{:?}", files(&shell));
 }
 
@@ -255,7 +259,7 @@ fn two_files_are_linked() {
     let first = fs::read_to_string(shell.path().join("l.json")).unwrap();
     assert!(first.starts_with("{\"left_id\":1,\"right_id\":\"x\",\"score\":1.0,\"clause\":1}\n"), "{first}");
     let report = fs::read_to_string(shell.path().join("l.html")).unwrap();
-    assert!(report.contains("Left rows by number of links"), "{report}");
+    assert!(report.contains("Left rows by number of links") && report.contains("Why pairs match"), "{report}");
 }
 
 #[test]
