@@ -1,5 +1,5 @@
 # What CI runs.
-check: fmt kernels clippy test doc deny book
+check: fmt kernels clippy test browser doc deny book
 
 # A first look after a change: measures and CPU engine, without DataFusion and without a GPU.
 quick:
@@ -16,6 +16,10 @@ clippy:
 
 test:
     cargo test
+
+# The charts of a report in a headless browser, which npm downloads; after `just test`.
+browser:
+    crates/report/browser/run
 
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
