@@ -245,6 +245,7 @@ impl<M: JoinStrategy> Task<M> {
             threads: self.threads,
             self_join,
             probe_rows: spec.probe_rows,
+            recall: spec.recall,
             overrides,
             divides,
             cancel,

@@ -7,6 +7,7 @@ use similarity_engine::access_path::AccessPath;
 use similarity_engine::choice::EngineSpec;
 use similarity_engine::nearest::Wanted;
 use similarity_engine::plan::RulePlan;
+use similarity_engine::recall::Recall;
 
 use super::engine::platform;
 use super::spec::{EqualityExprs, JoinInputs, JoinSpec};
@@ -79,7 +80,7 @@ pub(super) struct Join<'a> {
 impl Join<'_> {
     /// All items.
     pub(super) fn items(&self) -> Vec<Item> {
-        self.around(self.explained.items(self.engine, self.found))
+        self.around(self.explained.items(self.engine, self.spec.recall, self.found))
     }
 
     /// All items in as few words as possible, for boxes.
@@ -90,7 +91,7 @@ impl Join<'_> {
                 ("tree (estimated)", estimated.display(labels, &[]).compact()),
                 ("what the numbers are", "EXPLAIN FORMAT INDENT or GRAPHVIZ".to_owned()),
             ]),
-            explained => self.around(explained.items(self.engine, None)),
+            explained => self.around(explained.items(self.engine, self.spec.recall, None)),
         }
     }
 
@@ -99,6 +100,7 @@ impl Join<'_> {
         let spec = self.spec;
         let mut items = vec![("join_type", spec.join_type.to_string())];
         items.extend(pairs);
+        items.extend(spec.recall.map(|recall| ("recall", format!("at least {recall} of the pairs"))));
         push_unless_empty(&mut items, "filter", filters(&spec.residual));
         items.push(match self.inputs {
             JoinInputs::Two { .. } => ("build", format!("{} ({})", spec.build, spec.why_build)),
@@ -115,13 +117,13 @@ impl Join<'_> {
 }
 
 impl Explained<'_> {
-    fn items(&self, engine: EngineSpec, found: Option<&str>) -> Vec<Item> {
+    fn items(&self, engine: EngineSpec, recall: Option<Recall>, found: Option<&str>) -> Vec<Item> {
         let path = |possible: &dyn Fn() -> String| ("access_path", found.map_or_else(possible, str::to_owned));
         match self {
             Self::Similarity { condition, left, right, equalities } => {
                 let mut items = vec![("on", format!("[{}]", label(*condition, left, right)))];
                 push_unless_empty(&mut items, "keys", list(equalities));
-                items.push(path(&|| engine.access_paths(platform(), *condition)));
+                items.push(path(&|| engine.access_paths(platform(), *condition, recall)));
                 items
             }
             Self::Rules { clauses, estimated, labels } => {

@@ -373,9 +373,10 @@ impl Prober {
         Ok(())
     }
 
-    /// Whether pairs that were lost are looked for. A nearest join leaves out pairs that satisfy its condition.
+    /// Whether pairs that were lost are looked for. A nearest join leaves out pairs that satisfy its condition, and a
+    /// join with a recall may.
     fn audits(&self) -> bool {
-        self.verify == Verify::Complete && !self.directed
+        self.verify == Verify::Complete && !self.directed && self.spec.recall.is_none()
     }
 
     /// Looks for lost pairs of the sampled rows of a batch, all of whose pairs have been found.

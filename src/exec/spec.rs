@@ -7,6 +7,7 @@ use datafusion::common::{JoinSide, JoinType};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::JoinFilter;
+use similarity_engine::recall::Recall;
 
 use crate::predicate::Condition;
 
@@ -59,6 +60,8 @@ pub struct JoinSpec {
     pub why_build: String,
     /// Rows of the other side, where statistics know.
     pub probe_rows: Option<usize>,
+    /// The share of pairs that has to be found, where some may be missed.
+    pub recall: Option<Recall>,
     /// What else a pair has to satisfy, in order; of a self-join what says which way round pairs count comes first,
     /// which cannot fail.
     pub residual: Vec<JoinFilter>,

@@ -50,6 +50,8 @@ fn describe(argument: &str) -> &'static str {
         "w1" | "w2" => "The weight of the attribute, a constant of at least 0.",
         ".." => "Further arguments of the same kinds.",
         "c1" | "c2" => "A condition. NULL does not hold.",
+        "condition" => "A condition over two rows.",
+        "recall" => "The share of pairs to find, a constant above 0 and at most 1.",
         "tokens" => "A list of strings; minhash takes whole numbers, too.",
         "vector" => "A list of numbers.",
         "length" => "How many places the signature has, a constant from 1 to 65536.",
@@ -76,7 +78,7 @@ const fn entry(syntax: &'static str, description: &'static str, example: (&'stat
     FunctionDoc { syntax, description, example }
 }
 
-const ENTRIES: [FunctionDoc; 30] = [
+const ENTRIES: [FunctionDoc; 31] = [
     entry(
         "levenshtein_less_equal(a, b, k)",
         "The Levenshtein distance in characters, or k + 1 where it exceeds k; faster than levenshtein for a small k.",
@@ -152,6 +154,11 @@ const ENTRIES: [FunctionDoc; 30] = [
         "match_count(c1, c2, ..)",
         "How many of some conditions hold. With a weight after each condition, the sum of the weights of those that hold.",
         ("match_count(1 = 1, 'a' = 'b', 2 < 3)", "2"),
+    ),
+    entry(
+        "with_recall(condition, recall)",
+        "The condition. Around the condition of a join, it lets the join miss pairs, but find at least this share of them.",
+        ("with_recall(1 = 1, 0.95)", "true"),
     ),
     entry(
         "unaccent(s)",

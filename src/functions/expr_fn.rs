@@ -50,6 +50,8 @@ builders! {
     containment(a, b);
     /// The overlap against what only `a` and what only `b` holds, weighted by the constants `alpha` and `beta`.
     tversky(a, b, alpha, beta);
+    /// The condition, of which a join may miss pairs: it finds at least the share `recall`.
+    with_recall(condition, recall);
     /// The lower-cased words.
     word_tokens(s);
     /// pg_trgm's `similarity`.

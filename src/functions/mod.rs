@@ -27,6 +27,7 @@ mod tokens;
 mod trigram;
 mod vectors;
 mod weighted_similarity;
+mod with_recall;
 
 use std::sync::{Arc, LazyLock};
 
@@ -43,6 +44,7 @@ pub(crate) use match_count::{NAME as MATCH_COUNT, weighted_conditions};
 pub(crate) use neighbors::NAME as NEIGHBORS;
 pub(crate) use opposite::{has_opposite, opposite};
 pub(crate) use weighted_similarity::{Missing, NAME as WEIGHTED_SIMILARITY, Weighting};
+pub(crate) use with_recall::{NAME as WITH_RECALL, recalled};
 
 /// Every function, the marks of SIMILARITY JOIN and NEAREST among them.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
@@ -58,6 +60,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
         functions.extend(neighbors::functions());
         functions.extend(weighted_similarity::functions());
         functions.extend(match_count::functions());
+        functions.extend(with_recall::functions());
         functions.extend(text::functions());
         functions.extend(vectors::functions());
         functions.extend(signatures::functions());

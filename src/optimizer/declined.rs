@@ -4,9 +4,10 @@ use datafusion::common::NullEquality;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, Join, JoinType, Operator, lit};
+use similarity_engine::recall::Recall;
 
 use super::subquery::is_constant;
-use crate::functions::contract;
+use crate::functions::{contract, recalled};
 use crate::predicate::{Sides, mentions_measure};
 use crate::program::{Compiled, Declined, Rules, compile};
 
@@ -16,6 +17,8 @@ pub(super) struct JoinCondition {
     pub whole: Expr,
     /// Whether the query says SIMILARITY JOIN.
     pub contract: bool,
+    /// The share of pairs that it has to find, where it may miss some.
+    pub recall: Option<Recall>,
 }
 
 impl JoinCondition {
@@ -24,22 +27,26 @@ impl JoinCondition {
             NullEquality::NullEqualsNothing => Operator::Eq,
             NullEquality::NullEqualsNull => Operator::IsNotDistinctFrom,
         };
-        let mut contract = false;
-        let mut conjuncts: Vec<Expr> = join
-            .on
-            .iter()
-            .map(|(l, r)| Expr::BinaryExpr(BinaryExpr::new(l.clone().into(), equality, r.clone().into())))
-            .collect();
-        for conjunct in join.filter.iter().flat_map(split_conjunction) {
-            match contract::marked(conjunct) {
-                Some(condition) => {
-                    contract = true;
-                    conjuncts.extend(split_conjunction(condition).into_iter().cloned());
-                }
-                None => conjuncts.push(conjunct.clone()),
-            }
+        let keys = join.on.iter();
+        let keys = keys.map(|(l, r)| Expr::BinaryExpr(BinaryExpr::new(l.clone().into(), equality, r.clone().into())));
+        let mut condition = Self { whole: lit(true), contract: false, recall: None };
+        let mut conjuncts: Vec<Expr> = keys.collect();
+        join.filter.iter().flat_map(split_conjunction).for_each(|conjunct| condition.add(conjunct, &mut conjuncts));
+        condition.whole = conjunction(conjuncts).unwrap_or(condition.whole);
+        condition
+    }
+
+    /// Adds a part of the filter, without what stands around it. Of several recalls the largest one holds for all.
+    fn add(&mut self, conjunct: &Expr, conjuncts: &mut Vec<Expr>) {
+        if let Some(condition) = contract::marked(conjunct) {
+            self.contract = true;
+            split_conjunction(condition).into_iter().for_each(|part| self.add(part, conjuncts));
+        } else if let Some((condition, recall)) = recalled(conjunct) {
+            self.recall = Some(self.recall.map_or(recall, |other| if other < recall { recall } else { other }));
+            split_conjunction(condition).into_iter().for_each(|part| self.add(part, conjuncts));
+        } else {
+            conjuncts.push(conjunct.clone());
         }
-        Self { whole: conjunction(conjuncts).unwrap_or_else(|| lit(true)), contract }
     }
 }
 

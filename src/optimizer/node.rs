@@ -7,6 +7,8 @@ use datafusion::common::{DFSchema, DFSchemaRef, JoinType, Result, plan_err};
 use datafusion::logical_expr::logical_plan::builder::build_join_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 
+use similarity_engine::recall::Recall;
+
 use super::same_input::same_rows;
 
 /// A join with at least one similarity condition that an index serves.
@@ -21,20 +23,22 @@ pub struct SimilarityJoinNode {
     condition: Expr,
     /// Whether the query says SIMILARITY JOIN: then it is planned as one, or it is an error.
     contract: bool,
+    /// The share of pairs that it has to find, where it may miss some.
+    recall: Option<Recall>,
     schema: DFSchemaRef,
 }
 
 impl SimilarityJoinNode {
-    /// A join of `left` and `right` on `condition`.
+    /// A join of `left` and `right` on `condition`, with its contract and its recall.
     pub fn try_new(
         left: LogicalPlan,
         right: LogicalPlan,
         join_type: JoinType,
         condition: Expr,
-        contract: bool,
+        (contract, recall): (bool, Option<Recall>),
     ) -> Result<Self> {
         let schema = build_join_schema(left.schema(), right.schema(), &join_type)?.into();
-        Ok(Self { left, right, join_type, condition, contract, schema })
+        Ok(Self { left, right, join_type, condition, contract, recall, schema })
     }
 
     /// The left input.
@@ -60,6 +64,11 @@ impl SimilarityJoinNode {
     /// Whether anything but a similarity join is an error.
     pub fn contract(&self) -> bool {
         self.contract
+    }
+
+    /// The share of pairs that the join has to find, where it may miss some.
+    pub fn recall(&self) -> Option<Recall> {
+        self.recall
     }
 
     /// Output column `index` as a column of the left (`Ok`) or of the right input (`Err`).
@@ -91,7 +100,8 @@ impl UserDefinedLogicalNodeCore for SimilarityJoinNode {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} SimilarityJoin: {}", self.join_type, self.condition)
+        write!(f, "{} SimilarityJoin: {}", self.join_type, self.condition)?;
+        self.recall.map_or(Ok(()), |recall| write!(f, ", recall={recall}"))
     }
 
     fn with_exprs_and_inputs(&self, mut exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
@@ -99,7 +109,7 @@ impl UserDefinedLogicalNodeCore for SimilarityJoinNode {
             return plan_err!("a similarity join has one condition and two inputs");
         };
         // simplification keeps the name of what it rewrites in an alias
-        Self::try_new(left, right, self.join_type, condition.unalias(), self.contract)
+        Self::try_new(left, right, self.join_type, condition.unalias(), (self.contract, self.recall))
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {

@@ -210,6 +210,7 @@ impl Planning<'_> {
             build: build.side,
             why_build: build.why,
             probe_rows: build.probe_rows,
+            recall: self.node.recall(),
             residual: residual.iter().map(|condition| self.physical.filter(condition)).collect::<Result<_>>()?,
             condition: self.physical.filter(self.node.condition())?,
         };

@@ -11,7 +11,7 @@ use super::declined::{JoinCondition, why_declined};
 use super::input_filters::with_filtered_inputs;
 use super::node::SimilarityJoinNode;
 use crate::config::SimilarityOptions;
-use crate::functions::contract;
+use crate::functions::{contract, recalled};
 
 /// Recognises joins with a similarity condition. To be appended after DataFusion's own rules.
 ///
@@ -40,23 +40,23 @@ impl OptimizerRule for SimilarityJoinRule {
         if why_declined(&join, &condition, options.max_clauses).is_some() {
             return Ok(Transformed::no(LogicalPlan::Join(join)));
         }
-        let JoinCondition { whole, contract } = condition;
+        let JoinCondition { whole, contract, recall } = condition;
         let Join { left, right, join_type, .. } = join;
         let (left, right, whole) = if contract {
             with_filtered_inputs(Arc::unwrap_or_clone(left), Arc::unwrap_or_clone(right), join_type, &whole)?
         } else {
             (Arc::unwrap_or_clone(left), Arc::unwrap_or_clone(right), whole)
         };
-        let node = SimilarityJoinNode::try_new(left, right, join_type, whole, contract)?;
+        let node = SimilarityJoinNode::try_new(left, right, join_type, whole, (contract, recall))?;
         Ok(Transformed::yes(LogicalPlan::Extension(Extension { node: Arc::new(node) })))
     }
 }
 
-/// Condition without the marks of SIMILARITY JOIN, for sessions that switch the acceleration off: SIMILARITY JOIN is
+/// Condition without the marks of SIMILARITY JOIN and of recall, for sessions that switch the acceleration off: SIMILARITY JOIN is
 /// the plain join there. The mark of a condition over one side alone may have been pushed below the join.
 fn without_marks(expr: Expr) -> Result<Transformed<Expr>> {
     expr.transform_down(|e| {
-        Ok(match contract::marked(&e) {
+        Ok(match contract::marked(&e).or_else(|| recalled(&e).map(|(condition, _)| condition)) {
             Some(condition) => Transformed::yes(condition.clone()),
             None => Transformed::no(e),
         })

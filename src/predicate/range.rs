@@ -172,7 +172,12 @@ fn of_function(call: &ScalarFunction, sides: Sides<'_>) -> Option<Interval> {
     let first = call.args.first()?;
     match stock(call)? {
         "character_length" => Some(Interval::new(0.0, LONGEST)),
-        "greatest" | "least" => hull(call.args.iter(), sides),
+        "greatest" => hull(call.args.iter(), sides),
+        // NULL is left out, and NaN is greater than any number
+        "least" => hull(call.args.iter(), sides).or_else(|| {
+            let most = call.args.iter().filter_map(constant).reduce(f64::min)?;
+            Some(Interval::new(f64::NEG_INFINITY, most)).filter(|_| !most.is_nan())
+        }),
         "nullif" => range(first, sides),
         "abs" => {
             let Interval { low, high } = range(first, sides)?;

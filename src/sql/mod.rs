@@ -2,7 +2,7 @@
 //!
 //! ```sql
 //! [INNER | LEFT [OUTER] | RIGHT [OUTER] | FULL [OUTER] | [LEFT] SEMI | [LEFT] ANTI | RIGHT SEMI | RIGHT ANTI]
-//!     SIMILARITY JOIN <table> ON <condition>
+//!     SIMILARITY JOIN <table> ON <condition> [WITH RECALL <share>]
 //! ```
 //!
 //! stands wherever a join may stand. The parser below DataFusion has no hook for a new join, so the keyword is
@@ -11,6 +11,7 @@
 //! 1. `keyword` finds it among the tokens, by its place alone, and takes it out: what is left is a plain join.
 //! 2. `condition` lets the parser itself find where the ON condition of that join ends and puts the condition
 //!    under the mark of [`contract`](crate::functions::contract), which the optimizer rule looks for.
+//!    `recall` has taken out the recall, which becomes [`with_recall`](crate::functions) around it.
 //! 3. The stock parser reads the tokens. They keep the places they have in the user's text, so that its errors
 //!    point there.
 //!
@@ -60,6 +61,7 @@ mod keyword;
 mod nearest;
 mod plan;
 mod ranking;
+mod recall;
 mod reset;
 mod rules;
 mod source;

@@ -15,10 +15,11 @@ use super::edit::Edit;
 use super::keyword::{Keywords, similarity_joins};
 use super::nearest::nearest_joins;
 use super::ranking::as_conditions;
+use super::recall::{Recall, without_recalls};
 use super::reset;
 use super::rules::{Calls, RuleCatalog, Tables, call_ends};
 use super::visit::visit;
-use crate::functions::contract;
+use crate::functions::{WITH_RECALL, contract};
 
 /// What the parser made of a text, and the same as changes to the text.
 pub(super) struct Parsed {
@@ -38,6 +39,7 @@ pub(super) fn parse(
     rules: Option<&RuleCatalog>,
 ) -> Result<Parsed> {
     let recursion_limit = options.recursion_limit.get();
+    let (tokens, recalls) = without_recalls(tokens)?;
     let keywords = similarity_joins(&tokens)?;
     let unread = alias::before_join(&tokens, &keywords);
     let call_ends = call_ends(&tokens);
@@ -47,7 +49,7 @@ pub(super) fn parse(
     let nearest = nearest_joins(&tokens, &joins)?;
     let (tokens, joins) = as_conditions(tokens, joins, &nearest, dialect, recursion_limit, &mut edits)?;
     let conditions = if joins.is_empty() { vec![] } else { conditions(&tokens, &joins, dialect, recursion_limit) };
-    let (tokens, missing) = marked(tokens, conditions, &mut edits);
+    let (tokens, missing) = marked(tokens, conditions, recalls, &mut edits);
     let mut statements = DFParserBuilder::new(tokens)
         .with_dialect(dialect)
         .with_recursion_limit(recursion_limit)
@@ -111,49 +113,81 @@ fn without_keyword(
     (kept, joins)
 }
 
-/// The tokens with each condition under the mark, and the first error among the conditions.
+/// The tokens with each condition under the mark, with its recall if it has one, and the first error among the
+/// conditions.
 ///
 /// The condition keeps parentheses of its own, or `x = y` would be a named argument in some dialects.
 fn marked(
     tokens: Vec<TokenWithSpan>,
     conditions: Vec<Condition>,
+    mut recalls: Vec<Recall>,
     edits: &mut Vec<Edit>,
 ) -> (Vec<TokenWithSpan>, Option<DataFusionError>) {
-    let (mut opens, mut closes, mut missing) = (Vec::new(), Vec::new(), None);
+    let (mut marks, mut missing) = (Vec::new(), None);
     for condition in conditions {
-        match condition {
-            Condition::On(range) => {
-                edits.push(Edit::insert(tokens[range.start].span.start, MARK_TEXT));
-                edits.push(Edit::insert(tokens[range.end - 1].span.end, "))"));
-                opens.push(range.start);
-                closes.push(range.end - 1);
+        let condition = match condition {
+            Condition::On(range) => range,
+            Condition::Missing(error) => {
+                missing = missing.or(Some(error));
+                continue;
             }
-            Condition::Missing(error) => missing = missing.or(Some(error)),
+        };
+        let (start, end) = (tokens[condition.start].span.start, tokens[condition.end - 1].span.end);
+        let recall = recalls.iter().position(|recall| recall.after == end).map(|at| recalls.swap_remove(at));
+        match &recall {
+            None => edits.extend([Edit::insert(start, MARK_TEXT), Edit::insert(end, "))")]),
+            Some(Recall { span, number, .. }) => {
+                let after = format!("), {}))", number.token);
+                edits.push(Edit::insert(start, RECALL_TEXT));
+                edits.push(Edit { start: end, end: span.end, text: after.into() });
+            }
         }
+        marks.push(Mark {
+            open: condition.start,
+            close: condition.end - 1,
+            recall: recall.map(|recall| recall.number),
+        });
     }
-    // a join's condition may come after those of the joins nested in its right side
-    opens.sort_unstable();
-    closes.sort_unstable();
-    (with_marks(tokens, &opens, &closes), missing)
+    let unclaimed = recalls.first().and_then(|recall| recall.out_of_place::<()>().err());
+    (with_marks(tokens, marks), unclaimed.or(missing))
 }
 
 const MARK_TEXT: &str = "similarity_join_condition((";
+const RECALL_TEXT: &str = "similarity_join_condition((with_recall((";
 
-fn with_marks(tokens: Vec<TokenWithSpan>, opens: &[usize], closes: &[usize]) -> Vec<TokenWithSpan> {
-    let (mut opens, mut closes) = (opens.iter().peekable(), closes.iter().peekable());
-    let mut marked = Vec::with_capacity(tokens.len() + 5 * opens.len());
+/// Where a condition begins and ends.
+struct Mark {
+    open: usize,
+    close: usize,
+    recall: Option<TokenWithSpan>,
+}
+
+fn with_marks(tokens: Vec<TokenWithSpan>, mut marks: Vec<Mark>) -> Vec<TokenWithSpan> {
+    // a join's condition may come after those of the joins nested in its right side
+    marks.sort_unstable_by_key(|mark| mark.open);
+    let mut marked = Vec::with_capacity(tokens.len() + 12 * marks.len());
     for (i, token) in tokens.into_iter().enumerate() {
         let Span { start, end } = token.span;
-        while opens.next_if_eq(&&i).is_some() {
-            marked.push(word(contract::NAME, Keyword::NoKeyword, start));
-            marked.extend([at(Token::LParen, start), at(Token::LParen, start)]);
+        for mark in marks.iter().filter(|mark| mark.open == i) {
+            marked.extend(call(contract::NAME, start));
+            if mark.recall.is_some() {
+                marked.extend(call(WITH_RECALL, start));
+            }
         }
         marked.push(token);
-        while closes.next_if_eq(&&i).is_some() {
+        for mark in marks.iter().filter(|mark| mark.close == i) {
+            if let Some(number) = &mark.recall {
+                marked.extend([at(Token::RParen, end), at(Token::Comma, end), number.clone(), at(Token::RParen, end)]);
+            }
             marked.extend([at(Token::RParen, end), at(Token::RParen, end)]);
         }
     }
     marked
+}
+
+/// The beginning of a call whose argument has parentheses of its own.
+fn call(name: &str, place: Location) -> [TokenWithSpan; 3] {
+    [word(name, Keyword::NoKeyword, place), at(Token::LParen, place), at(Token::LParen, place)]
 }
 
 fn word(value: &str, keyword: Keyword, place: Location) -> TokenWithSpan {

@@ -27,7 +27,7 @@ Four measures of DataFusion itself are accelerated as well, and keep its results
 ";
 
 /// The functions by the heading that they stand under, in the order of the page.
-const FAMILIES: [(&str, &[&str]); 10] = [
+const FAMILIES: [(&str, &[&str]); 11] = [
     (
         "Edit distances",
         &[
@@ -50,6 +50,7 @@ const FAMILIES: [(&str, &[&str]); 10] = [
     ("Phonetic codes", &["soundex", "difference", "metaphone", "dmetaphone", "dmetaphone_alt", "daitch_mokotoff"]),
     ("Sorted neighbourhood", &["neighbors"]),
     ("Several attributes", &["weighted_similarity", "match_count"]),
+    ("Joins that may miss pairs", &["with_recall"]),
     ("Signatures", &["minhash", "minhash_similarity", "simhash", "e2lsh", "random_binning", "bit_hamming"]),
     ("Text normalisation", &["unaccent", "normalize", "casefold"]),
     ("Distances of vectors", &["l1_distance", "l2_distance", "linf_distance", "lp_distance", "cosine_similarity"]),

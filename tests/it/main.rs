@@ -21,6 +21,7 @@ mod ordered;
 mod peers;
 mod plans;
 mod quickstart;
+mod recall;
 mod reference;
 mod registration;
 mod replay;

@@ -9,6 +9,8 @@ pub enum AccessPath {
     AllCandidates,
     /// Blocks of points along a space-filling curve, compared where their boxes are near.
     CurveBlocks,
+    /// Lists of the rows that agree in a band of hashes, which may miss pairs.
+    HashBands,
     /// Lists of the sets that hold each token.
     InvertedIndex,
     /// Leaves of near points under a tree of boxes.
@@ -30,6 +32,7 @@ impl fmt::Display for AccessPath {
         f.write_str(match self {
             Self::AllCandidates => "all candidates",
             Self::CurveBlocks => "blocks along a curve",
+            Self::HashBands => "hash bands",
             Self::InvertedIndex => "inverted index",
             Self::KdBlocks => "k-d blocks",
             Self::MetricBlocks => "metric blocks",

@@ -3,6 +3,7 @@
 use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::overrides::Overrides;
+use crate::recall::Recall;
 
 /// What an index is built with.
 #[derive(Clone, Copy)]
@@ -13,6 +14,8 @@ pub struct BuildContext<'a> {
     pub self_join: bool,
     /// Rows that will be probed, where the planner knows.
     pub probe_rows: Option<usize>,
+    /// The share of pairs that is to be found, where some may be missed.
+    pub recall: Option<Recall>,
     /// What is forced in place of what the keys would decide.
     pub overrides: Overrides,
     /// Whether the caller divides keys that a device has no memory for, and is to be told so; the CPU takes them
@@ -31,6 +34,7 @@ impl<'a> BuildContext<'a> {
             threads,
             self_join: false,
             probe_rows: None,
+            recall: None,
             overrides: Overrides::NONE,
             divides: false,
             cancel,

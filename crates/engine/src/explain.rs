@@ -11,6 +11,7 @@ use crate::access_path::AccessPaths;
 use crate::condition::Condition;
 use crate::cpu;
 use crate::links::IntegerIds;
+use crate::recall::Recall;
 
 impl EngineSpec {
     /// Which engine runs a join of rules, for EXPLAIN.
@@ -58,10 +59,14 @@ impl EngineSpec {
         }
     }
 
-    /// The access paths for a condition, on the engine that may run it.
-    pub fn access_paths(self, platform: Option<&dyn Platform>, condition: Condition) -> String {
+    /// The access paths for a condition of which so many pairs have to be found, on the engine that may run it.
+    pub fn access_paths(self, platform: Option<&dyn Platform>, condition: Condition, recall: Option<Recall>) -> String {
         let served = platform.filter(|platform| platform.serves(condition));
-        self.paths_where(platform, cpu::access_paths(condition), served.map(|kind| kind.access_paths(condition)))
+        self.paths_where(
+            platform,
+            cpu::access_paths(condition, recall),
+            served.map(|kind| kind.access_paths(condition)),
+        )
     }
 
     /// The access paths for a ranking of so many rows by the score of `condition`, on the engine that may run it.

@@ -40,6 +40,7 @@ mod pairs;
 pub mod parallel;
 pub mod plan;
 pub mod reason;
+pub mod recall;
 pub mod repeated;
 pub mod rules;
 pub mod sets;

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use crate::access_path::AccessPath;
 
 /// Access paths that can be forced.
-const PATHS: [AccessPath; 3] = [AccessPath::PrefixIndex, AccessPath::SegmentIndex, AccessPath::SignatureTiles];
+const PATHS: [AccessPath; 4] =
+    [AccessPath::HashBands, AccessPath::PrefixIndex, AccessPath::SegmentIndex, AccessPath::SignatureTiles];
 
 /// Choices that are not left to the data. By default all are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +26,8 @@ impl Overrides {
     /// No override.
     pub const NONE: Self = Self { access_path: None, small_groups: true, repeated: true, settled: true };
 
-    /// The path out of these two that is forced, if one is.
-    pub fn path<T>(&self, paths: [(AccessPath, T); 2]) -> Option<T> {
+    /// The path out of these that is forced, if one is.
+    pub fn path<T, const N: usize>(&self, paths: [(AccessPath, T); N]) -> Option<T> {
         paths.into_iter().find(|(path, _)| Some(*path) == self.access_path).map(|(_, path)| path)
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn mixed(number: u64) -> u64 {
 
 /// A sequence of numbers by a seed.
 #[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
     /// The sequence number `stream` of a seed.

@@ -59,6 +59,7 @@ pub(in crate::optimizer) fn plan(
         build: JoinSide::Right,
         why_build: "its rows are ranked".into(),
         probe_rows: None,
+        recall: None,
         residual: Vec::new(),
         condition: physical.filter(&condition)?,
     };

@@ -36,7 +36,8 @@ fn access_paths_are_those_of_the_engine_that_may_run() {
     let (similarity, jaro) = (edit(EditMeasure::LEVENSHTEIN_SIMILARITY), edit(EditMeasure::JARO));
     let lp = Condition::Vector(VectorCondition::every_score(VectorMeasure::Lp(Power::new(3.0).unwrap())));
     let on_cpu = "segment index or signature tiles (by the cost over the collected keys)";
-    let paths = |asked, condition| EngineSpec { asked, ..EngineSpec::CPU }.access_paths(Some(&crate::Cuda), condition);
+    let paths =
+        |asked, condition| EngineSpec { asked, ..EngineSpec::CPU }.access_paths(Some(&crate::Cuda), condition, None);
     assert_eq!(paths(Asked::Cpu, similarity), on_cpu);
     assert_eq!(paths(Asked::Cuda, similarity), "signature tiles");
     assert_eq!(paths(Asked::Auto, similarity), format!("{on_cpu}; on cuda:0 signature tiles"));

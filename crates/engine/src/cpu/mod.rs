@@ -3,6 +3,7 @@
 pub(super) mod columns;
 mod compact;
 pub(super) mod fingerprints;
+mod lsh;
 pub(super) mod prefilter;
 pub(super) mod rules;
 pub mod sets;
@@ -12,7 +13,7 @@ pub mod strings;
 pub mod vectors;
 
 use crate::access_path::AccessPath::{
-    InvertedIndex, KdBlocks, MetricBlocks, PrefixIndex, SegmentIndex, SignatureTiles, SortedRuns,
+    HashBands, InvertedIndex, KdBlocks, MetricBlocks, PrefixIndex, SegmentIndex, SignatureTiles, SortedRuns,
 };
 use crate::access_path::{AccessPaths, Criterion};
 use crate::error::Result;
@@ -22,6 +23,7 @@ use super::sets::SetPredicate;
 use super::strings::EditPredicate;
 use super::{BuildContext, DynPairIndex, Erased, KeyColumn};
 use crate::condition::Condition;
+use crate::recall::Recall;
 use sets::{NearestSets, SetIndex};
 use strings::{NearestStrings, StringIndex};
 
@@ -40,7 +42,11 @@ pub fn build(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>)
 fn index(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<DynPairIndex>> {
     Ok(match condition {
         Condition::Set { tokenizer, measure, bounds } => {
-            let path = [(PrefixIndex, sets::AccessPath::Prefix), (SignatureTiles, sets::AccessPath::Tiles)];
+            let path = [
+                (PrefixIndex, sets::AccessPath::Prefix),
+                (SignatureTiles, sets::AccessPath::Tiles),
+                (HashBands, sets::AccessPath::Bands),
+            ];
             let (predicate, path) = (SetPredicate { measure, bounds }, context.overrides.path(path));
             Box::new(Erased(SetIndex::try_new(tokenizer, predicate, path, keys, context)?))
         }
@@ -82,9 +88,12 @@ pub fn nearest_access_paths(condition: Condition) -> AccessPaths {
     }
 }
 
-/// The access paths of [`build`].
-pub fn access_paths(condition: Condition) -> AccessPaths {
+/// The access paths of [`build`] for a join that has to find so many of the pairs.
+pub fn access_paths(condition: Condition, recall: Option<Recall>) -> AccessPaths {
     match condition {
+        Condition::Set { .. } if recall.is_some() => {
+            AccessPaths { paths: &[PrefixIndex, SignatureTiles, HashBands], by: Some(Criterion::Cost) }
+        }
         Condition::Set { .. } => AccessPaths { paths: &[PrefixIndex, SignatureTiles], by: Some(Criterion::Cost) },
         Condition::Edit { measure, .. } if measure.is_jaro() => AccessPaths::only(&[SignatureTiles]),
         Condition::Edit { .. } => AccessPaths { paths: &[SegmentIndex, SignatureTiles], by: Some(Criterion::Cost) },

@@ -1,4 +1,4 @@
-//! Which access path: an estimate of both from the collected keys.
+//! Which access path: an estimate of each from the collected keys.
 //!
 //! The probe side is taken to resemble the build side, which in a self-join it is. Evenly spaced rows stand for all of
 //! them: for each, the postings that its prefix would meet and the pairs that its sizes allow are counted, and some
@@ -15,16 +15,26 @@ use super::requirements::{Reach, Requirements};
 use crate::cpu::signature::Kernel;
 use crate::sets::predicate::Sizes;
 
-/// Nanoseconds of one core that both paths are expected to take, building included.
+/// Nanoseconds of one core that each path is expected to take, building included.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Estimate {
     prefix: f64,
     tiles: f64,
+    /// What bands of hashes take, where pairs may be missed.
+    bands: Option<f64>,
 }
 
 impl Estimate {
-    pub(super) fn cheaper(self) -> AccessPath {
+    pub(super) fn cheapest(self) -> AccessPath {
+        if self.bands.is_some_and(|bands| bands < self.prefix.min(self.tiles)) {
+            return AccessPath::Bands;
+        }
         if self.tiles < self.prefix { AccessPath::Tiles } else { AccessPath::Prefix }
+    }
+
+    /// The estimate where bands of hashes would take so many nanoseconds.
+    pub(super) fn with_bands(self, nanoseconds: f64) -> Self {
+        Self { bands: Some(nanoseconds), ..self }
     }
 }
 
@@ -73,7 +83,7 @@ pub(super) fn estimate(sides: &Sides<'_>, tokens: usize, probe_rows: usize) -> E
         tiles += scale * (merging + by_tiles(sides, partners.len(), survivors));
     }
     let postings: f64 = lists.iter().map(|&l| f64::from(l)).sum();
-    Estimate { prefix: prefix + postings * WRITE, tiles }
+    Estimate { prefix: prefix + postings * WRITE, tiles, bands: None }
 }
 
 /// What one row with so many partners takes by the prefix index, merging aside.
@@ -147,6 +157,7 @@ fn nanoseconds_per_pair(words: usize) -> f64 {
 
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "estimated {:.3} core-seconds by prefix index, {:.3} by tiles", self.prefix / 1e9, self.tiles / 1e9)
+        write!(f, "estimated {:.3} core-seconds by prefix index, {:.3} by tiles", self.prefix / 1e9, self.tiles / 1e9)?;
+        self.bands.map_or(Ok(()), |bands| write!(f, ", {:.3} by hash bands", bands / 1e9))
     }
 }

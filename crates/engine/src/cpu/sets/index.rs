@@ -4,12 +4,14 @@ use std::sync::Mutex;
 
 use crate::error::{Result, internal_err, keys_err};
 
+use super::bands::{self, MinHashBands};
 use super::bits::{self, Bits};
 use super::cost::{Estimate, estimate};
 use super::join::{AccessPath, Path, Scratch, Sides, Work};
 use super::prefix::PrefixIndex;
 use super::sorted::{Groups, SortedSets};
 use super::tiles::Tiles;
+use crate::metrics::MetricValue;
 use crate::sets::dictionary::Dictionary;
 use crate::sets::predicate::SetPredicate;
 use crate::sets::ranks::{Ranks, rank};
@@ -58,9 +60,17 @@ impl SetIndex {
         let groups = Groups::of(&sets);
         let sides =
             Sides { build: &sets, build_groups: &groups, probe: &sets, self_join: context.self_join, predicate };
-        let estimate = path.is_none().then(|| estimate(&sides, tokens, context.probe_rows.unwrap_or(sets.len())));
-        let cheaper = estimate.map_or(AccessPath::Prefix, Estimate::cheaper);
-        let path = build_path(path.unwrap_or(cheaper), &sides, tokens, context)?;
+        let probe_rows = context.expected_probe_rows(sets.len());
+        let bands = context.recall.and_then(|recall| bands::plan(&sides, recall, probe_rows));
+        let estimate = path.is_none().then(|| {
+            let estimate = estimate(&sides, tokens, probe_rows);
+            bands.map_or(estimate, |plan| estimate.with_bands(plan.nanoseconds))
+        });
+        let path = path.unwrap_or_else(|| estimate.map_or(AccessPath::Prefix, Estimate::cheapest));
+        let path = match bands.filter(|_| path == AccessPath::Bands) {
+            Some(plan) => Box::new(MinHashBands::build(plan, &sides, probe_rows, context)?),
+            None => build_path(path, &sides, tokens, context)?,
+        };
         let info = IndexInfo {
             path: match estimate {
                 Some(estimate) => format!("{} ({estimate})", path.name()),
@@ -158,7 +168,8 @@ fn mean_size(ranges: &[RowSets]) -> f64 {
 fn build_path(path: AccessPath, sides: &Sides<'_>, tokens: usize, context: &BuildContext<'_>) -> Result<Box<dyn Path>> {
     let sets = sides.build;
     Ok(match path {
-        AccessPath::Prefix => {
+        // without bands
+        AccessPath::Prefix | AccessPath::Bands => {
             Box::new(PrefixIndex::build(sets, tokens, sides.predicate, sides.self_join, context.reserve)?)
         }
         AccessPath::Tiles => match bits::folded_words(sets.words) {
@@ -183,6 +194,10 @@ impl Index for SetIndex {
 
     fn info(&self) -> &IndexInfo {
         &self.info
+    }
+
+    fn metrics(&self) -> Vec<MetricValue> {
+        self.path.metrics()
     }
 
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<PreparedSets>> {

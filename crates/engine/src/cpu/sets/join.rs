@@ -3,10 +3,12 @@
 use std::ops::Range;
 
 use super::bits;
+use super::minhash::MinHashScratch;
 use super::overlap::overlap_reaching;
 use super::requirements::{Reach, Requirements};
 use super::sorted::{Groups, SortedSets};
 use crate::cpu::signature::{Hit, Limits};
+use crate::metrics::MetricValue;
 use crate::sets::predicate::{SetPredicate, Sizes};
 use crate::{Cancel, Counts, Cursor, Limit, Pairs};
 
@@ -17,6 +19,8 @@ pub enum AccessPath {
     Prefix,
     /// All pairs that group and size allow, tested by their signatures.
     Tiles,
+    /// Sets that agree in a band of hashes, where pairs may be missed.
+    Bands,
 }
 
 /// Both sides of a join.
@@ -70,6 +74,11 @@ pub(super) trait Path: Send + Sync + std::fmt::Debug {
     /// Bytes held.
     fn memory(&self) -> usize;
 
+    /// What it counts, for EXPLAIN ANALYZE.
+    fn metrics(&self) -> Vec<MetricValue> {
+        Vec::new()
+    }
+
     /// Appends the matches of positions from `cursor` on; see [`crate::PairIndex::probe`].
     fn probe(&self, sides: &Sides<'_>, cursor: &mut Cursor, work: &mut Work<'_>);
 }
@@ -122,6 +131,14 @@ pub(super) struct Scratch {
     pub(super) folded: Vec<u64>,
     /// The least overlap that each column of a tile needs.
     pub(super) least: Vec<i64>,
+    pub(super) bands: BandScratch,
+}
+
+/// Memory for the keys of a probe row.
+#[derive(Debug, Default)]
+pub(super) struct BandScratch {
+    pub(super) hashes: MinHashScratch,
+    pub(super) keys: Vec<u32>,
 }
 
 /// A build position that shares a token with a probe position.
@@ -147,6 +164,7 @@ impl Scratch {
             limits: Vec::new(),
             folded: Vec::new(),
             least: Vec::new(),
+            bands: BandScratch::default(),
         }
     }
 

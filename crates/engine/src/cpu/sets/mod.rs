@@ -3,7 +3,7 @@
 //! ```text
 //! ranked tokens (engine::sets)
 //!            --sets------> columns, ordered by (group, size), signatures
-//!            --cost------> prefix index | signature tiles
+//!            --cost------> prefix index | signature tiles | hash bands, where pairs may be missed
 //! probe row  ------------> candidates --overlap--> pairs that the measure accepts
 //! ```
 //!
@@ -17,10 +17,12 @@
 //! for sets of more than 100 tokens at most a byte a token), the dictionary unless it is a self-join; then 8 bytes
 //! for each token of a prefix, or for the tiles a folded signature (at most 32 bytes) and 16 bytes a row.
 
+mod bands;
 mod bits;
 mod cost;
 mod index;
 mod join;
+mod minhash;
 mod nearest;
 mod overlap;
 mod pair_decider;

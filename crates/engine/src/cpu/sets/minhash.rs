@@ -1,0 +1,178 @@
+//! Independent MinHash values of sets of tokens, one band of them to a key.
+//!
+//! Every hash has a function of its own, unlike in signatures of one permutation: the bands of small sets have to be as
+//! independent as those of large ones, or pairs would be found less often than [`Bands`](crate::cpu::lsh::Bands) say.
+
+use similarity_measures::random::Random;
+
+use crate::cpu::lsh::Bands;
+
+/// Hash functions that are computed at once.
+const LANES: usize = 16;
+
+/// The hash functions of some bands.
+#[derive(Debug)]
+pub(super) struct MinHashes {
+    bands: Bands,
+    /// Functions, as many as full groups hold.
+    functions: Vec<Functions>,
+    #[cfg(target_arch = "x86_64")]
+    instructions: Instructions,
+}
+
+/// `x -> (x ^ flips) * factors`, a permutation of all numbers each.
+#[derive(Debug, Clone, Copy)]
+struct Functions {
+    flips: [u32; LANES],
+    factors: [u32; LANES],
+}
+
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Instructions {
+    Avx512,
+    Avx2,
+    Any,
+}
+
+/// Memory for the keys of one row.
+#[derive(Debug, Default)]
+pub(super) struct MinHashScratch {
+    tokens: Vec<u32>,
+    least: Vec<[u32; LANES]>,
+}
+
+impl MinHashes {
+    pub(super) fn new(bands: Bands) -> Self {
+        let mut random = Random::new(0, 0);
+        let functions = (0..bands.all_hashes().div_ceil(LANES)).map(|_| Functions {
+            flips: std::array::from_fn(|_| random.bits() as u32),
+            factors: std::array::from_fn(|_| random.bits() as u32 | 1),
+        });
+        Self {
+            bands,
+            functions: functions.collect(),
+            #[cfg(target_arch = "x86_64")]
+            instructions: if is_x86_feature_detected!("avx512f") {
+                Instructions::Avx512
+            } else if is_x86_feature_detected!("avx2") {
+                Instructions::Avx2
+            } else {
+                Instructions::Any
+            },
+        }
+    }
+
+    /// Writes a key for each band of a set, which is not empty, of a group.
+    pub(super) fn keys(&self, tokens: &[u32], group: u32, scratch: &mut MinHashScratch, keys: &mut [u32]) {
+        scratch.tokens.clear();
+        scratch.tokens.extend(tokens.iter().map(|&token| spread(token)));
+        scratch.least.clear();
+        scratch.least.resize(self.functions.len(), [u32::MAX; LANES]);
+        #[cfg(target_arch = "x86_64")]
+        match self.instructions {
+            // SAFETY: the instructions have been detected.
+            Instructions::Avx512 => unsafe { self.least_by_avx512(scratch) },
+            // SAFETY: as above.
+            Instructions::Avx2 => unsafe { self.least_by_avx2(scratch) },
+            Instructions::Any => self.least(scratch),
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        self.least(scratch);
+        let least = scratch.least.as_flattened();
+        for (key, band) in keys.iter_mut().zip(least.chunks_exact(self.bands.hashes)) {
+            let whole = band.iter().fold(u64::from(group), |key, &hash| mixed(key ^ u64::from(hash)));
+            *key = (whole >> 32) as u32;
+        }
+    }
+
+    #[inline(always)]
+    fn least(&self, scratch: &mut MinHashScratch) {
+        for (Functions { flips, factors }, least) in self.functions.iter().zip(&mut scratch.least) {
+            for &token in &scratch.tokens {
+                for lane in 0..LANES {
+                    least[lane] = least[lane].min((token ^ flips[lane]).wrapping_mul(factors[lane]));
+                }
+            }
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f")]
+    fn least_by_avx512(&self, scratch: &mut MinHashScratch) {
+        self.least(scratch);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn least_by_avx2(&self, scratch: &mut MinHashScratch) {
+        self.least(scratch);
+    }
+}
+
+/// A number that looks random, another one for each token.
+#[inline]
+fn spread(token: u32) -> u32 {
+    let token = (token ^ token >> 16).wrapping_mul(0x7feb_352d);
+    let token = (token ^ token >> 15).wrapping_mul(0x846c_a68b);
+    token ^ token >> 16
+}
+
+#[inline]
+fn mixed(number: u64) -> u64 {
+    let number = (number ^ number >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    number ^ number >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+
+    /// Bands agree as often as the similarity of the sets says, whether sets are small or large and tokens neighbours or
+    /// not.
+    #[test]
+    fn bands_agree_as_often_as_the_similarity_says() {
+        let mut rng = StdRng::seed_from_u64(3);
+        let bands = Bands { bands: 256, hashes: 4 };
+        let hashes = MinHashes::new(bands);
+        let mut scratch = MinHashScratch::default();
+        for (shared, own, neighbours) in
+            [(1, 1, true), (2, 1, false), (4, 1, true), (9, 1, false), (40, 5, true), (300, 40, false), (100, 50, true)]
+        {
+            let similarity = f64::from(shared) / f64::from(shared + 2 * own);
+            let expected = similarity.powi(bands.hashes as i32);
+            let (mut agree, mut all) = (0, 0);
+            for _ in 0..400 {
+                let first: u32 = rng.random_range(0..1 << 24);
+                let mut token = |n: u32| if neighbours { first + n } else { rng.random() };
+                let tokens: Vec<u32> = (0..shared + 2 * own).map(&mut token).collect();
+                let (one, other) = (&tokens[..(shared + own) as usize], &tokens[own as usize..]);
+                let keys = [one, other].map(|tokens| {
+                    let mut keys = vec![0; bands.bands];
+                    hashes.keys(tokens, 7, &mut scratch, &mut keys);
+                    keys
+                });
+                agree += keys[0].iter().zip(&keys[1]).filter(|(one, other)| one == other).count();
+                all += bands.bands;
+            }
+            let share = agree as f64 / all as f64;
+            // bands of the same functions are not independent between trials of neighbouring tokens
+            let deviation = (expected * (1.0 - expected) / all as f64).sqrt();
+            assert!((share - expected).abs() < 6.0 * deviation + 0.004, "{share} for {expected}");
+        }
+    }
+
+    #[test]
+    fn groups_have_keys_of_their_own() {
+        let hashes = MinHashes::new(Bands { bands: 9, hashes: 3 });
+        let (mut scratch, mut keys) = (MinHashScratch::default(), [[0; 9]; 3]);
+        let [one, same, other] = &mut keys;
+        hashes.keys(&[1, 5, 9], 1, &mut scratch, one);
+        hashes.keys(&[1, 5, 9], 1, &mut scratch, same);
+        hashes.keys(&[1, 5, 9], 2, &mut scratch, other);
+        assert!(one == same && one.iter().zip(other).all(|(one, other)| one != other));
+    }
+}
