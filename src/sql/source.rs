@@ -137,7 +137,7 @@ fn marked(
         match &recall {
             None => edits.extend([Edit::insert(start, MARK_TEXT), Edit::insert(end, "))")]),
             Some(Recall { span, number, .. }) => {
-                let after = format!("), {}))", number.token);
+                let after = format!("), {})))", number.token);
                 edits.push(Edit::insert(start, RECALL_TEXT));
                 edits.push(Edit { start: end, end: span.end, text: after.into() });
             }

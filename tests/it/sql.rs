@@ -142,6 +142,29 @@ fn chained_and_nested_joins_get_their_own_condition() {
 }
 
 #[test]
+fn a_recall_goes_around_the_condition_before_it() {
+    let mark = |p: &str, recall: &str| format!("similarity_join_condition((with_recall(({p}), {recall})))");
+    for rest in ["", " WHERE a.x = 1", " JOIN c ON true", " ORDER BY 1"] {
+        assert_eq!(
+            rewrite(&format!("SELECT 1 FROM a SIMILARITY JOIN b ON a.x = b.x with /* */ recall .95{rest}")),
+            format!("SELECT 1 FROM a  JOIN b ON {}{rest}", mark("a.x = b.x", ".95"))
+        );
+    }
+    assert_eq!(
+        rewrite("SELECT 1 FROM a SIMILARITY JOIN (b SIMILARITY JOIN c ON p WITH RECALL 0.5) ON q WITH RECALL 1"),
+        format!("SELECT 1 FROM a  JOIN (b  JOIN c ON {}) ON {}", mark("p", "0.5"), mark("q", "1"))
+    );
+    let nested = "SELECT 1 FROM a SIMILARITY JOIN b ON a.x IN (SELECT x FROM c SIMILARITY JOIN d ON p WITH RECALL 0.5)";
+    assert_eq!(
+        rewrite(nested),
+        format!(
+            "SELECT 1 FROM a  JOIN b ON similarity_join_condition((a.x IN (SELECT x FROM c  JOIN d ON {})))",
+            mark("p", "0.5")
+        )
+    );
+}
+
+#[test]
 fn the_condition_ends_where_the_parser_says() {
     for condition in [
         "CASE WHEN a.x = b.x THEN true ELSE false END",

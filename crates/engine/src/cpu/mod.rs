@@ -95,6 +95,9 @@ pub fn access_paths(condition: Condition, recall: Option<Recall>) -> AccessPaths
             AccessPaths { paths: &[PrefixIndex, SignatureTiles, HashBands], by: Some(Criterion::Cost) }
         }
         Condition::Set { .. } => AccessPaths { paths: &[PrefixIndex, SignatureTiles], by: Some(Criterion::Cost) },
+        Condition::Vector(condition) if recall.is_some() && vectors::epsilon::has_bands(condition.measure) => {
+            AccessPaths { paths: &[SortedRuns, KdBlocks, MetricBlocks, HashBands], by: Some(Criterion::Dimension) }
+        }
         Condition::Edit { measure, .. } if measure.is_jaro() => AccessPaths::only(&[SignatureTiles]),
         Condition::Edit { .. } => AccessPaths { paths: &[SegmentIndex, SignatureTiles], by: Some(Criterion::Cost) },
         Condition::Vector(_) => {

@@ -11,9 +11,11 @@
 //! found. Candidates are decided as in every other path: what comes out satisfies the condition.
 
 mod bands;
+mod keys;
 mod sampled;
 mod table;
 
 pub(in crate::cpu) use bands::{Bands, Plan};
+pub(in crate::cpu) use keys::key;
 pub(in crate::cpu) use sampled::Sampled;
 pub(in crate::cpu) use table::BandTables;

@@ -5,7 +5,7 @@
 
 use similarity_measures::random::Random;
 
-use crate::cpu::lsh::Bands;
+use crate::cpu::lsh::{Bands, key};
 
 /// Hash functions that are computed at once.
 const LANES: usize = 16;
@@ -80,9 +80,8 @@ impl MinHashes {
         #[cfg(not(target_arch = "x86_64"))]
         self.least(scratch);
         let least = scratch.least.as_flattened();
-        for (key, band) in keys.iter_mut().zip(least.chunks_exact(self.bands.hashes)) {
-            let whole = band.iter().fold(u64::from(group), |key, &hash| mixed(key ^ u64::from(hash)));
-            *key = (whole >> 32) as u32;
+        for (own, band) in keys.iter_mut().zip(least.chunks_exact(self.bands.hashes)) {
+            *own = key(group, band.iter().copied());
         }
     }
 
@@ -116,12 +115,6 @@ fn spread(token: u32) -> u32 {
     let token = (token ^ token >> 16).wrapping_mul(0x7feb_352d);
     let token = (token ^ token >> 15).wrapping_mul(0x846c_a68b);
     token ^ token >> 16
-}
-
-#[inline]
-fn mixed(number: u64) -> u64 {
-    let number = (number ^ number >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    number ^ number >> 32
 }
 
 #[cfg(test)]

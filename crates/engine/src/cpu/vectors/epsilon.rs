@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Result, internal_err};
 
+use super::bands::{self, VectorBands};
 use super::blocks::has_boxes;
 use super::blocks::{Blocks, LeafOf};
 use super::decision::Decision;
@@ -17,6 +18,7 @@ use super::points::{Points, Vectors};
 use super::reach::Reach;
 use super::search::{Found, leaves_near};
 use super::sorted::Side;
+use crate::access_path::AccessPath;
 use crate::condition::VectorCondition;
 use crate::{
     BuildContext, Cancel, Counts, Cursor, DynPairIndex, Erased, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs,
@@ -31,12 +33,22 @@ use similarity_measures::VectorMeasure;
 pub fn build(condition: VectorCondition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<DynPairIndex>> {
     (context.reserve)(Vectors::memory_of(&keys.values))?;
     let points = Points::try_new(&condition, keys, None, &context.preparing())?;
+    let forced = context.overrides.path([(AccessPath::HashBands, ())]).is_some();
+    let bands = context.recall.and_then(|recall| bands::chosen(&condition, &points, recall, forced, context));
+    if let Some(bands) = bands {
+        return Ok(Box::new(Erased(VectorBands::try_new(condition, bands, points, context)?)));
+    }
     Ok(match condition.measure {
         VectorMeasure::L1 => with_metric::<Manhattan>(condition, points, context)?,
         VectorMeasure::Linf => with_metric::<Chebyshev>(condition, points, context)?,
         VectorMeasure::InnerProduct => with_metric::<Products>(condition, points, context)?,
         _ => with_metric::<Euclidean>(condition, points, context)?,
     })
+}
+
+/// Whether a join by this measure that may miss pairs may use bands of projections.
+pub fn has_bands(measure: VectorMeasure) -> bool {
+    matches!(measure, VectorMeasure::L2 | VectorMeasure::Cosine | VectorMeasure::CosineDistance)
 }
 
 fn with_metric<M: Metric>(

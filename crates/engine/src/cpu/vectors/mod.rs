@@ -8,6 +8,8 @@
 //! probe leaf ---search---> leaves within reach ---kernel---> pairs within reach ---decision---> pairs
 //! ```
 //!
+//! In many dimensions a join that may miss pairs finds candidates by `bands` of random `projections` instead.
+//!
 //! The filter computes in single precision where that tells matches from others, else in double; `reach` says by how
 //! much it looks farther than the condition, so that no match is lost. The measure's own arithmetic decides.
 //!
@@ -15,6 +17,7 @@
 //! point in the filter's precision and about 40 bytes; a batch of the probe side likewise. A side that does not fit is
 //! told apart by `regions`, so that its parts are joined one by one.
 
+mod bands;
 mod blocks;
 mod build_tree;
 pub mod epsilon;
@@ -25,6 +28,7 @@ mod metric;
 pub mod nearest;
 mod pair_decider;
 mod partition;
+mod projections;
 mod regions;
 mod search;
 mod slack;

@@ -1,0 +1,35 @@
+//! One key out of the hashes of a band.
+
+/// A key of the hashes of a row of a group; other hashes and other groups have other keys, but for one in four billion.
+#[inline]
+pub(in crate::cpu) fn key(group: u32, hashes: impl Iterator<Item = u32>) -> u32 {
+    let whole = hashes.fold(mixed(u64::from(group) + 1), |key, hash| mixed(key ^ u64::from(hash)));
+    (whole >> 32) as u32
+}
+
+/// A number that depends on every bit of another one (after SplitMix64).
+#[inline]
+fn mixed(number: u64) -> u64 {
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn keys_of_near_hashes_differ() {
+        let mut keys = BTreeSet::new();
+        for group in 0..10 {
+            for one in 0..20 {
+                keys.extend((0..20).map(|other| key(group, [one, other].into_iter())));
+            }
+        }
+        assert_eq!(keys.len(), 4000);
+        assert_ne!(key(0, [0, 0].into_iter()), key(0, [0].into_iter()));
+    }
+}

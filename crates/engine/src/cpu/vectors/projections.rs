@@ -1,0 +1,126 @@
+//! Random projections of vectors, one band of them to a key.
+
+use similarity_measures::random::Random;
+
+use crate::cpu::lsh::{Bands, key};
+
+/// Projections that are computed at once.
+const LANES: usize = 32;
+
+/// What is kept of a projection.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Rounding {
+    /// Whether it is positive.
+    Sign,
+    /// Which slot of this width it falls into.
+    Slot { width: f32 },
+}
+
+/// The projections of some bands.
+#[derive(Debug)]
+pub(super) struct Projections {
+    bands: Bands,
+    rounding: Rounding,
+    dimension: usize,
+    /// Group by group of [`LANES`] projections, dimension by dimension.
+    directions: Vec<[f32; LANES]>,
+    /// Where the slots of each projection start, as a share of the width.
+    starts: Vec<f32>,
+    #[cfg(target_arch = "x86_64")]
+    instructions: Instructions,
+}
+
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Instructions {
+    Avx512,
+    Avx2,
+    Any,
+}
+
+impl Projections {
+    pub(super) fn new(bands: Bands, dimension: usize, rounding: Rounding) -> Self {
+        let groups = bands.all_hashes().div_ceil(LANES);
+        let mut random = Random::new(0, 1);
+        let directions = (0..groups * dimension).map(|_| std::array::from_fn(|_| random.normal() as f32)).collect();
+        let starts = (0..groups * LANES).map(|_| random.uniform() as f32).collect();
+        Self {
+            bands,
+            rounding,
+            dimension,
+            directions,
+            starts,
+            #[cfg(target_arch = "x86_64")]
+            instructions: if is_x86_feature_detected!("avx512f") {
+                Instructions::Avx512
+            } else if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                Instructions::Avx2
+            } else {
+                Instructions::Any
+            },
+        }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        size_of_val(&self.directions[..]) + size_of_val(&self.starts[..])
+    }
+
+    /// Writes a key for each band of a vector of a group.
+    pub(super) fn keys(&self, vector: &[f64], group: u32, projected: &mut Vec<f32>, keys: &mut [u32]) {
+        projected.clear();
+        // of the length of the whole the side of a plane does not depend
+        let scale = match self.rounding {
+            Rounding::Sign => 1.0 / vector.iter().fold(f64::MIN_POSITIVE, |most, x| most.max(x.abs())),
+            Rounding::Slot { .. } => 1.0,
+        };
+        projected.resize(self.starts.len() + self.dimension, 0.0);
+        let (narrow, projected) = projected.split_at_mut(self.dimension);
+        narrow.iter_mut().zip(vector).for_each(|(narrow, &wide)| *narrow = (wide * scale) as f32);
+        #[cfg(target_arch = "x86_64")]
+        match self.instructions {
+            // SAFETY: the instructions have been detected.
+            Instructions::Avx512 => unsafe { self.project_by_avx512(narrow, projected) },
+            // SAFETY: as above.
+            Instructions::Avx2 => unsafe { self.project_by_avx2(narrow, projected) },
+            Instructions::Any => self.project::<false>(narrow, projected),
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        self.project::<false>(narrow, projected);
+        let hashes = self.bands.hashes;
+        for (band, own) in keys.iter_mut().enumerate() {
+            let places = band * hashes..(band + 1) * hashes;
+            let rounded = places.map(|place| match self.rounding {
+                Rounding::Sign => u32::from(projected[place] > 0.0),
+                Rounding::Slot { width } => (projected[place] / width + self.starts[place]).floor() as i32 as u32,
+            });
+            *own = key(group, rounded);
+        }
+    }
+
+    #[inline(always)]
+    fn project<const FUSED: bool>(&self, vector: &[f32], projected: &mut [f32]) {
+        let groups = self.directions.chunks_exact(self.dimension);
+        for (directions, projected) in groups.zip(projected.as_chunks_mut::<LANES>().0) {
+            let mut sums = [0.0; LANES];
+            for (x, direction) in vector.iter().zip(directions) {
+                for lane in 0..LANES {
+                    sums[lane] =
+                        if FUSED { x.mul_add(direction[lane], sums[lane]) } else { sums[lane] + x * direction[lane] };
+                }
+            }
+            *projected = sums;
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f")]
+    fn project_by_avx512(&self, vector: &[f32], projected: &mut [f32]) {
+        self.project::<true>(vector, projected);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma")]
+    fn project_by_avx2(&self, vector: &[f32], projected: &mut [f32]) {
+        self.project::<true>(vector, projected);
+    }
+}
