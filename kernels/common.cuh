@@ -64,6 +64,9 @@ __device__ __forceinline__ u32 lane_of_thread() { return threadIdx.x % WARP_LANE
 __device__ __forceinline__ u64 thread_in_grid() { return (u64)blockIdx.x * blockDim.x + threadIdx.x; }
 __device__ __forceinline__ u64 threads_in_grid() { return (u64)gridDim.x * blockDim.x; }
 
+// A number that is no smaller, in single precision.
+__device__ __forceinline__ float above(double x) { return (float)(x + fabs(x) * 1e-6 + 1e-37); }
+
 // The first of `low..high` for which `holds` is true, if it stays true once it is; else `high`.
 template <class Holds>
 __device__ __forceinline__ u32 first_true(u32 low, u32 high, Holds holds) {

@@ -104,8 +104,6 @@ extern "C" __global__ void __launch_bounds__(128) set_summaries(const u32* sizes
     summaries[block] = s;
 }
 
-__device__ __forceinline__ u64 place(u32 group, u32 size) { return (u64)group << 32 | min(size, MOST_SIZE); }
-
 // One thread a probe block from `first` on: the range of build blocks that hold all partners of its sets, by group and
 // size. With `self_join` only those from the block itself on.
 extern "C" __global__ void __launch_bounds__(128) set_windows(Sets probe, Sets build, SetCondition test, u32 first,
@@ -167,25 +165,10 @@ __device__ __forceinline__ void filter(const Sets& probe, const Sets& build, con
     for (u32 block = first; block < task.end; block++) {
         int least = needed(test, rows, build.summaries[block]);
         if (least == 0x7fffffff) continue;
-#pragma unroll 2
-        for (u32 column = block * BLOCK; column < (block + 1) * BLOCK; column += 8) {
-            int d[Q][4];
-            held.common(build.signatures + (u64)column * (W * STEP), least, d);
-            int all_negative = -1;
-#pragma unroll
-            for (int q = 0; q < Q; q++) all_negative &= d[q][0] & d[q][1] & d[q][2] & d[q][3];
-            if (all_negative < 0) continue;
-            u32 hits = 0;
-#pragma unroll
-            for (int i = 0; i < Q * 4; i++) hits |= (u32)(d[i / 4][i % 4] >= 0) << i;
-            u32 g = lane_of_thread() >> 2, t = lane_of_thread() & 3;
-            for (; hits != 0; hits &= hits - 1) {
-                u32 i = __ffs(hits) - 1;
-                u32 p = row + i / 4 * 16 + g + (i % 4 >> 1) * 8;
-                if (p < begin || p >= end) continue;
-                keep<W>(probe, build, test, self_join, p, column + t * 2 + (i & 1), pairs, count, capacity);
-            }
-        }
+        visit_reaching(held, build.signatures, block, least, [&](u32 at, u32 b) {
+            u32 p = row + at;
+            if (p >= begin && p < end) keep<W>(probe, build, test, self_join, p, b, pairs, count, capacity);
+        });
     }
 }
 
@@ -202,28 +185,6 @@ FILTER(set_filter_512, 2, 4)
 FILTER(set_filter_1024, 4, 2)
 FILTER(set_filter_2048, 8, 1)
 
-// The tokens that two sets share, counted by a warp; the right one is no smaller.
-__device__ __forceinline__ u32 overlap(const u32* left, u32 lefts, const u32* right, u32 rights) {
-    u32 common = 0;
-    for (u32 first = 0; first < lefts; first += 32) {
-        u32 at = first + lane_of_thread();
-        // ranks are smaller than this
-        u32 token = at < lefts ? left[at] : 0xffffffffu;
-        if (rights > UNORDERED) {
-            u32 found = first_true(0, rights, [&](u32 r) { return right[r] >= token; });
-            common += found < rights && right[found] == token;
-            continue;
-        }
-        for (u32 r = 0; r < rights; r += 32) {
-            u32 others = r + lane_of_thread() < rights ? right[r + lane_of_thread()] : 0xfffffffeu;
-            u32 held = min(rights - r, 32u);
-            for (u32 lane = 0; lane < held; lane++) common += token == __shfl_sync(ALL_LANES, others, lane);
-        }
-    }
-    for (u32 offset = 16; offset > 0; offset /= 2) common += __shfl_xor_sync(ALL_LANES, common, offset);
-    return common;
-}
-
 // One warp a candidate, none where some have found no room: row numbers of those that match.
 extern "C" __global__ void __launch_bounds__(256) set_verify(Sets probe, Sets build, SetCondition test,
                                                              const Pair* candidates, const u64* candidate_count,
@@ -232,9 +193,7 @@ extern "C" __global__ void __launch_bounds__(256) set_verify(Sets probe, Sets bu
     for (u64 at = thread_in_grid() / 32; at < all; at += threads_in_grid() / 32) {
         Pair candidate = candidates[at];
         u32 p = candidate.probe, b = candidate.build;
-        const u32 *left = probe.tokens + probe.starts[p], *right = build.tokens + build.starts[b];
-        u32 lefts = probe.known[p], rights = build.known[b];
-        u32 common = lefts <= rights ? overlap(left, lefts, right, rights) : overlap(right, rights, left, lefts);
+        u32 common = overlap(probe, p, build, b);
         if (lane_of_thread() != 0 || common == 0) continue;
         if (!set_accepts(test, common, sizes_of(build, b, probe, p))) continue;
         Pair pair;

@@ -69,3 +69,27 @@ struct ProbeRows {
     }
 #endif
 };
+
+// Visits the pairs of a warp's rows and a build block that have as many bits in common as needed: the place of the probe
+// row among those of the warp, and the build position. All lanes call it.
+template <int W, int Q, class Visit>
+__device__ __forceinline__ void visit_reaching(const ProbeRows<W, Q>& held, const u32* signatures, u32 block,
+                                               int needed, Visit visit) {
+#pragma unroll 2
+    for (u32 column = block * BLOCK; column < (block + 1) * BLOCK; column += 8) {
+        int d[Q][4];
+        held.common(signatures + (u64)column * (W * STEP), needed, d);
+        int all_negative = -1;
+#pragma unroll
+        for (int q = 0; q < Q; q++) all_negative &= d[q][0] & d[q][1] & d[q][2] & d[q][3];
+        if (all_negative < 0) continue;
+        u32 hits = 0;
+#pragma unroll
+        for (int i = 0; i < Q * 4; i++) hits |= (u32)(d[i / 4][i % 4] >= 0) << i;
+        u32 g = lane_of_thread() >> 2, t = lane_of_thread() & 3;
+        for (; hits != 0; hits &= hits - 1) {
+            u32 i = __ffs(hits) - 1;
+            visit(i / 4 * 16 + g + (i % 4 >> 1) * 8, column + t * 2 + (i & 1));
+        }
+    }
+}

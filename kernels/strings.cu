@@ -25,49 +25,7 @@
 // lengths of a block speak for all of it (blocks sorted by length as in sf-gSSJoin, section 6).
 
 // targets: sm75, sm80
-#include "common.cuh"
-#include "measure/edit_measure.cuh"
-#include "signature_tile.cuh"
-
-// Sort keys: group, length, excess of the bag that is compared first.
-#define LENGTH_BITS 16  // for the host
-#define EXCESS_BITS 8   // for the host
-#define MOST_EXCESS ((1u << EXCESS_BITS) - 1)
-
-// The strings of one side in order; every column has a multiple of BLOCK entries, those after `count` are of no string.
-struct CodedStrings {
-    // Signatures, STEP words each, and how many occurrences share a bit with another.
-    const u32* characters;
-    const u32* bigrams;
-    const u32* character_excess;
-    const u32* bigram_excess;
-    const u32* lengths;
-    // The first four symbols, a byte each.
-    const u32* prefixes;
-    const u32* groups;
-    const u32* rows;
-    const u64* starts;
-    const void* symbols;
-    const struct Summary* summaries;
-    u32 count;
-    u32 unused;
-};
-
-// What is known of all strings of a block.
-struct Summary {
-    u32 least_length;
-    u32 most_length;
-    u32 first_group;
-    u32 last_group;
-    // The lengths of the first and the last position: a block may hold the end of one group and the start of the next.
-    u32 first_length;
-    u32 last_length;
-    // The most of either bag.
-    u32 character_excess;
-    u32 bigram_excess;
-    u32 character_bits;
-    u32 bigram_bits;
-};
+#include "strings.cuh"
 
 // How the strings of a build side set bits: the Unicode scalar value of each code, and the bit of each occurrence.
 struct Signer {
@@ -204,9 +162,6 @@ extern "C" __global__ void __launch_bounds__(256) edit_gather(
     }
 }
 
-// The occurrences in a string's bag of bigrams.
-__device__ __forceinline__ u32 bigrams_of(u32 length) { return length > 0 ? length - 1 : 0; }
-
 // One thread a block of positions.
 extern "C" __global__ void __launch_bounds__(128) edit_summaries(const u32* lengths, const u32* character_excess,
                                                                  const u32* bigram_excess, const u32* groups, u32 count,
@@ -233,8 +188,6 @@ extern "C" __global__ void __launch_bounds__(128) edit_summaries(const u32* leng
     summaries[block] = s;
 }
 
-__device__ __forceinline__ u64 place(u32 group, u32 length) { return (u64)group << 32 | length; }
-
 // One thread a probe block from `first` on: the range of build blocks that hold all partners of its strings, by group
 // and length. With `self_join` only those from the block itself on.
 extern "C" __global__ void __launch_bounds__(128) edit_windows(CodedStrings probe, CodedStrings build,
@@ -257,12 +210,6 @@ extern "C" __global__ void __launch_bounds__(128) edit_windows(CodedStrings prob
     ends[block - first] = to;
 }
 
-// The common bits that pairs need at least, in either signature.
-struct Needed {
-    int characters;
-    int bigrams;
-};
-
 // Those of all pairs of two blocks; false where none can match.
 __device__ __forceinline__ bool needed_by_blocks(const EditCondition& test, const Summary& probe, const Summary& build,
                                                  Needed& bits) {
@@ -276,17 +223,6 @@ __device__ __forceinline__ bool needed_by_blocks(const EditCondition& test, cons
            bits.bigrams <= (int)min(probe.bigram_bits, build.bigram_bits);
 }
 
-__device__ __forceinline__ u32 common_bits(const u32* left, u32 p, const u32* right, u32 b) {
-    const uint4 *l = (const uint4*)(left + (u64)p * STEP), *r = (const uint4*)(right + (u64)b * STEP);
-    u32 bits = 0;
-#pragma unroll
-    for (int part = 0; part < 2; part++) {
-        uint4 x = l[part], y = r[part];
-        bits += __popc(x.x & y.x) + __popc(x.y & y.y) + __popc(x.z & y.z) + __popc(x.w & y.w);
-    }
-    return bits;
-}
-
 // Keeps a pair that has passed for its blocks if it passes for itself.
 __device__ __forceinline__ void keep(const CodedStrings& probe, const CodedStrings& build, const EditCondition& test,
                                      u32 self_join, u32 p, u32 b, Pair* pairs, u64* count, u64 capacity) {
@@ -298,9 +234,7 @@ __device__ __forceinline__ void keep(const CodedStrings& probe, const CodedStrin
     u32 characters = common_bits(probe.characters, p, build.characters, b) +
                      min(probe.character_excess[p], build.character_excess[b]);
     if (is_jaro(test) && left > 0 && right > 0) {
-        u32 differing = probe.prefixes[p] ^ build.prefixes[b];
-        u32 prefix = differing == 0 ? LONGEST_PREFIX : (__ffs((i32)differing) - 1) / 8;
-        least = jaro_least_shared(test, left, right, prefix, characters);
+        least = jaro_least_shared(test.jaro[common_prefix(probe, p, build, b)], left, right, characters);
     }
     if (characters < least.characters) return;
     u32 bigrams = common_bits(probe.bigrams, p, build.bigrams, b) + min(probe.bigram_excess[p], build.bigram_excess[b]);
@@ -311,22 +245,7 @@ __device__ __forceinline__ void keep(const CodedStrings& probe, const CodedStrin
     append(pair, pairs, count, capacity);
 }
 
-// Which of a thread's pairs have as many bits in common as needed, a bit each.
-__device__ __forceinline__ u32 reaching(const ProbeRows<1, 4>& held, const u32* columns, int needed) {
-    int d[4][4];
-    held.common(columns, needed, d);
-    int all_negative = -1;
-#pragma unroll
-    for (int q = 0; q < 4; q++) all_negative &= d[q][0] & d[q][1] & d[q][2] & d[q][3];
-    if (all_negative < 0) return 0;
-    u32 hits = 0;
-#pragma unroll
-    for (int i = 0; i < 16; i++) hits |= (u32)(d[i / 4][i % 4] >= 0) << i;
-    return hits;
-}
-
-// One block of 4 warps a task, each warp with 64 probe rows, of which those in `begin..end` count. Bigrams tell more,
-// so they come first, unless they tell nothing.
+// One block of 4 warps a task, each warp with 64 probe rows, of which those in `begin..end` count.
 extern "C" __global__ void __launch_bounds__(128) edit_filter(CodedStrings probe, CodedStrings build,
                                                               EditCondition test, const Task* tasks, u32 self_join,
                                                               u32 begin, u32 end, Pair* pairs, u64* count,
@@ -342,24 +261,10 @@ extern "C" __global__ void __launch_bounds__(128) edit_filter(CodedStrings probe
     for (u32 block = first; block < task.end; block++) {
         Needed least;
         if (!needed_by_blocks(test, rows, build.summaries[block], least)) continue;
-#pragma unroll 2
-        for (u32 column = block * BLOCK; column < (block + 1) * BLOCK; column += 8) {
-            u32 hits = 0xffff;
-            if (least.bigrams > 0) {
-                hits = reaching(bigrams, build.bigrams + (u64)column * STEP, least.bigrams);
-                if (!__any_sync(ALL_LANES, hits != 0)) continue;
-            }
-            if (least.characters > 0)
-                hits &= reaching(characters, build.characters + (u64)column * STEP, least.characters);
-            u32 g = lane_of_thread() >> 2, t = lane_of_thread() & 3;
-            for (; hits != 0; hits &= hits - 1) {
-                u32 i = __ffs(hits) - 1;
-                u32 p = row + i / 4 * 16 + g + (i % 4 >> 1) * 8;
-                if (p < begin || p >= end) continue;
-                keep(probe, build, test, self_join, p, column + t * 2 + (i & 1), pairs, count, capacity);
-            }
-            __syncwarp();
-        }
+        visit_hits(characters, bigrams, build, block, least, [&](u32 at, u32 b) {
+            u32 p = row + at;
+            if (p >= begin && p < end) keep(probe, build, test, self_join, p, b, pairs, count, capacity);
+        });
     }
 }
 

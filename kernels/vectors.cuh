@@ -65,9 +65,6 @@ __device__ __forceinline__ u32 boxes_of(u32 count) {
     return blocks_of(count) + (blocks_of(count) + GROUPED - 1) / GROUPED;
 }
 
-// A number that is no smaller, in single precision.
-__device__ __forceinline__ float above(double x) { return (float)(x + fabs(x) * 1e-6 + 1e-37); }
-
 __device__ __forceinline__ float number_of(u32 half) {
     u32 magnitude = half & 0x7fffu;
     return __uint_as_float((half & 0x8000u) << 16 | (magnitude ? (magnitude << 13) + (112u << 23) : 0));

@@ -2,28 +2,12 @@
 // Assumes the structures.
 #pragma once
 
-static_assert(sizeof(Vectors) == 104);
-static_assert(OFFSET_OF(Vectors, values) == 0);
-static_assert(OFFSET_OF(Vectors, sources) == 8);
-static_assert(OFFSET_OF(Vectors, rows) == 16);
-static_assert(OFFSET_OF(Vectors, groups) == 24);
-static_assert(OFFSET_OF(Vectors, points) == 32);
-static_assert(OFFSET_OF(Vectors, halves) == 40);
-static_assert(OFFSET_OF(Vectors, terms) == 48);
-static_assert(OFFSET_OF(Vectors, residues) == 56);
-static_assert(OFFSET_OF(Vectors, lengths) == 64);
-static_assert(OFFSET_OF(Vectors, lows) == 72);
-static_assert(OFFSET_OF(Vectors, highs) == 80);
-static_assert(OFFSET_OF(Vectors, norms) == 88);
-static_assert(OFFSET_OF(Vectors, count) == 96);
-static_assert(OFFSET_OF(Vectors, unused) == 100);
-
 static_assert(sizeof(Neighbour) == 16);
 static_assert(OFFSET_OF(Neighbour, score) == 0);
 static_assert(OFFSET_OF(Neighbour, rank) == 8);
 static_assert(OFFSET_OF(Neighbour, row) == 12);
 
-static_assert(sizeof(Searched) == 96);
+static_assert(sizeof(Searched) == 104);
 static_assert(OFFSET_OF(Searched, offered) == 0);
 static_assert(OFFSET_OF(Searched, counts) == 8);
 static_assert(OFFSET_OF(Searched, kept) == 16);
@@ -38,34 +22,7 @@ static_assert(OFFSET_OF(Searched, wanted) == 68);
 static_assert(OFFSET_OF(Searched, seed_count) == 72);
 static_assert(OFFSET_OF(Searched, corner_count) == 76);
 static_assert(OFFSET_OF(Searched, descending) == 80);
-static_assert(OFFSET_OF(Searched, wider) == 84);
-static_assert(OFFSET_OF(Searched, by_norm) == 88);
-static_assert(OFFSET_OF(Searched, unused) == 92);
-
-static_assert(sizeof(VectorCondition) == 72);
-static_assert(OFFSET_OF(VectorCondition, lower) == 0);
-static_assert(OFFSET_OF(VectorCondition, upper) == 8);
-static_assert(OFFSET_OF(VectorCondition, most) == 16);
-static_assert(OFFSET_OF(VectorCondition, far) == 24);
-static_assert(OFFSET_OF(VectorCondition, by_norm) == 32);
-static_assert(OFFSET_OF(VectorCondition, scale) == 40);
-static_assert(OFFSET_OF(VectorCondition, measure) == 48);
-static_assert(OFFSET_OF(VectorCondition, metric) == 52);
-static_assert(OFFSET_OF(VectorCondition, dimension) == 56);
-static_assert(OFFSET_OF(VectorCondition, width) == 60);
-static_assert(OFFSET_OF(VectorCondition, lower_inclusive) == 64);
-static_assert(OFFSET_OF(VectorCondition, upper_inclusive) == 68);
-
-static_assert(sizeof(Task) == 12);
-static_assert(OFFSET_OF(Task, probe) == 0);
-static_assert(OFFSET_OF(Task, first) == 4);
-static_assert(OFFSET_OF(Task, end) == 8);
-
-static_assert(sizeof(Round) == 12);
-static_assert(OFFSET_OF(Round, seed) == 0);
-static_assert(OFFSET_OF(Round, stride) == 4);
-static_assert(OFFSET_OF(Round, done) == 8);
-
-static_assert(sizeof(Pair) == 8);
-static_assert(OFFSET_OF(Pair, build) == 0);
-static_assert(OFFSET_OF(Pair, probe) == 4);
+static_assert(OFFSET_OF(Searched, reach_by) == 84);
+static_assert(OFFSET_OF(Searched, dimension) == 88);
+static_assert(OFFSET_OF(Searched, wider) == 92);
+static_assert(OFFSET_OF(Searched, by_norm) == 96);

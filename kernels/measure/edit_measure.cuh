@@ -69,12 +69,11 @@ __device__ __forceinline__ Shared edit_least_shared(const EditCondition& test, u
     return least;
 }
 
-// What two strings of `left` and `right` characters, some each, have both at least, if they match by a Jaro measure,
-// begin with up to `prefix` characters in common and have up to `common` of them at all; as jaro_bigrams of
+// What two strings of `left` and `right` characters, some each, have both at least, if their Jaro similarity is `jaro`
+// or more and they have up to `common` characters in common; as jaro_bigrams of
 // crates/engine/src/strings/predicate.rs.
-__device__ __forceinline__ Shared jaro_least_shared(const EditCondition& test, u32 left, u32 right, u32 prefix,
-                                                    u32 common) {
-    double jaro = test.jaro[prefix], a_common_one = 1.0 / (double)left + 1.0 / (double)right;
+__device__ __forceinline__ Shared jaro_least_shared(double jaro, u32 left, u32 right, u32 common) {
+    double a_common_one = 1.0 / (double)left + 1.0 / (double)right;
     double most = (double)min(common, min(left, right)), needed = (3.0 * jaro - 1.0) / a_common_one;
     auto bigrams = [&](double matches) {
         double transpositions = max(matches * (1.0 - 3.0 * jaro + matches * a_common_one), 0.0);

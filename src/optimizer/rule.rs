@@ -52,8 +52,9 @@ impl OptimizerRule for SimilarityJoinRule {
     }
 }
 
-/// Condition without the marks of SIMILARITY JOIN and of recall, for sessions that switch the acceleration off: SIMILARITY JOIN is
-/// the plain join there. The mark of a condition over one side alone may have been pushed below the join.
+/// Condition without the marks of SIMILARITY JOIN and of recall, for sessions that switch the acceleration off:
+/// SIMILARITY JOIN is the plain join there. The mark of a condition over one side alone may have been pushed below the
+/// join.
 fn without_marks(expr: Expr) -> Result<Transformed<Expr>> {
     expr.transform_down(|e| {
         Ok(match contract::marked(&e).or_else(|| recalled(&e).map(|(condition, _)| condition)) {

@@ -27,7 +27,7 @@ use futures::StreamExt;
 use similarity_cuda::Device;
 
 use crate::epsilon::{finite_table, random_vectors};
-use crate::nearest::{self, Checked, SCORES, check_tables};
+use crate::nearest::{self, Checked, SCORES, SCORES_OF_TEXTS, check_tables};
 use crate::oracle::{BANDS, Cases, DENSE, QUERIES_PER_TABLE, RULES, TEXTS, about, check, random_condition};
 use crate::session;
 
@@ -180,6 +180,19 @@ async fn nearest_joins_have_the_same_rows_as_window_functions() {
         for table in 0..tables {
             // those that kernels rank by
             checked.add(check_tables(2_000_000 + table as u64, &SCORES[..5]).await);
+        }
+        println!("{checked:?}");
+        assert!(checked.on_device * 8 > count, "{checked:?} of {count}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nearest_joins_by_texts_have_the_same_rows_as_window_functions() {
+    if on_a_device("cuda::nearest_joins_by_texts_have_the_same_rows_as_window_functions") {
+        let count = crate::cases(150);
+        let (tables, mut checked) = (count / nearest::QUERIES_PER_TABLE, Checked::default());
+        for table in 0..tables {
+            checked.add(check_tables(3_000_000 + table as u64, SCORES_OF_TEXTS).await);
         }
         println!("{checked:?}");
         assert!(checked.on_device * 8 > count, "{checked:?} of {count}");
@@ -646,11 +659,16 @@ async fn where_memory_runs_out_the_cpu_takes_over() {
             ));
         }
     }
-    queries.push(
-        "SELECT count(*), sum(a.id * 7 + b.id) FROM t a JOIN (SELECT * FROM t WHERE id > 7) b
-         NEAREST 3 BY DISTANCE l2_distance(a.v, b.v) THEN BY b.id"
-            .to_owned(),
-    );
+    for score in [
+        "DISTANCE l2_distance(a.v, b.v)",
+        "DISTANCE levenshtein(a.s, b.s)",
+        "SIMILARITY jaccard(qgrams(a.s, 3), qgrams(b.s, 3))",
+    ] {
+        queries.push(format!(
+            "SELECT count(*), sum(a.id * 7 + b.id) FROM t a JOIN (SELECT * FROM t WHERE id > 7) b
+             NEAREST 3 BY {score} THEN BY b.id"
+        ));
+    }
     let (mut with_fallbacks, mut halved) = (0, 0);
     for query in queries {
         set_engine(&context, "cpu").await;

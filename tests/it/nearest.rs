@@ -53,7 +53,7 @@ pub(crate) const SCORES: Scores = &[
     ("CAST(a.n AS INT)", true),
 ];
 
-const SCORES_OF_TEXTS: Scores = &[
+pub(crate) const SCORES_OF_TEXTS: Scores = &[
     ("jaccard(word_tokens(a.s), word_tokens(b.s))", true),
     ("jaccard(b.s, a.s, 2)", true),
     ("dice(qgrams(a.s, 3, '#'), qgrams(b.s, 3, '#'))", true),
@@ -155,7 +155,7 @@ pub(crate) async fn check_tables(seed: u64, scores: Scores) -> Checked {
                 rows, expected,
                 "seed {seed}, batch size {batch_size}, {partitions} partitions: {query}\n{plan}"
             );
-            let on_device = plan.contains("blocks along a curve over ");
+            let on_device = plan.contains("blocks along a curve over ") || plan.contains("signature tiles (cuda:0 ");
             let paths = [" leaves over ", "inverted index of ", "signature tiles over "];
             checked.on_device += usize::from(on_device);
             checked.indexed += usize::from(on_device || paths.iter().any(|path| plan.contains(path)));

@@ -19,7 +19,6 @@ use similarity_engine::offered::{Declined, Offered};
 use similarity_engine::sets::SetPredicate;
 use similarity_engine::strings::EditPredicate;
 use similarity_engine::{BuildContext, Cancel, Erased, KeyColumn};
-use similarity_measures::VectorMeasure;
 
 use crate::components::ComponentsOnDevice;
 use crate::device::Device;
@@ -27,12 +26,13 @@ use crate::equality::{self, RowsByGroup};
 use crate::fault::{Fault, placed};
 use crate::memory::Budget;
 use crate::modules::Module;
+use crate::nearest::has_room;
 use crate::prefetch::PinnedPrefetch;
 use crate::rules::{self, RulesOnDevice};
-use crate::sets::SetIndex;
+use crate::sets::{self, SetIndex};
 use crate::strings::{self, StringIndex};
 use crate::tiled_index::{Tiled, TiledIndex};
-use crate::vectors::{self, FEW_DIMENSIONS, VectorIndex, has_kernels, ranks_by};
+use crate::vectors::{self, FEW_DIMENSIONS, VectorIndex, has_kernels};
 
 /// NVIDIA GPUs.
 #[derive(Debug)]
@@ -65,16 +65,19 @@ impl Platform for Cuda {
         }
     }
 
-    fn ranking_access_paths(&self, _: Condition) -> AccessPaths {
-        AccessPaths::only(&[AccessPath::CurveBlocks])
+    fn ranking_access_paths(&self, condition: Condition) -> AccessPaths {
+        match condition {
+            Condition::Set { .. } | Condition::Edit { .. } => AccessPaths::only(&[AccessPath::SignatureTiles]),
+            Condition::Vector(_) => AccessPaths::only(&[AccessPath::CurveBlocks]),
+        }
     }
 
     fn serves_atom(&self, atom: &AtomCondition) -> bool {
         rules::serves(atom)
     }
 
-    fn ranks_by(&self, measure: VectorMeasure, wanted: Wanted) -> bool {
-        ranks_by(measure, wanted)
+    fn ranks_by(&self, condition: Condition, wanted: Wanted) -> bool {
+        ranks_by(condition, wanted)
     }
 
     fn finds_components(&self) -> bool {
@@ -228,10 +231,36 @@ fn build_nearest(
     wanted: Wanted,
     context: &BuildContext<'_>,
 ) -> Result<Offered<Box<DynNearestIndex>>> {
-    let Condition::Vector(condition) = condition else { return Ok(Offered::Declined(Declined::Keys)) };
-    budget.device.kernels().read_ahead(&[Module::Vectors, Module::Nearest], context.cancel);
+    if !ranks_by(condition, wanted) {
+        return Ok(Offered::Declined(Declined::Keys));
+    }
+    let budget = &budget.of_join();
+    let modules: &[Module] = match condition {
+        Condition::Set { .. } => &[Module::Sets, Module::Nearest, Module::NearestSets],
+        Condition::Edit { .. } => &[Module::Strings, Module::Nearest, Module::NearestStrings],
+        Condition::Vector(_) => &[Module::Vectors, Module::Nearest, Module::NearestVectors],
+    };
+    budget.device.kernels().read_ahead(modules, context.cancel);
     context.cancel.check()?;
-    placed(vectors::build_nearest(&budget.of_join(), condition.measure, keys, (ranks, wanted), context))
+    placed(match condition {
+        Condition::Set { tokenizer, measure, .. } => {
+            sets::build_nearest(budget, (tokenizer, measure), keys, ranks, context)
+        }
+        Condition::Edit { measure, .. } => strings::build_nearest(budget, measure, keys, ranks, context),
+        Condition::Vector(condition) => {
+            vectors::build_nearest(budget, condition.measure, keys, (ranks, wanted), context)
+        }
+    })
+}
+
+/// Whether there are kernels for a ranking of so many rows by the score of a condition.
+fn ranks_by(condition: Condition, wanted: Wanted) -> bool {
+    let has_kernels = match condition {
+        Condition::Set { .. } => true,
+        Condition::Edit { measure, .. } => strings::ranks_by(measure),
+        Condition::Vector(condition) => condition.measure.is_ranked(),
+    };
+    has_kernels && has_room(wanted)
 }
 
 fn boxed<I: TiledIndex + 'static>(index: I) -> Box<DynDeviceIndex> {

@@ -27,6 +27,7 @@
 //! tiled_index     an index whose sides lie in blocks: what all families of keys have in common
 //! sets            set similarity joins
 //! strings         edit-distance and Jaro joins
+//! nearest         rankings: rounds of comparisons, what all families of keys have in common
 //! vectors         epsilon and nearest joins of vectors
 //! rules           what entries of a join of rules pair
 //! components      connected components of links
@@ -54,6 +55,7 @@ mod kernels;
 mod memory;
 mod metrics;
 mod modules;
+mod nearest;
 mod object_pool;
 mod prefetch;
 mod rules;

@@ -12,8 +12,8 @@ use super::context::DeviceContext;
 use super::fault::Fault;
 use super::jit_guard::JitGuard;
 use super::kernels::{
-    CodedStringKernels, ComponentKernels, EqualityKernels, NearestKernels, PrefixKernels, RuleKernels, SetKernels,
-    SortKernels, StringKernels, VectorKernels,
+    CodedStringKernels, ComponentKernels, EqualityKernels, NearestKernels, NearestSetKernels, NearestStringKernels,
+    NearestVectorKernels, PrefixKernels, RuleKernels, SetKernels, SortKernels, StringKernels, VectorKernels,
 };
 use similarity_engine::Cancel;
 
@@ -67,6 +67,9 @@ modules! {
     Components, components: ComponentKernels;
     Equality, equality: EqualityKernels;
     Nearest, nearest: NearestKernels;
+    NearestSets, nearest_sets: NearestSetKernels;
+    NearestStrings, nearest_strings: NearestStringKernels;
+    NearestVectors, nearest_vectors: NearestVectorKernels;
     Prefixes, prefixes: PrefixKernels;
     Rules, rules: RuleKernels;
     Sets, sets: SetKernels;
@@ -138,6 +141,9 @@ mod tests {
             Module::Components,
             Module::Equality,
             Module::Nearest,
+            Module::NearestSets,
+            Module::NearestStrings,
+            Module::NearestVectors,
             Module::Rules,
             Module::Sets,
             Module::Strings,

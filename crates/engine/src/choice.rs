@@ -172,12 +172,13 @@ impl Engine {
         context: &BuildContext<'_>,
     ) -> Result<(Box<DynNearestIndex>, Reason)> {
         let platform = self.platform();
-        let is_flat = platform.is_some_and(|kind| offload::dimension(&keys.values) <= kind.few_dimensions());
+        let flat = |kind: &dyn Platform| offload::dimension(&keys.values) <= kind.few_dimensions();
+        let is_flat = matches!(condition, Condition::Vector(_)) && platform.is_some_and(flat);
         let pays = platform.and_then(|kind| offload::of_ranking(kind, condition, wanted));
         let (device, reason) = match (pays, self) {
             (None, _) => (None, Reason::default()),
             (Some(_), Self::Auto { .. }) if is_flat => (None, Reason::default()),
-            (Some(pays), _) => self.device(pays, || Ok(offload::pairs(keys, context)))?,
+            (Some(pays), _) => self.device(pays, || offload::work_of_ranking(condition, keys, context))?,
         };
         let Some(device) = device else { return Ok((cpu::build_nearest(condition, keys, ranks, context)?, reason)) };
         match device.build_nearest(condition, keys, &ranks, wanted, context)? {

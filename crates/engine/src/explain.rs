@@ -38,8 +38,10 @@ impl EngineSpec {
     pub fn explain_ranking(self, platform: Option<&dyn Platform>, condition: Condition, wanted: Wanted) -> String {
         let pays = platform.and_then(|kind| offload::of_ranking(kind, condition, wanted));
         let engine = self.explain_where(platform, pays, "ranking");
-        match (self.possible(platform), platform.filter(|_| pays.is_some())) {
-            (Asked::Auto, Some(kind)) => format!("{engine}; cpu in up to {} dimensions", kind.few_dimensions()),
+        match (self.possible(platform), condition, platform.filter(|_| pays.is_some())) {
+            (Asked::Auto, Condition::Vector(_), Some(kind)) => {
+                format!("{engine}; cpu in up to {} dimensions", kind.few_dimensions())
+            }
             _ => engine,
         }
     }

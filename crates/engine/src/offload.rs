@@ -26,7 +26,7 @@ const LONG_VECTORS: OffloadThreshold = OffloadThreshold { open: 1 << 27, closed:
 /// near.
 const SHORT_VECTORS: OffloadThreshold = OffloadThreshold { open: 1 << 26, closed: 1 << 44, unit: Unit::PairsOfNumbers };
 
-/// Threshold of rankings of vectors in more than [few dimensions](Platform::few_dimensions).
+/// Threshold of rankings of sets, and of vectors in more than [few dimensions](Platform::few_dimensions).
 const RANKINGS: OffloadThreshold = OffloadThreshold { open: 1 << 25, closed: 1 << 32, unit: Unit::PairsOfRows };
 
 /// Threshold of candidates that equalities and bands pair.
@@ -67,11 +67,30 @@ fn threshold(condition: Condition, is_flat: bool) -> OffloadThreshold {
     }
 }
 
-/// Threshold of a ranking by the score of a condition in more than [few dimensions](Platform::few_dimensions); `None`
-/// where a device has no kernels for it.
+/// Threshold of a ranking by the score of a condition; `None` where a device has no kernels for it. Of vectors it is
+/// that of more than [few dimensions](Platform::few_dimensions).
 pub(super) fn of_ranking(platform: &dyn Platform, condition: Condition, wanted: Wanted) -> Option<OffloadThreshold> {
-    let Condition::Vector(condition) = condition else { return None };
-    platform.ranks_by(condition.measure, wanted).then_some(RANKINGS)
+    let threshold = match condition {
+        Condition::Set { .. } | Condition::Vector(_) => RANKINGS,
+        Condition::Edit { .. } => STRINGS,
+    };
+    platform.ranks_by(condition, wanted).then_some(threshold)
+}
+
+/// How much work a ranking is over the keys of a build side, in the unit of [`of_ranking`].
+///
+/// # Errors
+/// Keys that have no such score.
+pub(super) fn work_of_ranking(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<u64> {
+    match condition {
+        Condition::Set { .. } | Condition::Vector(_) => Ok(pairs(keys, context)),
+        Condition::Edit { measure, .. } => {
+            // neighbours are about as far as this
+            let bounds = cpu::strings::typical_bounds(measure, &keys.values)?;
+            let nanoseconds = cpu::strings::nanoseconds_of_strings(measure, bounds, &keys.values, context)?;
+            Ok((pairs(keys, context) as f64 * nanoseconds.max(LEAST_NANOSECONDS)) as u64)
+        }
+    }
 }
 
 /// Threshold of links that become components; `None` where a device has no kernels for them.
@@ -169,6 +188,30 @@ mod tests {
         for texts in [texts.slice(0, 1), texts.slice(0, 0), Arc::new(StringArray::from(vec![None::<&str>; 9]))] {
             assert!(!is_worth(open, similar(0.4), &texts, false));
         }
+    }
+
+    #[test]
+    fn rankings_of_strings_are_sampled() {
+        let texts = |rows: u64, length: usize| -> ArrayRef {
+            let text = |row: u64| format!("{:0>length$}", row.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            Arc::new((0..rows).map(|row| Some(text(row))).collect::<StringArray>())
+        };
+        let cancel = Cancel::default();
+        let context = BuildContext::new(1, &cancel, &|_| Ok(()));
+        for measure in [EditMeasure::LEVENSHTEIN, EditMeasure::JARO_WINKLER] {
+            let condition = Condition::Edit { measure, bounds: Bounds::everything() };
+            let work = |rows, length| {
+                let keys = KeyColumn { values: texts(rows, length), groups: None };
+                work_of_ranking(condition, &keys, &context).unwrap()
+            };
+            let (few, many, long) = (work(30, 20), work(2000, 20), work(2000, 60));
+            assert!(few < STRINGS.open && STRINGS.open < many && many < STRINGS.closed, "{measure:?}: {few} {many}");
+            assert!(many < long, "{measure:?}: {many} {long}");
+        }
+        let sets =
+            Condition::Set { tokenizer: Tokenizer::Words, measure: SetMeasure::JACCARD, bounds: Bounds::everything() };
+        let keys = KeyColumn { values: texts(100, 20), groups: None };
+        assert_eq!(work_of_ranking(sets, &keys, &context).unwrap(), 10_000);
     }
 
     #[test]

@@ -102,7 +102,7 @@ pub struct Part {
 pub struct Explanation {
     /// The clause that holds, from 1.
     pub clause: u64,
-    /// Its parts.
+    /// The parts of the clause.
     pub parts: Vec<Part>,
 }
 

@@ -49,7 +49,7 @@ pub struct PartText {
     pub sql: String,
     /// The measure that it compares with a constant.
     pub score: Option<String>,
-    /// That constant.
+    /// The constant.
     pub threshold: Option<String>,
     /// What it compares of either row.
     pub values: Option<(String, String)>,

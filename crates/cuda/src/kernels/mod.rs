@@ -12,6 +12,9 @@ mod generated;
 mod grid;
 mod launch;
 mod nearest;
+mod nearest_sets;
+mod nearest_strings;
+mod nearest_vectors;
 mod prefixes;
 mod rules;
 mod sets;
@@ -28,6 +31,8 @@ pub(super) use generated::constants;
 pub(super) use generated::edit_measure::{EditCondition, Reach};
 pub(super) use generated::equality::{Counted, Known as KnownOnDevice, Records as RecordsOnDevice};
 pub(super) use generated::nearest::{Neighbour as FoundNeighbour, Round, Searched};
+pub(super) use generated::nearest_sets::SetRanking;
+pub(super) use generated::nearest_strings::EditRanking;
 pub(super) use generated::prefixes::{
     Postings as PostingsOnDevice, Prefixes as PrefixesOnDevice, Ranges as RangesOnDevice,
 };
@@ -41,7 +46,10 @@ pub(super) use generated::strings::{CodedStrings as CodedStringsOnDevice, Signer
 pub(super) use generated::vector_measure::VectorCondition;
 pub(super) use generated::vectors::{Frame as FrameOnDevice, Vectors as VectorsOnDevice};
 pub(super) use launch::{Appended, BLOCK, KeyedRows, Positions, TaskList, Windows};
-pub(super) use nearest::{NearestKernels, NearestSides, neighbours, neighbours_mut};
+pub(super) use nearest::{NearestKernels, neighbours, neighbours_mut};
+pub(super) use nearest_sets::*;
+pub(super) use nearest_strings::*;
+pub(super) use nearest_vectors::*;
 pub(super) use prefixes::*;
 pub(super) use rules::*;
 pub(super) use sets::*;

@@ -87,6 +87,11 @@ impl SetColumns {
         Ok(SetRows { starts, tokens: tokens?, sizes, groups, rows, count: self.rows as u32 })
     }
 
+    /// The row of each set.
+    pub(super) fn row_numbers(&self) -> impl Iterator<Item = u32> {
+        self.parts.iter().flat_map(|part| part.rows.iter().copied())
+    }
+
     /// The last of the groups.
     pub(super) fn last_group(&self) -> Option<u32> {
         self.parts.iter().flat_map(|part| &part.groups).max().copied()

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use similarity_engine::error::Error;
 
 use super::access::Access;
-use super::columns::{BYTES_OF_ROW, SetColumns};
+use super::build_side::{BuildSide, describe_tiles};
+use super::columns::SetColumns;
 use super::condition::set_test;
 use super::prefixes::{BYTES_OF_POSTING, Pays, Postings};
 use super::sorted::{SortedSets, signature_words};
@@ -17,8 +17,8 @@ use crate::memory::Budget;
 use crate::scheduler::Scheduler;
 use crate::tiled_index::{Batch, BatchOf, Build, TiledIndex};
 use crate::worker::{Capacity, Comparison, WORKERS, Workers};
-use similarity_engine::sets::ranks::{Ranks, rank};
-use similarity_engine::sets::tokenise::{tokenise_build, tokenise_probe};
+use similarity_engine::sets::ranks::Ranks;
+use similarity_engine::sets::tokenise::tokenise_probe;
 use similarity_engine::sets::{Dictionary, SetPredicate};
 use similarity_engine::{BuildContext, KeyColumn, PrepareContext, Prepared};
 use similarity_measures::Tokenizer;
@@ -65,19 +65,8 @@ impl SetIndex {
         context: &BuildContext<'_>,
         pays: Pays,
     ) -> Result<Self, Fault> {
-        let mut ranges = tokenise_build(tokenizer, keys, context.threads, context.cancel, context.reserve)?;
-        let ids: usize = ranges.iter().map(|range| range.ids.len()).sum();
-        if u32::try_from(ids.max(keys.values.len())).is_err() {
-            return Err(Error::Keys(
-                "a set similarity join cannot index more than 2^32 tokens; join smaller parts".into(),
-            )
-            .into());
-        }
-        let (dictionary, tables, frequencies) = rank(&mut ranges, context.self_join)?;
-        budget.metrics.keys_are_ready();
-        (context.reserve)(keys.values.len() * BYTES_OF_ROW)?;
-        let columns = SetColumns::pack(ranges, &tables, keys.groups.as_deref())?;
-        context.cancel.check()?;
+        let side = BuildSide::try_new(budget, tokenizer, keys, context.self_join, context)?;
+        let BuildSide { dictionary, columns, frequencies } = side;
         let signer = SetSigner { ranks: frequencies.len() as u32, words: signature_words(columns.mean_size()) };
         let has_room = columns.tokens as usize <= budget.available() / (SHARES * BYTES_OF_POSTING);
         let is_rare = has_room && pays.by_sample(predicate, context.self_join, &columns, &frequencies);
@@ -200,7 +189,7 @@ impl TiledIndex for SetIndex {
         match (&self.build.self_join, &self.postings) {
             (None, Some(_)) => format!("prefix index or signature tiles ({device}, {unit}, {bits} bits)"),
             (Some(Access::Prefixes(_)), _) => format!("prefix index ({device}, {bits} bits)"),
-            _ => format!("signature tiles ({device}, {unit}, {bits} bits)"),
+            _ => describe_tiles(&self.build.budget, self.signer.words),
         }
     }
 

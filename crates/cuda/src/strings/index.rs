@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, StringViewArray};
+use arrow::array::Array;
 use cudarc::driver::CudaStream;
-use similarity_engine::error::Error;
 
 use super::alphabet::Alphabet;
+use super::build_side::{Arrangement, BuildSide, describe};
 use super::columns::{StringColumns, StringPacking};
 use super::condition::{LONGEST, edit_test, is_only_filtered, longest_partner, longest_string, reaches};
 use super::host_verify;
@@ -22,7 +22,7 @@ use crate::scheduler::Scheduler;
 use crate::tiled_index::{Batch, BatchOf, Build, OnHost, TiledIndex};
 use crate::worker::{Capacity, Comparison, WORKERS, Workers};
 use similarity_engine::strings::EditPredicate;
-use similarity_engine::strings::features::{self, Feature, Signature};
+use similarity_engine::strings::features::Signature;
 use similarity_engine::views::string_views;
 use similarity_engine::{BuildContext, Cancel, Counts, KeyColumn, Pairs, PrepareContext, Prepared};
 use similarity_measures::EditKernel;
@@ -81,32 +81,14 @@ impl StringIndex {
         keys: &KeyColumn,
         context: &BuildContext<'_>,
     ) -> Result<Option<Self>, Fault> {
-        if u32::try_from(keys.values.len()).is_err() {
-            return Err(Error::Keys("an edit join cannot index more than 2^32 rows; join smaller parts".into()).into());
-        }
-        budget.metrics.keys_are_ready();
-        let values = string_views(&keys.values)?;
-        let alphabet = Alphabet::of(&values, context.threads)?;
-        (context.reserve)(packed_size(&values, &alphabet))?;
         let most = longest_string(&predicate);
-        let columns = StringColumns::pack(
-            &values,
-            keys.groups.as_deref(),
-            StringPacking { alphabet: &alphabet, most },
-            context.threads,
-        )?;
-        context.cancel.check()?;
-        if !columns.long.is_empty() {
-            return Ok(None);
-        }
+        let arrangement = Arrangement { most, by_characters: predicate.is_jaro() };
         let stream = budget.device.stream()?;
-        let longest = columns.longest;
+        let Some(side) = BuildSide::try_new(budget, &stream, keys, arrangement, context)? else { return Ok(None) };
+        let BuildSide { values, alphabet, signer, texts, longest, mean_length } = side;
         let longest_partner = longest_partner(&predicate, longest, most).max(LONGEST);
         let reaches = budget.upload(&stream, &reaches(&predicate, longest_partner))?;
         let (condition, decision) = edit_test(&predicate, reaches.address(&stream));
-        let signer = signer(budget, &stream, &alphabet, (&values, &columns), predicate.is_jaro())?;
-        let texts = SortedStrings::try_new(budget, &stream, &columns, &signer)?;
-        let mean_length = columns.symbols() / columns.rows.len().max(1);
         let capacity = Capacity::of(budget, ROWS_OF_TASK, WORKERS).for_strings(ROWS_OF_TASK, mean_length);
         let workers = Workers::try_new(budget, capacity)?;
         let asks_host = !context.self_join || is_only_filtered(predicate.measure);
@@ -114,10 +96,10 @@ impl StringIndex {
         let build = Build {
             budget: budget.clone(),
             unmatchable: texts.unmatchable,
+            rows_at_once: budget.rows_at_once(texts.count as usize),
             side: texts,
             self_join: None,
             steps: Scheduler::new(workers),
-            rows_at_once: budget.rows_at_once(columns.rows.len()),
         };
         let mut index = Self {
             build,
@@ -160,34 +142,6 @@ impl StringIndex {
     }
 }
 
-/// Bytes of a side that is packed, what a row has beside its symbols once more as one.
-fn packed_size(values: &StringViewArray, alphabet: &Alphabet) -> usize {
-    let symbols: usize = values.lengths().map(|length| length as usize).sum();
-    let symbol = if alphabet.is_small() { size_of::<u8>() } else { size_of::<u32>() };
-    let row = 2 * size_of::<u32>() + size_of::<u64>();
-    alphabet.memory() + symbols * symbol + 2 * values.len() * row
-}
-
-/// Learns from a build side which bits its strings set.
-fn signer(
-    budget: &Budget,
-    stream: &Arc<CudaStream>,
-    alphabet: &Alphabet,
-    (values, columns): (&StringViewArray, &StringColumns),
-    by_characters: bool,
-) -> Result<Signer, Fault> {
-    let learn = |feature| {
-        let signer = features::Signer::learn(feature, columns.rows.len(), |n| values.value(columns.rows[n] as usize));
-        budget.upload(stream, signer.bits())
-    };
-    Ok(Signer {
-        scalars: budget.upload(stream, alphabet.scalars())?,
-        character_bits: learn(Feature::Characters)?,
-        bigram_bits: learn(Feature::Bigrams)?,
-        by_characters,
-    })
-}
-
 /// Two sides and the probe positions that count.
 pub(crate) struct TextComparison<'a> {
     budget: &'a Budget,
@@ -226,11 +180,8 @@ impl TiledIndex for StringIndex {
     }
 
     fn chosen(&self) -> String {
-        let device = &self.build.budget.device;
-        let unit = if device.has_tensor_cores() { "binary tensor cores" } else { "popcounts" };
-        let bags = if self.signer.by_characters { "characters" } else { "bigrams and characters" };
-        let decided = if is_only_filtered(self.predicate.measure) { ", decided on the cpu" } else { "" };
-        format!("signature tiles ({device}, {unit}, 256 bits of {bags}{decided})")
+        let but = if is_only_filtered(self.predicate.measure) { ", decided on the cpu" } else { "" };
+        describe(&self.build.budget.device, &self.signer, but)
     }
 
     fn held(&self) -> usize {

@@ -6,6 +6,7 @@ mod concat;
 mod equality;
 mod grouping;
 mod long_strings;
+pub(super) mod nearest;
 mod rules;
 mod statistics;
 pub(super) mod vectors;

@@ -22,5 +22,5 @@ mod sorted;
 
 pub(super) use condition::{has_kernels, vector_test};
 pub(super) use index::VectorIndex;
+pub use nearest::FEW_DIMENSIONS;
 pub(super) use nearest::build_nearest;
-pub use nearest::{FEW_DIMENSIONS, ranks_by};

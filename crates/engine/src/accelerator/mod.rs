@@ -16,7 +16,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use similarity_measures::VectorMeasure;
 
 use crate::access_path::AccessPaths;
 use crate::atoms::AtomCondition;
@@ -59,8 +58,8 @@ pub trait Platform: Debug + Send + Sync {
     /// Whether an atom of rules can be decided on a device.
     fn serves_atom(&self, atom: &AtomCondition) -> bool;
 
-    /// Whether there are kernels for a ranking by a measure.
-    fn ranks_by(&self, measure: VectorMeasure, wanted: Wanted) -> bool;
+    /// Whether there are kernels for a ranking of so many rows by the score of a condition.
+    fn ranks_by(&self, condition: Condition, wanted: Wanted) -> bool;
 
     /// Whether there are kernels for connected components.
     fn finds_components(&self) -> bool;

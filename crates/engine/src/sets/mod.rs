@@ -13,6 +13,7 @@ mod grams;
 pub mod memory;
 pub mod predicate;
 pub mod ranks;
+pub mod rows_by_rank;
 mod string_column;
 pub mod tokenise;
 

@@ -29,6 +29,12 @@ pub mod jaro {
 
 pub mod nearest {
     pub const NO_SEED: u32 = 0xffffffff;
+    /// `ReachBy`.
+    pub const BY_DISTANCE: u32 = 0;
+    /// `ReachBy`.
+    pub const BY_COSINE: u32 = 1;
+    /// `ReachBy`.
+    pub const BY_SCORE: u32 = 2;
 }
 
 pub mod rules {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DeviceRepr, DriverError, PushKernelArg, ValidAsZeroBits};
 use cudarc::nvrtc::Ptx;
 
-use crate::address::{Address, AddressMut};
-use crate::kernels::grid::{Grid, Launched, no_kernel};
+use crate::address::AddressMut;
+use crate::kernels::grid::{Grid, Launched};
 
 /// A build row as a neighbour, in the order of its fields; less is better.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -56,15 +56,17 @@ pub struct Searched {
     pub corner_count: u32,
     /// Whether larger scores are better.
     pub descending: u32,
+    /// How a reach follows from a score, a `ReachBy`, of vectors of so many numbers.
+    pub reach_by: u32,
+    pub dimension: u32,
     /// What rounding adds to the reach of sums in single precision: a factor, and for each unit of the points'
     /// norms.
     pub wider: f32,
     pub by_norm: f32,
-    pub unused: u32,
 }
 
 const _: () = {
-    assert!(size_of::<Searched>() == 96);
+    assert!(size_of::<Searched>() == 104);
     assert!(offset_of!(Searched, offered) == 0);
     assert!(offset_of!(Searched, counts) == 8);
     assert!(offset_of!(Searched, kept) == 16);
@@ -79,9 +81,10 @@ const _: () = {
     assert!(offset_of!(Searched, seed_count) == 72);
     assert!(offset_of!(Searched, corner_count) == 76);
     assert!(offset_of!(Searched, descending) == 80);
-    assert!(offset_of!(Searched, wider) == 84);
-    assert!(offset_of!(Searched, by_norm) == 88);
-    assert!(offset_of!(Searched, unused) == 92);
+    assert!(offset_of!(Searched, reach_by) == 84);
+    assert!(offset_of!(Searched, dimension) == 88);
+    assert!(offset_of!(Searched, wider) == 92);
+    assert!(offset_of!(Searched, by_norm) == 96);
 };
 
 // SAFETY: the layout is that of the kernels, as checked above and in kernels/layout.
@@ -95,13 +98,19 @@ pub struct Round {
     pub seed: u32,
     pub stride: u32,
     pub done: u32,
+    /// How far the filter looks by a row's score, as a share of the worst one, and how far it has looked in all
+    /// blocks.
+    pub far: f32,
+    pub seen: f32,
 }
 
 const _: () = {
-    assert!(size_of::<Round>() == 12);
+    assert!(size_of::<Round>() == 20);
     assert!(offset_of!(Round, seed) == 0);
     assert!(offset_of!(Round, stride) == 4);
     assert!(offset_of!(Round, done) == 8);
+    assert!(offset_of!(Round, far) == 12);
+    assert!(offset_of!(Round, seen) == 16);
 };
 
 // SAFETY: the layout is that of the kernels, as checked above and in kernels/layout.
@@ -111,134 +120,19 @@ unsafe impl ValidAsZeroBits for Round {}
 
 /// The kernels of `nearest.cu` that the driver has read.
 pub struct Kernels {
-    nearest_seeds: CudaFunction,
-    nearest_filter_l1: CudaFunction,
-    nearest_filter_l2: CudaFunction,
-    nearest_filter_linf: CudaFunction,
-    nearest_filter_halves: Option<CudaFunction>,
-    nearest_offer: CudaFunction,
     nearest_select: CudaFunction,
     nearest_fetch: CudaFunction,
 }
 
-/// Defines kernels of `nearest_filter_*`, which differ by their names.
-macro_rules! nearest_filter {
-    ($($name:ident),*) => {
-        $(
-            /// One block of 4 warps a task: appends the positions of pairs of a round that the filter in single
-            /// precision cannot tell from neighbours.
-            pub unsafe fn $name(
-                &self,
-                stream: &CudaStream,
-                grid: Grid,
-                probe: super::vectors::Vectors,
-                build: super::vectors::Vectors,
-                test: super::vector_measure::VectorCondition,
-                tasks: Address<super::common::Task>,
-                searched: Searched,
-                round: Round,
-                pairs: AddressMut<super::common::Pair>,
-                count: AddressMut<u64>,
-                capacity: u64,
-            ) -> Launched {
-                let mut launch = stream.launch_builder(&self.$name);
-                launch.arg(&probe).arg(&build).arg(&test).arg(&tasks).arg(&searched).arg(&round).arg(&pairs);
-                launch.arg(&count).arg(&capacity);
-                // SAFETY: the arguments are those of the kernel; what they refer to is up to the caller.
-                unsafe { launch.launch(grid.of(128, 0)) }?;
-                Ok(())
-            }
-        )*
-    };
-}
-
 impl Kernels {
     /// Has the driver read the file.
-    pub fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
-        let ptx = if tensor_cores {
-            include_str!("../../../../../kernels/ptx/nearest.sm80.ptx")
-        } else {
-            include_str!("../../../../../kernels/ptx/nearest.sm75.ptx")
-        };
+    pub fn load(context: &Arc<CudaContext>, _tensor_cores: bool) -> Result<Self, DriverError> {
+        let ptx = include_str!("../../../../../kernels/ptx/nearest.sm75.ptx");
         let module = context.load_module(Ptx::from_src(ptx))?;
         Ok(Self {
-            nearest_seeds: module.load_function("nearest_seeds")?,
-            nearest_filter_l1: module.load_function("nearest_filter_l1")?,
-            nearest_filter_l2: module.load_function("nearest_filter_l2")?,
-            nearest_filter_linf: module.load_function("nearest_filter_linf")?,
-            nearest_filter_halves: tensor_cores.then(|| module.load_function("nearest_filter_halves")).transpose()?,
-            nearest_offer: module.load_function("nearest_offer")?,
             nearest_select: module.load_function("nearest_select")?,
             nearest_fetch: module.load_function("nearest_fetch")?,
         })
-    }
-
-    /// One warp a probe block: its seeds, each block once, NO_SEED where there are fewer.
-    pub unsafe fn nearest_seeds(
-        &self,
-        stream: &CudaStream,
-        grid: Grid,
-        probe: super::vectors::Vectors,
-        build: super::vectors::Vectors,
-        width: u32,
-        searched: Searched,
-    ) -> Launched {
-        let mut launch = stream.launch_builder(&self.nearest_seeds);
-        launch.arg(&probe).arg(&build).arg(&width).arg(&searched);
-        // SAFETY: the arguments are those of the kernel; what they refer to is up to the caller.
-        unsafe { launch.launch(grid.of(128, 0)) }?;
-        Ok(())
-    }
-
-    nearest_filter!(nearest_filter_l1, nearest_filter_l2, nearest_filter_linf);
-
-    /// One block of 4 warps a task: appends the positions of pairs of a round that the filter in half precision
-    /// cannot tell from neighbours.
-    pub unsafe fn nearest_filter_halves(
-        &self,
-        stream: &CudaStream,
-        grid: Grid,
-        probe: super::vectors::Vectors,
-        build: super::vectors::Vectors,
-        test: super::vector_measure::VectorCondition,
-        tasks: Address<super::common::Task>,
-        searched: Searched,
-        round: Round,
-        pairs: AddressMut<super::common::Pair>,
-        count: AddressMut<u64>,
-        capacity: u64,
-    ) -> Launched {
-        let Some(kernel) = &self.nearest_filter_halves else { return Err(no_kernel()) };
-        let mut launch = stream.launch_builder(kernel);
-        launch.arg(&probe).arg(&build).arg(&test).arg(&tasks).arg(&searched).arg(&round).arg(&pairs);
-        launch.arg(&count).arg(&capacity);
-        // SAFETY: the arguments are those of the kernel; what they refer to is up to the caller.
-        unsafe { launch.launch(grid.of(128, 0)) }?;
-        Ok(())
-    }
-
-    /// One thread a candidate, of which there are min(\*candidate_count, capacity). `ranks` is by row number,
-    /// null where all rows have the same.
-    pub unsafe fn nearest_offer(
-        &self,
-        stream: &CudaStream,
-        grid: Grid,
-        probe: super::vectors::Vectors,
-        build: super::vectors::Vectors,
-        test: super::vector_measure::VectorCondition,
-        ranks: Option<Address<u32>>,
-        searched: Searched,
-        candidates: Address<super::common::Pair>,
-        candidate_count: Address<u64>,
-        capacity: u64,
-    ) -> Launched {
-        let ranks = Address::or_null(ranks);
-        let mut launch = stream.launch_builder(&self.nearest_offer);
-        launch.arg(&probe).arg(&build).arg(&test).arg(&ranks).arg(&searched).arg(&candidates);
-        launch.arg(&candidate_count).arg(&capacity);
-        // SAFETY: the arguments are those of the kernel; what they refer to is up to the caller.
-        unsafe { launch.launch(grid.of(128, 0)) }?;
-        Ok(())
     }
 
     /// One block of 128 threads a row, `capacity` neighbours of shared memory, 2,048 at most: the best `wanted`
@@ -248,11 +142,10 @@ impl Kernels {
         stream: &CudaStream,
         grid: Grid,
         shared_bytes: u32,
-        test: super::vector_measure::VectorCondition,
         searched: Searched,
     ) -> Launched {
         let mut launch = stream.launch_builder(&self.nearest_select);
-        launch.arg(&test).arg(&searched);
+        launch.arg(&searched);
         // SAFETY: the arguments are those of the kernel; what they refer to is up to the caller.
         unsafe { launch.launch(grid.of(128, shared_bytes)) }?;
         Ok(())

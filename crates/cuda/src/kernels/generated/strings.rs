@@ -10,25 +10,6 @@ use cudarc::nvrtc::Ptx;
 use crate::address::{Address, AddressMut};
 use crate::kernels::grid::{Grid, Launched};
 
-/// How the strings of a build side set bits: the Unicode scalar value of each code, and the bit of each occurrence.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[repr(C)]
-pub struct Signer {
-    pub scalars: Address<u32>,
-    pub character_bits: Address<u8>,
-    pub bigram_bits: Address<u8>,
-}
-
-const _: () = {
-    assert!(size_of::<Signer>() == 24);
-    assert!(offset_of!(Signer, scalars) == 0);
-    assert!(offset_of!(Signer, character_bits) == 8);
-    assert!(offset_of!(Signer, bigram_bits) == 16);
-};
-
-// SAFETY: the layout is that of the kernels, as checked above and in kernels/layout.
-unsafe impl DeviceRepr for Signer {}
-
 /// What is known of all strings of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[repr(C)]
@@ -108,6 +89,25 @@ const _: () = {
 
 // SAFETY: the layout is that of the kernels, as checked above and in kernels/layout.
 unsafe impl DeviceRepr for CodedStrings {}
+
+/// How the strings of a build side set bits: the Unicode scalar value of each code, and the bit of each occurrence.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(C)]
+pub struct Signer {
+    pub scalars: Address<u32>,
+    pub character_bits: Address<u8>,
+    pub bigram_bits: Address<u8>,
+}
+
+const _: () = {
+    assert!(size_of::<Signer>() == 24);
+    assert!(offset_of!(Signer, scalars) == 0);
+    assert!(offset_of!(Signer, character_bits) == 8);
+    assert!(offset_of!(Signer, bigram_bits) == 16);
+};
+
+// SAFETY: the layout is that of the kernels, as checked above and in kernels/layout.
+unsafe impl DeviceRepr for Signer {}
 
 /// The kernels of `strings.cu` that the driver has read.
 pub struct Kernels {
@@ -325,8 +325,7 @@ impl Kernels {
         Ok(())
     }
 
-    /// One block of 4 warps a task, each warp with 64 probe rows, of which those in `begin..end` count. Bigrams
-    /// tell more, so they come first, unless they tell nothing.
+    /// One block of 4 warps a task, each warp with 64 probe rows, of which those in `begin..end` count.
     pub unsafe fn edit_filter(
         &self,
         stream: &CudaStream,

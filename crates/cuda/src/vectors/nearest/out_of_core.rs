@@ -11,11 +11,11 @@ use cudarc::driver::CudaStream;
 use similarity_engine::error::{Result, internal_err};
 use similarity_engine::metrics::{Count, MetricValue};
 
-use super::ranking::{NUMBERS_AT_ONCE, Part, Ranking, ranks_by};
-use super::search::SEARCHES;
+use super::ranking::{NUMBERS_AT_ONCE, Part, Ranking};
 use super::shared_slot::SharedSlot;
 use crate::fault::Fault;
 use crate::kernels::BLOCK;
+use crate::nearest::{SEARCHES, has_room};
 use crate::tiled_index::Side as _;
 use similarity_engine::nearest::{Best, NearestIndex};
 use similarity_engine::vectors::points::Points;
@@ -242,7 +242,7 @@ impl NearestIndex for OutOfCoreIndex {
         };
         let mut counts = Counts::default();
         let Some(wanted) = best.first().map(Best::wanted) else { return Ok(counts) };
-        if !ranks_by(ranking.measure, wanted) || parallel::is_in_a_part() {
+        if !has_room(wanted) || parallel::is_in_a_part() {
             // no room for so many; and no thread of the pool waits for others that run parts there
             return Err(Fault::Memory.into());
         }
@@ -253,8 +253,9 @@ impl NearestIndex for OutOfCoreIndex {
             let rows: Vec<u32> = positions.iter().map(|&position| order[position as usize]).collect();
             counts.candidates += self.search(points, &rows, best, cancel)?;
         }
-        let places = others.iter().map(|&position| position as usize - filterable);
-        counts.candidates += ranking.score_unfilterable(points, places, best_of_others, cancel);
+        for (&position, best) in others.iter().zip(best_of_others).take_while(|_| !cancel.is_cancelled()) {
+            counts.candidates += ranking.score_unfilterable(points, position as usize - filterable, best, cancel);
+        }
         counts.verified = counts.candidates;
         Ok(counts)
     }

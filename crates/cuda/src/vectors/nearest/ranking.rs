@@ -5,12 +5,12 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 use similarity_engine::error::Result;
 
-use super::search::{MOST_WANTED, Search, Sought, positions_at_once};
+use super::rounds::VectorRounds;
 use crate::buffer::Buffer;
 use crate::fault::Fault;
-use crate::kernels::BLOCK;
 use crate::kernels::VectorCondition;
 use crate::memory::Budget;
+use crate::nearest::{has_room, search};
 use crate::vectors::columns::Framing;
 use crate::vectors::condition::{ROWS_UNCHECKED, halves_scale, vector_test};
 use crate::vectors::sorted::{PackedPoints, PointSigner, SortedPoints};
@@ -24,15 +24,6 @@ use similarity_measures::VectorMeasure;
 
 /// Numbers of probe rows that are made ready at once.
 pub(super) const NUMBERS_AT_ONCE: usize = 1 << 26;
-
-/// Rows that may tie with the last one, and how many times as many are asked for where they all do.
-const TIES_ASKED: usize = 32;
-const MORE_TIES: usize = 4;
-
-/// Whether so many rows are ranked by a measure on a device.
-pub fn ranks_by(measure: VectorMeasure, wanted: Wanted) -> bool {
-    measure.is_ranked() && asked_for(wanted) <= MOST_WANTED
-}
 
 /// A build side on the host, and how vectors are arranged and compared with its own on a device.
 #[derive(Debug)]
@@ -74,7 +65,7 @@ impl Ranking {
         context: &BuildContext<'_>,
     ) -> Result<Option<Self>, Fault> {
         let sum = match measure {
-            _ if !ranks_by(measure, wanted) => return Ok(None),
+            _ if !measure.is_ranked() || !has_room(wanted) => return Ok(None),
             VectorMeasure::L1 | VectorMeasure::Linf => Sum::Distance,
             _ => Sum::Squares,
         };
@@ -161,9 +152,9 @@ impl Ranking {
         best: &mut [Best<i64>],
         cancel: &Cancel,
     ) -> Result<usize, Fault> {
-        let Some(wanted) = best.first().map(Best::wanted) else { return Ok(0) };
         let wider = Reach::wider::<f32>(self.host.dimension);
-        let sought = Sought {
+        let rounds = VectorRounds {
+            budget: &self.budget,
             probe,
             build: &part.vectors,
             condition: self.condition,
@@ -171,54 +162,12 @@ impl Ranking {
             descending: !self.measure.is_distance(),
             rounding: (wider.0 as f32 * (1.0 + f32::EPSILON), wider.1 as f32 * (1.0 + f32::EPSILON)),
         };
-        let (mut asked, mut done, mut candidates) = (asked_for(wanted), 0, 0);
-        while done < positions.len() && !cancel.is_cancelled() {
-            let at_once = positions_at_once(&self.budget, asked) as u32;
-            let first = positions[done] / BLOCK * BLOCK;
-            let some = done + positions[done..].partition_point(|&position| position < first + at_once);
-            let (searched, best) = (&positions[done..some], &mut best[done..some]);
-            let range = first..positions[some - 1] + 1;
-            let search = Search::try_new(&self.budget, stream, sought, (range, searched), asked);
-            let found = search.and_then(|search| search.run(cancel)).inspect_err(|_| {
-                // what was launched reads columns of others
-                let _ = stream.synchronize();
-            })?;
-            let Some(mut found) = found else { break };
-            candidates += found.candidates;
-            // there may be more that tie
-            let is_open = |&position: &u32| wanted.of(found.of((position - first) as usize)) == asked;
-            if wanted.ties && searched.iter().any(is_open) {
-                if asked == MOST_WANTED {
-                    return Err(Fault::Memory);
-                }
-                asked = MOST_WANTED.min(asked * MORE_TIES);
-                continue;
-            }
-            for (&position, best) in searched.iter().zip(best) {
-                let found = found.of_mut((position - first) as usize);
-                found.iter_mut().for_each(|neighbour| neighbour.row += part.first);
-                best.offer_ranked(found);
-            }
-            done = some;
-        }
-        Ok(candidates)
+        search(&self.budget, stream, &rounds, positions, (best, part.first), cancel)
     }
 
-    /// Offers each of `best` the neighbours of a row of a probe batch that no filter tells apart, at its place of
-    /// `places` among these, and returns how many rows were compared.
-    pub(super) fn score_unfilterable(
-        &self,
-        probe: &Points,
-        places: impl Iterator<Item = usize>,
-        best: &mut [Best<i64>],
-        cancel: &Cancel,
-    ) -> usize {
-        let all = places.zip(best).take_while(|_| !cancel.is_cancelled());
-        all.map(|(at, best)| self.score_all(probe, at, best, cancel)).sum()
-    }
-
-    /// Offers the neighbours of one of them.
-    fn score_all(&self, probe: &Points, at: usize, best: &mut Best<i64>, cancel: &Cancel) -> usize {
+    /// Offers the neighbours of a row of a probe batch that no filter tells apart, at its place among these, and
+    /// returns how many rows were compared.
+    pub(super) fn score_unfilterable(&self, probe: &Points, at: usize, best: &mut Best<i64>, cancel: &Cancel) -> usize {
         let (row, group) = (probe.unfilterable.rows[at], probe.unfilterable.groups[at]);
         let vector = probe.vectors.given(row as usize);
         let mut compared = 0;
@@ -237,9 +186,4 @@ impl Ranking {
         }
         compared
     }
-}
-
-/// Neighbours that are asked for at first: where ties are wanted, some more, so that it shows where they end.
-pub(super) fn asked_for(wanted: Wanted) -> usize {
-    wanted.rows.saturating_add(if wanted.ties { TIES_ASKED } else { 0 })
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::NearestVectors;
 use super::ranking::Ranking;
-use super::search::MOST_WANTED;
+use super::{NearestVectors, VectorsOnDevice};
 use crate::memory::Budget;
+use crate::nearest::MOST_WANTED;
 use crate::test_device::device;
 use crate::tests::vectors::{Rows, keys, points, vector};
 use similarity_engine::nearest::{Best, NearestIndex as _, Neighbour, Wanted, float_key};
@@ -86,7 +86,7 @@ fn index(
     ranks: &[u32],
     by: (impl IntoWanted, bool),
 ) -> Option<NearestVectors> {
-    ranking(budget, measure, build, ranks, by).map(|ranking| NearestVectors::try_new(&ranking).unwrap())
+    ranking(budget, measure, build, ranks, by).map(|ranking| VectorsOnDevice::try_new(&ranking).unwrap())
 }
 
 /// The neighbours of each row of `probe`, or in a self-join of its own, of some positions at a time.

@@ -11,7 +11,7 @@ const MOST_BANDS: usize = 256;
 
 /// Bands of some hashes each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cpu) struct Bands {
+pub(crate) struct Bands {
     /// How many bands there are.
     pub bands: usize,
     /// Hashes of a band.
@@ -46,7 +46,7 @@ impl fmt::Display for Bands {
 
 /// Bands for a join.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::cpu) struct Plan {
+pub(crate) struct Plan {
     pub bands: Bands,
     /// The probability that the least similar of the pairs that are wanted is found.
     pub found: f64,

@@ -2,7 +2,7 @@
 
 /// A key of the hashes of a row of a group; other hashes and other groups have other keys, but for one in four billion.
 #[inline]
-pub(in crate::cpu) fn key(group: u32, hashes: impl Iterator<Item = u32>) -> u32 {
+pub(crate) fn key(group: u32, hashes: impl Iterator<Item = u32>) -> u32 {
     let whole = hashes.fold(mixed(u64::from(group) + 1), |key, hash| mixed(key ^ u64::from(hash)));
     (whole >> 32) as u32
 }

@@ -15,7 +15,7 @@ mod keys;
 mod sampled;
 mod table;
 
-pub(in crate::cpu) use bands::{Bands, Plan};
-pub(in crate::cpu) use keys::key;
-pub(in crate::cpu) use sampled::Sampled;
-pub(in crate::cpu) use table::BandTables;
+pub(crate) use bands::{Bands, Plan};
+pub(crate) use keys::key;
+pub(crate) use sampled::Sampled;
+pub(crate) use table::BandTables;

@@ -10,12 +10,12 @@ const ROWS_FOR_EACH: usize = 64;
 
 /// The sample and what has become of it.
 #[derive(Debug)]
-pub(in crate::cpu) struct Sampled {
+pub(crate) struct Sampled {
     /// From each of so many probe rows one is in the sample.
     stride: usize,
-    /// Their pairs that satisfy the condition.
+    /// Pairs of these rows that satisfy the condition.
     pairs: Count,
-    /// Those that the bands have found.
+    /// Pairs among them that the bands have found.
     found: Count,
 }
 

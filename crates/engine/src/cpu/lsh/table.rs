@@ -10,9 +10,9 @@ const ROWS_OF_BUCKET: usize = 2;
 
 /// A table for each band.
 #[derive(Debug)]
-pub(in crate::cpu) struct BandTables {
+pub(crate) struct BandTables {
     tables: Vec<Table>,
-    /// By how many bits a key is shifted to be a bucket.
+    /// Bits by which a key is shifted to be a bucket.
     shift: u32,
 }
 

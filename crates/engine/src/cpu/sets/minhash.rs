@@ -124,8 +124,8 @@ mod tests {
 
     use super::*;
 
-    /// Bands agree as often as the similarity of the sets says, whether sets are small or large and tokens neighbours or
-    /// not.
+    /// Bands agree as often as the similarity of the sets says, whether sets are small or large, and tokens neighbours
+    /// or not.
     #[test]
     fn bands_agree_as_often_as_the_similarity_says() {
         let mut rng = StdRng::seed_from_u64(3);

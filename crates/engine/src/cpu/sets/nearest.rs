@@ -17,7 +17,6 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use crate::error::Result;
-use arrow::array::Array;
 
 use super::bits::{self, Bits};
 use super::index::Arranged;
@@ -30,7 +29,8 @@ use crate::condition::Bounds;
 use crate::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key};
 use crate::sets::dictionary::Dictionary;
 use crate::sets::predicate::{Role, SetPredicate, Sizes};
-use crate::{BuildContext, Cancel, Counts, Index, IndexInfo, KeyColumn, NO_GROUP, PrepareContext, Prepared, Probe};
+use crate::sets::rows_by_rank::{RowsByRank, group_of, scored_rows};
+use crate::{BuildContext, Cancel, Counts, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe};
 use similarity_measures::{SetMeasure, Tokenizer};
 
 /// Signatures are longer than those of threshold joins, for neighbours may have little in common.
@@ -48,9 +48,7 @@ pub struct NearestSets {
     largest: u32,
     groups: Groups,
     index: PrefixIndex,
-    /// Ranks by row.
-    ranks: Vec<u32>,
-    scored: ByRank,
+    scored: RowsByRank,
     info: IndexInfo,
     /// One for each probing thread, once it has returned.
     scratch: Mutex<Vec<Scratch>>,
@@ -72,17 +70,17 @@ impl NearestSets {
         let Arranged { dictionary, bits, sets, tokens } = Arranged::build(tokenizer, keys, FINENESS, context)?;
         let shares_some = SetPredicate { measure, bounds: Bounds::at_least(0.0, false) };
         let index = PrefixIndex::build(&sets, tokens, shares_some, false, context.reserve)?;
-        (context.reserve)(ByRank::size(keys.values.len()))?;
-        let scored = ByRank::of(keys, &ranks);
+        (context.reserve)(RowsByRank::size(keys.values.len()))?;
+        let scored = RowsByRank::of(keys, ranks);
         let (groups, largest, scratch) = (Groups::of(&sets), sets.largest(), Mutex::default());
         let of_sets = sets.memory() + groups.memory() + dictionary.memory() + index.memory();
         let info = IndexInfo {
             path: format!("inverted index of {} tokens over {} sets", dictionary.len(), sets.len()),
-            bytes: of_sets + scored.memory() + ranks.capacity() * size_of::<u32>(),
-            unmatchable: ranks.len() - scored.rows.len(),
+            bytes: of_sets + scored.memory(),
+            unmatchable: scored.unmatchable(),
             ..IndexInfo::default()
         };
-        Ok(Self { tokenizer, measure, dictionary, bits, sets, largest, groups, index, ranks, scored, info, scratch })
+        Ok(Self { tokenizer, measure, dictionary, bits, sets, largest, groups, index, scored, info, scratch })
     }
 
     fn take_scratch(&self) -> Scratch {
@@ -104,68 +102,8 @@ impl NearestSets {
     }
 
     fn scored(&self, score: f64, row: u32) -> Neighbour<i64> {
-        Neighbour { score: !float_key(score), rank: self.ranks[row as usize], row }
+        Neighbour { score: !float_key(score), rank: self.scored.rank(row), row }
     }
-
-    /// Offers rows of a group that share no token with a probe row whose neighbours that do are all kept.
-    fn offer_disjoint(&self, group: u32, best: &mut Best<i64>) {
-        if best.worst().is_some() {
-            return;
-        }
-        let mut sharing: Vec<u32> = best.rows().collect();
-        sharing.sort_unstable();
-        for &row in self.scored.rows(group).iter().filter(|row| sharing.binary_search(row).is_err()) {
-            let neighbour = self.neighbour(0, Sizes { build: 0, probe: 0 }, row);
-            if !best.takes(&neighbour) {
-                return;
-            }
-            best.offer(neighbour);
-        }
-    }
-}
-
-/// The rows that have a score, group by group, by their ranks.
-#[derive(Debug)]
-struct ByRank {
-    rows: Vec<u32>,
-    /// Where each group starts, and the end of the last one.
-    starts: Vec<usize>,
-}
-
-impl ByRank {
-    fn of(keys: &KeyColumn, ranks: &[u32]) -> Self {
-        let group = |row: u32| keys.groups.as_ref().map_or(0, |groups| groups[row as usize]);
-        let mut rows = scored_rows(keys);
-        rows.sort_unstable_by_key(|&row| (group(row), ranks[row as usize], row));
-        let mut starts = vec![0; rows.last().map_or(0, |&row| group(row) as usize + 1) + 1];
-        rows.iter().for_each(|&row| starts[group(row) as usize + 1] += 1);
-        (1..starts.len()).for_each(|group| starts[group] += starts[group - 1]);
-        Self { rows, starts }
-    }
-
-    /// Upper bound of the bytes that so many rows take.
-    fn size(rows: usize) -> usize {
-        rows * (size_of::<u32>() + size_of::<usize>())
-    }
-
-    fn rows(&self, group: u32) -> &[u32] {
-        match self.starts.get(group as usize..) {
-            Some([start, end, ..]) => &self.rows[*start..*end],
-            _ => &[],
-        }
-    }
-
-    fn memory(&self) -> usize {
-        self.rows.capacity() * size_of::<u32>() + self.starts.capacity() * size_of::<usize>()
-    }
-}
-
-/// The rows that are not NULL and have a group.
-fn scored_rows(keys: &KeyColumn) -> Vec<u32> {
-    let nulls = keys.values.logical_nulls();
-    let valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
-    let grouped = |row: usize| keys.groups.as_ref().is_none_or(|groups| groups[row] != NO_GROUP);
-    (0..keys.values.len()).filter(|&row| valid(row) && grouped(row)).map(|row| row as u32).collect()
 }
 
 impl Index for NearestSets {
@@ -181,8 +119,7 @@ impl Index for NearestSets {
         let mut has_tokens = vec![false; keys.values.len()];
         order.iter().for_each(|&row| has_tokens[row as usize] = true);
         order.extend(scored_rows(keys).into_iter().filter(|&row| !has_tokens[row as usize]));
-        let group = |&row: &u32| keys.groups.as_ref().map_or(0, |groups| groups[row as usize]);
-        let others = order[sets.len()..].iter().map(group).collect();
+        let others = order[sets.len()..].iter().map(|&row| group_of(keys, row)).collect();
         let (len, unmatchable) = (order.len(), keys.values.len() - order.len());
         Ok(Prepared::new(PreparedSets { sets, order, others }, len, unmatchable))
     }
@@ -255,14 +192,14 @@ impl NearestSets {
             }
             let position = position as usize;
             if position >= probe.len() {
-                self.offer_disjoint(others[position - probe.len()], best);
+                self.scored.offer_disjoint(others[position - probe.len()], best);
                 continue;
             }
             let mut walk = Walk::new(self, probe, position, best, scratch);
             walk.run(cancel);
             counts.candidates += walk.counts.candidates;
             counts.verified += walk.counts.verified;
-            self.offer_disjoint(probe.groups[position], best);
+            self.scored.offer_disjoint(probe.groups[position], best);
         }
         counts
     }
@@ -393,6 +330,7 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
+    use crate::NO_GROUP;
     use crate::nearest::Wanted;
     use crate::test_oracle::sets::measures;
     use similarity_measures::Overlap;

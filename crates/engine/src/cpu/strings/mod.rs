@@ -35,5 +35,5 @@ mod work;
 pub use cost::nanoseconds_of_strings;
 pub use index::StringIndex;
 pub use join::AccessPath;
-pub use nearest::NearestStrings;
+pub use nearest::{NearestStrings, typical_bounds};
 pub use pair_decider::{EditDecider, StringColumn};

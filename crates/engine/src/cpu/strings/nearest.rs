@@ -11,6 +11,8 @@
 
 use std::ops::Range;
 
+use arrow::array::{Array, ArrayRef};
+
 use crate::error::Result;
 
 use super::cost;
@@ -23,6 +25,7 @@ use crate::cpu::signature::{Hit, LANES, Limits};
 use crate::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key};
 use crate::strings::features::{Signature, differing};
 use crate::strings::predicate::EditPredicate;
+use crate::views::string_views;
 use crate::{BuildContext, Cancel, Counts, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe};
 use similarity_measures::EditMeasure;
 
@@ -113,12 +116,25 @@ fn any(measure: EditMeasure) -> EditPredicate {
 /// A condition such as neighbours might satisfy.
 fn typical(measure: EditMeasure, texts: &SortedStrings) -> EditPredicate {
     let characters: usize = texts.lengths.iter().map(|&length| length as usize).sum();
-    let mean = characters as f64 / texts.len().max(1) as f64;
-    let bounds = match measure.is_distance() {
+    EditPredicate { measure, bounds: bounds_of(measure, characters as f64 / texts.len().max(1) as f64) }
+}
+
+/// Bounds such as neighbours might satisfy among strings of so many characters.
+fn bounds_of(measure: EditMeasure, mean: f64) -> Bounds {
+    match measure.is_distance() {
         true => Bounds::at_most(1.0 + mean / 4.0, true),
         false => Bounds::at_least(0.75, true),
-    };
-    EditPredicate { measure, bounds }
+    }
+}
+
+/// Bounds such as neighbours might satisfy among some strings, by their bytes.
+///
+/// # Errors
+/// Keys that are no strings.
+pub fn typical_bounds(measure: EditMeasure, values: &ArrayRef) -> Result<Bounds> {
+    let views = string_views(values)?;
+    let bytes: usize = views.lengths().map(|length| length as usize).sum();
+    Ok(bounds_of(measure, bytes as f64 / (views.len() - views.null_count()).max(1) as f64))
 }
 
 impl Index for NearestStrings {

@@ -4,7 +4,7 @@
 //! | measure | a projection keeps | probability that two vectors agree |
 //! |---|---|---|
 //! | cosine | on which side of a random plane the vector lies (Charikar, 2002) | `1 - angle / pi` |
-//! | Euclidean distance | the slot of a random line that it falls into (Datar and others, 2004) | see [`slot_agreement`] |
+//! | Euclidean distance | which slot of a random line it falls into (Datar and others, 2004) | [`slot_agreement`] |
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! The neighbours of some probe positions, found in rounds.
 //!
 //! First some blocks nearby are compared, then a sample of all blocks, larger and larger ones, and at last all: each
-//! round knows from those before how far it has to look. In few dimensions the first blocks say enough.
+//! round knows from those before how far it has to look. What is compared, and how, is up to the family of keys.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,26 +9,25 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUevent_flags;
 
+use super::Rounds;
 use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::constants::nearest::NO_SEED;
-use crate::kernels::constants::vectors::{GROUPED, STEP};
+use crate::kernels::constants::vectors::GROUPED;
 use crate::kernels::{
-    Appended, BLOCK, FoundNeighbour, NearestSides, Pair, Round, Searched, Task, TaskList, VectorCondition, neighbours,
-    neighbours_mut,
+    Appended, BLOCK, FoundNeighbour, Pair, Round, Searched, Task, TaskList, neighbours, neighbours_mut,
 };
 use crate::memory::Budget;
-use crate::vectors::sorted::SortedPoints;
 use crate::worker::pieces;
 use similarity_engine::Cancel;
 use similarity_engine::nearest::Neighbour;
 
 /// Neighbours of a row at most.
-pub(super) const MOST_WANTED: usize = 960;
+pub(crate) const MOST_WANTED: usize = 960;
 /// Probe positions that are searched at once at most, neighbours of them, and how many of these searches there may be.
 const MOST_POSITIONS: usize = 1 << 18;
 const MOST_NEIGHBOURS: usize = 1 << 22;
-pub(super) const SEARCHES: usize = 2;
+pub(crate) const SEARCHES: usize = 2;
 /// Candidates of a launch at most.
 const MOST_CANDIDATES: usize = 1 << 24;
 /// Probe blocks of a task, one a warp.
@@ -37,44 +36,18 @@ const BLOCKS_OF_TASK: u32 = 4;
 const LEAST_CANDIDATES: usize = (BLOCKS_OF_TASK * BLOCK * BLOCK) as usize;
 /// Tasks that keep the device busy to the end.
 const ENOUGH_TASKS: u32 = 4096;
-/// Blocks that say first how far neighbours are, beside those that hold the wanted rows: in few dimensions the nearest
-/// to the first and to the last point of a block.
-const CORNERS: u32 = 2;
-const SEEDS: u32 = 3;
-/// Dimensions up to which the seeds are so near that all that is left is compared in one round.
-pub const FEW_DIMENSIONS: u32 = 4;
 /// How many times as many blocks a round takes as those before it.
 const GROWTH: u32 = 4;
-/// Pairs that a launch compares by `STEP` numbers of them, so that it takes some hundredths of a second, and at least;
-/// in few dimensions, where boxes leave few of them.
-const PAIRS_OF_LAUNCH: u64 = 1 << 35;
-const LEAST_PAIRS: u64 = 1 << 30;
-const FEW_PAIRS_OF_LAUNCH: u64 = 1 << 38;
+/// The share of a score within which all others are.
+const EVERYWHERE: f32 = 1.0;
+/// Build blocks that a warp looks at together: the range of a task is a multiple of as many.
+const BLOCKS_OF_STEP: u32 = GROUPED;
 /// Tasks that one launch can do, however large they are.
 const TASKS_OF_LAUNCH: u64 = 1024;
-
-/// Two sides, and how scores order their rows.
-#[derive(Clone, Copy)]
-pub(super) struct Sought<'a> {
-    pub(super) probe: &'a SortedPoints,
-    pub(super) build: &'a SortedPoints,
-    pub(super) condition: VectorCondition,
-    /// The rank of each build row, none where all have the same.
-    pub(super) ranks: Option<&'a Buffer<u32>>,
-    pub(super) descending: bool,
-    /// What rounding adds to a reach: a factor, and for each unit of the points' norms.
-    pub(super) rounding: (f32, f32),
-}
 
 /// Places for what a row is offered: those that it keeps, and room for a round of others.
 fn capacity_of(wanted: usize) -> usize {
     (2 * wanted + BLOCK as usize).next_power_of_two()
-}
-
-/// Build blocks that each probe block is compared with first, and how many of them are nearest to points of it.
-fn seeds_of(dimension: u32, wanted: usize) -> (u32, u32) {
-    let holding = (wanted as u32).div_ceil(BLOCK);
-    if dimension <= FEW_DIMENSIONS { (holding + CORNERS, CORNERS) } else { (holding + SEEDS, 0) }
 }
 
 /// Bytes of the buffers of a row.
@@ -83,7 +56,7 @@ fn bytes_of_row(wanted: usize) -> usize {
 }
 
 /// Probe positions that are searched at once.
-pub(super) fn positions_at_once(budget: &Budget, wanted: usize) -> usize {
+pub(crate) fn positions_at_once(budget: &Budget, wanted: usize) -> usize {
     let share = budget.available() / (4 * SEARCHES);
     let positions = (share / bytes_of_row(wanted)).min(MOST_POSITIONS).min(MOST_NEIGHBOURS / wanted.max(1));
     positions.max(BLOCK as usize) / BLOCK as usize * BLOCK as usize
@@ -111,10 +84,11 @@ impl Found {
 }
 
 /// A search on one stream.
-pub(super) struct Search<'a> {
+pub(super) struct Search<'a, R> {
     budget: &'a Budget,
     stream: &'a Arc<CudaStream>,
-    sides: NearestSides,
+    rounds: &'a R,
+    searched: Searched,
     /// Blocks of the build side, and of the searched range.
     blocks: (u32, u32),
     candidates: Buffer<Pair>,
@@ -129,19 +103,19 @@ pub(super) struct Search<'a> {
     _reaches: [Buffer<f32>; 2],
 }
 
-impl<'a> Search<'a> {
+impl<'a, R: Rounds> Search<'a, R> {
     /// Search for the `wanted` nearest rows of the positions in `positions`. These are ascending and in `range`, which
     /// begins with a block.
     pub(super) fn try_new(
         budget: &'a Budget,
         stream: &'a Arc<CudaStream>,
-        sought: Sought<'_>,
+        rounds: &'a R,
         (range, positions): (Range<u32>, &[u32]),
         wanted: usize,
     ) -> Result<Self, Fault> {
         let padded = (range.end - range.start).next_multiple_of(BLOCK) as usize;
-        let (capacity, (seed_count, corner_count)) =
-            (capacity_of(wanted), seeds_of(sought.condition.dimension, wanted));
+        let (capacity, (seed_count, corner_count), order) =
+            (capacity_of(wanted), rounds.seed_counts(wanted), rounds.score_order());
         let mut reach = vec![-1.0f32; padded];
         positions.iter().for_each(|&position| reach[(position - range.start) as usize] = f32::INFINITY);
         let mut offered = budget.buffer(stream, padded * capacity)?;
@@ -164,25 +138,20 @@ impl<'a> Search<'a> {
             wanted: wanted as u32,
             seed_count,
             corner_count,
-            descending: u32::from(sought.descending),
-            wider: sought.rounding.0,
-            by_norm: sought.rounding.1,
-            unused: 0,
-        };
-        let sides = NearestSides {
-            probe: sought.probe.on_device(stream),
-            build: sought.build.on_device(stream),
-            condition: sought.condition,
-            ranks: sought.ranks.map(|ranks| ranks.address(stream)),
-            searched,
+            descending: order.descending.into(),
+            reach_by: order.reach_by,
+            dimension: order.dimension,
+            wider: order.rounding.0,
+            by_norm: order.rounding.1,
         };
         let room = budget.available() / (4 * SEARCHES * size_of::<Pair>());
         let room = room.min(padded * BLOCK as usize).clamp(LEAST_CANDIDATES, MOST_CANDIDATES);
         // the copies of what is on the stack are over
         stream.synchronize()?;
         Ok(Self {
-            sides,
-            blocks: (sought.build.blocks(), padded as u32 / BLOCK),
+            rounds,
+            searched,
+            blocks: (rounds.build_blocks(), padded as u32 / BLOCK),
             candidates: budget.buffer(stream, room)?,
             candidate_count: budget.zeros(stream, 1)?,
             crowded,
@@ -200,13 +169,19 @@ impl<'a> Search<'a> {
     /// Searches; none once `cancel` says so.
     pub(super) fn run(mut self, cancel: &Cancel) -> Result<Option<Found>, Fault> {
         let kernels = self.budget.device.kernels().nearest()?;
-        kernels.seeds(self.stream, &self.sides)?;
-        for seed in 0..self.sides.searched.seed_count.min(self.blocks.0) {
-            self.round(Round { seed, stride: 1, done: 0 }, cancel)?;
+        let mut seen = 0.0;
+        for &far in self.rounds.shares() {
+            self.round(Round { seed: NO_SEED, stride: 1, done: 0, far, seen }, cancel)?;
+            seen = far;
+        }
+        let far = EVERYWHERE;
+        self.rounds.seeds(self.stream, self.searched)?;
+        for seed in 0..self.searched.seed_count.min(self.blocks.0) {
+            self.round(Round { seed, stride: 1, done: 0, far, seen }, cancel)?;
         }
         let mut done = 0;
         for stride in self.strides() {
-            self.round(Round { seed: NO_SEED, stride, done }, cancel)?;
+            self.round(Round { seed: NO_SEED, stride, done, far, seen }, cancel)?;
             done = stride;
         }
         if cancel.is_cancelled() {
@@ -214,9 +189,9 @@ impl<'a> Search<'a> {
             self.stream.synchronize()?;
             return Ok(None);
         }
-        let (count, wanted) = (self.sides.searched.count as usize, self.sides.searched.wanted as usize);
+        let (count, wanted) = (self.searched.count as usize, self.searched.wanted as usize);
         let mut out = self.budget.buffer(self.stream, count * wanted)?;
-        kernels.fetch(self.stream, &self.sides, &mut out)?;
+        kernels.fetch(self.stream, self.searched, &mut out)?;
         let mut found = Found {
             wanted,
             neighbours: vec![FoundNeighbour::default(); count * wanted],
@@ -232,9 +207,9 @@ impl<'a> Search<'a> {
     /// The numbers of which blocks are multiples in one round after the other.
     fn strides(&self) -> Vec<u32> {
         let mut strides = vec![1];
-        if self.sides.condition.dimension > FEW_DIMENSIONS {
+        if self.rounds.samples() {
             let mut seen = self.blocks.0 / GROWTH;
-            while seen > self.sides.searched.seed_count {
+            while seen > self.searched.seed_count {
                 strides.push(strides[strides.len() - 1] * GROWTH);
                 seen /= GROWTH;
             }
@@ -245,11 +220,7 @@ impl<'a> Search<'a> {
 
     /// Compares what a round is about.
     fn round(&mut self, round: Round, cancel: &Cancel) -> Result<(), Fault> {
-        let dimension = self.sides.condition.dimension;
-        let pairs = match dimension <= FEW_DIMENSIONS {
-            true => FEW_PAIRS_OF_LAUNCH,
-            false => (PAIRS_OF_LAUNCH / u64::from(dimension.div_ceil(STEP))).max(LEAST_PAIRS),
-        };
+        let pairs = self.rounds.pairs_of_launch();
         let tasks = self.tasks(&round, pairs);
         let pairs_of = |task: &Task| {
             let blocks = u64::from((task.end - task.first).div_ceil(round.stride));
@@ -265,14 +236,14 @@ impl<'a> Search<'a> {
     /// Tasks of all probe blocks, of which many are no more than so many pairs.
     fn tasks(&self, round: &Round, pairs: u64) -> Vec<Task> {
         let (build, probe) = self.blocks;
-        let first = self.sides.searched.first / BLOCK;
+        let first = self.searched.first / BLOCK;
         let runs = probe.div_ceil(BLOCKS_OF_TASK);
         let (end, length) = match round.seed {
             NO_SEED => {
-                let parts = ENOUGH_TASKS.div_ceil(runs).min(build.div_ceil(GROUPED)).max(1);
+                let parts = ENOUGH_TASKS.div_ceil(runs).min(build.div_ceil(BLOCKS_OF_STEP)).max(1);
                 let most = pairs * u64::from(round.stride) / (TASKS_OF_LAUNCH * LEAST_CANDIDATES as u64);
                 let length = u64::from(build.div_ceil(parts)).min(most) as u32;
-                (build, length.max(1).next_multiple_of(GROUPED))
+                (build, length.max(1).next_multiple_of(BLOCKS_OF_STEP))
             }
             _ => (1, 1),
         };
@@ -324,10 +295,14 @@ impl<'a> Search<'a> {
         let mut candidates = Appended { pairs: &mut self.candidates, count: &mut self.candidate_count, capacity };
         if let (Some((listed, round)), Some(tasks)) = (compared, &tasks) {
             let tasks = TaskList { on_device: tasks, on_host: listed };
-            kernels.filter(stream, &self.sides, tasks, round, &mut candidates)?;
+            self.rounds.filter(stream, self.searched, tasks, round, &mut candidates)?;
         }
-        kernels.offer(stream, &self.sides, &candidates, compared.is_none())?;
-        kernels.select(stream, &self.sides)?;
+        let offered = match compared {
+            Some(_) => self.searched,
+            None => Searched { reach: self.searched.again, ..self.searched },
+        };
+        self.rounds.offer(stream, offered, &candidates)?;
+        kernels.select(stream, self.searched)?;
         let ended = stream.record_event(timing)?;
         let mut counts = [[0u64]; 2];
         let [candidates, crowded] = &mut counts;

@@ -1,0 +1,86 @@
+//! Rows of a probe side ranked by searches of as many as fit a device at once.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+
+use super::Rounds;
+use super::search::{MOST_WANTED, Search, positions_at_once};
+use crate::buffer::Buffer;
+use crate::fault::Fault;
+use crate::kernels::BLOCK;
+use crate::memory::Budget;
+use similarity_engine::Cancel;
+use similarity_engine::nearest::{Best, Wanted};
+
+/// Rows that may tie with the last one, and how many times as many are asked for where they all do.
+const TIES_ASKED: usize = 32;
+const MORE_TIES: usize = 4;
+
+/// Neighbours that are asked for at first: where ties are wanted, some more, so that it shows where they end.
+fn asked_for(wanted: Wanted) -> usize {
+    wanted.rows.saturating_add(if wanted.ties { TIES_ASKED } else { 0 })
+}
+
+/// A copy of the ranks of build rows; none where all are 0.
+pub(crate) fn upload_ranks(
+    budget: &Budget,
+    stream: &Arc<CudaStream>,
+    ranks: &[u32],
+) -> Result<Option<Buffer<u32>>, Fault> {
+    let ranks_on_device = ranks.iter().any(|&rank| rank != 0).then(|| budget.upload(stream, ranks)).transpose()?;
+    stream.synchronize()?;
+    Ok(ranks_on_device)
+}
+
+/// Whether a device has room for so many neighbours of a row.
+pub(crate) fn has_room(wanted: Wanted) -> bool {
+    asked_for(wanted) <= MOST_WANTED
+}
+
+/// Offers each of `best` the neighbours of its position of a probe side, which are ascending, and returns how many
+/// candidates there were. Row 0 of the build side is `first_row`.
+///
+/// # Errors
+/// More ties than there is room for, too little memory, a device that fails.
+pub(crate) fn search<R: Rounds>(
+    budget: &Budget,
+    stream: &Arc<CudaStream>,
+    rounds: &R,
+    positions: &[u32],
+    (best, first_row): (&mut [Best<i64>], u32),
+    cancel: &Cancel,
+) -> Result<usize, Fault> {
+    let Some(wanted) = best.first().map(Best::wanted) else { return Ok(0) };
+    let (mut asked, mut done, mut candidates) = (asked_for(wanted), 0, 0);
+    while done < positions.len() && !cancel.is_cancelled() {
+        let at_once = positions_at_once(budget, asked) as u32;
+        let first = positions[done] / BLOCK * BLOCK;
+        let some = done + positions[done..].partition_point(|&position| position < first + at_once);
+        let (searched, best) = (&positions[done..some], &mut best[done..some]);
+        let range = first..positions[some - 1] + 1;
+        let search = Search::try_new(budget, stream, rounds, (range, searched), asked);
+        let found = search.and_then(|search| search.run(cancel)).inspect_err(|_| {
+            // what was launched reads columns of others
+            let _ = stream.synchronize();
+        })?;
+        let Some(mut found) = found else { break };
+        candidates += found.candidates;
+        // there may be more that tie
+        let is_open = |&position: &u32| wanted.of(found.of((position - first) as usize)) == asked;
+        if wanted.ties && searched.iter().any(is_open) {
+            if asked == MOST_WANTED {
+                return Err(Fault::Memory);
+            }
+            asked = MOST_WANTED.min(asked * MORE_TIES);
+            continue;
+        }
+        for (&position, best) in searched.iter().zip(best) {
+            let found = found.of_mut((position - first) as usize);
+            found.iter_mut().for_each(|neighbour| neighbour.row += first_row);
+            best.offer_ranked(found);
+        }
+        done = some;
+    }
+    Ok(candidates)
+}

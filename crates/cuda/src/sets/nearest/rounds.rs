@@ -1,0 +1,96 @@
+//! What is launched to rank sets: blocks of about the same size first.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+
+use super::SetsOnDevice;
+use crate::fault::Fault;
+use crate::kernels::constants::nearest::BY_SCORE;
+use crate::kernels::{Appended, BLOCK, NearestSets, Round, Searched, SetRanking, TaskList};
+use crate::nearest::{Rounds, ScoreOrder};
+use crate::sets::sorted::SortedSets;
+
+/// Blocks that give first bounds, beside those that hold the wanted rows.
+const SEEDS: u32 = 3;
+/// How far the first rounds look, by how much of a full score is missing. By design, not measured.
+const SHARES: [f32; 3] = [0.3, 0.5, 0.7];
+/// Pairs that a launch compares by 256 bits of their signatures. By design, not measured.
+const PAIRS_OF_LAUNCH: u64 = 1 << 35;
+/// Words of 256 bits.
+const FEWEST_WORDS: u32 = 8;
+
+/// A probe side, and the build side that is ranked for it.
+pub(super) struct SetRounds<'a> {
+    index: &'a SetsOnDevice,
+    probe: &'a SortedSets,
+    by: SetRanking,
+}
+
+impl<'a> SetRounds<'a> {
+    pub(super) fn new(index: &'a SetsOnDevice, probe: &'a SortedSets) -> Self {
+        let measure = index.measure;
+        let by = SetRanking {
+            weights: measure.weights().get(),
+            measure: measure.number(),
+            is_reversed: measure.is_reversed().into(),
+        };
+        Self { index, probe, by }
+    }
+
+    fn sides(&self, stream: &CudaStream) -> NearestSets {
+        NearestSets {
+            probe: self.probe.on_device(stream),
+            build: self.index.sets.on_device(stream),
+            by: self.by,
+            words: self.index.signer.words,
+            ranks: self.index.ranks.as_ref().map(|ranks| ranks.address(stream)),
+        }
+    }
+}
+
+impl Rounds for SetRounds<'_> {
+    fn build_blocks(&self) -> u32 {
+        self.index.sets.blocks()
+    }
+
+    fn score_order(&self) -> ScoreOrder {
+        ScoreOrder { descending: true, reach_by: BY_SCORE, dimension: 0, rounding: (1.0, 0.0) }
+    }
+
+    fn seed_counts(&self, wanted: usize) -> (u32, u32) {
+        ((wanted as u32).div_ceil(BLOCK) + SEEDS, 0)
+    }
+
+    fn shares(&self) -> &[f32] {
+        &SHARES
+    }
+
+    fn samples(&self) -> bool {
+        true
+    }
+
+    fn pairs_of_launch(&self) -> u64 {
+        PAIRS_OF_LAUNCH / u64::from(self.index.signer.words / FEWEST_WORDS)
+    }
+
+    fn seeds(&self, stream: &Arc<CudaStream>, searched: Searched) -> Result<(), Fault> {
+        self.index.budget.device.kernels().nearest_sets()?.seeds(stream, &self.sides(stream), searched)
+    }
+
+    fn filter(
+        &self,
+        stream: &Arc<CudaStream>,
+        searched: Searched,
+        tasks: TaskList<'_>,
+        round: Round,
+        out: &mut Appended<'_>,
+    ) -> Result<(), Fault> {
+        let kernels = self.index.budget.device.kernels().nearest_sets()?;
+        kernels.filter(stream, &self.sides(stream), searched, tasks, round, out)
+    }
+
+    fn offer(&self, stream: &Arc<CudaStream>, searched: Searched, candidates: &Appended<'_>) -> Result<(), Fault> {
+        self.index.budget.device.kernels().nearest_sets()?.offer(stream, &self.sides(stream), searched, candidates)
+    }
+}
