@@ -2,10 +2,10 @@
 
 use crate::metrics::{Count, MetricValue};
 
-/// Pairs that are looked at beside the join, about.
-const PAIRS: usize = 100_000_000;
-/// Rows of the sample at most, and of how many rows one is in it.
-const MOST_ROWS: usize = 512;
+/// The share of the time of a join that its sample may take.
+const SHARE: f64 = 0.05;
+/// Rows of the sample, where one in [`ROWS_FOR_EACH`] is as many.
+const ROWS: (f64, f64) = (8.0, 512.0);
 const ROWS_FOR_EACH: usize = 64;
 
 /// The sample and what has become of it.
@@ -20,9 +20,11 @@ pub(crate) struct Sampled {
 }
 
 impl Sampled {
-    /// A sample of so many probe rows that each have so many partners by group and size.
-    pub fn new(probe_rows: usize, partners: usize) -> Self {
-        let rows = (PAIRS / partners.max(1)).clamp(1, MOST_ROWS).min((probe_rows / ROWS_FOR_EACH).max(1));
+    /// A sample of so many probe rows. To compare one of them with all others takes `of_row` nanoseconds, and the join
+    /// `of_join`.
+    pub fn new(probe_rows: usize, of_row: f64, of_join: f64) -> Self {
+        let rows = (SHARE * of_join / of_row.max(1.0)).clamp(ROWS.0, ROWS.1) as usize;
+        let rows = rows.min((probe_rows / ROWS_FOR_EACH).max(1));
         Self { stride: (probe_rows / rows).max(1), pairs: Count::new(), found: Count::new() }
     }
 

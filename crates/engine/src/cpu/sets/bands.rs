@@ -26,6 +26,9 @@ const KEY: f64 = 90.0;
 /// A candidate whose signature is compared.
 const CANDIDATE: f64 = 40.0;
 
+/// A pair of a row of the sample.
+const SAMPLED: f64 = 8.0;
+
 /// Rows that stand for all, and pairs of each of them.
 const ROWS: usize = 1024;
 const PAIRS: usize = 256;
@@ -117,7 +120,7 @@ impl MinHashBands {
             hashes,
             keys: if sides.self_join { keys } else { Vec::new() },
             tables,
-            sampled: Sampled::new(probe_rows, partners),
+            sampled: Sampled::new(probe_rows, partners as f64 * SAMPLED, plan.nanoseconds),
             kernel: Kernel::detect(),
         })
     }

@@ -33,9 +33,9 @@ const PROJECTION: f64 = 0.03;
 /// A key that is made, written and looked up.
 const KEY: f64 = 90.0;
 /// A candidate whose score is computed: in any case, and for each dimension.
-const CANDIDATE: (f64, f64) = (40.0, 0.5);
+const CANDIDATE: (f64, f64) = (60.0, 0.6);
 /// A pair that an exact join compares, for each dimension.
-const COMPARED: f64 = 0.025;
+const COMPARED: f64 = 0.013;
 
 /// Rows that stand for all, and pairs of each of them.
 const ROWS: usize = 512;
@@ -136,12 +136,17 @@ pub(super) fn chosen(
         let plan = Plan::cheapest(family.agreement(measure, threshold), recall, |bands| {
             let hashing = hashed * (dimension * bands.all_hashes() as f64 * PROJECTION + bands.bands as f64 * KEY);
             let candidates: f64 = agreements.iter().map(|&agreement| bands.probability(agreement)).sum();
-            hashing + candidates * of_score * (CANDIDATE.0 + CANDIDATE.1 * dimension)
+            hashing + candidates * of_score * of_candidate(points.dimension)
         });
         Some(Chosen { plan: plan?, family })
     });
     let best = plans.min_by(|one, other| one.plan.nanoseconds.total_cmp(&other.plan.nanoseconds))?;
     (forced || best.plan.nanoseconds < all_pairs * dimension * COMPARED).then_some(best)
+}
+
+/// Nanoseconds of a candidate in so many dimensions.
+fn of_candidate(dimension: usize) -> f64 {
+    CANDIDATE.0 + CANDIDATE.1 * dimension as f64
 }
 
 fn norm(vector: &[f64]) -> f64 {
@@ -258,7 +263,8 @@ impl VectorBands {
             self_join_len: side.len() + side.unfilterable.len(),
             ..IndexInfo::default()
         };
-        let partners = side.len() / if context.self_join { 2 } else { 1 };
+        let partners = side.len() as f64 / if context.self_join { 2.0 } else { 1.0 };
+        let of_row = partners * of_candidate(dimension);
         Ok(Self {
             condition,
             decision: Decision::new(condition),
@@ -267,7 +273,7 @@ impl VectorBands {
             projections,
             keys,
             tables,
-            sampled: Sampled::new(context.expected_probe_rows(side.len()), partners * dimension.div_ceil(16)),
+            sampled: Sampled::new(context.expected_probe_rows(side.len()), of_row, plan.nanoseconds),
             side,
             self_join: context.self_join,
             info,
