@@ -5,9 +5,9 @@ use std::fmt;
 use crate::recall::Recall;
 
 /// Hashes of a row at most.
-const MOST_HASHES: usize = 1024;
-/// Bands of a row at most.
-const MOST_BANDS: usize = 256;
+const MOST_HASHES: usize = 4096;
+/// Bands of a row at most, each of which takes twelve bytes.
+const MOST_BANDS: usize = 128;
 
 /// Bands of some hashes each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
