@@ -21,7 +21,8 @@ const PAIRS_A_SECOND: f64 = 1e7;
 /// # Errors
 /// The pairs, about how long they would take, and what to do instead; or whatever reading the rows ends in.
 pub(super) async fn refuse_beyond(plan: Arc<dyn ExecutionPlan>, limit: usize, context: Arc<TaskContext>) -> Result<()> {
-    for [left, right] in nested_loops(&plan) {
+    // those within another one come first
+    for [left, right] in nested_loops(&plan).into_iter().rev() {
         let at_most = most_rows(&left)?.zip(most_rows(&right)?);
         if at_most.is_some_and(|(left, right)| pairs(left, right) <= limit as u128) {
             continue;
@@ -34,7 +35,7 @@ pub(super) async fn refuse_beyond(plan: Arc<dyn ExecutionPlan>, limit: usize, co
         }
         let cores = context.session_config().target_partitions().max(1);
         return resources_err!(
-            "no index serves this condition, so that all {pairs} pairs of {left} and {right} rows would be compared, in \
+            "no index serves this join, so that all {pairs} pairs of {left} and {right} rows would be compared, in \
              about {}; that is more than similarity.max_nested_loop_pairs = {limit}. EXPLAIN VERBOSE says why; add an \
              equality or a similarity with a constant bound, or raise the option",
             duration(pairs as f64 / PAIRS_A_SECOND / cores as f64)

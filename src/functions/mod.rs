@@ -44,7 +44,7 @@ pub(crate) use match_count::{NAME as MATCH_COUNT, weighted_conditions};
 pub(crate) use neighbors::NAME as NEIGHBORS;
 pub(crate) use opposite::{has_opposite, opposite};
 pub(crate) use weighted_similarity::{Missing, NAME as WEIGHTED_SIMILARITY, Weighting};
-pub(crate) use with_recall::{NAME as WITH_RECALL, recalled};
+pub(crate) use with_recall::{NAME as WITH_RECALL, recalled, without_recall};
 
 /// Every function, the marks of SIMILARITY JOIN and NEAREST among them.
 pub fn all() -> Vec<Arc<ScalarUDF>> {

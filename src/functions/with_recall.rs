@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, new_null_array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
@@ -36,6 +37,16 @@ pub(crate) fn recalled(expr: &Expr) -> Option<(&Expr, Recall)> {
         },
         _ => None,
     }
+}
+
+/// `expr` without any recall, which then allows nothing.
+pub(crate) fn without_recall(expr: Expr) -> Result<Transformed<Expr>> {
+    expr.transform_down(|expr| {
+        Ok(match recalled(&expr) {
+            Some((condition, _)) => Transformed::yes(condition.clone()),
+            None => Transformed::no(expr),
+        })
+    })
 }
 
 fn recall_of(value: &ScalarValue) -> Result<Recall> {
@@ -81,6 +92,9 @@ impl ScalarUDFImpl for WithRecall {
 
     fn simplify(&self, args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
         arguments::refuse_columns(NAME, "the recall", args.get(1))?;
+        if let Some(Expr::Literal(recall, _)) = args.get(1) {
+            recall_of(recall)?;
+        }
         Ok(ExprSimplifyResult::Original(args))
     }
 

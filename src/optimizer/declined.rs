@@ -7,7 +7,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Join, JoinType, Operator, lit};
 use similarity_engine::recall::Recall;
 
 use super::subquery::is_constant;
-use crate::functions::{contract, recalled};
+use crate::functions::{contract, recalled, without_recall};
 use crate::predicate::{Sides, mentions_measure};
 use crate::program::{Compiled, Declined, Rules, compile};
 
@@ -33,6 +33,10 @@ impl JoinCondition {
         let mut conjuncts: Vec<Expr> = keys.collect();
         join.filter.iter().flat_map(split_conjunction).for_each(|conjunct| condition.add(conjunct, &mut conjuncts));
         condition.whole = conjunction(conjuncts).unwrap_or(condition.whole);
+        // around a part of it, a recall allows nothing
+        if let Ok(whole) = without_recall(condition.whole.clone()) {
+            condition.whole = whole.data;
+        }
         condition
     }
 

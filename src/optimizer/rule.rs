@@ -5,13 +5,14 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::{Expr, Extension, Join, LogicalPlan};
+use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::declined::{JoinCondition, why_declined};
 use super::input_filters::with_filtered_inputs;
 use super::node::SimilarityJoinNode;
 use crate::config::SimilarityOptions;
-use crate::functions::{contract, recalled};
+use crate::functions::{contract, recalled, without_recall};
 
 /// Recognises joins with a similarity condition. To be appended after DataFusion's own rules.
 ///
@@ -33,12 +34,12 @@ impl OptimizerRule for SimilarityJoinRule {
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         let options = SimilarityOptions::of(&config.options());
         if !options.enabled {
-            return plan.map_expressions(without_marks);
+            return with_keys(plan.map_expressions(without_marks)?, config);
         }
         let LogicalPlan::Join(join) = plan else { return Ok(Transformed::no(plan)) };
         let condition = JoinCondition::of(&join);
         if why_declined(&join, &condition, options.max_clauses).is_some() {
-            return Ok(Transformed::no(LogicalPlan::Join(join)));
+            return with_keys(LogicalPlan::Join(join).map_expressions(without_recall)?, config);
         }
         let JoinCondition { whole, contract, recall } = condition;
         let Join { left, right, join_type, .. } = join;
@@ -49,6 +50,15 @@ impl OptimizerRule for SimilarityJoinRule {
         };
         let node = SimilarityJoinNode::try_new(left, right, join_type, whole, (contract, recall))?;
         Ok(Transformed::yes(LogicalPlan::Extension(Extension { node: Arc::new(node) })))
+    }
+}
+
+/// A join whose condition has come out of a mark, with the equalities in it as keys, which DataFusion could not see
+/// before.
+fn with_keys(plan: Transformed<LogicalPlan>, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+    match plan.transformed {
+        true => Ok(Transformed::yes(ExtractEquijoinPredicate::new().rewrite(plan.data, config)?.data)),
+        false => Ok(plan),
     }
 }
 

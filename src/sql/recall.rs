@@ -23,7 +23,8 @@ impl Recall {
     /// The error for one that follows no condition of SIMILARITY JOIN.
     pub fn out_of_place<T>(&self) -> Result<T> {
         Err(syntax_error(
-            "WITH RECALL follows the ON condition of SIMILARITY JOIN; in a plain JOIN write with_recall(condition, recall)",
+            "WITH RECALL follows the ON condition of SIMILARITY JOIN; a plain JOIN takes with_recall(condition, recall), and \
+             NEAREST neither",
             self.span,
         ))
     }

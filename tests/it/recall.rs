@@ -140,4 +140,19 @@ async fn data_frames_and_plain_joins_take_a_recall() {
         "SELECT a.id, b.id FROM t a JOIN t b ON (with_recall({JACCARD} >= 0.7, 0.8) OR a.id = -b.id) AND a.id < b.id"
     );
     assert!(pairs(&context, &partly).await == all);
+    let plans = async |condition: &str| {
+        let sql = format!("EXPLAIN SELECT a.id, b.id FROM t a JOIN t b ON {condition}");
+        let batches = context.similarity_sql(&sql).await.unwrap().collect().await.unwrap();
+        datafusion::arrow::util::pretty::pretty_format_batches(&batches).unwrap().to_string()
+    };
+    context.sql("SET datafusion.explain.format = 'indent'").await.unwrap();
+    // an alternative keeps its index
+    let alternative = plans(&format!("with_recall({JACCARD} >= 0.7, 0.8) OR (a.k = b.k AND a.s = b.s)")).await;
+    assert!(alternative.contains("index [#") && !alternative.contains("recall="), "{alternative}");
+    // what is left to DataFusion keeps its keys
+    let declined = format!("with_recall(a.k = b.k AND {JACCARD} >= a.id / 1e9, 0.9)");
+    assert!(plans(&declined).await.contains("HashJoinExec"), "{}", plans(&declined).await);
+    context.sql("SET similarity.enabled = false").await.unwrap();
+    let off = plans(&format!("with_recall(a.k = b.k AND {JACCARD} >= 0.5, 0.9)")).await;
+    assert!(off.contains("HashJoinExec"), "{off}");
 }

@@ -201,7 +201,7 @@ impl Page {
     }
 
     fn parts(&mut self, parts: &[Part]) {
-        let heads = ["condition", "value", "", "threshold", "holds", "left row", "right row"];
+        let heads = ["condition", "", "value", "threshold", "holds", "left row", "right row"];
         let heads = &heads[..if parts.iter().any(|part| part.values.is_some()) { 7 } else { 5 }];
         self.put(format_args!("<div class=\"scroll\">\n<table>\n<thead>\n<tr>"));
         heads.iter().for_each(|head| self.put(format_args!("<th scope=\"col\">{head}</th>")));

@@ -2,6 +2,9 @@
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
 
+use super::calls::plain_arguments;
+use crate::functions::WITH_RECALL;
+
 /// The operands of the outermost ORs of `condition`, in the order of the text.
 ///
 /// Parentheses around the whole are looked through; those around an operand keep it one clause, OR within or not.
@@ -24,12 +27,20 @@ pub(super) fn atoms(condition: &Expr) -> Vec<&Expr> {
     atoms
 }
 
-/// `expr` without parentheses around it.
+/// `expr` without parentheses or a recall around it.
 pub(super) fn bare(mut expr: &Expr) -> &Expr {
-    while let Expr::Nested(inner) = expr {
-        expr = inner;
+    loop {
+        expr = match expr {
+            Expr::Nested(inner) => inner,
+            Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case(WITH_RECALL) => {
+                match plain_arguments(call).as_deref() {
+                    Some([condition, _]) => condition,
+                    _ => return expr,
+                }
+            }
+            other => return other,
+        }
     }
-    expr
 }
 
 /// The operands of a chain of `operator`, which leans to the left: a long one shall not cost stack.

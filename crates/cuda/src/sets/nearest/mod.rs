@@ -4,6 +4,7 @@
 //! worst of them that it keeps (`rounds`). Where too few share one, the host adds rows that share none, by their ranks.
 //! Probe rows without a known token have only such neighbours.
 
+mod kept;
 mod rounds;
 #[cfg(test)]
 mod tests;
@@ -12,17 +13,16 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 
+use self::kept::SetsOnDevice;
 use self::rounds::SetRounds;
 use super::build_side::{BuildSide, describe_tiles};
 use super::columns::SetColumns;
 use super::sorted::{SortedSets, signature_words};
-use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::SetSigner;
 use crate::memory::Budget;
 use crate::nearest::{self, NearestOnDevice, OnHost, Ranked, Searching};
 use similarity_engine::nearest::{Best, DynNearestIndex};
-use similarity_engine::sets::Dictionary;
 use similarity_engine::sets::ranks::Ranks;
 use similarity_engine::sets::rows_by_rank::{RowsByRank, scored_rows};
 use similarity_engine::sets::tokenise::tokenise_probe;
@@ -45,20 +45,6 @@ pub(crate) fn build_nearest(
 ) -> Result<Option<Box<DynNearestIndex>>, Fault> {
     let index = SetsOnDevice::try_new(budget, (tokenizer, measure), keys, ranks, context)?;
     Ok(index.map(|index| Box::new(Erased(index)) as Box<DynNearestIndex>))
-}
-
-/// The sets of a build side, and what ranks them.
-#[derive(Debug)]
-struct SetsOnDevice {
-    budget: Budget,
-    tokenizer: Tokenizer,
-    measure: SetMeasure,
-    dictionary: Dictionary,
-    signer: SetSigner,
-    sets: SortedSets,
-    scored: RowsByRank,
-    /// Ranks by row; none where all are 0.
-    ranks: Option<Buffer<u32>>,
 }
 
 /// Probe rows that share no token with any build row, and the groups of all.

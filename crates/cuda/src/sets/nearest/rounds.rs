@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 
-use super::SetsOnDevice;
+use super::kept::SetsOnDevice;
 use crate::fault::Fault;
 use crate::kernels::constants::nearest::BY_SCORE;
 use crate::kernels::{Appended, BLOCK, NearestSets, Round, Searched, SetRanking, TaskList};

@@ -4,6 +4,7 @@
 //! worst neighbour that it keeps (`rounds`). Probe strings that are too long for the device are ranked on the host
 //! (`on_host`). A build side that has any is the CPU's.
 
+mod kept;
 mod on_host;
 mod rounds;
 #[cfg(test)]
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use arrow::array::Array;
 use cudarc::driver::CudaStream;
 
+use self::kept::StringsOnDevice;
 use self::on_host::LongStrings;
 use self::rounds::StringRounds;
 use super::build_side::{Arrangement, BuildSide};
@@ -21,7 +23,6 @@ use super::columns::{StringColumns, StringPacking};
 use super::condition::{LONGEST, is_only_filtered};
 use super::long_strings::StringsOnHost;
 use super::sorted::SortedStrings;
-use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::memory::Budget;
 use crate::nearest::{self, NearestOnDevice, Ranked, Searching};
@@ -49,19 +50,6 @@ pub(crate) fn build_nearest(
 ) -> Result<Option<Box<DynNearestIndex>>, Fault> {
     let index = StringsOnDevice::try_new(budget, measure, keys, ranks, context)?;
     Ok(index.map(|index| Box::new(Erased(index)) as Box<DynNearestIndex>))
-}
-
-/// The strings of a build side, and what ranks them.
-#[derive(Debug)]
-struct StringsOnDevice {
-    budget: Budget,
-    measure: EditMeasure,
-    side: BuildSide,
-    ranks: Vec<u32>,
-    /// Ranks on the device; none where all are 0.
-    ranks_on_device: Option<Buffer<u32>>,
-    groups: Option<Vec<u32>>,
-    threads: usize,
 }
 
 impl StringsOnDevice {

@@ -2,7 +2,7 @@
 
 use arrow::array::Array;
 
-use super::StringsOnDevice;
+use super::kept::StringsOnDevice;
 use crate::nearest::OnHost;
 use crate::strings::long_strings::StringsOnHost;
 use similarity_engine::Cancel;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 use similarity_measures::EditKernel;
 
-use super::StringsOnDevice;
+use super::kept::StringsOnDevice;
 use crate::fault::Fault;
 use crate::kernels::constants::nearest::BY_SCORE;
 use crate::kernels::{Appended, BLOCK, EditRanking, NearestStrings, Round, Searched, TaskList};

@@ -22,6 +22,9 @@ impl Bands {
     /// The fewest bands of so many hashes that find a pair with this probability, if its hashes agree with `agreement`.
     fn finding(agreement: f64, hashes: usize, probability: f64) -> Option<Self> {
         let of_band = agreement.powi(hashes as i32);
+        if !(0.0..=1.0).contains(&of_band) {
+            return None;
+        }
         let bands = ((1.0 - probability).ln() / (-of_band).ln_1p()).ceil().max(1.0);
         let fits = bands <= MOST_BANDS as f64 && bands as usize * hashes <= MOST_HASHES;
         fits.then_some(Self { bands: bands as usize, hashes })
@@ -58,6 +61,9 @@ impl Plan {
     /// The cheapest bands by `nanoseconds` that find pairs of at least this agreement. There are none for pairs that
     /// hardly agree, nor where no pair may be missed.
     pub fn cheapest(agreement: f64, recall: Recall, nanoseconds: impl Fn(Bands) -> f64) -> Option<Self> {
+        if recall.share() == 1.0 {
+            return None;
+        }
         let plans = (1..=MOST_HASHES).map_while(|hashes| Bands::finding(agreement, hashes, recall.of_a_pair()));
         let plans =
             plans.map(|bands| Self { bands, found: bands.probability(agreement), nanoseconds: nanoseconds(bands) });
@@ -97,6 +103,9 @@ mod tests {
         let candidates = |bands: Bands| 1e9 * bands.probability(0.1) + bands.all_hashes() as f64;
         assert!(Plan::cheapest(0.8, recall, candidates).unwrap().bands.hashes > 4);
         assert!(Plan::cheapest(0.0, recall, candidates).is_none());
-        assert!(Plan::cheapest(0.8, Recall::new(1.0).unwrap(), candidates).is_none());
+        assert!(Plan::cheapest(1.1, recall, candidates).is_none());
+        for agreement in [0.8, 1.0] {
+            assert!(Plan::cheapest(agreement, Recall::new(1.0).unwrap(), candidates).is_none());
+        }
     }
 }

@@ -1,4 +1,7 @@
-//! A sample of probe rows for which all pairs are looked at, so that a join says what it has found of them.
+//! A sample of probe rows for which all pairs are looked at, so that a join says what it has found of them. The result
+//! stays as it is.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::metrics::{Count, MetricValue};
 
@@ -11,8 +14,10 @@ const ROWS_FOR_EACH: usize = 64;
 /// The sample and what has become of it.
 #[derive(Debug)]
 pub(crate) struct Sampled {
-    /// From each of so many probe rows one is in the sample.
-    stride: usize,
+    /// From each of so many probe rows one is in the sample, by a key of its content.
+    stride: u32,
+    /// Rows that the sample may still take: alike rows are in it together.
+    left: AtomicUsize,
     /// Pairs of these rows that satisfy the condition.
     pairs: Count,
     /// Pairs among them that the bands have found.
@@ -25,13 +30,15 @@ impl Sampled {
     pub fn new(probe_rows: usize, of_row: f64, of_join: f64) -> Self {
         let rows = (SHARE * of_join / of_row.max(1.0)).clamp(ROWS.0, ROWS.1) as usize;
         let rows = rows.min((probe_rows / ROWS_FOR_EACH).max(1));
-        Self { stride: (probe_rows / rows).max(1), pairs: Count::new(), found: Count::new() }
+        let stride = u32::try_from(probe_rows / rows).unwrap_or(u32::MAX).max(1);
+        Self { stride, left: AtomicUsize::new(2 * rows), pairs: Count::new(), found: Count::new() }
     }
 
-    /// Whether a probe row is in the sample.
+    /// Whether the probe row with this key is in the sample.
     #[inline]
-    pub fn has(&self, row: usize) -> bool {
-        row % self.stride == self.stride / 2
+    pub fn takes(&self, key: u32) -> bool {
+        let one_less = |left: usize| left.checked_sub(1);
+        key % self.stride == 0 && self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
     }
 
     /// Notes how many pairs a row of the sample has, and how many of them were found.

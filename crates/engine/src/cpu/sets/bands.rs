@@ -107,6 +107,7 @@ impl MinHashBands {
         // too few tokens are known of a row for any partner
         let least = |row: usize, requirements: &mut Requirements| requirements.reach_of_build(sets.sizes[row]).least;
         let mut requirements = Requirements::new(sides.predicate, sets.largest());
+        (context.reserve)(sets.len())?;
         let kept: Vec<bool> = (0..sets.len()).map(|row| sets.known(row) >= least(row, &mut requirements)).collect();
         let tables = BandTables::build(&keys, bands, |row| kept[row], context.threads)?;
         context.cancel.check()?;
@@ -125,8 +126,8 @@ impl MinHashBands {
         })
     }
 
-    /// Collects the partners that agree with a probe row in a band.
-    fn collect(&self, sides: &Sides<'_>, row: usize, partners: &Range<usize>, work: &mut Work<'_>) {
+    /// Collects the partners that agree with a probe row in a band, and returns the key of the first one.
+    fn collect(&self, sides: &Sides<'_>, row: usize, partners: &Range<usize>, work: &mut Work<'_>) -> u32 {
         let Bands { bands, .. } = self.plan.bands;
         let Scratch { bands: scratch, .. } = &mut *work.scratch;
         let mut own = std::mem::take(&mut scratch.keys);
@@ -139,7 +140,7 @@ impl MinHashBands {
             }
         };
         work.scratch.next_step(sides.build.len());
-        for (band, &key) in keys.iter().enumerate() {
+        for (band, &key) in keys.iter().enumerate().take_while(|_| !work.cancel.is_cancelled()) {
             for position in self.tables.with_key(band, key, partners) {
                 work.done += 1;
                 if work.scratch.is_first_meeting(position) {
@@ -147,7 +148,9 @@ impl MinHashBands {
                 }
             }
         }
+        let first = keys[0];
         work.scratch.bands.keys = own;
+        first
     }
 
     /// Decides the candidates of a row, which are gone then.
@@ -162,16 +165,23 @@ impl MinHashBands {
         work.scratch.candidates.clear();
     }
 
-    /// Looks at all partners of a row of the sample that the bands have left out.
-    fn decide_others(&self, sides: &Sides<'_>, row: usize, partners: Range<usize>, work: &mut Work<'_>) {
+    /// Counts the partners of a row of the sample that match although the bands have left them out.
+    fn missed(&self, sides: &Sides<'_>, row: usize, partners: Range<usize>, work: &mut Work<'_>) -> usize {
+        let mut missed = 0;
         for start in partners.clone().step_by(AT_ONCE).take_while(|_| !work.cancel.is_cancelled()) {
             for position in start..partners.end.min(start + AT_ONCE) {
                 if work.scratch.is_first_meeting(position) {
                     add_candidate(sides, row, position, work.scratch);
                 }
             }
-            self.decide(sides, row, work);
+            let mut candidates = std::mem::take(&mut work.scratch.candidates);
+            self.kernel.retain(&mut candidates, |c| sides.signatures(row, c.position as usize, c.least));
+            let matches = |c: &&Candidate| sides.matches(row, c.position as usize, c.least, (0, 0));
+            missed += candidates.iter().filter(matches).count();
+            work.scratch.candidates = candidates;
+            work.scratch.candidates.clear();
         }
+        missed
     }
 }
 
@@ -207,13 +217,13 @@ impl Path for MinHashBands {
             let partners = sides.partners(row, reach);
             if !partners.is_empty() && sides.probe.known(row) >= reach.least {
                 let before = work.matched();
-                self.collect(sides, row, &partners, work);
+                let key = self.collect(sides, row, &partners, work);
                 self.decide(sides, row, work);
-                if self.sampled.has(row) {
+                if self.sampled.takes(key) {
                     let found = work.matched() - before;
                     work.done += partners.len();
-                    self.decide_others(sides, row, partners, work);
-                    self.sampled.note(work.matched() - before, found);
+                    let missed = self.missed(sides, row, partners, work);
+                    self.sampled.note(found + missed, found);
                 }
             }
             cursor.next += 1;
@@ -313,6 +323,11 @@ mod tests {
         assert!(!path(0.7, 1.0).contains("minhash bands"));
         let few = key_column(&values[..200].to_vec(), &None);
         assert!(!index(predicate(0.7), (None, 0.9), &few, true).info().path.contains("minhash bands"));
+        for none in [vec![], vec![None, Some(String::new())]] {
+            let keys = key_column(&none, &None);
+            let empty = index(predicate(0.7), (Some(AccessPath::Bands), 0.9), &keys, false);
+            assert!(batch(&empty, &few, 9, UNLIMITED).is_empty() && batch(&empty, &keys, 9, UNLIMITED).is_empty());
+        }
         // pairs that share next to nothing are accepted
         let one = SetPredicate { measure: SetMeasure::OVERLAP_COUNT, bounds: Bounds::at_least(1.0, true) };
         let forced = index(one, (Some(AccessPath::Bands), 0.9), &few, true);

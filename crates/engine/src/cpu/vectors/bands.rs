@@ -117,7 +117,8 @@ pub(super) fn chosen(
         VectorMeasure::L2 => {
             let distance = upper?.value;
             let largest = (0..rows).step_by(1 + rows / ROWS).map(|at| norm(points.filterable(at))).fold(0.0, f64::max);
-            let told_apart = distance > 0.0 && largest < MOST_DISTANCES * distance;
+            let in_range = |x: f64| (1e-30..1e30).contains(&x);
+            let told_apart = in_range(distance) && largest < MOST_DISTANCES * distance && largest < 1e30;
             (
                 distance,
                 WIDTHS.iter().filter(|_| told_apart).map(|width| Family::Slots { width: width * distance }).collect(),
@@ -178,9 +179,13 @@ pub(super) struct BandedVectors {
 }
 
 impl BandedVectors {
-    fn of(points: Points) -> Self {
-        let Points { vectors, filterable: Rows { rows, groups }, unfilterable, .. } = points;
-        let mut order: Vec<(u32, u32)> = groups.into_iter().zip(rows).collect();
+    /// The rows of `points`, of which those beyond the norm `most` are not hashed.
+    fn of(points: Points, most: f64) -> Self {
+        let Points { vectors, filterable: Rows { rows, groups }, mut unfilterable, .. } = points;
+        let is_short = |row: u32| most == f64::INFINITY || norm(vectors.given(row as usize)) <= most;
+        let (mut order, long): (Vec<_>, Vec<_>) = groups.into_iter().zip(rows).partition(|&(_, row)| is_short(row));
+        unfilterable.rows.extend(long.iter().map(|(_, row)| row));
+        unfilterable.groups.extend(long.iter().map(|(group, _)| group));
         order.sort_unstable();
         let (groups, rows) = order.into_iter().unzip();
         Self { vectors, rows, groups, unfilterable }
@@ -218,6 +223,8 @@ pub(super) struct VectorBands {
     keys: Vec<u32>,
     tables: BandTables,
     sampled: Sampled,
+    /// The norm up to which vectors are hashed.
+    most: f64,
     self_join: bool,
     info: IndexInfo,
 }
@@ -231,12 +238,13 @@ impl VectorBands {
     ) -> Result<Self> {
         let Bands { bands, .. } = plan.bands;
         let (dimension, unmatchable) = (points.dimension, points.unmatchable);
-        let rounding = match family {
-            Family::Sides => Rounding::Sign,
-            Family::Slots { width } => Rounding::Slot { width: width as f32 },
+        let (rounding, most) = match family {
+            Family::Sides => (Rounding::Sign, f64::INFINITY),
+            Family::Slots { width } => (Rounding::Slot { width: width as f32 }, MOST_DISTANCES * width),
         };
         let projections = Projections::new(plan.bands, dimension, rounding);
-        let side = BandedVectors::of(points);
+        (context.reserve)(points.filterable.len() * 2 * size_of::<(u32, u32)>())?;
+        let side = BandedVectors::of(points, most);
         (context.reserve)(projections.memory() + side.len() * bands * size_of::<u32>())?;
         let mut keys = vec![0; side.len() * bands];
         let rows_of_part = side.len().div_ceil(context.threads.max(1)).max(1);
@@ -276,18 +284,10 @@ impl VectorBands {
             tables,
             sampled: Sampled::new(context.expected_probe_rows(side.len()), of_row, plan.nanoseconds),
             side,
+            most,
             self_join: context.self_join,
             info,
         })
-    }
-
-    /// Decides a pair of positions.
-    #[inline]
-    fn decide(&self, build: usize, row: u32, vector: &[f64], work: &mut Work<'_>) {
-        work.count();
-        if self.decision.holds(self.side.vector(build), vector) {
-            work.out.push(self.side.rows[build], row);
-        }
     }
 
     /// The pairs of a hashed row of a probe side.
@@ -310,18 +310,30 @@ impl VectorBands {
         scratch.met.clear();
         for (band, &key) in keys.iter().enumerate() {
             scratch.met.extend(self.tables.with_key(band, key, &partners).map(|position| position as u32));
+            if scratch.met.len() > partners.len() {
+                scratch.met.sort_unstable();
+                scratch.met.dedup();
+            }
+            // all partners are alike, or nobody waits for them
+            if scratch.met.len() == partners.len() || work.cancel.is_cancelled() {
+                break;
+            }
         }
         scratch.met.sort_unstable();
         scratch.met.dedup();
-        scratch.met.iter().for_each(|&build| self.decide(build as usize, row, vector, work));
-        if self.sampled.has(at) {
-            let found = work.out.len() - before;
-            for build in partners.take_while(|_| !work.cancel.is_cancelled()) {
-                if scratch.met.binary_search(&(build as u32)).is_err() {
-                    self.decide(build, row, vector, work);
-                }
+        for &build in &scratch.met {
+            work.count();
+            if self.decision.holds(self.side.vector(build as usize), vector) {
+                work.out.push(self.side.rows[build as usize], row);
             }
-            self.sampled.note(work.out.len() - before, found);
+        }
+        if keys.first().is_some_and(|&key| self.sampled.takes(key)) {
+            let found = work.out.len() - before;
+            work.done += partners.len();
+            let others = partners.take_while(|_| !work.cancel.is_cancelled());
+            let others = others.filter(|&build| scratch.met.binary_search(&(build as u32)).is_err());
+            let missed = others.filter(|&build| self.decision.holds(self.side.vector(build), vector)).count();
+            self.sampled.note(found + missed, found);
         }
         if !self.self_join {
             self.pair_unfilterable(row, group, vector, 0, work);
@@ -395,7 +407,7 @@ impl Index for VectorBands {
         }
         let points = Points::try_new(&self.condition, keys, Some(self.dimension), context)?;
         let unmatchable = points.unmatchable;
-        let side = BandedVectors::of(points);
+        let side = BandedVectors::of(points, self.most);
         let len = side.len() + side.unfilterable.len();
         Ok(Prepared::new(side, len, unmatchable))
     }
@@ -515,7 +527,7 @@ mod tests {
     fn vectors_that_are_not_hashed_are_paired_with_all() {
         let mut rng = StdRng::seed_from_u64(4);
         let mut rows = clustered(&mut rng, 60, 20);
-        for (row, value) in [(1, f64::NAN), (7, f64::INFINITY), (30, 1e300), (31, 1e300)] {
+        for (row, value) in [(1, f64::NAN), (7, f64::INFINITY), (30, 1e140), (31, 1e140)] {
             rows[row] = Some(vec![Some(value); 20]);
         }
         rows[40] = Some(vec![Some(0.0); 20]);
@@ -532,7 +544,7 @@ mod tests {
                 let banded = index(condition, Recall::new(0.999), &keys, self_join);
                 assert!(banded.info().path.contains("projection bands") && banded.info().undecided);
                 let found = pairs(&*banded, &keys, self_join);
-                let special = |(one, other): &&(u32, u32)| [1, 7].contains(one) || [1, 7].contains(other);
+                let special = |(one, other): &&(u32, u32)| [one, other].into_iter().any(|row| [1, 7, 30].contains(row));
                 let of = |found: &Found| found.iter().filter(special).copied().collect::<Found>();
                 assert!(!of(&exact).is_empty() && of(&found) == of(&exact) && found.is_subset(&exact));
             }

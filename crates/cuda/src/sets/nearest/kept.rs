@@ -1,0 +1,23 @@
+//! What a ranking of sets keeps of its build side.
+
+use crate::buffer::Buffer;
+use crate::kernels::SetSigner;
+use crate::memory::Budget;
+use crate::sets::sorted::SortedSets;
+use similarity_engine::sets::Dictionary;
+use similarity_engine::sets::rows_by_rank::RowsByRank;
+use similarity_measures::{SetMeasure, Tokenizer};
+
+/// The sets of a build side, and what ranks them.
+#[derive(Debug)]
+pub(super) struct SetsOnDevice {
+    pub(super) budget: Budget,
+    pub(super) tokenizer: Tokenizer,
+    pub(super) measure: SetMeasure,
+    pub(super) dictionary: Dictionary,
+    pub(super) signer: SetSigner,
+    pub(super) sets: SortedSets,
+    pub(super) scored: RowsByRank,
+    /// Ranks by row; none where all are 0.
+    pub(super) ranks: Option<Buffer<u32>>,
+}
