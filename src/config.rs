@@ -179,8 +179,12 @@ impl ExtensionOptions for SimilarityOptions {
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         match Value::of(key, value)? {
             Value::Default => ConfigField::reset(self, key),
-            Value::Unlimited if key == "max_candidates" => Ok(self.max_candidates = None),
-            Value::Unlimited => Ok(self.max_nested_loop_pairs = None),
+            Value::Unlimited => {
+                let limit =
+                    if key == "max_candidates" { &mut self.max_candidates } else { &mut self.max_nested_loop_pairs };
+                *limit = None;
+                Ok(())
+            }
             Value::Text => ConfigField::set(self, key, value.trim()),
         }
     }

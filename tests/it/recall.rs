@@ -64,7 +64,7 @@ async fn pairs_hold_and_enough_are_found() {
         for (condition, recall) in [
             (format!("{JACCARD} >= 0.7 AND a.id < b.id"), 0.8),
             (format!("{JACCARD} >= 0.5 AND a.id <> b.id AND a.k <= b.k"), 0.9),
-            (format!("dice(word_tokens(a.s), word_tokens(b.s)) >= 0.8 AND a.k = b.k"), 0.7),
+            ("dice(word_tokens(a.s), word_tokens(b.s)) >= 0.8 AND a.k = b.k".to_owned(), 0.7),
             (format!("({JACCARD} >= 0.8 OR (a.k = b.k AND {JACCARD} >= 0.5)) AND a.id < b.id"), 0.9),
         ] {
             let (some, all) = both(&context, "", &condition, recall).await;

@@ -38,7 +38,8 @@ impl Sampled {
     #[inline]
     pub fn takes(&self, key: u32) -> bool {
         let one_less = |left: usize| left.checked_sub(1);
-        key % self.stride == 0 && self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
+        key.is_multiple_of(self.stride)
+            && self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
     }
 
     /// Notes how many pairs a row of the sample has, and how many of them were found.

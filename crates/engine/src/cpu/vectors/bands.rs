@@ -466,7 +466,7 @@ mod tests {
     fn clustered(rng: &mut StdRng, rows: usize, dimension: usize) -> Vec<Option<Vec<Option<f64>>>> {
         let mut centre = vec![0.0; dimension];
         let row = |row: usize| {
-            if row % 5 == 0 {
+            if row.is_multiple_of(5) {
                 centre.iter_mut().for_each(|x| *x = rng.random_range(-1.0..1.0));
             }
             let scatter = rng.random_range(0.0..0.5);
