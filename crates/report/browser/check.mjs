@@ -1,7 +1,7 @@
 // Opens reports in a headless browser, bright and dark: node check.mjs report.html ..
 //
 // Fails where a page logs an error or loads anything, and where a chart is not drawn: it has no size, no shape inside
-// it, a part that leaves it, or no colour. Exits with 3 where the browser does not start.
+// it, a part that leaves it, or no colour. Exits with 3 where the browser does not start or last.
 import { pathToFileURL } from 'node:url';
 import chromium from '@sparticuz/chromium';
 import puppeteer from 'puppeteer-core';
@@ -43,27 +43,38 @@ async function launched() {
   }
 }
 
+/** Opens a page and returns what is wrong with it. */
+async function check(browser, file, scheme) {
+  const page = await browser.newPage();
+  const said = [];
+  const address = pathToFileURL(file).href;
+  page.on('console', (message) => said.push(message.text()));
+  page.on('pageerror', (error) => said.push(String(error)));
+  page.on('request', (request) => request.url() === address || said.push(`loads ${request.url()}`));
+  await page.setViewport({ width: 1000, height: 800 });
+  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
+  await page.goto(address);
+  const { found, charts } = await page.evaluate(faults);
+  found.push(...said);
+  if (charts === 0) found.push('it has no chart');
+  console.log(`${file}, ${scheme}: ${charts} charts, ${found.length} faults`);
+  found.forEach((fault) => console.log(`  ${fault}`));
+  await page.close();
+  return found;
+}
+
 const browser = await launched();
 let failed = false;
-for (const file of process.argv.slice(2)) {
-  for (const scheme of ['light', 'dark']) {
-    const page = await browser.newPage();
-    const said = [];
-    const address = pathToFileURL(file).href;
-    page.on('console', (message) => said.push(message.text()));
-    page.on('pageerror', (error) => said.push(String(error)));
-    page.on('request', (request) => request.url() === address || said.push(`loads ${request.url()}`));
-    await page.setViewport({ width: 1000, height: 800 });
-    await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
-    await page.goto(address);
-    const { found, charts } = await page.evaluate(faults);
-    found.push(...said);
-    if (charts === 0) found.push('it has no chart');
-    console.log(`${file}, ${scheme}: ${charts} charts, ${found.length} faults`);
-    found.forEach((fault) => console.log(`  ${fault}`));
-    failed ||= found.length > 0;
-    await page.close();
+try {
+  for (const file of process.argv.slice(2)) {
+    for (const scheme of ['light', 'dark']) {
+      failed = (await check(browser, file, scheme)).length > 0 || failed;
+    }
   }
+} catch (error) {
+  if (!['TargetCloseError', 'ConnectionClosedError', 'TimeoutError'].includes(error.name)) throw error;
+  console.error(`the browser does not last here: ${error}`);
+  process.exit(3);
 }
 await browser.close();
 process.exit(failed ? 1 : 0);
