@@ -35,7 +35,8 @@ impl SimilarityJoinNode {
         right: LogicalPlan,
         join_type: JoinType,
         condition: Expr,
-        (contract, recall): (bool, Option<Recall>),
+        contract: bool,
+        recall: Option<Recall>,
     ) -> Result<Self> {
         let schema = build_join_schema(left.schema(), right.schema(), &join_type)?.into();
         Ok(Self { left, right, join_type, condition, contract, recall, schema })
@@ -109,7 +110,7 @@ impl UserDefinedLogicalNodeCore for SimilarityJoinNode {
             return plan_err!("a similarity join has one condition and two inputs");
         };
         // simplification keeps the name of what it rewrites in an alias
-        Self::try_new(left, right, self.join_type, condition.unalias(), (self.contract, self.recall))
+        Self::try_new(left, right, self.join_type, condition.unalias(), self.contract, self.recall)
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {

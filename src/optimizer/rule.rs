@@ -48,7 +48,7 @@ impl OptimizerRule for SimilarityJoinRule {
         } else {
             (Arc::unwrap_or_clone(left), Arc::unwrap_or_clone(right), whole)
         };
-        let node = SimilarityJoinNode::try_new(left, right, join_type, whole, (contract, recall))?;
+        let node = SimilarityJoinNode::try_new(left, right, join_type, whole, contract, recall)?;
         Ok(Transformed::yes(LogicalPlan::Extension(Extension { node: Arc::new(node) })))
     }
 }

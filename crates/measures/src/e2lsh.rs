@@ -36,6 +36,17 @@ impl Lines {
     }
 }
 
+/// The probability that two vectors, so many widths apart, fall into one slot of a line.
+pub fn agreement(widths: f64) -> f64 {
+    if widths <= 0.0 {
+        return 1.0;
+    }
+    let ratio = 1.0 / widths;
+    let outside = libm::erfc(ratio / std::f64::consts::SQRT_2);
+    let near = (1.0 - libm::exp(-ratio * ratio / 2.0)) * 2.0 / (libm::sqrt(std::f64::consts::TAU) * ratio);
+    (1.0 - outside - near).clamp(0.0, 1.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +73,7 @@ mod tests {
                 sum += agreement(&left, &right).unwrap();
             }
             let (share, expected) = (sum / 100.0, probability(distance / 2.0));
+            assert!((super::agreement(distance / 2.0) - expected).abs() < 1e-6, "{distance}");
             let deviation = (expected * (1.0 - expected) / 50_000.0).sqrt();
             assert!((share - expected).abs() < 4.0 * deviation, "{distance}: {share} {expected}");
         }

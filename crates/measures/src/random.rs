@@ -7,7 +7,7 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A number that depends on every bit of another one.
 #[inline]
-pub(crate) fn mixed(number: u64) -> u64 {
+pub fn mixed(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ number >> 31

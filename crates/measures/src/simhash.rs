@@ -43,6 +43,11 @@ impl Hyperplanes {
     }
 }
 
+/// The probability that two vectors of this cosine lie on one side of a hyperplane.
+pub fn agreement(cosine: f64) -> f64 {
+    1.0 - libm::acos(cosine.clamp(-1.0, 1.0)) / std::f64::consts::PI
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,7 +21,7 @@ const STRETCHES: usize = 4;
 
 /// Rows of a probe side that the host ranks, with what it needs to know of the side.
 pub(crate) trait OnHost: fmt::Debug + Send + Sync {
-    /// These rows.
+    /// Row numbers in the probe side.
     fn rows(&self) -> &[u32];
 }
 

@@ -35,7 +35,7 @@ const FINENESS: f64 = 2.0;
 /// Makes the sets of `keys`, each row with a rank, ready for being ranked on the device; none where no row has a token.
 ///
 /// # Errors
-/// As [`BuildSide::try_new`], and a device that fails.
+/// Errors of [`BuildSide::try_new`], and a device that fails.
 pub(crate) fn build_nearest(
     budget: &Budget,
     (tokenizer, measure): (Tokenizer, SetMeasure),

@@ -40,7 +40,7 @@ pub(crate) fn ranks_by(measure: EditMeasure) -> bool {
 /// long for it, or where there are none.
 ///
 /// # Errors
-/// As [`BuildSide::try_new`].
+/// Errors of [`BuildSide::try_new`].
 pub(crate) fn build_nearest(
     budget: &Budget,
     measure: EditMeasure,

@@ -1,18 +1,12 @@
 //! One key out of the hashes of a band.
 
+use similarity_measures::random::mixed;
+
 /// A key of the hashes of a row of a group; other hashes and other groups have other keys, but for one in four billion.
 #[inline]
 pub(crate) fn key(group: u32, hashes: impl Iterator<Item = u32>) -> u32 {
     let whole = hashes.fold(mixed(u64::from(group) + 1), |key, hash| mixed(key ^ u64::from(hash)));
     (whole >> 32) as u32
-}
-
-/// A number that depends on every bit of another one (after SplitMix64).
-#[inline]
-fn mixed(number: u64) -> u64 {
-    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ number >> 31
 }
 
 #[cfg(test)]

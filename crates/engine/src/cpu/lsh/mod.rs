@@ -12,6 +12,7 @@
 
 mod bands;
 mod keys;
+pub(crate) mod registers;
 mod sampled;
 mod table;
 

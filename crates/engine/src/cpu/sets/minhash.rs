@@ -5,6 +5,7 @@
 
 use similarity_measures::random::Random;
 
+use crate::cpu::lsh::registers::{self, Loop};
 use crate::cpu::lsh::{Bands, key};
 
 /// Hash functions that are computed at once.
@@ -16,8 +17,6 @@ pub(super) struct MinHashes {
     bands: Bands,
     /// Functions, as many as full groups hold.
     functions: Vec<Functions>,
-    #[cfg(target_arch = "x86_64")]
-    instructions: Instructions,
 }
 
 /// `x -> (x ^ flips) * factors`, a permutation of all numbers each.
@@ -25,14 +24,6 @@ pub(super) struct MinHashes {
 struct Functions {
     flips: [u32; LANES],
     factors: [u32; LANES],
-}
-
-#[cfg(target_arch = "x86_64")]
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Instructions {
-    Avx512,
-    Avx2,
-    Any,
 }
 
 /// Memory for the keys of one row.
@@ -49,18 +40,7 @@ impl MinHashes {
             flips: std::array::from_fn(|_| random.bits() as u32),
             factors: std::array::from_fn(|_| random.bits() as u32 | 1),
         });
-        Self {
-            bands,
-            functions: functions.collect(),
-            #[cfg(target_arch = "x86_64")]
-            instructions: if is_x86_feature_detected!("avx512f") {
-                Instructions::Avx512
-            } else if is_x86_feature_detected!("avx2") {
-                Instructions::Avx2
-            } else {
-                Instructions::Any
-            },
-        }
+        Self { bands, functions: functions.collect() }
     }
 
     /// Writes a key for each band of a set, which is not empty, of a group.
@@ -69,43 +49,30 @@ impl MinHashes {
         scratch.tokens.extend(tokens.iter().map(|&token| spread(token)));
         scratch.least.clear();
         scratch.least.resize(self.functions.len(), [u32::MAX; LANES]);
-        #[cfg(target_arch = "x86_64")]
-        match self.instructions {
-            // SAFETY: the instructions have been detected.
-            Instructions::Avx512 => unsafe { self.least_by_avx512(scratch) },
-            // SAFETY: as above.
-            Instructions::Avx2 => unsafe { self.least_by_avx2(scratch) },
-            Instructions::Any => self.least(scratch),
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        self.least(scratch);
+        registers::run(Least { functions: &self.functions, scratch });
         let least = scratch.least.as_flattened();
         for (own, band) in keys.iter_mut().zip(least.chunks_exact(self.bands.hashes)) {
             *own = key(group, band.iter().copied());
         }
     }
+}
 
+/// The least value of each function over some tokens.
+struct Least<'a> {
+    functions: &'a [Functions],
+    scratch: &'a mut MinHashScratch,
+}
+
+impl Loop for Least<'_> {
     #[inline(always)]
-    fn least(&self, scratch: &mut MinHashScratch) {
-        for (Functions { flips, factors }, least) in self.functions.iter().zip(&mut scratch.least) {
-            for &token in &scratch.tokens {
+    fn run<const FUSED: bool>(self) {
+        for (Functions { flips, factors }, least) in self.functions.iter().zip(&mut self.scratch.least) {
+            for &token in &self.scratch.tokens {
                 for lane in 0..LANES {
                     least[lane] = least[lane].min((token ^ flips[lane]).wrapping_mul(factors[lane]));
                 }
             }
         }
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f")]
-    fn least_by_avx512(&self, scratch: &mut MinHashScratch) {
-        self.least(scratch);
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    fn least_by_avx2(&self, scratch: &mut MinHashScratch) {
-        self.least(scratch);
     }
 }
 

@@ -3,8 +3,8 @@
 //!
 //! | measure | a projection keeps | probability that two vectors agree |
 //! |---|---|---|
-//! | cosine | on which side of a random plane the vector lies (Charikar, 2002) | `1 - angle / pi` |
-//! | Euclidean distance | which slot of a random line it falls into (Datar and others, 2004) | [`slot_agreement`] |
+//! | cosine | on which side of a random plane the vector lies (Charikar, 2002) | [`simhash::agreement`] |
+//! | Euclidean distance | which slot of a random line it falls into (Datar and others, 2004) | [`e2lsh::agreement`] |
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ use crate::{
     BuildContext, Cancel, Counts, Cursor, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs, PrepareContext,
     Prepared, Probe,
 };
-use similarity_measures::VectorMeasure;
+use similarity_measures::{VectorMeasure, e2lsh, simhash};
 
 /// In fewer dimensions boxes tell vectors apart.
 const FEWEST_DIMENSIONS: usize = 16;
@@ -60,35 +60,11 @@ impl Family {
     /// The probability that vectors of this score agree.
     fn agreement(self, measure: VectorMeasure, score: f64) -> f64 {
         match (self, measure) {
-            (Self::Slots { width }, _) => slot_agreement(score / width),
-            (Self::Sides, VectorMeasure::CosineDistance) => side_agreement(1.0 - score),
-            (Self::Sides, _) => side_agreement(score),
+            (Self::Slots { width }, _) => e2lsh::agreement(score / width),
+            (Self::Sides, VectorMeasure::CosineDistance) => simhash::agreement(1.0 - score),
+            (Self::Sides, _) => simhash::agreement(score),
         }
     }
-}
-
-/// Two vectors of this cosine lie on one side of a plane.
-fn side_agreement(cosine: f64) -> f64 {
-    1.0 - cosine.clamp(-1.0, 1.0).acos() / std::f64::consts::PI
-}
-
-/// Two vectors that are so many widths apart fall into one slot.
-fn slot_agreement(distance: f64) -> f64 {
-    if distance <= 0.0 {
-        return 1.0;
-    }
-    let ratio = 1.0 / distance;
-    let density = (1.0 - (-ratio * ratio / 2.0).exp()) * 2.0 / ((2.0 * std::f64::consts::PI).sqrt() * ratio);
-    (1.0 - 2.0 * upper_tail(ratio) - density).clamp(0.0, 1.0)
-}
-
-/// The probability that a number of the standard normal distribution is above a positive one, at most 1e-7 too high or
-/// too low (Abramowitz and Stegun, 26.2.17).
-fn upper_tail(x: f64) -> f64 {
-    let t = 1.0 / (1.0 + 0.231_641_9 * x);
-    let series = [1.330_274_429, -1.821_255_978, 1.781_477_937, -0.356_563_782, 0.319_381_530];
-    let sum = series.iter().fold(0.0, |sum, factor| (sum + factor) * t);
-    sum * (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt()
 }
 
 /// The bands that suit a join better than an exact one, if any do.
@@ -570,10 +546,10 @@ mod tests {
     fn agreements_are_those_of_the_projections() {
         let bands = Bands { bands: 256, hashes: 4 };
         for (rounding, distance, expected) in [
-            (Rounding::Sign, 0.5f64, side_agreement((0.5f64).cos())),
-            (Rounding::Sign, 2.0, side_agreement((2.0f64).cos())),
-            (Rounding::Slot { width: 1.5 }, 0.5, slot_agreement(0.5 / 1.5)),
-            (Rounding::Slot { width: 1.0 }, 2.0, slot_agreement(2.0)),
+            (Rounding::Sign, 0.5f64, simhash::agreement((0.5f64).cos())),
+            (Rounding::Sign, 2.0, simhash::agreement((2.0f64).cos())),
+            (Rounding::Slot { width: 1.5 }, 0.5, e2lsh::agreement(0.5 / 1.5)),
+            (Rounding::Slot { width: 1.0 }, 2.0, e2lsh::agreement(2.0)),
         ] {
             let projections = Projections::new(bands, 40, rounding);
             let mut rng = StdRng::seed_from_u64(7);
@@ -598,7 +574,9 @@ mod tests {
             let (share, expected) = (agree as f64 / all as f64, expected.powi(4));
             assert!((share - expected).abs() < 0.02, "{share} for {expected}");
         }
-        assert!((slot_agreement(1e-9) - 1.0).abs() < 1e-6 && slot_agreement(0.0) == 1.0 && slot_agreement(1e9) < 1e-6);
+        assert!(
+            (e2lsh::agreement(1e-9) - 1.0).abs() < 1e-6 && e2lsh::agreement(0.0) == 1.0 && e2lsh::agreement(1e9) < 1e-6
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use similarity_measures::random::Random;
 
+use crate::cpu::lsh::registers::{self, Loop};
 use crate::cpu::lsh::{Bands, key};
 
 /// Projections that are computed at once.
@@ -26,16 +27,6 @@ pub(super) struct Projections {
     directions: Vec<[f32; LANES]>,
     /// Where the slots of each projection start, as a share of the width.
     starts: Vec<f32>,
-    #[cfg(target_arch = "x86_64")]
-    instructions: Instructions,
-}
-
-#[cfg(target_arch = "x86_64")]
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Instructions {
-    Avx512,
-    Avx2,
-    Any,
 }
 
 impl Projections {
@@ -44,21 +35,7 @@ impl Projections {
         let mut random = Random::new(0, 1);
         let directions = (0..groups * dimension).map(|_| std::array::from_fn(|_| random.normal() as f32)).collect();
         let starts = (0..groups * LANES).map(|_| random.uniform() as f32).collect();
-        Self {
-            bands,
-            rounding,
-            dimension,
-            directions,
-            starts,
-            #[cfg(target_arch = "x86_64")]
-            instructions: if is_x86_feature_detected!("avx512f") {
-                Instructions::Avx512
-            } else if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                Instructions::Avx2
-            } else {
-                Instructions::Any
-            },
-        }
+        Self { bands, rounding, dimension, directions, starts }
     }
 
     pub(super) fn memory(&self) -> usize {
@@ -76,16 +53,7 @@ impl Projections {
         projected.resize(self.starts.len() + self.dimension, 0.0);
         let (narrow, projected) = projected.split_at_mut(self.dimension);
         narrow.iter_mut().zip(vector).for_each(|(narrow, &wide)| *narrow = (wide * scale) as f32);
-        #[cfg(target_arch = "x86_64")]
-        match self.instructions {
-            // SAFETY: the instructions have been detected.
-            Instructions::Avx512 => unsafe { self.project_by_avx512(narrow, projected) },
-            // SAFETY: as above.
-            Instructions::Avx2 => unsafe { self.project_by_avx2(narrow, projected) },
-            Instructions::Any => self.project::<false>(narrow, projected),
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        self.project::<false>(narrow, projected);
+        registers::run(Project { directions: &self.directions, vector: narrow, projected });
         let hashes = self.bands.hashes;
         for (band, own) in keys.iter_mut().enumerate() {
             let places = band * hashes..(band + 1) * hashes;
@@ -96,13 +64,22 @@ impl Projections {
             *own = key(group, rounded);
         }
     }
+}
 
+/// The products of a vector with some directions.
+struct Project<'a> {
+    directions: &'a [[f32; LANES]],
+    vector: &'a [f32],
+    projected: &'a mut [f32],
+}
+
+impl Loop for Project<'_> {
     #[inline(always)]
-    fn project<const FUSED: bool>(&self, vector: &[f32], projected: &mut [f32]) {
-        let groups = self.directions.chunks_exact(self.dimension);
-        for (directions, projected) in groups.zip(projected.as_chunks_mut::<LANES>().0) {
+    fn run<const FUSED: bool>(self) {
+        let groups = self.directions.chunks_exact(self.vector.len());
+        for (directions, projected) in groups.zip(self.projected.as_chunks_mut::<LANES>().0) {
             let mut sums = [0.0; LANES];
-            for (x, direction) in vector.iter().zip(directions) {
+            for (x, direction) in self.vector.iter().zip(directions) {
                 for lane in 0..LANES {
                     sums[lane] =
                         if FUSED { x.mul_add(direction[lane], sums[lane]) } else { sums[lane] + x * direction[lane] };
@@ -110,17 +87,5 @@ impl Projections {
             }
             *projected = sums;
         }
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f")]
-    fn project_by_avx512(&self, vector: &[f32], projected: &mut [f32]) {
-        self.project::<true>(vector, projected);
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,fma")]
-    fn project_by_avx2(&self, vector: &[f32], projected: &mut [f32]) {
-        self.project::<true>(vector, projected);
     }
 }
