@@ -11,7 +11,7 @@
 //! decided by the size of the exact overlap; nothing else decides. Rows that are NULL, blank or without a group are
 //! never looked at, which is right because the bound excludes the score 0.
 //!
-//! The most similar sets (`nearest`) are found by a prefix index of all tokens, 8 bytes a token.
+//! The most similar sets (`nearest`) are found by an inverted index of all tokens, 4 bytes a token.
 //!
 //! Memory: the tokens of a side as `u32` (twice while it is built), 24 bytes and a signature a row (16 or 32 bytes,
 //! for sets of more than 100 tokens at most a byte a token), the dictionary unless it is a self-join; then 8 bytes
@@ -20,8 +20,10 @@
 mod bands;
 mod bits;
 mod cost;
+mod counters;
 mod index;
 mod join;
+mod lists;
 mod minhash;
 mod nearest;
 mod overlap;

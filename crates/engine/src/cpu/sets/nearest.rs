@@ -1,17 +1,17 @@
 //! The most similar sets of a build side for each set of a probe side.
 //!
 //! ```text
-//! probe row: tokens, rarest first --lists--> positions not met before --bounds, signatures--> overlap, score
-//!            until no set without an earlier token can be as similar as the k-th so far
+//! probe row: rarest tokens --> some sets, whose k-th score is a floor
+//!            block by block of sets, those of its own size first:
+//!                lists of its tokens --counts--> sets that share enough for the floor --> score
 //!            then, where fewer than k share a token, rows that score 0, by their ranks
 //! ```
 //!
-//! It is a prefix index that lists every token: how many of a row's tokens are looked up depends on what has been found
-//! (top-k joins with adaptive prefixes; Xiao, Wang, Lin, Shang, ICDE 2009). A position that is first met at the `i`-th
-//! known token of the probe row and the `j`-th of its own shares at most the tokens from there on, which with the sizes
-//! bounds the score: no measure falls when the overlap grows, but for rounding, which the bound covers. What cannot be
-//! better than the k-th neighbour so far, ties included, is passed over. NULL has no score; blank sets score 0 with
-//! every set.
+//! It is an inverted index of every token, and lists are counted ([`counters`](super::counters)). What shares at least
+//! `o` tokens stands in at least `o - l` of the lists that are left without the `l < o` longest ones; so the
+//! longest are not read where the floor asks for much, and what remains is merged (DivideSkip; Li, Lu and Lu, ICDE
+//! 2008). No measure falls when the overlap grows, but for rounding, which bounds cover. What cannot be better than the
+//! k-th neighbour so far, ties included, is passed over. NULL has no score; blank sets score 0 with every set.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -19,10 +19,10 @@ use std::sync::Mutex;
 use crate::error::Result;
 
 use super::bits::{self, Bits};
+use super::counters::{BLOCK, Count, Counters};
 use super::index::Arranged;
-use super::join::{Path, Scratch};
+use super::lists::{TokenLists, first_below, last_from, within};
 use super::overlap::overlap_reaching;
-use super::prefix::{Posting, PrefixIndex};
 use super::requirements::reach;
 use super::sorted::{Groups, SortedSets};
 use crate::condition::Bounds;
@@ -47,7 +47,7 @@ pub struct NearestSets {
     /// The size of the largest set.
     largest: u32,
     groups: Groups,
-    index: PrefixIndex,
+    lists: TokenLists,
     scored: RowsByRank,
     info: IndexInfo,
     /// One for each probing thread, once it has returned.
@@ -68,24 +68,22 @@ impl NearestSets {
         context: &BuildContext<'_>,
     ) -> Result<Self> {
         let Arranged { dictionary, bits, sets, tokens } = Arranged::build(tokenizer, keys, FINENESS, context)?;
-        let shares_some = SetPredicate { measure, bounds: Bounds::at_least(0.0, false) };
-        let index = PrefixIndex::build(&sets, tokens, shares_some, false, context.reserve)?;
+        let lists = TokenLists::build(&sets, tokens, context.reserve)?;
         (context.reserve)(RowsByRank::size(keys.values.len()))?;
         let scored = RowsByRank::of(keys, ranks);
         let (groups, largest, scratch) = (Groups::of(&sets), sets.largest(), Mutex::default());
-        let of_sets = sets.memory() + groups.memory() + dictionary.memory() + index.memory();
+        let of_sets = sets.memory() + groups.memory() + dictionary.memory() + lists.memory();
         let info = IndexInfo {
             path: format!("inverted index of {} tokens over {} sets", dictionary.len(), sets.len()),
             bytes: of_sets + scored.memory(),
             unmatchable: scored.unmatchable(),
             ..IndexInfo::default()
         };
-        Ok(Self { tokenizer, measure, dictionary, bits, sets, largest, groups, index, scored, info, scratch })
+        Ok(Self { tokenizer, measure, dictionary, bits, sets, largest, groups, lists, scored, info, scratch })
     }
 
     fn take_scratch(&self) -> Scratch {
-        let pooled = self.scratch.lock().ok().and_then(|mut pool| pool.pop());
-        pooled.unwrap_or_else(|| Scratch::new(self.at_least(0.0), self.largest))
+        self.scratch.lock().ok().and_then(|mut pool| pool.pop()).unwrap_or_default()
     }
 
     fn at_least(&self, score: f64) -> SetPredicate {
@@ -195,118 +193,343 @@ impl NearestSets {
                 self.scored.offer_disjoint(others[position - probe.len()], best);
                 continue;
             }
-            let mut walk = Walk::new(self, probe, position, best, scratch);
-            walk.run(cancel);
-            counts.candidates += walk.counts.candidates;
-            counts.verified += walk.counts.verified;
+            let Scratch { cursors, bytes, words } = scratch;
+            let mut row = RowSearch::new(self, probe, position, best);
+            match row.tokens.len() <= usize::from(u8::MAX) {
+                true => row.run(cursors, bytes, cancel),
+                false => row.run(cursors, words, cancel),
+            }
+            counts.candidates += row.counts.candidates;
+            counts.verified += row.counts.verified;
             self.scored.offer_disjoint(probe.groups[position], best);
         }
         counts
     }
 }
 
-/// A probe row on its way through the lists of its tokens.
-struct Walk<'a> {
+/// Memory that searching needs over and over.
+#[derive(Debug, Default)]
+struct Scratch {
+    cursors: Vec<ListCursor>,
+    /// Counters for sets of up to 255 tokens.
+    bytes: Counters<u8>,
+    words: Counters<u32>,
+}
+
+/// How far a token's list has been read, upwards and downwards from where the sets have the size of the probe row.
+#[derive(Debug, Clone, Copy)]
+struct ListCursor {
+    token: u32,
+    /// The part of the list whose sets are in the group of the probe row.
+    start: usize,
+    end: usize,
+    /// Everything before is below the blocks that come upwards.
+    up: usize,
+    /// Everything from here on is above the blocks that come downwards.
+    down: usize,
+}
+
+/// Neighbours of a row, times this, and [`SEEDS`] besides, are scored for the first floor.
+const SEEDS_EACH: usize = 4;
+const SEEDS: usize = 64;
+/// Positions for each posting from which on lists are short.
+const SHORT: usize = 128;
+/// Time of scoring a candidate by its tokens, in that of counting a posting.
+const MERGE: f64 = 25.0;
+/// How many times as often tokens occur together as they would by chance.
+const CLUSTERED: f64 = 8.0;
+
+/// A probe row whose neighbours are sought.
+struct RowSearch<'a> {
     index: &'a NearestSets,
-    probe: &'a SortedSets,
-    position: usize,
+    /// The signature of the row with its tokens and bits.
+    signature: (&'a [u64], (u32, u32)),
+    /// Tokens that some build row has, the rarest first.
+    tokens: &'a [u32],
     size: u32,
+    /// How many positions are in the group of the row.
+    group_len: usize,
     best: &'a mut Best<i64>,
-    scratch: &'a mut Scratch,
-    /// The positions whose sizes allow for a score as good as the worst kept one,
+    /// The positions whose sizes allow for a score as good as the floor,
     partners: Range<usize>,
+    /// the least of these sizes,
+    low: u32,
     /// the overlap that this takes at least,
     least: u32,
-    /// and that score.
+    /// and that score, where there is one.
     floor: Option<i64>,
     counts: Counts,
 }
 
-impl<'a> Walk<'a> {
-    fn new(
-        index: &'a NearestSets,
-        probe: &'a SortedSets,
-        position: usize,
-        best: &'a mut Best<i64>,
-        scratch: &'a mut Scratch,
-    ) -> Self {
-        scratch.next_step(index.sets.len());
+impl<'a> RowSearch<'a> {
+    fn new(index: &'a NearestSets, probe: &'a SortedSets, position: usize, best: &'a mut Best<i64>) -> Self {
         let partners = index.groups.positions(probe.groups[position]);
-        let (size, counts) = (probe.sizes[position], Counts::default());
-        Self { index, probe, position, size, best, scratch, partners, least: 1, floor: None, counts }
-    }
-
-    #[inline(always)]
-    fn run(&mut self, cancel: &Cancel) {
-        let tokens = self.probe.tokens(self.position);
-        for (place, &token) in tokens.iter().enumerate() {
-            self.narrow();
-            if tokens.len() - place < self.least as usize || self.partners.is_empty() || cancel.is_cancelled() {
-                return;
-            }
-            let (index, sizes) = (&self.index.index, &self.index.sets.sizes);
-            let list = index.list(token, &self.partners);
-            // sets of about the same size are the likeliest to be similar
-            let (smaller, others) = list.split_at(list.partition_point(|p| sizes[p.position as usize] < self.size));
-            for posting in others {
-                self.meet(place, posting);
-            }
-            for posting in smaller.iter().rev() {
-                self.meet(place, posting);
-            }
+        Self {
+            index,
+            signature: (probe.signature(position), probe.weight(position)),
+            tokens: probe.tokens(position),
+            size: probe.sizes[position],
+            group_len: partners.len(),
+            best,
+            partners,
+            low: 1,
+            least: 1,
+            floor: None,
+            counts: Counts::default(),
         }
     }
 
-    /// Leaves out what can be no neighbour as far as the neighbours so far tell.
-    fn narrow(&mut self) {
-        let floor = self.best.worst().map(|worst| worst.score);
-        let Some(score) = floor.filter(|_| floor != self.floor) else { return };
-        self.floor = floor;
-        let sets = &self.index.sets;
-        let predicate = self.index.at_least(float_of_key(!score));
-        let reach = reach(&predicate, Role::Probe, self.size, self.index.largest);
-        let sizes = &sets.sizes[self.partners.clone()];
+    #[inline(always)]
+    fn run<C: Count>(&mut self, cursors: &mut Vec<ListCursor>, counters: &mut Counters<C>, cancel: &Cancel) {
+        let lists = &self.index.lists;
+        let own = self.partners.clone();
+        cursors.clear();
+        cursors.extend(self.tokens.iter().map(|&token| {
+            let Range { start, end } = within(lists.list(token), &own);
+            ListCursor { token, start, end, up: start, down: end }
+        }));
+        let postings: usize = cursors.iter().map(|cursor| cursor.end - cursor.start).sum();
+        let seeds = SEEDS + SEEDS_EACH * self.best.wanted().rows;
+        if postings > 2 * seeds {
+            self.seed(cursors, counters, seeds);
+        }
+        self.narrow();
+        let counted = self.counted(cursors, self.least);
+        let short: usize = cursors[..counted].iter().map(|cursor| cursor.end - cursor.start).sum();
+        if short * SHORT <= own.len() {
+            self.at_once(&cursors[..counted], counters);
+        } else {
+            self.by_blocks(cursors, own, counters, cancel);
+        }
+    }
+
+    /// Finds a floor: the k-th score of some sets that share the rarest tokens.
+    fn seed<C: Count>(&mut self, cursors: &[ListCursor], counters: &mut Counters<C>, seeds: usize) {
+        let (index, mut left) = (self.index, seeds);
+        for cursor in cursors {
+            let list = &index.lists.list(cursor.token)[cursor.start..cursor.end];
+            // sets of about the same size are the likeliest to be similar
+            let middle = list.partition_point(|&position| index.sets.sizes[position as usize] < self.size);
+            let from = middle.saturating_sub(left / 2).min(list.len().saturating_sub(left));
+            let some = &list[from..list.len().min(from + left)];
+            counters.add(some, index.sets.len());
+            left -= some.len();
+            if left == 0 {
+                break;
+            }
+        }
+        let mut best = Best::new(self.best.wanted());
+        counters.drain(1, |position, _| {
+            if let Some(neighbour) = self.merged(position as usize) {
+                best.offer(neighbour);
+            }
+            1
+        });
+        self.floor = best.worst().map(|worst| worst.score);
+        if let Some(floor) = self.floor {
+            self.narrow_to(floor);
+        }
+    }
+
+    /// Leaves out what can be no neighbour as far as the neighbours so far tell. Whether that is more than before.
+    #[inline]
+    fn narrow(&mut self) -> bool {
+        match self.best.worst().map(|worst| worst.score) {
+            Some(worst) if self.floor.is_none_or(|floor| worst < floor) => {
+                self.floor = Some(worst);
+                self.narrow_to(worst);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn narrow_to(&mut self, floor: i64) {
+        let reach = reach(&self.reaching(floor), Role::Probe, self.size, self.index.largest);
+        let sizes = &self.index.sets.sizes[self.partners.clone()];
         let low = sizes.partition_point(|&size| size < reach.low);
         let high = sizes.partition_point(|&size| size <= reach.high).max(low);
         self.partners = self.partners.start + low..self.partners.start + high;
-        self.least = reach.least;
+        (self.low, self.least) = (reach.low, reach.least);
     }
 
-    /// Offers a set that the row's token at `place` has led to.
-    #[inline(always)]
-    fn meet(&mut self, place: usize, posting: &Posting) {
-        let position = posting.position as usize;
-        if !self.scratch.is_first_meeting(position) {
+    /// The overlap that a score as good as the floor takes at least with sets of at least so many tokens.
+    fn least_from(&self, smallest: u32) -> u32 {
+        match self.floor {
+            None => 1,
+            Some(_) if self.partners.is_empty() => u32::MAX,
+            Some(floor) => {
+                let smallest = smallest.max(self.low);
+                self.reaching(floor).least_overlap(Role::Probe, self.size, smallest).unwrap_or(u32::MAX)
+            }
+        }
+    }
+
+    fn reaching(&self, floor: i64) -> SetPredicate {
+        self.index.at_least(float_of_key(!floor))
+    }
+
+    /// How many lists are counted, the shortest ones, where neighbours share at least `least` tokens: as many as take
+    /// the least time together with merging what they lead to.
+    fn counted(&self, cursors: &[ListCursor], least: u32) -> usize {
+        let positions = self.group_len.max(1) as f64;
+        let all = cursors.len();
+        let (mut cheapest, mut counted) = (f64::INFINITY, all);
+        let mut postings: usize = cursors.iter().map(|cursor| cursor.end - cursor.start).sum();
+        for left_out in 0..least.min(all as u32) {
+            let needed = least - left_out;
+            let mean = postings as f64 / positions;
+            // as if tokens were dealt out at random: the tail of a Poisson distribution
+            let tail = (1..=needed).fold(CLUSTERED, |tail, count| tail * mean / f64::from(count));
+            let merged = tail.min(mean / f64::from(needed)) * positions;
+            let cost = postings as f64 + if left_out == 0 { 0.0 } else { MERGE * merged };
+            if cost < cheapest {
+                (cheapest, counted) = (cost, all - left_out as usize);
+            }
+            let longest = cursors[all - 1 - left_out as usize];
+            postings -= longest.end - longest.start;
+        }
+        counted
+    }
+
+    /// Offers what a few short lists lead to, of all positions at once.
+    fn at_once<C: Count>(&mut self, counted: &[ListCursor], counters: &mut Counters<C>) {
+        let index = self.index;
+        let left_out = (self.tokens.len() - counted.len()) as u32;
+        if self.least > self.tokens.len() as u32 {
             return;
         }
+        for cursor in counted {
+            let list = &index.lists.list(cursor.token)[cursor.start..cursor.end];
+            counters.add(&list[within(list, &self.partners)], index.sets.len());
+        }
+        counters.drain(self.least.saturating_sub(left_out).max(1), |position, count| {
+            self.decide(position as usize, count, left_out);
+            self.narrow();
+            self.least.saturating_sub(left_out).max(1)
+        });
+    }
+
+    /// Offers what the lists lead to, block by block of the row's `own` positions, those of its size first.
+    #[inline(always)]
+    fn by_blocks<C: Count>(
+        &mut self,
+        cursors: &mut [ListCursor],
+        own: Range<usize>,
+        counters: &mut Counters<C>,
+        cancel: &Cancel,
+    ) {
+        let sizes = &self.index.sets.sizes[own.clone()];
+        let middle = own.start + sizes.partition_point(|&size| size < self.size);
+        for cursor in cursors.iter_mut() {
+            let list = &self.index.lists.list(cursor.token)[cursor.start..cursor.end];
+            cursor.up = cursor.start + list.partition_point(|&position| (position as usize) < middle);
+            cursor.down = cursor.up;
+        }
+        let (mut above, mut below) = (middle, middle);
+        while !cancel.is_cancelled() {
+            self.narrow();
+            let start = above.max(self.partners.start);
+            let is_above = start < self.partners.end;
+            if is_above {
+                above = self.partners.end.min(start + BLOCK);
+                self.block(cursors, start..above, true, counters);
+            }
+            let end = below.min(self.partners.end);
+            let is_below = self.partners.start < end;
+            if is_below {
+                below = self.partners.start.max(end.saturating_sub(BLOCK));
+                self.block(cursors, below..end, false, counters);
+            }
+            if !(is_above || is_below) || self.least as usize > cursors.len() {
+                return;
+            }
+        }
+    }
+
+    /// Offers what the lists lead to within a block, above those that have been read before or below them.
+    #[inline(always)]
+    fn block<C: Count>(
+        &mut self,
+        cursors: &mut [ListCursor],
+        block: Range<usize>,
+        is_above: bool,
+        counters: &mut Counters<C>,
+    ) {
+        let index = self.index;
+        let smallest = index.sets.sizes[block.start];
+        let mut least = self.least_from(smallest);
+        if least as usize > cursors.len() {
+            return;
+        }
+        let counted = self.counted(cursors, least);
+        let left_out = (cursors.len() - counted) as u32;
+        for cursor in &mut cursors[..counted] {
+            let list = index.lists.list(cursor.token);
+            let within = if is_above {
+                let start = cursor.up + first_below(&list[cursor.up..cursor.end], block.start);
+                cursor.up = start + first_below(&list[start..cursor.end], block.end);
+                start..cursor.up
+            } else {
+                let end = cursor.down - last_from(&list[cursor.start..cursor.down], block.end);
+                cursor.down = end - last_from(&list[cursor.start..end], block.start);
+                cursor.down..end
+            };
+            counters.add_to_block(&list[within], block.start as u32);
+        }
+        let needed = |least: u32| least.saturating_sub(left_out).max(1);
+        counters.drain_block(block.start as u32, needed(least), |position, count| {
+            self.decide(position as usize, count, left_out);
+            if self.narrow() {
+                least = self.least_from(smallest);
+            }
+            needed(least)
+        });
+    }
+
+    /// Offers a set that stands in `count` of the lists that were counted; `left_out` were not.
+    #[inline(always)]
+    fn decide(&mut self, position: usize, count: u32, left_out: u32) {
         self.counts.candidates += 1;
-        let (build, probe) = (&self.index.sets, self.probe);
-        let sizes = Sizes { build: build.sizes[position], probe: self.size };
-        let row = build.rows[position];
-        let rest = probe.known(self.position) - place as u32;
-        let most = rest.min(posting.rest);
+        let (sizes, row) = (self.sizes(position), self.index.sets.rows[position]);
+        if left_out == 0 {
+            let neighbour = self.index.neighbour(count, sizes, row);
+            if self.best.takes(&neighbour) {
+                self.best.offer(neighbour);
+            }
+            return;
+        }
+        let most = (count + left_out).min(self.index.sets.known(position));
         if !self.is_wanted(most, sizes, row) {
             return;
         }
-        let shared = bits::most_overlap(
-            (probe.signature(self.position), probe.weight(self.position)),
-            (build.signature(position), build.weight(position)),
-        );
+        let build = &self.index.sets;
+        let shared = bits::most_overlap(self.signature, (build.signature(position), build.weight(position)));
         if shared < most && !self.is_wanted(shared, sizes, row) {
             return;
         }
-        self.counts.verified += 1;
-        let from = (build.known(position) - posting.rest) as usize;
-        let (self_join, others) = (&probe.tokens(self.position)[place..], &build.tokens(position)[from..]);
-        if let Some(overlap) = overlap_reaching(self_join, others, 1, true) {
-            self.best.offer(self.index.neighbour(overlap, sizes, row));
+        if let Some(neighbour) = self.merged(position) {
+            self.best.offer(neighbour);
         }
+    }
+
+    /// A set by the tokens that it shares; none where it shares none.
+    fn merged(&mut self, position: usize) -> Option<Neighbour<i64>> {
+        self.counts.verified += 1;
+        let overlap = overlap_reaching(self.tokens, self.index.sets.tokens(position), 1, true)?;
+        Some(self.index.neighbour(overlap, self.sizes(position), self.index.sets.rows[position]))
+    }
+
+    #[inline]
+    fn sizes(&self, position: usize) -> Sizes {
+        Sizes { build: self.index.sets.sizes[position], probe: self.size }
     }
 
     /// Whether a row would be kept if it shared `overlap` tokens.
     #[inline]
     fn is_wanted(&self, overlap: u32, sizes: Sizes, row: u32) -> bool {
-        self.best.worst().is_none() || self.best.takes(&self.index.at_best(overlap, sizes, row))
+        let neighbour = self.index.at_best(overlap, sizes, row);
+        self.floor.is_none_or(|floor| neighbour.score <= floor) && self.best.takes(&neighbour)
     }
 }
 
@@ -365,6 +588,49 @@ mod tests {
         KeyColumn { values: Arc::new(StringArray::from(values.clone())), groups: groups.clone() }
     }
 
+    /// Rows of one side: their texts and groups.
+    type Side<'a> = (&'a Values, &'a Option<Vec<u32>>);
+
+    /// Whether the index gives what scoring all pairs of rows gives.
+    fn check(build: Side<'_>, probe: Side<'_>, measure: SetMeasure, ranks: &[u32], wanted: Wanted) {
+        let cancel = Cancel::default();
+        let context = BuildContext::new(2, &cancel, &|_| Ok(()));
+        let build_keys = keys(build.0, build.1);
+        let index = NearestSets::try_new(Tokenizer::Words, measure, &build_keys, ranks.to_vec(), &context).unwrap();
+        let prepared = index.prepare(&keys(probe.0, probe.1), &PrepareContext::by(1)).unwrap();
+        let order = index.order(Probe::Batch(&prepared.batch)).unwrap();
+        let mut best: Vec<_> = order.iter().map(|_| Best::new(wanted)).collect();
+        let positions: Vec<u32> = (0..order.len() as u32).collect();
+        index.nearest(Probe::Batch(&prepared.batch), &positions, &mut best, &cancel).unwrap();
+        let sets: Vec<_> = build.0.iter().map(|text| text.as_deref().map(words)).collect();
+        let mut searched = BTreeSet::new();
+        for (&row, best) in order.iter().zip(&mut best) {
+            assert!(searched.insert(row), "row {row} is searched twice");
+            let (mut expected, mut found) = (Vec::new(), Vec::new());
+            best.take_into(&mut found);
+            let own = words(probe.0[row as usize].as_ref().expect("NULL is not searched"));
+            for (other, set) in sets.iter().enumerate() {
+                let Some(set) = set else { continue };
+                let together = match (build.1, probe.1) {
+                    (Some(build), Some(probe)) => build[other] == probe[row as usize],
+                    _ => true,
+                };
+                let overlap = Overlap { common: own.intersection(set).count(), left: set.len(), right: own.len() };
+                if together {
+                    let score = !float_key(measure.score(overlap));
+                    expected.push(Neighbour { score, rank: ranks[other], row: other as u32 });
+                }
+            }
+            expected.sort_unstable();
+            expected.truncate(wanted.of(&expected));
+            assert_eq!(found, expected, "{measure:?} {wanted:?}");
+        }
+        let has_score = |row: usize| probe.0[row].is_some() && probe.1.as_ref().is_none_or(|g| g[row] != NO_GROUP);
+        let rows = probe.0.len();
+        assert_eq!(searched.len(), (0..rows).filter(|&row| has_score(row)).count());
+        assert_eq!(prepared.unmatchable, rows - searched.len());
+    }
+
     #[test]
     fn finds_what_scoring_all_finds() {
         let mut rng = StdRng::seed_from_u64(7);
@@ -379,45 +645,42 @@ mod tests {
             };
             let (build_groups, probe_groups) = (groups(rows), groups(30));
             let ranks: Vec<u32> = (0..rows).map(|_| rng.random_range(0..9)).collect();
-            let cancel = Cancel::default();
-            let context = BuildContext::new(2, &cancel, &|_| Ok(()));
-            let build_keys = keys(&build, &build_groups);
-            let index = NearestSets::try_new(Tokenizer::Words, measure, &build_keys, ranks.clone(), &context).unwrap();
-            let prepared = index.prepare(&keys(&probe, &probe_groups), &PrepareContext::by(1)).unwrap();
             let wanted = Wanted { rows: [1, 2, 5, 1000][rng.random_range(0..4)], ties: rng.random_bool(0.5) };
-            let order = index.order(Probe::Batch(&prepared.batch)).unwrap();
-            let mut best: Vec<_> = order.iter().map(|_| Best::new(wanted)).collect();
-            let positions: Vec<u32> = (0..order.len() as u32).collect();
-            index.nearest(Probe::Batch(&prepared.batch), &positions, &mut best, &cancel).unwrap();
-            let mut searched = BTreeSet::new();
-            for (&row, best) in order.iter().zip(&mut best) {
-                assert!(searched.insert(row), "row {row} is searched twice");
-                let mut expected = Vec::new();
-                let mut found = Vec::new();
-                best.take_into(&mut found);
-                let self_join = words(probe[row as usize].as_ref().expect("NULL is not searched"));
-                for (other, text) in build.iter().enumerate() {
-                    let Some(text) = text else { continue };
-                    let together = match (&build_groups, &probe_groups) {
-                        (Some(build), Some(probe)) => build[other] == probe[row as usize],
-                        _ => true,
-                    };
-                    let others = words(text);
-                    let (common, left, right) =
-                        (self_join.intersection(&others).count(), others.len(), self_join.len());
-                    let score = measure.score(Overlap { common, left, right });
-                    if together {
-                        expected.push(Neighbour { score: !float_key(score), rank: ranks[other], row: other as u32 });
-                    }
+            check((&build, &build_groups), (&probe, &probe_groups), measure, &ranks, wanted);
+        }
+    }
+
+    /// Texts of frequent and of rare words, some of them hundreds, each with a copy that differs in a few words.
+    fn copies(rows: usize, rng: &mut StdRng) -> Values {
+        let mut texts: Vec<Vec<u32>> = Vec::new();
+        for row in 0..rows {
+            let text = match row % 2 {
+                0 => {
+                    let (rare, frequent) = [(3, 6), (2, 1), (40, 300)][if row % 50 == 0 { 2 } else { row / 2 % 2 }];
+                    let rare: Vec<u32> = (0..rare).map(|_| rng.random_range(1000..200_000)).collect();
+                    (0..frequent).map(|_| rng.random_range(0..frequent * 2)).chain(rare).collect()
                 }
-                expected.sort_unstable();
-                expected.truncate(wanted.of(&expected));
-                assert_eq!(found, expected, "case {case}: {measure:?} {wanted:?}");
+                _ => {
+                    let mut copy = texts[row - 1].clone();
+                    copy.iter_mut().step_by(5).for_each(|word| *word = rng.random_range(0..200_000));
+                    copy
+                }
+            };
+            texts.push(text);
+        }
+        texts.iter().map(|text| Some(text.iter().map(|word| format!("w{word} ")).collect())).collect()
+    }
+
+    #[test]
+    fn finds_copies_among_frequent_tokens() {
+        let mut rng = StdRng::seed_from_u64(8);
+        let build = copies(2000, &mut rng);
+        let probe: Values = build.iter().step_by(25).cloned().collect();
+        let ranks: Vec<u32> = (0..2000).map(|_| rng.random_range(0..500)).collect();
+        for measure in measures() {
+            for wanted in [Wanted { rows: 1, ties: true }, Wanted { rows: 3, ties: false }] {
+                check((&build, &None), (&probe, &None), measure, &ranks, wanted);
             }
-            let has_score =
-                |row: usize| probe[row].is_some() && probe_groups.as_ref().is_none_or(|groups| groups[row] != NO_GROUP);
-            assert_eq!(searched.len(), (0..30).filter(|&row| has_score(row)).count());
-            assert_eq!(prepared.unmatchable, 30 - searched.len());
         }
     }
 }
