@@ -10,6 +10,7 @@ use similarity_engine::plan::RulePlan;
 use similarity_engine::recall::Recall;
 
 use super::engine::platform;
+use super::nearest::IndexedScore;
 use super::spec::{EqualityExprs, JoinInputs, JoinSpec};
 use crate::functions::nearest::Direction;
 use crate::predicate::Condition;
@@ -57,7 +58,7 @@ pub enum Explained<'a> {
         /// Conditions that pairs satisfy.
         residual: &'a [JoinFilter],
         /// The score as an index computes it.
-        indexed: Option<Condition>,
+        indexed: Option<&'a IndexedScore>,
     },
 }
 
@@ -139,7 +140,10 @@ impl Explained<'_> {
                 push_unless_empty(&mut items, "filter", filters(residual));
                 items.push(("ties", wanted.ties.to_string()));
                 items.push(path(&|| match indexed {
-                    Some(score) => engine.ranking_access_paths(platform(), *score, *searched),
+                    Some(IndexedScore::Similarity { condition, .. }) => {
+                        engine.ranking_access_paths(platform(), *condition, *searched)
+                    }
+                    Some(IndexedScore::MatchCount { .. }) => AccessPath::ConditionColumns.to_string(),
                     None => AccessPath::AllCandidates.to_string(),
                 }));
                 items
@@ -152,8 +156,11 @@ impl Explained<'_> {
         match self {
             Self::Similarity { condition, .. } => engine.explain(platform(), *condition),
             Self::Rules { .. } => engine.explain_rules(platform()),
-            Self::Nearest { indexed: Some(score), searched, .. } => {
-                engine.explain_ranking(platform(), *score, *searched)
+            Self::Nearest { indexed: Some(IndexedScore::Similarity { condition, .. }), searched, .. } => {
+                engine.explain_ranking(platform(), *condition, *searched)
+            }
+            Self::Nearest { indexed: Some(IndexedScore::MatchCount { .. }), .. } => {
+                engine.explain_ranking_by_count(platform())
             }
             Self::Nearest { indexed: None, .. } => "cpu".to_owned(),
         }

@@ -50,7 +50,7 @@ pub use dml::{Changes, DmlExec, Evaluated};
 pub use explain::Explained;
 pub use join::{EpsilonJoinExec, JoinExec, MatchingDependencyBlockExec, NearestJoinExec, SimilarityJoinExec};
 pub use links::{LinkTask, LinksExec};
-pub use nearest::{IndexedScore, NearestStrategy};
+pub use nearest::{CountedExprs, IndexedScore, NearestStrategy};
 pub use row_numbers::{RowNumber, RowNumbersExec};
 pub use rules::{AtomExprs, RuleStrategy};
 pub use similarity::SimilarityStrategy;

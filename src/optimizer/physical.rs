@@ -15,8 +15,8 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion::physical_planner::PhysicalPlanner;
 
-use crate::exec::EqualityExprs;
-use crate::predicate::{EqualityKey, Sides};
+use crate::exec::{BandExprs, EqualityExprs};
+use crate::predicate::{Band, BandForm, End, EqualityKey, Sides};
 
 /// What expressions over two inputs are planned with.
 pub(super) struct Physical<'a> {
@@ -59,6 +59,32 @@ impl<'a> Physical<'a> {
         let right_type = right.data_type(self.sides.right.as_arrow())?;
         let grouped = left_type == right_type && has_row_equality(&left_type);
         Ok(grouped.then_some(EqualityExprs { left, right, null_equals_null: key.null_equals_null }))
+    }
+
+    /// A band in physical expressions.
+    pub(super) fn band(&self, band: &Band) -> Result<BandExprs> {
+        let Sides { left: left_schema, right: right_schema } = self.sides;
+        Ok(match &band.form {
+            BandForm::Difference { left, right, bounds, unlimited } => BandExprs::Difference {
+                left: self.expression(left, left_schema)?,
+                right: self.expression(right, right_schema)?,
+                bounds: *bounds,
+                unlimited: *unlimited,
+            },
+            BandForm::Between { value_is_left, value, low, high } => {
+                let (of_value, of_ends) = match value_is_left {
+                    true => (left_schema, right_schema),
+                    false => (right_schema, left_schema),
+                };
+                let end = |end: &End| -> Result<_> { Ok((self.expression(&end.value, of_ends)?, end.inclusive)) };
+                BandExprs::Between {
+                    value_side: if *value_is_left { JoinSide::Left } else { JoinSide::Right },
+                    value: self.expression(value, of_value)?,
+                    low: end(low)?,
+                    high: end(high)?,
+                }
+            }
+        })
     }
 
     pub(super) fn expression(&self, expr: &Expr, schema: &DFSchema) -> Result<PhysicalExprRef> {

@@ -20,10 +20,9 @@ use super::row_numbers::side_by_side;
 use super::same_input::{same_expr, same_rows};
 use crate::config::SimilarityOptions;
 use crate::exec::{
-    AtomExprs, BandExprs, JoinInputs, JoinSpec, MatchingDependencyBlockExec, RuleStrategy, SimilarityJoinExec,
-    SimilarityStrategy,
+    AtomExprs, JoinInputs, JoinSpec, MatchingDependencyBlockExec, RuleStrategy, SimilarityJoinExec, SimilarityStrategy,
 };
-use crate::predicate::{Atom, Band, BandForm, Conjunction, End, EqualityKey, Sides, plain_first};
+use crate::predicate::{Atom, Band, BandForm, Conjunction, EqualityKey, Sides, plain_first};
 use crate::program::{Compiled, ConjunctionPlan, RuleAtom, Rules, compile};
 use similarity_engine::choice::EngineSpec;
 
@@ -185,7 +184,7 @@ impl Planning<'_> {
                 });
                 AtomExprs::Similarity { key, condition: similarity }
             }
-            RuleAtom::Band(band) => AtomExprs::Band(self.band(&band)?),
+            RuleAtom::Band(band) => AtomExprs::Band(self.physical.band(&band)?),
             RuleAtom::OneSided { left: true, condition } => AtomExprs::OneSided {
                 side: JoinSide::Left,
                 condition: self.physical.expression(&condition, self.physical.sides.left)?,
@@ -235,32 +234,6 @@ impl Planning<'_> {
             && same_rows(self.node.left(), self.node.right())
             && residual.iter().any(|condition| self.is_irreflexive(condition))
             && left.schema().fields().len() == right.schema().fields().len()
-    }
-
-    fn band(&self, band: &Band) -> Result<BandExprs> {
-        let Sides { left: left_schema, right: right_schema } = self.physical.sides;
-        Ok(match &band.form {
-            BandForm::Difference { left, right, bounds, unlimited } => BandExprs::Difference {
-                left: self.physical.expression(left, left_schema)?,
-                right: self.physical.expression(right, right_schema)?,
-                bounds: *bounds,
-                unlimited: *unlimited,
-            },
-            BandForm::Between { value_is_left, value, low, high } => {
-                let (of_value, of_ends) = match value_is_left {
-                    true => (left_schema, right_schema),
-                    false => (right_schema, left_schema),
-                };
-                let end =
-                    |end: &End| -> Result<_> { Ok((self.physical.expression(&end.value, of_ends)?, end.inclusive)) };
-                BandExprs::Between {
-                    value_side: if *value_is_left { JoinSide::Left } else { JoinSide::Right },
-                    value: self.physical.expression(value, of_value)?,
-                    low: end(low)?,
-                    high: end(high)?,
-                }
-            }
-        })
     }
 
     /// Whether a band holds both ways round where it holds one way.

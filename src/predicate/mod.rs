@@ -25,6 +25,7 @@ mod weighted;
 pub use atom::Atom;
 pub use band::{Band, BandForm, End};
 pub use conjunction::{Conjunction, EqualityKey, Refusal};
+pub use match_count::{Counted, counted};
 pub use normal_form::{NormalForm, TooManyClauses};
 pub use plain::plain_first;
 pub use recognise::{measured, mentions_measure};

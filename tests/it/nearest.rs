@@ -81,6 +81,21 @@ pub(crate) const SCORES_OF_TEXTS: Scores = &[
     ("levenshtein(a.s, b.s)", true),
 ];
 
+/// Conditions without functions and equalities of `k`: stock DataFusion cannot plan many windows over these.
+const SCORES_OF_CONDITIONS: Scores = &[
+    ("match_count(b.x BETWEEN a.x - 1 AND a.x + 1, b.n = a.n, a.d - b.d BETWEEN -2 AND 2)", true),
+    ("match_count(a.x BETWEEN b.x - 2 AND b.x + 0.5, a.s = b.s, a.n IS NOT DISTINCT FROM b.n)", true),
+    ("match_count(b.n = a.n, 2.5, b.d BETWEEN a.d - 1 AND a.d, 0.1, b.s = a.s, 0.3, a.x = b.x, 0.2)", true),
+    ("match_count(a.n = b.n + 1, a.n < b.n + 3 AND a.n > b.n - 1, a.x - b.x BETWEEN -2 AND 2)", true),
+    ("match_count(a.n = b.n OR a.x = b.x, a.s < b.s, b.x < 2)", true),
+    ("match_count(a.n = b.n, a.x - b.x BETWEEN -1 AND 1)", false),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn same_rows_as_window_functions_by_conditions() {
+    compare(SCORES_OF_CONDITIONS, TABLES).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn same_rows_as_window_functions() {
     compare(SCORES, TABLES).await;
@@ -156,7 +171,7 @@ pub(crate) async fn check_tables(seed: u64, scores: Scores) -> Checked {
                 "seed {seed}, batch size {batch_size}, {partitions} partitions: {query}\n{plan}"
             );
             let on_device = plan.contains("blocks along a curve over ") || plan.contains("signature tiles (cuda:0 ");
-            let paths = [" leaves over ", "inverted index of ", "signature tiles over "];
+            let paths = [" leaves over ", "inverted index of ", "signature tiles over ", "columns of conditions ("];
             checked.on_device += usize::from(on_device);
             checked.indexed += usize::from(on_device || paths.iter().any(|path| plan.contains(path)));
         }

@@ -7,6 +7,8 @@ use std::fmt;
 pub enum AccessPath {
     /// Scores of all candidates.
     AllCandidates,
+    /// Columns of places that a range of each condition is compared with.
+    ConditionColumns,
     /// Blocks of points along a space-filling curve, compared where their boxes are near.
     CurveBlocks,
     /// Lists of the rows that agree in a band of hashes, which may miss pairs.
@@ -31,6 +33,7 @@ impl fmt::Display for AccessPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::AllCandidates => "all candidates",
+            Self::ConditionColumns => "columns of conditions",
             Self::CurveBlocks => "blocks along a curve",
             Self::HashBands => "hash bands",
             Self::InvertedIndex => "inverted index",

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::accelerator::{Accelerator, Platform};
 use super::fallback::{LongStrings, NearestWithCpuFallback, WithCpuFallback, WithLongStrings};
+use super::match_count::MatchCount;
 use super::nearest::{DynNearestIndex, Wanted};
 use super::offered::{Declined, Offered};
 use super::offload::{self, ROWS_OF_RULES};
@@ -159,7 +160,33 @@ impl Engine {
         let keys = repeated.keys(keys)?;
         let (index, reason) = self.build_ranking(condition, &keys, repeated.ranks(&ranks), wanted, context)?;
         let rows = RankedRows::new(repeated, ranks);
-        Ok((Box::new(Erased(NearestRepeated::of_keys(index, rows, condition, &keys, context)?)), reason))
+        Ok((Box::new(Erased(NearestRepeated::of_keys(index, rows, Some(condition), &keys, context)?)), reason))
+    }
+
+    /// Makes the keys of a build side, each row with a rank, ready for being ranked by how many conditions hold. The
+    /// keys are those of [`match_count::keys`](crate::match_count::keys).
+    ///
+    /// # Errors
+    /// Keys of other conditions, a refused reservation, a cancelled build.
+    pub fn build_nearest_by_count(
+        &self,
+        count: &MatchCount,
+        keys: &KeyColumn,
+        ranks: Vec<u32>,
+        context: &BuildContext<'_>,
+    ) -> Result<Box<DynNearestIndex>> {
+        let repeated = match context.overrides.repeated {
+            true => Repeated::of(keys, Some(&ranks), context.cancel, context.reserve)?,
+            false => None,
+        };
+        let Some(repeated) = repeated else {
+            let index = cpu::match_count::build(count, keys, &ranks, context)?;
+            return Ok(Box::new(Erased(NearestRepeated::of_rows(index))));
+        };
+        let keys = repeated.keys(keys)?;
+        let index = cpu::match_count::build(count, &keys, &repeated.ranks(&ranks), context)?;
+        let rows = RankedRows::new(repeated, ranks);
+        Ok(Box::new(Erased(NearestRepeated::of_keys(index, rows, None, &keys, context)?)))
     }
 
     /// The index of [`build_nearest`](Self::build_nearest) over all of `keys`.

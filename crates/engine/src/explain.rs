@@ -46,6 +46,11 @@ impl EngineSpec {
         }
     }
 
+    /// Which engine ranks by how many conditions hold, for EXPLAIN.
+    pub fn explain_ranking_by_count(self, platform: Option<&dyn Platform>) -> String {
+        self.explain_where(platform, None, "ranking")
+    }
+
     /// Which engine finds components of links between ids of this type, for EXPLAIN.
     pub fn explain_components(self, platform: Option<&dyn Platform>, ids: &DataType) -> String {
         let pays = platform.filter(|_| IntegerIds::of(ids).is_some()).and_then(offload::of_components);

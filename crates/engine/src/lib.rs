@@ -30,6 +30,7 @@ mod index;
 pub mod internals;
 mod key_column;
 pub mod links;
+pub mod match_count;
 pub mod metrics;
 pub mod nearest;
 pub mod numbering;

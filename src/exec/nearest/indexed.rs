@@ -2,17 +2,18 @@
 
 use std::sync::{Arc, OnceLock};
 
-use datafusion::arrow::array::{RecordBatch, UInt32Array};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalExprRef;
 
+use super::counted::CountedConditions;
 use super::scored::Scored;
-use super::strategy::NearestStrategy;
+use super::strategy::{IndexedScore, NearestStrategy};
 use crate::exec::engine::EngineResult;
 use crate::exec::residual::{RowPairs, satisfying};
 use similarity_engine::nearest::{Best, DynNearestIndex, Neighbour, Wanted};
 use similarity_engine::reason::Reason;
-use similarity_engine::{AnyBatch, Cancel, Counts, IndexInfo, Pairs, Probe};
+use similarity_engine::{AnyBatch, BuildContext, Cancel, Counts, IndexInfo, Pairs, Probe};
 
 /// An index, and what it is looked up with.
 #[derive(Debug)]
@@ -20,8 +21,8 @@ pub(super) struct Indexed {
     pub index: Box<DynNearestIndex>,
     /// Why it is on its engine.
     pub reason: Reason,
-    /// Key over the left input.
-    pub key: PhysicalExprRef,
+    /// What makes the key of a left row.
+    pub key: LeftKey,
     /// The group and the rank of each row.
     ids: Option<Vec<u32>>,
     ranks: Vec<u32>,
@@ -34,11 +35,11 @@ impl Indexed {
     pub(super) fn new(
         index: Box<DynNearestIndex>,
         reason: Reason,
-        key: &PhysicalExprRef,
+        key: LeftKey,
         ids: Option<Vec<u32>>,
         ranks: Vec<u32>,
     ) -> Self {
-        Self { index, reason, key: Arc::clone(key), ids, ranks, scored: OnceLock::new() }
+        Self { index, reason, key, ids, ranks, scored: OnceLock::new() }
     }
 
     /// Scoring of the same rows without the index.
@@ -52,8 +53,52 @@ impl Indexed {
         let ids = self.ids.as_ref().map_or(0, Vec::capacity);
         IndexInfo {
             path: format!("{}{}", of_index.path, self.reason),
-            bytes: of_index.bytes + (ids + self.ranks.capacity()) * size_of::<u32>(),
+            bytes: of_index.bytes + self.key.memory() + (ids + self.ranks.capacity()) * size_of::<u32>(),
             ..of_index
+        }
+    }
+}
+
+/// What makes the keys that an index is looked up with.
+#[derive(Debug)]
+pub(super) enum LeftKey {
+    /// An expression over the left input.
+    Expression(PhysicalExprRef),
+    /// Places among the values of the right side.
+    Counted(CountedConditions),
+}
+
+impl LeftKey {
+    /// What makes the keys of the left side, and the keys of the right side `batch`.
+    pub(super) fn build(
+        score: &IndexedScore,
+        batch: &RecordBatch,
+        context: &BuildContext<'_>,
+    ) -> Result<(Self, ArrayRef)> {
+        match score {
+            IndexedScore::Similarity { left, right, .. } => {
+                let values = right.evaluate(batch)?.into_array(batch.num_rows())?;
+                Ok((Self::Expression(Arc::clone(left)), values))
+            }
+            IndexedScore::MatchCount { conditions, .. } => {
+                let (known, values) = CountedConditions::build(conditions, batch, context)?;
+                Ok((Self::Counted(known), values))
+            }
+        }
+    }
+
+    /// The keys of a batch of the left side.
+    pub(super) fn of(&self, batch: &RecordBatch) -> Result<ArrayRef> {
+        match self {
+            Self::Expression(key) => key.evaluate(batch)?.into_array(batch.num_rows()),
+            Self::Counted(conditions) => conditions.look_up(batch),
+        }
+    }
+
+    fn memory(&self) -> usize {
+        match self {
+            Self::Expression(_) => 0,
+            Self::Counted(conditions) => conditions.memory(),
         }
     }
 }

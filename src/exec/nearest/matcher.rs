@@ -93,8 +93,7 @@ impl BuiltJoin for NearestMatcher {
         };
         let batch = batch.clone();
         if let Ranker::Indexed(Indexed { index, key, .. }) = &self.ranker {
-            let values = key.evaluate(&batch).and_then(|values| values.into_array(batch.num_rows()));
-            match values.and_then(|values| {
+            match key.of(&batch).and_then(|values| {
                 index.prepare(&KeyColumn { values, groups: groups.clone() }, context).or_datafusion()
             }) {
                 Ok(prepared) => {

@@ -5,6 +5,7 @@
 //! condition is checked on them (`indexed`), or every row of the group that satisfies the condition is scored
 //! (`scored`).
 
+mod counted;
 mod indexed;
 mod matcher;
 mod ranks;
@@ -15,7 +16,8 @@ use datafusion::common::{JoinSide, Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use self::indexed::Indexed;
+pub use self::counted::CountedExprs;
+use self::indexed::{Indexed, LeftKey};
 use self::matcher::{NearestMatcher, PreparedRows, Ranker};
 use self::scored::Scored;
 use self::strategy::is_about_values;
@@ -26,6 +28,8 @@ use super::strategy::{BuildRows, DynBuiltJoin, JoinStrategy, StrategyInfo};
 use crate::exec::engine::{self, EngineResult};
 use similarity_engine::choice::EngineSpec;
 use similarity_engine::equality::{Groups, Numberer};
+use similarity_engine::match_count::MatchCount;
+use similarity_engine::reason::Reason;
 use similarity_engine::{BuildContext, Erased, KeyColumn};
 
 impl JoinStrategy for NearestStrategy {
@@ -38,7 +42,7 @@ impl JoinStrategy for NearestStrategy {
         all.extend(self.then_by.iter().map(|tie| &tie.expr));
         all.extend(self.equalities.iter().flat_map(|e| [&e.left, &e.right]));
         all.extend(self.residual.iter().map(JoinFilter::expression));
-        all.extend(self.indexed.iter().flat_map(|score| [&score.left, &score.right]));
+        all.extend(self.indexed.iter().flat_map(IndexedScore::expressions));
         all
     }
 
@@ -51,7 +55,7 @@ impl JoinStrategy for NearestStrategy {
             then_by: &self.then_by,
             equalities: &self.equalities,
             residual: &self.residual,
-            indexed: self.indexed.as_ref().map(|score| score.condition),
+            indexed: self.indexed.as_ref(),
         }
     }
 
@@ -85,16 +89,25 @@ impl JoinStrategy for NearestStrategy {
         let few = ids.as_deref().is_some_and(scored::leave_few_candidates);
         let ranker = match &self.indexed {
             Some(score) if !few => {
-                let values = score.right.evaluate(batch).and_then(|values| values.into_array(batch.num_rows()));
-                let index = values.and_then(|values| {
+                let index = LeftKey::build(score, batch, context).and_then(|(key, values)| {
                     let keys = KeyColumn { values, groups: ids.clone() };
                     let engine = engine::open(self.engine)?;
-                    engine
-                        .build_nearest(of_build(score.condition, side), &keys, ranks.clone(), self.searched(), context)
-                        .or_datafusion()
+                    let (index, reason) = match score {
+                        IndexedScore::Similarity { condition, .. } => {
+                            let (condition, wanted) = (of_build(*condition, side), self.searched());
+                            engine.build_nearest(condition, &keys, ranks.clone(), wanted, context)
+                        }
+                        IndexedScore::MatchCount { conditions, weights } => {
+                            let count = MatchCount { conditions: conditions.len(), weights: weights.clone() };
+                            let index = engine.build_nearest_by_count(&count, &keys, ranks.clone(), context);
+                            index.map(|index| (index, Reason::default()))
+                        }
+                    }
+                    .or_datafusion()?;
+                    Ok((index, reason, key))
                 });
                 match index {
-                    Ok((index, reason)) => Ranker::Indexed(Indexed::new(index, reason, &score.left, ids, ranks)),
+                    Ok((index, reason, key)) => Ranker::Indexed(Indexed::new(index, reason, key, ids, ranks)),
                     Err(error) if is_about_values(&error) && !context.cancel.is_cancelled() => {
                         Ranker::Scored(Scored::of_batch((self, batch), ids, ranks, context)?)
                     }

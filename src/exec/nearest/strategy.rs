@@ -7,6 +7,7 @@ use datafusion::common::{DataFusionError, JoinSide, Result};
 use datafusion::physical_expr::{PhysicalExprRef, PhysicalSortExpr};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
+use super::counted::CountedExprs;
 use crate::exec::equality;
 use crate::exec::spec::EqualityExprs;
 use crate::functions::nearest::Direction;
@@ -39,13 +40,33 @@ pub struct NearestStrategy {
 
 /// A score that an index ranks by.
 #[derive(Debug, Clone)]
-pub struct IndexedScore {
-    /// Test that computes the score of the left and the right key; its bounds are ignored.
-    pub condition: Condition,
-    /// The key of the left side.
-    pub left: PhysicalExprRef,
-    /// The key of the right side.
-    pub right: PhysicalExprRef,
+pub enum IndexedScore {
+    /// The score of a similarity condition.
+    Similarity {
+        /// Test that computes the score of the left and the right key; its bounds are ignored.
+        condition: Condition,
+        /// The key of the left side.
+        left: PhysicalExprRef,
+        /// The key of the right side.
+        right: PhysicalExprRef,
+    },
+    /// How many conditions hold, or the sum of their weights.
+    MatchCount {
+        /// The conditions, in order.
+        conditions: Vec<CountedExprs>,
+        /// The weight of each, where they have any.
+        weights: Option<Arc<[f64]>>,
+    },
+}
+
+impl IndexedScore {
+    /// The expressions.
+    pub(super) fn expressions(&self) -> Vec<&PhysicalExprRef> {
+        match self {
+            Self::Similarity { left, right, .. } => vec![left, right],
+            Self::MatchCount { conditions, .. } => conditions.iter().flat_map(CountedExprs::expressions).collect(),
+        }
+    }
 }
 
 /// Neighbours that a condition is checked on at least.

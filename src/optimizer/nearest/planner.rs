@@ -9,11 +9,11 @@ use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::node::NearestJoinNode;
-use crate::exec::{IndexedScore, JoinInputs, JoinSpec, NearestJoinExec, NearestStrategy};
+use crate::exec::{CountedExprs, IndexedScore, JoinInputs, JoinSpec, NearestJoinExec, NearestStrategy};
 use crate::functions::nearest::{Direction, Nearest};
 use crate::optimizer::physical::Physical;
 use crate::optimizer::same_input::{same_expr, same_rows};
-use crate::predicate::{Condition, Conjunction, VectorCondition, measured, plain_first};
+use crate::predicate::{Condition, Conjunction, Counted, VectorCondition, counted, measured, plain_first};
 use similarity_engine::choice::EngineSpec;
 
 /// The operator; where the acceleration is switched off (`enabled`), one that scores all candidates; an index is made
@@ -48,7 +48,8 @@ pub(in crate::optimizer) fn plan(
     };
     // one input serves both sides where an index ranks its rows by themselves
     let symmetric = |left: &Expr, right: &Expr| same_expr(left, physical.sides.left, right, physical.sides.right);
-    let self_join = keys.indexed.as_ref().is_some_and(|indexed| matches!(indexed.condition, Condition::Vector(_)))
+    let by_vectors = matches!(&keys.indexed, Some(IndexedScore::Similarity { condition: Condition::Vector(_), .. }));
+    let self_join = by_vectors
         && node.join_type() == JoinType::Inner
         && same_rows(node.left(), node.right())
         && grouped.iter().all(|key| symmetric(&key.left, &key.right))
@@ -80,7 +81,10 @@ fn order(tie: &SortExpr, physical: &Physical<'_>) -> Result<PhysicalSortExpr> {
 /// The score as one that an index ranks by: a measure of ours, or stock `levenshtein`, between an expression of either
 /// side, the most similar first.
 fn indexed(score: &Expr, direction: Direction, physical: &Physical<'_>) -> Result<Option<IndexedScore>> {
-    let Some((left, right, similarity)) = measured(score, physical.sides) else { return Ok(None) };
+    let Some((left, right, similarity)) = measured(score, physical.sides) else {
+        let is_count = direction == Direction::Similarity && !score.is_volatile();
+        return if is_count { by_count(score, physical) } else { Ok(None) };
+    };
     let (ranks, is_distance) = match similarity {
         Condition::Set { .. } => (true, false),
         Condition::Edit { measure, .. } => (true, measure.is_distance()),
@@ -91,9 +95,20 @@ fn indexed(score: &Expr, direction: Direction, physical: &Physical<'_>) -> Resul
     if !ranks || is_distance != (direction == Direction::Distance) || score.is_volatile() {
         return Ok(None);
     }
-    Ok(Some(IndexedScore {
+    Ok(Some(IndexedScore::Similarity {
         condition: similarity,
         left: physical.expression(&left, physical.sides.left)?,
         right: physical.expression(&right, physical.sides.right)?,
     }))
+}
+
+/// The score as a count of conditions, each of which is one equality or range between both sides.
+fn by_count(score: &Expr, physical: &Physical<'_>) -> Result<Option<IndexedScore>> {
+    let Some((counted, weights)) = counted(score, physical.sides) else { return Ok(None) };
+    let conditions = counted.iter().map(|condition| match condition {
+        Counted::Equality(key) => Ok(physical.equality(key)?.map(CountedExprs::Equality)),
+        Counted::Band(band) => Ok(Some(CountedExprs::Band(physical.band(band)?))),
+    });
+    let conditions: Option<Vec<_>> = conditions.collect::<Result<_>>()?;
+    Ok(conditions.map(|conditions| IndexedScore::MatchCount { conditions, weights: weights.map(Into::into) }))
 }

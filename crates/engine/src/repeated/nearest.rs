@@ -63,8 +63,8 @@ impl RankedRows {
     }
 
     /// How many rows have a score with some vector; any value but a vector has one.
-    fn rankable(&self, condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<usize> {
-        let Condition::Vector(condition) = condition else { return Ok(self.repeated.all().len()) };
+    fn rankable(&self, condition: Option<Condition>, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<usize> {
+        let Some(Condition::Vector(condition)) = condition else { return Ok(self.repeated.all().len()) };
         let every = VectorCondition::every_score(condition.measure);
         let points = Points::try_new(&every, keys, None, &context.preparing())?;
         let keys = points.filterable.rows.iter().chain(&points.unfilterable.rows);
@@ -103,14 +103,15 @@ impl NearestRepeated {
         Self { info: index.info().clone(), index, build: None, self_join: None }
     }
 
-    /// An index by the score of `condition` over the `keys` of a build side whose rows have `ranks`.
+    /// An index by the score of `condition`, or by a match count where there is none, over the `keys` of a build side
+    /// whose rows have `ranks`.
     ///
     /// # Errors
     /// An index that was not built for a self-join as `context` says, a cancelled build.
     pub fn of_keys(
         index: Box<DynNearestIndex>,
         build: RankedRows,
-        condition: Condition,
+        condition: Option<Condition>,
         keys: &KeyColumn,
         context: &BuildContext<'_>,
     ) -> Result<Self> {

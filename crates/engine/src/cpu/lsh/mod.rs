@@ -12,7 +12,6 @@
 
 mod bands;
 mod keys;
-pub(crate) mod registers;
 mod sampled;
 mod table;
 

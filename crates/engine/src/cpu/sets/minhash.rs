@@ -5,8 +5,8 @@
 
 use similarity_measures::random::Random;
 
-use crate::cpu::lsh::registers::{self, Loop};
 use crate::cpu::lsh::{Bands, key};
+use crate::cpu::registers::{self, Loop};
 
 /// Hash functions that are computed at once.
 const LANES: usize = 16;

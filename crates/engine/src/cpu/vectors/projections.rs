@@ -2,8 +2,8 @@
 
 use similarity_measures::random::Random;
 
-use crate::cpu::lsh::registers::{self, Loop};
 use crate::cpu::lsh::{Bands, key};
+use crate::cpu::registers::{self, Loop};
 
 /// Projections that are computed at once.
 const LANES: usize = 32;

@@ -11,8 +11,8 @@ pub(crate) trait Loop {
 pub(crate) fn run(of: impl Loop) {
     #[cfg(target_arch = "x86_64")]
     {
-        if is_x86_feature_detected!("avx512f") {
-            #[target_feature(enable = "avx512f")]
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
+            #[target_feature(enable = "avx512f,avx512bw")]
             fn wide(of: impl Loop) {
                 of.run::<true>();
             }
