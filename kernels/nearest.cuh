@@ -48,8 +48,8 @@ struct Searched {
     float* again;
     // How many were, of all rows.
     u64* crowded;
-    // Build blocks of each block, `seed_count` each.
-    u32* seeds;
+    // Build blocks of each block, `seed_count` each; null where no blocks come first.
+    u32* NULLABLE seeds;
     u32 first;
     u32 count;
     u32 capacity;

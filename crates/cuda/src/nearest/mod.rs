@@ -1,15 +1,17 @@
 //! Rankings on a device: what is the same for all families of keys.
 //!
 //! ```text
-//! search  --> rounds over blocks of the build side; each leaves every row the best so far, which bound the next one
+//! offers  --> what searched rows are offered, and the best so far, which bound what is offered next
+//! search  --> rounds over blocks of the build side by a filter
 //! ranking --> searches of stretches of a probe side, and what may tie with the last neighbour
 //! index   --> a build side that ranks: what the host does around searches
 //! ```
 //!
-//! A family says which blocks come first, which pairs may be neighbours, and what their scores are: [`Rounds`]. How its
-//! sides come to the device is said by [`Ranked`].
+//! A [`NeighbourSearch`] offers all neighbours. Most families say which blocks come first, which pairs may be
+//! neighbours, and what their scores are: [`Rounds`]. How the sides come to the device is said by [`Ranked`].
 
 mod index;
+mod offers;
 mod ranking;
 mod search;
 
@@ -20,22 +22,21 @@ use cudarc::driver::CudaStream;
 use crate::fault::Fault;
 use crate::kernels::{Appended, Round, Searched, TaskList};
 pub(crate) use index::{NearestOnDevice, OnHost, Ranked, Searching};
-pub(crate) use ranking::{has_room, search, upload_ranks};
 #[cfg(test)]
-pub(crate) use search::MOST_WANTED;
-pub(crate) use search::{SEARCHES, positions_at_once};
+pub(crate) use offers::MOST_WANTED;
+pub(crate) use offers::{Offers, SEARCHES, ScoreOrder, positions_at_once};
+pub(crate) use ranking::{has_room, search, upload_ranks};
+pub(crate) use search::strides;
+use similarity_engine::Cancel;
 
-/// How scores order rows, and what they say of those that are compared next.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ScoreOrder {
-    /// Whether larger scores are better.
-    pub(crate) descending: bool,
-    /// A `ReachBy` of the kernels.
-    pub(crate) reach_by: u32,
-    /// Numbers of a vector.
-    pub(crate) dimension: u32,
-    /// What rounding adds to a reach: a factor, and for each unit of the points' norms.
-    pub(crate) rounding: (f32, f32),
+/// What finds the neighbours of searched positions.
+pub(crate) trait NeighbourSearch {
+    /// How scores order rows.
+    fn score_order(&self) -> ScoreOrder;
+
+    /// Offers the positions all of their neighbours, and returns how many candidates there were. Once `cancel` says so,
+    /// some may be missing.
+    fn run(&self, offers: &mut Offers<'_>, cancel: &Cancel) -> Result<usize, Fault>;
 }
 
 /// Two sides of one family of keys, and what is launched to rank the rows of one for each row of the other.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 
-use super::Rounds;
-use super::search::{MOST_WANTED, Search, positions_at_once};
+use super::NeighbourSearch;
+use super::offers::{MOST_WANTED, Offers, positions_at_once};
 use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::BLOCK;
@@ -43,10 +43,10 @@ pub(crate) fn has_room(wanted: Wanted) -> bool {
 ///
 /// # Errors
 /// More ties than there is room for, too little memory, a device that fails.
-pub(crate) fn search<R: Rounds>(
+pub(crate) fn search(
     budget: &Budget,
     stream: &Arc<CudaStream>,
-    rounds: &R,
+    search: &impl NeighbourSearch,
     positions: &[u32],
     (best, first_row): (&mut [Best<i64>], u32),
     cancel: &Cancel,
@@ -59,13 +59,19 @@ pub(crate) fn search<R: Rounds>(
         let some = done + positions[done..].partition_point(|&position| position < first + at_once);
         let (searched, best) = (&positions[done..some], &mut best[done..some]);
         let range = first..positions[some - 1] + 1;
-        let search = Search::try_new(budget, stream, rounds, (range, searched), asked);
-        let found = search.and_then(|search| search.run(cancel)).inspect_err(|_| {
+        let found = || {
+            let mut offers = Offers::try_new(budget, stream, search.score_order(), (range, searched), asked)?;
+            let compared = search.run(&mut offers, cancel)?;
+            Ok((offers.fetch()?, compared))
+        };
+        let (mut found, compared) = found().inspect_err(|_: &Fault| {
             // what was launched reads columns of others
             let _ = stream.synchronize();
         })?;
-        let Some(mut found) = found else { break };
-        candidates += found.candidates;
+        if cancel.is_cancelled() {
+            break;
+        }
+        candidates += compared;
         // there may be more that tie
         let is_open = |&position: &u32| wanted.of(found.of((position - first) as usize)) == asked;
         if wanted.ties && searched.iter().any(is_open) {

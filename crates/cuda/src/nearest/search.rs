@@ -3,31 +3,16 @@
 //! First some blocks nearby are compared, then a sample of all blocks, larger and larger ones, and at last all: each
 //! round knows from those before how far it has to look. What is compared, and how, is up to the family of keys.
 
-use std::ops::Range;
-use std::sync::Arc;
-
-use cudarc::driver::CudaStream;
-use cudarc::driver::sys::CUevent_flags;
-
-use super::Rounds;
+use super::offers::{Offers, SEARCHES, ScoreOrder};
+use super::{NeighbourSearch, Rounds};
 use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::constants::nearest::NO_SEED;
 use crate::kernels::constants::vectors::GROUPED;
-use crate::kernels::{
-    Appended, BLOCK, FoundNeighbour, Pair, Round, Searched, Task, TaskList, neighbours, neighbours_mut,
-};
-use crate::memory::Budget;
+use crate::kernels::{Appended, BLOCK, Pair, Round, Searched, Task, TaskList};
 use crate::worker::pieces;
 use similarity_engine::Cancel;
-use similarity_engine::nearest::Neighbour;
 
-/// Neighbours of a row at most.
-pub(crate) const MOST_WANTED: usize = 960;
-/// Probe positions that are searched at once at most, neighbours of them, and how many of these searches there may be.
-const MOST_POSITIONS: usize = 1 << 18;
-const MOST_NEIGHBOURS: usize = 1 << 22;
-pub(crate) const SEARCHES: usize = 2;
 /// Candidates of a launch at most.
 const MOST_CANDIDATES: usize = 1 << 24;
 /// Probe blocks of a task, one a warp.
@@ -45,137 +30,59 @@ const BLOCKS_OF_STEP: u32 = GROUPED;
 /// Tasks that one launch can do, however large they are.
 const TASKS_OF_LAUNCH: u64 = 1024;
 
-/// Places for what a row is offered: those that it keeps, and room for a round of others.
-fn capacity_of(wanted: usize) -> usize {
-    (2 * wanted + BLOCK as usize).next_power_of_two()
-}
-
-/// Bytes of the buffers of a row.
-fn bytes_of_row(wanted: usize) -> usize {
-    (capacity_of(wanted) + wanted) * size_of::<FoundNeighbour>() + 32
-}
-
-/// Probe positions that are searched at once.
-pub(crate) fn positions_at_once(budget: &Budget, wanted: usize) -> usize {
-    let share = budget.available() / (4 * SEARCHES);
-    let positions = (share / bytes_of_row(wanted)).min(MOST_POSITIONS).min(MOST_NEIGHBOURS / wanted.max(1));
-    positions.max(BLOCK as usize) / BLOCK as usize * BLOCK as usize
-}
-
-/// The neighbours of positions one after the other.
-#[derive(Debug)]
-pub(super) struct Found {
-    wanted: usize,
-    neighbours: Vec<FoundNeighbour>,
-    counts: Vec<u32>,
-    pub(super) candidates: usize,
-}
-
-impl Found {
-    /// Neighbours of the position at this place of the range, best first.
-    pub(super) fn of(&self, place: usize) -> &[Neighbour<i64>] {
-        neighbours(&self.neighbours[place * self.wanted..][..self.counts[place] as usize])
+/// The numbers of which parts of a build side are multiples in one round after the other: the first round is about more
+/// parts than `seen`, and the last one about all.
+pub(crate) fn strides(parts: u32, seen: u32) -> Vec<u32> {
+    let (mut strides, mut sample) = (vec![1], parts / GROWTH);
+    while sample > seen {
+        strides.push(strides[strides.len() - 1] * GROWTH);
+        sample /= GROWTH;
     }
-
-    /// Neighbours of that position, to be changed.
-    pub(super) fn of_mut(&mut self, place: usize) -> &mut [Neighbour<i64>] {
-        neighbours_mut(&mut self.neighbours[place * self.wanted..][..self.counts[place] as usize])
-    }
+    strides.reverse();
+    strides
 }
 
-/// A search on one stream.
-pub(super) struct Search<'a, R> {
-    budget: &'a Budget,
-    stream: &'a Arc<CudaStream>,
+/// A search by rounds of a filter.
+struct Search<'a, 'b, R> {
     rounds: &'a R,
+    offers: &'a mut Offers<'b>,
     searched: Searched,
     /// Blocks of the build side, and of the searched range.
     blocks: (u32, u32),
     candidates: Buffer<Pair>,
-    candidate_count: Buffer<u64>,
-    crowded: Buffer<u64>,
-    kept: Buffer<u32>,
     compared: usize,
-    /// What only the device reads.
-    _offered: Buffer<FoundNeighbour>,
-    _counts: Buffer<u32>,
-    _seeds: Buffer<u32>,
-    _reaches: [Buffer<f32>; 2],
 }
 
-impl<'a, R: Rounds> Search<'a, R> {
-    /// Search for the `wanted` nearest rows of the positions in `positions`. These are ascending and in `range`, which
-    /// begins with a block.
-    pub(super) fn try_new(
-        budget: &'a Budget,
-        stream: &'a Arc<CudaStream>,
-        rounds: &'a R,
-        (range, positions): (Range<u32>, &[u32]),
-        wanted: usize,
-    ) -> Result<Self, Fault> {
-        let padded = (range.end - range.start).next_multiple_of(BLOCK) as usize;
-        let (capacity, (seed_count, corner_count), order) =
-            (capacity_of(wanted), rounds.seed_counts(wanted), rounds.score_order());
-        let mut reach = vec![-1.0f32; padded];
-        positions.iter().for_each(|&position| reach[(position - range.start) as usize] = f32::INFINITY);
-        let mut offered = budget.buffer(stream, padded * capacity)?;
-        let mut seeds = budget.buffer(stream, padded / BLOCK as usize * seed_count as usize)?;
-        let mut counts = budget.zeros(stream, padded)?;
-        let mut reaches = [budget.upload(stream, &reach)?, budget.upload(stream, &reach)?];
-        let mut kept = budget.zeros(stream, padded)?;
-        let mut crowded = budget.zeros(stream, 1)?;
-        let searched = Searched {
-            offered: offered.address_mut(stream),
-            counts: counts.address_mut(stream),
-            kept: kept.address_mut(stream),
-            reach: reaches[0].address_mut(stream),
-            again: reaches[1].address_mut(stream),
-            crowded: crowded.address_mut(stream),
-            seeds: seeds.address_mut(stream),
-            first: range.start,
-            count: padded as u32,
-            capacity: capacity as u32,
-            wanted: wanted as u32,
-            seed_count,
-            corner_count,
-            descending: order.descending.into(),
-            reach_by: order.reach_by,
-            dimension: order.dimension,
-            wider: order.rounding.0,
-            by_norm: order.rounding.1,
-        };
-        let room = budget.available() / (4 * SEARCHES * size_of::<Pair>());
-        let room = room.min(padded * BLOCK as usize).clamp(LEAST_CANDIDATES, MOST_CANDIDATES);
-        // the copies of what is on the stack are over
-        stream.synchronize()?;
-        Ok(Self {
-            rounds,
-            searched,
-            blocks: (rounds.build_blocks(), padded as u32 / BLOCK),
-            candidates: budget.buffer(stream, room)?,
-            candidate_count: budget.zeros(stream, 1)?,
-            crowded,
-            kept,
-            compared: 0,
-            _offered: offered,
-            _counts: counts,
-            _seeds: seeds,
-            _reaches: reaches,
-            budget,
-            stream,
-        })
+impl<R: Rounds> NeighbourSearch for R {
+    fn score_order(&self) -> ScoreOrder {
+        Rounds::score_order(self)
     }
 
-    /// Searches; none once `cancel` says so.
-    pub(super) fn run(mut self, cancel: &Cancel) -> Result<Option<Found>, Fault> {
-        let kernels = self.budget.device.kernels().nearest()?;
+    fn run(&self, offers: &mut Offers<'_>, cancel: &Cancel) -> Result<usize, Fault> {
+        Search::try_new(self, offers)?.run(cancel)
+    }
+}
+
+impl<'a, 'b, R: Rounds> Search<'a, 'b, R> {
+    fn try_new(rounds: &'a R, offers: &'a mut Offers<'b>) -> Result<Self, Fault> {
+        let (budget, stream, Searched { count, wanted, .. }) = (offers.budget, offers.stream, offers.searched());
+        let seed_counts = rounds.seed_counts(wanted as usize);
+        let searched = offers.with_seeds(seed_counts)?;
+        let room = budget.available() / (4 * SEARCHES * size_of::<Pair>());
+        let room = room.min((count * BLOCK) as usize).clamp(LEAST_CANDIDATES, MOST_CANDIDATES);
+        let candidates = budget.buffer(stream, room)?;
+        Ok(Self { rounds, searched, blocks: (rounds.build_blocks(), count / BLOCK), candidates, compared: 0, offers })
+    }
+
+    /// Searches, and returns how many candidates there were.
+    fn run(mut self, cancel: &Cancel) -> Result<usize, Fault> {
         let mut seen = 0.0;
         for &far in self.rounds.shares() {
             self.round(Round { seed: NO_SEED, stride: 1, done: 0, far, seen }, cancel)?;
             seen = far;
         }
         let far = EVERYWHERE;
-        self.rounds.seeds(self.stream, self.searched)?;
+        self.rounds.seeds(self.offers.stream, self.searched)?;
         for seed in 0..self.searched.seed_count.min(self.blocks.0) {
             self.round(Round { seed, stride: 1, done: 0, far, seen }, cancel)?;
         }
@@ -184,38 +91,11 @@ impl<'a, R: Rounds> Search<'a, R> {
             self.round(Round { seed: NO_SEED, stride, done, far, seen }, cancel)?;
             done = stride;
         }
-        if cancel.is_cancelled() {
-            // what was launched reads columns of others
-            self.stream.synchronize()?;
-            return Ok(None);
-        }
-        let (count, wanted) = (self.searched.count as usize, self.searched.wanted as usize);
-        let mut out = self.budget.buffer(self.stream, count * wanted)?;
-        kernels.fetch(self.stream, self.searched, &mut out)?;
-        let mut found = Found {
-            wanted,
-            neighbours: vec![FoundNeighbour::default(); count * wanted],
-            counts: vec![0; count],
-            candidates: self.compared,
-        };
-        self.budget.download(self.stream, &out, &mut found.neighbours)?;
-        self.budget.download(self.stream, &self.kept, &mut found.counts)?;
-        self.stream.synchronize()?;
-        Ok(Some(found))
+        Ok(self.compared)
     }
 
-    /// The numbers of which blocks are multiples in one round after the other.
     fn strides(&self) -> Vec<u32> {
-        let mut strides = vec![1];
-        if self.rounds.samples() {
-            let mut seen = self.blocks.0 / GROWTH;
-            while seen > self.searched.seed_count {
-                strides.push(strides[strides.len() - 1] * GROWTH);
-                seen /= GROWTH;
-            }
-        }
-        strides.reverse();
-        strides
+        if self.rounds.samples() { strides(self.blocks.0, self.searched.seed_count) } else { vec![1] }
     }
 
     /// Compares what a round is about.
@@ -268,7 +148,7 @@ impl<'a, R: Rounds> Search<'a, R> {
             let [candidates, mut crowded] = self.launch(Some((&tasks, round)))?;
             let room = self.candidates.slice.len();
             if candidates > room {
-                self.budget.metrics.retry();
+                self.offers.budget.metrics.retry();
                 left.extend(pieces(&tasks, candidates, room).into_iter().rev());
                 continue;
             }
@@ -283,35 +163,21 @@ impl<'a, R: Rounds> Search<'a, R> {
     /// Compares the blocks of some tasks, or offers the same candidates again: how many there are, and how many rows
     /// were offered too many.
     fn launch(&mut self, compared: Option<(&[Task], Round)>) -> Result<[usize; 2], Fault> {
-        let (stream, kernels) = (self.stream, self.budget.device.kernels().nearest()?);
-        let tasks = compared.map(|(tasks, _)| self.budget.upload(stream, tasks)).transpose()?;
-        stream.memset_zeros(&mut self.crowded.slice)?;
+        let (budget, stream) = (self.offers.budget, self.offers.stream);
+        let tasks = compared.map(|(tasks, _)| budget.upload(stream, tasks)).transpose()?;
         let capacity = self.candidates.slice.len() as u64;
-        let timing = Some(CUevent_flags::CU_EVENT_DEFAULT);
-        let started = stream.record_event(timing)?;
-        if compared.is_some() {
-            stream.memset_zeros(&mut self.candidate_count.slice)?;
-        }
-        let mut candidates = Appended { pairs: &mut self.candidates, count: &mut self.candidate_count, capacity };
-        if let (Some((listed, round)), Some(tasks)) = (compared, &tasks) {
-            let tasks = TaskList { on_device: tasks, on_host: listed };
-            self.rounds.filter(stream, self.searched, tasks, round, &mut candidates)?;
-        }
-        let offered = match compared {
-            Some(_) => self.searched,
-            None => Searched { reach: self.searched.again, ..self.searched },
-        };
-        self.rounds.offer(stream, offered, &candidates)?;
-        kernels.select(stream, self.searched)?;
-        let ended = stream.record_event(timing)?;
-        let mut counts = [[0u64]; 2];
-        let [candidates, crowded] = &mut counts;
-        self.budget.download(stream, &self.candidate_count, candidates)?;
-        self.budget.download(stream, &self.crowded, crowded)?;
-        stream.synchronize()?;
-        let [[candidates], [crowded]] = counts.map(|[count]| [count as usize]);
+        let (rounds, pairs) = (self.rounds, &mut self.candidates);
+        let offered = self.offers.offer(compared.is_none(), |searched, count| {
+            let mut candidates = Appended { pairs, count, capacity };
+            if let (Some((listed, round)), Some(tasks)) = (compared, &tasks) {
+                let tasks = TaskList { on_device: tasks, on_host: listed };
+                rounds.filter(stream, searched, tasks, round, &mut candidates)?;
+            }
+            rounds.offer(stream, searched, &candidates)
+        })?;
+        let [candidates, _] = offered.tally;
         let (tasks, new) = compared.map_or((0, 0), |(tasks, _)| (tasks.len(), candidates));
-        self.budget.metrics.launch(tasks, started.elapsed_ms(&ended)?, new);
-        Ok([candidates, crowded])
+        budget.metrics.launch(tasks, offered.milliseconds, new);
+        Ok([candidates, offered.crowded])
     }
 }

@@ -45,8 +45,8 @@ pub struct Searched {
     pub again: AddressMut<f32>,
     /// How many were, of all rows.
     pub crowded: AddressMut<u64>,
-    /// Build blocks of each block, `seed_count` each.
-    pub seeds: AddressMut<u32>,
+    /// Build blocks of each block, `seed_count` each; null where no blocks come first.
+    pub seeds: Option<AddressMut<u32>>,
     pub first: u32,
     pub count: u32,
     pub capacity: u32,
