@@ -6,37 +6,8 @@
 // their pairs. Only sets that share a token are found here.
 
 // targets: sm75, sm80
-#include "nearest.cuh"
-#include "sets.cuh"
+#include "nearest_sets.cuh"
 #include "signature_tile.cuh"
-
-// A measure that ranks.
-struct SetRanking {
-    // The constants of the measure.
-    double weights[2];
-    u32 measure;
-    // Whether the first argument of the measure is the probe row's set.
-    u32 is_reversed;
-};
-
-// A bound that no score satisfies; 0 is one that every score does.
-#define NO_SCORE 1e300
-
-// The score of the worst neighbour that a row at a place of those that are searched keeps.
-__device__ __forceinline__ double bound_of(const Searched& searched, u32 place) {
-    if (searched.reach[place] < 0.0f) return NO_SCORE;
-    if (searched.kept[place] < searched.wanted) return 0.0;
-    return float_of_key(~searched.offered[(u64)place * searched.capacity + searched.wanted - 1].score);
-}
-
-// The score of two sets that share `common` tokens, at least one.
-__device__ __forceinline__ double score_of(const SetRanking& by, u32 common, SetSizes sizes) {
-    Overlap overlap;
-    overlap.common = common;
-    overlap.left = by.is_reversed ? sizes.probe : sizes.build;
-    overlap.right = by.is_reversed ? sizes.build : sizes.probe;
-    return set_score(by.measure, overlap, by.weights);
-}
 
 // The score of what a set of so many tokens has in common with itself, less a share of it.
 __device__ __forceinline__ double score_at(const SetRanking& by, float share, u32 size) {
@@ -52,13 +23,6 @@ __device__ __forceinline__ double bound_of_round(const SetRanking& by, const Sea
     double bound = bound_of(searched, place);
     if (round.seen > 0.0f && bound >= score_at(by, round.seen, size)) return NO_SCORE;
     return max(bound, score_at(by, round.far, size));
-}
-
-// Whether sets of at least these sizes that share `common` tokens may score no worse than `bound`.
-__device__ __forceinline__ bool may_score(const SetRanking& by, double bound, u32 common, SetSizes least) {
-    least.build = max(least.build, common);
-    least.probe = max(least.probe, common);
-    return score_of(by, common, least) * (1.0 + SLACK) >= bound;
 }
 
 // The common bits that all pairs of two blocks need for scores no worse than `bound`; false where none can have one.

@@ -13,6 +13,7 @@
 // Bayardo, Ma and Srikant, 2007; the shorter prefix of one side where its partners are no smaller: Xiao et al., PPJoin,
 // 2008). A match is found by that token and by no other.
 #include "common.cuh"
+#include "postings.cuh"
 #include "sets.cuh"
 
 // The prefixes of one side, in the order of positions.
@@ -20,13 +21,6 @@ struct Prefixes {
     // Where the tokens of each position start; one more than positions.
     const u32* starts;
     const u32* tokens;
-};
-
-// The build positions of each token, for tokens below `ranks`.
-struct Postings {
-    // One more than tokens.
-    const u32* starts;
-    const u32* positions;
 };
 
 // What the tokens of the probe prefixes are compared with: for each of them some postings.

@@ -67,7 +67,11 @@ impl Platform for Cuda {
 
     fn ranking_access_paths(&self, condition: Condition) -> AccessPaths {
         match condition {
-            Condition::Set { .. } | Condition::Edit { .. } => AccessPaths::only(&[AccessPath::SignatureTiles]),
+            Condition::Set { .. } => AccessPaths {
+                paths: &[AccessPath::InvertedIndex, AccessPath::SignatureTiles],
+                by: Some(Criterion::Cost),
+            },
+            Condition::Edit { .. } => AccessPaths::only(&[AccessPath::SignatureTiles]),
             Condition::Vector(_) => AccessPaths::only(&[AccessPath::CurveBlocks]),
         }
     }
@@ -236,7 +240,9 @@ fn build_nearest(
     }
     let budget = &budget.of_join();
     let modules: &[Module] = match condition {
-        Condition::Set { .. } => &[Module::Sets, Module::Nearest, Module::NearestSets],
+        Condition::Set { .. } => {
+            &[Module::Sets, Module::Nearest, Module::NearestSets, Module::NearestCounts, Module::Prefixes]
+        }
         Condition::Edit { .. } => &[Module::Strings, Module::Nearest, Module::NearestStrings],
         Condition::Vector(_) => &[Module::Vectors, Module::Nearest, Module::NearestVectors],
     };

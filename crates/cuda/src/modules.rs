@@ -12,8 +12,9 @@ use super::context::DeviceContext;
 use super::fault::Fault;
 use super::jit_guard::JitGuard;
 use super::kernels::{
-    CodedStringKernels, ComponentKernels, EqualityKernels, NearestKernels, NearestSetKernels, NearestStringKernels,
-    NearestVectorKernels, PrefixKernels, RuleKernels, SetKernels, SortKernels, StringKernels, VectorKernels,
+    CodedStringKernels, ComponentKernels, EqualityKernels, NearestCountKernels, NearestKernels, NearestSetKernels,
+    NearestStringKernels, NearestVectorKernels, PrefixKernels, RuleKernels, SetKernels, SortKernels, StringKernels,
+    VectorKernels,
 };
 use similarity_engine::Cancel;
 
@@ -67,6 +68,7 @@ modules! {
     Components, components: ComponentKernels;
     Equality, equality: EqualityKernels;
     Nearest, nearest: NearestKernels;
+    NearestCounts, nearest_counts: NearestCountKernels;
     NearestSets, nearest_sets: NearestSetKernels;
     NearestStrings, nearest_strings: NearestStringKernels;
     NearestVectors, nearest_vectors: NearestVectorKernels;
@@ -141,6 +143,7 @@ mod tests {
             Module::Components,
             Module::Equality,
             Module::Nearest,
+            Module::NearestCounts,
             Module::NearestSets,
             Module::NearestStrings,
             Module::NearestVectors,

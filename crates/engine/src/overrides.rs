@@ -6,8 +6,13 @@ use std::str::FromStr;
 use crate::access_path::AccessPath;
 
 /// Access paths that can be forced.
-const PATHS: [AccessPath; 4] =
-    [AccessPath::HashBands, AccessPath::PrefixIndex, AccessPath::SegmentIndex, AccessPath::SignatureTiles];
+const PATHS: [AccessPath; 5] = [
+    AccessPath::HashBands,
+    AccessPath::InvertedIndex,
+    AccessPath::PrefixIndex,
+    AccessPath::SegmentIndex,
+    AccessPath::SignatureTiles,
+];
 
 /// Choices that are not left to the data. By default all are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +89,7 @@ mod tests {
 
     #[test]
     fn items_are_read_as_they_are_shown() {
-        for text in ["", "access_path=prefix index", "access_path=signature tiles, small_groups=off, repeated=off"] {
+        for text in ["", "access_path=inverted index", "access_path=signature tiles, small_groups=off, repeated=off"] {
             assert_eq!(text.parse::<Overrides>().unwrap().to_string(), text);
         }
         assert_eq!(" settled = off ,".parse::<Overrides>().unwrap(), Overrides { settled: false, ..Overrides::NONE });

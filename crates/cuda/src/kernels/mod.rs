@@ -12,6 +12,7 @@ mod generated;
 mod grid;
 mod launch;
 mod nearest;
+mod nearest_counts;
 mod nearest_sets;
 mod nearest_strings;
 mod nearest_vectors;
@@ -33,9 +34,8 @@ pub(super) use generated::equality::{Counted, Known as KnownOnDevice, Records as
 pub(super) use generated::nearest::{Neighbour as FoundNeighbour, Round, Searched};
 pub(super) use generated::nearest_sets::SetRanking;
 pub(super) use generated::nearest_strings::EditRanking;
-pub(super) use generated::prefixes::{
-    Postings as PostingsOnDevice, Prefixes as PrefixesOnDevice, Ranges as RangesOnDevice,
-};
+pub(super) use generated::postings::Postings as PostingsOnDevice;
+pub(super) use generated::prefixes::{Prefixes as PrefixesOnDevice, Ranges as RangesOnDevice};
 pub(super) use generated::rules::{
     Batch as BatchOnDevice, Items as ItemsOnDevice, Near as NearOnDevice, RuleSets, RuleTexts, RuleVectors,
     Span as SpanOnDevice, Step as RuleStep,
@@ -47,6 +47,7 @@ pub(super) use generated::vector_measure::VectorCondition;
 pub(super) use generated::vectors::{Frame as FrameOnDevice, Vectors as VectorsOnDevice};
 pub(super) use launch::{Appended, BLOCK, KeyedRows, Positions, TaskList, Windows};
 pub(super) use nearest::{NearestKernels, neighbours, neighbours_mut};
+pub(super) use nearest_counts::*;
 pub(super) use nearest_sets::*;
 pub(super) use nearest_strings::*;
 pub(super) use nearest_vectors::*;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 
-use super::generated::prefixes::{Kernels, Postings, Prefixes, Ranges};
+use super::generated::postings::Postings;
+use super::generated::prefixes::{Kernels, Prefixes, Ranges};
 use super::generated::set_measure::SetCondition;
 use super::generated::sets::Sets;
 use super::grid::{Grid, Launched, WARP};

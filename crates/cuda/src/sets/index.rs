@@ -8,7 +8,8 @@ use super::access::Access;
 use super::build_side::{BuildSide, describe_tiles};
 use super::columns::SetColumns;
 use super::condition::set_test;
-use super::prefixes::{BYTES_OF_POSTING, Pays, Postings};
+use super::posting_lists::PostingLists;
+use super::prefixes::{Pays, Postings};
 use super::sorted::{SortedSets, signature_words};
 use crate::block_ranges::{BlockRanges, BlockShape};
 use crate::fault::Fault;
@@ -22,9 +23,6 @@ use similarity_engine::sets::tokenise::tokenise_probe;
 use similarity_engine::sets::{Dictionary, SetPredicate};
 use similarity_engine::{BuildContext, KeyColumn, PrepareContext, Prepared};
 use similarity_measures::Tokenizer;
-
-/// Postings take one of so many shares of what memory is left at most: the rest is for probe batches.
-const SHARES: usize = 4;
 
 /// A build side's sets on a device, ready for probing with one predicate.
 #[derive(Debug)]
@@ -68,8 +66,8 @@ impl SetIndex {
         let side = BuildSide::try_new(budget, tokenizer, keys, context.self_join, context)?;
         let BuildSide { dictionary, columns, frequencies } = side;
         let signer = SetSigner { ranks: frequencies.len() as u32, words: signature_words(columns.mean_size()) };
-        let has_room = columns.tokens as usize <= budget.available() / (SHARES * BYTES_OF_POSTING);
-        let is_rare = has_room && pays.by_sample(predicate, context.self_join, &columns, &frequencies);
+        let is_rare = PostingLists::have_room(budget, columns.tokens)
+            && pays.by_sample(predicate, context.self_join, &columns, &frequencies);
         drop(frequencies);
         let stream = budget.device.stream()?;
         let sets = SortedSets::try_new(budget, &stream, &columns, &signer)?;

@@ -7,8 +7,10 @@
 //!   sorted    --> on the device: signatures, positions by (group, size), blocks of 64
 //!   access    --> windows of build blocks by group and size, whose signatures are compared, or
 //!   prefixes  --> positions by their rarest tokens, where these leave less to do
+//!   posting_lists --> the positions of each token, for these and for rankings
 //!   index     --> what the filter lets pass, verified
-//!   nearest   --> signatures of all, each row with a bound of its own that tightens from round to round
+//!   nearest   --> how many tokens all share with a row, counted, or signatures of all; each row has a bound of its own
+//!                 that tightens from round to round
 //! ```
 //!
 //! All pairs that sizes allow are compared by signatures: on binary tensor cores that is faster than an index but for
@@ -21,6 +23,7 @@ mod columns;
 mod condition;
 mod index;
 mod nearest;
+mod posting_lists;
 mod prefixes;
 mod sorted;
 

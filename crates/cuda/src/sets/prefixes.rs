@@ -7,23 +7,20 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use super::columns::SetColumns;
+use super::posting_lists::PostingLists;
 use crate::block_ranges::BlockRanges;
 use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::{
-    BLOCK, KeyedRows, PostingsOnDevice, PrefixRanges, PrefixSides, PrefixesOnDevice, RangeColumns, RangesOnDevice,
+    BLOCK, KeyedRows, PrefixRanges, PrefixSides, PrefixesOnDevice, RangeColumns, RangesOnDevice, SetCondition,
     SetSides, SetsOnDevice, Task,
 };
 use crate::memory::Budget;
-use crate::sort::sort;
 use crate::work_split::WorkSplit;
 use similarity_engine::access_path::AccessPath;
 use similarity_engine::overrides::Overrides;
 use similarity_engine::sets::SetPredicate;
 use similarity_engine::sets::predicate::Role;
-
-/// Bytes of a token of a prefix while postings are sorted.
-pub(super) const BYTES_OF_POSTING: usize = 2 * size_of::<u64>() + 4 * size_of::<u32>();
 
 /// When postings pay.
 #[derive(Debug, Clone, Copy)]
@@ -88,26 +85,26 @@ impl Pays {
 
 /// The prefixes of one side, in the order of its positions.
 #[derive(Debug)]
-struct Prefixes {
+pub(super) struct Prefixes {
     starts: Buffer<u32>,
     tokens: Buffer<u32>,
     /// Tokens of all of them.
-    length: u32,
+    pub(super) length: u32,
 }
 
 impl Prefixes {
     /// Prefixes of the sets of the probe side; of the build side (`posted`) also what becomes postings.
-    fn try_new(
+    pub(super) fn try_new(
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        sides: &SetSides,
+        condition: SetCondition,
         sets: SetsOnDevice,
         posted: bool,
     ) -> Result<(Self, Option<KeyedRows>), Fault> {
         let kernels = budget.device.kernels().prefixes()?;
         let count = sets.count as usize;
         let mut lengths = budget.buffer(stream, count)?;
-        kernels.lengths(stream, sets, posted, sides.condition, &mut lengths)?;
+        kernels.lengths(stream, sets, posted, condition, &mut lengths)?;
         let mut starts = vec![0; count + 1];
         budget.download(stream, &lengths, &mut starts[1..])?;
         stream.synchronize()?;
@@ -136,8 +133,7 @@ impl Prefixes {
 #[derive(Debug)]
 pub(super) struct Postings {
     prefixes: Prefixes,
-    starts: Buffer<u32>,
-    positions: Buffer<u32>,
+    lists: PostingLists,
     pairs_of_posting: u64,
 }
 
@@ -152,23 +148,15 @@ impl Postings {
     ) -> Result<Option<Self>, Fault> {
         let _timer = budget.metrics.arrange_time.timer();
         let postings = || {
-            let (prefixes, postings) = Prefixes::try_new(budget, stream, sides, sides.build, true)?;
-            let Some(postings) = postings else { return Ok(None) };
-            let bits = u32::BITS - ranks.leading_zeros();
-            let KeyedRows { keys, rows } = sort(budget, stream, postings, prefixes.length, bits)?;
-            let mut starts = budget.buffer(stream, ranks as usize + 1)?;
-            budget.device.kernels().prefixes()?.starts(stream, &keys, prefixes.length, ranks, &mut starts)?;
-            stream.synchronize()?;
-            Ok(Some(Self { prefixes, starts, positions: rows, pairs_of_posting: pays.pairs_of_posting }))
+            let (prefixes, records) = Prefixes::try_new(budget, stream, sides.condition, sides.build, true)?;
+            let Some(records) = records else { return Ok(None) };
+            let lists = PostingLists::try_new(budget, stream, (records, prefixes.length), ranks)?;
+            Ok(Some(Self { prefixes, lists, pairs_of_posting: pays.pairs_of_posting }))
         };
         match postings() {
             Err(Fault::Memory) => Ok(None),
             postings => postings,
         }
-    }
-
-    fn on_device(&self, stream: &CudaStream) -> PostingsOnDevice {
-        PostingsOnDevice { starts: self.starts.address(stream), positions: self.positions.address(stream) }
     }
 
     /// What the probe side of `sides`, of so many blocks, asks of them within its windows; `None` where there is no
@@ -186,7 +174,7 @@ impl Postings {
         }
         let _timer = budget.metrics.arrange_time.timer();
         let asked = || {
-            let probe = |sides: &SetSides| Prefixes::try_new(budget, stream, sides, sides.probe, false);
+            let probe = |sides: &SetSides| Prefixes::try_new(budget, stream, sides.condition, sides.probe, false);
             let prefixes = (!sides.self_join).then(|| probe(sides)).transpose()?.map(|(prefixes, _)| prefixes);
             let length = prefixes.as_ref().unwrap_or(&self.prefixes).length as usize;
             let (_, pairs) = windows.stretch(0, sides.probe.count, u64::MAX);
@@ -219,7 +207,7 @@ impl Postings {
     fn sides(&self, stream: &CudaStream, sets: &SetSides, asked: Option<&Prefixes>) -> PrefixSides {
         let posted = self.prefixes.on_device(stream);
         let asked = asked.map_or(posted, |asked| asked.on_device(stream));
-        PrefixSides { sets: *sets, asked, posted, postings: self.on_device(stream) }
+        PrefixSides { sets: *sets, asked, posted, postings: self.lists.on_device(stream) }
     }
 
     /// The sides as kernels read them.

@@ -67,8 +67,10 @@ fn rankings_go_where_there_are_kernels_for_them() {
         assert_eq!(explain(Asked::Auto, edit(measure)), auto);
     }
     assert_eq!(explain(Asked::Cuda, edit(EditMeasure::DAMERAU_LEVENSHTEIN)), no_kernels);
-    assert_eq!(explain(Asked::Cuda, set), format!("{tiles}; cuda:0"));
-    assert!(explain(Asked::Auto, set).starts_with("inverted index; on cuda:0 signature tiles; cpu, or cuda:0 from "));
+    let by_cost = "inverted index or signature tiles (by the cost over the collected keys)";
+    assert_eq!(explain(Asked::Cuda, set), format!("{by_cost}; cuda:0"));
+    let auto = format!("inverted index; on cuda:0 {by_cost}; cpu, or cuda:0 from ");
+    assert!(explain(Asked::Auto, set).starts_with(&auto));
     // `auto` takes the device that is open for as much work as that
     let auto = Engine::Auto { platform: &crate::Cuda, ordinal: 0, fraction: 0.5 };
     let never = Cancel::default();

@@ -79,12 +79,23 @@ pub(crate) fn agree(
     ranks: &[u32],
     (wanted, some): (Wanted, usize),
 ) -> usize {
+    let device = on_device(budget, condition, build, ranks, wanted).expect("there are kernels");
+    agrees(device.as_ref(), condition, (build, probe), ranks, (wanted, some))
+}
+
+/// Compares an index on a device with that of the CPU, and returns how many neighbours there are.
+pub(crate) fn agrees(
+    device: &DynNearestIndex,
+    condition: Condition,
+    (build, probe): (&KeyColumn, &KeyColumn),
+    ranks: &[u32],
+    (wanted, some): (Wanted, usize),
+) -> usize {
     let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
     let context = BuildContext::new(2, &cancel, &reserve);
-    let device = on_device(budget, condition, build, ranks, wanted).expect("there are kernels");
     let cpu = cpu::build_nearest(condition, build, ranks.to_vec(), &context).unwrap();
     assert_eq!(device.info().unmatchable, cpu.info().unmatchable, "{condition}");
-    let (ours, expected) = (found(device.as_ref(), probe, wanted, some), found(cpu.as_ref(), probe, wanted, 256));
+    let (ours, expected) = (found(device, probe, wanted, some), found(cpu.as_ref(), probe, wanted, 256));
     assert_eq!(ours.len(), expected.len(), "{condition}");
     for (ours, expected) in ours.iter().zip(&expected) {
         assert_eq!(ours, expected, "{condition} {wanted:?} of {} rows", build.values.len());

@@ -27,24 +27,6 @@ const _: () = {
 // SAFETY: the layout is that of the kernels, as checked above and in kernels/layout.
 unsafe impl DeviceRepr for Prefixes {}
 
-/// The build positions of each token, for tokens below `ranks`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[repr(C)]
-pub struct Postings {
-    /// One more than tokens.
-    pub starts: Address<u32>,
-    pub positions: Address<u32>,
-}
-
-const _: () = {
-    assert!(size_of::<Postings>() == 16);
-    assert!(offset_of!(Postings, starts) == 0);
-    assert!(offset_of!(Postings, positions) == 8);
-};
-
-// SAFETY: the layout is that of the kernels, as checked above and in kernels/layout.
-unsafe impl DeviceRepr for Postings {}
-
 /// What the tokens of the probe prefixes are compared with: for each of them some postings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C)]
@@ -152,7 +134,7 @@ impl Kernels {
         probe: super::sets::Sets,
         test: super::set_measure::SetCondition,
         prefixes: Prefixes,
-        postings: Postings,
+        postings: super::postings::Postings,
         window_firsts: Address<u32>,
         window_ends: Address<u32>,
         self_join: u32,
@@ -180,7 +162,7 @@ impl Kernels {
         test: super::set_measure::SetCondition,
         asked: Prefixes,
         posted: Prefixes,
-        postings: Postings,
+        postings: super::postings::Postings,
         ranges: Ranges,
         tasks: Address<super::common::Task>,
         words: u32,

@@ -1,5 +1,6 @@
 //! What a ranking of sets keeps of its build side.
 
+use super::inverted_index::InvertedIndex;
 use crate::buffer::Buffer;
 use crate::kernels::SetSigner;
 use crate::memory::Budget;
@@ -17,6 +18,8 @@ pub(super) struct SetsOnDevice {
     pub(super) dictionary: Dictionary,
     pub(super) signer: SetSigner,
     pub(super) sets: SortedSets,
+    /// Where tokens are rare enough, and there is room for it.
+    pub(super) inverted: Option<InvertedIndex>,
     pub(super) scored: RowsByRank,
     /// Ranks by row; none where all are 0.
     pub(super) ranks: Option<Buffer<u32>>,

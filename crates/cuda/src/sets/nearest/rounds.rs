@@ -20,32 +20,36 @@ const PAIRS_OF_LAUNCH: u64 = 1 << 35;
 /// Words of 256 bits.
 const FEWEST_WORDS: u32 = 8;
 
-/// A probe side, and the build side that is ranked for it.
+/// How scores order rows.
+pub(super) const SCORE_ORDER: ScoreOrder =
+    ScoreOrder { descending: true, reach_by: BY_SCORE, dimension: 0, rounding: (1.0, 0.0) };
+
+/// A probe side, and the build side that is ranked for it, as kernels read them.
+pub(super) fn sides(index: &SetsOnDevice, probe: &SortedSets, stream: &CudaStream) -> NearestSets {
+    let measure = index.measure;
+    let by = SetRanking {
+        weights: measure.weights().get(),
+        measure: measure.number(),
+        is_reversed: measure.is_reversed().into(),
+    };
+    NearestSets {
+        probe: probe.on_device(stream),
+        build: index.sets.on_device(stream),
+        by,
+        words: index.signer.words,
+        ranks: index.ranks.as_ref().map(|ranks| ranks.address(stream)),
+    }
+}
+
+/// A probe side, and the build side that is ranked for it by signatures.
 pub(super) struct SetRounds<'a> {
     index: &'a SetsOnDevice,
-    probe: &'a SortedSets,
-    by: SetRanking,
+    sides: NearestSets,
 }
 
 impl<'a> SetRounds<'a> {
-    pub(super) fn new(index: &'a SetsOnDevice, probe: &'a SortedSets) -> Self {
-        let measure = index.measure;
-        let by = SetRanking {
-            weights: measure.weights().get(),
-            measure: measure.number(),
-            is_reversed: measure.is_reversed().into(),
-        };
-        Self { index, probe, by }
-    }
-
-    fn sides(&self, stream: &CudaStream) -> NearestSets {
-        NearestSets {
-            probe: self.probe.on_device(stream),
-            build: self.index.sets.on_device(stream),
-            by: self.by,
-            words: self.index.signer.words,
-            ranks: self.index.ranks.as_ref().map(|ranks| ranks.address(stream)),
-        }
+    pub(super) fn new(index: &'a SetsOnDevice, probe: &'a SortedSets, stream: &CudaStream) -> Self {
+        Self { index, sides: sides(index, probe, stream) }
     }
 }
 
@@ -55,7 +59,7 @@ impl Rounds for SetRounds<'_> {
     }
 
     fn score_order(&self) -> ScoreOrder {
-        ScoreOrder { descending: true, reach_by: BY_SCORE, dimension: 0, rounding: (1.0, 0.0) }
+        SCORE_ORDER
     }
 
     fn seed_counts(&self, wanted: usize) -> (u32, u32) {
@@ -75,7 +79,7 @@ impl Rounds for SetRounds<'_> {
     }
 
     fn seeds(&self, stream: &Arc<CudaStream>, searched: Searched) -> Result<(), Fault> {
-        self.index.budget.device.kernels().nearest_sets()?.seeds(stream, &self.sides(stream), searched)
+        self.index.budget.device.kernels().nearest_sets()?.seeds(stream, &self.sides, searched)
     }
 
     fn filter(
@@ -87,10 +91,10 @@ impl Rounds for SetRounds<'_> {
         out: &mut Appended<'_>,
     ) -> Result<(), Fault> {
         let kernels = self.index.budget.device.kernels().nearest_sets()?;
-        kernels.filter(stream, &self.sides(stream), searched, tasks, round, out)
+        kernels.filter(stream, &self.sides, searched, tasks, round, out)
     }
 
     fn offer(&self, stream: &Arc<CudaStream>, searched: Searched, candidates: &Appended<'_>) -> Result<(), Fault> {
-        self.index.budget.device.kernels().nearest_sets()?.offer(stream, &self.sides(stream), searched, candidates)
+        self.index.budget.device.kernels().nearest_sets()?.offer(stream, &self.sides, searched, candidates)
     }
 }
