@@ -101,7 +101,8 @@ impl Join<'_> {
         let spec = self.spec;
         let mut items = vec![("join_type", spec.join_type.to_string())];
         items.extend(pairs);
-        items.extend(spec.recall.map(|recall| ("recall", format!("at least {recall} of the pairs"))));
+        let of = if matches!(self.explained, Explained::Nearest { .. }) { "neighbours" } else { "pairs" };
+        items.extend(spec.recall.map(|recall| ("recall", format!("at least {recall} of the {of}"))));
         push_unless_empty(&mut items, "filter", filters(&spec.residual));
         items.push(match self.inputs {
             JoinInputs::Two { .. } => ("build", format!("{} ({})", spec.build, spec.why_build)),
@@ -141,7 +142,7 @@ impl Explained<'_> {
                 items.push(("ties", wanted.ties.to_string()));
                 items.push(path(&|| match indexed {
                     Some(IndexedScore::Similarity { condition, .. }) => {
-                        engine.ranking_access_paths(platform(), *condition, *searched)
+                        engine.ranking_access_paths(platform(), *condition, *searched, recall)
                     }
                     Some(IndexedScore::MatchCount { .. }) => AccessPath::ConditionColumns.to_string(),
                     None => AccessPath::AllCandidates.to_string(),

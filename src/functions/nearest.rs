@@ -5,7 +5,8 @@
 //! of its own of the join, before any optimizer rule sees it:
 //!
 //! ```text
-//! nearest_join_condition('distance', 3, score, tie, 'asc nulls last', .., condition, 'on', 'with ties')
+//! nearest_join_condition('distance', 3, score, tie, 'asc nulls last', .., condition, 'on', 0.95, 'with recall',
+//!     'with ties')
 //! ```
 //!
 //! Like the mark of SIMILARITY JOIN it has no value: where no rule has taken it off, the plan or the query fails.
@@ -20,11 +21,16 @@ use datafusion::common::{Result, ScalarValue, exec_err, plan_datafusion_err, pla
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, SortExpr, Volatility, lit,
 };
+use similarity_engine::recall::Recall;
+
+use super::with_recall::recall_of;
 
 /// The name of the mark, which the SQL rewriting writes and the analyzer rule looks for.
 pub const NAME: &str = "nearest_join_condition";
 /// Follows the ON condition.
 pub const ON: &str = "on";
+/// Follows the share of the neighbours that is to be found, where some may be missed.
+pub const WITH_RECALL: &str = "with recall";
 /// The last argument, where rows that tie with the last neighbour come out too.
 pub const WITH_TIES: &str = "with ties";
 
@@ -62,12 +68,14 @@ pub struct Nearest {
     pub condition: Option<Expr>,
     /// Whether the rows that tie with the last one, by `score` and `then_by`, come out too.
     pub ties: bool,
+    /// The mean share of a row's neighbours that has to be found; without it none is missed.
+    pub recall: Option<Recall>,
 }
 
 impl Nearest {
     /// The best `rows` by `score`, where ties are decided by all columns of the right side.
     pub fn new(rows: usize, direction: Direction, score: Expr) -> Self {
-        Self { rows, direction, score, then_by: Vec::new(), condition: None, ties: false }
+        Self { rows, direction, score, then_by: Vec::new(), condition: None, ties: false, recall: None }
     }
 }
 
@@ -94,6 +102,7 @@ pub fn mark(nearest: Nearest) -> Expr {
         args.extend([expr, lit(order_name(asc, nulls_first))]);
     }
     args.extend(nearest.condition.into_iter().flat_map(|condition| [condition, lit(ON)]));
+    args.extend(nearest.recall.into_iter().flat_map(|recall| [lit(recall.share()), lit(WITH_RECALL)]));
     args.extend(nearest.ties.then(|| lit(WITH_TIES)));
     nearest_join_condition().call(args)
 }
@@ -136,6 +145,7 @@ fn read(args: &[Expr]) -> Result<Nearest> {
         let orders = [(true, false), (true, true), (false, false), (false, true)];
         match (text(what), orders.into_iter().find(|&(asc, first)| text(what) == Some(order_name(asc, first)))) {
             (Some(ON), _) => nearest.condition = Some(expr.clone()),
+            (Some(WITH_RECALL), _) => nearest.recall = Some(recall(expr)?),
             (_, Some((asc, first))) => nearest.then_by.push(SortExpr::new(expr.clone(), asc, first)),
             _ => return Err(malformed()),
         }
@@ -146,6 +156,14 @@ fn read(args: &[Expr]) -> Result<Nearest> {
         _ => return Err(malformed()),
     };
     Ok(nearest)
+}
+
+/// The recall that a constant is.
+fn recall(expr: &Expr) -> Result<Recall> {
+    match expr {
+        Expr::Literal(value, _) => recall_of(value),
+        _ => plan_err!("WITH RECALL takes a number above 0 and at most 1, as in WITH RECALL 0.95"),
+    }
 }
 
 fn text(expr: &Expr) -> Option<&str> {
@@ -200,6 +218,7 @@ mod tests {
             then_by: vec![col("x").sort(true, false), col("y").sort(false, true)],
             condition: Some(col("a").eq(col("b"))),
             ties: true,
+            recall: Recall::new(0.9),
             ..Nearest::new(7, Direction::Similarity, col("s"))
         };
         for nearest in [plain, full] {

@@ -49,7 +49,11 @@ pub(crate) fn without_recall(expr: Expr) -> Result<Transformed<Expr>> {
     })
 }
 
-fn recall_of(value: &ScalarValue) -> Result<Recall> {
+/// The recall that a constant is.
+///
+/// # Errors
+/// A planning error for what is no number above 0 and at most 1.
+pub(super) fn recall_of(value: &ScalarValue) -> Result<Recall> {
     let number = match value.cast_to(&DataType::Float64)? {
         ScalarValue::Float64(number) => number,
         _ => None,

@@ -16,8 +16,8 @@
 //!    point there.
 //!
 //! ```sql
-//! [INNER | LEFT [OUTER]] JOIN <table> NEAREST <rows> BY {DISTANCE | SIMILARITY} <score>
-//!     [THEN BY <expression> [ASC | DESC] [NULLS FIRST | LAST], ...] [ON <condition>] [WITH TIES]
+//! [INNER | LEFT [OUTER]] JOIN <table> [APPROXIMATE] NEAREST <rows> BY {DISTANCE | SIMILARITY} <score>
+//!     [THEN BY <expression> [ASC | DESC] [NULLS FIRST | LAST], ...] [ON <condition>] [WITH TIES] [WITH RECALL <share>]
 //! ```
 //!
 //! goes the same way: `nearest` finds the clause, `ranking` turns it into the ON condition

@@ -2,7 +2,7 @@
 //!
 //! sqlparser does not know the clause: it would take `NEAREST` for the alias of the table before it and stop at what
 //! follows. The word is the keyword where an operand has just ended and a number of rows and BY follow, which no other
-//! SQL has; everywhere else it is a name.
+//! SQL has; everywhere else it is a name. So is APPROXIMATE, unless an operand ends before it and the keyword follows.
 
 use datafusion::common::Result;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -15,8 +15,10 @@ use crate::functions::nearest::Direction;
 /// One NEAREST clause up to its score. The fields are positions in the tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Nearest {
-    /// The word NEAREST.
+    /// The word NEAREST, or APPROXIMATE before it.
     pub nearest: usize,
+    /// Whether neighbours may be missed.
+    pub approximate: bool,
     /// How many rows are asked for.
     pub rows: u64,
     /// The word DISTANCE or SIMILARITY, right before the score.
@@ -50,17 +52,19 @@ fn clause_at(words: &Significant<'_>, i: usize, similarity_joins: &[usize]) -> R
         let place = if by + 1 < words.len() { by + 1 } else { by };
         return words.error(place, NO_DIRECTION);
     };
-    Ok(Some(Nearest { nearest: words.positions[i], rows, by: words.positions[by + 1], direction }))
+    let approximate = i > 0 && is(words, i - 1, "approximate") && words.operand_ends_before(i - 1);
+    let nearest = words.positions[i - usize::from(approximate)];
+    Ok(Some(Nearest { nearest, approximate, rows, by: words.positions[by + 1], direction }))
 }
 
-/// The clause that `tokens` are, from DISTANCE or SIMILARITY on.
+/// The clause that `tokens` are, from DISTANCE or SIMILARITY on; neighbours may be missed where it is `approximate`.
 ///
 /// # Errors
 /// A syntax error where they begin with neither.
-pub(super) fn clause_of(tokens: &[TokenWithSpan], rows: u64) -> Result<Nearest> {
+pub(super) fn clause_of(tokens: &[TokenWithSpan], rows: u64, approximate: bool) -> Result<Nearest> {
     let words = Significant::of(tokens);
     match (direction_at(&words, 0), words.positions.first()) {
-        (Some(direction), Some(&by)) => Ok(Nearest { nearest: by, rows, by, direction }),
+        (Some(direction), Some(&by)) => Ok(Nearest { nearest: by, approximate, rows, by, direction }),
         (_, Some(_)) => words.error(0, NO_DIRECTION),
         (_, None) => Err(syntax_error(NO_DIRECTION, Span::empty())),
     }
@@ -172,7 +176,22 @@ mod tests {
             assert_eq!(joins(sql).unwrap().len(), 1, "{sql}");
         }
         let [found] = joins("FROM a JOIN b NEAREST 3 BY SIMILARITY x").unwrap()[..] else { panic!("one clause") };
-        assert_eq!(found, Nearest { nearest: 8, rows: 3, by: 14, direction: Direction::Similarity });
+        let expected = Nearest { nearest: 8, approximate: false, rows: 3, by: 14, direction: Direction::Similarity };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn approximate_is_a_keyword_before_the_clause_alone() {
+        for (sql, approximate) in [
+            ("FROM a JOIN b APPROXIMATE NEAREST 3 BY DISTANCE x", true),
+            ("FROM a JOIN b AS approximate approximate nearest 3 by similarity x", true),
+            ("FROM a JOIN approximate NEAREST 3 BY DISTANCE x", false),
+            ("FROM a JOIN b AS approximate NEAREST 3 BY DISTANCE x", false),
+            ("FROM a JOIN b \"approximate\" NEAREST 3 BY DISTANCE x", false),
+        ] {
+            let [found] = joins(sql).unwrap()[..] else { panic!("one clause: {sql}") };
+            assert_eq!(found.approximate, approximate, "{sql}");
+        }
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! ON nearest_join_condition('distance', 3, (  ..  ), (  ..  ), 'desc nulls first', (  ..  ), 'on', 'with ties')
 //! ```
 //!
+//! APPROXIMATE before and WITH RECALL behind the clause add `0.95, 'with recall'`.
+//!
 //! The parser itself finds where each expression ends. Expressions stay as they are, what lies between them is
 //! replaced.
 
@@ -20,9 +22,11 @@ use super::condition::trimmed;
 use super::edit::{self, Edit};
 use super::error::syntax_error;
 use super::nearest::{Nearest, clause_of};
-use crate::functions::nearest::{NAME, ON, WITH_TIES, order_name};
+use super::recall::{Recall, recall_after, without_recalls};
+use crate::functions::nearest::{NAME, ON, WITH_RECALL, WITH_TIES, order_name};
 
-/// The tokens with each of `clauses` as an ON condition, and where the words JOIN at `joins` are now.
+/// The tokens with each of `clauses` as an ON condition, and where the words JOIN at `joins` are now. Recalls of the
+/// clauses are taken out of `recalls`.
 ///
 /// # Errors
 /// A syntax error where a clause cannot be read.
@@ -32,7 +36,7 @@ pub(crate) fn as_conditions(
     clauses: &[Nearest],
     dialect: &dyn Dialect,
     recursion_limit: usize,
-    edits: &mut Vec<Edit>,
+    (recalls, edits): (&mut Vec<Recall>, &mut Vec<Edit>),
 ) -> Result<(Vec<TokenWithSpan>, Vec<usize>)> {
     if clauses.is_empty() {
         return Ok((tokens, joins));
@@ -42,7 +46,7 @@ pub(crate) fn as_conditions(
     for clause in clauses.iter().rev() {
         let after = tokens[clause.by + 1..].to_vec();
         let parser = Parser::new(dialect).with_recursion_limit(recursion_limit).with_tokens_with_locations(after);
-        let gaps = Reader { parser, tokens: &tokens, read: clause.by + 1, gaps: Vec::new() }.read(clause)?;
+        let gaps = Reader { parser, tokens: &tokens, read: clause.by + 1, gaps: Vec::new() }.read(clause, recalls)?;
         tokens = replaced(tokens, gaps, dialect, edits)?;
     }
     let is_join = |token: &TokenWithSpan| {
@@ -53,21 +57,24 @@ pub(crate) fn as_conditions(
     Ok((tokens, joins))
 }
 
-/// `text`, which is a clause from DISTANCE or SIMILARITY on and nothing else, as an ON condition for `rows` rows.
+/// `text`, which is a clause from DISTANCE or SIMILARITY on and nothing else, as an ON condition for `rows` rows. With a
+/// recall at its end, neighbours may be missed.
 ///
 /// # Errors
 /// A syntax error where it cannot be read, or goes on after the clause.
 pub(crate) fn as_condition(text: &str, rows: u64, dialect: &dyn Dialect, recursion_limit: usize) -> Result<String> {
     let tokens = Tokenizer::new(dialect, text).tokenize_with_location().map_err(ParserError::from)?;
-    let clause = clause_of(&tokens, rows)?;
+    let (tokens, mut recalls) = without_recalls(tokens)?;
+    let clause = clause_of(&tokens, rows, !recalls.is_empty())?;
     let parser = Parser::new(dialect)
         .with_recursion_limit(recursion_limit)
         .with_tokens_with_locations(tokens[clause.by + 1..].to_vec());
-    let gaps = Reader { parser, tokens: &tokens, read: clause.by + 1, gaps: Vec::new() }.read(&clause)?;
+    let reader = Reader { parser, tokens: &tokens, read: clause.by + 1, gaps: Vec::new() };
+    let gaps = reader.read(&clause, &mut recalls)?;
     let end = gaps.last().map_or(0, |gap| gap.tokens.end);
     if let Some(more) = tokens[end..].iter().find(|token| !matches!(token.token, Token::Whitespace(_))) {
         return Err(syntax_error(
-            "a ranking ends before this, with THEN BY, ON and WITH TIES in this order",
+            "a ranking ends before this, with THEN BY, ON, WITH TIES and WITH RECALL in this order",
             more.span,
         ));
     }
@@ -80,6 +87,8 @@ pub(crate) fn as_condition(text: &str, rows: u64, dialect: &dyn Dialect, recursi
 struct Gap {
     tokens: Range<usize>,
     text: String,
+    /// Where it ends, if not with its tokens.
+    end: Option<Location>,
 }
 
 struct Reader<'a> {
@@ -91,7 +100,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn read(mut self, clause: &Nearest) -> Result<Vec<Gap>, ParserError> {
+    fn read(mut self, clause: &Nearest, recalls: &mut Vec<Recall>) -> Result<Vec<Gap>> {
         let head = format!("ON {NAME}('{}', {}, (", clause.direction, clause.rows);
         let mut end = self.expression(clause.nearest, head)?;
         let mut close = String::from(")");
@@ -108,12 +117,30 @@ impl Reader<'_> {
             end = self.expression(end, format!("{close}, ("))?;
             close = format!("), '{ON}'");
         }
-        if self.parser.parse_keywords(&[Keyword::WITH, Keyword::TIES]) {
+        let ties = self.parser.parse_keywords(&[Keyword::WITH, Keyword::TIES]);
+        let consumed = trimmed(end - 1..self.place(), self.tokens).end.max(end);
+        let recall = self.recall(clause, recalls, self.tokens[consumed - 1].span.end)?;
+        if let Some(Recall { number, .. }) = &recall {
+            close += &format!(", {}, '{WITH_RECALL}'", number.token);
+        }
+        if ties {
             close += &format!(", '{WITH_TIES}'");
         }
-        let consumed = trimmed(end - 1..self.place(), self.tokens).end;
-        self.gaps.push(Gap { tokens: end..consumed.max(end), text: close + ")" });
+        self.gaps.push(Gap { tokens: end..consumed, text: close + ")", end: recall.map(|recall| recall.span.end) });
         Ok(self.gaps)
+    }
+
+    /// The recall of a clause that ends at `end`: an approximate one has one, and no other.
+    fn recall(&self, clause: &Nearest, recalls: &mut Vec<Recall>, end: Location) -> Result<Option<Recall>> {
+        match recall_after(recalls, end) {
+            Some(recall) if !clause.approximate => recall.of_exact_ranking(),
+            None if clause.approximate => Err(syntax_error(
+                "APPROXIMATE NEAREST has to say which share of the neighbours it finds; end it with WITH RECALL, as in \
+                 APPROXIMATE NEAREST 3 BY DISTANCE .. WITH RECALL 0.95",
+                self.tokens[clause.nearest].span,
+            )),
+            recall => Ok(recall),
+        }
     }
 
     /// Reads an expression, before which the tokens from `gap` on become `text`, and returns where it ends.
@@ -127,7 +154,7 @@ impl Reader<'_> {
         }
         self.parser.parse_expr()?;
         let range = trimmed(start..self.place(), self.tokens);
-        self.gaps.push(Gap { tokens: gap..range.start, text });
+        self.gaps.push(Gap { tokens: gap..range.start, text, end: None });
         Ok(range.end)
     }
 
@@ -156,7 +183,7 @@ fn replaced(
 ) -> Result<Vec<TokenWithSpan>> {
     let mut kept = Vec::with_capacity(tokens.len());
     let mut done = 0;
-    for Gap { tokens: Range { start, end }, text } in gaps {
+    for Gap { tokens: Range { start, end }, text, end: given } in gaps {
         kept.extend_from_slice(&tokens[done..start]);
         // the first gap begins with NEAREST, the others right after an expression
         let from = if done == 0 { tokens[start].span.start } else { tokens[start - 1].span.end };
@@ -165,6 +192,7 @@ fn replaced(
             Some(next) if !is_last(&text) => next.span.start,
             _ => tokens[end - 1].span.end,
         };
+        let to = given.unwrap_or(to);
         let words = Tokenizer::new(dialect, &text).tokenize().map_err(ParserError::from)?;
         kept.extend(words.into_iter().map(|token| TokenWithSpan { token, span: Span::new(from, from) }));
         edits.push(Edit { start: from, end: to, text: text.into() });

@@ -1,4 +1,4 @@
-//! Takes `WITH RECALL 0.95` out of a text, to be put around the condition before it.
+//! Takes `WITH RECALL 0.95` out of a text, to be put around the condition or into the ranking before it.
 //!
 //! A number cannot follow a name of that kind elsewhere: in `WITH recall AS (..)` it is a common table expression.
 
@@ -20,14 +20,28 @@ pub(super) struct Recall {
 }
 
 impl Recall {
-    /// The error for one that follows no condition of SIMILARITY JOIN.
+    /// The error for one that follows neither a condition of SIMILARITY JOIN nor a ranking.
     pub fn out_of_place<T>(&self) -> Result<T> {
         Err(syntax_error(
-            "WITH RECALL follows the ON condition of SIMILARITY JOIN; a plain JOIN takes with_recall(condition, recall), and \
-             NEAREST neither",
+            "WITH RECALL follows the ON condition of SIMILARITY JOIN, or is the end of APPROXIMATE NEAREST; a plain JOIN \
+             takes with_recall(condition, recall)",
             self.span,
         ))
     }
+
+    /// The error for one that ends a ranking without the word APPROXIMATE.
+    pub(super) fn of_exact_ranking<T>(&self) -> Result<T> {
+        Err(syntax_error(
+            "NEAREST misses nothing and takes no WITH RECALL; write APPROXIMATE before NEAREST, as in JOIN b APPROXIMATE \
+             NEAREST 3 BY DISTANCE .. WITH RECALL 0.95",
+            self.span,
+        ))
+    }
+}
+
+/// The recall that stands right behind `end`, which is taken out of `recalls`.
+pub(super) fn recall_after(recalls: &mut Vec<Recall>, end: Location) -> Option<Recall> {
+    recalls.iter().position(|recall| recall.after == end).map(|at| recalls.swap_remove(at))
 }
 
 /// The tokens without any recall, and what was taken out.

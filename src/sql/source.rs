@@ -15,7 +15,7 @@ use super::edit::Edit;
 use super::keyword::{Keywords, similarity_joins};
 use super::nearest::nearest_joins;
 use super::ranking::as_conditions;
-use super::recall::{Recall, without_recalls};
+use super::recall::{Recall, recall_after, without_recalls};
 use super::reset;
 use super::rules::{Calls, RuleCatalog, Tables, call_ends};
 use super::visit::visit;
@@ -39,7 +39,7 @@ pub(super) fn parse(
     rules: Option<&RuleCatalog>,
 ) -> Result<Parsed> {
     let recursion_limit = options.recursion_limit.get();
-    let (tokens, recalls) = without_recalls(tokens)?;
+    let (tokens, mut recalls) = without_recalls(tokens)?;
     let keywords = similarity_joins(&tokens)?;
     let unread = alias::before_join(&tokens, &keywords);
     let call_ends = call_ends(&tokens);
@@ -47,7 +47,8 @@ pub(super) fn parse(
     let tokens = reset::as_set(tokens, dialect, &mut edits)?;
     let (tokens, joins) = without_keyword(tokens, &keywords, &mut edits);
     let nearest = nearest_joins(&tokens, &joins)?;
-    let (tokens, joins) = as_conditions(tokens, joins, &nearest, dialect, recursion_limit, &mut edits)?;
+    let found = (&mut recalls, &mut edits);
+    let (tokens, joins) = as_conditions(tokens, joins, &nearest, dialect, recursion_limit, found)?;
     let conditions = if joins.is_empty() { vec![] } else { conditions(&tokens, &joins, dialect, recursion_limit) };
     let (tokens, missing) = marked(tokens, conditions, recalls, &mut edits);
     let mut statements = DFParserBuilder::new(tokens)
@@ -133,7 +134,7 @@ fn marked(
             }
         };
         let (start, end) = (tokens[condition.start].span.start, tokens[condition.end - 1].span.end);
-        let recall = recalls.iter().position(|recall| recall.after == end).map(|at| recalls.swap_remove(at));
+        let recall = recall_after(&mut recalls, end);
         match &recall {
             None => edits.extend([Edit::insert(start, MARK_TEXT), Edit::insert(end, "))")]),
             Some(Recall { span, number, .. }) => {

@@ -7,6 +7,8 @@ use std::fmt;
 pub enum AccessPath {
     /// Scores of all candidates.
     AllCandidates,
+    /// Leaves of near points in clusters, of which those with the nearest centres are visited.
+    ClusteredBlocks,
     /// Columns of places that a range of each condition is compared with.
     ConditionColumns,
     /// Blocks of points along a space-filling curve, compared where their boxes are near.
@@ -33,6 +35,7 @@ impl fmt::Display for AccessPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::AllCandidates => "all candidates",
+            Self::ClusteredBlocks => "clustered blocks",
             Self::ConditionColumns => "columns of conditions",
             Self::CurveBlocks => "blocks along a curve",
             Self::HashBands => "hash bands",

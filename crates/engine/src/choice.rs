@@ -158,7 +158,9 @@ impl Engine {
             return Ok((Box::new(Erased(NearestRepeated::of_rows(index))), reason));
         };
         let keys = repeated.keys(keys)?;
-        let (index, reason) = self.build_ranking(condition, &keys, repeated.ranks(&ranks), wanted, context)?;
+        // a key that is missed may have any number of rows
+        let exactly = BuildContext { recall: None, ..*context };
+        let (index, reason) = self.build_ranking(condition, &keys, repeated.ranks(&ranks), wanted, &exactly)?;
         let rows = RankedRows::new(repeated, ranks);
         Ok((Box::new(Erased(NearestRepeated::of_keys(index, rows, Some(condition), &keys, context)?)), reason))
     }
@@ -207,14 +209,16 @@ impl Engine {
             (Some(_), Self::Auto { .. }) if is_flat => (None, Reason::default()),
             (Some(pays), _) => self.device(pays, || offload::work_of_ranking(condition, keys, context))?,
         };
-        let Some(device) = device else { return Ok((cpu::build_nearest(condition, keys, ranks, context)?, reason)) };
+        let Some(device) = device else {
+            return Ok((cpu::build_approximate(condition, keys, ranks, wanted, context)?, reason));
+        };
         match device.build_nearest(condition, keys, &ranks, wanted, context)? {
             Offered::Taken(index) => {
                 let index = NearestWithCpuFallback::new(index, condition, keys.clone(), ranks, context);
                 Ok((Box::new(Erased(index)), reason))
             }
             Offered::Declined(why) => {
-                let index = cpu::build_nearest(condition, keys, ranks, context)?;
+                let index = cpu::build_approximate(condition, keys, ranks, wanted, context)?;
                 let reason = reason.but(why, keys.values.len(), index.info().unmatchable);
                 Ok((index, reason))
             }

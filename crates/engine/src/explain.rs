@@ -76,11 +76,18 @@ impl EngineSpec {
         )
     }
 
-    /// The access paths for a ranking of so many rows by the score of `condition`, on the engine that may run it.
-    pub fn ranking_access_paths(self, platform: Option<&dyn Platform>, condition: Condition, wanted: Wanted) -> String {
+    /// The access paths for a ranking of so many rows by the score of `condition`, on the engine that may run it; where
+    /// there is a `recall`, neighbours may be missed.
+    pub fn ranking_access_paths(
+        self,
+        platform: Option<&dyn Platform>,
+        condition: Condition,
+        wanted: Wanted,
+        recall: Option<Recall>,
+    ) -> String {
         let pays = |kind: &&dyn Platform| offload::of_ranking(*kind, condition, wanted).is_some();
         let served = platform.filter(pays).map(|kind| kind.ranking_access_paths(condition));
-        self.paths_where(platform, cpu::nearest_access_paths(condition), served)
+        self.paths_where(platform, cpu::nearest_access_paths(condition, recall), served)
     }
 
     fn paths_where(

@@ -9,7 +9,7 @@ use crate::error::Result;
 use super::{AnyBatch, Cancel, Counts, Index, Probe, even_stretch};
 
 /// How many neighbours a probe row gets.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     /// Neighbours of each probe row, at least 1.
     pub rows: usize,

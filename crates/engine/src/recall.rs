@@ -1,4 +1,4 @@
-//! The share of pairs that a join has to find, where a query lets it miss some.
+//! The share of pairs that a join has to find, where a query lets it miss some, and what a sample shows of it.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -30,6 +30,52 @@ impl Recall {
     }
 }
 
+/// The probability with which a recall is what a sample shows of it.
+pub const CONFIDENCE: f64 = 0.99;
+
+/// Parts of the capital that are staked in three games: large ones win soon where all shares are large, small ones
+/// survive shares that vary.
+const STAKES: [f64; 3] = [0.2, 0.5, 0.95];
+
+impl Recall {
+    /// Whether a sample shows, with the probability [`CONFIDENCE`], that the mean of all shares is no less.
+    ///
+    /// `shares`, each between 0 and 1, are drawn independently of each other. They are bets against a mean below the
+    /// recall, which nobody is expected to win: only one in a hundred games ever multiplies its capital by a hundred.
+    /// So the sample may grow until it shows the recall (Waudby-Smith and Ramdas, *Estimating means of bounded random
+    /// variables by betting*, 2024, section 4).
+    pub fn is_shown_by(self, shares: &[f64]) -> bool {
+        capital(self.0, shares) >= (1.0 - CONFIDENCE).recip()
+    }
+
+    /// The least number of shares that show it, all of them 1.
+    pub fn fewest_shown(self) -> usize {
+        let [.., stake] = STAKES;
+        let (needed, gain) = (STAKES.len() as f64 / (1.0 - CONFIDENCE), stake * (self.0.recip() - 1.0));
+        // 1 is never shown
+        (needed.ln() / gain.ln_1p()).ceil() as usize
+    }
+}
+
+/// The largest share that a sample shows, about; 0 where it shows none.
+pub fn shown_by(shares: &[f64]) -> f64 {
+    let (mut shown, mut beyond) = (0.0, 1.0);
+    for _ in 0..20 {
+        let middle = (shown + beyond) / 2.0;
+        match Recall(middle).is_shown_by(shares) {
+            true => shown = middle,
+            false => beyond = middle,
+        }
+    }
+    shown
+}
+
+/// What a capital of 1, a third of it in each game, has become after bets against a mean of `recall`.
+fn capital(recall: f64, shares: &[f64]) -> f64 {
+    let game = |stake: f64| shares.iter().map(|share| (stake * (share / recall - 1.0)).ln_1p()).sum::<f64>().exp();
+    STAKES.map(game).iter().sum::<f64>() / STAKES.len() as f64
+}
+
 // a share is no NaN, and not zero
 impl Eq for Recall {}
 
@@ -47,7 +93,48 @@ impl fmt::Display for Recall {
 
 #[cfg(test)]
 mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
     use super::*;
+
+    #[test]
+    fn few_samples_show_what_is_not_so() {
+        let mut rng = StdRng::seed_from_u64(1);
+        let recall = Recall::new(0.9).unwrap();
+        let (mut wrong, mut right) = (0, 0);
+        for case in 0..400 {
+            // one neighbour or ten, whose shares vary less
+            let neighbours = if case % 2 == 0 { 1 } else { 10 };
+            let mut draw = |mean: f64| {
+                let found = (0..neighbours).filter(|_| rng.random_bool(mean)).count();
+                found as f64 / f64::from(neighbours)
+            };
+            let below: Vec<f64> = (0..600).map(|_| draw(0.899)).collect();
+            let above: Vec<f64> = (0..600).map(|_| draw(0.95)).collect();
+            // a look at each hundred
+            wrong += usize::from((100..=600).step_by(100).any(|count| recall.is_shown_by(&below[..count])));
+            right += usize::from(recall.is_shown_by(&above));
+        }
+        assert!(wrong <= 4, "{wrong} of 400");
+        assert!(right >= 360, "{right} of 400");
+    }
+
+    #[test]
+    fn a_sample_shows_no_more_than_its_mean() {
+        let shares: Vec<f64> = (0..400).map(|n| if n % 10 == 0 { 0.5 } else { 1.0 }).collect();
+        let shown = shown_by(&shares);
+        assert!((0.9..0.95).contains(&shown), "{shown}");
+        assert!(Recall::new(shown).unwrap().is_shown_by(&shares));
+        assert_eq!((shown_by(&[]), shown_by(&[0.0; 50])), (0.0, 0.0));
+        for share in [0.5, 0.9, 0.99] {
+            let recall = Recall::new(share).unwrap();
+            let fewest = recall.fewest_shown();
+            assert!(recall.is_shown_by(&vec![1.0; fewest]), "{share}: {fewest}");
+            assert!(!recall.is_shown_by(&vec![1.0; fewest * 9 / 10]), "{share}: {fewest}");
+        }
+        assert_eq!(Recall::new(1.0).unwrap().fewest_shown(), usize::MAX);
+    }
 
     #[test]
     fn a_share_is_above_zero_and_up_to_one() {

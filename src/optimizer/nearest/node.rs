@@ -88,7 +88,7 @@ impl UserDefinedLogicalNodeCore for NearestJoinNode {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Nearest { rows, direction, score, then_by, condition, ties } = &self.nearest;
+        let Nearest { rows, direction, score, then_by, condition, ties, recall } = &self.nearest;
         write!(f, "{} NearestJoin: k={rows}, by={score} {}", self.join_type, direction.to_string().to_uppercase())?;
         if !then_by.is_empty() {
             let then_by: Vec<_> = then_by.iter().map(ToString::to_string).collect();
@@ -97,7 +97,10 @@ impl UserDefinedLogicalNodeCore for NearestJoinNode {
         if let Some(condition) = condition {
             write!(f, ", on={condition}")?;
         }
-        if *ties { write!(f, ", ties=true") } else { Ok(()) }
+        if *ties {
+            write!(f, ", ties=true")?;
+        }
+        recall.map_or(Ok(()), |recall| write!(f, ", recall={recall}"))
     }
 
     fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {

@@ -11,6 +11,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::node::NearestJoinNode;
 use crate::exec::{CountedExprs, IndexedScore, JoinInputs, JoinSpec, NearestJoinExec, NearestStrategy};
 use crate::functions::nearest::{Direction, Nearest};
+use crate::optimizer::build_side::rows;
 use crate::optimizer::physical::Physical;
 use crate::optimizer::same_input::{same_expr, same_rows};
 use crate::predicate::{Condition, Conjunction, Counted, VectorCondition, counted, measured, plain_first};
@@ -24,7 +25,7 @@ pub(in crate::optimizer) fn plan(
     physical: &Physical<'_>,
     (enabled, engine): (bool, EngineSpec),
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let Nearest { rows, direction, score, then_by, condition, ties } = node.nearest();
+    let Nearest { rows: wanted, direction, score, then_by, condition, ties, recall } = node.nearest();
     let condition = condition.clone().unwrap_or_else(|| lit(true));
     let Conjunction { keys: grouped, atoms, bands, residual, .. } = Conjunction::of(&condition, node.sides());
     let (equalities, ungrouped) = physical.equalities(&grouped)?;
@@ -36,7 +37,7 @@ pub(in crate::optimizer) fn plan(
         .chain(bands.into_iter().map(|band| band.condition));
     let residual = ungrouped.into_iter().chain(recognised).chain(residual).filter(|condition| *condition != lit(true));
     let keys = NearestStrategy {
-        rows: *rows,
+        rows: *wanted,
         ties: *ties,
         direction: *direction,
         score: physical.filter(score)?,
@@ -46,10 +47,13 @@ pub(in crate::optimizer) fn plan(
         indexed: if enabled { indexed(score, *direction, physical)? } else { None },
         engine,
     };
+    // what is found of sets and strings, or of rows that have to satisfy a condition besides, is never approximate
+    let is_of_vectors =
+        matches!(&keys.indexed, Some(IndexedScore::Similarity { condition: Condition::Vector(_), .. }));
+    let recall = recall.filter(|_| is_of_vectors && keys.residual.is_empty());
     // one input serves both sides where an index ranks its rows by themselves
     let symmetric = |left: &Expr, right: &Expr| same_expr(left, physical.sides.left, right, physical.sides.right);
-    let by_vectors = matches!(&keys.indexed, Some(IndexedScore::Similarity { condition: Condition::Vector(_), .. }));
-    let self_join = by_vectors
+    let self_join = is_of_vectors
         && node.join_type() == JoinType::Inner
         && same_rows(node.left(), node.right())
         && grouped.iter().all(|key| symmetric(&key.left, &key.right))
@@ -59,8 +63,8 @@ pub(in crate::optimizer) fn plan(
         join_type: node.join_type(),
         build: JoinSide::Right,
         why_build: "its rows are ranked".into(),
-        probe_rows: None,
-        recall: None,
+        probe_rows: recall.map_or(Ok(None), |_| rows(left.as_ref()).map(|rows| rows.get_value().copied()))?,
+        recall,
         residual: Vec::new(),
         condition: physical.filter(&condition)?,
     };

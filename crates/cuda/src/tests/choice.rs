@@ -53,7 +53,7 @@ fn rankings_go_where_there_are_kernels_for_them() {
     let wanted = Wanted { rows: 3, ties: false };
     let explain = |asked, condition| {
         let spec = EngineSpec { asked, ..EngineSpec::CPU };
-        let paths = spec.ranking_access_paths(Some(&crate::Cuda), condition, wanted);
+        let paths = spec.ranking_access_paths(Some(&crate::Cuda), condition, wanted, None);
         format!("{paths}; {}", spec.explain_ranking(Some(&crate::Cuda), condition, wanted))
     };
     let edit = |measure| Condition::Edit { measure, bounds: Bounds::everything() };

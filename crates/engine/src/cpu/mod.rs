@@ -15,12 +15,13 @@ pub mod strings;
 pub mod vectors;
 
 use crate::access_path::AccessPath::{
-    HashBands, InvertedIndex, KdBlocks, MetricBlocks, PrefixIndex, SegmentIndex, SignatureTiles, SortedRuns,
+    ClusteredBlocks, HashBands, InvertedIndex, KdBlocks, MetricBlocks, PrefixIndex, SegmentIndex, SignatureTiles,
+    SortedRuns,
 };
 use crate::access_path::{AccessPaths, Criterion};
 use crate::error::Result;
 
-use super::nearest::DynNearestIndex;
+use super::nearest::{DynNearestIndex, Wanted};
 use super::sets::SetPredicate;
 use super::strings::EditPredicate;
 use super::{BuildContext, DynPairIndex, Erased, KeyColumn};
@@ -77,13 +78,40 @@ pub fn build_nearest(
             Box::new(Erased(NearestSets::try_new(tokenizer, measure, keys, ranks, context)?))
         }
         Condition::Edit { measure, .. } => Box::new(Erased(NearestStrings::try_new(measure, keys, ranks, context)?)),
-        Condition::Vector(condition) => vectors::nearest::build(condition.measure, keys, ranks, context)?,
+        Condition::Vector(condition) => {
+            // nothing is missed, however many neighbours are wanted
+            let exact = (None, Wanted { rows: 1, ties: false });
+            vectors::nearest::build(condition.measure, keys, ranks, exact, context)?
+        }
     })
 }
 
-/// The access paths of [`build_nearest`].
-pub fn nearest_access_paths(condition: Condition) -> AccessPaths {
+/// [`build_nearest`] where neighbours may be missed, as the recall of `context` says, while so many are `wanted`. Sets
+/// and strings are ranked exactly.
+///
+/// # Errors
+/// As [`build_nearest`].
+pub fn build_approximate(
+    condition: Condition,
+    keys: &KeyColumn,
+    ranks: Vec<u32>,
+    wanted: Wanted,
+    context: &BuildContext<'_>,
+) -> Result<Box<DynNearestIndex>> {
     match condition {
+        Condition::Vector(condition) => {
+            vectors::nearest::build(condition.measure, keys, ranks, (context.recall, wanted), context)
+        }
+        _ => build_nearest(condition, keys, ranks, context),
+    }
+}
+
+/// The access paths of [`build_nearest`], or with a recall those of [`build_approximate`].
+pub fn nearest_access_paths(condition: Condition, recall: Option<Recall>) -> AccessPaths {
+    match condition {
+        Condition::Vector(_) if recall.is_some() => {
+            AccessPaths { paths: &[KdBlocks, MetricBlocks, ClusteredBlocks], by: Some(Criterion::Cost) }
+        }
         Condition::Set { .. } => AccessPaths::only(&[InvertedIndex]),
         Condition::Edit { .. } => AccessPaths::only(&[SignatureTiles]),
         Condition::Vector(_) => AccessPaths { paths: &[KdBlocks, MetricBlocks], by: None },

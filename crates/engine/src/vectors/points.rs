@@ -353,10 +353,15 @@ impl Points {
             let place = self.filterable.rows.binary_search(&rows[at]);
             place.map_or(NO_GROUP, |place| self.filterable.groups[place])
         };
-        let filterable = Rows {
-            rows: (0..rows.len() as u32).collect(),
-            groups: collect_in_parallel(rows.len(), threads, ROWS_OF_THREAD, group),
-        };
+        Self::of_numbers(numbers, collect_in_parallel(rows.len(), threads, ROWS_OF_THREAD, group), dimension)
+    }
+
+    /// Filterable rows with these groups, whose vectors follow each other in `numbers`.
+    ///
+    /// # Errors
+    /// Vectors longer than a list may be.
+    pub fn of_numbers(numbers: Vec<f64>, groups: Vec<u32>, dimension: usize) -> Result<Self> {
+        let filterable = Rows { rows: (0..groups.len() as u32).collect(), groups };
         let vectors = Vectors::of_numbers(numbers, dimension)?;
         Ok(Self { vectors, dimension, filterable, unfilterable: Rows::default(), unmatchable: 0 })
     }

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use super::clusters::Clusters;
 use super::lanes::LANES;
 use super::lanes::Real;
 use super::points::Vectors;
@@ -17,11 +18,6 @@ pub(super) const MOST_FOR_BOXES: usize = 32;
 /// Whether boxes exclude anything in so many dimensions.
 pub(super) fn has_boxes(dimension: usize) -> bool {
     dimension <= MOST_FOR_BOXES
-}
-
-/// Writes the numbers of one point beside those of others.
-pub(super) fn put_lane<R: Real>(lanes: &mut [R], lane: usize, numbers: &[R]) {
-    lanes.chunks_exact_mut(LANES).zip(numbers).for_each(|(lanes, &x)| lanes[lane] = x);
 }
 
 /// Sixteen points or fewer.
@@ -113,9 +109,24 @@ pub(super) struct Blocks<R> {
     pub(super) roots: Vec<(u32, Range<u32>)>,
     /// The largest norm of a box's corner.
     pub(super) corner: f64,
+    /// Clusters of each group that has some, ascending by group.
+    pub(super) clusters: Vec<Clusters<R>>,
 }
 
 impl<R: Real> Blocks<R> {
+    /// The leaves between ends of positions that are counted from `first` on, each of which is the end of a leaf.
+    pub(super) fn leaves_between(&self, first: u32, ends: &[u32]) -> Vec<Range<u32>> {
+        let leaf = |position: u32| self.leaves.partition_point(|leaf| leaf.first < position) as u32;
+        let starts = std::iter::once(&0).chain(ends);
+        starts.zip(ends).map(|(start, end)| leaf(first + start)..leaf(first + end)).collect()
+    }
+
+    /// The clusters of a group, where it has some.
+    pub(super) fn clusters_of(&self, group: u32) -> Option<&Clusters<R>> {
+        let at = self.clusters.binary_search_by_key(&group, |clusters| clusters.group).ok()?;
+        Some(&self.clusters[at])
+    }
+
     /// Whether it has copies of the vectors.
     pub(super) fn is_ordered(&self) -> bool {
         matches!(self.values, Values::Ordered(_))
@@ -230,5 +241,6 @@ impl<R: Real> Blocks<R> {
                 Values::ByRow(vectors) => vectors.memory(),
             }
             + self.roots.capacity() * size_of::<(u32, Range<u32>)>()
+            + self.clusters.iter().map(Clusters::memory).sum::<usize>()
     }
 }

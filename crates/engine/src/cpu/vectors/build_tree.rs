@@ -2,13 +2,14 @@
 
 use crate::error::Result;
 
-use super::blocks::{Balls, Blocks, Leaf, MOST_FOR_BOXES, Node, Values, has_boxes, put_lane};
+use super::blocks::{Balls, Blocks, Leaf, MOST_FOR_BOXES, Node, Values, has_boxes};
+use super::clusters::{Clustering, Clusters};
 use super::fill_leaves::{Placing, fill};
 use super::frame::Frame;
 use super::lanes::LANES;
 use super::lanes::Real;
-use super::metric::{Metric, depth, numbers};
-use super::partition::{Parts, arrange, halved};
+use super::metric::{Metric, depth, side_by_side};
+use super::partition::{Parting, Parts, arrange, halved};
 use super::points::Points;
 use super::search::width_of_boxes;
 use crate::parallel::in_parallel;
@@ -22,6 +23,24 @@ const FEWEST_FOR_BALLS: usize = 6;
 /// Fewer numbers are not worth a thread.
 const FEWEST_FOR_THREADS: usize = 1 << 16;
 
+/// What points are arranged for.
+pub(super) enum Role<'a, B> {
+    /// A side that is searched, in clusters where there are any.
+    Build(Option<Clustering>),
+    /// A side that is searched for in another one.
+    Probe(&'a B),
+}
+
+impl<'a, B> Role<'a, B> {
+    /// The same role with what `blocks` makes of the other side.
+    pub(super) fn map<T>(self, blocks: impl FnOnce(&'a B) -> &'a T) -> Role<'a, T> {
+        match self {
+            Self::Build(clustering) => Role::Build(clustering),
+            Self::Probe(build) => Role::Probe(blocks(build)),
+        }
+    }
+}
+
 /// The blocks of the filterable points; those of a probe side have boxes where the build side has.
 ///
 /// # Errors
@@ -30,26 +49,36 @@ pub(super) fn grow<R: Real, M: Metric>(
     points: Points,
     frame: &Frame,
     measure: VectorMeasure,
-    build: Option<&Blocks<R>>,
+    role: Role<'_, Blocks<R>>,
     context: &BuildContext<'_>,
 ) -> Result<Blocks<R>> {
     let (dimension, n) = (points.dimension, points.filterable.len());
     // products obey no triangle inequality
     let may_have_balls = measure != VectorMeasure::InnerProduct;
-    let has_boxes = has_boxes(dimension) || !may_have_balls;
+    let clustering = match role {
+        Role::Build(clustering) => clustering,
+        Role::Probe(_) => None,
+    };
+    let has_boxes = clustering.is_none() && has_boxes(dimension) || !may_have_balls;
     let is_ordered = dimension <= MOST_FOR_BOXES;
     let copied = if is_ordered { dimension * size_of::<f64>() } else { 0 };
     let a_point = copied + (dimension + depth::<M>(dimension)) * size_of::<R>() + 2 * size_of::<(f64, u32)>();
     (context.reserve)(n * a_point + n / LANES * (5 * dimension + 4 * LANES) * size_of::<R>())?;
+    (context.reserve)(clustering.map_or(0, |clustering| clustering.memory(n, dimension)))?;
     let placed = place::<R>(&points, frame, context)?;
-    let groups = arrange(&placed, dimension, &points.filterable.groups, !has_boxes, context);
+    let parting = match clustering {
+        Some(clustering) => Parting::Clusters(clustering),
+        None if has_boxes => Parting::None,
+        None => Parting::Pivots,
+    };
+    let groups = arrange(&placed, dimension, &points.filterable.groups, parting, context);
     context.cancel.check()?;
     // in tiny groups alone nothing is worth being excluded
     let in_lanes: usize = groups.iter().map(|(_, parts)| parts.places.len()).filter(|&len| len >= FEWEST).sum();
-    let width = match build {
-        Some(build) => build.width,
-        None if has_boxes && in_lanes > 0 => width_of_boxes(dimension),
-        None => 0,
+    let width = match role {
+        Role::Probe(build) => build.width,
+        Role::Build(_) if has_boxes && in_lanes > 0 => width_of_boxes(dimension),
+        Role::Build(_) => 0,
     };
     let blocks = Blocks {
         dimension,
@@ -67,17 +96,22 @@ pub(super) fn grow<R: Real, M: Metric>(
         balls: None,
         roots: Vec::with_capacity(groups.len()),
         corner: 0.0,
+        clusters: Vec::new(),
     };
     let has_balls = may_have_balls && dimension >= FEWEST_FOR_BALLS && 2 * in_lanes >= n;
     let cancel = context.cancel;
     let mut growing =
         Growing { blocks, points: &points, places: Vec::with_capacity(n), has_lanes: false, numbers: 0, cancel };
-    for (group, Parts { places, ends }) in groups {
-        let first = growing.blocks.nodes.len() as u32;
+    for (group, Parts { places, ends, centres }) in groups {
+        let (first, position) = (growing.blocks.nodes.len() as u32, growing.blocks.rows.len() as u32);
         growing.has_lanes = places.len() >= FEWEST;
         growing.add(&places, 0, &ends);
         let nodes = first..growing.blocks.nodes.len() as u32;
         growing.blocks.roots.push((group, nodes));
+        if !centres.is_empty() {
+            let leaves = growing.blocks.leaves_between(position, &ends);
+            growing.blocks.clusters.push(Clusters::new::<M>(group, leaves, &centres, dimension));
+        }
     }
     context.cancel.check()?;
     let Growing { mut blocks, places, numbers, .. } = growing;
@@ -86,7 +120,11 @@ pub(super) fn grow<R: Real, M: Metric>(
     let (centres, radii) = fill::<R, M>(&mut blocks, &placing, threads_for(placed.len(), context))?;
     context.cancel.check()?;
     draw_boxes(&mut blocks);
-    blocks.balls = has_balls.then(|| side_by_side::<R, M>(&centres, radii, blocks.dimension));
+    blocks.balls = has_balls.then(|| Balls {
+        centres: side_by_side::<R, M>(centres.chunks_exact(dimension), dimension),
+        least: radii.iter().copied().fold(f64::INFINITY, f64::min),
+        radii,
+    });
     Ok(blocks)
 }
 
@@ -178,16 +216,4 @@ fn draw_boxes<R: Real>(blocks: &mut Blocks<R>) {
         low.iter().zip(high).map(|(low, high)| low.get().abs().max(high.get().abs()).powi(2)).sum::<f64>().sqrt()
     };
     blocks.corner = blocks.roots.iter().map(|(_, nodes)| corner(nodes.start as usize)).fold(0.0, f64::max);
-}
-
-/// Balls, given one centre after the other.
-fn side_by_side<R: Real, M: Metric>(centres: &[R], radii: Vec<f64>, dimension: usize) -> Balls<R> {
-    let depth = depth::<M>(dimension);
-    let mut lanes = vec![R::ZERO; radii.len().next_multiple_of(LANES) * depth];
-    let mut self_join = Vec::with_capacity(depth);
-    for (leaf, centre) in centres.chunks_exact(dimension).enumerate() {
-        numbers::<R, M>(centre, &mut self_join);
-        put_lane(&mut lanes[leaf / LANES * LANES * depth..], leaf % LANES, &self_join);
-    }
-    Balls { centres: lanes, least: radii.iter().copied().fold(f64::INFINITY, f64::min), radii }
 }

@@ -8,6 +8,7 @@ use crate::error::{Result, internal_err};
 use super::bands::{self, VectorBands};
 use super::blocks::has_boxes;
 use super::blocks::{Blocks, LeafOf};
+use super::build_tree::Role;
 use super::decision::Decision;
 use super::frame::Frame;
 use super::kernel::{near, near_two};
@@ -96,7 +97,7 @@ impl<R: Real, M: Metric> EpsilonIndex<R, M> {
         context: &BuildContext<'_>,
     ) -> Result<Self> {
         let reach = reach.map(|reach| reach.by(M::SUM));
-        let side = Side::try_new::<M>(&condition, &frame, points, None, context)?;
+        let side = Side::try_new::<M>(&condition, &frame, points, Role::Build(None), context)?;
         let decision = Decision::new(condition);
         let info = IndexInfo {
             undecided: side.undecided,
@@ -383,7 +384,7 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
             return Ok(Prepared::new(None, 0, keys.values.len()));
         }
         let context = BuildContext::new(context.threads, context.cancel, &|_| Ok(()));
-        let side = Side::<R>::try_new::<M>(&self.condition, &self.frame, points, Some(&self.side), &context)?;
+        let side = Side::<R>::try_new::<M>(&self.condition, &self.frame, points, Role::Probe(&self.side), &context)?;
         let unfilterable_build = self.side.unfilterable.len();
         let len = side.blocks.len() + unfilterable_build + side.unfilterable.len();
         let (undecided, unmatchable) = (side.undecided, side.unmatchable);

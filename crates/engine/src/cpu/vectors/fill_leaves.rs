@@ -2,10 +2,9 @@
 
 use crate::error::Result;
 
-use super::blocks::put_lane;
 use super::blocks::{Blocks, Leaf, Values};
 use super::lanes::LANES;
-use super::lanes::Real;
+use super::lanes::{Real, put_lane};
 use super::metric::{Metric, depth, numbers};
 use super::points::Points;
 use super::reach::Reach;

@@ -7,6 +7,9 @@ use super::metric::{Euclidean, Metric};
 
 /// Points of one leaf that are compared at once, so that what is read of the other serves all of them.
 pub(super) const ABREAST: usize = 4;
+/// Points of one leaf that are compared at once where a register has sixteen numbers: so many that no multiply-add
+/// waits for another one.
+pub(super) const MANY_ABREAST: usize = 8;
 
 /// Points of `b`, a bit each, whose sum is not beyond their limit, for each point of `a` among `rows`, a bit each. Bits
 /// of points beside `rows` may be anything.

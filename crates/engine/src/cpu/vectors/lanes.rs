@@ -128,6 +128,22 @@ pub(super) trait Lanes<R>: Numbers<R> {
     fn places(bits: u16, first: u32, to: &mut [u32]) -> usize;
 }
 
+/// Writes the numbers of one point beside those of others.
+pub(super) fn put_lane<R: Real>(lanes: &mut [R], lane: usize, numbers: &[R]) {
+    lanes.chunks_exact_mut(LANES).zip(numbers).for_each(|(lanes, &x)| lanes[lane] = x);
+}
+
+/// The places of the bits that are set.
+#[inline(always)]
+pub(super) fn bits(mask: u16) -> impl Iterator<Item = usize> {
+    let mut left = mask;
+    std::iter::from_fn(move || {
+        let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
+        left &= left - 1;
+        Some(bit)
+    })
+}
+
 /// [`Lanes::places`] one after the other.
 #[inline(always)]
 fn listed(bits: u16, first: u32, to: &mut [u32]) -> usize {

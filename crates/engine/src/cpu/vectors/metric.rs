@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use super::lanes::{Lanes, Numbers, Real};
+use super::lanes::{LANES, Lanes, Numbers, Real, put_lane};
 use super::reach::Sum;
 
 /// What is summed up over the dimensions. The smaller the sum, the nearer the vectors. All methods have to be inlined
@@ -150,4 +150,19 @@ pub(super) fn numbers<R: Real, M: Metric>(point: &[R], numbers: &mut Vec<R>) {
         }
         numbers.extend_from_slice(stride);
     }
+}
+
+/// Points as leaves of sixteen; the last leaf may have fewer, and zeros beside them.
+pub(super) fn side_by_side<'a, R: Real, M: Metric>(
+    points: impl ExactSizeIterator<Item = &'a [R]>,
+    dimension: usize,
+) -> Vec<R> {
+    let size = depth::<M>(dimension) * LANES;
+    let mut leaves = vec![R::ZERO; points.len().div_ceil(LANES) * size];
+    let mut own = Vec::with_capacity(depth::<M>(dimension));
+    for (at, point) in points.enumerate() {
+        numbers::<R, M>(point, &mut own);
+        put_lane(&mut leaves[at / LANES * size..][..size], at % LANES, &own);
+    }
+    leaves
 }

@@ -20,6 +20,7 @@
 mod bands;
 mod blocks;
 mod build_tree;
+mod clusters;
 pub mod epsilon;
 mod fill_leaves;
 mod kernel;

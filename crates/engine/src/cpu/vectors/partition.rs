@@ -1,6 +1,7 @@
 //! The order of points in which near ones follow each other.
 
 use super::blocks::MOST_FOR_BOXES;
+use super::clusters::{Clustering, Told, tell_apart};
 use super::kernel::nearest_of;
 use super::lanes::LANES;
 use super::lanes::Real;
@@ -11,6 +12,19 @@ use crate::parallel::{both, in_parallel};
 pub(super) struct Parts {
     pub(super) places: Vec<u32>,
     pub(super) ends: Vec<u32>,
+    /// Centres of the parts, one after the other, where these are clusters.
+    pub(super) centres: Vec<f32>,
+}
+
+/// What is told apart before points are ordered by a tree.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Parting {
+    /// Nothing.
+    None,
+    /// Points that are nearest to the same of some evenly drawn ones.
+    Pivots,
+    /// Points of the same cluster.
+    Clusters(Clustering),
 }
 
 /// Where a node of so many points is divided: all leaves but the last are full.
@@ -18,13 +32,12 @@ pub(super) fn halved(points: usize) -> usize {
     points.div_ceil(LANES) / 2 * LANES
 }
 
-/// The places of the points of each group, ascending by group, in the order of their tree; where `by_pivots`, points
-/// that are nearest to the same of some points are a part.
+/// The places of the points of each group, ascending by group, in the order of their tree, part by part.
 pub(super) fn arrange<R: Real>(
     points: &[R],
     dimension: usize,
     groups: &[u32],
-    by_pivots: bool,
+    parting: Parting,
     context: &BuildContext<'_>,
 ) -> Vec<(u32, Parts)> {
     let mut places: Vec<u32> = (0..groups.len() as u32).collect();
@@ -34,7 +47,7 @@ pub(super) fn arrange<R: Real>(
     let runs = places.chunk_by_mut(|&a, &b| groups[a as usize] == groups[b as usize]);
     runs.map(|run| {
         let whole = [run.len() as u32];
-        let ends = if by_pivots && run.len() >= FEWEST_FOR_PIVOTS { points.part(run) } else { Vec::new() };
+        let Told { ends, centres } = points.parts(run, parting);
         placed.clear();
         placed.extend(run.iter().map(|&place| R::ZERO.at(place)));
         let (mut rest, mut start) = (placed.as_mut_slice(), 0);
@@ -43,7 +56,10 @@ pub(super) fn arrange<R: Real>(
             points.halve(part, context.threads);
             (rest, start) = (later, end);
         }
-        (groups[run[0] as usize], Parts { places: placed.iter().map(|&placed| R::place(placed)).collect(), ends })
+        (
+            groups[run[0] as usize],
+            Parts { places: placed.iter().map(|&placed| R::place(placed)).collect(), ends, centres },
+        )
     })
     .collect()
 }
@@ -85,6 +101,21 @@ const FEWEST_FOR_THREADS: usize = 1 << 14;
 impl<R: Real> Arrangement<'_, R> {
     fn point(&self, place: u32) -> &[R] {
         &self.points[place as usize * self.dimension..(place as usize + 1) * self.dimension]
+    }
+
+    /// Sorts places by their parts; without parts, nothing is told.
+    fn parts(&self, places: &mut [u32], parting: Parting) -> Told {
+        let all = self.points.len() / self.dimension.max(1);
+        match parting {
+            Parting::Clusters(clustering) if clustering.clusters(places.len(), all) > 0 => {
+                let count = clustering.clusters(places.len(), all);
+                tell_apart(self.points, self.dimension, places, count, self.context)
+            }
+            Parting::Pivots | Parting::Clusters(_) if places.len() >= FEWEST_FOR_PIVOTS => {
+                Told { ends: self.part(places), centres: Vec::new() }
+            }
+            _ => Told::default(),
+        }
     }
 
     /// Sorts places by the nearest of some evenly drawn points, and returns where the parts end that go together.

@@ -3,7 +3,7 @@
 use crate::error::Result;
 
 use super::blocks::Blocks;
-use super::build_tree::grow;
+use super::build_tree::{Role, grow};
 use super::frame::Frame;
 use super::lanes::Real;
 use super::metric::Metric;
@@ -31,7 +31,7 @@ pub(super) struct Side<R> {
 }
 
 impl<R: Real> Side<R> {
-    /// A build side, or a probe side for `build`.
+    /// The points of a side in its role.
     ///
     /// # Errors
     /// A refused reservation, a cancelled build.
@@ -39,13 +39,13 @@ impl<R: Real> Side<R> {
         condition: &VectorCondition,
         frame: &Frame,
         mut points: Points,
-        build: Option<&Self>,
+        role: Role<'_, Self>,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
         let (unfilterable, unmatchable) = (std::mem::take(&mut points.unfilterable), points.unmatchable);
         let undecided = unfilterable.rows.iter().any(|&row| !condition.decides(points.vectors.given(row as usize)));
         let vectors = (!unfilterable.is_empty()).then(|| points.vectors.clone());
-        let blocks = grow::<R, M>(points, frame, condition.measure, build.map(|build| &build.blocks), context)?;
+        let blocks = grow::<R, M>(points, frame, condition.measure, role.map(|build| &build.blocks), context)?;
         Ok(Self { blocks, vectors, unfilterable, unmatchable, undecided })
     }
 
@@ -87,6 +87,7 @@ impl<R: Real> Side<R> {
         let precision = if size_of::<R>() == size_of::<f32>() { "single" } else { "double" };
         let what = match blocks.dimension {
             0 | 1 => "sorted runs",
+            _ if !blocks.clusters.is_empty() => "clustered blocks",
             _ if blocks.width == 0 => "metric blocks",
             _ if blocks.balls.is_some() => "k-d blocks in balls",
             _ => "k-d blocks",

@@ -3,8 +3,14 @@
 //! The points of a leaf of the probe side are searched together. With boxes, the nearer part of a node is visited
 //! first, and what is farther than the worst neighbour so far of any of them is passed over. Without, the leaves with
 //! the nearest centres come first, and then all others in order, for several leaves of the probe side at once.
+//!
+//! Where a query lets neighbours be missed, points are searched in some clusters alone (`clustered`), as many as a
+//! sample shows to be needed (`calibration`).
 
+mod calibration;
+mod clustered;
 mod collected;
+mod kept;
 mod ranked;
 mod ranking;
 mod tops;
@@ -12,10 +18,13 @@ mod walk;
 
 use crate::error::{Result, internal_err};
 
+use self::calibration::Asked;
+use self::clustered::Clustered;
 use self::ranked::NearestBlocks;
 use self::walk::{Centres, Scratch, Walk};
 use super::blocks::has_boxes;
 use super::blocks::{Blocks, LeafOf};
+use super::build_tree::Role;
 use super::frame::Frame;
 use super::lanes::Real;
 use super::metric::{Chebyshev, Euclidean, Halves, Manhattan, Metric};
@@ -23,11 +32,14 @@ use super::points::{Points, Vectors};
 use super::reach::{Reach, Sum};
 use super::sorted::Side;
 use crate::condition::VectorCondition;
-use crate::nearest::{Best, DynNearestIndex, NearestIndex};
+use crate::metrics::MetricValue;
+use crate::nearest::{Best, DynNearestIndex, NearestIndex, Wanted};
+use crate::recall::Recall;
 use crate::{BuildContext, Cancel, Counts, Erased, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe};
 use similarity_measures::VectorMeasure;
 
-/// Makes the vectors of `keys`, each row with a rank, ready for being ranked by `measure`, one of this crate's own.
+/// Makes the vectors of `keys`, each row with a rank, ready for being ranked by `measure`, one of this crate's own. With
+/// `recall`, a share of the neighbours `wanted` of a row may be missed.
 ///
 /// # Errors
 /// Keys that are no lists of numbers, vectors of several lengths, a refused reservation, a cancelled build.
@@ -35,14 +47,16 @@ pub fn build(
     measure: VectorMeasure,
     keys: &KeyColumn,
     ranks: Vec<u32>,
+    (recall, wanted): (Option<Recall>, Wanted),
     context: &BuildContext<'_>,
 ) -> Result<Box<DynNearestIndex>> {
+    let asked = recall.map(|recall| Asked { recall, wanted });
     (context.reserve)(Vectors::memory_of(&keys.values))?;
     let points = Points::try_new(&VectorCondition::every_score(measure), keys, None, &context.preparing())?;
     match measure {
-        VectorMeasure::L1 => with_metric::<Manhattan>(measure, points, ranks, context),
-        VectorMeasure::Linf => with_metric::<Chebyshev>(measure, points, ranks, context),
-        VectorMeasure::L2 | VectorMeasure::Cosine => with_metric::<Euclidean>(measure, points, ranks, context),
+        VectorMeasure::L1 => with_metric::<Manhattan>(measure, points, (ranks, asked), context),
+        VectorMeasure::Linf => with_metric::<Chebyshev>(measure, points, (ranks, asked), context),
+        VectorMeasure::L2 | VectorMeasure::Cosine => with_metric::<Euclidean>(measure, points, (ranks, asked), context),
         other => internal_err!("{} ranks by no index", other.name()),
     }
 }
@@ -50,7 +64,7 @@ pub fn build(
 fn with_metric<M: Metric>(
     measure: VectorMeasure,
     points: Points,
-    ranks: Vec<u32>,
+    (ranks, asked): (Vec<u32>, Option<Asked>),
     context: &BuildContext<'_>,
 ) -> Result<Box<DynNearestIndex>> {
     let frame = Frame::of(&points, measure);
@@ -60,11 +74,11 @@ fn with_metric<M: Metric>(
         M::SUM == Sum::Squares && !has_boxes(points.dimension) && reach.suits_halves::<f32>(norm)
     };
     Ok(match points.suit_single_precision(norm) {
-        false => Box::new(Erased(NearestBlocks::<f64, M>::try_new(measure, frame, points, ranks, context)?)),
+        false => Box::new(Erased(NearestBlocks::<f64, M>::try_new(measure, frame, points, ranks, asked, context)?)),
         true if suits_halves() => {
-            Box::new(Erased(NearestBlocks::<f32, Halves>::try_new(measure, frame, points, ranks, context)?))
+            Box::new(Erased(NearestBlocks::<f32, Halves>::try_new(measure, frame, points, ranks, asked, context)?))
         }
-        true => Box::new(Erased(NearestBlocks::<f32, M>::try_new(measure, frame, points, ranks, context)?)),
+        true => Box::new(Erased(NearestBlocks::<f32, M>::try_new(measure, frame, points, ranks, asked, context)?)),
     })
 }
 
@@ -75,28 +89,45 @@ impl<R: Real, M: Metric> Index for NearestBlocks<R, M> {
         &self.info
     }
 
+    fn metrics(&self) -> Vec<MetricValue> {
+        self.approximate.as_ref().map_or(Vec::new(), |approximate| approximate.counters.metrics())
+    }
+
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<PreparedPoints<R>>> {
         let dimension = (!self.side.is_empty()).then_some(self.side.blocks.dimension);
         let points = Points::try_new(&VectorCondition::every_score(self.measure), keys, dimension, context)?;
         context.cancel.check()?;
         if self.side.is_empty() {
-            return Ok(Prepared::new(PreparedPoints { side: None, order: Vec::new() }, 0, keys.values.len()));
+            return Ok(Prepared::new(
+                PreparedPoints { side: None, visited: None, order: Vec::new() },
+                0,
+                keys.values.len(),
+            ));
         }
-        let context = BuildContext::new(context.threads, context.cancel, &|_| Ok(()));
+        let by = BuildContext::new(context.threads, context.cancel, &|_| Ok(()));
         let side = Side::<R>::try_new::<M>(
             &VectorCondition::every_score(self.measure),
             &self.frame,
             points,
-            Some(&self.side),
-            &context,
+            Role::Probe(&self.side),
+            &by,
         )?;
+        let visited = self.visited(&side, *context)?;
         let order = side.order();
         let (len, unmatchable) = (order.len(), side.unmatchable);
-        Ok(Prepared::new(PreparedPoints { side: Some(side), order }, len, unmatchable))
+        Ok(Prepared::new(PreparedPoints { side: Some(side), visited, order }, len, unmatchable))
     }
 }
 
 impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
+    fn positions_at_once(&self, probe: Probe<'_, PreparedPoints<R>>, wanted: usize) -> Result<usize> {
+        Ok(match self.probed(probe) {
+            // the more of them visit a cluster, the fewer lanes are empty
+            (_, Some(_)) => (MOST_KEPT / wanted.max(1)).clamp(FEWEST_AT_ONCE, MOST_AT_ONCE),
+            (_, None) => FEWEST_AT_ONCE,
+        })
+    }
+
     fn order<'a>(&'a self, probe: Probe<'a, PreparedPoints<R>>) -> Result<&'a [u32]> {
         match (probe, &self.self_join_order) {
             (Probe::Batch(batch), _) => Ok(&batch.order),
@@ -112,12 +143,73 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
         best: &mut [Best<i64>],
         cancel: &Cancel,
     ) -> Result<Counts> {
+        let (Some(probe), visited) = self.probed(probe) else { return Ok(Counts::default()) };
+        let asked = self.approximate.as_ref().map(|approximate| approximate.asked.wanted);
+        match (visited, best.first().map(Best::wanted)) {
+            // the sample tells about as many neighbours alone
+            (Some(visited), Some(wanted)) if Some(wanted) == asked => {
+                Ok(self.search_clusters(probe, (visited, wanted), positions, best, cancel))
+            }
+            _ => Ok(self.search(probe, positions, best, cancel)),
+        }
+    }
+}
+
+/// Rows that are searched at once.
+const FEWEST_AT_ONCE: usize = 256;
+/// Rows that are searched in clusters at once, and neighbours that are kept of them, about.
+const MOST_AT_ONCE: usize = 4096;
+const MOST_KEPT: usize = 1 << 16;
+
+impl<R: Real, M: Metric> NearestBlocks<R, M> {
+    /// The points that are searched for, and how many clusters they visit where they are not searched exactly.
+    fn probed<'a>(&'a self, probe: Probe<'a, PreparedPoints<R>>) -> (Option<&'a Side<R>>, Option<usize>) {
+        match probe {
+            Probe::SelfJoin => (Some(&self.side), self.approximate.as_ref().and_then(|known| known.self_join)),
+            Probe::Batch(batch) => (batch.side.as_ref(), batch.visited),
+        }
+    }
+
+    /// Offers neighbours in some clusters, group by group; those of rows whose group has no clusters in all leaves.
+    fn search_clusters(
+        &self,
+        probe: &Side<R>,
+        (visited, wanted): (usize, Wanted),
+        positions: &[u32],
+        best: &mut [Best<i64>],
+        cancel: &Cancel,
+    ) -> Counts {
+        let (mut counts, blocks, mut done) = (Counts::default(), &probe.blocks, 0);
+        while done < positions.len() && !cancel.is_cancelled() {
+            let position = positions[done] as usize;
+            let leaf = (position < blocks.len()).then(|| blocks.leaf_of(position));
+            let group = leaf.map(|leaf| blocks.group_of(leaf));
+            let end = group.map_or(usize::MAX, |group| blocks.positions_of(group).end);
+            let some = positions[done..].partition_point(|&position| (position as usize) < end);
+            let (positions, best) = (&positions[done..done + some], &mut best[done..done + some]);
+            // a few points of a group are not side by side
+            let has_lanes = leaf.is_some_and(|leaf| blocks.leaves[leaf].lanes.is_some());
+            let of_group = match group.and_then(|group| self.side.blocks.clusters_of(group)).filter(|_| has_lanes) {
+                Some(clusters) => {
+                    let (index, probe, counters) = (self, blocks, self.approximate.as_ref().map(|a| &a.counters));
+                    counters.into_iter().for_each(|counters| {
+                        counters.searched.add(some);
+                        counters.visited.add(some * visited.min(clusters.len()));
+                    });
+                    Clustered { index, clusters, probe, visited, wanted }.nearest(positions, best, cancel)
+                }
+                None => self.search(probe, positions, best, cancel),
+            };
+            counts.candidates += of_group.candidates;
+            counts.verified += of_group.verified;
+            done += some;
+        }
+        counts
+    }
+
+    /// Offers the neighbours in all leaves.
+    pub(super) fn search(&self, probe: &Side<R>, positions: &[u32], best: &mut [Best<i64>], cancel: &Cancel) -> Counts {
         let mut counts = Counts::default();
-        let probe = match probe {
-            Probe::SelfJoin => Some(&self.side),
-            Probe::Batch(batch) => batch.side.as_ref(),
-        };
-        let Some(probe) = probe else { return Ok(counts) };
         let blocks = &probe.blocks;
         let mut spare: Vec<Scratch<R>> = Vec::new();
         let mut done = 0;
@@ -151,11 +243,9 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
             }
             done += some;
         }
-        Ok(counts)
+        counts
     }
-}
 
-impl<R: Real, M: Metric> NearestBlocks<R, M> {
     /// How many of `positions`, the first of which is in a leaf, are searched at once: those of the leaf, or where
     /// leaves are visited in order those of its group.
     fn abreast(&self, probe: &Blocks<R>, positions: &[u32]) -> usize {
@@ -199,6 +289,142 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
 struct PreparedPoints<R> {
     /// Arranged rows of the batch; `None` where the build side has no rows.
     side: Option<Side<R>>,
+    /// How many clusters its rows visit; `None` where they are searched exactly.
+    visited: Option<usize>,
     /// The rows of the blocks, then the unfilterable ones.
     order: Vec<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::FixedSizeListArray;
+    use arrow::datatypes::Float64Type;
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::NO_GROUP;
+    use crate::nearest::Neighbour;
+    use crate::recall::CONFIDENCE;
+
+    type Vectors = Vec<Option<Vec<f64>>>;
+    type Ranked = Vec<Vec<Neighbour<i64>>>;
+
+    /// How the vectors of a test lie.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Shape {
+        Clustered,
+        Uniform,
+        Duplicated,
+        AllEqual,
+    }
+
+    fn vectors(rng: &mut StdRng, shape: Shape, dimension: usize, rows: [usize; 2]) -> [Vectors; 2] {
+        let mut point =
+            |spread: f64| -> Vec<f64> { (0..dimension).map(|_| rng.random_range(-spread..spread)).collect() };
+        let centres: Vec<Vec<f64>> = (0..50).map(|_| point(1.0)).collect();
+        let mut row = |at: usize| match shape {
+            _ if at % 97 == 96 => None,
+            Shape::Clustered => {
+                Some(centres[at * 31 % 50].iter().zip(point(0.5)).map(|(centre, noise)| centre + noise).collect())
+            }
+            Shape::Uniform => Some(point(1.0)),
+            Shape::Duplicated => Some(centres[at * 17 % 50].iter().map(|x| x + (at % 40) as f64 / 100.0).collect()),
+            Shape::AllEqual => Some(vec![1.0; dimension]),
+        };
+        rows.map(|rows| (0..rows).map(&mut row).collect())
+    }
+
+    fn keys(vectors: &Vectors, dimension: usize, groups: Option<Vec<u32>>) -> KeyColumn {
+        let lists = vectors.iter().map(|row| row.as_ref().map(|row| row.iter().copied().map(Some).collect::<Vec<_>>()));
+        let values = FixedSizeListArray::from_iter_primitive::<Float64Type, _, _>(lists, dimension as i32);
+        KeyColumn { values: Arc::new(values), groups }
+    }
+
+    /// The neighbours of each probe row, or of each row of a self-join.
+    fn ranked(index: &DynNearestIndex, probe: Option<&KeyColumn>, rows: usize, wanted: Wanted) -> Ranked {
+        let never = Cancel::default();
+        let batch =
+            probe.map(|keys| index.prepare(keys, &PrepareContext { threads: 2, cancel: &never }).unwrap().batch);
+        let probe = batch.as_ref().map_or(Probe::SelfJoin, Probe::Batch);
+        let order = index.order(probe).unwrap();
+        let at_once = index.positions_at_once(probe, wanted.rows).unwrap();
+        let mut ranked = vec![Vec::new(); rows];
+        for positions in (0..order.len() as u32).collect::<Vec<_>>().chunks(at_once) {
+            let mut best: Vec<_> = positions.iter().map(|_| Best::new(wanted)).collect();
+            index.nearest(probe, positions, &mut best, &never).unwrap();
+            for (best, &position) in best.iter_mut().zip(positions) {
+                best.take_into(&mut ranked[order[position as usize] as usize]);
+            }
+        }
+        ranked
+    }
+
+    fn count(index: &DynNearestIndex, name: &str) -> usize {
+        index.metrics().iter().find(|metric| metric.name() == name).map_or(0, MetricValue::as_usize)
+    }
+
+    /// The mean share of the exact neighbours that were found. Every neighbour has its exact score.
+    fn recall(found: &Ranked, exact: &Ranked) -> f64 {
+        let mut shares = Vec::new();
+        for (found, exact) in found.iter().zip(exact).filter(|(_, exact)| !exact.is_empty()) {
+            assert!(found.is_sorted() && found.len() >= exact.len().min(1));
+            let among = exact.iter().filter(|neighbour| found.binary_search(neighbour).is_ok()).count();
+            shares.push(among as f64 / exact.len() as f64);
+        }
+        shares.iter().sum::<f64>() / (shares.len() as f64).max(1.0)
+    }
+
+    #[test]
+    fn recall_is_what_was_asked_for() {
+        let (mut clustered, mut below, mut missing) = (0, 0, 0);
+        for case in 0..120 {
+            let mut rng = StdRng::seed_from_u64(case);
+            let shape = [Shape::Clustered, Shape::Uniform, Shape::Clustered, Shape::Duplicated, Shape::AllEqual]
+                [case as usize % 5];
+            let measure = [VectorMeasure::L2, VectorMeasure::Cosine, VectorMeasure::L1, VectorMeasure::Linf]
+                [rng.random_range(0..4)];
+            let dimension = [16, 20, 40][rng.random_range(0..3)];
+            let rows = [rng.random_range(4200..6000), [200, 700, 1000][rng.random_range(0..3)]];
+            let wanted = Wanted { rows: rng.random_range(1..=20), ties: rng.random_bool(0.3) };
+            let asked = Recall::new([0.5, 0.8, 0.9, 0.95][rng.random_range(0..4)]).unwrap();
+            let [right, left] = vectors(&mut rng, shape, dimension, rows);
+            let is_grouped = case % 4 == 3;
+            let groups = |rows: usize| {
+                let group = |row: usize| if row % 50 == 7 { NO_GROUP } else { u32::from(row % 9 == 0) };
+                is_grouped.then(|| (0..rows).map(group).collect())
+            };
+            let [keys_of_build, keys_of_probe] =
+                [&right, &left].map(|vectors| keys(vectors, dimension, groups(vectors.len())));
+            let ranks: Vec<u32> = (0..right.len() as u32).map(|row| row % 1000).collect();
+            let never = Cancel::default();
+            let self_join = case % 17 == 6;
+            let (keys_of_probe, rows) =
+                if self_join { (None, right.len()) } else { (Some(&keys_of_probe), left.len()) };
+            let context = BuildContext { self_join, ..BuildContext::new(2, &never, &|_| Ok(())) };
+            let of = |recall| build(measure, &keys_of_build, ranks.clone(), (recall, wanted), &context).unwrap();
+            let (exact, some) = (of(None), of(Some(asked)));
+            let neighbours = ranked(exact.as_ref(), keys_of_probe, rows, wanted);
+            let found = ranked(some.as_ref(), keys_of_probe, rows, wanted);
+            if case % 8 == 0 {
+                assert_eq!(found, ranked(some.as_ref(), keys_of_probe, rows, wanted), "always the same rows");
+            }
+            let recall = recall(&found, &neighbours);
+            let is_clustered = count(some.as_ref(), "clustered_rows") > 0;
+            clustered += usize::from(is_clustered);
+            missing += usize::from(found != neighbours);
+            below += usize::from(recall < asked.share());
+            assert!(is_clustered || found == neighbours, "{case}");
+            assert!(!is_clustered || shape != Shape::AllEqual, "{case}");
+            println!(
+                "{case} {shape:?} {measure:?} {dimension} {wanted:?} {asked} {self_join} {is_grouped} {is_clustered} {recall} {} {}",
+                count(some.as_ref(), "clusters_visited") / count(some.as_ref(), "clustered_rows").max(1),
+                some.info().path
+            );
+        }
+        assert!(below as f64 <= (1.0 - CONFIDENCE) * 120.0, "{below}");
+        assert!(clustered >= 40 && missing >= 20, "{clustered} {missing}");
+    }
 }

@@ -4,16 +4,19 @@ use std::marker::PhantomData;
 
 use similarity_measures::VectorMeasure;
 
+use super::super::build_tree::Role;
+use super::super::clusters::Clustering;
 use super::super::lanes::Real;
 use super::super::metric::Metric;
 use super::super::sorted::Side;
-use super::ranking::Tie;
+use super::calibration::{Asked, Calibration, Counters};
+use super::ranking::{Ranking, Tie};
 use crate::condition::VectorCondition;
 use crate::error::Result;
 use crate::nearest::{Best, float_key};
 use crate::vectors::frame::Frame;
 use crate::vectors::points::Points;
-use crate::{BuildContext, IndexInfo};
+use crate::{BuildContext, IndexInfo, PrepareContext};
 
 /// A build side's vectors, ready for being ranked.
 #[derive(Debug)]
@@ -28,7 +31,41 @@ pub(super) struct NearestBlocks<R, M> {
     /// Rows of the build side as those that get neighbours, in a self-join.
     pub(super) self_join_order: Option<Vec<u32>>,
     pub(super) info: IndexInfo,
+    /// What is asked of it, and what becomes of that, where neighbours may be missed.
+    pub(super) approximate: Option<Approximate>,
     pub(super) metric: PhantomData<fn() -> M>,
+}
+
+/// What a ranking that may miss neighbours knows besides.
+#[derive(Debug)]
+pub(super) struct Approximate {
+    pub(super) asked: Asked,
+    /// The cluster of each row, [`NO_CLUSTER`] where it has none.
+    clusters: Vec<u32>,
+    /// How many clusters the rows of a self-join visit; `None` where they are searched exactly.
+    pub(super) self_join: Option<usize>,
+    pub(super) counters: Counters,
+}
+
+/// Stands for no cluster.
+const NO_CLUSTER: u32 = u32::MAX;
+
+impl Approximate {
+    /// What is asked of the clusters of a side of `rows` rows; nothing, where it has none.
+    fn of<R: Real>(asked: Option<Asked>, side: &Side<R>, rows: usize) -> Option<Self> {
+        let blocks = &side.blocks;
+        let asked = asked.filter(|_| !blocks.clusters.is_empty())?;
+        let mut clusters = vec![NO_CLUSTER; rows];
+        for of_group in &blocks.clusters {
+            for (leaves, cluster) in of_group.leaves.iter().zip(0..) {
+                for leaf in &blocks.leaves[leaves.start as usize..leaves.end as usize] {
+                    let rows = &blocks.rows[leaf.first as usize..(leaf.first + leaf.len) as usize];
+                    rows.iter().for_each(|&row| clusters[row as usize] = cluster);
+                }
+            }
+        }
+        Some(Self { asked, clusters, self_join: None, counters: Counters::default() })
+    }
 }
 
 impl<R: Real, M: Metric> NearestBlocks<R, M> {
@@ -37,9 +74,15 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
         frame: Frame,
         points: Points,
         ranks: Vec<u32>,
+        asked: Option<Asked>,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
-        let side = Side::try_new::<M>(&VectorCondition::every_score(measure), &frame, points, None, context)?;
+        let probe_rows = context.expected_probe_rows(points.filterable.len());
+        let asked = asked.filter(|asked| Clustering::suits(points.dimension) && asked.is_shown_among(probe_rows));
+        let role = Role::Build(asked.map(|_| Clustering { probe_rows }));
+        (context.reserve)(asked.map_or(0, |_| ranks.len() * size_of::<u32>()))?;
+        let side = Side::try_new::<M>(&VectorCondition::every_score(measure), &frame, points, role, context)?;
+        let approximate = Approximate::of(asked, &side, ranks.len());
         let self_join_order = context.self_join.then(|| side.order());
         let tie = |&row: &u32| Tie::new(ranks[row as usize], row);
         let ties: Vec<Tie> = side.blocks.rows.iter().map(tie).collect();
@@ -47,11 +90,36 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
         let of_order = self_join_order.as_ref().map_or(0, Vec::capacity) * size_of::<u32>();
         let of_side = side.info();
         let info = IndexInfo {
-            bytes: of_side.bytes + (ties.capacity() + unfilterable_ties.capacity()) * size_of::<Tie>() + of_order,
+            bytes: of_side.bytes
+                + (ties.capacity() + unfilterable_ties.capacity()) * size_of::<Tie>()
+                + approximate.as_ref().map_or(0, |approximate| approximate.clusters.capacity() * size_of::<u32>())
+                + of_order,
             self_join_len: self_join_order.as_ref().map_or(0, Vec::len),
             ..of_side
         };
-        Ok(Self { measure, frame, side, ties, unfilterable_ties, self_join_order, info, metric: PhantomData })
+        let metric = PhantomData;
+        let mut index =
+            Self { measure, frame, side, ties, unfilterable_ties, self_join_order, info, approximate, metric };
+        if context.self_join {
+            let visited = index.visited(&index.side, context.preparing())?;
+            index.approximate.iter_mut().for_each(|approximate| approximate.self_join = visited);
+        }
+        Ok(index)
+    }
+
+    /// How many clusters the rows of a probe side visit; `None` where they are searched exactly.
+    ///
+    /// # Errors
+    /// A cancelled query.
+    pub(super) fn visited(&self, probe: &Side<R>, context: PrepareContext<'_>) -> Result<Option<usize>> {
+        let Some(Approximate { asked, counters, .. }) = &self.approximate else { return Ok(None) };
+        Calibration { index: self, probe, asked: *asked, counters, context }.visited()
+    }
+
+    /// The cluster of a row, if it has one.
+    pub(super) fn cluster_of(&self, row: u32) -> Option<u32> {
+        let cluster = self.approximate.as_ref()?.clusters[row as usize];
+        (cluster != NO_CLUSTER).then_some(cluster)
     }
 
     /// A score as an integer, less being better.
@@ -65,6 +133,35 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
         }
     }
 
+    /// Offers the points at some positions, in the order of their scores.
+    #[inline(always)]
+    pub(super) fn offer_ranked(&self, positions: &[u32], vector: &[f64], ranking: &mut Ranking, best: &mut Best<i64>) {
+        // loops over so many numbers are unrolled
+        match self.side.blocks.dimension {
+            2 => self.offer_ranked_of::<2>(positions, vector, ranking, best),
+            3 => self.offer_ranked_of::<3>(positions, vector, ranking, best),
+            _ => self.offer_ranked_of::<ANY>(positions, vector, ranking, best),
+        }
+    }
+
+    #[inline(always)]
+    fn offer_ranked_of<const DIMENSION: usize>(
+        &self,
+        positions: &[u32],
+        vector: &[f64],
+        ranking: &mut Ranking,
+        best: &mut Best<i64>,
+    ) {
+        let (blocks, vector) = (&self.side.blocks, numbers_of::<DIMENSION>(vector));
+        for &position in positions {
+            let position = position as usize;
+            if let Some(score) = self.measure.score(numbers_of::<DIMENSION>(blocks.vector(position)), vector) {
+                ranking.push(self.key(score), self.ties[position]);
+            }
+        }
+        best.offer_ranked(ranking.take());
+    }
+
     /// Offers all unfilterable rows of a group, and where `all` is set the filterable ones, too.
     pub(super) fn offer_one_by_one(&self, group: u32, vector: &[f64], all: bool, best: &mut Best<i64>) -> usize {
         let Side { blocks, unfilterable, .. } = &self.side;
@@ -76,4 +173,13 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
         positions.for_each(|position| self.offer(self.ties[position], blocks.vector(position), vector, best));
         compared
     }
+}
+
+/// Stands for numbers of any dimension.
+const ANY: usize = 0;
+
+/// A vector, whose length the compiler knows where it is not [`ANY`].
+#[inline(always)]
+fn numbers_of<const DIMENSION: usize>(vector: &[f64]) -> &[f64] {
+    if DIMENSION == ANY { vector } else { &vector[..DIMENSION] }
 }

@@ -7,15 +7,16 @@
 use std::ops::Range;
 
 use super::super::blocks::{Leaf, LeafOf};
-use super::super::kernel::{ABREAST, sums_abreast};
+use super::super::kernel::{ABREAST, MANY_ABREAST, sums_abreast};
 use super::super::lanes::LANES;
 use super::super::lanes::Real;
-use super::super::lanes::{self, Lanes, Plain, Task};
+use super::super::lanes::{self, Lanes, Plain, Task, bits};
 use super::super::metric::Metric;
 use super::super::reach::Reach;
 use super::super::search::{box_sum, centre_sums};
 use super::super::slack::Slack;
 use super::collected::Collected;
+use super::kept::Kept;
 use super::ranked::NearestBlocks;
 use super::ranking::Ranking;
 use super::tops::Tops;
@@ -26,18 +27,13 @@ use crate::nearest::Best;
 const FEW_DIMENSIONS: usize = 8;
 /// Leaves whose nearest others are visited before all are, where there are no boxes.
 const NEAREST_LEAVES: usize = 8;
-/// The least number of sums that are kept before those too far are sought.
-const FEWEST_KEPT: usize = 16;
-/// Points of the build side that are compared at once where a register has sixteen numbers: so many that no
-/// multiply-add waits for another one.
-const MANY_ABREAST: usize = 8;
 
 /// What one walk after the other needs memory for.
 #[derive(Debug)]
 pub(super) struct Scratch<R> {
     tops: Tops<R>,
-    /// Sums and positions of what may be a neighbour, for each lane.
-    kept: [Vec<(R, u32)>; LANES],
+    /// What may be a neighbour, for each lane.
+    kept: [Kept<R>; LANES],
     /// Leaves with near sums, where they are seen again.
     near: Vec<u32>,
     collected: Collected,
@@ -46,9 +42,9 @@ pub(super) struct Scratch<R> {
     nodes: Vec<(R, u32)>,
 }
 
-impl<R> Default for Scratch<R> {
+impl<R: Real> Default for Scratch<R> {
     fn default() -> Self {
-        let kept = std::array::from_fn(|_| Vec::new());
+        let kept = std::array::from_fn(|_| Kept::new(0));
         let (tops, collected, ranking) = (Tops::default(), Collected::default(), Ranking::default());
         Self { tops, kept, near: Vec::new(), collected, ranking, nodes: Vec::new() }
     }
@@ -83,10 +79,6 @@ pub(super) struct Walk<'a, R, M> {
     pub(super) scratch: Scratch<R>,
     /// Neighbours wanted.
     wanted: usize,
-    /// How many are kept of a lane before it is looked which of them are too far.
-    full: [usize; LANES],
-    /// A sum that no neighbour of a lane exceeds but for rounding, where there are more than can be held as tops.
-    worst: [R; LANES],
     /// What sums are compared with: nothing is within that of a lane that is not searched.
     limits: [R; LANES],
     slack: Slack<R>,
@@ -110,6 +102,7 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
         let Leaf { first, norm, .. } = *probe.points();
         let lanes = positions.iter().fold(0, |lanes, position| lanes | 1 << (position - first));
         let wanted = best.first().map_or(1, |best| best.wanted().rows);
+        scratch.kept.iter_mut().for_each(|kept| kept.restart(wanted));
         scratch.tops.restart(if wanted <= Tops::<R>::MOST { wanted } else { 0 });
         let limits = std::array::from_fn(|lane| if lanes >> lane & 1 == 1 { R::INFINITY } else { beyond_all() });
         Self {
@@ -119,8 +112,6 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
             best,
             scratch,
             wanted,
-            full: [wanted; LANES],
-            worst: [R::INFINITY; LANES],
             limits,
             slack: Slack::of(index.measure, M::SUM, probe.blocks.dimension, norm),
             far: None,
@@ -186,7 +177,7 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
 
     /// The largest sum of a neighbour so far.
     fn farthest(&self) -> R {
-        let worst = if self.has_tops() { self.scratch.tops.last::<Plain<R>>().numbers() } else { self.worst };
+        let worst = if self.has_tops() { self.scratch.tops.last::<Plain<R>>().numbers() } else { self.worst() };
         let lanes = worst.into_iter().enumerate().filter(|(lane, _)| self.lanes >> lane & 1 == 1);
         lanes.fold(R::ZERO, |most, (_, sum)| if sum > most { sum } else { most })
     }
@@ -194,6 +185,11 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
     /// Offers what is left.
     pub(super) fn finish(&mut self) {
         lanes::run(Finish { walk: self });
+    }
+
+    /// A sum that no neighbour of a lane exceeds but for rounding, where there are more than can be held as tops.
+    fn worst(&self) -> [R; LANES] {
+        std::array::from_fn(|lane| self.scratch.kept[lane].worst())
     }
 
     fn has_tops(&self) -> bool {
@@ -296,7 +292,7 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
 
     #[inline(always)]
     fn set_limits<L: Lanes<R>>(&mut self) {
-        let worst = if self.has_tops() { self.scratch.tops.last::<L>() } else { L::load(&self.worst) };
+        let worst = if self.has_tops() { self.scratch.tops.last::<L>() } else { L::load(&self.worst()) };
         self.far = None;
         // lanes that are not searched stay where they are
         let beyond = |lane: usize| if self.lanes >> lane & 1 == 1 { R::INFINITY } else { beyond_all() };
@@ -310,8 +306,8 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
     #[inline(always)]
     fn keep<L: Lanes<R>>(&mut self, near: u16, sums: [R; LANES], position: u32) {
         for lane in bits(near) {
-            self.scratch.kept[lane].push((sums[lane], position));
-            if !self.has_tops() && self.scratch.kept[lane].len() >= self.full[lane] {
+            let is_full = self.scratch.kept[lane].push(sums[lane], position);
+            if is_full && !self.has_tops() {
                 self.thin_out::<L>(lane);
             }
         }
@@ -342,79 +338,34 @@ impl<'a, R: Real, M: Metric> Walk<'a, R, M> {
     /// Collects what was kept and is not too far.
     fn collect_kept(&mut self) {
         let Scratch { kept, collected, .. } = &mut self.scratch;
-        collected.make_room(kept.iter().map(Vec::len).max().unwrap_or(0));
+        collected.make_room(kept.iter().map(Kept::len).max().unwrap_or(0));
         for (lane, (kept, &limit)) in kept.iter_mut().zip(&self.limits).enumerate() {
-            let near = kept.drain(..).filter(|(sum, _)| !sum.exceeds(limit));
-            near.for_each(|(_, position)| collected.push(lane, position));
+            kept.drain_within(limit).for_each(|position| collected.push(lane, position));
         }
     }
 
     /// Offers a lane what was collected for it.
     #[inline(always)]
     fn offer_collected(&mut self, lane: usize) {
-        // loops over so many numbers are unrolled
-        match self.index.side.blocks.dimension {
-            2 => self.offer_of::<2>(lane),
-            3 => self.offer_of::<3>(lane),
-            _ => self.offer_of::<ANY>(lane),
-        }
-    }
-
-    #[inline(always)]
-    fn offer_of<const DIMENSION: usize>(&mut self, lane: usize) {
-        let (index, place) = (self.index, self.place(lane));
-        let blocks = &index.side.blocks;
-        let vector = numbers_of::<DIMENSION>(self.vector(lane));
+        let (vector, place) = (self.vector(lane), self.place(lane));
         let Scratch { collected, ranking, .. } = &mut self.scratch;
         let positions = collected.of(lane);
         self.verified += positions.len();
-        for &position in positions {
-            let position = position as usize;
-            if let Some(score) = index.measure.score(numbers_of::<DIMENSION>(blocks.vector(position)), vector) {
-                ranking.push(index.key(score), index.ties[position]);
-            }
-        }
-        self.best[place].offer_ranked(ranking.take());
+        self.index.offer_ranked(positions, vector, ranking, &mut self.best[place]);
     }
 
     /// Forgets what of a lane cannot be a neighbour.
     #[inline(always)]
     fn thin_out<L: Lanes<R>>(&mut self, lane: usize) {
-        let kept = &mut self.scratch.kept[lane];
-        let (_, worst, _) = kept.select_nth_unstable_by(self.wanted - 1, |a, b| a.0.get().total_cmp(&b.0.get()));
-        self.worst[lane] = worst.0;
+        self.scratch.kept[lane].find_worst(self.wanted);
         self.set_limits::<L>();
-        let limit = self.limits[lane];
-        let kept = &mut self.scratch.kept[lane];
-        kept.retain(|(sum, _)| !sum.exceeds(limit));
-        // twice as many, so that ties are not looked through again and again
-        self.full[lane] = (2 * kept.len()).max(FEWEST_KEPT);
+        self.scratch.kept[lane].forget_beyond(self.limits[lane]);
     }
 }
 
-/// Stands for numbers of any dimension.
-const ANY: usize = 0;
-
-/// A vector, whose length the compiler knows where it is not [`ANY`].
-#[inline(always)]
-fn numbers_of<const DIMENSION: usize>(vector: &[f64]) -> &[f64] {
-    if DIMENSION == ANY { vector } else { &vector[..DIMENSION] }
-}
-
 /// What no sum is within.
-fn beyond_all<R: Real>() -> R {
+pub(super) fn beyond_all<R: Real>() -> R {
     R::ZERO.minus(R::INFINITY)
-}
-
-/// The places of the bits that are set.
-#[inline(always)]
-fn bits(mask: u16) -> impl Iterator<Item = usize> {
-    let mut left = mask;
-    std::iter::from_fn(move || {
-        let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
-        left &= left - 1;
-        Some(bit)
-    })
 }
 
 struct Visit<'w, 'a, R, M> {
