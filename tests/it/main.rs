@@ -1,5 +1,6 @@
 //! The integration tests: one binary, one module per subject.
 
+mod approximate;
 mod architecture;
 mod chunks;
 mod components;
