@@ -21,7 +21,7 @@ use datafusion::common::{Result, ScalarValue, exec_err, plan_datafusion_err, pla
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, SortExpr, Volatility, lit,
 };
-use similarity_engine::recall::Recall;
+pub use similarity_engine::recall::Recall;
 
 use super::with_recall::recall_of;
 

@@ -57,8 +57,8 @@ pub(crate) fn as_conditions(
     Ok((tokens, joins))
 }
 
-/// `text`, which is a clause from DISTANCE or SIMILARITY on and nothing else, as an ON condition for `rows` rows. With a
-/// recall at its end, neighbours may be missed.
+/// `text`, which is a clause from DISTANCE or SIMILARITY on and nothing else, as an ON condition for `rows` rows. With
+/// a recall at its end, neighbours may be missed.
 ///
 /// # Errors
 /// A syntax error where it cannot be read, or goes on after the clause.

@@ -8,11 +8,10 @@ use datafusion::arrow::datatypes::{Float64Type, Int64Type};
 use datafusion::common::JoinType;
 use datafusion::prelude::{SessionContext, col};
 use datafusion_similarity::functions::expr_fn::l2_distance;
-use datafusion_similarity::functions::nearest::{Direction, Nearest};
+use datafusion_similarity::functions::nearest::{Direction, Nearest, Recall};
 use datafusion_similarity::{SimilarityContext, SimilarityDataFrame};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use similarity_engine::recall::Recall;
 
 use crate::session;
 

@@ -32,7 +32,7 @@ pub(super) enum Role<'a, B> {
 }
 
 impl<'a, B> Role<'a, B> {
-    /// The same role with what `blocks` makes of the other side.
+    /// Role with what `blocks` makes of the other side.
     pub(super) fn map<T>(self, blocks: impl FnOnce(&'a B) -> &'a T) -> Role<'a, T> {
         match self {
             Self::Build(clustering) => Role::Build(clustering),

@@ -28,7 +28,7 @@ const ROUNDS: usize = 8;
 /// a recall of 0.95.
 const VISITED: f64 = 0.6;
 
-/// By how many clusters a side is told apart.
+/// Number of clusters by which a side is told apart.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clustering {
     /// Rows that are expected to be searched for.

@@ -15,17 +15,15 @@ use super::super::lanes::{LANES, Real};
 use super::super::metric::{Metric, side_by_side};
 use super::super::points::Points;
 use super::super::sorted::Side;
+use super::approximate::{Approximate, ROWS_FOR_EACH};
 use super::ranked::NearestBlocks;
 use crate::condition::VectorCondition;
 use crate::error::Result;
-use crate::metrics::{Count, MetricValue};
-use crate::nearest::{Best, Wanted};
+use crate::nearest::Best;
 use crate::parallel::in_parallel;
-use crate::recall::{Recall, shown_by};
+use crate::recall::shown_by;
 use crate::{BuildContext, PrepareContext};
 
-/// Probe rows for each one that may be drawn.
-const ROWS_FOR_EACH: usize = 4;
 /// Rows that are drawn at most, where fewer may show the recall.
 const MOST_DRAWN: usize = 2048;
 /// Rows that are drawn at once, at least.
@@ -35,48 +33,6 @@ const STEP: f64 = 0.9;
 /// A search in clusters is taken where it compares less than so much of what an exact one does.
 const WORTHWHILE: f64 = 0.7;
 
-/// What is asked of a ranking that may miss neighbours.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
-    pub(super) recall: Recall,
-    pub(super) wanted: Wanted,
-}
-
-impl Asked {
-    /// Whether so many probe rows are enough to show the recall with a few of them.
-    pub(super) fn is_shown_among(self, rows: usize) -> bool {
-        self.recall.fewest_shown() <= rows / ROWS_FOR_EACH
-    }
-}
-
-/// What has become of samples, for EXPLAIN ANALYZE.
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    /// Neighbours of sampled rows.
-    neighbours: Count,
-    /// Neighbours among them in the clusters that are visited.
-    found: Count,
-    /// Neighbours among them that a bound on the recall stands for.
-    shown: Count,
-    /// Rows that were searched in clusters.
-    pub(super) searched: Count,
-    /// Clusters that they visited.
-    pub(super) visited: Count,
-}
-
-impl Counters {
-    pub(super) fn metrics(&self) -> Vec<MetricValue> {
-        let counts = [
-            ("recall_sample_pairs", &self.neighbours),
-            ("recall_sample_found", &self.found),
-            ("recall_sample_shown", &self.shown),
-            ("clustered_rows", &self.searched),
-            ("clusters_visited", &self.visited),
-        ];
-        counts.map(|(name, count)| MetricValue::Count { name, count: count.clone() }).to_vec()
-    }
-}
-
 /// The neighbours of a drawn row: how many clusters have to be visited until each of them is found.
 type Depths = Vec<usize>;
 
@@ -84,8 +40,7 @@ type Depths = Vec<usize>;
 pub(super) struct Calibration<'a, R, M> {
     pub(super) index: &'a NearestBlocks<R, M>,
     pub(super) probe: &'a Side<R>,
-    pub(super) asked: Asked,
-    pub(super) counters: &'a Counters,
+    pub(super) approximate: &'a Approximate,
     pub(super) context: PrepareContext<'a>,
 }
 
@@ -104,10 +59,10 @@ impl<R: Real, M: Metric> Calibration<'_, R, M> {
     /// A cancelled query.
     pub(super) fn visited(&self) -> Result<Option<usize>> {
         let rows = self.clustered_rows();
-        if !self.asked.is_shown_among(rows) {
+        if !self.approximate.asked.is_shown_among(rows) {
             return Ok(None);
         }
-        let fewest = self.asked.recall.fewest_shown();
+        let fewest = self.approximate.asked.recall.fewest_shown();
         let most = (rows / ROWS_FOR_EACH).min(MOST_DRAWN.max(2 * fewest));
         let points = self.drawn(rows, most)?;
         let (mut depths, mut compared): (Vec<Depths>, usize) = (Vec::new(), 0);
@@ -159,7 +114,7 @@ impl<R: Real, M: Metric> Calibration<'_, R, M> {
         let by = BuildContext::new(context.threads, context.cancel, &|_| Ok(()));
         let side = Side::try_new::<M>(&every, &index.frame, points, Role::Probe(&index.side), &by)?;
         let positions: Vec<u32> = (0..side.blocks.len() as u32).collect();
-        let mut best: Vec<Best<i64>> = positions.iter().map(|_| Best::new(self.asked.wanted)).collect();
+        let mut best: Vec<Best<i64>> = positions.iter().map(|_| Best::new(self.approximate.asked.wanted)).collect();
         let share = positions.len().div_ceil(context.threads.max(1)).next_multiple_of(LANES);
         let shares = positions.chunks(share).zip(best.chunks_mut(share));
         let of_share = |(positions, best): (&[u32], &mut [Best<i64>])| {
@@ -189,7 +144,7 @@ impl<R: Real, M: Metric> Calibration<'_, R, M> {
         let mut depths = vec![0; order.len()];
         order.iter().zip(1..).for_each(|(&cluster, depth)| depths[R::place(cluster) as usize] = depth);
         // rows without a cluster are compared with all
-        let depth = |row: u32| index.cluster_of(row).map_or(0, |cluster| depths[cluster as usize]);
+        let depth = |row: u32| self.approximate.cluster_of(row).map_or(0, |cluster| depths[cluster as usize]);
         neighbours.iter().map(|neighbour| depth(neighbour.row)).collect()
     }
 
@@ -207,11 +162,11 @@ impl<R: Real, M: Metric> Calibration<'_, R, M> {
         let mut clusters = all;
         while clusters > 0 {
             let shares = shares(depths, clusters);
-            goes_on &= self.asked.recall.is_shown_by(&shares);
+            goes_on &= self.approximate.asked.recall.is_shown_by(&shares);
             if goes_on {
                 tried.shown = Some(clusters);
             }
-            if shares.iter().sum::<f64>() < self.asked.recall.share() * shares.len() as f64 {
+            if shares.iter().sum::<f64>() < self.approximate.asked.recall.share() * shares.len() as f64 {
                 break;
             }
             tried.hoped = clusters;
@@ -223,9 +178,9 @@ impl<R: Real, M: Metric> Calibration<'_, R, M> {
     fn count(&self, depths: &[Depths], clusters: usize) {
         let neighbours: usize = depths.iter().map(Vec::len).sum();
         let found = depths.iter().flatten().filter(|&&depth| depth <= clusters).count();
-        self.counters.neighbours.add(neighbours);
-        self.counters.found.add(found);
-        self.counters.shown.add((shown_by(&shares(depths, clusters)) * neighbours as f64) as usize);
+        self.approximate.counters.neighbours.add(neighbours);
+        self.approximate.counters.found.add(found);
+        self.approximate.counters.shown.add((shown_by(&shares(depths, clusters)) * neighbours as f64) as usize);
     }
 }
 

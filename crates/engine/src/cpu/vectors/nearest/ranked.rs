@@ -9,14 +9,14 @@ use super::super::clusters::Clustering;
 use super::super::lanes::Real;
 use super::super::metric::Metric;
 use super::super::sorted::Side;
-use super::calibration::{Asked, Calibration, Counters};
+use super::approximate::{Approximate, Asked};
 use super::ranking::{Ranking, Tie};
 use crate::condition::VectorCondition;
 use crate::error::Result;
 use crate::nearest::{Best, float_key};
 use crate::vectors::frame::Frame;
 use crate::vectors::points::Points;
-use crate::{BuildContext, IndexInfo, PrepareContext};
+use crate::{BuildContext, IndexInfo};
 
 /// A build side's vectors, ready for being ranked.
 #[derive(Debug)]
@@ -34,38 +34,6 @@ pub(super) struct NearestBlocks<R, M> {
     /// What is asked of it, and what becomes of that, where neighbours may be missed.
     pub(super) approximate: Option<Approximate>,
     pub(super) metric: PhantomData<fn() -> M>,
-}
-
-/// What a ranking that may miss neighbours knows besides.
-#[derive(Debug)]
-pub(super) struct Approximate {
-    pub(super) asked: Asked,
-    /// The cluster of each row, [`NO_CLUSTER`] where it has none.
-    clusters: Vec<u32>,
-    /// How many clusters the rows of a self-join visit; `None` where they are searched exactly.
-    pub(super) self_join: Option<usize>,
-    pub(super) counters: Counters,
-}
-
-/// Stands for no cluster.
-const NO_CLUSTER: u32 = u32::MAX;
-
-impl Approximate {
-    /// What is asked of the clusters of a side of `rows` rows; nothing, where it has none.
-    fn of<R: Real>(asked: Option<Asked>, side: &Side<R>, rows: usize) -> Option<Self> {
-        let blocks = &side.blocks;
-        let asked = asked.filter(|_| !blocks.clusters.is_empty())?;
-        let mut clusters = vec![NO_CLUSTER; rows];
-        for of_group in &blocks.clusters {
-            for (leaves, cluster) in of_group.leaves.iter().zip(0..) {
-                for leaf in &blocks.leaves[leaves.start as usize..leaves.end as usize] {
-                    let rows = &blocks.rows[leaf.first as usize..(leaf.first + leaf.len) as usize];
-                    rows.iter().for_each(|&row| clusters[row as usize] = cluster);
-                }
-            }
-        }
-        Some(Self { asked, clusters, self_join: None, counters: Counters::default() })
-    }
 }
 
 impl<R: Real, M: Metric> NearestBlocks<R, M> {
@@ -92,34 +60,13 @@ impl<R: Real, M: Metric> NearestBlocks<R, M> {
         let info = IndexInfo {
             bytes: of_side.bytes
                 + (ties.capacity() + unfilterable_ties.capacity()) * size_of::<Tie>()
-                + approximate.as_ref().map_or(0, |approximate| approximate.clusters.capacity() * size_of::<u32>())
+                + approximate.as_ref().map_or(0, Approximate::memory)
                 + of_order,
             self_join_len: self_join_order.as_ref().map_or(0, Vec::len),
             ..of_side
         };
         let metric = PhantomData;
-        let mut index =
-            Self { measure, frame, side, ties, unfilterable_ties, self_join_order, info, approximate, metric };
-        if context.self_join {
-            let visited = index.visited(&index.side, context.preparing())?;
-            index.approximate.iter_mut().for_each(|approximate| approximate.self_join = visited);
-        }
-        Ok(index)
-    }
-
-    /// How many clusters the rows of a probe side visit; `None` where they are searched exactly.
-    ///
-    /// # Errors
-    /// A cancelled query.
-    pub(super) fn visited(&self, probe: &Side<R>, context: PrepareContext<'_>) -> Result<Option<usize>> {
-        let Some(Approximate { asked, counters, .. }) = &self.approximate else { return Ok(None) };
-        Calibration { index: self, probe, asked: *asked, counters, context }.visited()
-    }
-
-    /// The cluster of a row, if it has one.
-    pub(super) fn cluster_of(&self, row: u32) -> Option<u32> {
-        let cluster = self.approximate.as_ref()?.clusters[row as usize];
-        (cluster != NO_CLUSTER).then_some(cluster)
+        Ok(Self { measure, frame, side, ties, unfilterable_ties, self_join_order, info, approximate, metric })
     }
 
     /// A score as an integer, less being better.
