@@ -135,7 +135,7 @@ impl Reader<'_> {
         match recall_after(recalls, end) {
             Some(recall) if !clause.approximate => recall.of_exact_ranking(),
             None if clause.approximate => Err(syntax_error(
-                "APPROXIMATE NEAREST has to say which share of the neighbours it finds; end it with WITH RECALL, as in \
+                "an approximate ranking ends with WITH RECALL and the share of the neighbours that it finds, as in \
                  APPROXIMATE NEAREST 3 BY DISTANCE .. WITH RECALL 0.95",
                 self.tokens[clause.nearest].span,
             )),
