@@ -136,7 +136,7 @@ impl Reader<'_> {
             Some(recall) if !clause.approximate => recall.of_exact_ranking(),
             None if clause.approximate => Err(syntax_error(
                 "an approximate ranking ends with WITH RECALL and the share of the neighbours that it finds, as in \
-                 APPROXIMATE NEAREST 3 BY DISTANCE .. WITH RECALL 0.95",
+                 APPROXIMATE NEAREST 3 BY DISTANCE .. WITH RECALL 0.95; WITH RECALL comes last, behind WITH TIES",
                 self.tokens[clause.nearest].span,
             )),
             recall => Ok(recall),

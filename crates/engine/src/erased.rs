@@ -61,6 +61,10 @@ impl<I: DeviceIndex> DeviceIndex for Erased<I> {
 }
 
 impl<I: NearestIndex> NearestIndex for Erased<I> {
+    fn misses(&self) -> bool {
+        self.0.misses()
+    }
+
     fn positions_at_once(&self, probe: Probe<'_, AnyBatch>, wanted: usize) -> Result<usize> {
         self.0.positions_at_once(probe.typed()?, wanted)
     }

@@ -29,6 +29,11 @@ pub trait NearestIndex: Index {
         Ok(256)
     }
 
+    /// Whether it may miss neighbours, as many as a sample of the probe rows allows.
+    fn misses(&self) -> bool {
+        false
+    }
+
     /// The end of a stretch of a self-join from `start` on, each row of which wants so many: neither too much work for
     /// partitions to end together nor too little to be worth claiming.
     fn self_join_stretch(&self, start: usize, _wanted: usize) -> usize {

@@ -48,12 +48,12 @@ impl Recall {
         capital(self.0, shares) >= (1.0 - CONFIDENCE).recip()
     }
 
-    /// The least number of shares that show it, all of them 1.
+    /// The least number of shares that show it, all of them 1; at least one.
     pub fn fewest_shown(self) -> usize {
         let [.., stake] = STAKES;
         let (needed, gain) = (STAKES.len() as f64 / (1.0 - CONFIDENCE), stake * (self.0.recip() - 1.0));
         // 1 is never shown
-        (needed.ln() / gain.ln_1p()).ceil() as usize
+        ((needed.ln() / gain.ln_1p()).ceil() as usize).max(1)
     }
 }
 
@@ -134,6 +134,8 @@ mod tests {
             assert!(!recall.is_shown_by(&vec![1.0; fewest * 9 / 10]), "{share}: {fewest}");
         }
         assert_eq!(Recall::new(1.0).unwrap().fewest_shown(), usize::MAX);
+        let tiny = Recall::new(1e-310).unwrap();
+        assert_eq!((tiny.fewest_shown(), tiny.is_shown_by(&[1.0]), tiny.is_shown_by(&[0.0])), (1, true, false));
     }
 
     #[test]

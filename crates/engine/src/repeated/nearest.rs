@@ -13,7 +13,7 @@ use crate::vectors::points::Points;
 use crate::{AnyBatch, BuildContext, Cancel, Counts, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe};
 
 /// An index over the keys of a build side, or over its rows where few share a key. Rows of the probe side that share
-/// a key are searched for once.
+/// a key are searched for once, unless neighbours may be missed: what is missed is weighed by rows.
 #[derive(Debug)]
 pub struct NearestRepeated {
     index: Box<DynNearestIndex>,
@@ -158,7 +158,11 @@ impl Index for NearestRepeated {
 
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<Batch>> {
         let rows = keys.values.len();
-        let Some(repeated) = Repeated::of(keys, None, context.cancel, &|_| Ok(()))? else {
+        let repeated = match self.index.misses() {
+            true => None,
+            false => Repeated::of(keys, None, context.cancel, &|_| Ok(()))?,
+        };
+        let Some(repeated) = repeated else {
             return Ok(self.index.prepare(keys, context)?.map(|batch| Batch { batch, spread: None }));
         };
         let prepared = self.index.prepare(&repeated.keys(keys)?, context)?;
@@ -170,6 +174,10 @@ impl Index for NearestRepeated {
 }
 
 impl NearestIndex for NearestRepeated {
+    fn misses(&self) -> bool {
+        self.index.misses()
+    }
+
     fn positions_at_once(&self, probe: Probe<'_, Batch>, wanted: usize) -> Result<usize> {
         self.index.positions_at_once(self.inner(probe).0, wanted)
     }

@@ -155,8 +155,13 @@ impl<R: Real> Narrow<'_, R> {
 
     /// Some points as leaves.
     fn side_by_side(&self, places: &[u32]) -> Vec<f32> {
-        let points: Vec<f32> = places.iter().flat_map(|&place| self.point(place)).collect();
-        side_by_side::<f32, Halves>(points.chunks_exact(self.dimension), self.dimension)
+        let size = depth::<Halves>(self.dimension) * LANES;
+        let mut leaves = Vec::with_capacity(places.len().div_ceil(LANES) * size);
+        for sixteen in places.chunks(LANES) {
+            let points: Vec<f32> = sixteen.iter().flat_map(|&place| self.point(place)).collect();
+            leaves.extend(side_by_side::<f32, Halves>(points.chunks_exact(self.dimension), self.dimension));
+        }
+        leaves
     }
 
     /// The centres of `count` clusters, one after the other, by the algorithm of Lloyd over a sample.

@@ -55,18 +55,19 @@ impl<R: Real, M: Metric> Clustered<'_, R, M> {
     pub(super) fn nearest(&self, positions: &[u32], best: &mut [Best<i64>], cancel: &Cancel) -> Counts {
         let mut counts = Counts::default();
         let mut points: Vec<Point<R>> = positions.iter().map(|&position| self.point(position as usize)).collect();
-        let (mut first, mut others) = self.visits(&points);
+        let (mut first, mut others) = self.visits(&points, cancel);
         for visits in [&mut first, &mut others] {
             visits.sort_unstable();
             for some in visits.chunk_by(|(a, _), (b, _)| a == b).take_while(|_| !cancel.is_cancelled()) {
                 let leaves = self.clusters.leaves[some[0].0 as usize].clone();
-                for some in some.chunks(MOST_PACKS * LANES) {
-                    counts.candidates += self.visit(leaves.clone(), some, &mut points);
+                for some in some.chunks(MOST_PACKS * LANES).take_while(|_| !cancel.is_cancelled()) {
+                    counts.candidates += self.visit(leaves.clone(), some, &mut points, cancel);
                 }
             }
         }
         let mut ranking = Ranking::default();
-        for ((point, &position), best) in points.iter_mut().zip(positions).zip(best) {
+        let searched = points.iter_mut().zip(positions).zip(best);
+        for ((point, &position), best) in searched.take_while(|_| !cancel.is_cancelled()) {
             let vector = self.probe.vector(position as usize);
             counts.candidates += self.index.offer_one_by_one(self.clusters.group, vector, false, best);
             let worst = point.kept.find_worst(self.wanted.rows);
@@ -86,13 +87,13 @@ impl<R: Real, M: Metric> Clustered<'_, R, M> {
     }
 
     /// The nearest cluster of each point, and the others that it visits.
-    fn visits(&self, points: &[Point<R>]) -> (Vec<Visit>, Vec<Visit>) {
+    fn visits(&self, points: &[Point<R>], cancel: &Cancel) -> (Vec<Visit>, Vec<Visit>) {
         let visited = self.visited.min(self.clusters.len());
         let mut first = Vec::with_capacity(points.len());
         let mut others = Vec::with_capacity(points.len() * (visited - 1));
         let mut placed: Vec<R::Placed> = Vec::with_capacity(self.clusters.len());
         let mut number = 0;
-        for of_leaf in points.chunk_by(|a, b| a.leaf == b.leaf) {
+        for of_leaf in points.chunk_by(|a, b| a.leaf == b.leaf).take_while(|_| !cancel.is_cancelled()) {
             let leaf = LeafOf { blocks: self.probe, leaf: of_leaf[0].leaf };
             let sums = self.probe.lanes(leaf.points()).map_or(Vec::new(), |lanes| self.clusters.sums::<M>(lanes));
             for point in of_leaf {
@@ -114,14 +115,14 @@ impl<R: Real, M: Metric> Clustered<'_, R, M> {
     }
 
     /// Lets some points visit the leaves of a cluster, and returns how many pairs were looked at.
-    fn visit(&self, leaves: Range<u32>, visits: &[Visit], points: &mut [Point<R>]) -> usize {
+    fn visit(&self, leaves: Range<u32>, visits: &[Visit], points: &mut [Point<R>], cancel: &Cancel) -> usize {
         let build = &self.index.side.blocks;
         let of_cluster = &build.leaves[leaves.start as usize..leaves.end as usize];
         let norm = of_cluster.iter().map(|leaf| leaf.norm).fold(0.0, f64::max);
         let rows: usize = of_cluster.iter().map(|leaf| leaf.len as usize).sum();
         let mut packs: Vec<Pack<R>> = visits.chunks(LANES).map(|sixteen| self.pack(sixteen, norm, points)).collect();
         let wanted = self.wanted.rows;
-        lanes::run(VisitCluster::<R, M> { search: self, leaves, packs: &mut packs, points, wanted });
+        lanes::run(VisitCluster::<R, M> { search: self, leaves, packs: &mut packs, points, wanted, cancel });
         rows * visits.len()
     }
 
@@ -164,6 +165,7 @@ struct VisitCluster<'v, 'a, R, M> {
     packs: &'v mut [Pack<R>],
     points: &'v mut [Point<R>],
     wanted: usize,
+    cancel: &'v Cancel,
 }
 
 impl<R: Real, M: Metric> Task<R> for VisitCluster<'_, '_, R, M> {
@@ -182,7 +184,7 @@ impl<R: Real, M: Metric> VisitCluster<'_, '_, R, M> {
     #[inline(always)]
     fn abreast<L: Lanes<R>, const ROWS: usize>(self) {
         let build = &self.search.index.side.blocks;
-        for leaf in self.leaves {
+        for leaf in self.leaves.take_while(|_| !self.cancel.is_cancelled()) {
             let leaf = &build.leaves[leaf as usize];
             let Some(rows) = build.lanes(leaf) else { continue };
             for pack in self.packs.iter_mut() {

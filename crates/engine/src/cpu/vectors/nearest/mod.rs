@@ -28,7 +28,7 @@ use super::blocks::has_boxes;
 use super::blocks::{Blocks, LeafOf};
 use super::build_tree::Role;
 use super::frame::Frame;
-use super::lanes::Real;
+use super::lanes::{LANES, Real};
 use super::metric::{Chebyshev, Euclidean, Halves, Manhattan, Metric};
 use super::points::{Points, Vectors};
 use super::reach::{Reach, Sum};
@@ -122,11 +122,15 @@ impl<R: Real, M: Metric> Index for NearestBlocks<R, M> {
 }
 
 impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
+    fn misses(&self) -> bool {
+        self.approximate.is_some()
+    }
+
     fn positions_at_once(&self, probe: Probe<'_, PreparedPoints<R>>, wanted: usize) -> Result<usize> {
         Ok(match self.probed(probe) {
             // the more of them visit a cluster, the fewer lanes are empty
             (_, Some(visited)) => {
-                (MOST_KEPT / wanted.max(1)).min(MOST_VISITS / visited).clamp(FEWEST_AT_ONCE, MOST_AT_ONCE)
+                (MOST_KEPT / wanted.max(1)).min(MOST_VISITS / visited.max(1)).clamp(LANES, MOST_AT_ONCE)
             }
             (_, None) => FEWEST_AT_ONCE,
         })
@@ -159,7 +163,7 @@ impl<R: Real, M: Metric> NearestIndex for NearestBlocks<R, M> {
     }
 }
 
-/// Rows that are searched at once.
+/// Rows that are searched exactly at once.
 const FEWEST_AT_ONCE: usize = 256;
 /// Rows that are searched in clusters at once.
 const MOST_AT_ONCE: usize = 4096;
@@ -344,6 +348,7 @@ mod tests {
     use crate::NO_GROUP;
     use crate::nearest::Neighbour;
     use crate::recall::CONFIDENCE;
+    use crate::repeated::NearestRepeated;
 
     type Vectors = Vec<Option<Vec<f64>>>;
     type Ranked = Vec<Vec<Neighbour<i64>>>;
@@ -457,5 +462,71 @@ mod tests {
         }
         assert!(below as f64 <= (1.0 - CONFIDENCE) * 120.0, "{below}");
         assert!(clustered >= 40 && missing >= 20, "{clustered} {missing}");
+    }
+
+    /// Vectors of 16 dimensions around 50 centres.
+    fn around_centres(rows: usize) -> Vectors {
+        vectors(&mut StdRng::seed_from_u64(7), Shape::Clustered, 16, [rows, 0])[0].clone()
+    }
+
+    #[test]
+    fn a_repeated_vector_counts_as_often_as_it_comes() {
+        let wanted = Wanted { rows: 10, ties: false };
+        let (right, mut left) = (around_centres(6000), around_centres(1500));
+        // amid all centres, so that its neighbours are in many clusters
+        left[..700].fill(Some(vec![0.0; 16]));
+        let [build_keys, probe_keys] = [&right, &left].map(|vectors| keys(vectors, 16, None));
+        let (never, ranks) = (Cancel::default(), (0..right.len() as u32).collect::<Vec<_>>());
+        let context = BuildContext::new(2, &never, &|_| Ok(()));
+        let of = |recall: f64| {
+            let known = (Recall::new(recall).filter(|recall| recall.share() < 1.0), wanted);
+            let index = build(VectorMeasure::L2, &build_keys, ranks.clone(), known, &context).unwrap();
+            Erased(NearestRepeated::of_rows(index))
+        };
+        let exact = ranked(&of(1.0), Some(&probe_keys), left.len(), wanted);
+        for asked in [0.5, 0.7, 0.8, 0.9] {
+            let some = of(asked);
+            let found = ranked(&some, Some(&probe_keys), left.len(), wanted);
+            let (recall, clustered) = (recall(&found, &exact), count(&some, "clustered_rows"));
+            assert!(recall >= asked, "{asked}: {recall}, {clustered} rows");
+            let all = left.iter().flatten().count();
+            assert!(clustered == all || clustered == 0 && recall == 1.0, "{asked}: {clustered} of {all}");
+            assert!(asked > 0.5 || clustered == all, "{clustered} of {all}");
+        }
+    }
+
+    #[test]
+    fn hardly_any_recall_and_very_many_neighbours() {
+        let right = around_centres(4500);
+        let (left, never) = (keys(&right[..400].to_vec(), 16, None), Cancel::default());
+        let ranks: Vec<u32> = (0..right.len() as u32).collect();
+        for (share, rows) in [(1e-310, 3), (f64::MIN_POSITIVE, 1), (0.5, 2000), (0.9, usize::MAX)] {
+            let wanted = Wanted { rows, ties: false };
+            let context = BuildContext::new(2, &never, &|_| Ok(()));
+            let known = (Recall::new(share), wanted);
+            let index = build(VectorMeasure::L2, &keys(&right, 16, None), ranks.clone(), known, &context).unwrap();
+            let found = ranked(index.as_ref(), Some(&left), 400, wanted);
+            assert!(found.iter().zip(&right).all(|(found, vector)| found.is_empty() == vector.is_none()), "{share}");
+        }
+    }
+
+    #[test]
+    fn the_choice_does_not_depend_on_threads() {
+        let wanted = Wanted { rows: 5, ties: false };
+        let right = around_centres(6000);
+        let (left, never) = (keys(&right[..1500].to_vec(), 16, None), Cancel::default());
+        let ranks: Vec<u32> = (0..right.len() as u32).collect();
+        let of = |threads| {
+            let context = BuildContext::new(threads, &never, &|_| Ok(()));
+            let known = (Recall::new(0.9), wanted);
+            let index = build(VectorMeasure::L2, &keys(&right, 16, None), ranks.clone(), known, &context).unwrap();
+            index.prepare(&left, &PrepareContext { threads, cancel: &never }).unwrap();
+            let counts =
+                ["pairs", "found", "shown"].map(|name| count(index.as_ref(), &format!("recall_sample_{name}")));
+            (counts, ranked(index.as_ref(), Some(&left), 1500, wanted))
+        };
+        let (counts, found) = of(1);
+        assert!(counts[0] > 0);
+        assert!([2, 3, 7].into_iter().all(|threads| of(threads).0 == counts && of(threads).1 == found));
     }
 }
