@@ -45,11 +45,31 @@ pub fn keys(columns: &[Vec<Span>], rows: usize) -> Result<ArrayRef> {
 ///
 /// # Errors
 /// Any other array.
-pub(crate) fn spans(keys: &ArrayRef, conditions: usize) -> Result<Vec<Span>> {
+pub(crate) fn spans(keys: &ArrayRef, conditions: usize) -> Result<impl SpansByRow + '_> {
     let lists = keys.as_fixed_size_list_opt().filter(|lists| lists.value_length() as usize == 2 * conditions);
     let Some(places) = lists.and_then(|lists| lists.values().as_primitive_opt::<UInt32Type>()) else {
         return keys_err!("a match count of {conditions} conditions has no keys of type {}", keys.data_type());
     };
-    let (pairs, _) = places.values().as_chunks::<2>();
-    Ok(pairs.iter().map(|&[first, last]| Span { first, last }).collect())
+    Ok(places.values().as_chunks::<2>().0)
+}
+
+/// Spans that stand row by row.
+pub(crate) trait SpansByRow: Copy {
+    /// The span at a place.
+    fn at(self, place: usize) -> Span;
+
+    /// All of them.
+    fn all(self) -> impl Iterator<Item = Span>;
+}
+
+impl SpansByRow for &[[u32; 2]] {
+    #[inline]
+    fn at(self, place: usize) -> Span {
+        let [first, last] = self[place];
+        Span { first, last }
+    }
+
+    fn all(self) -> impl Iterator<Item = Span> {
+        self.iter().map(|&[first, last]| Span { first, last })
+    }
 }

@@ -15,7 +15,7 @@ use super::registers::{self, Loop};
 use crate::access_path::AccessPath;
 use crate::atoms::Span;
 use crate::error::Result;
-use crate::match_count::{MatchCount, spans};
+use crate::match_count::{MatchCount, SpansByRow, spans};
 use crate::nearest::{Best, DynNearestIndex, NearestIndex, Neighbour, float_key, float_of_key};
 use crate::sets::rows_by_rank::group_of;
 use crate::{
@@ -24,6 +24,9 @@ use crate::{
 
 /// Rows that are tested together.
 const LANES: usize = 64;
+
+/// Rows that are laid out between two looks at whether the build is cancelled.
+const CANCEL_EVERY: usize = 1 << 16;
 
 /// Bytes of chunks that stay in a near cache while all probe rows pass over them.
 const BLOCK_BYTES: usize = 1 << 17;
@@ -39,11 +42,11 @@ pub fn build(
     context: &BuildContext<'_>,
 ) -> Result<Box<DynNearestIndex>> {
     let spans = spans(&keys.values, count.conditions)?;
-    let places = spans.iter().filter(|span| **span != Span::NONE).map(|span| span.first.max(span.last)).max();
+    let places = spans.all().filter(|span| *span != Span::NONE).map(|span| span.first.max(span.last)).max();
     let is_narrow = places.unwrap_or(0).max(count.conditions as u32) < u32::from(u16::NEVER);
     Ok(match is_narrow {
-        true => Box::new(Erased(CountIndex::<u16>::try_new(count, &spans, keys, ranks, context)?)),
-        false => Box::new(Erased(CountIndex::<u32>::try_new(count, &spans, keys, ranks, context)?)),
+        true => Box::new(Erased(CountIndex::<u16>::try_new(count, spans, keys, ranks, context)?)),
+        false => Box::new(Erased(CountIndex::<u32>::try_new(count, spans, keys, ranks, context)?)),
     })
 }
 
@@ -102,7 +105,7 @@ struct CountIndex<P> {
 impl<P: Place> CountIndex<P> {
     fn try_new(
         count: &MatchCount,
-        spans: &[Span],
+        spans: impl SpansByRow,
         keys: &KeyColumn,
         ranks: &[u32],
         context: &BuildContext<'_>,
@@ -110,9 +113,9 @@ impl<P: Place> CountIndex<P> {
         let conditions = count.conditions;
         let mut rows: Vec<u32> = (0..keys.values.len() as u32).filter(|&row| group_of(keys, row) != NO_GROUP).collect();
         rows.sort_unstable_by_key(|&row| (group_of(keys, row), ranks[row as usize], row));
-        let of_row = |row: u32| &spans[row as usize * conditions..][..conditions];
+        let span_of = |row: u32, condition: usize| spans.at(row as usize * conditions + condition);
         let is_point = |condition: usize| {
-            let mut all = rows.iter().map(|&row| of_row(row)[condition]);
+            let mut all = rows.iter().map(|&row| span_of(row, condition));
             all.all(|span| span.first == span.last || span == Span::NONE)
         };
         let intervals: Vec<bool> = (0..conditions).map(|condition| !is_point(condition)).collect();
@@ -122,8 +125,12 @@ impl<P: Place> CountIndex<P> {
         (context.reserve)(chunk_count * columns * LANES * size_of::<P>() + 3 * rows.len() * size_of::<u32>())?;
         let mut chunks = vec![P::of(Span::NONE.first); chunk_count * columns * LANES];
         for (at, &row) in rows.iter().enumerate() {
+            if at % CANCEL_EVERY == 0 {
+                context.cancel.check()?;
+            }
             let mut place = at / LANES * columns * LANES + at % LANES;
-            for (span, &interval) in of_row(row).iter().zip(&intervals) {
+            for (condition, &interval) in intervals.iter().enumerate() {
+                let span = span_of(row, condition);
                 chunks[place] = P::of(span.first);
                 place += LANES;
                 if interval {
@@ -271,7 +278,7 @@ impl<P: Place> Index for CountIndex<P> {
     fn prepare(&self, keys: &KeyColumn, _: &PrepareContext<'_>) -> Result<Prepared<PreparedCounts<P>>> {
         let spans = spans(&keys.values, self.count.conditions)?;
         let intervals = self.intervals.iter().cycle();
-        let accepted = spans.iter().zip(intervals).map(|(&span, &interval)| Accepted::of(span, interval)).collect();
+        let accepted = spans.all().zip(intervals).map(|(span, &interval)| Accepted::of(span, interval)).collect();
         let rows = keys.values.len();
         let mut order: Vec<u32> = (0..rows as u32).filter(|&row| group_of(keys, row) != NO_GROUP).collect();
         order.sort_by_key(|&row| group_of(keys, row));
@@ -417,7 +424,9 @@ impl<P> Sum<P> for Weighted {
     }
 
     fn least(best: &Best<i64>) -> Self {
-        Self(best.worst().map_or(0.0, |worst| float_of_key(!worst.score)))
+        let worst = best.worst().map(|worst| !worst.score);
+        // the next greater number, as later rows of an equal sum are kept as ties only
+        Self(worst.map_or(0.0, |sum| float_of_key(if best.wanted().ties { sum } else { sum + 1 })))
     }
 }
 

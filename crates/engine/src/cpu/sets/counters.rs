@@ -63,6 +63,11 @@ impl<C: Count> Default for Counters<C> {
 }
 
 impl<C: Count> Counters<C> {
+    /// Bytes that counters of so many positions take.
+    pub(super) fn memory(positions: usize) -> usize {
+        (positions + BLOCK) * size_of::<C>()
+    }
+
     /// Counts a list of different positions of the block that begins at `base`.
     #[inline]
     pub(super) fn add_to_block(&mut self, list: &[u32], base: u32) {

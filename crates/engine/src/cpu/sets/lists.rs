@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::error::Result;
 
 use super::sorted::SortedSets;
-use crate::sets::memory::Reserve;
+use crate::BuildContext;
 
 /// Positions of each token's sets, ascending. Positions are ordered by group and size, so that the partners which
 /// both allow are one stretch of every list.
@@ -18,18 +18,23 @@ pub(super) struct TokenLists {
 
 impl TokenLists {
     /// Lists of so many tokens, each of which some set has.
-    pub(super) fn build(sets: &SortedSets, tokens: usize, reserve: Reserve<'_>) -> Result<Self> {
-        reserve((tokens + 2) * size_of::<u32>())?;
+    ///
+    /// # Errors
+    /// A refused reservation, a cancelled build.
+    pub(super) fn build(sets: &SortedSets, tokens: usize, context: &BuildContext<'_>) -> Result<Self> {
+        (context.reserve)((tokens + 2) * size_of::<u32>())?;
         let mut starts = vec![0u32; tokens + 2];
         for position in 0..sets.len() {
+            check(position, context)?;
             sets.tokens(position).iter().for_each(|&token| starts[token as usize + 2] += 1);
         }
         (2..starts.len()).for_each(|token| starts[token] += starts[token - 1]);
         // One entry ahead, each start moves to its list's end, which is the next list's start.
         let count = starts.last().copied().unwrap_or(0) as usize;
-        reserve(count * size_of::<u32>())?;
+        (context.reserve)(count * size_of::<u32>())?;
         let mut positions = vec![0; count];
         for position in 0..sets.len() {
+            check(position, context)?;
             for &token in sets.tokens(position) {
                 let at = &mut starts[token as usize + 1];
                 positions[*at as usize] = position as u32;
@@ -50,6 +55,12 @@ impl TokenLists {
     pub(super) fn memory(&self) -> usize {
         (self.starts.capacity() + self.positions.capacity()) * size_of::<u32>()
     }
+}
+
+/// Fails from time to time where the build is cancelled.
+#[inline]
+fn check(position: usize, context: &BuildContext<'_>) -> Result<()> {
+    if position.is_multiple_of(1 << 16) { context.cancel.check() } else { Ok(()) }
 }
 
 /// The part of an ascending list that lies within `positions`.

@@ -68,11 +68,13 @@ impl NearestSets {
         context: &BuildContext<'_>,
     ) -> Result<Self> {
         let Arranged { dictionary, bits, sets, tokens } = Arranged::build(tokenizer, keys, FINENESS, context)?;
-        let lists = TokenLists::build(&sets, tokens, context.reserve)?;
+        let lists = TokenLists::build(&sets, tokens, context)?;
+        let of_scratch = context.threads * Counters::<u8>::memory(sets.len());
+        (context.reserve)(of_scratch)?;
         (context.reserve)(RowsByRank::size(keys.values.len()))?;
         let scored = RowsByRank::of(keys, ranks);
         let (groups, largest, scratch) = (Groups::of(&sets), sets.largest(), Mutex::default());
-        let of_sets = sets.memory() + groups.memory() + dictionary.memory() + lists.memory();
+        let of_sets = sets.memory() + groups.memory() + dictionary.memory() + lists.memory() + of_scratch;
         let info = IndexInfo {
             path: format!("inverted index of {} tokens over {} sets", dictionary.len(), sets.len()),
             bytes: of_sets + scored.memory(),
@@ -236,6 +238,8 @@ const SEEDS: usize = 64;
 const SHORT: usize = 128;
 /// Time of scoring a candidate by its tokens, in that of counting a posting.
 const MERGE: f64 = 25.0;
+/// Terms of the estimate of how many sets reach a count.
+const TAIL: u32 = 16;
 /// How many times as often tokens occur together as they would by chance.
 const CLUSTERED: f64 = 8.0;
 
@@ -289,8 +293,8 @@ impl<'a> RowSearch<'a> {
             ListCursor { token, start, end, up: start, down: end }
         }));
         let postings: usize = cursors.iter().map(|cursor| cursor.end - cursor.start).sum();
-        let seeds = SEEDS + SEEDS_EACH * self.best.wanted().rows;
-        if postings > 2 * seeds {
+        let seeds = SEEDS.saturating_add(self.best.wanted().rows.saturating_mul(SEEDS_EACH));
+        if postings / 2 > seeds {
             self.seed(cursors, counters, seeds);
         }
         self.narrow();
@@ -379,8 +383,8 @@ impl<'a> RowSearch<'a> {
         for left_out in 0..least.min(all as u32) {
             let needed = least - left_out;
             let mean = postings as f64 / positions;
-            // as if tokens were dealt out at random: the tail of a Poisson distribution
-            let tail = (1..=needed).fold(CLUSTERED, |tail, count| tail * mean / f64::from(count));
+            // the tail of a Poisson distribution, as if tokens were dealt out at random
+            let tail = (1..=needed.min(TAIL)).fold(CLUSTERED, |tail, count| tail * mean / f64::from(count));
             let merged = tail.min(mean / f64::from(needed)) * positions;
             let cost = postings as f64 + if left_out == 0 { 0.0 } else { MERGE * merged };
             if cost < cheapest {
