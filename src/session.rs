@@ -13,8 +13,8 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use crate::config::SimilarityOptions;
 use crate::functions;
 use crate::optimizer::{
-    DmlRule, NearestFilterRule, NearestJoinRule, PairValueRule, SimilarityJoinRule, SimilarityQueryPlanner,
-    SubqueryConditionRule,
+    DmlRule, IndexCatalog, NearestFilterRule, NearestJoinRule, PairValueRule, SimilarityJoinRule,
+    SimilarityQueryPlanner, SubqueryConditionRule,
 };
 use crate::sql::{self, RuleCatalog};
 use crate::tables;
@@ -22,8 +22,9 @@ use crate::tables;
 /// Similarity joins for a session state under construction.
 pub trait SimilarityStateBuilder {
     /// Adds the functions and the table functions (unless there are some of these names), the options under
-    /// `similarity.*`, a catalog of matching rules, the analyzer and optimizer rules, the query planner, and the error
-    /// for SIMILARITY JOIN in text that did not go through [`SimilarityContext::similarity_sql`].
+    /// `similarity.*`, catalogs of matching rules and of similarity indexes, the analyzer and optimizer rules, the
+    /// query planner, and the error for SIMILARITY JOIN in text that did not go through
+    /// [`SimilarityContext::similarity_sql`].
     ///
     /// A session has one query planner: for a session with its own, add
     /// [`SimilarityJoinPlanner`](crate::optimizer::SimilarityJoinPlanner) to its extension planners and call
@@ -57,6 +58,9 @@ impl SimilarityStateBuilder for SessionStateBuilder {
         let config = self.config().get_or_insert_with(SessionConfig::new);
         if config.get_extension::<RuleCatalog>().is_none() {
             config.set_extension(Arc::new(RuleCatalog::default()));
+        }
+        if config.get_extension::<IndexCatalog>().is_none() {
+            config.set_extension(Arc::new(IndexCatalog::default()));
         }
         let extensions = &mut config.options_mut().extensions;
         if extensions.get::<SimilarityOptions>().is_none() {

@@ -22,6 +22,7 @@ use super::distinct::distinct;
 use super::emission::{Emission, MatchedRows, Rows};
 use super::engine::{EngineResult, engine_error, metric};
 use super::join_metrics::BuildMetrics;
+use super::kept::{Keeping, KeptKey, KeptPart};
 use super::rules::RuleStrategy;
 use super::settled::{Counters, Settles, Settling};
 use super::spec::JoinSpec;
@@ -54,6 +55,18 @@ pub(super) struct BuildTask<M> {
     pub found: Arc<OnceLock<String>>,
 }
 
+impl<M: JoinStrategy> BuildTask<M> {
+    /// The build side of `input` as an index keeps it, where there is one and its rows are known.
+    fn keeping(&self, input: &dyn ExecutionPlan) -> Option<Keeping> {
+        let Self { spec, matching, self_join, .. } = self;
+        let index = spec.index.as_ref()?;
+        let KeptKey { text, label } = matching.kept_key(spec.build)?;
+        let distinct = Emission::of(spec.join_type, spec.build).hides_build() && !self_join;
+        let text = format!("{text}, self-join: {self_join}, distinct: {distinct}, recall: {:?}", spec.recall);
+        Keeping::of(index, KeptKey { text, label }, input)
+    }
+}
+
 type BuildFuture = Shared<BoxFuture<'static, Result<Built, Arc<DataFusionError>>>>;
 
 /// The one build of an operator, driven by whichever partition is polled.
@@ -68,7 +81,7 @@ struct Running {
 }
 
 impl SharedBuild {
-    /// Starts the build, or joins the one that runs.
+    /// Starts the build, or joins the one that runs. What an index has kept of the same rows is not built again.
     pub(super) fn join<M: JoinStrategy>(
         self: &Arc<Self>,
         task: BuildTask<M>,
@@ -80,8 +93,14 @@ impl SharedBuild {
             Some(running) => running,
             None => {
                 let cancel = Cancel::default();
-                let stream = input.execute(0, Arc::clone(context))?;
-                let build = build(task, stream, Arc::clone(context), cancel.clone());
+                let keeping = task.keeping(input.as_ref());
+                let build = match keeping.as_ref().and_then(Keeping::find) {
+                    Some(kept) => reuse(task, keeping, kept, Arc::clone(context), cancel.clone()).boxed(),
+                    None => {
+                        let stream = input.execute(0, Arc::clone(context))?;
+                        build(task, stream, keeping, Arc::clone(context), cancel.clone()).boxed()
+                    }
+                };
                 Running { future: build.map(|r| r.map_err(Arc::new)).boxed().shared(), cancel, waiting: 0 }
             }
         };
@@ -118,6 +137,7 @@ impl Drop for Waiting {
 async fn build<M: JoinStrategy>(
     task: BuildTask<M>,
     input: SendableRecordBatchStream,
+    keeping: Option<Keeping>,
     context: Arc<TaskContext>,
     cancel: Cancel,
 ) -> Result<Built> {
@@ -130,7 +150,8 @@ async fn build<M: JoinStrategy>(
         Collected::Whole(batch, device) => {
             let (indexing, whole) = (Arc::clone(&task), batch.clone());
             let indexing = move || {
-                let rows = ToIndex { batch: whole, device: device.as_ref(), matched: None, divides: can_be_cut };
+                let device = device.as_ref();
+                let rows = ToIndex { batch: whole, device, matched: None, divides: can_be_cut, kept: None, keeping };
                 indexing.index(rows, reservation, &cancel)
             };
             match blocking(indexing).await {
@@ -148,6 +169,25 @@ async fn build<M: JoinStrategy>(
     let overflow = task.overflow(by, batches, rest);
     let chunks = Chunks::write(overflow, task, context).await?;
     Ok(Built::InChunks(Arc::new(chunks)))
+}
+
+/// A build side of rows that another query has kept.
+async fn reuse<M: JoinStrategy>(
+    task: BuildTask<M>,
+    keeping: Option<Keeping>,
+    (batch, kept): (RecordBatch, KeptPart),
+    context: Arc<TaskContext>,
+    cancel: Cancel,
+) -> Result<Built> {
+    let name = format!("{}[build]", task.matching.info().name);
+    let reservation = MemoryConsumer::new(name).register(context.memory_pool());
+    let threads = context.session_config().target_partitions();
+    let task = Task { task, threads, candidates: Arc::default() };
+    let index = move || {
+        let rows = ToIndex { batch, device: None, matched: None, divides: false, kept: Some(kept), keeping };
+        task.index(rows, reservation, &cancel)
+    };
+    blocking(index).await.map(|build| Built::Whole(Arc::new(build)))
 }
 
 /// What came of collecting a side.
@@ -209,6 +249,10 @@ struct ToIndex<'a> {
     matched: Option<Matched>,
     /// Whether they can be divided where a device has no memory for all.
     divides: bool,
+    /// What another query has kept of these rows.
+    kept: Option<KeptPart>,
+    /// Where they are to be kept.
+    keeping: Option<Keeping>,
 }
 
 impl<M: JoinStrategy> Task<M> {
@@ -235,12 +279,15 @@ impl<M: JoinStrategy> Task<M> {
     }
 
     fn index(&self, rows: ToIndex<'_>, reservation: MemoryReservation, cancel: &Cancel) -> Result<BuildSide> {
-        let ToIndex { batch, device, matched, divides } = rows;
+        let ToIndex { batch, device, matched, divides, kept, keeping } = rows;
         let BuildTask { spec, matching, self_join, partitions, metrics, found, .. } = &self.task;
         let timer = metrics.build_time.timer();
         let (emission, overrides) = (Emission::of(spec.join_type, spec.build), matching.engine().overrides);
         let self_join = *self_join && matched.is_none();
-        let batch = if emission.hides_build() && !self_join { distinct(batch)? } else { batch };
+        let batch = match emission.hides_build() && !self_join && kept.is_none() {
+            true => distinct(batch)?,
+            false => batch,
+        };
         let context = BuildContext {
             threads: self.threads,
             self_join,
@@ -251,7 +298,7 @@ impl<M: JoinStrategy> Task<M> {
             cancel,
             reserve: &|bytes| reservation.try_grow(bytes).map_err(engine_error),
         };
-        let rows = BuildRows { side: spec.build, batch: &batch, sent: device };
+        let rows = BuildRows { side: spec.build, batch: &batch, sent: device, kept: kept.as_ref() };
         let equalities = matching.equalities().map(RuleStrategy::of_equalities);
         let (matcher, failed) = match (matching.build(rows, &context), &equalities) {
             (Ok(matcher), _) => (matcher, None),
@@ -266,16 +313,30 @@ impl<M: JoinStrategy> Task<M> {
             _ => Matched::part_of(Arc::new(MatchedRows::new(batch.num_rows())), 0),
         });
         let of_rows = if is_chunk { 0 } else { matched.memory() };
-        reservation.try_resize(get_record_batch_memory_size(&batch) + matcher.info().bytes + of_rows)?;
-        timer.done();
-        metrics.build_rows.add(batch.num_rows());
-        metrics.build_unmatchable.add(matcher.info().unmatchable);
-        metrics.build_mem_used.set_max(reservation.size());
-        for counted in matcher.metrics() {
-            self.task.join_metrics.register(Arc::new(Metric::new(metric(counted), None)));
-        }
+        let of_side = get_record_batch_memory_size(&batch) + matcher.info().bytes;
         let description = matcher.info().path.clone();
-        let _ = found.set(if is_chunk { format!("in chunks, each with {description}") } else { description });
+        let description = match (&keeping, kept.is_some()) {
+            // whoever has built it has counted it
+            (Some(keeping), true) => {
+                reservation.try_resize(of_rows)?;
+                format!("{description}, kept in {}", keeping.name())
+            }
+            _ => {
+                reservation.try_resize(of_side + of_rows)?;
+                metrics.build_rows.add(batch.num_rows());
+                metrics.build_unmatchable.add(matcher.info().unmatchable);
+                metrics.build_mem_used.set_max(reservation.size());
+                for counted in matcher.metrics() {
+                    self.task.join_metrics.register(Arc::new(Metric::new(metric(counted), None)));
+                }
+                if is_chunk { format!("in chunks, each with {description}") } else { description }
+            }
+        };
+        timer.done();
+        let _ = found.set(description);
+        if let (Some(keeping), None, None, Some(part)) = (keeping, &kept, &failed, matcher.kept()) {
+            keeping.keep(batch.clone(), part, reservation.split(of_side));
+        }
         let settles = Settles::of(emission).filter(|_| failed.is_none() && overrides.settled);
         let settling = settles.map(|settles| self.settling(settles));
         Ok(BuildSide::new(Indexed {
@@ -299,7 +360,7 @@ impl<M: JoinStrategy> Task<M> {
         let (matching, side) = (Arc::clone(matching), spec.build);
         let is_cheap = matching.info().is_cheap;
         let index = move |batch: &RecordBatch, context: &BuildContext<'_>| {
-            matching.build(BuildRows { side, batch, sent: None }, context)
+            matching.build(BuildRows { side, batch, sent: None, kept: None }, context)
         };
         let counter = |name: &'static str| MetricBuilder::new(join_metrics).counter(name, 0);
         let counters = Counters { indexes: counter("partial_indexes"), nested: counter("nested_loops") };
@@ -330,7 +391,11 @@ impl<M: JoinStrategy> Task<M> {
 impl<M: JoinStrategy> Indexing for Task<M> {
     fn index_chunk(&self, rows: ChunkRows, reservation: MemoryReservation, cancel: &Cancel) -> Result<BuildSide> {
         let ChunkRows { batch, matched, divides } = rows;
-        self.index(ToIndex { batch, device: None, matched: Some(matched), divides }, reservation, cancel)
+        self.index(
+            ToIndex { batch, device: None, matched: Some(matched), divides, kept: None, keeping: None },
+            reservation,
+            cancel,
+        )
     }
 
     fn spatial_key(&self) -> Option<SpatialKey<'_>> {

@@ -187,7 +187,9 @@ impl BuildSide {
         let cancel = Cancel::default();
         let reserve = |bytes| self.reservation.try_grow(bytes).map_err(engine_error);
         let context = BuildContext::new(self.threads, &cancel, &reserve);
-        let build = || match equalities.build(BuildRows { side: self.side, batch: &self.batch, sent: None }, &context) {
+        let build = || match equalities
+            .build(BuildRows { side: self.side, batch: &self.batch, sent: None, kept: None }, &context)
+        {
             Ok(matcher) => Ok((matcher, error)),
             Err(error) => Err(Arc::new(error)),
         };

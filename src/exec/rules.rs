@@ -220,7 +220,7 @@ impl JoinStrategy for RuleStrategy {
     }
 
     fn build(&self, rows: BuildRows<'_>, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
-        let BuildRows { side, batch, sent } = rows;
+        let BuildRows { side, batch, sent, .. } = rows;
         let columns = in_turn(self.atoms.len(), context.threads, |atom| match &self.atoms[atom] {
             AtomExprs::Band(band) => {
                 (context.reserve)(batch.num_rows() * 2 * (size_of::<i128>() + size_of::<Span>())).or_datafusion()?;

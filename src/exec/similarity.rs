@@ -11,6 +11,7 @@ use similarity_engine::metrics::MetricValue;
 use super::engine::{self, EngineResult, datafusion_error};
 use super::equality;
 use super::explain::{self, Explained};
+use super::kept::{KeptKey, KeptPart};
 use super::spec::{EqualityExprs, of_build};
 use super::strategy::{BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, Run, SpatialKey, StrategyInfo};
 use crate::predicate::Condition;
@@ -104,8 +105,28 @@ impl JoinStrategy for SimilarityStrategy {
         Some(SpatialKey { condition, left: &self.left_key, right: &self.right_key })
     }
 
+    fn kept_key(&self, side: JoinSide) -> Option<KeptKey> {
+        let condition = of_build(self.condition, side);
+        let SideKeys { equalities, key, .. } = self.of(side);
+        let nulls: Vec<_> = self.equalities.iter().map(|e| e.null_equals_null).collect();
+        let text = format!("{condition:?} of {key:?}, within {equalities:?} {nulls:?}, by {:?}", self.engine);
+        Some(KeptKey { text, label: self.condition.to_string() })
+    }
+
     fn build(&self, rows: BuildRows<'_>, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
-        let BuildRows { side, batch, .. } = rows;
+        let BuildRows { side, batch, kept, .. } = rows;
+        let indexed = match kept.map(|kept| Arc::clone(kept).downcast()) {
+            Some(Ok(kept)) => kept,
+            _ => Arc::new(self.index(side, batch, context)?),
+        };
+        let label = explain::label(self.condition, &self.left_key, &self.right_key);
+        Ok(Box::new(SimilarityMatcher { indexed, probe: self.of(side.negate()), label }))
+    }
+}
+
+impl SimilarityStrategy {
+    /// Indexes the keys of `batch`.
+    fn index(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<IndexedKeys> {
         let keys = self.of(side);
         let values = keys.values(batch)?;
         let engine = engine::open(self.engine)?;
@@ -138,7 +159,7 @@ impl JoinStrategy for SimilarityStrategy {
             bytes: of_index.bytes + groups.as_ref().map_or(0, Groups::memory),
             ..of_index
         };
-        Ok(Box::new(SimilarityMatcher { groups, numbering, index, info, reason, probe: self.of(side.negate()), label }))
+        Ok(IndexedKeys { groups, numbering, index, info, reason })
     }
 }
 
@@ -150,8 +171,9 @@ fn named(label: &str) -> impl Fn(similarity_engine::Error) -> DataFusionError + 
     }
 }
 
+/// The keys of a build side, whatever probes them.
 #[derive(Debug)]
-struct SimilarityMatcher {
+struct IndexedKeys {
     groups: Option<Groups>,
     /// What a device has counted that has numbered the keys.
     numbering: Vec<MetricValue>,
@@ -159,6 +181,11 @@ struct SimilarityMatcher {
     info: IndexInfo,
     /// Why it is on its engine.
     reason: Reason,
+}
+
+#[derive(Debug)]
+struct SimilarityMatcher {
+    indexed: Arc<IndexedKeys>,
     probe: SideKeys,
     /// The condition, for errors.
     label: String,
@@ -168,30 +195,35 @@ impl BuiltJoin for SimilarityMatcher {
     type Batch = AnyBatch;
 
     fn info(&self) -> &IndexInfo {
-        &self.info
+        &self.indexed.info
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
-        self.numbering.iter().cloned().chain(self.index.metrics()).chain(self.reason.metric()).collect()
+        let IndexedKeys { numbering, index, reason, .. } = self.indexed.as_ref();
+        numbering.iter().cloned().chain(index.metrics()).chain(reason.metric()).collect()
+    }
+
+    fn kept(&self) -> Option<KeptPart> {
+        Some(Arc::clone(&self.indexed) as KeptPart)
     }
 
     fn self_join_stretch(&self, start: usize) -> usize {
-        self.index.self_join_stretch(start)
+        self.indexed.index.self_join_stretch(start)
     }
 
     fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Prepared<AnyBatch>> {
         let values = self.probe.values(batch)?;
-        let groups = match &self.groups {
+        let groups = match &self.indexed.groups {
             Some(groups) => {
                 let values = equality::evaluate_all(&self.probe.equalities, batch)?;
                 Some(groups.look_up(&values).and_then(Codes::into_vec).or_datafusion()?)
             }
             None => None,
         };
-        self.index.prepare(&KeyColumn { values, groups }, context).map_err(named(&self.label))
+        self.indexed.index.prepare(&KeyColumn { values, groups }, context).map_err(named(&self.label))
     }
 
     fn probe(&self, probe: Probe<'_, AnyBatch>, cursor: &mut Cursor, run: &Run<'_>, out: &mut Pairs) -> Result<Counts> {
-        self.index.probe(probe, cursor, run.limit, run.cancel, out).or_datafusion()
+        self.indexed.index.probe(probe, cursor, run.limit, run.cancel, out).or_datafusion()
     }
 }

@@ -12,6 +12,7 @@ use similarity_engine::metrics::MetricValue;
 
 use super::engine::EngineResult;
 use super::explain::Explained;
+use super::kept::{KeptKey, KeptPart};
 use super::spec::EqualityExprs;
 use crate::predicate::VectorCondition;
 use similarity_engine::accelerator::{Accelerator, ColumnPrefetch};
@@ -61,6 +62,11 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
         None
     }
 
+    /// What [`build`](Self::build) depends on besides the rows of `side`; `None` where nothing of it can be kept.
+    fn kept_key(&self, _side: JoinSide) -> Option<KeptKey> {
+        None
+    }
+
     /// Indexes the collected rows of a side.
     ///
     /// # Errors
@@ -91,6 +97,8 @@ pub struct BuildRows<'a> {
     pub batch: &'a RecordBatch,
     /// The device that was [sent](JoinStrategy::prefetch) some columns.
     pub sent: Option<&'a Arc<dyn Accelerator>>,
+    /// What was [kept](BuiltJoin::kept) of the same rows under the same [key](JoinStrategy::kept_key).
+    pub kept: Option<&'a KeptPart>,
 }
 
 /// A vector key of each side, and the distance within which rows match.
@@ -115,6 +123,11 @@ pub trait BuiltJoin: Debug + Send + Sync {
     /// What it counts by itself, for EXPLAIN ANALYZE.
     fn metrics(&self) -> Vec<MetricValue> {
         Vec::new()
+    }
+
+    /// The part of it that another query can use.
+    fn kept(&self) -> Option<KeptPart> {
+        None
     }
 
     /// The end of a stretch from `start` on, before [`self_join_len`](IndexInfo::self_join_len), that is neither too
@@ -155,6 +168,10 @@ impl<J: BuiltJoin> BuiltJoin for Erased<J> {
 
     fn metrics(&self) -> Vec<MetricValue> {
         self.0.metrics()
+    }
+
+    fn kept(&self) -> Option<KeptPart> {
+        self.0.kept()
     }
 
     fn self_join_stretch(&self, start: usize) -> usize {

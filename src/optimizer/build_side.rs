@@ -27,6 +27,11 @@ pub(super) fn choose(left: &dyn ExecutionPlan, right: &dyn ExecutionPlan) -> Res
     Ok(BuildSide { side, why, probe_rows: probe.get_value().copied() })
 }
 
+/// The side whose index is kept; `probe` is the other input.
+pub(super) fn of_index(side: JoinSide, probe: &dyn ExecutionPlan) -> Result<BuildSide> {
+    Ok(BuildSide { side, why: "it has an index".into(), probe_rows: rows(probe)?.get_value().copied() })
+}
+
 /// How many rows an input has.
 pub(super) fn rows(input: &dyn ExecutionPlan) -> Result<Precision<usize>> {
     Ok(StatisticsContext::new().compute(input, &StatisticsArgs::new())?.num_rows)

@@ -13,6 +13,7 @@
 mod build_side;
 mod declined;
 mod dml;
+mod indexes;
 mod input_filters;
 mod lateral;
 mod links;
@@ -28,6 +29,7 @@ mod same_input;
 mod subquery;
 
 pub use dml::{DmlNode, DmlRule};
+pub use indexes::IndexCatalog;
 pub use links::{LinksNode, links};
 pub use nearest::{NearestFilterRule, NearestJoinNode, NearestJoinRule};
 pub use node::SimilarityJoinNode;

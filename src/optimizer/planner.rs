@@ -12,6 +12,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
 use super::build_side::{self, BuildSide};
+use super::indexes::index_of;
 use super::links::LinksNode;
 use super::nearest::NearestJoinNode;
 use super::node::SimilarityJoinNode;
@@ -125,7 +126,8 @@ impl Planning<'_> {
             && program.keys.iter().all(|key| self.is_symmetric(key));
         let self_join = symmetric && self.is_self_join(&program.residual);
         let (equalities, unindexed) = self.physical.equalities(&program.keys)?;
-        let (inputs, spec) = self.join(self_join, unindexed.into_iter().chain(program.residual))?;
+        let entry = (&program.entry.left, &program.entry.right);
+        let (inputs, spec) = self.join(self_join, Some(entry), unindexed.into_iter().chain(program.residual))?;
         let keys = SimilarityStrategy {
             equalities,
             left_key: self.physical.expression(&program.entry.left, left)?,
@@ -153,7 +155,7 @@ impl Planning<'_> {
         }
         let key = |(l, r): &(Expr, Expr)| Ok([self.physical.expression(l, left)?, self.physical.expression(r, right)?]);
         let keys = pairs.iter().map(key).collect::<Result<_>>()?;
-        let (inputs, spec) = self.join(self_join, rules.residual)?;
+        let (inputs, spec) = self.join(self_join, None, rules.residual)?;
         let build_rows = match spec.build {
             JoinSide::Right => build_side::rows(self.inputs[1].as_ref())?,
             _ => build_side::rows(self.inputs[0].as_ref())?,
@@ -197,12 +199,27 @@ impl Planning<'_> {
         })
     }
 
-    /// Inputs and everything but what finds the pairs; `self_join`, where one input is both sides.
-    fn join(&self, self_join: bool, residual: impl IntoIterator<Item = Expr>) -> Result<(JoinInputs, JoinSpec)> {
+    /// Inputs and everything but what finds the pairs; `self_join`, where one input is both sides. An index over the
+    /// key of one side makes that side the one that is collected.
+    fn join(
+        &self,
+        self_join: bool,
+        keys: Option<(&Expr, &Expr)>,
+        residual: impl IntoIterator<Item = Expr>,
+    ) -> Result<(JoinInputs, JoinSpec)> {
         let ([left, right], residual) = (self.inputs, plain_first(residual));
-        let build = match self_join {
-            true => BuildSide { side: JoinSide::Left, why: String::new(), probe_rows: None },
-            false => build_side::choose(left.as_ref(), right.as_ref())?,
+        let session = self.physical.session;
+        let of_left = keys.and_then(|(key, _)| index_of(session, self.node.left(), key));
+        let of_right = keys.and_then(|(_, key)| index_of(session, self.node.right(), key));
+        let (build, index) = match (self_join, of_left, of_right) {
+            (true, index, _) => (BuildSide { side: JoinSide::Left, why: String::new(), probe_rows: None }, index),
+            (false, Some(index), None) => (build_side::of_index(JoinSide::Left, right.as_ref())?, Some(index)),
+            (false, None, Some(index)) => (build_side::of_index(JoinSide::Right, left.as_ref())?, Some(index)),
+            (false, of_left, of_right) => {
+                let build = build_side::choose(left.as_ref(), right.as_ref())?;
+                let index = if build.side == JoinSide::Left { of_left } else { of_right };
+                (build, index)
+            }
         };
         let spec = JoinSpec {
             join_type: self.node.join_type(),
@@ -210,6 +227,7 @@ impl Planning<'_> {
             why_build: build.why,
             probe_rows: build.probe_rows,
             recall: self.node.recall(),
+            index,
             residual: residual.iter().map(|condition| self.physical.filter(condition)).collect::<Result<_>>()?,
             condition: self.physical.filter(self.node.condition())?,
         };

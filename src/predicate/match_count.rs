@@ -11,7 +11,7 @@ use datafusion::logical_expr::expr::ScalarFunction;
 
 use super::minimal_sets::{SLACK, clauses_reaching, is_served};
 use super::sides::data_type;
-use super::{Band, Conjunction, EqualityKey, Sides};
+use super::{Band, BandForm, Conjunction, EqualityKey, Sides};
 use crate::functions::{self, MATCH_COUNT, weighted_conditions};
 
 /// More conditions than that are left alone.
@@ -39,9 +39,9 @@ pub(super) fn clauses(call: &ScalarFunction, least: f64, sides: Sides<'_>, most:
 #[derive(Debug, Clone)]
 pub enum Counted {
     /// Both sides have the same value.
-    Equality(EqualityKey),
+    Equality(Box<EqualityKey>),
     /// A value of one side lies in a range of the other.
-    Band(Band),
+    Band(Box<Band>),
 }
 
 impl Counted {
@@ -52,9 +52,23 @@ impl Counted {
             return None;
         }
         match (keys.len(), bands.len()) {
-            (1, 0) => keys.pop().map(Self::Equality),
-            (0, 1) => bands.pop().map(Self::Band),
+            (1, 0) => keys.pop().map(|key| Self::Equality(Box::new(key))),
+            (0, 1) => bands.pop().map(|band| Self::Band(Box::new(band))),
             _ => None,
+        }
+    }
+}
+
+impl Counted {
+    /// The value of the right side, or the low end of its interval.
+    pub fn into_right(self) -> Expr {
+        match self {
+            Self::Equality(key) => key.right,
+            Self::Band(band) => match band.form {
+                BandForm::Difference { right, .. } => right,
+                BandForm::Between { value_is_left: false, value, .. } => value,
+                BandForm::Between { low, .. } => low.value,
+            },
         }
     }
 }

@@ -48,7 +48,8 @@
 //! assert!(!sql::is_complete("SELECT 'open;", &options));
 //! ```
 //!
-//! Matching rules have statements of their own, [`RuleStatement`], which are read before the stock parser sees them.
+//! Matching rules and similarity indexes have statements of their own, [`OwnStatement`], which are read before the
+//! stock parser sees them.
 //! Calls that name a rule are replaced in the syntax tree that the parser returns: `rules` says how they read.
 
 mod alias;
@@ -57,10 +58,13 @@ mod dml;
 mod edit;
 mod error;
 mod hints;
+mod indexes;
 mod keyword;
 mod nearest;
+mod own_statement;
 mod plan;
 mod ranking;
+mod reader;
 mod recall;
 mod reset;
 mod rules;
@@ -72,6 +76,8 @@ pub use alias::SimilarityAliasPlanner;
 pub use dml::is_dml;
 pub(crate) use error::syntax_error;
 pub use hints::with_hint;
+pub use indexes::IndexStatement;
+pub use own_statement::OwnStatement;
 pub use plan::{logical_plan, sql, sql_with_options};
 pub(crate) use ranking::as_condition;
 pub use rules::{Blocking, ClauseText, PartText, RuleCatalog, RuleStatement, SetPart, TwoRows};

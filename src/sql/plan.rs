@@ -26,7 +26,7 @@ pub async fn sql(ctx: &SessionContext, sql: &str) -> Result<DataFrame> {
 /// # Errors
 /// As [`sql`], and a planning error for statements that `options` do not allow.
 pub async fn sql_with_options(ctx: &SessionContext, sql: &str, options: SQLOptions) -> Result<DataFrame> {
-    if let Some(statement) = StatementText::new(sql).rule_statement(&parser_options(ctx))? {
+    if let Some(statement) = StatementText::new(sql).own_statement(&parser_options(ctx))? {
         return statement.run_with_options(ctx, options).await;
     }
     let plan = logical_plan(&ctx.state(), sql).await?;
@@ -38,13 +38,14 @@ pub async fn sql_with_options(ctx: &SessionContext, sql: &str, options: SQLOptio
 /// [`SessionState::create_logical_plan`].
 ///
 /// # Errors
-/// Syntax and planning errors; also for a statement about matching rules, and where the session does not know
-/// similarity joins at all.
+/// Syntax and planning errors; also for a statement about matching rules or similarity indexes, and where the session
+/// does not know similarity joins at all.
 pub async fn logical_plan(state: &SessionState, sql: &str) -> Result<LogicalPlan> {
     let text = StatementText::new(sql);
-    if text.rule_statement(&state.config_options().sql_parser)?.is_some() {
+    if text.own_statement(&state.config_options().sql_parser)?.is_some() {
         return not_impl_err!(
-            "a statement about matching rules has no plan; run it with `similarity_sql` or `sql::sql`"
+            "a statement about matching rules or similarity indexes has no plan; run it with `similarity_sql` or \
+             `sql::sql`"
         );
     }
     let mut parsed = text.parsed_for(state)?;

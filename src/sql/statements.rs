@@ -11,16 +11,18 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError};
 
 use super::edit::{self, Edit, Places};
-use super::rules::{self, RuleCatalog, RuleStatement};
+use super::indexes;
+use super::own_statement::OwnStatement;
+use super::rules::{self, RuleCatalog};
 use super::source::{self, Parsed};
 
-/// Whether the parser can read every statement of `sql`, those about matching rules included.
+/// Whether the parser can read every statement of `sql`, our own ones included.
 ///
 /// # Errors
 /// Syntax errors, with their line and column in `sql`.
 pub fn check(sql: &str, options: &SqlParserOptions) -> Result<()> {
     for statement in split(sql, options)? {
-        if statement.rule_statement(options)?.is_none() {
+        if statement.own_statement(options)?.is_none() {
             statement.parse(options)?;
         }
     }
@@ -109,14 +111,18 @@ impl<'a> StatementText<'a> {
         Ok(self.parsed(options, None)?.statements)
     }
 
-    /// The statement about matching rules that this is, if it is one.
+    /// The statement about matching rules or similarity indexes that this is, if it is one.
     ///
     /// # Errors
     /// Syntax errors, with their line and column in the longer text.
-    pub fn rule_statement(&self, options: &SqlParserOptions) -> Result<Option<RuleStatement>> {
+    pub fn own_statement(&self, options: &SqlParserOptions) -> Result<Option<OwnStatement>> {
         let dialect = dialect(options)?;
         let tokens = self.tokens(dialect.as_ref())?;
-        rules::parse(&tokens, dialect.as_ref(), options.recursion_limit.get()).transpose()
+        let (dialect, limit) = (dialect.as_ref(), options.recursion_limit.get());
+        if let Some(rule) = rules::parse(&tokens, dialect, limit) {
+            return Ok(Some(OwnStatement::Rule(rule?)));
+        }
+        indexes::parse(&tokens, dialect, limit).map(|index| index.map(OwnStatement::Index)).transpose()
     }
 
     /// Text for the stock parser, as [`rewrite`](self::rewrite) makes it.

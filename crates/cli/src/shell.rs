@@ -57,8 +57,8 @@ impl Shell {
     pub async fn run(&self, statement: StatementText<'_>) -> Result<()> {
         let options = self.parser_options();
         let start = Instant::now();
-        if let Some(rule) = statement.rule_statement(&options)? {
-            return self.print(rule.run(&self.ctx).await?, start).await;
+        if let Some(own) = statement.own_statement(&options)? {
+            return self.print(own.run(&self.ctx).await?, start).await;
         }
         let parsed = statement.parse(&options)?;
         if parsed.front().is_some_and(|statement| is_view(statement) || sql::is_dml(statement)) {

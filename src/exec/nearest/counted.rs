@@ -1,7 +1,7 @@
 //! The conditions of a match count as places among the values of the right side.
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::common::{JoinSide, Result};
+use datafusion::common::{JoinSide, Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 use similarity_engine::atoms::Span;
 use similarity_engine::equality::{Groups, Numberer};
@@ -38,8 +38,8 @@ pub(super) struct CountedConditions(Vec<Known>);
 
 #[derive(Debug)]
 enum Known {
-    Equality(PhysicalExprRef, Groups),
-    Band(BandExprs, BandValues),
+    Equality(Groups),
+    Band(BandValues),
 }
 
 impl CountedConditions {
@@ -58,18 +58,20 @@ impl CountedConditions {
         let (mut known, mut columns) = (Vec::new(), Vec::new());
         for condition in conditions {
             match condition {
-                CountedExprs::Equality(EqualityExprs { left, right, null_equals_null }) => {
+                CountedExprs::Equality(EqualityExprs { right, null_equals_null, .. }) => {
                     let values = equality::evaluate_all(std::slice::from_ref(right), batch)?;
                     let by = Numberer { threads: context.threads, self_join: false, device: None };
                     let (groups, codes) = Groups::build(&values, vec![*null_equals_null], by).or_datafusion()?;
                     let codes = codes.into_vec().or_datafusion()?;
                     columns.push(codes.into_iter().map(|code| place(code, 0)).collect());
-                    known.push(Known::Equality(left.clone(), groups));
+                    (context.reserve)(groups.memory()).or_datafusion()?;
+                    known.push(Known::Equality(groups));
                 }
                 CountedExprs::Band(band) => {
                     let (values, column) = band.build(JoinSide::Right, batch, false)?;
+                    (context.reserve)(values.memory()).or_datafusion()?;
                     columns.push(column.places);
-                    known.push(Known::Band(band.clone(), values));
+                    known.push(Known::Band(values));
                 }
             }
             context.cancel.check().or_datafusion()?;
@@ -78,19 +80,22 @@ impl CountedConditions {
         Ok((Self(known), keys))
     }
 
-    /// The keys of the left side `batch`.
+    /// The keys of the left side `batch`, by the same conditions in whichever columns it has them.
     ///
     /// # Errors
     /// Expressions that fail, differences beyond the type of their numbers.
-    pub(super) fn look_up(&self, batch: &RecordBatch) -> Result<ArrayRef> {
+    pub(super) fn look_up(&self, conditions: &[CountedExprs], batch: &RecordBatch) -> Result<ArrayRef> {
         let rows = batch.num_rows();
-        let columns = self.0.iter().map(|known| match known {
-            Known::Equality(left, groups) => {
+        let columns = self.0.iter().zip(conditions).map(|known| match known {
+            (Known::Equality(groups), CountedExprs::Equality(EqualityExprs { left, .. })) => {
                 let values = equality::evaluate_all(std::slice::from_ref(left), batch)?;
                 let codes = groups.look_up(&values).and_then(|codes| codes.into_vec()).or_datafusion()?;
                 Ok(codes.into_iter().map(|code| place(code, 1)).collect())
             }
-            Known::Band(band, values) => Ok(band.look_up(values, JoinSide::Left, batch)?.accepted),
+            (Known::Band(values), CountedExprs::Band(band)) => {
+                Ok(band.look_up(values, JoinSide::Left, batch)?.accepted)
+            }
+            _ => internal_err!("conditions of a match count have changed their places"),
         });
         match_count::keys(&columns.collect::<Result<Vec<_>>>()?, rows).or_datafusion()
     }
@@ -98,8 +103,8 @@ impl CountedConditions {
     /// Bytes held.
     pub(super) fn memory(&self) -> usize {
         let of = |known: &Known| match known {
-            Known::Equality(_, groups) => groups.memory(),
-            Known::Band(_, values) => values.memory(),
+            Known::Equality(groups) => groups.memory(),
+            Known::Band(values) => values.memory(),
         };
         self.0.iter().map(of).sum()
     }

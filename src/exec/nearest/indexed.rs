@@ -1,10 +1,9 @@
 //! Neighbours by an index, with the conditions that it does not know.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
-use datafusion::common::Result;
-use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::common::{Result, internal_err};
 
 use super::counted::CountedConditions;
 use super::scored::Scored;
@@ -21,8 +20,8 @@ pub(super) struct Indexed {
     pub index: Box<DynNearestIndex>,
     /// Why it is on its engine.
     pub reason: Reason,
-    /// What makes the key of a left row.
-    pub key: LeftKey,
+    /// The values of the right side where conditions are counted.
+    counted: Option<CountedConditions>,
     /// The group and the rank of each row.
     ids: Option<Vec<u32>>,
     ranks: Vec<u32>,
@@ -35,11 +34,20 @@ impl Indexed {
     pub(super) fn new(
         index: Box<DynNearestIndex>,
         reason: Reason,
-        key: LeftKey,
+        counted: Option<CountedConditions>,
         ids: Option<Vec<u32>>,
         ranks: Vec<u32>,
     ) -> Self {
-        Self { index, reason, key, ids, ranks, scored: OnceLock::new() }
+        Self { index, reason, counted, ids, ranks, scored: OnceLock::new() }
+    }
+
+    /// The keys by which the left side `batch` is looked up.
+    pub(super) fn left_keys(&self, score: Option<&IndexedScore>, batch: &RecordBatch) -> Result<ArrayRef> {
+        match (score, &self.counted) {
+            (Some(IndexedScore::Similarity { left, .. }), None) => left.evaluate(batch)?.into_array(batch.num_rows()),
+            (Some(IndexedScore::MatchCount { conditions, .. }), Some(known)) => known.look_up(conditions, batch),
+            _ => internal_err!("a ranking has an index for another score"),
+        }
     }
 
     /// Scoring of the same rows without the index.
@@ -53,52 +61,25 @@ impl Indexed {
         let ids = self.ids.as_ref().map_or(0, Vec::capacity);
         IndexInfo {
             path: format!("{}{}", of_index.path, self.reason),
-            bytes: of_index.bytes + self.key.memory() + (ids + self.ranks.capacity()) * size_of::<u32>(),
+            bytes: of_index.bytes
+                + self.counted.as_ref().map_or(0, CountedConditions::memory)
+                + (ids + self.ranks.capacity()) * size_of::<u32>(),
             ..of_index
         }
     }
 }
 
-/// What makes the keys that an index is looked up with.
-#[derive(Debug)]
-pub(super) enum LeftKey {
-    /// An expression over the left input.
-    Expression(PhysicalExprRef),
-    /// Places among the values of the right side.
-    Counted(CountedConditions),
-}
-
-impl LeftKey {
-    /// What makes the keys of the left side, and the keys of the right side `batch`.
-    pub(super) fn build(
-        score: &IndexedScore,
-        batch: &RecordBatch,
-        context: &BuildContext<'_>,
-    ) -> Result<(Self, ArrayRef)> {
-        match score {
-            IndexedScore::Similarity { left, right, .. } => {
-                let values = right.evaluate(batch)?.into_array(batch.num_rows())?;
-                Ok((Self::Expression(Arc::clone(left)), values))
-            }
-            IndexedScore::MatchCount { conditions, .. } => {
-                let (known, values) = CountedConditions::build(conditions, batch, context)?;
-                Ok((Self::Counted(known), values))
-            }
-        }
-    }
-
-    /// The keys of a batch of the left side.
-    pub(super) fn of(&self, batch: &RecordBatch) -> Result<ArrayRef> {
-        match self {
-            Self::Expression(key) => key.evaluate(batch)?.into_array(batch.num_rows()),
-            Self::Counted(conditions) => conditions.look_up(batch),
-        }
-    }
-
-    fn memory(&self) -> usize {
-        match self {
-            Self::Expression(_) => 0,
-            Self::Counted(conditions) => conditions.memory(),
+/// The keys of the right side `batch`, and the values that conditions are looked up in where they are counted.
+pub(super) fn right_keys(
+    score: &IndexedScore,
+    batch: &RecordBatch,
+    context: &BuildContext<'_>,
+) -> Result<(Option<CountedConditions>, ArrayRef)> {
+    match score {
+        IndexedScore::Similarity { right, .. } => Ok((None, right.evaluate(batch)?.into_array(batch.num_rows())?)),
+        IndexedScore::MatchCount { conditions, .. } => {
+            let (known, values) = CountedConditions::build(conditions, batch, context)?;
+            Ok((Some(known), values))
         }
     }
 }

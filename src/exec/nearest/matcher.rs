@@ -1,5 +1,7 @@
 //! The ranked side, ready to be probed.
 
+use std::sync::Arc;
+
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::{JoinSide, Result, internal_err};
 use similarity_engine::metrics::MetricValue;
@@ -8,6 +10,7 @@ use super::indexed::{Indexed, Search};
 use super::scored::{Scored, Scoring};
 use super::strategy::{NearestStrategy, is_about_values};
 use crate::exec::engine::EngineResult;
+use crate::exec::kept::KeptPart;
 use crate::exec::strategy::{BuiltJoin, Run};
 use similarity_engine::access_path::AccessPath;
 use similarity_engine::equality::{Codes, Groups};
@@ -22,13 +25,19 @@ pub(super) enum Ranker {
     Scored(Scored),
 }
 
-/// The right side.
+/// The right side, whatever looks for neighbours there.
+#[derive(Debug)]
+pub(super) struct RankedSide {
+    pub groups: Option<Groups>,
+    pub ranker: Ranker,
+}
+
+/// The right side of a query.
 #[derive(Debug)]
 pub(super) struct NearestMatcher {
     keys: NearestStrategy,
     batch: RecordBatch,
-    groups: Option<Groups>,
-    ranker: Ranker,
+    ranked: Arc<RankedSide>,
     /// Rows of the build side as those that get neighbours, in a self-join.
     self_join: Option<PreparedRows>,
     info: IndexInfo,
@@ -38,11 +47,11 @@ impl NearestMatcher {
     pub(super) fn new(
         keys: NearestStrategy,
         batch: RecordBatch,
-        groups: Option<Groups>,
-        ranker: Ranker,
+        ranked: Arc<RankedSide>,
         self_join: Option<PreparedRows>,
     ) -> Self {
-        let of_ranker = match &ranker {
+        let RankedSide { groups, ranker } = ranked.as_ref();
+        let of_ranker = match ranker {
             Ranker::Indexed(indexed) => indexed.info(),
             Ranker::Scored(scored) => IndexInfo {
                 path: AccessPath::AllCandidates.to_string(),
@@ -56,7 +65,7 @@ impl NearestMatcher {
             self_join_len: self_join.as_ref().map_or(0, |rows| rows.positions),
             ..of_ranker
         };
-        Self { keys, batch, groups, ranker, self_join, info }
+        Self { keys, batch, ranked, self_join, info }
     }
 }
 
@@ -68,21 +77,29 @@ impl BuiltJoin for NearestMatcher {
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
-        match &self.ranker {
+        match &self.ranked.ranker {
             Ranker::Indexed(indexed) => indexed.index.metrics().into_iter().chain(indexed.reason.metric()).collect(),
             Ranker::Scored(_) => Vec::new(),
         }
     }
 
+    fn kept(&self) -> Option<KeptPart> {
+        match &self.ranked.ranker {
+            Ranker::Indexed(_) => Some(Arc::clone(&self.ranked) as KeptPart),
+            // scores are of expressions over both sides
+            Ranker::Scored(_) => None,
+        }
+    }
+
     fn self_join_stretch(&self, start: usize) -> usize {
-        match &self.ranker {
+        match &self.ranked.ranker {
             Ranker::Indexed(indexed) => indexed.index.self_join_stretch(start, self.keys.rows),
             Ranker::Scored(_) => even_stretch(start, self.info.self_join_len),
         }
     }
 
     fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Prepared<PreparedRows>> {
-        let groups = match &self.groups {
+        let groups = match &self.ranked.groups {
             Some(groups) => Some(
                 groups
                     .look_up(&self.keys.equalities_of(JoinSide::Left, batch)?)
@@ -92,9 +109,9 @@ impl BuiltJoin for NearestMatcher {
             None => None,
         };
         let batch = batch.clone();
-        if let Ranker::Indexed(Indexed { index, key, .. }) = &self.ranker {
-            match key.of(&batch).and_then(|values| {
-                index.prepare(&KeyColumn { values, groups: groups.clone() }, context).or_datafusion()
+        if let Ranker::Indexed(indexed) = &self.ranked.ranker {
+            match indexed.left_keys(self.keys.indexed.as_ref(), &batch).and_then(|values| {
+                indexed.index.prepare(&KeyColumn { values, groups: groups.clone() }, context).or_datafusion()
             }) {
                 Ok(prepared) => {
                     let positions = prepared.len;
@@ -124,7 +141,7 @@ impl BuiltJoin for NearestMatcher {
         let Some(rows) = rows else {
             return internal_err!("a nearest join was not built for a self-join");
         };
-        let (indexed, probe) = match (&self.ranker, &rows.probe) {
+        let (indexed, probe) = match (&self.ranked.ranker, &rows.probe) {
             (Ranker::Scored(scored), _) => return self.score(scored, rows, cursor, run, out),
             (Ranker::Indexed(indexed), Probed::Scored) => {
                 return self.score(indexed.scored(), rows, cursor, run, out);

@@ -12,21 +12,26 @@ mod ranks;
 mod scored;
 mod strategy;
 
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
 use datafusion::common::{JoinSide, Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 pub use self::counted::CountedExprs;
-use self::indexed::{Indexed, LeftKey};
-use self::matcher::{NearestMatcher, PreparedRows, Ranker};
+use self::indexed::{Indexed, right_keys};
+use self::matcher::{NearestMatcher, PreparedRows, RankedSide, Ranker};
 use self::scored::Scored;
 use self::strategy::is_about_values;
 pub use self::strategy::{IndexedScore, NearestStrategy};
 use super::explain::Explained;
+use super::kept::KeptKey;
 use super::spec::{EqualityExprs, of_build};
 use super::strategy::{BuildRows, DynBuiltJoin, JoinStrategy, StrategyInfo};
 use crate::exec::engine::{self, EngineResult};
-use similarity_engine::choice::EngineSpec;
+use crate::predicate::Condition;
+use similarity_engine::choice::{Asked, EngineSpec};
 use similarity_engine::equality::{Groups, Numberer};
 use similarity_engine::match_count::MatchCount;
 use similarity_engine::reason::Reason;
@@ -68,11 +73,55 @@ impl JoinStrategy for NearestStrategy {
         None
     }
 
+    fn kept_key(&self, side: JoinSide) -> Option<KeptKey> {
+        let (score, name) = match self.indexed.as_ref()? {
+            IndexedScore::Similarity { condition, right, .. } => {
+                let name = match condition {
+                    Condition::Set { measure, .. } => measure.name(),
+                    Condition::Edit { measure, .. } => measure.name(),
+                    Condition::Vector(condition) => condition.measure.name(),
+                };
+                (format!("{:?} of {right:?}", of_build(*condition, side)), name)
+            }
+            IndexedScore::MatchCount { conditions, weights } => (format!("{conditions:?} {weights:?}"), "match_count"),
+        };
+        let equalities: Vec<_> = self.equalities.iter().map(|e| (&e.right, e.null_equals_null)).collect();
+        // a device may rank so many rows and no more
+        let on_device = self.engine.asked != Asked::Cpu && engine::platform().is_some_and(|kind| kind.has_driver());
+        let wanted = on_device.then(|| self.searched());
+        let Self { then_by, engine, .. } = self;
+        let text = format!("{score}, then by {then_by:?}, within {equalities:?}, {wanted:?}, by {engine:?}");
+        Some(KeptKey { text, label: format!("NEAREST by {name}") })
+    }
+
     fn build(&self, rows: BuildRows<'_>, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
-        let BuildRows { side, batch, .. } = rows;
+        let BuildRows { side, batch, kept, .. } = rows;
         if side != JoinSide::Right {
             return internal_err!("a nearest join ranks the rows of its right side");
         }
+        let (ranked, ids) = match kept.map(|kept| Arc::clone(kept).downcast()) {
+            Some(Ok(kept)) => (kept, None),
+            _ => {
+                let (ranked, ids) = self.rank(side, batch, context)?;
+                (Arc::new(ranked), ids)
+            }
+        };
+        let self_join = match context.self_join {
+            true => Some(PreparedRows::self_join(batch, &ranked.ranker, ids)?),
+            false => None,
+        };
+        Ok(Box::new(Erased(NearestMatcher::new(self.clone(), batch.clone(), ranked, self_join))))
+    }
+}
+
+impl NearestStrategy {
+    /// Makes the rows of `batch` ready for being ranked, and says which group each has where it is its own probe side.
+    fn rank(
+        &self,
+        side: JoinSide,
+        batch: &RecordBatch,
+        context: &BuildContext<'_>,
+    ) -> Result<(RankedSide, Option<Vec<u32>>)> {
         let ranks = ranks::ranks(&self.then_by, batch, context)?;
         let (groups, ids) = match self.equalities.as_slice() {
             [] => (None, None),
@@ -89,7 +138,7 @@ impl JoinStrategy for NearestStrategy {
         let few = ids.as_deref().is_some_and(scored::leave_few_candidates);
         let ranker = match &self.indexed {
             Some(score) if !few => {
-                let index = LeftKey::build(score, batch, context).and_then(|(key, values)| {
+                let index = right_keys(score, batch, context).and_then(|(counted, values)| {
                     let keys = KeyColumn { values, groups: ids.clone() };
                     let engine = engine::open(self.engine)?;
                     let (index, reason) = match score {
@@ -104,10 +153,10 @@ impl JoinStrategy for NearestStrategy {
                         }
                     }
                     .or_datafusion()?;
-                    Ok((index, reason, key))
+                    Ok((index, reason, counted))
                 });
                 match index {
-                    Ok((index, reason, key)) => Ranker::Indexed(Indexed::new(index, reason, key, ids, ranks)),
+                    Ok((index, reason, counted)) => Ranker::Indexed(Indexed::new(index, reason, counted, ids, ranks)),
                     Err(error) if is_about_values(&error) && !context.cancel.is_cancelled() => {
                         Ranker::Scored(Scored::of_batch((self, batch), ids, ranks, context)?)
                     }
@@ -118,10 +167,6 @@ impl JoinStrategy for NearestStrategy {
             Some(_) => Ranker::Scored(Scored::new(ids.as_deref(), ranks)),
             None => Ranker::Scored(Scored::of_batch((self, batch), ids, ranks, context)?),
         };
-        let self_join = match context.self_join {
-            true => Some(PreparedRows::self_join(batch, &ranker, own_ids)?),
-            false => None,
-        };
-        Ok(Box::new(Erased(NearestMatcher::new(self.clone(), batch.clone(), groups, ranker, self_join))))
+        Ok((RankedSide { groups, ranker }, own_ids))
     }
 }

@@ -9,9 +9,12 @@ use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::node::NearestJoinNode;
-use crate::exec::{CountedExprs, IndexedScore, JoinInputs, JoinSpec, NearestJoinExec, NearestStrategy};
+use crate::exec::{
+    CountedExprs, IndexedScore, JoinInputs, JoinSpec, NearestJoinExec, NearestStrategy, SimilarityIndex,
+};
 use crate::functions::nearest::{Direction, Nearest};
 use crate::optimizer::build_side::rows;
+use crate::optimizer::indexes::index_of;
 use crate::optimizer::physical::Physical;
 use crate::optimizer::same_input::{same_expr, same_rows};
 use crate::predicate::{Condition, Conjunction, Counted, VectorCondition, counted, measured, plain_first};
@@ -48,8 +51,7 @@ pub(in crate::optimizer) fn plan(
         engine,
     };
     // what is found of sets and strings, or of rows that have to satisfy a condition besides, is never approximate
-    let is_of_vectors =
-        matches!(&keys.indexed, Some(IndexedScore::Similarity { condition: Condition::Vector(_), .. }));
+    let is_of_vectors = matches!(&keys.indexed, Some(IndexedScore::Similarity { condition: Condition::Vector(_), .. }));
     let recall = recall.filter(|_| is_of_vectors && keys.residual.is_empty());
     // one input serves both sides where an index ranks its rows by themselves
     let symmetric = |left: &Expr, right: &Expr| same_expr(left, physical.sides.left, right, physical.sides.right);
@@ -65,6 +67,7 @@ pub(in crate::optimizer) fn plan(
         why_build: "its rows are ranked".into(),
         probe_rows: recall.map_or(Ok(None), |_| rows(left.as_ref()).map(|rows| rows.get_value().copied()))?,
         recall,
+        index: if keys.indexed.is_some() { index(node, physical) } else { None },
         residual: Vec::new(),
         condition: physical.filter(&condition)?,
     };
@@ -104,6 +107,16 @@ fn indexed(score: &Expr, direction: Direction, physical: &Physical<'_>) -> Resul
         left: physical.expression(&left, physical.sides.left)?,
         right: physical.expression(&right, physical.sides.right)?,
     }))
+}
+
+/// The similarity index over what an index of the right side is made of.
+fn index(node: &NearestJoinNode, physical: &Physical<'_>) -> Option<Arc<SimilarityIndex>> {
+    let score = &node.nearest().score;
+    let keys = match measured(score, physical.sides) {
+        Some((_, right, _)) => vec![right],
+        None => counted(score, physical.sides)?.0.into_iter().map(Counted::into_right).collect(),
+    };
+    keys.iter().find_map(|key| index_of(physical.session, node.right(), key))
 }
 
 /// The score as a count of conditions, each of which is one equality or range between both sides.

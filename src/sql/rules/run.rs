@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use datafusion::common::{DFSchema, Result, plan_datafusion_err};
+use datafusion::common::Result;
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::context::SQLOptions;
-use datafusion::logical_expr::{DdlStatement, DropFunction, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::Expr;
@@ -19,6 +19,7 @@ use super::pair_value;
 use super::rule::Rule;
 use super::statement::{Action, Body, Create, RuleStatement, Side};
 use crate::sql::error::planning_error;
+use crate::sql::reader::verify_ddl;
 use crate::sql::visit::visit_expr;
 
 impl RuleStatement {
@@ -87,13 +88,6 @@ fn is_name_only(side: &Side) -> Result<()> {
 fn expanded(mut condition: Expr, rules: &RuleCatalog) -> Result<Expr> {
     visit_expr(&mut condition, &mut Calls::new(rules, &HashMap::new(), None))?;
     Ok(condition)
-}
-
-/// Options tell what they allow only about plans, and these statements have none: another DDL stands in.
-fn verify_ddl(options: &SQLOptions, statement: &str) -> Result<()> {
-    let stand_in = DropFunction { name: String::new(), if_exists: true, schema: Arc::new(DFSchema::empty()) };
-    let verified = options.verify_plan(&LogicalPlan::Ddl(DdlStatement::DropFunction(stand_in)));
-    verified.map_err(|_| plan_datafusion_err!("DDL not supported: {statement}"))
 }
 
 fn listing(rules: &RuleCatalog) -> Result<RecordBatch> {

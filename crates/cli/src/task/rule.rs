@@ -8,7 +8,7 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::dialect::{GenericDialect, dialect_from_str};
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
-use datafusion_similarity::sql::{self, ClauseText, RuleCatalog, TwoRows};
+use datafusion_similarity::sql::{self, ClauseText, OwnStatement, RuleCatalog, TwoRows};
 
 use super::input::failed;
 use super::options::Condition;
@@ -70,9 +70,9 @@ impl Rule {
 async fn run(ctx: &SessionContext, text: &str, source: &str) -> Result<()> {
     let options = parser_options(ctx);
     for (at, statement) in sql::split(text.trim_start_matches('\u{feff}'), &options)?.into_iter().enumerate() {
-        match statement.rule_statement(&options)? {
-            Some(rule) => rule.run(ctx).await?.collect().await?,
-            None => return plan_err!("statement {} of {source} is not about matching rules", at + 1),
+        match statement.own_statement(&options)? {
+            Some(OwnStatement::Rule(rule)) => rule.run(ctx).await?.collect().await?,
+            _ => return plan_err!("statement {} of {source} is not about matching rules", at + 1),
         };
     }
     Ok(())

@@ -1,0 +1,145 @@
+//! Similarity indexes: the same rows with one and without, whatever asks first, and after the table has changed.
+
+use datafusion::prelude::SessionContext;
+use datafusion_similarity::SimilarityContext;
+use datafusion_similarity::optimizer::IndexCatalog;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use crate::rows::rows_of;
+use crate::{cases, session};
+
+const JOINS: [&str; 6] = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"];
+
+async fn rows(context: &SessionContext, sql: &str) -> Vec<String> {
+    let batches = context.similarity_sql(sql).await.unwrap().collect().await.unwrap();
+    let mut rows: Vec<String> = batches.iter().flat_map(rows_of).collect();
+    rows.sort_unstable();
+    rows
+}
+
+/// Values of random rows from a number on.
+fn values(rng: &mut StdRng, from: usize, rows: usize) -> String {
+    let row = |row: usize| {
+        let words = ["a", "b", "c", "d", "e f", "g"];
+        let text: Vec<_> = (0..rng.random_range(0..5)).map(|_| *words.choose(rng).unwrap()).collect();
+        let text =
+            if rng.random_bool(0.1) { "CAST(NULL AS VARCHAR)".to_owned() } else { format!("'{}'", text.join(" ")) };
+        let [x, y, k] = [0; 3].map(|_| rng.random_range(0..4));
+        format!("({row}, {text}, {k}, [{x}.0, {y}.5])")
+    };
+    (from..from + rows).map(row).collect::<Vec<_>>().join(", ")
+}
+
+fn query(rng: &mut StdRng) -> String {
+    let on = if rng.random_bool(0.3) { "a.k = b.k" } else { "true" };
+    let filter = if rng.random_bool(0.2) { "(SELECT * FROM r WHERE k < 3)" } else { "r" };
+    let left = *["l", "(SELECT id, k, s AS s, v FROM l)", "r"].choose(rng).unwrap();
+    if rng.random_bool(0.5) {
+        let join = *JOINS.choose(rng).unwrap();
+        let join = join.replace("JOIN", "SIMILARITY JOIN");
+        let columns = if join.contains("SEMI") || join.contains("ANTI") { "a.id, a.k" } else { "a.id, b.id, b.s" };
+        let condition = *[
+            "jaccard(word_tokens(a.s), word_tokens(b.s)) >= 0.5",
+            "jaccard(word_tokens(a.s), word_tokens(b.s)) >= 0.8",
+            "levenshtein(a.s, b.s) <= 2",
+            "l2_distance(a.v, b.v) <= 1",
+        ]
+        .choose(rng)
+        .unwrap();
+        return format!("SELECT {columns} FROM {left} a {join} {filter} b ON {condition} AND {on}");
+    }
+    let score = *[
+        "SIMILARITY jaccard(word_tokens(a.s), word_tokens(b.s))",
+        "DISTANCE levenshtein(a.s, b.s)",
+        "DISTANCE l2_distance(a.v, b.v)",
+        "SIMILARITY match_count(a.s = b.s, b.k BETWEEN a.k - 1 AND a.k + 1)",
+    ]
+    .choose(rng)
+    .unwrap();
+    let k = rng.random_range(1..4);
+    format!("SELECT a.id, b.id, b.k FROM {left} a LEFT JOIN {filter} b NEAREST {k} BY {score} THEN BY b.id ON {on}")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_rows_with_an_index_and_without() {
+    let mut used = 0;
+    for seed in 0..cases(25) as u64 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let (plain, indexed) = (session(8192, 2), session(*[7, 8192].choose(&mut rng).unwrap(), 2));
+        for name in ["l", "r"] {
+            let rows = *[1, 20, 120].choose(&mut rng).unwrap();
+            let values = values(&mut rng, 0, rows);
+            let create = format!("CREATE TABLE {name} (id BIGINT, s VARCHAR, k BIGINT, v DOUBLE[]) AS VALUES {values}");
+            for context in [&plain, &indexed] {
+                rows_of_nothing(context, &create).await;
+            }
+        }
+        for (name, expression) in [("of_words", "word_tokens(s)"), ("of_texts", "s"), ("of_vectors", "v")] {
+            rows_of_nothing(&indexed, &format!("CREATE SIMILARITY INDEX {name} ON r ({expression})")).await;
+        }
+        let queries: Vec<String> = (0..6).map(|_| query(&mut rng)).collect();
+        for round in 0..3 {
+            for query in queries.iter().chain(&queries) {
+                assert_eq!(rows(&indexed, query).await, rows(&plain, query).await, "seed {seed}, {round}: {query}");
+            }
+            let more = format!("INSERT INTO r VALUES {}", values(&mut rng, 1000 * (round + 1), 3));
+            for context in [&plain, &indexed] {
+                rows_of_nothing(context, &more).await;
+            }
+        }
+        let indexes = IndexCatalog::of(&indexed.copied_config()).unwrap().all();
+        used += indexes.iter().flat_map(|index| index.kept()).map(|kept| kept.uses).sum::<usize>();
+    }
+    assert!(used > 2 * cases(25), "{used} queries have used a kept index");
+}
+
+/// Runs a statement whose result nobody reads.
+async fn rows_of_nothing(context: &SessionContext, sql: &str) {
+    context.similarity_sql(sql).await.unwrap().collect().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_has_changed_is_indexed_again() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("kept");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("r.csv");
+    std::fs::write(&file, "id,s\n1,red river\n2,sky\n").unwrap();
+    let context = session(8192, 2);
+    let table =
+        format!("CREATE EXTERNAL TABLE r STORED AS CSV LOCATION '{}' OPTIONS ('has_header' 'true')", file.display());
+    rows_of_nothing(&context, &table).await;
+    rows_of_nothing(&context, "CREATE TABLE l (s VARCHAR) AS VALUES ('blue sky')").await;
+    rows_of_nothing(&context, "CREATE SIMILARITY INDEX i ON r (s)").await;
+    let score = "jaccard(word_tokens(a.s), word_tokens(b.s))";
+    let query = &format!("SELECT b.id FROM l a JOIN r b NEAREST 1 BY SIMILARITY {score} THEN BY b.id");
+    let uses = || {
+        IndexCatalog::of(&context.copied_config()).unwrap().all()[0].kept().iter().map(|kept| kept.uses).sum::<usize>()
+    };
+    assert_eq!(
+        (rows(&context, query).await, rows(&context, query).await, uses()),
+        (vec!["2".into()], vec!["2".into()], 1)
+    );
+    std::fs::write(&file, "id,s\n1,red river\n2,sky\n3,blue sky\n").unwrap();
+    // a session lists the files of a table once; another table of the same name lists them anew
+    rows_of_nothing(&context, "DROP TABLE r").await;
+    rows_of_nothing(&context, &table).await;
+    assert_eq!((rows(&context, query).await, uses()), (vec!["3".into()], 0));
+}
+
+#[tokio::test]
+async fn what_is_kept_is_part_of_the_pool() {
+    let context = session(8192, 1);
+    rows_of_nothing(&context, "CREATE TABLE r AS SELECT value AS id, CAST(value AS VARCHAR) AS s FROM range(2000)")
+        .await;
+    rows_of_nothing(&context, "CREATE SIMILARITY INDEX i ON r (s)").await;
+    let join = "SELECT count(*) FROM r a SIMILARITY JOIN r b ON levenshtein(a.s, b.s) <= 1 AND a.id < b.id";
+    let [before, again] = [rows(&context, join).await, rows(&context, join).await];
+    assert_eq!(before, again);
+    let reserved = || context.runtime_env().memory_pool.reserved();
+    assert!(reserved() > 0, "what is kept is part of the pool");
+    rows_of_nothing(&context, "DROP SIMILARITY INDEX i").await;
+    assert_eq!(reserved(), 0, "what was kept is given back");
+}
