@@ -104,7 +104,7 @@ impl Join<'_> {
         let of = if matches!(self.explained, Explained::Nearest { .. }) { "neighbours" } else { "pairs" };
         items.extend(spec.recall.map(|recall| ("recall", format!("at least {recall} of the {of}"))));
         push_unless_empty(&mut items, "filter", filters(&spec.residual));
-        items.extend(spec.index.as_ref().map(|index| ("index", index.name.clone())));
+        items.extend(spec.index.as_ref().map(|index| ("index", index.index.name.clone())));
         items.push(match self.inputs {
             JoinInputs::Two { .. } => ("build", format!("{} ({})", spec.build, spec.why_build)),
             JoinInputs::SelfJoin { .. } => {

@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use datafusion::arrow::array::{Array, RecordBatch};
+use datafusion::catalog::TableProvider;
 use datafusion::common::ResolvedTableReference;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::physical_plan::FileScanConfig;
@@ -37,6 +38,15 @@ pub struct SimilarityIndex {
     /// Expression over the columns of the table.
     pub expression: Expr,
     sides: Mutex<Vec<KeptSide>>,
+}
+
+/// An index, and the table that it finds under the name that it was made for.
+#[derive(Debug, Clone)]
+pub struct IndexedTable {
+    /// The index.
+    pub index: Arc<SimilarityIndex>,
+    /// The table.
+    pub provider: Arc<dyn TableProvider>,
 }
 
 /// What is said of a build side that is kept.
@@ -125,8 +135,8 @@ pub(super) struct Keeping {
 
 impl Keeping {
     /// A build side of `input`, if its rows are known before it runs.
-    pub(super) fn of(index: &Arc<SimilarityIndex>, key: KeptKey, input: &dyn ExecutionPlan) -> Option<Self> {
-        Some(Self { index: Arc::clone(index), key, rows: SameRows::of(input)? })
+    pub(super) fn of(table: &IndexedTable, key: KeptKey, input: &dyn ExecutionPlan) -> Option<Self> {
+        Some(Self { index: Arc::clone(&table.index), key, rows: SameRows::of(&table.provider, input)? })
     }
 
     /// The name of the index.
@@ -152,8 +162,10 @@ impl Keeping {
 }
 
 /// The rows that an input yields, as far as that is known without running it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct SameRows {
+    /// The table: one that is made anew under the same name may read the same files in another way.
+    provider: Weak<dyn TableProvider>,
     /// The operators, the columns and the conditions.
     operators: String,
     /// The columns of tables in memory.
@@ -164,9 +176,10 @@ struct SameRows {
 
 impl PartialEq for SameRows {
     fn eq(&self, other: &Self) -> bool {
-        // an array that is gone keeps its address for as long as somebody remembers it
+        // what is gone keeps its address for as long as somebody remembers it
         let same_arrays = || self.arrays.iter().zip(&other.arrays).all(|(one, other)| Weak::ptr_eq(one, other));
-        self.operators == other.operators
+        Weak::ptr_eq(&self.provider, &other.provider)
+            && self.operators == other.operators
             && self.files == other.files
             && self.arrays.len() == other.arrays.len()
             && same_arrays()
@@ -175,8 +188,9 @@ impl PartialEq for SameRows {
 
 impl SameRows {
     /// The rows of `plan`; `None` where they may be others the next time that it runs.
-    fn of(plan: &dyn ExecutionPlan) -> Option<Self> {
-        let mut rows = Self::default();
+    fn of(provider: &Arc<dyn TableProvider>, plan: &dyn ExecutionPlan) -> Option<Self> {
+        let provider = Arc::downgrade(provider);
+        let mut rows = Self { provider, operators: String::new(), arrays: Vec::new(), files: Vec::new() };
         rows.add(plan)?;
         Some(rows)
     }

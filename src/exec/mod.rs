@@ -50,7 +50,7 @@ pub use bands::BandExprs;
 pub use dml::{Changes, DmlExec, Evaluated};
 pub use explain::Explained;
 pub use join::{EpsilonJoinExec, JoinExec, MatchingDependencyBlockExec, NearestJoinExec, SimilarityJoinExec};
-pub use kept::{KeptKey, KeptPart, KeptSummary, SimilarityIndex};
+pub use kept::{IndexedTable, KeptKey, KeptPart, KeptSummary, SimilarityIndex};
 pub use links::{LinkTask, LinksExec};
 pub use nearest::{CountedExprs, IndexedScore, NearestStrategy};
 pub use row_numbers::{RowNumber, RowNumbersExec};

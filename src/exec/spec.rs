@@ -9,7 +9,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use similarity_engine::recall::Recall;
 
-use super::kept::SimilarityIndex;
+use super::kept::IndexedTable;
 use crate::predicate::Condition;
 
 /// The inputs of a join.
@@ -64,7 +64,7 @@ pub struct JoinSpec {
     /// The share of pairs that has to be found, where some may be missed.
     pub recall: Option<Recall>,
     /// The index that keeps the build side for other queries.
-    pub index: Option<Arc<SimilarityIndex>>,
+    pub index: Option<IndexedTable>,
     /// What else a pair has to satisfy, in order; of a self-join what says which way round pairs count comes first,
     /// which cannot fail.
     pub residual: Vec<JoinFilter>,

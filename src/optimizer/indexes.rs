@@ -9,7 +9,8 @@ use datafusion::common::{Column, Result, plan_datafusion_err, plan_err};
 use datafusion::logical_expr::{Cast, Expr, LogicalPlan, TableScan, TryCast};
 use datafusion::prelude::SessionConfig;
 
-use crate::exec::SimilarityIndex;
+use super::same_input::repeatable;
+use crate::exec::{IndexedTable, SimilarityIndex};
 
 type Indexes = BTreeMap<String, Arc<SimilarityIndex>>;
 
@@ -80,7 +81,7 @@ impl IndexCatalog {
 }
 
 /// The index over the expression that a build side has as its key.
-pub(super) fn index_of(session: &dyn Session, input: &LogicalPlan, key: &Expr) -> Option<Arc<SimilarityIndex>> {
+pub(super) fn index_of(session: &dyn Session, input: &LogicalPlan, key: &Expr) -> Option<IndexedTable> {
     let indexes = session.config().get_extension::<IndexCatalog>()?.all();
     if indexes.is_empty() {
         return None;
@@ -89,7 +90,9 @@ pub(super) fn index_of(session: &dyn Session, input: &LogicalPlan, key: &Expr) -
     let catalog = &session.config_options().catalog;
     let table = scan.table_name.clone().resolve(&catalog.default_catalog, &catalog.default_schema);
     let key = bare(key);
-    indexes.into_iter().find(|index| index.table == table && is_about(bare(index.expression.clone()), &key))
+    let index =
+        indexes.into_iter().find(|index| index.table == table && is_about(bare(index.expression.clone()), &key))?;
+    Some(IndexedTable { index, provider: Arc::clone(repeatable(scan)?) })
 }
 
 /// Whether an index over `expression` is one of `key`: the key itself, or tokens that are made of it.

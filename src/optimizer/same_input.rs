@@ -60,7 +60,8 @@ fn same_scan(left: &TableScan, right: &TableScan) -> bool {
         && left.filters.iter().zip(&right.filters).all(|(a, b)| unqualified(a) == unqualified(b))
 }
 
-fn repeatable(scan: &TableScan) -> Option<&Arc<dyn TableProvider>> {
+/// The table of a scan, where it is one of files or in memory.
+pub(super) fn repeatable(scan: &TableScan) -> Option<&Arc<dyn TableProvider>> {
     let source: &dyn Any = scan.source.as_ref();
     let provider = &source.downcast_ref::<DefaultTableSource>()?.table_provider;
     let table: &dyn Any = provider.as_ref();

@@ -17,6 +17,10 @@ pub struct Wanted {
     pub ties: bool,
 }
 
+/// How many probe rows are searched by one call where they are searched one by one: few, so that threads soon share the
+/// rest.
+pub(crate) const FEW_AT_ONCE: usize = 16;
+
 /// An index that ranks its rows for each row of a probe side.
 ///
 /// Rows of [`Probe::SelfJoin`](Probe) are there where the index was built for a self-join.

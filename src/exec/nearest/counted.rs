@@ -6,6 +6,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 use similarity_engine::atoms::Span;
 use similarity_engine::equality::{Groups, Numberer};
 use similarity_engine::match_count;
+use similarity_engine::parallel::each_in_turn;
 use similarity_engine::{BuildContext, NO_GROUP};
 
 use crate::exec::bands::{BandExprs, BandValues};
@@ -30,6 +31,20 @@ impl CountedExprs {
             Self::Band(band) => band.expressions(),
         }
     }
+
+    /// What of the condition is about the right side.
+    pub(super) fn of_right(&self) -> String {
+        match self {
+            Self::Equality(EqualityExprs { right, null_equals_null, .. }) => format!("= {right:?} {null_equals_null}"),
+            Self::Band(BandExprs::Difference { right, bounds, unlimited, .. }) => {
+                format!("- {right:?} {bounds:?} {unlimited}")
+            }
+            Self::Band(BandExprs::Between { value_side: JoinSide::Right, value, low, high }) => {
+                format!("between {value:?} {} {}", low.1, high.1)
+            }
+            Self::Band(BandExprs::Between { low, high, .. }) => format!("within {low:?} {high:?}"),
+        }
+    }
 }
 
 /// The conditions with the values of the right side that left rows are looked up in.
@@ -40,6 +55,28 @@ pub(super) struct CountedConditions(Vec<Known>);
 enum Known {
     Equality(Groups),
     Band(BandValues),
+}
+
+impl Known {
+    /// The values of a condition over the right side `batch`, and the place of each row among them.
+    fn of(condition: &CountedExprs, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<(Self, Vec<Span>)> {
+        context.cancel.check().or_datafusion()?;
+        match condition {
+            CountedExprs::Equality(EqualityExprs { right, null_equals_null, .. }) => {
+                let values = equality::evaluate_all(std::slice::from_ref(right), batch)?;
+                let by = Numberer { threads: context.threads, self_join: false, device: None };
+                let (groups, codes) = Groups::build(&values, vec![*null_equals_null], by).or_datafusion()?;
+                (context.reserve)(groups.memory()).or_datafusion()?;
+                let codes = codes.into_vec().or_datafusion()?;
+                Ok((Self::Equality(groups), codes.into_iter().map(|code| place(code, 0)).collect()))
+            }
+            CountedExprs::Band(band) => {
+                let (values, column) = band.build(JoinSide::Right, batch, false)?;
+                (context.reserve)(values.memory()).or_datafusion()?;
+                Ok((Self::Band(values), column.places))
+            }
+        }
+    }
 }
 
 impl CountedConditions {
@@ -55,27 +92,9 @@ impl CountedConditions {
         let rows = batch.num_rows();
         // the spans by condition, and again by row
         (context.reserve)(2 * conditions.len() * rows * size_of::<Span>()).or_datafusion()?;
-        let (mut known, mut columns) = (Vec::new(), Vec::new());
-        for condition in conditions {
-            match condition {
-                CountedExprs::Equality(EqualityExprs { right, null_equals_null, .. }) => {
-                    let values = equality::evaluate_all(std::slice::from_ref(right), batch)?;
-                    let by = Numberer { threads: context.threads, self_join: false, device: None };
-                    let (groups, codes) = Groups::build(&values, vec![*null_equals_null], by).or_datafusion()?;
-                    let codes = codes.into_vec().or_datafusion()?;
-                    columns.push(codes.into_iter().map(|code| place(code, 0)).collect());
-                    (context.reserve)(groups.memory()).or_datafusion()?;
-                    known.push(Known::Equality(groups));
-                }
-                CountedExprs::Band(band) => {
-                    let (values, column) = band.build(JoinSide::Right, batch, false)?;
-                    (context.reserve)(values.memory()).or_datafusion()?;
-                    columns.push(column.places);
-                    known.push(Known::Band(values));
-                }
-            }
-            context.cancel.check().or_datafusion()?;
-        }
+        let of = |at: usize| Known::of(&conditions[at], batch, context);
+        let all: Vec<_> = each_in_turn(conditions.len(), context.threads, of).into_iter().collect::<Result<_>>()?;
+        let (known, columns): (Vec<_>, Vec<_>) = all.into_iter().unzip();
         let keys = match_count::keys(&columns, rows).or_datafusion()?;
         Ok((Self(known), keys))
     }

@@ -83,7 +83,10 @@ impl JoinStrategy for NearestStrategy {
                 };
                 (format!("{:?} of {right:?}", of_build(*condition, side)), name)
             }
-            IndexedScore::MatchCount { conditions, weights } => (format!("{conditions:?} {weights:?}"), "match_count"),
+            IndexedScore::MatchCount { conditions, weights } => {
+                let conditions: Vec<_> = conditions.iter().map(CountedExprs::of_right).collect();
+                (format!("{conditions:?} {weights:?}"), "match_count")
+            }
         };
         let equalities: Vec<_> = self.equalities.iter().map(|e| (&e.right, e.null_equals_null)).collect();
         // a device may rank so many rows and no more

@@ -9,9 +9,7 @@ use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::node::NearestJoinNode;
-use crate::exec::{
-    CountedExprs, IndexedScore, JoinInputs, JoinSpec, NearestJoinExec, NearestStrategy, SimilarityIndex,
-};
+use crate::exec::{CountedExprs, IndexedScore, IndexedTable, JoinInputs, JoinSpec, NearestJoinExec, NearestStrategy};
 use crate::functions::nearest::{Direction, Nearest};
 use crate::optimizer::build_side::rows;
 use crate::optimizer::indexes::index_of;
@@ -110,7 +108,7 @@ fn indexed(score: &Expr, direction: Direction, physical: &Physical<'_>) -> Resul
 }
 
 /// The similarity index over what an index of the right side is made of.
-fn index(node: &NearestJoinNode, physical: &Physical<'_>) -> Option<Arc<SimilarityIndex>> {
+fn index(node: &NearestJoinNode, physical: &Physical<'_>) -> Option<IndexedTable> {
     let score = &node.nearest().score;
     let keys = match measured(score, physical.sides) {
         Some((_, right, _)) => vec![right],

@@ -16,7 +16,7 @@ use crate::access_path::AccessPath;
 use crate::atoms::Span;
 use crate::error::Result;
 use crate::match_count::{MatchCount, SpansByRow, spans};
-use crate::nearest::{Best, DynNearestIndex, NearestIndex, Neighbour, float_key, float_of_key};
+use crate::nearest::{Best, DynNearestIndex, FEW_AT_ONCE, NearestIndex, Neighbour, float_key, float_of_key};
 use crate::sets::rows_by_rank::group_of;
 use crate::{
     BuildContext, Cancel, Counts, Erased, Index, IndexInfo, KeyColumn, NO_GROUP, PrepareContext, Prepared, Probe,
@@ -292,6 +292,10 @@ impl<P: Place> NearestIndex for CountIndex<P>
 where
     Number<P>: Sum<P, Weight = ()>,
 {
+    fn positions_at_once(&self, _: Probe<'_, PreparedCounts<P>>, _: usize) -> Result<usize> {
+        Ok(FEW_AT_ONCE)
+    }
+
     fn order<'a>(&'a self, probe: Probe<'a, PreparedCounts<P>>) -> Result<&'a [u32]> {
         Ok(&probe.batch()?.order)
     }

@@ -26,7 +26,7 @@ use super::overlap::overlap_reaching;
 use super::requirements::reach;
 use super::sorted::{Groups, SortedSets};
 use crate::condition::Bounds;
-use crate::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key};
+use crate::nearest::{Best, FEW_AT_ONCE, NearestIndex, Neighbour, float_key, float_of_key};
 use crate::sets::dictionary::Dictionary;
 use crate::sets::predicate::{Role, SetPredicate, Sizes};
 use crate::sets::rows_by_rank::{RowsByRank, group_of, scored_rows};
@@ -126,6 +126,10 @@ impl Index for NearestSets {
 }
 
 impl NearestIndex for NearestSets {
+    fn positions_at_once(&self, _: Probe<'_, PreparedSets>, _: usize) -> Result<usize> {
+        Ok(FEW_AT_ONCE)
+    }
+
     fn order<'a>(&'a self, probe: Probe<'a, PreparedSets>) -> Result<&'a [u32]> {
         Ok(&probe.batch()?.order)
     }
