@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn the_least_count_may_rise_on_the_way() {
         let mut counters = Counters::<u8>::default();
-        for list in [&[3, 5, 900][..], &[5, 900]] {
+        for list in [&[3, 5, 90][..], &[5, 90]] {
             counters.add_to_block(list, 0);
         }
         let mut found = Vec::new();
