@@ -21,7 +21,7 @@ impl OwnStatement {
     /// Executes the statement at once; only SHOW has a result.
     ///
     /// # Errors
-    /// As [`RuleStatement::run`] and [`IndexStatement::run_with_options`].
+    /// A planning error for a rule or an index that exists, does not exist or cannot be understood.
     pub async fn run(self, ctx: &SessionContext) -> Result<DataFrame> {
         self.run_with_options(ctx, SQLOptions::new()).await
     }
@@ -29,7 +29,7 @@ impl OwnStatement {
     /// Runs the statement as [`run`](Self::run) does, if `options` allow DDL or the statement is no DDL.
     ///
     /// # Errors
-    /// As `run`, and a planning error for what `options` do not allow.
+    /// A planning error, also for what `options` do not allow; see [`run`](Self::run).
     pub async fn run_with_options(self, ctx: &SessionContext, options: SQLOptions) -> Result<DataFrame> {
         match self {
             Self::Rule(statement) => statement.run_with_options(ctx, options).await,

@@ -45,31 +45,28 @@ pub fn keys(columns: &[Vec<Span>], rows: usize) -> Result<ArrayRef> {
 ///
 /// # Errors
 /// Any other array.
-pub(crate) fn spans(keys: &ArrayRef, conditions: usize) -> Result<impl SpansByRow + '_> {
+pub(crate) fn spans(keys: &ArrayRef, conditions: usize) -> Result<Spans<'_>> {
     let lists = keys.as_fixed_size_list_opt().filter(|lists| lists.value_length() as usize == 2 * conditions);
     let Some(places) = lists.and_then(|lists| lists.values().as_primitive_opt::<UInt32Type>()) else {
         return keys_err!("a match count of {conditions} conditions has no keys of type {}", keys.data_type());
     };
-    Ok(places.values().as_chunks::<2>().0)
+    Ok(Spans(places.values().as_chunks::<2>().0))
 }
 
-/// Spans that stand row by row.
-pub(crate) trait SpansByRow: Copy {
+/// Spans that stand row by row, as pairs of numbers in an array of keys.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spans<'a>(&'a [[u32; 2]]);
+
+impl Spans<'_> {
     /// The span at a place.
-    fn at(self, place: usize) -> Span;
-
-    /// All of them.
-    fn all(self) -> impl Iterator<Item = Span>;
-}
-
-impl SpansByRow for &[[u32; 2]] {
     #[inline]
-    fn at(self, place: usize) -> Span {
-        let [first, last] = self[place];
+    pub(crate) fn at(self, place: usize) -> Span {
+        let [first, last] = self.0[place];
         Span { first, last }
     }
 
-    fn all(self) -> impl Iterator<Item = Span> {
-        self.iter().map(|&[first, last]| Span { first, last })
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Span> {
+        self.0.iter().map(|&[first, last]| Span { first, last })
     }
 }

@@ -35,7 +35,7 @@ impl RuleStatement {
     /// Runs the statement as [`run`](Self::run) does, if `options` allow DDL or the statement is no DDL.
     ///
     /// # Errors
-    /// As `run`, and a planning error for what `options` do not allow.
+    /// A planning error, also for what `options` do not allow; see [`run`](Self::run).
     pub async fn run_with_options(self, ctx: &SessionContext, options: SQLOptions) -> Result<DataFrame> {
         let config = ctx.copied_config();
         let rules = RuleCatalog::of(&config)?;

@@ -15,7 +15,7 @@ use super::registers::{self, Loop};
 use crate::access_path::AccessPath;
 use crate::atoms::Span;
 use crate::error::Result;
-use crate::match_count::{MatchCount, SpansByRow, spans};
+use crate::match_count::{MatchCount, Spans, spans};
 use crate::nearest::{Best, DynNearestIndex, FEW_AT_ONCE, NearestIndex, Neighbour, float_key, float_of_key};
 use crate::sets::rows_by_rank::group_of;
 use crate::{
@@ -105,7 +105,7 @@ struct CountIndex<P> {
 impl<P: Place> CountIndex<P> {
     fn try_new(
         count: &MatchCount,
-        spans: impl SpansByRow,
+        spans: Spans<'_>,
         keys: &KeyColumn,
         ranks: &[u32],
         context: &BuildContext<'_>,

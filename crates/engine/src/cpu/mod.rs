@@ -90,7 +90,7 @@ pub fn build_nearest(
 /// and strings are ranked exactly.
 ///
 /// # Errors
-/// As [`build_nearest`].
+/// Keys that have no such score, a refused reservation, a cancelled build.
 pub fn build_approximate(
     condition: Condition,
     keys: &KeyColumn,

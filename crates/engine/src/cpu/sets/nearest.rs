@@ -7,7 +7,7 @@
 //!            then, where fewer than k share a token, rows that score 0, by their ranks
 //! ```
 //!
-//! It is an inverted index of every token, and lists are counted ([`counters`](super::counters)). What shares at least
+//! An inverted index lists every token, and lists are counted ([`counters`](super::counters)). What shares at least
 //! `o` tokens stands in at least `o - l` of the lists that are left without the `l < o` longest ones; so the
 //! longest are not read where the floor asks for much, and what remains is merged (DivideSkip; Li, Lu and Lu, ICDE
 //! 2008). No measure falls when the overlap grows, but for rounding, which bounds cover. What cannot be better than the
