@@ -108,6 +108,12 @@ impl SharedBuild {
         *state = Some(Running { waiting: running.waiting + 1, ..running });
         Ok(Waiting { shared: Arc::clone(self), future })
     }
+
+    /// The build side, where it has been built.
+    pub(super) fn built(&self) -> Option<Built> {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.as_ref()?.future.peek()?.as_ref().ok().cloned()
+    }
 }
 
 /// A partition's interest in the build: when the last one goes before the build is done, the build stops.

@@ -162,6 +162,11 @@ impl BuildSide {
         }
     }
 
+    /// Whether an index has a key of each row, and can be kept.
+    pub(super) fn indexes_all_rows(&self) -> bool {
+        self.failed.is_none() && self.matcher.info().unmatchable == 0 && self.matcher.kept().is_some()
+    }
+
     /// What finds the pairs; of rows for which a fallback was prepared, where it says so.
     pub(super) fn matcher(&self, fallback: bool) -> Chosen<'_> {
         match self.fallback.get() {

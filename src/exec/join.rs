@@ -21,7 +21,7 @@ use datafusion::physical_plan::{
     PlanProperties,
 };
 
-use super::build::{BuildTask, SharedBuild};
+use super::build::{BuildTask, Built, SharedBuild};
 use super::direction::Direction;
 use super::emission::{Emission, Rows};
 use super::explain;
@@ -204,6 +204,11 @@ impl<M: JoinStrategy> JoinExec<M> {
             _ => JoinInputs::Two { left: Arc::clone(left), right: probe },
         };
         Self::with(inputs, Arc::clone(&self.spec), Arc::clone(&self.matching), self.projection.clone())
+    }
+
+    /// Whether an index has ranked every row of the build side, once the join has run.
+    pub(super) fn indexes_all_rows(&self) -> bool {
+        matches!(self.build.built(), Some(Built::Whole(side)) if side.indexes_all_rows())
     }
 
     fn build_task(&self) -> BuildTask<M> {

@@ -10,6 +10,7 @@
 //! [`LinksExec`] follows a join: it reads the pairs that a join finds and makes clusters or one-to-one matches of them.
 //! `nested_loops` refuses a join below it that would compare too many pairs.
 //! [`RowNumbersExec`] comes before one: it ranks the rows for sorted neighbourhoods.
+//! [`IndexedTopKExec`] is ORDER BY with LIMIT: a nearest join of one row below it, and stock's plan beside that.
 //! [`DmlExec`] is no join: it deletes and updates rows that a query, often a join, says.
 
 mod audit;
@@ -27,6 +28,7 @@ mod engine;
 mod equality;
 mod explain;
 mod in_order;
+mod indexed_top_k;
 mod join;
 mod join_metrics;
 mod kept;
@@ -49,6 +51,7 @@ mod stream;
 pub use bands::BandExprs;
 pub use dml::{Changes, DmlExec, Evaluated};
 pub use explain::Explained;
+pub use indexed_top_k::IndexedTopKExec;
 pub use join::{EpsilonJoinExec, JoinExec, MatchingDependencyBlockExec, NearestJoinExec, SimilarityJoinExec};
 pub use kept::{IndexedTable, KeptKey, KeptPart, KeptSummary, SimilarityIndex};
 pub use links::{LinkTask, LinksExec};

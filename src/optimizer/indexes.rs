@@ -86,7 +86,8 @@ pub(super) fn index_of(session: &dyn Session, input: &LogicalPlan, key: &Expr) -
     if indexes.is_empty() {
         return None;
     }
-    let (scan, key) = over_table(input, key.clone())?;
+    let (scan, keys) = over_table(input, vec![key.clone()])?;
+    let key = keys.into_iter().next()?;
     let catalog = &session.config_options().catalog;
     let table = scan.table_name.clone().resolve(&catalog.default_catalog, &catalog.default_schema);
     let key = bare(key);
@@ -120,21 +121,23 @@ fn bare(expr: Expr) -> Expr {
     bare.data().unwrap_or_default()
 }
 
-/// The scan below `plan` where it reads one table, and `key` over the columns of that.
-fn over_table(plan: &LogicalPlan, key: Expr) -> Option<(&TableScan, Expr)> {
+/// The scan below `plan` where it reads one table, and `keys` over the columns of that.
+pub(super) fn over_table(plan: &LogicalPlan, keys: Vec<Expr>) -> Option<(&TableScan, Vec<Expr>)> {
+    let below = |of: &dyn Fn(&Column) -> Option<Expr>| -> Option<Vec<Expr>> {
+        keys.iter().map(|key| replaced(key.clone(), of)).collect()
+    };
     match plan {
-        LogicalPlan::TableScan(scan) => Some((scan, key)),
-        LogicalPlan::Filter(filter) => over_table(&filter.input, key),
+        LogicalPlan::TableScan(scan) => Some((scan, keys)),
+        LogicalPlan::Filter(filter) => over_table(&filter.input, keys),
         LogicalPlan::SubqueryAlias(alias) => {
-            let input = alias.input.schema();
-            let place = |column: &Column| alias.schema.maybe_index_of_column(column);
-            let key = replaced(key, &|column| Some(Expr::Column(input.columns().get(place(column)?)?.clone())))?;
-            over_table(&alias.input, key)
+            let columns = alias.input.schema().columns();
+            let of =
+                |column: &Column| Some(Expr::Column(columns.get(alias.schema.maybe_index_of_column(column)?)?.clone()));
+            over_table(&alias.input, below(&of)?)
         }
         LogicalPlan::Projection(projection) => {
-            let place = |column: &Column| projection.schema.maybe_index_of_column(column);
-            let key = replaced(key, &|column| Some(projection.expr.get(place(column)?)?.clone()))?;
-            over_table(&projection.input, key)
+            let of = |column: &Column| projection.expr.get(projection.schema.maybe_index_of_column(column)?).cloned();
+            over_table(&projection.input, below(&of)?)
         }
         _ => None,
     }

@@ -31,7 +31,7 @@ mod subquery;
 pub use dml::{DmlNode, DmlRule};
 pub use indexes::IndexCatalog;
 pub use links::{LinksNode, links};
-pub use nearest::{NearestFilterRule, NearestJoinNode, NearestJoinRule};
+pub use nearest::{IndexedTopKNode, NearestFilterRule, NearestJoinNode, NearestJoinRule};
 pub use node::SimilarityJoinNode;
 pub use pair_value::PairValueRule;
 pub use planner::SimilarityJoinPlanner;

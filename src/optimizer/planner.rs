@@ -14,7 +14,7 @@ use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use super::build_side::{self, BuildSide};
 use super::indexes::index_of;
 use super::links::LinksNode;
-use super::nearest::NearestJoinNode;
+use super::nearest::{IndexedTopKNode, NearestJoinNode};
 use super::node::SimilarityJoinNode;
 use super::physical::{Physical, equality};
 use super::row_numbers::side_by_side;
@@ -48,6 +48,9 @@ impl ExtensionPlanner for SimilarityJoinPlanner {
         if let (Some(links), [input]) = (node.as_any().downcast_ref::<LinksNode>(), physical_inputs) {
             let engine = SimilarityOptions::of(session.config_options()).engine_spec()?;
             return links.plan(input, engine).map(Some);
+        }
+        if let (Some(top), [nearest, stock]) = (node.as_any().downcast_ref::<IndexedTopKNode>(), physical_inputs) {
+            return top.plan([nearest, stock]).map(Some);
         }
         let (node, nearest) = (node.as_any().downcast_ref::<SimilarityJoinNode>(), node.as_any().downcast_ref());
         let ([left, right], true) = (physical_inputs, node.is_some() || nearest.is_some()) else { return Ok(None) };

@@ -1,5 +1,6 @@
 //! The query planner of a session with similarity joins.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -16,6 +17,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
 use super::declined::{JoinCondition, is_worth_telling, surviving_mark, why_declined};
 use super::lateral::point_to_nearest;
+use super::nearest::with_indexed_top_k;
 use super::planner::SimilarityJoinPlanner;
 use super::subquery::is_constant;
 use crate::config::SimilarityOptions;
@@ -36,12 +38,13 @@ impl QueryPlanner for SimilarityQueryPlanner {
         point_to_nearest(plan)?;
         name_subqueries(plan)?;
         let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(SimilarityJoinPlanner)]);
-        let told = match options.enabled {
-            true => with_reasons(plan, options.max_clauses)?,
-            false => None,
-        };
-        let planned = planner.create_physical_plan(told.as_ref().unwrap_or(plan), session).await?;
-        match plan {
+        let mut plan = Cow::Borrowed(plan);
+        if options.enabled {
+            plan = with_reasons(&plan, options.max_clauses)?.map_or(plan, Cow::Owned);
+            plan = with_indexed_top_k(&plan, session)?.map_or(plan, Cow::Owned);
+        }
+        let planned = planner.create_physical_plan(&plan, session).await?;
+        match plan.as_ref() {
             LogicalPlan::Explain(explain) if explain.explain_format == ExplainFormat::Graphviz => {
                 with_trees(planned, planner.create_physical_plan(&explain.plan, session).await?)
             }

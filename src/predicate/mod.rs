@@ -28,7 +28,7 @@ pub use conjunction::{Conjunction, EqualityKey, Refusal};
 pub use match_count::{Counted, counted};
 pub use normal_form::{NormalForm, TooManyClauses};
 pub use plain::plain_first;
-pub use recognise::{measured, mentions_measure};
+pub use recognise::{is_measure, measured, mentions_measure};
 pub use sides::{Side, Sides};
 pub use similarity_engine::condition::{Bound, Bounds, Condition, VectorCondition};
 pub use sums::with_clauses;

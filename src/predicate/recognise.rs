@@ -53,7 +53,7 @@ pub(super) fn scored(call: &ScalarFunction, bounds: Bounds, sides: Sides<'_>) ->
 }
 
 /// Whether `call` is of a known measure.
-pub(super) fn is_measure(call: &ScalarFunction) -> bool {
+pub fn is_measure(call: &ScalarFunction) -> bool {
     measure(call).is_some()
 }
 

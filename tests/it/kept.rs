@@ -143,3 +143,69 @@ async fn what_is_kept_is_part_of_the_pool() {
     rows_of_nothing(&context, "DROP SIMILARITY INDEX i").await;
     assert_eq!(reserved(), 0, "what was kept is given back");
 }
+
+/// The first rows by a measure against a constant. An id decides between equal scores.
+fn top_k(rng: &mut StdRng) -> String {
+    let score = *[
+        "jaccard(word_tokens(s), word_tokens('a c g')) DESC",
+        "overlap_count(word_tokens('e d'), word_tokens(s)) DESC",
+        "jaccard(s, 'e f a', 2) DESC",
+        "levenshtein(s, 'a e f')",
+        "hamming(s, 'a c')",
+        "jaro_winkler_similarity('b c d', s) DESC",
+        "l2_distance(v, [1.0, 0.5])",
+        "l1_distance([2.0, 2.0], v)",
+        "cosine_similarity(v, [1.0, 1.5]) DESC",
+        "l2_distance(v, [1.0, NULL])",
+    ]
+    .choose(rng)
+    .unwrap();
+    let nulls = *["", " NULLS FIRST", " NULLS LAST"].choose(rng).unwrap();
+    let filter = *["", "", "WHERE k < 3", "WHERE k = 2 AND id > 4", "WHERE 6 / k > 2"].choose(rng).unwrap();
+    let (rows, skipped) = (rng.random_range(1..6), *["", "", " OFFSET 2"].choose(rng).unwrap());
+    match rng.random_range(0..3) {
+        0 => {
+            let (score, order) = score.strip_suffix(" DESC").map_or((score, ""), |score| (score, " DESC"));
+            let from = format!("(SELECT id AS i, {score} AS score FROM r {filter}) t");
+            format!("SELECT i, score FROM {from} ORDER BY score{order}{nulls}, i LIMIT {rows}{skipped}")
+        }
+        1 => format!("SELECT id, k + 1 FROM r AS r2 {filter} ORDER BY {score}{nulls}, id DESC LIMIT {rows}{skipped}"),
+        _ => format!("SELECT * FROM r {filter} ORDER BY {score}{nulls}, k, id LIMIT {rows}{skipped}"),
+    }
+}
+
+async fn in_order(context: &SessionContext, sql: &str) -> Result<Vec<String>, String> {
+    let batches = context.similarity_sql(sql).await.unwrap().collect().await;
+    Ok(batches.map_err(|error| error.find_root().to_string())?.iter().flat_map(rows_of).collect())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_rows_by_an_index_are_those_without() {
+    let mut used = 0;
+    for seed in 0..cases(40) as u64 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let (plain, indexed) = (session(8192, 2), session(*[7, 8192].choose(&mut rng).unwrap(), 2));
+        let rows = *[3, 40, 400].choose(&mut rng).unwrap();
+        let mut values = values(&mut rng, 0, rows);
+        if rng.random_bool(0.5) {
+            values = values.replace("CAST(NULL AS VARCHAR)", "'x'").replace("[0.0, ", "[0.5, ").replace(", 0, [", ", 3, [");
+        } else if rng.random_bool(0.5) {
+            values += ", (1000, 'a', 1, NULL), (1001, '', 2, [NULL, 1.0]), (1002, 'g', 2, [0.0, 0.0])";
+        }
+        let create = format!("CREATE TABLE r (id BIGINT, s VARCHAR, k BIGINT, v DOUBLE[]) AS VALUES {values}");
+        for context in [&plain, &indexed] {
+            rows_of_nothing(context, &create).await;
+        }
+        for (name, expression) in [("of_words", "word_tokens(s)"), ("of_texts", "s"), ("of_vectors", "v")] {
+            rows_of_nothing(&indexed, &format!("CREATE SIMILARITY INDEX {name} ON r ({expression})")).await;
+        }
+        for _ in 0..12 {
+            let query = top_k(&mut rng);
+            let (found, expected) = (in_order(&indexed, &query).await, in_order(&plain, &query).await);
+            assert_eq!(found, expected, "seed {seed}: {query}");
+        }
+        let indexes = IndexCatalog::of(&indexed.copied_config()).unwrap().all();
+        used += indexes.iter().flat_map(|index| index.kept()).count();
+    }
+    assert!(used > cases(40), "{used} indexes have been built");
+}

@@ -90,14 +90,7 @@ fn indexed(score: &Expr, direction: Direction, physical: &Physical<'_>) -> Resul
         let is_count = direction == Direction::Similarity && !score.is_volatile();
         return if is_count { by_count(score, physical) } else { Ok(None) };
     };
-    let (ranks, is_distance) = match similarity {
-        Condition::Set { .. } => (true, false),
-        Condition::Edit { measure, .. } => (true, measure.is_distance()),
-        Condition::Vector(VectorCondition { measure, undecided_from, .. }) => {
-            (undecided_from.is_none() && measure.is_ranked(), measure.is_distance())
-        }
-    };
-    if !ranks || is_distance != (direction == Direction::Distance) || score.is_volatile() {
+    if ranked(&similarity) != Some(direction) || score.is_volatile() {
         return Ok(None);
     }
     Ok(Some(IndexedScore::Similarity {
@@ -105,6 +98,18 @@ fn indexed(score: &Expr, direction: Direction, physical: &Physical<'_>) -> Resul
         left: physical.expression(&left, physical.sides.left)?,
         right: physical.expression(&right, physical.sides.right)?,
     }))
+}
+
+/// Which scores of a measure are the best ones, where an index ranks by it.
+pub(super) fn ranked(similarity: &Condition) -> Option<Direction> {
+    let (is_ranked, is_distance) = match similarity {
+        Condition::Set { .. } => (true, false),
+        Condition::Edit { measure, .. } => (true, measure.is_distance()),
+        Condition::Vector(VectorCondition { measure, undecided_from, .. }) => {
+            (undecided_from.is_none() && measure.is_ranked(), measure.is_distance())
+        }
+    };
+    is_ranked.then_some(if is_distance { Direction::Distance } else { Direction::Similarity })
 }
 
 /// The similarity index over what an index of the right side is made of.
