@@ -60,7 +60,7 @@ impl<M: JoinStrategy> BuildTask<M> {
     fn keeping(&self, input: &dyn ExecutionPlan) -> Option<Keeping> {
         let Self { spec, matching, self_join, .. } = self;
         let index = spec.index.as_ref()?;
-        let KeptKey { text, label } = matching.kept_key(spec.build)?;
+        let KeptKey { text, label } = matching.kept_key(spec.build, spec.recall)?;
         let distinct = Emission::of(spec.join_type, spec.build).hides_build() && !self_join;
         let text = format!("{text}, self-join: {self_join}, distinct: {distinct}, recall: {:?}", spec.recall);
         Keeping::of(index, KeptKey { text, label }, input)

@@ -18,6 +18,7 @@ use crate::predicate::Condition;
 use similarity_engine::choice::{Engine, EngineSpec};
 use similarity_engine::equality::{Codes, Groups, Numberer};
 use similarity_engine::reason::Reason;
+use similarity_engine::recall::Recall;
 use similarity_engine::vectors::Vectors;
 use similarity_engine::{
     AnyBatch, BuildContext, Counts, Cursor, DynPairIndex, IndexInfo, KeyColumn, Pairs, PrepareContext, Prepared, Probe,
@@ -105,7 +106,7 @@ impl JoinStrategy for SimilarityStrategy {
         Some(SpatialKey { condition, left: &self.left_key, right: &self.right_key })
     }
 
-    fn kept_key(&self, side: JoinSide) -> Option<KeptKey> {
+    fn kept_key(&self, side: JoinSide, _: Option<Recall>) -> Option<KeptKey> {
         let condition = of_build(self.condition, side);
         let SideKeys { equalities, key, .. } = self.of(side);
         let nulls: Vec<_> = self.equalities.iter().map(|e| e.null_equals_null).collect();

@@ -17,6 +17,7 @@ use super::spec::EqualityExprs;
 use crate::predicate::VectorCondition;
 use similarity_engine::accelerator::{Accelerator, ColumnPrefetch};
 use similarity_engine::choice::EngineSpec;
+use similarity_engine::recall::Recall;
 use similarity_engine::{
     AnyBatch, BuildContext, Cancel, Counts, Cursor, Erased, IndexInfo, Limit, Pairs, PrepareContext, Prepared, Probe,
     even_stretch,
@@ -62,8 +63,9 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
         None
     }
 
-    /// What [`build`](Self::build) depends on besides the rows of `side`; `None` where nothing of it can be kept.
-    fn kept_key(&self, _side: JoinSide) -> Option<KeptKey> {
+    /// What [`build`](Self::build) depends on besides the rows of `side` and the `recall`; `None` where nothing of it
+    /// can be kept.
+    fn kept_key(&self, _side: JoinSide, _recall: Option<Recall>) -> Option<KeptKey> {
         None
     }
 

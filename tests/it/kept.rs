@@ -188,7 +188,8 @@ async fn the_first_rows_by_an_index_are_those_without() {
         let rows = *[3, 40, 400].choose(&mut rng).unwrap();
         let mut values = values(&mut rng, 0, rows);
         if rng.random_bool(0.5) {
-            values = values.replace("CAST(NULL AS VARCHAR)", "'x'").replace("[0.0, ", "[0.5, ").replace(", 0, [", ", 3, [");
+            values =
+                values.replace("CAST(NULL AS VARCHAR)", "'x'").replace("[0.0, ", "[0.5, ").replace(", 0, [", ", 3, [");
         } else if rng.random_bool(0.5) {
             values += ", (1000, 'a', 1, NULL), (1001, '', 2, [NULL, 1.0]), (1002, 'g', 2, [0.0, 0.0])";
         }

@@ -21,6 +21,14 @@ impl Recall {
         self.0
     }
 
+    /// The mean share of a row's best `wanted + dropped` neighbours with which at least this share of its best `wanted`
+    /// remains, whichever `dropped` of them are dropped.
+    ///
+    /// A row that lacks some of the larger number lacks no more of the smaller one.
+    pub fn with_dropped(self, wanted: usize, dropped: usize) -> Self {
+        Self(1.0 - (1.0 - self.0) * wanted as f64 / (wanted + dropped) as f64)
+    }
+
     /// The probability with which each pair is to be found.
     ///
     /// Half of what may be missed is left to chance. Of 300 pairs that stand at the threshold, all found independently
@@ -144,5 +152,9 @@ mod tests {
         let recall = Recall::new(0.9).unwrap();
         assert!((recall.of_a_pair() - 0.95).abs() < 1e-12);
         assert_eq!(Recall::new(1.0).unwrap().of_a_pair(), 1.0);
+        // of 21 neighbours, one in ten rows lacks one: so does one in ten rows of 20
+        let (of_all, of_some) = (1.0 - 0.1 / 21.0, Recall::new(1.0 - 0.1 / 20.0).unwrap());
+        assert!((of_some.with_dropped(20, 1).share() - of_all).abs() < 1e-12);
+        assert_eq!(of_some.with_dropped(20, 0), of_some);
     }
 }

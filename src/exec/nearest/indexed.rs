@@ -20,6 +20,8 @@ pub(super) struct Indexed {
     pub index: Box<DynNearestIndex>,
     /// Why it is on its engine.
     pub reason: Reason,
+    /// How many neighbours it has to be asked for where it may miss some.
+    pub some_of: Option<usize>,
     /// The values of the right side where conditions are counted.
     counted: Option<CountedConditions>,
     /// The group and the rank of each row.
@@ -32,13 +34,13 @@ pub(super) struct Indexed {
 impl Indexed {
     /// An index of rows with these groups and ranks.
     pub(super) fn new(
-        index: Box<DynNearestIndex>,
-        reason: Reason,
+        (index, reason): (Box<DynNearestIndex>, Reason),
+        some_of: Option<usize>,
         counted: Option<CountedConditions>,
         ids: Option<Vec<u32>>,
         ranks: Vec<u32>,
     ) -> Self {
-        Self { index, reason, counted, ids, ranks, scored: OnceLock::new() }
+        Self { index, reason, some_of, counted, ids, ranks, scored: OnceLock::new() }
     }
 
     /// The keys by which the left side `batch` is looked up.
@@ -97,6 +99,8 @@ type Found = (usize, Vec<Neighbour<i64>>);
 pub(super) struct Search<'a> {
     pub keys: &'a NearestStrategy,
     pub index: &'a DynNearestIndex,
+    /// Neighbours that are looked for first where a condition is checked on them.
+    pub first: usize,
     /// Rows that get neighbours.
     pub probe: Probe<'a, AnyBatch>,
     /// The row at each position.
@@ -135,7 +139,7 @@ impl Search<'_> {
         let rows: Vec<u32> = positions.iter().map(|&position| self.order[position as usize]).collect();
         let mut kept: Vec<Vec<Neighbour<i64>>> = vec![Vec::new(); rows.len()];
         let mut pending: Vec<usize> = (0..rows.len()).collect();
-        let mut most = self.keys.searched().rows;
+        let mut most = self.first;
         while !pending.is_empty() && !self.cancel.is_cancelled() {
             let tried = std::mem::take(&mut pending);
             let at_once = self.index.positions_at_once(self.probe, most).or_datafusion()?;

@@ -152,6 +152,7 @@ impl BuiltJoin for NearestMatcher {
         let search = Search {
             keys: &self.keys,
             index: indexed.index.as_ref(),
+            first: indexed.some_of.unwrap_or_else(|| self.keys.searched().rows),
             probe,
             order: indexed.index.order(probe).or_datafusion()?,
             left: &rows.batch,

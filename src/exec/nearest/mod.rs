@@ -35,6 +35,7 @@ use similarity_engine::choice::{Asked, EngineSpec};
 use similarity_engine::equality::{Groups, Numberer};
 use similarity_engine::match_count::MatchCount;
 use similarity_engine::reason::Reason;
+use similarity_engine::recall::Recall;
 use similarity_engine::{BuildContext, Erased, KeyColumn};
 
 impl JoinStrategy for NearestStrategy {
@@ -73,7 +74,7 @@ impl JoinStrategy for NearestStrategy {
         None
     }
 
-    fn kept_key(&self, side: JoinSide) -> Option<KeptKey> {
+    fn kept_key(&self, side: JoinSide, recall: Option<Recall>) -> Option<KeptKey> {
         let (score, name) = match self.indexed.as_ref()? {
             IndexedScore::Similarity { condition, right, .. } => {
                 let name = match condition {
@@ -89,11 +90,13 @@ impl JoinStrategy for NearestStrategy {
             }
         };
         let equalities: Vec<_> = self.equalities.iter().map(|e| (&e.right, e.null_equals_null)).collect();
-        // a device may rank so many rows and no more
+        // a device may rank so many rows and no more, and a recall is reached for so many
         let on_device = self.engine.asked != Asked::Cpu && engine::platform().is_some_and(|kind| kind.has_driver());
-        let wanted = on_device.then(|| self.searched());
+        let wanted = (on_device || recall.is_some()).then(|| self.searched());
+        let dropped = recall.and_then(|_| self.unequal.as_ref()).map(|unequal| &unequal.right);
         let Self { then_by, engine, .. } = self;
-        let text = format!("{score}, then by {then_by:?}, within {equalities:?}, {wanted:?}, by {engine:?}");
+        let text =
+            format!("{score}, then by {then_by:?}, within {equalities:?}, {wanted:?}, {dropped:?}, by {engine:?}");
         Some(KeptKey { text, label: format!("NEAREST by {name}") })
     }
 
@@ -141,17 +144,19 @@ impl NearestStrategy {
         let few = ids.as_deref().is_some_and(scored::leave_few_candidates);
         let ranker = match &self.indexed {
             Some(score) if !few => {
-                let index = right_keys(score, batch, context).and_then(|(counted, values)| {
+                let (wanted, recall) = self.asked(batch, context)?;
+                let context = BuildContext { recall, ..*context };
+                let index = right_keys(score, batch, &context).and_then(|(counted, values)| {
                     let keys = KeyColumn { values, groups: ids.clone() };
                     let engine = engine::open(self.engine)?;
                     let (index, reason) = match score {
                         IndexedScore::Similarity { condition, .. } => {
-                            let (condition, wanted) = (of_build(*condition, side), self.searched());
-                            engine.build_nearest(condition, &keys, ranks.clone(), wanted, context)
+                            let condition = of_build(*condition, side);
+                            engine.build_nearest(condition, &keys, ranks.clone(), wanted, &context)
                         }
                         IndexedScore::MatchCount { conditions, weights } => {
                             let count = MatchCount { conditions: conditions.len(), weights: weights.clone() };
-                            let index = engine.build_nearest_by_count(&count, &keys, ranks.clone(), context);
+                            let index = engine.build_nearest_by_count(&count, &keys, ranks.clone(), &context);
                             index.map(|index| (index, Reason::default()))
                         }
                     }
@@ -159,9 +164,12 @@ impl NearestStrategy {
                     Ok((index, reason, counted))
                 });
                 match index {
-                    Ok((index, reason, counted)) => Ranker::Indexed(Indexed::new(index, reason, counted, ids, ranks)),
+                    Ok((index, reason, counted)) => {
+                        let some_of = recall.map(|_| wanted.rows);
+                        Ranker::Indexed(Indexed::new((index, reason), some_of, counted, ids, ranks))
+                    }
                     Err(error) if is_about_values(&error) && !context.cancel.is_cancelled() => {
-                        Ranker::Scored(Scored::of_batch((self, batch), ids, ranks, context)?)
+                        Ranker::Scored(Scored::of_batch((self, batch), ids, ranks, &context)?)
                     }
                     Err(error) => return Err(error),
                 }

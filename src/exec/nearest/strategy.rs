@@ -8,12 +8,16 @@ use datafusion::physical_expr::{PhysicalExprRef, PhysicalSortExpr};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use super::counted::CountedExprs;
+use crate::exec::engine::EngineResult;
 use crate::exec::equality;
 use crate::exec::spec::EqualityExprs;
 use crate::functions::nearest::Direction;
 use crate::predicate::Condition;
+use similarity_engine::BuildContext;
 use similarity_engine::choice::EngineSpec;
+use similarity_engine::equality::{Groups, Numberer};
 use similarity_engine::nearest::Wanted;
+use similarity_engine::recall::Recall;
 
 /// The best rows of the right side by a score, within the groups of equality keys.
 #[derive(Debug, Clone)]
@@ -32,6 +36,8 @@ pub struct NearestStrategy {
     pub equalities: Vec<EqualityExprs>,
     /// Conditions: only pairs that satisfy them are ranked.
     pub residual: Vec<JoinFilter>,
+    /// The equality of which `residual` is the opposite, and nothing else.
+    pub unequal: Option<EqualityExprs>,
     /// Form of the score that an index knows, where there is one.
     pub indexed: Option<IndexedScore>,
     /// What makes the index.
@@ -72,6 +78,10 @@ impl IndexedScore {
 /// Neighbours that a condition is checked on at least.
 const FEWEST_CHECKED: usize = 16;
 
+/// Neighbours that are asked for at most where some of them are dropped: fewer than any group has that is divided into
+/// clusters, so that there are as many.
+const MOST_ASKED: usize = 1024;
+
 impl NearestStrategy {
     pub(super) fn wanted(&self) -> Wanted {
         Wanted { rows: self.rows, ties: self.ties }
@@ -83,10 +93,39 @@ impl NearestStrategy {
         Wanted { rows, ..self.wanted() }
     }
 
+    /// What an index of `batch` is asked for, and the recall of it that has to be reached for the recall of the query.
+    ///
+    /// The condition that two values differ drops no more neighbours of a row than there are rows with one value. As
+    /// many more have to be found, where they are few.
+    pub(super) fn asked(&self, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<(Wanted, Option<Recall>)> {
+        let (Some(recall), Some(unequal)) = (context.recall, &self.unequal) else {
+            return Ok((self.searched(), context.recall));
+        };
+        let dropped = most_equal(unequal, batch, context)?;
+        let rows = self.rows.saturating_add(dropped);
+        // rows that tie may be any number
+        Ok(match dropped <= self.rows.max(FEWEST_CHECKED) && rows <= MOST_ASKED && !self.ties {
+            true => (Wanted { rows, ..self.wanted() }, Some(recall.with_dropped(self.rows, dropped))),
+            false => (self.searched(), None),
+        })
+    }
+
     pub(super) fn equalities_of(&self, side: JoinSide, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
         let keys: Vec<_> = self.equalities.iter().map(|e| Arc::clone(e.of(side))).collect();
         equality::evaluate_all(&keys, batch)
     }
+}
+
+/// The most rows of `batch` that are equal to any one row of the other side, or are NULL.
+fn most_equal(unequal: &EqualityExprs, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<usize> {
+    let values = equality::evaluate_all(std::slice::from_ref(&unequal.right), batch)?;
+    let by = Numberer { threads: context.threads, self_join: false, device: None };
+    let (_, codes) = Groups::build(&values, vec![unequal.null_equals_null], by).or_datafusion()?;
+    let (mut rows, mut without) = (vec![0; batch.num_rows()], 0);
+    for code in codes.into_vec().or_datafusion()? {
+        *rows.get_mut(code as usize).unwrap_or(&mut without) += 1;
+    }
+    Ok(without + rows.into_iter().max().unwrap_or(0))
 }
 
 /// Whether some pair fails, if it is one that has to be scored, so that it is not for an index to fail.

@@ -4,18 +4,20 @@ use std::sync::Arc;
 
 use datafusion::arrow::compute::SortOptions;
 use datafusion::common::{JoinSide, JoinType, Result};
-use datafusion::logical_expr::{Expr, SortExpr, lit};
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator, SortExpr, lit};
 use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::node::NearestJoinNode;
-use crate::exec::{CountedExprs, IndexedScore, IndexedTable, JoinInputs, JoinSpec, NearestJoinExec, NearestStrategy};
+use crate::exec::{
+    CountedExprs, EqualityExprs, IndexedScore, IndexedTable, JoinInputs, JoinSpec, NearestJoinExec, NearestStrategy,
+};
 use crate::functions::nearest::{Direction, Nearest};
 use crate::optimizer::build_side::rows;
 use crate::optimizer::indexes::index_of;
 use crate::optimizer::physical::Physical;
 use crate::optimizer::same_input::{same_expr, same_rows};
-use crate::predicate::{Condition, Conjunction, Counted, VectorCondition, counted, measured, plain_first};
+use crate::predicate::{Condition, Conjunction, Counted, EqualityKey, VectorCondition, counted, measured, plain_first};
 use similarity_engine::choice::EngineSpec;
 
 /// The operator; where the acceleration is switched off (`enabled`), one that scores all candidates; an index is made
@@ -37,6 +39,7 @@ pub(in crate::optimizer) fn plan(
         .map(|atom| atom.condition)
         .chain(bands.into_iter().map(|band| band.condition));
     let residual = ungrouped.into_iter().chain(recognised).chain(residual).filter(|condition| *condition != lit(true));
+    let residual = plain_first(residual);
     let keys = NearestStrategy {
         rows: *wanted,
         ties: *ties,
@@ -44,13 +47,15 @@ pub(in crate::optimizer) fn plan(
         score: physical.filter(score)?,
         then_by: then_by.iter().map(|tie| order(tie, physical)).collect::<Result<_>>()?,
         equalities,
-        residual: plain_first(residual).iter().map(|condition| physical.filter(condition)).collect::<Result<_>>()?,
+        residual: residual.iter().map(|condition| physical.filter(condition)).collect::<Result<_>>()?,
+        unequal: unequal(&residual, physical)?,
         indexed: if enabled { indexed(score, *direction, physical)? } else { None },
         engine,
     };
-    // what is found of sets and strings, or of rows that have to satisfy a condition besides, is never approximate
+    // what is found of sets and strings is never approximate, nor of rows that have to satisfy a condition besides, but
+    // for one that drops few of them
     let is_of_vectors = matches!(&keys.indexed, Some(IndexedScore::Similarity { condition: Condition::Vector(_), .. }));
-    let recall = recall.filter(|_| is_of_vectors && keys.residual.is_empty());
+    let recall = recall.filter(|_| is_of_vectors && (residual.is_empty() || keys.unequal.is_some()));
     // one input serves both sides where an index ranks its rows by themselves
     let symmetric = |left: &Expr, right: &Expr| same_expr(left, physical.sides.left, right, physical.sides.right);
     let self_join = is_of_vectors
@@ -81,6 +86,15 @@ pub(in crate::optimizer) fn plan(
 fn order(tie: &SortExpr, physical: &Physical<'_>) -> Result<PhysicalSortExpr> {
     let options = SortOptions { descending: !tie.asc, nulls_first: tie.nulls_first };
     Ok(PhysicalSortExpr::new(physical.expression(&tie.expr, physical.sides.right)?, options))
+}
+
+/// The equality of which the only condition in `residual` is the opposite.
+fn unequal(residual: &[Expr], physical: &Physical<'_>) -> Result<Option<EqualityExprs>> {
+    let [Expr::BinaryExpr(BinaryExpr { left, op: Operator::NotEq, right })] = residual else { return Ok(None) };
+    let Some((left, right)) = physical.sides.order(left, right).filter(|_| !residual[0].is_volatile()) else {
+        return Ok(None);
+    };
+    physical.equality(&EqualityKey { left, right, null_equals_null: false })
 }
 
 /// The score as one that an index ranks by: a measure of ours, or stock `levenshtein`, between an expression of either
