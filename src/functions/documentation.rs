@@ -78,7 +78,7 @@ const fn entry(syntax: &'static str, description: &'static str, example: (&'stat
     FunctionDoc { syntax, description, example }
 }
 
-const ENTRIES: [FunctionDoc; 31] = [
+const ENTRIES: [FunctionDoc; 32] = [
     entry(
         "levenshtein_less_equal(a, b, k)",
         "The Levenshtein distance in characters, or k + 1 where it exceeds k; faster than levenshtein for a small k.",
@@ -93,6 +93,11 @@ const ENTRIES: [FunctionDoc; 31] = [
         "qgrams(s, q [, pad])",
         "The substrings of q characters. Without pad a shorter string is its own gram; an empty one has none.",
         ("qgrams('abc', 2, '#')", "[#a, ab, bc, c#]"),
+    ),
+    entry(
+        "multiset_qgrams(s, q [, pad])",
+        "The q-grams of a string; from its second occurrence on, a gram has its number behind it, so that each counts.",
+        ("multiset_qgrams('banana', 2)", "[ba, an, na, an2, na2]"),
     ),
     entry(
         "word_similarity(a, b)",

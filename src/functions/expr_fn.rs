@@ -116,7 +116,16 @@ pub fn match_count(conditions: Vec<Expr>) -> Expr {
 
 /// The q-grams of a string, with `q - 1` copies of `pad` on each side where there is one.
 pub fn qgrams(s: Expr, q: i64, pad: Option<char>) -> Expr {
+    named("qgrams").call(grams(s, q, pad))
+}
+
+/// The q-grams of a string as [`qgrams`], each occurrence by itself: the second one of `an` is `an2`.
+pub fn multiset_qgrams(s: Expr, q: i64, pad: Option<char>) -> Expr {
+    named("multiset_qgrams").call(grams(s, q, pad))
+}
+
+fn grams(s: Expr, q: i64, pad: Option<char>) -> Vec<Expr> {
     let mut arguments = vec![s, lit(q)];
     arguments.extend(pad.map(|pad| lit(pad.to_string())));
-    named("qgrams").call(arguments)
+    arguments
 }

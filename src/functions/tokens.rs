@@ -12,14 +12,16 @@ use datafusion::logical_expr::{
 use super::arguments;
 use super::documentation;
 use super::strings::{ResultBytes, StringArgument};
-use similarity_measures::{qgrams, word_tokens};
+use similarity_measures::qgrams::{Occurrences, multiset_qgrams, qgrams};
+use similarity_measures::word_tokens;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     use DataType::{Int64, Utf8};
     let qgrams = arguments::signature([&[Utf8, Int64], &[Utf8, Int64, Utf8]]);
     vec![
         Arc::new(ScalarUDF::from(WordTokens { signature: arguments::signature([&[Utf8]]) })),
-        Arc::new(ScalarUDF::from(QGrams { signature: qgrams })),
+        Arc::new(ScalarUDF::from(QGrams { signature: qgrams.clone(), is_multiset: false })),
+        Arc::new(ScalarUDF::from(QGrams { signature: qgrams, is_multiset: true })),
     ]
 }
 
@@ -104,15 +106,16 @@ impl WordTokens {
     }
 }
 
-/// `qgrams(s, q [, pad])`
+/// `qgrams(s, q [, pad])` and `multiset_qgrams(s, q [, pad])`
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct QGrams {
     signature: Signature,
+    is_multiset: bool,
 }
 
 impl ScalarUDFImpl for QGrams {
     fn name(&self) -> &str {
-        "qgrams"
+        if self.is_multiset { "multiset_qgrams" } else { "qgrams" }
     }
 
     fn signature(&self) -> &Signature {
@@ -135,7 +138,7 @@ impl ScalarUDFImpl for QGrams {
         if let Some(pad) = constant(2).and_then(ScalarValue::try_as_str).flatten()
             && only_character(pad).is_none()
         {
-            return plan_err!("qgrams: pad has to be one character");
+            return plan_err!("{}: pad has to be one character", self.name());
         }
         Ok(Arc::new(Field::new(self.name(), result, true)))
     }
@@ -153,13 +156,20 @@ impl ScalarUDFImpl for QGrams {
         let pad = match pad.as_deref().map(only_character) {
             None => None,
             Some(Some(pad)) => Some(pad),
-            Some(None) => return exec_err!("qgrams: pad has to be one character"),
+            Some(None) => return exec_err!("{}: pad has to be one character", self.name()),
         };
         let q = usize::try_from(q).unwrap_or(usize::MAX);
         let strings = StringArgument::try_new(self.name(), &args.args[0])?;
-        let mut scratch = String::new();
-        let tokenise = |text: &str, emit: &mut dyn FnMut(&str)| qgrams::qgrams(text, q, pad, &mut scratch, emit);
-        let lists = tokens_of(self.name(), &strings, rows, tokenise)?;
+        let lists = match self.is_multiset {
+            true => {
+                let mut scratch = Occurrences::default();
+                tokens_of(self.name(), &strings, rows, |text, emit| multiset_qgrams(text, q, pad, &mut scratch, emit))?
+            }
+            false => {
+                let mut scratch = String::new();
+                tokens_of(self.name(), &strings, rows, |text, emit| qgrams(text, q, pad, &mut scratch, emit))?
+            }
+        };
         arguments::result(&args, lists)
     }
 

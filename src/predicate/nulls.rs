@@ -71,6 +71,7 @@ fn has_value(call: &ScalarFunction) -> bool {
         "overlap_count",
         "word_tokens",
         "qgrams",
+        "multiset_qgrams",
         "unaccent",
         "casefold",
         "normalize",

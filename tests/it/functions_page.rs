@@ -45,7 +45,7 @@ const FAMILIES: [(&str, &[&str]); 11] = [
         "Measures of sets",
         &["jaccard", "dice", "set_cosine", "overlap_coefficient", "overlap_count", "containment", "tversky"],
     ),
-    ("Tokens", &["word_tokens", "qgrams"]),
+    ("Tokens", &["word_tokens", "qgrams", "multiset_qgrams"]),
     ("Trigrams as in PostgreSQL", &["similarity", "word_similarity", "strict_word_similarity", "show_trgm"]),
     ("Phonetic codes", &["soundex", "difference", "metaphone", "dmetaphone", "dmetaphone_alt", "daitch_mokotoff"]),
     ("Sorted neighbourhood", &["neighbors"]),

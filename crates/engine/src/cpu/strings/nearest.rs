@@ -1,13 +1,17 @@
 //! The most similar strings of a build side for each string of a probe side.
 //!
 //! ```text
-//! probe row: a sample of about its length --signatures--> the likeliest --measure--> a bound on the k-th score
+//! probe row: samples of about its length --signatures--> the likeliest --measure--> a bound on the k-th score
 //!            runs, from its own length outward --tiles--> candidates --measure--> the k best, a tighter bound
 //! ```
 //!
 //! The condition that the tiles test is that a pair is as good as the k-th neighbour so far, ties included, so that
 //! what they turn away is none. It tightens on the way; a direction ends at the first length at which nothing is
 //! possible. Where the bound turns no pair away, or a group has few rows, all are scored.
+//!
+//! A first sample is small. Among strings that differ much from all others its best ones are so bad that the bound
+//! turns nearly nothing away. So larger samples follow while many strings are left to be scored: to compare signatures
+//! takes a small part of the time, and those of the nearest strings stand out.
 
 use std::ops::Range;
 
@@ -23,16 +27,20 @@ use super::tiles::{TILE, Tiles};
 use crate::condition::{Bounds, Condition};
 use crate::cpu::signature::{Hit, LANES, Limits};
 use crate::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key};
-use crate::strings::features::{Signature, differing};
+use crate::strings::features::{Signature, WORDS, differing};
 use crate::strings::predicate::EditPredicate;
 use crate::views::string_views;
 use crate::{BuildContext, Cancel, Counts, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe};
 use similarity_measures::EditMeasure;
 
 /// Strings of about the same length whose signatures are compared for a first bound.
-const SAMPLE: usize = 2048;
+const SAMPLE: usize = if cfg!(test) { 64 } else { 2048 };
+/// How many times as many are compared for each bound after that.
+const WIDER: usize = 16;
 /// How many of them are scored, besides twice as many as are wanted.
 const LIKELIEST: usize = 16;
+/// Signatures that are compared in the time of one score, about.
+const SCORE: f64 = 100.0;
 /// Rows of a group below which all of them are scored.
 const FEW: usize = 64;
 
@@ -181,10 +189,68 @@ impl NearestIndex for NearestStrings {
 /// Memory that is needed for row after row.
 #[derive(Default)]
 struct Scratch {
-    sample: Vec<(i64, u32)>,
+    sample: Sample,
     keys: Vec<i64>,
     limits: Vec<Limits>,
     hits: Vec<Hit>,
+}
+
+/// Strings whose signatures have been compared with that of a probe row.
+#[derive(Default)]
+struct Sample {
+    /// How much the likeliest differ, and where they are.
+    likeliest: Vec<(i64, u32)>,
+    /// How many of them are kept.
+    count: usize,
+    /// How many strings of the first sample differ in each number of bits.
+    differing: Vec<usize>,
+    sampled: usize,
+}
+
+impl Sample {
+    /// A sample of no strings, whose likeliest `count` are to be kept.
+    fn start(&mut self, count: usize) {
+        self.likeliest.clear();
+        self.differing.clear();
+        self.differing.resize(64 * WORDS + 1, 0);
+        (self.count, self.sampled) = (count, 0);
+    }
+
+    /// Adds a string to those that say how much strings differ.
+    fn count(&mut self, differing: i64, column: u32) {
+        self.differing[differing as usize] += 1;
+        self.sampled += 1;
+        self.add(differing, column);
+    }
+
+    fn add(&mut self, differing: i64, column: u32) {
+        self.likeliest.push((differing, column));
+        if self.likeliest.len() == 2 * self.count {
+            self.keep_likeliest();
+        }
+    }
+
+    /// Drops all but the likeliest, each of which is there once.
+    fn keep_likeliest(&mut self) {
+        self.likeliest.sort_unstable();
+        self.likeliest.dedup();
+        self.likeliest.truncate(self.count);
+    }
+
+    /// How many bits a string may differ in to be among the likeliest.
+    fn most(&self) -> i64 {
+        match self.likeliest.get(self.count - 1) {
+            // those that come later are not sorted in
+            Some(&(differing, _)) => differing - 1,
+            None => i64::MAX,
+        }
+    }
+
+    /// The share of strings that differ in no more than `most` bits.
+    fn share(&self, most: i64) -> f64 {
+        let within = usize::try_from(most).map_or(0, |most| (most + 1).min(self.differing.len()));
+        self.differing[..within].iter().sum::<usize>() as f64 / self.sampled.max(1) as f64
+    }
 }
 
 /// A probe row on its way through the build side.
@@ -234,31 +300,68 @@ impl Walk<'_> {
         self.best.offer(Neighbour { score, rank: self.index.ranks[row as usize], row });
     }
 
-    /// The k-th best score of some strings of about the same length, in the run `middle` and around it.
+    /// The k-th best score of some strings of about the same length, in the run `middle` and around it, and then of
+    /// more strings while that leaves many to be scored.
     fn first_bar(&self, runs: Range<usize>, middle: usize, scratch: &mut Scratch) -> Option<Bar> {
-        let (index, text) = (self.index, self.probe.text(self.row));
-        let wanted = self.best.wanted().rows;
+        let index = self.index;
         let positions = index.runs.positions(runs.clone())?;
-        let self_join = match runs.contains(&middle) {
+        let same_length = match runs.contains(&middle) {
             true => index.runs.all()[middle].positions(),
             false => positions.end..positions.end,
         };
-        let spare = SAMPLE.saturating_sub(self_join.len()) / 2;
-        let start = self_join.start.saturating_sub(spare).max(positions.start);
-        let around = start..(self_join.end + spare).min(positions.end);
+        let spare = SAMPLE.saturating_sub(same_length.len()) / 2;
+        let start = same_length.start.saturating_sub(spare).max(positions.start);
+        let around = start..(same_length.end + spare).min(positions.end);
         let signature = self.signature(self.probe, self.row);
-        let Scratch { sample, keys, .. } = scratch;
-        sample.clear();
+        scratch.sample.start(2 * self.best.wanted().rows + LIKELIEST);
         let step = 1 + around.len() / (SAMPLE + 1);
-        sample.extend(around.step_by(step).map(|c| (differing(self.signature(&index.texts, c), signature), c as u32)));
-        let likeliest = 2 * wanted + LIKELIEST;
-        if sample.len() > likeliest {
-            sample.select_nth_unstable(likeliest);
-            sample.truncate(likeliest);
+        for column in around.step_by(step) {
+            scratch.sample.count(differing(self.signature(&index.texts, column), signature), column as u32);
         }
+        let mut bar = self.bar_of_likeliest(scratch)?;
+        let (length, group) = (self.probe.lengths[self.row], self.probe.groups[self.row]);
+        let mut compared = scratch.sample.sampled;
+        while !self.cancel.is_cancelled() {
+            let possible = |other: u32| bar.predicate.is_possible(length as usize, other as usize, usize::MAX);
+            let near = index.runs.within(group, length, possible);
+            let near = near.start.max(runs.start)..near.end.min(runs.end);
+            let Some(near) = index.runs.positions(near) else { break };
+            let wider = near.len().min(WIDER * compared);
+            let scored = near.len() as f64 * scratch.sample.share(index.tiles.slack(&bar.predicate, length as usize));
+            if wider <= compared || scored * SCORE <= wider as f64 {
+                break;
+            }
+            self.compare(near.clone(), near.len().div_ceil(wider), scratch);
+            compared = wider;
+            bar = self.bar_of_likeliest(scratch).filter(|next| next.key < bar.key).unwrap_or(bar);
+        }
+        Some(bar)
+    }
+
+    /// Compares the signatures of every `step`-th tile of `columns` with that of the probe row.
+    fn compare(&self, columns: Range<usize>, step: usize, scratch: &mut Scratch) {
+        let (index, signature) = (self.index, self.signature(self.probe, self.row));
+        let Scratch { sample, limits, hits, .. } = scratch;
+        let last = columns.end.div_ceil(LANES);
+        for first in (columns.start / LANES..last).step_by(TILE * step).take_while(|_| !self.cancel.is_cancelled()) {
+            index.tiles.nearest(signature, first..last.min(first + TILE), sample.most(), limits, hits);
+            for hit in hits.iter() {
+                let column = first * LANES + hit.column as usize;
+                if columns.contains(&column) {
+                    sample.add(differing(self.signature(&index.texts, column), signature), column as u32);
+                }
+            }
+        }
+    }
+
+    /// The k-th best score of the likeliest strings of a sample.
+    fn bar_of_likeliest(&self, scratch: &mut Scratch) -> Option<Bar> {
+        let (index, text, wanted) = (self.index, self.probe.text(self.row), self.best.wanted().rows);
+        let Scratch { sample, keys, .. } = scratch;
+        sample.keep_likeliest();
         keys.clear();
         let score = |&(_, column): &(i64, u32)| index.measure.score(index.texts.text(column as usize), text);
-        keys.extend(sample.iter().filter_map(score).map(|score| index.key(score)));
+        keys.extend(sample.likeliest.iter().filter_map(score).map(|score| index.key(score)));
         if keys.len() < wanted {
             return None;
         }

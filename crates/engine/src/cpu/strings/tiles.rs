@@ -11,6 +11,7 @@ use super::sorted::SortedStrings;
 use super::work::Work;
 use crate::cpu::signature::{self, Block, Hit, Kernel, LANES, Limits};
 use crate::strings::features::{Feature, Signature, WORDS};
+use crate::strings::predicate::{EditPredicate, Slack};
 
 /// The signatures of a build side in blocks.
 #[derive(Debug)]
@@ -106,6 +107,36 @@ impl Tiles {
         self.kernel.scan(signatures, &self.blocks[blocks], limits, hits);
     }
 
+    /// Finds the columns of a tile whose signatures differ from one in no more than `most` bits. Limits and hits are
+    /// memory to be used.
+    pub(super) fn nearest(
+        &self,
+        signature: &Signature,
+        blocks: Range<usize>,
+        most: i64,
+        limits: &mut Vec<Limits>,
+        hits: &mut Vec<Hit>,
+    ) {
+        limits.clear();
+        limits.resize(blocks.len(), Limits([most; LANES]));
+        hits.clear();
+        self.kernel.scan(std::slice::from_ref(signature), &self.blocks[blocks], limits, hits);
+    }
+
+    /// Number of bits of the tested signatures in which strings of the same length may differ that satisfy a condition.
+    pub(super) fn slack(&self, predicate: &EditPredicate, length: usize) -> i64 {
+        self.tested_of(predicate.slack(length, length, usize::MAX))
+    }
+
+    /// What is allowed of the tested signatures.
+    fn tested_of(&self, slack: Option<Slack>) -> i64 {
+        match (slack, self.tested) {
+            (None, _) => -1,
+            (Some(slack), Feature::Characters) => slack.characters,
+            (Some(slack), Feature::Bigrams) => slack.bigrams,
+        }
+    }
+
     /// Fills the limits of a tile for a probe row; columns outside of `runs` are shut out.
     ///
     /// Takes from `runs` those that end with the tile.
@@ -142,11 +173,7 @@ impl Tiles {
     /// Number of bits of the tested signatures in which a probe row and the strings of a run may differ.
     fn limits(&self, sides: &Sides<'_>, row: usize, run: Run) -> LengthLimits {
         let (probe, build) = (sides.probe.lengths[row] as usize, run.length as usize);
-        let limit = |prefix| match (sides.predicate.slack(probe, build, prefix), self.tested) {
-            (None, _) => -1,
-            (Some(slack), Feature::Characters) => slack.characters,
-            (Some(slack), Feature::Bigrams) => slack.bigrams,
-        };
+        let limit = |prefix| self.tested_of(sides.predicate.slack(probe, build, prefix));
         let find = || {
             let any = limit(usize::MAX);
             let apart = if sides.predicate.wants_classes() { limit(0) } else { any };
