@@ -93,17 +93,22 @@ __device__ __forceinline__ double float_of_key(i64 key) {
     return __longlong_as_double(key ^ (i64)((u64)(key >> 63) >> 1));
 }
 
-// Offers the build row `row` with a score to the row at a place of those that are searched.
+// Offers a neighbour to the row at a place of those that are searched.
+__device__ __forceinline__ void offer(const Searched& searched, u32 place, const Neighbour& neighbour) {
+    Neighbour* offered = searched.offered + (u64)place * searched.capacity;
+    if (searched.kept[place] == searched.wanted && !(neighbour < offered[searched.wanted - 1])) return;
+    u32 at = atomicAdd(&searched.counts[place], 1u);
+    if (at < searched.capacity) offered[at] = neighbour;
+}
+
+// Offers the build row `row` with a score to that row.
 __device__ __forceinline__ void offer_row(const Searched& searched, u32 place, double score, u32 row,
                                           const u32* ranks) {
     Neighbour neighbour;
     neighbour.score = searched.descending ? ~float_key(score) : float_key(score);
     neighbour.row = row;
     neighbour.rank = ranks ? ranks[row] : 0;
-    Neighbour* offered = searched.offered + (u64)place * searched.capacity;
-    if (searched.kept[place] == searched.wanted && !(neighbour < offered[searched.wanted - 1])) return;
-    u32 at = atomicAdd(&searched.counts[place], 1u);
-    if (at < searched.capacity) offered[at] = neighbour;
+    offer(searched, place, neighbour);
 }
 
 // Writes the seeds of a probe block: the build blocks around `middle`, that one first, then nearer ones before others.

@@ -142,10 +142,7 @@ impl Explained<'_> {
                 push_unless_empty(&mut items, "filter", filters(residual));
                 items.push(("ties", wanted.ties.to_string()));
                 items.push(path(&|| match indexed {
-                    Some(IndexedScore::Similarity { condition, .. }) => {
-                        engine.ranking_access_paths(platform(), *condition, *searched, recall)
-                    }
-                    Some(IndexedScore::MatchCount { .. }) => AccessPath::ConditionColumns.to_string(),
+                    Some(score) => engine.ranking_access_paths(platform(), &score.ranking(), *searched, recall),
                     None => AccessPath::AllCandidates.to_string(),
                 }));
                 items
@@ -158,11 +155,8 @@ impl Explained<'_> {
         match self {
             Self::Similarity { condition, .. } => engine.explain(platform(), *condition),
             Self::Rules { .. } => engine.explain_rules(platform()),
-            Self::Nearest { indexed: Some(IndexedScore::Similarity { condition, .. }), searched, .. } => {
-                engine.explain_ranking(platform(), *condition, *searched)
-            }
-            Self::Nearest { indexed: Some(IndexedScore::MatchCount { .. }), .. } => {
-                engine.explain_ranking_by_count(platform())
+            Self::Nearest { indexed: Some(score), searched, .. } => {
+                engine.explain_ranking(platform(), &score.ranking(), *searched)
             }
             Self::Nearest { indexed: None, .. } => "cpu".to_owned(),
         }

@@ -23,11 +23,12 @@ use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::SessionContext;
 use datafusion_similarity::SimilarityContext;
+use datafusion_similarity::optimizer::IndexCatalog;
 use futures::StreamExt;
 use similarity_cuda::Device;
 
 use crate::epsilon::{finite_table, random_vectors};
-use crate::nearest::{self, Checked, SCORES, SCORES_OF_TEXTS, check_tables};
+use crate::nearest::{self, Checked, SCORES, SCORES_OF_CONDITIONS, SCORES_OF_TEXTS, check_tables};
 use crate::oracle::{BANDS, Cases, DENSE, QUERIES_PER_TABLE, RULES, TEXTS, about, check, random_condition};
 use crate::session;
 
@@ -168,6 +169,7 @@ async fn cases_in_little_memory() {
         check(seeds(1), Cases { condition: random_vectors, table: finite_table, ..cases }).await;
         check(seeds(2), Cases { sizes: &[150, 400], operator: "engine=cuda:0", tenths: 1, ..RULES }).await;
         check_tables(seeds(3).start, &SCORES[..5]).await;
+        check_tables(seeds(4).start, &SCORES_OF_CONDITIONS[..4]).await;
         return;
     }
 }
@@ -197,6 +199,47 @@ async fn nearest_joins_by_texts_have_the_same_rows_as_window_functions() {
         println!("{checked:?}");
         assert!(checked.on_device * 8 > count, "{checked:?} of {count}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nearest_joins_by_conditions_have_the_same_rows_as_window_functions() {
+    if on_a_device("cuda::nearest_joins_by_conditions_have_the_same_rows_as_window_functions") {
+        let count = crate::cases(150);
+        let (tables, mut checked) = (count / nearest::QUERIES_PER_TABLE, Checked::default());
+        for table in 0..tables {
+            // those that are counted
+            checked.add(check_tables(4_000_000 + table as u64, &SCORES_OF_CONDITIONS[..4]).await);
+        }
+        println!("{checked:?}");
+        assert!(checked.on_device * 8 > count, "{checked:?} of {count}");
+    }
+}
+
+/// A kept index ranks on the device, for one query after the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kept_index_of_conditions_stays_on_the_device() {
+    if !on_a_device("cuda::a_kept_index_of_conditions_stays_on_the_device") {
+        return;
+    }
+    let context = with_strings(3000).await;
+    let query = "SELECT count(*), sum(a.id * 7 + b.id) FROM (SELECT * FROM t WHERE id % 9 = 1) a JOIN t b
+                 NEAREST 4 BY SIMILARITY match_count(b.id BETWEEN a.id - 40 AND a.id + 9, a.s = b.s, b.id = a.city) THEN BY b.id
+                 ON a.city = b.city";
+    set_engine(&context, "cpu").await;
+    let expected = table_and_plan(&context, query).await.0;
+    set_engine(&context, "cuda").await;
+    assert_eq!(table_and_plan(&context, query).await.0, expected);
+    context.similarity_sql("CREATE SIMILARITY INDEX i ON t (id)").await.unwrap().collect().await.unwrap();
+    for uses in 0..3 {
+        let (found, plan) = table_and_plan(&context, query).await;
+        assert_eq!(found, expected, "{plan}");
+        assert!(plan.contains(" rows (cuda:0 "), "{plan}");
+        let kept = IndexCatalog::of(&context.copied_config()).unwrap().all()[0].kept();
+        assert_eq!(kept.iter().map(|kept| kept.uses).sum::<usize>(), uses, "{plan}");
+        assert!(Device::open(0).unwrap().reserved() > 0, "the index is there");
+    }
+    context.similarity_sql("DROP SIMILARITY INDEX i").await.unwrap().collect().await.unwrap();
+    assert_eq!(Device::open(0).unwrap().reserved(), 0);
 }
 
 /// A table of so many strings, a fifth of them alike, and numbers with them.
@@ -663,6 +706,7 @@ async fn where_memory_runs_out_the_cpu_takes_over() {
         "DISTANCE l2_distance(a.v, b.v)",
         "DISTANCE levenshtein(a.s, b.s)",
         "SIMILARITY jaccard(qgrams(a.s, 3), qgrams(b.s, 3))",
+        "SIMILARITY match_count(b.city BETWEEN a.city - 2 AND a.city + 9, a.s = b.s, b.id % 7 = a.id % 7)",
     ] {
         queries.push(format!(
             "SELECT count(*), sum(a.id * 7 + b.id) FROM t a JOIN (SELECT * FROM t WHERE id > 7) b

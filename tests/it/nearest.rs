@@ -82,7 +82,7 @@ pub(crate) const SCORES_OF_TEXTS: Scores = &[
 ];
 
 /// Conditions without functions and equalities of `k`: stock DataFusion cannot plan many windows over these.
-const SCORES_OF_CONDITIONS: Scores = &[
+pub(crate) const SCORES_OF_CONDITIONS: Scores = &[
     ("match_count(b.x BETWEEN a.x - 1 AND a.x + 1, b.n = a.n, a.d - b.d BETWEEN -2 AND 2)", true),
     ("match_count(a.x BETWEEN b.x - 2 AND b.x + 0.5, a.s = b.s, a.n IS NOT DISTINCT FROM b.n)", true),
     ("match_count(b.n = a.n, 2.5, b.d BETWEEN a.d - 1 AND a.d, 0.1, b.s = a.s, 0.3, a.x = b.x, 0.2)", true),
@@ -170,7 +170,8 @@ pub(crate) async fn check_tables(seed: u64, scores: Scores) -> Checked {
                 rows, expected,
                 "seed {seed}, batch size {batch_size}, {partitions} partitions: {query}\n{plan}"
             );
-            let on_device = plan.contains("blocks along a curve over ") || plan.contains("signature tiles (cuda:0 ");
+            let on_device = ["blocks along a curve over ", "signature tiles (cuda:0 ", " rows (cuda:0 "];
+            let on_device = on_device.iter().any(|path| plan.contains(path));
             let paths = [" leaves over ", "inverted index of ", "signature tiles over ", "columns of conditions ("];
             checked.on_device += usize::from(on_device);
             checked.indexed += usize::from(on_device || paths.iter().any(|path| plan.contains(path)));

@@ -16,6 +16,7 @@ use similarity_engine::error::Result;
 use similarity_engine::metrics::MetricValue;
 use similarity_engine::nearest::{DynNearestIndex, Wanted};
 use similarity_engine::offered::{Declined, Offered};
+use similarity_engine::ranking::Ranking;
 use similarity_engine::sets::SetPredicate;
 use similarity_engine::strings::EditPredicate;
 use similarity_engine::{BuildContext, Cancel, Erased, KeyColumn};
@@ -24,6 +25,7 @@ use crate::components::ComponentsOnDevice;
 use crate::device::Device;
 use crate::equality::{self, RowsByGroup};
 use crate::fault::{Fault, placed};
+use crate::match_count;
 use crate::memory::Budget;
 use crate::modules::Module;
 use crate::nearest::has_room;
@@ -65,14 +67,15 @@ impl Platform for Cuda {
         }
     }
 
-    fn ranking_access_paths(&self, condition: Condition) -> AccessPaths {
-        match condition {
-            Condition::Set { .. } => AccessPaths {
+    fn ranking_access_paths(&self, ranking: &Ranking) -> AccessPaths {
+        match ranking {
+            Ranking::Score(Condition::Set { .. }) => AccessPaths {
                 paths: &[AccessPath::InvertedIndex, AccessPath::SignatureTiles],
                 by: Some(Criterion::Cost),
             },
-            Condition::Edit { .. } => AccessPaths::only(&[AccessPath::SignatureTiles]),
-            Condition::Vector(_) => AccessPaths::only(&[AccessPath::CurveBlocks]),
+            Ranking::Score(Condition::Edit { .. }) => AccessPaths::only(&[AccessPath::SignatureTiles]),
+            Ranking::Score(Condition::Vector(_)) => AccessPaths::only(&[AccessPath::CurveBlocks]),
+            Ranking::MatchCount(_) => AccessPaths::only(&[AccessPath::ConditionColumns]),
         }
     }
 
@@ -80,8 +83,8 @@ impl Platform for Cuda {
         rules::serves(atom)
     }
 
-    fn ranks_by(&self, condition: Condition, wanted: Wanted) -> bool {
-        ranks_by(condition, wanted)
+    fn ranks_by(&self, ranking: &Ranking, wanted: Wanted) -> bool {
+        ranks_by(ranking, wanted)
     }
 
     fn finds_components(&self) -> bool {
@@ -121,13 +124,13 @@ impl Accelerator for Budget {
 
     fn build_nearest(
         &self,
-        condition: Condition,
+        ranking: &Ranking,
         keys: &KeyColumn,
         ranks: &[u32],
         wanted: Wanted,
         context: &BuildContext<'_>,
     ) -> Result<Offered<Box<DynNearestIndex>>> {
-        build_nearest(self, condition, keys, ranks, wanted, context)
+        build_nearest(self, ranking, keys, ranks, wanted, context)
     }
 
     fn longest_string(&self, predicate: &EditPredicate) -> usize {
@@ -221,50 +224,54 @@ fn build(
     }
 }
 
-/// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `condition` on a
-/// device, or says why not: there are no kernels for that, or its memory does not hold a part of them that is worth a
-/// search.
+/// Makes the keys of a build side, each row with a rank, ready for `ranking` on a device, or says why not: there are no
+/// kernels for that, or its memory does not hold a part of them that is worth a search.
 ///
 /// # Errors
-/// Keys that have no such score, a refused reservation, a cancelled build, a device that fails.
+/// Keys that are not ranked so, a refused reservation, a cancelled build, a device that fails.
 fn build_nearest(
     budget: &Budget,
-    condition: Condition,
+    ranking: &Ranking,
     keys: &KeyColumn,
     ranks: &[u32],
     wanted: Wanted,
     context: &BuildContext<'_>,
 ) -> Result<Offered<Box<DynNearestIndex>>> {
-    if !ranks_by(condition, wanted) {
+    if !ranks_by(ranking, wanted) {
         return Ok(Offered::Declined(Declined::Keys));
     }
     let budget = &budget.of_join();
-    let modules: &[Module] = match condition {
-        Condition::Set { .. } => {
+    let modules: &[Module] = match ranking {
+        Ranking::Score(Condition::Set { .. }) => {
             &[Module::Sets, Module::Nearest, Module::NearestSets, Module::NearestCounts, Module::Prefixes]
         }
-        Condition::Edit { .. } => &[Module::Strings, Module::Nearest, Module::NearestStrings],
-        Condition::Vector(_) => &[Module::Vectors, Module::Nearest, Module::NearestVectors],
+        Ranking::Score(Condition::Edit { .. }) => &[Module::Strings, Module::Nearest, Module::NearestStrings],
+        Ranking::Score(Condition::Vector(_)) => &[Module::Vectors, Module::Nearest, Module::NearestVectors],
+        Ranking::MatchCount(_) => &[Module::Nearest, Module::Sort, Module::MatchCount],
     };
     budget.device.kernels().read_ahead(modules, context.cancel);
     context.cancel.check()?;
-    placed(match condition {
-        Condition::Set { tokenizer, measure, .. } => {
+    placed(match ranking {
+        &Ranking::Score(Condition::Set { tokenizer, measure, .. }) => {
             sets::build_nearest(budget, (tokenizer, measure), keys, ranks, context)
         }
-        Condition::Edit { measure, .. } => strings::build_nearest(budget, measure, keys, ranks, context),
-        Condition::Vector(condition) => {
+        &Ranking::Score(Condition::Edit { measure, .. }) => {
+            strings::build_nearest(budget, measure, keys, ranks, context)
+        }
+        Ranking::Score(Condition::Vector(condition)) => {
             vectors::build_nearest(budget, condition.measure, keys, (ranks, wanted), context)
         }
+        Ranking::MatchCount(count) => match_count::build_nearest(budget, count, keys, ranks, context),
     })
 }
 
-/// Whether there are kernels for a ranking of so many rows by the score of a condition.
-fn ranks_by(condition: Condition, wanted: Wanted) -> bool {
-    let has_kernels = match condition {
-        Condition::Set { .. } => true,
-        Condition::Edit { measure, .. } => strings::ranks_by(measure),
-        Condition::Vector(condition) => condition.measure.is_ranked(),
+/// Whether there are kernels for a ranking of so many rows.
+fn ranks_by(ranking: &Ranking, wanted: Wanted) -> bool {
+    let has_kernels = match ranking {
+        Ranking::Score(Condition::Set { .. }) => true,
+        Ranking::Score(Condition::Edit { measure, .. }) => strings::ranks_by(*measure),
+        Ranking::Score(Condition::Vector(condition)) => condition.measure.is_ranked(),
+        Ranking::MatchCount(count) => match_count::ranks_by(count),
     };
     has_kernels && has_room(wanted)
 }

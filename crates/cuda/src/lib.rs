@@ -28,6 +28,7 @@
 //! sets            set similarity joins
 //! strings         edit-distance and Jaro joins
 //! nearest         rankings: rounds of comparisons, what all families of keys have in common
+//! match_count     rankings by how many conditions hold
 //! vectors         epsilon and nearest joins of vectors
 //! rules           what entries of a join of rules pair
 //! components      connected components of links
@@ -52,6 +53,7 @@ mod equality;
 mod fault;
 mod jit_guard;
 mod kernels;
+mod match_count;
 mod memory;
 mod metrics;
 mod modules;

@@ -12,9 +12,9 @@ use super::context::DeviceContext;
 use super::fault::Fault;
 use super::jit_guard::JitGuard;
 use super::kernels::{
-    CodedStringKernels, ComponentKernels, EqualityKernels, NearestCountKernels, NearestKernels, NearestSetKernels,
-    NearestStringKernels, NearestVectorKernels, PrefixKernels, RuleKernels, SetKernels, SortKernels, StringKernels,
-    VectorKernels,
+    CodedStringKernels, ComponentKernels, EqualityKernels, MatchCountKernels, NearestCountKernels, NearestKernels,
+    NearestSetKernels, NearestStringKernels, NearestVectorKernels, PrefixKernels, RuleKernels, SetKernels, SortKernels,
+    StringKernels, VectorKernels,
 };
 use similarity_engine::Cancel;
 
@@ -67,6 +67,7 @@ modules! {
     CodedStrings, coded_strings: CodedStringKernels;
     Components, components: ComponentKernels;
     Equality, equality: EqualityKernels;
+    MatchCount, match_count: MatchCountKernels;
     Nearest, nearest: NearestKernels;
     NearestCounts, nearest_counts: NearestCountKernels;
     NearestSets, nearest_sets: NearestSetKernels;

@@ -77,7 +77,7 @@ fn ranked(
         BuildContext { recall, probe_rows: Some(queries.values.len()), ..BuildContext::new(threads, &never, &reserve) };
     let ranks = (0..base.values.len() as u32).collect();
     let condition = Condition::Vector(VectorCondition::every_score(VectorMeasure::L2));
-    let index = cpu::build_approximate(condition, base, ranks, wanted, &context)?;
+    let index = cpu::build_approximate(&condition.into(), base, ranks, wanted, &context)?;
     let built = start.elapsed();
     let batch = index.prepare(queries, &PrepareContext { threads, cancel: &never })?.batch;
     let prepared = start.elapsed() - built;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::accelerator::{Accelerator, Platform};
 use super::fallback::{LongStrings, NearestWithCpuFallback, WithCpuFallback, WithLongStrings};
-use super::match_count::MatchCount;
 use super::nearest::{DynNearestIndex, Wanted};
 use super::offered::{Declined, Offered};
 use super::offload::{self, ROWS_OF_RULES};
 use super::overrides::Overrides;
+use super::ranking::Ranking;
 use super::reason::Reason;
 use super::repeated::{NearestRepeated, RankedRows, Repeated};
 use super::work::{OffloadThreshold, WorkEstimate};
@@ -136,14 +136,14 @@ impl Engine {
         Ok((index, reason))
     }
 
-    /// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `condition`, and
-    /// says why on this engine. The bounds of `condition` are ignored.
+    /// Makes the keys of a build side, each row with a rank, ready for `ranking`, and says why on this engine. Where
+    /// conditions are counted, the keys are those of [`match_count::keys`](crate::match_count::keys).
     ///
     /// # Errors
-    /// Keys that have no such score, a refused reservation, a cancelled build, a device that fails.
+    /// Keys that are not ranked so, a refused reservation, a cancelled build, a device that fails.
     pub fn build_nearest(
         &self,
-        condition: Condition,
+        ranking: &Ranking,
         keys: &KeyColumn,
         ranks: Vec<u32>,
         wanted: Wanted,
@@ -154,47 +154,21 @@ impl Engine {
             false => None,
         };
         let Some(repeated) = repeated else {
-            let (index, reason) = self.build_ranking(condition, keys, ranks, wanted, context)?;
+            let (index, reason) = self.build_ranking(ranking, keys, ranks, wanted, context)?;
             return Ok((Box::new(Erased(NearestRepeated::of_rows(index))), reason));
         };
         let keys = repeated.keys(keys)?;
         // a key that is missed may have any number of rows
         let exactly = BuildContext { recall: None, ..*context };
-        let (index, reason) = self.build_ranking(condition, &keys, repeated.ranks(&ranks), wanted, &exactly)?;
+        let (index, reason) = self.build_ranking(ranking, &keys, repeated.ranks(&ranks), wanted, &exactly)?;
         let rows = RankedRows::new(repeated, ranks);
-        Ok((Box::new(Erased(NearestRepeated::of_keys(index, rows, Some(condition), &keys, context)?)), reason))
-    }
-
-    /// Makes the keys of a build side, each row with a rank, ready for being ranked by how many conditions hold. The
-    /// keys are those of [`match_count::keys`](crate::match_count::keys).
-    ///
-    /// # Errors
-    /// Keys of other conditions, a refused reservation, a cancelled build.
-    pub fn build_nearest_by_count(
-        &self,
-        count: &MatchCount,
-        keys: &KeyColumn,
-        ranks: Vec<u32>,
-        context: &BuildContext<'_>,
-    ) -> Result<Box<DynNearestIndex>> {
-        let repeated = match context.overrides.repeated {
-            true => Repeated::of(keys, Some(&ranks), context.cancel, context.reserve)?,
-            false => None,
-        };
-        let Some(repeated) = repeated else {
-            let index = cpu::match_count::build(count, keys, &ranks, context)?;
-            return Ok(Box::new(Erased(NearestRepeated::of_rows(index))));
-        };
-        let keys = repeated.keys(keys)?;
-        let index = cpu::match_count::build(count, &keys, &repeated.ranks(&ranks), context)?;
-        let rows = RankedRows::new(repeated, ranks);
-        Ok(Box::new(Erased(NearestRepeated::of_keys(index, rows, None, &keys, context)?)))
+        Ok((Box::new(Erased(NearestRepeated::of_keys(index, rows, ranking, &keys, context)?)), reason))
     }
 
     /// The index of [`build_nearest`](Self::build_nearest) over all of `keys`.
     fn build_ranking(
         &self,
-        condition: Condition,
+        ranking: &Ranking,
         keys: &KeyColumn,
         ranks: Vec<u32>,
         wanted: Wanted,
@@ -202,23 +176,23 @@ impl Engine {
     ) -> Result<(Box<DynNearestIndex>, Reason)> {
         let platform = self.platform();
         let flat = |kind: &dyn Platform| offload::dimension(&keys.values) <= kind.few_dimensions();
-        let is_flat = matches!(condition, Condition::Vector(_)) && platform.is_some_and(flat);
-        let pays = platform.and_then(|kind| offload::of_ranking(kind, condition, wanted));
+        let is_flat = matches!(ranking, Ranking::Score(Condition::Vector(_))) && platform.is_some_and(flat);
+        let pays = platform.and_then(|kind| offload::of_ranking(kind, ranking, wanted));
         let (device, reason) = match (pays, self) {
             (None, _) => (None, Reason::default()),
             (Some(_), Self::Auto { .. }) if is_flat => (None, Reason::default()),
-            (Some(pays), _) => self.device(pays, || offload::work_of_ranking(condition, keys, context))?,
+            (Some(pays), _) => self.device(pays, || offload::work_of_ranking(ranking, keys, context))?,
         };
         let Some(device) = device else {
-            return Ok((cpu::build_approximate(condition, keys, ranks, wanted, context)?, reason));
+            return Ok((cpu::build_approximate(ranking, keys, ranks, wanted, context)?, reason));
         };
-        match device.build_nearest(condition, keys, &ranks, wanted, context)? {
+        match device.build_nearest(ranking, keys, &ranks, wanted, context)? {
             Offered::Taken(index) => {
-                let index = NearestWithCpuFallback::new(index, condition, keys.clone(), ranks, context);
+                let index = NearestWithCpuFallback::new(index, ranking.clone(), keys.clone(), ranks, context);
                 Ok((Box::new(Erased(index)), reason))
             }
             Offered::Declined(why) => {
-                let index = cpu::build_approximate(condition, keys, ranks, wanted, context)?;
+                let index = cpu::build_approximate(ranking, keys, ranks, wanted, context)?;
                 let reason = reason.but(why, keys.values.len(), index.info().unmatchable);
                 Ok((index, reason))
             }

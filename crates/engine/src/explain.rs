@@ -11,6 +11,7 @@ use crate::access_path::AccessPaths;
 use crate::condition::Condition;
 use crate::cpu;
 use crate::links::IntegerIds;
+use crate::ranking::Ranking;
 use crate::recall::Recall;
 
 impl EngineSpec {
@@ -34,21 +35,16 @@ impl EngineSpec {
         }
     }
 
-    /// Which engine ranks so many rows by the score of `condition`, for EXPLAIN.
-    pub fn explain_ranking(self, platform: Option<&dyn Platform>, condition: Condition, wanted: Wanted) -> String {
-        let pays = platform.and_then(|kind| offload::of_ranking(kind, condition, wanted));
+    /// Which engine ranks so many rows, for EXPLAIN.
+    pub fn explain_ranking(self, platform: Option<&dyn Platform>, ranking: &Ranking, wanted: Wanted) -> String {
+        let pays = platform.and_then(|kind| offload::of_ranking(kind, ranking, wanted));
         let engine = self.explain_where(platform, pays, "ranking");
-        match (self.possible(platform), condition, platform.filter(|_| pays.is_some())) {
-            (Asked::Auto, Condition::Vector(_), Some(kind)) => {
+        match (self.possible(platform), ranking, platform.filter(|_| pays.is_some())) {
+            (Asked::Auto, Ranking::Score(Condition::Vector(_)), Some(kind)) => {
                 format!("{engine}; cpu in up to {} dimensions", kind.few_dimensions())
             }
             _ => engine,
         }
-    }
-
-    /// Which engine ranks by how many conditions hold, for EXPLAIN.
-    pub fn explain_ranking_by_count(self, platform: Option<&dyn Platform>) -> String {
-        self.explain_where(platform, None, "ranking")
     }
 
     /// Which engine finds components of links between ids of this type, for EXPLAIN.
@@ -76,18 +72,18 @@ impl EngineSpec {
         )
     }
 
-    /// The access paths for a ranking of so many rows by the score of `condition`, on the engine that may run it; where
-    /// there is a `recall`, neighbours may be missed.
+    /// The access paths for a ranking of so many rows, on the engine that may run it; where there is a `recall`,
+    /// neighbours may be missed.
     pub fn ranking_access_paths(
         self,
         platform: Option<&dyn Platform>,
-        condition: Condition,
+        ranking: &Ranking,
         wanted: Wanted,
         recall: Option<Recall>,
     ) -> String {
-        let pays = |kind: &&dyn Platform| offload::of_ranking(*kind, condition, wanted).is_some();
-        let served = platform.filter(pays).map(|kind| kind.ranking_access_paths(condition));
-        self.paths_where(platform, cpu::nearest_access_paths(condition, recall), served)
+        let pays = |kind: &&dyn Platform| offload::of_ranking(*kind, ranking, wanted).is_some();
+        let served = platform.filter(pays).map(|kind| kind.ranking_access_paths(ranking));
+        self.paths_where(platform, cpu::nearest_access_paths(ranking, recall), served)
     }
 
     fn paths_where(

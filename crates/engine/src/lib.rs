@@ -40,6 +40,7 @@ pub mod overrides;
 mod pairs;
 pub mod parallel;
 pub mod plan;
+pub mod ranking;
 pub mod reason;
 pub mod recall;
 pub mod repeated;

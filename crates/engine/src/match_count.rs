@@ -45,7 +45,7 @@ pub fn keys(columns: &[Vec<Span>], rows: usize) -> Result<ArrayRef> {
 ///
 /// # Errors
 /// Any other array.
-pub(crate) fn spans(keys: &ArrayRef, conditions: usize) -> Result<Spans<'_>> {
+pub fn spans(keys: &ArrayRef, conditions: usize) -> Result<Spans<'_>> {
     let lists = keys.as_fixed_size_list_opt().filter(|lists| lists.value_length() as usize == 2 * conditions);
     let Some(places) = lists.and_then(|lists| lists.values().as_primitive_opt::<UInt32Type>()) else {
         return keys_err!("a match count of {conditions} conditions has no keys of type {}", keys.data_type());
@@ -55,18 +55,28 @@ pub(crate) fn spans(keys: &ArrayRef, conditions: usize) -> Result<Spans<'_>> {
 
 /// Spans that stand row by row, as pairs of numbers in an array of keys.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Spans<'a>(&'a [[u32; 2]]);
+pub struct Spans<'a>(&'a [[u32; 2]]);
 
 impl Spans<'_> {
     /// The span at a place.
     #[inline]
-    pub(crate) fn at(self, place: usize) -> Span {
+    pub fn at(self, place: usize) -> Span {
         let [first, last] = self.0[place];
         Span { first, last }
     }
 
     /// All of them.
-    pub(crate) fn all(&self) -> impl Iterator<Item = Span> {
+    pub fn all(&self) -> impl Iterator<Item = Span> {
         self.0.iter().map(|&[first, last]| Span { first, last })
+    }
+
+    /// The spans of each row, of so many conditions.
+    pub fn rows(&self, conditions: usize) -> impl Iterator<Item = impl Iterator<Item = Span>> {
+        self.0.chunks_exact(conditions.max(1)).map(|row| row.iter().map(|&[first, last]| Span { first, last }))
+    }
+
+    /// The places one after the other, two a span.
+    pub fn as_numbers(&self) -> &[u32] {
+        self.0.as_flattened()
     }
 }

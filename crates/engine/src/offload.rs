@@ -3,8 +3,8 @@
 //! What it costs to use a device is known beforehand: copies and launches, a few milliseconds, and where it has yet to
 //! be opened, the better part of a second once a process. What the CPU would take is estimated, as finely as that is
 //! cheap: for sets from all pairs of rows and how far down the scores go; for vectors from all pairs of numbers; for
-//! strings, where it is a hundredfold more or less by their kind and by how far apart they may be, from a sample; for
-//! rules from their plan; for components from the links so far.
+//! counted conditions from all pairs of rows; for strings, where it is a hundredfold more or less by their kind and by
+//! how far apart they may be, from a sample; for rules from their plan; for components from the links so far.
 
 use crate::error::Result;
 use arrow::array::{Array, ArrayRef, AsArray};
@@ -14,6 +14,8 @@ use super::accelerator::Platform;
 use super::nearest::Wanted;
 use super::{BuildContext, KeyColumn, NO_GROUP, cpu};
 use crate::condition::Condition;
+use crate::match_count::MatchCount;
+use crate::ranking::Ranking;
 use crate::work::{OffloadThreshold, Unit};
 
 /// Threshold of edit and Jaro conditions.
@@ -28,6 +30,13 @@ const SHORT_VECTORS: OffloadThreshold = OffloadThreshold { open: 1 << 26, closed
 
 /// Threshold of rankings of sets, and of vectors in more than [few dimensions](Platform::few_dimensions).
 const RANKINGS: OffloadThreshold = OffloadThreshold { open: 1 << 25, closed: 1 << 32, unit: Unit::PairsOfRows };
+
+/// Threshold of rankings by how many conditions hold. By design, not measured.
+const MATCH_COUNTS: OffloadThreshold =
+    OffloadThreshold { open: 20_000_000, closed: 10_000_000_000, unit: Unit::Nanoseconds };
+/// What a core takes for one condition of a pair, without weights and with them: see decision 0082 for the first, the
+/// other one is by design.
+const NANOSECONDS_OF_TEST: [f64; 2] = [0.15, 0.6];
 
 /// Threshold of candidates that equalities and bands pair.
 pub(super) const RULES: OffloadThreshold =
@@ -67,24 +76,29 @@ fn threshold(condition: Condition, is_flat: bool) -> OffloadThreshold {
     }
 }
 
-/// Threshold of a ranking by the score of a condition; `None` where a device has no kernels for it. Of vectors it is
-/// that of more than [few dimensions](Platform::few_dimensions).
-pub(super) fn of_ranking(platform: &dyn Platform, condition: Condition, wanted: Wanted) -> Option<OffloadThreshold> {
-    let threshold = match condition {
-        Condition::Set { .. } | Condition::Vector(_) => RANKINGS,
-        Condition::Edit { .. } => STRINGS,
+/// Threshold of a ranking; `None` where a device has no kernels for it. Of vectors it is that of more than
+/// [few dimensions](Platform::few_dimensions).
+pub(super) fn of_ranking(platform: &dyn Platform, ranking: &Ranking, wanted: Wanted) -> Option<OffloadThreshold> {
+    let threshold = match ranking {
+        Ranking::Score(Condition::Set { .. } | Condition::Vector(_)) => RANKINGS,
+        Ranking::Score(Condition::Edit { .. }) => STRINGS,
+        Ranking::MatchCount(_) => MATCH_COUNTS,
     };
-    platform.ranks_by(condition, wanted).then_some(threshold)
+    platform.ranks_by(ranking, wanted).then_some(threshold)
 }
 
 /// How much work a ranking is over the keys of a build side, in the unit of [`of_ranking`].
 ///
 /// # Errors
-/// Keys that have no such score.
-pub(super) fn work_of_ranking(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<u64> {
-    match condition {
-        Condition::Set { .. } | Condition::Vector(_) => Ok(pairs(keys, context)),
-        Condition::Edit { measure, .. } => {
+/// Keys that are not ranked so.
+pub(super) fn work_of_ranking(ranking: &Ranking, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<u64> {
+    match ranking {
+        Ranking::Score(Condition::Set { .. } | Condition::Vector(_)) => Ok(pairs(keys, context)),
+        Ranking::MatchCount(MatchCount { conditions, weights }) => {
+            let nanoseconds = NANOSECONDS_OF_TEST[usize::from(weights.is_some())];
+            Ok((pairs(keys, context) as f64 * *conditions as f64 * nanoseconds) as u64)
+        }
+        &Ranking::Score(Condition::Edit { measure, .. }) => {
             // neighbours are about as far as this
             let bounds = cpu::strings::typical_bounds(measure, &keys.values)?;
             let nanoseconds = cpu::strings::nanoseconds_of_strings(measure, bounds, &keys.values, context)?;
@@ -202,7 +216,7 @@ mod tests {
             let condition = Condition::Edit { measure, bounds: Bounds::everything() };
             let work = |rows, length| {
                 let keys = KeyColumn { values: texts(rows, length), groups: None };
-                work_of_ranking(condition, &keys, &context).unwrap()
+                work_of_ranking(&condition.into(), &keys, &context).unwrap()
             };
             let (few, many, long) = (work(30, 20), work(2000, 20), work(2000, 60));
             assert!(few < STRINGS.open && STRINGS.open < many && many < STRINGS.closed, "{measure:?}: {few} {many}");
@@ -211,7 +225,7 @@ mod tests {
         let sets =
             Condition::Set { tokenizer: Tokenizer::Words, measure: SetMeasure::JACCARD, bounds: Bounds::everything() };
         let keys = KeyColumn { values: texts(100, 20), groups: None };
-        assert_eq!(work_of_ranking(sets, &keys, &context).unwrap(), 10_000);
+        assert_eq!(work_of_ranking(&sets.into(), &keys, &context).unwrap(), 10_000);
     }
 
     #[test]

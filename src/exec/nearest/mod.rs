@@ -33,8 +33,6 @@ use crate::exec::engine::{self, EngineResult};
 use crate::predicate::Condition;
 use similarity_engine::choice::{Asked, EngineSpec};
 use similarity_engine::equality::{Groups, Numberer};
-use similarity_engine::match_count::MatchCount;
-use similarity_engine::reason::Reason;
 use similarity_engine::recall::Recall;
 use similarity_engine::{BuildContext, Erased, KeyColumn};
 
@@ -149,18 +147,8 @@ impl NearestStrategy {
                 let index = right_keys(score, batch, &context).and_then(|(counted, values)| {
                     let keys = KeyColumn { values, groups: ids.clone() };
                     let engine = engine::open(self.engine)?;
-                    let (index, reason) = match score {
-                        IndexedScore::Similarity { condition, .. } => {
-                            let condition = of_build(*condition, side);
-                            engine.build_nearest(condition, &keys, ranks.clone(), wanted, &context)
-                        }
-                        IndexedScore::MatchCount { conditions, weights } => {
-                            let count = MatchCount { conditions: conditions.len(), weights: weights.clone() };
-                            let index = engine.build_nearest_by_count(&count, &keys, ranks.clone(), &context);
-                            index.map(|index| (index, Reason::default()))
-                        }
-                    }
-                    .or_datafusion()?;
+                    let built = engine.build_nearest(&score.ranking(), &keys, ranks.clone(), wanted, &context);
+                    let (index, reason) = built.or_datafusion()?;
                     Ok((index, reason, counted))
                 });
                 match index {

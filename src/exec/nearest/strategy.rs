@@ -10,13 +10,15 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use super::counted::CountedExprs;
 use crate::exec::engine::EngineResult;
 use crate::exec::equality;
-use crate::exec::spec::EqualityExprs;
+use crate::exec::spec::{EqualityExprs, of_build};
 use crate::functions::nearest::Direction;
 use crate::predicate::Condition;
 use similarity_engine::BuildContext;
 use similarity_engine::choice::EngineSpec;
 use similarity_engine::equality::{Groups, Numberer};
+use similarity_engine::match_count::MatchCount;
 use similarity_engine::nearest::Wanted;
+use similarity_engine::ranking::Ranking;
 use similarity_engine::recall::Recall;
 
 /// The best rows of the right side by a score, within the groups of equality keys.
@@ -66,6 +68,16 @@ pub enum IndexedScore {
 }
 
 impl IndexedScore {
+    /// What an engine ranks the right side by.
+    pub fn ranking(&self) -> Ranking {
+        match self {
+            Self::Similarity { condition, .. } => Ranking::Score(of_build(*condition, JoinSide::Right)),
+            Self::MatchCount { conditions, weights } => {
+                Ranking::MatchCount(MatchCount { conditions: conditions.len(), weights: weights.clone() })
+            }
+        }
+    }
+
     /// The expressions.
     pub(super) fn expressions(&self) -> Vec<&PhysicalExprRef> {
         match self {

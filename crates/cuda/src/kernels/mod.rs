@@ -11,6 +11,7 @@ mod equality;
 mod generated;
 mod grid;
 mod launch;
+mod match_count;
 mod nearest;
 mod nearest_counts;
 mod nearest_sets;
@@ -31,6 +32,9 @@ pub(super) use generated::common::{Pair, Task};
 pub(super) use generated::constants;
 pub(super) use generated::edit_measure::{EditCondition, Reach};
 pub(super) use generated::equality::{Counted, Known as KnownOnDevice, Records as RecordsOnDevice};
+pub(super) use generated::match_count::{
+    CountedColumn, CountedRows as CountedRowsOnDevice, CountingRows as CountingRowsOnDevice,
+};
 pub(super) use generated::nearest::{Neighbour as FoundNeighbour, Round, Searched};
 pub(super) use generated::nearest_sets::SetRanking;
 pub(super) use generated::nearest_strings::EditRanking;
@@ -46,6 +50,7 @@ pub(super) use generated::strings::{CodedStrings as CodedStringsOnDevice, Signer
 pub(super) use generated::vector_measure::VectorCondition;
 pub(super) use generated::vectors::{Frame as FrameOnDevice, Vectors as VectorsOnDevice};
 pub(super) use launch::{Appended, BLOCK, KeyedRows, Positions, TaskList, Windows};
+pub(super) use match_count::*;
 pub(super) use nearest::{NearestKernels, neighbours, neighbours_mut};
 pub(super) use nearest_counts::*;
 pub(super) use nearest_sets::*;

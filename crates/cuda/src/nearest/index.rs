@@ -25,6 +25,13 @@ pub(crate) trait OnHost: fmt::Debug + Send + Sync {
     fn rows(&self) -> &[u32];
 }
 
+/// All rows of the probe side are on the device.
+impl OnHost for () {
+    fn rows(&self) -> &[u32] {
+        &[]
+    }
+}
+
 /// A probe side.
 #[derive(Debug)]
 pub(crate) struct Batch<S, H> {

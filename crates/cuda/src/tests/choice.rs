@@ -10,6 +10,7 @@ use similarity_engine::choice::{Asked, EngineSpec};
 use similarity_engine::condition::{Bounds, VectorCondition};
 use similarity_engine::internals::ROWS_OF_RULES;
 use similarity_engine::nearest::Wanted;
+use similarity_engine::ranking::Ranking;
 use similarity_measures::{EditMeasure, Power, SetMeasure, Tokenizer, VectorMeasure};
 
 #[test]
@@ -51,26 +52,27 @@ fn access_paths_are_those_of_the_engine_that_may_run() {
 fn rankings_go_where_there_are_kernels_for_them() {
     let _open = device();
     let wanted = Wanted { rows: 3, ties: false };
-    let explain = |asked, condition| {
+    let explain = |asked, ranking: &Ranking| {
         let spec = EngineSpec { asked, ..EngineSpec::CPU };
-        let paths = spec.ranking_access_paths(Some(&crate::Cuda), condition, wanted, None);
-        format!("{paths}; {}", spec.explain_ranking(Some(&crate::Cuda), condition, wanted))
+        let paths = spec.ranking_access_paths(Some(&crate::Cuda), ranking, wanted, None);
+        format!("{paths}; {}", spec.explain_ranking(Some(&crate::Cuda), ranking, wanted))
     };
-    let edit = |measure| Condition::Edit { measure, bounds: Bounds::everything() };
+    let edit = |measure| Ranking::Score(Condition::Edit { measure, bounds: Bounds::everything() });
     let set =
         Condition::Set { tokenizer: Tokenizer::Words, measure: SetMeasure::JACCARD, bounds: Bounds::everything() };
+    let set = Ranking::Score(set);
     let (tiles, no_kernels) = ("signature tiles", "signature tiles; cpu (no kernels for this ranking)");
     for measure in [EditMeasure::LEVENSHTEIN, EditMeasure::JARO_WINKLER] {
-        assert_eq!(explain(Asked::Cuda, edit(measure)), format!("{tiles}; cuda:0"));
+        assert_eq!(explain(Asked::Cuda, &edit(measure)), format!("{tiles}; cuda:0"));
         let auto =
             format!("{tiles}; cpu, or cuda:0 from 10 s of a core's work on, 2 ms of a core's work once it is open");
-        assert_eq!(explain(Asked::Auto, edit(measure)), auto);
+        assert_eq!(explain(Asked::Auto, &edit(measure)), auto);
     }
-    assert_eq!(explain(Asked::Cuda, edit(EditMeasure::DAMERAU_LEVENSHTEIN)), no_kernels);
+    assert_eq!(explain(Asked::Cuda, &edit(EditMeasure::DAMERAU_LEVENSHTEIN)), no_kernels);
     let by_cost = "inverted index or signature tiles (by the cost over the collected keys)";
-    assert_eq!(explain(Asked::Cuda, set), format!("{by_cost}; cuda:0"));
+    assert_eq!(explain(Asked::Cuda, &set), format!("{by_cost}; cuda:0"));
     let auto = format!("inverted index; on cuda:0 {by_cost}; cpu, or cuda:0 from ");
-    assert!(explain(Asked::Auto, set).starts_with(&auto));
+    assert!(explain(Asked::Auto, &set).starts_with(&auto));
     // `auto` takes the device that is open for as much work as that
     let auto = Engine::Auto { platform: &crate::Cuda, ordinal: 0, fraction: 0.5 };
     let never = Cancel::default();
@@ -79,8 +81,8 @@ fn rankings_go_where_there_are_kernels_for_them() {
         let texts: ArrayRef = Arc::new((0..rows).map(text).collect::<StringArray>());
         let (keys, ranks) = (KeyColumn { values: texts, groups: None }, vec![0; rows as usize]);
         let context = BuildContext::new(2, &never, &|_| Ok(()));
-        let condition = edit(EditMeasure::LEVENSHTEIN);
-        let (index, _) = auto.build_nearest(condition, &keys, ranks, wanted, &context).unwrap();
+        let by = edit(EditMeasure::LEVENSHTEIN);
+        let (index, _) = auto.build_nearest(&by, &keys, ranks, wanted, &context).unwrap();
         assert_eq!(index.info().path.contains("cuda:0"), is_enough, "{rows}: {}", index.info().path);
     }
 }

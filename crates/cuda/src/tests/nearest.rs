@@ -6,9 +6,9 @@ use rand::rngs::StdRng;
 
 use crate::memory::Budget;
 use similarity_engine::accelerator::Accelerator as _;
-use similarity_engine::condition::Condition;
 use similarity_engine::nearest::{Best, DynNearestIndex, Neighbour, Wanted};
 use similarity_engine::offered::Offered;
+use similarity_engine::ranking::Ranking;
 use similarity_engine::{BuildContext, Cancel, KeyColumn, NO_GROUP, PrepareContext, Probe, cpu};
 
 /// Groups of some rows, of which a few are in none; `None` where there are no equality keys.
@@ -58,14 +58,14 @@ pub(crate) fn found(
 /// What a device makes of a build side; none where it has no kernels for it.
 pub(crate) fn on_device(
     budget: &Budget,
-    condition: Condition,
+    ranking: impl Into<Ranking>,
     build: &KeyColumn,
     ranks: &[u32],
     wanted: Wanted,
 ) -> Option<Box<DynNearestIndex>> {
     let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
     let context = BuildContext::new(2, &cancel, &reserve);
-    match budget.build_nearest(condition, build, ranks, wanted, &context).unwrap() {
+    match budget.build_nearest(&ranking.into(), build, ranks, wanted, &context).unwrap() {
         Offered::Taken(index) => Some(index),
         Offered::Declined(_) => None,
     }
@@ -74,31 +74,33 @@ pub(crate) fn on_device(
 /// Compares both, and returns how many neighbours there are.
 pub(crate) fn agree(
     budget: &Budget,
-    condition: Condition,
+    ranking: impl Into<Ranking>,
     (build, probe): (&KeyColumn, &KeyColumn),
     ranks: &[u32],
     (wanted, some): (Wanted, usize),
 ) -> usize {
-    let device = on_device(budget, condition, build, ranks, wanted).expect("there are kernels");
-    agrees(device.as_ref(), condition, (build, probe), ranks, (wanted, some))
+    let ranking = ranking.into();
+    let device = on_device(budget, ranking.clone(), build, ranks, wanted).expect("there are kernels");
+    agrees(device.as_ref(), ranking, (build, probe), ranks, (wanted, some))
 }
 
 /// Compares an index on a device with that of the CPU, and returns how many neighbours there are.
 pub(crate) fn agrees(
     device: &DynNearestIndex,
-    condition: Condition,
+    ranking: impl Into<Ranking>,
     (build, probe): (&KeyColumn, &KeyColumn),
     ranks: &[u32],
     (wanted, some): (Wanted, usize),
 ) -> usize {
     let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
     let context = BuildContext::new(2, &cancel, &reserve);
-    let cpu = cpu::build_nearest(condition, build, ranks.to_vec(), &context).unwrap();
-    assert_eq!(device.info().unmatchable, cpu.info().unmatchable, "{condition}");
+    let ranking = ranking.into();
+    let cpu = cpu::build_nearest(&ranking, build, ranks.to_vec(), &context).unwrap();
+    assert_eq!(device.info().unmatchable, cpu.info().unmatchable, "{ranking}");
     let (ours, expected) = (found(device, probe, wanted, some), found(cpu.as_ref(), probe, wanted, 256));
-    assert_eq!(ours.len(), expected.len(), "{condition}");
+    assert_eq!(ours.len(), expected.len(), "{ranking}");
     for (ours, expected) in ours.iter().zip(&expected) {
-        assert_eq!(ours, expected, "{condition} {wanted:?} of {} rows", build.values.len());
+        assert_eq!(ours, expected, "{ranking} {wanted:?} of {} rows", build.values.len());
     }
     expected.iter().map(|(_, found)| found.len()).sum()
 }

@@ -25,6 +25,7 @@ use crate::error::Result;
 use crate::metrics::MetricValue;
 use crate::nearest::{DynNearestIndex, Wanted};
 use crate::offered::Offered;
+use crate::ranking::Ranking;
 use crate::strings::EditPredicate;
 use crate::{AnyBatch, BuildContext, Cancel, KeyColumn, PairIndex, Probe};
 use components::DeviceComponents;
@@ -52,14 +53,14 @@ pub trait Platform: Debug + Send + Sync {
     /// The access paths for a condition that is [served](Self::serves).
     fn access_paths(&self, condition: Condition) -> AccessPaths;
 
-    /// The access paths for a ranking by the score of a condition.
-    fn ranking_access_paths(&self, condition: Condition) -> AccessPaths;
+    /// The access paths for a ranking that there are kernels for.
+    fn ranking_access_paths(&self, ranking: &Ranking) -> AccessPaths;
 
     /// Whether an atom of rules can be decided on a device.
     fn serves_atom(&self, atom: &AtomCondition) -> bool;
 
-    /// Whether there are kernels for a ranking of so many rows by the score of a condition.
-    fn ranks_by(&self, condition: Condition, wanted: Wanted) -> bool;
+    /// Whether there are kernels for a ranking of so many rows.
+    fn ranks_by(&self, ranking: &Ranking, wanted: Wanted) -> bool;
 
     /// Whether there are kernels for connected components.
     fn finds_components(&self) -> bool;
@@ -97,14 +98,13 @@ pub trait Accelerator: Debug + Send + Sync {
         context: &BuildContext<'_>,
     ) -> Result<Offered<Box<DynDeviceIndex>>>;
 
-    /// Makes the keys of a build side, each row with a rank, ready for a ranking by the score of `condition`, or says
-    /// why not.
+    /// Makes the keys of a build side, each row with a rank, ready for `ranking`, or says why not.
     ///
     /// # Errors
-    /// Keys that have no such score, a refused reservation, a cancelled build, a device that fails.
+    /// Keys that are not ranked so, a refused reservation, a cancelled build, a device that fails.
     fn build_nearest(
         &self,
-        condition: Condition,
+        ranking: &Ranking,
         keys: &KeyColumn,
         ranks: &[u32],
         wanted: Wanted,

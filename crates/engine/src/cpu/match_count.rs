@@ -499,9 +499,11 @@ mod tests {
                 groups: groups.clone(),
             };
             let build_keys = key(&build, &build_groups, rows);
-            let index = Engine::Cpu.build_nearest_by_count(&count, &build_keys, ranks.clone(), &context).unwrap();
-            let prepared = index.prepare(&key(&probe, &probe_groups, 20), &PrepareContext::by(1)).unwrap();
             let wanted = Wanted { rows: [1, 2, 5, 1000][rng.random_range(0..4)], ties: rng.random_bool(0.5) };
+            let by = count.clone().into();
+            let built = Engine::Cpu.build_nearest(&by, &build_keys, ranks.clone(), wanted, &context);
+            let (index, _) = built.unwrap();
+            let prepared = index.prepare(&key(&probe, &probe_groups, 20), &PrepareContext::by(1)).unwrap();
             let order = index.order(Probe::Batch(&prepared.batch)).unwrap();
             let mut best: Vec<_> = order.iter().map(|_| Best::new(wanted)).collect();
             let positions: Vec<u32> = (0..order.len() as u32).collect();

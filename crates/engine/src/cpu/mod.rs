@@ -15,8 +15,8 @@ pub mod strings;
 pub mod vectors;
 
 use crate::access_path::AccessPath::{
-    ClusteredBlocks, HashBands, InvertedIndex, KdBlocks, MetricBlocks, PrefixIndex, SegmentIndex, SignatureTiles,
-    SortedRuns,
+    ClusteredBlocks, ConditionColumns, HashBands, InvertedIndex, KdBlocks, MetricBlocks, PrefixIndex, SegmentIndex,
+    SignatureTiles, SortedRuns,
 };
 use crate::access_path::{AccessPaths, Criterion};
 use crate::error::Result;
@@ -26,6 +26,7 @@ use super::sets::SetPredicate;
 use super::strings::EditPredicate;
 use super::{BuildContext, DynPairIndex, Erased, KeyColumn};
 use crate::condition::Condition;
+use crate::ranking::Ranking;
 use crate::recall::Recall;
 use sets::{NearestSets, SetIndex};
 use strings::{NearestStrings, StringIndex};
@@ -62,59 +63,62 @@ fn index(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> 
     })
 }
 
-/// Makes the keys of a build side, each row with a rank, ready for being ranked by the score of `condition`. Its bounds
-/// are ignored.
+/// Makes the keys of a build side, each row with a rank, ready for `ranking`.
 ///
 /// # Errors
-/// Keys that have no such score, a refused reservation, a cancelled build.
+/// Keys that are not ranked so, a refused reservation, a cancelled build.
 pub fn build_nearest(
-    condition: Condition,
+    ranking: &Ranking,
     keys: &KeyColumn,
     ranks: Vec<u32>,
     context: &BuildContext<'_>,
 ) -> Result<Box<DynNearestIndex>> {
-    Ok(match condition {
-        Condition::Set { tokenizer, measure, .. } => {
+    Ok(match ranking {
+        &Ranking::Score(Condition::Set { tokenizer, measure, .. }) => {
             Box::new(Erased(NearestSets::try_new(tokenizer, measure, keys, ranks, context)?))
         }
-        Condition::Edit { measure, .. } => Box::new(Erased(NearestStrings::try_new(measure, keys, ranks, context)?)),
-        Condition::Vector(condition) => {
+        &Ranking::Score(Condition::Edit { measure, .. }) => {
+            Box::new(Erased(NearestStrings::try_new(measure, keys, ranks, context)?))
+        }
+        Ranking::Score(Condition::Vector(condition)) => {
             // nothing is missed, however many neighbours are wanted
             let exact = (None, Wanted { rows: 1, ties: false });
             vectors::nearest::build(condition.measure, keys, ranks, exact, context)?
         }
+        Ranking::MatchCount(count) => match_count::build(count, keys, &ranks, context)?,
     })
 }
 
-/// [`build_nearest`] where neighbours may be missed, as the recall of `context` says, while so many are `wanted`. Sets
-/// and strings are ranked exactly.
+/// [`build_nearest`] where neighbours may be missed, as the recall of `context` says, while so many are `wanted`. Only
+/// rankings of vectors miss any.
 ///
 /// # Errors
-/// Keys that have no such score, a refused reservation, a cancelled build.
+/// Keys that are not ranked so, a refused reservation, a cancelled build.
 pub fn build_approximate(
-    condition: Condition,
+    ranking: &Ranking,
     keys: &KeyColumn,
     ranks: Vec<u32>,
     wanted: Wanted,
     context: &BuildContext<'_>,
 ) -> Result<Box<DynNearestIndex>> {
-    match condition {
-        Condition::Vector(condition) => {
+    match ranking {
+        Ranking::Score(Condition::Vector(condition)) => {
             vectors::nearest::build(condition.measure, keys, ranks, (context.recall, wanted), context)
         }
-        _ => build_nearest(condition, keys, ranks, context),
+        _ => build_nearest(ranking, keys, ranks, context),
     }
 }
 
 /// The access paths of [`build_nearest`], or with a recall those of [`build_approximate`].
-pub fn nearest_access_paths(condition: Condition, recall: Option<Recall>) -> AccessPaths {
-    match condition {
-        Condition::Vector(_) if recall.is_some() => {
+pub fn nearest_access_paths(ranking: &Ranking, recall: Option<Recall>) -> AccessPaths {
+    match ranking {
+        Ranking::Score(Condition::Vector(_)) if recall.is_some() => {
             AccessPaths { paths: &[KdBlocks, MetricBlocks, ClusteredBlocks], by: Some(Criterion::Cost) }
         }
-        Condition::Set { .. } => AccessPaths::only(&[InvertedIndex]),
-        Condition::Edit { .. } => AccessPaths::only(&[SignatureTiles]),
-        Condition::Vector(_) => AccessPaths { paths: &[KdBlocks, MetricBlocks], by: None },
+        Ranking::Score(Condition::Set { .. }) => AccessPaths::only(&[InvertedIndex]),
+        Ranking::Score(Condition::Edit { .. }) => AccessPaths::only(&[SignatureTiles]),
+        Ranking::Score(Condition::Vector(_)) => AccessPaths { paths: &[KdBlocks, MetricBlocks], by: None },
+        Ranking::MatchCount(_) => AccessPaths::only(&[ConditionColumns]),
     }
 }
 

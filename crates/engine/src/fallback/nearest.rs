@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::metrics::{Count, MetricValue};
 
 use super::LazyOnce;
-use crate::condition::Condition;
 use crate::nearest::{Best, DynNearestIndex, NearestIndex};
+use crate::ranking::Ranking;
 use crate::reason::CPU_FALLBACKS;
 use crate::{
     AnyBatch, BuildContext, Cancel, Counts, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe, cpu,
@@ -18,7 +18,7 @@ use crate::{
 pub(crate) struct NearestWithCpuFallback {
     on_device: Box<DynNearestIndex>,
     info: IndexInfo,
-    condition: Condition,
+    ranking: Ranking,
     keys: KeyColumn,
     ranks: Vec<u32>,
     self_join: bool,
@@ -52,7 +52,7 @@ impl NearestWithCpuFallback {
     /// An index with what it was made of, as `context` says.
     pub(crate) fn new(
         on_device: Box<DynNearestIndex>,
-        condition: Condition,
+        ranking: Ranking,
         keys: KeyColumn,
         ranks: Vec<u32>,
         context: &BuildContext<'_>,
@@ -62,7 +62,7 @@ impl NearestWithCpuFallback {
         Self {
             on_device,
             info,
-            condition,
+            ranking,
             keys,
             ranks,
             self_join: context.self_join,
@@ -77,7 +77,7 @@ impl NearestWithCpuFallback {
     fn on_cpu(&self, cancel: &Cancel) -> Result<&DynNearestIndex> {
         let context =
             BuildContext { self_join: self.self_join, ..BuildContext::new(self.threads, cancel, &|_| Ok(())) };
-        let build = || cpu::build_nearest(self.condition, &self.keys, self.ranks.clone(), &context);
+        let build = || cpu::build_nearest(&self.ranking, &self.keys, self.ranks.clone(), &context);
         Ok(self.on_cpu.get(build, cancel)?.as_ref())
     }
 
@@ -207,7 +207,7 @@ mod tests {
 
     use super::*;
     use crate::Erased;
-    use crate::condition::VectorCondition;
+    use crate::condition::{Condition, VectorCondition};
     use crate::nearest::{Neighbour, Wanted};
     use similarity_measures::VectorMeasure;
 
@@ -256,7 +256,7 @@ mod tests {
             KeyColumn { values: Arc::new(lists), groups: None }
         };
         let (build, probe) = (column(0), column(11));
-        let condition = Condition::Vector(VectorCondition::every_score(VectorMeasure::L2));
+        let ranking: Ranking = Condition::Vector(VectorCondition::every_score(VectorMeasure::L2)).into();
         let (cancel, reserve) = (Cancel::default(), |_: usize| Ok(()));
         let neighbours = |index: &DynNearestIndex, batch: Option<&Prepared<AnyBatch>>| {
             let probe = batch.map_or(Probe::SelfJoin, |prepared| Probe::Batch(&prepared.batch));
@@ -275,9 +275,10 @@ mod tests {
         };
         for (self_join, takes_batches) in [(true, true), (false, true), (false, false)] {
             let context = BuildContext { self_join, ..BuildContext::new(1, &cancel, &reserve) };
-            let cpu = || cpu::build_nearest(condition, &build, RANKS.to_vec(), &context).unwrap();
+            let cpu = || cpu::build_nearest(&ranking, &build, RANKS.to_vec(), &context).unwrap();
             let device = Box::new(Full { index: cpu(), takes_batches });
-            let index = Erased(NearestWithCpuFallback::new(device, condition, build.clone(), RANKS.to_vec(), &context));
+            let (ranking, ranks) = (ranking.clone(), RANKS.to_vec());
+            let index = Erased(NearestWithCpuFallback::new(device, ranking, build.clone(), ranks, &context));
             let cpu = cpu();
             let (one, other) = match self_join {
                 true => (None, None),

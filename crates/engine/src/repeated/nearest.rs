@@ -9,6 +9,7 @@ use crate::metrics::MetricValue;
 use super::Repeated;
 use crate::condition::{Condition, VectorCondition};
 use crate::nearest::{Best, DynNearestIndex, NearestIndex, Neighbour, Wanted};
+use crate::ranking::Ranking;
 use crate::vectors::points::Points;
 use crate::{AnyBatch, BuildContext, Cancel, Counts, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe};
 
@@ -63,8 +64,8 @@ impl RankedRows {
     }
 
     /// How many rows have a score with some vector; any value but a vector has one.
-    fn rankable(&self, condition: Option<Condition>, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<usize> {
-        let Some(Condition::Vector(condition)) = condition else { return Ok(self.repeated.all().len()) };
+    fn rankable(&self, ranking: &Ranking, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<usize> {
+        let Ranking::Score(Condition::Vector(condition)) = ranking else { return Ok(self.repeated.all().len()) };
         let every = VectorCondition::every_score(condition.measure);
         let points = Points::try_new(&every, keys, None, &context.preparing())?;
         let keys = points.filterable.rows.iter().chain(&points.unfilterable.rows);
@@ -103,15 +104,14 @@ impl NearestRepeated {
         Self { info: index.info().clone(), index, build: None, self_join: None }
     }
 
-    /// An index by the score of `condition`, or by a match count where there is none, over the `keys` of a build side
-    /// whose rows have `ranks`.
+    /// An index for `ranking` over the `keys` of a build side whose rows have `ranks`.
     ///
     /// # Errors
     /// An index that was not built for a self-join as `context` says, a cancelled build.
     pub fn of_keys(
         index: Box<DynNearestIndex>,
         build: RankedRows,
-        condition: Option<Condition>,
+        ranking: &Ranking,
         keys: &KeyColumn,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
@@ -128,7 +128,7 @@ impl NearestRepeated {
             bytes: of_index.bytes + build.memory() + of_self_join,
             unmatchable: match of_index.unmatchable {
                 0 => build.without_key(),
-                _ => rows - build.rankable(condition, keys, context)?,
+                _ => rows - build.rankable(ranking, keys, context)?,
             },
             self_join_len: self_join.as_ref().map_or(0, |self_join| self_join.order.len()),
             ..of_index

@@ -27,6 +27,17 @@ pub mod jaro {
     pub const LONGEST_MATCHED: u32 = 1024;
 }
 
+pub mod match_count {
+    /// Build positions that a block of threads goes through.
+    pub const PART: u32 = 2048;
+    /// `PlaceKind`.
+    pub const ONE_PLACE: u32 = 0;
+    /// `PlaceKind`.
+    pub const FIRST_PLACE: u32 = 1;
+    /// `PlaceKind`.
+    pub const LAST_PLACE: u32 = 2;
+}
+
 pub mod nearest {
     pub const NO_SEED: u32 = 0xffffffff;
     /// `ReachBy`.

@@ -12,6 +12,7 @@ pub mod components;
 pub mod constants;
 pub mod edit_measure;
 pub mod equality;
+pub mod match_count;
 pub mod nearest;
 pub mod nearest_counts;
 pub mod nearest_sets;

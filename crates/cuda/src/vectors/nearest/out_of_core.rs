@@ -293,8 +293,13 @@ mod tests {
     fn on_the_cpu(measure: VectorMeasure, build: &KeyColumn, ranks: &[u32], self_join: bool) -> Box<DynNearestIndex> {
         let (cancel, reserve) = (Cancel::default(), |_: usize| Ok(()));
         let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &reserve) };
-        cpu::build_nearest(Condition::Vector(VectorCondition::every_score(measure)), build, ranks.to_vec(), &context)
-            .unwrap()
+        cpu::build_nearest(
+            &Condition::Vector(VectorCondition::every_score(measure)).into(),
+            build,
+            ranks.to_vec(),
+            &context,
+        )
+        .unwrap()
     }
 
     /// The neighbours of each row of `probe`, or in a self-join of its own, of some positions at a time.
@@ -403,7 +408,8 @@ mod tests {
             for bytes in (1..60).step_by(step).map(|quarters| quarters << 18) {
                 let budget = budget_of(&device, bytes);
                 let (engine, wanted) = (Engine::Device(Arc::new(budget)), Wanted { rows: 5, ties: false });
-                let (index, _) = engine.build_nearest(condition, &build, ranks.clone(), wanted, &context).unwrap();
+                let (index, _) =
+                    engine.build_nearest(&condition.into(), &build, ranks.clone(), wanted, &context).unwrap();
                 let some = found_at(index.as_ref(), probe, 5, 30, 50);
                 assert!(
                     some.len() == 50 && some.iter().all(|of_row| expected.binary_search(of_row).is_ok()),
