@@ -3,7 +3,7 @@
 //   match_count_gather--> the build side group by group, by rank: for each condition a column of places, or two where
 //                         rows have intervals
 //   match_count_masks---> for a block of 64 probe rows and every place of a column, which of the rows accept it
-//   match_count_offer---> the scores of build rows, to the rows that may keep them
+//   match_count_<..>----> the scores of build rows, to the rows that may keep them; at last the rows that tie
 //   (nearest.cu)--------> the best so far of each row, which bound what is offered next
 //
 // A build row looks up the mask of its place in each condition. Where scores are counts, these masks are added bit by
@@ -54,7 +54,7 @@ struct CountingRows {
 
 // Build positions that a block of threads goes through.
 #define PART 2048  // for the host
-#define OFFERING_THREADS 256
+#define COUNTING_THREADS 256
 #define NOBODY 0xffffffffu
 
 // One thread a position up to `stride`: writes the place of its row in every column. `spans` has the first and the last
@@ -112,8 +112,33 @@ extern "C" __global__ void __launch_bounds__(256) match_count_masks(CountedRows 
     }
 }
 
-// A run of build positions that a block of threads offers to a probe block.
-struct OfferedPart {
+// Where rows go that tie with the worst one that a row keeps: pairs of a build row and a probe position. `pairs` is null
+// where rows are offered instead.
+struct TiedRows {
+    Pair* NULLABLE pairs;
+    u64 capacity;
+};
+
+// What the launches for some probe blocks have in common.
+struct Counting {
+    CountedRows build;
+    CountingRows probe;
+    Searched searched;
+    TiedRows tied;
+    // The masks of the blocks, of which the first one is that of this number among those that are searched.
+    const u64* masks;
+    u32 first_block;
+    // How many parts of the build side there are for each block.
+    u32 part_count;
+    const u32* parts;
+    // The weight of each condition; null where none has any.
+    const double* NULLABLE weights;
+    // How many rows were offered, and how many tie.
+    u64* counted;
+};
+
+// A run of build positions that a block of threads goes through for a probe block.
+struct Run {
     u32 begin;
     u32 end;
     // Place of the probe block's first row among those that are searched.
@@ -121,65 +146,83 @@ struct OfferedPart {
     const u64* masks;
 };
 
-// The part of this block of threads: parts come probe block by probe block, of which `first_block` is the first one.
-__device__ __forceinline__ OfferedPart part_of_block(const CountedRows& build, const u64* masks, u32 first_block,
-                                                     const u32* parts, u32 part_count) {
-    OfferedPart part;
-    u32 block = blockIdx.x / part_count;
-    part.begin = parts[blockIdx.x % part_count] * PART;
-    part.end = min(part.begin + PART, build.count);
-    part.place = (first_block + block) * BLOCK;
-    part.masks = masks + (u64)block * build.columns[build.column_count].masks;
-    return part;
+// The run of this block of threads: they come probe block by probe block, each with all parts.
+__device__ __forceinline__ Run run_of_block(const Counting& by) {
+    Run run;
+    u32 block = blockIdx.x / by.part_count;
+    run.begin = by.parts[blockIdx.x % by.part_count] * PART;
+    run.end = min(run.begin + PART, by.build.count);
+    run.place = (by.first_block + block) * BLOCK;
+    run.masks = by.masks + (u64)block * by.build.columns[by.build.column_count].masks;
+    return run;
 }
 
-// What a row has to be offered of a part.
+// The worst neighbour of a row that keeps as many as it wants.
+__device__ __forceinline__ Neighbour worst_of(const Searched& searched, u32 place) {
+    return searched.offered[(u64)place * searched.capacity + searched.wanted - 1];
+}
+
+__device__ __forceinline__ u32 rank_at(const CountedRows& build, u32 b) { return build.ranks ? build.ranks[b] : 0; }
+
+// What a row seeks among the rows of a run.
 struct Needed {
     // Whether there may be something.
     bool is_sought;
-    // Whether it keeps as many rows as it wants; then the score of the worst one, and whether a row that scores the
-    // same may come before that one.
+    // Whether it has to score as the worst one that is kept or better, with `above` better.
     bool is_bound;
+    bool above;
     i64 score;
-    bool may_tie;
 };
 
-__device__ __forceinline__ Needed needed_by(const CountedRows& build, const CountingRows& probe,
-                                            const Searched& searched, const OfferedPart& part, u32 place) {
+__device__ __forceinline__ Needed needed_by(const Counting& by, const Run& run, u32 place) {
     Needed needed;
-    u32 p = searched.first + place;
-    u32 from = max(part.begin, probe.firsts[p]), to = min(part.end, probe.ends[p]);
-    needed.is_sought = searched.reach[place] >= 0.0f && from < to;
-    needed.is_bound = needed.is_sought && searched.kept[place] == searched.wanted;
+    u32 p = by.searched.first + place;
+    u32 from = max(run.begin, by.probe.firsts[p]), to = min(run.end, by.probe.ends[p]);
+    needed.is_sought = by.searched.reach[place] >= 0.0f && from < to;
+    needed.is_bound = needed.is_sought && by.searched.kept[place] == by.searched.wanted;
+    needed.above = false;
     needed.score = 0;
-    needed.may_tie = true;
-    if (needed.is_bound) {
-        Neighbour worst = searched.offered[(u64)place * searched.capacity + searched.wanted - 1], first = worst;
-        first.rank = build.ranks ? build.ranks[from] : 0;
-        first.row = build.rows[from];
-        needed.score = worst.score;
-        needed.may_tie = first < worst;
+    if (!needed.is_bound) {
+        needed.is_sought = needed.is_sought && !by.tied.pairs;
+        return needed;
     }
+    Neighbour worst = worst_of(by.searched, place), first = worst;
+    needed.score = worst.score;
+    // positions are in the order of ranks and rows
+    first.rank = rank_at(by.build, from);
+    first.row = by.build.rows[from];
+    if (by.tied.pairs) needed.is_sought = first.rank <= worst.rank && rank_at(by.build, to - 1) >= worst.rank;
+    else needed.above = !(first < worst);
     return needed;
 }
 
-// Offers the build row at a position to a row of the probe block, where both are in one group; whether they are.
-__device__ __forceinline__ bool offer_position(const CountedRows& build, const CountingRows& probe,
-                                               const Searched& searched, u32 place, i64 score, u32 b) {
-    u32 p = searched.first + place;
-    if (b < probe.firsts[p] || b >= probe.ends[p]) return false;
-    Neighbour neighbour;
-    neighbour.score = score;
-    neighbour.rank = build.ranks ? build.ranks[b] : 0;
-    neighbour.row = build.rows[b];
-    offer(searched, place, neighbour);
-    return true;
+// Offers the build row at a position to a row of the probe block where both are in one group, and returns how many
+// were offered; or appends it where it ties with the worst row that is kept, and is none that is kept.
+__device__ __forceinline__ u32 find_row(const Counting& by, u32 place, i64 score, u32 b) {
+    u32 p = by.searched.first + place;
+    if (b < by.probe.firsts[p] || b >= by.probe.ends[p]) return 0;
+    Neighbour found;
+    found.score = score;
+    found.rank = rank_at(by.build, b);
+    found.row = by.build.rows[b];
+    if (!by.tied.pairs) {
+        offer(by.searched, place, found);
+        return 1;
+    }
+    Neighbour worst = worst_of(by.searched, place);
+    if (score != worst.score || found.rank != worst.rank || found.row <= worst.row) return 0;
+    Pair pair;
+    pair.build = found.row;
+    pair.probe = p;
+    append(pair, by.tied.pairs, by.counted + 1, by.tied.capacity);
+    return 0;
 }
 
 // Adds what the threads of a block have offered.
-__device__ __forceinline__ void count_offers(u32 offers, u64* counted) {
+__device__ __forceinline__ void count_offers(const Counting& by, u32 offers) {
+    __syncwarp();
     for (u32 step = WARP_LANES / 2; step > 0; step /= 2) offers += __shfl_xor_sync(ALL_LANES, offers, step);
-    if (lane_of_thread() == 0 && offers > 0) atomicAdd(counted, (u64)offers);
+    if (lane_of_thread() == 0 && offers > 0) atomicAdd(by.counted, (u64)offers);
 }
 
 // The masks of one condition for the rows at ROWS positions, one block of threads apart from `b` on. `c` is its column,
@@ -189,26 +232,26 @@ __device__ __forceinline__ void look_up(const CountedRows& build, const u64* mas
     CountedColumn column = build.columns[c];
     const Place* places = (const Place*)build.places + (u64)c * build.stride + b;
 #pragma unroll
-    for (u32 n = 0; n < ROWS; n++) held[n] = masks[column.masks + places[n * OFFERING_THREADS]];
+    for (u32 n = 0; n < ROWS; n++) held[n] = masks[column.masks + places[n * COUNTING_THREADS]];
     if (column.kind != FIRST_PLACE) return;
     c++;
     const u64* of_last = masks + build.columns[c].masks;
     places += build.stride;
 #pragma unroll
-    for (u32 n = 0; n < ROWS; n++) held[n] &= of_last[places[n * OFFERING_THREADS]];
+    for (u32 n = 0; n < ROWS; n++) held[n] &= of_last[places[n * COUNTING_THREADS]];
 }
 
-// Counts have DIGITS binary digits; a thread has ROWS positions at a time.
+// Goes by how many conditions hold. Counts have DIGITS binary digits; a thread has ROWS positions at a time.
 template <class Place, u32 DIGITS, u32 ROWS>
-__device__ __forceinline__ void offer_counts(const CountedRows& build, const CountingRows& probe,
-                                             const Searched& searched, const OfferedPart& part, u64* counted) {
+__device__ __forceinline__ void go_by_counts(const Counting& by) {
     // digits of the least count that each row needs, and the rows that seek any, 32 of them a word
     __shared__ u32 least_digits[DIGITS][2], seeking[2];
+    Run run = run_of_block(by);
     u32 thread = threadIdx.x;
     if (thread < BLOCK) {
-        Needed needed = needed_by(build, probe, searched, part, part.place + thread);
-        u32 least = needed.is_bound ? (u32)~needed.score + !needed.may_tie : 0, half = thread / WARP_LANES;
-        u32 ones = __ballot_sync(ALL_LANES, needed.is_sought && least <= build.conditions);
+        Needed needed = needed_by(by, run, run.place + thread);
+        u32 least = needed.is_bound ? (u32)~needed.score + needed.above : 0, half = thread / WARP_LANES;
+        u32 ones = __ballot_sync(ALL_LANES, needed.is_sought && least <= by.build.conditions);
         if (lane_of_thread() == 0) seeking[half] = ones;
         for (u32 k = 0; k < DIGITS; k++) {
             ones = __ballot_sync(ALL_LANES, least >> k & 1);
@@ -222,11 +265,11 @@ __device__ __forceinline__ void offer_counts(const CountedRows& build, const Cou
 #pragma unroll
     for (u32 k = 0; k < DIGITS; k++) least[k] = joined(least_digits[k]);
     u32 offers = 0;
-    for (u32 from = part.begin + thread; from < part.end; from += ROWS * OFFERING_THREADS) {
+    for (u32 from = run.begin + thread; from < run.end; from += ROWS * COUNTING_THREADS) {
         u64 digits[ROWS][DIGITS] = {};
-        for (u32 c = 0; c < build.column_count; c++) {
+        for (u32 c = 0; c < by.build.column_count; c++) {
             u64 held[ROWS];
-            look_up<Place, ROWS>(build, part.masks, c, from, held);
+            look_up<Place, ROWS>(by.build, run.masks, c, from, held);
 #pragma unroll
             for (u32 n = 0; n < ROWS; n++) {
                 u64 carry = held[n];
@@ -240,62 +283,62 @@ __device__ __forceinline__ void offer_counts(const CountedRows& build, const Cou
         }
 #pragma unroll
         for (u32 n = 0; n < ROWS; n++) {
-            u32 b = from + n * OFFERING_THREADS;
+            u32 b = from + n * COUNTING_THREADS;
             // the highest digit in which both differ decides
             u64 is_less = 0;
 #pragma unroll
             for (u32 k = 0; k < DIGITS; k++)
                 is_less = (~digits[n][k] & least[k]) | (~(digits[n][k] ^ least[k]) & is_less);
-            for (u64 good = b < part.end ? sought & ~is_less : 0; good != 0; good &= good - 1) {
+            for (u64 good = b < run.end ? sought & ~is_less : 0; good != 0; good &= good - 1) {
                 u32 bit = __ffsll(good) - 1, count = 0;
 #pragma unroll
                 for (u32 k = 0; k < DIGITS; k++) count |= (u32)(digits[n][k] >> bit & 1) << k;
-                offers += offer_position(build, probe, searched, part.place + bit, ~(i64)count, b);
+                offers += find_row(by, run.place + bit, ~(i64)count, b);
             }
         }
     }
-    __syncwarp();
-    count_offers(offers, counted);
+    count_offers(by, offers);
 }
 
 // The sum of the weights of the conditions that hold for a row of the probe block and the build row at a position, in
 // the order of the conditions.
 template <class Place>
-__device__ __forceinline__ double weighted_sum(const CountedRows& build, const OfferedPart& part, const double* weights,
-                                               u32 bit, u32 b) {
+__device__ __forceinline__ double sum_of(const Counting& by, const Run& run, u32 bit, u32 b) {
     double sum = 0.0;
-    for (u32 c = 0; c < build.column_count; c++) {
-        double weight = weights[build.columns[c].condition];
+    for (u32 c = 0; c < by.build.column_count; c++) {
+        double weight = by.weights[by.build.columns[c].condition];
         u64 held;
-        look_up<Place, 1>(build, part.masks, c, b, &held);
+        look_up<Place, 1>(by.build, run.masks, c, b, &held);
         if (held >> bit & 1) sum += weight;
     }
     return sum;
 }
 
-// Sums are those of half a probe block at a time, as many as registers hold.
+// Goes by the sum of weights, for half a probe block at a time: as many sums as registers hold.
 template <class Place>
-__device__ __forceinline__ void offer_sums(const CountedRows& build, const CountingRows& probe,
-                                           const Searched& searched, const OfferedPart& part, const double* weights,
-                                           u64* counted) {
+__device__ __forceinline__ void go_by_sums(const Counting& by) {
+    // the least sum that each row needs, and the rows that seek any, 32 of them a word
     __shared__ double least[BLOCK];
+    __shared__ u32 seeking[2];
+    Run run = run_of_block(by);
     u32 thread = threadIdx.x;
-    bool is_sought = false;
     if (thread < BLOCK) {
-        Needed needed = needed_by(build, probe, searched, part, part.place + thread);
-        double bound = needed.is_bound ? float_of_key(~needed.score + !needed.may_tie) : 0.0;
-        is_sought = needed.is_sought;
-        least[thread] = is_sought ? bound : __longlong_as_double(0x7ff0000000000000ll);
+        Needed needed = needed_by(by, run, run.place + thread);
+        double bound = needed.is_bound ? float_of_key(~needed.score + needed.above) : 0.0;
+        least[thread] = needed.is_sought ? bound : __longlong_as_double(0x7ff0000000000000ll);
+        u32 ones = __ballot_sync(ALL_LANES, needed.is_sought);
+        if (lane_of_thread() == 0) seeking[thread / WARP_LANES] = ones;
     }
-    if (!__syncthreads_or(is_sought)) return;
+    __syncthreads();
     u32 offers = 0;
     for (u32 half = 0; half < 2; half++) {
-        for (u32 b = part.begin + thread; b < part.end; b += OFFERING_THREADS) {
+        if (seeking[half] == 0) continue;
+        for (u32 b = run.begin + thread; b < run.end; b += COUNTING_THREADS) {
             double sums[WARP_LANES] = {};
-            for (u32 c = 0; c < build.column_count; c++) {
-                double weight = weights[build.columns[c].condition];
+            for (u32 c = 0; c < by.build.column_count; c++) {
+                double weight = by.weights[by.build.columns[c].condition];
                 u64 held;
-                look_up<Place, 1>(build, part.masks, c, b, &held);
+                look_up<Place, 1>(by.build, run.masks, c, b, &held);
                 u32 ones = (u32)(held >> half * WARP_LANES);
 #pragma unroll
                 for (u32 n = 0; n < WARP_LANES; n++)
@@ -304,42 +347,29 @@ __device__ __forceinline__ void offer_sums(const CountedRows& build, const Count
             u32 good = 0;
 #pragma unroll
             for (u32 n = 0; n < WARP_LANES; n++) good |= (u32)(sums[n] >= least[half * WARP_LANES + n]) << n;
-            // a sum that is looked for in registers by its number is not in registers
+            // what is looked for by a number is not in registers, so that the few sums are made once more
             for (; good != 0; good &= good - 1) {
                 u32 bit = half * WARP_LANES + __ffs((int)good) - 1;
-                i64 score = ~float_key(weighted_sum<Place>(build, part, weights, bit, b));
-                offers += offer_position(build, probe, searched, part.place + bit, score, b);
+                offers += find_row(by, run.place + bit, ~float_key(sum_of<Place>(by, run, bit, b)), b);
             }
         }
     }
-    __syncwarp();
-    count_offers(offers, counted);
+    count_offers(by, offers);
 }
 
 // One block of threads a probe block and a part of PART build positions: offers the rows of the block what they may
-// keep of those in their groups, by how many conditions hold. Probe blocks are those from `first_block` of the searched
-// rows on, each with all `part_count` parts. `counted` receives how many rows were offered.
-#define OFFER_COUNTS(name, Place, DIGITS, ROWS)                                                                     \
-    extern "C" __global__ void __launch_bounds__(256) name(CountedRows build, CountingRows probe, const u64* masks, \
-                                                           Searched searched, u32 first_block, const u32* parts,    \
-                                                           u32 part_count, u64* counted) {                          \
-        OfferedPart part = part_of_block(build, masks, first_block, parts, part_count);                             \
-        offer_counts<Place, DIGITS, ROWS>(build, probe, searched, part, counted);                                   \
-    }
-OFFER_COUNTS(match_count_offer_narrow_4, u16, 4, 4)
-OFFER_COUNTS(match_count_offer_narrow_8, u16, 8, 2)
-OFFER_COUNTS(match_count_offer_wide_4, u32, 4, 4)
-OFFER_COUNTS(match_count_offer_wide_8, u32, 8, 2)
+// keep of those in their groups, or appends what ties with the worst of those that they keep.
+#define COUNT(name, Place, DIGITS, ROWS) \
+    extern "C" __global__ void __launch_bounds__(256) name(Counting by) { go_by_counts<Place, DIGITS, ROWS>(by); }
+COUNT(match_count_narrow_4, u16, 4, 4)
+COUNT(match_count_narrow_8, u16, 8, 2)
+COUNT(match_count_wide_4, u32, 4, 4)
+COUNT(match_count_wide_8, u32, 8, 2)
 
 // One block of threads a probe block and a part, as above, by the sum of the weights of the conditions that hold.
-#define OFFER_SUMS(name, Place)                                                                                       \
-    extern "C" __global__ void __launch_bounds__(256) name(CountedRows build, CountingRows probe, const u64* masks,   \
-                                                           Searched searched, const double* weights, u32 first_block, \
-                                                           const u32* parts, u32 part_count, u64* counted) {          \
-        OfferedPart part = part_of_block(build, masks, first_block, parts, part_count);                               \
-        offer_sums<Place>(build, probe, searched, part, weights, counted);                                            \
-    }
-OFFER_SUMS(match_count_offer_sums_narrow, u16)
-OFFER_SUMS(match_count_offer_sums_wide, u32)
+#define ADD_UP(name, Place) \
+    extern "C" __global__ void __launch_bounds__(256) name(Counting by) { go_by_sums<Place>(by); }
+ADD_UP(match_count_sums_narrow, u16)
+ADD_UP(match_count_sums_wide, u32)
 
 #include "layout/match_count.cuh"

@@ -47,3 +47,23 @@ static_assert(OFFSET_OF(Searched, reach_by) == 84);
 static_assert(OFFSET_OF(Searched, dimension) == 88);
 static_assert(OFFSET_OF(Searched, wider) == 92);
 static_assert(OFFSET_OF(Searched, by_norm) == 96);
+
+static_assert(sizeof(Pair) == 8);
+static_assert(OFFSET_OF(Pair, build) == 0);
+static_assert(OFFSET_OF(Pair, probe) == 4);
+
+static_assert(sizeof(TiedRows) == 16);
+static_assert(OFFSET_OF(TiedRows, pairs) == 0);
+static_assert(OFFSET_OF(TiedRows, capacity) == 8);
+
+static_assert(sizeof(Counting) == 240);
+static_assert(OFFSET_OF(Counting, build) == 0);
+static_assert(OFFSET_OF(Counting, probe) == 48);
+static_assert(OFFSET_OF(Counting, searched) == 80);
+static_assert(OFFSET_OF(Counting, tied) == 184);
+static_assert(OFFSET_OF(Counting, masks) == 200);
+static_assert(OFFSET_OF(Counting, first_block) == 208);
+static_assert(OFFSET_OF(Counting, part_count) == 212);
+static_assert(OFFSET_OF(Counting, parts) == 216);
+static_assert(OFFSET_OF(Counting, weights) == 224);
+static_assert(OFFSET_OF(Counting, counted) == 232);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 
-use super::generated::match_count::{CountedRows, CountingRows, Kernels};
+use super::generated::common::Pair;
+use super::generated::match_count::{CountedRows, Counting, CountingRows, Kernels, TiedRows};
 use super::generated::nearest::Searched;
 use super::grid::{Grid, Launched};
 use crate::address::Address;
@@ -47,7 +48,7 @@ pub(crate) struct SearchedBlocks {
     pub(crate) count: u32,
 }
 
-/// What a launch offers to some blocks of the searched rows.
+/// What a launch goes through for some blocks of the searched rows.
 #[derive(Clone, Copy)]
 pub(crate) struct CountedParts<'a> {
     pub(crate) blocks: SearchedBlocks,
@@ -113,39 +114,41 @@ impl MatchCountKernels {
         }
     }
 
-    /// Offers the searched rows of some blocks what they may keep of some parts, and adds to `counted` how many rows
-    /// were offered.
-    pub(crate) fn offer(
+    /// Offers the searched rows of some blocks what they may keep of some parts, or appends to `tied` what ties with
+    /// the worst that they keep. Adds to `counted` how many rows were offered and how many tie.
+    pub(crate) fn count(
         &self,
         stream: &CudaStream,
         sides: &CountedSides,
         CountedParts { blocks, masks, parts, count }: CountedParts<'_>,
         searched: Searched,
+        tied: Option<&mut Buffer<Pair>>,
         counted: &mut Buffer<u64>,
     ) -> Launched {
-        let &CountedSides { build, probe, is_narrow, weights } = sides;
-        let grid = Grid::Blocks(blocks.count * count);
-        let (masks, parts, counted) = (masks.address(stream), parts.address(stream), counted.address_mut(stream));
-        let Some(weights) = weights else {
-            let offer = match (is_narrow, build.conditions <= FEW_CONDITIONS) {
-                (true, true) => Kernels::match_count_offer_narrow_4,
-                (true, false) => Kernels::match_count_offer_narrow_8,
-                (false, true) => Kernels::match_count_offer_wide_4,
-                (false, false) => Kernels::match_count_offer_wide_8,
-            };
-            // SAFETY: the addresses are of live columns with places of this width, the masks are those of the blocks,
-            // no part is behind the last position, and counts have as many digits.
-            return unsafe {
-                offer(&self.0, stream, grid, build, probe, masks, searched, blocks.first, parts, count, counted)
-            };
+        let capacity = tied.as_ref().map_or(0, |tied| tied.slice.len() as u64);
+        let by = Counting {
+            build: sides.build,
+            probe: sides.probe,
+            searched,
+            tied: TiedRows { pairs: tied.map(|tied| tied.address_mut(stream)), capacity },
+            masks: masks.address(stream),
+            first_block: blocks.first,
+            part_count: count,
+            parts: parts.address(stream),
+            weights: sides.weights,
+            counted: counted.address_mut(stream),
         };
-        let offer = match is_narrow {
-            true => Kernels::match_count_offer_sums_narrow,
-            false => Kernels::match_count_offer_sums_wide,
+        let has_few = sides.build.conditions <= FEW_CONDITIONS;
+        let count_by = match (sides.weights.is_some(), sides.is_narrow, has_few) {
+            (true, true, _) => Kernels::match_count_sums_narrow,
+            (true, false, _) => Kernels::match_count_sums_wide,
+            (false, true, true) => Kernels::match_count_narrow_4,
+            (false, true, false) => Kernels::match_count_narrow_8,
+            (false, false, true) => Kernels::match_count_wide_4,
+            (false, false, false) => Kernels::match_count_wide_8,
         };
-        // SAFETY: as above, and there is a weight for each condition.
-        unsafe {
-            offer(&self.0, stream, grid, build, probe, masks, searched, weights, blocks.first, parts, count, counted)
-        }
+        // SAFETY: the addresses are of live columns with places of this width, the masks are those of the blocks, no
+        // part is behind the last position, and each condition has a weight, or counts have as many digits.
+        unsafe { count_by(&self.0, stream, Grid::Blocks(blocks.count * count), by) }
     }
 }

@@ -8,7 +8,7 @@ use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::constants::match_count::PART;
 use crate::kernels::constants::nearest::BY_SCORE;
-use crate::kernels::{BLOCK, CountedParts, CountedSides, SearchedBlocks};
+use crate::kernels::{BLOCK, CountedParts, CountedSides, Pair, SearchedBlocks};
 use crate::nearest::{NeighbourSearch, Offers, SEARCHES, ScoreOrder, strides};
 use similarity_engine::Cancel;
 
@@ -20,6 +20,16 @@ const WEIGHTED: u64 = 16;
 const MOST_BYTES: usize = 1 << 28;
 /// Blocks of threads of a launch.
 const BLOCKS_OF_LAUNCH: u64 = 1 << 30;
+
+/// Room for rows that tie with the last one of a row, at first.
+const TIES_OF_ROW: usize = 32;
+
+/// Some blocks of the searched rows, and their masks.
+#[derive(Clone, Copy)]
+struct Masked<'a> {
+    blocks: SearchedBlocks,
+    masks: &'a Buffer<u64>,
+}
 
 /// A probe side, and the build side that is ranked for it.
 pub(super) struct Counting<'a> {
@@ -38,24 +48,50 @@ impl<'a> Counting<'a> {
         Self { build, sides }
     }
 
-    /// Offers all parts to some blocks of the searched rows: a sample of parts, larger ones, then all.
-    fn rounds(
+    /// Makes the masks of the searched rows, of as many blocks at a time as there is room for, and goes on with them.
+    fn block_by_block(
         &self,
         offers: &mut Offers<'_>,
-        (blocks, masks): (SearchedBlocks, &Buffer<u64>),
         cancel: &Cancel,
-    ) -> Result<usize, Fault> {
-        let all = self.build.count.div_ceil(PART);
+        mut go_on: impl FnMut(&mut Offers<'_>, Masked<'_>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let (budget, stream, searched) = (offers.budget, offers.stream, offers.searched());
+        let (all, of_block) = (searched.count / BLOCK, self.build.masks);
+        let room = (budget.available() / (4 * SEARCHES)).min(MOST_BYTES);
+        let at_once = (room / (of_block as usize * size_of::<u64>())).clamp(1, all.max(1) as usize) as u32;
+        let mut masks = budget.buffer(stream, at_once as usize * of_block as usize)?;
+        for first in (0..all).step_by(at_once as usize) {
+            if cancel.is_cancelled() {
+                break;
+            }
+            let blocks = SearchedBlocks { first, count: at_once.min(all - first) };
+            let kernels = budget.device.kernels().match_count()?;
+            kernels.masks(stream, &self.sides, searched, (blocks, of_block), &mut masks)?;
+            go_on(offers, Masked { blocks, masks: &masks })?;
+        }
+        Ok(())
+    }
+
+    /// Parts that one launch goes through for so many blocks.
+    fn parts_at_once(&self, blocks: u32) -> usize {
         let weighted = if self.build.weights.is_some() { WEIGHTED } else { 1 };
-        let lookups = u64::from(blocks.count) * u64::from(PART) * u64::from(self.build.column_count) * weighted;
-        let most = BLOCKS_OF_LAUNCH / u64::from(blocks.count);
-        let at_once = (LOOKUPS_OF_LAUNCH / lookups.max(1)).min(most).max(1) as usize;
+        let lookups = u64::from(blocks) * u64::from(PART) * u64::from(self.build.column_count) * weighted;
+        (LOOKUPS_OF_LAUNCH / lookups.max(1)).clamp(1, (BLOCKS_OF_LAUNCH / u64::from(blocks)).max(1)) as usize
+    }
+
+    fn parts(&self) -> u32 {
+        self.build.count.div_ceil(PART)
+    }
+
+    /// Offers all parts to some blocks of the searched rows: a sample of parts, larger ones, then all.
+    fn rounds(&self, offers: &mut Offers<'_>, masked: Masked<'_>, cancel: &Cancel) -> Result<usize, Fault> {
+        let (all, at_once) = (self.parts(), self.parts_at_once(masked.blocks.count));
         let (mut offered, mut done) = (0, None);
         for stride in strides(all, 0) {
             let is_new = |part: &u32| done.is_none_or(|done| !part.is_multiple_of(done));
             let of_round: Vec<u32> = (0..all).step_by(stride as usize).filter(is_new).collect();
             for parts in of_round.chunks(at_once) {
-                offered += self.offer(offers, (blocks, masks), parts, cancel)?;
+                offered += self.offer(offers, masked, parts, cancel)?;
             }
             done = Some(stride);
         }
@@ -66,7 +102,7 @@ impl<'a> Counting<'a> {
     fn offer(
         &self,
         offers: &mut Offers<'_>,
-        (blocks, masks): (SearchedBlocks, &Buffer<u64>),
+        Masked { blocks, masks }: Masked<'_>,
         parts: &[u32],
         cancel: &Cancel,
     ) -> Result<usize, Fault> {
@@ -76,8 +112,8 @@ impl<'a> Counting<'a> {
         let counted = CountedParts { blocks, masks, parts: &uploaded, count: parts.len() as u32 };
         let (mut again, mut before) = (false, 0);
         while !cancel.is_cancelled() {
-            let launched =
-                offers.offer(again, |searched, tally| kernels.offer(stream, &self.sides, counted, searched, tally))?;
+            let launched = offers
+                .offer(again, |searched, tally| kernels.count(stream, &self.sides, counted, searched, None, tally))?;
             let [offered, _] = launched.tally;
             let tasks = if again { 0 } else { blocks.count * counted.count };
             budget.metrics.launch(tasks as usize, launched.milliseconds, offered - before);
@@ -88,6 +124,37 @@ impl<'a> Counting<'a> {
         }
         Ok(before)
     }
+
+    /// Adds to `ties` what of some parts ties with the worst row that is kept; `room` becomes as large as they need.
+    fn tie(
+        &self,
+        offers: &mut Offers<'_>,
+        Masked { blocks, masks }: Masked<'_>,
+        parts: &[u32],
+        (room, ties): (&mut Buffer<Pair>, &mut Vec<Pair>),
+    ) -> Result<(), Fault> {
+        let (budget, stream) = (offers.budget, offers.stream);
+        let kernels = budget.device.kernels().match_count()?;
+        let uploaded = budget.upload(stream, parts)?;
+        let counted = CountedParts { blocks, masks, parts: &uploaded, count: parts.len() as u32 };
+        loop {
+            let launched = offers.offer(false, |searched, tally| {
+                kernels.count(stream, &self.sides, counted, searched, Some(room), tally)
+            })?;
+            let [_, found] = launched.tally;
+            budget.metrics.launch((blocks.count * counted.count) as usize, launched.milliseconds, found);
+            if found > room.slice.len() {
+                budget.metrics.retry();
+                *room = budget.buffer(stream, found)?;
+                continue;
+            }
+            let start = ties.len();
+            ties.resize(start + found, Pair::default());
+            budget.download(stream, room, &mut ties[start..])?;
+            stream.synchronize()?;
+            return Ok(());
+        }
+    }
 }
 
 impl NeighbourSearch for Counting<'_> {
@@ -96,21 +163,30 @@ impl NeighbourSearch for Counting<'_> {
     }
 
     fn run(&self, offers: &mut Offers<'_>, cancel: &Cancel) -> Result<usize, Fault> {
-        let (budget, stream, searched) = (offers.budget, offers.stream, offers.searched());
-        let (all, of_block) = (searched.count / BLOCK, self.build.masks);
-        let room = (budget.available() / (4 * SEARCHES)).min(MOST_BYTES);
-        let at_once = (room / (of_block as usize * size_of::<u64>())).clamp(1, all.max(1) as usize) as u32;
-        let mut masks = budget.buffer(stream, at_once as usize * of_block as usize)?;
         let mut offered = 0;
-        for first in (0..all).step_by(at_once as usize) {
-            if cancel.is_cancelled() {
-                break;
-            }
-            let blocks = SearchedBlocks { first, count: at_once.min(all - first) };
-            let kernels = budget.device.kernels().match_count()?;
-            kernels.masks(stream, &self.sides, searched, (blocks, of_block), &mut masks)?;
-            offered += self.rounds(offers, (blocks, &masks), cancel)?;
-        }
+        self.block_by_block(offers, cancel, |offers, masked| {
+            offered += self.rounds(offers, masked, cancel)?;
+            Ok(())
+        })?;
         Ok(offered)
+    }
+
+    fn finds_ties(&self) -> bool {
+        true
+    }
+
+    fn ties(&self, offers: &mut Offers<'_>, cancel: &Cancel) -> Result<Vec<Pair>, Fault> {
+        let room = TIES_OF_ROW * offers.searched().count as usize;
+        let (mut room, mut ties) = (offers.budget.buffer(offers.stream, room)?, Vec::new());
+        let all: Vec<u32> = (0..self.parts()).collect();
+        self.block_by_block(offers, cancel, |offers, masked| {
+            let chunks = all.chunks(self.parts_at_once(masked.blocks.count));
+            for parts in chunks.take_while(|_| !cancel.is_cancelled()) {
+                self.tie(offers, masked, parts, (&mut room, &mut ties))?;
+            }
+            Ok(())
+        })?;
+        ties.sort_unstable_by_key(|tie| (tie.probe, tie.build));
+        Ok(ties)
     }
 }

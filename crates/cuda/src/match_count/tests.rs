@@ -131,20 +131,37 @@ fn masks_without_room_are_made_block_by_block() {
     agrees(index.as_ref(), count, (&build, &probe), &ranks, (wanted, 1000));
 }
 
-/// Ties beyond what a row has room for are the CPU's.
+/// More of them than a row has places for.
 #[test]
-fn ties_without_room_are_found_on_the_cpu() {
-    let span = Span { first: 0, last: 0 };
-    let build = key_column(&[vec![span; 3000]], None);
-    let probe = key_column(&[(0..40).map(|row| Span { first: 0, last: row % 2 }).collect()], None);
+fn many_rows_that_tie() {
+    let (device, rng) = (device(), &mut StdRng::seed_from_u64(15));
+    let build = key_column(&columns(6000, &[false, true], 3, false, rng), some_groups(6000, 2, rng));
+    let probe = key_column(&columns(70, &[false, true], 3, true, rng), some_groups(70, 3, rng));
+    let wanted = Wanted { rows: 3, ties: true };
+    let (same, some) = (vec![0; 6000], some_ranks(6000, rng));
+    for (weights, ranks) in [(None, &same), (None, &some), (some_weights(2, rng), &same)] {
+        let count = MatchCount { conditions: 2, weights };
+        let budget = Budget::new(&device, 0.5);
+        let index = on_device(&budget, count.clone(), &build, ranks, wanted).expect("there are kernels");
+        let neighbours = agrees(index.as_ref(), count, (&build, &probe), ranks, (wanted, 1000));
+        assert!(neighbours > 960 * 20, "{neighbours}");
+        assert!(metric(index.as_ref(), "device_retries") > 0, "there was room");
+    }
+}
+
+/// What a device has no memory for is ranked on the CPU.
+#[test]
+fn a_search_without_room_is_the_cpus() {
+    let (device, rng) = (device_alone(), &mut StdRng::seed_from_u64(16));
+    let build = key_column(&columns(3000, &[true], 60_000, false, rng), None);
+    let probe = key_column(&columns(70, &[true], 60_000, true, rng), None);
     let (count, wanted) = (MatchCount { conditions: 1, weights: None }.into(), Wanted { rows: 3, ties: true });
     let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
-    let overrides = similarity_engine::overrides::Overrides { repeated: false, ..Default::default() };
-    let context = BuildContext { overrides, ..BuildContext::new(2, &cancel, &reserve) };
-    let engine = Engine::Device(Arc::new(Budget::new(&device(), 0.5)));
+    let context = BuildContext::new(2, &cancel, &reserve);
+    let engine = Engine::Device(Arc::new(budget_of(&device, 700 << 10)));
     let (index, _) = engine.build_nearest(&count, &build, vec![0; 3000], wanted, &context).unwrap();
     assert!(index.info().path.contains("(cuda:0"), "{}", index.info().path);
-    assert_eq!(agrees(index.as_ref(), count, (&build, &probe), &[0; 3000], (wanted, 1000)), 40 * 3000);
+    agrees(index.as_ref(), count, (&build, &probe), &[0; 3000], (wanted, 1000));
     assert!(metric(index.as_ref(), "cpu_fallbacks") > 0);
 }
 

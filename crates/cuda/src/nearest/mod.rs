@@ -20,7 +20,7 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use crate::fault::Fault;
-use crate::kernels::{Appended, Round, Searched, TaskList};
+use crate::kernels::{Appended, Pair, Round, Searched, TaskList};
 pub(crate) use index::{NearestOnDevice, OnHost, Ranked, Searching};
 #[cfg(test)]
 pub(crate) use offers::MOST_WANTED;
@@ -37,6 +37,17 @@ pub(crate) trait NeighbourSearch {
     /// Offers the positions all of their neighbours, and returns how many candidates there were. Once `cancel` says so,
     /// some may be missing.
     fn run(&self, offers: &mut Offers<'_>, cancel: &Cancel) -> Result<usize, Fault>;
+
+    /// Whether it finds [`ties`](Self::ties), so that no more neighbours are asked for than are wanted.
+    fn finds_ties(&self) -> bool {
+        false
+    }
+
+    /// Build rows that tie with the worst neighbour of a position that keeps as many as it wants, beside those that it
+    /// keeps: by position, then by row.
+    fn ties(&self, _offers: &mut Offers<'_>, _cancel: &Cancel) -> Result<Vec<Pair>, Fault> {
+        Ok(Vec::new())
+    }
 }
 
 /// Two sides of one family of keys, and what is launched to rank the rows of one for each row of the other.

@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::kernels::BLOCK;
 use crate::memory::Budget;
 use similarity_engine::Cancel;
-use similarity_engine::nearest::{Best, Wanted};
+use similarity_engine::nearest::{Best, Neighbour, Wanted};
 
 /// Rows that may tie with the last one, and how many times as many are asked for where they all do.
 const TIES_ASKED: usize = 32;
@@ -52,7 +52,9 @@ pub(crate) fn search(
     cancel: &Cancel,
 ) -> Result<usize, Fault> {
     let Some(wanted) = best.first().map(Best::wanted) else { return Ok(0) };
-    let (mut asked, mut done, mut candidates) = (asked_for(wanted), 0, 0);
+    let finds_ties = wanted.ties && search.finds_ties();
+    let mut asked = if finds_ties { wanted.rows } else { asked_for(wanted) };
+    let (mut done, mut candidates) = (0, 0);
     while done < positions.len() && !cancel.is_cancelled() {
         let at_once = positions_at_once(budget, asked) as u32;
         let first = positions[done] / BLOCK * BLOCK;
@@ -62,9 +64,10 @@ pub(crate) fn search(
         let found = || {
             let mut offers = Offers::try_new(budget, stream, search.score_order(), (range, searched), asked)?;
             let compared = search.run(&mut offers, cancel)?;
-            Ok((offers.fetch()?, compared))
+            let ties = if finds_ties { search.ties(&mut offers, cancel)? } else { Vec::new() };
+            Ok((offers.fetch()?, ties, compared))
         };
-        let (mut found, compared) = found().inspect_err(|_: &Fault| {
+        let (mut found, ties, compared) = found().inspect_err(|_: &Fault| {
             // what was launched reads columns of others
             let _ = stream.synchronize();
         })?;
@@ -74,17 +77,22 @@ pub(crate) fn search(
         candidates += compared;
         // there may be more that tie
         let is_open = |&position: &u32| wanted.of(found.of((position - first) as usize)) == asked;
-        if wanted.ties && searched.iter().any(is_open) {
+        if wanted.ties && !finds_ties && searched.iter().any(is_open) {
             if asked == MOST_WANTED {
                 return Err(Fault::Memory);
             }
             asked = MOST_WANTED.min(asked * MORE_TIES);
             continue;
         }
+        let mut ties = ties.iter().peekable();
         for (&position, best) in searched.iter().zip(best) {
             let found = found.of_mut((position - first) as usize);
             found.iter_mut().for_each(|neighbour| neighbour.row += first_row);
             best.offer_ranked(found);
+            let Some(&worst) = found.last() else { continue };
+            while let Some(tie) = ties.next_if(|tie| tie.probe == position) {
+                best.offer(Neighbour { row: tie.build + first_row, ..worst });
+            }
         }
         done = some;
     }

@@ -6,9 +6,11 @@ use arrow::datatypes::Float64Type;
 use super::*;
 use crate::test_device::device;
 use similarity_engine::PrepareContext;
+use similarity_engine::atoms::Span;
 use similarity_engine::choice::{Asked, EngineSpec};
 use similarity_engine::condition::{Bounds, VectorCondition};
 use similarity_engine::internals::ROWS_OF_RULES;
+use similarity_engine::match_count::{self, MatchCount};
 use similarity_engine::nearest::Wanted;
 use similarity_engine::ranking::Ranking;
 use similarity_measures::{EditMeasure, Power, SetMeasure, Tokenizer, VectorMeasure};
@@ -73,6 +75,12 @@ fn rankings_go_where_there_are_kernels_for_them() {
     assert_eq!(explain(Asked::Cuda, &set), format!("{by_cost}; cuda:0"));
     let auto = format!("inverted index; on cuda:0 {by_cost}; cpu, or cuda:0 from ");
     assert!(explain(Asked::Auto, &set).starts_with(&auto));
+    let count = |conditions| Ranking::MatchCount(MatchCount { conditions, weights: None });
+    let auto =
+        "columns of conditions; cpu, or cuda:0 from 10 s of a core's work on, 20 ms of a core's work once it is open";
+    assert_eq!(explain(Asked::Auto, &count(3)), auto);
+    assert_eq!(explain(Asked::Cuda, &count(255)), "columns of conditions; cuda:0");
+    assert_eq!(explain(Asked::Cuda, &count(256)), "columns of conditions; cpu (no kernels for this ranking)");
     // `auto` takes the device that is open for as much work as that
     let auto = Engine::Auto { platform: &crate::Cuda, ordinal: 0, fraction: 0.5 };
     let never = Cancel::default();
@@ -84,6 +92,13 @@ fn rankings_go_where_there_are_kernels_for_them() {
         let by = edit(EditMeasure::LEVENSHTEIN);
         let (index, _) = auto.build_nearest(&by, &keys, ranks, wanted, &context).unwrap();
         assert_eq!(index.info().path.contains("cuda:0"), is_enough, "{rows}: {}", index.info().path);
+    }
+    for (rows, is_enough) in [(4000u32, false), (8000, true)] {
+        let places = (0..rows).map(|row| Span { first: row, last: row }).collect();
+        let keys = KeyColumn { values: match_count::keys(&vec![places; 3], rows as usize).unwrap(), groups: None };
+        let context = BuildContext::new(2, &never, &|_| Ok(()));
+        let (index, reason) = auto.build_nearest(&count(3), &keys, vec![0; rows as usize], wanted, &context).unwrap();
+        assert_eq!(index.info().path.contains("(cuda:0"), is_enough, "{rows}: {}{reason}", index.info().path);
     }
 }
 

@@ -4,6 +4,25 @@ use std::mem::offset_of;
 
 use cudarc::driver::{DeviceRepr, ValidAsZeroBits};
 
+/// Two row numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[repr(C)]
+pub struct Pair {
+    pub build: u32,
+    pub probe: u32,
+}
+
+const _: () = {
+    assert!(size_of::<Pair>() == 8);
+    assert!(offset_of!(Pair, build) == 0);
+    assert!(offset_of!(Pair, probe) == 4);
+};
+
+// SAFETY: the layout is that of the kernels, as checked above and in kernels/layout.
+unsafe impl DeviceRepr for Pair {}
+// SAFETY: zeros are numbers, and null where an address may be missing.
+unsafe impl ValidAsZeroBits for Pair {}
+
 /// One block of threads' share: a run of probe blocks against a range of build blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[repr(C)]
@@ -24,22 +43,3 @@ const _: () = {
 unsafe impl DeviceRepr for Task {}
 // SAFETY: zeros are numbers, and null where an address may be missing.
 unsafe impl ValidAsZeroBits for Task {}
-
-/// Two row numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[repr(C)]
-pub struct Pair {
-    pub build: u32,
-    pub probe: u32,
-}
-
-const _: () = {
-    assert!(size_of::<Pair>() == 8);
-    assert!(offset_of!(Pair, build) == 0);
-    assert!(offset_of!(Pair, probe) == 4);
-};
-
-// SAFETY: the layout is that of the kernels, as checked above and in kernels/layout.
-unsafe impl DeviceRepr for Pair {}
-// SAFETY: zeros are numbers, and null where an address may be missing.
-unsafe impl ValidAsZeroBits for Pair {}

@@ -89,43 +89,85 @@ const _: () = {
 // SAFETY: the layout is that of the kernels, as checked above and in kernels/layout.
 unsafe impl DeviceRepr for CountingRows {}
 
+/// Where rows go that tie with the worst one that a row keeps: pairs of a build row and a probe position. `pairs`
+/// is null where rows are offered instead.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[repr(C)]
+pub struct TiedRows {
+    pub pairs: Option<AddressMut<super::common::Pair>>,
+    pub capacity: u64,
+}
+
+const _: () = {
+    assert!(size_of::<TiedRows>() == 16);
+    assert!(offset_of!(TiedRows, pairs) == 0);
+    assert!(offset_of!(TiedRows, capacity) == 8);
+};
+
+// SAFETY: the layout is that of the kernels, as checked above and in kernels/layout.
+unsafe impl DeviceRepr for TiedRows {}
+// SAFETY: zeros are numbers, and null where an address may be missing.
+unsafe impl ValidAsZeroBits for TiedRows {}
+
+/// What the launches for some probe blocks have in common.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(C)]
+pub struct Counting {
+    pub build: CountedRows,
+    pub probe: CountingRows,
+    pub searched: super::nearest::Searched,
+    pub tied: TiedRows,
+    /// The masks of the blocks, of which the first one is that of this number among those that are searched.
+    pub masks: Address<u64>,
+    pub first_block: u32,
+    /// How many parts of the build side there are for each block.
+    pub part_count: u32,
+    pub parts: Address<u32>,
+    /// The weight of each condition; null where none has any.
+    pub weights: Option<Address<f64>>,
+    /// How many rows were offered, and how many tie.
+    pub counted: AddressMut<u64>,
+}
+
+const _: () = {
+    assert!(size_of::<Counting>() == 240);
+    assert!(offset_of!(Counting, build) == 0);
+    assert!(offset_of!(Counting, probe) == 48);
+    assert!(offset_of!(Counting, searched) == 80);
+    assert!(offset_of!(Counting, tied) == 184);
+    assert!(offset_of!(Counting, masks) == 200);
+    assert!(offset_of!(Counting, first_block) == 208);
+    assert!(offset_of!(Counting, part_count) == 212);
+    assert!(offset_of!(Counting, parts) == 216);
+    assert!(offset_of!(Counting, weights) == 224);
+    assert!(offset_of!(Counting, counted) == 232);
+};
+
+// SAFETY: the layout is that of the kernels, as checked above and in kernels/layout.
+unsafe impl DeviceRepr for Counting {}
+
 /// The kernels of `match_count.cu` that the driver has read.
 pub struct Kernels {
     match_count_gather_narrow: CudaFunction,
     match_count_gather_wide: CudaFunction,
     match_count_masks: CudaFunction,
-    match_count_offer_narrow_4: CudaFunction,
-    match_count_offer_narrow_8: CudaFunction,
-    match_count_offer_wide_4: CudaFunction,
-    match_count_offer_wide_8: CudaFunction,
-    match_count_offer_sums_narrow: CudaFunction,
-    match_count_offer_sums_wide: CudaFunction,
+    match_count_narrow_4: CudaFunction,
+    match_count_narrow_8: CudaFunction,
+    match_count_wide_4: CudaFunction,
+    match_count_wide_8: CudaFunction,
+    match_count_sums_narrow: CudaFunction,
+    match_count_sums_wide: CudaFunction,
 }
 
-/// Defines kernels of `match_count_offer_*`, which differ by their names.
-macro_rules! match_count_offer {
+/// Defines kernels of `match_count_*`, which differ by their names.
+macro_rules! match_count {
     ($($name:ident),*) => {
         $(
             /// One block of threads a probe block and a part of PART build positions: offers the rows of the block what
-            /// they may keep of those in their groups, by how many conditions hold. Probe blocks are those from
-            /// `first_block` of the searched rows on, each with all `part_count` parts. `counted` receives how many
-            /// rows were offered.
-            pub unsafe fn $name(
-                &self,
-                stream: &CudaStream,
-                grid: Grid,
-                build: CountedRows,
-                probe: CountingRows,
-                masks: Address<u64>,
-                searched: super::nearest::Searched,
-                first_block: u32,
-                parts: Address<u32>,
-                part_count: u32,
-                counted: AddressMut<u64>,
-            ) -> Launched {
+            /// they may keep of those in their groups, or appends what ties with the worst of those that they keep.
+            pub unsafe fn $name(&self, stream: &CudaStream, grid: Grid, by: Counting) -> Launched {
                 let mut launch = stream.launch_builder(&self.$name);
-                launch.arg(&build).arg(&probe).arg(&masks).arg(&searched).arg(&first_block).arg(&parts);
-                launch.arg(&part_count).arg(&counted);
+                launch.arg(&by);
                 // SAFETY: the arguments are those of the kernel; what they refer to is up to the caller.
                 unsafe { launch.launch(grid.of(256, 0)) }?;
                 Ok(())
@@ -134,29 +176,15 @@ macro_rules! match_count_offer {
     };
 }
 
-/// Defines kernels of `match_count_offer_sums_*`, which differ by their names.
-macro_rules! match_count_offer_sums {
+/// Defines kernels of `match_count_sums_*`, which differ by their names.
+macro_rules! match_count_sums {
     ($($name:ident),*) => {
         $(
             /// One block of threads a probe block and a part, as above, by the sum of the weights of the conditions
             /// that hold.
-            pub unsafe fn $name(
-                &self,
-                stream: &CudaStream,
-                grid: Grid,
-                build: CountedRows,
-                probe: CountingRows,
-                masks: Address<u64>,
-                searched: super::nearest::Searched,
-                weights: Address<f64>,
-                first_block: u32,
-                parts: Address<u32>,
-                part_count: u32,
-                counted: AddressMut<u64>,
-            ) -> Launched {
+            pub unsafe fn $name(&self, stream: &CudaStream, grid: Grid, by: Counting) -> Launched {
                 let mut launch = stream.launch_builder(&self.$name);
-                launch.arg(&build).arg(&probe).arg(&masks).arg(&searched).arg(&weights).arg(&first_block);
-                launch.arg(&parts).arg(&part_count).arg(&counted);
+                launch.arg(&by);
                 // SAFETY: the arguments are those of the kernel; what they refer to is up to the caller.
                 unsafe { launch.launch(grid.of(256, 0)) }?;
                 Ok(())
@@ -174,12 +202,12 @@ impl Kernels {
             match_count_gather_narrow: module.load_function("match_count_gather_narrow")?,
             match_count_gather_wide: module.load_function("match_count_gather_wide")?,
             match_count_masks: module.load_function("match_count_masks")?,
-            match_count_offer_narrow_4: module.load_function("match_count_offer_narrow_4")?,
-            match_count_offer_narrow_8: module.load_function("match_count_offer_narrow_8")?,
-            match_count_offer_wide_4: module.load_function("match_count_offer_wide_4")?,
-            match_count_offer_wide_8: module.load_function("match_count_offer_wide_8")?,
-            match_count_offer_sums_narrow: module.load_function("match_count_offer_sums_narrow")?,
-            match_count_offer_sums_wide: module.load_function("match_count_offer_sums_wide")?,
+            match_count_narrow_4: module.load_function("match_count_narrow_4")?,
+            match_count_narrow_8: module.load_function("match_count_narrow_8")?,
+            match_count_wide_4: module.load_function("match_count_wide_4")?,
+            match_count_wide_8: module.load_function("match_count_wide_8")?,
+            match_count_sums_narrow: module.load_function("match_count_sums_narrow")?,
+            match_count_sums_wide: module.load_function("match_count_sums_wide")?,
         })
     }
 
@@ -246,12 +274,7 @@ impl Kernels {
         Ok(())
     }
 
-    match_count_offer!(
-        match_count_offer_narrow_4,
-        match_count_offer_narrow_8,
-        match_count_offer_wide_4,
-        match_count_offer_wide_8
-    );
+    match_count!(match_count_narrow_4, match_count_narrow_8, match_count_wide_4, match_count_wide_8);
 
-    match_count_offer_sums!(match_count_offer_sums_narrow, match_count_offer_sums_wide);
+    match_count_sums!(match_count_sums_narrow, match_count_sums_wide);
 }
