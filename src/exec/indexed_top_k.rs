@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, internal_err, plan_datafusion_err};
+use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{LexOrdering, OrderingRequirements, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
@@ -37,20 +37,16 @@ pub struct IndexedTopKExec {
     stock: Arc<dyn ExecutionPlan>,
     rows: usize,
     nulls_first: bool,
-    ordering: LexOrdering,
+    /// The order of both inputs; `None` where every order is one.
+    ordering: Option<LexOrdering>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl IndexedTopKExec {
     /// The operator over what an index finds and what stock DataFusion does, both in the same order.
-    ///
-    /// # Errors
-    /// Where stock DataFusion's rows have no order.
-    pub fn try_new([nearest, stock]: [Arc<dyn ExecutionPlan>; 2], rows: usize, nulls_first: bool) -> Result<Self> {
-        let Some(ordering) = stock.properties().output_ordering().cloned() else {
-            return Err(plan_datafusion_err!("the first rows of a table are to be found in no order"));
-        };
+    pub fn new([nearest, stock]: [Arc<dyn ExecutionPlan>; 2], rows: usize, nulls_first: bool) -> Self {
+        let ordering = stock.properties().output_ordering().cloned();
         let properties = PlanProperties::new(
             stock.properties().equivalence_properties().clone(),
             Partitioning::UnknownPartitioning(1),
@@ -58,7 +54,7 @@ impl IndexedTopKExec {
             Boundedness::Bounded,
         );
         let metrics = ExecutionPlanMetricsSet::new();
-        Ok(Self { nearest, stock, rows, nulls_first, ordering, properties: Arc::new(properties), metrics })
+        Self { nearest, stock, rows, nulls_first, ordering, properties: Arc::new(properties), metrics }
     }
 }
 
@@ -89,7 +85,7 @@ impl ExecutionPlan for IndexedTopKExec {
     }
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        vec![Some(OrderingRequirements::from(self.ordering.clone())); 2]
+        vec![self.ordering.clone().map(OrderingRequirements::from); 2]
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
@@ -113,7 +109,7 @@ impl ExecutionPlan for IndexedTopKExec {
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match <[_; 2]>::try_from(children) {
-            Ok(inputs) => Ok(Arc::new(Self::try_new(inputs, self.rows, self.nulls_first)?)),
+            Ok(inputs) => Ok(Arc::new(Self::new(inputs, self.rows, self.nulls_first))),
             Err(children) => internal_err!("{} got {} children", self.name(), children.len()),
         }
     }

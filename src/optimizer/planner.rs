@@ -50,7 +50,7 @@ impl ExtensionPlanner for SimilarityJoinPlanner {
             return links.plan(input, engine).map(Some);
         }
         if let (Some(top), [nearest, stock]) = (node.as_any().downcast_ref::<IndexedTopKNode>(), physical_inputs) {
-            return top.plan([nearest, stock]).map(Some);
+            return Ok(Some(top.plan([nearest, stock])));
         }
         let (node, nearest) = (node.as_any().downcast_ref::<SimilarityJoinNode>(), node.as_any().downcast_ref());
         let ([left, right], true) = (physical_inputs, node.is_some() || nearest.is_some()) else { return Ok(None) };

@@ -121,6 +121,7 @@ async fn conditions_sets_and_a_recall_of_one_miss_nothing() {
         // many rows have one value, or any number of rows may tie
         ("ON a.k <> b.k", 0.5),
         ("ON a.id <> b.id WITH TIES", 0.5),
+        ("ON CASE WHEN a.id > 5 THEN a.id END <> b.id", 1.0),
         ("", 1.0),
     ] {
         let [some, exact] = both(&context, ("l", "JOIN"), 4, rest, recall).await;

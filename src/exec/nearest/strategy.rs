@@ -113,10 +113,12 @@ impl NearestStrategy {
         let (Some(recall), Some(unequal)) = (context.recall, &self.unequal) else {
             return Ok((self.searched(), context.recall));
         };
-        let dropped = most_equal(unequal, batch, context)?;
+        let Values { nulls, most_equal } = values_of(unequal, batch, context)?;
+        let dropped = nulls + most_equal;
         let rows = self.rows.saturating_add(dropped);
-        // rows that tie may be any number
-        Ok(match dropped <= self.rows.max(FEWEST_CHECKED) && rows <= MOST_ASKED && !self.ties {
+        let is_few = dropped <= self.rows.max(FEWEST_CHECKED) && rows <= MOST_ASKED;
+        // rows that tie may be any number; a left row with NULL has no neighbour that a sample could tell about
+        Ok(match is_few && !self.ties && !(context.self_join && nulls > 0) {
             true => (Wanted { rows, ..self.wanted() }, Some(recall.with_dropped(self.rows, dropped))),
             false => (self.searched(), None),
         })
@@ -128,16 +130,23 @@ impl NearestStrategy {
     }
 }
 
-/// The most rows of `batch` that are equal to any one row of the other side, or are NULL.
-fn most_equal(unequal: &EqualityExprs, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<usize> {
+/// What is known of the values that are to differ.
+struct Values {
+    /// Rows with NULL.
+    nulls: usize,
+    /// The most rows with the same value.
+    most_equal: usize,
+}
+
+fn values_of(unequal: &EqualityExprs, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<Values> {
     let values = equality::evaluate_all(std::slice::from_ref(&unequal.right), batch)?;
     let by = Numberer { threads: context.threads, self_join: false, device: None };
     let (_, codes) = Groups::build(&values, vec![unequal.null_equals_null], by).or_datafusion()?;
-    let (mut rows, mut without) = (vec![0; batch.num_rows()], 0);
+    let (mut rows, mut nulls) = (vec![0; batch.num_rows()], 0);
     for code in codes.into_vec().or_datafusion()? {
-        *rows.get_mut(code as usize).unwrap_or(&mut without) += 1;
+        *rows.get_mut(code as usize).unwrap_or(&mut nulls) += 1;
     }
-    Ok(without + rows.into_iter().max().unwrap_or(0))
+    Ok(Values { nulls, most_equal: rows.into_iter().max().unwrap_or(0) })
 }
 
 /// Whether some pair fails, if it is one that has to be scored, so that it is not for an index to fail.

@@ -14,13 +14,16 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Float64Type};
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchemaRef, JoinType, Result, TableReference, plan_err};
+use datafusion::common::{Column, DFSchemaRef, JoinType, Result, ScalarValue, TableReference, plan_err};
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{
-    Expr, Extension, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Sort, SortExpr, TableScan,
-    UserDefinedLogicalNodeCore,
+    Cast, Expr, ExprSchemable, Extension, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Sort, SortExpr,
+    TableScan, UserDefinedLogicalNodeCore,
 };
 use datafusion::physical_plan::ExecutionPlan;
 
@@ -84,6 +87,7 @@ impl IndexedTopKNode {
             return Ok(None);
         }
         let relation = Some(TableReference::bare(CONSTANT));
+        let by = constant.clone();
         let constant =
             LogicalPlanBuilder::empty(true).project([constant.alias_qualified(relation, CONSTANT)])?.build()?;
         let direction = if sort.expr[0].asc { Direction::Distance } else { Direction::Similarity };
@@ -91,7 +95,7 @@ impl IndexedTopKNode {
         let nulls_first = sort.expr[0].nulls_first;
         let Some((_, key, measure)) = measured(&score, sides) else { return Ok(None) };
         if ranked(&measure) != Some(direction)
-            || nulls_first && may_leave_out_pairs(&measure)
+            || nulls_first && !every_key_has_a_score(&measure, &key, &table, &by)
             || index_of(session, &table, &key).is_none()
         {
             return Ok(None);
@@ -114,12 +118,8 @@ impl IndexedTopKNode {
     }
 
     /// The operator over the two plans.
-    pub(in crate::optimizer) fn plan(
-        &self,
-        [nearest, stock]: [&Arc<dyn ExecutionPlan>; 2],
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let inputs = [nearest, stock].map(Arc::clone);
-        Ok(Arc::new(IndexedTopKExec::try_new(inputs, self.rows, self.nulls_first)?))
+    pub(in crate::optimizer) fn plan(&self, inputs: [&Arc<dyn ExecutionPlan>; 2]) -> Arc<dyn ExecutionPlan> {
+        Arc::new(IndexedTopKExec::new(inputs.map(Arc::clone), self.rows, self.nulls_first))
     }
 }
 
@@ -158,9 +158,42 @@ fn with_column(score: &Expr) -> Option<(Expr, Expr)> {
     Some((constant?, score.ok()?.data))
 }
 
-/// Whether two values that are not NULL may have no score, so that rows without one are not those without a key.
-fn may_leave_out_pairs(measure: &Condition) -> bool {
-    matches!(measure, Condition::Edit { measure, .. } if *measure == EditMeasure::HAMMING)
+/// Whether each row of `table` that an index has a key of has a score with the constant, so that only others are NULL.
+///
+/// Strings of unequal lengths have no Hamming distance. A distance or a norm of vectors may overflow, and a norm may
+/// vanish; of numbers that single precision holds, no sum of squares in double precision does.
+fn every_key_has_a_score(measure: &Condition, key: &Expr, table: &LogicalPlan, constant: &Expr) -> bool {
+    match measure {
+        Condition::Set { .. } => true,
+        Condition::Edit { measure, .. } => *measure != EditMeasure::HAMMING,
+        Condition::Vector(_) => is_of_single_precision(key, table) && is_of_moderate_size(constant),
+    }
+}
+
+/// Whether an expression, under its casts, is a list of numbers no larger than single precision has.
+fn is_of_single_precision(key: &Expr, table: &LogicalPlan) -> bool {
+    let mut key = key;
+    while let Expr::Cast(Cast { expr, .. }) = key {
+        key = expr;
+    }
+    let numbers = match key.get_type(table.schema()) {
+        Ok(DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) => item,
+        _ => return false,
+    };
+    numbers.data_type().is_integer() || matches!(numbers.data_type(), DataType::Float16 | DataType::Float32)
+}
+
+/// Whether no number of a vector is as large as single precision ends, and some number is not vanishing.
+fn is_of_moderate_size(vector: &Expr) -> bool {
+    let numbers = match vector {
+        Expr::Literal(ScalarValue::List(list), _) => list.values(),
+        Expr::Literal(ScalarValue::LargeList(list), _) => list.values(),
+        Expr::Literal(ScalarValue::FixedSizeList(list), _) => list.values(),
+        _ => return false,
+    };
+    let Ok(numbers) = cast(numbers, &DataType::Float64) else { return false };
+    let sizes = || numbers.as_primitive::<Float64Type>().iter().map(|x| x.unwrap_or(f64::INFINITY).abs());
+    sizes().all(|size| size < f64::from(f32::MAX)) && sizes().any(|size| size > f64::from(f32::MIN_POSITIVE))
 }
 
 /// `plan`, which reads one table, with `found` in the place of that.

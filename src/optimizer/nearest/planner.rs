@@ -5,8 +5,10 @@ use std::sync::Arc;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::common::{JoinSide, JoinType, Result};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, SortExpr, lit};
-use datafusion::physical_expr::PhysicalSortExpr;
+use datafusion::physical_expr::expressions::IsNotNullExpr;
+use datafusion::physical_expr::{PhysicalExprRef, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::filter::FilterExec;
 
 use super::node::NearestJoinNode;
 use crate::exec::{
@@ -56,6 +58,11 @@ pub(in crate::optimizer) fn plan(
     // for one that drops few of them
     let is_of_vectors = matches!(&keys.indexed, Some(IndexedScore::Similarity { condition: Condition::Vector(_), .. }));
     let recall = recall.filter(|_| is_of_vectors && (residual.is_empty() || keys.unequal.is_some()));
+    let has_nulls = match &keys.unequal {
+        Some(unequal) => unequal.left.nullable(&left.schema())?,
+        None => false,
+    };
+    let recall = recall.filter(|_| !has_nulls || node.join_type() == JoinType::Inner);
     // one input serves both sides where an index ranks its rows by themselves
     let symmetric = |left: &Expr, right: &Expr| same_expr(left, physical.sides.left, right, physical.sides.right);
     let self_join = is_of_vectors
@@ -78,7 +85,13 @@ pub(in crate::optimizer) fn plan(
         true => {
             JoinInputs::SelfJoin { input: Arc::clone(right), partitions: physical.session.config().target_partitions() }
         }
-        false => JoinInputs::Two { left: Arc::clone(left), right: Arc::clone(right) },
+        false => JoinInputs::Two {
+            left: match keys.unequal.as_ref().filter(|_| has_nulls && node.join_type() == JoinType::Inner) {
+                Some(unequal) => not_null(&unequal.left, left)?,
+                None => Arc::clone(left),
+            },
+            right: Arc::clone(right),
+        },
     };
     Ok(Arc::new(NearestJoinExec::new(inputs, Arc::new(spec), Arc::new(keys))?))
 }
@@ -86,6 +99,13 @@ pub(in crate::optimizer) fn plan(
 fn order(tie: &SortExpr, physical: &Physical<'_>) -> Result<PhysicalSortExpr> {
     let options = SortOptions { descending: !tie.asc, nulls_first: tie.nulls_first };
     Ok(PhysicalSortExpr::new(physical.expression(&tie.expr, physical.sides.right)?, options))
+}
+
+/// The rows that have a value, for the condition that it differs from another one: no other row has a neighbour, which
+/// an index would look for among all rows.
+fn not_null(value: &PhysicalExprRef, input: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let not_null = Arc::new(IsNotNullExpr::new(Arc::clone(value)));
+    Ok(Arc::new(FilterExec::try_new(not_null, Arc::clone(input))?))
 }
 
 /// The equality of which the only condition in `residual` is the opposite.

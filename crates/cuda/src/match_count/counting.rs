@@ -24,6 +24,9 @@ const BLOCKS_OF_LAUNCH: u64 = 1 << 30;
 /// Room for rows that tie with the last one of a row, at first.
 const TIES_OF_ROW: usize = 32;
 
+/// Rows that tie, of all that are searched at once; where there are more, the CPU ranks, row by row.
+const MOST_TIES: usize = 1 << 22;
+
 /// Some blocks of the searched rows, and their masks.
 #[derive(Clone, Copy)]
 struct Masked<'a> {
@@ -149,6 +152,9 @@ impl<'a> Counting<'a> {
                 continue;
             }
             let start = ties.len();
+            if start + found > MOST_TIES {
+                return Err(Fault::Memory);
+            }
             ties.resize(start + found, Pair::default());
             budget.download(stream, room, &mut ties[start..])?;
             stream.synchronize()?;

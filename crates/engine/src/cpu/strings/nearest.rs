@@ -26,7 +26,7 @@ use super::sorted::{Signers, SortedStrings};
 use super::tiles::{TILE, Tiles};
 use crate::condition::{Bounds, Condition};
 use crate::cpu::signature::{Hit, LANES, Limits};
-use crate::nearest::{Best, NearestIndex, Neighbour, float_key, float_of_key};
+use crate::nearest::{Best, FEW_AT_ONCE, NearestIndex, Neighbour, float_key, float_of_key};
 use crate::strings::features::{Signature, WORDS, differing};
 use crate::strings::predicate::EditPredicate;
 use crate::views::string_views;
@@ -162,6 +162,10 @@ impl Index for NearestStrings {
 }
 
 impl NearestIndex for NearestStrings {
+    fn positions_at_once(&self, _: Probe<'_, PreparedStrings>, _: usize) -> Result<usize> {
+        Ok(FEW_AT_ONCE)
+    }
+
     fn order<'a>(&'a self, probe: Probe<'a, PreparedStrings>) -> Result<&'a [u32]> {
         Ok(&probe.batch()?.0.rows)
     }
