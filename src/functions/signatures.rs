@@ -308,7 +308,7 @@ impl SignatureFunction {
         let Some(places) = scalar(1)? else { return exec_err!("{name}: {} is missing", self.name_of_places()) };
         let Constants { places, width, seed } = self.constants(places, scalar(2)?, seed)?;
         if self.kind == Kind::MinHash {
-            let minhash = MinHash::new(places as u32, seed);
+            let mut minhash = MinHash::new(places as u32, seed);
             let tokens = Tokens::try_new(name, &args.args[0], seed)?;
             return lists::<UInt32Type>(rows, places, |row, signature| {
                 tokens.at(row).is_some_and(|hashes| minhash.sign(hashes, signature))
@@ -418,14 +418,16 @@ fn tokens(function: &str, data_type: &DataType) -> Result<DataType> {
 /// Hashes of the tokens of lists.
 struct Tokens {
     lists: ListArgument,
-    hashes: Vec<Option<u64>>,
+    hashes: Vec<u64>,
+    /// Which tokens are not NULL, where some are.
+    valid: Option<NullBuffer>,
 }
 
 impl Tokens {
     fn try_new(function: &str, value: &ColumnarValue, seed: u64) -> Result<Self> {
         let lists = ListArgument::try_new(function, value)?;
         let elements = lists.elements();
-        let text = |token: Option<&[u8]>| token.map(|token| token_hash(token, seed));
+        let text = |token: Option<&[u8]>| token.map_or(0, |token| token_hash(token, seed));
         let hashes = match elements.data_type() {
             DataType::Utf8 => elements.as_string::<i32>().iter().map(|s| text(s.map(str::as_bytes))).collect(),
             DataType::LargeUtf8 => elements.as_string::<i64>().iter().map(|s| text(s.map(str::as_bytes))).collect(),
@@ -433,25 +435,27 @@ impl Tokens {
             DataType::Binary => elements.as_binary::<i32>().iter().map(text).collect(),
             DataType::LargeBinary => elements.as_binary::<i64>().iter().map(text).collect(),
             DataType::BinaryView => elements.as_binary_view().iter().map(text).collect(),
-            DataType::Null => vec![None; elements.len()],
+            DataType::Null => vec![0; elements.len()],
             DataType::UInt64 => {
-                let numbers = elements.as_primitive::<UInt64Type>().iter();
-                numbers.map(|number| number.map(|number| token_hash(&number.to_le_bytes(), seed))).collect()
+                let numbers = elements.as_primitive::<UInt64Type>().values().iter();
+                numbers.map(|number| token_hash(&number.to_le_bytes(), seed)).collect()
             }
             integer if integer.is_integer() => {
                 let numbers = cast(elements, &DataType::Int64)?;
-                let numbers = numbers.as_primitive::<Int64Type>().iter();
-                numbers.map(|number| number.map(|number| token_hash(&number.to_le_bytes(), seed))).collect()
+                let numbers = numbers.as_primitive::<Int64Type>().values().iter();
+                numbers.map(|number| token_hash(&number.to_le_bytes(), seed)).collect()
             }
             other => return exec_err!("{function} takes lists of strings or whole numbers, got {other}"),
         };
-        Ok(Self { lists, hashes })
+        let valid = elements.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        Ok(Self { lists, hashes, valid })
     }
 
     /// The hashes of the tokens in `row` that are not NULL.
     fn at(&self, row: usize) -> Option<impl Iterator<Item = u64>> {
         let places = self.lists.at(row)?;
-        Some(self.hashes[places].iter().filter_map(|hash| *hash))
+        let valid = |at: &usize| self.valid.as_ref().is_none_or(|valid| valid.is_valid(*at));
+        Some(places.filter(valid).map(|at| self.hashes[at]))
     }
 }
 

@@ -18,11 +18,18 @@ pub fn token_hash(token: &[u8], seed: u64) -> u64 {
 }
 
 /// The signatures of one length and seed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct MinHash {
     places: u32,
     seed: u64,
+    /// Where each place throws its number in the first rounds.
+    targets: Vec<u32>,
+    /// The places that have tokens: memory that is needed for each signature.
+    full: Vec<u32>,
 }
+
+/// Rounds whose throws are known beforehand; of half as many tokens as places, nearly all signatures need no more.
+const ROUNDS: u64 = 16;
 
 /// A place that no token has fallen into. No token has this number, because numbers have 31 bits.
 const EMPTY: u32 = u32::MAX;
@@ -30,7 +37,10 @@ const EMPTY: u32 = u32::MAX;
 impl MinHash {
     /// Signatures of so many places, at least one.
     pub fn new(places: u32, seed: u64) -> Self {
-        Self { places: places.max(1), seed }
+        let places = places.max(1);
+        let target = |round| move |place| target(places, seed, place, round);
+        let targets = (0..ROUNDS).flat_map(|round| (0..places).map(target(round))).collect();
+        Self { places, seed, targets, full: Vec::new() }
     }
 
     /// The seed for [`token_hash`].
@@ -40,7 +50,7 @@ impl MinHash {
 
     /// Writes the signature of the set of tokens with these hashes. Returns whether there is one: the empty set has
     /// none.
-    pub fn sign(&self, hashes: impl Iterator<Item = u64>, signature: &mut [u32]) -> bool {
+    pub fn sign(&mut self, hashes: impl Iterator<Item = u64>, signature: &mut [u32]) -> bool {
         signature.fill(EMPTY);
         for hash in hashes {
             let place = ((hash >> 32) * u64::from(self.places)) >> 32;
@@ -49,11 +59,12 @@ impl MinHash {
             let least = &mut signature[place as usize];
             *least = number.min(*least);
         }
-        let filled = signature.iter().filter(|&&number| number != EMPTY).count();
-        if filled == 0 {
+        self.full.clear();
+        self.full.extend(signature.iter().zip(0..).filter(|(number, _)| **number != EMPTY).map(|(_, place)| place));
+        if self.full.is_empty() {
             return false;
         }
-        if filled < signature.len() {
+        if self.full.len() < signature.len() {
             self.densify(signature);
         }
         true
@@ -61,13 +72,16 @@ impl MinHash {
 
     /// Gives empty places the numbers of others: those with tokens throw their numbers at all places, in rounds.
     fn densify(&self, signature: &mut [u32]) {
-        let full = signature.iter().enumerate().filter(|(_, number)| **number != EMPTY);
-        let full: Vec<(u64, u32)> = full.map(|(place, &number)| (place as u64, number)).collect();
-        let mut empty = signature.len() - full.len();
-        for round in 0u64.. {
-            for &(place, number) in &full {
-                let target = mixed(self.seed ^ mixed(place << 32 | round)) >> 32;
-                let target = &mut signature[((target * u64::from(self.places)) >> 32) as usize];
+        let mut empty = signature.len() - self.full.len();
+        for round in 0.. {
+            let known = self.targets.chunks_exact(self.places as usize).nth(round as usize);
+            for &place in &self.full {
+                let number = signature[place as usize];
+                let target = match known {
+                    Some(targets) => targets[place as usize],
+                    None => target(self.places, self.seed, place, round),
+                };
+                let target = &mut signature[target as usize];
                 if *target == EMPTY {
                     *target = number;
                     empty -= 1;
@@ -80,6 +94,12 @@ impl MinHash {
     }
 }
 
+/// The place that one with tokens throws its number at in a round.
+fn target(places: u32, seed: u64, place: u32, round: u64) -> u32 {
+    let target = mixed(seed ^ mixed(u64::from(place) << 32 | round)) >> 32;
+    ((target * u64::from(places)) >> 32) as u32
+}
+
 /// The share of places in which two signatures agree; none have no share.
 pub fn agreement<T: PartialEq>(one: &[T], other: &[T]) -> Option<f64> {
     let agree = one.iter().zip(other).filter(|(one, other)| one == other).count();
@@ -90,9 +110,10 @@ pub fn agreement<T: PartialEq>(one: &[T], other: &[T]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn signature(minhash: MinHash, tokens: impl Iterator<Item = u64>) -> Vec<u32> {
+    fn signature(mut minhash: MinHash, tokens: impl Iterator<Item = u64>) -> Vec<u32> {
         let mut signature = vec![0; minhash.places as usize];
-        let hashes = tokens.map(|token| token_hash(&token.to_le_bytes(), minhash.seed()));
+        let seed = minhash.seed();
+        let hashes = tokens.map(|token| token_hash(&token.to_le_bytes(), seed));
         assert!(minhash.sign(hashes, &mut signature));
         signature
     }
@@ -113,7 +134,7 @@ mod tests {
             let mut sum = 0.0;
             for seed in 0..trials {
                 let minhash = MinHash::new(places, seed);
-                let left = signature(minhash, 0..shared + own);
+                let left = signature(minhash.clone(), 0..shared + own);
                 let right = signature(minhash, (0..shared).chain(shared + own..shared + 2 * own));
                 sum += agreement(&left, &right).unwrap();
             }
@@ -125,10 +146,18 @@ mod tests {
     }
 
     #[test]
+    fn signatures_stay_what_they_are() {
+        let first = |places, tokens| signature(MinHash::new(places, 1), 0..tokens)[..4].to_vec();
+        assert_eq!(first(64, 300), [592_054_148, 1_042_668_421, 625_439_756, 848_715_113]);
+        // few tokens throw in many rounds
+        assert_eq!(first(1000, 3), [658_498_113, 658_498_113, 1_415_170_948, 184_027_271]);
+    }
+
+    #[test]
     fn sets_alone_count() {
-        let minhash = MinHash::new(100, 9);
-        let once = signature(minhash, 0..20);
-        assert_eq!(once, signature(minhash, (0..20).rev().chain(5..9)));
+        let mut minhash = MinHash::new(100, 9);
+        let once = signature(minhash.clone(), 0..20);
+        assert_eq!(once, signature(minhash.clone(), (0..20).rev().chain(5..9)));
         assert!(once.iter().all(|number| *number < 1 << 31));
         assert!(!minhash.sign(std::iter::empty(), &mut [0; 100]));
         assert_eq!(agreement::<u32>(&[], &[]), None);
