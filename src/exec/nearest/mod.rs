@@ -91,7 +91,7 @@ impl JoinStrategy for NearestStrategy {
         // a device may rank so many rows and no more, and a recall is reached for so many
         let on_device = self.engine.asked != Asked::Cpu && engine::platform().is_some_and(|kind| kind.has_driver());
         let wanted = (on_device || recall.is_some()).then(|| (self.rows, self.searched()));
-        let dropped = recall.and_then(|_| self.unequal.as_ref()).map(|unequal| &unequal.right);
+        let dropped = recall.and(self.unequal.as_ref()).map(|unequal| &unequal.right);
         let Self { then_by, engine, .. } = self;
         let text =
             format!("{score}, then by {then_by:?}, within {equalities:?}, {wanted:?}, {dropped:?}, by {engine:?}");
