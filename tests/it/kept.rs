@@ -226,3 +226,34 @@ async fn the_first_rows_by_an_index_are_those_without() {
     }
     assert!(used > cases(40), "{used} indexes have been built");
 }
+
+#[tokio::test]
+async fn the_first_rows_are_the_indexs_where_it_settles_them() {
+    let context = session(8192, 1);
+    let points = "SELECT value AS id, [CAST(value % 17 + 1 AS DOUBLE), 1.0] AS v, CAST(value AS VARCHAR) AS s";
+    rows_of_nothing(&context, &format!("CREATE TABLE double AS {points} FROM range(500)")).await;
+    let single = "SELECT id, s, arrow_cast(v, 'List(Float32)') AS v FROM double";
+    rows_of_nothing(&context, &format!("CREATE TABLE single AS {single}")).await;
+    for name in ["double", "single"] {
+        rows_of_nothing(&context, &format!("CREATE SIMILARITY INDEX {name}_v ON {name} (v)")).await;
+        rows_of_nothing(&context, &format!("CREATE SIMILARITY INDEX {name}_s ON {name} (s)")).await;
+    }
+    let cosine = "cosine_similarity(v, [1.0, 2.0]) DESC";
+    for (query, answered_without) in [
+        (format!("single ORDER BY {cosine} LIMIT 3"), Some(0)),
+        (format!("double ORDER BY {cosine} NULLS LAST LIMIT 3"), Some(0)),
+        // a sum of squares may overflow, so that there is no second way
+        (format!("double ORDER BY {cosine} LIMIT 3"), None),
+        ("double ORDER BY levenshtein(s, '77') LIMIT 3".into(), Some(0)),
+        ("double WHERE id % 2 = 0 ORDER BY levenshtein(s, '77') LIMIT 3".into(), Some(0)),
+        ("double WHERE id = 499 ORDER BY levenshtein(s, '77') LIMIT 3".into(), Some(1)),
+        ("double ORDER BY levenshtein(s, '77') LIMIT 501".into(), Some(1)),
+    ] {
+        let plan = in_order(&context, &format!("EXPLAIN ANALYZE SELECT id FROM {query}")).await.unwrap().join("");
+        let shown = answered_without.map(|times| format!("answered_without_index={times}"));
+        match shown {
+            Some(shown) => assert!(plan.contains(&shown), "{query}: {plan}"),
+            None => assert!(!plan.contains("IndexedTopKExec"), "{query}: {plan}"),
+        }
+    }
+}

@@ -58,15 +58,19 @@ pub(in crate::optimizer) fn plan(
     // for one that drops few of them
     let is_of_vectors = matches!(&keys.indexed, Some(IndexedScore::Similarity { condition: Condition::Vector(_), .. }));
     let recall = recall.filter(|_| is_of_vectors && (residual.is_empty() || keys.unequal.is_some()));
-    let has_nulls = match &keys.unequal {
-        Some(unequal) => unequal.left.nullable(&left.schema())?,
-        None => false,
+    // a left row without a value to differ from has no neighbour, which an index would look for among all rows
+    let is_inner = node.join_type() == JoinType::Inner;
+    let (left, recall) = match &keys.unequal {
+        Some(unequal) if unequal.left.nullable(&left.schema())? => match is_inner {
+            true => (&not_null(&unequal.left, left)?, recall),
+            false => (left, None),
+        },
+        _ => (left, recall),
     };
-    let recall = recall.filter(|_| !has_nulls || node.join_type() == JoinType::Inner);
     // one input serves both sides where an index ranks its rows by themselves
     let symmetric = |left: &Expr, right: &Expr| same_expr(left, physical.sides.left, right, physical.sides.right);
     let self_join = is_of_vectors
-        && node.join_type() == JoinType::Inner
+        && is_inner
         && same_rows(node.left(), node.right())
         && grouped.iter().all(|key| symmetric(&key.left, &key.right))
         && measured(score, physical.sides).is_some_and(|(left, right, _)| symmetric(&left, &right))
@@ -85,13 +89,7 @@ pub(in crate::optimizer) fn plan(
         true => {
             JoinInputs::SelfJoin { input: Arc::clone(right), partitions: physical.session.config().target_partitions() }
         }
-        false => JoinInputs::Two {
-            left: match keys.unequal.as_ref().filter(|_| has_nulls && node.join_type() == JoinType::Inner) {
-                Some(unequal) => not_null(&unequal.left, left)?,
-                None => Arc::clone(left),
-            },
-            right: Arc::clone(right),
-        },
+        false => JoinInputs::Two { left: Arc::clone(left), right: Arc::clone(right) },
     };
     Ok(Arc::new(NearestJoinExec::new(inputs, Arc::new(spec), Arc::new(keys))?))
 }
@@ -101,8 +99,7 @@ fn order(tie: &SortExpr, physical: &Physical<'_>) -> Result<PhysicalSortExpr> {
     Ok(PhysicalSortExpr::new(physical.expression(&tie.expr, physical.sides.right)?, options))
 }
 
-/// The rows that have a value, for the condition that it differs from another one: no other row has a neighbour, which
-/// an index would look for among all rows.
+/// The rows of `input` that have a value.
 fn not_null(value: &PhysicalExprRef, input: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let not_null = Arc::new(IsNotNullExpr::new(Arc::clone(value)));
     Ok(Arc::new(FilterExec::try_new(not_null, Arc::clone(input))?))

@@ -205,23 +205,23 @@ struct Sample {
     /// How much the likeliest differ, and where they are.
     likeliest: Vec<(i64, u32)>,
     /// How many of them are kept.
-    count: usize,
+    kept: usize,
     /// How many strings of the first sample differ in each number of bits.
     differing: Vec<usize>,
     sampled: usize,
 }
 
 impl Sample {
-    /// A sample of no strings, whose likeliest `count` are to be kept.
-    fn start(&mut self, count: usize) {
+    /// A sample of no strings, whose likeliest `kept` are to stay.
+    fn start(&mut self, kept: usize) {
         self.likeliest.clear();
         self.differing.clear();
         self.differing.resize(64 * WORDS + 1, 0);
-        (self.count, self.sampled) = (count, 0);
+        (self.kept, self.sampled) = (kept, 0);
     }
 
     /// Adds a string to those that say how much strings differ.
-    fn count(&mut self, differing: i64, column: u32) {
+    fn add_to_first(&mut self, differing: i64, column: u32) {
         self.differing[differing as usize] += 1;
         self.sampled += 1;
         self.add(differing, column);
@@ -229,7 +229,7 @@ impl Sample {
 
     fn add(&mut self, differing: i64, column: u32) {
         self.likeliest.push((differing, column));
-        if self.likeliest.len() == 2 * self.count {
+        if self.likeliest.len() == 2 * self.kept {
             self.keep_likeliest();
         }
     }
@@ -238,12 +238,12 @@ impl Sample {
     fn keep_likeliest(&mut self) {
         self.likeliest.sort_unstable();
         self.likeliest.dedup();
-        self.likeliest.truncate(self.count);
+        self.likeliest.truncate(self.kept);
     }
 
     /// How many bits a string may differ in to be among the likeliest.
     fn most(&self) -> i64 {
-        match self.likeliest.get(self.count - 1) {
+        match self.likeliest.get(self.kept - 1) {
             // those that come later are not sorted in
             Some(&(differing, _)) => differing - 1,
             None => i64::MAX,
@@ -320,7 +320,7 @@ impl Walk<'_> {
         scratch.sample.start(2 * self.best.wanted().rows + LIKELIEST);
         let step = 1 + around.len() / (SAMPLE + 1);
         for column in around.step_by(step) {
-            scratch.sample.count(differing(self.signature(&index.texts, column), signature), column as u32);
+            scratch.sample.add_to_first(differing(self.signature(&index.texts, column), signature), column as u32);
         }
         let mut bar = self.bar_of_likeliest(scratch)?;
         let (length, group) = (self.probe.lengths[self.row], self.probe.groups[self.row]);
