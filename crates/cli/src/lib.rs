@@ -1,0 +1,86 @@
+//! DataFusion's shell, with similarity joins.
+//!
+//! Everything that datafusion-cli's library offers is used as it is: sessions, object stores, output formats, the
+//! backslash commands. This crate adds what the library keeps to itself (arguments, reading of scripts, the
+//! prompt) and what similarity joins need: the SIMILARITY JOIN keyword and progress of long queries.
+
+mod args;
+mod helper;
+mod interrupt;
+mod progress;
+mod repl;
+mod script;
+mod session;
+mod shell;
+mod task;
+mod watch;
+
+use std::ffi::OsString;
+use std::io::{self, BufReader, IsTerminal};
+
+use clap::Parser;
+use datafusion::common::{Result, plan_err};
+
+use args::Args;
+use shell::Shell;
+use task::Task;
+
+/// Runs the shell with the arguments of a command line, its name first, and returns whether everything succeeded.
+///
+/// Arguments that it does not know, `--help` and `--version` end the process.
+#[tokio::main]
+pub async fn run_shell(arguments: Vec<OsString>) -> bool {
+    run(Args::parse_from(arguments)).await.unwrap_or_else(|error| {
+        shell::report(&error);
+        false
+    })
+}
+
+/// Does what the arguments ask for and returns whether every statement succeeded.
+async fn run(args: Args) -> Result<bool> {
+    if let Some(path) = &args.data_path {
+        std::env::set_current_dir(path)?;
+    }
+    let mut shell = session::shell(&args).await?;
+    if let Some(task) = &args.task {
+        return run_task(&mut shell, &args, task).await;
+    }
+    shell.greet();
+    if args.reads_commands_from_stdin() {
+        let rc_succeeded = script::run_files(&mut shell, &args.startup_files()).await?;
+        let succeeded = if io::stdin().is_terminal() {
+            repl::run(&mut shell).await?;
+            true
+        } else {
+            script::run_lines(&mut shell, &mut BufReader::new(io::stdin()), "standard input").await?
+        };
+        return Ok(rc_succeeded && succeeded);
+    }
+    let succeeded = script::run_files(&mut shell, &args.file).await?;
+    for command in &args.command {
+        script::run_command(&mut shell, command).await?;
+    }
+    Ok(succeeded)
+}
+
+/// Runs a task, until Ctrl-C, and returns whether it succeeded.
+async fn run_task(shell: &mut Shell, args: &Args, task: &Task) -> Result<bool> {
+    if !args.command.is_empty() || !args.file.is_empty() {
+        return plan_err!("-c and -f run statements instead of a command; -r runs files before it");
+    }
+    if !script::run_files(shell, args.rc.as_deref().unwrap_or_default()).await? {
+        return Ok(false);
+    }
+    let interrupted = interrupt::interrupted()?;
+    tokio::select! {
+        done = task::run(shell, task) => done.map(|()| true),
+        Ok(status) = interrupted => {
+            if let Some(progress) = &shell.progress {
+                progress.clear();
+            }
+            eprintln!("interrupted");
+            // files that were begun are gone with the task; its threads are not waited for
+            std::process::exit(status)
+        }
+    }
+}
