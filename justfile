@@ -1,5 +1,5 @@
 # What CI runs.
-check: fmt kernels clippy test browser doc deny book
+check: fmt kernels clippy test codec browser doc deny book
 
 # A first look after a change: measures and CPU engine, without DataFusion and without a GPU.
 quick:
@@ -16,6 +16,10 @@ clippy:
 
 test:
     cargo test
+
+# Plans as bytes, with a build of DataFusion of their own.
+codec:
+    cargo test -p similarity-codec
 
 # The charts of a report in a headless browser, which npm downloads; after `just test`.
 browser:

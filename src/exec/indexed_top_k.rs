@@ -56,6 +56,16 @@ impl IndexedTopKExec {
         let metrics = ExecutionPlanMetricsSet::new();
         Self { nearest, stock, rows, nulls_first, ordering, properties: Arc::new(properties), metrics }
     }
+
+    /// How many rows come out.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether rows without a score come first.
+    pub fn nulls_first(&self) -> bool {
+        self.nulls_first
+    }
 }
 
 impl DisplayAs for IndexedTopKExec {

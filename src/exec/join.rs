@@ -123,10 +123,19 @@ impl<M: JoinStrategy> JoinExec<M> {
     /// # Errors
     /// Where the order of the output cannot be derived from that of the inputs.
     pub fn new(inputs: JoinInputs, spec: Arc<JoinSpec>, matching: Arc<M>) -> Result<Self> {
-        Self::with(inputs, spec, matching, None)
+        Self::with_projection(inputs, spec, matching, None)
     }
 
-    fn with(inputs: JoinInputs, spec: Arc<JoinSpec>, matching: Arc<M>, projection: Option<Vec<usize>>) -> Result<Self> {
+    /// The join of which only some columns come out, in the order of `projection`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_projection(
+        inputs: JoinInputs,
+        spec: Arc<JoinSpec>,
+        matching: Arc<M>,
+        projection: Option<Vec<usize>>,
+    ) -> Result<Self> {
         let (left, right) = inputs.sides();
         let output = Output::new(&left.schema(), &right.schema(), spec.join_type, projection.as_deref());
         let order = order::kept(&inputs, &spec);
@@ -163,6 +172,11 @@ impl<M: JoinStrategy> JoinExec<M> {
     /// The inputs.
     pub fn inputs(&self) -> &JoinInputs {
         &self.inputs
+    }
+
+    /// The columns that come out, where not all do.
+    pub fn projection(&self) -> Option<&[usize]> {
+        self.projection.as_deref()
     }
 
     /// Why all output partitions have to run in one process; `None` where each may run anywhere.
@@ -203,7 +217,7 @@ impl<M: JoinStrategy> JoinExec<M> {
             JoinSide::Right => JoinInputs::Two { left: probe, right: Arc::clone(right) },
             _ => JoinInputs::Two { left: Arc::clone(left), right: probe },
         };
-        Self::with(inputs, Arc::clone(&self.spec), Arc::clone(&self.matching), self.projection.clone())
+        Self::with_projection(inputs, Arc::clone(&self.spec), Arc::clone(&self.matching), self.projection.clone())
     }
 
     /// Whether an index has ranked every row of the build side, once the join has run.
@@ -377,7 +391,7 @@ impl<M: JoinStrategy> ExecutionPlan for JoinExec<M> {
             _ => return internal_err!("{} got {} children", self.name(), children.len()),
         };
         let (spec, matching) = (Arc::clone(&self.spec), Arc::clone(&self.matching));
-        Ok(Arc::new(Self::with(inputs, spec, matching, self.projection.clone())?))
+        Ok(Arc::new(Self::with_projection(inputs, spec, matching, self.projection.clone())?))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -415,6 +429,6 @@ impl<M: JoinStrategy> ExecutionPlan for JoinExec<M> {
 impl<M: JoinStrategy> EmbeddedProjection for JoinExec<M> {
     fn with_projection(&self, projection: Option<Vec<usize>>) -> Result<Self> {
         let (spec, matching) = (Arc::clone(&self.spec), Arc::clone(&self.matching));
-        Self::with(self.inputs.clone(), spec, matching, projection)
+        Self::with_projection(self.inputs.clone(), spec, matching, projection)
     }
 }

@@ -134,6 +134,16 @@ pub struct LinksExec {
 }
 
 impl LinksExec {
+    /// What the links are read for.
+    pub fn task(&self) -> &LinkTask {
+        &self.task
+    }
+
+    /// What finds it.
+    pub fn engine(&self) -> EngineSpec {
+        self.engine
+    }
+
     /// The operator over `input`, which has the columns that [`LinkTask::columns`] asks for.
     ///
     /// # Errors

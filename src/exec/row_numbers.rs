@@ -62,6 +62,11 @@ impl RowNumbersExec {
         Self { numbers, input, schema, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() }
     }
 
+    /// The columns of numbers, in the order in which they come out.
+    pub fn numbers(&self) -> &[RowNumber] {
+        &self.numbers
+    }
+
     /// Whether rows can be numbered in such an order.
     pub fn supports(order: &[PhysicalSortExpr], input: &Schema) -> bool {
         sort_fields(order, input).is_ok_and(|fields| RowConverter::supports_fields(&fields))

@@ -69,6 +69,13 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
     ALL.clone()
 }
 
+/// Every function that an expression of a plan may call: also one that no user can write.
+pub fn in_plans() -> Vec<Arc<ScalarUDF>> {
+    let mut functions = all();
+    functions.push(opposite::function());
+    functions
+}
+
 /// The names that a user may write: the functions without the marks, and the measures of stock DataFusion.
 pub(crate) fn documented() -> Vec<String> {
     let marks = [contract::NAME, nearest::NAME];

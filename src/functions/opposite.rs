@@ -20,8 +20,13 @@ const NAME: &str = "opposite_vector";
 
 /// The opposite of `vector`, a list of Float64 of any kind.
 pub fn opposite(vector: Expr) -> Expr {
+    function().call(vec![vector])
+}
+
+/// The function itself.
+pub fn function() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::from(Opposite::new())));
-    FUNCTION.call(vec![vector])
+    Arc::clone(&FUNCTION)
 }
 
 /// Whether vectors of this type have an [`opposite`].

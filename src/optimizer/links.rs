@@ -75,10 +75,19 @@ fn value_type(data_type: DataType) -> DataType {
 }
 
 impl LinksNode {
-    fn try_new(task: LinkTask, input: LogicalPlan) -> Result<Self> {
+    /// Node of `task` over links: two ids and, maybe, a score as a double.
+    ///
+    /// # Errors
+    /// An input with other columns.
+    pub fn try_new(task: LinkTask, input: LogicalPlan) -> Result<Self> {
         let columns = task.columns(input.schema().as_arrow())?;
         let schema = DFSchema::from_unqualified_fields(columns.into(), Default::default())?;
         Ok(Self { task, input, schema: Arc::new(schema) })
+    }
+
+    /// What the links are read for.
+    pub fn task(&self) -> &LinkTask {
+        &self.task
     }
 
     /// The operator.
