@@ -13,6 +13,7 @@
 mod build_side;
 mod declined;
 mod dml;
+mod independent;
 mod indexes;
 mod input_filters;
 mod lateral;

@@ -16,6 +16,7 @@ use datafusion::physical_plan::explain::ExplainExec;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
 use super::declined::{JoinCondition, is_worth_telling, surviving_mark, why_declined};
+use super::independent::with_independent_partitions;
 use super::lateral::point_to_nearest;
 use super::nearest::with_indexed_top_k;
 use super::planner::SimilarityJoinPlanner;
@@ -44,6 +45,10 @@ impl QueryPlanner for SimilarityQueryPlanner {
             plan = with_indexed_top_k(&plan, session)?.map_or(plan, Cow::Owned);
         }
         let planned = planner.create_physical_plan(&plan, session).await?;
+        let planned = match options.independent_partitions {
+            true => with_independent_partitions(planned)?,
+            false => planned,
+        };
         match plan.as_ref() {
             LogicalPlan::Explain(explain) if explain.explain_format == ExplainFormat::Graphviz => {
                 with_trees(planned, planner.create_physical_plan(&explain.plan, session).await?)

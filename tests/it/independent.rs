@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream_partitioned};
 use datafusion::prelude::SessionContext;
 use datafusion_similarity::SimilarityContext;
 use datafusion_similarity::exec::{
-    JoinExec, JoinStrategy, MatchingDependencyBlockExec, NearestJoinExec, SimilarityJoinExec,
+    JoinExec, JoinStrategy, LinksExec, MatchingDependencyBlockExec, NearestJoinExec, RowNumbersExec, SimilarityJoinExec,
 };
 use futures::TryStreamExt;
 use rand::SeedableRng;
@@ -107,6 +108,52 @@ async fn independent_partitions_have_the_same_rows() {
         shared += usize::from(join.needs_one_process().is_some());
     }
     assert!(shared > 8, "only {shared} of {} joins share anything", queries.len());
+}
+
+/// What a session plans that is told so: no operator whose partitions count on each other, and the same rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_plans_partitions_that_are_independent() {
+    let context = session(16, 4);
+    let mut rng = StdRng::seed_from_u64(13);
+    context.register_table("l", Arc::new(random_table(&mut rng, &[120]))).unwrap();
+    let similar = "jaccard(word_tokens(a.s), word_tokens(b.s)) >= 0.5";
+    let pairs = format!("SELECT a.id, b.id FROM l a JOIN l b ON {similar} AND a.id < b.id");
+    let queries = [
+        pairs.clone(),
+        format!("SELECT a.id, b.n FROM l a LEFT JOIN l b ON {similar} AND a.id < b.id"),
+        format!("SELECT count(*), min(a.id) FROM l a FULL JOIN l b ON {similar} OR a.k = b.k AND a.n = b.n"),
+        format!("SELECT * FROM clusters('{pairs}')"),
+        "SELECT a.id, row_number() OVER (ORDER BY a.s, a.id) AS s, row_number() OVER (ORDER BY a.id) AS n FROM l a"
+            .into(),
+    ];
+    let mut several = 0;
+    for query in queries {
+        let mut plans = Vec::new();
+        for independent in [false, true] {
+            context.sql(&format!("SET similarity.independent_partitions = {independent}")).await.unwrap();
+            plans.push(context.similarity_sql(&query).await.unwrap().create_physical_plan().await.unwrap());
+        }
+        let [shared, independent] = plans.try_into().unwrap();
+        independent
+            .apply(|operator| {
+                if let Some(join) = operator.downcast_ref::<SimilarityJoinExec>() {
+                    assert_eq!(join.needs_one_process(), None, "{query}");
+                } else if let Some(join) = operator.downcast_ref::<MatchingDependencyBlockExec>() {
+                    assert_eq!(join.needs_one_process(), None, "{query}");
+                }
+                if operator.is::<LinksExec>() || operator.is::<RowNumbersExec>() {
+                    let input = operator.children()[0].properties().partitioning.partition_count();
+                    assert_eq!(input, 1, "{query}");
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+            .unwrap();
+        let by_process = rows_by_process(&context, || copy_of(&independent)).await;
+        let expected = Rows::new(shared.schema(), collect(copy_of(&shared), context.task_ctx()).await.unwrap());
+        assert_eq!(Rows::new(independent.schema(), by_process), expected, "{query}");
+        several += usize::from(independent.properties().partitioning.partition_count() > 1);
+    }
+    assert!(several > 0, "every plan has one partition");
 }
 
 /// What the operator says of itself: a self-join that is decoded by each process has its rows several times.

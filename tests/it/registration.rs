@@ -65,6 +65,7 @@ async fn options_are_set_shown_and_explained() {
 | similarity.device                 | 0            | true      |
 | similarity.device_memory_fraction | 0.8          | true      |
 | similarity.enabled                | true         | true      |
+| similarity.independent_partitions | false        | true      |
 | similarity.max_candidates         | unlimited    | true      |
 | similarity.max_clauses            | 256          | true      |
 | similarity.max_nested_loop_pairs  | 100000000000 | true      |
