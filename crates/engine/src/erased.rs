@@ -16,6 +16,7 @@ use crate::key_column::KeyColumn;
 use crate::metrics::MetricValue;
 use crate::nearest::{Best, NearestIndex};
 use crate::pairs::{Counts, Pairs};
+use crate::stored::Store;
 
 /// An index behind an interface that does not tell the type of its batches.
 #[derive(Debug)]
@@ -30,6 +31,10 @@ impl<I: Index> Index for Erased<I> {
 
     fn metrics(&self) -> Vec<MetricValue> {
         self.0.metrics()
+    }
+
+    fn stored(&self) -> Option<&dyn Store> {
+        self.0.stored()
     }
 
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<AnyBatch>> {

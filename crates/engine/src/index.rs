@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::key_column::KeyColumn;
 use crate::metrics::MetricValue;
 use crate::pairs::{Counts, Pairs};
+use crate::stored::{Store, stored};
 
 /// Facts about an index, computed once when it is built.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +53,8 @@ impl Default for IndexInfo {
     }
 }
 
+stored!(IndexInfo { path, bytes, unmatchable, undecided, self_join_len, rows_at_once, shared });
+
 /// A build side made ready for probing; shared by all probe partitions.
 pub trait Index: Send + Sync + Debug {
     /// A probe batch in the form that the index wants.
@@ -63,6 +66,11 @@ pub trait Index: Send + Sync + Debug {
     /// What it counts while it is built and probed, for EXPLAIN ANALYZE.
     fn metrics(&self) -> Vec<MetricValue> {
         Vec::new()
+    }
+
+    /// What writes the index for a later process; `None` where it has parts that no other process can have.
+    fn stored(&self) -> Option<&dyn Store> {
+        None
     }
 
     /// Makes a batch of the probe side ready.

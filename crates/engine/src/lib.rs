@@ -46,6 +46,7 @@ pub mod recall;
 pub mod repeated;
 pub mod rules;
 pub mod sets;
+pub mod stored;
 pub mod strings;
 #[cfg(test)]
 mod test_oracle;

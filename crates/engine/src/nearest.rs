@@ -7,6 +7,7 @@ use std::collections::BinaryHeap;
 use crate::error::Result;
 
 use super::{AnyBatch, Cancel, Counts, Index, Probe, even_stretch};
+use crate::stored::fixed;
 
 /// How many neighbours a probe row gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub struct Wanted {
     /// Whether the rows whose score and rank are those of the last one come too.
     pub ties: bool,
 }
+
+fixed!(Wanted { rows: usize, ties: bool });
 
 /// How many probe rows are searched by one call where they are searched one by one: few, so that threads soon share the
 /// rest.

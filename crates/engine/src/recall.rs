@@ -3,6 +3,9 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use crate::error::{Result, internal_err};
+use crate::stored::{Sink, Source, Store, Stored};
+
 /// A share above 0 and up to 1 of the pairs that satisfy a condition.
 ///
 /// A pair that comes out satisfies the condition in any case. What a join misses depends on its hashes alone, and never
@@ -35,6 +38,21 @@ impl Recall {
     /// of each other, more than 5 % are missed in one of 250 joins where 5 % may be.
     pub fn of_a_pair(self) -> f64 {
         1.0 - (1.0 - self.0) / 2.0
+    }
+}
+
+impl Store for Recall {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        self.0.store(sink)
+    }
+}
+
+impl Stored for Recall {
+    fn load(source: &mut Source<'_>) -> Result<Self> {
+        match Self::new(f64::load(source)?) {
+            Some(recall) => Ok(recall),
+            None => internal_err!("a stored index has a recall that is no share"),
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::condition::Condition;
 use crate::equality::Codes;
 use crate::parallel::{each_in_turn, in_turn, threads_within};
 use crate::sets::{Dictionary, SetPredicate};
+use crate::stored::{Sink, Source, Store, Stored};
 use crate::strings::EditPredicate;
 use crate::{BuildContext, ColumnPair, KeyColumn, NO_GROUP, Pairs, PrepareContext, RowPair};
 use similarity_measures::Tokenizer;
@@ -26,6 +27,16 @@ enum Key {
     Texts(StringColumn),
     Sets(SetColumn),
     Vectors(VectorColumn),
+}
+
+impl Store for Key {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        match self {
+            Self::Texts(texts) => texts.store(sink),
+            Self::Sets(sets) => sets.store(sink),
+            Self::Vectors(vectors) => vectors.store(sink),
+        }
+    }
 }
 
 /// The columns of one side, ready to be compared pair by pair.
@@ -66,6 +77,26 @@ enum PairDecider {
     /// Vector condition, with the length of the build side's vectors.
     Vector(VectorDecider, Option<usize>),
     Condition,
+}
+
+impl PairDecider {
+    /// The decider of a condition on a key of the build side, whose tokens are those of `dictionary`.
+    fn of(condition: Condition, key: &Key, dictionary: &Arc<Dictionary>) -> Self {
+        match condition {
+            Condition::Edit { measure, bounds } => Self::Edit(EditDecider::new(EditPredicate { measure, bounds })),
+            Condition::Set { tokenizer, measure, bounds } => {
+                let condition = SetDecider::new(SetPredicate { measure, bounds });
+                Self::Set(condition, tokenizer, Arc::clone(dictionary))
+            }
+            Condition::Vector(condition) => {
+                let dimension = match key {
+                    Key::Vectors(vectors) => vectors.dimension(),
+                    Key::Texts(_) | Key::Sets(_) => None,
+                };
+                Self::Vector(VectorDecider::new(condition), dimension)
+            }
+        }
+    }
 }
 
 /// What a key was made ready for.
@@ -135,24 +166,46 @@ impl AtomDeciders {
                 return internal_err!("a key was not built");
             };
             keys.push(Some(Arc::clone(column)));
-            deciders.push(match condition {
-                Condition::Edit { measure, bounds } => {
-                    PairDecider::Edit(EditDecider::new(EditPredicate { measure, bounds }))
-                }
-                Condition::Set { tokenizer, measure, bounds } => {
-                    let condition = SetDecider::new(SetPredicate { measure, bounds });
-                    PairDecider::Set(condition, tokenizer, Arc::clone(dictionary))
-                }
-                Condition::Vector(condition) => {
-                    let dimension = match column.as_ref() {
-                        Key::Vectors(vectors) => vectors.dimension(),
-                        _ => None,
-                    };
-                    PairDecider::Vector(VectorDecider::new(condition), dimension)
-                }
-            });
+            deciders.push(PairDecider::of(condition, column, dictionary));
         }
         Ok((Self { conditions, deciders }, Columns { rows: side.rows, atoms: side.atoms, keys }))
+    }
+
+    /// Writes the columns of a build side that has a single similarity, and its tokens.
+    ///
+    /// # Errors
+    /// Other columns, and whatever the sink fails with.
+    pub fn store_only(&self, columns: &Columns, sink: &mut Sink<'_>) -> Result<()> {
+        columns.rows.store(sink)?;
+        match (self.deciders.as_slice(), columns.keys.as_slice()) {
+            ([PairDecider::Set(_, _, dictionary)], [Some(key)]) => {
+                dictionary.store(sink)?;
+                key.store(sink)
+            }
+            ([_], [Some(key)]) => key.store(sink),
+            _ => internal_err!("several conditions of small groups were to be stored"),
+        }
+    }
+
+    /// Reads what [`store_only`](Self::store_only) has written of the same condition.
+    ///
+    /// # Errors
+    /// Bytes that are no such columns.
+    pub fn load_only(condition: Condition, source: &mut Source<'_>, threads: usize) -> Result<(Self, Columns)> {
+        let rows = usize::load(source)?;
+        let dictionary = match condition {
+            Condition::Set { .. } => Dictionary::load(source, threads)?,
+            Condition::Edit { .. } | Condition::Vector(_) => Dictionary::default(),
+        };
+        let key = match condition {
+            Condition::Edit { .. } => Key::Texts(StringColumn::load(source, threads)?),
+            Condition::Set { .. } => Key::Sets(Stored::load(source)?),
+            Condition::Vector(_) => Key::Vectors(Stored::load(source)?),
+        };
+        let deciders = vec![PairDecider::of(condition, &key, &Arc::new(dictionary))];
+        let conditions = vec![AtomCondition::Similarity { key: 0, condition }];
+        let columns = Columns { rows, atoms: vec![AtomColumn::None], keys: vec![Some(Arc::new(key))] };
+        Ok((Self { conditions, deciders }, columns))
     }
 
     /// The columns of a probe side.

@@ -11,6 +11,7 @@
 
 use std::ops::Range;
 
+use super::kind::IndexKind;
 use super::registers::{self, Loop};
 use crate::access_path::AccessPath;
 use crate::atoms::Span;
@@ -18,6 +19,7 @@ use crate::error::Result;
 use crate::match_count::{MatchCount, Spans, spans};
 use crate::nearest::{Best, DynNearestIndex, FEW_AT_ONCE, NearestIndex, Neighbour, float_key, float_of_key};
 use crate::sets::rows_by_rank::group_of;
+use crate::stored::{Sink, Source, Store, Stored};
 use crate::{
     BuildContext, Cancel, Counts, Erased, Index, IndexInfo, KeyColumn, NO_GROUP, PrepareContext, Prepared, Probe,
 };
@@ -50,8 +52,19 @@ pub fn build(
     })
 }
 
+/// Reads the index of [`build`] for the same conditions.
+///
+/// # Errors
+/// Bytes that are no such index.
+pub fn load(count: &MatchCount, source: &mut Source<'_>) -> Result<Box<DynNearestIndex>> {
+    Ok(match bool::load(source)? {
+        true => Box::new(Erased(CountIndex::<u16>::load(count, source)?)),
+        false => Box::new(Erased(CountIndex::<u32>::load(count, source)?)),
+    })
+}
+
 /// A number that places are compared as.
-trait Place: Copy + Ord + Default + Send + Sync + std::fmt::Debug + 'static {
+trait Place: Stored + Copy + Ord + Default + Send + Sync + std::fmt::Debug + 'static {
     /// No row stands there.
     const NEVER: Self;
 
@@ -102,7 +115,37 @@ struct CountIndex<P> {
     info: IndexInfo,
 }
 
+impl<P: Place> Store for CountIndex<P> {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        IndexKind::Counts.store(sink)?;
+        let is_narrow = size_of::<P>() == size_of::<u16>();
+        is_narrow.store(sink)?;
+        let Self { count: _, intervals, chunks, columns, rows, ranks, groups, info } = self;
+        intervals.store(sink)?;
+        chunks.store(sink)?;
+        columns.store(sink)?;
+        rows.store(sink)?;
+        ranks.store(sink)?;
+        groups.store(sink)?;
+        info.store(sink)
+    }
+}
+
 impl<P: Place> CountIndex<P> {
+    /// Reads what follows the kind of numbers.
+    fn load(count: &MatchCount, source: &mut Source<'_>) -> Result<Self> {
+        Ok(Self {
+            count: count.clone(),
+            intervals: Stored::load(source)?,
+            chunks: Stored::load(source)?,
+            columns: Stored::load(source)?,
+            rows: Stored::load(source)?,
+            ranks: Stored::load(source)?,
+            groups: Stored::load(source)?,
+            info: Stored::load(source)?,
+        })
+    }
+
     fn try_new(
         count: &MatchCount,
         spans: Spans<'_>,
@@ -273,6 +316,10 @@ impl<P: Place> Index for CountIndex<P> {
 
     fn info(&self) -> &IndexInfo {
         &self.info
+    }
+
+    fn stored(&self) -> Option<&dyn Store> {
+        Some(self)
     }
 
     fn prepare(&self, keys: &KeyColumn, _: &PrepareContext<'_>) -> Result<Prepared<PreparedCounts<P>>> {

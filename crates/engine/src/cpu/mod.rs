@@ -3,6 +3,7 @@
 pub(super) mod columns;
 mod compact;
 pub(super) mod fingerprints;
+pub(super) mod kind;
 mod lsh;
 pub mod match_count;
 pub(super) mod prefilter;
@@ -19,7 +20,7 @@ use crate::access_path::AccessPath::{
     SignatureTiles, SortedRuns,
 };
 use crate::access_path::{AccessPaths, Criterion};
-use crate::error::Result;
+use crate::error::{Result, internal_err};
 
 use super::nearest::{DynNearestIndex, Wanted};
 use super::sets::SetPredicate;
@@ -28,7 +29,10 @@ use super::{BuildContext, DynPairIndex, Erased, KeyColumn};
 use crate::condition::Condition;
 use crate::ranking::Ranking;
 use crate::recall::Recall;
+use crate::stored::{Source, Stored};
+use kind::IndexKind;
 use sets::{NearestSets, SetIndex};
+use small_groups::SmallGroups;
 use strings::{NearestStrings, StringIndex};
 
 /// Makes the keys of a build side ready for `condition`.
@@ -60,6 +64,54 @@ fn index(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> 
             Box::new(Erased(StringIndex::try_new(predicate, path, keys, context)?))
         }
         Condition::Vector(condition) => vectors::epsilon::build(condition, keys, context)?,
+    })
+}
+
+/// Reads what an index of [`build`] has [stored](crate::Index::stored), for the same condition and context.
+///
+/// # Errors
+/// Bytes that are no such index.
+pub fn load(condition: Condition, source: &mut Source<'_>, context: &BuildContext<'_>) -> Result<Box<DynPairIndex>> {
+    Ok(match (IndexKind::load(source)?, condition) {
+        (IndexKind::SmallGroups, _) => {
+            let index = |source: &mut Source<'_>| load(condition, source, context);
+            Box::new(Erased(SmallGroups::load(condition, source, context, index)?))
+        }
+        (IndexKind::Sets, Condition::Set { tokenizer, measure, bounds }) => {
+            let predicate = SetPredicate { measure, bounds };
+            Box::new(Erased(SetIndex::load(tokenizer, predicate, source, context)?))
+        }
+        (IndexKind::Strings, Condition::Edit { measure, bounds }) => {
+            Box::new(Erased(StringIndex::load(EditPredicate { measure, bounds }, source, context)?))
+        }
+        (IndexKind::Points, Condition::Vector(condition)) => vectors::epsilon::load(condition, source, context)?,
+        (IndexKind::Bands, Condition::Vector(condition)) => vectors::epsilon::load_bands(condition, source, context)?,
+        (kind, _) => return internal_err!("a stored index of {condition} is of the kind {kind:?}"),
+    })
+}
+
+/// Reads what an index of [`build_nearest`] or [`build_approximate`] has [stored](crate::Index::stored), for the same
+/// ranking and context.
+///
+/// # Errors
+/// Bytes that are no such index.
+pub fn load_nearest(
+    ranking: &Ranking,
+    source: &mut Source<'_>,
+    context: &BuildContext<'_>,
+) -> Result<Box<DynNearestIndex>> {
+    Ok(match (IndexKind::load(source)?, ranking) {
+        (IndexKind::Sets, &Ranking::Score(Condition::Set { tokenizer, measure, .. })) => {
+            Box::new(Erased(NearestSets::load(tokenizer, measure, source, context)?))
+        }
+        (IndexKind::Strings, &Ranking::Score(Condition::Edit { measure, .. })) => {
+            Box::new(Erased(NearestStrings::load(measure, source)?))
+        }
+        (IndexKind::Points, Ranking::Score(Condition::Vector(condition))) => {
+            vectors::nearest::load(condition.measure, source)?
+        }
+        (IndexKind::Counts, Ranking::MatchCount(count)) => match_count::load(count, source)?,
+        (kind, _) => return internal_err!("a stored index of {ranking} is of the kind {kind:?}"),
     })
 }
 

@@ -19,8 +19,10 @@ use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::take;
 
 use super::columns::{AtomDeciders, Columns};
+use super::kind::IndexKind;
 use crate::atoms::{AtomColumn, AtomCondition, SideColumns};
 use crate::condition::{Condition, VectorCondition};
+use crate::stored::{Sink, Source, Store, Stored, store_some};
 use crate::{
     AnyBatch, BuildContext, Cancel, ColumnPair, Counts, Cursor, DynPairIndex, Index, IndexInfo, KeyColumn, Limit,
     NO_GROUP, PairIndex, Pairs, PrepareContext, Prepared, Probe, RowPair,
@@ -263,6 +265,13 @@ impl Index for SmallGroups {
         &self.info
     }
 
+    fn stored(&self) -> Option<&dyn Store> {
+        match &self.large {
+            Some(large) => large.index.stored().map(|_| self as &dyn Store),
+            None => Some(self),
+        }
+    }
+
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<PreparedGroups>> {
         let Some(all) = &keys.groups else {
             return internal_err!("an index of groups was given a probe batch without");
@@ -288,6 +297,53 @@ impl Index for SmallGroups {
         let undecided = large.as_ref().is_some_and(|large| large.undecided);
         let large = large.map(|large| large.batch);
         Ok(Prepared { undecided, ..Prepared::new(PreparedGroups { columns, rows, groups, large }, len, unmatchable) })
+    }
+}
+
+impl Store for SmallGroups {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        IndexKind::SmallGroups.store(sink)?;
+        let Self { deciders, columns, rows, starts, self_join_groups, large, info, .. } = self;
+        deciders.store_only(columns, sink)?;
+        rows.store(sink)?;
+        starts.store(sink)?;
+        self_join_groups.store(sink)?;
+        info.store(sink)?;
+        large.is_some().store(sink)?;
+        large.iter().try_for_each(|Large { index, ids }| {
+            ids.store(sink)?;
+            store_some(index.stored(), sink)
+        })
+    }
+}
+
+impl SmallGroups {
+    /// Reads the build side of the same condition; `index` reads the index of large groups.
+    ///
+    /// # Errors
+    /// Bytes that are no such build side.
+    pub(super) fn load(
+        condition: Condition,
+        source: &mut Source<'_>,
+        context: &BuildContext<'_>,
+        index: impl FnOnce(&mut Source<'_>) -> Result<Box<DynPairIndex>>,
+    ) -> Result<Self> {
+        let (deciders, columns) = AtomDeciders::load_only(condition, source, context.threads)?;
+        columns.make_ready(context.threads);
+        Ok(Self {
+            condition,
+            deciders,
+            columns,
+            rows: Stored::load(source)?,
+            starts: Stored::load(source)?,
+            self_join_groups: Stored::load(source)?,
+            self_join: context.self_join,
+            info: Stored::load(source)?,
+            large: match bool::load(source)? {
+                true => Some(Large { ids: Stored::load(source)?, index: index(source)? }),
+                false => None,
+            },
+        })
     }
 }
 

@@ -76,6 +76,14 @@ impl Groups {
         })
     }
 
+    /// Whether a device has numbered them: other numbers than the host gives.
+    pub fn is_on_device(&self) -> bool {
+        match self {
+            Self::Keys(_) | Self::Rows(_) => false,
+            Self::Device(_) | Self::SelfJoin => true,
+        }
+    }
+
     /// Bytes held.
     pub fn memory(&self) -> usize {
         match self {

@@ -24,6 +24,7 @@ use foldhash::fast::FixedState;
 use hashbrown::{HashSet, HashTable};
 
 use super::{Cancel, KeyColumn, NO_GROUP};
+use crate::stored::stored;
 
 pub use nearest::{NearestRepeated, RankedRows};
 
@@ -42,6 +43,8 @@ pub struct Repeated {
     /// Where the rows of each key begin, and the end of the last one.
     starts: Vec<u32>,
 }
+
+stored!(Repeated { rows, starts });
 
 impl Repeated {
     /// The keys of a side whose rows have `ranks`, or are as good as each other; `None` where its rows share their keys

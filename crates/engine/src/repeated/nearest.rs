@@ -8,8 +8,10 @@ use crate::metrics::MetricValue;
 
 use super::Repeated;
 use crate::condition::{Condition, VectorCondition};
+use crate::cpu;
 use crate::nearest::{Best, DynNearestIndex, NearestIndex, Neighbour, Wanted};
 use crate::ranking::Ranking;
+use crate::stored::{Sink, Source, Store, Stored, store_some, stored};
 use crate::vectors::points::Points;
 use crate::{AnyBatch, BuildContext, Cancel, Counts, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe};
 
@@ -31,6 +33,8 @@ pub struct RankedRows {
     repeated: Repeated,
     ranks: Vec<u32>,
 }
+
+stored!(RankedRows { repeated, ranks });
 
 impl RankedRows {
     /// Rows by their keys, each with a rank.
@@ -82,6 +86,8 @@ struct Spread {
     keys: Vec<u32>,
 }
 
+stored!(Spread { order, keys });
+
 impl Spread {
     /// The rows of the keys in the `order` of the index.
     fn new(order: &[u32], repeated: &Repeated) -> Self {
@@ -98,7 +104,26 @@ impl Spread {
     }
 }
 
+impl Store for NearestRepeated {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        let Self { index, build, self_join, info } = self;
+        build.store(sink)?;
+        self_join.store(sink)?;
+        info.store(sink)?;
+        store_some(index.stored(), sink)
+    }
+}
+
 impl NearestRepeated {
+    /// Reads an index for the same ranking.
+    ///
+    /// # Errors
+    /// Bytes that are no such index.
+    pub fn load(ranking: &Ranking, source: &mut Source<'_>, context: &BuildContext<'_>) -> Result<Self> {
+        let (build, self_join, info) = (Stored::load(source)?, Stored::load(source)?, Stored::load(source)?);
+        Ok(Self { build, self_join, info, index: cpu::load_nearest(ranking, source, context)? })
+    }
+
     /// An index over the rows of a build side.
     pub fn of_rows(index: Box<DynNearestIndex>) -> Self {
         Self { info: index.info().clone(), index, build: None, self_join: None }
@@ -154,6 +179,10 @@ impl Index for NearestRepeated {
 
     fn metrics(&self) -> Vec<MetricValue> {
         self.index.metrics()
+    }
+
+    fn stored(&self) -> Option<&dyn Store> {
+        self.index.stored().map(|_| self as &dyn Store)
     }
 
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<Batch>> {

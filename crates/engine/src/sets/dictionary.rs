@@ -5,11 +5,12 @@
 
 use std::hash::BuildHasher;
 
-use crate::error::Result;
+use crate::error::{Result, internal_err};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use crate::parallel::in_parallel;
+use crate::parallel::{each_in_turn, in_parallel};
+use crate::stored::{Sink, Source, Store, Stored, fixed};
 
 /// The longest token that fits into an integer beside its length.
 const SHORT: usize = 7;
@@ -57,6 +58,9 @@ struct Text {
     len: usize,
     id: u32,
 }
+
+fixed!(Number { number: u64, id: u32 });
+fixed!(Text { start: usize, len: usize, id: u32 });
 
 fn hash_of_number(number: u64) -> u64 {
     FixedState::default().hash_one(number)
@@ -164,7 +168,60 @@ impl Dictionary {
     }
 }
 
+impl Store for Dictionary {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        for Shard { numbers, texts, arena, held: _ } in &self.shards {
+            numbers.iter().copied().collect::<Vec<_>>().store(sink)?;
+            texts.iter().copied().collect::<Vec<_>>().store(sink)?;
+            arena.store(sink)?;
+        }
+        Ok(())
+    }
+}
+
+impl Dictionary {
+    /// Reads a dictionary and fills its tables, by up to so many threads.
+    ///
+    /// # Errors
+    /// Too few bytes, or bytes that are no dictionary.
+    pub fn load(source: &mut Source<'_>, threads: usize) -> Result<Self> {
+        let mut parts: Vec<(Vec<Number>, Vec<Text>, Vec<u8>)> = Vec::with_capacity(SHARDS);
+        for _ in 0..SHARDS {
+            parts.push((Vec::load(source)?, Vec::load(source)?, Vec::load(source)?));
+        }
+        let tokens: usize = parts.iter().map(|(numbers, texts, _)| numbers.len() + texts.len()).sum();
+        if parts.iter().any(|(_, texts, arena)| !texts.iter().all(|text| text.is_in(arena))) {
+            return internal_err!("a stored index has a token beyond the end of all texts");
+        }
+        let threads = if tokens < WORTH_THREADS { 1 } else { threads };
+        let shard = |at: usize| Shard::of(&parts[at].0, &parts[at].1, parts[at].2.clone());
+        Ok(Self::of_shards(each_in_turn(SHARDS, threads, shard)))
+    }
+}
+
+impl Text {
+    fn is_in(&self, arena: &[u8]) -> bool {
+        self.start.checked_add(self.len).is_some_and(|end| end <= arena.len())
+    }
+}
+
 impl Shard {
+    /// The shard of these tokens, no two of which are the same.
+    fn of(numbers: &[Number], texts: &[Text], arena: Vec<u8>) -> Self {
+        let mut shard = Self { arena, ..Self::default() };
+        let Self { numbers: by_number, texts: by_text, arena, .. } = &mut shard;
+        let hash = |text: &Text| hash_of_text(&arena[text.start..text.start + text.len]);
+        by_number.reserve(numbers.len(), |known| hash_of_number(known.number));
+        by_text.reserve(texts.len(), hash);
+        for &number in numbers {
+            by_number.insert_unique(hash_of_number(number.number), number, |known| hash_of_number(known.number));
+        }
+        for &text in texts {
+            by_text.insert_unique(hash(&text), text, hash);
+        }
+        shard
+    }
+
     /// How many tokens are known.
     pub(super) fn len(&self) -> usize {
         self.numbers.len() + self.texts.len()

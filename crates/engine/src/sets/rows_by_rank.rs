@@ -3,6 +3,7 @@
 use arrow::array::Array;
 
 use crate::nearest::{Best, Neighbour, float_key};
+use crate::stored::stored;
 use crate::{KeyColumn, NO_GROUP};
 
 /// The rows that have a score, group by group, by their ranks.
@@ -14,6 +15,8 @@ pub struct RowsByRank {
     /// Ranks by row.
     ranks: Vec<u32>,
 }
+
+stored!(RowsByRank { rows, starts, ranks });
 
 impl RowsByRank {
     /// The rows of `keys`, each of which has a rank.

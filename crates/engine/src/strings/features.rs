@@ -12,6 +12,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::stored::{fixed, stored, tagged};
+
 /// Words of a signature.
 pub const WORDS: usize = 4;
 
@@ -36,6 +38,8 @@ pub enum Feature {
     /// Pairs of neighbouring characters.
     Bigrams,
 }
+
+tagged!(Feature { Characters, Bigrams });
 
 impl Feature {
     /// Features are hashed into this many slots; those that share one count as the same feature.
@@ -101,6 +105,8 @@ pub struct Signer {
     feature: Feature,
     bits: Vec<u8>,
 }
+
+stored!(Signer { feature, bits });
 
 impl Signer {
     /// Learns from at most `len` strings, of which `text` gives the n-th.
@@ -169,6 +175,8 @@ pub fn differing(left: &Signature, right: &Signature) -> i64 {
 pub struct Histogram {
     log2: u32,
 }
+
+fixed!(Histogram { log2: u32 });
 
 impl Histogram {
     /// For strings of so many characters on average; `None` where signatures serve them well.

@@ -3,6 +3,7 @@
 use super::points::Points;
 use super::precision::Precision;
 use super::reach::Reach;
+use crate::stored::stored;
 use similarity_measures::VectorMeasure;
 
 /// How vectors become points of the filter.
@@ -15,6 +16,8 @@ pub struct Frame {
     /// Whether vectors are scaled to length 1 before.
     unit: bool,
 }
+
+stored!(Frame { order, centre, unit });
 
 /// How many points tell how far their nearest others are.
 const ASKED: usize = 32;

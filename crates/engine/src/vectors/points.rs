@@ -11,6 +11,7 @@ use arrow::datatypes::{DataType, Field, Float32Type, Float64Type};
 
 use crate::condition::VectorCondition;
 use crate::parallel::{collect_in_parallel, each_in_parallel, in_parallel, joined_in_parallel};
+use crate::stored::{Sink, Source, Store, Stored, stored};
 use crate::{KeyColumn, NO_GROUP, PrepareContext};
 use similarity_measures::VectorMeasure;
 
@@ -27,6 +28,29 @@ pub struct Vectors {
 enum Offsets {
     Fixed { first: usize, length: usize },
     Given(Arc<[usize]>),
+}
+
+stored!(Vectors { elements, offsets, nulls, rows });
+
+impl Store for Offsets {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        match self {
+            Self::Fixed { first, length } => Some((*first, *length)).store(sink),
+            Self::Given(offsets) => {
+                None::<(usize, usize)>.store(sink)?;
+                offsets.store(sink)
+            }
+        }
+    }
+}
+
+impl Stored for Offsets {
+    fn load(source: &mut Source<'_>) -> Result<Self> {
+        Ok(match Stored::load(source)? {
+            Some((first, length)) => Self::Fixed { first, length },
+            None => Self::Given(Stored::load(source)?),
+        })
+    }
 }
 
 impl Vectors {
@@ -201,6 +225,8 @@ pub struct Rows {
     /// Group of each row; all are 0 without equality keys.
     pub groups: Vec<u32>,
 }
+
+stored!(Rows { rows, groups });
 
 impl Rows {
     fn with_capacity(rows: usize) -> Self {

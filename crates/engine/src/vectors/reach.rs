@@ -11,6 +11,7 @@
 
 use super::precision::Precision;
 use crate::condition::VectorCondition;
+use crate::stored::{stored, tagged};
 use similarity_measures::VectorMeasure;
 
 /// What the sums of a metric are.
@@ -26,6 +27,8 @@ pub enum Sum {
     Products,
 }
 
+tagged!(Sum { Distance, Squares, Halves, Products });
+
 /// The farthest that a match may lie, in the metric of the filter.
 #[derive(Debug, Clone, Copy)]
 pub struct Reach {
@@ -34,6 +37,8 @@ pub struct Reach {
     most: f64,
     dimension: usize,
 }
+
+stored!(Reach { sum, most, dimension });
 
 impl Reach {
     /// The reach of `condition` over vectors of so many elements, none where nothing matches.

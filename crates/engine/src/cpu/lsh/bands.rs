@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::recall::Recall;
+use crate::stored::fixed;
 
 /// Hashes of a row at most.
 const MOST_HASHES: usize = 4096;
@@ -17,6 +18,8 @@ pub(crate) struct Bands {
     /// Hashes of a band.
     pub hashes: usize,
 }
+
+fixed!(Bands { bands: usize, hashes: usize });
 
 impl Bands {
     /// The fewest bands of so many hashes that find a pair with this probability, if its hashes agree with `agreement`.
@@ -56,6 +59,8 @@ pub(crate) struct Plan {
     /// What the join takes one core.
     pub nanoseconds: f64,
 }
+
+fixed!(Plan { bands: Bands, found: f64, nanoseconds: f64 });
 
 impl Plan {
     /// The cheapest bands by `nanoseconds` that find pairs of at least this agreement. There are none for pairs that

@@ -3,7 +3,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::error::Result;
 use crate::metrics::{Count, MetricValue};
+use crate::stored::{Sink, Source, Store, Stored};
 
 /// The share of the time of a join that its sample may take.
 const SHARE: f64 = 0.05;
@@ -22,6 +24,20 @@ pub(crate) struct Sampled {
     pairs: Count,
     /// Pairs among them that the bands have found.
     found: Count,
+}
+
+impl Store for Sampled {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        self.stride.store(sink)?;
+        self.left.load(Ordering::Relaxed).store(sink)
+    }
+}
+
+impl Stored for Sampled {
+    fn load(source: &mut Source<'_>) -> Result<Self> {
+        let (stride, left) = (u32::load(source)?, usize::load(source)?);
+        Ok(Self { stride: stride.max(1), left: AtomicUsize::new(left), pairs: Count::new(), found: Count::new() })
+    }
 }
 
 impl Sampled {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::parallel::each_in_turn;
+use crate::stored::{fixed, stored};
 
 /// Rows that share a bucket on average.
 const ROWS_OF_BUCKET: usize = 2;
@@ -30,6 +31,10 @@ struct Entry {
     key: u32,
     position: u32,
 }
+
+stored!(BandTables { tables, shift });
+stored!(Table { starts, entries });
+fixed!(Entry { key: u32, position: u32 });
 
 impl BandTables {
     /// The bytes that tables of so many bands take for so many rows.

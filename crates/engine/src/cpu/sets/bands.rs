@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 
-use super::join::{Candidate, Path, Scratch, Sides, Work};
+use super::join::{AccessPath, Candidate, Path, Scratch, Sides, Work};
 use super::minhash::{MinHashScratch, MinHashes};
 use super::overlap::overlap_reaching;
 use super::requirements::Requirements;
@@ -17,6 +17,7 @@ use crate::metrics::MetricValue;
 use crate::parallel::each_in_parallel;
 use crate::recall::Recall;
 use crate::sets::predicate::Sizes;
+use crate::stored::stored;
 use crate::{BuildContext, Cursor};
 
 /// Nanoseconds of a hash of a token.
@@ -47,6 +48,8 @@ pub(super) struct MinHashBands {
     sampled: Sampled,
     kernel: Kernel,
 }
+
+stored!(MinHashBands { plan, hashes, keys, tables, sampled } with { kernel: Kernel::detect() });
 
 /// The bands that suit a join, none where it may not miss a pair or pairs are accepted that share nearly nothing.
 ///
@@ -199,6 +202,10 @@ impl Path for MinHashBands {
     fn name(&self) -> String {
         let Plan { bands, found, .. } = self.plan;
         format!("minhash bands: {bands}, which find a pair at the threshold with a probability of {found:.3}")
+    }
+
+    fn kind(&self) -> AccessPath {
+        AccessPath::Bands
     }
 
     fn memory(&self) -> usize {

@@ -14,6 +14,8 @@
 //! A signature that is folded, its parts or-ed, is one too: every bit then stands for more tokens. The tiles test
 //! folded signatures, all of them; what is left is tested by the whole ones.
 
+use crate::stored::fixed;
+
 /// Deals the tokens of a dictionary out to the bits of a signature.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bits {
@@ -22,6 +24,8 @@ pub(super) struct Bits {
     /// Words of 64 bits, a power of two.
     pub(super) words: usize,
 }
+
+fixed!(Bits { tokens: u32, words: usize });
 
 /// The longest signature; its bits can be counted in 16 bits.
 const MOST_WORDS: usize = 512;

@@ -11,11 +11,13 @@ use super::join::{AccessPath, Path, Scratch, Sides, Work};
 use super::prefix::PrefixIndex;
 use super::sorted::{Groups, SortedSets};
 use super::tiles::Tiles;
+use crate::cpu::kind::IndexKind;
 use crate::metrics::MetricValue;
 use crate::sets::dictionary::Dictionary;
 use crate::sets::predicate::SetPredicate;
 use crate::sets::ranks::{Ranks, rank};
 use crate::sets::tokenise::{RowSets, tokenise_build, tokenise_probe};
+use crate::stored::{Sink, Source, Store, Stored};
 use crate::{
     BuildContext, Cancel, Counts, Cursor, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs, PrepareContext,
     Prepared, Probe,
@@ -172,17 +174,23 @@ fn build_path(path: AccessPath, sides: &Sides<'_>, tokens: usize, context: &Buil
         AccessPath::Prefix | AccessPath::Bands => {
             Box::new(PrefixIndex::build(sets, tokens, sides.predicate, sides.self_join, context.reserve)?)
         }
-        AccessPath::Tiles => match bits::folded_words(sets.words) {
-            1 => Box::new(tiles::<1>(sets, context)?),
-            2 => Box::new(tiles::<2>(sets, context)?),
-            _ => Box::new(tiles::<4>(sets, context)?),
-        },
+        AccessPath::Tiles => {
+            (context.reserve)(match bits::folded_words(sets.words) {
+                1 => Tiles::<1>::size(sets.len()),
+                2 => Tiles::<2>::size(sets.len()),
+                _ => Tiles::<4>::size(sets.len()),
+            })?;
+            tiles_of(sets)
+        }
     })
 }
 
-fn tiles<const W: usize>(sets: &SortedSets, context: &BuildContext<'_>) -> Result<Tiles<W>> {
-    (context.reserve)(Tiles::<W>::size(sets.len()))?;
-    Ok(Tiles::build(sets))
+fn tiles_of(sets: &SortedSets) -> Box<dyn Path> {
+    match bits::folded_words(sets.words) {
+        1 => Box::new(Tiles::<1>::build(sets)),
+        2 => Box::new(Tiles::<2>::build(sets)),
+        _ => Box::new(Tiles::<4>::build(sets)),
+    }
 }
 
 /// A probe batch as sets over the build side's dictionary.
@@ -200,6 +208,10 @@ impl Index for SetIndex {
         self.path.metrics()
     }
 
+    fn stored(&self) -> Option<&dyn Store> {
+        Some(self)
+    }
+
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<PreparedSets>> {
         if self.self_join {
             return internal_err!("a set index was built for a self-join and given another input");
@@ -207,6 +219,59 @@ impl Index for SetIndex {
         let sets = Arranged::probe(self.tokenizer, self.bits, keys, &self.dictionary, context)?;
         let (len, unmatchable) = (sets.len(), sets.unmatchable);
         Ok(Prepared::new(PreparedSets(sets), len, unmatchable))
+    }
+}
+
+impl Store for SetIndex {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        IndexKind::Sets.store(sink)?;
+        let Self { dictionary, bits, sets, path, info, .. } = self;
+        dictionary.store(sink)?;
+        bits.store(sink)?;
+        sets.store(sink)?;
+        path.kind().store(sink)?;
+        path.store(sink)?;
+        info.store(sink)?;
+        // the name of a path tells what this machine has
+        info.path[path.name().len()..].store(sink)
+    }
+}
+
+impl SetIndex {
+    /// Reads the index of [`try_new`](Self::try_new) with the same arguments.
+    ///
+    /// # Errors
+    /// Bytes that are no such index.
+    pub fn load(
+        tokenizer: Tokenizer,
+        predicate: SetPredicate,
+        source: &mut Source<'_>,
+        context: &BuildContext<'_>,
+    ) -> Result<Self> {
+        let dictionary = Dictionary::load(source, context.threads)?;
+        let bits = Bits::load(source)?;
+        let sets = SortedSets::load(source)?;
+        let groups = Groups::of(&sets);
+        let path: Box<dyn Path> = match AccessPath::load(source)? {
+            AccessPath::Prefix => Box::new(PrefixIndex::load(source)?),
+            AccessPath::Tiles => tiles_of(&sets),
+            AccessPath::Bands => Box::new(MinHashBands::load(source)?),
+        };
+        let (info, rest) = (IndexInfo::load(source)?, String::load(source)?);
+        let info = IndexInfo { path: format!("{}{rest}", path.name()), ..info };
+        let scratch = Mutex::default();
+        Ok(Self {
+            tokenizer,
+            predicate,
+            self_join: context.self_join,
+            dictionary,
+            bits,
+            sets,
+            groups,
+            path,
+            info,
+            scratch,
+        })
     }
 }
 

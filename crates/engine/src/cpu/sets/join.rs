@@ -10,6 +10,7 @@ use super::sorted::{Groups, SortedSets};
 use crate::cpu::signature::{Hit, Limits};
 use crate::metrics::MetricValue;
 use crate::sets::predicate::{SetPredicate, Sizes};
+use crate::stored::{Store, tagged};
 use crate::{Cancel, Counts, Cursor, Limit, Pairs};
 
 /// The way from a probe row to the build rows that match.
@@ -22,6 +23,8 @@ pub enum AccessPath {
     /// Sets that agree in a band of hashes, where pairs may be missed.
     Bands,
 }
+
+tagged!(AccessPath { Prefix, Tiles, Bands });
 
 /// Both sides of a join.
 #[derive(Clone, Copy)]
@@ -67,9 +70,12 @@ impl Sides<'_> {
 }
 
 /// A way from probe positions to the build positions that match.
-pub(super) trait Path: Send + Sync + std::fmt::Debug {
+pub(super) trait Path: Store + Send + Sync + std::fmt::Debug {
     /// The name in EXPLAIN ANALYZE.
     fn name(&self) -> String;
+
+    /// Which one it is.
+    fn kind(&self) -> AccessPath;
 
     /// Bytes held.
     fn memory(&self) -> usize;

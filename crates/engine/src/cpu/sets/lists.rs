@@ -6,6 +6,7 @@ use crate::error::Result;
 
 use super::sorted::SortedSets;
 use crate::BuildContext;
+use crate::stored::stored;
 
 /// Positions of each token's sets, ascending. Positions are ordered by group and size, so that the partners which
 /// both allow are one stretch of every list.
@@ -15,6 +16,8 @@ pub(super) struct TokenLists {
     starts: Vec<u32>,
     positions: Vec<u32>,
 }
+
+stored!(TokenLists { starts, positions });
 
 impl TokenLists {
     /// Lists of so many tokens, each of which some set has.

@@ -7,6 +7,8 @@ use similarity_measures::random::Random;
 
 use crate::cpu::lsh::{Bands, key};
 use crate::cpu::registers::{self, Loop};
+use crate::error::Result;
+use crate::stored::{Sink, Source, Store, Stored};
 
 /// Hash functions that are computed at once.
 const LANES: usize = 16;
@@ -54,6 +56,19 @@ impl MinHashes {
         for (own, band) in keys.iter_mut().zip(least.chunks_exact(self.bands.hashes)) {
             *own = key(group, band.iter().copied());
         }
+    }
+}
+
+/// The bands are written; the functions are always the same.
+impl Store for MinHashes {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        self.bands.store(sink)
+    }
+}
+
+impl Stored for MinHashes {
+    fn load(source: &mut Source<'_>) -> Result<Self> {
+        Ok(Self::new(Stored::load(source)?))
     }
 }
 

@@ -26,10 +26,12 @@ use super::overlap::overlap_reaching;
 use super::requirements::reach;
 use super::sorted::{Groups, SortedSets};
 use crate::condition::Bounds;
+use crate::cpu::kind::IndexKind;
 use crate::nearest::{Best, FEW_AT_ONCE, NearestIndex, Neighbour, float_key, float_of_key};
 use crate::sets::dictionary::Dictionary;
 use crate::sets::predicate::{Role, SetPredicate, Sizes};
 use crate::sets::rows_by_rank::{RowsByRank, group_of, scored_rows};
+use crate::stored::{Sink, Source, Store, Stored};
 use crate::{BuildContext, Cancel, Counts, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe};
 use similarity_measures::{SetMeasure, Tokenizer};
 
@@ -113,6 +115,10 @@ impl Index for NearestSets {
         &self.info
     }
 
+    fn stored(&self) -> Option<&dyn Store> {
+        Some(self)
+    }
+
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<PreparedSets>> {
         let sets = Arranged::probe(self.tokenizer, self.bits, keys, &self.dictionary, context)?;
         let mut order = sets.rows.clone();
@@ -122,6 +128,39 @@ impl Index for NearestSets {
         let others = order[sets.len()..].iter().map(|&row| group_of(keys, row)).collect();
         let (len, unmatchable) = (order.len(), keys.values.len() - order.len());
         Ok(Prepared::new(PreparedSets { sets, order, others }, len, unmatchable))
+    }
+}
+
+impl Store for NearestSets {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        IndexKind::Sets.store(sink)?;
+        let Self { dictionary, bits, sets, lists, scored, info, .. } = self;
+        dictionary.store(sink)?;
+        bits.store(sink)?;
+        sets.store(sink)?;
+        lists.store(sink)?;
+        scored.store(sink)?;
+        info.store(sink)
+    }
+}
+
+impl NearestSets {
+    /// Reads the index of [`try_new`](Self::try_new) with the same arguments.
+    ///
+    /// # Errors
+    /// Bytes that are no such index.
+    pub fn load(
+        tokenizer: Tokenizer,
+        measure: SetMeasure,
+        source: &mut Source<'_>,
+        context: &BuildContext<'_>,
+    ) -> Result<Self> {
+        let dictionary = Dictionary::load(source, context.threads)?;
+        let bits = Bits::load(source)?;
+        let sets = SortedSets::load(source)?;
+        let (lists, scored, info) = (Stored::load(source)?, Stored::load(source)?, Stored::load(source)?);
+        let (groups, largest, scratch) = (Groups::of(&sets), sets.largest(), Mutex::default());
+        Ok(Self { tokenizer, measure, dictionary, bits, sets, largest, groups, lists, scored, info, scratch })
     }
 }
 

@@ -14,6 +14,7 @@ use crate::sets::dictionary::Dictionary;
 use crate::sets::predicate::{SetPredicate, Sizes};
 use crate::sets::ranks::{Ranks, rank};
 use crate::sets::tokenise::{RowSets, tokenise_build, tokenise_probe};
+use crate::stored::{fixed, stored};
 use crate::{BuildContext, Cancel, ColumnPair, KeyColumn, Pairs, PrepareContext, RowPair};
 use similarity_measures::Tokenizer;
 
@@ -37,6 +38,9 @@ struct Sketch {
     /// Distinct elements, those included that match nothing; 0 for a row that matches nothing (NULL, blank).
     size: u32,
 }
+
+stored!(SetColumn { sketches, ranks });
+fixed!(Sketch { signature: u64, start: usize, known: u32, size: u32 });
 
 impl SetColumn {
     /// The sets of a build side, and the dictionary for its probe sides.

@@ -12,13 +12,14 @@ use std::ops::Range;
 
 use crate::error::Result;
 
-use super::join::{Candidate, Path, Scratch, Sides, Work};
+use super::join::{AccessPath, Candidate, Path, Scratch, Sides, Work};
 use super::requirements::Requirements;
 use super::sorted::SortedSets;
 use crate::Cursor;
 use crate::cpu::signature::Kernel;
 use crate::sets::memory::Reserve;
 use crate::sets::predicate::{SetPredicate, Sizes};
+use crate::stored::{fixed, stored};
 
 /// Positions that have each token in their prefix.
 #[derive(Debug)]
@@ -35,6 +36,9 @@ pub(super) struct Posting {
     /// Tokens of the set from this one on.
     pub(super) rest: u32,
 }
+
+fixed!(Posting { position: u32, rest: u32 });
+stored!(PrefixIndex { starts, postings } with { kernel: Kernel::detect() });
 
 /// How many of its tokens a set must be indexed under.
 ///
@@ -128,6 +132,10 @@ fn meet(sides: &Sides<'_>, row: usize, place: u32, list: &[Posting], scratch: &m
 impl Path for PrefixIndex {
     fn name(&self) -> String {
         "prefix index".into()
+    }
+
+    fn kind(&self) -> AccessPath {
+        AccessPath::Prefix
     }
 
     fn memory(&self) -> usize {

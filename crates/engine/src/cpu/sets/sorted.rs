@@ -10,6 +10,7 @@ use crate::parallel::in_parallel;
 use crate::sets::memory::Reserve;
 use crate::sets::ranks::Ranks;
 use crate::sets::tokenise::RowSets;
+use crate::stored::stored;
 
 /// The sets of one side, one a position. Positions are ordered by group, then size, then what their signatures
 /// look like, so that the rows that one row can match by group and size are one range of positions.
@@ -38,6 +39,8 @@ pub(super) struct SortedSets {
     /// Rows that are NULL or blank or have no group.
     pub(super) unmatchable: usize,
 }
+
+stored!(SortedSets { rows, groups, sizes, counts, folded_counts, signatures, words, starts, tokens, unmatchable });
 
 /// What positions are ordered by; no two are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

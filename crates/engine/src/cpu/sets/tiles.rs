@@ -17,11 +17,13 @@
 use std::ops::Range;
 
 use super::bits;
-use super::join::{Path, Scratch, Sides, Work};
+use super::join::{AccessPath, Path, Scratch, Sides, Work};
 use super::sorted::SortedSets;
 use crate::Cursor;
 use crate::cpu::signature::{self, Block, Hit, Kernel, LANES, Limits};
+use crate::error::Result;
 use crate::sets::predicate::Sizes;
+use crate::stored::{Sink, Store};
 
 /// The folded signatures of a build side, `W` words each.
 pub(super) struct Tiles<const W: usize> {
@@ -136,9 +138,20 @@ impl<const W: usize> std::fmt::Debug for Tiles<W> {
     }
 }
 
+/// Nothing is written: they are made of the signatures again.
+impl<const W: usize> Store for Tiles<W> {
+    fn store(&self, _: &mut Sink<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
 impl<const W: usize> Path for Tiles<W> {
     fn name(&self) -> String {
         format!("{}-bit signature tiles ({})", 64 * W, self.kernel.name())
+    }
+
+    fn kind(&self) -> AccessPath {
+        AccessPath::Tiles
     }
 
     fn memory(&self) -> usize {

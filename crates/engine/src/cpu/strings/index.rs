@@ -11,6 +11,8 @@ use super::sides::Sides;
 use super::sorted::{Signers, SortedStrings};
 use super::tiles::Tiles;
 use super::work::Work;
+use crate::cpu::kind::IndexKind;
+use crate::stored::{Sink, Source, Store, Stored};
 use crate::strings::predicate::EditPredicate;
 use crate::{
     BuildContext, Cancel, Counts, Cursor, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs, PrepareContext,
@@ -47,7 +49,7 @@ impl StringIndex {
         let mut texts = SortedStrings::try_new(&predicate, keys, reserve)?;
         cancel.check()?;
         let signers = Signers::learn(&texts);
-        let longest = texts.lengths.iter().max().map_or(0, |&length| length as usize);
+        let longest = longest(&texts);
         reserve(texts.len() * signers.size() + Runs::size(&texts) + Tiles::size(texts.len()))?;
         reserve(KnownLimits::size(longest))?;
         texts.sign(&signers, threads, cancel);
@@ -96,6 +98,11 @@ fn segment_index(
     Ok(cost::revise(sides, &chosen, &mut index).then_some(index))
 }
 
+/// The length of the longest string.
+fn longest(texts: &SortedStrings) -> usize {
+    texts.lengths.iter().max().map_or(0, |&length| length as usize)
+}
+
 /// The access paths of `rows` strings.
 fn describe(tiles: &Tiles, segments: Option<&SegmentIndex>, runs: &Runs, rows: usize) -> String {
     let tiles = tiles.describe();
@@ -111,6 +118,42 @@ fn describe(tiles: &Tiles, segments: Option<&SegmentIndex>, runs: &Runs, rows: u
     }
 }
 
+impl Store for StringIndex {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        IndexKind::Strings.store(sink)?;
+        let Self { signers, texts, paths: Paths { tiles, segments }, info, .. } = self;
+        signers.store(sink)?;
+        texts.store(sink)?;
+        tiles.store(sink)?;
+        segments.is_some().store(sink)?;
+        segments.iter().try_for_each(|segments| segments.store(sink))?;
+        info.store(sink)
+    }
+}
+
+impl StringIndex {
+    /// Reads the index of [`try_new`](Self::try_new) with the same predicate and context.
+    ///
+    /// # Errors
+    /// Bytes that are no such index.
+    pub fn load(predicate: EditPredicate, source: &mut Source<'_>, context: &BuildContext<'_>) -> Result<Self> {
+        let signers = Signers::load(source)?;
+        let texts = SortedStrings::load(source)?;
+        let runs = Runs::of(&texts);
+        let tiles = Tiles::load(&texts, source)?;
+        let segments = match (bool::load(source)?, predicate.measure.operations()) {
+            (true, Some(operations)) => Some(SegmentIndex::load(operations, source)?),
+            (true, None) => return internal_err!("a stored index has segments of a measure that counts no edits"),
+            (false, _) => None,
+        };
+        // the name of a path tells what this machine has
+        let path = describe(&tiles, segments.as_ref(), &runs, texts.len());
+        let info = IndexInfo { path, ..IndexInfo::load(source)? };
+        let (known, self_join) = (KnownLimits::up_to(longest(&texts)), context.self_join);
+        Ok(Self { predicate, known, self_join, signers, texts, runs, paths: Paths { tiles, segments }, info })
+    }
+}
+
 /// A probe batch in the order of the index.
 #[derive(Debug)]
 pub struct PreparedStrings(SortedStrings);
@@ -120,6 +163,10 @@ impl Index for StringIndex {
 
     fn info(&self) -> &IndexInfo {
         &self.info
+    }
+
+    fn stored(&self) -> Option<&dyn Store> {
+        Some(self)
     }
 
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<PreparedStrings>> {

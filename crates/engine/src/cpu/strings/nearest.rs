@@ -25,8 +25,10 @@ use super::sides::Sides;
 use super::sorted::{Signers, SortedStrings};
 use super::tiles::{TILE, Tiles};
 use crate::condition::{Bounds, Condition};
+use crate::cpu::kind::IndexKind;
 use crate::cpu::signature::{Hit, LANES, Limits};
 use crate::nearest::{Best, FEW_AT_ONCE, NearestIndex, Neighbour, float_key, float_of_key};
+use crate::stored::{Sink, Source, Store, Stored};
 use crate::strings::features::{Signature, WORDS, differing};
 use crate::strings::predicate::EditPredicate;
 use crate::views::string_views;
@@ -152,12 +154,45 @@ impl Index for NearestStrings {
         &self.info
     }
 
+    fn stored(&self) -> Option<&dyn Store> {
+        Some(self)
+    }
+
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<PreparedStrings>> {
         let mut texts = SortedStrings::try_new(&any(self.measure), keys, &|_| Ok(()))?;
         texts.sign(&self.signers, 1, context.cancel);
         context.cancel.check()?;
         let (len, unmatchable) = (texts.len(), texts.unmatchable);
         Ok(Prepared::new(PreparedStrings(texts), len, unmatchable))
+    }
+}
+
+impl Store for NearestStrings {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        IndexKind::Strings.store(sink)?;
+        let Self { signers, texts, tiles, ranks, info, .. } = self;
+        signers.store(sink)?;
+        texts.store(sink)?;
+        tiles.store(sink)?;
+        ranks.store(sink)?;
+        info.store(sink)
+    }
+}
+
+impl NearestStrings {
+    /// Reads the index of [`try_new`](Self::try_new) with the same measure.
+    ///
+    /// # Errors
+    /// Bytes that are no such index.
+    pub fn load(measure: EditMeasure, source: &mut Source<'_>) -> Result<Self> {
+        let signers = Signers::load(source)?;
+        let texts = SortedStrings::load(source)?;
+        let runs = Runs::of(&texts);
+        let tiles = Tiles::load(&texts, source)?;
+        let ranks = Vec::load(source)?;
+        // the name of the path tells what this machine has
+        let info = IndexInfo { path: tiles.describe(), ..IndexInfo::load(source)? };
+        Ok(Self { measure, signers, texts, runs, tiles, ranks, info })
     }
 }
 

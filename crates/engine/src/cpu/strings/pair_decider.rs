@@ -12,6 +12,7 @@ use crate::cache::fetch;
 use crate::cpu::compact::{keep, retain_from};
 use crate::cpu::prefilter::{self, Lanes, MaxDifferences, Prefilter, Sketch as _};
 use crate::parallel::collect_in_parallel;
+use crate::stored::{Sink, Source, Store, Stored};
 use crate::strings::features::length_of;
 use crate::strings::predicate::{EditPredicate, LONGEST_PREFIX};
 use crate::views::string_views;
@@ -53,7 +54,22 @@ impl prefilter::Sketch for Sketch {
     }
 }
 
+/// The strings are written; sketches are made of them again.
+impl Store for StringColumn {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        self.values.store(sink)
+    }
+}
+
 impl StringColumn {
+    /// Reads the strings of one side, to be read by up to `threads` threads.
+    ///
+    /// # Errors
+    /// Bytes that are no strings.
+    pub fn load(source: &mut Source<'_>, threads: usize) -> Result<Self> {
+        Ok(Self { values: Stored::load(source)?, sketches: OnceLock::new(), threads })
+    }
+
     /// The strings in `keys`, read by up to `threads` threads.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ use super::sides::Sides;
 use super::sorted::{Characters, SortedStrings};
 use crate::Cancel;
 use crate::cpu::signature::Kernel;
+use crate::stored::{Sink, Source, Store, Stored, fixed, stored};
 use crate::strings::features::in_one_word;
 use similarity_measures::EditOperations;
 
@@ -28,7 +29,20 @@ pub(super) struct SegmentIndex {
     kernel: Kernel,
 }
 
+impl Store for SegmentIndex {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        self.segments.store(sink)?;
+        self.table.store(sink)
+    }
+}
+
 impl SegmentIndex {
+    /// Reads the index of a measure with these operations.
+    pub(super) fn load(operations: EditOperations, source: &mut Source<'_>) -> Result<Self> {
+        let (segments, table) = (Stored::load(source)?, Stored::load(source)?);
+        Ok(Self { segments, operations, table, kernel: Kernel::detect() })
+    }
+
     /// Indexes each run with the number of `segments` that is given for it; a cancelled build leaves entries out.
     pub(super) fn build(
         texts: &SortedStrings,
@@ -212,6 +226,9 @@ struct Table {
     /// A bit for each value of some bits of the keys, set if there is such a key.
     present: Vec<u64>,
 }
+
+fixed!(Entry { tag: u32, position: u32, bigrams: u64 });
+stored!(Table { shift, starts, entries, present });
 
 /// Entries between two looks for a cancellation.
 const WRITTEN_AT_ONCE: usize = 1 << 18;

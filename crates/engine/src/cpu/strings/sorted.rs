@@ -6,6 +6,7 @@ use crate::error::Result;
 use arrow::array::{Array, StringViewArray};
 
 use crate::parallel::each_in_parallel;
+use crate::stored::stored;
 use crate::strings::features::{Feature, Histogram, Signature, Signer, Slots, class_of, length_of};
 use crate::strings::predicate::EditPredicate;
 use crate::views::string_views;
@@ -33,6 +34,20 @@ pub(super) struct SortedStrings {
     pub(super) unmatchable: usize,
 }
 
+stored!(SortedStrings {
+    rows,
+    groups,
+    lengths,
+    classes,
+    characters,
+    bigrams,
+    histograms,
+    histogram_size,
+    starts,
+    bytes,
+    unmatchable
+});
+
 /// The group of a row, its length in characters, its class, its number.
 type Place = (u32, u32, u8, u32);
 
@@ -43,6 +58,8 @@ pub(super) struct Signers {
     bigrams: Signer,
     histogram: Option<Histogram>,
 }
+
+stored!(Signers { characters, bigrams, histogram });
 
 impl Signers {
     pub(super) fn learn(texts: &SortedStrings) -> Self {

@@ -10,6 +10,8 @@ use super::sides::Sides;
 use super::sorted::SortedStrings;
 use super::work::Work;
 use crate::cpu::signature::{self, Block, Hit, Kernel, LANES, Limits};
+use crate::error::Result;
+use crate::stored::{Sink, Source, Store, Stored};
 use crate::strings::features::{Feature, Signature, WORDS};
 use crate::strings::predicate::{EditPredicate, Slack};
 
@@ -25,7 +27,18 @@ pub(super) struct Tiles {
 /// Blocks of a tile: with their limits they share a cache of 32 KiB with the rows.
 pub(super) const TILE: usize = 64;
 
+/// What is tested is written; the blocks are made of the signatures again.
+impl Store for Tiles {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        self.tested.store(sink)
+    }
+}
+
 impl Tiles {
+    pub(super) fn load(texts: &SortedStrings, source: &mut Source<'_>) -> Result<Self> {
+        Ok(Self::build(texts, Feature::load(source)?))
+    }
+
     pub(super) fn build(texts: &SortedStrings, tested: Feature) -> Self {
         Self { tested, blocks: signature::blocks(signatures(texts, tested)), kernel: Kernel::detect() }
     }

@@ -14,10 +14,12 @@ use super::decision::Decision;
 use super::points::{Points, Rows};
 use super::projections::{Projections, Rounding};
 use crate::condition::VectorCondition;
+use crate::cpu::kind::IndexKind;
 use crate::cpu::lsh::{BandTables, Bands, Plan, Sampled};
 use crate::metrics::MetricValue;
 use crate::parallel::each_in_parallel;
 use crate::recall::Recall;
+use crate::stored::{Sink, Source, Store, Stored, stored};
 use crate::vectors::Vectors;
 use crate::{
     BuildContext, Cancel, Counts, Cursor, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs, PrepareContext,
@@ -186,6 +188,8 @@ impl BandedVectors {
     }
 }
 
+stored!(BandedVectors { vectors, rows, groups, unfilterable });
+
 /// A build side's bands.
 #[derive(Debug)]
 pub(super) struct VectorBands {
@@ -205,7 +209,45 @@ pub(super) struct VectorBands {
     info: IndexInfo,
 }
 
+impl Store for VectorBands {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        IndexKind::Bands.store(sink)?;
+        let Self { bands, dimension, projections, side, keys, tables, sampled, most, info, .. } = self;
+        bands.store(sink)?;
+        dimension.store(sink)?;
+        projections.store(sink)?;
+        side.store(sink)?;
+        keys.store(sink)?;
+        tables.store(sink)?;
+        sampled.store(sink)?;
+        most.store(sink)?;
+        info.store(sink)
+    }
+}
+
 impl VectorBands {
+    /// Reads what follows the kind of index.
+    pub(super) fn load(
+        condition: VectorCondition,
+        source: &mut Source<'_>,
+        context: &BuildContext<'_>,
+    ) -> Result<Self> {
+        Ok(Self {
+            condition,
+            decision: Decision::new(condition),
+            bands: Stored::load(source)?,
+            dimension: Stored::load(source)?,
+            projections: Stored::load(source)?,
+            side: Stored::load(source)?,
+            keys: Stored::load(source)?,
+            tables: Stored::load(source)?,
+            sampled: Stored::load(source)?,
+            most: Stored::load(source)?,
+            self_join: context.self_join,
+            info: Stored::load(source)?,
+        })
+    }
+
     pub(super) fn try_new(
         condition: VectorCondition,
         Chosen { plan, family }: Chosen,
@@ -375,6 +417,10 @@ impl Index for VectorBands {
 
     fn metrics(&self) -> Vec<MetricValue> {
         self.sampled.metrics()
+    }
+
+    fn stored(&self) -> Option<&dyn Store> {
+        Some(self)
     }
 
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<BandedVectors>> {

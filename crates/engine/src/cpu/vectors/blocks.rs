@@ -11,6 +11,8 @@ use super::lanes::LANES;
 use super::lanes::Real;
 use super::points::Vectors;
 use super::reach::Reach;
+use crate::error::Result;
+use crate::stored::{Sink, Source, Store, Stored, fixed, stored};
 
 /// Dimensions beyond which boxes exclude nothing.
 pub(super) const MOST_FOR_BOXES: usize = 32;
@@ -33,6 +35,8 @@ pub(super) struct Leaf {
     /// The largest norm of a point.
     pub(super) norm: f64,
 }
+
+fixed!(Leaf { first: u32, len: u32, node: u32, lanes: Option<u32>, norm: f64 });
 
 /// A leaf among the blocks that it belongs to.
 pub(super) struct LeafOf<'a, R> {
@@ -66,6 +70,8 @@ pub(super) struct Node {
     pub(super) leaf: Option<u32>,
 }
 
+fixed!(Node { skip: u32, leaf: Option<u32> });
+
 /// A ball around each leaf.
 #[derive(Debug)]
 pub(super) struct Balls<R> {
@@ -76,6 +82,8 @@ pub(super) struct Balls<R> {
     pub(super) least: f64,
 }
 
+stored!(Balls<R> [R: Real] { centres, radii, least });
+
 /// The vectors of points.
 #[derive(Debug)]
 pub(super) enum Values {
@@ -83,6 +91,30 @@ pub(super) enum Values {
     Ordered(Vec<f64>),
     /// Long vectors by row: they stay where they are.
     ByRow(Vectors),
+}
+
+impl Store for Values {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        match self {
+            Self::Ordered(values) => {
+                true.store(sink)?;
+                values.store(sink)
+            }
+            Self::ByRow(vectors) => {
+                false.store(sink)?;
+                vectors.store(sink)
+            }
+        }
+    }
+}
+
+impl Stored for Values {
+    fn load(source: &mut Source<'_>) -> Result<Self> {
+        Ok(match bool::load(source)? {
+            true => Self::Ordered(Stored::load(source)?),
+            false => Self::ByRow(Stored::load(source)?),
+        })
+    }
 }
 
 /// The filterable points of one side.
@@ -112,6 +144,10 @@ pub(super) struct Blocks<R> {
     /// Clusters of each group that has some, ascending by group.
     pub(super) clusters: Vec<Clusters<R>>,
 }
+
+stored!(Blocks<R> [R: Real] {
+    dimension, depth, rows, values, leaves, lanes, nodes, boxes, width, balls, roots, corner, clusters
+});
 
 impl<R: Real> Blocks<R> {
     /// The leaves between ends of positions that are counted from `first` on, each of which is the end of a leaf.

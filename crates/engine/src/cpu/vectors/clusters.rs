@@ -13,6 +13,7 @@ use super::lanes::{self, LANES, Lanes, Real, Task, bits};
 use super::metric::{Halves, Metric, depth, side_by_side};
 use crate::BuildContext;
 use crate::parallel::each_in_parallel;
+use crate::stored::stored;
 
 /// Dimensions below which boxes exclude more than clusters do.
 const FEWEST_DIMENSIONS: usize = 16;
@@ -73,6 +74,8 @@ pub(super) struct Clusters<R> {
     /// Their centres, sixteen after the other, as points of a leaf.
     centres: Vec<R>,
 }
+
+stored!(Clusters<R> [R: Real] { group, leaves, centres });
 
 impl<R: Real> Clusters<R> {
     /// Clusters with these leaves and centres, one centre after the other.

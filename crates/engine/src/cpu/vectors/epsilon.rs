@@ -16,11 +16,13 @@ use super::lanes::LANES;
 use super::lanes::Real;
 use super::metric::{Chebyshev, Euclidean, Halves, Manhattan, Metric, Products};
 use super::points::{Points, Vectors};
-use super::reach::Reach;
+use super::reach::{Reach, Sum};
 use super::search::{Found, leaves_near};
 use super::sorted::Side;
 use crate::access_path::AccessPath;
 use crate::condition::VectorCondition;
+use crate::cpu::kind::IndexKind;
+use crate::stored::{Sink, Source, Store, Stored};
 use crate::{
     BuildContext, Cancel, Counts, Cursor, DynPairIndex, Erased, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs,
     PrepareContext, Prepared, Probe,
@@ -72,6 +74,48 @@ fn with_metric<M: Metric>(
     })
 }
 
+/// Reads the index of points that [`build`] has made for the same condition.
+///
+/// # Errors
+/// Bytes that are no such index.
+pub fn load(
+    condition: VectorCondition,
+    source: &mut Source<'_>,
+    context: &BuildContext<'_>,
+) -> Result<Box<DynPairIndex>> {
+    match condition.measure {
+        VectorMeasure::L1 => load_with_metric::<Manhattan>(condition, source, context),
+        VectorMeasure::Linf => load_with_metric::<Chebyshev>(condition, source, context),
+        VectorMeasure::InnerProduct => load_with_metric::<Products>(condition, source, context),
+        _ => load_with_metric::<Euclidean>(condition, source, context),
+    }
+}
+
+/// Reads the bands that [`build`] has made for the same condition.
+///
+/// # Errors
+/// Bytes that are no such index.
+pub fn load_bands(
+    condition: VectorCondition,
+    source: &mut Source<'_>,
+    context: &BuildContext<'_>,
+) -> Result<Box<DynPairIndex>> {
+    Ok(Box::new(Erased(VectorBands::load(condition, source, context)?)))
+}
+
+fn load_with_metric<M: Metric>(
+    condition: VectorCondition,
+    source: &mut Source<'_>,
+    context: &BuildContext<'_>,
+) -> Result<Box<DynPairIndex>> {
+    let (is_double, sum) = (bool::load(source)?, Sum::load(source)?);
+    Ok(match (is_double, sum) {
+        (true, _) => Box::new(Erased(EpsilonIndex::<f64, M>::load(condition, source, context)?)),
+        (false, Sum::Halves) => Box::new(Erased(EpsilonIndex::<f32, Halves>::load(condition, source, context)?)),
+        (false, _) => Box::new(Erased(EpsilonIndex::<f32, M>::load(condition, source, context)?)),
+    })
+}
+
 /// A build side's vectors, ready for probing.
 #[derive(Debug)]
 struct EpsilonIndex<R, M> {
@@ -88,7 +132,34 @@ struct EpsilonIndex<R, M> {
     metric: PhantomData<fn() -> M>,
 }
 
+impl<R: Real, M: Metric> Store for EpsilonIndex<R, M> {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        IndexKind::Points.store(sink)?;
+        R::IS_DOUBLE.store(sink)?;
+        M::SUM.store(sink)?;
+        let Self { reach, frame, side, info, .. } = self;
+        reach.store(sink)?;
+        frame.store(sink)?;
+        side.store(sink)?;
+        info.store(sink)
+    }
+}
+
 impl<R: Real, M: Metric> EpsilonIndex<R, M> {
+    fn load(condition: VectorCondition, source: &mut Source<'_>, context: &BuildContext<'_>) -> Result<Self> {
+        Ok(Self {
+            condition,
+            decision: Decision::new(condition),
+            reach: Stored::load(source)?,
+            frame: Stored::load(source)?,
+            side: Stored::load(source)?,
+            self_join: context.self_join,
+            info: Stored::load(source)?,
+            density: Density::default(),
+            metric: PhantomData,
+        })
+    }
+
     fn try_new(
         condition: VectorCondition,
         reach: Option<Reach>,
@@ -370,6 +441,10 @@ impl<R: Real, M: Metric> Index for EpsilonIndex<R, M> {
 
     fn info(&self) -> &IndexInfo {
         &self.info
+    }
+
+    fn stored(&self) -> Option<&dyn Store> {
+        Some(self)
     }
 
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<Self::Batch>> {

@@ -1,14 +1,17 @@
 //! Sixteen numbers side by side, in the widest registers that the machine has.
 //!
 //! A closure does not get the instructions of the function around it, so that long loops over these are written out.
+use crate::stored::Stored;
 use crate::vectors::precision::Precision;
 
 /// Points of a leaf.
 pub(super) const LANES: usize = 16;
 
 /// A floating-point number of the filter.
-pub(super) trait Real: Precision {
+pub(super) trait Real: Precision + Stored {
     const ZERO: Self;
+    /// Whether it is of double precision.
+    const IS_DOUBLE: bool = size_of::<Self>() == size_of::<f64>();
 
     /// A number with a place, as one integer that is in the order of both.
     type Placed: Copy + Ord + Send;

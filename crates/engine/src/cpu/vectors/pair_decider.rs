@@ -7,6 +7,7 @@ use super::decision::Decision;
 use super::points::{Vectors, incomparable};
 use crate::atoms::AtomRows;
 use crate::condition::VectorCondition;
+use crate::stored::stored;
 use crate::{ColumnPair, Pairs};
 
 /// The vectors of one side, by row.
@@ -15,6 +16,8 @@ pub struct VectorColumn {
     vectors: Vectors,
     dimension: Option<usize>,
 }
+
+stored!(VectorColumn { vectors, dimension });
 
 impl VectorColumn {
     /// The vectors in `keys`, all of one length.

@@ -4,6 +4,8 @@ use similarity_measures::random::Random;
 
 use crate::cpu::lsh::{Bands, key};
 use crate::cpu::registers::{self, Loop};
+use crate::error::Result;
+use crate::stored::{Sink, Source, Store, Stored};
 
 /// Projections that are computed at once.
 const LANES: usize = 32;
@@ -27,6 +29,30 @@ pub(super) struct Projections {
     directions: Vec<[f32; LANES]>,
     /// Where the slots of each projection start, as a share of the width.
     starts: Vec<f32>,
+}
+
+/// Which projections they are is written; these are always the same.
+impl Store for Projections {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        self.bands.store(sink)?;
+        self.dimension.store(sink)?;
+        match self.rounding {
+            Rounding::Sign => None,
+            Rounding::Slot { width } => Some(width),
+        }
+        .store(sink)
+    }
+}
+
+impl Stored for Projections {
+    fn load(source: &mut Source<'_>) -> Result<Self> {
+        let (bands, dimension) = (Stored::load(source)?, Stored::load(source)?);
+        let rounding = match Stored::load(source)? {
+            Some(width) => Rounding::Slot { width },
+            None => Rounding::Sign,
+        };
+        Ok(Self::new(bands, dimension, rounding))
+    }
 }
 
 impl Projections {

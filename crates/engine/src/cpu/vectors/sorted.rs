@@ -2,13 +2,14 @@
 
 use crate::error::Result;
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Values};
 use super::build_tree::{Role, grow};
 use super::frame::Frame;
 use super::lanes::Real;
 use super::metric::Metric;
 use super::points::{Points, Rows, Vectors};
 use crate::condition::VectorCondition;
+use crate::stored::{Sink, Source, Store, Stored};
 use crate::{BuildContext, IndexInfo};
 
 /// Rows that are worth waiting for, at most.
@@ -28,6 +29,32 @@ pub(super) struct Side<R> {
     pub(super) unmatchable: usize,
     /// Whether the condition leaves a row to the expression as the query states it.
     pub(super) undecided: bool,
+}
+
+impl<R: Real> Store for Side<R> {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        let Self { blocks, vectors, unfilterable, unmatchable, undecided } = self;
+        blocks.store(sink)?;
+        // long vectors stay where they are, and those of the blocks are the same
+        vectors.is_some().store(sink)?;
+        vectors.iter().filter(|_| blocks.is_ordered()).try_for_each(|vectors| vectors.store(sink))?;
+        unfilterable.store(sink)?;
+        unmatchable.store(sink)?;
+        undecided.store(sink)
+    }
+}
+
+impl<R: Real> Stored for Side<R> {
+    fn load(source: &mut Source<'_>) -> Result<Self> {
+        let blocks: Blocks<R> = Stored::load(source)?;
+        let vectors = match (bool::load(source)?, &blocks.values) {
+            (false, _) => None,
+            (true, Values::ByRow(vectors)) => Some(vectors.clone()),
+            (true, Values::Ordered(_)) => Some(Stored::load(source)?),
+        };
+        let (unfilterable, unmatchable) = (Stored::load(source)?, Stored::load(source)?);
+        Ok(Self { blocks, vectors, unfilterable, unmatchable, undecided: Stored::load(source)? })
+    }
 }
 
 impl<R: Real> Side<R> {

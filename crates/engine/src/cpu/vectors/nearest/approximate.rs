@@ -6,6 +6,7 @@ use super::super::sorted::Side;
 use crate::metrics::{Count, MetricValue};
 use crate::nearest::Wanted;
 use crate::recall::Recall;
+use crate::stored::stored;
 
 /// Probe rows for each one that may be drawn.
 pub(super) const ROWS_FOR_EACH: usize = 4;
@@ -16,6 +17,8 @@ pub(super) struct Asked {
     pub(super) recall: Recall,
     pub(super) wanted: Wanted,
 }
+
+stored!(Asked { recall, wanted });
 
 impl Asked {
     /// Whether so many probe rows are enough to show the recall with a few of them.
@@ -62,6 +65,8 @@ pub(super) struct Approximate {
     pub(super) self_join: Option<usize>,
     pub(super) counters: Counters,
 }
+
+stored!(Approximate { asked, clusters, self_join } with { counters: Counters::default() });
 
 /// Stands for no cluster.
 const NO_CLUSTER: u32 = u32::MAX;

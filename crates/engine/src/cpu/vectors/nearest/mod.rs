@@ -37,6 +37,7 @@ use crate::condition::VectorCondition;
 use crate::metrics::MetricValue;
 use crate::nearest::{Best, DynNearestIndex, NearestIndex, Wanted};
 use crate::recall::Recall;
+use crate::stored::{Source, Store, Stored};
 use crate::{BuildContext, Cancel, Counts, Erased, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe};
 use similarity_measures::VectorMeasure;
 
@@ -84,6 +85,27 @@ fn with_metric<M: Metric>(
     })
 }
 
+/// Reads the index of [`build`] for the same measure.
+///
+/// # Errors
+/// Bytes that are no such index.
+pub fn load(measure: VectorMeasure, source: &mut Source<'_>) -> Result<Box<DynNearestIndex>> {
+    match measure {
+        VectorMeasure::L1 => load_with_metric::<Manhattan>(measure, source),
+        VectorMeasure::Linf => load_with_metric::<Chebyshev>(measure, source),
+        _ => load_with_metric::<Euclidean>(measure, source),
+    }
+}
+
+fn load_with_metric<M: Metric>(measure: VectorMeasure, source: &mut Source<'_>) -> Result<Box<DynNearestIndex>> {
+    let (is_double, sum) = (bool::load(source)?, Sum::load(source)?);
+    Ok(match (is_double, sum) {
+        (true, _) => Box::new(Erased(NearestBlocks::<f64, M>::load(measure, source)?)),
+        (false, Sum::Halves) => Box::new(Erased(NearestBlocks::<f32, Halves>::load(measure, source)?)),
+        (false, _) => Box::new(Erased(NearestBlocks::<f32, M>::load(measure, source)?)),
+    })
+}
+
 impl<R: Real, M: Metric> Index for NearestBlocks<R, M> {
     type Batch = PreparedPoints<R>;
 
@@ -93,6 +115,10 @@ impl<R: Real, M: Metric> Index for NearestBlocks<R, M> {
 
     fn metrics(&self) -> Vec<MetricValue> {
         self.approximate.as_ref().map_or(Vec::new(), |approximate| approximate.counters.metrics())
+    }
+
+    fn stored(&self) -> Option<&dyn Store> {
+        Some(self)
     }
 
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<PreparedPoints<R>>> {

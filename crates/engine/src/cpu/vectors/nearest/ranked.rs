@@ -12,8 +12,10 @@ use super::super::sorted::Side;
 use super::approximate::{Approximate, Asked};
 use super::ranking::{Ranking, Tie};
 use crate::condition::VectorCondition;
+use crate::cpu::kind::IndexKind;
 use crate::error::Result;
 use crate::nearest::{Best, float_key};
+use crate::stored::{Sink, Source, Store, Stored};
 use crate::vectors::frame::Frame;
 use crate::vectors::points::Points;
 use crate::{BuildContext, IndexInfo};
@@ -36,7 +38,38 @@ pub(super) struct NearestBlocks<R, M> {
     pub(super) metric: PhantomData<fn() -> M>,
 }
 
+impl<R: Real, M: Metric> Store for NearestBlocks<R, M> {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        IndexKind::Points.store(sink)?;
+        R::IS_DOUBLE.store(sink)?;
+        M::SUM.store(sink)?;
+        let Self { frame, side, ties, unfilterable_ties, self_join_order, info, approximate, .. } = self;
+        frame.store(sink)?;
+        side.store(sink)?;
+        ties.store(sink)?;
+        unfilterable_ties.store(sink)?;
+        self_join_order.store(sink)?;
+        info.store(sink)?;
+        approximate.store(sink)
+    }
+}
+
 impl<R: Real, M: Metric> NearestBlocks<R, M> {
+    /// Reads what follows the kind of numbers.
+    pub(super) fn load(measure: VectorMeasure, source: &mut Source<'_>) -> Result<Self> {
+        Ok(Self {
+            measure,
+            frame: Stored::load(source)?,
+            side: Stored::load(source)?,
+            ties: Stored::load(source)?,
+            unfilterable_ties: Stored::load(source)?,
+            self_join_order: Stored::load(source)?,
+            info: Stored::load(source)?,
+            approximate: Stored::load(source)?,
+            metric: PhantomData,
+        })
+    }
+
     pub(super) fn try_new(
         measure: VectorMeasure,
         frame: Frame,

@@ -1,10 +1,13 @@
 //! The order of a few neighbours, found without a branch on how they compare.
 
 use crate::nearest::Neighbour;
+use crate::stored::fixed;
 
 /// What decides between equal scores: the rank of a row, then its number.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tie(u64);
+
+fixed!(Tie { 0: u64 });
 
 impl Tie {
     pub(super) fn new(rank: u32, row: u32) -> Self {
