@@ -21,6 +21,7 @@ use super::chunks::{ChunkMetrics, ChunkRows, Chunks, Indexing, Overflow, Refusal
 use super::distinct::distinct;
 use super::emission::{Emission, MatchedRows, Rows};
 use super::engine::{EngineResult, engine_error, metric};
+use super::index_file::IndexFile;
 use super::join_metrics::BuildMetrics;
 use super::kept::{Keeping, KeptKey, KeptPart};
 use super::rules::RuleStrategy;
@@ -57,13 +58,20 @@ pub(super) struct BuildTask<M> {
 
 impl<M: JoinStrategy> BuildTask<M> {
     /// The build side of `input` as an index keeps it, where there is one and its rows are known.
-    fn keeping(&self, input: &dyn ExecutionPlan) -> Option<Keeping> {
+    fn keeping(&self, input: &dyn ExecutionPlan, context: &TaskContext) -> Option<Keeping> {
         let Self { spec, matching, self_join, .. } = self;
         let index = spec.index.as_ref()?;
-        let KeptKey { text, label } = matching.kept_key(spec.build, spec.recall)?;
+        let key = matching.kept_key(spec.build, spec.recall)?;
         let distinct = Emission::of(spec.join_type, spec.build).hides_build() && !self_join;
-        let text = format!("{text}, self-join: {self_join}, distinct: {distinct}, recall: {:?}", spec.recall);
-        Keeping::of(index, KeptKey { text, label }, input)
+        let (engine, recall) = (matching.engine(), spec.recall);
+        let overrides = engine.overrides;
+        let options = &context.session_config().options().execution;
+        let settings = (&options.time_zone, options.enable_ansi_mode);
+        let text = format!(
+            "{}, self-join: {self_join}, distinct: {distinct}, recall: {recall:?}, {overrides:?}, {settings:?}",
+            key.text
+        );
+        Keeping::of(index, KeptKey { text, ..key }, engine, input)
     }
 }
 
@@ -93,12 +101,20 @@ impl SharedBuild {
             Some(running) => running,
             None => {
                 let cancel = Cancel::default();
-                let keeping = task.keeping(input.as_ref());
-                let build = match keeping.as_ref().and_then(Keeping::find) {
-                    Some(kept) => reuse(task, keeping, kept, Arc::clone(context), cancel.clone()).boxed(),
-                    None => {
-                        let stream = input.execute(0, Arc::clone(context))?;
-                        build(task, stream, keeping, Arc::clone(context), cancel.clone()).boxed()
+                let keeping = task.keeping(input.as_ref(), context);
+                let kept = keeping.as_ref().and_then(Keeping::find);
+                let file = keeping.as_ref().filter(|_| kept.is_none()).and_then(Keeping::file);
+                let is_written = file.is_some_and(IndexFile::exists);
+                let task = Arc::new(Task::new(task, context));
+                let (context, cancelled) = (Arc::clone(context), cancel.clone());
+                let build = match (kept, keeping) {
+                    (Some(kept), keeping) => reuse(task, keeping, kept, context, cancelled).boxed(),
+                    (None, Some(keeping)) if is_written => {
+                        read_or_build(task, Arc::clone(input), keeping, context, cancelled).boxed()
+                    }
+                    (None, keeping) => {
+                        let stream = input.execute(0, Arc::clone(&context))?;
+                        build(task, stream, keeping, context, cancelled).boxed()
                     }
                 };
                 Running { future: build.map(|r| r.map_err(Arc::new)).boxed().shared(), cancel, waiting: 0 }
@@ -141,23 +157,22 @@ impl Drop for Waiting {
 }
 
 async fn build<M: JoinStrategy>(
-    task: BuildTask<M>,
+    task: Arc<Task<M>>,
     input: SendableRecordBatchStream,
     keeping: Option<Keeping>,
     context: Arc<TaskContext>,
     cancel: Cancel,
 ) -> Result<Built> {
-    let info = task.matching.info();
-    let reservation = MemoryConsumer::new(format!("{}[build]", info.name)).register(context.memory_pool());
-    let threads = context.session_config().target_partitions();
-    let can_be_cut = info.divisible && !task.keeps_order && context.runtime_env().disk_manager.tmp_files_enabled();
-    let task = Arc::new(Task { task, threads, candidates: Arc::default() });
+    let reservation = task.reservation(&context);
+    let divisible = task.task.matching.info().divisible;
+    let can_be_cut = divisible && !task.task.keeps_order && context.runtime_env().disk_manager.tmp_files_enabled();
     let (refusal, batches, rest) = match collect(input, &task, &reservation).await? {
         Collected::Whole(batch, device) => {
             let (indexing, whole) = (Arc::clone(&task), batch.clone());
             let indexing = move || {
                 let device = device.as_ref();
-                let rows = ToIndex { batch: whole, device, matched: None, divides: can_be_cut, kept: None, keeping };
+                let kept = Kept::None;
+                let rows = ToIndex { batch: whole, device, matched: None, divides: can_be_cut, kept, keeping };
                 indexing.index(rows, reservation, &cancel)
             };
             match blocking(indexing).await {
@@ -179,21 +194,49 @@ async fn build<M: JoinStrategy>(
 
 /// A build side of rows that another query has kept.
 async fn reuse<M: JoinStrategy>(
-    task: BuildTask<M>,
+    task: Arc<Task<M>>,
     keeping: Option<Keeping>,
     (batch, kept): (RecordBatch, KeptPart),
     context: Arc<TaskContext>,
     cancel: Cancel,
 ) -> Result<Built> {
-    let name = format!("{}[build]", task.matching.info().name);
-    let reservation = MemoryConsumer::new(name).register(context.memory_pool());
-    let threads = context.session_config().target_partitions();
-    let task = Task { task, threads, candidates: Arc::default() };
+    let reservation = task.reservation(&context);
     let index = move || {
-        let rows = ToIndex { batch, device: None, matched: None, divides: false, kept: Some(kept), keeping };
+        let kept = Kept::InMemory(kept);
+        let rows = ToIndex { batch, device: None, matched: None, divides: false, kept, keeping };
         task.index(rows, reservation, &cancel)
     };
     blocking(index).await.map(|build| Built::Whole(Arc::new(build)))
+}
+
+/// A build side that another session has written; it is built where there is no memory to read it, or the file is gone
+/// meanwhile.
+async fn read_or_build<M: JoinStrategy>(
+    task: Arc<Task<M>>,
+    input: Arc<dyn ExecutionPlan>,
+    keeping: Keeping,
+    context: Arc<TaskContext>,
+    cancel: Cancel,
+) -> Result<Built> {
+    let reservation = task.reservation(&context);
+    let (reading, cancelled) = (Arc::clone(&task), cancel.clone());
+    let read = move || match reading.read(&keeping, &reservation, &cancelled) {
+        Ok(Some((batch, read))) => {
+            let rows =
+                ToIndex { batch, device: None, matched: None, divides: false, kept: read, keeping: Some(keeping) };
+            reading.index(rows, reservation, &cancelled).map(Ok)
+        }
+        Ok(None) => Ok(Err(keeping)),
+        Err(error) if matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)) => Ok(Err(keeping)),
+        Err(error) => Err(error),
+    };
+    match blocking(read).await? {
+        Ok(build) => Ok(Built::Whole(Arc::new(build))),
+        Err(keeping) => {
+            let stream = input.execute(0, Arc::clone(&context))?;
+            build(task, stream, Some(keeping), context, cancel).await
+        }
+    }
 }
 
 /// What came of collecting a side.
@@ -255,13 +298,80 @@ struct ToIndex<'a> {
     matched: Option<Matched>,
     /// Whether they can be divided where a device has no memory for all.
     divides: bool,
-    /// What another query has kept of these rows.
-    kept: Option<KeptPart>,
+    /// What has been made of these rows before.
+    kept: Kept,
     /// Where they are to be kept.
     keeping: Option<Keeping>,
 }
 
+/// What has been made of rows before.
+enum Kept {
+    /// Nothing.
+    None,
+    /// Work of another query of the session.
+    InMemory(KeptPart),
+    /// Work of another session, in so many bytes of its file.
+    Read { part: KeptPart, bytes: usize },
+}
+
+impl Kept {
+    fn part(&self) -> Option<&KeptPart> {
+        match self {
+            Self::None => None,
+            Self::InMemory(part) | Self::Read { part, .. } => Some(part),
+        }
+    }
+}
+
 impl<M: JoinStrategy> Task<M> {
+    fn new(task: BuildTask<M>, context: &TaskContext) -> Self {
+        Self { task, threads: context.session_config().target_partitions(), candidates: Arc::default() }
+    }
+
+    fn reservation(&self, context: &TaskContext) -> MemoryReservation {
+        let name = format!("{}[build]", self.task.matching.info().name);
+        MemoryConsumer::new(name).register(context.memory_pool())
+    }
+
+    /// The rows and the index in the file of a build side, `None` where there is no file.
+    fn read(
+        &self,
+        keeping: &Keeping,
+        reservation: &MemoryReservation,
+        cancel: &Cancel,
+    ) -> Result<Option<(RecordBatch, Kept)>> {
+        let Some(file) = keeping.file() else { return Ok(None) };
+        let BuildTask { spec, matching, self_join, join_metrics, .. } = &self.task;
+        let time = MetricBuilder::new(join_metrics).subset_time("index_read_time", 0);
+        let timer = time.timer();
+        let Some(bytes) = file.read(reservation)? else { return Ok(None) };
+        let (batch, mut source) = file.open(&bytes, self.threads)?;
+        let reserve = |bytes| reservation.try_grow(bytes).map_err(engine_error);
+        let new = BuildContext::new(self.threads, cancel, &reserve);
+        let context = BuildContext { self_join: *self_join, recall: spec.recall, ..new };
+        let bytes = source.left();
+        let rows = BuildRows { side: spec.build, batch: &batch, sent: None, kept: None };
+        let part = match matching.load(rows, &mut source, &context) {
+            Err(error) if matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)) => return Err(error),
+            part => part.map_err(|error| file.error(format!("cannot be decoded: {error}")))?,
+        };
+        if source.left() > 0 {
+            return Err(file.error("has more bytes than its index"));
+        }
+        timer.done();
+        Ok(Some((batch, Kept::Read { part, bytes })))
+    }
+
+    /// Writes a build side to its file, where it has one and can be written; whether it was.
+    fn write(&self, keeping: &Keeping, batch: &RecordBatch, part: &KeptPart) -> Result<bool> {
+        let (Some(file), Some(stored)) = (keeping.file(), part.stored()) else { return Ok(false) };
+        let time = MetricBuilder::new(&self.task.join_metrics).subset_time("index_write_time", 0);
+        let timer = time.timer();
+        file.write(batch, stored)?;
+        timer.done();
+        Ok(true)
+    }
+
     /// The `rows` rows of the build side as one batch, and the device that is sent some of its columns meanwhile.
     fn put_together(
         &self,
@@ -290,7 +400,8 @@ impl<M: JoinStrategy> Task<M> {
         let timer = metrics.build_time.timer();
         let (emission, overrides) = (Emission::of(spec.join_type, spec.build), matching.engine().overrides);
         let self_join = *self_join && matched.is_none();
-        let batch = match emission.hides_build() && !self_join && kept.is_none() {
+        let part = kept.part();
+        let batch = match emission.hides_build() && !self_join && part.is_none() {
             true => distinct(batch)?,
             false => batch,
         };
@@ -304,7 +415,7 @@ impl<M: JoinStrategy> Task<M> {
             cancel,
             reserve: &|bytes| reservation.try_grow(bytes).map_err(engine_error),
         };
-        let rows = BuildRows { side: spec.build, batch: &batch, sent: device, kept: kept.as_ref() };
+        let rows = BuildRows { side: spec.build, batch: &batch, sent: device, kept: part };
         let equalities = matching.equalities().map(RuleStrategy::of_equalities);
         let (matcher, failed) = match (matching.build(rows, &context), &equalities) {
             (Ok(matcher), _) => (matcher, None),
@@ -319,13 +430,21 @@ impl<M: JoinStrategy> Task<M> {
             _ => Matched::part_of(Arc::new(MatchedRows::new(batch.num_rows())), 0),
         });
         let of_rows = if is_chunk { 0 } else { matched.memory() };
-        let of_side = get_record_batch_memory_size(&batch) + matcher.info().bytes;
+        // what an index that was built shares with its rows, one that was read has for itself
+        let of_index = matcher.info().bytes.max(if let Kept::Read { bytes, .. } = kept { bytes } else { 0 });
+        let of_side = get_record_batch_memory_size(&batch) + of_index;
         let description = matcher.info().path.clone();
-        let description = match (&keeping, kept.is_some()) {
+        let description = match (&keeping, &kept) {
             // whoever has built it has counted it
-            (Some(keeping), true) => {
+            (Some(keeping), Kept::InMemory(_)) => {
                 reservation.try_resize(of_rows)?;
                 format!("{description}, kept in {}", keeping.name())
+            }
+            (Some(keeping), Kept::Read { .. }) => {
+                reservation.try_resize(of_side + of_rows)?;
+                metrics.build_mem_used.set_max(reservation.size());
+                let path = keeping.file().map(|file| file.path().display().to_string());
+                format!("{description}, read from {}", path.unwrap_or_default())
             }
             _ => {
                 reservation.try_resize(of_side + of_rows)?;
@@ -340,8 +459,15 @@ impl<M: JoinStrategy> Task<M> {
         };
         timer.done();
         let _ = found.set(description);
-        if let (Some(keeping), None, None, Some(part)) = (keeping, &kept, &failed, matcher.kept()) {
-            keeping.keep(batch.clone(), part, reservation.split(of_side));
+        if let (Some(keeping), None, Some(part)) = (keeping, &failed, matcher.kept()) {
+            match kept {
+                Kept::InMemory(_) => {}
+                Kept::Read { .. } => keeping.keep((batch.clone(), part), reservation.split(of_side), true, 1),
+                Kept::None => {
+                    let written = self.write(&keeping, &batch, &part)?;
+                    keeping.keep((batch.clone(), part), reservation.split(of_side), written, 0);
+                }
+            }
         }
         let settles = Settles::of(emission).filter(|_| failed.is_none() && overrides.settled);
         let settling = settles.map(|settles| self.settling(settles));
@@ -398,7 +524,7 @@ impl<M: JoinStrategy> Indexing for Task<M> {
     fn index_chunk(&self, rows: ChunkRows, reservation: MemoryReservation, cancel: &Cancel) -> Result<BuildSide> {
         let ChunkRows { batch, matched, divides } = rows;
         self.index(
-            ToIndex { batch, device: None, matched: Some(matched), divides, kept: None, keeping: None },
+            ToIndex { batch, device: None, matched: Some(matched), divides, kept: Kept::None, keeping: None },
             reservation,
             cancel,
         )

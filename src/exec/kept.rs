@@ -3,27 +3,26 @@
 //! ```text
 //! input of the build side --SameRows--> the rows that it would yield
 //! strategy                --KeptKey---> what is made of them
-//!        both known before? yes: batch and index as they are    no: collect, index, keep
+//!        both known before? yes: batch and index as they are
+//!                           no:  in a file? yes: read, keep    no: collect, index, keep, write
 //! ```
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use datafusion::arrow::array::{Array, RecordBatch};
+use datafusion::arrow::array::RecordBatch;
 use datafusion::catalog::TableProvider;
-use datafusion::common::ResolvedTableReference;
-use datafusion::datasource::memory::MemorySourceConfig;
-use datafusion::datasource::physical_plan::FileScanConfig;
-use datafusion::datasource::source::DataSourceExec;
+use datafusion::common::{ResolvedTableReference, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::Expr;
-use datafusion::physical_expr_common::physical_expr::is_volatile;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
+use datafusion::physical_plan::ExecutionPlan;
+use similarity_engine::choice::{Asked, EngineSpec};
+use similarity_engine::stored::Store;
+
+use super::index_file::{About, IndexFile, remove_files};
+use super::same_rows::{FileRows, SameRows, table_of_files};
 
 /// Sides that an index keeps at most; the one that was built first goes first.
 const MOST: usize = 8;
@@ -37,6 +36,8 @@ pub struct SimilarityIndex {
     pub table: ResolvedTableReference,
     /// Expression over the columns of the table.
     pub expression: Expr,
+    /// The folder of its files, where it has any.
+    pub location: Option<PathBuf>,
     sides: Mutex<Vec<KeptSide>>,
 }
 
@@ -60,19 +61,29 @@ pub struct KeptSummary {
     pub bytes: usize,
     /// How many queries have used it after the one that built it.
     pub uses: usize,
+    /// The name of its file, where it has one.
+    pub file: Option<String>,
 }
 
-/// What a strategy makes of rows, apart from the rows: equal texts make the same of the same rows.
+/// What a strategy makes of rows, apart from the rows and the engine: equal texts make the same of the same rows.
 #[derive(Debug, Clone)]
 pub struct KeptKey {
     /// Everything on which the index depends.
     pub text: String,
     /// The conditions, for people.
     pub label: String,
+    /// Whether all functions on which the index depends are [built in](crate::functions::is_built_in).
+    pub built_in: bool,
 }
 
 /// The part of a build side that depends on its rows and its key alone.
-pub type KeptPart = Arc<dyn Any + Send + Sync>;
+pub type KeptPart = Arc<dyn KeptIndex>;
+
+/// What a strategy has made of rows.
+pub trait KeptIndex: Any + fmt::Debug + Send + Sync {
+    /// What writes it to a file; `None` where no other process can have it.
+    fn stored(&self) -> Option<&dyn Store>;
+}
 
 /// A build side that is kept.
 struct KeptSide {
@@ -81,6 +92,7 @@ struct KeptSide {
     batch: RecordBatch,
     part: KeptPart,
     uses: usize,
+    file: Option<String>,
     reservation: MemoryReservation,
 }
 
@@ -91,9 +103,26 @@ impl fmt::Debug for KeptSide {
 }
 
 impl SimilarityIndex {
-    /// An index that keeps nothing yet.
-    pub fn new(name: String, table: ResolvedTableReference, expression: Expr) -> Self {
-        Self { name, table, expression, sides: Mutex::default() }
+    /// An index that keeps nothing yet, with files in a folder where one is given.
+    pub fn new(name: String, table: ResolvedTableReference, expression: Expr, location: Option<PathBuf>) -> Self {
+        Self { name, table, expression, location, sides: Mutex::default() }
+    }
+
+    /// Whether an index over a table can have files: a table of files, of which every process can tell whether they
+    /// have changed.
+    pub fn can_have_files(table: &dyn TableProvider) -> bool {
+        table_of_files(table).is_some()
+    }
+
+    /// Removes its files, whoever has written them.
+    ///
+    /// # Errors
+    /// A folder or a file that cannot be read or removed.
+    pub fn remove_files(&self) -> Result<()> {
+        match &self.location {
+            Some(folder) => remove_files(folder, &self.table.to_string(), &self.expression.to_string()),
+            None => Ok(()),
+        }
     }
 
     /// What is kept.
@@ -103,6 +132,7 @@ impl SimilarityIndex {
             rows: side.batch.num_rows(),
             bytes: side.reservation.size(),
             uses: side.uses,
+            file: side.file.clone(),
         };
         self.lock().iter().map(summary).collect()
     }
@@ -131,12 +161,30 @@ pub(super) struct Keeping {
     index: Arc<SimilarityIndex>,
     key: KeptKey,
     rows: SameRows,
+    file: Option<IndexFile>,
 }
 
 impl Keeping {
-    /// A build side of `input`, if its rows are known before it runs.
-    pub(super) fn of(table: &IndexedTable, key: KeptKey, input: &dyn ExecutionPlan) -> Option<Self> {
-        Some(Self { index: Arc::clone(&table.index), key, rows: SameRows::of(&table.provider, input)? })
+    /// A build side of `input` by an engine, if its rows are known before it runs. It may have a file where the index
+    /// has a folder, unless it is to be on a device or another process may compute something else.
+    pub(super) fn of(
+        table: &IndexedTable,
+        key: KeptKey,
+        engine: EngineSpec,
+        input: &dyn ExecutionPlan,
+    ) -> Option<Self> {
+        let IndexedTable { index, provider } = table;
+        let rows = SameRows::of(provider, input)?;
+        let folder = index.location.as_ref().filter(|_| key.built_in && engine.asked != Asked::Cuda);
+        let file = folder.and_then(|folder| {
+            let rows = FileRows::of(provider.as_ref(), input)?;
+            let (table, expression) = (index.table.to_string(), index.expression.to_string());
+            let about = About { table, expression, key: key.text.clone(), rows };
+            Some(IndexFile::of(index.name.clone(), folder, about))
+        });
+        // a file is of the host, whichever engine was asked for
+        let key = KeptKey { text: format!("{}, by {engine:?}", key.text), ..key };
+        Some(Self { index: Arc::clone(index), key, rows, file })
     }
 
     /// The name of the index.
@@ -149,108 +197,29 @@ impl Keeping {
         self.index.find(&self.key, &self.rows)
     }
 
-    /// Keeps a build side, whose memory is `reservation`.
-    pub(super) fn keep(self, batch: RecordBatch, part: KeptPart, reservation: MemoryReservation) {
-        let Self { index, key, rows } = self;
+    /// The file, where the build side may have one.
+    pub(super) fn file(&self) -> Option<&IndexFile> {
+        self.file.as_ref()
+    }
+
+    /// Keeps a build side, whose memory is `reservation` and which is in its file if `has_file` says so. `uses` queries
+    /// have used it so far.
+    pub(super) fn keep(
+        self,
+        side: (RecordBatch, KeptPart),
+        reservation: MemoryReservation,
+        has_file: bool,
+        uses: usize,
+    ) {
+        let Self { index, key, rows, file } = self;
+        let (batch, part) = side;
+        let name = file.as_ref().filter(|_| has_file).and_then(|file| file.path().file_name());
+        let file = name.map(|name| name.to_string_lossy().into_owned());
         let mut sides = index.lock();
         sides.retain(|side| side.key.text != key.text);
         if sides.len() >= MOST {
             sides.remove(0);
         }
-        sides.push(KeptSide { key, rows, batch, part, uses: 0, reservation });
-    }
-}
-
-/// The rows that an input yields, as far as that is known without running it.
-#[derive(Debug)]
-struct SameRows {
-    /// The table: one that is made anew under the same name may read the same files in another way.
-    provider: Weak<dyn TableProvider>,
-    /// The operators, the columns and the conditions.
-    operators: String,
-    /// The columns of tables in memory.
-    arrays: Vec<Weak<dyn Array>>,
-    /// The files with their sizes, times of change and tags.
-    files: Vec<String>,
-}
-
-impl PartialEq for SameRows {
-    fn eq(&self, other: &Self) -> bool {
-        // what is gone keeps its address for as long as somebody remembers it
-        let same_arrays = || self.arrays.iter().zip(&other.arrays).all(|(one, other)| Weak::ptr_eq(one, other));
-        Weak::ptr_eq(&self.provider, &other.provider)
-            && self.operators == other.operators
-            && self.files == other.files
-            && self.arrays.len() == other.arrays.len()
-            && same_arrays()
-    }
-}
-
-impl SameRows {
-    /// The rows of `plan`; `None` where they may be others the next time that it runs.
-    fn of(provider: &Arc<dyn TableProvider>, plan: &dyn ExecutionPlan) -> Option<Self> {
-        let provider = Arc::downgrade(provider);
-        let mut rows = Self { provider, operators: String::new(), arrays: Vec::new(), files: Vec::new() };
-        rows.add(plan)?;
-        Some(rows)
-    }
-
-    fn add(&mut self, plan: &dyn ExecutionPlan) -> Option<()> {
-        let line = OneLine(plan).to_string();
-        // conditions that another operator sets while it runs
-        if line.contains("DynamicFilter") {
-            return None;
-        }
-        self.operators.push_str(&line);
-        self.operators.push('\n');
-        if let Some(source) = plan.downcast_ref::<DataSourceExec>() {
-            return self.add_source(source);
-        }
-        let repeats = plan.is::<CoalescePartitionsExec>()
-            || plan.is::<RepartitionExec>()
-            || plan.downcast_ref::<FilterExec>().is_some_and(|filter| !is_volatile(filter.predicate()))
-            || plan
-                .downcast_ref::<ProjectionExec>()
-                .is_some_and(|projection| projection.expr().iter().all(|projected| !is_volatile(&projected.expr)));
-        if !repeats {
-            return None;
-        }
-        plan.children().into_iter().try_for_each(|child| self.add(child.as_ref()))
-    }
-
-    fn add_source(&mut self, source: &DataSourceExec) -> Option<()> {
-        let source = source.data_source();
-        if let Some(memory) = source.downcast_ref::<MemorySourceConfig>() {
-            self.operators.push_str(&format!("{:?} of {:?}\n", memory.projection(), memory.original_schema()));
-            for batch in memory.partitions().iter().flatten() {
-                self.operators.push_str(&format!("{} rows\n", batch.num_rows()));
-                self.arrays.extend(batch.columns().iter().map(Arc::downgrade));
-            }
-            return Some(());
-        }
-        let files = source.downcast_ref::<FileScanConfig>()?;
-        for file in files.file_groups.iter().flat_map(|group| group.files()) {
-            let meta = &file.object_meta;
-            self.files.push(format!(
-                "{}{} {:?} {} {} {:?} {:?}",
-                files.object_store_url,
-                meta.location,
-                file.range,
-                meta.size,
-                meta.last_modified,
-                meta.e_tag,
-                meta.version
-            ));
-        }
-        Some(())
-    }
-}
-
-/// An operator without its inputs, as EXPLAIN shows it.
-struct OneLine<'a>(&'a dyn ExecutionPlan);
-
-impl fmt::Display for OneLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt_as(DisplayFormatType::Default, f)
+        sides.push(KeptSide { key, rows, batch, part, uses, file, reservation });
     }
 }

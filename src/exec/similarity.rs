@@ -1,5 +1,6 @@
 //! Pairs by the index of one similarity condition.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
@@ -11,14 +12,18 @@ use similarity_engine::metrics::MetricValue;
 use super::engine::{self, EngineResult, datafusion_error};
 use super::equality;
 use super::explain::{self, Explained};
-use super::kept::{KeptKey, KeptPart};
+use super::kept::{KeptIndex, KeptKey, KeptPart};
+use super::same_rows::are_built_in;
 use super::spec::{EqualityExprs, of_build};
 use super::strategy::{BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, Run, SpatialKey, StrategyInfo};
 use crate::predicate::Condition;
+use similarity_engine::accelerator::Accelerator;
 use similarity_engine::choice::{Engine, EngineSpec};
+use similarity_engine::cpu;
 use similarity_engine::equality::{Codes, Groups, Numberer};
 use similarity_engine::reason::Reason;
 use similarity_engine::recall::Recall;
+use similarity_engine::stored::{Sink, Source, Store, Stored, store_some};
 use similarity_engine::vectors::Vectors;
 use similarity_engine::{
     AnyBatch, BuildContext, Counts, Cursor, DynPairIndex, IndexInfo, KeyColumn, Pairs, PrepareContext, Prepared, Probe,
@@ -110,13 +115,22 @@ impl JoinStrategy for SimilarityStrategy {
         let condition = of_build(self.condition, side);
         let SideKeys { equalities, key, .. } = self.of(side);
         let nulls: Vec<_> = self.equalities.iter().map(|e| e.null_equals_null).collect();
-        let text = format!("{condition:?} of {key:?}, within {equalities:?} {nulls:?}, by {:?}", self.engine);
-        Some(KeptKey { text, label: self.condition.to_string() })
+        let text = format!("{condition:?} of {key:?}, within {equalities:?} {nulls:?}");
+        let built_in = are_built_in(equalities.iter().chain([&key]));
+        Some(KeptKey { text, label: self.condition.to_string(), built_in })
+    }
+
+    fn load(&self, rows: BuildRows<'_>, source: &mut Source<'_>, context: &BuildContext<'_>) -> Result<KeptPart> {
+        let groups = self.groups(rows.side, rows.batch, None, context)?.map(|(groups, _)| groups);
+        let info = IndexInfo::load(source).or_datafusion()?;
+        let index = cpu::load(of_build(self.condition, rows.side), source, context).or_datafusion()?;
+        Ok(Arc::new(IndexedKeys { groups, numbering: Vec::new(), index, info, reason: Reason::default() }))
     }
 
     fn build(&self, rows: BuildRows<'_>, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
         let BuildRows { side, batch, kept, .. } = rows;
-        let indexed = match kept.map(|kept| Arc::clone(kept).downcast()) {
+        let kept = kept.map(|kept| (Arc::clone(kept) as Arc<dyn Any + Send + Sync>).downcast());
+        let indexed = match kept {
             Some(Ok(kept)) => kept,
             _ => Arc::new(self.index(side, batch, context)?),
         };
@@ -131,26 +145,18 @@ impl SimilarityStrategy {
         let keys = self.of(side);
         let values = keys.values(batch)?;
         let engine = engine::open(self.engine)?;
-        let mut numbering = Vec::new();
-        let (groups, ids) = match keys.equalities.as_slice() {
-            [] => (None, None),
-            equalities => {
-                let nulls = self.equalities.iter().map(|e| e.null_equals_null).collect();
-                let values = equality::evaluate_all(equalities, batch)?;
-                // under `auto` a device is chosen by the work that groups leave
-                let device = match &engine {
-                    Engine::Device(device) if device.platform().serves(self.condition) => {
-                        engine.device_of_keys(batch.num_rows(), context)
-                    }
-                    Engine::Device(_) | Engine::Auto { .. } | Engine::Cpu => None,
-                };
-                let by = Numberer { threads: context.threads, self_join: context.self_join, device: device.as_deref() };
-                let (groups, ids) = Groups::build(&values, nulls, by).or_datafusion()?;
-                (context.reserve)(groups.memory()).or_datafusion()?;
-                numbering = device.map_or_else(Vec::new, |device| device.metrics());
-                (Some(groups), Some(ids.into_vec().or_datafusion()?))
+        // under `auto` a device is chosen by the work that groups leave
+        let device = match &engine {
+            Engine::Device(device) if device.platform().serves(self.condition) && !keys.equalities.is_empty() => {
+                engine.device_of_keys(batch.num_rows(), context)
             }
+            Engine::Device(_) | Engine::Auto { .. } | Engine::Cpu => None,
         };
+        let (groups, ids) = match self.groups(side, batch, device.as_deref(), context)? {
+            Some((groups, ids)) => (Some(groups), Some(ids.into_vec().or_datafusion()?)),
+            None => (None, None),
+        };
+        let numbering = device.map_or_else(Vec::new, |device| device.metrics());
         let label = explain::label(self.condition, &self.left_key, &self.right_key);
         let keys = KeyColumn { values, groups: ids };
         let (index, reason) = engine.build(of_build(self.condition, side), keys, context).map_err(named(&label))?;
@@ -161,6 +167,27 @@ impl SimilarityStrategy {
             ..of_index
         };
         Ok(IndexedKeys { groups, numbering, index, info, reason })
+    }
+}
+
+impl SimilarityStrategy {
+    /// The groups of the equality keys of `batch`, and the group of each row; none without equality keys.
+    fn groups(
+        &self,
+        side: JoinSide,
+        batch: &RecordBatch,
+        device: Option<&dyn Accelerator>,
+        context: &BuildContext<'_>,
+    ) -> Result<Option<(Groups, Codes)>> {
+        if self.equalities.is_empty() {
+            return Ok(None);
+        }
+        let nulls = self.equalities.iter().map(|e| e.null_equals_null).collect();
+        let values = equality::evaluate_all(&self.of(side).equalities, batch)?;
+        let by = Numberer { threads: context.threads, self_join: context.self_join, device };
+        let (groups, ids) = Groups::build(&values, nulls, by).or_datafusion()?;
+        (context.reserve)(groups.memory()).or_datafusion()?;
+        Ok(Some((groups, ids)))
     }
 }
 
@@ -182,6 +209,21 @@ struct IndexedKeys {
     info: IndexInfo,
     /// Why it is on its engine.
     reason: Reason,
+}
+
+impl KeptIndex for IndexedKeys {
+    fn stored(&self) -> Option<&dyn Store> {
+        let on_host = !self.groups.as_ref().is_some_and(Groups::is_on_device);
+        self.index.stored().filter(|_| on_host).map(|_| self as &dyn Store)
+    }
+}
+
+/// The groups are made of the rows again.
+impl Store for IndexedKeys {
+    fn store(&self, sink: &mut Sink<'_>) -> similarity_engine::Result<()> {
+        self.info.store(sink)?;
+        store_some(self.index.stored(), sink)
+    }
 }
 
 #[derive(Debug)]

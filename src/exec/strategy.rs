@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::Schema;
-use datafusion::common::{JoinSide, Result};
+use datafusion::common::{JoinSide, Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::metrics::Count;
 use similarity_engine::metrics::MetricValue;
@@ -18,6 +18,7 @@ use crate::predicate::VectorCondition;
 use similarity_engine::accelerator::{Accelerator, ColumnPrefetch};
 use similarity_engine::choice::EngineSpec;
 use similarity_engine::recall::Recall;
+use similarity_engine::stored::Source;
 use similarity_engine::{
     AnyBatch, BuildContext, Cancel, Counts, Cursor, Erased, IndexInfo, Limit, Pairs, PrepareContext, Prepared, Probe,
     even_stretch,
@@ -67,6 +68,15 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
     /// can be kept.
     fn kept_key(&self, _side: JoinSide, _recall: Option<Recall>) -> Option<KeptKey> {
         None
+    }
+
+    /// Reads what was [kept](BuiltJoin::kept) of the same rows under the same [key](Self::kept_key) and
+    /// [stored](super::KeptIndex::stored).
+    ///
+    /// # Errors
+    /// Bytes that are no such index.
+    fn load(&self, _rows: BuildRows<'_>, _source: &mut Source<'_>, _context: &BuildContext<'_>) -> Result<KeptPart> {
+        internal_err!("{} keeps nothing", self.info().name)
     }
 
     /// Indexes the collected rows of a side.

@@ -29,11 +29,15 @@ mod vectors;
 mod weighted_similarity;
 mod with_recall;
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use datafusion::common::Result;
 use datafusion::execution::FunctionRegistry;
+use datafusion::functions::all_default_functions;
 use datafusion::functions::string::levenshtein::LevenshteinFunc;
+use datafusion::functions_nested::all_default_nested_functions;
 use datafusion::functions_nested::cosine_distance::CosineDistance;
 use datafusion::functions_nested::distance::ArrayDistance;
 use datafusion::functions_nested::inner_product::InnerProduct;
@@ -98,6 +102,21 @@ pub fn is_known(function: &ScalarUDF) -> bool {
     function.inner().is::<LevenshteinFunc>()
         || is_stock_vector_measure(function)
         || all().iter().any(|ours| ours.as_ref() == function)
+}
+
+/// Whether `function` is one of ours or of stock DataFusion, so that every process of the same versions computes the
+/// same by it; a namesake is none.
+pub fn is_built_in(function: &ScalarUDF) -> bool {
+    static STOCK: LazyLock<HashMap<String, TypeId>> = LazyLock::new(|| {
+        let all = all_default_functions().into_iter().chain(all_default_nested_functions());
+        all.map(|function| (function.name().to_owned(), kind(&function))).collect()
+    });
+    STOCK.get(function.name()) == Some(&kind(function)) || is_known(function)
+}
+
+/// The type of a function's implementation.
+fn kind(function: &ScalarUDF) -> TypeId {
+    (function.inner().as_ref() as &dyn Any).type_id()
 }
 
 /// Whether `function` surely has one value for two arguments either way round, whatever follows them.

@@ -41,37 +41,41 @@ impl IndexCatalog {
         self.lock().values().cloned().collect()
     }
 
-    /// Adds an index, in the place of its namesake where `replace` says so. With `if_not_exists` a namesake stays.
+    /// Adds an index, in the place of its namesake where `replace` says so, which is returned. With `if_not_exists` a
+    /// namesake stays.
     ///
     /// # Errors
     /// A planning error where there is a namesake otherwise.
-    pub fn add(&self, index: SimilarityIndex, replace: bool, if_not_exists: bool) -> Result<()> {
+    pub fn add(
+        &self,
+        index: Arc<SimilarityIndex>,
+        replace: bool,
+        if_not_exists: bool,
+    ) -> Result<Option<Arc<SimilarityIndex>>> {
         let mut indexes = self.lock();
         match indexes.contains_key(&index.name) {
-            true if if_not_exists => Ok(()),
+            true if if_not_exists => Ok(None),
             true if !replace => plan_err!(
                 "the similarity index '{}' exists already; CREATE OR REPLACE SIMILARITY INDEX takes its place",
                 index.name
             ),
-            _ => {
-                indexes.insert(index.name.clone(), Arc::new(index));
-                Ok(())
-            }
+            _ => Ok(indexes.insert(index.name.clone(), index)),
         }
     }
 
-    /// Removes an index, with what it keeps; without `if_exists` there has to be one.
+    /// Removes an index from the session and returns it; without `if_exists` there has to be one.
     ///
     /// # Errors
     /// A planning error where there is none.
-    pub fn remove(&self, name: &str, if_exists: bool) -> Result<()> {
+    pub fn remove(&self, name: &str, if_exists: bool) -> Result<Option<Arc<SimilarityIndex>>> {
         let mut indexes = self.lock();
-        if indexes.remove(name).is_none() && !if_exists {
+        let removed = indexes.remove(name);
+        if removed.is_none() && !if_exists {
             let known: Vec<_> = indexes.keys().map(|known| format!("'{known}'")).collect();
             let known = if known.is_empty() { "this session has none".into() } else { known.join(", ") };
             return plan_err!("there is no similarity index '{name}' (known: {known})");
         }
-        Ok(())
+        Ok(removed)
     }
 
     // every change is a single insertion or removal, so what a panic left behind is whole

@@ -12,6 +12,7 @@ mod estimate;
 mod functions_page;
 mod hyperblocker;
 mod independent;
+mod index_file;
 mod kept;
 mod limits;
 #[allow(dead_code, reason = "the tests of the shell use the rest")]

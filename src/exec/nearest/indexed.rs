@@ -12,7 +12,9 @@ use crate::exec::engine::EngineResult;
 use crate::exec::residual::{RowPairs, satisfying};
 use similarity_engine::nearest::{Best, DynNearestIndex, Neighbour, Wanted};
 use similarity_engine::reason::Reason;
-use similarity_engine::{AnyBatch, BuildContext, Cancel, Counts, IndexInfo, Pairs, Probe};
+use similarity_engine::repeated::NearestRepeated;
+use similarity_engine::stored::{Sink, Source, Store, Stored, store_some};
+use similarity_engine::{AnyBatch, BuildContext, Cancel, Counts, Erased, IndexInfo, Pairs, Probe};
 
 /// An index, and what it is looked up with.
 #[derive(Debug)]
@@ -43,6 +45,34 @@ impl Indexed {
         Self { index, reason, some_of, counted, ids, ranks, scored: OnceLock::new() }
     }
 
+    /// Reads an index of `batch`, whose rows have these groups. The values of conditions that are counted are looked up
+    /// in the rows again.
+    ///
+    /// # Errors
+    /// Bytes that are no such index, expressions that fail.
+    pub(super) fn load(
+        score: &IndexedScore,
+        batch: &RecordBatch,
+        ids: Option<Vec<u32>>,
+        source: &mut Source<'_>,
+        context: &BuildContext<'_>,
+    ) -> Result<Self> {
+        let counted = match score {
+            IndexedScore::Similarity { .. } => None,
+            IndexedScore::MatchCount { conditions, .. } => {
+                Some(CountedConditions::build(conditions, batch, context)?.0)
+            }
+        };
+        let (some_of, ranks) = Stored::load(source).or_datafusion()?;
+        let index = NearestRepeated::load(&score.ranking(), source, context).or_datafusion()?;
+        Ok(Self::new((Box::new(Erased(index)), Reason::default()), some_of, counted, ids, ranks))
+    }
+
+    /// Whether it can be written.
+    pub(super) fn is_stored(&self) -> bool {
+        self.index.stored().is_some()
+    }
+
     /// The keys by which the left side `batch` is looked up.
     pub(super) fn left_keys(&self, score: Option<&IndexedScore>, batch: &RecordBatch) -> Result<ArrayRef> {
         match (score, &self.counted) {
@@ -68,6 +98,14 @@ impl Indexed {
                 + (ids + self.ranks.capacity()) * size_of::<u32>(),
             ..of_index
         }
+    }
+}
+
+impl Store for Indexed {
+    fn store(&self, sink: &mut Sink<'_>) -> similarity_engine::Result<()> {
+        self.some_of.store(sink)?;
+        self.ranks.store(sink)?;
+        store_some(self.index.stored(), sink)
     }
 }
 

@@ -10,10 +10,11 @@ use super::indexed::{Indexed, Search};
 use super::scored::{Scored, Scoring};
 use super::strategy::{NearestStrategy, is_about_values};
 use crate::exec::engine::EngineResult;
-use crate::exec::kept::KeptPart;
+use crate::exec::kept::{KeptIndex, KeptPart};
 use crate::exec::strategy::{BuiltJoin, Run};
 use similarity_engine::access_path::AccessPath;
 use similarity_engine::equality::{Codes, Groups};
+use similarity_engine::stored::{Sink, Store};
 use similarity_engine::{
     AnyBatch, Counts, Cursor, IndexInfo, KeyColumn, Pairs, PrepareContext, Prepared, Probe, even_stretch,
 };
@@ -30,6 +31,25 @@ pub(super) enum Ranker {
 pub(super) struct RankedSide {
     pub groups: Option<Groups>,
     pub ranker: Ranker,
+}
+
+impl KeptIndex for RankedSide {
+    fn stored(&self) -> Option<&dyn Store> {
+        match &self.ranker {
+            Ranker::Indexed(indexed) if indexed.is_stored() => Some(self),
+            Ranker::Indexed(_) | Ranker::Scored(_) => None,
+        }
+    }
+}
+
+/// The groups are made of the rows again.
+impl Store for RankedSide {
+    fn store(&self, sink: &mut Sink<'_>) -> similarity_engine::Result<()> {
+        match &self.ranker {
+            Ranker::Indexed(indexed) => indexed.store(sink),
+            Ranker::Scored(_) => similarity_engine::error::internal_err!("scores of pairs are not stored"),
+        }
+    }
 }
 
 /// The right side of a query.

@@ -12,6 +12,7 @@ mod ranks;
 mod scored;
 mod strategy;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
@@ -26,7 +27,8 @@ use self::scored::Scored;
 use self::strategy::is_about_values;
 pub use self::strategy::{IndexedScore, NearestStrategy};
 use super::explain::Explained;
-use super::kept::KeptKey;
+use super::kept::{KeptKey, KeptPart};
+use super::same_rows::are_built_in;
 use super::spec::{EqualityExprs, of_build};
 use super::strategy::{BuildRows, DynBuiltJoin, JoinStrategy, StrategyInfo};
 use crate::exec::engine::{self, EngineResult};
@@ -34,6 +36,7 @@ use crate::predicate::Condition;
 use similarity_engine::choice::{Asked, EngineSpec};
 use similarity_engine::equality::{Groups, Numberer};
 use similarity_engine::recall::Recall;
+use similarity_engine::stored::Source;
 use similarity_engine::{BuildContext, Erased, KeyColumn};
 
 impl JoinStrategy for NearestStrategy {
@@ -73,18 +76,19 @@ impl JoinStrategy for NearestStrategy {
     }
 
     fn kept_key(&self, side: JoinSide, recall: Option<Recall>) -> Option<KeptKey> {
-        let (score, name) = match self.indexed.as_ref()? {
+        let (score, name, keys) = match self.indexed.as_ref()? {
             IndexedScore::Similarity { condition, right, .. } => {
                 let name = match condition {
                     Condition::Set { measure, .. } => measure.name(),
                     Condition::Edit { measure, .. } => measure.name(),
                     Condition::Vector(condition) => condition.measure.name(),
                 };
-                (format!("{:?} of {right:?}", of_build(*condition, side)), name)
+                (format!("{:?} of {right:?}", of_build(*condition, side)), name, vec![right])
             }
             IndexedScore::MatchCount { conditions, weights } => {
+                let keys = conditions.iter().flat_map(CountedExprs::expressions).collect();
                 let conditions: Vec<_> = conditions.iter().map(CountedExprs::of_right).collect();
-                (format!("{conditions:?} {weights:?}"), "match_count")
+                (format!("{conditions:?} {weights:?}"), "match_count", keys)
             }
         };
         let equalities: Vec<_> = self.equalities.iter().map(|e| (&e.right, e.null_equals_null)).collect();
@@ -92,10 +96,21 @@ impl JoinStrategy for NearestStrategy {
         let on_device = self.engine.asked != Asked::Cpu && engine::platform().is_some_and(|kind| kind.has_driver());
         let wanted = (on_device || recall.is_some()).then(|| (self.rows, self.searched()));
         let dropped = recall.and(self.unequal.as_ref()).map(|unequal| &unequal.right);
-        let Self { then_by, engine, .. } = self;
-        let text =
-            format!("{score}, then by {then_by:?}, within {equalities:?}, {wanted:?}, {dropped:?}, by {engine:?}");
-        Some(KeptKey { text, label: format!("NEAREST by {name}") })
+        let then_by = &self.then_by;
+        let text = format!("{score}, then by {then_by:?}, within {equalities:?}, {wanted:?}, {dropped:?}");
+        let unequal = self.unequal.iter().map(|unequal| &unequal.right);
+        let of_rows = self.then_by.iter().map(|tie| &tie.expr).chain(self.equalities.iter().map(|e| &e.right));
+        let built_in = are_built_in(keys.into_iter().chain(of_rows).chain(unequal));
+        Some(KeptKey { text, label: format!("NEAREST by {name}"), built_in })
+    }
+
+    fn load(&self, rows: BuildRows<'_>, source: &mut Source<'_>, context: &BuildContext<'_>) -> Result<KeptPart> {
+        let (groups, ids) = self.groups(rows.side, rows.batch, context)?.unzip();
+        let Some(score) = &self.indexed else {
+            return internal_err!("a nearest join without an index has none to read");
+        };
+        let ranker = Ranker::Indexed(Indexed::load(score, rows.batch, ids, source, context)?);
+        Ok(Arc::new(RankedSide { groups, ranker }))
     }
 
     fn build(&self, rows: BuildRows<'_>, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
@@ -103,7 +118,8 @@ impl JoinStrategy for NearestStrategy {
         if side != JoinSide::Right {
             return internal_err!("a nearest join ranks the rows of its right side");
         }
-        let (ranked, ids) = match kept.map(|kept| Arc::clone(kept).downcast()) {
+        let kept = kept.map(|kept| (Arc::clone(kept) as Arc<dyn Any + Send + Sync>).downcast());
+        let (ranked, ids) = match kept {
             Some(Ok(kept)) => (kept, None),
             _ => {
                 let (ranked, ids) = self.rank(side, batch, context)?;
@@ -119,6 +135,24 @@ impl JoinStrategy for NearestStrategy {
 }
 
 impl NearestStrategy {
+    /// The groups of the equality keys of `batch`, and the group of each row; none without equality keys.
+    fn groups(
+        &self,
+        side: JoinSide,
+        batch: &RecordBatch,
+        context: &BuildContext<'_>,
+    ) -> Result<Option<(Groups, Vec<u32>)>> {
+        if self.equalities.is_empty() {
+            return Ok(None);
+        }
+        let nulls = self.equalities.iter().map(|e| e.null_equals_null).collect();
+        let by = Numberer { threads: context.threads, self_join: false, device: None };
+        let (groups, ids) = Groups::build(&self.equalities_of(side, batch)?, nulls, by).or_datafusion()?;
+        let ids = ids.into_vec().or_datafusion()?;
+        (context.reserve)(groups.memory() + ids.capacity() * size_of::<u32>()).or_datafusion()?;
+        Ok(Some((groups, ids)))
+    }
+
     /// Makes the rows of `batch` ready for being ranked, and says which group each has where it is its own probe side.
     fn rank(
         &self,
@@ -127,17 +161,7 @@ impl NearestStrategy {
         context: &BuildContext<'_>,
     ) -> Result<(RankedSide, Option<Vec<u32>>)> {
         let ranks = ranks::ranks(&self.then_by, batch, context)?;
-        let (groups, ids) = match self.equalities.as_slice() {
-            [] => (None, None),
-            equalities => {
-                let nulls = equalities.iter().map(|e| e.null_equals_null).collect();
-                let by = Numberer { threads: context.threads, self_join: false, device: None };
-                let (groups, ids) = Groups::build(&self.equalities_of(side, batch)?, nulls, by).or_datafusion()?;
-                let ids = ids.into_vec().or_datafusion()?;
-                (context.reserve)(groups.memory() + ids.capacity() * size_of::<u32>()).or_datafusion()?;
-                (Some(groups), Some(ids))
-            }
-        };
+        let (groups, ids) = self.groups(side, batch, context)?.unzip();
         let own_ids = if context.self_join { ids.clone() } else { None };
         let few = ids.as_deref().is_some_and(scored::leave_few_candidates);
         let ranker = match &self.indexed {

@@ -1,7 +1,7 @@
 //! Statements about similarity indexes.
 //!
 //! ```sql
-//! CREATE [OR REPLACE] SIMILARITY INDEX [IF NOT EXISTS] <name> ON <table> (<expression>)
+//! CREATE [OR REPLACE] SIMILARITY INDEX [IF NOT EXISTS] <name> ON <table> (<expression>) [LOCATION '<folder>']
 //! DROP SIMILARITY INDEX [IF EXISTS] <name>
 //! SHOW SIMILARITY INDEXES
 //! ```

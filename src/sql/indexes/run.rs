@@ -1,8 +1,10 @@
 //! Executes the statements about similarity indexes.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use datafusion::catalog::TableProvider;
 use datafusion::common::{DFSchema, Result, TableReference, plan_datafusion_err, plan_err};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::context::SQLOptions;
@@ -22,7 +24,8 @@ impl IndexStatement {
     ///
     /// # Errors
     /// A planning error for an index that exists or does not exist, a table or a column that does not exist, an
-    /// expression that reads no column or changes from row to row by itself, and what `options` do not allow.
+    /// expression that reads no column or changes from row to row by itself, a LOCATION for a table that is not of
+    /// files, and what `options` do not allow. An IO error for files that cannot be removed.
     pub async fn run_with_options(self, ctx: &SessionContext, options: SQLOptions) -> Result<DataFrame> {
         let config = ctx.copied_config();
         let indexes = IndexCatalog::of(&config)?;
@@ -32,14 +35,18 @@ impl IndexStatement {
             Action::Show => return ctx.read_batch(listing(&indexes)?),
             Action::Drop { name, if_exists } => {
                 verify_ddl(&options, "DROP SIMILARITY INDEX")?;
-                indexes.remove(&normalizer.normalize(name), if_exists)?;
+                let removed = indexes.remove(&normalizer.normalize(name), if_exists)?;
+                removed.iter().try_for_each(|index| index.remove_files())?;
             }
             Action::Create(create) => {
                 verify_ddl(&options, "CREATE SIMILARITY INDEX")?;
                 let name = normalizer.normalize(create.name.clone());
                 let (replace, if_not_exists) = (create.replace, create.if_not_exists);
-                let index = index(name, *create, ctx, normalize).await?;
-                indexes.add(index, replace, if_not_exists)?;
+                let index = Arc::new(index(name, *create, ctx, normalize).await?);
+                let replaced = indexes.add(Arc::clone(&index), replace, if_not_exists)?;
+                if replace {
+                    replaced.iter().chain([&index]).try_for_each(|index| index.remove_files())?;
+                }
             }
         }
         Ok(DataFrame::new(ctx.state(), LogicalPlanBuilder::empty(false).build()?))
@@ -66,11 +73,31 @@ async fn index(name: String, create: Create, ctx: &SessionContext, normalize: bo
     let expression = ExprSimplifier::new(context).coerce(expression, &schema)?;
     let catalog = &state.config_options().catalog;
     let table = table.resolve(&catalog.default_catalog, &catalog.default_schema);
-    Ok(SimilarityIndex::new(name, table, expression))
+    let location = create.location.map(|location| folder(&name, location, provider.as_ref())).transpose()?;
+    Ok(SimilarityIndex::new(name, table, expression, location))
+}
+
+/// The folder for the files of an index over a table.
+fn folder(name: &str, location: String, table: &dyn TableProvider) -> Result<PathBuf> {
+    if !SimilarityIndex::can_have_files(table) {
+        return plan_err!(
+            "SIMILARITY INDEX '{name}': LOCATION is for tables of files, as CREATE EXTERNAL TABLE makes them; leave it \
+             out for any other table, and the session keeps the index"
+        );
+    }
+    let folder = PathBuf::from(&location);
+    if location.is_empty() || location.contains("://") || folder.is_file() {
+        return plan_err!("SIMILARITY INDEX '{name}': LOCATION '{location}' is no folder of this machine");
+    }
+    Ok(folder)
 }
 
 /// An index, and one of the build sides that it keeps.
 type Listed = (Arc<SimilarityIndex>, Option<KeptSummary>);
+
+fn shown(folder: &Path) -> String {
+    folder.display().to_string()
+}
 
 fn listing(indexes: &IndexCatalog) -> Result<RecordBatch> {
     // one row for each build side that is kept, and one for an index that keeps none yet
@@ -96,6 +123,8 @@ fn listing(indexes: &IndexCatalog) -> Result<RecordBatch> {
         ("rows", numbers(|kept| kept.rows), true),
         ("bytes", numbers(|kept| kept.bytes), true),
         ("uses", numbers(|kept| kept.uses), true),
+        ("location", texts(&|(index, _)| index.location.as_deref().map(shown)), true),
+        ("file", texts(&|(_, kept)| kept.as_ref()?.file.clone()), true),
     ])
     .map_err(|error| plan_datafusion_err!("the list of similarity indexes cannot be made: {error}"))
 }

@@ -28,6 +28,7 @@ pub(super) struct Create {
     pub if_not_exists: bool,
     pub table: ObjectName,
     pub expression: Expr,
+    pub location: Option<String>,
 }
 
 /// The statement in `tokens`, if their first words say that it is about similarity indexes.
@@ -69,5 +70,9 @@ fn create(replace: bool, reader: &mut Reader<'_>) -> Result<Action> {
     if !reader.parser.consume_token(&Token::RParen) {
         return reader.expected("the closing parenthesis of the expression");
     }
-    Ok(Action::Create(Box::new(Create { name, replace, if_not_exists, table, expression })))
+    let location = match reader.parser.parse_keyword(Keyword::LOCATION) {
+        true => Some(reader.parser.parse_literal_string()?),
+        false => None,
+    };
+    Ok(Action::Create(Box::new(Create { name, replace, if_not_exists, table, expression, location })))
 }
