@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::DataFusionError;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 use datafusion::prelude::SessionContext;
 use datafusion_similarity::SimilarityContext;
@@ -17,7 +19,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::rows::rows_of;
-use crate::session;
+use crate::{session, session_of};
 
 /// An empty folder for one test.
 fn folder(name: &str) -> PathBuf {
@@ -40,7 +42,10 @@ async fn rows(context: &SessionContext, sql: &str) -> Vec<String> {
 
 /// A new session over the tables in a folder.
 async fn over(folder: &Path) -> SessionContext {
-    let context = session(8192, 2);
+    open_tables(session(8192, 2), folder).await
+}
+
+async fn open_tables(context: SessionContext, folder: &Path) -> SessionContext {
     rows(&context, "SET similarity.engine = 'cpu'").await;
     for name in ["l", "r"] {
         let path = folder.join(format!("{name}.parquet"));
@@ -663,6 +668,33 @@ async fn what_is_read_is_part_of_the_pool() {
     rows(&context, "DROP SIMILARITY INDEX i").await;
     assert_eq!(reserved(), 0);
     assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn where_memory_is_short_the_index_is_not_read() {
+    let (folder, location, _) = written("short").await;
+    let expected = rows(&over(&folder).await, QUERY).await;
+    let [mut read, mut others, mut refused] = [0; 3];
+    for kilobytes in (5..400).step_by(10) {
+        let pool = RuntimeEnvBuilder::new().with_memory_limit(kilobytes << 10, 1.0).build_arc().unwrap();
+        let context = session_of(SessionStateBuilder::new().with_runtime_env(pool));
+        let context = open_tables(context, &folder).await;
+        rows(&context, &create("s", &location)).await;
+        match try_rows(&context, QUERY).await {
+            Ok(found) => {
+                assert_eq!(found, expected, "{kilobytes}");
+                match kept(&context).first() {
+                    Some(kept) if kept.uses == 1 => read += 1,
+                    _ => others += 1,
+                }
+            }
+            Err(error) => {
+                assert!(matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)), "{kilobytes}: {error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(read > 0 && others > 0, "{read} have read, {others} have not, {refused} were refused");
 }
 
 #[tokio::test]
