@@ -1,5 +1,5 @@
 # What CI runs.
-check: fmt kernels clippy test codec browser doc deny book
+check: fmt kernels clippy test python browser doc deny book
 
 # A first look after a change: measures and CPU engine, without DataFusion and without a GPU.
 quick:
@@ -13,13 +13,15 @@ kernels:
 
 clippy:
     cargo clippy --all-targets -- -D warnings
+    cargo clippy -p similarity-codec -p similarity-python --all-targets -- -D warnings
 
 test:
     cargo test
 
-# Plans as bytes, with a build of DataFusion of their own.
-codec:
-    cargo test -p similarity-codec
+# Plans as bytes and the package for Python, with a build of DataFusion of their own.
+python:
+    cargo test -p similarity-codec -p similarity-python
+    python/run-tests
 
 # The charts of a report in a headless browser, which npm downloads; after `just test`.
 browser:

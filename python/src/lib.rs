@@ -7,6 +7,9 @@
 //! ```
 
 mod error;
+mod exported_function;
+mod extension;
+mod in_process;
 mod query;
 mod runtime;
 mod session;
@@ -34,5 +37,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("SimilarityError", module.py().get_type::<error::SimilarityError>())?;
     module.add_class::<session::Session>()?;
     module.add_class::<query::Query>()?;
+    module.add_class::<extension::ScalarFunction>()?;
+    module.add_function(wrap_pyfunction!(extension::logical_codec, module)?)?;
+    module.add_function(wrap_pyfunction!(extension::physical_codec, module)?)?;
+    module.add_function(wrap_pyfunction!(extension::query_planner, module)?)?;
+    module.add_function(wrap_pyfunction!(extension::scalar_functions, module)?)?;
     module.add_function(wrap_pyfunction!(run_shell, module)?)
 }

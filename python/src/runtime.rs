@@ -2,7 +2,8 @@
 
 use std::future::Future;
 use std::process;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::OnceLock;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -13,25 +14,29 @@ use crate::error::SimilarityError;
 /// How often Ctrl-C is looked for while a query runs.
 const TICK: Duration = Duration::from_millis(50);
 
-/// The threads, and the process that they belong to.
-static THREADS: Mutex<Option<(u32, Arc<Runtime>)>> = Mutex::new(None);
+/// The threads, and the process that has them.
+static THREADS: OnceLock<(u32, Runtime)> = OnceLock::new();
 
-/// The threads of this process: a fork has none of those of its parent.
-pub fn threads() -> PyResult<Arc<Runtime>> {
-    let mut threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((process, runtime)) = threads.as_ref()
-        && *process == process::id()
-    {
-        return Ok(Arc::clone(runtime));
+/// The threads of this process.
+///
+/// # Errors
+/// `SimilarityError` in a process that was forked from one with threads: it has none of them, nor what they held.
+pub fn threads() -> PyResult<&'static Runtime> {
+    if THREADS.get().is_none() {
+        let built = Builder::new_multi_thread().thread_name("similarity").enable_all().build();
+        let built = built.map_err(|error| SimilarityError::new_err(format!("no threads can be started: {error}")))?;
+        // another thread may have been as fast, and its threads are as good
+        if let Err((_, superfluous)) = THREADS.set((process::id(), built)) {
+            superfluous.shutdown_background();
+        }
     }
-    let built = Builder::new_multi_thread().thread_name("similarity").enable_all().build();
-    let built = built.map_err(|error| SimilarityError::new_err(format!("no threads can be started: {error}")))?;
-    let runtime = Arc::new(built);
-    if let Some((_, parents)) = threads.replace((process::id(), Arc::clone(&runtime))) {
-        // to end threads that this process does not have would wait for ever
-        std::mem::forget(parents);
+    match THREADS.get() {
+        Some((process, runtime)) if *process == process::id() => Ok(runtime),
+        _ => Err(SimilarityError::new_err(
+            "this process was forked from one that has run a query, whose threads it does not have; start it by the \
+             method 'spawn' of multiprocessing, or fork before the first query",
+        )),
     }
-    Ok(runtime)
 }
 
 /// Runs `future` on the threads until it is done, and gives up where Python has been interrupted.
@@ -39,23 +44,23 @@ pub fn threads() -> PyResult<Arc<Runtime>> {
 /// # Errors
 /// `KeyboardInterrupt`, and whatever else a signal handler raises.
 pub fn wait<T: Send + 'static>(py: Python<'_>, future: impl Future<Output = T> + Send + 'static) -> PyResult<T> {
-    let threads = threads()?;
-    py.detach(|| {
-        threads.block_on(async {
-            let mut running = threads.spawn(future);
-            loop {
-                tokio::select! {
-                    done = &mut running => {
-                        return done.map_err(|error| SimilarityError::new_err(format!("a thread has failed: {error}")));
-                    }
-                    () = tokio::time::sleep(TICK) => {
-                        if let Err(interrupted) = Python::attach(|py| py.check_signals()) {
-                            running.abort();
-                            return Err(interrupted);
-                        }
-                    }
+    let (sender, done) = mpsc::sync_channel(1);
+    let running = threads()?.spawn(async move {
+        // whoever has given up does not listen
+        let _ = sender.send(future.await);
+    });
+    // the threads may all be busy, so that none of them can look at a clock
+    py.detach(move || {
+        loop {
+            match done.recv_timeout(TICK) {
+                Ok(value) => return Ok(value),
+                Err(RecvTimeoutError::Timeout) => {
+                    Python::attach(|py| py.check_signals()).inspect_err(|_| running.abort())?;
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(SimilarityError::new_err("a thread of the query has failed; report it as a bug"));
                 }
             }
-        })
+        }
     })
 }

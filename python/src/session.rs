@@ -59,7 +59,8 @@ impl Session {
     }
 }
 
-fn context(settings: BTreeMap<String, String>) -> Result<SessionContext> {
+/// A session with these settings.
+pub fn context(settings: BTreeMap<String, String>) -> Result<SessionContext> {
     let mut options = ConfigOptions::from_env()?;
     options.extensions.insert(SimilarityOptions::default());
     for (name, value) in settings {

@@ -36,11 +36,15 @@ use std::sync::{Arc, LazyLock};
 use datafusion::common::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::functions::all_default_functions;
+use datafusion::functions::string::levenshtein;
 use datafusion::functions::string::levenshtein::LevenshteinFunc;
 use datafusion::functions_nested::all_default_nested_functions;
 use datafusion::functions_nested::cosine_distance::CosineDistance;
+use datafusion::functions_nested::cosine_distance::cosine_distance_udf;
 use datafusion::functions_nested::distance::ArrayDistance;
+use datafusion::functions_nested::distance::array_distance_udf;
 use datafusion::functions_nested::inner_product::InnerProduct;
+use datafusion::functions_nested::inner_product::inner_product_udf;
 use datafusion::logical_expr::ScalarUDF;
 use similarity_measures::{EditMeasure, SetMeasure, VectorMeasure};
 
@@ -73,10 +77,17 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
     ALL.clone()
 }
 
-/// Every function that an expression of a plan may call: also one that no user can write.
+/// The measures of stock DataFusion.
+pub fn stock_measures() -> [Arc<ScalarUDF>; 4] {
+    [levenshtein(), array_distance_udf(), cosine_distance_udf(), inner_product_udf()]
+}
+
+/// Every function that a condition in a plan may call by itself: ours, one of them that no user can write, and the
+/// measures of stock DataFusion.
 pub fn in_plans() -> Vec<Arc<ScalarUDF>> {
     let mut functions = all();
     functions.push(opposite::function());
+    functions.extend(stock_measures());
     functions
 }
 

@@ -1,4 +1,4 @@
-//! The functions of this project by name: those that a session has put in their place stay what they are.
+//! Functions by name, those of this project and stock measures: what a session has put in their place stays what it is.
 
 use std::sync::Arc;
 
