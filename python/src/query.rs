@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatchIterator;
+use datafusion::arrow::array::{RecordBatch, RecordBatchIterator};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::dataframe::DataFrame;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -62,8 +63,8 @@ impl Query {
 /// The rows of a query that has run.
 #[pyclass(frozen, module = "datafusion_similarity")]
 pub struct Rows {
-    schema: datafusion::arrow::datatypes::SchemaRef,
-    batches: Vec<datafusion::arrow::array::RecordBatch>,
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
 }
 
 #[pymethods]

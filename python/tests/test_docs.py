@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import doctest
 import importlib
@@ -51,18 +52,35 @@ def test_public_names_are_documented() -> None:
             assert ">>>" in function.__doc__, name
 
 
-BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+#: Libraries that people come from, which need not be there.
+PEERS = {"dedupe", "py_stringmatching", "py_stringsimjoin", "rapidfuzz", "recordlinkage", "splink"}
 
 
-def blocks(page: pathlib.Path) -> list[tuple[str, list[str], str, str | None]]:
-    """The Python of a page: the library that it needs, and what it prints if the page says so."""
-    found = [(match[1], match[2].split(), match[3]) for match in BLOCK.finditer(page.read_text(encoding="utf-8"))]
-    outputs = [text if kind == "text" else None for kind, _, text in found[1:]] + [None]
+def blocks(page: pathlib.Path) -> list[tuple[str, str, str | None]]:
+    """The Python of a page, and what it prints if the page says so."""
+    found = [(match[1], match[2]) for match in BLOCK.finditer(page.read_text(encoding="utf-8"))]
+    outputs = [text if kind == "text" else None for kind, text in found[1:]] + [None]
     return [
-        (f"{page.name}, block {at}", needs, code, output)
-        for at, ((kind, needs, code), output) in enumerate(zip(found, outputs, strict=True), 1)
+        (f"{page.name}, block {at}", code, output)
+        for at, ((kind, code), output) in enumerate(zip(found, outputs, strict=True), 1)
         if kind == "python"
     ]
+
+
+def peers_in(nodes: list[ast.AST]) -> set[str]:
+    """The other libraries that code imports."""
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return PEERS & {name.partition(".")[0] for name in names}
+
+
+def names_in(nodes: list[ast.AST], context: type[ast.expr_context]) -> set[str]:
+    """The names that code reads or sets; what it imports is set, too."""
+    names = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, context)}
+    imports = [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)) and context is ast.Store]
+    return names | {alias.asname or alias.name for node in imports for alias in node.names}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -72,12 +90,17 @@ def test_pages(page: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
     names: dict[str, object] = {"__name__": page.stem}
     absent: set[str] = set()
+    unset: set[str] = set()
     ran = 0
-    for place, needs, code, output in blocks(page):
-        missing = {library for library in needs if importlib.util.find_spec(library) is None}
+    for place, code, output in blocks(page):
+        nodes = list(ast.walk(ast.parse(code)))
+        missing = {library for library in peers_in(nodes) if importlib.util.find_spec(library) is None}
         absent |= missing
-        if missing:
+        # what needs the result of a block that has not run does not run either
+        if missing or names_in(nodes, ast.Load) & unset:
+            unset |= names_in(nodes, ast.Store)
             continue
+        unset -= names_in(nodes, ast.Store)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(code, place, "exec"), names)

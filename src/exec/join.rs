@@ -129,7 +129,7 @@ impl<M: JoinStrategy> JoinExec<M> {
     /// The join of which only some columns come out, in the order of `projection`.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Where the order of the output cannot be derived from that of the inputs.
     pub fn with_projection(
         inputs: JoinInputs,
         spec: Arc<JoinSpec>,

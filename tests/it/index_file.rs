@@ -302,7 +302,7 @@ const COUNTS: &[Kind] = &[
     ),
 ];
 
-/// Of these a query asks for a share only, so that it may find other rows where another side is indexed.
+/// Kinds of which a query asks for a share of the rows. It may find others where another side is indexed.
 const SHARES: &[Kind] = &[
     (
         "word_tokens(s)",

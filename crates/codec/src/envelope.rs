@@ -1,12 +1,13 @@
 //! What stands around the content of a message: whose it is, of which version, and whether it is whole.
 //!
 //! ```text
-//! "dfsimpln" | length of the release, 1 byte | release | format, 4 bytes | CRC-32 of the content, 4 bytes | content
+//! "dfsimpln" | length of the release, 1 byte | release | format, 4 bytes | XXH3 of the content, 8 bytes | content
 //! ```
 //! Numbers are little-endian.
 
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use prost::Message;
+use xxhash_rust::xxh3::xxh3_64;
 
 const MARK: &[u8; 8] = b"dfsimpln";
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
@@ -25,7 +26,7 @@ pub fn seal_bytes(content: &[u8], bytes: &mut Vec<u8>) {
     bytes.push(RELEASE.len() as u8);
     bytes.extend_from_slice(RELEASE.as_bytes());
     bytes.extend_from_slice(&FORMAT.to_le_bytes());
-    bytes.extend_from_slice(&crc32fast::hash(content).to_le_bytes());
+    bytes.extend_from_slice(&xxh3_64(content).to_le_bytes());
     bytes.extend_from_slice(content);
 }
 
@@ -46,7 +47,7 @@ pub fn open<M: Message + Default>(bytes: &[u8]) -> Result<M> {
              which reads format {FORMAT}; run the same release on every machine"
         );
     }
-    if crc32fast::hash(content) != checksum {
+    if xxh3_64(content) != checksum {
         return Err(damaged());
     }
     M::decode(content).map_err(|_| damaged())
@@ -58,12 +59,12 @@ pub fn content(bytes: &[u8]) -> Option<&[u8]> {
     parts(bytes).map(|(.., content)| content)
 }
 
-fn parts(bytes: &[u8]) -> Option<(&str, u32, u32, &[u8])> {
+fn parts(bytes: &[u8]) -> Option<(&str, u32, u64, &[u8])> {
     let (&length, rest) = bytes.strip_prefix(MARK)?.split_first()?;
     let (release, rest) = rest.split_at_checked(usize::from(length))?;
     let (format, rest) = rest.split_first_chunk()?;
     let (checksum, content) = rest.split_first_chunk()?;
-    Some((str::from_utf8(release).ok()?, u32::from_le_bytes(*format), u32::from_le_bytes(*checksum), content))
+    Some((str::from_utf8(release).ok()?, u32::from_le_bytes(*format), u64::from_le_bytes(*checksum), content))
 }
 
 fn damaged() -> datafusion::common::DataFusionError {

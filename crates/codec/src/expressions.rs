@@ -23,9 +23,9 @@ use datafusion_proto::physical_plan::{
 use datafusion_proto::protobuf::{self, PhysicalExprNode, PhysicalSortExprNode};
 use datafusion_similarity::exec::{BandExprs, EqualityExprs};
 
-use crate::condition;
 use crate::envelope::malformed;
 use crate::messages::{Band, BandKind, Between, Difference, Equality, Keys};
+use crate::{condition, functions};
 
 /// Writes expressions.
 #[derive(Clone, Copy)]
@@ -231,14 +231,16 @@ pub fn side(is_right: bool) -> JoinSide {
     if is_right { JoinSide::Right } else { JoinSide::Left }
 }
 
-/// Fails for an expression that reads other columns than there are, or calls a function with arguments that it does not
-/// take: where a query is planned, both have been seen to.
+/// Fails for an expression that reads other columns than there are, or calls a function of this project with arguments
+/// that it does not take: where a query is planned, both have been seen to.
 fn within(expression: &PhysicalExprRef, schema: &Schema) -> Result<()> {
     if collect_columns(expression).iter().any(|column| column.index() >= schema.fields().len()) {
         return Err(malformed("an expression reads a column that its input does not have"));
     }
     expression.apply(|part| {
-        if let Some(call) = part.downcast_ref::<ScalarFunctionExpr>() {
+        if let Some(call) = part.downcast_ref::<ScalarFunctionExpr>()
+            && functions::is_known(call.fun())
+        {
             let given = call.args().iter().map(|argument| argument.return_field(schema)).collect::<Result<Vec<_>>>()?;
             let constant = |argument: &PhysicalExprRef| argument.downcast_ref::<Literal>().map(|it| it.value().clone());
             let constants: Vec<_> = call.args().iter().map(constant).collect();

@@ -20,6 +20,7 @@ use datafusion_similarity::exec::{
 
 use crate::envelope::{self, malformed};
 use crate::expressions::{Reader, Writer};
+use crate::functions::forwarded_functions;
 use crate::messages::{IndexedTopK, Operator, OperatorKind, RowNumber, RowNumbers};
 use crate::{functions, join, links, nearest, rules};
 
@@ -118,21 +119,7 @@ impl PhysicalExtensionCodec for SimilarityPhysicalCodec {
         Ok(())
     }
 
-    fn try_decode_udf(&self, name: &str, buf: &[u8]) -> Result<Arc<ScalarUDF>> {
-        functions::decode(name, buf)?.map_or_else(|| self.others.try_decode_udf(name, buf), Ok)
-    }
-
-    fn try_encode_udf(&self, node: &ScalarUDF, buf: &mut Vec<u8>) -> Result<()> {
-        if functions::encode(node, buf) { Ok(()) } else { self.others.try_encode_udf(node, buf) }
-    }
-
-    fn try_decode_higher_order_function(&self, name: &str, buf: &[u8]) -> Result<Arc<HigherOrderUDF>> {
-        self.others.try_decode_higher_order_function(name, buf)
-    }
-
-    fn try_encode_higher_order_function(&self, node: &HigherOrderUDF, buf: &mut Vec<u8>) -> Result<()> {
-        self.others.try_encode_higher_order_function(node, buf)
-    }
+    forwarded_functions!();
 
     fn try_decode_expr(
         &self,
@@ -150,22 +137,6 @@ impl PhysicalExtensionCodec for SimilarityPhysicalCodec {
         ctx: &PhysicalExprEncodeCtx<'_>,
     ) -> Result<()> {
         self.others.try_encode_expr(node, buf, ctx)
-    }
-
-    fn try_decode_udaf(&self, name: &str, buf: &[u8]) -> Result<Arc<AggregateUDF>> {
-        self.others.try_decode_udaf(name, buf)
-    }
-
-    fn try_encode_udaf(&self, node: &AggregateUDF, buf: &mut Vec<u8>) -> Result<()> {
-        self.others.try_encode_udaf(node, buf)
-    }
-
-    fn try_decode_udwf(&self, name: &str, buf: &[u8]) -> Result<Arc<WindowUDF>> {
-        self.others.try_decode_udwf(name, buf)
-    }
-
-    fn try_encode_udwf(&self, node: &WindowUDF, buf: &mut Vec<u8>) -> Result<()> {
-        self.others.try_encode_udwf(node, buf)
     }
 }
 
