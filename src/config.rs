@@ -43,8 +43,9 @@ config_namespace! {
         /// probe batch a nested loop looks for pairs that were lost (not for NEAREST). A difference fails the query.
         pub verify: Verify, default = Verify::Off
 
-        /// Whether output partitions of a plan may run in processes of their own, as on a cluster. A self-join then
-        /// looks for each pair twice, and outer joins that emit rows of the indexed side have one partition.
+        /// Whether output partitions of a plan may run in processes of their own, as on a cluster. Joins of many rows
+        /// are then divided among these. A self-join of few rows looks for each pair twice, and outer joins that emit
+        /// rows of the indexed side have one partition.
         pub independent_partitions: bool, default = false
 
         /// What is forced in place of what the data would decide, to find out which part of a join is wrong. SHOW does

@@ -89,11 +89,12 @@ struct Running {
 }
 
 impl SharedBuild {
-    /// Starts the build, or joins the one that runs. What an index has kept of the same rows is not built again.
+    /// Starts the build of a partition of `input`, or joins the one that runs. What an index has kept of the same rows is
+    /// not built again.
     pub(super) fn join<M: JoinStrategy>(
         self: &Arc<Self>,
         task: BuildTask<M>,
-        input: &Arc<dyn ExecutionPlan>,
+        (input, partition): (&Arc<dyn ExecutionPlan>, usize),
         context: &Arc<TaskContext>,
     ) -> Result<Waiting> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,7 +114,7 @@ impl SharedBuild {
                         read_or_build(task, Arc::clone(input), keeping, context, cancelled).boxed()
                     }
                     (None, keeping) => {
-                        let stream = input.execute(0, Arc::clone(&context))?;
+                        let stream = input.execute(partition, Arc::clone(&context))?;
                         build(task, stream, keeping, context, cancelled).boxed()
                     }
                 };

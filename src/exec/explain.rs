@@ -107,6 +107,10 @@ impl Join<'_> {
         items.extend(spec.index.as_ref().map(|index| ("index", index.index.name.clone())));
         items.push(match self.inputs {
             JoinInputs::Two { .. } => ("build", format!("{} ({})", spec.build, spec.why_build)),
+            JoinInputs::Partitioned { .. } => {
+                ("build", format!("{} of each partition ({})", spec.build, spec.why_build))
+            }
+            JoinInputs::PartitionedSelfJoin { .. } => ("build", "self-join of each partition".to_owned()),
             JoinInputs::SelfJoin { .. } => {
                 let once = if self.directed { "" } else { ", each pair is tried once" };
                 ("build", format!("self-join (both sides are the same input{once})"))

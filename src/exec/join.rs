@@ -25,6 +25,7 @@ use super::build::{BuildTask, Built, SharedBuild};
 use super::direction::Direction;
 use super::emission::{Emission, Rows};
 use super::explain;
+use super::gather::GatherExec;
 use super::in_order::Portions;
 use super::join_metrics::{BuildMetrics, ProbeMetrics};
 use super::nearest::NearestStrategy;
@@ -111,7 +112,8 @@ pub struct JoinExec<M> {
     order: Option<JoinSide>,
     output: Output,
     properties: Arc<PlanProperties>,
-    build: Arc<SharedBuild>,
+    /// One that all partitions share, or one for each partition.
+    builds: Vec<Arc<SharedBuild>>,
     /// What the matcher says of itself, once it is built.
     found: Arc<OnceLock<String>>,
     metrics: ExecutionPlanMetricsSet,
@@ -145,6 +147,7 @@ impl<M: JoinStrategy> JoinExec<M> {
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
+        let builds = if inputs.is_partitioned() { properties.partitioning.partition_count() } else { 1 };
         Ok(Self {
             inputs,
             spec,
@@ -153,7 +156,7 @@ impl<M: JoinStrategy> JoinExec<M> {
             order,
             output,
             properties: Arc::new(properties),
-            build: Arc::default(),
+            builds: std::iter::repeat_with(Arc::default).take(builds).collect(),
             found: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
         })
@@ -166,6 +169,11 @@ impl<M: JoinStrategy> JoinExec<M> {
 
     /// What finds its pairs.
     pub fn matching(&self) -> &M {
+        &self.matching
+    }
+
+    /// What finds its pairs, for another join that finds them alike.
+    pub(crate) fn shared_matching(&self) -> &Arc<M> {
         &self.matching
     }
 
@@ -184,7 +192,7 @@ impl<M: JoinStrategy> JoinExec<M> {
     /// Partitions share the build side, and count on it where they divide a self-join among each other or tell which
     /// rows of the build side have matched. Elsewhere a partition that builds its own gives the same rows.
     pub fn needs_one_process(&self) -> Option<&'static str> {
-        if self.properties.partitioning.partition_count() == 1 {
+        if self.properties.partitioning.partition_count() == 1 || self.inputs.is_partitioned() {
             None
         } else if matches!(self.inputs, JoinInputs::SelfJoin { .. }) {
             Some("its partitions divide the self-join among each other")
@@ -205,14 +213,11 @@ impl<M: JoinStrategy> JoinExec<M> {
     pub fn independent(&self) -> Result<Self> {
         let (left, right) = self.inputs.sides();
         let probe = match &self.inputs {
-            JoinInputs::Two { .. } => Arc::clone(self.inputs.side(self.spec.build.negate())),
             JoinInputs::SelfJoin { input, partitions } => spread(input, *partitions)?,
+            _ => Arc::clone(self.inputs.side(self.spec.build.negate())),
         };
         let emits_build = Emission::of(self.spec.join_type, self.spec.build).build != Rows::None;
-        let probe = match emits_build && probe.properties().partitioning.partition_count() > 1 {
-            true => Arc::new(CoalescePartitionsExec::new(probe)) as Arc<dyn ExecutionPlan>,
-            false => probe,
-        };
+        let probe = if emits_build { Arc::new(GatherExec::new(probe)) as Arc<dyn ExecutionPlan> } else { probe };
         let inputs = match self.spec.build {
             JoinSide::Right => JoinInputs::Two { left: probe, right: Arc::clone(right) },
             _ => JoinInputs::Two { left: Arc::clone(left), right: probe },
@@ -222,7 +227,9 @@ impl<M: JoinStrategy> JoinExec<M> {
 
     /// Whether an index has ranked every row of the build side, once the join has run.
     pub(super) fn indexes_all_rows(&self) -> bool {
-        matches!(self.build.built(), Some(Built::Whole(side)) if side.indexes_all_rows())
+        let all =
+            |build: &Arc<SharedBuild>| matches!(build.built(), Some(Built::Whole(side)) if side.indexes_all_rows());
+        self.builds.iter().all(all)
     }
 
     fn build_task(&self) -> BuildTask<M> {
@@ -230,9 +237,9 @@ impl<M: JoinStrategy> JoinExec<M> {
             spec: Arc::clone(&self.spec),
             matching: Arc::clone(&self.matching),
             schema: self.inputs.side(self.spec.build).schema(),
-            self_join: matches!(self.inputs, JoinInputs::SelfJoin { .. }),
+            self_join: self.inputs.is_self_join(),
             keeps_order: self.order.is_some(),
-            partitions: self.properties.partitioning.partition_count(),
+            partitions: self.properties.partitioning.partition_count() / self.builds.len(),
             metrics: BuildMetrics::new(&self.metrics),
             join_metrics: self.metrics.clone(),
             found: Arc::clone(&self.found),
@@ -245,7 +252,7 @@ impl<M: JoinStrategy> JoinExec<M> {
         let info = self.matching.info();
         let reservation = MemoryConsumer::new(format!("{}[probe]", info.name)).register(context.memory_pool());
         let emits_pairs = Emission::of(self.spec.join_type, self.spec.build).pairs;
-        let finds_once = matches!(self.inputs, JoinInputs::SelfJoin { .. }) && !info.directed;
+        let finds_once = self.inputs.is_self_join() && !info.directed;
         Prober {
             spec: Arc::clone(&self.spec),
             output: self.output.clone(),
@@ -273,9 +280,19 @@ fn spread(input: &Arc<dyn ExecutionPlan>, partitions: usize) -> Result<Arc<dyn E
 impl JoinInputs {
     pub(super) fn sides(&self) -> (&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>) {
         match self {
-            Self::Two { left, right } => (left, right),
-            Self::SelfJoin { input, .. } => (input, input),
+            Self::Two { left, right } | Self::Partitioned { left, right } => (left, right),
+            Self::SelfJoin { input, .. } | Self::PartitionedSelfJoin { input } => (input, input),
         }
+    }
+
+    /// Whether one input is both sides.
+    pub(super) fn is_self_join(&self) -> bool {
+        matches!(self, Self::SelfJoin { .. } | Self::PartitionedSelfJoin { .. })
+    }
+
+    /// Whether partitions of both sides with the same number are joined.
+    pub(super) fn is_partitioned(&self) -> bool {
+        matches!(self, Self::Partitioned { .. } | Self::PartitionedSelfJoin { .. })
     }
 
     pub(super) fn side(&self, side: JoinSide) -> &Arc<dyn ExecutionPlan> {
@@ -285,8 +302,8 @@ impl JoinInputs {
 
     fn output_partitions(&self, build: JoinSide) -> usize {
         match self {
-            Self::Two { .. } => self.side(build.negate()).properties().partitioning.partition_count(),
             Self::SelfJoin { partitions, .. } => *partitions,
+            _ => self.side(build.negate()).properties().partitioning.partition_count(),
         }
     }
 }
@@ -341,8 +358,8 @@ impl<M: JoinStrategy> ExecutionPlan for JoinExec<M> {
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
         match &self.inputs {
-            JoinInputs::Two { left, right } => vec![left, right],
-            JoinInputs::SelfJoin { input, .. } => vec![input],
+            JoinInputs::Two { left, right } | JoinInputs::Partitioned { left, right } => vec![left, right],
+            JoinInputs::SelfJoin { input, .. } | JoinInputs::PartitionedSelfJoin { input } => vec![input],
         }
     }
 
@@ -350,6 +367,9 @@ impl<M: JoinStrategy> ExecutionPlan for JoinExec<M> {
         use Distribution::{SinglePartition, UnspecifiedDistribution};
         InputDistributionRequirements::new(match (&self.inputs, self.spec.build) {
             (JoinInputs::SelfJoin { .. }, _) => vec![SinglePartition],
+            // their partitions are made when all else is planned
+            (JoinInputs::PartitionedSelfJoin { .. }, _) => vec![UnspecifiedDistribution],
+            (JoinInputs::Partitioned { .. }, _) => vec![UnspecifiedDistribution, UnspecifiedDistribution],
             (_, JoinSide::Right) => vec![UnspecifiedDistribution, SinglePartition],
             _ => vec![SinglePartition, UnspecifiedDistribution],
         })
@@ -359,10 +379,19 @@ impl<M: JoinStrategy> ExecutionPlan for JoinExec<M> {
         // DataFusion passes requirements on to the inputs by the columns' places, which a projection changes
         let kept = self.order.filter(|_| self.projection.is_none());
         let is_kept = |side| kept == Some(side);
-        match self.inputs {
-            JoinInputs::Two { .. } => vec![is_kept(JoinSide::Left), is_kept(JoinSide::Right)],
-            JoinInputs::SelfJoin { .. } => vec![kept.is_some()],
+        match self.inputs.is_self_join() {
+            true => vec![kept.is_some()],
+            false => vec![is_kept(JoinSide::Left), is_kept(JoinSide::Right)],
         }
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        let more_than_one = |required| !matches!(required, Distribution::SinglePartition);
+        let requirements = self.input_distribution_requirements();
+        requirements
+            .per_child_distributions()
+            .map(|d| !self.inputs.is_partitioned() && more_than_one(d.clone()))
+            .collect()
     }
 
     fn apply_expressions(
@@ -388,6 +417,12 @@ impl<M: JoinStrategy> ExecutionPlan for JoinExec<M> {
             (JoinInputs::SelfJoin { partitions, .. }, [input]) => {
                 JoinInputs::SelfJoin { input: Arc::clone(input), partitions: *partitions }
             }
+            (JoinInputs::Partitioned { .. }, [left, right]) => {
+                JoinInputs::Partitioned { left: Arc::clone(left), right: Arc::clone(right) }
+            }
+            (JoinInputs::PartitionedSelfJoin { .. }, [input]) => {
+                JoinInputs::PartitionedSelfJoin { input: Arc::clone(input) }
+            }
             _ => return internal_err!("{} got {} children", self.name(), children.len()),
         };
         let (spec, matching) = (Arc::clone(&self.spec), Arc::clone(&self.matching));
@@ -400,17 +435,28 @@ impl<M: JoinStrategy> ExecutionPlan for JoinExec<M> {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let build_input = self.inputs.side(self.spec.build);
-        if build_input.properties().partitioning.partition_count() != 1 {
-            return internal_err!("{} needs its build side in a single partition", self.name());
-        }
-        let input = match &self.inputs {
-            JoinInputs::Two { .. } => {
+        let of_builds = build_input.properties().partitioning.partition_count();
+        let (number, build) = match self.builds.as_slice() {
+            [build] if of_builds == 1 => (0, build),
+            builds if self.inputs.is_partitioned() && of_builds == builds.len() && partition < of_builds => {
+                (partition, &builds[partition])
+            }
+            builds => {
+                return internal_err!(
+                    "{} needs its build side in {} partitions, not {of_builds}",
+                    self.name(),
+                    builds.len()
+                );
+            }
+        };
+        let input = match self.inputs.is_self_join() {
+            true => ProbeInput::SelfJoin,
+            false => {
                 let probe = self.inputs.side(self.spec.build.negate());
                 ProbeInput::Batches(probe.execute(partition, Arc::clone(&context))?)
             }
-            JoinInputs::SelfJoin { .. } => ProbeInput::SelfJoin,
         };
-        let build = self.build.join(self.build_task(), build_input, &context)?;
+        let build = build.join(self.build_task(), (build_input, number), &context)?;
         Ok(join_stream(self.prober(partition, &context), build, input, partition))
     }
 

@@ -11,6 +11,8 @@
 //! `nested_loops` refuses a join below it that would compare too many pairs.
 //! [`RowNumbersExec`] comes before one: it ranks the rows for sorted neighbourhoods.
 //! [`IndexedTopKExec`] is ORDER BY with LIMIT: a nearest join of one row below it, and stock's plan beside that.
+//! [`CellsExec`] and [`OneCellExec`] divide a join among processes, [`EitherWayExec`] puts pairs of a divided self-join
+//! the right way round, and [`GatherExec`] keeps in one partition what has to be.
 //! [`DmlExec`] is no join: it deletes and updates rows that a query, often a join, says.
 
 mod audit;
@@ -19,14 +21,17 @@ mod batch_bytes;
 mod blocking;
 mod build;
 mod build_side;
+mod cells;
 mod chunks;
 mod direction;
 mod distinct;
 mod dml;
+mod either_way;
 mod emission;
 mod engine;
 mod equality;
 mod explain;
+mod gather;
 mod in_order;
 mod index_file;
 mod indexed_top_k;
@@ -51,8 +56,12 @@ mod strategy;
 mod stream;
 
 pub use bands::BandExprs;
+pub use cells::{CellsExec, OneCellExec, cells_of_partitions};
 pub use dml::{Changes, DmlExec, Evaluated};
+pub use either_way::EitherWayExec;
+pub(crate) use either_way::either_way;
 pub use explain::Explained;
+pub use gather::GatherExec;
 pub use indexed_top_k::IndexedTopKExec;
 pub use join::{EpsilonJoinExec, JoinExec, MatchingDependencyBlockExec, NearestJoinExec, SimilarityJoinExec};
 pub use kept::{IndexedTable, KeptIndex, KeptKey, KeptPart, KeptSummary, SimilarityIndex};

@@ -23,7 +23,7 @@ use super::spec::{JoinInputs, JoinSpec};
 /// alone.
 pub(super) fn kept(inputs: &JoinInputs, spec: &JoinSpec) -> Option<JoinSide> {
     let emission = Emission::of(spec.join_type, spec.build);
-    let two = matches!(inputs, JoinInputs::Two { .. });
+    let two = !inputs.is_self_join();
     let side = match emission {
         Emission { pairs: true, build: Rows::None, .. } if two => spec.build.negate(),
         Emission { pairs: false, build: Rows::None, .. } if two => only_left(spec.build.negate())?,

@@ -22,6 +22,14 @@ pub enum JoinInputs {
         /// The right input.
         right: Arc<dyn ExecutionPlan>,
     },
+    /// Two inputs in as many partitions each, of which a row pairs with rows of the partition of its number only. So no
+    /// output partition needs rows of another one.
+    Partitioned {
+        /// The left input.
+        left: Arc<dyn ExecutionPlan>,
+        /// The right input.
+        right: Arc<dyn ExecutionPlan>,
+    },
     /// One input, in a single partition, that is both sides: a self-join whose keys and measures are symmetric. Unless
     /// it is directed, its condition holds for no row with itself, so that each pair is looked for once.
     SelfJoin {
@@ -29,6 +37,11 @@ pub enum JoinInputs {
         input: Arc<dyn ExecutionPlan>,
         /// How many output partitions share the work.
         partitions: usize,
+    },
+    /// One input that is both sides, of which each partition is joined with itself.
+    PartitionedSelfJoin {
+        /// The input.
+        input: Arc<dyn ExecutionPlan>,
     },
 }
 

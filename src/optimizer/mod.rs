@@ -30,6 +30,7 @@ mod same_input;
 mod subquery;
 
 pub use dml::{DmlNode, DmlRule};
+pub use independent::Processes;
 pub use indexes::IndexCatalog;
 pub use links::{LinksNode, links};
 pub use nearest::{IndexedTopKNode, NearestFilterRule, NearestJoinNode, NearestJoinRule};

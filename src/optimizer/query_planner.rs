@@ -46,7 +46,10 @@ impl QueryPlanner for SimilarityQueryPlanner {
         }
         let planned = planner.create_physical_plan(&plan, session).await?;
         let planned = match options.independent_partitions {
-            true => with_independent_partitions(planned)?,
+            true => {
+                let sorted = plan.exists(|node| Ok(matches!(node, LogicalPlan::Sort(_))))?;
+                with_independent_partitions(planned, session, sorted)?
+            }
             false => planned,
         };
         match plan.as_ref() {

@@ -52,12 +52,24 @@ pub(super) fn same_expr(left: &Expr, left_schema: &DFSchema, right: &Expr, right
 
 fn same_scan(left: &TableScan, right: &TableScan) -> bool {
     let (Some(l), Some(r)) = (repeatable(left), repeatable(right)) else { return false };
-    Arc::ptr_eq(l, r)
+    (Arc::ptr_eq(l, r) || same_files(l, r))
         && left.projection == right.projection
         && left.fetch.is_none()
         && right.fetch.is_none()
         && left.filters.len() == right.filters.len()
         && left.filters.iter().zip(&right.filters).all(|(a, b)| unqualified(a) == unqualified(b))
+}
+
+/// Whether both tables are the same files, read in the same way: a plan that has travelled has a table for each scan.
+fn same_files(left: &Arc<dyn TableProvider>, right: &Arc<dyn TableProvider>) -> bool {
+    let (left, right): (&dyn Any, &dyn Any) = (left.as_ref(), right.as_ref());
+    let (Some(left), Some(right)) = (left.downcast_ref::<ListingTable>(), right.downcast_ref::<ListingTable>()) else {
+        return false;
+    };
+    left.table_paths() == right.table_paths()
+        && left.schema() == right.schema()
+        // options compare in no other way
+        && format!("{:?}", left.options()) == format!("{:?}", right.options())
 }
 
 /// The table of a scan, where it is one of files or in memory.

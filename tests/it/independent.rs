@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream_partitioned};
-use datafusion::prelude::SessionContext;
-use datafusion_similarity::SimilarityContext;
+use datafusion::physical_plan::{ExecutionPlan, collect, displayable, execute_stream_partitioned};
+use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_similarity::exec::{
     JoinExec, JoinStrategy, LinksExec, MatchingDependencyBlockExec, NearestJoinExec, RowNumbersExec, SimilarityJoinExec,
 };
+use datafusion_similarity::optimizer::Processes;
+use datafusion_similarity::{SimilarityContext, SimilarityStateBuilder};
 use futures::TryStreamExt;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -154,6 +156,57 @@ async fn a_session_plans_partitions_that_are_independent() {
         several += usize::from(independent.properties().partitioning.partition_count() > 1);
     }
     assert!(several > 0, "every plan has one partition");
+}
+
+/// Every division of a join among processes has the same rows: by equality keys, in a grid, in a triangle.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn divided_joins_have_the_same_rows() {
+    let mut rng = StdRng::seed_from_u64(17);
+    let tables = ["l", "r"].map(|_| Arc::new(random_table(&mut rng, &[150])));
+    let similar = "jaccard(word_tokens(a.s), word_tokens(b.s)) >= 0.5";
+    let edits = "levenshtein(a.s, b.s) <= 2";
+    let rule = format!("(a.k = b.k AND {edits} OR a.n = b.n AND {similar})");
+    let mut queries = Vec::new();
+    for join in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "RIGHT SEMI JOIN", "LEFT ANTI JOIN"]
+    {
+        for condition in [similar, edits, &rule, &format!("a.k = b.k AND {edits}"), &format!("a.k = b.k AND {rule}")] {
+            queries.push(format!("SELECT * FROM l a {join} r b ON {condition}"));
+            for order in ["a.id < b.id", "a.id <> b.id", "b.id > a.id AND a.n >= 0"] {
+                queries.push(format!("SELECT * FROM l a {join} l b ON {condition} AND {order}"));
+            }
+        }
+    }
+    queries.push(format!("SELECT b.id, a.n FROM l a JOIN l b ON {similar} AND a.id < b.id"));
+    queries.push(format!("SELECT a.id, b.id FROM l a JOIN l b ON {similar} AND a.id < b.id ORDER BY 1, 2"));
+    queries.push(format!("SELECT a.id FROM (SELECT * FROM l ORDER BY id) a JOIN r b ON {edits}"));
+    queries.push(format!("SELECT a.id, c.id FROM l a JOIN r b ON {edits} JOIN l c ON levenshtein(b.s, c.s) <= 1"));
+    queries.push("SELECT a.id, b.id FROM l a JOIN r b NEAREST 2 BY SIMILARITY jaro_similarity(a.s, b.s)".to_owned());
+    let mut shown = String::new();
+    for (cores, processes) in [(2, 2), (3, 1), (8, 4), (7, 7)] {
+        let config = SessionConfig::new().with_target_partitions(cores).with_extension(Arc::new(Processes(processes)));
+        let state = SessionStateBuilder::new().with_config(config).with_default_features().with_similarity();
+        let context = SessionContext::new_with_state(state.build());
+        for (name, table) in ["l", "r"].into_iter().zip(&tables) {
+            context.register_table(name, Arc::clone(table) as _).unwrap();
+        }
+        for query in &queries {
+            context.sql("SET similarity.independent_partitions = false").await.unwrap();
+            context.sql("SET similarity.overrides = DEFAULT").await.unwrap();
+            let shared = context.similarity_sql(query).await.unwrap();
+            let expected = Rows::new(shared.schema().inner().clone(), shared.collect().await.unwrap());
+            context.sql("SET similarity.independent_partitions = true").await.unwrap();
+            context.sql("SET similarity.overrides = 'replicated=off'").await.unwrap();
+            let plan = context.similarity_sql(query).await.unwrap().create_physical_plan().await.unwrap();
+            let found = Rows::new(plan.schema(), rows_by_process(&context, || copy_of(&plan)).await);
+            assert_eq!(found, expected, "{query} on {cores} cores of {processes} processes");
+            shown += &displayable(plan.as_ref()).indent(true).to_string();
+        }
+    }
+    for division in
+        ["divided by the equality keys", "in a grid of 2 x", "of 4 slices of one input", "self-join of each"]
+    {
+        assert!(shown.contains(division), "no join is {division}");
+    }
 }
 
 /// What the operator says of itself: a self-join that is decoded by each process has its rows several times.

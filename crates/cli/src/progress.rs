@@ -186,8 +186,8 @@ impl KnownJoin<'_> {
     /// The rows that a join is going to probe: in a self-join those it has built from, else what statistics know.
     fn rows(&self, built: usize) -> Option<usize> {
         match self.inputs {
-            JoinInputs::SelfJoin { .. } => Some(built),
-            JoinInputs::Two { .. } => self.spec.probe_rows,
+            JoinInputs::SelfJoin { .. } | JoinInputs::PartitionedSelfJoin { .. } => Some(built),
+            JoinInputs::Two { .. } | JoinInputs::Partitioned { .. } => self.spec.probe_rows,
         }
     }
 }

@@ -17,8 +17,6 @@ use crate::{condition, engine};
 
 pub fn join_to_message<M: JoinStrategy>(join: &JoinExec<M>, writer: Writer<'_>) -> Result<Option<Join>> {
     let (spec, inputs) = (join.spec(), join.inputs());
-    let projection =
-        join.projection().map(|columns| Projection { columns: columns.iter().map(|&c| c as u64).collect() });
     Ok(Some(Join {
         join_type: join_type_to_message(spec.join_type)?.into(),
         build_is_right: spec.build == JoinSide::Right,
@@ -28,11 +26,13 @@ pub fn join_to_message<M: JoinStrategy>(join: &JoinExec<M>, writer: Writer<'_>) 
         residual: writer.filters(&spec.residual)?,
         condition: Some(Box::new(writer.filter(&spec.condition)?)),
         self_join: match inputs {
-            JoinInputs::Two { .. } => None,
+            JoinInputs::Two { .. } | JoinInputs::Partitioned { .. } => None,
             JoinInputs::SelfJoin { partitions, .. } => Some(*partitions as u64),
+            JoinInputs::PartitionedSelfJoin { .. } => Some(1),
         },
-        projection,
+        projection: projection_to_message(join.projection()),
         engine: Some(engine::to_message(&join.matching().engine())),
+        partitioned: matches!(inputs, JoinInputs::Partitioned { .. } | JoinInputs::PartitionedSelfJoin { .. }),
     }))
 }
 
@@ -55,14 +55,21 @@ impl<'a> ReadJoin<'a> {
             _ => return Err(malformed(&format!("a join has {} inputs", inputs.len()))),
         };
         let built = if build == JoinSide::Right { right } else { left };
-        let partitions = built.properties().output_partitioning().partition_count();
-        if partitions != 1 {
-            return Err(malformed(&format!(
-                "the side that is indexed comes in {partitions} partitions instead of one"
-            )));
+        let partitions = |input: &Arc<dyn ExecutionPlan>| input.properties().output_partitioning().partition_count();
+        match (partitions(built), partitions(left), partitions(right)) {
+            (1, ..) if !message.partitioned => {}
+            (_, left, right) if message.partitioned && left == right => {}
+            (built, ..) if !message.partitioned => {
+                return Err(malformed(&format!("the side that is indexed comes in {built} partitions instead of one")));
+            }
+            (_, left, right) => {
+                return Err(malformed(&format!("the sides come in {left} and in {right} partitions")));
+            }
         }
         let inputs = match message.self_join {
+            None if message.partitioned => JoinInputs::Partitioned { left: Arc::clone(left), right: Arc::clone(right) },
             None => JoinInputs::Two { left: Arc::clone(left), right: Arc::clone(right) },
+            Some(_) if message.partitioned => JoinInputs::PartitionedSelfJoin { input: Arc::clone(left) },
             Some(partitions) => {
                 let partitions = usize::try_from(partitions).ok().filter(|partitions| (1..=MOST).contains(partitions));
                 let partitions = partitions.ok_or_else(|| malformed("a self-join has no partitions, or too many"))?;
@@ -72,12 +79,7 @@ impl<'a> ReadJoin<'a> {
         let join_type = join_type_from_message(message.join_type)?;
         let schemas = Schemas { left: columns(left), right: columns(right) };
         let condition = message.condition.as_deref().ok_or_else(|| malformed("the condition is missing"))?;
-        let projection = message.projection.as_ref().map(|projection| {
-            let all = columns_out(join_type, schemas);
-            let column = |&column: &u64| usize::try_from(column).ok().filter(|&column| column < all);
-            let columns: Option<Vec<usize>> = projection.columns.iter().map(column).collect();
-            columns.ok_or_else(|| malformed("a column comes out that there is not"))
-        });
+        let projection = projection_from_message(message.projection.as_ref(), columns_out(join_type, schemas))?;
         Ok(Self {
             schemas,
             engine: engine::from_message(message.engine.as_ref())?,
@@ -92,7 +94,7 @@ impl<'a> ReadJoin<'a> {
                 condition: reader.filter(condition, schemas)?,
             },
             inputs,
-            projection: projection.transpose()?,
+            projection,
         })
     }
 
@@ -101,6 +103,19 @@ impl<'a> ReadJoin<'a> {
         let Self { spec, inputs, projection, .. } = self;
         Ok(Arc::new(JoinExec::with_projection(inputs, Arc::new(spec), Arc::new(matching), projection)?))
     }
+}
+
+pub fn projection_to_message(columns: Option<&[usize]>) -> Option<Projection> {
+    columns.map(|columns| Projection { columns: columns.iter().map(|&column| column as u64).collect() })
+}
+
+/// The columns that come out of `all`.
+pub fn projection_from_message(message: Option<&Projection>, all: usize) -> Result<Option<Vec<usize>>> {
+    let column = |&column: &u64| usize::try_from(column).ok().filter(|&column| column < all);
+    let read = |projection: &Projection| projection.columns.iter().map(column).collect::<Option<Vec<usize>>>();
+    message
+        .map(|projection| read(projection).ok_or_else(|| malformed("a column comes out that there is not")))
+        .transpose()
 }
 
 /// The most output partitions of a self-join.

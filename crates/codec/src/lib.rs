@@ -15,6 +15,7 @@
 #![deny(missing_docs)]
 
 mod condition;
+mod division;
 mod engine;
 mod envelope;
 mod expressions;

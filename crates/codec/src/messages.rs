@@ -6,7 +6,7 @@ use prost::{Enumeration, Message, Oneof};
 /// An operator.
 #[derive(Clone, PartialEq, Message)]
 pub struct Operator {
-    #[prost(oneof = "OperatorKind", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "OperatorKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub kind: Option<OperatorKind>,
 }
 
@@ -24,6 +24,44 @@ pub enum OperatorKind {
     RowNumbers(RowNumbers),
     #[prost(message, tag = "6")]
     IndexedTopK(IndexedTopK),
+    #[prost(message, tag = "7")]
+    Gather(Gather),
+    #[prost(message, tag = "8")]
+    Cells(Cells),
+    #[prost(message, tag = "9")]
+    OneCell(OneCell),
+    #[prost(message, tag = "10")]
+    EitherWay(Box<EitherWay>),
+}
+
+/// All rows in one partition.
+#[derive(Clone, PartialEq, Message)]
+pub struct Gather {}
+
+/// Rows in the cells of their slices.
+#[derive(Clone, PartialEq, Message)]
+pub struct Cells {
+    #[prost(message, repeated, tag = "1")]
+    pub slices: Vec<Slice>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Slice {
+    #[prost(uint32, repeated, tag = "1")]
+    pub cells: Vec<u32>,
+}
+
+/// The rows of the cell of each partition.
+#[derive(Clone, PartialEq, Message)]
+pub struct OneCell {}
+
+/// Pairs the way round for which a condition holds.
+#[derive(Clone, PartialEq, Message)]
+pub struct EitherWay {
+    #[prost(message, optional, tag = "1")]
+    pub condition: Option<JoinFilter>,
+    #[prost(message, optional, tag = "2")]
+    pub projection: Option<Projection>,
 }
 
 /// A node of a logical plan.
@@ -112,6 +150,9 @@ pub struct Join {
     pub projection: Option<Projection>,
     #[prost(message, optional, tag = "10")]
     pub engine: Option<Engine>,
+    /// Whether partitions with the same number are joined.
+    #[prost(bool, tag = "11")]
+    pub partitioned: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -14,15 +14,15 @@ use datafusion_proto::physical_plan::{
     DefaultPhysicalExtensionCodec, PhysicalExtensionCodec, PhysicalProtoConverterExtension,
 };
 use datafusion_similarity::exec::{
-    DmlExec, IndexedTopKExec, LinksExec, MatchingDependencyBlockExec, NearestJoinExec, RowNumbersExec,
-    SimilarityJoinExec,
+    CellsExec, DmlExec, EitherWayExec, GatherExec, IndexedTopKExec, LinksExec, MatchingDependencyBlockExec,
+    NearestJoinExec, OneCellExec, RowNumbersExec, SimilarityJoinExec,
 };
 
 use crate::envelope::{self, malformed};
 use crate::expressions::{Reader, Writer};
 use crate::functions::forwarded_functions;
-use crate::messages::{IndexedTopK, Operator, OperatorKind, RowNumber, RowNumbers};
-use crate::{functions, join, links, nearest, rules};
+use crate::messages::{Gather, IndexedTopK, OneCell, Operator, OperatorKind, RowNumber, RowNumbers};
+use crate::{division, functions, join, links, nearest, rules};
 
 /// The operators of similarity joins as bytes, and whatever another codec takes.
 ///
@@ -83,6 +83,10 @@ impl PhysicalExtensionCodec for SimilarityPhysicalCodec {
             Some(OperatorKind::Links(message)) => links::from_message(&message, inputs),
             Some(OperatorKind::RowNumbers(message)) => row_numbers_from_message(&message, inputs, &reader),
             Some(OperatorKind::IndexedTopK(message)) => indexed_top_k_from_message(&message, inputs),
+            Some(OperatorKind::Gather(_)) => division::gather_from_message(inputs),
+            Some(OperatorKind::Cells(message)) => division::cells_from_message(&message, inputs),
+            Some(OperatorKind::OneCell(_)) => division::one_cell_from_message(inputs),
+            Some(OperatorKind::EitherWay(message)) => division::either_way_from_message(&message, inputs, &reader),
             None => Err(malformed("this release does not know the operator")),
         }
     }
@@ -106,6 +110,14 @@ impl PhysicalExtensionCodec for SimilarityPhysicalCodec {
             OperatorKind::RowNumbers(row_numbers_to_message(numbers, writer)?)
         } else if let Some(top) = node.downcast_ref::<IndexedTopKExec>() {
             OperatorKind::IndexedTopK(IndexedTopK { rows: top.rows() as u64, nulls_first: top.nulls_first() })
+        } else if node.is::<GatherExec>() {
+            OperatorKind::Gather(Gather {})
+        } else if let Some(cells) = node.downcast_ref::<CellsExec>() {
+            OperatorKind::Cells(division::cells_to_message(cells))
+        } else if node.is::<OneCellExec>() {
+            OperatorKind::OneCell(OneCell {})
+        } else if let Some(ways) = node.downcast_ref::<EitherWayExec>() {
+            OperatorKind::EitherWay(Box::new(division::either_way_to_message(ways, writer)?))
         } else if node.is::<DmlExec>() || node.name() == "EstimateExec" {
             return plan_err!(
                 "{} reads or changes the session that has planned it, and runs nowhere else; run the statement in a \

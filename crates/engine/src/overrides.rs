@@ -25,11 +25,14 @@ pub struct Overrides {
     pub repeated: bool,
     /// Whether rows of semi and anti joins may leave the index once they have a partner.
     pub settled: bool,
+    /// Whether each of several processes may have an index of all rows, where a join can be divided otherwise.
+    pub replicated: bool,
 }
 
 impl Overrides {
     /// No override.
-    pub const NONE: Self = Self { access_path: None, small_groups: true, repeated: true, settled: true };
+    pub const NONE: Self =
+        Self { access_path: None, small_groups: true, repeated: true, settled: true, replicated: true };
 
     /// The path out of these that is forced, if one is.
     pub fn path<T, const N: usize>(&self, paths: [(AccessPath, T); N]) -> Option<T> {
@@ -53,8 +56,8 @@ impl FromStr for Overrides {
             let unknown = || {
                 let paths = PATHS.map(|path| path.to_string()).join(", ");
                 format!(
-                    "'{item}' is no override; there are access_path=(one of {paths}), small_groups=off, repeated=off \
-                     and settled=off"
+                    "'{item}' is no override; there are access_path=(one of {paths}), small_groups=off, repeated=off, \
+                     settled=off and replicated=off"
                 )
             };
             match item.split_once('=').map(|(name, value)| (name.trim(), value.trim())) {
@@ -65,6 +68,7 @@ impl FromStr for Overrides {
                 Some(("small_groups", "off")) => overrides.small_groups = false,
                 Some(("repeated", "off")) => overrides.repeated = false,
                 Some(("settled", "off")) => overrides.settled = false,
+                Some(("replicated", "off")) => overrides.replicated = false,
                 _ => return Err(unknown()),
             }
         }
@@ -76,8 +80,12 @@ impl fmt::Display for Overrides {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let off = |is_on: bool, name: &str| (!is_on).then(|| format!("{name}=off"));
         let path = self.access_path.map(|path| format!("access_path={path}"));
-        let decorators =
-            [off(self.small_groups, "small_groups"), off(self.repeated, "repeated"), off(self.settled, "settled")];
+        let decorators = [
+            off(self.small_groups, "small_groups"),
+            off(self.repeated, "repeated"),
+            off(self.settled, "settled"),
+            off(self.replicated, "replicated"),
+        ];
         let items: Vec<String> = path.into_iter().chain(decorators.into_iter().flatten()).collect();
         f.write_str(&items.join(", "))
     }
@@ -92,6 +100,7 @@ mod tests {
         for text in ["", "access_path=inverted index", "access_path=signature tiles, small_groups=off, repeated=off"] {
             assert_eq!(text.parse::<Overrides>().unwrap().to_string(), text);
         }
+        assert!(!"replicated=off".parse::<Overrides>().unwrap().replicated);
         assert_eq!(" settled = off ,".parse::<Overrides>().unwrap(), Overrides { settled: false, ..Overrides::NONE });
         for text in ["small_groups", "small_groups=on", "access_path=b-tree", "nothing=off"] {
             assert!(text.parse::<Overrides>().unwrap_err().contains("is no override"), "{text}");
