@@ -31,6 +31,11 @@ pub struct Args {
     #[arg(short, long, global = true, help_heading = GENERAL, value_name = "ROWS", value_parser = clap::value_parser!(u64).range(1..))]
     pub batch_size: Option<u64>,
 
+    /// Run queries on the cluster of this scheduler
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "HOST:PORT", env = "SIMILARITY_SCHEDULER", value_parser = crate::cluster::host_and_port)]
+    pub scheduler: Option<(String, u16)>,
+
     /// Run these statements, then exit; the first that fails ends the run
     #[arg(short, long, num_args = 1.., value_name = "SQL")]
     pub command: Vec<String>,

@@ -5,6 +5,8 @@
 //! prompt) and what similarity joins need: the SIMILARITY JOIN keyword and progress of long queries.
 
 mod args;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod helper;
 mod interrupt;
 mod progress;
@@ -19,18 +21,24 @@ use std::ffi::OsString;
 use std::io::{self, BufReader, IsTerminal};
 
 use clap::Parser;
-use datafusion::common::{Result, plan_err};
+use datafusion::common::{DataFusionError, Result, plan_err};
+use tokio::runtime::Builder;
 
 use args::Args;
 use shell::Shell;
 use task::Task;
 
+/// The stack of a thread: plans nest deeply, and so do their messages to a cluster.
+const STACK_BYTES: usize = 32 << 20;
+
 /// Runs the shell with the arguments of a command line, its name first, and returns whether everything succeeded.
 ///
 /// Arguments that it does not know, `--help` and `--version` end the process.
-#[tokio::main]
-pub async fn run_shell(arguments: Vec<OsString>) -> bool {
-    run(Args::parse_from(arguments)).await.unwrap_or_else(|error| {
+pub fn run_shell(arguments: Vec<OsString>) -> bool {
+    let args = Args::parse_from(arguments);
+    let runtime = Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES).build();
+    let done = runtime.map_err(DataFusionError::from).and_then(|runtime| runtime.block_on(run(args)));
+    done.unwrap_or_else(|error| {
         shell::report(&error);
         false
     })

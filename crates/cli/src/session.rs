@@ -64,6 +64,10 @@ fn session(
         .with_default_features()
         .with_similarity()
         .build();
+    #[cfg(feature = "cluster")]
+    if let Some((host, port)) = &args.scheduler {
+        state = similarity_cluster::connect(state, &format!("{host}:{port}"))?;
+    }
     if let Some(progress) = progress {
         let planner = Arc::new(WatchingPlanner::new(Arc::clone(state.query_planner()), progress));
         state = SessionStateBuilder::new_from_existing(state).with_query_planner(planner).build();

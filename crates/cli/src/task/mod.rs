@@ -1,4 +1,4 @@
-//! `dedupe` and `link`: from files to clusters and links, without writing SQL.
+//! `dedupe` and `link`: from files to clusters and links, without writing SQL; and the roles of a cluster.
 //!
 //! A task puts queries together from its options and runs them in the session of the shell. So general options, rules,
 //! functions and progress are those of the shell.
@@ -28,5 +28,9 @@ pub async fn run(shell: &Shell, task: &Task) -> Result<()> {
     match task {
         Task::Dedupe(options) => dedupe::run(shell, options).await,
         Task::Link(options) => link::run(shell, options).await,
+        #[cfg(feature = "cluster")]
+        Task::Scheduler(options) => crate::cluster::schedule(options).await,
+        #[cfg(feature = "cluster")]
+        Task::Executor(options) => crate::cluster::execute(options, &shell.ctx).await,
     }
 }

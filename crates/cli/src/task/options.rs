@@ -22,6 +22,12 @@ pub enum Task {
     /// Example: similarity-cli link a.csv b.csv --left-id id --right-id id
     /// --on 'jaro_winkler_similarity(a.name, b.name) >= 0.9' --out links.csv
     Link(Link),
+    /// Plan queries of shells and hand out their tasks
+    #[cfg(feature = "cluster")]
+    Scheduler(crate::cluster::SchedulerArgs),
+    /// Run tasks of a scheduler
+    #[cfg(feature = "cluster")]
+    Executor(crate::cluster::ExecutorArgs),
 }
 
 #[derive(Debug, Args)]
