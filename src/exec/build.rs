@@ -89,8 +89,8 @@ struct Running {
 }
 
 impl SharedBuild {
-    /// Starts the build of a partition of `input`, or joins the one that runs. What an index has kept of the same rows is
-    /// not built again.
+    /// Starts the build of a partition of `input`, or joins the one that runs. What an index has kept of the same rows
+    /// is not built again.
     pub(super) fn join<M: JoinStrategy>(
         self: &Arc<Self>,
         task: BuildTask<M>,

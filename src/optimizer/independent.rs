@@ -2,7 +2,7 @@
 //!
 //! | division | who reads what | for |
 //! |---|---|---|
-//! | one index in each process | every process all rows of the indexed side | all joins; best where that side is small |
+//! | an index in each process | every process all rows of the indexed side | all joins; best where it is small |
 //! | by equality keys | every partition the rows of its keys | all joins with equality keys |
 //! | grid | cell (i, j) slice i of one side and slice j of the other | pairs of inner joins |
 //! | triangle | cell (i, j), i < j, two slices of one input; cell (i, i) one of them | pairs of self-joins |

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use datafusion::common::Result;
@@ -33,7 +34,7 @@ pub struct ExecutorArgs {
     host: Option<String>,
 
     /// Port at which others fetch rows; tasks come at the next one
-    #[arg(long, value_name = "PORT", default_value_t = 50051)]
+    #[arg(long, value_name = "PORT", default_value_t = 50051, value_parser = clap::value_parser!(u16).range(1..u16::MAX as i64))]
     port: u16,
 
     /// Tasks that run at a time; without it, as many as the machine has cores
@@ -81,7 +82,7 @@ pub async fn execute(args: &ExecutorArgs, session: &SessionContext) -> Result<()
         },
         work_folder: args.work_folder.clone(),
     })?;
-    println!("executor: {cores} cores for {}:{}", args.scheduler.0, args.scheduler.1);
+    println!("executor: runs tasks of {}:{} (cores: {cores})", args.scheduler.0, args.scheduler.1);
     executor.run().await
 }
 
@@ -91,3 +92,11 @@ pub fn host_and_port(text: &str) -> Result<(String, u16), String> {
     let port = port.parse().map_err(|_| format!("'{port}' is no port"))?;
     if host.is_empty() { Err("write a host before the port".into()) } else { Ok((host.to_owned(), port)) }
 }
+
+/// Waits until the scheduler knows that a query is given up whose rows have just been let go.
+pub async fn let_cancel() {
+    tokio::time::sleep(CANCELLING).await;
+}
+
+/// How long the message of a cancelled query may take.
+const CANCELLING: Duration = Duration::from_millis(500);

@@ -64,9 +64,24 @@ async fn run(args: Args) -> Result<bool> {
         };
         return Ok(rc_succeeded && succeeded);
     }
-    let succeeded = script::run_files(&mut shell, &args.file).await?;
+    #[cfg(feature = "cluster")]
+    if args.scheduler.is_some() {
+        let interrupted = interrupt::interrupted()?;
+        let status = tokio::select! {
+            done = run_arguments(&mut shell, &args) => return done,
+            Ok(status) = interrupted => status,
+        };
+        cluster::let_cancel().await;
+        std::process::exit(status)
+    }
+    run_arguments(&mut shell, &args).await
+}
+
+/// Runs the statements of `-f` and `-c`.
+async fn run_arguments(shell: &mut Shell, args: &Args) -> Result<bool> {
+    let succeeded = script::run_files(shell, &args.file).await?;
     for command in &args.command {
-        script::run_command(&mut shell, command).await?;
+        script::run_command(shell, command).await?;
     }
     Ok(succeeded)
 }
@@ -78,6 +93,11 @@ async fn run_task(shell: &mut Shell, args: &Args, task: &Task) -> Result<bool> {
     }
     if !script::run_files(shell, args.rc.as_deref().unwrap_or_default()).await? {
         return Ok(false);
+    }
+    #[cfg(feature = "cluster")]
+    if let Task::Scheduler(_) | Task::Executor(_) = task {
+        // an executor that is asked to end tells the scheduler
+        return task::run(shell, task).await.map(|()| true);
     }
     let interrupted = interrupt::interrupted()?;
     tokio::select! {

@@ -24,7 +24,7 @@ use datafusion_similarity::optimizer::{DmlNode, SimilarityQueryPlanner};
 
 use crate::remote::RemoteQueryExec;
 use crate::session::for_cluster;
-use crate::{codec, tables};
+use crate::{codec, failure, tables};
 
 /// `state`, which has similarity joins, as a session whose queries run on the cluster of the scheduler at `scheduler`,
 /// which is a host and a port.
@@ -64,7 +64,8 @@ impl QueryPlanner for ClusterPlanner {
         let plan = tables::with_rows(&plan, session).await?;
         if let Err(error) = logical_plan_to_bytes_with_extension_codec(&plan, codec::logical().as_ref()) {
             // what has no plan in one process says why in better words
-            return Err(SimilarityQueryPlanner.create_physical_plan(&plan, session).await.err().unwrap_or(error));
+            let planned = SimilarityQueryPlanner.create_physical_plan(&plan, session).await;
+            return Err(planned.err().unwrap_or_else(|| failure::without_context(error)));
         }
         let (scheduler, options) = (self.scheduler.to_string(), session.config().ballista_config());
         let remote: Arc<dyn ExecutionPlan> = match &plan {

@@ -7,7 +7,8 @@ use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_
 use datafusion::common::{Result, exec_datafusion_err};
 use tempfile::TempDir;
 
-use crate::scheduler::{HEARTBEAT_SECONDS, MOST_MESSAGE_BYTES, datafusion_error};
+use crate::scheduler::{HEARTBEAT_SECONDS, datafusion_error};
+use crate::session::MOST_MESSAGE_BYTES;
 use crate::tasks::Tasks;
 use crate::{codec, session};
 

@@ -12,6 +12,9 @@ const END: &str = ">>";
 const OF_SCHEDULER: &str = " failed: DataFusion error: ";
 const OF_MESSAGE: (&str, &str) = ("message: \"Could not parse plan: ", "\", metadata: ");
 
+/// What stands between the place of an error and the error.
+const CAUSED_BY: &str = "\ncaused by\n";
+
 /// The error of a task as it travels.
 pub fn marked(error: &DataFusionError) -> DataFusionError {
     exec_datafusion_err!("{BEGIN}{}{END}", error.strip_backtrace())
@@ -35,11 +38,23 @@ pub fn in_plain_words(error: DataFusionError) -> DataFusionError {
     if text.contains("fetch partition error") {
         return exec_datafusion_err!("an executor that has rows of the query cannot be reached; run it again");
     }
+    if text.contains("tcp connect error") {
+        return exec_datafusion_err!("the scheduler cannot be reached; see that it runs, and at which address");
+    }
+    error
+}
+
+/// The error of which DataFusion has said where it was.
+pub fn without_context(mut error: DataFusionError) -> DataFusionError {
+    while let DataFusionError::Context(_, inner) = error {
+        error = *inner;
+    }
     error
 }
 
 /// The error that has had this text.
-fn of_text(mut text: &str) -> DataFusionError {
+fn of_text(text: &str) -> DataFusionError {
+    let mut text = text.rsplit_once(CAUSED_BY).map_or(text, |(_, cause)| cause);
     while let Some(inner) = ["External error: ", "DataFusion error: "].iter().find_map(|name| text.strip_prefix(name)) {
         text = inner;
     }
@@ -96,6 +111,9 @@ mod tests {
     fn errors_of_the_scheduler_are_those_of_one_process() {
         let said = "Error during planning: no index serves this";
         assert_eq!(words(format!("Job 1 failed: DataFusion error: {said}")), said);
+        assert_eq!(words(format!("Job 1 failed: DataFusion error: a_rule{CAUSED_BY}{said}")), said);
+        let placed = plan_datafusion_err!("too large").context("at a place");
+        assert_eq!(without_context(placed).strip_backtrace(), "Error during planning: too large");
         let status = format!(
             "Status {{ code: InvalidArgument, message: {:?}, metadata: x }}",
             format!("Could not parse plan: DataFusion error: {said}")

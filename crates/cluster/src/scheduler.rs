@@ -16,15 +16,13 @@ use datafusion_similarity::optimizer::Processes;
 use futures::StreamExt;
 use tokio::net::TcpListener;
 
+use crate::session::MOST_MESSAGE_BYTES;
 use crate::{codec, session};
 
 type Server = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 
 /// How often an executor says that it lives.
 pub(crate) const HEARTBEAT_SECONDS: u64 = 5;
-
-/// The longest message: a plan with the rows of tables in memory.
-pub(crate) const MOST_MESSAGE_BYTES: u32 = 256 << 20;
 
 /// A scheduler that listens.
 pub struct Scheduler {

@@ -11,8 +11,10 @@ use datafusion_similarity::SimilarityStateBuilder;
 use datafusion_similarity::config::SimilarityOptions;
 
 use crate::codec;
-use crate::scheduler::MOST_MESSAGE_BYTES;
 use crate::windows::RefuseReversedWindows;
+
+/// The longest message: a plan with the rows of tables in memory.
+pub(crate) const MOST_MESSAGE_BYTES: u32 = 256 << 20;
 
 /// The settings of Ballista and of similarity joins, at their defaults for a cluster.
 pub fn config() -> SessionConfig {
@@ -31,6 +33,8 @@ pub(crate) fn for_cluster(config: SessionConfig) -> SessionConfig {
         .set_bool("datafusion.optimizer.enable_dynamic_filter_pushdown", false)
         .set_bool("datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery", false)
         .with_ballista_grpc_client_max_message_size(MOST_MESSAGE_BYTES as usize)
+        // a client that asks knows the number of its job at once, and can cancel it
+        .set_bool("ballista.client.pull", true)
         // a plan that changes while it runs does not survive the loss of an executor
         .with_ballista_adaptive_query_planner(false)
         .with_ballista_logical_extension_codec(codec::logical())

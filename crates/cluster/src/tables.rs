@@ -31,8 +31,8 @@ const MARK: &[u8; 8] = b"dfmemtbl";
 /// The most bytes of a table that travel with a query.
 pub const MOST_BYTES: usize = 64 << 20;
 
-/// `plan` with the rows of tables that nobody else can read, such as a series of numbers or the settings of the session,
-/// and with the columns of relations without rows.
+/// `plan` with the rows of tables that nobody else can read, such as a series of numbers or the session's settings, and
+/// with the columns of relations without rows.
 ///
 /// # Errors
 /// Where a table cannot be read.
