@@ -12,6 +12,13 @@ const END: &str = ">>";
 const OF_SCHEDULER: &str = " failed: DataFusion error: ";
 const OF_MESSAGE: (&str, &str) = ("message: \"Could not parse plan: ", "\", metadata: ");
 
+/// An error of planning as `Debug` gives it, and as its user reads it.
+const KINDS: [(&str, &str); 3] = [
+    ("DataFusionError(Plan(\"", "Error during planning: "),
+    ("DataFusionError(NotImplemented(\"", "This feature is not implemented: "),
+    ("DataFusionError(Execution(\"", ""),
+];
+
 /// What stands between the place of an error and the error.
 const CAUSED_BY: &str = "\ncaused by\n";
 
@@ -29,6 +36,9 @@ pub fn in_plain_words(error: DataFusionError) -> DataFusionError {
     }
     if let Some((_, said)) = text.split_once(OF_SCHEDULER) {
         return of_text(said);
+    }
+    if let Some((kind, said)) = KINDS.iter().find_map(|(kind, prefix)| Some((prefix, within(kind, "\")")?))) {
+        return of_text(&format!("{kind}{said}"));
     }
     if text.ends_with("Cancelled") || text.contains("all executors were lost") {
         return exec_datafusion_err!(
@@ -87,6 +97,8 @@ fn unescaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ballista_core::error::BallistaError;
+
     use super::*;
 
     /// The words of an error that Ballista has wrapped.
@@ -112,6 +124,8 @@ mod tests {
         let said = "Error during planning: no index serves this";
         assert_eq!(words(format!("Job 1 failed: DataFusion error: {said}")), said);
         assert_eq!(words(format!("Job 1 failed: DataFusion error: a_rule{CAUSED_BY}{said}")), said);
+        let printed = BallistaError::DataFusionError(Box::new(plan_datafusion_err!("no index serves this")));
+        assert_eq!(words(format!("Job 1 failed: Error planning job 1: {printed:?}")), said);
         let placed = plan_datafusion_err!("too large").context("at a place");
         assert_eq!(without_context(placed).strip_backtrace(), "Error during planning: too large");
         let status = format!(
