@@ -95,11 +95,19 @@ class Kernel:
 
 
 @dataclasses.dataclass
+class Forms:
+    """The targets that a kernel file is compiled for: to PTX and to machine code."""
+
+    ptx: list[str]
+    cubins: list[str]
+
+
+@dataclasses.dataclass
 class File:
     """A kernel file: its kernels, and the structures that they know."""
 
     module: str
-    targets: list[str]
+    forms: Forms
     kernels: list[Kernel]
     structs: list[Struct]
 
@@ -352,18 +360,31 @@ def rust_macro(name: str, function: list[str], rustfmt: Rustfmt) -> list[str]:
     return ["", *lines, "    ($($name:ident),*) => {", "        $(", *body, "        )*", "    };", "}"]
 
 
+def rust_forms(file: File) -> list[str]:
+    """What a file is compiled to, each form with the compute capability that it is for."""
+    root = "../../../../../kernels"
+
+    def form(target: str, embedded: str) -> str:
+        return f"(({target[2:-1]}, {target[-1]}), {embedded}),"
+
+    cubins = [form(of, f'include_bytes!("{root}/cubin/{file.module}.{of}.cubin.z")') for of in file.forms.cubins]
+    ptx = [form(of, f'include_str!("{root}/ptx/{file.module}.{of}.ptx")') for of in file.forms.ptx]
+    lines = [f"/// The forms of `{file.module}.cu`.", "const COMPILED: Compiled = Compiled {"]
+    return [*lines, "cubins: &[", *cubins, "],", "ptx: &[", *ptx, "],", "};"]
+
+
 def rust_kernels(file: File, rustfmt: Rustfmt) -> list[str]:
     """The kernels of a file; those that differ by their names alone are written once, in a macro."""
-    ptx = [f'include_str!("../../../../../kernels/ptx/{file.module}.{target}.ptx")' for target in file.targets]
     lines = [f"/// The kernels of `{file.module}.cu` that the driver has read.", "pub struct Kernels {"]
     for kernel in file.kernels:
         lines += [f"{kernel.name}: {'Option<CudaFunction>' if kernel.tensor_cores else 'CudaFunction'},"]
-    both, macros = len(ptx) == 2, []
-    parameter = "tensor_cores: bool" if both else "_tensor_cores: bool"
+    macros = []
     body = ["impl Kernels {", "/// Has the driver read the file."]
-    body += [f"pub fn load(context: &Arc<CudaContext>, {parameter}) -> Result<Self, DriverError> {{"]
-    choice = f"if tensor_cores {{ {ptx[1]} }} else {{ {ptx[0]} }}" if both else ptx[0]
-    body += [f"let ptx = {choice};", "let module = context.load_module(Ptx::from_src(ptx))?;", "Ok(Self {"]
+    body += ["pub fn load(context: &DeviceContext) -> Result<Self, DriverError> {"]
+    body += ["let module = COMPILED.read(context)?;"]
+    if any(kernel.tensor_cores for kernel in file.kernels):
+        body += ["let tensor_cores = context.has_tensor_cores();"]
+    body += ["Ok(Self {"]
     for kernel in file.kernels:
         load = f'module.load_function("{kernel.name}")'
         load = f"tensor_cores.then(|| {load}).transpose()?" if kernel.tensor_cores else f"{load}?"
@@ -378,7 +399,7 @@ def rust_kernels(file: File, rustfmt: Rustfmt) -> list[str]:
         macro = os.path.commonprefix(names).rpartition("_")[0]
         macros += rust_macro(macro, rust_launch(kernels[0], file.module, "NAME"), rustfmt)
         body += ["", f"{macro}!({', '.join(names)});"]
-    return [*lines, "}", *macros, "", *body, "}"]
+    return [*rust_forms(file), "", *lines, "}", *macros, "", *body, "}"]
 
 
 def rust_module(module: str, structs: list[Struct], file: File | None, rustfmt: Rustfmt) -> str:
@@ -386,7 +407,7 @@ def rust_module(module: str, structs: list[Struct], file: File | None, rustfmt: 
     body = [line for struct in structs for line in rust_struct(struct)]
     body += rust_kernels(file, rustfmt) if file else []
     text = "\n".join(body)
-    cudarc = ["CudaContext", "CudaFunction", "CudaStream", "DeviceRepr", "DriverError", "ValidAsZeroBits"]
+    cudarc = ["CudaFunction", "CudaStream", "DeviceRepr", "DriverError", "ValidAsZeroBits"]
     cudarc = [name for name in cudarc if re.search(rf"\b{name}\b", text)]
     cudarc += ["PushKernelArg"] if "launch.arg" in text else []
     grid = [name for name in ["Grid", "Launched", "no_kernel"] if re.search(rf"\b{name}\b", text)]
@@ -395,10 +416,9 @@ def rust_module(module: str, structs: list[Struct], file: File | None, rustfmt: 
     lines = [f"//! What {declared}. {GENERATED}", ""]
     lines += ["use std::ffi::c_void;"] if "c_void" in text else []
     lines += ["use std::mem::offset_of;"] if "offset_of!" in text else []
-    lines += ["use std::sync::Arc;"] if "Arc<" in text else []
     lines += ["", f"use cudarc::driver::{{{', '.join(sorted(cudarc))}}};"]
-    lines += ["use cudarc::nvrtc::Ptx;"] if "Ptx::" in text else []
     lines += ["", f"use crate::address::{{{', '.join(addresses)}}};"] if addresses else []
+    lines += ["use crate::compiled::Compiled;", "use crate::context::DeviceContext;"] if file else []
     lines += [f"use crate::kernels::grid::{{{', '.join(grid)}}};"] if grid else []
     return rustfmt("\n".join([*lines, "", text, ""]))
 
@@ -455,13 +475,13 @@ def header(file: File) -> str:
 
 
 def bindings(
-    root: pathlib.Path, targets: dict[pathlib.Path, list[str]], rustfmt: Rustfmt
+    root: pathlib.Path, sources: dict[pathlib.Path, Forms], rustfmt: Rustfmt
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The files of crates/cuda, formatted by `rustfmt`, and the headers of kernels/layout, by their names."""
     files, headers = [], {}
     structs: dict[str, dict[str, Struct]] = {}
     exported: dict[str, Constants] = {}
-    for source, compiled in targets.items():
+    for source, forms in sources.items():
         reader, found = Reader(), {}
         try:
             text = reader.read(source, root)
@@ -470,7 +490,7 @@ def bindings(
                 raise SourceError(f'includes no "layout/{source.stem}.cuh"')
         except SourceError as error:
             raise SourceError(f"{source.name}: {error}") from error
-        file = File(source.stem, compiled, kernels, list(found.values()))
+        file = File(source.stem, forms, kernels, list(found.values()))
         files.append(file)
         headers[f"{source.stem}.cuh"] = header(file)
         for struct in file.structs:

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""Compiles kernels/*.cu to the PTX files beside them, kernels/ptx/<name>.<target>.ptx.
+"""Compiles kernels/*.cu to PTX and to machine code: ptx/<name>.<target>.ptx and cubin/<name>.<target>.cubin.z.
 
     build.py                      write what has changed: first the headers that are generated, then the sources in the
-                                  style of .clang-format, then the PTX
+                                  style of .clang-format, then the PTX and the machine code
     build.py --check              compare all of it with what is there; exit 1 if anything differs, 3 if the compiler or
                                   clang-format cannot be downloaded
     build.py --toolchain FOLDER   where both are kept (default: target/nvrtc)
 
 The compiler is NVRTC from the PyPI wheel named below; it is downloaded with pip if FOLDER lacks it, and needs
 neither a GPU nor a CUDA toolkit. One version gives the same bytes everywhere: sources are passed by their base
-names and with relative include folders, so that no path enters the PTX. One version of clang-format, from PyPI too,
+names and with relative include folders, so that no path enters the output. One version of clang-format, from PyPI too,
 gives the same style everywhere.
 
-A kernel file is compiled for sm75, or for the targets of its line `// targets: sm75, sm80`.
+A kernel file is compiled to PTX for sm75, or for the targets of its line `// targets: sm75, sm80`. It is compiled to
+machine code for each of MACHINES. Machine code is written compressed, by zlib. It is compared uncompressed, because
+another version of zlib may compress to other bytes.
 
 Generated are
 
@@ -33,17 +35,23 @@ import subprocess
 import sys
 import time
 import zipfile
+import zlib
+from concurrent.futures import ThreadPoolExecutor
 
-from bindings import SourceError, bindings
+from bindings import Forms, SourceError, bindings
 
 COMPILER = "nvidia-cuda-nvrtc-cu12==12.4.127"
 FORMATTER = "clang-format==18.1.8"
 VERSION = (12, 4)
 OPTIONS = ["--std=c++17", "--fmad=false", "-I", "."]
+# PTX for a target also serves all later devices.
 TARGETS = {"sm75": "compute_75", "sm80": "compute_80", "sm90": "compute_90"}
+# Machine code for a target also serves later devices of the same major version: that of sm86 serves sm87 and sm89.
+MACHINES = {"sm75": "sm_75", "sm80": "sm_80", "sm86": "sm_86", "sm90": "sm_90"}
 SOURCES = ["*.cu", "*.cuh", "*.cpp", "*.h"]
 KERNELS = pathlib.Path(__file__).resolve().parent
 ROOT = KERNELS.parent
+OUTPUTS = [KERNELS / "ptx", KERNELS / "cubin"]
 HOST = ROOT / "crates" / "cuda" / "src" / "kernels" / "generated"
 SET_MEASURES = ROOT / "crates" / "measures" / "src" / "set_measure.rs"
 EDIT_MEASURES = ROOT / "crates" / "measures" / "src" / "edit_measure.rs"
@@ -95,32 +103,35 @@ def load_compiler(toolchain: pathlib.Path) -> ctypes.CDLL:
     return library
 
 
-def text_of(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
-    """The program's "PTX" or "ProgramLog", without the final NUL."""
+def output_of(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
+    """The program's "PTX", "CUBIN" or "ProgramLog"."""
     size = ctypes.c_size_t()
     getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
     buffer = ctypes.create_string_buffer(size.value)
     getattr(library, f"nvrtcGet{what}")(program, buffer)
-    return buffer.value
+    return buffer.raw
 
 
-def compile_ptx(library: ctypes.CDLL, source: pathlib.Path, target: str) -> bytes:
-    """The PTX of one file for one target. The working folder must be the kernels' own."""
+def compiled(library: ctypes.CDLL, source: pathlib.Path, architecture: str) -> bytes:
+    """The PTX of one file for a virtual architecture (compute_XX), or its machine code for a real one (sm_XX). The
+    working folder must be the kernels' own."""
     program = ctypes.c_void_p()
     code = library.nvrtcCreateProgram(
         ctypes.byref(program), source.read_bytes(), source.name.encode(), 0, None, None
     )
     if code:
         raise BuildError(f"{source.name}: {library.nvrtcGetErrorString(code).decode()}")
-    options = [option.encode() for option in [f"--gpu-architecture={TARGETS[target]}", *OPTIONS]]
+    options = [option.encode() for option in [f"--gpu-architecture={architecture}", *OPTIONS]]
     try:
         code = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
-        log = text_of(library, program, "ProgramLog").decode(errors="replace").strip()
+        log = output_of(library, program, "ProgramLog").rstrip(b"\0").decode(errors="replace").strip()
         if code:
-            raise BuildError(f"{source.name} for {target} does not compile:\n{log}")
+            raise BuildError(f"{source.name} for {architecture} does not compile:\n{log}")
         if log:
             print(log, file=sys.stderr)
-        return text_of(library, program, "PTX")
+        if architecture.startswith("sm_"):
+            return output_of(library, program, "CUBIN")
+        return output_of(library, program, "PTX").rstrip(b"\0")
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
 
@@ -197,9 +208,9 @@ def rustfmt(text: str) -> str:
 
 def generated() -> dict[pathlib.Path, str]:
     """All that is generated before anything is compiled, by its path."""
-    targets = {source: targets_of(source) for source in sorted(KERNELS.glob("*.cu"))}
+    sources = {source: Forms(targets_of(source), list(MACHINES)) for source in sorted(KERNELS.glob("*.cu"))}
     try:
-        host, layouts = bindings(KERNELS, targets, rustfmt)
+        host, layouts = bindings(KERNELS, sources, rustfmt)
     except SourceError as error:
         raise BuildError(str(error)) from error
     texts = {
@@ -249,23 +260,49 @@ def format_sources(toolchain: pathlib.Path, check: bool) -> bool:
     return fresh
 
 
+def decompressed(path: pathlib.Path) -> bytes | None:
+    """What a file of machine code holds, if it can be read."""
+    try:
+        return zlib.decompress(path.read_bytes())
+    except (OSError, zlib.error):
+        return None
+
+
+def jobs() -> list[tuple[pathlib.Path, pathlib.Path, str]]:
+    """Each file that is compiled, where its output goes, and for which architecture."""
+    found = []
+    for source in sorted(KERNELS.glob("*.cu")):
+        ptx = [(KERNELS / "ptx" / f"{source.stem}.{target}.ptx", TARGETS[target]) for target in targets_of(source)]
+        cubins = [(KERNELS / "cubin" / f"{source.stem}.{name}.cubin.z", MACHINES[name]) for name in MACHINES]
+        found += [(source, path, architecture) for path, architecture in [*ptx, *cubins]]
+    return found
+
+
 def build(library: ctypes.CDLL, check: bool) -> bool:
     """Compiles every file; whether all of it was as it is now."""
-    output, fresh, expected = KERNELS / "ptx", True, set()
-    output.mkdir(exist_ok=True)
-    for source in sorted(KERNELS.glob("*.cu")):
-        for target in targets_of(source):
-            start = time.monotonic()
-            ptx = compile_ptx(library, source, target)
-            path = output / f"{source.stem}.{target}.ptx"
-            expected.add(path)
-            same = path.exists() and path.read_bytes() == ptx
-            if not same and not check:
-                path.write_bytes(ptx)
-            fresh &= same
-            state = "unchanged" if same else "differs" if check else "written"
-            print(f"{path.name}: {len(ptx)} bytes, {time.monotonic() - start:.2f} s, {state}")
-    for path in sorted(set(output.glob("*.ptx")) - expected):
+
+    def run(job: tuple[pathlib.Path, pathlib.Path, str]) -> bool:
+        source, path, architecture = job
+        start = time.monotonic()
+        code = compiled(library, source, architecture)
+        if path.suffix == ".ptx":
+            same, written = path.exists() and path.read_bytes() == code, code
+        else:
+            same, written = decompressed(path) == code, zlib.compress(code, 9)
+        if not same and not check:
+            path.write_bytes(written)
+        state = "unchanged" if same else "differs" if check else "written"
+        print(f"{path.name}: {len(code)} bytes, {time.monotonic() - start:.2f} s, {state}")
+        return same
+
+    everything = jobs()
+    for folder in OUTPUTS:
+        folder.mkdir(exist_ok=True)
+    # the compiler's calls run side by side
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        fresh = all(list(pool.map(run, everything)))
+    there = {path for folder in OUTPUTS for path in folder.iterdir()}
+    for path in sorted(there - {path for _, path, _ in everything}):
         print(f"{path.name}: has no source{'' if check else ', removed'}")
         fresh = False
         if not check:
@@ -274,7 +311,7 @@ def build(library: ctypes.CDLL, check: bool) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Compiles the CUDA kernels to PTX with the pinned NVRTC.")
+    parser = argparse.ArgumentParser(description="Compiles the CUDA kernels with the pinned NVRTC.")
     parser.add_argument("--check", action="store_true", help="compare with what is there, write nothing")
     parser.add_argument("--toolchain", type=pathlib.Path, default=ROOT / "target" / "nvrtc")
     arguments = parser.parse_args()

@@ -7,15 +7,17 @@
 // and fills must lie inside one live allocation. As with the driver, a host thread needs a current context, and
 // dynamic shared memory beyond 48 KiB needs cuFuncSetAttribute.
 //
-// A module is known by its PTX text, which is not executed: a kernel is found by name among the compiled ones, if
-// the text (when it has entries at all) names it too.
+// A module is known by its PTX text or its machine code, which is not executed: a kernel is found by name among the
+// compiled ones, if the text (when it has entries at all) or the machine code names it too. As with the driver, machine
+// code is refused that is for another major version of the compute capability, or for a later minor one.
 //
 // Settings, read from the environment at the first call:
 //   EMULATED_DEVICE_COUNT         default 1; with 0 cuInit says CUDA_ERROR_NO_DEVICE; all devices share memory and a context
 //   EMULATED_DEVICE_MEMORY        bytes, default 1 GiB; beyond it allocations give CUDA_ERROR_OUT_OF_MEMORY
 //   EMULATED_COMPUTE_CAPABILITY   ten times the version, default 90
 //   EMULATED_FAIL_LAUNCH          n: the n-th launch gives CUDA_ERROR_LAUNCH_FAILED, as does all that comes after it
-//   EMULATED_COMPILE_TIME         milliseconds that a module takes to load, default 0
+//   EMULATED_COMPILE_TIME         milliseconds that PTX takes to load, default 0
+//   EMULATED_MACHINE_CODE         default 1; with 0 all machine code is refused
 // The functions at the end report and change them while a test runs.
 #include "driver.h"
 
@@ -43,6 +45,7 @@ enum Result : int {
     INVALID_DEVICE = 101,
     INVALID_IMAGE = 200,
     INVALID_CONTEXT = 201,
+    NO_BINARY_FOR_GPU = 209,
     INVALID_HANDLE = 400,
     NOT_FOUND = 500,
     LAUNCH_FAILED = 719,
@@ -61,6 +64,7 @@ const ErrorText error_texts[] = {
     {INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "invalid module image"},
     {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "no current context"},
+    {NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no machine code for the device"},
     {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid handle"},
     {NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "name not found"},
     {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "launch failed"},
@@ -88,8 +92,10 @@ struct Event {
     bool recorded = false;
     Clock::time_point time;
 };
+// PTX as text, or machine code as an ELF image.
 struct Module {
-    std::string text;
+    std::string image;
+    bool machine_code;
 };
 struct Function {
     const emulated::Kernel* kernel;
@@ -101,6 +107,7 @@ struct Pool {
 
 const int device_count = static_cast<int>(setting("EMULATED_DEVICE_COUNT", 1));
 const int capability = static_cast<int>(setting("EMULATED_COMPUTE_CAPABILITY", 90));
+const bool takes_machine_code = setting("EMULATED_MACHINE_CODE", 1);
 std::atomic<uint64_t> launches{0};
 std::atomic<uint64_t> launch_to_fail{setting("EMULATED_FAIL_LAUNCH", 0)};
 Context primary_context;
@@ -246,10 +253,37 @@ Function* function_named(const char* name) {
     return nullptr;
 }
 
-// Whether the module's text allows the name: it has no entries, or one of that name.
+// Whether the module allows the name: as text it has no entries, or one of that name; as machine code it has a section
+// of that name.
 bool may_hold(const Module& module, const char* name) {
-    if (module.text.find(".entry ") == std::string::npos) return true;
-    return module.text.find(std::string(".entry ") + name + "(") != std::string::npos;
+    const std::string& image = module.image;
+    if (module.machine_code) return image.find(std::string(".text.") + name + '\0') != std::string::npos;
+    if (image.find(".entry ") == std::string::npos) return true;
+    return image.find(std::string(".entry ") + name + "(") != std::string::npos;
+}
+
+bool is_machine_code(const void* image) { return !memcmp(image, "\177ELF", 4); }
+
+// The number of type T at a place of an image.
+template <class T>
+T number_at(const char* image, size_t place) {
+    T number;
+    memcpy(&number, image + place, sizeof number);
+    return number;
+}
+
+// Machine code as far as its header says, if the device runs it.
+int read_machine_code(const char* image, std::string* read) {
+    constexpr int machine = 190, flags = 48, section_offset = 40, section_size = 58, section_count = 60;
+    if (number_at<uint16_t>(image, 18) != machine) return INVALID_IMAGE;
+    const int target = number_at<uint32_t>(image, flags) & 0xff;
+    const bool runs = target / 10 == capability / 10 && target % 10 <= capability % 10;
+    if (!takes_machine_code || !runs) return NO_BINARY_FOR_GPU;
+    // the names of sections lie before the table of sections
+    const uint64_t sections = number_at<uint16_t>(image, section_count);
+    *read = std::string(
+        image, number_at<uint64_t>(image, section_offset) + sections * number_at<uint16_t>(image, section_size));
+    return SUCCESS;
 }
 
 // What a block may ask for with cuFuncSetAttribute.
@@ -575,8 +609,14 @@ DRIVER_API cuLinkDestroy(void* state) { return state ? SUCCESS : INVALID_HANDLE;
 DRIVER_API cuModuleLoadData(Module** module, const void* image) {
     if (const int error = usable()) return error;
     if (!image) return INVALID_IMAGE;
-    compiler().compile();
-    return give(module, new Module{static_cast<const char*>(image)});
+    const char* bytes = static_cast<const char*>(image);
+    if (!is_machine_code(image)) {
+        compiler().compile();
+        return give(module, new Module{bytes, false});
+    }
+    std::string read;
+    if (const int error = read_machine_code(bytes, &read)) return error;
+    return give(module, new Module{std::move(read), true});
 }
 DRIVER_API cuModuleUnload(Module* module) {
     delete module;
@@ -638,7 +678,7 @@ REPORT_API uint64_t emulated_allocations() { return memory().figures().allocatio
 REPORT_API void emulated_fail_allocations(uint64_t n, uint64_t count) { memory().fail(n, count); }
 // Launches so far, failed ones included.
 REPORT_API uint64_t emulated_launches() { return launches; }
-// Modules that are being loaded.
+// Modules that are being compiled.
 REPORT_API uint64_t emulated_compiling() { return compiler().at_work(); }
 // Replaces EMULATED_DEVICE_MEMORY; what is allocated stays.
 REPORT_API void emulated_set_memory(uint64_t bytes) { memory().resize(bytes); }

@@ -267,10 +267,14 @@ async fn count(context: &SessionContext, condition: &str) -> Result<i64> {
     Ok(count_with_plan(context, condition).await?.0)
 }
 
+/// Counts the pairs of rows that satisfy a condition.
+fn counted(condition: &str) -> String {
+    format!("SELECT count(*) FROM t a JOIN t b ON {condition} AND a.id < b.id")
+}
+
 /// The count, and the plan as it is after that.
 async fn count_with_plan(context: &SessionContext, condition: &str) -> Result<(i64, String)> {
-    let query = format!("SELECT count(*) FROM t a JOIN t b ON {condition} AND a.id < b.id");
-    let plan = context.similarity_sql(&query).await?.create_physical_plan().await?;
+    let plan = context.similarity_sql(&counted(condition)).await?.create_physical_plan().await?;
     let batches = collect(Arc::clone(&plan), context.task_ctx()).await?;
     let count = batches[0].column(0).as_primitive::<Int64Type>().value(0);
     Ok((count, displayable(plan.as_ref()).indent(true).to_string()))
@@ -432,7 +436,7 @@ async fn a_failing_device_ends_its_queries_and_nothing_else() {
 /// it down.
 #[test]
 fn a_process_exits_once_the_driver_has_compiled() {
-    let settings = [("EMULATED_COMPILE_TIME", "4000")];
+    let settings = [("EMULATED_COMPILE_TIME", "4000"), ("EMULATED_MACHINE_CODE", "0")];
     if !on_the_emulated_driver("cuda::a_process_exits_once_the_driver_has_compiled", &settings) {
         return;
     }
@@ -569,6 +573,35 @@ async fn a_device_without_tensor_cores_finds_the_same_rows() {
         check(7100..7101, Cases { sizes: &[600], ..cases }).await;
         check(7200..7203, Cases { condition: random_vectors, table: finite_table, ..cases }).await;
         check_tables(7300, &SCORES[..5]).await;
+    }
+}
+
+/// A driver that is given machine code compiles nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_device_of_a_known_kind_is_given_machine_code() {
+    for capability in ["75", "80", "86", "89", "90"] {
+        let settings = [("EMULATED_COMPUTE_CAPABILITY", capability), ("EMULATED_COMPILE_TIME", "60000")];
+        if !on_the_emulated_driver("cuda::a_device_of_a_known_kind_is_given_machine_code", &settings) {
+            continue;
+        }
+        let (_, plan) = table_and_plan(&with_strings(200).await, &counted(CONDITIONS[0])).await;
+        assert!(plan.contains("engine=cuda:0") && plan.contains("kernel_files_from_ptx=0,"), "{plan}");
+        return;
+    }
+}
+
+/// Devices that are newer than all machine code, and a driver that refuses machine code.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_machine_code_a_device_finds_the_same_rows() {
+    for settings in [("EMULATED_COMPUTE_CAPABILITY", "100"), ("EMULATED_MACHINE_CODE", "0")] {
+        if !on_the_emulated_driver("cuda::without_machine_code_a_device_finds_the_same_rows", &[settings]) {
+            continue;
+        }
+        // the kernels of sets, and those that sort
+        let (_, plan) = table_and_plan(&with_strings(200).await, &counted(CONDITIONS[0])).await;
+        assert!(plan.contains("binary tensor cores") && plan.contains("kernel_files_from_ptx=2,"), "{plan}");
+        check(7400..7405, Cases { operator: "engine=cuda:0", tenths: 1, ..TEXTS }).await;
+        return;
     }
 }
 

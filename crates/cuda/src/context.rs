@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
 
 use super::fault::Fault;
+use similarity_engine::metrics::Count;
 
 /// CUDA streams that are kept for the next one who needs one.
 const MOST_STREAMS: usize = 256;
@@ -20,6 +21,8 @@ pub(super) struct DeviceContext {
     capability: (i32, i32),
     memory: usize,
     reserved: AtomicUsize,
+    /// Kernel files that the driver was given as PTX.
+    files_from_ptx: Count,
     /// Streams that were made: making one takes a millisecond and more where many threads do.
     streams: Mutex<Vec<Arc<CudaStream>>>,
     /// What keeps memory that nobody uses.
@@ -41,6 +44,7 @@ impl DeviceContext {
             memory: context.total_mem()?,
             context,
             reserved: AtomicUsize::new(0),
+            files_from_ptx: Count::new(),
             streams: Mutex::default(),
             spare: Mutex::default(),
         };
@@ -71,6 +75,11 @@ impl DeviceContext {
     /// Whether kernels for tensor cores run.
     pub(super) fn has_tensor_cores(&self) -> bool {
         self.capability >= (8, 0)
+    }
+
+    /// Kernel files that the driver was given as PTX so far, to compile them or to find what it has compiled before.
+    pub(super) fn files_from_ptx(&self) -> &Count {
+        &self.files_from_ptx
     }
 
     /// CUDA stream that no other thread has.

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use cudarc::driver::{CudaContext, CudaStream, DriverError, PinnedHostSlice, sys};
 
 use super::context::{DeviceContext, Spare};
+use super::exit_guard::outlive_driver;
 use super::fault::Fault;
-use super::jit_guard::outlive_at_exit;
 use super::modules::Modules;
 use super::object_pool::ObjectPool;
 use super::staging::StagingPool;
@@ -81,7 +81,7 @@ impl Device {
             let (most, least) = LEAST_CAPABILITY;
             return Err(format!("{context} has compute capability {major}.{minor}, and {most}.{least} is the least"));
         }
-        outlive_at_exit(context.cuda()).map_err(unusable)?;
+        outlive_driver();
         let device = Self {
             kernels: Arc::new(Modules::new(&context)),
             context,

@@ -9,7 +9,8 @@
 //! memory          what a join may hold, and copies of it
 //! metrics         what a join has done there
 //! modules         the files of kernels, and when the driver reads them
-//! jit_guard       what the driver's compiler does then, and what an exit waits for
+//! compiled        the forms of a file: machine code for some devices, PTX for all others
+//! exit_guard      what an exit of the process waits for
 //! kernels         what the host decides of each launch, over functions that are generated from kernels/
 //! transfers       copies to the device and from it; staging is the pinned memory that they come through
 //! sort            records by a key
@@ -34,8 +35,9 @@
 //! components      connected components of links
 //! ```
 //!
-//! Nothing here needs CUDA at build time: the driver's library is opened when a session first asks for a device, and
-//! the kernels come with the crate as PTX, which the driver compiles (and remembers) when an operator first needs them.
+//! Nothing here needs CUDA at build time: the driver's library is opened when a session first asks for a device. The
+//! kernels come with the crate as machine code for devices up to compute capability 9.0, and as PTX for later ones. The
+//! driver compiles PTX (and remembers it) when an operator first needs it.
 
 #![deny(missing_docs)]
 
@@ -45,13 +47,14 @@ mod arrow_strings;
 mod block_ranges;
 mod buffer;
 mod coded_strings;
+mod compiled;
 mod components;
 mod context;
 pub mod device;
 mod device_bounds;
 mod equality;
+mod exit_guard;
 mod fault;
-mod jit_guard;
 mod kernels;
 mod match_count;
 mod memory;

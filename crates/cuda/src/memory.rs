@@ -39,14 +39,14 @@ impl Budget {
         Self {
             device: Arc::clone(device),
             limit: (device.memory() as f64 * fraction) as usize,
-            metrics: DeviceMetrics::default(),
+            metrics: DeviceMetrics::new(device.context()),
             sent: None,
         }
     }
 
     /// This budget for one join, with metrics of its own.
     pub(crate) fn of_join(&self) -> Self {
-        Self { metrics: DeviceMetrics::default(), ..self.clone() }
+        Self { metrics: DeviceMetrics::new(self.device.context()), ..self.clone() }
     }
 
     /// Gives back what was sent ahead and nobody has asked for.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::context::DeviceContext;
 use similarity_engine::metrics::{Count, MetricValue, Time};
 
 /// Counters that all parts of a join share.
@@ -25,6 +26,8 @@ pub(super) struct DeviceMetrics {
     postings: Count,
     /// Pairs that the filter let pass.
     survivors: Count,
+    /// Kernel files that the device's driver was given as PTX, in the whole process.
+    files_from_ptx: Count,
     /// Launches that yielded more than the buffers hold, so that they were done again in pieces.
     retries: Count,
 }
@@ -38,6 +41,11 @@ struct Span {
 }
 
 impl DeviceMetrics {
+    /// Metrics of a join on a device.
+    pub(super) fn new(device: &DeviceContext) -> Self {
+        Self { files_from_ptx: device.files_from_ptx().clone(), ..Self::default() }
+    }
+
     fn join(&self) -> MutexGuard<'_, Option<Span>> {
         self.join.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -97,6 +105,7 @@ impl DeviceMetrics {
             count("device_postings", &self.postings),
             count("filter_survivors", &self.survivors),
             count("device_retries", &self.retries),
+            count("kernel_files_from_ptx", &self.files_from_ptx),
         ];
         values.extend(self.join().as_ref().map(|span| time("device_join_time", &span.length)));
         values

@@ -1,5 +1,5 @@
-//! The files of kernels on a device, each read by the driver when it is first needed: what it has never seen it
-//! compiles, which takes a while that nothing interrupts.
+//! The files of kernels on a device, each read by the driver when it is first needed. Machine code takes it less than a
+//! millisecond. PTX that it has never seen it compiles, which takes a while that nothing interrupts.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -9,8 +9,8 @@ use std::time::Duration;
 use cudarc::driver::DriverError;
 
 use super::context::DeviceContext;
+use super::exit_guard::ExitGuard;
 use super::fault::Fault;
-use super::jit_guard::JitGuard;
 use super::kernels::{
     CodedStringKernels, ComponentKernels, EqualityKernels, MatchCountKernels, NearestCountKernels, NearestKernels,
     NearestSetKernels, NearestStringKernels, NearestVectorKernels, PrefixKernels, RuleKernels, SetKernels, SortKernels,
@@ -55,8 +55,7 @@ macro_rules! modules {
             $(
                 /// The kernels of this file.
                 pub(super) fn $name(&self) -> Result<&$kernels, Fault> {
-                    let context = &self.context;
-                    self.$name.get(|| <$kernels>::load(context.cuda(), context.has_tensor_cores()))
+                    self.$name.get(|| <$kernels>::load(&self.context))
                 }
             )*
         }
@@ -99,7 +98,7 @@ impl<T> Read<T> {
         if self.kernels.get().is_none() {
             let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
             if self.kernels.get().is_none() {
-                let _compiling = JitGuard::begin()?;
+                let _guard = ExitGuard::begin()?;
                 let _ = self.kernels.set(read()?);
             }
         }
@@ -118,10 +117,10 @@ impl Modules {
         for &module in modules.iter().filter(|module| !self.has(**module)) {
             let (files, reading) = (Arc::clone(self), reading.clone());
             // from now on, not from when the thread begins
-            let Ok(compiling) = JitGuard::begin() else { break };
+            let Ok(guard) = ExitGuard::begin() else { break };
             let read = move || {
                 let _ = files.read(module);
-                drop((compiling, reading));
+                drop((guard, reading));
             };
             // without a thread the first one who needs them reads them
             let _ = thread::Builder::new().name(format!("similarity-{module:?}")).spawn(read);
@@ -143,18 +142,23 @@ mod tests {
             Module::CodedStrings,
             Module::Components,
             Module::Equality,
+            Module::MatchCount,
             Module::Nearest,
             Module::NearestCounts,
             Module::NearestSets,
             Module::NearestStrings,
             Module::NearestVectors,
+            Module::Prefixes,
             Module::Rules,
             Module::Sets,
+            Module::Sort,
             Module::Strings,
             Module::Vectors,
         ];
         device.kernels().read_ahead(&all, &Cancel::default());
         assert!(all.iter().all(|&module| device.kernels().has(module)));
+        let is_known = device.context().capability() < (10, 0);
+        assert_eq!(device.context().files_from_ptx().value() == 0, is_known);
         let cancelled = Cancel::default();
         cancelled.cancel();
         // what it has started is read all the same

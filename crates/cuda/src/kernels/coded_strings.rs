@@ -1,8 +1,6 @@
 //! Launches of the kernels of `coded_strings.cu`.
 
-use std::sync::Arc;
-
-use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use cudarc::driver::{CudaStream, DriverError};
 
 use super::generated::arrow_strings::ArrowStrings as ArrowStringsOnDevice;
 use super::generated::coded_strings::Kernels;
@@ -10,6 +8,7 @@ use super::generated::constants::coded_strings::SCALARS;
 use super::grid::{Grid, Launched};
 use super::strings::SymbolBuffer;
 use crate::buffer::Buffer;
+use crate::context::DeviceContext;
 
 /// The kernels of `coded_strings.cu`.
 pub(crate) struct CodedStringKernels {
@@ -43,8 +42,8 @@ pub(crate) struct StringSymbols {
 }
 
 impl CodedStringKernels {
-    pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
-        Ok(Self { kernels: Kernels::load(context, tensor_cores)? })
+    pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {
+        Ok(Self { kernels: Kernels::load(context)? })
     }
 
     /// Reads all strings of up to `most` characters; `occurs`, where it is there, gets a bit for each character,

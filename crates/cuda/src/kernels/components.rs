@@ -1,12 +1,11 @@
 //! Launches of the kernels of `components.cu`.
 
-use std::sync::Arc;
-
-use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use cudarc::driver::{CudaStream, DriverError};
 
 use super::generated::components::{IdTable as IdTableOnDevice, Kernels};
 use super::grid::{Grid, Launched};
 use crate::buffer::Buffer;
+use crate::context::DeviceContext;
 
 /// Ids in a hash table, and a tree of its slots for each component.
 #[derive(Debug)]
@@ -47,8 +46,8 @@ pub(crate) struct ComponentKernels {
 }
 
 impl ComponentKernels {
-    pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
-        Ok(Self { kernels: Kernels::load(context, tensor_cores)? })
+    pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {
+        Ok(Self { kernels: Kernels::load(context)? })
     }
 
     /// Adds `count` links to a table with room for twice as many ids, and the ids that are new to `known`.

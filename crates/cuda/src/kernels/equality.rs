@@ -1,8 +1,6 @@
 //! Launches of the kernels of `equality.cu`.
 
-use std::sync::Arc;
-
-use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use cudarc::driver::{CudaStream, DriverError};
 
 use super::generated::arrow_strings::ArrowStrings as ArrowStringsOnDevice;
 use super::generated::constants::equality::TILE;
@@ -10,6 +8,7 @@ use super::generated::equality::{Counted, Kernels, Known, Records};
 use super::grid::{Grid, Launched};
 use super::launch::KeyedRows;
 use crate::buffer::Buffer;
+use crate::context::DeviceContext;
 
 /// The kernels of `equality.cu`.
 pub(crate) struct EqualityKernels {
@@ -76,8 +75,8 @@ pub(crate) struct HashedStrings {
 }
 
 impl EqualityKernels {
-    pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
-        Ok(Self { kernels: Kernels::load(context, tensor_cores)? })
+    pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {
+        Ok(Self { kernels: Kernels::load(context)? })
     }
 
     /// Writes a record for each string.

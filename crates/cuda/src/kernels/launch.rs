@@ -1,14 +1,13 @@
 //! What several kernels are launched with.
 
-use std::sync::Arc;
-
+use cudarc::driver::DriverError;
 use cudarc::driver::sys::CUdevice_attribute;
-use cudarc::driver::{CudaContext, DriverError};
 
 use super::generated::common::{Pair, Task};
 use super::generated::constants;
 use super::grid::{Grid, WARP};
 use crate::buffer::Buffer;
+use crate::context::DeviceContext;
 
 /// Positions of a block.
 pub(crate) const BLOCK: u32 = constants::common::BLOCK;
@@ -58,7 +57,7 @@ pub(crate) struct Appended<'a> {
 }
 
 /// Multiprocessors of a device.
-pub(super) fn multiprocessors(context: &Arc<CudaContext>) -> Result<u32, DriverError> {
-    let count = context.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+pub(super) fn multiprocessors(context: &DeviceContext) -> Result<u32, DriverError> {
+    let count = context.cuda().attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
     Ok(count.max(1) as u32)
 }

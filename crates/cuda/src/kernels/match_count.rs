@@ -1,8 +1,6 @@
 //! Launches of the kernels of `match_count.cu`.
 
-use std::sync::Arc;
-
-use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use cudarc::driver::{CudaStream, DriverError};
 
 use super::generated::common::Pair;
 use super::generated::match_count::{CountedRows, Counting, CountingRows, Kernels, TiedRows};
@@ -10,6 +8,7 @@ use super::generated::nearest::Searched;
 use super::grid::{Grid, Launched};
 use crate::address::Address;
 use crate::buffer::Buffer;
+use crate::context::DeviceContext;
 
 /// The kernels of `match_count.cu`.
 pub(crate) struct MatchCountKernels(Kernels);
@@ -65,8 +64,8 @@ const FEW_CONDITIONS: u32 = 15;
 pub(crate) const MOST_CONDITIONS: usize = 255;
 
 impl MatchCountKernels {
-    pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
-        Ok(Self(Kernels::load(context, tensor_cores)?))
+    pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {
+        Ok(Self(Kernels::load(context)?))
     }
 
     /// Writes the places of all rows, and their ranks where there are any.

@@ -1,14 +1,14 @@
 //! Launches of the kernels of `nearest.cu`.
 
 use std::mem::offset_of;
-use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use cudarc::driver::{CudaStream, DriverError};
 use similarity_engine::nearest;
 
 use super::generated::nearest::{Kernels, Neighbour, Searched};
 use super::grid::{Grid, Launched};
 use crate::buffer::Buffer;
+use crate::context::DeviceContext;
 
 /// The kernels of `nearest.cu`.
 pub(crate) struct NearestKernels(Kernels);
@@ -34,8 +34,8 @@ pub(crate) fn neighbours_mut(found: &mut [Neighbour]) -> &mut [nearest::Neighbou
 }
 
 impl NearestKernels {
-    pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
-        Ok(Self(Kernels::load(context, tensor_cores)?))
+    pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {
+        Ok(Self(Kernels::load(context)?))
     }
 
     /// Leaves each row the best of what it was offered.

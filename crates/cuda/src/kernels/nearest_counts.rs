@@ -1,8 +1,6 @@
 //! Launches of the kernels of `nearest_counts.cu`.
 
-use std::sync::Arc;
-
-use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use cudarc::driver::{CudaStream, DriverError};
 
 use super::generated::nearest::Searched;
 use super::generated::nearest_counts::Kernels;
@@ -11,6 +9,7 @@ use super::generated::sets::Sets;
 use super::grid::{Grid, Launched};
 use super::nearest_sets::NearestSets;
 use crate::buffer::Buffer;
+use crate::context::DeviceContext;
 
 /// The kernels of `nearest_counts.cu`.
 pub(crate) struct NearestCountKernels(Kernels);
@@ -47,8 +46,8 @@ pub(crate) struct CountedRanges<'a> {
 }
 
 impl NearestCountKernels {
-    pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
-        Ok(Self(Kernels::load(context, tensor_cores)?))
+    pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {
+        Ok(Self(Kernels::load(context)?))
     }
 
     /// Adds up how many postings the tokens of a probe side have.

@@ -1,8 +1,6 @@
 //! Launches of the kernels of `nearest_sets.cu`.
 
-use std::sync::Arc;
-
-use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use cudarc::driver::{CudaStream, DriverError};
 
 use super::generated::nearest::{Round, Searched};
 use super::generated::nearest_sets::{Kernels, SetRanking};
@@ -10,6 +8,7 @@ use super::generated::sets::Sets;
 use super::grid::{Grid, Launched};
 use super::launch::{Appended, BLOCK, TaskList, multiprocessors};
 use crate::address::Address;
+use crate::context::DeviceContext;
 
 /// The kernels of `nearest_sets.cu`.
 pub(crate) struct NearestSetKernels {
@@ -31,8 +30,8 @@ pub(crate) struct NearestSets {
 }
 
 impl NearestSetKernels {
-    pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
-        Ok(Self { kernels: Kernels::load(context, tensor_cores)?, blocks: 8 * multiprocessors(context)? })
+    pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {
+        Ok(Self { kernels: Kernels::load(context)?, blocks: 8 * multiprocessors(context)? })
     }
 
     /// The seeds of each probe block.

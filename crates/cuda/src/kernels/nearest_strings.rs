@@ -1,8 +1,6 @@
 //! Launches of the kernels of `nearest_strings.cu`.
 
-use std::sync::Arc;
-
-use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use cudarc::driver::{CudaStream, DriverError};
 use similarity_measures::EditKernel;
 
 use super::generated::nearest::{Round, Searched};
@@ -11,6 +9,7 @@ use super::generated::strings::CodedStrings;
 use super::grid::{Grid, Launched};
 use super::launch::{Appended, BLOCK, TaskList, multiprocessors};
 use crate::address::Address;
+use crate::context::DeviceContext;
 
 /// The kernels of `nearest_strings.cu`.
 pub(crate) struct NearestStringKernels {
@@ -33,8 +32,8 @@ pub(crate) struct NearestStrings {
 }
 
 impl NearestStringKernels {
-    pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
-        Ok(Self { kernels: Kernels::load(context, tensor_cores)?, blocks: 16 * multiprocessors(context)? })
+    pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {
+        Ok(Self { kernels: Kernels::load(context)?, blocks: 16 * multiprocessors(context)? })
     }
 
     /// The seeds of each probe block.

@@ -1,8 +1,6 @@
 //! Launches of the kernels of `nearest_vectors.cu`.
 
-use std::sync::Arc;
-
-use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use cudarc::driver::{CudaStream, DriverError};
 
 use super::generated::constants::vector_measure::{EUCLIDEAN, MANHATTAN};
 use super::generated::nearest::{Round, Searched};
@@ -12,6 +10,7 @@ use super::generated::vectors::Vectors;
 use super::grid::{Grid, Launched};
 use super::launch::{Appended, BLOCK, TaskList, multiprocessors};
 use crate::address::Address;
+use crate::context::DeviceContext;
 
 /// The kernels of `nearest_vectors.cu`.
 pub(crate) struct NearestVectorKernels {
@@ -31,8 +30,8 @@ pub(crate) struct NearestVectors {
 }
 
 impl NearestVectorKernels {
-    pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
-        Ok(Self { kernels: Kernels::load(context, tensor_cores)?, blocks: 16 * multiprocessors(context)? })
+    pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {
+        Ok(Self { kernels: Kernels::load(context)?, blocks: 16 * multiprocessors(context)? })
     }
 
     /// The seeds of each probe block.

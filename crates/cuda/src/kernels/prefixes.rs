@@ -1,8 +1,6 @@
 //! Launches of the kernels of `prefixes.cu`.
 
-use std::sync::Arc;
-
-use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use cudarc::driver::{CudaStream, DriverError};
 
 use super::generated::postings::Postings;
 use super::generated::prefixes::{Kernels, Prefixes, Ranges};
@@ -12,6 +10,7 @@ use super::grid::{Grid, Launched, WARP};
 use super::launch::{Appended, KeyedRows, Positions, TaskList, Windows};
 use super::sets::SetSides;
 use crate::buffer::Buffer;
+use crate::context::DeviceContext;
 
 /// The kernels of `prefixes.cu`.
 pub(crate) struct PrefixKernels {
@@ -43,8 +42,8 @@ pub(crate) struct PrefixRanges {
 }
 
 impl PrefixKernels {
-    pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
-        Ok(Self { kernels: Kernels::load(context, tensor_cores)? })
+    pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {
+        Ok(Self { kernels: Kernels::load(context)? })
     }
 
     /// How many tokens the prefix of each position has, on the build or the probe side.

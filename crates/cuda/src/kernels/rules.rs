@@ -1,9 +1,8 @@
 //! Launches of the kernels of `rules.cu`.
 
 use std::mem::offset_of;
-use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use cudarc::driver::{CudaStream, DriverError};
 use similarity_engine::atoms;
 use similarity_measures::EditKernel;
 
@@ -16,6 +15,7 @@ use super::grid::{Grid, Launched};
 use super::launch::{Appended, multiprocessors};
 use crate::address::Address;
 use crate::buffer::Buffer;
+use crate::context::DeviceContext;
 
 /// The kernels of `rules.cu`.
 pub(crate) struct RuleKernels {
@@ -108,8 +108,8 @@ pub(crate) enum Compared {
 }
 
 impl RuleKernels {
-    pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
-        Ok(Self { kernels: Kernels::load(context, tensor_cores)?, blocks: 16 * multiprocessors(context)? })
+    pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {
+        Ok(Self { kernels: Kernels::load(context)?, blocks: 16 * multiprocessors(context)? })
     }
 
     /// Appends the rows whose fingerprints are no greater than `bound`, and these, as far as there is room.

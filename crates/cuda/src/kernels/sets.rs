@@ -1,14 +1,13 @@
 //! Launches of the kernels of `sets.cu`.
 
-use std::sync::Arc;
-
-use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use cudarc::driver::{CudaStream, DriverError};
 
 use super::generated::set_measure::SetCondition;
 use super::generated::sets::{Kernels, Sets, Summary};
 use super::grid::{Grid, Launched};
 use super::launch::{Appended, BLOCK, KeyedRows, Positions, TaskList, Windows, multiprocessors};
 use crate::buffer::Buffer;
+use crate::context::DeviceContext;
 
 /// The kernels of `sets.cu`.
 pub(crate) struct SetKernels {
@@ -68,8 +67,8 @@ pub(crate) struct SetSides {
 }
 
 impl SetKernels {
-    pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
-        Ok(Self { kernels: Kernels::load(context, tensor_cores)?, blocks: 8 * multiprocessors(context)? })
+    pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {
+        Ok(Self { kernels: Kernels::load(context)?, blocks: 8 * multiprocessors(context)? })
     }
 
     /// Signatures, and keys to sort by.

@@ -1,14 +1,13 @@
 //! Launches of the kernels of `sort.cu`.
 
-use std::sync::Arc;
-
-use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use cudarc::driver::{CudaStream, DriverError};
 
 use super::generated::constants::sort::{DIGITS, TILE};
 use super::generated::sort::Kernels;
 use super::grid::{Grid, Launched};
 use super::launch::KeyedRows;
 use crate::buffer::Buffer;
+use crate::context::DeviceContext;
 
 /// Room for how many records have each digit.
 pub(crate) struct DigitCounts {
@@ -24,8 +23,8 @@ pub(crate) struct SortKernels {
 }
 
 impl SortKernels {
-    pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
-        Ok(Self { kernels: Kernels::load(context, tensor_cores)? })
+    pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {
+        Ok(Self { kernels: Kernels::load(context)? })
     }
 
     /// Moves `count` records to their places by the digit from bit `shift` on.

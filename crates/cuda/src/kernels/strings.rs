@@ -1,9 +1,8 @@
 //! Launches of the kernels of `strings.cu`.
 
 use std::ffi::c_void;
-use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use cudarc::driver::{CudaStream, DriverError};
 use similarity_measures::EditKernel;
 
 use super::generated::constants::signature_tile::STEP;
@@ -13,6 +12,7 @@ use super::grid::{Grid, Launched};
 use super::launch::{Appended, BLOCK, KeyedRows, Positions, TaskList, Windows, multiprocessors};
 use crate::address::Address;
 use crate::buffer::Buffer;
+use crate::context::DeviceContext;
 
 /// The kernels of `strings.cu`.
 pub(crate) struct StringKernels {
@@ -85,8 +85,8 @@ pub(crate) struct StringSides {
 }
 
 impl StringKernels {
-    pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
-        Ok(Self { kernels: Kernels::load(context, tensor_cores)?, blocks: 16 * multiprocessors(context)? })
+    pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {
+        Ok(Self { kernels: Kernels::load(context)?, blocks: 16 * multiprocessors(context)? })
     }
 
     /// Signatures, and keys to sort by: the excess of characters or of bigrams is their last part.

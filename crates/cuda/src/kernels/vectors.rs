@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use cudarc::driver::{CudaStream, DriverError};
 
 use super::generated::constants::vector_measure::{CHEBYSHEV, EUCLIDEAN, MANHATTAN, PRODUCTS};
 use super::generated::constants::vectors::GROUPED;
@@ -11,6 +11,7 @@ use super::generated::vectors::{Frame, Kernels, Vectors};
 use super::grid::{Grid, Launched};
 use super::launch::{Appended, BLOCK, KeyedRows, Positions, TaskList, multiprocessors};
 use crate::buffer::Buffer;
+use crate::context::DeviceContext;
 
 /// The kernels of `vectors.cu`.
 pub(crate) struct VectorKernels {
@@ -92,8 +93,8 @@ pub(crate) struct VectorSides {
 }
 
 impl VectorKernels {
-    pub(crate) fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
-        Ok(Self { kernels: Kernels::load(context, tensor_cores)?, blocks: 16 * multiprocessors(context)? })
+    pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {
+        Ok(Self { kernels: Kernels::load(context)?, blocks: 16 * multiprocessors(context)? })
     }
 
     /// The length and the sort key of each row.

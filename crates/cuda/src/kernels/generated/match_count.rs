@@ -2,12 +2,12 @@
 
 use std::ffi::c_void;
 use std::mem::offset_of;
-use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DeviceRepr, DriverError, PushKernelArg, ValidAsZeroBits};
-use cudarc::nvrtc::Ptx;
+use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr, DriverError, PushKernelArg, ValidAsZeroBits};
 
 use crate::address::{Address, AddressMut};
+use crate::compiled::Compiled;
+use crate::context::DeviceContext;
 use crate::kernels::grid::{Grid, Launched};
 
 /// A column of the build side.
@@ -146,6 +146,17 @@ const _: () = {
 // SAFETY: the layout is that of the kernels, as checked above and in kernels/layout.
 unsafe impl DeviceRepr for Counting {}
 
+/// The forms of `match_count.cu`.
+const COMPILED: Compiled = Compiled {
+    cubins: &[
+        ((7, 5), include_bytes!("../../../../../kernels/cubin/match_count.sm75.cubin.z")),
+        ((8, 0), include_bytes!("../../../../../kernels/cubin/match_count.sm80.cubin.z")),
+        ((8, 6), include_bytes!("../../../../../kernels/cubin/match_count.sm86.cubin.z")),
+        ((9, 0), include_bytes!("../../../../../kernels/cubin/match_count.sm90.cubin.z")),
+    ],
+    ptx: &[((7, 5), include_str!("../../../../../kernels/ptx/match_count.sm75.ptx"))],
+};
+
 /// The kernels of `match_count.cu` that the driver has read.
 pub struct Kernels {
     match_count_gather_narrow: CudaFunction,
@@ -195,9 +206,8 @@ macro_rules! match_count_sums {
 
 impl Kernels {
     /// Has the driver read the file.
-    pub fn load(context: &Arc<CudaContext>, _tensor_cores: bool) -> Result<Self, DriverError> {
-        let ptx = include_str!("../../../../../kernels/ptx/match_count.sm75.ptx");
-        let module = context.load_module(Ptx::from_src(ptx))?;
+    pub fn load(context: &DeviceContext) -> Result<Self, DriverError> {
+        let module = COMPILED.read(context)?;
         Ok(Self {
             match_count_gather_narrow: module.load_function("match_count_gather_narrow")?,
             match_count_gather_wide: module.load_function("match_count_gather_wide")?,

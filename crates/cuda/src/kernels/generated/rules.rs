@@ -2,12 +2,12 @@
 
 use std::ffi::c_void;
 use std::mem::offset_of;
-use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DeviceRepr, DriverError, PushKernelArg, ValidAsZeroBits};
-use cudarc::nvrtc::Ptx;
+use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr, DriverError, PushKernelArg, ValidAsZeroBits};
 
 use crate::address::{Address, AddressMut};
+use crate::compiled::Compiled;
+use crate::context::DeviceContext;
 use crate::kernels::grid::{Grid, Launched};
 
 /// Probe rows of an entry, each with a stretch of the build rows. The pairs of BLOCK items are numbered from 0 on;
@@ -189,6 +189,17 @@ const _: () = {
 // SAFETY: the layout is that of the kernels, as checked above and in kernels/layout.
 unsafe impl DeviceRepr for RuleVectors {}
 
+/// The forms of `rules.cu`.
+const COMPILED: Compiled = Compiled {
+    cubins: &[
+        ((7, 5), include_bytes!("../../../../../kernels/cubin/rules.sm75.cubin.z")),
+        ((8, 0), include_bytes!("../../../../../kernels/cubin/rules.sm80.cubin.z")),
+        ((8, 6), include_bytes!("../../../../../kernels/cubin/rules.sm86.cubin.z")),
+        ((9, 0), include_bytes!("../../../../../kernels/cubin/rules.sm90.cubin.z")),
+    ],
+    ptx: &[((7, 5), include_str!("../../../../../kernels/ptx/rules.sm75.ptx"))],
+};
+
 /// The kernels of `rules.cu` that the driver has read.
 pub struct Kernels {
     rule_drawn: CudaFunction,
@@ -241,9 +252,8 @@ macro_rules! rule_step {
 
 impl Kernels {
     /// Has the driver read the file.
-    pub fn load(context: &Arc<CudaContext>, _tensor_cores: bool) -> Result<Self, DriverError> {
-        let ptx = include_str!("../../../../../kernels/ptx/rules.sm75.ptx");
-        let module = context.load_module(Ptx::from_src(ptx))?;
+    pub fn load(context: &DeviceContext) -> Result<Self, DriverError> {
+        let module = COMPILED.read(context)?;
         Ok(Self {
             rule_drawn: module.load_function("rule_drawn")?,
             rule_behind: module.load_function("rule_behind")?,

@@ -2,12 +2,12 @@
 
 use std::ffi::c_void;
 use std::mem::offset_of;
-use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DeviceRepr, DriverError, PushKernelArg, ValidAsZeroBits};
-use cudarc::nvrtc::Ptx;
+use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr, DriverError, PushKernelArg, ValidAsZeroBits};
 
 use crate::address::{Address, AddressMut};
+use crate::compiled::Compiled;
+use crate::context::DeviceContext;
 use crate::kernels::grid::{Grid, Launched};
 
 /// What is known of all strings of a block.
@@ -109,6 +109,20 @@ const _: () = {
 // SAFETY: the layout is that of the kernels, as checked above and in kernels/layout.
 unsafe impl DeviceRepr for Signer {}
 
+/// The forms of `strings.cu`.
+const COMPILED: Compiled = Compiled {
+    cubins: &[
+        ((7, 5), include_bytes!("../../../../../kernels/cubin/strings.sm75.cubin.z")),
+        ((8, 0), include_bytes!("../../../../../kernels/cubin/strings.sm80.cubin.z")),
+        ((8, 6), include_bytes!("../../../../../kernels/cubin/strings.sm86.cubin.z")),
+        ((9, 0), include_bytes!("../../../../../kernels/cubin/strings.sm90.cubin.z")),
+    ],
+    ptx: &[
+        ((7, 5), include_str!("../../../../../kernels/ptx/strings.sm75.ptx")),
+        ((8, 0), include_str!("../../../../../kernels/ptx/strings.sm80.ptx")),
+    ],
+};
+
 /// The kernels of `strings.cu` that the driver has read.
 pub struct Kernels {
     edit_signatures_small: CudaFunction,
@@ -159,13 +173,8 @@ macro_rules! edit_verify {
 
 impl Kernels {
     /// Has the driver read the file.
-    pub fn load(context: &Arc<CudaContext>, tensor_cores: bool) -> Result<Self, DriverError> {
-        let ptx = if tensor_cores {
-            include_str!("../../../../../kernels/ptx/strings.sm80.ptx")
-        } else {
-            include_str!("../../../../../kernels/ptx/strings.sm75.ptx")
-        };
-        let module = context.load_module(Ptx::from_src(ptx))?;
+    pub fn load(context: &DeviceContext) -> Result<Self, DriverError> {
+        let module = COMPILED.read(context)?;
         Ok(Self {
             edit_signatures_small: module.load_function("edit_signatures_small")?,
             edit_signatures_large: module.load_function("edit_signatures_large")?,
