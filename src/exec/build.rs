@@ -20,7 +20,7 @@ use super::build_side::{BuildSide, Indexed, Matched, may_be_needless};
 use super::chunks::{ChunkMetrics, ChunkRows, Chunks, Indexing, Overflow, Refusal};
 use super::distinct::distinct;
 use super::emission::{Emission, MatchedRows, Rows};
-use super::engine::{EngineResult, engine_error, metric};
+use super::engine::{EngineResult, engine_error, metric, open_ahead};
 use super::index_file::IndexFile;
 use super::join_metrics::BuildMetrics;
 use super::kept::{Keeping, KeptKey, KeptPart};
@@ -164,6 +164,8 @@ async fn build<M: JoinStrategy>(
     context: Arc<TaskContext>,
     cancel: Cancel,
 ) -> Result<Built> {
+    let matching = &task.task.matching;
+    let _opening = if matching.needs_engine() { open_ahead(matching.engine()) } else { None };
     let reservation = task.reservation(&context);
     let divisible = task.task.matching.info().divisible;
     let can_be_cut = divisible && !task.task.keeps_order && context.runtime_env().disk_manager.tmp_files_enabled();

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::arrow::error::ArrowError;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::physical_plan::metrics::{self, CustomMetricValue};
 use similarity_engine::Error;
 use similarity_engine::accelerator::Platform;
-use similarity_engine::choice::{Engine, EngineSpec};
+use similarity_engine::choice::{Asked, Engine, EngineSpec};
 use similarity_engine::error::DeviceFull;
 use similarity_engine::metrics::{Count, MetricValue, Time};
 use similarity_engine::parallel::each_in_turn;
@@ -29,6 +30,13 @@ pub(super) fn platform() -> Option<&'static dyn Platform> {
 /// A device that was asked for and cannot be used.
 pub(super) fn open(engine: EngineSpec) -> Result<Engine> {
     engine.open(platform()).or_datafusion()
+}
+
+/// Opens a device that a plan asks for while its rows are read. Whoever needs the device waits for it, and is told what
+/// fails.
+pub(super) fn open_ahead(engine: EngineSpec) -> Option<SpawnedTask<()>> {
+    let open_device = move || drop(open(engine));
+    (engine.asked == Asked::Cuda).then(|| SpawnedTask::spawn_blocking(open_device))
 }
 
 /// Results of engines that become DataFusion's.

@@ -38,6 +38,11 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
     /// What was asked for to find the pairs.
     fn engine(&self) -> EngineSpec;
 
+    /// Whether [`build`](Self::build) may need it.
+    fn needs_engine(&self) -> bool {
+        true
+    }
+
     /// Names of the counters that [`BuiltJoin::probe`] adds to.
     fn counters(&self) -> Vec<String> {
         Vec::new()

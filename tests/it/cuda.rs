@@ -16,10 +16,14 @@ use cudarc::driver::sys::{cuDeviceGetDefaultMemPool, cuMemPoolGetAttribute};
 use cudarc::driver::{CudaContext, LaunchConfig};
 use cudarc::nvrtc::Ptx;
 use datafusion::arrow::array::AsArray;
-use datafusion::arrow::datatypes::Int64Type;
+use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::catalog::streaming::StreamingTable;
 use datafusion::common::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::SessionContext;
 use datafusion_similarity::SimilarityContext;
@@ -558,6 +562,44 @@ async fn auto_takes_a_device_where_it_pays() {
             }
         };
         assert!(plan.contains(said), "{plan}");
+    }
+}
+
+/// A table whose rows never come.
+#[derive(Debug)]
+struct Silent(SchemaRef);
+
+impl PartitionStream for Silent {
+    fn schema(&self) -> &SchemaRef {
+        &self.0
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.0), futures::stream::pending()))
+    }
+}
+
+/// A device that is asked for is opened while rows are read, and one that may be used is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_device_is_opened_while_rows_are_read() {
+    if !on_a_device("cuda::a_device_is_opened_while_rows_are_read") {
+        return;
+    }
+    let context = session(8192, 4);
+    let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8, true)]));
+    let table = StreamingTable::try_new(Arc::clone(&schema), vec![Arc::new(Silent(schema))]).unwrap();
+    context.register_table("t", Arc::new(table)).unwrap();
+    for (engine, opens, longest) in [("auto", false, 300), ("cuda", true, 60_000)] {
+        set_engine(&context, engine).await;
+        let query = "SELECT * FROM t a JOIN t b ON jaccard(qgrams(a.s, 3), qgrams(b.s, 3)) >= 0.8";
+        let query = tokio::spawn(context.similarity_sql(query).await.unwrap().collect());
+        let start = Instant::now();
+        while !Device::is_open(0) && start.elapsed() < Duration::from_millis(longest) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(Device::is_open(0), opens, "{engine}");
+        assert!(!query.is_finished(), "{engine}");
+        query.abort();
     }
 }
 

@@ -36,7 +36,7 @@ impl DeviceContext {
         // SAFETY: buffers are written on one stream, which is waited for before others read them; what is dropped was
         // used on its own stream last, or that stream was waited for.
         unsafe { context.disable_event_tracking() };
-        keep_freed_memory(&context)?;
+        make_pool(&context)?;
         let device = Self {
             ordinal,
             name: context.name()?,
@@ -144,9 +144,9 @@ pub(super) trait Spare: Send + Sync {
     fn give_way(&self) -> bool;
 }
 
-/// Has the driver keep what is freed for the next allocation: giving it back to the system takes longer than a small
-/// join.
-fn keep_freed_memory(context: &Arc<CudaContext>) -> Result<(), DriverError> {
+/// Has the driver make its pool of memory, which takes longer than a small join, and keep in it what is freed for the
+/// next allocation: giving it back to the system takes as long.
+fn make_pool(context: &Arc<CudaContext>) -> Result<(), DriverError> {
     if !context.has_async_alloc() {
         return Ok(());
     }
@@ -158,8 +158,10 @@ fn keep_freed_memory(context: &Arc<CudaContext>) -> Result<(), DriverError> {
     // attribute's value is a u64 that outlives the call.
     unsafe {
         sys::cuDeviceGetDefaultMemPool(&mut pool, context.cu_device()).result()?;
-        sys::cuMemPoolSetAttribute(pool, attribute, (&raw mut threshold).cast()).result()
+        sys::cuMemPoolSetAttribute(pool, attribute, (&raw mut threshold).cast()).result()?;
     }
+    // the first allocation makes the pool
+    context.default_stream().alloc_zeros::<u8>(1).map(drop)
 }
 
 impl fmt::Debug for DeviceContext {

@@ -70,6 +70,10 @@ impl JoinStrategy for NearestStrategy {
         self.engine
     }
 
+    fn needs_engine(&self) -> bool {
+        self.indexed.is_some()
+    }
+
     /// A pair that would not be ranked, were its key evaluated, may stand in the way of others.
     fn equalities(&self) -> Option<Vec<EqualityExprs>> {
         None
