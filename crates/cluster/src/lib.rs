@@ -5,7 +5,7 @@
 //!   [`connect`]  --logical plan-->  plans and divides  --task plans-->  run, exchange rows
 //!        ^------------------------------ rows -----------------------------'
 //! ```
-//! All three are of one release: [`session::state`] is what each of them knows, and `similarity_codec` says what
+//! All three are of one release: `session` says what each of them knows, and `similarity_codec` says what
 //! travels between them. The scheduler divides joins so that each task runs in a process of its own
 //! (`similarity.independent_partitions`).
 
