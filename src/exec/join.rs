@@ -286,7 +286,7 @@ impl JoinInputs {
     }
 
     /// Whether one input is both sides.
-    pub(super) fn is_self_join(&self) -> bool {
+    pub(crate) fn is_self_join(&self) -> bool {
         matches!(self, Self::SelfJoin { .. } | Self::PartitionedSelfJoin { .. })
     }
 
@@ -295,7 +295,8 @@ impl JoinInputs {
         matches!(self, Self::Partitioned { .. } | Self::PartitionedSelfJoin { .. })
     }
 
-    pub(super) fn side(&self, side: JoinSide) -> &Arc<dyn ExecutionPlan> {
+    /// The input of a side.
+    pub(crate) fn side(&self, side: JoinSide) -> &Arc<dyn ExecutionPlan> {
         let (left, right) = self.sides();
         if side == JoinSide::Right { right } else { left }
     }

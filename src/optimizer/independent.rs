@@ -137,11 +137,11 @@ fn cheapest<M: JoinStrategy>(
     (of_pairs, sorted): (bool, bool),
 ) -> Result<Division> {
     let spec = join.spec();
-    let (build, probe) = sides(join);
+    let (build, probe) = (join.inputs().side(spec.build), join.inputs().side(spec.build.negate()));
     let rows = |side: &Arc<dyn ExecutionPlan>| -> Result<usize> {
         Ok(build_side::rows(side.as_ref())?.get_value().copied().unwrap_or(UNKNOWN))
     };
-    let is_self_join = matches!(join.inputs(), JoinInputs::SelfJoin { .. });
+    let is_self_join = join.inputs().is_self_join();
     let [build, probe] = [rows(build)? as f64, if is_self_join { 0.0 } else { rows(probe)? as f64 }];
     // an index that is kept is one of all rows, what may miss pairs says which by all of them, and an order is lost
     let is_ordered = sorted && join.properties().output_ordering().is_some();
@@ -192,20 +192,10 @@ fn slices_of_triangle(cores: usize) -> usize {
     (2..=cores.max(2)).take_while(|slices| slices * (slices - 1) / 2 <= cores).last().unwrap_or(2)
 }
 
-/// The build side and the probe side.
-fn sides<M: JoinStrategy>(join: &JoinExec<M>) -> (&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>) {
-    let (left, right) = match join.inputs() {
-        JoinInputs::Two { left, right } | JoinInputs::Partitioned { left, right } => (left, right),
-        JoinInputs::SelfJoin { input, .. } | JoinInputs::PartitionedSelfJoin { input } => (input, input),
-    };
-    if join.spec().build == JoinSide::Right { (right, left) } else { (left, right) }
-}
-
 /// The equality keys of both sides, where hash partitioning can go by them: columns whose equal values have one hash.
 fn keys<M: JoinStrategy>(join: &JoinExec<M>) -> Option<[Vec<PhysicalExprRef>; 2]> {
     let equalities = join.matching().equalities().filter(|equalities| !equalities.is_empty())?;
-    let (build, _) = sides(join);
-    let schema = build.schema();
+    let schema = join.inputs().side(join.spec().build).schema();
     let fits = equalities.iter().all(|key| {
         let of_build = if join.spec().build == JoinSide::Right { &key.right } else { &key.left };
         let has_one_hash = |data_type: DataType| !data_type.is_floating() && !data_type.is_nested();
@@ -233,8 +223,8 @@ fn over<M: JoinStrategy>(
 }
 
 fn in_one_process<M: JoinStrategy>(join: &JoinExec<M>) -> Result<Arc<dyn ExecutionPlan>> {
-    let (input, _) = sides(join);
-    let inputs = JoinInputs::SelfJoin { input: Arc::clone(input), partitions: 1 };
+    let input = Arc::clone(join.inputs().side(join.spec().build));
+    let inputs = JoinInputs::SelfJoin { input, partitions: 1 };
     over(join, inputs, join.spec().clone(), join.projection())
 }
 
@@ -243,13 +233,10 @@ fn by_keys<M: JoinStrategy>(join: &JoinExec<M>, cluster: Cluster) -> Result<Arc<
     let hashed = |input: &Arc<dyn ExecutionPlan>, keys: Vec<PhysicalExprRef>| -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(RepartitionExec::try_new(apart(input), Partitioning::Hash(keys, cluster.cores))?))
     };
-    let inputs = match join.inputs() {
-        JoinInputs::Two { left, right } | JoinInputs::Partitioned { left, right } => {
-            JoinInputs::Partitioned { left: hashed(left, left_keys)?, right: hashed(right, right_keys)? }
-        }
-        JoinInputs::SelfJoin { input, .. } | JoinInputs::PartitionedSelfJoin { input } => {
-            JoinInputs::PartitionedSelfJoin { input: hashed(input, left_keys)? }
-        }
+    let left = hashed(join.inputs().side(JoinSide::Left), left_keys)?;
+    let inputs = match join.inputs().is_self_join() {
+        true => JoinInputs::PartitionedSelfJoin { input: left },
+        false => JoinInputs::Partitioned { left, right: hashed(join.inputs().side(JoinSide::Right), right_keys)? },
     };
     let why_build = format!("{}, divided by the equality keys", join.spec().why_build);
     over(join, inputs, JoinSpec { why_build, ..join.spec().clone() }, join.projection())
@@ -264,7 +251,7 @@ fn grid<M: JoinStrategy>(
     let cell = |build: usize, probe: usize| numbers[build * of_probe + probe];
     let build_slices = (0..of_build).map(|build| (0..of_probe).map(|probe| cell(build, probe)).collect()).collect();
     let probe_slices = (0..of_probe).map(|probe| (0..of_build).map(|build| cell(build, probe)).collect()).collect();
-    let (build, probe) = sides(join);
+    let (build, probe) = (join.inputs().side(join.spec().build), join.inputs().side(join.spec().build.negate()));
     let build = CellsExec::one_cell_each(apart(build), build_slices, cluster.cores)?;
     let probe = CellsExec::one_cell_each(apart(probe), probe_slices, cluster.cores)?;
     let (left, right) = if join.spec().build == JoinSide::Right { (probe, build) } else { (build, probe) };
@@ -280,8 +267,7 @@ fn grid<M: JoinStrategy>(
 /// The self-join of each slice, beside the joins of each slice with those behind it.
 fn triangle<M: JoinStrategy>(join: &JoinExec<M>, slices: usize, cluster: Cluster) -> Result<Arc<dyn ExecutionPlan>> {
     let numbers = cells_of_partitions(cluster.cores.max(slices))?;
-    let (input, _) = sides(join);
-    let input = apart(input);
+    let input = apart(join.inputs().side(join.spec().build));
     let own: Arc<[Vec<u32>]> = (0..slices).map(|slice| vec![numbers[slice]]).collect();
     let of_slice = CellsExec::one_cell_each(Arc::clone(&input), own, numbers.len())?;
     let within = JoinInputs::PartitionedSelfJoin { input: of_slice };

@@ -29,9 +29,9 @@ use crate::{codec, failure, tables};
 /// `state`, which has similarity joins, as a session whose queries run on the cluster of the scheduler at `scheduler`,
 /// which is a host and a port.
 ///
-/// Its tables, functions and settings stay. Tables that no file holds travel with each query that reads them, up to
-/// 64 MB; files have to be where all machines read them. What reads no table, and what changes tables of the session,
-/// runs in the session.
+/// Tables, functions and settings of the session stay. Tables that no file holds travel with each query that reads
+/// them, up to 64 MB. Files have to be where all machines read them. Queries without a table, and changes of tables of
+/// the session, run in the session.
 ///
 /// # Errors
 /// Where DataFusion refuses the session.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ballista_core::serde::{BallistaLogicalExtensionCodec, BallistaPhysicalExtensionCodec};
+use ballista_core::serde::BallistaPhysicalExtensionCodec;
 use datafusion_proto::logical_plan::LogicalExtensionCodec;
 use datafusion_proto::physical_plan::PhysicalExtensionCodec;
 use similarity_codec::{SimilarityLogicalCodec, SimilarityPhysicalCodec};
@@ -11,8 +11,7 @@ use crate::tables::MemoryTableCodec;
 
 /// The codec of logical plans, from a client to the scheduler.
 pub fn logical() -> Arc<dyn LogicalExtensionCodec> {
-    let others = MemoryTableCodec::new(Arc::new(BallistaLogicalExtensionCodec::default()));
-    Arc::new(SimilarityLogicalCodec::new(Arc::new(others)))
+    Arc::new(SimilarityLogicalCodec::new(Arc::new(MemoryTableCodec::default())))
 }
 
 /// The codec of operators, from the scheduler to executors.

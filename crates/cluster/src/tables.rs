@@ -3,6 +3,7 @@
 use std::io::Cursor;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use ballista_core::serde::BallistaLogicalExtensionCodec;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::arrow::ipc::reader::StreamReader;
@@ -17,10 +18,7 @@ use datafusion::datasource::listing::ListingTable;
 use datafusion::datasource::{ViewTable, provider_as_source, source_as_provider};
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::{
-    AggregateUDF, Extension, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableScan, TableSource,
-    WindowUDF, col,
-};
+use datafusion::logical_expr::{Extension, LogicalPlan, LogicalPlanBuilder, TableScan, TableSource, col};
 use datafusion::physical_plan::collect;
 use datafusion_proto::logical_plan::LogicalExtensionCodec;
 use xxhash_rust::xxh3::xxh3_128;
@@ -105,19 +103,13 @@ fn is_only_here(scan: &TableScan) -> Result<bool> {
         || provider.is::<MemTable>()))
 }
 
-/// Tables in memory as Arrow IPC streams, one for each partition, and whatever another codec takes.
-#[derive(Debug)]
+/// Tables in memory as Arrow IPC streams, one for each partition, and whatever Ballista takes; functions are not among
+/// that.
+#[derive(Debug, Default)]
 pub struct MemoryTableCodec {
-    others: Arc<dyn LogicalExtensionCodec>,
+    others: BallistaLogicalExtensionCodec,
     /// The table that was read last, by a hash of its bytes: both sides of a self-join are one table.
     last: Mutex<Option<(u128, Weak<MemTable>)>>,
-}
-
-impl MemoryTableCodec {
-    /// The codec that leaves all else to `others`.
-    pub fn new(others: Arc<dyn LogicalExtensionCodec>) -> Self {
-        Self { others, last: Mutex::default() }
-    }
 }
 
 impl LogicalExtensionCodec for MemoryTableCodec {
@@ -194,38 +186,6 @@ impl LogicalExtensionCodec for MemoryTableCodec {
 
     fn try_encode_file_format(&self, buf: &mut Vec<u8>, node: Arc<dyn FileFormatFactory>) -> Result<()> {
         self.others.try_encode_file_format(buf, node)
-    }
-
-    fn try_decode_udf(&self, name: &str, buf: &[u8]) -> Result<Arc<ScalarUDF>> {
-        self.others.try_decode_udf(name, buf)
-    }
-
-    fn try_encode_udf(&self, node: &ScalarUDF, buf: &mut Vec<u8>) -> Result<()> {
-        self.others.try_encode_udf(node, buf)
-    }
-
-    fn try_decode_higher_order_function(&self, name: &str, buf: &[u8]) -> Result<Arc<HigherOrderUDF>> {
-        self.others.try_decode_higher_order_function(name, buf)
-    }
-
-    fn try_encode_higher_order_function(&self, node: &HigherOrderUDF, buf: &mut Vec<u8>) -> Result<()> {
-        self.others.try_encode_higher_order_function(node, buf)
-    }
-
-    fn try_decode_udaf(&self, name: &str, buf: &[u8]) -> Result<Arc<AggregateUDF>> {
-        self.others.try_decode_udaf(name, buf)
-    }
-
-    fn try_encode_udaf(&self, node: &AggregateUDF, buf: &mut Vec<u8>) -> Result<()> {
-        self.others.try_encode_udaf(node, buf)
-    }
-
-    fn try_decode_udwf(&self, name: &str, buf: &[u8]) -> Result<Arc<WindowUDF>> {
-        self.others.try_decode_udwf(name, buf)
-    }
-
-    fn try_encode_udwf(&self, node: &WindowUDF, buf: &mut Vec<u8>) -> Result<()> {
-        self.others.try_encode_udwf(node, buf)
     }
 }
 

@@ -94,7 +94,7 @@ impl QueryStageExecutor for Task {
 
 /// What a task writes, until it is to stop.
 ///
-/// It has no metrics: those of a task are as many as the scheduler expects.
+/// Metrics of a task are as many as the scheduler expects, so that this operator has none.
 #[derive(Debug)]
 struct StoppableExec {
     input: Arc<dyn ExecutionPlan>,
