@@ -19,6 +19,18 @@ const KINDS: [(&str, &str); 3] = [
     ("DataFusionError(Execution(\"", ""),
 ];
 
+/// Rows that could not be fetched from an executor, as Ballista says it.
+const OF_EXECUTOR: [&str; 5] = [
+    "fetch partition error",
+    "FetchFailed(",
+    "GrpcConnectionError(",
+    "Error connecting to Ballista scheduler or executor",
+    "Ipc error: code: ",
+];
+
+/// A connection that has ended before its time, as the crates below Ballista say it.
+const OF_CONNECTION: [&str; 4] = ["h2 protocol error", "transport error", "error reading a body", "BrokenPipe"];
+
 /// What stands between the place of an error and the error.
 const CAUSED_BY: &str = "\ncaused by\n";
 
@@ -30,6 +42,10 @@ pub fn marked(error: &DataFusionError) -> DataFusionError {
 /// The error of a query as its user reads it: what a session of one process would have said.
 pub fn in_plain_words(error: DataFusionError) -> DataFusionError {
     let text = error.strip_backtrace();
+    let says_one_of = |words: &[&str]| words.iter().any(|words| text.contains(words));
+    if says_one_of(&OF_EXECUTOR) {
+        return exec_datafusion_err!("an executor that has rows of the query cannot be reached; run it again");
+    }
     let within = |begin: &str, end: &str| Some(unescaped(text.split_once(begin)?.1.rsplit_once(end)?.0));
     if let Some(said) = within(BEGIN, END).or_else(|| within(OF_MESSAGE.0, OF_MESSAGE.1)) {
         return of_text(&said);
@@ -45,11 +61,11 @@ pub fn in_plain_words(error: DataFusionError) -> DataFusionError {
             "the cluster has stopped the query, since an executor was lost or somebody has cancelled it; run it again"
         );
     }
-    if text.contains("fetch partition error") {
-        return exec_datafusion_err!("an executor that has rows of the query cannot be reached; run it again");
-    }
     if text.contains("tcp connect error") {
         return exec_datafusion_err!("the scheduler cannot be reached; see that it runs, and at which address");
+    }
+    if says_one_of(&OF_CONNECTION) {
+        return exec_datafusion_err!("the connection to the scheduler or to an executor has ended; run it again");
     }
     error
 }
@@ -133,9 +149,18 @@ mod tests {
             format!("Could not parse plan: DataFusion error: {said}")
         );
         assert_eq!(words(status), said);
-        for lost in ["Job 1 failed: Cancelled", "Shuffle fetch partition error from Executor 1, map_stage 3"] {
+        for lost in [
+            "Job 1 failed: Cancelled",
+            "Shuffle fetch partition error from Executor 1, map_stage 3",
+            "task failed: <<Execution error: Shuffle fetch partition error from Executor 1: tcp connect error>>",
+            "GrpcConnectionError(\"Error connecting to Ballista scheduler or executor at http://b:1: tcp connect error\")",
+            "task failed: <<Arrow error: Ipc error: code: 'Unknown error', message: \"h2 protocol error\">>",
+            "Status { code: Unknown, message: \"h2 protocol error: error reading a body from connection\" }",
+        ] {
             assert!(words(lost.into()).contains("run it again"), "{lost}");
         }
+        let unreachable = "tonic::transport::Error(Transport, ConnectError(\"tcp connect error\", 127.0.0.1:9))";
+        assert!(words(unreachable.into()).contains("the scheduler cannot be reached"), "{unreachable}");
         assert_eq!(words("connection refused".into()), "Execution error: connection refused");
     }
 }

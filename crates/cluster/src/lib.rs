@@ -14,6 +14,7 @@
 mod client;
 mod codec;
 mod executor;
+mod executors;
 mod failure;
 mod remote;
 mod scheduler;
