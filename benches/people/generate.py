@@ -101,4 +101,4 @@ for name, values in people.items():
     values = values[order]
     values[random.random(rows) < 0.05] = None
     table[name] = pyarrow.array(values)
-pyarrow.parquet.write_table(pyarrow.table(table), path)
+pyarrow.parquet.write_table(pyarrow.table(table), path, row_group_size=100_000)
