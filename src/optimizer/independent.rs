@@ -7,8 +7,8 @@
 //! | grid | cell (i, j) slice i of one side and slice j of the other | pairs of inner joins |
 //! | triangle | cell (i, j), i < j, two slices of one input; cell (i, i) one of them | pairs of self-joins |
 //!
-//! The cost of a division is the number of rows that one core reads, to index them or to look them up, and for self-joins
-//! what it compares of them.
+//! The cost of a division is the number of rows that one core reads, to index them or to look them up. For self-joins
+//! it is also what that core compares.
 
 use std::sync::Arc;
 
@@ -51,8 +51,8 @@ const UNKNOWN: usize = 1_000_000;
 /// What it costs to send a row to another process and to read it there, in rows that are indexed or looked up.
 const SENT: f64 = 0.3;
 
-/// What a row that is looked up costs more for each row of the index, in the same unit. Measured: 0.7 for a million rows
-/// by ten rules about people, 30 by 3-grams at 0.8.
+/// What a row that is looked up costs more for each row of the index, in the same unit. Measured for a million rows:
+/// 0.7 by ten rules about people, 30 by 3-grams at 0.8.
 const COMPARED: f64 = 3e-6;
 
 /// `plan` without operators whose partitions count on each other, and without those that read several partitions in one
@@ -157,7 +157,7 @@ fn cheapest<M: JoinStrategy>(
     }
     let (cores, threads) = (cluster.cores as f64, cluster.cores as f64 / cluster.processes as f64);
     let looked_up = if is_self_join { build } else { probe };
-    // a self-join compares each row with half of the rows on average; joins of two inputs compare as much in any division
+    // a self-join compares each row with half of the rows on average; two inputs compare as much in any division
     let half = if is_self_join { COMPARED * build * build / cores / 2.0 } else { 0.0 };
     // here it finds each pair from both rows, and of neither is known that it is the smaller
     let replicated = build / threads * (1.0 + SENT) + looked_up / cores + 4.0 * half;
