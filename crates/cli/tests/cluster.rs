@@ -136,7 +136,7 @@ const EDITS: &str = "SELECT a.id, b.id FROM names a SIMILARITY JOIN names b \
 
 #[test]
 fn a_cluster_answers_as_one_process_does() -> TestResult {
-    let cluster = Cluster::start(3, 60_000)?;
+    let cluster = Cluster::start(3, 150_000)?;
     let both = |query: &str| -> Result<[Vec<String>; 2], Box<dyn Error>> {
         Ok([
             lines(&cluster.output(&mut cluster.shell(false, query))?),
@@ -166,7 +166,7 @@ fn a_cluster_answers_as_one_process_does() -> TestResult {
 
 #[test]
 fn a_lost_executor_gives_the_rows_or_an_error() -> TestResult {
-    let mut cluster = Cluster::start(2, 60_000)?;
+    let mut cluster = Cluster::start(2, 150_000)?;
     let expected = lines(&cluster.output(&mut cluster.shell(false, EDITS))?);
     let running = cluster.shell(true, EDITS).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     std::thread::sleep(Duration::from_millis(700));
