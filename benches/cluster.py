@@ -6,8 +6,9 @@
     python benches/cluster.py target/release/similarity-cli people.parquet --executors 1 2 --cores 2
 
 The table has, for each number of executors, the medians of the runs of one shell, and the ratio to one process with as
-many cores. Each process has its cores for itself, by `taskset`, as far as the machine has enough of them. `sent` are the bytes that tasks have written for others to read.
-`balance` is the longest task of the longest stage over the mean of its tasks.
+many cores. Each process has its cores for itself, by `taskset`, as far as the machine has enough of them. The column
+`sent` has the bytes that tasks have written for others to read. The column `balance` has the longest task of the
+longest stage, over the mean of its tasks.
 """
 
 import argparse
@@ -40,8 +41,7 @@ QUERIES = {
 TABLES = [
     f"SET similarity.engine = '{options.engine}'",
     f"CREATE EXTERNAL TABLE people_file STORED AS PARQUET LOCATION '{os.path.abspath(options.people)}'",
-    "CREATE VIEW people AS SELECT *, concat_ws(' ', surname, city, phone) AS name "
-    "FROM people_file",
+    "CREATE VIEW people AS SELECT *, concat_ws(' ', surname, city, phone) AS name FROM people_file",
 ]
 
 
