@@ -9,6 +9,7 @@ use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigField, Exte
 use datafusion::common::{DataFusionError, Result, config_err, config_namespace};
 use datafusion::config::ConfigOptions;
 use similarity_engine::choice::{Asked, EngineSpec};
+use similarity_engine::devices::DeviceSet;
 use similarity_engine::overrides::Overrides;
 
 config_namespace! {
@@ -21,10 +22,10 @@ config_namespace! {
         /// Which engine runs similarity joins: cpu, cuda (an error where there is no usable device) or auto.
         pub engine: EngineChoice, default = EngineChoice::Auto
 
-        /// Which CUDA device, by its ordinal.
-        pub device: usize, default = 0
+        /// Which CUDA devices: an ordinal, a list of them such as '0,2', or all. They work on one join together.
+        pub device: DeviceChoice, default = DeviceChoice::default()
 
-        /// How much of a device's memory all joins of this process together may use, above 0 and up to 1.
+        /// How much of each device's memory all joins of this process together may use, above 0 and up to 1.
         pub device_memory_fraction: f64, default = 0.8
 
         /// How many clauses a join condition may have, written as an OR of ANDs; one with more is left to stock
@@ -78,6 +79,30 @@ pub enum Verify {
     Full,
     /// Every output batch, and lost pairs of a sample of rows.
     Complete,
+}
+
+/// The devices that a session asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceChoice(DeviceSet);
+
+impl Default for DeviceChoice {
+    fn default() -> Self {
+        Self(DeviceSet::FIRST)
+    }
+}
+
+impl ConfigField for DeviceChoice {
+    fn visit<V: Visit>(&self, v: &mut V, key: &str, description: &'static str) {
+        v.some(key, self.0, description);
+    }
+
+    fn set(&mut self, _key: &str, value: &str) -> Result<()> {
+        match value.parse() {
+            Ok(devices) => self.0 = devices,
+            Err(error) => return config_err!("similarity.device: {error}, or DEFAULT"),
+        }
+        Ok(())
+    }
 }
 
 /// Choices that are forced.
@@ -155,7 +180,7 @@ impl SimilarityOptions {
         };
         Ok(EngineSpec {
             asked,
-            device: self.device,
+            devices: self.device.0,
             memory_fraction: self.device_memory_fraction,
             overrides: self.overrides.0,
         })
@@ -224,7 +249,6 @@ impl Value {
                 (number(1..=usize::MAX), "a whole number from 1 on, or 'unlimited'")
             }
             "max_clauses" => (number(1..=usize::MAX), "a whole number from 1 on"),
-            "device" => (number(0..=i32::MAX as usize), "the ordinal of a device, from 0 on"),
             "device_memory_fraction" => {
                 (text.parse().is_ok_and(|part: f64| part > 0.0 && part <= 1.0), "a number above 0 and up to 1")
             }

@@ -1,26 +1,33 @@
 // The CUDA driver API as far as cudarc's safe layer calls it, on memory of the host.
 //
-// One device at most. Every call is finished when it returns, so the order of launches is the order of calls, and
-// streams and events only have to exist. Calls may come from any number of host threads at once.
+// Every call is finished when it returns, so the order of launches is the order of calls, and streams and events only
+// have to exist. Calls may come from any number of host threads at once.
 //
 // Device memory is one block of malloc an allocation, aligned as the driver aligns it and filled with 0xA5. Copies
 // and fills must lie inside one live allocation. As with the driver, a host thread needs a current context, and
 // dynamic shared memory beyond 48 KiB needs cuFuncSetAttribute.
+//
+// Each device has a context, memory, streams, events and functions of its own. What belongs to a device that is not the
+// current one is refused, but for copies from one device to another.
 //
 // A module is known by its PTX text or its machine code, which is not executed: a kernel is found by name among the
 // compiled ones, if the text (when it has entries at all) or the machine code names it too. As with the driver, machine
 // code is refused that is for another major version of the compute capability, or for a later minor one.
 //
 // Settings, read from the environment at the first call:
-//   EMULATED_DEVICE_COUNT         default 1; with 0 cuInit says CUDA_ERROR_NO_DEVICE; all devices share memory and a context
-//   EMULATED_DEVICE_MEMORY        bytes, default 1 GiB; beyond it allocations give CUDA_ERROR_OUT_OF_MEMORY
+//   EMULATED_DEVICE_COUNT         default 1, at most 64; with 0 cuInit says CUDA_ERROR_NO_DEVICE
+//   EMULATED_DEVICE_MEMORY        bytes, default 1 GiB; beyond it allocations give CUDA_ERROR_OUT_OF_MEMORY; with several
+//                                 numbers, such as 1000,2000, one a device, and the last for all others
 //   EMULATED_COMPUTE_CAPABILITY   ten times the version, default 90
-//   EMULATED_FAIL_LAUNCH          n: the n-th launch gives CUDA_ERROR_LAUNCH_FAILED, as does all that comes after it
+//   EMULATED_FAIL_LAUNCH          n: the n-th launch gives CUDA_ERROR_LAUNCH_FAILED, as does all that comes after it on its
+//                                 device
+//   EMULATED_FAIL_DEVICE          which device's launches are counted for that, default those of all
 //   EMULATED_COMPILE_TIME         milliseconds that PTX takes to load, default 0
 //   EMULATED_MACHINE_CODE         default 1; with 0 all machine code is refused
 // The functions at the end report and change them while a test runs.
 #include "driver.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -30,6 +37,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #define DRIVER_API extern "C" __attribute__((visibility("default"))) int
 #define REPORT_API extern "C" __attribute__((visibility("default")))
@@ -82,13 +90,17 @@ using Clock = std::chrono::steady_clock;
 
 // A launch that fails breaks it: from then on whatever is asked of it gives the same error, until nobody retains it any more.
 struct Context {
+    Device device = 0;
     std::atomic<int> retained{0};
     std::atomic<bool> broken{false};
+    std::atomic<uint64_t> launches{0};
 };
 struct Stream {
     unsigned flags;
+    Device device;
 };
 struct Event {
+    Device device;
     bool recorded = false;
     Clock::time_point time;
 };
@@ -96,22 +108,26 @@ struct Event {
 struct Module {
     std::string image;
     bool machine_code;
+    Device device;
 };
 struct Function {
     const emulated::Kernel* kernel;
+    Device device;
     std::atomic<int> most_dynamic_shared{48 << 10};
 };
 struct Pool {
     std::atomic<uint64_t> release_threshold{0};
 };
 
-const int device_count = static_cast<int>(setting("EMULATED_DEVICE_COUNT", 1));
+constexpr int most_devices = 64;
+const int device_count = std::min(static_cast<int>(setting("EMULATED_DEVICE_COUNT", 1)), most_devices);
 const int capability = static_cast<int>(setting("EMULATED_COMPUTE_CAPABILITY", 90));
 const bool takes_machine_code = setting("EMULATED_MACHINE_CODE", 1);
 std::atomic<uint64_t> launches{0};
 std::atomic<uint64_t> launch_to_fail{setting("EMULATED_FAIL_LAUNCH", 0)};
-Context primary_context;
-Pool default_pool;
+const uint64_t device_to_fail = setting("EMULATED_FAIL_DEVICE", most_devices);
+Context primary_contexts[most_devices];
+Pool default_pools[most_devices];
 thread_local Context* current_context = nullptr;
 
 // Whether the context of this thread can be worked with.
@@ -120,19 +136,42 @@ int usable() {
     return current_context->broken ? LAUNCH_FAILED : SUCCESS;
 }
 
+// Whether the context of this thread can be worked with by what belongs to a device, if anything does.
+template <class Owned>
+int usable_with(const Owned* owned) {
+    if (const int error = usable()) return error;
+    return owned && owned->device != current_context->device ? INVALID_HANDLE : SUCCESS;
+}
+
 // ---- memory -------------------------------------------------------------------------------------------------------
 
+// The memory of all devices.
 class Memory {
 public:
-    int allocate(DevicePointer* pointer, size_t bytes) {
+    Memory() {
+        const char* list = getenv("EMULATED_DEVICE_MEMORY");
+        uint64_t last = uint64_t{1} << 30;
+        for (uint64_t& total : totals_) {
+            char* end = nullptr;
+            const uint64_t number = list && *list ? strtoull(list, &end, 10) : 0;
+            if (end && end != list) {
+                last = number;
+                list = *end == ',' ? end + 1 : end;
+            }
+            total = last;
+        }
+    }
+
+    int allocate(DevicePointer* pointer, size_t bytes, Device device) {
         if (!pointer || bytes == 0) return INVALID_VALUE;
         if (const int error = count()) return error;
         const std::lock_guard<std::mutex> lock(mutex_);
-        if (bytes > total_ || live_ > total_ - bytes) return OUT_OF_MEMORY;
+        if (bytes > totals_[device] || held_[device] > totals_[device] - bytes) return OUT_OF_MEMORY;
         void* block = nullptr;
         if (posix_memalign(&block, 256, bytes)) return OUT_OF_MEMORY;
         memset(block, 0xA5, bytes);
-        blocks_[reinterpret_cast<uintptr_t>(block)] = bytes;
+        blocks_[reinterpret_cast<uintptr_t>(block)] = {bytes, device};
+        held_[device] += bytes;
         live_ += bytes;
         peak_ = live_ > peak_ ? live_ : peak_;
         *pointer = reinterpret_cast<uintptr_t>(block);
@@ -151,24 +190,33 @@ public:
         const std::lock_guard<std::mutex> lock(mutex_);
         const auto found = blocks_.find(pointer);
         if (found == blocks_.end()) return pointer ? INVALID_VALUE : SUCCESS;
-        live_ -= found->second;
+        const auto [bytes, device] = found->second;
+        held_[device] -= bytes;
+        live_ -= bytes;
         blocks_.erase(found);
         free(reinterpret_cast<void*>(pointer));
         return SUCCESS;
     }
 
-    // Whether [pointer, pointer + bytes) lies in one live allocation.
-    bool holds(DevicePointer pointer, size_t bytes) {
+    // Whether [pointer, pointer + bytes) lies in one live allocation of the device.
+    bool holds(DevicePointer pointer, size_t bytes, Device device) {
         const std::lock_guard<std::mutex> lock(mutex_);
         auto after = blocks_.upper_bound(pointer);
         if (after == blocks_.begin()) return false;
-        const auto& [start, size] = *--after;
-        return pointer - start <= size && bytes <= size - (pointer - start);
+        const auto& [start, block] = *--after;
+        const size_t size = block.bytes;
+        return block.device == device && pointer - start <= size && bytes <= size - (pointer - start);
     }
 
     void resize(uint64_t total) {
         const std::lock_guard<std::mutex> lock(mutex_);
-        total_ = total;
+        for (uint64_t& of_device : totals_) of_device = total;
+    }
+
+    // Bytes of a device, and those of them that are allocated.
+    std::pair<uint64_t, uint64_t> of(Device device) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return {totals_[device], held_[device]};
     }
 
     void fail(uint64_t n, uint64_t count) {
@@ -178,17 +226,22 @@ public:
     }
 
     struct Figures {
-        uint64_t total, live, peak, allocations;
+        uint64_t live, peak, allocations;
     };
     Figures figures() {
         const std::lock_guard<std::mutex> lock(mutex_);
-        return {total_, live_, peak_, allocations_};
+        return {live_, peak_, allocations_};
     }
 
 private:
+    struct Block {
+        size_t bytes;
+        Device device;
+    };
     std::mutex mutex_;
-    std::map<DevicePointer, size_t> blocks_;
-    uint64_t total_ = setting("EMULATED_DEVICE_MEMORY", uint64_t{1} << 30), live_ = 0, peak_ = 0;
+    std::map<DevicePointer, Block> blocks_;
+    uint64_t totals_[most_devices], held_[most_devices] = {};
+    uint64_t live_ = 0, peak_ = 0;
     uint64_t allocations_ = 0, first_to_fail_ = 0, last_to_fail_ = 0;
 };
 
@@ -200,7 +253,12 @@ Memory& memory() {
 
 int allocate(DevicePointer* pointer, size_t bytes) {
     const int error = usable();
-    return error ? error : memory().allocate(pointer, bytes);
+    return error ? error : memory().allocate(pointer, bytes, current_context->device);
+}
+
+// Whether memory of the current device lies there.
+bool holds(DevicePointer pointer, size_t bytes) {
+    return current_context && memory().holds(pointer, bytes, current_context->device);
 }
 
 int copy(void* to, const void* from, size_t bytes, bool inside) {
@@ -213,21 +271,17 @@ int copy(void* to, const void* from, size_t bytes, bool inside) {
 
 void* host(DevicePointer pointer) { return reinterpret_cast<void*>(pointer); }
 
-int copy_in(DevicePointer to, const void* from, size_t bytes) {
-    return copy(host(to), from, bytes, memory().holds(to, bytes));
-}
-int copy_out(void* to, DevicePointer from, size_t bytes) {
-    return copy(to, host(from), bytes, memory().holds(from, bytes));
-}
+int copy_in(DevicePointer to, const void* from, size_t bytes) { return copy(host(to), from, bytes, holds(to, bytes)); }
+int copy_out(void* to, DevicePointer from, size_t bytes) { return copy(to, host(from), bytes, holds(from, bytes)); }
 int copy_on_device(DevicePointer to, DevicePointer from, size_t bytes) {
-    return copy(host(to), host(from), bytes, memory().holds(to, bytes) && memory().holds(from, bytes));
+    return copy(host(to), host(from), bytes, holds(to, bytes) && holds(from, bytes));
 }
 
 template <class Unit>
 int fill(DevicePointer pointer, Unit value, size_t count) {
     if (const int error = usable()) return error;
     if (count == 0) return SUCCESS;
-    if (!memory().holds(pointer, count * sizeof(Unit))) return INVALID_VALUE;
+    if (!holds(pointer, count * sizeof(Unit))) return INVALID_VALUE;
     Unit* cells = static_cast<Unit*>(host(pointer));
     for (size_t i = 0; i < count; ++i) cells[i] = value;
     return SUCCESS;
@@ -235,18 +289,19 @@ int fill(DevicePointer pointer, Unit value, size_t count) {
 
 // ---- kernels --------------------------------------------------------------------------------------------------------
 
-// One Function a kernel, for the life of the process: the kernels' attributes are kept in it.
-Function* function_named(const char* name) {
+// One Function a kernel and a device, for the life of the process: the kernels' attributes are kept in it.
+Function* function_named(const char* name, Device device) {
     static std::mutex mutex;
-    static auto& functions = *new std::map<std::string, Function>;
+    static auto& functions = *new std::map<std::pair<std::string, Device>, Function>;
     const std::lock_guard<std::mutex> lock(mutex);
-    const auto known = functions.find(name);
+    const auto known = functions.find({name, device});
     if (known != functions.end()) return &known->second;
     for (const emulated::Kernel* const* list = emulated::kernel_lists(); *list; ++list) {
         for (const emulated::Kernel* kernel = *list; kernel->name; ++kernel) {
             if (strcmp(kernel->name, name)) continue;
-            Function& function = functions[name];
+            Function& function = functions[{name, device}];
             function.kernel = kernel;
+            function.device = device;
             return &function;
         }
     }
@@ -301,11 +356,14 @@ bool launchable(const Function& function, uint3 grid, uint3 block, unsigned dyna
     return grid_fits && block_fits && dynamic_shared <= static_cast<unsigned>(function.most_dynamic_shared);
 }
 
-int launch(Function* function, uint3 grid, uint3 block, unsigned dynamic_shared, void** parameters) {
-    if (const int error = usable()) return error;
+int launch(Function* function, uint3 grid, uint3 block, unsigned dynamic_shared, Stream* stream, void** parameters) {
     if (!function) return INVALID_HANDLE;
+    if (const int error = usable_with(function)) return error;
+    if (const int error = usable_with(stream)) return error;
     if (!launchable(*function, grid, block, dynamic_shared)) return INVALID_VALUE;
-    if (++launches == launch_to_fail) {
+    const uint64_t of_all = ++launches, of_device = ++current_context->launches;
+    const bool counts = device_to_fail == most_devices || device_to_fail == uint64_t(current_context->device);
+    if (counts && (device_to_fail == most_devices ? of_all : of_device) == launch_to_fail) {
         current_context->broken = true;
         return LAUNCH_FAILED;
     }
@@ -405,7 +463,7 @@ DRIVER_API cuDeviceGetUuid(unsigned char* uuid, Device device) {
 }
 DRIVER_API cuDeviceGetUuid_v2(unsigned char* uuid, Device device) { return cuDeviceGetUuid(uuid, device); }
 DRIVER_API cuDeviceTotalMem_v2(size_t* bytes, Device device) {
-    return valid(device) ? INVALID_DEVICE : give(bytes, static_cast<size_t>(memory().figures().total));
+    return valid(device) ? INVALID_DEVICE : give(bytes, static_cast<size_t>(memory().of(device).first));
 }
 DRIVER_API cuDeviceGetAttribute(int* value, int number, Device device) {
     if (valid(device)) return INVALID_DEVICE;
@@ -416,12 +474,13 @@ DRIVER_API cuDeviceGetAttribute(int* value, int number, Device device) {
 }
 DRIVER_API cuDevicePrimaryCtxRetain(Context** context, Device device) {
     if (valid(device)) return INVALID_DEVICE;
-    ++primary_context.retained;
-    return give(context, &primary_context);
+    primary_contexts[device].device = device;
+    ++primary_contexts[device].retained;
+    return give(context, &primary_contexts[device]);
 }
 DRIVER_API cuDevicePrimaryCtxRelease_v2(Device device) {
     if (valid(device)) return INVALID_DEVICE;
-    --primary_context.retained;
+    --primary_contexts[device].retained;
     return SUCCESS;
 }
 
@@ -436,7 +495,9 @@ DRIVER_API cuCtxPopCurrent_v2(Context** context) {
     current_context = nullptr;
     return SUCCESS;
 }
-DRIVER_API cuCtxGetDevice(Device* device) { return current_context ? give(device, 0) : INVALID_CONTEXT; }
+DRIVER_API cuCtxGetDevice(Device* device) {
+    return current_context ? give(device, current_context->device) : INVALID_CONTEXT;
+}
 DRIVER_API cuCtxSynchronize() { return usable(); }
 DRIVER_API cuCtxSetFlags(unsigned) { return current_context ? SUCCESS : INVALID_CONTEXT; }
 DRIVER_API cuCtxGetLimit(size_t* value, int) { return give(value, size_t{0}); }
@@ -451,12 +512,14 @@ DRIVER_API cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
 DRIVER_API cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
-    const auto figures = memory().figures();
-    give(free_bytes, static_cast<size_t>(figures.live < figures.total ? figures.total - figures.live : 0));
-    return current_context ? give(total_bytes, static_cast<size_t>(figures.total)) : INVALID_CONTEXT;
+    if (!current_context) return INVALID_CONTEXT;
+    const auto [total, held] = memory().of(current_context->device);
+    give(free_bytes, static_cast<size_t>(held < total ? total - held : 0));
+    return give(total_bytes, static_cast<size_t>(total));
 }
 DRIVER_API cuMemAlloc_v2(DevicePointer* pointer, size_t bytes) { return allocate(pointer, bytes); }
-DRIVER_API cuMemAllocAsync(DevicePointer* pointer, size_t bytes, Stream*) {
+DRIVER_API cuMemAllocAsync(DevicePointer* pointer, size_t bytes, Stream* stream) {
+    if (const int error = usable_with(stream)) return error;
     // Unlike cuMemAlloc, the pool answers a request for nothing with the null pointer.
     return bytes ? allocate(pointer, bytes) : give(pointer, DevicePointer{0});
 }
@@ -493,21 +556,28 @@ DRIVER_API cuMemcpyDtoD_v2(DevicePointer to, DevicePointer from, size_t bytes) {
 DRIVER_API cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t bytes, Stream*) {
     return copy_on_device(to, from, bytes);
 }
-DRIVER_API cuMemcpyPeerAsync(DevicePointer to, Context*, DevicePointer from, Context*, size_t bytes, Stream*) {
-    return copy_on_device(to, from, bytes);
+DRIVER_API cuMemcpyPeerAsync(DevicePointer to, Context* receiver, DevicePointer from, Context* sender, size_t bytes,
+                             Stream*) {
+    // a copy may be given to a stream of a device that is not the current one
+    if (!receiver || !sender) return INVALID_CONTEXT;
+    if (receiver->broken || sender->broken) return LAUNCH_FAILED;
+    const bool inside = memory().holds(to, bytes, receiver->device) && memory().holds(from, bytes, sender->device);
+    return copy(host(to), host(from), bytes, inside);
 }
 DRIVER_API cuMemsetD8_v2(DevicePointer pointer, unsigned char value, size_t count) {
     return fill(pointer, value, count);
 }
-DRIVER_API cuMemsetD8Async(DevicePointer pointer, unsigned char value, size_t count, Stream*) {
-    return fill(pointer, value, count);
+DRIVER_API cuMemsetD8Async(DevicePointer pointer, unsigned char value, size_t count, Stream* stream) {
+    const int error = usable_with(stream);
+    return error ? error : fill(pointer, value, count);
 }
-DRIVER_API cuMemsetD32Async(DevicePointer pointer, unsigned value, size_t count, Stream*) {
-    return fill(pointer, value, count);
+DRIVER_API cuMemsetD32Async(DevicePointer pointer, unsigned value, size_t count, Stream* stream) {
+    const int error = usable_with(stream);
+    return error ? error : fill(pointer, value, count);
 }
 
 DRIVER_API cuDeviceGetDefaultMemPool(Pool** pool, Device device) {
-    return valid(device) ? INVALID_DEVICE : give(pool, &default_pool);
+    return valid(device) ? INVALID_DEVICE : give(pool, &default_pools[device]);
 }
 DRIVER_API cuDeviceGetMemPool(Pool** pool, Device device) { return cuDeviceGetDefaultMemPool(pool, device); }
 DRIVER_API cuDeviceSetMemPool(Device device, Pool*) { return valid(device); }
@@ -537,15 +607,15 @@ DRIVER_API cuMemPoolGetAttribute(Pool* pool, int attribute, void* value) {
 DRIVER_API cuStreamCreate(Stream** stream, unsigned flags) {
     if (const int error = usable()) return error;
     if (const int error = memory().count()) return error;
-    return give(stream, new Stream{flags});
+    return give(stream, new Stream{flags, current_context->device});
 }
 DRIVER_API cuStreamCreateWithPriority(Stream** stream, unsigned flags, int) { return cuStreamCreate(stream, flags); }
 DRIVER_API cuStreamDestroy_v2(Stream* stream) {
     delete stream;
     return SUCCESS;
 }
-DRIVER_API cuStreamSynchronize(Stream*) { return usable(); }
-DRIVER_API cuStreamQuery(Stream*) { return usable(); }
+DRIVER_API cuStreamSynchronize(Stream* stream) { return usable_with(stream); }
+DRIVER_API cuStreamQuery(Stream* stream) { return usable_with(stream); }
 DRIVER_API cuStreamWaitEvent(Stream*, Event* event, unsigned) { return event ? SUCCESS : INVALID_HANDLE; }
 DRIVER_API cuStreamIsCapturing(Stream*, int* status) { return give(status, 0); }
 DRIVER_API cuLaunchHostFunc(Stream*, void (*function)(void*), void* argument) {
@@ -555,15 +625,16 @@ DRIVER_API cuLaunchHostFunc(Stream*, void (*function)(void*), void* argument) {
 
 DRIVER_API cuEventCreate(Event** event, unsigned) {
     const int error = usable();
-    return error ? error : give(event, new Event);
+    return error ? error : give(event, new Event{current_context->device});
 }
 DRIVER_API cuEventDestroy_v2(Event* event) {
     delete event;
     return SUCCESS;
 }
-DRIVER_API cuEventRecord(Event* event, Stream*) {
-    if (const int error = usable()) return error;
+DRIVER_API cuEventRecord(Event* event, Stream* stream) {
     if (!event) return INVALID_HANDLE;
+    if (const int error = usable_with(event)) return error;
+    if (const int error = usable_with(stream)) return error;
     event->time = Clock::now();
     event->recorded = true;
     return SUCCESS;
@@ -612,11 +683,11 @@ DRIVER_API cuModuleLoadData(Module** module, const void* image) {
     const char* bytes = static_cast<const char*>(image);
     if (!is_machine_code(image)) {
         compiler().compile();
-        return give(module, new Module{bytes, false});
+        return give(module, new Module{bytes, false, current_context->device});
     }
     std::string read;
     if (const int error = read_machine_code(bytes, &read)) return error;
-    return give(module, new Module{std::move(read), true});
+    return give(module, new Module{std::move(read), true, current_context->device});
 }
 DRIVER_API cuModuleUnload(Module* module) {
     delete module;
@@ -624,7 +695,7 @@ DRIVER_API cuModuleUnload(Module* module) {
 }
 DRIVER_API cuModuleGetFunction(Function** function, Module* module, const char* name) {
     if (!module || !name) return INVALID_VALUE;
-    Function* found = may_hold(*module, name) ? function_named(name) : nullptr;
+    Function* found = may_hold(*module, name) ? function_named(name, module->device) : nullptr;
     return found ? give(function, found) : NOT_FOUND;
 }
 DRIVER_API cuModuleGetGlobal_v2(DevicePointer*, size_t*, Module*, const char*) { return NOT_FOUND; }
@@ -661,10 +732,10 @@ DRIVER_API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, Fun
 }
 
 DRIVER_API cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                          unsigned block_y, unsigned block_z, unsigned dynamic_shared, Stream*, void** parameters,
-                          void** extra) {
+                          unsigned block_y, unsigned block_z, unsigned dynamic_shared, Stream* stream,
+                          void** parameters, void** extra) {
     if (extra) return NOT_SUPPORTED;
-    return launch(function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, dynamic_shared, parameters);
+    return launch(function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, dynamic_shared, stream, parameters);
 }
 
 // ---- for tests ------------------------------------------------------------------------------------------------------
@@ -680,7 +751,7 @@ REPORT_API void emulated_fail_allocations(uint64_t n, uint64_t count) { memory()
 REPORT_API uint64_t emulated_launches() { return launches; }
 // Modules that are being compiled.
 REPORT_API uint64_t emulated_compiling() { return compiler().at_work(); }
-// Replaces EMULATED_DEVICE_MEMORY; what is allocated stays.
+// Replaces EMULATED_DEVICE_MEMORY, for every device; what is allocated stays.
 REPORT_API void emulated_set_memory(uint64_t bytes) { memory().resize(bytes); }
 // Makes the n-th launch from now fail, 1 being the next; 0 none.
 REPORT_API void emulated_fail_launch(uint64_t n) { launch_to_fail = n ? launches + n : 0; }

@@ -118,7 +118,7 @@ pub(super) fn in_turn<T: Send>(
 
 /// A metric of an engine as DataFusion shows it. It goes on counting.
 pub(super) fn metric(value: MetricValue) -> metrics::MetricValue {
-    metrics::MetricValue::Custom { name: value.name().into(), value: Arc::new(EngineMetric(value)) }
+    metrics::MetricValue::Custom { name: value.name().to_owned().into(), value: Arc::new(EngineMetric(value)) }
 }
 
 /// A metric of an engine.
@@ -145,8 +145,8 @@ impl fmt::Display for EngineMetric {
 impl CustomMetricValue for EngineMetric {
     fn new_empty(&self) -> Arc<dyn CustomMetricValue> {
         Arc::new(Self(match self.0 {
-            MetricValue::Count { name, .. } => MetricValue::Count { name, count: Count::new() },
-            MetricValue::Time { name, .. } => MetricValue::Time { name, time: Time::new() },
+            MetricValue::Count { ref name, .. } => MetricValue::Count { name: name.clone(), count: Count::new() },
+            MetricValue::Time { ref name, .. } => MetricValue::Time { name: name.clone(), time: Time::new() },
         }))
     }
 

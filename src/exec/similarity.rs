@@ -147,10 +147,10 @@ impl SimilarityStrategy {
         let engine = engine::open(self.engine)?;
         // under `auto` a device is chosen by the work that groups leave
         let device = match &engine {
-            Engine::Device(device) if device.platform().serves(self.condition) && !keys.equalities.is_empty() => {
+            Engine::Devices(devices) if devices.platform().serves(self.condition) && !keys.equalities.is_empty() => {
                 engine.device_of_keys(batch.num_rows(), context)
             }
-            Engine::Device(_) | Engine::Auto { .. } | Engine::Cpu => None,
+            Engine::Devices(_) | Engine::Auto { .. } | Engine::Cpu => None,
         };
         let (groups, ids) = match self.groups(side, batch, device.as_deref(), context)? {
             Some((groups, ids)) => (Some(groups), Some(ids.into_vec().or_datafusion()?)),

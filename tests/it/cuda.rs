@@ -39,6 +39,9 @@ use crate::session;
 /// Names the engine of all sessions.
 pub(crate) const ENGINE: &str = "SIMILARITY_ENGINE";
 
+/// Names the devices of all sessions, which share every join then.
+pub(crate) const DEVICES: &str = "SIMILARITY_DEVICES";
+
 /// How much of a device's memory the joins of all sessions may hold, in kilobytes.
 const MEMORY: &str = "SIMILARITY_DEVICE_KILOBYTES";
 
@@ -62,7 +65,7 @@ pub(crate) fn on_a_device(test: &str) -> bool {
 }
 
 /// As [`on_a_device`], with settings of the emulated driver.
-fn on_a_device_with(test: &str, settings: &[(&str, &str)]) -> bool {
+pub(crate) fn on_a_device_with(test: &str, settings: &[(&str, &str)]) -> bool {
     if std::env::var_os(ALONE).is_some() {
         return true;
     }
@@ -91,7 +94,7 @@ fn on_a_real_device(test: &str) -> bool {
 }
 
 /// As [`on_a_device_with`], where it is the emulated driver.
-fn on_the_emulated_driver(test: &str, settings: &[(&str, &str)]) -> bool {
+pub(crate) fn on_the_emulated_driver(test: &str, settings: &[(&str, &str)]) -> bool {
     let is_alone = std::env::var_os(ALONE).is_some();
     if std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_some() || is_on_a_device() && !is_alone {
         skipped_tests::skip("a device is used, the test needs the emulated driver");
@@ -247,7 +250,7 @@ async fn a_kept_index_of_conditions_stays_on_the_device() {
 }
 
 /// A table of so many strings, a fifth of them alike, and numbers with them.
-async fn with_strings(rows: usize) -> SessionContext {
+pub(crate) async fn with_strings(rows: usize) -> SessionContext {
     let context = session(8192, 4);
     let table = format!(
         "CREATE TABLE t AS SELECT value AS id, value % 50 AS city, [value % 90 / 90.0, value % 41 / 41.0] AS v,
@@ -259,7 +262,7 @@ async fn with_strings(rows: usize) -> SessionContext {
 }
 
 /// One condition for each kind of kernels.
-const CONDITIONS: [&str; 5] = [
+pub(crate) const CONDITIONS: [&str; 5] = [
     "jaccard(qgrams(a.s, 3), qgrams(b.s, 3)) >= 0.8",
     "levenshtein(a.s, b.s) <= 2",
     "jaro_winkler_similarity(a.s, b.s) >= 0.95",
@@ -412,7 +415,7 @@ async fn nearest_joins_in_little_device_memory() {
 }
 
 /// What a query returns, and the plan as it is after that.
-async fn table_and_plan(context: &SessionContext, query: &str) -> (String, String) {
+pub(crate) async fn table_and_plan(context: &SessionContext, query: &str) -> (String, String) {
     let plan = context.similarity_sql(query).await.unwrap().create_physical_plan().await.unwrap();
     let batches = collect(Arc::clone(&plan), context.task_ctx()).await.unwrap();
     let shown = DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(true).to_string();
@@ -496,7 +499,7 @@ async fn a_stray_store_leaves_a_process_without_its_device() {
 /// Asserts that joins say why there is no device any more, and that those that need none are joined.
 async fn goes_on_without_a_device(context: &SessionContext, reason: &str) {
     let error = count(context, CONDITIONS[0]).await.expect_err("the device is lost").strip_backtrace();
-    let parts = ["similarity.device = 0", reason, "since a query on", "start a new process", "'cpu' or 'auto'"];
+    let parts = ["similarity.device = '0'", reason, "since a query on", "start a new process", "'cpu' or 'auto'"];
     parts.iter().for_each(|part| assert!(error.contains(part), "{error}"));
     auto_does_without(context, reason).await;
 }

@@ -89,9 +89,9 @@ async fn options_are_set_shown_and_explained() {
 async fn an_engine_that_is_not_there_is_an_error() {
     let context = with_tables(session(8192, 2)).await;
     context.sql("SET similarity.engine = 'cuda'").await.unwrap();
-    context.sql("SET similarity.device = 4096").await.unwrap();
+    context.sql("SET similarity.device = 63").await.unwrap();
     let error = table(&context, JOIN).await.unwrap_err().to_string();
-    assert!(error.contains("similarity.engine = 'cuda' with similarity.device = 4096"), "{error}");
+    assert!(error.contains("similarity.engine = 'cuda' with similarity.device = '63'"), "{error}");
     let error = context.sql("SET similarity.device_memory_fraction = 1.5").await.unwrap_err().to_string();
     assert!(error.contains("similarity.device_memory_fraction takes a number above 0"), "{error}");
 }

@@ -9,13 +9,13 @@ use crate::messages::Engine;
 const NAMES: [(Asked, &str); 3] = [(Asked::Auto, "auto"), (Asked::Cpu, "cpu"), (Asked::Cuda, "cuda")];
 
 pub fn to_message(spec: &EngineSpec) -> Engine {
-    let EngineSpec { asked, device, memory_fraction, overrides } = *spec;
+    let EngineSpec { asked, devices, memory_fraction, overrides } = *spec;
     let name = NAMES.iter().find(|(known, _)| *known == asked).map_or("", |(_, name)| name);
-    Engine { asked: name.into(), device: device as u64, memory_fraction, overrides: overrides.to_string() }
+    Engine { asked: name.into(), devices: devices.to_string(), memory_fraction, overrides: overrides.to_string() }
 }
 
 pub fn from_message(message: Option<&Engine>) -> Result<EngineSpec> {
-    let Engine { asked, device, memory_fraction, overrides } =
+    let Engine { asked, devices, memory_fraction, overrides } =
         message.ok_or_else(|| malformed("it does not say which engine runs it"))?;
     let known = NAMES.iter().find(|(_, name)| name == asked).map(|(asked, _)| *asked);
     if !(*memory_fraction > 0.0 && *memory_fraction <= 1.0) {
@@ -23,7 +23,7 @@ pub fn from_message(message: Option<&Engine>) -> Result<EngineSpec> {
     }
     Ok(EngineSpec {
         asked: known.ok_or_else(|| malformed(&format!("this release has no engine '{asked}'")))?,
-        device: usize::try_from(*device).map_err(|_| malformed("the number of a device is out of range"))?,
+        devices: devices.parse().map_err(|error: String| malformed(&error))?,
         memory_fraction: *memory_fraction,
         overrides: overrides.parse().map_err(|error: String| malformed(&error))?,
     })

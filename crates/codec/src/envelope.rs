@@ -13,7 +13,7 @@ const MARK: &[u8; 8] = b"dfsimpln";
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
 /// The number of the format, which every change of a message raises.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// Appends `message` in an envelope.
 pub fn seal(message: &impl Message, bytes: &mut Vec<u8>) {

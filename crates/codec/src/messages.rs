@@ -166,8 +166,9 @@ pub struct Engine {
     /// The name of the engine that is asked for, as the option `similarity.engine` takes it.
     #[prost(string, tag = "1")]
     pub asked: String,
-    #[prost(uint64, tag = "2")]
-    pub device: u64,
+    /// The devices, as the option `similarity.device` takes them.
+    #[prost(string, tag = "2")]
+    pub devices: String,
     #[prost(double, tag = "3")]
     pub memory_fraction: f64,
     #[prost(string, tag = "4")]

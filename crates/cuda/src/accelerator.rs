@@ -1,5 +1,6 @@
 //! The door: what the engines ask of a device.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -7,14 +8,14 @@ use similarity_engine::accelerator::ColumnPrefetch;
 use similarity_engine::accelerator::components::DeviceComponents;
 use similarity_engine::accelerator::equality::{DeviceKeys, GroupedRows};
 use similarity_engine::accelerator::rules::{DeviceRules, RulesSide};
-use similarity_engine::accelerator::{Accelerator, DynDeviceIndex, NumberedKeys, Platform};
+use similarity_engine::accelerator::{Accelerator, DynDeviceIndex, DynDeviceNearest, NumberedKeys, Platform};
 use similarity_engine::access_path::{AccessPath, AccessPaths, Criterion};
 use similarity_engine::atoms::AtomCondition;
 use similarity_engine::condition::Condition;
 use similarity_engine::equality::Codes;
 use similarity_engine::error::Result;
 use similarity_engine::metrics::MetricValue;
-use similarity_engine::nearest::{DynNearestIndex, Wanted};
+use similarity_engine::nearest::Wanted;
 use similarity_engine::offered::{Declined, Offered};
 use similarity_engine::ranking::Ranking;
 use similarity_engine::sets::SetPredicate;
@@ -30,6 +31,7 @@ use crate::memory::Budget;
 use crate::modules::Module;
 use crate::nearest::has_room;
 use crate::prefetch::PinnedPrefetch;
+use crate::replicate::{Replicate as _, replicated};
 use crate::rules::{self, RulesOnDevice};
 use crate::sets::{self, SetIndex};
 use crate::strings::{self, StringIndex};
@@ -43,6 +45,14 @@ pub struct Cuda;
 impl Platform for Cuda {
     fn has_driver(&self) -> bool {
         Device::has_driver()
+    }
+
+    fn devices(&self) -> Result<usize, String> {
+        Device::count()
+    }
+
+    fn has_failed(&self, ordinal: usize) -> bool {
+        Device::has_failed(ordinal)
     }
 
     fn is_open(&self, ordinal: usize) -> bool {
@@ -105,6 +115,18 @@ impl Accelerator for Budget {
         self.device.to_string()
     }
 
+    fn label(&self) -> String {
+        format!("cuda:{}", self.device.context().ordinal())
+    }
+
+    fn held(&self) -> usize {
+        self.device.reserved()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
     fn for_join(&self) -> Arc<dyn Accelerator> {
         Arc::new(self.of_join())
     }
@@ -129,7 +151,7 @@ impl Accelerator for Budget {
         ranks: &[u32],
         wanted: Wanted,
         context: &BuildContext<'_>,
-    ) -> Result<Offered<Box<DynNearestIndex>>> {
+    ) -> Result<Offered<Box<DynDeviceNearest>>> {
         build_nearest(self, ranking, keys, ranks, wanted, context)
     }
 
@@ -167,6 +189,11 @@ impl Accelerator for Budget {
     fn bring_rules(&self, side: RulesSide<'_>) -> Result<Offered<Box<dyn DeviceRules>>> {
         let brought = RulesOnDevice::try_new(self, side)?;
         Ok(brought.map(|rules| Box::new(rules) as Box<dyn DeviceRules>))
+    }
+
+    fn copy_rules(&self, rules: &dyn DeviceRules) -> Result<Offered<Box<dyn DeviceRules>>> {
+        let copy = replicated(self, |to| RulesOnDevice::of(rules)?.replicate(to))?;
+        Ok(copy.map(|rules| Box::new(rules) as Box<dyn DeviceRules>))
     }
 
     fn components(&self, signed: bool) -> Result<Offered<Box<dyn DeviceComponents>>> {
@@ -236,7 +263,7 @@ fn build_nearest(
     ranks: &[u32],
     wanted: Wanted,
     context: &BuildContext<'_>,
-) -> Result<Offered<Box<DynNearestIndex>>> {
+) -> Result<Offered<Box<DynDeviceNearest>>> {
     if !ranks_by(ranking, wanted) {
         return Ok(Offered::Declined(Declined::Keys));
     }

@@ -32,7 +32,7 @@ pub(super) struct BlockShape {
 }
 
 /// Range of build blocks that hold all partners of its rows, for each probe block.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct BlockRanges {
     firsts: Vec<u32>,
     ends: Vec<u32>,

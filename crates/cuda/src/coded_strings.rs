@@ -11,6 +11,7 @@ use super::equality::codes_of_strings;
 use super::fault::Fault;
 use super::kernels::{CodesOnDevice, SCALAR_WORDS, StringFeatures, StringSymbols, SymbolBuffer};
 use super::memory::Budget;
+use super::replicate::replicate;
 use similarity_engine::equality;
 
 /// A code for each character of a build side, from 1 on in the order of the characters; 0 is any character that it
@@ -45,6 +46,9 @@ pub(super) struct CodedStrings {
     pub(super) symbols: StringSymbols,
     pub(super) codes: Arc<Codes>,
 }
+
+replicate!(CodedStrings { features, symbols, codes });
+replicate!(Codes { codes; same last, is_small });
 
 impl CodedStrings {
     /// The strings of a column by the codes of a build side, or else by codes of their own; `None` where one has more

@@ -67,6 +67,11 @@ impl DeviceContext {
         &self.context
     }
 
+    /// Number among the devices of the driver.
+    pub(super) fn ordinal(&self) -> usize {
+        self.ordinal
+    }
+
     /// Compute capability, major and minor.
     pub(super) fn capability(&self) -> (i32, i32) {
         self.capability

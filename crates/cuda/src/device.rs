@@ -63,14 +63,26 @@ impl Device {
         *FOUND.get_or_init(|| unsafe { sys::is_culib_present() })
     }
 
-    pub(super) fn detect(ordinal: usize) -> Result<Self, String> {
+    /// Whether the device of this ordinal was opened, and has failed since.
+    pub fn has_failed(ordinal: usize) -> bool {
+        open_devices().get(&ordinal).is_some_and(|device| device.context.works().is_err())
+    }
+
+    /// How many devices there are.
+    ///
+    /// # Errors
+    /// No driver, or one that fails.
+    pub fn count() -> Result<usize, String> {
         if !Self::has_driver() {
             return Err("no NVIDIA driver is installed".into());
         }
-        let unusable = |error: DriverError| format!("the NVIDIA driver reports {:?}", error.0);
-        match CudaContext::device_count().map_err(unusable)? {
+        Ok(CudaContext::device_count().map_err(unusable)? as usize)
+    }
+
+    pub(super) fn detect(ordinal: usize) -> Result<Self, String> {
+        match Self::count()? {
             0 => return Err("the NVIDIA driver finds no device".into()),
-            count if ordinal >= count as usize => {
+            count if ordinal >= count => {
                 return Err(format!("there is no device {ordinal}, the last one is {}", count - 1));
             }
             _ => {}
@@ -148,6 +160,10 @@ impl Device {
     pub fn reserved(&self) -> usize {
         self.context.reserved()
     }
+}
+
+fn unusable(error: DriverError) -> String {
+    format!("the NVIDIA driver reports {:?}", error.0)
 }
 
 /// The devices that this process has opened, by ordinal.

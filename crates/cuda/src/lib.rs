@@ -63,6 +63,7 @@ mod modules;
 mod nearest;
 mod object_pool;
 mod prefetch;
+mod replicate;
 mod rules;
 mod scheduler;
 mod sent_columns;

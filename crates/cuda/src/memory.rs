@@ -49,6 +49,11 @@ impl Budget {
         Self { metrics: DeviceMetrics::new(self.device.context()), ..self.clone() }
     }
 
+    /// Whether it is of the same device as another one.
+    pub(super) fn is_of_device_of(&self, other: &Budget) -> bool {
+        Arc::ptr_eq(self.device.context(), other.device.context())
+    }
+
     /// Gives back what was sent ahead and nobody has asked for.
     pub(crate) fn forget_sent(&self) {
         self.sent.iter().for_each(|sent| sent.forget());

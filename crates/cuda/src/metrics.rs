@@ -13,6 +13,10 @@ pub(super) struct DeviceMetrics {
     uploaded: Count,
     /// Bytes copied from it.
     downloaded: Count,
+    /// Bytes copied from other devices.
+    copied: Count,
+    /// Time that copies from other devices took.
+    pub(super) copy_time: Time,
     /// Time from keys ready on the host to an index or a probe batch ready on the device.
     pub(super) arrange_time: Time,
     /// Time from the keys of the build side in the host's memory (tokens with their ranks) to the last decided pair
@@ -77,6 +81,10 @@ impl DeviceMetrics {
         self.downloaded.add(count * size_of::<T>());
     }
 
+    pub(super) fn copy<T>(&self, count: usize) {
+        self.copied.add(count * size_of::<T>());
+    }
+
     /// A launch of so many tasks that took this long and found so many candidates.
     pub(super) fn launch(&self, tasks: usize, milliseconds: f32, candidates: usize) {
         self.tasks.add(tasks);
@@ -94,11 +102,13 @@ impl DeviceMetrics {
 
     /// All of them, to be shown under their names.
     pub(super) fn values(&self) -> Vec<MetricValue> {
-        let count = |name: &'static str, count: &Count| MetricValue::Count { name, count: count.clone() };
-        let time = |name: &'static str, time: &Time| MetricValue::Time { name, time: time.clone() };
+        let count = |name: &'static str, count: &Count| MetricValue::Count { name: name.into(), count: count.clone() };
+        let time = |name: &'static str, time: &Time| MetricValue::Time { name: name.into(), time: time.clone() };
         let mut values = vec![
             count("device_bytes_in", &self.uploaded),
             count("device_bytes_out", &self.downloaded),
+            count("device_bytes_copied", &self.copied),
+            time("copy_time", &self.copy_time),
             time("arrange_time", &self.arrange_time),
             time("kernel_time", &self.kernel_time),
             count("device_tasks", &self.tasks),

@@ -6,6 +6,7 @@ use cudarc::driver::CudaStream;
 
 use super::fault::Fault;
 use super::kernels::Positions;
+use super::memory::Budget;
 use super::work_split::WorkSplit;
 use super::worker::{Comparison, Done, Workers};
 use super::yield_estimate::YieldEstimate;
@@ -21,6 +22,11 @@ pub(super) struct Scheduler {
 impl Scheduler {
     pub(super) fn new(workers: impl Into<Arc<Workers>>) -> Self {
         Self { workers: workers.into(), estimate: YieldEstimate::default() }
+    }
+
+    /// What takes the steps of the same join on another device.
+    pub(super) fn replicate(&self, budget: &Budget) -> Result<Self, Fault> {
+        Ok(Self::new(Workers::try_new(budget, self.workers.capacity())?))
     }
 
     /// Compares some of the probe positions from `cursor` on, of which there are `count`, by what `comparison` makes of

@@ -13,6 +13,7 @@ use super::buffer::Buffer;
 use super::fault::Fault;
 use super::kernels::{BLOCK, KeyedRows};
 use super::memory::Budget;
+use super::replicate::{Copying, Replicate};
 use super::sort::sort;
 use super::tiled_index::Side;
 
@@ -140,6 +141,12 @@ impl<F: Family> SortedSide<F> {
     /// The columns as kernels read them, as long as `self` lives.
     pub(super) fn on_device(&self, stream: &CudaStream) -> F::OnDevice {
         self.columns.on_device(stream, self.count)
+    }
+}
+
+impl<F: Replicate> Replicate for SortedSide<F> {
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        Ok(Self { columns: self.columns.replicate(to)?, count: self.count, unmatchable: self.unmatchable })
     }
 }
 

@@ -5,6 +5,12 @@ use std::sync::{Arc, OnceLock};
 use super::Device;
 use super::memory::Budget;
 
+/// Devices of the emulated driver, and of a machine those that there are.
+pub(crate) static DEVICES: std::sync::LazyLock<usize> = std::sync::LazyLock::new(|| {
+    device();
+    Device::count().expect("the driver counts its devices")
+});
+
 /// Opens it, for all tests that do not count its memory. The emulated driver is built and loaded when there is no
 /// other.
 pub(crate) fn device() -> Arc<Device> {
@@ -33,6 +39,8 @@ pub(crate) fn budget_of(device: &Arc<Device>, bytes: usize) -> Budget {
 
 /// What is loaded is found by its name from then on.
 fn load_emulated_driver() {
+    // SAFETY: nobody reads the environment meanwhile but who opens the device.
+    unsafe { std::env::set_var("EMULATED_DEVICE_COUNT", "3") };
     // SAFETY: loading runs the initialisers of our own driver, which have no requirements.
     let loaded = unsafe { libloading::Library::new(emulated_cuda::library()) }.expect("the emulated driver loads");
     std::mem::forget(loaded);

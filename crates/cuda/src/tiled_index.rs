@@ -10,12 +10,15 @@ use similarity_engine::metrics::MetricValue;
 use super::fault::Fault;
 use super::kernels::Positions;
 use super::memory::Budget;
+use super::replicate::{Copying, Replicate, replicated};
 use super::scheduler::Scheduler;
 use super::work_split::WorkSplit;
 use super::worker::Comparison;
-use similarity_engine::accelerator::DeviceIndex;
+use similarity_engine::accelerator::{Accelerator, DeviceIndex, DynDeviceIndex};
+use similarity_engine::offered::Offered;
 use similarity_engine::{
-    Cancel, Counts, Cursor, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs, PrepareContext, Prepared, Probe,
+    Cancel, Counts, Cursor, Erased, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs, PrepareContext, Prepared,
+    Probe,
 };
 
 /// One side in the order of its blocks.
@@ -60,6 +63,20 @@ pub(super) struct Batch<S, C, H> {
     pub(super) on_host: H,
 }
 
+impl<S: Side + Replicate, C> Build<S, C> {
+    /// A copy on another device, whose own blocks `copy` copies.
+    pub(super) fn replicate(&self, to: &Copying<'_>, copy: impl Fn(&C) -> Result<C, Fault>) -> Result<Self, Fault> {
+        Ok(Self {
+            budget: to.budget.clone(),
+            side: self.side.replicate(to)?,
+            unmatchable: self.unmatchable,
+            self_join: self.self_join.as_ref().map(copy).transpose()?,
+            steps: self.steps.replicate(to.budget)?,
+            rows_at_once: self.rows_at_once,
+        })
+    }
+}
+
 impl<S: Side, C, H: OnHost> Batch<S, C, H> {
     /// The batch, so many of whose rows match nothing. One launch is better than several small ones, so that threads do
     /// not share it.
@@ -73,7 +90,7 @@ impl<S: Side, C, H: OnHost> Batch<S, C, H> {
 pub(super) type BatchOf<I> = Batch<<I as TiledIndex>::Side, <I as TiledIndex>::WorkSplit, <I as TiledIndex>::OnHost>;
 
 /// What an index of one kind of keys does in its own way.
-pub(super) trait TiledIndex: fmt::Debug + Send + Sync {
+pub(super) trait TiledIndex: fmt::Debug + Send + Sync + Sized {
     type Side: Side + 'static;
     type WorkSplit: WorkSplit + Send + Sync + 'static;
     type OnHost: OnHost + 'static;
@@ -90,6 +107,9 @@ pub(super) trait TiledIndex: fmt::Debug + Send + Sync {
 
     /// Bytes on the host.
     fn held(&self) -> usize;
+
+    /// A copy on another device.
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault>;
 
     /// Brings a probe batch to the device.
     fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<BatchOf<Self>>, Fault>;
@@ -203,7 +223,7 @@ impl<I: TiledIndex> PairIndex for Tiled<I> {
     }
 }
 
-impl<I: TiledIndex> DeviceIndex for Tiled<I> {
+impl<I: TiledIndex + 'static> DeviceIndex for Tiled<I> {
     fn rows(&self, probe: Probe<'_, BatchOf<I>>, positions: Range<usize>) -> Result<Vec<u32>> {
         let Build { budget, side, .. } = self.index.build();
         let side = match probe {
@@ -211,5 +231,10 @@ impl<I: TiledIndex> DeviceIndex for Tiled<I> {
             Probe::Batch(batch) => &batch.side,
         };
         Ok(side.rows(budget, positions.start..positions.end.min(side.count() as usize))?)
+    }
+
+    fn replicate(&self, to: &dyn Accelerator) -> Result<Offered<Box<DynDeviceIndex>>> {
+        let copy = replicated(to, |to| self.index.replicate(to))?;
+        Ok(copy.map(|index| Box::new(Erased(Self::new(index))) as Box<DynDeviceIndex>))
     }
 }

@@ -257,6 +257,11 @@ impl Workers {
         Ok(Self { budget: budget.clone(), capacity, pool: ObjectPool::with_one(first, capacity.workers) })
     }
 
+    /// How many workers there are, and what they hold.
+    pub(super) fn capacity(&self) -> Capacity {
+        self.capacity
+    }
+
     /// Runs `work` with a worker that nobody else has, once there is one.
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Worker) -> Result<T, Fault>) -> Result<T, Fault> {
         let waited = |worker: &mut Worker| {

@@ -26,6 +26,12 @@ impl<B> Prepared<B> {
         Self { batch, len, unmatchable, undecided: false, shared: true }
     }
 
+    /// What is known of the batch, without it.
+    pub(crate) fn known(&self) -> Prepared<()> {
+        let &Self { len, unmatchable, undecided, shared, .. } = self;
+        Prepared { batch: (), len, unmatchable, undecided, shared }
+    }
+
     /// Changes the form of the batch.
     pub fn map<C>(self, form: impl FnOnce(B) -> C) -> Prepared<C> {
         let Self { batch, len, unmatchable, undecided, shared } = self;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::accelerator::{Accelerator, Platform};
+use super::devices::{DeviceSet, Devices};
 use super::fallback::{LongStrings, NearestWithCpuFallback, WithCpuFallback, WithLongStrings};
 use super::nearest::{DynNearestIndex, Wanted};
 use super::offered::{Declined, Offered};
@@ -33,9 +34,9 @@ pub enum Asked {
 pub struct EngineSpec {
     /// Which engine.
     pub asked: Asked,
-    /// The ordinal of the device.
-    pub device: usize,
-    /// How much of its memory all joins of a process may use together, above 0 and up to 1.
+    /// Which devices.
+    pub devices: DeviceSet,
+    /// How much of the memory of each all joins of a process may use together, above 0 and up to 1.
     pub memory_fraction: f64,
     /// What is forced in place of what the data would decide.
     pub overrides: Overrides,
@@ -43,24 +44,27 @@ pub struct EngineSpec {
 
 impl EngineSpec {
     /// The CPU, whatever devices there are.
-    pub const CPU: Self = Self { asked: Asked::Cpu, device: 0, memory_fraction: 1.0, overrides: Overrides::NONE };
+    pub const CPU: Self =
+        Self { asked: Asked::Cpu, devices: DeviceSet::FIRST, memory_fraction: 1.0, overrides: Overrides::NONE };
 
     /// Opens what was asked for.
     ///
     /// # Errors
     /// A device that was asked for and cannot be used.
     pub fn open(self, platform: Option<&'static dyn Platform>) -> Result<Engine> {
-        let Self { asked, device: ordinal, memory_fraction: fraction, .. } = self;
+        let Self { asked, devices, memory_fraction: fraction, .. } = self;
         let no_platform = || Err("this build has no CUDA engine".into());
         match (asked, platform.filter(|platform| platform.has_driver())) {
             (Asked::Cpu, _) | (Asked::Auto, None) => Ok(Engine::Cpu),
-            (Asked::Auto, Some(platform)) => Ok(Engine::Auto { platform, ordinal, fraction }),
-            (Asked::Cuda, _) => match platform.map_or_else(no_platform, |platform| platform.open(ordinal, fraction)) {
-                Ok(device) => Ok(Engine::Device(device)),
-                Err(reason) => Err(Error::Setting(format!(
-                    "similarity.engine = 'cuda' with similarity.device = {ordinal}: {reason}; set similarity.engine to 'cpu' or 'auto'"
-                ))),
-            },
+            (Asked::Auto, Some(platform)) => Ok(Engine::Auto { platform, devices, fraction }),
+            (Asked::Cuda, _) => {
+                match platform.map_or_else(no_platform, |kind| Devices::open(kind, devices, fraction)) {
+                    Ok(devices) => Ok(Engine::Devices(devices)),
+                    Err(reason) => Err(Error::Setting(format!(
+                        "similarity.engine = 'cuda' with similarity.device = '{devices}': {reason}; set similarity.engine to 'cpu' or 'auto'"
+                    ))),
+                }
+            }
         }
     }
 }
@@ -70,15 +74,15 @@ impl EngineSpec {
 pub enum Engine {
     /// The CPU, for everything.
     Cpu,
-    /// A device, for every condition that it has kernels for.
-    Device(Arc<dyn Accelerator>),
-    /// A device where its kernels are faster and there is work enough, which is opened only then.
+    /// Devices, for every condition that they have kernels for.
+    Devices(Devices),
+    /// Devices where their kernels are faster and there is work enough, which are opened only then.
     Auto {
         /// The kind of device.
         platform: &'static dyn Platform,
-        /// Which device.
-        ordinal: usize,
-        /// How much of its memory.
+        /// Which devices.
+        devices: DeviceSet,
+        /// How much of the memory of each.
         fraction: f64,
     },
 }
@@ -88,7 +92,7 @@ impl Engine {
     pub(super) fn platform(&self) -> Option<&'static dyn Platform> {
         match self {
             Self::Cpu => None,
-            Self::Device(device) => Some(device.platform()),
+            Self::Devices(devices) => Some(devices.platform()),
             Self::Auto { platform, .. } => Some(*platform),
         }
     }
@@ -112,17 +116,17 @@ impl Engine {
         else {
             return on_cpu(Reason::default());
         };
-        let (device, reason) = self.device(pays, || offload::work_of_condition(condition, &keys, context))?;
-        let Some(device) = device else { return on_cpu(reason) };
-        let mut declined = match device.build(condition, &keys, context)? {
+        let (devices, reason) = self.devices(pays, || offload::work_of_condition(condition, &keys, context))?;
+        let Some(devices) = devices else { return on_cpu(reason) };
+        let mut declined = match devices.build(condition, &keys, context)? {
             Offered::Taken(index) => {
                 let index = WithCpuFallback::new(index, condition, keys, context.threads);
                 return Ok((Box::new(Erased(index)), reason));
             }
             Offered::Declined(why) => why,
         };
-        if let Some(long) = LongStrings::of(device.as_ref(), condition, &keys)? {
-            match device.build(condition, long.others(), context)? {
+        if let Some(long) = LongStrings::of(devices.one().as_ref(), condition, &keys)? {
+            match devices.build(condition, long.others(), context)? {
                 Offered::Taken(index) => {
                     let others = WithCpuFallback::new(index, condition, long.others().clone(), context.threads);
                     let index = WithLongStrings::try_new(long, Box::new(Erased(others)), context)?;
@@ -178,15 +182,15 @@ impl Engine {
         let flat = |kind: &dyn Platform| offload::dimension(&keys.values) <= kind.few_dimensions();
         let is_flat = matches!(ranking, Ranking::Score(Condition::Vector(_))) && platform.is_some_and(flat);
         let pays = platform.and_then(|kind| offload::of_ranking(kind, ranking, wanted));
-        let (device, reason) = match (pays, self) {
+        let (devices, reason) = match (pays, self) {
             (None, _) => (None, Reason::default()),
             (Some(_), Self::Auto { .. }) if is_flat => (None, Reason::default()),
-            (Some(pays), _) => self.device(pays, || offload::work_of_ranking(ranking, keys, context))?,
+            (Some(pays), _) => self.devices(pays, || offload::work_of_ranking(ranking, keys, context))?,
         };
-        let Some(device) = device else {
+        let Some(devices) = devices else {
             return Ok((cpu::build_approximate(ranking, keys, ranks, wanted, context)?, reason));
         };
-        match device.build_nearest(ranking, keys, &ranks, wanted, context)? {
+        match devices.build_nearest(ranking, keys, &ranks, wanted, context)? {
             Offered::Taken(index) => {
                 let index = NearestWithCpuFallback::new(index, ranking.clone(), keys.clone(), ranks, context);
                 Ok((Box::new(Erased(index)), reason))
@@ -199,25 +203,36 @@ impl Engine {
         }
     }
 
-    /// The device, where one is to be used: for work that is worth it. And what has decided that.
-    pub(super) fn device(
+    /// The devices, where some are to be used: for work that is worth it. And what has decided that.
+    pub(super) fn devices(
         &self,
         pays: OffloadThreshold,
         work: impl FnOnce() -> Result<u64>,
-    ) -> Result<(Option<Arc<dyn Accelerator>>, Reason)> {
+    ) -> Result<(Option<Devices>, Reason)> {
         match self {
             Self::Cpu => Ok((None, Reason::default())),
-            Self::Device(device) => Ok((Some(Arc::clone(device)), Reason::default())),
-            Self::Auto { platform, ordinal, fraction } => {
-                let weighed = WorkEstimate::new(work()?, pays, platform.is_open(*ordinal));
-                let opened = weighed.is_enough().then(|| platform.open(*ordinal, *fraction));
+            Self::Devices(devices) => Ok((Some(devices.clone()), Reason::default())),
+            Self::Auto { platform, devices, fraction } => {
+                let weighed = WorkEstimate::new(work()?, pays, Devices::are_open(*platform, *devices));
+                let opened = weighed.is_enough().then(|| Devices::open(*platform, *devices, *fraction));
                 // a driver without a usable device is as good as none
-                let (device, declined) = match opened {
-                    Some(Ok(device)) => (Some(device), None),
+                let (devices, declined) = match opened {
+                    Some(Ok(devices)) => (Some(devices), None),
                     Some(Err(reason)) => (None, Some(Declined::Device(reason))),
                     None => (None, None),
                 };
-                Ok((device, Reason { weighed: Some(weighed), declined }))
+                Ok((devices, Reason { weighed: Some(weighed), declined }))
+            }
+        }
+    }
+
+    /// The other devices, for a join of rules that `device` has begun.
+    pub(super) fn devices_beside(&self, device: &dyn Accelerator) -> Vec<Arc<dyn Accelerator>> {
+        match self {
+            Self::Cpu => Vec::new(),
+            Self::Devices(devices) => devices.beside(device),
+            Self::Auto { platform, devices, fraction } => {
+                Devices::open(*platform, *devices, *fraction).map_or_else(|_| Vec::new(), |open| open.beside(device))
             }
         }
     }
@@ -226,11 +241,12 @@ impl Engine {
     pub fn device_of_keys(&self, rows: usize, context: &BuildContext<'_>) -> Option<Arc<dyn Accelerator>> {
         match self {
             Self::Cpu => None,
-            Self::Device(device) => Some(device.for_join()),
-            Self::Auto { platform, ordinal, fraction } => {
+            Self::Devices(devices) => Some(devices.one().for_join()),
+            Self::Auto { platform, devices, fraction } => {
                 let probe_rows = if context.self_join { 0 } else { context.expected_probe_rows(rows) };
-                let pays = rows.saturating_add(probe_rows) >= ROWS_OF_RULES && platform.is_open(*ordinal);
-                pays.then(|| platform.open(*ordinal, *fraction).ok())?
+                let pays = rows.saturating_add(probe_rows) >= ROWS_OF_RULES && Devices::are_open(*platform, *devices);
+                let opened = pays.then(|| Devices::open(*platform, *devices, *fraction).ok()).flatten();
+                opened.map(|devices| devices.one().for_join())
             }
         }
     }

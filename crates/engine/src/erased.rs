@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::accelerator::DeviceIndex;
+use crate::accelerator::{Accelerator, DeviceIndex, DeviceNearest, DynDeviceIndex, DynDeviceNearest};
 use crate::batch::{AnyBatch, Prepared, Probe};
 use crate::cancel::Cancel;
 use crate::context::PrepareContext;
@@ -15,6 +15,7 @@ use crate::index::{Index, IndexInfo, PairIndex};
 use crate::key_column::KeyColumn;
 use crate::metrics::MetricValue;
 use crate::nearest::{Best, NearestIndex};
+use crate::offered::Offered;
 use crate::pairs::{Counts, Pairs};
 use crate::stored::Store;
 
@@ -62,6 +63,16 @@ impl<I: PairIndex> PairIndex for Erased<I> {
 impl<I: DeviceIndex> DeviceIndex for Erased<I> {
     fn rows(&self, probe: Probe<'_, AnyBatch>, positions: Range<usize>) -> Result<Vec<u32>> {
         self.0.rows(probe.typed()?, positions)
+    }
+
+    fn replicate(&self, to: &dyn Accelerator) -> Result<Offered<Box<DynDeviceIndex>>> {
+        self.0.replicate(to)
+    }
+}
+
+impl<I: DeviceNearest> DeviceNearest for Erased<I> {
+    fn replicate(&self, to: &dyn Accelerator) -> Result<Offered<Box<DynDeviceNearest>>> {
+        self.0.replicate(to)
     }
 }
 

@@ -49,6 +49,11 @@ impl Error {
     pub fn is_device_full(&self) -> bool {
         matches!(self.root(), Self::DeviceFull)
     }
+
+    /// Whether a device has failed, or had too little memory: the work may be done elsewhere.
+    pub fn is_of_device(&self) -> bool {
+        matches!(self.root(), Self::DeviceFull | Self::Device(_))
+    }
 }
 
 impl fmt::Display for Error {

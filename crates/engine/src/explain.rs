@@ -19,8 +19,8 @@ impl EngineSpec {
     pub fn explain_rules(self, platform: Option<&dyn Platform>) -> String {
         match self.possible(platform) {
             Asked::Cpu => "cpu".into(),
-            Asked::Cuda => format!("cuda:{}, cpu for what it has no kernels for", self.device),
-            Asked::Auto => format!("cpu, or cuda:{} {RULES}, then also from {ROWS_OF_RULES} rows on", self.device),
+            Asked::Cuda => format!("cuda:{}, cpu for what it has no kernels for", self.devices),
+            Asked::Auto => format!("cpu, or cuda:{} {RULES}, then also from {ROWS_OF_RULES} rows on", self.devices),
         }
     }
 
@@ -56,8 +56,8 @@ impl EngineSpec {
     fn explain_where(self, platform: Option<&dyn Platform>, pays: Option<OffloadThreshold>, what: &str) -> String {
         match (self.possible(platform), pays) {
             (Asked::Cuda | Asked::Auto, None) => format!("cpu (no kernels for this {what})"),
-            (Asked::Cuda, Some(_)) => format!("cuda:{}", self.device),
-            (Asked::Auto, Some(pays)) => format!("cpu, or cuda:{} {pays}", self.device),
+            (Asked::Cuda, Some(_)) => format!("cuda:{}", self.devices),
+            (Asked::Auto, Some(pays)) => format!("cpu, or cuda:{} {pays}", self.devices),
             (Asked::Cpu, _) => "cpu".into(),
         }
     }
@@ -94,7 +94,7 @@ impl EngineSpec {
     ) -> String {
         match (self.possible(platform), on_device) {
             (Asked::Cuda, Some(paths)) => paths.to_string(),
-            (Asked::Auto, Some(paths)) if paths != on_cpu => format!("{on_cpu}; on cuda:{} {paths}", self.device),
+            (Asked::Auto, Some(paths)) if paths != on_cpu => format!("{on_cpu}; on cuda:{} {paths}", self.devices),
             _ => on_cpu.to_string(),
         }
     }

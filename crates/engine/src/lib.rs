@@ -20,6 +20,7 @@ pub mod condition;
 mod context;
 pub mod cpu;
 mod cursor;
+pub mod devices;
 pub mod equality;
 mod erased;
 pub mod error;

@@ -2,6 +2,7 @@
 //!
 //! Whoever runs a join shows these under their names. They go on counting after they are handed out.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -71,14 +72,14 @@ pub enum MetricValue {
     /// Something was counted.
     Count {
         /// The name that EXPLAIN ANALYZE shows.
-        name: &'static str,
+        name: Cow<'static, str>,
         /// How many there are.
         count: Count,
     },
     /// Something took time.
     Time {
         /// The name that EXPLAIN ANALYZE shows.
-        name: &'static str,
+        name: Cow<'static, str>,
         /// How long it took.
         time: Time,
     },
@@ -86,9 +87,18 @@ pub enum MetricValue {
 
 impl MetricValue {
     /// The name that EXPLAIN ANALYZE shows.
-    pub fn name(&self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             Self::Count { name, .. } | Self::Time { name, .. } => name,
+        }
+    }
+
+    /// Metric under another name, which goes on counting.
+    pub(crate) fn named(&self, name: String) -> Self {
+        let name = name.into();
+        match self {
+            Self::Count { count, .. } => Self::Count { name, count: count.clone() },
+            Self::Time { time, .. } => Self::Time { name, time: time.clone() },
         }
     }
 

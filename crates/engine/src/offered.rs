@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Formatter};
 
+use crate::error::Result;
+
 /// Answer of a device to keys, or whatever else it was offered.
 #[derive(Debug)]
 pub enum Offered<T> {
@@ -18,6 +20,17 @@ impl<T> Offered<T> {
             Self::Taken(taken) => Offered::Taken(form(taken)),
             Self::Declined(why) => Offered::Declined(why),
         }
+    }
+
+    /// [`map`](Self::map) for what may fail.
+    ///
+    /// # Errors
+    /// Those of `form`.
+    pub(crate) fn try_map<U>(self, form: impl FnOnce(T) -> Result<U>) -> Result<Offered<U>> {
+        Ok(match self {
+            Self::Taken(taken) => Offered::Taken(form(taken)?),
+            Self::Declined(why) => Offered::Declined(why),
+        })
     }
 
     /// What is on the device, if anything is.

@@ -27,12 +27,14 @@ pub struct Overrides {
     pub settled: bool,
     /// Whether each of several processes may have an index of all rows, where a join can be divided otherwise.
     pub replicated: bool,
+    /// Whether several devices share every join, however little work it is.
+    pub copies: bool,
 }
 
 impl Overrides {
     /// No override.
     pub const NONE: Self =
-        Self { access_path: None, small_groups: true, repeated: true, settled: true, replicated: true };
+        Self { access_path: None, small_groups: true, repeated: true, settled: true, replicated: true, copies: false };
 
     /// The path out of these that is forced, if one is.
     pub fn path<T, const N: usize>(&self, paths: [(AccessPath, T); N]) -> Option<T> {
@@ -57,7 +59,7 @@ impl FromStr for Overrides {
                 let paths = PATHS.map(|path| path.to_string()).join(", ");
                 format!(
                     "'{item}' is no override; there are access_path=(one of {paths}), small_groups=off, repeated=off, \
-                     settled=off and replicated=off"
+                     settled=off, replicated=off and copies=on"
                 )
             };
             match item.split_once('=').map(|(name, value)| (name.trim(), value.trim())) {
@@ -69,6 +71,7 @@ impl FromStr for Overrides {
                 Some(("repeated", "off")) => overrides.repeated = false,
                 Some(("settled", "off")) => overrides.settled = false,
                 Some(("replicated", "off")) => overrides.replicated = false,
+                Some(("copies", "on")) => overrides.copies = true,
                 _ => return Err(unknown()),
             }
         }
@@ -85,6 +88,7 @@ impl fmt::Display for Overrides {
             off(self.repeated, "repeated"),
             off(self.settled, "settled"),
             off(self.replicated, "replicated"),
+            self.copies.then(|| "copies=on".into()),
         ];
         let items: Vec<String> = path.into_iter().chain(decorators.into_iter().flatten()).collect();
         f.write_str(&items.join(", "))
@@ -97,7 +101,12 @@ mod tests {
 
     #[test]
     fn items_are_read_as_they_are_shown() {
-        for text in ["", "access_path=inverted index", "access_path=signature tiles, small_groups=off, repeated=off"] {
+        for text in [
+            "",
+            "access_path=inverted index",
+            "access_path=signature tiles, small_groups=off, repeated=off",
+            "copies=on",
+        ] {
             assert_eq!(text.parse::<Overrides>().unwrap().to_string(), text);
         }
         assert!(!"replicated=off".parse::<Overrides>().unwrap().replicated);

@@ -35,7 +35,7 @@ impl Reason {
         self.declined.as_ref().map(|_| {
             let count = Count::new();
             count.add(1);
-            MetricValue::Count { name: CPU_FALLBACKS, count }
+            MetricValue::Count { name: CPU_FALLBACKS.into(), count }
         })
     }
 }

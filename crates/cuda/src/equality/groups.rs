@@ -69,6 +69,11 @@ impl RowsByGroup {
         })
     }
 
+    /// What it takes of its device.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     /// How many rows are in groups.
     pub(crate) fn len(&self) -> usize {
         self.starts.last().map_or(0, |&end| end as usize)

@@ -13,6 +13,7 @@ use crate::address::Address;
 use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::memory::Budget;
+use crate::replicate::{Copying, Replicate};
 
 /// More have no room for the end of their last tile in 32 bits.
 pub(super) const MOST_ROWS: usize = u32::MAX as usize - (1 << 13);
@@ -51,12 +52,15 @@ pub struct NumbersOnDevice {
 }
 
 impl NumbersOnDevice {
-    /// Numbers of codes, brought to the device unless it has given them.
+    /// Numbers of codes, brought to the device unless it has given them; from another device that has.
     pub(crate) fn of(budget: &Budget, stream: &Arc<CudaStream>, codes: &Codes) -> Result<Arc<Self>, Fault> {
         if let Some(on_device) = codes.on_device()
-            && let Ok(self_join) = Arc::clone(on_device).into_any().downcast()
+            && let Ok(given) = Arc::clone(on_device).into_any().downcast::<Self>()
         {
-            return Ok(self_join);
+            return match given.budget.is_of_device_of(budget) {
+                true => Ok(given),
+                false => Replicate::replicate(&given, &Copying { budget, stream }),
+            };
         }
         let codes = codes.on_host()?;
         let behind = |&code: &u32| if code == NO_GROUP { 0 } else { u64::from(code) + 1 };
@@ -73,6 +77,13 @@ impl NumbersOnDevice {
     /// Bits that hold all numbers.
     pub(super) fn bits(&self) -> u32 {
         u64::BITS - self.count.leading_zeros()
+    }
+}
+
+impl Replicate for NumbersOnDevice {
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        let by_row = self.by_row.replicate(to)?;
+        Ok(Self { budget: to.budget.clone(), by_row, rows: self.rows, count: self.count })
     }
 }
 

@@ -9,6 +9,7 @@ use super::grid::{Grid, Launched};
 use super::strings::SymbolBuffer;
 use crate::buffer::Buffer;
 use crate::context::DeviceContext;
+use crate::replicate::replicate;
 
 /// The kernels of `coded_strings.cu`.
 pub(crate) struct CodedStringKernels {
@@ -40,6 +41,9 @@ pub(crate) struct StringSymbols {
     pub(crate) starts: Buffer<u64>,
     pub(crate) symbols: SymbolBuffer,
 }
+
+replicate!(StringFeatures { lengths, signatures, classes });
+replicate!(StringSymbols { starts, symbols });
 
 impl CodedStringKernels {
     pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {

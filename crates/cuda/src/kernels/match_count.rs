@@ -9,6 +9,8 @@ use super::grid::{Grid, Launched};
 use crate::address::Address;
 use crate::buffer::Buffer;
 use crate::context::DeviceContext;
+use crate::fault::Fault;
+use crate::replicate::{Copying, Replicate};
 
 /// The kernels of `match_count.cu`.
 pub(crate) struct MatchCountKernels(Kernels);
@@ -18,6 +20,15 @@ pub(crate) struct MatchCountKernels(Kernels);
 pub(crate) enum Places {
     Narrow(Buffer<u16>),
     Wide(Buffer<u32>),
+}
+
+impl Replicate for Places {
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        Ok(match self {
+            Self::Narrow(places) => Self::Narrow(places.replicate(to)?),
+            Self::Wide(places) => Self::Wide(places.replicate(to)?),
+        })
+    }
 }
 
 /// What build rows are gathered from, row by row.

@@ -11,6 +11,7 @@ use super::launch::{Appended, KeyedRows, Positions, TaskList, Windows};
 use super::sets::SetSides;
 use crate::buffer::Buffer;
 use crate::context::DeviceContext;
+use crate::replicate::replicate;
 
 /// The kernels of `prefixes.cu`.
 pub(crate) struct PrefixKernels {
@@ -40,6 +41,8 @@ pub(crate) struct PrefixRanges {
     pub(crate) sides: PrefixSides,
     pub(crate) ranges: Ranges,
 }
+
+replicate!(RangeColumns { firsts, offsets, totals });
 
 impl PrefixKernels {
     pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {

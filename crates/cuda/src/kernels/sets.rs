@@ -8,6 +8,7 @@ use super::grid::{Grid, Launched};
 use super::launch::{Appended, BLOCK, KeyedRows, Positions, TaskList, Windows, multiprocessors};
 use crate::buffer::Buffer;
 use crate::context::DeviceContext;
+use crate::replicate::replicate;
 
 /// The kernels of `sets.cu`.
 pub(crate) struct SetKernels {
@@ -65,6 +66,8 @@ pub(crate) struct SetSides {
     /// Whether both are one side.
     pub(crate) self_join: bool,
 }
+
+replicate!(SetPositions { signatures, sizes, known, ones, groups, rows, starts, summaries });
 
 impl SetKernels {
     pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {

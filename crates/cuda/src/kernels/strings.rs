@@ -13,6 +13,8 @@ use super::launch::{Appended, BLOCK, KeyedRows, Positions, TaskList, Windows, mu
 use crate::address::Address;
 use crate::buffer::Buffer;
 use crate::context::DeviceContext;
+use crate::fault::Fault;
+use crate::replicate::{Copying, Replicate, replicate};
 
 /// The kernels of `strings.cu`.
 pub(crate) struct StringKernels {
@@ -82,6 +84,18 @@ pub(crate) struct StringSides {
     pub(crate) is_small: bool,
     /// Whether both are one side.
     pub(crate) self_join: bool,
+}
+
+replicate!(StringSignatures { characters, bigrams, character_excess, bigram_excess, prefixes });
+replicate!(StringPositions { signatures, lengths, groups, rows, starts, summaries });
+
+impl Replicate for SymbolBuffer {
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        Ok(match self {
+            Self::Small(symbols) => Self::Small(symbols.replicate(to)?),
+            Self::Large(symbols) => Self::Large(symbols.replicate(to)?),
+        })
+    }
 }
 
 impl StringKernels {

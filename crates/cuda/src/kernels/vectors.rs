@@ -12,6 +12,7 @@ use super::grid::{Grid, Launched};
 use super::launch::{Appended, BLOCK, KeyedRows, Positions, TaskList, multiprocessors};
 use crate::buffer::Buffer;
 use crate::context::DeviceContext;
+use crate::replicate::replicate;
 
 /// The kernels of `vectors.cu`.
 pub(crate) struct VectorKernels {
@@ -91,6 +92,10 @@ pub(crate) struct VectorSides {
     /// Whether both are one side.
     pub(crate) self_join: bool,
 }
+
+replicate!(VectorPositions { sources, rows, groups, lengths; same count, padded });
+replicate!(Halves { numbers, terms, residues, lengths });
+replicate!(Boxes { lows, highs, norms });
 
 impl VectorKernels {
     pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {

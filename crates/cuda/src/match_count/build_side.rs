@@ -13,6 +13,7 @@ use crate::kernels::constants::match_count::{FIRST_PLACE, LAST_PLACE, ONE_PLACE,
 use crate::kernels::{CountedColumn, CountedRowsOnDevice, CountedSpans, KeyedRows, Places};
 use crate::memory::Budget;
 use crate::nearest::upload_ranks;
+use crate::replicate::replicate;
 use crate::sort::sort;
 use similarity_engine::atoms::Span;
 use similarity_engine::match_count::{MatchCount, Spans, spans};
@@ -37,6 +38,11 @@ pub(super) struct CountedColumns {
     /// Masks of a probe block: one for each place of every column.
     pub(super) masks: u32,
 }
+
+replicate!(CountedColumns {
+    places, columns, rows, ranks, weights;
+    same groups, count, stride, column_count, conditions, masks
+});
 
 impl CountedColumns {
     /// The columns of the rows that have a group, each row with a rank.

@@ -25,9 +25,11 @@ use crate::fault::Fault;
 use crate::kernels::MOST_CONDITIONS;
 use crate::memory::Budget;
 use crate::nearest::{self, NearestOnDevice, Ranked, Searching};
+use crate::replicate::{Copying, Replicate};
+use similarity_engine::accelerator::DynDeviceNearest;
 use similarity_engine::access_path::AccessPath;
 use similarity_engine::match_count::MatchCount;
-use similarity_engine::nearest::{Best, DynNearestIndex};
+use similarity_engine::nearest::Best;
 use similarity_engine::{BuildContext, Cancel, Erased, IndexInfo, KeyColumn, PrepareContext};
 
 /// Whether there are kernels for so many conditions.
@@ -46,7 +48,7 @@ pub(crate) fn build_nearest(
     keys: &KeyColumn,
     ranks: &[u32],
     context: &BuildContext<'_>,
-) -> Result<Option<Box<DynNearestIndex>>, Fault> {
+) -> Result<Option<Box<DynDeviceNearest>>, Fault> {
     let columns = CountedColumns::try_new(budget, count, (keys, ranks), context)?;
     let unmatchable = keys.values.len() - columns.count as usize;
     if columns.count == 0 {
@@ -88,6 +90,15 @@ impl Ranked for RowsByCount {
             rows_at_once: self.budget.rows_at_once(rows),
             ..IndexInfo::default()
         }
+    }
+
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            budget: to.budget.clone(),
+            conditions: self.conditions,
+            columns: self.columns.replicate(to)?,
+            unmatchable: self.unmatchable,
+        })
     }
 
     fn bring(&self, keys: &KeyColumn, _: &PrepareContext<'_>) -> Result<(CountingSide, (), usize), Fault> {

@@ -158,7 +158,7 @@ fn a_search_without_room_is_the_cpus() {
     let (count, wanted) = (MatchCount { conditions: 1, weights: None }.into(), Wanted { rows: 3, ties: true });
     let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
     let context = BuildContext::new(2, &cancel, &reserve);
-    let engine = Engine::Device(Arc::new(budget_of(&device, 700 << 10)));
+    let engine = Engine::Devices(Arc::new(budget_of(&device, 700 << 10)).into());
     let (index, _) = engine.build_nearest(&count, &build, vec![0; 3000], wanted, &context).unwrap();
     assert!(index.info().path.contains("(cuda:0"), "{}", index.info().path);
     agrees(index.as_ref(), count, (&build, &probe), &[0; 3000], (wanted, 1000));

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
+use similarity_engine::accelerator::{Accelerator, DeviceNearest, DynDeviceNearest};
 use similarity_engine::error::{Result, internal_err};
 use similarity_engine::metrics::MetricValue;
 
@@ -12,9 +13,11 @@ use crate::fault::Fault;
 use crate::kernels::BLOCK;
 use crate::memory::Budget;
 use crate::object_pool::ObjectPool;
+use crate::replicate::{Copying, replicated};
 use crate::tiled_index::Side;
 use similarity_engine::nearest::{Best, NearestIndex};
-use similarity_engine::{Cancel, Counts, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe};
+use similarity_engine::offered::Offered;
+use similarity_engine::{Cancel, Counts, Erased, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe};
 
 /// Stretches of a self-join at least, so that rows of one come out while another one is searched.
 const STRETCHES: usize = 4;
@@ -50,7 +53,7 @@ pub(crate) struct Searching<'a, S, H> {
 }
 
 /// A build side of one family of keys, on a device.
-pub(crate) trait Ranked: fmt::Debug + Send + Sync {
+pub(crate) trait Ranked: fmt::Debug + Send + Sync + Sized {
     type Side: Side + 'static;
     type OnHost: OnHost + 'static;
 
@@ -62,6 +65,9 @@ pub(crate) trait Ranked: fmt::Debug + Send + Sync {
 
     /// What it says of itself; how many rows probe themselves is known already.
     fn info(&self) -> IndexInfo;
+
+    /// A copy on another device.
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault>;
 
     /// Brings a probe batch to the device; so many of its rows match nothing.
     fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>)
@@ -123,6 +129,16 @@ impl<R: Ranked> NearestOnDevice<R> {
             (Probe::SelfJoin, Some((side, on_host))) => Ok(Searching { side, on_host, order: &self.order }),
             (Probe::SelfJoin, None) => internal_err!("an index that does not probe itself was given no probe batch"),
         }
+    }
+}
+
+impl<R: Ranked + 'static> DeviceNearest for NearestOnDevice<R> {
+    fn replicate(&self, to: &dyn Accelerator) -> Result<Offered<Box<DynDeviceNearest>>> {
+        let copy = |ranked| {
+            let (order, info) = (self.order.clone(), self.info.clone());
+            Box::new(Erased(Self { ranked, order, queues: ObjectPool::new(SEARCHES), info })) as Box<DynDeviceNearest>
+        };
+        Ok(replicated(to, |to| self.ranked.replicate(to))?.map(copy))
     }
 }
 

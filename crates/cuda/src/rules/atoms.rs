@@ -12,6 +12,7 @@ use crate::buffer::Buffer;
 use crate::fault::{Fault, placed};
 use crate::kernels::{self, BLOCK, Compared, EditCondition, SetCondition, VectorCondition};
 use crate::memory::Budget;
+use crate::replicate::{Copying, Replicate, replicate};
 use crate::sets::set_test;
 use crate::strings::{LONGEST, edit_test, reaches};
 use crate::vectors::{has_kernels, vector_test};
@@ -46,11 +47,14 @@ pub struct RulesOnDevice {
 }
 
 /// How an atom is decided there.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 enum ConditionOnDevice {
     /// Columns of the atom decide it alone.
     Columns,
     Texts {
+        predicate: EditPredicate,
+        /// Where its reaches begin among those of all atoms.
+        first: usize,
         condition: EditCondition,
         decision: EditKernel,
     },
@@ -70,8 +74,10 @@ struct Tables {
     /// Start of each atom's own allowances.
     starts: Vec<usize>,
     /// What the tests of edit measures point to.
-    _reaches: Buffer<kernels::Reach>,
+    reaches: Buffer<kernels::Reach>,
 }
+
+replicate!(Tables { allowances, reaches; same starts });
 
 impl Tables {
     /// Where the first filter of an atom looks up.
@@ -106,12 +112,44 @@ fn edit_predicate(condition: &AtomCondition) -> Option<EditPredicate> {
     }
 }
 
+impl ConditionOnDevice {
+    /// The test where the reaches of all atoms are elsewhere.
+    fn with(self, reaches: Address<kernels::Reach>) -> Self {
+        match self {
+            Self::Texts { predicate, first, .. } => {
+                let (condition, decision) = edit_test(&predicate, reaches.add(first));
+                Self::Texts { predicate, first, condition, decision }
+            }
+            test => test,
+        }
+    }
+}
+
+impl Replicate for RulesOnDevice {
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        let tables = self.tables.replicate(to)?;
+        let reaches = tables.reaches.address(to.stream);
+        let rooms = Arc::new(WalkBuffers::default());
+        to.budget.device.may_take_back(&rooms);
+        Ok(Self {
+            budget: to.budget.clone(),
+            asked: self.asked.clone(),
+            tests: self.tests.iter().map(|test| test.with(reaches)).collect(),
+            tables,
+            build: self.build.replicate(to)?,
+            prints: None,
+            workers: Arc::new(Workers::try_new(to.budget, self.workers.capacity())?),
+            rooms,
+        })
+    }
+}
+
 impl RulesOnDevice {
     /// The rules that this engine has brought to a device.
     ///
     /// # Errors
     /// Rules of another engine.
-    pub(super) fn of(rules: &dyn DeviceRules) -> Result<&Self> {
+    pub(crate) fn of(rules: &dyn DeviceRules) -> Result<&Self> {
         match rules.as_any().downcast_ref() {
             Some(rules) => Ok(rules),
             None => internal_err!("an entry on a device was given rules of another one"),
@@ -165,15 +203,17 @@ impl RulesOnDevice {
         let parts = || looked_up.iter().map(|(_, reaches)| reaches.as_slice());
         let allowances = budget.upload(&stream, &allowed)?;
         let uploaded = budget.upload_parts(&stream, parts().map(<[_]>::len).sum(), parts())?;
-        let mut reach = uploaded.address(&stream);
+        let mut first = 0;
         let mut tests = Vec::with_capacity(conditions.len());
         for (atom, condition) in conditions.iter().enumerate() {
             tests.push(match *condition {
                 _ if !asked[atom] => ConditionOnDevice::Columns,
                 AtomCondition::Similarity { condition: Condition::Edit { measure, bounds }, .. } => {
-                    let (condition, decision) = edit_test(&EditPredicate { measure, bounds }, reach);
-                    reach = reach.add(looked_up[atom].1.len());
-                    ConditionOnDevice::Texts { condition, decision }
+                    let predicate = EditPredicate { measure, bounds };
+                    let (condition, decision) = edit_test(&predicate, uploaded.address(&stream).add(first));
+                    let test = ConditionOnDevice::Texts { predicate, first, condition, decision };
+                    first += looked_up[atom].1.len();
+                    test
                 }
                 AtomCondition::Similarity { condition: Condition::Set { measure, bounds, .. }, .. } => {
                     ConditionOnDevice::Sets { condition: set_test(SetPredicate { measure, bounds }) }
@@ -193,7 +233,7 @@ impl RulesOnDevice {
         }
         stream.synchronize()?;
         let workers = Arc::new(Workers::try_new(budget, Capacity::of(budget, BLOCK, WORKERS))?);
-        let tables = Tables { allowances, starts, _reaches: uploaded };
+        let tables = Tables { allowances, starts, reaches: uploaded };
         let rooms = Arc::new(WalkBuffers::default());
         budget.device.may_take_back(&rooms);
         Ok(Some(Self { budget: budget.clone(), asked, tests, tables, build: columns, prints, workers, rooms }))
@@ -224,7 +264,7 @@ impl RulesOnDevice {
                 Compared::Band { build: places.address(stream), probe: accepted.address(stream) }
             }
             (
-                ConditionOnDevice::Texts { condition, decision },
+                ConditionOnDevice::Texts { condition, decision, .. },
                 AtomOnDevice::Texts(build),
                 AtomOnDevice::Texts(probe),
             ) => Compared::Strings {

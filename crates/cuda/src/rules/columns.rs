@@ -12,6 +12,7 @@ use crate::equality::NumbersOnDevice;
 use crate::fault::Fault;
 use crate::kernels::{NearOnDevice, RuleSets, RuleTexts, RuleVectors, SpanOnDevice, spans};
 use crate::memory::Budget;
+use crate::replicate::{Copying, Replicate, replicate};
 use crate::strings::LONGEST;
 use similarity_engine::accelerator::rules::DeviceColumns;
 use similarity_engine::atoms::{AtomRows, BandColumn, PrefilterRows, RuleRows};
@@ -25,6 +26,21 @@ pub struct ColumnsOnDevice {
     pub(super) atoms: Vec<AtomOnDevice>,
     /// Codes of an equality over the same strings, by atom.
     pub(super) codes: Vec<Option<Codes>>,
+}
+
+impl Replicate for ColumnsOnDevice {
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        let mut copies: Vec<AtomOnDevice> = Vec::with_capacity(self.atoms.len());
+        for atom in &self.atoms {
+            // atoms over the same column share one copy, too
+            let shared = self.atoms.iter().zip(&copies).find_map(|(before, copy)| atom.shared(before, copy));
+            copies.push(match shared {
+                Some(copy) => copy,
+                None => atom.replicate(to)?,
+            });
+        }
+        Ok(Self { atoms: copies, codes: self.codes.iter().map(|_| None).collect() })
+    }
 }
 
 impl DeviceColumns for ColumnsOnDevice {
@@ -60,6 +76,47 @@ pub(super) enum AtomOnDevice {
     Vectors(Arc<VectorRows>),
     None,
 }
+
+impl AtomOnDevice {
+    /// The `copy` of another atom, where this one has the same column.
+    fn shared(&self, other: &Self, copy: &Self) -> Option<Self> {
+        match (self, other, copy) {
+            (Self::Codes(own), Self::Codes(other), Self::Codes(copy)) if Arc::ptr_eq(own, other) => {
+                Some(Self::Codes(Arc::clone(copy)))
+            }
+            (Self::Texts(own), Self::Texts(other), Self::Texts(copy)) if Arc::ptr_eq(own, other) => {
+                Some(Self::Texts(Arc::clone(copy)))
+            }
+            (Self::Sets(own), Self::Sets(other), Self::Sets(copy)) if Arc::ptr_eq(own, other) => {
+                Some(Self::Sets(Arc::clone(copy)))
+            }
+            (Self::Vectors(own), Self::Vectors(other), Self::Vectors(copy)) if Arc::ptr_eq(own, other) => {
+                Some(Self::Vectors(Arc::clone(copy)))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Replicate for AtomOnDevice {
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        Ok(match self {
+            Self::Codes(codes) => Self::Codes(codes.replicate(to)?),
+            Self::Band { places, accepted } => {
+                Self::Band { places: places.replicate(to)?, accepted: accepted.replicate(to)? }
+            }
+            Self::Bits(bits) => Self::Bits(bits.replicate(to)?),
+            Self::Texts(texts) => Self::Texts(texts.replicate(to)?),
+            Self::Sets(sets) => Self::Sets(sets.replicate(to)?),
+            Self::Vectors(vectors) => Self::Vectors(vectors.replicate(to)?),
+            Self::None => Self::None,
+        })
+    }
+}
+
+replicate!(Near { signatures, classes });
+replicate!(Sets { near, starts, ranks, sizes });
+replicate!(VectorRows { values, has; same dimension });
 
 #[derive(Debug)]
 struct Near {

@@ -19,6 +19,7 @@ use crate::buffer::Buffer;
 use crate::equality::RowsByGroup;
 use crate::fault::{Fault, placed};
 use crate::kernels::{Appended, BatchOnDevice, Compared, NONE, Pair, Task, TaskList, TaskPortion};
+use crate::replicate::{Replicate as _, replicated};
 use crate::scheduler::Scheduler;
 use crate::work_split::WorkSplit;
 use crate::worker::Comparison;
@@ -91,9 +92,11 @@ impl EntryOnDevice {
         let rows = match &entry.rows {
             PlacedRows::OnHost(rows) => RowsOnDevice::Uploaded(budget.upload(&stream, rows)?),
             PlacedRows::Grouped(grouped) => match Arc::clone(grouped).into_any().downcast() {
-                Ok(grouped) => RowsOnDevice::Grouped(grouped),
+                Ok::<Arc<RowsByGroup>, _>(grouped) if grouped.budget().is_of_device_of(budget) => {
+                    RowsOnDevice::Grouped(grouped)
+                }
                 // grouped by another device
-                Err(_) => RowsOnDevice::Uploaded(budget.upload(&stream, &grouped.rows()?)?),
+                Ok(_) | Err(_) => RowsOnDevice::Uploaded(budget.upload(&stream, &grouped.rows()?)?),
             },
         };
         let self_join =
@@ -121,6 +124,21 @@ impl DeviceEntry for EntryOnDevice {
             Err(Fault::Memory) => Ok(None),
             items => Ok(items?.map(|items| Box::new(items) as Box<dyn DeviceItems>)),
         }
+    }
+
+    fn replicate(&self, to: &dyn DeviceRules) -> Result<Offered<Box<dyn DeviceEntry>>> {
+        let rules = RulesOnDevice::of(to)?;
+        let copy = replicated(&rules.budget, |to| {
+            Ok(Self {
+                rows: RowsOnDevice::Uploaded(self.rows.buffer().replicate(to)?),
+                tree: self.tree.clone(),
+                earlier: self.earlier.clone(),
+                self_join: self.self_join.replicate(to)?,
+                walking: self.walking,
+                steps: Scheduler::new(Arc::clone(&rules.workers)),
+            })
+        })?;
+        Ok(copy.map(|entry| Box::new(entry) as Box<dyn DeviceEntry>))
     }
 
     fn self_join_stretch(&self, start: usize) -> usize {

@@ -14,7 +14,7 @@ const MOST_REMEMBERED: u32 = 32;
 const NUMBERS: usize = 3;
 
 /// A tree as its steps are launched.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct TreeLaunches {
     pub(super) steps: Vec<RuleStep>,
     /// Atom of each step.

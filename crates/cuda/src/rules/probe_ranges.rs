@@ -11,6 +11,7 @@ use crate::equality::{FoundNumbers, RowsByGroup};
 use crate::fault::Fault;
 use crate::kernels::{BLOCK, ItemsOnDevice, KeyedRows, PairNumbers, Task};
 use crate::memory::Budget;
+use crate::replicate::{Copying, Replicate, replicate};
 use crate::work_split::WorkSplit;
 use similarity_engine::Error;
 use similarity_engine::accelerator::equality::GroupedRows;
@@ -20,7 +21,7 @@ use similarity_engine::accelerator::rules::{DeviceItems, PartnerEnds, ProbeRows}
 pub(super) const PAIRS_OF_TASK: u32 = 1 << 14;
 
 /// How many pairs the items of a block have up to and with each of them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum PairsBehind {
     Known(Vec<u32>),
     /// Numbers of pairs that follow from groups.
@@ -48,6 +49,9 @@ struct ProbeStretches {
     firsts: Buffer<u32>,
 }
 
+replicate!(ProbeRanges { on_device, probe; same behind, count, starts, parts });
+replicate!(ProbeStretches { rows, firsts });
+
 impl ProbeRanges {
     /// The places of a self-join; `None` where one block of items has more pairs than are numbered.
     pub(super) fn self_join(
@@ -57,9 +61,11 @@ impl ProbeRanges {
     ) -> Result<Option<Self>, Fault> {
         match behind {
             PartnerEnds::InGroup(grouped) => match Arc::clone(grouped).into_any().downcast() {
-                Ok(grouped) => Self::of_groups(budget, stream, &grouped),
+                Ok::<Arc<RowsByGroup>, _>(grouped) if grouped.budget().is_of_device_of(budget) => {
+                    Self::of_groups(budget, stream, &grouped)
+                }
                 // grouped by another device
-                Err(_) => ProbeRanges::self_join(budget, stream, &PartnerEnds::InGroupOnHost(grouped.starts())),
+                Ok(_) | Err(_) => ProbeRanges::self_join(budget, stream, &PartnerEnds::InGroupOnHost(grouped.starts())),
             },
             PartnerEnds::InGroupOnHost(starts) => {
                 let mut lengths = vec![0; starts.last().map_or(0, |&end| end as usize)];
@@ -98,8 +104,18 @@ impl ProbeRanges {
         match rows {
             ProbeRows::Placed(rows) => Self::placed(budget, stream, rows),
             ProbeRows::Grouped(found, grouped) => {
-                match (found.as_any().downcast_ref(), grouped.as_any().downcast_ref()) {
-                    (Some(found), Some(grouped)) => Self::grouped(budget, stream, found, grouped),
+                match (found.as_any().downcast_ref(), grouped.as_any().downcast_ref::<RowsByGroup>()) {
+                    (Some(found), Some(grouped)) if grouped.budget().is_of_device_of(budget) => {
+                        Self::grouped(budget, stream, found, grouped)
+                    }
+                    (Some(found), Some(grouped)) => {
+                        let of_groups = grouped.budget();
+                        let items = Self::grouped(of_groups, &of_groups.device.stream()?, found, grouped)?;
+                        let copy = items.replicate(&Copying { budget, stream })?;
+                        // what is copied is given back now
+                        stream.synchronize()?;
+                        Ok(copy)
+                    }
                     _ => Err(Error::Internal("rows were grouped by another device".into()).into()),
                 }
             }

@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use super::prefixes::Asked;
 use crate::block_ranges::BlockRanges;
+use crate::fault::Fault;
 use crate::kernels::Task;
+use crate::replicate::{Copying, Replicate};
 use crate::work_split::{PAIRS_OF_STEP, WorkSplit};
 
 /// How the partners of a probe side's positions are found.
@@ -22,6 +24,15 @@ impl Access {
             Self::Tiles(windows) => windows.memory(),
             Self::Prefixes(asked) => asked.memory(),
         }
+    }
+}
+
+impl Replicate for Access {
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        Ok(match self {
+            Self::Tiles(windows) => Self::Tiles(windows.clone()),
+            Self::Prefixes(asked) => Self::Prefixes(asked.replicate(to)?),
+        })
     }
 }
 

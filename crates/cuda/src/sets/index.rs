@@ -15,6 +15,7 @@ use crate::block_ranges::{BlockRanges, BlockShape};
 use crate::fault::Fault;
 use crate::kernels::{Appended, BLOCK, Positions, PrefixRanges, SetCondition, SetSides, SetSigner, TaskList};
 use crate::memory::Budget;
+use crate::replicate::{Copying, Replicate};
 use crate::scheduler::Scheduler;
 use crate::tiled_index::{Batch, BatchOf, Build, TiledIndex};
 use crate::worker::{Capacity, Comparison, WORKERS, Workers};
@@ -31,7 +32,7 @@ pub(crate) struct SetIndex {
     tokenizer: Tokenizer,
     condition: SetCondition,
     /// Ranks of tokens; empty where the index probes itself.
-    dictionary: Dictionary,
+    dictionary: Arc<Dictionary>,
     signer: SetSigner,
     /// Where tokens are rare.
     postings: Option<Postings>,
@@ -81,6 +82,7 @@ impl SetIndex {
             rows_at_once: budget.rows_at_once(columns.rows),
         };
         let condition = set_test(predicate);
+        let dictionary = Arc::new(dictionary);
         let mut index = Self { build, tokenizer, condition, dictionary, signer, postings: None };
         if is_rare {
             let sides = index.sides(&stream, None);
@@ -193,6 +195,17 @@ impl TiledIndex for SetIndex {
 
     fn held(&self) -> usize {
         self.dictionary.memory() + self.build.self_join.as_ref().map_or(0, Access::memory)
+    }
+
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            build: self.build.replicate(to, |access| access.replicate(to))?,
+            tokenizer: self.tokenizer,
+            condition: self.condition,
+            dictionary: Arc::clone(&self.dictionary),
+            signer: self.signer,
+            postings: self.postings.replicate(to)?,
+        })
     }
 
     fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<BatchOf<Self>>, Fault> {

@@ -8,6 +8,7 @@ use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::{KeyedRows, PostingsOnDevice};
 use crate::memory::Budget;
+use crate::replicate::replicate;
 use crate::sort::sort;
 
 /// Lists take one of so many shares of what memory is left at most: the rest is for probe batches.
@@ -47,3 +48,5 @@ impl PostingLists {
         PostingsOnDevice { starts: self.starts.address(stream), positions: self.positions.address(stream) }
     }
 }
+
+replicate!(PostingLists { starts, positions });

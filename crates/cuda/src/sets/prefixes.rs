@@ -16,6 +16,7 @@ use crate::kernels::{
     SetSides, SetsOnDevice, Task,
 };
 use crate::memory::Budget;
+use crate::replicate::replicate;
 use crate::work_split::WorkSplit;
 use similarity_engine::access_path::AccessPath;
 use similarity_engine::overrides::Overrides;
@@ -259,3 +260,7 @@ impl Asked {
         (positions.start / BLOCK..positions.end.div_ceil(BLOCK)).flat_map(of_block).collect()
     }
 }
+
+replicate!(Prefixes { starts, tokens; same length });
+replicate!(Postings { prefixes, lists; same pairs_of_posting });
+replicate!(Asked { prefixes, ranges; same totals, pairs_of_posting });

@@ -10,6 +10,7 @@ use crate::fault::Fault;
 use crate::kernels::constants::sets::{ONES_BITS, SIZE_BITS};
 use crate::kernels::{BLOCK, KeyedRows, SetPositions, SetRows, SetSignatures, SetSigner, SetsOnDevice};
 use crate::memory::Budget;
+use crate::replicate::replicate;
 use crate::sorted_side::{Family, PackedRows, SortedSide};
 
 /// The sets of one side, one a position.
@@ -137,3 +138,5 @@ impl Family for Sets {
         }
     }
 }
+
+replicate!(Sets { positions, tokens });

@@ -12,6 +12,7 @@ use super::sorted::{Signer, SortedStrings};
 use crate::device::Device;
 use crate::fault::Fault;
 use crate::memory::Budget;
+use crate::replicate::replicate;
 use similarity_engine::strings::features::{self, Feature};
 use similarity_engine::views::string_views;
 use similarity_engine::{BuildContext, KeyColumn};
@@ -29,13 +30,15 @@ pub(super) struct Arrangement {
 #[derive(Debug)]
 pub(super) struct BuildSide {
     pub(super) values: StringViewArray,
-    pub(super) alphabet: Alphabet,
+    pub(super) alphabet: Arc<Alphabet>,
     pub(super) signer: Signer,
     pub(super) texts: SortedStrings,
     /// Characters of the longest string, and of a typical one.
     pub(super) longest: usize,
     pub(super) mean_length: usize,
 }
+
+replicate!(BuildSide { signer, texts; same values, alphabet, longest, mean_length });
 
 impl BuildSide {
     /// Brings the strings of `keys` to the device; `None` where some are too long for it.
@@ -66,7 +69,7 @@ impl BuildSide {
         let signer = signer(budget, stream, &alphabet, (&values, &columns), by_characters)?;
         let texts = SortedStrings::try_new(budget, stream, &columns, &signer)?;
         let (longest, mean_length) = (columns.longest, columns.symbols() / columns.rows.len().max(1));
-        Ok(Some(Self { values, alphabet, signer, texts, longest, mean_length }))
+        Ok(Some(Self { values, alphabet: Arc::new(alphabet), signer, texts, longest, mean_length }))
     }
 
     /// How it is compared, for EXPLAIN ANALYZE.

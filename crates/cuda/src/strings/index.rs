@@ -18,6 +18,7 @@ use crate::fault::Fault;
 use crate::kernels::constants::signature_tile::STEP;
 use crate::kernels::{Appended, BLOCK, EditCondition, Positions, Reach, StringSides, TaskList};
 use crate::memory::Budget;
+use crate::replicate::{Copying, Replicate};
 use crate::scheduler::Scheduler;
 use crate::tiled_index::{Batch, BatchOf, Build, OnHost, TiledIndex};
 use crate::worker::{Capacity, Comparison, WORKERS, Workers};
@@ -43,15 +44,15 @@ pub(crate) struct StringIndex {
     condition: EditCondition,
     decision: EditKernel,
     /// What `condition` points to.
-    _reaches: Buffer<Reach>,
-    alphabet: Alphabet,
+    reaches: Buffer<Reach>,
+    alphabet: Arc<Alphabet>,
     signer: Signer,
     /// Characters of the longest string of the build side, and of the longest one of a probe side that comes to the
     /// device.
     longest: usize,
     longest_partner: usize,
     /// Strings of the build side for what the host decides; `None` in a self-join that is decided on the device.
-    host: Option<StringsOnHost>,
+    host: Option<Arc<StringsOnHost>>,
     /// How many threads may.
     threads: usize,
 }
@@ -92,7 +93,7 @@ impl StringIndex {
         let capacity = Capacity::of(budget, ROWS_OF_TASK, WORKERS).for_strings(ROWS_OF_TASK, mean_length);
         let workers = Workers::try_new(budget, capacity)?;
         let asks_host = !context.self_join || is_only_filtered(predicate.measure);
-        let host = asks_host.then(|| StringsOnHost { values, groups: keys.groups.clone() });
+        let host = asks_host.then(|| Arc::new(StringsOnHost { values, groups: keys.groups.clone() }));
         let build = Build {
             budget: budget.clone(),
             unmatchable: texts.unmatchable,
@@ -106,7 +107,7 @@ impl StringIndex {
             predicate,
             condition,
             decision,
-            _reaches: reaches,
+            reaches,
             alphabet,
             signer,
             longest,
@@ -192,6 +193,24 @@ impl TiledIndex for StringIndex {
         self.alphabet.memory() + host + windows
     }
 
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        let reaches = self.reaches.replicate(to)?;
+        let (condition, decision) = edit_test(&self.predicate, reaches.address(to.stream));
+        Ok(Self {
+            build: self.build.replicate(to, |windows| Ok(windows.clone()))?,
+            predicate: self.predicate,
+            condition,
+            decision,
+            reaches,
+            alphabet: Arc::clone(&self.alphabet),
+            signer: self.signer.replicate(to)?,
+            longest: self.longest,
+            longest_partner: self.longest_partner,
+            host: self.host.clone(),
+            threads: self.threads,
+        })
+    }
+
     fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<BatchOf<Self>>, Fault> {
         let budget = &self.build.budget;
         let values = string_views(&keys.values)?;
@@ -218,8 +237,8 @@ impl TiledIndex for StringIndex {
 
     fn decide(&self, probe: Option<&BatchOf<Self>>, first: usize, cancel: &Cancel, out: &mut Pairs) {
         if let Some(build) = self.host.as_ref().filter(|_| is_only_filtered(self.predicate.measure)) {
-            let probe = probe.map_or(build, |batch| &batch.on_host.host);
-            host_verify::keep_matches(&self.predicate, (build, probe), first, (self.threads, cancel), out);
+            let probe = probe.map_or(build.as_ref(), |batch| &batch.on_host.host);
+            host_verify::keep_matches(&self.predicate, (build.as_ref(), probe), first, (self.threads, cancel), out);
         }
     }
 

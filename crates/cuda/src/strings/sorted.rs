@@ -13,6 +13,7 @@ use crate::kernels::{
     BLOCK, CodedStringsOnDevice, KeyedRows, SignerOnDevice, StringPositions, StringRows, StringSignatures, SymbolBuffer,
 };
 use crate::memory::Budget;
+use crate::replicate::replicate;
 use crate::sorted_side::{Family, PackedRows, SortedSide};
 
 /// The strings of one side, one a position.
@@ -159,3 +160,6 @@ fn signatures(budget: &Budget, stream: &Arc<CudaStream>, rows: usize) -> Result<
         prefixes: budget.buffer(stream, rows)?,
     })
 }
+
+replicate!(Signer { scalars, character_bits, bigram_bits; same by_characters });
+replicate!(Strings { positions, symbols });

@@ -9,6 +9,7 @@ use similarity_engine::PrepareContext;
 use similarity_engine::atoms::Span;
 use similarity_engine::choice::{Asked, EngineSpec};
 use similarity_engine::condition::{Bounds, VectorCondition};
+use similarity_engine::devices::DeviceSet;
 use similarity_engine::internals::ROWS_OF_RULES;
 use similarity_engine::match_count::{self, MatchCount};
 use similarity_engine::nearest::Wanted;
@@ -18,7 +19,8 @@ use similarity_measures::{EditMeasure, Power, SetMeasure, Tokenizer, VectorMeasu
 #[test]
 fn keys_of_rules_go_to_an_open_device_from_so_many_rows_on() {
     let _open = device();
-    let (auto, half) = (Engine::Auto { platform: &crate::Cuda, ordinal: 0, fraction: 0.5 }, ROWS_OF_RULES / 2);
+    let (auto, half) =
+        (Engine::Auto { platform: &crate::Cuda, devices: DeviceSet::FIRST, fraction: 0.5 }, ROWS_OF_RULES / 2);
     let never = Cancel::default();
     let pays = |rows: usize, self_join: bool, probe_rows: Option<usize>| {
         let context = BuildContext { self_join, probe_rows, ..BuildContext::new(2, &never, &|_| Ok(())) };
@@ -82,7 +84,7 @@ fn rankings_go_where_there_are_kernels_for_them() {
     assert_eq!(explain(Asked::Cuda, &count(255)), "columns of conditions; cuda:0");
     assert_eq!(explain(Asked::Cuda, &count(256)), "columns of conditions; cpu (no kernels for this ranking)");
     // `auto` takes the device that is open for as much work as that
-    let auto = Engine::Auto { platform: &crate::Cuda, ordinal: 0, fraction: 0.5 };
+    let auto = Engine::Auto { platform: &crate::Cuda, devices: DeviceSet::FIRST, fraction: 0.5 };
     let never = Cancel::default();
     for (rows, is_enough) in [(20u64, false), (1500, true)] {
         let text = |row: u64| Some(format!("a text of some length, {}", row.wrapping_mul(0x9e37_79b9_7f4a_7c15)));

@@ -3,6 +3,7 @@
 mod choice;
 mod components;
 mod concat;
+mod devices;
 mod equality;
 mod grouping;
 mod long_strings;
@@ -25,5 +26,5 @@ use crate::memory::Budget;
 
 /// The engine of a device.
 fn engine_of(budget: Budget) -> Engine {
-    Engine::Device(Arc::new(budget))
+    Engine::Devices(Arc::new(budget).into())
 }

@@ -111,7 +111,7 @@ fn why_a_device_does_not_walk_is_said() {
 }
 
 /// Two equalities, a band, a condition of one side and similarities, some of the same key.
-fn conditions() -> Vec<AtomCondition> {
+pub(super) fn conditions() -> Vec<AtomCondition> {
     let edit = |key, measure, bounds| AtomCondition::Similarity { key, condition: Condition::Edit { measure, bounds } };
     let words = Tokenizer::Words;
     let near =
@@ -130,7 +130,7 @@ fn conditions() -> Vec<AtomCondition> {
     ]
 }
 
-fn side(rows: usize, is_build: bool, rng: &mut StdRng) -> SideColumns {
+pub(super) fn side(rows: usize, is_build: bool, rng: &mut StdRng) -> SideColumns {
     let codes = |values: u32, rng: &mut StdRng| {
         let code = |rng: &mut StdRng| if rng.random_bool(0.05) { NO_GROUP } else { rng.random_range(0..values) };
         AtomColumn::Codes((0..rows).map(|_| code(rng)).collect::<Vec<u32>>().into())
@@ -163,12 +163,12 @@ fn side(rows: usize, is_build: bool, rng: &mut StdRng) -> SideColumns {
     SideColumns { rows, atoms, keys }
 }
 
-fn same(side: &SideColumns) -> SideColumns {
+pub(super) fn same(side: &SideColumns) -> SideColumns {
     SideColumns { rows: side.rows, atoms: side.atoms.clone(), keys: side.keys.clone() }
 }
 
 /// All pairs, ascending, and what was counted of them on the way.
-fn run(index: &RuleIndex, probe: Option<&PreparedRules>, step: usize) -> (Vec<(u32, u32)>, RuleCounters) {
+pub(super) fn run(index: &RuleIndex, probe: Option<&PreparedRules>, step: usize) -> (Vec<(u32, u32)>, RuleCounters) {
     let mut counters = counters_of(index);
     let (mut pairs, cancel) = (Pairs::default(), Cancel::default());
     let run = Run { conditions: &NoConditions, cancel: &cancel };
@@ -247,7 +247,7 @@ fn a_device_walks_launches_of_many_pairs() {
     let context = BuildContext { self_join: true, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
     let [expected, found] = [Engine::Cpu, engine_of(Budget::new(&device(), 0.5))].map(|engine| {
         let index = RuleIndex::try_new(source.clone(), same(&build), &engine, &context).unwrap();
-        let is_walked_there = matches!(engine, Engine::Device(_));
+        let is_walked_there = matches!(engine, Engine::Devices(_));
         assert_eq!(entries_on_device(&index), if is_walked_there { index.plan().groups.len() } else { 0 });
         run(&index, None, usize::MAX)
     });
@@ -311,7 +311,7 @@ fn a_device_decides_strings_of_few_and_of_many_symbols() {
                 let [expected, found] = [&Engine::Cpu, &on_device].map(|engine| {
                     let index = RuleIndex::try_new(source.clone(), same(&build), engine, &context).unwrap();
                     let has_kernels = measure != EditMeasure::DAMERAU_LEVENSHTEIN;
-                    let is_walked_there = has_kernels && matches!(engine, Engine::Device(_));
+                    let is_walked_there = has_kernels && matches!(engine, Engine::Devices(_));
                     let walked = if is_walked_there { index.plan().groups.len() } else { 0 };
                     assert_eq!(entries_on_device(&index), walked, "{measure:?} {self_join}");
                     let prepared = (!self_join)
@@ -350,7 +350,7 @@ fn whatever_does_not_fit_on_a_device_is_walked_on_the_cpu() {
 }
 
 /// Side with values for codes, of which a device makes others.
-fn with_values(mut side: SideColumns) -> SideColumns {
+pub(super) fn with_values(mut side: SideColumns) -> SideColumns {
     for (atom, column) in side.atoms.iter_mut().enumerate() {
         if let AtomColumn::Codes(codes) = column {
             let known = |&code: &u32| (code != NO_GROUP).then_some(code);

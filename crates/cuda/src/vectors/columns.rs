@@ -9,6 +9,7 @@ use crate::fault::Fault;
 use crate::kernels::constants::vectors::MOST_CURVED;
 use crate::kernels::{FrameOnDevice, RowVectors};
 use crate::memory::Budget;
+use crate::replicate::replicate;
 use similarity_engine::vectors::frame::Frame;
 use similarity_engine::vectors::points::Points;
 
@@ -102,3 +103,5 @@ impl Framing {
         }
     }
 }
+
+replicate!(Framing { order, centre, first, cells; same dimension, curved, bits, unit });

@@ -11,6 +11,7 @@ use super::sorted::{PackedPoints, PointSigner, SortedPoints};
 use crate::fault::Fault;
 use crate::kernels::{Appended, NearRanges, Positions, TaskList, VectorCondition, VectorSides};
 use crate::memory::Budget;
+use crate::replicate::{Copying, Replicate};
 use crate::scheduler::Scheduler;
 use crate::tiled_index::{Batch, BatchOf, Build, OnHost, TiledIndex};
 use crate::worker::{Capacity, Comparison, WORKERS, Workers};
@@ -35,7 +36,7 @@ pub(crate) struct VectorIndex {
     framing: Framing,
     in_halves: bool,
     /// Where other inputs probe it: the rows on the host, for those of a batch that no filter tells apart.
-    host: Option<Points>,
+    host: Option<Arc<Points>>,
 }
 
 /// The rows of a probe batch, where some are unfilterable.
@@ -96,7 +97,7 @@ impl VectorIndex {
             steps: Scheduler::new(workers),
             rows_at_once: budget.rows_at_once(rows).min(of_numbers).max(1),
         };
-        let host = (!self_join).then_some(points);
+        let host = (!self_join).then(|| Arc::new(points));
         let mut index = Self { build, query, decision: Decision::new(query), condition, framing, in_halves, host };
         if self_join {
             index.build.self_join = Some(index.near(&stream, None)?);
@@ -177,7 +178,19 @@ impl TiledIndex for VectorIndex {
 
     fn held(&self) -> usize {
         let rows = |points: &Points| points.filterable.memory() + points.vectors.memory();
-        self.host.as_ref().map_or(0, rows) + self.build.self_join.as_ref().map_or(0, NearBlocks::memory)
+        self.host.as_deref().map_or(0, rows) + self.build.self_join.as_ref().map_or(0, NearBlocks::memory)
+    }
+
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            build: self.build.replicate(to, |near| Ok(near.clone()))?,
+            query: self.query,
+            decision: self.decision,
+            condition: self.condition,
+            framing: self.framing.replicate(to)?,
+            in_halves: self.in_halves,
+            host: self.host.clone(),
+        })
     }
 
     fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<BatchOf<Self>>, Fault> {

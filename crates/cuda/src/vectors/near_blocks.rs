@@ -21,7 +21,7 @@ const DIMENSIONS_OF_PAIR: u32 = 16;
 const GROUPED: u32 = 64;
 
 /// Near build blocks of each probe block.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct NearBlocks {
     pub(super) firsts: Vec<u32>,
     pub(super) ends: Vec<u32>,

@@ -12,6 +12,7 @@ use crate::kernels::{
     BLOCK, Boxes, FramedCondition, Halves, KeyedRows, RowVectors, VectorCondition, VectorPositions, VectorsOnDevice,
 };
 use crate::memory::Budget;
+use crate::replicate::{Copying, Replicate, replicate};
 use crate::sorted_side::{Family, PackedRows, SortedSide};
 use similarity_engine::vectors::points;
 
@@ -227,4 +228,15 @@ fn boxes(
         budget.device.kernels().vectors()?.boxes(stream, by, values, positions, &mut boxes)?;
     }
     Ok(boxes)
+}
+
+replicate!(Points { values, positions, filtered, boxes });
+
+impl Replicate for Filtered {
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        Ok(match self {
+            Self::Single(points) => Self::Single(points.replicate(to)?),
+            Self::Half(points) => Self::Half(points.replicate(to)?),
+        })
+    }
 }

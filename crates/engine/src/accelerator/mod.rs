@@ -11,6 +11,7 @@ pub mod numbers;
 pub mod prefetch;
 pub mod rules;
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::condition::Condition;
 use crate::equality::Codes;
 use crate::error::Result;
 use crate::metrics::MetricValue;
-use crate::nearest::{DynNearestIndex, Wanted};
+use crate::nearest::{NearestIndex, Wanted};
 use crate::offered::Offered;
 use crate::ranking::Ranking;
 use crate::strings::EditPredicate;
@@ -38,8 +39,17 @@ pub trait Platform: Debug + Send + Sync {
     /// Whether this machine has a driver, so that a device may be there.
     fn has_driver(&self) -> bool;
 
-    /// Whether this process has opened the device already.
+    /// How many devices this machine has.
+    ///
+    /// # Errors
+    /// The reason why the driver cannot say, as a user reads it.
+    fn devices(&self) -> Result<usize, String>;
+
+    /// Whether this process has opened the device already, and it has not failed.
     fn is_open(&self, ordinal: usize) -> bool;
+
+    /// Whether the device has failed in this process, so that it cannot be used any more.
+    fn has_failed(&self, ordinal: usize) -> bool;
 
     /// Opens a device, or says why it cannot be used. All joins together may use `memory_fraction` of its memory.
     ///
@@ -80,6 +90,15 @@ pub trait Accelerator: Debug + Send + Sync {
     /// The device as EXPLAIN ANALYZE names it.
     fn name(&self) -> String;
 
+    /// The device as metrics name it: its kind and its ordinal.
+    fn label(&self) -> String;
+
+    /// Bytes of its memory that joins hold at the moment.
+    fn held(&self) -> usize;
+
+    /// The device itself, for the platform that it is of.
+    fn as_any(&self) -> &dyn Any;
+
     /// This device for one join, with metrics of its own.
     fn for_join(&self) -> Arc<dyn Accelerator>;
 
@@ -109,7 +128,7 @@ pub trait Accelerator: Debug + Send + Sync {
         ranks: &[u32],
         wanted: Wanted,
         context: &BuildContext<'_>,
-    ) -> Result<Offered<Box<DynNearestIndex>>>;
+    ) -> Result<Offered<Box<DynDeviceNearest>>>;
 
     /// Characters of the longest string that the device compares by an edit measure.
     fn longest_string(&self, predicate: &EditPredicate) -> usize;
@@ -148,6 +167,12 @@ pub trait Accelerator: Debug + Send + Sync {
     /// A device that fails.
     fn bring_rules(&self, side: RulesSide<'_>) -> Result<Offered<Box<dyn DeviceRules>>>;
 
+    /// A copy of rules that are on another device of the platform, or the reason why not.
+    ///
+    /// # Errors
+    /// A device that fails, rules of another platform.
+    fn copy_rules(&self, rules: &dyn DeviceRules) -> Result<Offered<Box<dyn DeviceRules>>>;
+
     /// Components without a link yet, between ids that have a sign or not. Declined where memory lacks.
     ///
     /// # Errors
@@ -163,10 +188,28 @@ pub trait DeviceIndex: PairIndex {
     /// # Errors
     /// A device that fails.
     fn rows(&self, probe: Probe<'_, Self::Batch>, positions: Range<usize>) -> Result<Vec<u32>>;
+
+    /// A copy on another device of the platform, with the same rows at the same positions, or the reason why not.
+    ///
+    /// # Errors
+    /// A device that fails, a device of another platform.
+    fn replicate(&self, to: &dyn Accelerator) -> Result<Offered<Box<DynDeviceIndex>>>;
 }
 
 /// A build side on a device, of whichever kind.
 pub type DynDeviceIndex = dyn DeviceIndex<Batch = AnyBatch>;
+
+/// A build side on a device that ranks its rows.
+pub trait DeviceNearest: NearestIndex {
+    /// A copy on another device of the platform, with the same rows in the same order, or the reason why not.
+    ///
+    /// # Errors
+    /// A device that fails, a device of another platform.
+    fn replicate(&self, to: &dyn Accelerator) -> Result<Offered<Box<DynDeviceNearest>>>;
+}
+
+/// A build side on a device that ranks its rows, of whichever kind.
+pub type DynDeviceNearest = dyn DeviceNearest<Batch = AnyBatch>;
 
 /// Some columns on their way to a device.
 pub trait ColumnPrefetch: Debug + Send + Sync {

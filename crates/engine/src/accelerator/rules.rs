@@ -104,6 +104,12 @@ pub trait DeviceEntry: Debug + Send + Sync {
     /// A device that fails.
     fn prepare(&self, rules: &dyn DeviceRules, rows: &ProbeRows<'_>) -> Result<Option<Box<dyn DeviceItems>>>;
 
+    /// A copy for the copy of its rules on another device, or the reason why not.
+    ///
+    /// # Errors
+    /// A device that fails, rules of another platform.
+    fn replicate(&self, to: &dyn DeviceRules) -> Result<Offered<Box<dyn DeviceEntry>>>;
+
     /// The end of a stretch of a self-join from `start` on.
     fn self_join_stretch(&self, start: usize) -> usize;
 

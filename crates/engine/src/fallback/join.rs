@@ -1,4 +1,5 @@
-//! An index on a device that finds pairs: what does not fit there is probed on the CPU.
+//! An index on devices that finds pairs: what does not fit there, or was left by the last one to fail, is probed on the
+//! CPU.
 
 use std::sync::OnceLock;
 
@@ -8,8 +9,8 @@ use arrow::array::UInt32Array;
 use arrow::compute::take;
 
 use super::LazyOnce;
-use crate::accelerator::DynDeviceIndex;
 use crate::condition::Condition;
+use crate::devices::{JoinBatch, ReplicatedJoin};
 use crate::reason::CPU_FALLBACKS;
 use crate::{
     AnyBatch, BuildContext, Cancel, Counts, Cursor, DynPairIndex, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs,
@@ -19,7 +20,7 @@ use crate::{
 /// An index on a device, and what makes another one on the CPU.
 #[derive(Debug)]
 pub(crate) struct WithCpuFallback {
-    on_device: Box<DynDeviceIndex>,
+    on_device: ReplicatedJoin,
     info: IndexInfo,
     condition: Condition,
     keys: KeyColumn,
@@ -35,8 +36,7 @@ pub(crate) struct WithCpuFallback {
 /// A probe batch.
 #[derive(Debug)]
 pub(crate) enum Batch {
-    /// Batch on the device, with the keys that it was made of.
-    OnDevice(AnyBatch, KeyColumn),
+    OnDevice(JoinBatch),
     OnCpu(AnyBatch),
 }
 
@@ -46,7 +46,7 @@ const FEWEST_ROWS: usize = 1 << 6;
 const PAIRS_AT_ONCE: usize = 1 << 22;
 
 impl WithCpuFallback {
-    pub(crate) fn new(on_device: Box<DynDeviceIndex>, condition: Condition, keys: KeyColumn, threads: usize) -> Self {
+    pub(crate) fn new(on_device: ReplicatedJoin, condition: Condition, keys: KeyColumn, threads: usize) -> Self {
         let of_device = on_device.info().clone();
         let of_groups = keys.groups.as_ref().map_or(0, Vec::capacity) * size_of::<u32>();
         let info = IndexInfo { bytes: of_device.bytes + of_groups, ..of_device };
@@ -71,11 +71,10 @@ impl WithCpuFallback {
         Ok(self.positions.get_or_init(|| positions))
     }
 
-    /// Appends the pairs of some positions from `cursor` on that the device has no memory for.
+    /// Appends the pairs of some positions from `cursor` on that no device can answer.
     fn take_over(
         &self,
-        probe: Probe<'_, AnyBatch>,
-        keys: &KeyColumn,
+        probe: Probe<'_, JoinBatch>,
         cursor: &mut Cursor,
         cancel: &Cancel,
         out: &mut Pairs,
@@ -87,6 +86,10 @@ impl WithCpuFallback {
         if rows.is_empty() {
             return internal_err!("a device has no memory for rows that it does not have");
         }
+        let keys = match probe {
+            Probe::SelfJoin => &self.keys,
+            Probe::Batch(batch) => &batch.keys,
+        };
         let prepared = index.prepare(&some_of(keys, &rows)?, &PrepareContext { threads: 1, cancel })?;
         let (mut all, mut found) = (Cursor { next: 0, end: prepared.len }, Pairs::default());
         let limit = Limit { pairs: PAIRS_AT_ONCE, work: PAIRS_AT_ONCE };
@@ -134,20 +137,20 @@ impl Index for WithCpuFallback {
 
     fn metrics(&self) -> Vec<MetricValue> {
         let mut metrics = self.on_device.metrics();
-        metrics.push(MetricValue::Count { name: CPU_FALLBACKS, count: self.fallbacks.clone() });
+        metrics.push(MetricValue::Count { name: CPU_FALLBACKS.into(), count: self.fallbacks.clone() });
         metrics
     }
 
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<Batch>> {
         match self.on_device.prepare(keys, context) {
-            Err(error) if error.is_device_full() => {
+            Err(error) if error.is_of_device() => {
                 self.fallbacks.add(1);
                 let index = self.on_cpu(context.cancel)?;
                 let prepared = index.prepare(keys, context)?;
                 let undecided = index.info().undecided || prepared.undecided;
                 Ok(Prepared { undecided, ..prepared.map(Batch::OnCpu) })
             }
-            prepared => Ok(prepared?.map(|batch| Batch::OnDevice(batch, keys.clone()))),
+            prepared => Ok(prepared?.map(Batch::OnDevice)),
         }
     }
 }
@@ -165,18 +168,19 @@ impl PairIndex for WithCpuFallback {
         cancel: &Cancel,
         out: &mut Pairs,
     ) -> Result<Counts> {
-        let (probe, keys) = match probe {
-            Probe::SelfJoin => (Probe::SelfJoin, &self.keys),
-            Probe::Batch(Batch::OnDevice(batch, keys)) => (Probe::Batch(batch), keys),
+        let probe = match probe {
+            Probe::SelfJoin => Probe::SelfJoin,
+            Probe::Batch(Batch::OnDevice(batch)) => Probe::Batch(batch),
             Probe::Batch(Batch::OnCpu(batch)) => {
                 return self.on_cpu(cancel)?.probe(Probe::Batch(batch), cursor, limit, cancel, out);
             }
         };
-        let before = out.len();
+        let (start, before) = (*cursor, out.len());
         match self.on_device.probe(probe, cursor, limit, cancel, out) {
-            Err(error) if error.is_device_full() => {
+            Err(error) if error.is_of_device() => {
                 out.truncate(before);
-                self.take_over(probe, keys, cursor, cancel, out)
+                *cursor = start;
+                self.take_over(probe, cursor, cancel, out)
             }
             probed => probed,
         }
@@ -194,8 +198,9 @@ mod tests {
 
     use super::*;
     use crate::Erased;
-    use crate::accelerator::DeviceIndex;
+    use crate::accelerator::{Accelerator, DeviceIndex, DynDeviceIndex};
     use crate::condition::{Bounds, VectorCondition};
+    use crate::offered::{Declined, Offered};
     use crate::sets::SetPredicate;
     use crate::test_oracle::sets::*;
     use similarity_measures::{SetMeasure, VectorMeasure};
@@ -210,9 +215,10 @@ mod tests {
     }
 
     impl Full {
-        fn boxed(takes_batches: bool, self_join: Vec<u32>) -> Box<DynDeviceIndex> {
+        /// The only device.
+        fn alone(takes_batches: bool, self_join: Vec<u32>) -> ReplicatedJoin {
             let info = IndexInfo { self_join_len: self_join.len(), ..IndexInfo::default() };
-            Box::new(Erased(Self { takes_batches, self_join, info }))
+            ReplicatedJoin::of_one(Box::new(Erased(Self { takes_batches, self_join, info }))).unwrap()
         }
     }
 
@@ -260,6 +266,10 @@ mod tests {
                 Probe::Batch(rows) => rows[positions].to_vec(),
             })
         }
+
+        fn replicate(&self, _: &dyn Accelerator) -> Result<Offered<Box<DynDeviceIndex>>> {
+            Ok(Offered::Declined(Declined::Memory))
+        }
     }
 
     fn fallbacks(index: &WithCpuFallback) -> Option<usize> {
@@ -276,7 +286,7 @@ mod tests {
             let (build_keys, probe_keys) = (key_column(&build, &of_build), key_column(&probe, &of_probe));
             let expected = oracle(WORDS, predicate, (&build, &of_build), Some((&probe, &of_probe)));
             for takes_batches in [false, true] {
-                let device = Full::boxed(takes_batches, Vec::new());
+                let device = Full::alone(takes_batches, Vec::new());
                 let index = WithCpuFallback::new(device, condition, build_keys.clone(), 2);
                 assert_eq!(batch(&index, &probe_keys, 30, UNLIMITED), expected);
                 // by ranges of thirty rows of a hundred
@@ -284,7 +294,7 @@ mod tests {
             }
             let mut rows: Vec<u32> = (0..200).filter(|row| row % 2 == 1).collect();
             rows.extend((0..200).filter(|row| row % 2 == 0));
-            let index = WithCpuFallback::new(Full::boxed(false, rows), condition, build_keys.clone(), 2);
+            let index = WithCpuFallback::new(Full::alone(false, rows), condition, build_keys.clone(), 2);
             let expected = oracle(WORDS, predicate, (&build, &of_build), None);
             assert!(expected.len() > 100);
             for range in [usize::MAX, 30] {
@@ -305,7 +315,7 @@ mod tests {
             let values = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(rows));
             KeyColumn { values, groups: Some((0..20).map(|row| row / 4).collect()) }
         };
-        let index = WithCpuFallback::new(Full::boxed(false, Vec::new()), condition, keys(0.5), 1);
+        let index = WithCpuFallback::new(Full::alone(false, Vec::new()), condition, keys(0.5), 1);
         let prepared = index.prepare(&keys(f64::INFINITY), &PrepareContext::by(1)).unwrap();
         assert!(prepared.undecided);
     }

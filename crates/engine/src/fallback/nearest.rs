@@ -1,4 +1,5 @@
-//! An index on a device that ranks rows: what does not fit there is ranked on the CPU.
+//! An index on devices that ranks rows: what does not fit there, or was left by the last one to fail, is ranked on the
+//! CPU.
 
 use std::sync::OnceLock;
 
@@ -6,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::metrics::{Count, MetricValue};
 
 use super::LazyOnce;
+use crate::devices::{NearestBatch, ReplicatedNearest};
 use crate::nearest::{Best, DynNearestIndex, NearestIndex};
 use crate::ranking::Ranking;
 use crate::reason::CPU_FALLBACKS;
@@ -16,7 +18,7 @@ use crate::{
 /// An index on a device, and what makes another one on the CPU.
 #[derive(Debug)]
 pub(crate) struct NearestWithCpuFallback {
-    on_device: Box<DynNearestIndex>,
+    on_device: ReplicatedNearest,
     info: IndexInfo,
     ranking: Ranking,
     keys: KeyColumn,
@@ -34,8 +36,8 @@ pub(crate) struct NearestWithCpuFallback {
 #[derive(Debug)]
 pub(crate) struct Batch {
     keys: KeyColumn,
-    /// Batch on the device; `None` where it has no memory for it.
-    on_device: Option<AnyBatch>,
+    /// Batch on a device; `None` where none has the memory for it.
+    on_device: Option<NearestBatch>,
     on_cpu: LazyOnce<Prepared<AnyBatch>>,
     /// Where each row stands in the order of the CPU.
     positions_on_cpu: OnceLock<Vec<u32>>,
@@ -51,7 +53,7 @@ fn positions_by_row(order: &[u32], other: &[u32]) -> Vec<u32> {
 impl NearestWithCpuFallback {
     /// An index with what it was made of, as `context` says.
     pub(crate) fn new(
-        on_device: Box<DynNearestIndex>,
+        on_device: ReplicatedNearest,
         ranking: Ranking,
         keys: KeyColumn,
         ranks: Vec<u32>,
@@ -126,7 +128,7 @@ impl Index for NearestWithCpuFallback {
 
     fn metrics(&self) -> Vec<MetricValue> {
         let mut metrics = self.on_device.metrics();
-        metrics.push(MetricValue::Count { name: CPU_FALLBACKS, count: self.fallbacks.clone() });
+        metrics.push(MetricValue::Count { name: CPU_FALLBACKS.into(), count: self.fallbacks.clone() });
         metrics
     }
 
@@ -136,7 +138,7 @@ impl Index for NearestWithCpuFallback {
             Batch { keys: keys.clone(), on_device, on_cpu, positions_on_cpu }
         };
         match self.on_device.prepare(keys, context) {
-            Err(error) if error.is_device_full() => {
+            Err(error) if error.is_of_device() => {
                 let batch = batch(None);
                 let on_cpu = self.batch_on_cpu(&batch, context.cancel)?;
                 let (len, unmatchable) = (on_cpu.len, on_cpu.unmatchable);
@@ -192,7 +194,7 @@ impl NearestIndex for NearestWithCpuFallback {
             Probe::Batch(Batch { on_device: None, .. }) => Err(Error::DeviceFull),
         };
         match on_device {
-            Err(error) if error.is_device_full() => self.nearest_on_cpu(probe, positions, best, cancel),
+            Err(error) if error.is_of_device() => self.nearest_on_cpu(probe, positions, best, cancel),
             counts => counts,
         }
     }
@@ -207,8 +209,10 @@ mod tests {
 
     use super::*;
     use crate::Erased;
+    use crate::accelerator::{Accelerator, DeviceNearest, DynDeviceNearest};
     use crate::condition::{Condition, VectorCondition};
     use crate::nearest::{Neighbour, Wanted};
+    use crate::offered::{Declined, Offered};
     use similarity_measures::VectorMeasure;
 
     const RANKS: [u32; 40] = [0; 40];
@@ -248,6 +252,12 @@ mod tests {
         }
     }
 
+    impl DeviceNearest for Full {
+        fn replicate(&self, _: &dyn Accelerator) -> Result<Offered<Box<DynDeviceNearest>>> {
+            Ok(Offered::Declined(Declined::Memory))
+        }
+    }
+
     #[test]
     fn what_does_not_fit_is_ranked_on_the_cpu() {
         let column = |from: usize| {
@@ -276,7 +286,7 @@ mod tests {
         for (self_join, takes_batches) in [(true, true), (false, true), (false, false)] {
             let context = BuildContext { self_join, ..BuildContext::new(1, &cancel, &reserve) };
             let cpu = || cpu::build_nearest(&ranking, &build, RANKS.to_vec(), &context).unwrap();
-            let device = Box::new(Full { index: cpu(), takes_batches });
+            let device = ReplicatedNearest::of_one(Box::new(Full { index: cpu(), takes_batches })).unwrap();
             let (ranking, ranks) = (ranking.clone(), RANKS.to_vec());
             let index = Erased(NearestWithCpuFallback::new(device, ranking, build.clone(), ranks, &context));
             let cpu = cpu();

@@ -100,15 +100,15 @@ impl Components {
     fn choose(&self, links: u64) -> Result<()> {
         let (Some(integers), false) = (&self.integers, self.read().is_chosen) else { return Ok(()) };
         let Some(pays) = self.engine.platform().and_then(offload::of_components) else { return Ok(()) };
-        let (device, reason) = self.engine.device(pays, || Ok(links.max(self.expected)))?;
+        let (devices, reason) = self.engine.devices(pays, || Ok(links.max(self.expected)))?;
         let mut state = self.write();
         if state.is_chosen {
             return Ok(());
         }
-        state.is_chosen = device.is_some() || reason.declined.is_some();
+        state.is_chosen = devices.is_some() || reason.declined.is_some();
         state.reason = reason;
-        if let Some(device) = device {
-            let device = device.for_join();
+        if let Some(devices) = devices {
+            let device = devices.one().for_join();
             match device.components(integers.are_signed())? {
                 Offered::Taken(components) => state.device = Some(OnDevice { device, components }),
                 Offered::Declined(why) => state.reason.declined = Some(why),

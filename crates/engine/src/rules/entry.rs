@@ -8,7 +8,7 @@ use arrow::array::ArrayRef;
 use super::band::BandOrder;
 use super::coded::BuildSide;
 use super::grouping::Grouping;
-use super::on_device::{DeviceWalk, ProbedWalk};
+use super::on_device::{DeviceWalk, ProbedWalk, WalkedBatch};
 use super::places::ProbePlaces;
 use super::prepared::{EntryProbe, PreparedEntry};
 use crate::accelerator::rules::{PartnerEnds, PlacedRows, WalkedEntry};
@@ -16,6 +16,7 @@ use crate::atoms::AtomColumn;
 use crate::cpu::columns::Columns;
 use crate::cpu::rules::probing::Candidates;
 use crate::cpu::rules::walk::Path;
+use crate::devices::RulesBatch;
 use crate::metrics::MetricValue;
 use crate::reason::Reason;
 use crate::{DynPairIndex, KeyColumn, PrepareContext, Probe};
@@ -94,7 +95,7 @@ impl EntryPlaces {
     }
 
     /// The rows of a probe batch that have partners; also on a device, if it has the memory.
-    fn look_up(&self, build: &Columns, probe: &Columns, device: Option<&DeviceWalk>) -> Result<ProbePlaces> {
+    fn look_up(&self, build: &Columns, probe: &Columns, device: Option<WalkedBatch<'_>>) -> Result<ProbePlaces> {
         match self {
             Self::Groups { grouping, .. } => ProbePlaces::of_groups(grouping, grouping.look_up(build, probe)?, device),
             Self::Band { atom, order, .. } => {
@@ -185,8 +186,8 @@ pub(super) struct ProbeSide<'a> {
     pub(super) columns: &'a Columns,
     /// Keys of similarities.
     pub(super) keys: &'a [ArrayRef],
-    /// Whether a device has the columns.
-    pub(super) is_on_device: bool,
+    /// The columns on a device, where one has them.
+    pub(super) on_device: Option<&'a RulesBatch>,
 }
 
 impl PlacedEntry {
@@ -219,7 +220,7 @@ impl PlacedEntry {
     pub(super) fn memory(&self, self_join: bool) -> usize {
         match self {
             Self::OnHost { entry, .. } => entry.places.memory(self_join),
-            Self::OnDevice { entry, walk, .. } => entry.places.memory(self_join) + walk.entry.memory(),
+            Self::OnDevice { entry, walk, .. } => entry.places.memory(self_join) + walk.rules.memory(walk.entry),
             Self::Indexed(IndexedEntry { index, within, .. }) => {
                 index.info().bytes + within.as_ref().map_or(0, |grouping| grouping.memory())
             }
@@ -269,7 +270,7 @@ impl PlacedEntry {
         let len = self.self_join_len();
         let most = len.min(start + (len / 128).clamp(16, LONGEST_STRETCH));
         match self {
-            Self::OnDevice { walk, .. } => walk.entry.self_join_stretch(start),
+            Self::OnDevice { walk, .. } => walk.rules.self_join_stretch(walk.entry, start),
             Self::Indexed(_) => most,
             Self::OnHost { entry, .. } => {
                 let (ends, mut pairs) = (entry.places.self_join_ends(), 0);
@@ -292,12 +293,14 @@ impl PlacedEntry {
         probe: ProbeSide<'_>,
         context: &PrepareContext<'_>,
     ) -> Result<PreparedEntry> {
-        let ProbeSide { columns, keys, is_on_device } = probe;
+        let ProbeSide { columns, keys, on_device } = probe;
         Ok(match self {
             Self::OnHost { entry, .. } => PreparedEntry::Places(entry.places.look_up(&build.columns, columns, None)?),
-            Self::OnDevice { entry, walk, .. } => {
-                PreparedEntry::Places(entry.places.look_up(&build.columns, columns, is_on_device.then_some(walk))?)
-            }
+            Self::OnDevice { entry, walk, .. } => PreparedEntry::Places(entry.places.look_up(
+                &build.columns,
+                columns,
+                on_device.map(|batch| WalkedBatch { walk, batch }),
+            )?),
             Self::Indexed(IndexedEntry { index, key, within, .. }) => {
                 let found = |grouping: &Arc<Grouping>| grouping.look_up(&build.columns, columns)?.into_vec();
                 let groups = within.as_ref().map(found).transpose()?;

@@ -77,7 +77,7 @@ impl RuleIndex {
         let mut metrics: Vec<MetricValue> = entries.iter().flat_map(PlacedEntry::metrics).collect();
         if let Placement::OnDevice(rules) = on {
             metrics.extend(rules.metrics());
-            metrics.push(MetricValue::Count { name: CPU_FALLBACKS, count: self.fallbacks.clone() });
+            metrics.push(MetricValue::Count { name: CPU_FALLBACKS.into(), count: self.fallbacks.clone() });
         }
         metrics.extend(reason.metric());
         metrics.extend_from_slice(counted);
@@ -112,13 +112,13 @@ impl RuleIndex {
         let columns = build.deciders.prepare(self.look_up(side, threads)?, context)?;
         let on_device = match on {
             Placement::OnDevice(rules) => {
-                let prepared = rules.prepare(&columns, threads)?;
+                let prepared = rules.prepare(&columns, columns.rows, threads)?;
                 self.fallbacks.add(usize::from(prepared.is_none()));
                 prepared
             }
             Placement::OnHost => None,
         };
-        let probe = ProbeSide { columns: &columns, keys: &keys, is_on_device: on_device.is_some() };
+        let probe = ProbeSide { columns: &columns, keys: &keys, on_device: on_device.as_ref() };
         let entries = in_turn(entries.len(), threads, |at| entries[at].prepare(build, probe, context))?;
         // also for the CPU, if it has to take over
         columns.fetch_codes(threads)?;

@@ -1,38 +1,47 @@
-//! An entry whose candidates are walked on a device.
+//! An entry whose candidates are walked on devices.
 
 use std::sync::Arc;
 
 use crate::error::Result;
 
-use crate::accelerator::rules::{DeviceColumns, DeviceEntry, DeviceItems, DeviceRules, ProbeRows};
+use crate::accelerator::rules::{DeviceItems, ProbeRows};
 use crate::atoms::RuleCounters;
+use crate::devices::{ReplicatedRules, RulesBatch};
 use crate::{Cancel, Counts, Cursor, Pairs};
 
-/// An entry on a device, with the rules that it is one of.
-#[derive(Debug)]
+/// An entry on devices, with the rules that it is one of.
+#[derive(Debug, Clone)]
 pub(super) struct DeviceWalk {
-    pub(super) rules: Arc<dyn DeviceRules>,
-    pub(super) entry: Box<dyn DeviceEntry>,
+    pub(super) rules: Arc<ReplicatedRules>,
+    /// Place in the plan.
+    pub(super) entry: usize,
 }
 
-impl DeviceWalk {
-    /// Brings the probe rows that have partners; `None` where memory lacks.
+/// A probe batch that a device has, for an entry that is walked there.
+#[derive(Clone, Copy)]
+pub(super) struct WalkedBatch<'a> {
+    pub(super) walk: &'a DeviceWalk,
+    pub(super) batch: &'a RulesBatch,
+}
+
+impl WalkedBatch<'_> {
+    /// Brings the probe rows that have partners; `None` where the device cannot take them.
     ///
     /// # Errors
-    /// A device that fails.
-    pub(super) fn prepare(&self, rows: &ProbeRows<'_>) -> Result<Option<Box<dyn DeviceItems>>> {
-        self.entry.prepare(self.rules.as_ref(), rows)
+    /// What is no fault of a device.
+    pub(super) fn prepare(self, rows: &ProbeRows<'_>) -> Result<Option<Box<dyn DeviceItems>>> {
+        self.walk.rules.prepare_entry(self.walk.entry, self.batch, rows)
     }
 }
 
 /// A probe batch on a device: its columns, and its rows that have partners.
 #[derive(Clone, Copy)]
 pub(super) struct DeviceProbe<'a> {
-    pub(super) columns: &'a dyn DeviceColumns,
+    pub(super) batch: &'a RulesBatch,
     pub(super) items: &'a dyn DeviceItems,
 }
 
-/// An entry on a device, and what it is probed with there.
+/// An entry on devices, and what it is probed with there.
 pub(super) struct ProbedWalk<'a> {
     pub(super) walk: &'a DeviceWalk,
     /// Probe batch; a self-join has none.
@@ -40,11 +49,11 @@ pub(super) struct ProbedWalk<'a> {
 }
 
 impl ProbedWalk<'_> {
-    /// Appends the matches among some of the candidates from `cursor` on. `None`, and nothing is done, where memory
-    /// lacks.
+    /// Appends the matches among some of the candidates from `cursor` on. `None`, and nothing is done, where no device
+    /// can.
     ///
     /// # Errors
-    /// A device that fails.
+    /// What is no fault of a device.
     pub(super) fn walk(
         &self,
         cursor: &mut Cursor,
@@ -52,8 +61,7 @@ impl ProbedWalk<'_> {
         out: &mut Pairs,
         counters: &mut RuleCounters,
     ) -> Result<Option<Counts>> {
-        let DeviceWalk { rules, entry } = self.walk;
-        let probe = self.probe.map(|DeviceProbe { columns, items }| (columns, items));
-        entry.walk(rules.as_ref(), probe, cursor, cancel, (out, counters))
+        let probe = self.probe.map(|DeviceProbe { batch, items }| (batch, items));
+        self.walk.rules.walk(self.walk.entry, probe, cursor, cancel, (out, counters))
     }
 }

@@ -14,12 +14,16 @@ use crate::BuildContext;
 use crate::accelerator::Accelerator;
 use crate::accelerator::rules::DeviceRules;
 use crate::choice::Engine;
+use crate::devices::{ReplicatedRules, WalkedRules};
 use crate::metrics::MetricValue;
 use crate::offered::{Declined, Offered};
 use crate::offload::RULES;
 use crate::parallel::in_turn;
 use crate::plan::{EntryGroup, RulePlan};
 use crate::reason::Reason;
+
+/// Nanoseconds of a core's work on candidates from which on several devices share them. By design, not measured.
+const WORK_OF_COPIES: u64 = 10_000_000_000;
 
 /// A build side that can be probed by all entries of its plan.
 #[derive(Debug)]
@@ -31,7 +35,7 @@ pub(super) struct PlacedRules {
     /// Rows for which no clause can hold, whatever the other side has.
     pub(super) unmatchable: usize,
     /// Where some entries are walked on a device, the columns there.
-    pub(super) on: Placement<Arc<dyn DeviceRules>>,
+    pub(super) on: Placement<Arc<ReplicatedRules>>,
     /// Why entries are walked on a device, or why not.
     pub(super) reason: Reason,
     /// What a device has counted that has numbered the keys.
@@ -52,15 +56,20 @@ impl PlacedRules {
                 (Some(device), ahead, counted, Reason::default())
             }
             Placement::OnHost => {
-                let (device, reason) = engine.device(RULES, || Ok(work(&side, &plan, &entries, context)))?;
-                (device, None, Vec::new(), reason)
+                let (devices, reason) = engine.devices(RULES, || Ok(work(&side, &plan, &entries, context)))?;
+                (devices.map(|devices| devices.one().for_join()), None, Vec::new(), reason)
             }
         };
         let Brought { on, walks, declined } = match device {
             Some(device) => {
                 device.read_rules_ahead(context.cancel);
                 context.cancel.check()?;
-                Brought::of(&side, &entries, device.as_ref(), ahead, context.threads)?
+                let pays = || work(&side, &plan, &entries, context) >= WORK_OF_COPIES;
+                let others = match context.overrides.copies || pays() {
+                    true => engine.devices_beside(device.as_ref()),
+                    false => Vec::new(),
+                };
+                Brought::of(&side, &entries, (device.as_ref(), others), ahead, context.threads)?
             }
             None => Brought::nothing(&entries, None),
         };
@@ -109,7 +118,7 @@ fn work(side: &BuildSide, plan: &RulePlan, entries: &[BuiltEntry], context: &Bui
 
 /// What a device has of a build side and its entries.
 struct Brought {
-    on: Placement<Arc<dyn DeviceRules>>,
+    on: Placement<Arc<ReplicatedRules>>,
     /// Each entry on the device, where it is there.
     walks: Vec<Option<DeviceWalk>>,
     /// Why not all that a device can walk.
@@ -126,7 +135,7 @@ impl Brought {
     fn of(
         side: &BuildSide,
         entries: &[BuiltEntry],
-        device: &dyn Accelerator,
+        (device, others): (&dyn Accelerator, Vec<Arc<dyn Accelerator>>),
         ahead: Option<Box<dyn DeviceRules>>,
         threads: usize,
     ) -> Result<Self> {
@@ -141,19 +150,20 @@ impl Brought {
             Some(mut rules) => rules.add_codes(&side.columns, &asked)?.map(|()| rules),
             None => bring(device, side.atoms(), asked, &[], None, threads)?,
         };
-        let rules: Arc<dyn DeviceRules> = match rules {
-            Offered::Taken(rules) => rules.into(),
+        let rules = match rules {
+            Offered::Taken(rules) => rules,
             Offered::Declined(why) => return Ok(Self::nothing(entries, Some(why))),
         };
+        // a stretch that one device would take is cut for several
         let parts = rules.parts_of_entry(count);
         let brought = in_turn(entries.len(), threads, |at| match walkable[at] {
             Some(entry) => rules.entry(&entry.for_device(side.self_join, parts)?).map(Some),
             None => Ok(None),
         })?;
-        let (mut walks, mut declined) = (Vec::with_capacity(brought.len()), None);
+        let (mut walked, mut declined) = (Vec::with_capacity(brought.len()), None);
         for brought in brought {
-            walks.push(match brought {
-                Some(Offered::Taken(entry)) => Some(DeviceWalk { rules: Arc::clone(&rules), entry }),
+            walked.push(match brought {
+                Some(Offered::Taken(entry)) => Some(entry),
                 Some(Offered::Declined(why)) => {
                     declined = Some(why);
                     None
@@ -161,6 +171,12 @@ impl Brought {
                 None => None,
             });
         }
+        let are_walked: Vec<bool> = walked.iter().map(Option::is_some).collect();
+        let rules = ReplicatedRules::try_new((device, WalkedRules { rules, entries: walked }), others)?;
+        let rules = Arc::new(rules);
+        let walk =
+            |(entry, is_walked): (usize, bool)| is_walked.then(|| DeviceWalk { rules: Arc::clone(&rules), entry });
+        let walks = are_walked.into_iter().enumerate().map(walk).collect();
         Ok(Self { on: Placement::OnDevice(rules), walks, declined })
     }
 }

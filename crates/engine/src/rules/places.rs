@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use crate::error::Result;
 
 use super::grouping::{FoundGroups, Grouping};
-use super::on_device::DeviceWalk;
+use super::on_device::WalkedBatch;
 use crate::NO_GROUP;
 use crate::accelerator::equality::FoundRows;
 use crate::accelerator::rules::{DeviceItems, ProbeRows};
@@ -31,8 +31,8 @@ impl ProbePlaces {
     ///
     /// # Errors
     /// A device that fails.
-    pub(super) fn of_rows(rows: Vec<(u32, Range<u32>)>, device: Option<&DeviceWalk>) -> Result<Self> {
-        let items = device.map(|walk| walk.prepare(&ProbeRows::Placed(&rows))).transpose()?.flatten();
+    pub(super) fn of_rows(rows: Vec<(u32, Range<u32>)>, device: Option<WalkedBatch<'_>>) -> Result<Self> {
+        let items = device.map(|batch| batch.prepare(&ProbeRows::Placed(&rows))).transpose()?.flatten();
         Ok(match items {
             Some(items) => Self::Brought { rows, items },
             None => Self::OnHost(rows),
@@ -43,10 +43,10 @@ impl ProbePlaces {
     ///
     /// # Errors
     /// A device that fails.
-    pub(super) fn of_groups(grouping: &Grouping, found: FoundGroups, device: Option<&DeviceWalk>) -> Result<Self> {
+    pub(super) fn of_groups(grouping: &Grouping, found: FoundGroups, device: Option<WalkedBatch<'_>>) -> Result<Self> {
         match (found, device, grouping.on_device()) {
-            (FoundGroups::OnDevice(groups), Some(walk), Some(grouped)) => {
-                match walk.prepare(&ProbeRows::Grouped(groups.as_ref(), grouped.as_ref()))? {
+            (FoundGroups::OnDevice(groups), Some(batch), Some(grouped)) => {
+                match batch.prepare(&ProbeRows::Grouped(groups.as_ref(), grouped.as_ref()))? {
                     Some(items) => Ok(Self::OnDevice { groups, items, rows: OnceLock::new() }),
                     None => Ok(Self::OnHost(by_place(grouping, &groups.by_row()?))),
                 }

@@ -1,7 +1,7 @@
 //! A probe batch, made ready for all entries.
 
-use crate::accelerator::rules::DeviceColumns;
 use crate::cpu::columns::Columns;
+use crate::devices::RulesBatch;
 use crate::{AnyBatch, Prepared};
 
 use super::on_device::DeviceProbe;
@@ -11,7 +11,7 @@ use super::places::ProbePlaces;
 pub struct PreparedRules {
     pub(super) columns: Columns,
     /// Columns on a device, where some entries are walked there and it has memory for them.
-    pub(super) on_device: Option<Box<dyn DeviceColumns>>,
+    pub(super) on_device: Option<RulesBatch>,
     /// The batch as each entry reads it.
     pub(super) entries: Vec<PreparedEntry>,
     pub(super) unmatchable: usize,
@@ -25,7 +25,7 @@ impl PreparedRules {
 
     /// The batch as an entry reads it.
     pub(super) fn entry(&self, entry: usize) -> EntryProbe<'_> {
-        EntryProbe { prepared: &self.entries[entry], columns: self.on_device.as_deref() }
+        EntryProbe { prepared: &self.entries[entry], on_device: self.on_device.as_ref() }
     }
 }
 
@@ -42,7 +42,7 @@ pub(super) enum PreparedEntry {
 pub(super) struct EntryProbe<'a> {
     pub(super) prepared: &'a PreparedEntry,
     /// Columns on a device.
-    columns: Option<&'a dyn DeviceColumns>,
+    on_device: Option<&'a RulesBatch>,
 }
 
 impl<'a> EntryProbe<'a> {
@@ -57,7 +57,7 @@ impl<'a> EntryProbe<'a> {
     /// The batch on a device, where it is there.
     pub(super) fn on_device(&self) -> Option<DeviceProbe<'a>> {
         match self.prepared {
-            PreparedEntry::Places(places) => Some(DeviceProbe { columns: self.columns?, items: places.items()? }),
+            PreparedEntry::Places(places) => Some(DeviceProbe { batch: self.on_device?, items: places.items()? }),
             PreparedEntry::Index(_) => None,
         }
     }

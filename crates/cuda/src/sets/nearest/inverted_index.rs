@@ -7,6 +7,7 @@ use cudarc::driver::CudaStream;
 use crate::fault::Fault;
 use crate::kernels::{CounterRoom, SetsOnDevice};
 use crate::memory::Budget;
+use crate::replicate::replicate;
 use crate::sets::condition::set_test;
 use crate::sets::posting_lists::PostingLists;
 use crate::sets::prefixes::Prefixes;
@@ -61,6 +62,8 @@ pub(super) struct InvertedIndex {
     /// Room of a block of threads.
     pub(super) room: CounterRoom,
 }
+
+replicate!(InvertedIndex { lists; same pays, room });
 
 impl InvertedIndex {
     /// The index of sets whose tokens are below `ranks`; `None` where there is no room for it.

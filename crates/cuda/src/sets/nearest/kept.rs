@@ -1,5 +1,7 @@
 //! What a ranking of sets keeps of its build side.
 
+use std::sync::Arc;
+
 use super::inverted_index::InvertedIndex;
 use crate::buffer::Buffer;
 use crate::kernels::SetSigner;
@@ -15,12 +17,12 @@ pub(super) struct SetsOnDevice {
     pub(super) budget: Budget,
     pub(super) tokenizer: Tokenizer,
     pub(super) measure: SetMeasure,
-    pub(super) dictionary: Dictionary,
+    pub(super) dictionary: Arc<Dictionary>,
     pub(super) signer: SetSigner,
     pub(super) sets: SortedSets,
     /// Where tokens are rare enough, and there is room for it.
     pub(super) inverted: Option<InvertedIndex>,
-    pub(super) scored: RowsByRank,
+    pub(super) scored: Arc<RowsByRank>,
     /// Ranks by row; none where all are 0.
     pub(super) ranks: Option<Buffer<u32>>,
 }

@@ -28,7 +28,9 @@ use crate::fault::Fault;
 use crate::kernels::{CounterRoom, SetSigner};
 use crate::memory::Budget;
 use crate::nearest::{self, NearestOnDevice, OnHost, Ranked, Searching};
-use similarity_engine::nearest::{Best, DynNearestIndex};
+use crate::replicate::{Copying, Replicate};
+use similarity_engine::accelerator::DynDeviceNearest;
+use similarity_engine::nearest::Best;
 use similarity_engine::sets::ranks::Ranks;
 use similarity_engine::sets::rows_by_rank::{RowsByRank, scored_rows};
 use similarity_engine::sets::tokenise::tokenise_probe;
@@ -48,13 +50,13 @@ pub(crate) fn build_nearest(
     keys: &KeyColumn,
     ranks: &[u32],
     context: &BuildContext<'_>,
-) -> Result<Option<Box<DynNearestIndex>>, Fault> {
+) -> Result<Option<Box<DynDeviceNearest>>, Fault> {
     let index = SetsOnDevice::try_new(budget, (tokenizer, measure), keys, (ranks, CounterRoom::DEFAULT), context)?;
     index.map(erased).transpose()
 }
 
 /// The index as drivers know it.
-fn erased(index: SetsOnDevice) -> Result<Box<DynNearestIndex>, Fault> {
+fn erased(index: SetsOnDevice) -> Result<Box<DynDeviceNearest>, Fault> {
     Ok(Box::new(Erased(NearestOnDevice::try_new(index)?)))
 }
 
@@ -107,9 +109,9 @@ impl SetsOnDevice {
         let posted = (sets.on_device(&stream), signer.ranks);
         let inverted = is_worth.then(|| InvertedIndex::try_new(budget, &stream, posted, (pays, room))).transpose()?;
         let inverted = inverted.flatten();
-        let scored = RowsByRank::of(keys, ranks.to_vec());
+        let scored = Arc::new(RowsByRank::of(keys, ranks.to_vec()));
         let ranks = nearest::upload_ranks(budget, &stream, ranks)?;
-        let budget = budget.clone();
+        let (budget, dictionary) = (budget.clone(), Arc::new(dictionary));
         Ok(Some(Self { budget, tokenizer, measure, dictionary, signer, sets, inverted, scored, ranks }))
     }
 
@@ -144,6 +146,20 @@ impl Ranked for SetsOnDevice {
             rows_at_once: self.budget.rows_at_once(self.sets.count as usize),
             ..IndexInfo::default()
         }
+    }
+
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            budget: to.budget.clone(),
+            tokenizer: self.tokenizer,
+            measure: self.measure,
+            dictionary: Arc::clone(&self.dictionary),
+            signer: self.signer,
+            sets: self.sets.replicate(to)?,
+            inverted: self.inverted.replicate(to)?,
+            scored: Arc::clone(&self.scored),
+            ranks: self.ranks.replicate(to)?,
+        })
     }
 
     fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<(SortedSets, ProbeRows, usize), Fault> {

@@ -9,9 +9,10 @@ use crate::memory::Budget;
 use crate::test_device::{budget_of, device, device_alone};
 use crate::test_oracle::sets::{Values, WORDS, groups, key_column, measures, strings};
 use crate::tests::nearest::{agree, agrees, found, metric, on_device, some_ranks};
+use similarity_engine::accelerator::DynDeviceNearest;
 use similarity_engine::access_path::AccessPath;
 use similarity_engine::condition::{Bounds, Condition};
-use similarity_engine::nearest::{Best, DynNearestIndex, Wanted};
+use similarity_engine::nearest::{Best, Wanted};
 use similarity_engine::overrides::Overrides;
 use similarity_engine::{BuildContext, Cancel, KeyColumn, PrepareContext, Probe};
 use similarity_measures::{SetMeasure, Tokenizer};
@@ -31,7 +32,7 @@ fn forced(
     build: &KeyColumn,
     ranks: &[u32],
     (path, room): (AccessPath, CounterRoom),
-) -> Box<DynNearestIndex> {
+) -> Box<DynDeviceNearest> {
     let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
     let overrides = Overrides { access_path: Some(path), ..Overrides::NONE };
     let context = BuildContext { overrides, ..BuildContext::new(2, &cancel, &reserve) };

@@ -26,7 +26,9 @@ use super::sorted::SortedStrings;
 use crate::fault::Fault;
 use crate::memory::Budget;
 use crate::nearest::{self, NearestOnDevice, Ranked, Searching};
-use similarity_engine::nearest::{Best, DynNearestIndex};
+use crate::replicate::{Copying, Replicate};
+use similarity_engine::accelerator::DynDeviceNearest;
+use similarity_engine::nearest::Best;
 use similarity_engine::views::string_views;
 use similarity_engine::{BuildContext, Cancel, Erased, IndexInfo, KeyColumn, PrepareContext};
 use similarity_measures::EditMeasure;
@@ -47,9 +49,9 @@ pub(crate) fn build_nearest(
     keys: &KeyColumn,
     ranks: &[u32],
     context: &BuildContext<'_>,
-) -> Result<Option<Box<DynNearestIndex>>, Fault> {
+) -> Result<Option<Box<DynDeviceNearest>>, Fault> {
     let index = StringsOnDevice::try_new(budget, measure, keys, ranks, context)?;
-    Ok(index.map(|index| Box::new(Erased(index)) as Box<DynNearestIndex>))
+    Ok(index.map(|index| Box::new(Erased(index)) as Box<DynDeviceNearest>))
 }
 
 impl StringsOnDevice {
@@ -66,7 +68,7 @@ impl StringsOnDevice {
         let Some(side) = side.filter(|side| side.texts.count > 0) else { return Ok(None) };
         (context.reserve)(2 * size_of_val(ranks))?;
         let ranks_on_device = nearest::upload_ranks(budget, &stream, ranks)?;
-        let (ranks, groups, threads) = (ranks.to_vec(), keys.groups.clone(), context.threads);
+        let (ranks, groups, threads) = (Arc::from(ranks), keys.groups.as_deref().map(Arc::from), context.threads);
         let ranked = Self { budget: budget.clone(), measure, side, ranks, ranks_on_device, groups, threads };
         NearestOnDevice::try_new(ranked).map(Some)
     }
@@ -86,7 +88,7 @@ impl Ranked for StringsOnDevice {
 
     fn info(&self) -> IndexInfo {
         let BuildSide { values, alphabet, texts, .. } = &self.side;
-        let numbers = self.ranks.capacity() + self.groups.as_ref().map_or(0, Vec::capacity);
+        let numbers = self.ranks.len() + self.groups.as_ref().map_or(0, |groups| groups.len());
         IndexInfo {
             path: self.side.describe(&self.budget.device),
             bytes: alphabet.memory() + values.get_array_memory_size() + numbers * size_of::<u32>(),
@@ -94,6 +96,18 @@ impl Ranked for StringsOnDevice {
             rows_at_once: self.budget.rows_at_once(texts.count as usize),
             ..IndexInfo::default()
         }
+    }
+
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            budget: to.budget.clone(),
+            measure: self.measure,
+            side: self.side.replicate(to)?,
+            ranks: Arc::clone(&self.ranks),
+            ranks_on_device: self.ranks_on_device.replicate(to)?,
+            groups: self.groups.clone(),
+            threads: self.threads,
+        })
     }
 
     fn bring(

@@ -25,7 +25,9 @@ use super::sorted::SortedPoints;
 use crate::fault::Fault;
 use crate::memory::Budget;
 use crate::nearest::{NearestOnDevice, OnHost, Ranked, Searching};
-use similarity_engine::nearest::{Best, DynNearestIndex, Wanted};
+use crate::replicate::{Copying, Replicate};
+use similarity_engine::accelerator::DynDeviceNearest;
+use similarity_engine::nearest::{Best, Wanted};
 use similarity_engine::vectors::points::Points;
 use similarity_engine::{BuildContext, Cancel, Erased, IndexInfo, KeyColumn, PrepareContext};
 use similarity_measures::VectorMeasure;
@@ -41,7 +43,7 @@ pub(crate) fn build_nearest(
     keys: &KeyColumn,
     ranking: (&[u32], Wanted),
     context: &BuildContext<'_>,
-) -> Result<Option<Box<DynNearestIndex>>, Fault> {
+) -> Result<Option<Box<DynDeviceNearest>>, Fault> {
     let Some(ranking) = Ranking::try_new(budget, measure, keys, ranking, context)?.map(Arc::new) else {
         return Ok(None);
     };
@@ -100,6 +102,10 @@ impl Ranked for VectorsOnDevice {
             rows_at_once: rows_at_once.min(NUMBERS_AT_ONCE / host.dimension).max(1),
             ..IndexInfo::default()
         }
+    }
+
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        Ok(Self { ranking: self.ranking.replicate(to)?, all: self.all.replicate(to)? })
     }
 
     fn bring(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<(SortedPoints, Points, usize), Fault> {

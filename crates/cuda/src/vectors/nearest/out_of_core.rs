@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
+use similarity_engine::accelerator::{Accelerator, DeviceNearest, DynDeviceNearest};
 use similarity_engine::error::{Result, internal_err};
 use similarity_engine::metrics::{Count, MetricValue};
 
@@ -16,11 +17,13 @@ use super::shared_slot::SharedSlot;
 use crate::fault::Fault;
 use crate::kernels::BLOCK;
 use crate::nearest::{SEARCHES, has_room};
+use crate::replicate::{Replicate as _, replicated};
 use crate::tiled_index::Side as _;
 use similarity_engine::nearest::{Best, NearestIndex};
+use similarity_engine::offered::Offered;
 use similarity_engine::vectors::points::Points;
 use similarity_engine::{
-    BuildContext, Cancel, Counts, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe, parallel,
+    BuildContext, Cancel, Counts, Erased, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe, parallel,
 };
 
 /// Rows of a part at least, and parts at most; a build side that would need smaller ones is left to the CPU. By design,
@@ -190,6 +193,25 @@ impl OutOfCoreIndex {
     }
 }
 
+impl DeviceNearest for OutOfCoreIndex {
+    fn replicate(&self, to: &dyn Accelerator) -> Result<Offered<Box<DynDeviceNearest>>> {
+        let copy = replicated(to, |to| {
+            Ok(Self {
+                ranking: self.ranking.replicate(to)?,
+                parts: self.parts.clone(),
+                loaded: SharedSlot::new(SEARCHES),
+                queue: to.budget.device.stream()?,
+                order: self.order.clone(),
+                at_once: self.at_once,
+                threads: self.threads,
+                loadings: self.loadings.clone(),
+                info: self.info.clone(),
+            })
+        })?;
+        Ok(copy.map(|index| Box::new(Erased(index)) as Box<DynDeviceNearest>))
+    }
+}
+
 impl Index for OutOfCoreIndex {
     type Batch = Batch;
 
@@ -199,7 +221,7 @@ impl Index for OutOfCoreIndex {
 
     fn metrics(&self) -> Vec<MetricValue> {
         let mut metrics = self.ranking.budget.metrics.values();
-        metrics.push(MetricValue::Count { name: "part_loadings", count: self.loadings.clone() });
+        metrics.push(MetricValue::Count { name: "part_loadings".into(), count: self.loadings.clone() });
         metrics
     }
 
@@ -407,7 +429,7 @@ mod tests {
             let mut paths = Vec::new();
             for bytes in (1..60).step_by(step).map(|quarters| quarters << 18) {
                 let budget = budget_of(&device, bytes);
-                let (engine, wanted) = (Engine::Device(Arc::new(budget)), Wanted { rows: 5, ties: false });
+                let (engine, wanted) = (Engine::Devices(Arc::new(budget).into()), Wanted { rows: 5, ties: false });
                 let (index, _) =
                     engine.build_nearest(&condition.into(), &build, ranks.clone(), wanted, &context).unwrap();
                 let some = found_at(index.as_ref(), probe, 5, 30, 50);

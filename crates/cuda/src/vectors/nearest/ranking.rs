@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use crate::kernels::VectorCondition;
 use crate::memory::Budget;
 use crate::nearest::{has_room, search};
+use crate::replicate::{Copying, Replicate, replicate};
 use crate::vectors::columns::Framing;
 use crate::vectors::condition::{ROWS_UNCHECKED, halves_scale, vector_test};
 use crate::vectors::sorted::{PackedPoints, PointSigner, SortedPoints};
@@ -35,9 +36,9 @@ pub(super) struct Ranking {
     framing: Framing,
     /// Whether only rows of the same group are compared.
     pub(super) grouped: bool,
-    pub(super) host: Points,
+    pub(super) host: Arc<Points>,
     /// What decides between equal scores, by row; none where all have the same.
-    ranks: Option<Vec<u32>>,
+    ranks: Option<Arc<[u32]>>,
 }
 
 /// Rows of a build side on the device.
@@ -48,6 +49,23 @@ pub(super) struct Part {
     /// The build row that is the first one here.
     pub(super) first: u32,
 }
+
+impl Replicate for Ranking {
+    fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            budget: to.budget.clone(),
+            measure: self.measure,
+            condition: self.condition,
+            in_halves: self.in_halves,
+            framing: self.framing.replicate(to)?,
+            grouped: self.grouped,
+            host: Arc::clone(&self.host),
+            ranks: self.ranks.clone(),
+        })
+    }
+}
+
+replicate!(Part { vectors, ranks; same first });
 
 impl Ranking {
     /// Ranking of the vectors of `keys`, each row with a rank. It is `None` where there are no kernels: for measures
@@ -92,8 +110,8 @@ impl Ranking {
             in_halves: halves.is_some(),
             framing: Framing::try_new(budget, &budget.device.stream()?, &frame, &points, grouped)?,
             grouped,
-            host: points,
-            ranks: ranks.iter().any(|&rank| rank != ranks[0]).then(|| ranks.to_vec()),
+            host: Arc::new(points),
+            ranks: ranks.iter().any(|&rank| rank != ranks[0]).then(|| Arc::from(ranks)),
         }))
     }
 
@@ -106,7 +124,7 @@ impl Ranking {
 
     /// Bytes held.
     pub(super) fn memory(&self) -> usize {
-        let ranks = self.ranks.as_ref().map_or(0, Vec::capacity);
+        let ranks = self.ranks.as_ref().map_or(0, |ranks| ranks.len());
         self.host.filterable.memory() + self.host.vectors.memory() + ranks * size_of::<u32>()
     }
 

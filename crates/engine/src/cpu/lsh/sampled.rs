@@ -66,7 +66,7 @@ impl Sampled {
 
     /// The counts for EXPLAIN ANALYZE.
     pub fn metrics(&self) -> Vec<MetricValue> {
-        let count = |name, count: &Count| MetricValue::Count { name, count: count.clone() };
+        let count = |name: &'static str, count: &Count| MetricValue::Count { name: name.into(), count: count.clone() };
         vec![count("recall_sample_pairs", &self.pairs), count("recall_sample_found", &self.found)]
     }
 }

@@ -51,7 +51,7 @@ impl Counters {
             ("clustered_rows", &self.searched),
             ("clusters_visited", &self.visited),
         ];
-        counts.map(|(name, count)| MetricValue::Count { name, count: count.clone() }).to_vec()
+        counts.map(|(name, count)| MetricValue::Count { name: name.into(), count: count.clone() }).to_vec()
     }
 }
 

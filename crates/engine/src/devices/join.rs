@@ -1,0 +1,156 @@
+//! An index that finds pairs, on each of some devices.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use super::metrics::{OfDevices, on_devices};
+use super::replicas::{OnOneDevice, Replicas};
+use super::shares::{rows_at_once, stretch};
+use crate::accelerator::DynDeviceIndex;
+use crate::error::{Result, internal_err};
+use crate::metrics::MetricValue;
+use crate::{
+    AnyBatch, Cancel, Counts, Cursor, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs, PrepareContext, Prepared,
+    Probe,
+};
+
+/// A build side on one device.
+type OnDevice = Box<DynDeviceIndex>;
+
+/// A build side on each of some devices: all have the same rows at the same positions.
+#[derive(Debug)]
+pub(crate) struct ReplicatedJoin {
+    replicas: Arc<Replicas<OnDevice>>,
+    metrics: OfDevices,
+    info: IndexInfo,
+    /// Row at each position of a self-join: a device that has failed cannot be asked.
+    order: Vec<u32>,
+}
+
+/// A probe batch on one of the devices.
+#[derive(Debug)]
+pub(crate) struct JoinBatch {
+    /// The keys that it was made of.
+    pub(crate) keys: KeyColumn,
+    on: OnOneDevice<OnDevice, Prepared<AnyBatch>>,
+    /// Row at each position, once some positions are answered and others are not.
+    order: OnceLock<Vec<u32>>,
+}
+
+impl ReplicatedJoin {
+    /// An index on each of some devices, the first of which has built it.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub(crate) fn try_new(indexes: Vec<OnDevice>, metrics: OfDevices) -> Result<Self> {
+        let Some(first) = indexes.first() else { return internal_err!("an index is on no device") };
+        let of_first = first.info();
+        let order = match of_first.self_join_len {
+            0 => Vec::new(),
+            rows => first.rows(Probe::SelfJoin, 0..rows)?,
+        };
+        let info = IndexInfo {
+            path: on_devices(&of_first.path, indexes.len()),
+            bytes: of_first.bytes + order.capacity() * size_of::<u32>(),
+            rows_at_once: rows_at_once(of_first.rows_at_once, indexes.len()),
+            ..of_first.clone()
+        };
+        Ok(Self { replicas: Replicas::new(indexes), metrics, info, order })
+    }
+
+    /// An index on one device alone.
+    #[cfg(test)]
+    pub(crate) fn of_one(index: OnDevice) -> Result<Self> {
+        let metrics = OfDevices::new(vec![(String::new(), index.metrics())]);
+        Self::try_new(vec![index], metrics)
+    }
+
+    /// Runs `work` on the device that has a batch, or once another one has it.
+    fn run<R>(
+        &self,
+        batch: &JoinBatch,
+        mut work: impl FnMut(&DynDeviceIndex, &Prepared<AnyBatch>) -> Result<R>,
+    ) -> Result<R> {
+        let never = Cancel::default();
+        let bring = |index: &OnDevice| {
+            let brought = index.prepare(&batch.keys, &PrepareContext { threads: 1, cancel: &never })?;
+            // positions that are answered must stay so
+            match batch.order.get() {
+                Some(order) if *order != index.rows(Probe::Batch(&brought.batch), 0..brought.len)? => {
+                    internal_err!("two devices have the rows of a probe batch in different orders")
+                }
+                _ => Ok(brought),
+            }
+        };
+        batch.on.run(bring, |index, prepared| work(index.as_ref(), prepared))
+    }
+
+    /// The rows at some positions of a batch, or of the build side itself, as [`DeviceIndex::rows`] gives them.
+    ///
+    /// # Errors
+    /// A batch whose device fails, and all others too, before a position of it is answered.
+    pub(crate) fn rows(&self, probe: Probe<'_, JoinBatch>, positions: Range<usize>) -> Result<Vec<u32>> {
+        let known = |order: &[u32]| order.get(positions.start..positions.end.min(order.len())).unwrap_or(&[]).to_vec();
+        match probe {
+            Probe::SelfJoin => Ok(known(&self.order)),
+            Probe::Batch(batch) => match batch.order.get() {
+                Some(order) => Ok(known(order)),
+                None => self.run(batch, |index, on| index.rows(Probe::Batch(&on.batch), positions.clone())),
+            },
+        }
+    }
+}
+
+impl Index for ReplicatedJoin {
+    type Batch = JoinBatch;
+
+    fn info(&self) -> &IndexInfo {
+        &self.info
+    }
+
+    fn metrics(&self) -> Vec<MetricValue> {
+        self.metrics.values(self.replicas.failures())
+    }
+
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<JoinBatch>> {
+        let on = OnOneDevice::bring(&self.replicas, keys.values.len(), |index| index.prepare(keys, context))?;
+        let known = on.read(|_, prepared| prepared.known());
+        Ok(known.map(|()| JoinBatch { keys: keys.clone(), on, order: OnceLock::new() }))
+    }
+}
+
+impl PairIndex for ReplicatedJoin {
+    fn self_join_stretch(&self, start: usize) -> usize {
+        let indexes = self.replicas.all();
+        indexes.first().map_or(start, |first| stretch(start, first.self_join_stretch(start), indexes.len()))
+    }
+
+    fn probe(
+        &self,
+        probe: Probe<'_, JoinBatch>,
+        cursor: &mut Cursor,
+        limit: Limit,
+        cancel: &Cancel,
+        out: &mut Pairs,
+    ) -> Result<Counts> {
+        let (start, before) = (*cursor, out.len());
+        let mut step = |index: &DynDeviceIndex, probe: Probe<'_, AnyBatch>| {
+            *cursor = start;
+            out.truncate(before);
+            index.probe(probe, cursor, limit, cancel, out).map(|counts| (counts, cursor.is_done()))
+        };
+        let (counts, _) = match probe {
+            Probe::SelfJoin => {
+                self.replicas.run(start.end - start.next, |index| step(index.as_ref(), Probe::SelfJoin))?
+            }
+            Probe::Batch(batch) => self.run(batch, |index, on| {
+                let done = step(index, Probe::Batch(&on.batch))?;
+                if !done.1 && batch.order.get().is_none() {
+                    let _ = batch.order.set(index.rows(Probe::Batch(&on.batch), 0..on.len)?);
+                }
+                Ok(done)
+            })?,
+        };
+        Ok(counts)
+    }
+}
