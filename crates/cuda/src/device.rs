@@ -35,8 +35,9 @@ impl Device {
     /// # Errors
     /// Why there is none: no driver, no such device, a device that cannot be used, or that has failed in this process.
     pub fn open(ordinal: usize) -> Result<Arc<Self>, String> {
-        let mut open = open_devices();
-        if let Some(device) = open.get(&ordinal) {
+        let place = place(ordinal);
+        let mut open = place.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = open.as_ref() {
             return match device.context.works() {
                 Ok(()) => Ok(Arc::clone(device)),
                 // no driver makes a new context after this, whatever is released
@@ -47,13 +48,13 @@ impl Device {
             };
         }
         let device = Arc::new(Self::detect(ordinal)?);
-        open.insert(ordinal, Arc::clone(&device));
+        *open = Some(Arc::clone(&device));
         Ok(device)
     }
 
     /// Whether the device of this ordinal is open, and has not failed.
     pub fn is_open(ordinal: usize) -> bool {
-        open_devices().get(&ordinal).is_some_and(|device| device.context.works().is_ok())
+        opened(ordinal).is_some_and(|device| device.context.works().is_ok())
     }
 
     /// Whether this machine has a driver, which is looked for once a process.
@@ -65,7 +66,7 @@ impl Device {
 
     /// Whether the device of this ordinal was opened, and has failed since.
     pub fn has_failed(ordinal: usize) -> bool {
-        open_devices().get(&ordinal).is_some_and(|device| device.context.works().is_err())
+        opened(ordinal).is_some_and(|device| device.context.works().is_err())
     }
 
     /// How many devices there are.
@@ -166,10 +167,24 @@ fn unusable(error: DriverError) -> String {
     format!("the NVIDIA driver reports {:?}", error.0)
 }
 
-/// The devices that this process has opened, by ordinal.
-fn open_devices() -> MutexGuard<'static, HashMap<usize, Arc<Device>>> {
-    static OPEN: OnceLock<Mutex<HashMap<usize, Arc<Device>>>> = OnceLock::new();
-    OPEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+/// Room for a device, which is locked while that is opened.
+type Place = Arc<Mutex<Option<Arc<Device>>>>;
+
+/// Room for the device of an ordinal. Devices of different ordinals are opened side by side.
+fn place(ordinal: usize) -> Place {
+    static PLACES: OnceLock<Mutex<HashMap<usize, Place>>> = OnceLock::new();
+    let mut places = PLACES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(places.entry(ordinal).or_default())
+}
+
+/// The device of this ordinal, if this process has opened it and nobody is about to.
+fn opened(ordinal: usize) -> Option<Arc<Device>> {
+    let place = place(ordinal);
+    let device = match place.try_lock() {
+        Ok(device) => device.clone(),
+        Err(_) => None,
+    };
+    device
 }
 
 impl fmt::Debug for Device {

@@ -65,7 +65,11 @@ impl Devices {
         // one that has failed says why
         let opened = if works.is_empty() { ordinals } else { works };
         let open = |ordinal: usize| (ordinal, platform.open(ordinal, memory_fraction));
-        let opened = each_in_parallel(opened.into_iter(), open);
+        let opened: Vec<_> = match opened.iter().all(|&ordinal| platform.is_open(ordinal)) {
+            true => opened.into_iter().map(open).collect(),
+            // which takes a while
+            false => each_in_parallel(opened.into_iter(), open),
+        };
         let (mut devices, mut refused) = (Vec::new(), None);
         for (ordinal, device) in opened {
             match device {
