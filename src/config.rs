@@ -105,6 +105,17 @@ impl ConfigField for DeviceChoice {
     }
 }
 
+impl Verify {
+    /// Whether the condition is evaluated once more for the pairs of a step, which are counted from 1.
+    pub(crate) fn asks(self, step: usize) -> bool {
+        match self {
+            Self::Off => false,
+            Self::Sample => step % 16 == 1,
+            Self::Full | Self::Complete => true,
+        }
+    }
+}
+
 /// Choices that are forced.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ForcedChoices(Overrides);

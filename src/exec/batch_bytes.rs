@@ -21,18 +21,27 @@ const MOST_BUFFERS: usize = 64;
 /// Rows of `batch`, with strings of their own where the views of a column share many buffers. A sort leaves each of its
 /// batches with the buffers of all, and whoever takes rows of such a column copies the list of buffers every time.
 pub(super) fn compacted(batch: RecordBatch) -> Result<RecordBatch> {
+    with_few_buffers(batch, MOST_BUFFERS)
+}
+
+/// Rows of `batch`, with strings of their own: rows that were taken from others else hold the strings of all.
+pub(super) fn detached(batch: RecordBatch) -> Result<RecordBatch> {
+    with_few_buffers(batch, 0)
+}
+
+fn with_few_buffers(batch: RecordBatch, most: usize) -> Result<RecordBatch> {
     let buffers = |column: &ArrayRef| match column.data_type() {
         DataType::Utf8View => column.as_string_view().data_buffers().len(),
         DataType::BinaryView => column.as_binary_view().data_buffers().len(),
         _ => 0,
     };
-    if batch.columns().iter().all(|column| buffers(column) <= MOST_BUFFERS) {
+    if batch.columns().iter().all(|column| buffers(column) <= most) {
         return Ok(batch);
     }
     let columns = batch.columns().iter().map(|column| -> ArrayRef {
         match column.data_type() {
-            DataType::Utf8View if buffers(column) > MOST_BUFFERS => Arc::new(column.as_string_view().gc()),
-            DataType::BinaryView if buffers(column) > MOST_BUFFERS => Arc::new(column.as_binary_view().gc()),
+            DataType::Utf8View if buffers(column) > most => Arc::new(column.as_string_view().gc()),
+            DataType::BinaryView if buffers(column) > most => Arc::new(column.as_binary_view().gc()),
             _ => Arc::clone(column),
         }
     });
@@ -58,5 +67,8 @@ mod tests {
         let compact = compacted(batch.clone()).unwrap();
         assert_eq!(compact, batch);
         assert!(compact.column(0).as_string_view().data_buffers().len() <= 1);
+        let one = detached(batch.slice(7, 1)).unwrap();
+        assert_eq!(one, batch.slice(7, 1));
+        assert!(one.get_array_memory_size() < 200);
     }
 }

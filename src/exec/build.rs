@@ -16,7 +16,7 @@ use futures::future::{BoxFuture, FutureExt, Shared};
 
 use super::batch_bytes::compacted;
 use super::blocking::blocking;
-use super::build_side::{BuildSide, Indexed, Matched, may_be_needless};
+use super::build_side::{BuildSide, Indexed, Matched, RankedRows, may_be_needless};
 use super::chunks::{ChunkMetrics, ChunkRows, Chunks, Indexing, Overflow, Refusal};
 use super::distinct::distinct;
 use super::emission::{Emission, MatchedRows, Rows};
@@ -48,6 +48,8 @@ pub(super) struct BuildTask<M> {
     pub self_join: bool,
     /// Whether the join has promised an order.
     pub keeps_order: bool,
+    /// Whether a ranking fails rather than goes to disk.
+    pub stays_in_memory: bool,
     /// Output partitions.
     pub partitions: usize,
     pub metrics: BuildMetrics,
@@ -167,15 +169,17 @@ async fn build<M: JoinStrategy>(
     let matching = &task.task.matching;
     let _opening = if matching.needs_engine() { open_ahead(matching.engine()) } else { None };
     let reservation = task.reservation(&context);
-    let divisible = task.task.matching.info().divisible;
-    let can_be_cut = divisible && !task.task.keeps_order && context.runtime_env().disk_manager.tmp_files_enabled();
+    let has_files = context.runtime_env().disk_manager.tmp_files_enabled();
+    let divides = matching.info().divisible && !task.task.keeps_order && has_files;
+    let ranking = Arc::clone(matching).part_ranking().filter(|_| has_files && !task.task.stays_in_memory);
+    let can_be_cut = divides || ranking.is_some();
     let (refusal, batches, rest) = match collect(input, &task, &reservation).await? {
         Collected::Whole(batch, device) => {
             let (indexing, whole) = (Arc::clone(&task), batch.clone());
             let indexing = move || {
                 let device = device.as_ref();
                 let kept = Kept::None;
-                let rows = ToIndex { batch: whole, device, matched: None, divides: can_be_cut, kept, keeping };
+                let rows = ToIndex { batch: whole, device, matched: None, ranked: None, divides, kept, keeping };
                 indexing.index(rows, reservation, &cancel)
             };
             match blocking(indexing).await {
@@ -189,10 +193,19 @@ async fn build<M: JoinStrategy>(
         }
     };
     let by = Refusal::of(&refusal).filter(|_| can_be_cut && !batches.is_empty());
-    let Some(by) = by else { return Err(refusal) };
-    let overflow = task.overflow(by, batches, rest);
+    let Some(by) = by else { return Err(if has_files { refusal } else { without_files(refusal, matching.as_ref()) }) };
+    let overflow = Overflow { ranking, ..task.overflow(by, batches, rest) };
     let chunks = Chunks::write(overflow, task, context).await?;
     Ok(Built::InChunks(Arc::new(chunks)))
+}
+
+/// What to do where memory was refused and nothing can be put on disk.
+fn without_files(refusal: DataFusionError, matching: &impl JoinStrategy) -> DataFusionError {
+    let name = matching.info().name;
+    refusal.context(format!(
+        "the build side of {name} does not fit into the memory pool, and temporary files are switched off; allow them or \
+         raise the memory limit"
+    ))
 }
 
 /// A build side of rows that another query has kept.
@@ -206,7 +219,7 @@ async fn reuse<M: JoinStrategy>(
     let reservation = task.reservation(&context);
     let index = move || {
         let kept = Kept::InMemory(kept);
-        let rows = ToIndex { batch, device: None, matched: None, divides: false, kept, keeping };
+        let rows = ToIndex { batch, device: None, matched: None, ranked: None, divides: false, kept, keeping };
         task.index(rows, reservation, &cancel)
     };
     blocking(index).await.map(|build| Built::Whole(Arc::new(build)))
@@ -225,8 +238,8 @@ async fn read_or_build<M: JoinStrategy>(
     let (reading, cancelled) = (Arc::clone(&task), cancel.clone());
     let read = move || match reading.read(&keeping, &reservation, &cancelled) {
         Ok(Some((batch, read))) => {
-            let rows =
-                ToIndex { batch, device: None, matched: None, divides: false, kept: read, keeping: Some(keeping) };
+            let (kept, keeping) = (read, Some(keeping));
+            let rows = ToIndex { batch, device: None, matched: None, ranked: None, divides: false, kept, keeping };
             reading.index(rows, reservation, &cancelled).map(Ok)
         }
         Ok(None) => Ok(Err(keeping)),
@@ -299,6 +312,8 @@ struct ToIndex<'a> {
     device: Option<&'a Arc<dyn Accelerator>>,
     /// Which rows have matched, of a chunk.
     matched: Option<Matched>,
+    /// The rank of each among all rows, of a part of a ranking.
+    ranked: Option<RankedRows>,
     /// Whether they can be divided where a device has no memory for all.
     divides: bool,
     /// What has been made of these rows before.
@@ -353,7 +368,7 @@ impl<M: JoinStrategy> Task<M> {
         let new = BuildContext::new(self.threads, cancel, &reserve);
         let context = BuildContext { self_join: *self_join, recall: spec.recall, ..new };
         let bytes = source.left();
-        let rows = BuildRows { side: spec.build, batch: &batch, sent: None, kept: None };
+        let rows = BuildRows { side: spec.build, batch: &batch, sent: None, kept: None, ranks: None };
         let part = match matching.load(rows, &mut source, &context) {
             Err(error) if matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)) => return Err(error),
             part => part.map_err(|error| file.error(format!("cannot be decoded: {error}")))?,
@@ -398,7 +413,7 @@ impl<M: JoinStrategy> Task<M> {
     }
 
     fn index(&self, rows: ToIndex<'_>, reservation: MemoryReservation, cancel: &Cancel) -> Result<BuildSide> {
-        let ToIndex { batch, device, matched, divides, kept, keeping } = rows;
+        let ToIndex { batch, device, matched, ranked, divides, kept, keeping } = rows;
         let BuildTask { spec, matching, self_join, partitions, metrics, found, .. } = &self.task;
         let timer = metrics.build_time.timer();
         let (emission, overrides) = (Emission::of(spec.join_type, spec.build), matching.engine().overrides);
@@ -412,13 +427,15 @@ impl<M: JoinStrategy> Task<M> {
             threads: self.threads,
             self_join,
             probe_rows: spec.probe_rows,
-            recall: spec.recall,
+            // a share of the best rows of each part need not be that share of the best of all
+            recall: spec.recall.filter(|_| ranked.is_none()),
             overrides,
             divides,
             cancel,
             reserve: &|bytes| reservation.try_grow(bytes).map_err(engine_error),
         };
-        let rows = BuildRows { side: spec.build, batch: &batch, sent: device, kept: part };
+        let ranks = ranked.as_ref().map(|rows| rows.ranks.as_slice());
+        let rows = BuildRows { side: spec.build, batch: &batch, sent: device, kept: part, ranks };
         let equalities = matching.equalities().map(RuleStrategy::of_equalities);
         let (matcher, failed) = match (matching.build(rows, &context), &equalities) {
             (Ok(matcher), _) => (matcher, None),
@@ -432,7 +449,7 @@ impl<M: JoinStrategy> Task<M> {
             Rows::None => Matched::default(),
             _ => Matched::part_of(Arc::new(MatchedRows::new(batch.num_rows())), 0),
         });
-        let of_rows = if is_chunk { 0 } else { matched.memory() };
+        let of_rows = if is_chunk { ranks.map_or(0, size_of_val) } else { matched.memory() };
         // what an index that was built shares with its rows, one that was read has for itself
         let of_index = matcher.info().bytes.max(if let Kept::Read { bytes, .. } = kept { bytes } else { 0 });
         let of_side = get_record_batch_memory_size(&batch) + of_index;
@@ -482,6 +499,7 @@ impl<M: JoinStrategy> Task<M> {
             side: spec.build,
             is_chunk,
             matched,
+            ranked,
             settling,
             partitions: *partitions,
             threads: self.threads,
@@ -495,7 +513,7 @@ impl<M: JoinStrategy> Task<M> {
         let (matching, side) = (Arc::clone(matching), spec.build);
         let is_cheap = matching.info().is_cheap;
         let index = move |batch: &RecordBatch, context: &BuildContext<'_>| {
-            matching.build(BuildRows { side, batch, sent: None, kept: None }, context)
+            matching.build(BuildRows { side, batch, sent: None, kept: None, ranks: None }, context)
         };
         let counter = |name: &'static str| MetricBuilder::new(join_metrics).counter(name, 0);
         let counters = Counters { indexes: counter("partial_indexes"), nested: counter("nested_loops") };
@@ -513,6 +531,7 @@ impl<M: JoinStrategy> Task<M> {
             side: spec.build,
             partitions: *partitions,
             asks_matched: Emission::of(spec.join_type, spec.build).build != Rows::None,
+            ranking: None,
             metrics: ChunkMetrics {
                 spill: SpillMetrics::new(join_metrics, 0),
                 chunks: counter("chunks"),
@@ -525,12 +544,9 @@ impl<M: JoinStrategy> Task<M> {
 
 impl<M: JoinStrategy> Indexing for Task<M> {
     fn index_chunk(&self, rows: ChunkRows, reservation: MemoryReservation, cancel: &Cancel) -> Result<BuildSide> {
-        let ChunkRows { batch, matched, divides } = rows;
-        self.index(
-            ToIndex { batch, device: None, matched: Some(matched), divides, kept: Kept::None, keeping: None },
-            reservation,
-            cancel,
-        )
+        let ChunkRows { batch, matched, ranked, divides } = rows;
+        let (matched, kept, keeping) = (Some(matched), Kept::None, None);
+        self.index(ToIndex { batch, device: None, matched, ranked, divides, kept, keeping }, reservation, cancel)
     }
 
     fn spatial_key(&self) -> Option<SpatialKey<'_>> {

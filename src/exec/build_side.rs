@@ -32,6 +32,8 @@ pub(super) struct BuildSide {
     pub is_chunk: bool,
     /// Rows that have matched.
     pub matched: Matched,
+    /// Where it is a part of a ranking.
+    pub ranked: Option<RankedRows>,
     /// Where a row has to match no more than once.
     pub settling: Option<Settling>,
     /// Partitions that are not done probing.
@@ -58,6 +60,7 @@ pub(super) struct Indexed {
     pub side: JoinSide,
     pub is_chunk: bool,
     pub matched: Matched,
+    pub ranked: Option<RankedRows>,
     pub settling: Option<Settling>,
     /// Partitions that will probe it.
     pub partitions: usize,
@@ -65,6 +68,15 @@ pub(super) struct Indexed {
     /// Candidates of the whole join, which its chunks share.
     pub candidates: Arc<AtomicUsize>,
     pub reservation: MemoryReservation,
+}
+
+/// Rows of a part among all rows that are ranked.
+#[derive(Debug)]
+pub(super) struct RankedRows {
+    /// The rank of each row.
+    pub ranks: Vec<u32>,
+    /// The row of all that is the first here.
+    pub first: u32,
 }
 
 /// Which rows of a build side have matched.
@@ -151,6 +163,7 @@ impl BuildSide {
             side,
             is_chunk,
             matched: indexed.matched,
+            ranked: indexed.ranked,
             settling: indexed.settling,
             probing: AtomicUsize::new(indexed.partitions),
             next_stretch: AtomicUsize::new(0),
@@ -193,7 +206,7 @@ impl BuildSide {
         let reserve = |bytes| self.reservation.try_grow(bytes).map_err(engine_error);
         let context = BuildContext::new(self.threads, &cancel, &reserve);
         let build = || match equalities
-            .build(BuildRows { side: self.side, batch: &self.batch, sent: None, kept: None }, &context)
+            .build(BuildRows { side: self.side, batch: &self.batch, sent: None, kept: None, ranks: None }, &context)
         {
             Ok(matcher) => Ok((matcher, error)),
             Err(error) => Err(Arc::new(error)),

@@ -1,6 +1,7 @@
 //! The operator that a plan shows.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -100,8 +101,8 @@ pub type NearestJoinExec = JoinExec<NearestStrategy>;
 /// semi or anti join, whichever side is collected. Right semi and anti joins declare none.
 ///
 /// **Memory.** The collected rows and the index are reserved in the session's memory pool. Where it refuses, both sides
-/// go to disk, and the build side is indexed and probed in chunks (`chunks`); a nearest join, which needs all rows to
-/// rank them, and one that keeps an order fail. Output is bounded by the session's batch size.
+/// go to disk, and the build side is indexed and probed in chunks (`chunks`). A nearest join keeps the best rows of all
+/// chunks. A join for pairs that keeps an order fails. Output is bounded by the session's batch size.
 #[derive(Debug)]
 pub struct JoinExec<M> {
     inputs: JoinInputs,
@@ -114,6 +115,8 @@ pub struct JoinExec<M> {
     properties: Arc<PlanProperties>,
     /// One that all partitions share, or one for each partition.
     builds: Vec<Arc<SharedBuild>>,
+    /// Whether a ranking fails where memory is refused.
+    stays_in_memory: AtomicBool,
     /// What the matcher says of itself, once it is built.
     found: Arc<OnceLock<String>>,
     metrics: ExecutionPlanMetricsSet,
@@ -157,6 +160,7 @@ impl<M: JoinStrategy> JoinExec<M> {
             output,
             properties: Arc::new(properties),
             builds: std::iter::repeat_with(Arc::default).take(builds).collect(),
+            stays_in_memory: AtomicBool::new(false),
             found: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
         })
@@ -232,6 +236,11 @@ impl<M: JoinStrategy> JoinExec<M> {
         self.builds.iter().all(all)
     }
 
+    /// Has a ranking fail where memory is refused, for a caller that knows a better way than the disk.
+    pub(super) fn stay_in_memory(&self) {
+        self.stays_in_memory.store(true, Ordering::Relaxed);
+    }
+
     fn build_task(&self) -> BuildTask<M> {
         BuildTask {
             spec: Arc::clone(&self.spec),
@@ -239,6 +248,7 @@ impl<M: JoinStrategy> JoinExec<M> {
             schema: self.inputs.side(self.spec.build).schema(),
             self_join: self.inputs.is_self_join(),
             keeps_order: self.order.is_some(),
+            stays_in_memory: self.stays_in_memory.load(Ordering::Relaxed),
             partitions: self.properties.partitioning.partition_count() / self.builds.len(),
             metrics: BuildMetrics::new(&self.metrics),
             join_metrics: self.metrics.clone(),

@@ -112,7 +112,8 @@ impl Prober {
     }
 
     fn begin(&self, build: &BuildSide, batch: RecordBatch) -> Result<Probing> {
-        let (batch, portion) = match &self.in_order {
+        // chunks leave no order of pairs, but whoever keeps the best of them may
+        let (batch, portion) = match self.in_order.as_ref().filter(|_| !build.is_chunk) {
             Some(in_order) => {
                 let (candidates, pairs) = (self.metrics.candidates(), self.metrics.matched.value());
                 let portion = in_order.begin(batch, candidates, pairs);
@@ -161,6 +162,15 @@ impl Prober {
         }
         self.emit_in_order(build, probing, &mut out)?;
         Ok(out)
+    }
+
+    /// Goes on with `probing` for a bounded while and returns the pairs that the index has found, for a caller that
+    /// says what comes of them.
+    pub(super) fn find(&self, build: &BuildSide, probing: &mut Probing) -> Result<Vec<Pairs>> {
+        let _timers = self.metrics.timers();
+        let _at_work = build.go_to_work();
+        probing.steps += 1;
+        self.find_pairs(build, probing)
     }
 
     /// Finds some of the pairs.
@@ -316,11 +326,7 @@ impl Prober {
                 true => std::slice::from_ref(&self.spec.condition),
                 false => self.spec.residual.as_slice(),
             },
-            verify: match self.verify {
-                Verify::Off => false,
-                Verify::Sample => probing.steps % 16 == 1,
-                Verify::Full | Verify::Complete => true,
-            },
+            verify: self.verify.asks(probing.steps),
             audit: match &probing.source {
                 Source::SelfJoin if self.audits() => Some((build.audit(), JoinSide::Left)),
                 Source::SelfJoin => None,

@@ -3,10 +3,10 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::{JoinSide, Result, internal_err};
-use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::{PhysicalExprRef, PhysicalSortExpr};
 use datafusion::physical_plan::metrics::Count;
 use similarity_engine::metrics::MetricValue;
 
@@ -17,6 +17,7 @@ use super::spec::EqualityExprs;
 use crate::predicate::VectorCondition;
 use similarity_engine::accelerator::{Accelerator, ColumnPrefetch};
 use similarity_engine::choice::EngineSpec;
+use similarity_engine::nearest::Wanted;
 use similarity_engine::recall::Recall;
 use similarity_engine::stored::Source;
 use similarity_engine::{
@@ -54,6 +55,11 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
 
     /// The key by which rows lie near each other or far apart, for a build side on disk.
     fn spatial_key(&self) -> Option<SpatialKey<'_>> {
+        None
+    }
+
+    /// What decides between rows of several parts of a build side; `None` where it does not rank them.
+    fn part_ranking(self: Arc<Self>) -> Option<Arc<dyn PartRanking>> {
         None
     }
 
@@ -116,6 +122,23 @@ pub struct BuildRows<'a> {
     pub sent: Option<&'a Arc<dyn Accelerator>>,
     /// What was [kept](BuiltJoin::kept) of the same rows under the same [key](JoinStrategy::kept_key).
     pub kept: Option<&'a KeptPart>,
+    /// The rank of each row among those of all parts, where these are the rows of one part of a ranking.
+    pub ranks: Option<&'a [u32]>,
+}
+
+/// A ranking of the right side, as far as rows of several parts are compared.
+pub trait PartRanking: Debug + Send + Sync {
+    /// How many neighbours each left row gets.
+    fn wanted(&self) -> Wanted;
+
+    /// Sort keys over the right side that decide between equal scores.
+    fn then_by(&self) -> &[PhysicalSortExpr];
+
+    /// The scores of pairs of rows as integers, the less the better; `None` for NULL.
+    ///
+    /// # Errors
+    /// Whatever the evaluation of the score fails with.
+    fn scores(&self, rows: [&UInt32Array; 2], left: &RecordBatch, right: &RecordBatch) -> Result<Vec<Option<i128>>>;
 }
 
 /// A vector key of each side, and the distance within which rows match.

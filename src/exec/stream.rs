@@ -14,7 +14,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::blocking::blocking;
 use super::build::{Built, Waiting};
 use super::build_side::{BuildSide, CancelOnDrop};
-use super::chunks::chunked;
+use super::chunks::in_chunks;
 use super::probe::{Prober, Probing};
 use super::probe_input::{ProbeInput, gather};
 
@@ -88,7 +88,7 @@ impl Partition {
                     Built::Whole(build) => Phase::Fetch(build),
                     Built::InChunks(chunks) => {
                         let input = std::mem::replace(&mut self.input, ProbeInput::SelfJoin);
-                        Phase::Chunks(chunked(Arc::clone(&self.prober), chunks, input, self.number))
+                        Phase::Chunks(in_chunks(Arc::clone(&self.prober), chunks, input, self.number))
                     }
                 },
                 Phase::Chunks(mut batches) => match batches.next().await.transpose()? {

@@ -20,6 +20,7 @@ mod limits;
 mod markdown;
 mod modules;
 mod nearest;
+mod nearest_in_chunks;
 mod oracle;
 mod ordered;
 mod peers;

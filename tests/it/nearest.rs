@@ -134,6 +134,8 @@ pub(crate) struct Checked {
     pub indexed: usize,
     /// One on a device.
     pub on_device: usize,
+    /// The right side was on disk.
+    pub in_chunks: usize,
 }
 
 impl Checked {
@@ -141,14 +143,24 @@ impl Checked {
         self.compared += other.compared;
         self.indexed += other.indexed;
         self.on_device += other.on_device;
+        self.in_chunks += other.in_chunks;
     }
 }
 
 /// Compares random queries over two random tables.
 pub(crate) async fn check_tables(seed: u64, scores: Scores) -> Checked {
+    check_tables_in(seed, scores, session).await
+}
+
+/// Compares random queries over two random tables in a session of some batch size and number of partitions.
+pub(crate) async fn check_tables_in(
+    seed: u64,
+    scores: Scores,
+    session_of_size: impl Fn(usize, usize) -> SessionContext,
+) -> Checked {
     let mut rng = StdRng::seed_from_u64(seed);
     let (batch_size, partitions) = (*[1, 7, 8192].choose(&mut rng).unwrap(), *[1, 4].choose(&mut rng).unwrap());
-    let (context, stock) = (session(batch_size, partitions), session(8192, 1));
+    let (context, stock) = (session_of_size(batch_size, partitions), session(8192, 1));
     let dimensions = *[1, 2, 3, 8, 33, 70].choose(&mut rng).unwrap();
     let grid = rng.random_bool(0.5);
     for name in ["l", "r"] {
@@ -174,6 +186,7 @@ pub(crate) async fn check_tables(seed: u64, scores: Scores) -> Checked {
             let on_device = on_device.iter().any(|path| plan.contains(path));
             let paths = [" leaves over ", "inverted index of ", "signature tiles over ", "columns of conditions ("];
             checked.on_device += usize::from(on_device);
+            checked.in_chunks += usize::from(plan.contains("in chunks, each with "));
             checked.indexed += usize::from(on_device || paths.iter().any(|path| plan.contains(path)));
         }
         let query = case.table_function();

@@ -7,13 +7,13 @@ use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{JoinSide, Result};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::physical_plan::spill::SpillManager;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use futures::StreamExt;
 use tokio::sync::mpsc::Sender;
 
-use super::parts::{Part, Writer};
-use super::{Chunks, Refusal, Stretch, write_all};
+use super::on_disk::Chunks;
+use super::parts::Part;
+use super::probe_parts::ProbeParts;
 use crate::exec::blocking::blocking;
 use crate::exec::build_side::BuildSide;
 use crate::exec::emission::{MatchedRows, Rows};
@@ -35,80 +35,48 @@ pub(in crate::exec) fn chunked(
     builder.spawn(async move {
         let probe = match input {
             ProbeInput::SelfJoin => ProbeParts::self_join(&chunks, partition),
-            ProbeInput::Batches(stream) => ProbeParts::write(&chunks, &prober, stream).await?,
+            ProbeInput::Batches(stream) => ProbeParts::write(&chunks, stream, prober.batch_size).await?,
         };
-        Partition { prober, chunks, out }.run(&probe).await
+        let asks = prober.emission().probe != Rows::None && !probe.are_of_build();
+        let rows = |at| if asks { probe.part(at).rows } else { 0 };
+        let matched = (0..probe.len()).map(|at| MatchedRows::new(rows(at))).collect();
+        Partition { prober, chunks, probe, matched, out }.run().await
     });
     builder.build()
-}
-
-/// What a partition probes with.
-struct ProbeParts {
-    parts: Vec<(usize, MatchedRows)>,
-    /// Parts that the partition has written; `None` in a self-join, where the parts are those of the build side.
-    written: Option<Vec<Part>>,
-    manager: SpillManager,
-}
-
-impl ProbeParts {
-    fn self_join(chunks: &Chunks, partition: usize) -> Self {
-        let end = if partition < chunks.probing_parts { chunks.parts.len() } else { 0 };
-        let parts = (partition..end).step_by(chunks.probing_parts);
-        let parts = parts.map(|part| (part, MatchedRows::default())).collect();
-        Self { parts, written: None, manager: chunks.manager.clone() }
-    }
-
-    async fn write(chunks: &Chunks, prober: &Prober, stream: SendableRecordBatchStream) -> Result<Self> {
-        let (env, metrics) = (chunks.context.runtime_env(), chunks.metrics.spill.clone());
-        let manager = SpillManager::new(env, metrics, stream.schema());
-        let (side, regions) = (chunks.side.negate(), chunks.regions.clone());
-        let writer = Writer::new(manager.clone(), side, regions, prober.batch_size, chunks.most_bytes);
-        let written = write_all(writer, stream.boxed()).await?;
-        let rows = |part: &Part| if prober.emission().probe == Rows::None { 0 } else { part.rows };
-        let parts = written.iter().map(|part| MatchedRows::new(rows(part))).enumerate().collect();
-        Ok(Self { parts, written: Some(written), manager })
-    }
-
-    fn part<'a>(&'a self, chunks: &'a Chunks, at: usize) -> &'a Part {
-        &self.written.as_ref().unwrap_or(&chunks.parts)[at]
-    }
 }
 
 struct Partition {
     prober: Arc<Prober>,
     chunks: Arc<Chunks>,
+    probe: ProbeParts,
+    /// The rows of each part that have matched.
+    matched: Vec<MatchedRows>,
     out: Sender<Result<RecordBatch>>,
 }
 
 impl Partition {
-    async fn run(&self, probe: &ProbeParts) -> Result<()> {
-        let count = self.chunks.parts.len();
-        let start = self.chunks.last.load(Ordering::Relaxed);
-        for part in (0..count).map(|at| (start + at) % count) {
+    async fn run(&self) -> Result<()> {
+        for part in self.chunks.parts_in_turn() {
             let extent = &self.chunks.parts[part].extent;
             let is_near = |other: &Part| match &self.chunks.regions {
                 Some(regions) => regions.may_match(extent, &other.extent),
                 None => true,
             };
-            let near: Vec<_> = probe.parts.iter().filter(|(at, _)| is_near(probe.part(&self.chunks, *at))).collect();
-            self.chunks.metrics.skipped.add(probe.parts.len() - near.len());
+            let near: Vec<usize> = (0..self.probe.len()).filter(|&at| is_near(self.probe.part(at))).collect();
+            self.chunks.metrics.skipped.add(self.probe.len() - near.len());
             self.chunks.metrics.probed.add(near.len());
             if near.is_empty() {
                 continue;
             }
             self.chunks.last.store(part, Ordering::Relaxed);
-            let mut left = vec![Stretch { part, first: 0, end: self.chunks.parts[part].batches }];
-            while let Some(stretch) = left.pop() {
-                match (self.chunks.chunk(stretch).await, stretch.halves()) {
-                    (Ok(build), _) => self.probe(&build, probe, &near).await?,
-                    (Err(error), Some(halves)) if Refusal::of(&error).is_some() => left.extend(halves),
-                    (Err(error), _) => return Err(error),
-                }
+            let mut left = vec![self.chunks.whole(part)];
+            while let Some(build) = self.chunks.next_chunk(&mut left).await? {
+                self.probe(&build, &near).await?;
             }
         }
-        self.emit_probe_rows(probe).await?;
+        self.emit_probe_rows().await?;
         if self.chunks.finish_partition() {
-            self.emit_build_rows(probe.manager.schema()).await?;
+            self.emit_build_rows().await?;
         }
         Ok(())
     }
@@ -124,9 +92,9 @@ impl Partition {
     }
 
     /// Pairs some parts with a chunk.
-    async fn probe(&self, build: &Arc<BuildSide>, probe: &ProbeParts, near: &[&(usize, MatchedRows)]) -> Result<()> {
-        for (at, matched) in near {
-            let mut stream = probe.part(&self.chunks, *at).read(&probe.manager)?;
+    async fn probe(&self, build: &Arc<BuildSide>, near: &[usize]) -> Result<()> {
+        for &at in near {
+            let mut stream = self.probe.read(at)?;
             let mut before = 0;
             loop {
                 let batches = gather(&mut stream, build.rows_at_once(), &self.prober.reservation).await?;
@@ -148,7 +116,7 @@ impl Partition {
                     }
                 }
                 for row in probing.matched() {
-                    matched.mark((before + row) as u32);
+                    self.matched[at].mark((before + row) as u32);
                 }
                 before += probing.rows();
             }
@@ -157,40 +125,38 @@ impl Partition {
     }
 
     /// Rows of the probe side that come out by themselves.
-    async fn emit_probe_rows(&self, probe: &ProbeParts) -> Result<()> {
+    async fn emit_probe_rows(&self) -> Result<()> {
         let which = self.prober.emission().probe;
-        if which == Rows::None || probe.written.is_none() {
+        if which == Rows::None || self.probe.are_of_build() {
             return Ok(());
         }
-        for (at, matched) in &probe.parts {
-            let part = (probe.part(&self.chunks, *at), &probe.manager);
-            self.emit_rows(part, matched, which, self.chunks.side.negate(), self.chunks.manager.schema()).await?;
+        for (at, matched) in self.matched.iter().enumerate() {
+            let (rows, side) = (self.probe.read(at)?, self.chunks.side.negate());
+            self.emit_rows(rows, matched, which, side, &self.chunks.schema).await?;
         }
         Ok(())
     }
 
-    /// Rows of the build side that come out by themselves, once all partitions are done; the probe side's columns are
-    /// those of `schema`.
-    async fn emit_build_rows(&self, schema: &SchemaRef) -> Result<()> {
-        for (part, matched) in self.chunks.parts.iter().zip(&self.chunks.matched) {
-            let part = (part, &self.chunks.manager);
-            self.emit_rows(part, matched, self.prober.emission().build, self.chunks.side, schema).await?;
+    /// Rows of the build side that come out by themselves, once all partitions are done.
+    async fn emit_build_rows(&self) -> Result<()> {
+        for (part, matched) in self.chunks.matched.iter().enumerate() {
+            let (rows, which) = (self.chunks.read(part)?, self.prober.emission().build);
+            self.emit_rows(rows, matched, which, self.chunks.side, self.probe.schema()).await?;
         }
         Ok(())
     }
 
     async fn emit_rows(
         &self,
-        (part, manager): (&Part, &SpillManager),
+        mut rows: SendableRecordBatchStream,
         matched: &MatchedRows,
         which: Rows,
         side: JoinSide,
         other: &SchemaRef,
     ) -> Result<()> {
         let other = RecordBatch::new_empty(Arc::clone(other));
-        let mut stream = part.read(manager)?;
         let mut before = 0;
-        while let Some(batch) = stream.next().await.transpose()? {
+        while let Some(batch) = rows.next().await.transpose()? {
             let rows: UInt32Array = matched.select(before..before + batch.num_rows(), which).into();
             before += batch.num_rows();
             let out = self.prober.one_sided(side, &batch, &other, &rows)?;

@@ -1,29 +1,69 @@
-//! Rows of one side on disk, those of a region together.
+//! Rows of one side in parts, mostly on disk, those of a region together.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::arrow::compute::{concat_batches, take_record_batch};
 use datafusion::common::{JoinSide, Result};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, SpillFile};
 use datafusion::physical_plan::spill::SpillManager;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 
 use super::regions::KeyRegions;
 use crate::exec::batch_bytes::bytes_of;
 use similarity_engine::cpu::vectors::{Extent, Regions};
 
-/// Rows on disk.
+/// Batches of a part that is divided by them, at least.
+const BATCHES: usize = 4;
+
+/// Some of the rows.
 pub(super) struct Part {
-    file: Arc<dyn SpillFile>,
+    place: Place,
     pub(super) batches: usize,
     pub(super) rows: usize,
+    /// Bytes of the rows, about.
+    pub(super) bytes: usize,
     pub(super) extent: Extent,
 }
 
+/// Where the rows of a part are.
+enum Place {
+    Disk(Arc<dyn SpillFile>),
+    /// The rows, and their bytes.
+    Memory(Vec<RecordBatch>, #[expect(dead_code, reason = "held until the rows are dropped")] MemoryReservation),
+}
+
 impl Part {
-    pub(super) fn read(&self, manager: &SpillManager) -> Result<SendableRecordBatchStream> {
-        manager.read_spill_as_stream(Arc::clone(&self.file), None)
+    /// Rows that stay in memory, whose bytes have been reserved.
+    pub(super) fn in_memory(rows: Vec<RecordBatch>, reservation: MemoryReservation) -> Self {
+        let (batches, count) = (rows.len(), rows.iter().map(RecordBatch::num_rows).sum());
+        let bytes = reservation.size();
+        Self { place: Place::Memory(rows, reservation), batches, rows: count, bytes, extent: Extent::default() }
     }
+
+    pub(super) fn read(&self, manager: &SpillManager) -> Result<SendableRecordBatchStream> {
+        match &self.place {
+            Place::Disk(file) => manager.read_spill_as_stream(Arc::clone(file), None),
+            Place::Memory(rows, _) => {
+                let rows = futures::stream::iter(rows.clone().into_iter().map(Ok));
+                Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(manager.schema()), rows)))
+            }
+        }
+    }
+}
+
+/// Bytes of a row of some parts, about.
+pub(super) fn bytes_of_row<'a>(parts: impl Iterator<Item = &'a Part>) -> usize {
+    let (bytes, rows) = parts.fold((0, 0), |(bytes, rows), part| (bytes + part.bytes, rows + part.rows));
+    bytes / rows.max(1)
+}
+
+/// How many rows a batch of a part has, given some rows of the side: parts of a ranking are divided by batches, so that
+/// there are several.
+pub(super) fn rows_of_batch(some: &[RecordBatch], most_bytes: usize, batch_size: usize) -> usize {
+    let (bytes, rows) = some.iter().fold((0, 0), |(bytes, rows), b| (bytes + bytes_of(b), rows + b.num_rows()));
+    (most_bytes / BATCHES * rows / bytes.max(1)).clamp(1, batch_size)
 }
 
 /// Where one side goes.
@@ -141,12 +181,12 @@ impl Writer {
     }
 
     fn close(&mut self, region: usize) -> Result<()> {
-        let Open { file, batches, rows, .. } = std::mem::take(&mut self.open[region]);
+        let Open { file, batches, rows, bytes, .. } = std::mem::take(&mut self.open[region]);
         // all that waited has been written
         let extent = std::mem::take(&mut self.extents[region]);
         let Some(mut file) = file else { return Ok(()) };
         if let Written::All(Some(file)) = file(None)? {
-            self.parts.push(Part { file, batches, rows, extent });
+            self.parts.push(Part { place: Place::Disk(file), batches, rows, bytes, extent });
         }
         Ok(())
     }

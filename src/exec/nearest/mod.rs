@@ -15,9 +15,9 @@ mod strategy;
 use std::any::Any;
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::common::{JoinSide, Result, internal_err};
-use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::{PhysicalExprRef, PhysicalSortExpr};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 pub use self::counted::CountedExprs;
@@ -28,13 +28,15 @@ use self::strategy::is_about_values;
 pub use self::strategy::{IndexedScore, NearestStrategy};
 use super::explain::Explained;
 use super::kept::{KeptKey, KeptPart};
+use super::residual::RowPairs;
 use super::same_rows::are_built_in;
 use super::spec::{EqualityExprs, of_build};
-use super::strategy::{BuildRows, DynBuiltJoin, JoinStrategy, StrategyInfo};
+use super::strategy::{BuildRows, DynBuiltJoin, JoinStrategy, PartRanking, StrategyInfo};
 use crate::exec::engine::{self, EngineResult};
 use crate::predicate::Condition;
 use similarity_engine::choice::{Asked, EngineSpec};
 use similarity_engine::equality::{Groups, Numberer};
+use similarity_engine::nearest::Wanted;
 use similarity_engine::recall::Recall;
 use similarity_engine::stored::Source;
 use similarity_engine::{BuildContext, Erased, KeyColumn};
@@ -79,6 +81,10 @@ impl JoinStrategy for NearestStrategy {
         None
     }
 
+    fn part_ranking(self: Arc<Self>) -> Option<Arc<dyn PartRanking>> {
+        Some(self)
+    }
+
     fn kept_key(&self, side: JoinSide, recall: Option<Recall>) -> Option<KeptKey> {
         let (score, name, keys) = match self.indexed.as_ref()? {
             IndexedScore::Similarity { condition, right, .. } => {
@@ -118,7 +124,7 @@ impl JoinStrategy for NearestStrategy {
     }
 
     fn build(&self, rows: BuildRows<'_>, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
-        let BuildRows { side, batch, kept, .. } = rows;
+        let BuildRows { side, batch, kept, ranks, .. } = rows;
         if side != JoinSide::Right {
             return internal_err!("a nearest join ranks the rows of its right side");
         }
@@ -126,7 +132,11 @@ impl JoinStrategy for NearestStrategy {
         let (ranked, ids) = match kept {
             Some(Ok(kept)) => (kept, None),
             _ => {
-                let (ranked, ids) = self.rank(side, batch, context)?;
+                let ranks = match ranks {
+                    Some(given) => ranks::copied(given, context)?,
+                    None => ranks::ranks(&self.then_by, batch, context)?,
+                };
+                let (ranked, ids) = self.rank(side, batch, ranks, context)?;
                 (Arc::new(ranked), ids)
             }
         };
@@ -135,6 +145,26 @@ impl JoinStrategy for NearestStrategy {
             false => None,
         };
         Ok(Box::new(Erased(NearestMatcher::new(self.clone(), batch.clone(), ranked, self_join))))
+    }
+}
+
+impl PartRanking for NearestStrategy {
+    fn wanted(&self) -> Wanted {
+        self.wanted()
+    }
+
+    fn then_by(&self) -> &[PhysicalSortExpr] {
+        &self.then_by
+    }
+
+    fn scores(
+        &self,
+        [of_left, of_right]: [&UInt32Array; 2],
+        left: &RecordBatch,
+        right: &RecordBatch,
+    ) -> Result<Vec<Option<i128>>> {
+        let pairs = RowPairs { left: of_left.clone(), right: of_right.clone() };
+        scored::scores(self, &pairs, left, right)
     }
 }
 
@@ -157,14 +187,15 @@ impl NearestStrategy {
         Ok(Some((groups, ids)))
     }
 
-    /// Makes the rows of `batch` ready for being ranked, and says which group each has where it is its own probe side.
+    /// Makes the rows of `batch`, which have these `ranks`, ready for being ranked. Says which group each has where it
+    /// is its own probe side.
     fn rank(
         &self,
         side: JoinSide,
         batch: &RecordBatch,
+        ranks: Vec<u32>,
         context: &BuildContext<'_>,
     ) -> Result<(RankedSide, Option<Vec<u32>>)> {
-        let ranks = ranks::ranks(&self.then_by, batch, context)?;
         let (groups, ids) = self.groups(side, batch, context)?.unzip();
         let own_ids = if context.self_join { ids.clone() } else { None };
         let few = ids.as_deref().is_some_and(scored::leave_few_candidates);

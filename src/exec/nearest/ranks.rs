@@ -27,6 +27,12 @@ pub(super) fn ranks(then_by: &[PhysicalSortExpr], batch: &RecordBatch, context: 
     Ok(ranks)
 }
 
+/// Ranks that are known, reserved.
+pub(super) fn copied(ranks: &[u32], context: &BuildContext<'_>) -> Result<Vec<u32>> {
+    (context.reserve)(size_of_val(ranks)).or_datafusion()?;
+    Ok(ranks.to_vec())
+}
+
 /// Ranks the rows and returns how many different values there are.
 fn rank(
     then_by: &[PhysicalSortExpr],

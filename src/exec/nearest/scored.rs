@@ -98,7 +98,11 @@ impl Scored {
         let groups: Option<Vec<u32>> =
             column.groups.map(|groups| first.iter().map(|&row| groups[row as usize]).collect());
         let of_keys = Self::new(groups.as_deref(), repeated.ranks(&ranks));
-        let batch = take_record_batch(batch, &UInt32Array::from(first))?;
+        let batch = match batch.num_columns() {
+            // without columns all rows have one key
+            0 => batch.slice(0, first.len()),
+            _ => take_record_batch(batch, &UInt32Array::from(first))?,
+        };
         Ok(Self { keys: Some(SharedKeys { rows: RankedRows::new(repeated, ranks), batch }), ..of_keys })
     }
 
@@ -188,7 +192,7 @@ impl<'a> Scoring<'a> {
             return Ok(());
         }
         self.counts.verified += pairs.len();
-        let scores = keys(&values(&self.keys.score, &pairs, self.left, self.right)?)?;
+        let scores = scores(self.keys, &pairs, self.left, self.right)?;
         let rows = pairs.left.values().iter().zip(pairs.right.values());
         for ((&left, &right), score) in rows.zip(scores) {
             if left != self.row {
@@ -196,7 +200,6 @@ impl<'a> Scoring<'a> {
                 self.row = left;
             }
             if let Some(score) = score {
-                let score = if self.keys.direction == Direction::Similarity { !score } else { score };
                 self.best.offer(Neighbour { score, rank: self.scored.ranks[right as usize], row: right });
             }
         }
@@ -208,6 +211,20 @@ impl<'a> Scoring<'a> {
         self.scored.keys.iter().for_each(|keys| keys.rows.spread(&mut self.found, self.best.wanted()));
         self.found.drain(..).for_each(|neighbour| out.push(neighbour.row, self.row));
     }
+}
+
+/// The scores of pairs as integers, the less the better; `None` for NULL.
+pub(super) fn scores(
+    strategy: &NearestStrategy,
+    pairs: &RowPairs,
+    left: &RecordBatch,
+    right: &RecordBatch,
+) -> Result<Vec<Option<i128>>> {
+    let mut scores = keys(&values(&strategy.score, pairs, left, right)?)?;
+    if strategy.direction == Direction::Similarity {
+        scores.iter_mut().flatten().for_each(|score| *score = !*score);
+    }
+    Ok(scores)
 }
 
 /// Scores as integers in their order, `None` for NULL.
