@@ -54,6 +54,11 @@ impl Budget {
         Arc::ptr_eq(self.device.context(), other.device.context())
     }
 
+    /// This budget for a join that has begun with another one.
+    pub(super) fn going_on(&self, begun: &Self) -> Self {
+        Self { metrics: self.metrics.clone().begun_by(&begun.metrics), ..self.clone() }
+    }
+
     /// Gives back what was sent ahead and nobody has asked for.
     pub(crate) fn forget_sent(&self) {
         self.sent.iter().for_each(|sent| sent.forget());

@@ -50,6 +50,11 @@ impl DeviceMetrics {
         Self { files_from_ptx: device.files_from_ptx().clone(), ..Self::default() }
     }
 
+    /// Metrics on a device that goes on with a join which another one has begun: its time counts from there.
+    pub(super) fn begun_by(self, other: &Self) -> Self {
+        Self { join: Arc::clone(&other.join), ..self }
+    }
+
     fn join(&self) -> MutexGuard<'_, Option<Span>> {
         self.join.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -67,7 +67,7 @@ impl<S: Side + Replicate, C> Build<S, C> {
     /// A copy on another device, whose own blocks `copy` copies.
     pub(super) fn replicate(&self, to: &Copying<'_>, copy: impl Fn(&C) -> Result<C, Fault>) -> Result<Self, Fault> {
         Ok(Self {
-            budget: to.budget.clone(),
+            budget: to.budget.going_on(&self.budget),
             side: self.side.replicate(to)?,
             unmatchable: self.unmatchable,
             self_join: self.self_join.as_ref().map(copy).transpose()?,

@@ -14,6 +14,9 @@ use crate::{
     Probe,
 };
 
+/// Calls that a device answers at the same time.
+const CALLS: usize = 4;
+
 /// A build side on one device.
 type OnDevice = Box<DynDeviceIndex>;
 
@@ -55,7 +58,7 @@ impl ReplicatedJoin {
             rows_at_once: rows_at_once(of_first.rows_at_once, indexes.len()),
             ..of_first.clone()
         };
-        Ok(Self { replicas: Replicas::new(indexes), metrics, info, order })
+        Ok(Self { replicas: Replicas::new(indexes, CALLS), metrics, info, order })
     }
 
     /// An index on one device alone.

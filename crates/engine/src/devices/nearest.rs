@@ -11,6 +11,9 @@ use crate::metrics::MetricValue;
 use crate::nearest::{Best, NearestIndex};
 use crate::{AnyBatch, Cancel, Counts, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe};
 
+/// Calls that a device answers at the same time.
+const CALLS: usize = 4;
+
 /// A build side on one device.
 type OnDevice = Box<DynDeviceNearest>;
 
@@ -52,7 +55,7 @@ impl ReplicatedNearest {
             rows_at_once: rows_at_once(of_first.rows_at_once, indexes.len()),
             ..of_first.clone()
         };
-        Ok(Self { replicas: Replicas::new(indexes), metrics, info, order })
+        Ok(Self { replicas: Replicas::new(indexes, CALLS), metrics, info, order })
     }
 
     /// An index on one device alone.

@@ -7,14 +7,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::error::{Error, Result};
 use crate::metrics::Count;
 
-/// Calls that a device answers at the same time: enough for copies and kernels to overlap. Others wait for the device
-/// that is free first.
-const CALLS: usize = 4;
-
 /// One thing on each of some devices.
 pub(crate) struct Replicas<T> {
     all: Vec<T>,
     loads: Mutex<Vec<Load>>,
+    /// Calls that a device answers at the same time. Others wait for the device that is free first.
+    calls: usize,
     /// Whoever waits for a device that is free.
     freed: Condvar,
     /// Devices that have failed.
@@ -43,9 +41,11 @@ struct Share<T> {
 }
 
 impl<T> Replicas<T> {
-    pub(super) fn new(all: Vec<T>) -> Arc<Self> {
+    /// Things on one device each, which answers so many calls at the same time: enough for copies and kernels to
+    /// overlap.
+    pub(super) fn new(all: Vec<T>, calls: usize) -> Arc<Self> {
         let loads = Mutex::new(vec![Load::default(); all.len()]);
-        Arc::new(Self { all, loads, freed: Condvar::new(), failures: Count::new() })
+        Arc::new(Self { all, loads, calls, freed: Condvar::new(), failures: Count::new() })
     }
 
     /// All of them, in the order of their devices.
@@ -108,7 +108,7 @@ impl<T> Replicas<T> {
     fn next_free(self: &Arc<Self>, work: usize, tried: &Tried) -> Option<Share<T>> {
         let mut loads = self.loads();
         loop {
-            if let Some(at) = least(&loads, tried, |load| load.calls < CALLS) {
+            if let Some(at) = least(&loads, tried, |load| load.calls < self.calls) {
                 return Some(self.share(&mut loads, at, work, 1));
             }
             least(&loads, tried, |_| true)?;
@@ -124,8 +124,8 @@ impl<T> Replicas<T> {
     }
 }
 
-/// Place of the load with the least outstanding work, or else with the least so far, of those that have not failed, were
-/// not tried, and are `eligible`.
+/// Place of the load with the least outstanding work, or else with the least so far; of those that have not failed,
+/// were not tried, and are `eligible`.
 fn least(loads: &[Load], tried: &Tried, eligible: impl Fn(&Load) -> bool) -> Option<usize> {
     let may = |(at, load): &(usize, &Load)| load.failure.is_none() && !tried.devices.contains(at) && eligible(load);
     loads.iter().enumerate().filter(may).min_by_key(|(_, load)| (load.outstanding, load.all)).map(|(at, _)| at)
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn work_goes_to_the_device_with_the_least() {
-        let replicas = Replicas::new(vec!['a', 'b', 'c']);
+        let replicas = Replicas::new(vec!['a', 'b', 'c'], 4);
         let bring = |work| OnOneDevice::bring(&replicas, work, |&device| Ok(device)).unwrap();
         let device = |on: &OnOneDevice<char, char>| on.read(|_, &device| device);
         let held: Vec<_> = [10, 3, 5].into_iter().map(bring).collect();
@@ -285,8 +285,8 @@ mod tests {
 
     #[test]
     fn a_call_waits_for_a_device_that_is_free() {
-        let (replicas, none) = (Replicas::new(vec![0, 1]), Tried::default());
-        let mut held: Vec<_> = (0..2 * CALLS).map(|_| replicas.next_free(1, &none).unwrap()).collect();
+        let (replicas, none) = (Replicas::new(vec![0, 1], 4), Tried::default());
+        let mut held: Vec<_> = (0..2 * 4).map(|_| replicas.next_free(1, &none).unwrap()).collect();
         let last = held.pop().unwrap();
         let at = *last;
         thread::scope(|scope| {
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn what_a_device_cannot_do_another_one_does() {
-        let replicas = Replicas::new(vec![0, 1, 2]);
+        let replicas = Replicas::new(vec![0, 1, 2], 4);
         // one without memory is asked again, one that has failed is not
         let mut asked = Vec::new();
         let done = replicas.run(1, |&device| {
@@ -322,7 +322,7 @@ mod tests {
         assert!(replicas.run(1, |&device| Ok(device)).unwrap_err().is_of_device(), "all have failed");
         assert_eq!(replicas.failures().value(), 3);
         // what is no fault of a device is not tried again
-        let (other, mut calls) = (Replicas::new(vec![0, 1]), 0);
+        let (other, mut calls) = (Replicas::new(vec![0, 1], 4), 0);
         let refused: Result<()> = other.run(1, |_| {
             calls += 1;
             Err(Error::Cancelled)

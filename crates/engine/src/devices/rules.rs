@@ -14,6 +14,9 @@ use crate::metrics::MetricValue;
 use crate::offered::Offered;
 use crate::{Cancel, Counts, Cursor, Pairs};
 
+/// Calls that a device answers at the same time: its launches are shorter than those of an index.
+const CALLS: usize = 12;
+
 /// A build side of rules on each of some devices: all have the same columns, and the same entries.
 #[derive(Debug)]
 pub(crate) struct ReplicatedRules {
@@ -84,7 +87,7 @@ impl ReplicatedRules {
         let (counted, name) = (walked.rules.metrics(), walked.rules.name());
         let (all, metrics) = copy_to(others, (device, walked, counted), |walked, to| walked.replicate(to))?;
         let name = on_devices(&name, all.len());
-        Ok(Self { replicas: Replicas::new(all), metrics, name })
+        Ok(Self { replicas: Replicas::new(all, CALLS), metrics, name })
     }
 
     /// The devices as EXPLAIN ANALYZE names them.
