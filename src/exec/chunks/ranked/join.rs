@@ -23,8 +23,8 @@ use crate::exec::strategy::PartRanking;
 
 /// Batches that wait for being read.
 const AHEAD: usize = 2;
-/// The best rows of a stretch may take as many bytes as so many parts: a third of what the parts and indexes of all
-/// partitions leave.
+/// The best rows of a stretch may take as many bytes as so many parts. The rest of a partition's share of the memory is
+/// for a chunk and its index.
 const PARTS_OF_BEST: usize = 3;
 /// Pairs that are scored at once.
 const SCORED: usize = 8192;
