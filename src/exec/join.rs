@@ -468,7 +468,9 @@ impl<M: JoinStrategy> ExecutionPlan for JoinExec<M> {
             }
         };
         let build = build.join(self.build_task(), (build_input, number), &context)?;
-        Ok(join_stream(self.prober(partition, &context), build, input, partition))
+        // a build side of its own is probed by one partition
+        let share = if self.builds.len() > 1 { 0 } else { partition };
+        Ok(join_stream(self.prober(partition, &context), build, input, share))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -18,7 +18,7 @@ use super::chunks::in_chunks;
 use super::probe::{Prober, Probing};
 use super::probe_input::{ProbeInput, gather};
 
-/// The output of one partition, whose number is given.
+/// The output of one partition, given its number among those that probe the build side.
 pub(super) fn join_stream(
     prober: Prober,
     build: Waiting,

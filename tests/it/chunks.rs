@@ -125,6 +125,22 @@ async fn other_conditions_in_little_memory() {
     }
 }
 
+/// A self-join that is divided among processes has a build side in each of its partitions.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn divided_self_joins_in_little_memory() {
+    let query = "SELECT a.id, b.id FROM l a JOIN l b ON a.id % 20 = b.id % 20 AND a.id < b.id
+                 AND levenshtein(substr(a.s, 1, 10), substr(b.s, 1, 10)) <= 3";
+    let (expected, _) = run(&context(Arc::default(), 2), query, false).await;
+    let little = context(in_memory(700 << 10), 3);
+    for setting in ["similarity.independent_partitions = true", "similarity.overrides = 'replicated=off'"] {
+        little.sql(&format!("SET {setting}")).await.unwrap();
+    }
+    let (found, plan) = run(&little, query, true).await;
+    assert!(found == expected && found.len() > 100, "{} and {}\n{}", found.len(), expected.len(), shown(&plan));
+    assert!(shown(&plan).contains("self-join of each partition"), "{}", shown(&plan));
+    assert!(is_on_a_device() || shown(&plan).contains("in chunks"), "{}", shown(&plan));
+}
+
 /// Without a place for files memory is the limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_chunks_where_there_cannot_be_any() {

@@ -231,6 +231,26 @@ async fn the_rows_of_memory_in_pools_of_several_sizes() {
     }
 }
 
+/// A right side in one batch, which is larger than the memory pool.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_large_batch_is_cut_for_the_sort() {
+    let rows = batches(2, 6000);
+    let whole = concat_batches(&rows[0].schema(), &rows).unwrap();
+    let pool = 1200 << 10;
+    assert!(whole.get_array_memory_size() > pool);
+    let query = format!("SELECT a.id, b.id, b.s FROM l a JOIN one b {NEAREST} THEN BY b.s");
+    let of = |runtime| {
+        let context = session_in(runtime, 512, 2);
+        context.register_table("l", Arc::new(table(1, 300))).unwrap();
+        context.register_batch("one", whole.clone()).unwrap();
+        context
+    };
+    let (expected, _) = run(&of(Arc::default()), &query).await;
+    let (found, plan) = run(&of(runtime(Arc::new(GreedyMemoryPool::new(pool)))), &query).await;
+    assert!(found == expected, "{}", different(&found, &expected));
+    assert!(shown(&plan).contains("in chunks, each with "), "{}", shown(&plan));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_order_of_left_rows_is_kept() {
     let context = session_in(runtime(Arc::new(GreedyMemoryPool::new(400 << 10))), 128, 1);

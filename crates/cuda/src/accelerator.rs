@@ -55,6 +55,10 @@ impl Platform for Cuda {
         Device::has_failed(ordinal)
     }
 
+    fn was_refused(&self, ordinal: usize) -> bool {
+        Device::was_refused(ordinal)
+    }
+
     fn is_open(&self, ordinal: usize) -> bool {
         Device::is_open(ordinal)
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError, PinnedHostSlice, sys};
@@ -36,25 +37,30 @@ impl Device {
     /// Why there is none: no driver, no such device, a device that cannot be used, or that has failed in this process.
     pub fn open(ordinal: usize) -> Result<Arc<Self>, String> {
         let place = place(ordinal);
-        let mut open = place.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(device) = open.as_ref() {
-            return match device.context.works() {
-                Ok(()) => Ok(Arc::clone(device)),
-                // no driver makes a new context after this, whatever is released
-                Err(error) => Err(format!(
-                    "the NVIDIA driver reports {:?} since a query on {device} has failed; start a new process to use it again",
-                    error.0
-                )),
-            };
+        let opening = place.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let device = match place.device.get() {
+            Some(device) => device,
+            None => {
+                let device = Self::detect(ordinal);
+                place.is_refused.store(device.is_err(), Ordering::Relaxed);
+                let device = Arc::new(device?);
+                place.device.get_or_init(|| device)
+            }
+        };
+        drop(opening);
+        match device.context.works() {
+            Ok(()) => Ok(Arc::clone(device)),
+            // no driver makes a new context after this, whatever is released
+            Err(error) => Err(format!(
+                "the NVIDIA driver reports {:?} since a query on {device} has failed; start a new process to use it again",
+                error.0
+            )),
         }
-        let device = Arc::new(Self::detect(ordinal)?);
-        *open = Some(Arc::clone(&device));
-        Ok(device)
     }
 
     /// Whether the device of this ordinal is open, and has not failed.
     pub fn is_open(ordinal: usize) -> bool {
-        opened(ordinal).is_some_and(|device| device.context.works().is_ok())
+        place(ordinal).device.get().is_some_and(|device| device.context.works().is_ok())
     }
 
     /// Whether this machine has a driver, which is looked for once a process.
@@ -66,7 +72,12 @@ impl Device {
 
     /// Whether the device of this ordinal was opened, and has failed since.
     pub fn has_failed(ordinal: usize) -> bool {
-        opened(ordinal).is_some_and(|device| device.context.works().is_err())
+        place(ordinal).device.get().is_some_and(|device| device.context.works().is_err())
+    }
+
+    /// Whether the device of this ordinal could not be opened when it was last tried.
+    pub fn was_refused(ordinal: usize) -> bool {
+        place(ordinal).is_refused.load(Ordering::Relaxed)
     }
 
     /// How many devices there are.
@@ -167,24 +178,20 @@ fn unusable(error: DriverError) -> String {
     format!("the NVIDIA driver reports {:?}", error.0)
 }
 
-/// Room for a device, which is locked while that is opened.
-type Place = Arc<Mutex<Option<Arc<Device>>>>;
-
-/// Room for the device of an ordinal. Devices of different ordinals are opened side by side.
-fn place(ordinal: usize) -> Place {
-    static PLACES: OnceLock<Mutex<HashMap<usize, Place>>> = OnceLock::new();
-    let mut places = PLACES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-    Arc::clone(places.entry(ordinal).or_default())
+/// Place of a device in this process.
+#[derive(Default)]
+struct Place {
+    /// Held by who opens the device.
+    opening: Mutex<()>,
+    device: OnceLock<Arc<Device>>,
+    is_refused: AtomicBool,
 }
 
-/// The device of this ordinal, if this process has opened it and nobody is about to.
-fn opened(ordinal: usize) -> Option<Arc<Device>> {
-    let place = place(ordinal);
-    let device = match place.try_lock() {
-        Ok(device) => device.clone(),
-        Err(_) => None,
-    };
-    device
+/// Place of the device of an ordinal. Devices of different ordinals are opened side by side.
+fn place(ordinal: usize) -> Arc<Place> {
+    static PLACES: OnceLock<Mutex<HashMap<usize, Arc<Place>>>> = OnceLock::new();
+    let mut places = PLACES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(places.entry(ordinal).or_default())
 }
 
 impl fmt::Debug for Device {

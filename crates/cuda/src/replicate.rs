@@ -18,6 +18,13 @@ pub(super) struct Copying<'a> {
     pub(super) stream: &'a Arc<CudaStream>,
 }
 
+impl Copying<'_> {
+    /// A fault where the device has no tensor cores and what is copied `needs` them: it takes no part then.
+    pub(super) fn needs_tensor_cores(&self, needs: bool) -> Result<(), Fault> {
+        if needs && !self.budget.device.has_tensor_cores() { Err(Fault::Memory) } else { Ok(()) }
+    }
+}
+
 /// What can be copied to another device, once all that writes it is done.
 pub(super) trait Replicate: Sized {
     /// The copy, which is there once the stream of `to` has been waited for.

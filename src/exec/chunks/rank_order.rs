@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array, UInt64Array};
+use datafusion::arrow::compute::take_record_batch;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
 use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::common::{Result, internal_datafusion_err};
@@ -19,7 +20,13 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use futures::StreamExt;
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream};
+
+use super::parts::rows_of_batch;
+use crate::exec::batch_bytes::{bytes_of, detached};
+
+/// Bytes of buffers that a batch may have beside those of its rows.
+const SMALL: usize = 1 << 12;
 
 type Rows = BoxStream<'static, Result<RecordBatch>>;
 
@@ -57,6 +64,8 @@ impl Ordered {
             });
             return Ok(Self { rows: rows.boxed(), schema: ranked, sorted: None });
         }
+        let batch_size = context.session_config().batch_size();
+        let rows = rows.flat_map(move |batch| stream::iter(with_own_buffers(batch, most_bytes, batch_size))).boxed();
         let numbered = with_column(schema, Field::new("row", DataType::UInt64, false));
         let sorted = Arc::new(sort(number(rows, columns, &numbered), numbered, then_by)?);
         let config = context.session_config();
@@ -114,6 +123,24 @@ fn with_column(schema: &Schema, field: Field) -> SchemaRef {
 fn with_values(batch: &RecordBatch, columns: usize, last: ArrayRef, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = batch.columns()[..columns].iter().cloned().chain([last]);
     Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect())?)
+}
+
+/// Rows in batches that a sort can hold while it writes others: it counts the whole of the buffers that a batch shares.
+fn with_own_buffers(batch: Result<RecordBatch>, most_bytes: usize, batch_size: usize) -> Vec<Result<RecordBatch>> {
+    let batch = match batch {
+        Ok(batch) => batch,
+        Err(error) => return vec![Err(error)],
+    };
+    let most_rows = rows_of_batch(std::slice::from_ref(&batch), most_bytes, batch_size);
+    let is_small = batch.num_rows() <= most_rows && batch.get_array_memory_size() <= 2 * bytes_of(&batch) + SMALL;
+    if is_small || batch.num_columns() == 0 {
+        return vec![Ok(batch)];
+    }
+    let copy = |start: usize| {
+        let rows = UInt32Array::from_iter_values(start as u32..(start + most_rows).min(batch.num_rows()) as u32);
+        detached(take_record_batch(&batch, &rows)?)
+    };
+    (0..batch.num_rows()).step_by(most_rows).map(copy).collect()
 }
 
 /// Rows with their numbers.

@@ -182,6 +182,7 @@ impl TiledIndex for VectorIndex {
     }
 
     fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        to.needs_tensor_cores(self.in_halves)?;
         Ok(Self {
             build: self.build.replicate(to, |near| Ok(near.clone()))?,
             query: self.query,

@@ -51,6 +51,9 @@ pub trait Platform: Debug + Send + Sync {
     /// Whether the device has failed in this process, so that it cannot be used any more.
     fn has_failed(&self, ordinal: usize) -> bool;
 
+    /// Whether the device could not be opened when it was last tried.
+    fn was_refused(&self, ordinal: usize) -> bool;
+
     /// Opens a device, or says why it cannot be used. All joins together may use `memory_fraction` of its memory.
     ///
     /// # Errors

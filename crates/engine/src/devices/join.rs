@@ -1,7 +1,7 @@
 //! An index that finds pairs, on each of some devices.
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::metrics::{OfDevices, on_devices};
 use super::replicas::{OnOneDevice, Replicas};
@@ -36,8 +36,8 @@ pub(crate) struct JoinBatch {
     /// The keys that it was made of.
     pub(crate) keys: KeyColumn,
     on: OnOneDevice<OnDevice, Prepared<AnyBatch>>,
-    /// Row at each position, once some positions are answered and others are not.
-    order: OnceLock<Vec<u32>>,
+    /// Row at each position: a device that has failed cannot be asked.
+    order: Vec<u32>,
 }
 
 impl ReplicatedJoin {
@@ -50,7 +50,14 @@ impl ReplicatedJoin {
         let of_first = first.info();
         let order = match of_first.self_join_len {
             0 => Vec::new(),
-            rows => first.rows(Probe::SelfJoin, 0..rows)?,
+            rows => {
+                // one of them may have failed since
+                let mut order = first.rows(Probe::SelfJoin, 0..rows);
+                for index in &indexes[1..] {
+                    order = order.or_else(|_| index.rows(Probe::SelfJoin, 0..rows));
+                }
+                order?
+            }
         };
         let info = IndexInfo {
             path: on_devices(&of_first.path, indexes.len()),
@@ -78,29 +85,21 @@ impl ReplicatedJoin {
         let bring = |index: &OnDevice| {
             let brought = index.prepare(&batch.keys, &PrepareContext { threads: 1, cancel: &never })?;
             // positions that are answered must stay so
-            match batch.order.get() {
-                Some(order) if *order != index.rows(Probe::Batch(&brought.batch), 0..brought.len)? => {
-                    internal_err!("two devices have the rows of a probe batch in different orders")
-                }
-                _ => Ok(brought),
+            match index.rows(Probe::Batch(&brought.batch), 0..brought.len)? == batch.order {
+                true => Ok(brought),
+                false => internal_err!("two devices have the rows of a probe batch in different orders"),
             }
         };
         batch.on.run(bring, |index, prepared| work(index.as_ref(), prepared))
     }
 
     /// The rows at some positions of a batch, or of the build side itself, as [`DeviceIndex::rows`] gives them.
-    ///
-    /// # Errors
-    /// A batch whose device fails, and all others too, before a position of it is answered.
-    pub(crate) fn rows(&self, probe: Probe<'_, JoinBatch>, positions: Range<usize>) -> Result<Vec<u32>> {
-        let known = |order: &[u32]| order.get(positions.start..positions.end.min(order.len())).unwrap_or(&[]).to_vec();
-        match probe {
-            Probe::SelfJoin => Ok(known(&self.order)),
-            Probe::Batch(batch) => match batch.order.get() {
-                Some(order) => Ok(known(order)),
-                None => self.run(batch, |index, on| index.rows(Probe::Batch(&on.batch), positions.clone())),
-            },
-        }
+    pub(crate) fn rows<'a>(&'a self, probe: Probe<'a, JoinBatch>, positions: Range<usize>) -> &'a [u32] {
+        let order = match probe {
+            Probe::SelfJoin => &self.order,
+            Probe::Batch(batch) => &batch.order,
+        };
+        order.get(positions.start..positions.end.min(order.len())).unwrap_or(&[])
     }
 }
 
@@ -116,9 +115,14 @@ impl Index for ReplicatedJoin {
     }
 
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<JoinBatch>> {
-        let on = OnOneDevice::bring(&self.replicas, keys.values.len(), |index| index.prepare(keys, context))?;
-        let known = on.read(|_, prepared| prepared.known());
-        Ok(known.map(|()| JoinBatch { keys: keys.clone(), on, order: OnceLock::new() }))
+        let prepare = |index: &OnDevice| index.prepare(keys, context);
+        let on = OnOneDevice::bring(&self.replicas, keys.values.len(), prepare)?;
+        let never = Cancel::default();
+        let again = |index: &OnDevice| index.prepare(keys, &PrepareContext { threads: 1, cancel: &never });
+        let (known, order) = on.run(again, |index, prepared| {
+            Ok((prepared.known(), index.rows(Probe::Batch(&prepared.batch), 0..prepared.len)?))
+        })?;
+        Ok(known.map(|()| JoinBatch { keys: keys.clone(), on, order }))
     }
 }
 
@@ -140,20 +144,11 @@ impl PairIndex for ReplicatedJoin {
         let mut step = |index: &DynDeviceIndex, probe: Probe<'_, AnyBatch>| {
             *cursor = start;
             out.truncate(before);
-            index.probe(probe, cursor, limit, cancel, out).map(|counts| (counts, cursor.is_done()))
+            index.probe(probe, cursor, limit, cancel, out)
         };
-        let (counts, _) = match probe {
-            Probe::SelfJoin => {
-                self.replicas.run(start.end - start.next, |index| step(index.as_ref(), Probe::SelfJoin))?
-            }
-            Probe::Batch(batch) => self.run(batch, |index, on| {
-                let done = step(index, Probe::Batch(&on.batch))?;
-                if !done.1 && batch.order.get().is_none() {
-                    let _ = batch.order.set(index.rows(Probe::Batch(&on.batch), 0..on.len)?);
-                }
-                Ok(done)
-            })?,
-        };
-        Ok(counts)
+        match probe {
+            Probe::SelfJoin => self.replicas.run(start.end - start.next, |index| step(index.as_ref(), Probe::SelfJoin)),
+            Probe::Batch(batch) => self.run(batch, |index, prepared| step(index, Probe::Batch(&prepared.batch))),
+        }
     }
 }

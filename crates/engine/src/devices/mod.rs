@@ -61,7 +61,8 @@ impl Devices {
         memory_fraction: f64,
     ) -> Result<Self, String> {
         let ordinals: Vec<usize> = asked.ordinals(platform.devices()?).collect();
-        let works: Vec<usize> = ordinals.iter().copied().filter(|&ordinal| !platform.has_failed(ordinal)).collect();
+        let is_out = |ordinal| platform.has_failed(ordinal) || asked == DeviceSet::All && platform.was_refused(ordinal);
+        let works: Vec<usize> = ordinals.iter().copied().filter(|&ordinal| !is_out(ordinal)).collect();
         // one that has failed says why
         let opened = if works.is_empty() { ordinals } else { works };
         let open = |ordinal: usize| (ordinal, platform.open(ordinal, memory_fraction));
@@ -88,8 +89,9 @@ impl Devices {
     /// Whether this process has opened all that are `asked` for and have not failed.
     pub(crate) fn are_open(platform: &dyn Platform, asked: DeviceSet) -> bool {
         let mut ordinals = asked.ordinals(platform.devices().unwrap_or(0));
+        let is_out = |ordinal| platform.has_failed(ordinal) || platform.was_refused(ordinal);
         ordinals.clone().any(|ordinal| platform.is_open(ordinal))
-            && ordinals.all(|ordinal| platform.is_open(ordinal) || platform.has_failed(ordinal))
+            && ordinals.all(|ordinal| platform.is_open(ordinal) || is_out(ordinal))
     }
 
     /// The kind of the devices.
@@ -128,12 +130,12 @@ impl Devices {
     ) -> Result<Offered<ReplicatedJoin>> {
         let on_first = self.on_first(|device| device.build(condition, keys, context))?;
         let shared = self.share(keys, context);
-        on_first.try_map(|(device, index)| {
+        or_declined(on_first.try_map(|(device, index)| {
             let others = if shared { self.beside(device) } else { Vec::new() };
             let counted = index.metrics();
             let (indexes, metrics) = copy_to(others, (device, index, counted), |index, to| index.replicate(to))?;
             ReplicatedJoin::try_new(indexes, metrics)
-        })
+        }))
     }
 
     /// Makes the keys of a build side ready for `ranking`, as [`Accelerator::build_nearest`] does; on several devices
@@ -151,12 +153,12 @@ impl Devices {
     ) -> Result<Offered<ReplicatedNearest>> {
         let on_first = self.on_first(|device| device.build_nearest(ranking, keys, ranks, wanted, context))?;
         let shared = self.share(keys, context);
-        on_first.try_map(|(device, index)| {
+        or_declined(on_first.try_map(|(device, index)| {
             let others = if shared { self.beside(device) } else { Vec::new() };
             let counted = index.metrics();
             let (indexes, metrics) = copy_to(others, (device, index, counted), |index, to| index.replicate(to))?;
             ReplicatedNearest::try_new(indexes, metrics)
-        })
+        }))
     }
 
     /// Builds on the first device that does not fail.
@@ -178,6 +180,14 @@ impl Devices {
     /// Whether several devices share a join of these keys.
     fn share(&self, keys: &KeyColumn, context: &BuildContext<'_>) -> bool {
         self.0.len() > 1 && (context.overrides.copies || offload::pairs(keys, context) >= PAIRS_OF_COPIES)
+    }
+}
+
+/// What no device works for any more is left to the CPU.
+fn or_declined<T>(built: Result<Offered<T>>) -> Result<Offered<T>> {
+    match built {
+        Err(error) if error.is_of_device() => Ok(Offered::Declined(Declined::Device(error.to_string()))),
+        built => built,
     }
 }
 

@@ -222,10 +222,12 @@ impl<T, B> OnOneDevice<T, B> {
             if let Some(done) = tried.note(&on.0, work(&on.0, &on.1)) {
                 return done;
             }
+            // nobody waits for the lock meanwhile: it may be brought by parts on several threads
+            let brought = Arc::new(self.replicas.bring(self.amount, &mut tried, &bring)?);
             let mut now = self.on();
-            // another thread may have brought it elsewhere
+            // another thread may have been faster
             if tried.devices.contains(&now.0.at) {
-                *now = Arc::new(self.replicas.bring(self.amount, &mut tried, &bring)?);
+                *now = brought;
             }
         }
     }

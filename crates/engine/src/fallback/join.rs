@@ -65,9 +65,9 @@ impl WithCpuFallback {
         if let Some(positions) = self.positions.get() {
             return Ok(positions);
         }
-        let rows = self.on_device.rows(Probe::SelfJoin, 0..self.info.self_join_len)?;
+        let rows = self.on_device.rows(Probe::SelfJoin, 0..self.info.self_join_len);
         let mut positions = vec![0; self.keys.values.len()];
-        (0..).zip(rows).for_each(|(position, row)| positions[row as usize] = position);
+        (0..).zip(rows).for_each(|(position, &row)| positions[row as usize] = position);
         Ok(self.positions.get_or_init(|| positions))
     }
 
@@ -82,7 +82,7 @@ impl WithCpuFallback {
         self.fallbacks.add(1);
         let index = self.on_cpu(cancel)?;
         let most = (PAIRS_AT_ONCE / self.keys.values.len().max(1)).clamp(FEWEST_ROWS, ROWS_AT_ONCE);
-        let rows = self.on_device.rows(probe, cursor.next..cursor.end.min(cursor.next + most))?;
+        let rows = self.on_device.rows(probe, cursor.next..cursor.end.min(cursor.next + most)).to_vec();
         if rows.is_empty() {
             return internal_err!("a device has no memory for rows that it does not have");
         }

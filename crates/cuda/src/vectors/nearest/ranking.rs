@@ -52,6 +52,7 @@ pub(super) struct Part {
 
 impl Replicate for Ranking {
     fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
+        to.needs_tensor_cores(self.in_halves)?;
         Ok(Self {
             budget: to.budget.clone(),
             measure: self.measure,
