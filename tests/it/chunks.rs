@@ -16,6 +16,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::cuda::is_on_a_device;
+use crate::nearest_in_chunks::refused;
 use crate::rows::rows_of;
 use crate::session_of;
 
@@ -131,7 +132,8 @@ async fn divided_self_joins_in_little_memory() {
     let query = "SELECT a.id, b.id FROM l a JOIN l b ON a.id % 20 = b.id % 20 AND a.id < b.id
                  AND levenshtein(substr(a.s, 1, 10), substr(b.s, 1, 10)) <= 3";
     let (expected, _) = run(&context(Arc::default(), 2), query, false).await;
-    let little = context(in_memory(700 << 10), 3);
+    let little = refused(&[("[build]", 100_000)], 512, 3);
+    little.register_table("l", Arc::new(table(1, ROWS))).unwrap();
     for setting in ["similarity.independent_partitions = true", "similarity.overrides = 'replicated=off'"] {
         little.sql(&format!("SET {setting}")).await.unwrap();
     }

@@ -66,7 +66,7 @@ impl MemoryPool for Refusing {
 }
 
 /// A session of tiny chunks, and of few probe rows at once.
-fn refused(most: &[(&'static str, usize)], batch_size: usize, partitions: usize) -> SessionContext {
+pub(crate) fn refused(most: &[(&'static str, usize)], batch_size: usize, partitions: usize) -> SessionContext {
     let pool = Refusing { most: most.to_vec(), others: UnboundedMemoryPool::default() };
     session_in(runtime(Arc::new(pool)), batch_size, partitions)
 }
@@ -234,14 +234,14 @@ async fn the_rows_of_memory_in_pools_of_several_sizes() {
 /// A right side in one batch, which is larger than the memory pool.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_large_batch_is_cut_for_the_sort() {
-    let rows = batches(2, 6000);
+    let rows = batches(2, 30_000);
     let whole = concat_batches(&rows[0].schema(), &rows).unwrap();
-    let pool = 1200 << 10;
+    let pool = 4 << 20;
     assert!(whole.get_array_memory_size() > pool);
-    let query = format!("SELECT a.id, b.id, b.s FROM l a JOIN one b {NEAREST} THEN BY b.s");
+    let query = format!("SELECT a.id, b.id, b.s FROM l a JOIN one b {NEAREST} THEN BY b.k, b.id");
     let of = |runtime| {
         let context = session_in(runtime, 512, 2);
-        context.register_table("l", Arc::new(table(1, 300))).unwrap();
+        context.register_table("l", Arc::new(table(1, 100))).unwrap();
         context.register_batch("one", whole.clone()).unwrap();
         context
     };
