@@ -197,11 +197,10 @@ async fn the_rows_of_memory_in_pools_of_several_sizes() {
     let plenty = with_tables(session_in(Arc::default(), 512, 2));
     let runtimes = [800, 1500].map(|kilobytes| runtime(Arc::new(GreedyMemoryPool::new(kilobytes << 10))));
     let most = [("NearestJoinExec[build]", 1000), ("[chunk]", 4_000_000), ("NearestJoinExec[probe]", 90_000)];
-    let mut little: Vec<_> = runtimes
-        .iter()
-        .flat_map(|runtime| [1, 3].map(|partitions| with_tables(session_in(Arc::clone(runtime), 128, partitions))))
-        .collect();
-    little.push(with_tables(refused(&most, 128, 2)));
+    // several partitions would take the rest of such a pool from each other
+    let mut little: Vec<_> =
+        runtimes.iter().map(|runtime| with_tables(session_in(Arc::clone(runtime), 128, 1))).collect();
+    little.extend([2, 3].map(|partitions| with_tables(refused(&most, 128, partitions))));
     for query in [
         format!("SELECT a.id, b.id, b.s FROM l a JOIN r b {NEAREST}"),
         format!("SELECT a.id, b.id, b.s FROM l a LEFT JOIN r b {NEAREST} THEN BY b.k DESC, b.id ON a.k = b.k"),
