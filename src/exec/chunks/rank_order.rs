@@ -131,11 +131,11 @@ fn with_own_buffers(batch: Result<RecordBatch>, most_bytes: usize, batch_size: u
         Ok(batch) => batch,
         Err(error) => return vec![Err(error)],
     };
-    let most_rows = rows_of_batch(std::slice::from_ref(&batch), most_bytes, batch_size);
-    let is_small = batch.num_rows() <= most_rows && batch.get_array_memory_size() <= 2 * bytes_of(&batch) + SMALL;
+    let is_small = batch.num_rows() <= batch_size && batch.get_array_memory_size() <= 2 * bytes_of(&batch) + SMALL;
     if is_small || batch.num_columns() == 0 {
         return vec![Ok(batch)];
     }
+    let most_rows = rows_of_batch(std::slice::from_ref(&batch), most_bytes, batch_size);
     let copy = |start: usize| {
         let rows = UInt32Array::from_iter_values(start as u32..(start + most_rows).min(batch.num_rows()) as u32);
         detached(take_record_batch(&batch, &rows)?)
