@@ -199,7 +199,7 @@ async fn build<M: JoinStrategy>(
     Ok(Built::InChunks(Arc::new(chunks)))
 }
 
-/// What to do where memory was refused and nothing can be put on disk.
+/// Advice where memory was refused and nothing can be put on disk.
 fn without_files(refusal: DataFusionError, matching: &impl JoinStrategy) -> DataFusionError {
     let name = matching.info().name;
     refusal.context(format!(

@@ -58,7 +58,7 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
         None
     }
 
-    /// What decides between rows of several parts of a build side; `None` where it does not rank them.
+    /// Order between rows of several parts of a build side; `None` where it does not rank them.
     fn part_ranking(self: Arc<Self>) -> Option<Arc<dyn PartRanking>> {
         None
     }

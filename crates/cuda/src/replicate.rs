@@ -25,7 +25,7 @@ impl Copying<'_> {
     }
 }
 
-/// What can be copied to another device, once all that writes it is done.
+/// Things that can be copied to another device, once all that writes them is done.
 pub(super) trait Replicate: Sized {
     /// The copy, which is there once the stream of `to` has been waited for.
     fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault>;

@@ -24,7 +24,7 @@ impl Scheduler {
         Self { workers: workers.into(), estimate: YieldEstimate::default() }
     }
 
-    /// What takes the steps of the same join on another device.
+    /// Scheduler of the same join on another device.
     pub(super) fn replicate(&self, budget: &Budget) -> Result<Self, Fault> {
         Ok(Self::new(Workers::try_new(budget, self.workers.capacity())?))
     }

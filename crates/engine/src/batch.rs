@@ -26,7 +26,7 @@ impl<B> Prepared<B> {
         Self { batch, len, unmatchable, undecided: false, shared: true }
     }
 
-    /// What is known of the batch, without it.
+    /// Facts about the batch, without it.
     pub(crate) fn known(&self) -> Prepared<()> {
         let &Self { len, unmatchable, undecided, shared, .. } = self;
         Prepared { batch: (), len, unmatchable, undecided, shared }

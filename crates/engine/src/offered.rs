@@ -25,7 +25,7 @@ impl<T> Offered<T> {
     /// [`map`](Self::map) for what may fail.
     ///
     /// # Errors
-    /// Those of `form`.
+    /// Errors of `form`.
     pub(crate) fn try_map<U>(self, form: impl FnOnce(T) -> Result<U>) -> Result<Offered<U>> {
         Ok(match self {
             Self::Taken(taken) => Offered::Taken(form(taken)?),

@@ -44,7 +44,7 @@ const FEWEST_BYTES: usize = 1 << 14;
 /// Rows that say how space is divided.
 const SAMPLED: usize = 8192;
 
-/// What makes a chunk of collected rows.
+/// Maker of a chunk from collected rows.
 pub(in crate::exec) trait Indexing: Send + Sync + fmt::Debug {
     /// Indexes the rows of a chunk.
     fn index_chunk(&self, rows: ChunkRows, reservation: MemoryReservation, cancel: &Cancel) -> Result<BuildSide>;
@@ -116,7 +116,7 @@ impl fmt::Debug for Chunks {
     }
 }
 
-/// What EXPLAIN ANALYZE tells about chunks.
+/// Facts about chunks for EXPLAIN ANALYZE.
 #[derive(Debug, Clone)]
 pub(in crate::exec) struct ChunkMetrics {
     pub spill: SpillMetrics,
@@ -128,7 +128,7 @@ pub(in crate::exec) struct ChunkMetrics {
     pub probed: Count,
 }
 
-/// What a build side on disk is made of.
+/// Ingredients of a build side on disk.
 pub(in crate::exec) struct Overflow {
     /// Why it does not stay in memory.
     pub by: Refusal,
@@ -143,7 +143,7 @@ pub(in crate::exec) struct Overflow {
     pub partitions: usize,
     /// Whether it is asked which of its rows have matched.
     pub asks_matched: bool,
-    /// What decides between rows of several parts, in a ranking.
+    /// Order between rows of several parts, in a ranking.
     pub ranking: Option<Arc<dyn PartRanking>>,
     pub metrics: ChunkMetrics,
 }
@@ -152,7 +152,7 @@ impl Chunks {
     /// Writes a build side to disk.
     ///
     /// # Errors
-    /// Of the input, of the disk, a refused reservation.
+    /// Errors of the input and of the disk, a refused reservation.
     pub(in crate::exec) async fn write(
         overflow: Overflow,
         indexing: Arc<dyn Indexing>,
@@ -236,7 +236,7 @@ impl Chunks {
     /// The next chunk of what is `left` of a part, as large as memory allows.
     ///
     /// # Errors
-    /// Of the disk, of keys, memory that is refused for a single batch.
+    /// Errors of the disk and of keys, memory that is refused for a single batch.
     pub(super) async fn next_chunk(self: &Arc<Self>, left: &mut Vec<Stretch>) -> Result<Option<Arc<BuildSide>>> {
         while let Some(stretch) = left.pop() {
             match (self.chunk(stretch).await, stretch.halves()) {
@@ -257,7 +257,7 @@ impl Chunks {
     /// The chunk of a stretch, which is made unless another partition has it.
     ///
     /// # Errors
-    /// Of the disk, of keys, a refused reservation.
+    /// Errors of the disk and of keys, a refused reservation.
     async fn chunk(self: &Arc<Self>, stretch: Stretch) -> Result<Arc<BuildSide>> {
         let chunk = {
             let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);

@@ -125,7 +125,7 @@ impl Writer {
     /// Writes the rows of `batch` where they belong.
     ///
     /// # Errors
-    /// Of the disk.
+    /// Errors of the disk.
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         for start in (0..batch.num_rows()).step_by(self.batch_size) {
             let slice = batch.slice(start, self.batch_size.min(batch.num_rows() - start));
@@ -194,7 +194,7 @@ impl Writer {
     /// What has been written, near parts one after the other.
     ///
     /// # Errors
-    /// Of the disk.
+    /// Errors of the disk.
     pub(super) fn finish(mut self) -> Result<Vec<Part>> {
         for region in 0..self.open.len() {
             self.flush(region)?;

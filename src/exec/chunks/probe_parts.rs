@@ -1,4 +1,4 @@
-//! What one partition probes chunks with: parts of its rows, which are read again for each chunk.
+//! Parts of the rows of one partition, which probe chunks and are read again for each chunk.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl ProbeParts {
     /// All rows of `stream`, on disk.
     ///
     /// # Errors
-    /// Of the input, of the disk.
+    /// Errors of the input and of the disk.
     pub(super) async fn write(
         chunks: &Arc<Chunks>,
         stream: SendableRecordBatchStream,
@@ -52,7 +52,7 @@ impl ProbeParts {
     /// All rows of `stream`, in memory where they are no more than a part has and `reservation` grants them.
     ///
     /// # Errors
-    /// Of the input, of the disk.
+    /// Errors of the input and of the disk.
     pub(super) async fn hold_or_write(
         chunks: &Arc<Chunks>,
         mut stream: SendableRecordBatchStream,
@@ -118,7 +118,7 @@ impl ProbeParts {
     /// The rows of a part.
     ///
     /// # Errors
-    /// Of the disk.
+    /// Errors of the disk.
     pub(super) fn read(&self, at: usize) -> Result<SendableRecordBatchStream> {
         match &self.own {
             Some(own) => own.parts[at].read(&own.manager),

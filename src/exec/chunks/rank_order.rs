@@ -81,7 +81,7 @@ impl Ordered {
         Ok(Self { rows: rows.boxed(), schema: ranked, sorted: Some(sorted) })
     }
 
-    /// What was written besides, to sort the rows; known once all rows have been read.
+    /// Sort that may have written rows besides; known once all rows have been read.
     pub(super) fn spilled(&self) -> Option<Spilled> {
         self.sorted.clone().map(Spilled)
     }

@@ -69,7 +69,7 @@ impl RowsByGroup {
         })
     }
 
-    /// What it takes of its device.
+    /// Budget of the device that has grouped the rows.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
     }

@@ -1,4 +1,4 @@
-//! What one device has built, on the others.
+//! Copies of what one device has built, on the others.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::metrics::MetricValue;
 use crate::offered::Offered;
 use crate::parallel::each_in_parallel;
 
-/// What was built on a device and has counted something there, with its copies on the `others`. A device is left out
-/// that fails or has no memory for its copy.
+/// Replicas of what was built, and has counted something, on one device; the copies are on the `others`. A device is
+/// left out that fails or has no memory for its copy.
 pub(super) fn copy_to<T: Send + Sync>(
     others: Vec<Arc<dyn Accelerator>>,
     (device, built, counted): (&dyn Accelerator, T, Vec<MetricValue>),

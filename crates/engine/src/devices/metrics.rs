@@ -1,4 +1,4 @@
-//! What a join has done on its devices: all of them together, and each of several.
+//! Metrics of a join on its devices: all of them together, and each of several.
 
 use crate::metrics::{Count, MetricValue};
 
@@ -8,12 +8,12 @@ const DEVICE_FAILURES: &str = "device_failures";
 /// Metrics that are shown for each of several devices, too.
 const OF_EACH: [&str; 2] = ["device_tasks", "kernel_time"];
 
-/// What a join has done on its devices.
+/// Metrics of a join on its devices.
 #[derive(Debug, Clone)]
 pub(crate) struct OfDevices(Vec<MetricValue>);
 
 impl OfDevices {
-    /// What each device counts, by its [label](crate::accelerator::Accelerator::label).
+    /// Metrics of each device, by its [label](crate::accelerator::Accelerator::label).
     pub(super) fn new(devices: Vec<(String, Vec<MetricValue>)>) -> Self {
         let several = devices.len() > 1;
         let of_each = |label: &str, value: &MetricValue| {
@@ -36,7 +36,7 @@ impl OfDevices {
     }
 }
 
-/// What EXPLAIN ANALYZE says of an index that is on so many devices.
+/// Access path of an index on so many devices, as EXPLAIN ANALYZE shows it.
 pub(super) fn on_devices(path: &str, devices: usize) -> String {
     if devices == 1 { path.into() } else { format!("{path} on {devices} devices") }
 }

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! set      --> which devices a session asks for
-//! copies   --> what one device has built, on the others
+//! copies   --> copies of what one device has built, on the others
 //! shares   --> how much of a join a device takes at a time
-//! replicas --> the same thing on each device, and which device the next work goes to
+//! replicas --> one thing on each device, and which device the next work goes to
 //! join     --> an index that finds pairs
 //! nearest  --> an index that ranks rows
 //! rules    --> columns and entries of rules
@@ -121,7 +121,7 @@ impl Devices {
     /// there is work enough. Declined where all devices fail.
     ///
     /// # Errors
-    /// As [`Accelerator::build`].
+    /// Errors of [`Accelerator::build`].
     pub(crate) fn build(
         &self,
         condition: Condition,
@@ -142,7 +142,7 @@ impl Devices {
     /// where there is work enough. Declined where all devices fail.
     ///
     /// # Errors
-    /// As [`Accelerator::build_nearest`].
+    /// Errors of [`Accelerator::build_nearest`].
     pub(crate) fn build_nearest(
         &self,
         ranking: &Ranking,
@@ -183,7 +183,7 @@ impl Devices {
     }
 }
 
-/// What no device works for any more is left to the CPU.
+/// Result of a build, which is left to the CPU where no device works any more.
 fn or_declined<T>(built: Result<Offered<T>>) -> Result<Offered<T>> {
     match built {
         Err(error) if error.is_of_device() => Ok(Offered::Declined(Declined::Device(error.to_string()))),

@@ -1,4 +1,4 @@
-//! The same thing on several devices, and which of them the next work goes to.
+//! Replicas: one thing on each of several devices, and which device the next work goes to.
 
 use std::fmt::{self, Debug};
 use std::ops::Deref;
@@ -19,7 +19,7 @@ pub(crate) struct Replicas<T> {
     failures: Count,
 }
 
-/// What a device has to do.
+/// Load of a device.
 #[derive(Debug, Clone, Default)]
 struct Load {
     /// Work that is handed out and not done.
@@ -28,7 +28,7 @@ struct Load {
     all: usize,
     /// Calls that it answers.
     calls: usize,
-    /// What it has failed with.
+    /// Error that it has failed with.
     failure: Option<Arc<Error>>,
 }
 
@@ -66,7 +66,7 @@ impl<T> Replicas<T> {
     /// another one where that fails or has no memory. What a device has begun `work` begins anew.
     ///
     /// # Errors
-    /// What `work` fails with for another reason, or on the last device.
+    /// Errors of `work` that no device is to blame for, and the error of the last device.
     pub(super) fn run<R>(self: &Arc<Self>, amount: usize, mut work: impl FnMut(&T) -> Result<R>) -> Result<R> {
         let mut tried = Tried::default();
         while let Some(share) = self.next_free(amount, &tried) {
@@ -93,7 +93,7 @@ impl<T> Replicas<T> {
         Err(self.last_error(std::mem::take(tried)))
     }
 
-    /// What the last device has failed with, or in an earlier call.
+    /// Error of the last device, in this call or an earlier one.
     fn last_error(&self, tried: Tried) -> Error {
         let earlier = || self.loads().iter().find_map(|load| load.failure.clone());
         tried.error.or_else(|| earlier().map(Error::Shared)).unwrap_or(Error::DeviceFull)
@@ -167,7 +167,7 @@ impl<T> Share<T> {
     }
 }
 
-/// What is on one of the devices, and on another one after that has failed or has no memory for the work on it.
+/// Something on one of the devices, and on another one after that has failed or has no memory for the work on it.
 #[derive(Debug)]
 pub(crate) struct OnOneDevice<T, B> {
     replicas: Arc<Replicas<T>>,
@@ -179,7 +179,7 @@ impl<T, B> OnOneDevice<T, B> {
     /// Brings something, which is so much work, to the least busy device.
     ///
     /// # Errors
-    /// What bringing it fails with for another reason than a device, or on the last device.
+    /// Errors of `bring` that no device is to blame for, and the error of the last device.
     pub(super) fn bring(replicas: &Arc<Replicas<T>>, amount: usize, bring: impl Fn(&T) -> Result<B>) -> Result<Self> {
         let brought = replicas.bring(amount, &mut Tried::default(), bring)?;
         Ok(Self { replicas: Arc::clone(replicas), amount, on: Mutex::new(Arc::new(brought)) })
@@ -198,7 +198,7 @@ impl<T, B> OnOneDevice<T, B> {
     /// Runs `work` where it is and nowhere else.
     ///
     /// # Errors
-    /// What `work` fails with.
+    /// Errors of `work`.
     pub(super) fn run_there<R>(&self, work: impl FnOnce(&T, &B) -> Result<R>) -> Result<R> {
         let (mut tried, on) = (Tried::default(), Arc::clone(&self.on()));
         match tried.note(&on.0, work(&on.0, &on.1)) {
@@ -210,7 +210,7 @@ impl<T, B> OnOneDevice<T, B> {
     /// Runs `work` where it is, or once it was brought elsewhere. What a device has begun `work` begins anew.
     ///
     /// # Errors
-    /// What `work` fails with for another reason than a device, or on the last device.
+    /// Errors of `work` that no device is to blame for, and the error of the last device.
     pub(super) fn run<R>(
         &self,
         bring: impl Fn(&T) -> Result<B>,

@@ -62,12 +62,12 @@ impl WalkedRules {
     }
 }
 
-/// What lacks memory as an error, so that another device may have it.
+/// Result in which a lack of memory is an error, so that another device may do the work.
 fn or_full<T>(done: Option<T>) -> Result<T> {
     done.ok_or(Error::DeviceFull)
 }
 
-/// What no device can do as `None`, so that the host does it.
+/// Result that is `None` where no device can do the work, so that the host does it.
 fn on_the_host<T>(done: Result<T>) -> Result<Option<T>> {
     match done {
         Err(error) if error.is_of_device() => Ok(None),
@@ -79,7 +79,7 @@ impl ReplicatedRules {
     /// The rules that a `device` has, with their copies on the `others`.
     ///
     /// # Errors
-    /// What is no fault of a device.
+    /// Errors that no device is to blame for.
     pub(crate) fn try_new(
         (device, walked): (&dyn Accelerator, WalkedRules),
         others: Vec<Arc<dyn Accelerator>>,
@@ -95,7 +95,7 @@ impl ReplicatedRules {
         &self.name
     }
 
-    /// What the join has done on the devices.
+    /// Metrics of the join on the devices.
     pub(crate) fn metrics(&self) -> Vec<MetricValue> {
         self.metrics.values(self.replicas.failures())
     }
@@ -104,7 +104,7 @@ impl ReplicatedRules {
     /// without kernels.
     ///
     /// # Errors
-    /// What is no fault of a device.
+    /// Errors that no device is to blame for.
     pub(crate) fn prepare(&self, probe: &dyn RuleRows, rows: usize, threads: usize) -> Result<Option<RulesBatch>> {
         let bring = |walked: &WalkedRules| or_full(walked.rules.prepare(probe, threads)?);
         on_the_host(OnOneDevice::bring(&self.replicas, rows, bring))
@@ -114,7 +114,7 @@ impl ReplicatedRules {
     /// cannot take them.
     ///
     /// # Errors
-    /// What is no fault of a device.
+    /// Errors that no device is to blame for.
     pub(crate) fn prepare_entry(
         &self,
         entry: usize,
@@ -140,7 +140,7 @@ impl ReplicatedRules {
     /// side itself. `None`, and nothing is done, where no device can.
     ///
     /// # Errors
-    /// What is no fault of a device.
+    /// Errors that no device is to blame for.
     pub(crate) fn walk(
         &self,
         entry: usize,

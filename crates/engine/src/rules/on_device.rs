@@ -28,7 +28,7 @@ impl WalkedBatch<'_> {
     /// Brings the probe rows that have partners; `None` where the device cannot take them.
     ///
     /// # Errors
-    /// What is no fault of a device.
+    /// Errors that no device is to blame for.
     pub(super) fn prepare(self, rows: &ProbeRows<'_>) -> Result<Option<Box<dyn DeviceItems>>> {
         self.walk.rules.prepare_entry(self.walk.entry, self.batch, rows)
     }
@@ -53,7 +53,7 @@ impl ProbedWalk<'_> {
     /// can.
     ///
     /// # Errors
-    /// What is no fault of a device.
+    /// Errors that no device is to blame for.
     pub(super) fn walk(
         &self,
         cursor: &mut Cursor,

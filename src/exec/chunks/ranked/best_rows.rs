@@ -8,7 +8,7 @@ use similarity_engine::nearest::{Neighbour, Wanted};
 /// A row of the build side, by its number among all.
 pub(super) type Best = Neighbour<i128>;
 
-/// What one part offers to a probe row.
+/// Neighbours that one part offers to a probe row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Offer {
     /// The probe row, in its block.

@@ -53,7 +53,7 @@ pub(in crate::exec) fn ranked(
     builder.build()
 }
 
-/// What finds the best rows of a chunk.
+/// Search for the best rows of a chunk.
 pub(super) struct Scoring {
     pub prober: Arc<Prober>,
     ranking: Arc<dyn PartRanking>,
