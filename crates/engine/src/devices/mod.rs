@@ -5,6 +5,7 @@
 //! copies   --> copies of what one device has built, on the others
 //! shares   --> how much of a join a device takes at a time
 //! replicas --> one thing on each device, and which device the next work goes to
+//! index    --> an index on each device, whether it finds pairs or ranks rows
 //! join     --> an index that finds pairs
 //! nearest  --> an index that ranks rows
 //! rules    --> columns and entries of rules
@@ -17,6 +18,7 @@
 //! has not. See decision 0092.
 
 mod copies;
+mod index;
 mod join;
 mod metrics;
 mod nearest;
@@ -37,6 +39,7 @@ use crate::parallel::each_in_parallel;
 use crate::ranking::Ranking;
 use crate::{BuildContext, KeyColumn};
 use copies::copy_to;
+use index::{Positioned, Replicated};
 pub(crate) use join::{JoinBatch, ReplicatedJoin};
 pub(crate) use nearest::{NearestBatch, ReplicatedNearest};
 pub(crate) use rules::{ReplicatedRules, RulesBatch, WalkedRules};
@@ -47,6 +50,7 @@ pub use set::DeviceSet;
 pub struct Devices(Vec<Arc<dyn Accelerator>>);
 
 /// Pairs of rows from which on several devices share a join: with fewer, copies of an index take longer than they save.
+/// By design: a million rows gain, fewer were not measured.
 const PAIRS_OF_COPIES: u64 = 1 << 34;
 
 impl Devices {
@@ -130,12 +134,7 @@ impl Devices {
     ) -> Result<Offered<ReplicatedJoin>> {
         let on_first = self.on_first(|device| device.build(condition, keys, context))?;
         let shared = self.share(keys, context);
-        or_declined(on_first.try_map(|(device, index)| {
-            let others = if shared { self.beside(device) } else { Vec::new() };
-            let counted = index.metrics();
-            let (indexes, metrics) = copy_to(others, (device, index, counted), |index, to| index.replicate(to))?;
-            ReplicatedJoin::try_new(indexes, metrics)
-        }))
+        self.replicated(on_first, shared, |index, to| index.replicate(to))
     }
 
     /// Makes the keys of a build side ready for `ranking`, as [`Accelerator::build_nearest`] does; on several devices
@@ -153,11 +152,21 @@ impl Devices {
     ) -> Result<Offered<ReplicatedNearest>> {
         let on_first = self.on_first(|device| device.build_nearest(ranking, keys, ranks, wanted, context))?;
         let shared = self.share(keys, context);
-        or_declined(on_first.try_map(|(device, index)| {
+        self.replicated(on_first, shared, |index, to| index.replicate(to))
+    }
+
+    /// Index that one device has built, with its copies on all others where it is `shared`.
+    fn replicated<I: Positioned + ?Sized>(
+        &self,
+        built: Offered<(&dyn Accelerator, Box<I>)>,
+        shared: bool,
+        copy: impl Fn(&I, &dyn Accelerator) -> Result<Offered<Box<I>>> + Sync,
+    ) -> Result<Offered<Replicated<I>>> {
+        or_declined(built.try_map(|(device, index)| {
             let others = if shared { self.beside(device) } else { Vec::new() };
             let counted = index.metrics();
-            let (indexes, metrics) = copy_to(others, (device, index, counted), |index, to| index.replicate(to))?;
-            ReplicatedNearest::try_new(indexes, metrics)
+            let (indexes, metrics) = copy_to(others, (device, index, counted), |index, to| copy(index, to))?;
+            Replicated::try_new(indexes, metrics)
         }))
     }
 

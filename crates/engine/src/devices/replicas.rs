@@ -189,12 +189,6 @@ impl<T, B> OnOneDevice<T, B> {
         self.on.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads it where it is.
-    pub(super) fn read<R>(&self, read: impl FnOnce(&T, &B) -> R) -> R {
-        let on = Arc::clone(&self.on());
-        read(&on.0, &on.1)
-    }
-
     /// Runs `work` where it is and nowhere else.
     ///
     /// # Errors
@@ -277,7 +271,7 @@ mod tests {
     fn work_goes_to_the_device_with_the_least() {
         let replicas = Replicas::new(vec!['a', 'b', 'c'], 4);
         let bring = |work| OnOneDevice::bring(&replicas, work, |&device| Ok(device)).unwrap();
-        let device = |on: &OnOneDevice<char, char>| on.read(|_, &device| device);
+        let device = |on: &OnOneDevice<char, char>| on.run_there(|_, &device| Ok(device)).unwrap();
         let held: Vec<_> = [10, 3, 5].into_iter().map(bring).collect();
         assert_eq!(held.iter().map(device).collect::<String>(), "abc");
         assert_eq!(device(&bring(9)), 'b', "three are less than five");
@@ -318,7 +312,7 @@ mod tests {
         let batch = OnOneDevice::bring(&replicas, 1, |&device| Ok(10 + device)).unwrap();
         let moved =
             batch.run(|&device| Ok(20 + device), |&device, &batch| if device == 0 { failed() } else { Ok(batch) });
-        assert_eq!((moved.unwrap(), batch.read(|_, &batch| batch)), (22, 22));
+        assert_eq!((moved.unwrap(), batch.run_there(|_, &batch| Ok(batch)).unwrap()), (22, 22));
         let all: Result<i32> = batch.run(|&device| Ok(device), |_, _| failed());
         assert!(all.unwrap_err().to_string().contains("broken"));
         assert!(replicas.run(1, |&device| Ok(device)).unwrap_err().is_of_device(), "all have failed");
