@@ -170,9 +170,10 @@ async fn build<M: JoinStrategy>(
     let _opening = if matching.needs_engine() { open_ahead(matching.engine()) } else { None };
     let reservation = task.reservation(&context);
     let has_files = context.runtime_env().disk_manager.tmp_files_enabled();
-    let divides = matching.info().divisible && !task.task.keeps_order && has_files;
-    let ranking = Arc::clone(matching).part_ranking().filter(|_| has_files && !task.task.stays_in_memory);
-    let can_be_cut = divides || ranking.is_some();
+    let ranking = Arc::clone(matching).part_ranking().filter(|_| !task.task.stays_in_memory);
+    let is_divisible = matching.info().divisible && !task.task.keeps_order;
+    let can_be_cut = is_divisible || ranking.is_some();
+    let divides = is_divisible && has_files;
     let (refusal, batches, rest) = match collect(input, &task, &reservation).await? {
         Collected::Whole(batch, device) => {
             let (indexing, whole) = (Arc::clone(&task), batch.clone());
@@ -192,8 +193,11 @@ async fn build<M: JoinStrategy>(
             (refusal, batches, rest)
         }
     };
-    let by = Refusal::of(&refusal).filter(|_| can_be_cut && !batches.is_empty());
-    let Some(by) = by else { return Err(if has_files { refusal } else { without_files(refusal, matching.as_ref()) }) };
+    let by = match Refusal::of(&refusal).filter(|_| can_be_cut) {
+        Some(_) if !has_files => return Err(without_files(refusal, matching.as_ref())),
+        Some(by) if !batches.is_empty() => by,
+        _ => return Err(refusal),
+    };
     let overflow = Overflow { ranking, ..task.overflow(by, batches, rest) };
     let chunks = Chunks::write(overflow, task, context).await?;
     Ok(Built::InChunks(Arc::new(chunks)))
