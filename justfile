@@ -12,8 +12,7 @@ kernels:
     python3 kernels/build.py --check
 
 clippy:
-    cargo clippy --all-targets -- -D warnings
-    cargo clippy -p similarity-codec -p similarity-python --all-targets -- -D warnings
+    cargo clippy --workspace --features similarity-cli/cluster --all-targets -- -D warnings
 
 test:
     cargo test
@@ -28,7 +27,7 @@ browser:
     crates/report/browser/run
 
 doc:
-    RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --features similarity-cli/cluster --no-deps
 
 deny:
     cargo deny check licenses bans sources

@@ -59,6 +59,16 @@ pub(crate) fn is_on_a_device() -> bool {
     std::env::var(ENGINE).is_ok_and(|engine| engine == "cuda")
 }
 
+/// Whether the device of this process is the emulated driver.
+pub(crate) fn is_emulated() -> bool {
+    std::env::var_os(ALONE).is_some() && std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none()
+}
+
+/// Random cases of a test that would run `all` on a device: half of them on the emulated driver, which is slow.
+pub(crate) fn cases_on_device(all: usize) -> usize {
+    if is_emulated() { all.div_ceil(2) } else { all }
+}
+
 /// Runs a test in a process of its own that has a device, unless this is one.
 pub(crate) fn on_a_device(test: &str) -> bool {
     on_a_device_with(test, &[])
@@ -184,7 +194,7 @@ async fn cases_in_little_memory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nearest_joins_have_the_same_rows_as_window_functions() {
     if on_a_device("cuda::nearest_joins_have_the_same_rows_as_window_functions") {
-        let count = crate::cases(150);
+        let count = crate::cases(cases_on_device(150));
         let (tables, mut checked) = (count / nearest::QUERIES_PER_TABLE, Checked::default());
         for table in 0..tables {
             // those that kernels rank by
@@ -198,7 +208,7 @@ async fn nearest_joins_have_the_same_rows_as_window_functions() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nearest_joins_by_texts_have_the_same_rows_as_window_functions() {
     if on_a_device("cuda::nearest_joins_by_texts_have_the_same_rows_as_window_functions") {
-        let count = crate::cases(150);
+        let count = crate::cases(cases_on_device(150));
         let (tables, mut checked) = (count / nearest::QUERIES_PER_TABLE, Checked::default());
         for table in 0..tables {
             checked.add(check_tables(3_000_000 + table as u64, SCORES_OF_TEXTS).await);
@@ -211,7 +221,7 @@ async fn nearest_joins_by_texts_have_the_same_rows_as_window_functions() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nearest_joins_by_conditions_have_the_same_rows_as_window_functions() {
     if on_a_device("cuda::nearest_joins_by_conditions_have_the_same_rows_as_window_functions") {
-        let count = crate::cases(150);
+        let count = crate::cases(cases_on_device(150));
         let (tables, mut checked) = (count / nearest::QUERIES_PER_TABLE, Checked::default());
         for table in 0..tables {
             // those that are counted

@@ -82,17 +82,17 @@ fn session_in(runtime: Arc<RuntimeEnv>, batch_size: usize, partitions: usize) ->
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn same_rows_as_window_functions() {
-    compare(SCORES, 6, [400_000, 150_000]).await;
+    compare(SCORES, 3, [400_000, 150_000]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn same_rows_as_window_functions_by_texts() {
-    compare(SCORES_OF_TEXTS, 4, [4_000_000, 2_000_000]).await;
+    compare(SCORES_OF_TEXTS, 3, [4_000_000, 2_000_000]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn same_rows_as_window_functions_by_conditions() {
-    compare(SCORES_OF_CONDITIONS, 6, [400_000, 150_000]).await;
+    compare(SCORES_OF_CONDITIONS, 3, [400_000, 150_000]).await;
 }
 
 /// Of the memory for a chunk, and for what is found of the probe rows, so much is granted.

@@ -16,6 +16,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
+use crate::cuda::cases_on_device;
 use crate::replay::{self, Case};
 use crate::rows::Rows;
 use crate::session;
@@ -145,7 +146,8 @@ pub(crate) async fn check(seeds: std::ops::Range<u64>, what: Cases) {
         }
         return;
     }
-    let cases = seeds.clone().count() * QUERIES_PER_TABLE;
+    let tables = cases_on_device(seeds.clone().count());
+    let (seeds, cases) = (seeds.start..seeds.start + tables as u64, tables * QUERIES_PER_TABLE);
     let halves = (0..2).map(|half| {
         let seeds = seeds.clone();
         tokio::spawn(async move {
