@@ -8,6 +8,7 @@ mod equality;
 mod grouping;
 mod long_strings;
 pub(super) mod nearest;
+mod prefiltered;
 mod rules;
 mod statistics;
 pub(super) mod vectors;

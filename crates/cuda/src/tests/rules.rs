@@ -169,9 +169,19 @@ pub(super) fn same(side: &SideColumns) -> SideColumns {
 
 /// All pairs, ascending, and what was counted of them on the way.
 pub(super) fn run(index: &RuleIndex, probe: Option<&PreparedRules>, step: usize) -> (Vec<(u32, u32)>, RuleCounters) {
+    run_with(index, probe, step, &NoConditions)
+}
+
+/// Pairs and counters of a run where some atoms are conditions.
+pub(super) fn run_with(
+    index: &RuleIndex,
+    probe: Option<&PreparedRules>,
+    step: usize,
+    conditions: &dyn PairConditions,
+) -> (Vec<(u32, u32)>, RuleCounters) {
     let mut counters = counters_of(index);
     let (mut pairs, cancel) = (Pairs::default(), Cancel::default());
-    let run = Run { conditions: &NoConditions, cancel: &cancel };
+    let run = Run { conditions, cancel: &cancel };
     let all = index.len(probe);
     for start in (0..all).step_by(step) {
         let mut cursor = Cursor { next: start, end: all.min(start.saturating_add(step)) };

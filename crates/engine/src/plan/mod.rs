@@ -6,5 +6,5 @@ mod rule_plan;
 mod tree;
 
 pub use display::DisplayPlan;
-pub use rule_plan::{AssumedStatistics, AtomKind, Entry, EntryGroup, IN_BAND, RulePlan, Statistics};
+pub use rule_plan::{AssumedStatistics, AtomKind, Entry, EntryGroup, IN_BAND, Prefilter, RulePlan, Statistics};
 pub use tree::{AtomEstimate, ExecutionTree, Reading, Step};

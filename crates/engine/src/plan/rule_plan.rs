@@ -139,6 +139,34 @@ impl RulePlan {
     }
 }
 
+/// Trees of an entry for an engine that decides some atoms only: what they leave, another engine decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prefilter {
+    /// Tree of the clauses of the entry, without the atoms that are not decided. A pair without a witness satisfies
+    /// none of these clauses.
+    pub tree: ExecutionTree,
+    /// Tree of those whole clauses of the entries before whose atoms are all decided. A pair with a witness came out
+    /// there.
+    pub earlier: ExecutionTree,
+}
+
+impl RulePlan {
+    /// Trees of the group at a place for an engine that `decides` some atoms; `None` where they would leave all pairs.
+    pub fn prefilter(&self, at: usize, clauses: &[Vec<usize>], decides: impl Fn(usize) -> bool) -> Option<Prefilter> {
+        let EntryGroup { entry, clauses: own, estimates, .. } = &self.groups[at];
+        let left = |&number: &usize| {
+            let atoms = clauses[number].iter().copied().filter(|&atom| !entry.decides(atom) && decides(atom));
+            (number, atoms.collect())
+        };
+        let tree = ExecutionTree::of(&own.iter().map(left).collect::<Vec<_>>(), estimates);
+        let decided = |number: &usize| clauses[*number].iter().all(|&atom| decides(atom));
+        let before = self.groups[..at].iter().flat_map(|group| &group.clauses).filter(|number| decided(number));
+        let before: Vec<_> = before.map(|&number| (number, clauses[number].clone())).collect();
+        let earlier = ExecutionTree::by_rank(&before, estimates);
+        tree.certain.is_none().then_some(Prefilter { tree, earlier })
+    }
+}
+
 /// An entry, the candidates of a row where it is by hash or by a band, and the clauses that it serves.
 type Served = (Entry, f64, Vec<usize>);
 
@@ -260,5 +288,42 @@ impl Statistics for AssumedStatistics<'_> {
             AtomKind::Pair => AtomEstimate { last: true, ..AtomEstimate::uniform(cost::EXPRESSION, OTHER) },
         };
         self.kinds.iter().map(estimate).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use similarity_measures::EditMeasure;
+
+    use super::*;
+    use crate::condition::Bounds;
+
+    #[test]
+    fn a_prefilter_leaves_atoms_out() {
+        let edit = Condition::Edit { measure: EditMeasure::LEVENSHTEIN, bounds: Bounds::at_most(1.0, true) };
+        let similar = AtomKind::Similarity(edit);
+        let kinds = [AtomKind::Equality, AtomKind::Equality, similar, similar, AtomKind::Pair];
+        // of the first entry, of the second, and of the third
+        let clauses = [vec![0, 2, 4], vec![0, 3], vec![1, 2, 3, 4], vec![0, 1, 4]];
+        let statistics = AssumedStatistics { kinds: &kinds, rows: None };
+        let all = |count, group: &(dyn Fn(usize) -> EntryGroup + Sync)| (0..count).map(group).collect();
+        let plan = RulePlan::of(&kinds, &clauses, &statistics, all);
+        let of_entries: Vec<&[usize]> = plan.groups.iter().map(|group| group.clauses.as_slice()).collect();
+        assert_eq!(of_entries, [&[0, 1][..], &[2], &[3]]);
+        let prefilter = |at| plan.prefilter(at, &clauses, |atom| atom != 4);
+        let atoms = |tree: &ExecutionTree| {
+            let mut atoms: Vec<usize> = tree.steps.iter().map(|step| step.atom).collect();
+            atoms.sort_unstable();
+            atoms
+        };
+        let shown = |at| prefilter(at).map(|Prefilter { tree, earlier }| (atoms(&tree), atoms(&earlier)));
+        assert_eq!(shown(0), Some((vec![2, 3], vec![])));
+        // of the two clauses before, one has an atom that is left out
+        assert_eq!(shown(1), Some((vec![2, 3], vec![0, 3])));
+        // nothing is left that tells candidates apart
+        assert_eq!(shown(2), None);
+        let witnesses: Vec<_> =
+            prefilter(0).into_iter().flat_map(|of| of.tree.steps).map(|step| step.witness).collect();
+        assert!(witnesses.iter().all(Option::is_some), "{witnesses:?}");
     }
 }

@@ -11,19 +11,16 @@ use crate::cpu::columns::BuildAtoms;
 use crate::cpu::prefilter::MaxDifferences;
 use crate::offered::Offered;
 
-/// The atoms that are not equalities, where a plan will ask all atoms on a device: an entry by places is expected, and
-/// a device decides everything.
+/// The atoms that are no equalities and that a plan will ask on a device, where an entry by places is expected.
 fn asked_ahead(platform: &dyn Platform, conditions: &[AtomCondition], clauses: &[Vec<usize>]) -> Option<Vec<bool>> {
     let mut asked = vec![false; conditions.len()];
     clauses.iter().flatten().for_each(|&atom| asked[atom] = true);
-    let asked_conditions =
-        || conditions.iter().zip(&asked).filter(|(_, asked)| **asked).map(|(condition, _)| condition);
-    let has_places = asked_conditions().any(|atom| matches!(atom, AtomCondition::Equality | AtomCondition::Band));
-    if !has_places || !asked_conditions().all(|atom| platform.serves_atom(atom)) {
-        return None;
+    let is_place = |condition: &AtomCondition| matches!(condition, AtomCondition::Equality | AtomCondition::Band);
+    let has_places = conditions.iter().zip(&asked).any(|(condition, asked)| *asked && is_place(condition));
+    for (asked, condition) in asked.iter_mut().zip(conditions) {
+        *asked &= *condition != AtomCondition::Equality && platform.serves_atom(condition);
     }
-    asked.iter_mut().zip(conditions).for_each(|(asked, condition)| *asked &= *condition != AtomCondition::Equality);
-    Some(asked)
+    has_places.then_some(asked)
 }
 
 /// The keys of similarities whose strings are brought to a device that numbers the keys of equalities.
@@ -94,8 +91,8 @@ impl SharedStrings {
     }
 }
 
-/// Brings all that are not equalities to a device, before there is a plan, where it will ask all atoms there; with the
-/// codes of those equalities that share their strings.
+/// Brings what is no equality to a device, before there is a plan, as far as it will be asked there; with the codes of
+/// those equalities that share their strings.
 ///
 /// # Errors
 /// A device that fails.

@@ -7,7 +7,7 @@ use arrow::array::ArrayRef;
 
 use super::band::BandOrder;
 use super::coded::BuildSide;
-use super::entry::{EntryPlaces, EntryTrees, IndexedEntry, WalkableEntry};
+use super::entry::{EntryPlaces, EntryTrees, IndexedEntry, OnDevice, WalkableEntry};
 use super::grouping::{GroupedByKeys, Grouping};
 use super::placement::{NumberingDevice, Placement};
 use super::planned::PlannedRules;
@@ -15,7 +15,7 @@ use crate::atoms::{AtomColumn, AtomCondition};
 use crate::choice::Engine;
 use crate::cpu::rules::walk::Path;
 use crate::parallel::in_turn;
-use crate::plan::{Entry, EntryGroup, RulePlan};
+use crate::plan::{Entry, RulePlan};
 use crate::{BuildContext, KeyColumn};
 
 /// A build side with all entries of its plan; it is yet to be decided where they are walked.
@@ -50,7 +50,7 @@ impl EnteredRules {
         let threads = if plan.groups.len() > 1 { 1 } else { context.threads };
         let of_entry = BuildContext { threads, ..*context };
         let building = Building { side: &side, keys: &keys, grouped: &grouped, engine, context: &of_entry };
-        let build = || in_turn(plan.groups.len(), context.threads, |at| building.entry(&plan.groups[at]));
+        let build = || in_turn(plan.groups.len(), context.threads, |at| building.entry(&plan, at));
         let entries = match build() {
             // an index needs the device's memory more than what is walked
             Err(error) if error.is_device_full() && on.has_ahead() => {
@@ -75,9 +75,10 @@ struct Building<'a> {
 }
 
 impl Building<'_> {
-    /// The entry of some clauses.
-    fn entry(&self, group: &EntryGroup) -> Result<BuiltEntry> {
-        let BuildSide { deciders, columns, .. } = self.side;
+    /// The entry at a place of the plan.
+    fn entry(&self, plan: &RulePlan, at: usize) -> Result<BuiltEntry> {
+        let BuildSide { deciders, columns, clauses, .. } = self.side;
+        let group = &plan.groups[at];
         (self.context.reserve)(columns.rows * 2 * size_of::<u32>())?;
         let keys = group.entry.keys();
         let Some(grouped) = self.grouped.iter().find(|grouped| grouped.keys == keys) else {
@@ -95,9 +96,17 @@ impl Building<'_> {
             }
         };
         let trees = EntryTrees { own: own.with_filters(deciders, columns), earlier };
-        let serves = |atom: usize| self.engine.platform().is_some_and(|p| p.serves_atom(&deciders.conditions[atom]));
-        let has_kernels = trees.atoms().all(serves);
-        Ok(BuiltEntry::Walkable(WalkableEntry { places, trees, has_kernels }))
+        let on_device = match self.engine.platform() {
+            None => OnDevice::Nothing,
+            Some(platform) => {
+                let serves = |atom: usize| platform.serves_atom(&deciders.conditions[atom]);
+                match trees.atoms().all(serves) {
+                    true => OnDevice::Decides,
+                    false => plan.prefilter(at, clauses, serves).map_or(OnDevice::Nothing, OnDevice::Prefilters),
+                }
+            }
+        };
+        Ok(BuiltEntry::Walkable(WalkableEntry { places, trees, on_device }))
     }
 
     /// The rows of each group in the order of a band.

@@ -18,6 +18,7 @@ use crate::cpu::rules::probing::Candidates;
 use crate::cpu::rules::walk::Path;
 use crate::devices::RulesBatch;
 use crate::metrics::MetricValue;
+use crate::plan::{ExecutionTree, Prefilter};
 use crate::reason::Reason;
 use crate::{DynPairIndex, KeyColumn, PrepareContext, Probe};
 
@@ -40,8 +41,23 @@ pub(super) struct EntryTrees {
 impl EntryTrees {
     /// The atoms of the trees.
     pub(super) fn atoms(&self) -> impl Iterator<Item = usize> {
-        self.own.tree().steps.iter().chain(&self.earlier.tree().steps).map(|step| step.atom)
+        steps_of([self.own.tree(), self.earlier.tree()])
     }
+}
+
+fn steps_of(trees: [&ExecutionTree; 2]) -> impl Iterator<Item = usize> {
+    trees.into_iter().flat_map(|tree| &tree.steps).map(|step| step.atom)
+}
+
+/// What a device can do for an entry that it walks.
+#[derive(Debug)]
+pub(super) enum OnDevice {
+    /// Leave all candidates to the host.
+    Nothing,
+    /// Decide all candidates.
+    Decides,
+    /// Leave some candidates to the host, which decides the atoms without kernels.
+    Prefilters(Prefilter),
 }
 
 /// Build rows by place, and the places that each is paired with.
@@ -125,16 +141,37 @@ impl EntryPlaces {
 pub(super) struct WalkableEntry {
     pub(super) places: EntryPlaces,
     pub(super) trees: EntryTrees,
-    /// Whether a device can decide all of its atoms.
-    pub(super) has_kernels: bool,
+    pub(super) on_device: OnDevice,
 }
 
 impl WalkableEntry {
+    /// The trees that a device walks; `None` where it leaves all candidates to the host.
+    fn trees_there(&self) -> Option<[&ExecutionTree; 2]> {
+        match &self.on_device {
+            OnDevice::Nothing => None,
+            OnDevice::Decides => Some([self.trees.own.tree(), self.trees.earlier.tree()]),
+            OnDevice::Prefilters(Prefilter { tree, earlier }) => Some([tree, earlier]),
+        }
+    }
+
+    /// Whether a device can walk it.
+    pub(super) fn has_kernels(&self) -> bool {
+        self.trees_there().is_some()
+    }
+
+    /// The atoms that a device is asked.
+    pub(super) fn atoms_there(&self) -> impl Iterator<Item = usize> {
+        self.trees_there().into_iter().flat_map(steps_of)
+    }
+
     /// The entry as a device takes it, whose self-join is cut into so many parts.
     ///
     /// # Errors
-    /// A device that fails.
+    /// A device that fails, an entry that no device can walk.
     pub(super) fn for_device(&self, self_join: bool, parts: u64) -> Result<WalkedEntry<'_>> {
+        let Some([tree, earlier]) = self.trees_there() else {
+            return internal_err!("an entry that no device can walk was asked for there");
+        };
         let (rows, behind) = match &self.places {
             EntryPlaces::Groups { grouping, .. } => match grouping.on_device() {
                 Some(grouped) => (PlacedRows::Grouped(Arc::clone(grouped)), PartnerEnds::InGroup(grouped)),
@@ -142,8 +179,7 @@ impl WalkableEntry {
             },
             EntryPlaces::Band { order, ends, .. } => (PlacedRows::OnHost(&order.rows), PartnerEnds::UpTo(ends)),
         };
-        let EntryTrees { own, earlier } = &self.trees;
-        Ok(WalkedEntry { rows, behind: self_join.then_some(behind), parts, tree: own.tree(), earlier: earlier.tree() })
+        Ok(WalkedEntry { rows, behind: self_join.then_some(behind), parts, tree, earlier })
     }
 }
 
@@ -204,6 +240,14 @@ impl PlacedEntry {
         matches!(self, Self::OnDevice { .. })
     }
 
+    /// Whether the host decides candidates, at least those that a device leaves.
+    pub(super) fn needs_host(&self) -> bool {
+        match self {
+            Self::OnDevice { entry, .. } => matches!(entry.on_device, OnDevice::Prefilters(_)),
+            Self::OnHost { .. } | Self::Indexed(_) => true,
+        }
+    }
+
     /// What the index has chosen, or where candidates are walked and why, where there is something to say.
     pub(super) fn chosen(&self) -> String {
         match self {
@@ -211,7 +255,10 @@ impl PlacedEntry {
                 reason if reason.is_empty() => reason,
                 reason => format!("walked on the cpu{reason}"),
             },
-            Self::OnDevice { walk, reason, .. } => format!("walked on {}{}", walk.rules.name(), reason.weighed()),
+            Self::OnDevice { walk, reason, .. } => {
+                let rest = if self.needs_host() { ", cpu for what it has no kernels for" } else { "" };
+                format!("walked on {}{rest}{}", walk.rules.name(), reason.weighed())
+            }
             Self::Indexed(IndexedEntry { index, reason, .. }) => format!("{}{reason}", index.info().path),
         }
     }

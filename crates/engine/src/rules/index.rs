@@ -206,11 +206,21 @@ impl RuleIndex {
                 pairs: limit.pairs - probing.counts.matched,
                 work: limit.work.saturating_sub(probing.counts.candidates),
             };
-            let (placed, clauses) = (&entries[entry], plan.groups[entry].clauses.as_slice());
+            let placed = &entries[entry];
+            let EntryTrees { own, earlier } = placed.trees();
+            let paths = EntryPaths { number: entry, tree: own, earlier, clauses: &plan.groups[entry].clauses };
             let of_entry = probe.map(|probe| probe.entry(entry));
             if let Some(walk) = placed.on_device(of_entry) {
-                if let Some(counts) = walk.walk(&mut within, run.cancel, probing.out, probing.counters)? {
-                    probing.add(clauses, &counts);
+                let walked =
+                    |out: &mut Pairs, counters: &mut RuleCounters| walk.walk(&mut within, run.cancel, out, counters);
+                let is_done = match placed.needs_host() {
+                    false => probing.decided(&paths, walked)?,
+                    true => {
+                        columns.fetch_codes(1)?;
+                        probing.prefiltered(&paths, walked)?
+                    }
+                };
+                if is_done {
                     cursor.next = start + within.next;
                     if probing.counts.candidates >= limit.work {
                         break;
@@ -223,8 +233,6 @@ impl RuleIndex {
             columns.fetch_codes(1)?;
             let candidates = placed.candidates(of_entry)?;
             let by_index = matches!(candidates, Candidates::Index { .. });
-            let EntryTrees { own, earlier } = placed.trees();
-            let paths = EntryPaths { number: entry, tree: own, earlier, clauses };
             probing.entry(&paths, candidates, &mut within, left)?;
             cursor.next = start + within.next;
             // an index has done its work with fewer candidates than pairs that it has tested

@@ -82,12 +82,12 @@ impl PlacedRules {
             (BuiltEntry::Indexed(entry), _) => PlacedEntry::Indexed(entry),
             (BuiltEntry::Walkable(entry), Some(walk)) => PlacedEntry::OnDevice { entry, walk, reason: reason.clone() },
             (BuiltEntry::Walkable(entry), None) => {
-                let reason = if entry.has_kernels { reason.clone() } else { Reason::default() };
+                let reason = if entry.has_kernels() { reason.clone() } else { Reason::default() };
                 PlacedEntry::OnHost { entry, reason }
             }
         };
         let entries: Vec<PlacedEntry> = entries.into_iter().zip(walks).map(placed).collect();
-        if !entries.iter().all(PlacedEntry::is_on_device) {
+        if entries.iter().any(PlacedEntry::needs_host) {
             side.columns.fetch_codes(context.threads)?;
             side.columns.make_ready(context.threads);
         }
@@ -98,7 +98,7 @@ impl PlacedRules {
 /// The entry, where a device can walk it.
 fn walkable_there(entry: &BuiltEntry) -> Option<&WalkableEntry> {
     match entry {
-        BuiltEntry::Walkable(entry) => entry.has_kernels.then_some(entry),
+        BuiltEntry::Walkable(entry) => entry.has_kernels().then_some(entry),
         BuiltEntry::Indexed(_) => None,
     }
 }
@@ -141,7 +141,7 @@ impl Brought {
     ) -> Result<Self> {
         let mut asked = vec![false; side.deciders.conditions.len()];
         let walkable: Vec<Option<&WalkableEntry>> = entries.iter().map(walkable_there).collect();
-        walkable.iter().flatten().flat_map(|entry| entry.trees.atoms()).for_each(|atom| asked[atom] = true);
+        walkable.iter().flatten().flat_map(|entry| entry.atoms_there()).for_each(|atom| asked[atom] = true);
         let count = walkable.iter().flatten().count();
         if count == 0 {
             return Ok(Self::nothing(entries, None));

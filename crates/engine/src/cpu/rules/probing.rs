@@ -150,12 +150,38 @@ impl Probing<'_> {
         self.finish_block(entry)
     }
 
-    /// Takes note of what a device has done for an entry of these clauses.
-    pub(crate) fn add(&mut self, clauses: &[usize], counts: &Counts) {
+    /// Appends the matches that `walk` finds on a device, which decides everything; whether it could.
+    pub(crate) fn decided(
+        &mut self,
+        entry: &EntryPaths<'_>,
+        walk: impl FnOnce(&mut Pairs, &mut RuleCounters) -> Result<Option<Counts>>,
+    ) -> Result<bool> {
+        let Some(counts) = walk(self.out, self.counters)? else { return Ok(false) };
+        self.count(entry, counts.candidates);
         self.counts.candidates += counts.candidates;
         self.counts.verified += counts.verified;
         self.counts.matched += counts.matched;
-        clauses.iter().for_each(|&clause| self.counters.candidates[clause] += counts.candidates);
+        Ok(true)
+    }
+
+    /// Appends the matches among the pairs that `walk` leaves on a device, which decides some atoms; whether it could.
+    pub(crate) fn prefiltered(
+        &mut self,
+        entry: &EntryPaths<'_>,
+        walk: impl FnOnce(&mut Pairs, &mut RuleCounters) -> Result<Option<Counts>>,
+    ) -> Result<bool> {
+        let (mut left, mut asked) = (Pairs::default(), RuleCounters::default());
+        asked.resize(self.counters);
+        let Some(counts) = walk(&mut left, &mut asked)? else { return Ok(false) };
+        self.count(entry, counts.candidates);
+        self.counts.candidates += counts.candidates;
+        for (sum, on_device) in
+            [(&mut self.counters.evaluated, &asked.evaluated), (&mut self.counters.passed, &asked.passed)]
+        {
+            sum.iter_mut().zip(on_device).for_each(|(sum, on_device)| *sum += on_device);
+        }
+        self.verify(entry, &left)?;
+        Ok(true)
     }
 
     fn by_index(
@@ -171,12 +197,17 @@ impl Probing<'_> {
         let counts = index.probe(probe, cursor, limit, self.walk.cancel, &mut found)?;
         // what the index did counts as work of this entry
         self.counts.candidates += counts.candidates;
+        self.count(entry, found.len());
+        self.verify(entry, &found)
+    }
+
+    /// Appends those of some pairs that match.
+    fn verify(&mut self, entry: &EntryPaths<'_>, found: &Pairs) -> Result<()> {
         for start in (0..found.len()).step_by(BLOCK) {
             let range = start..found.len().min(start + BLOCK);
             let Block { pairs, .. } = &mut self.memory.block;
             pairs.build.extend_from_slice(&found.build[range.clone()]);
-            pairs.probe.extend_from_slice(&found.probe[range.clone()]);
-            self.count(entry, range.len());
+            pairs.probe.extend_from_slice(&found.probe[range]);
             self.finish_block(entry)?;
         }
         Ok(())

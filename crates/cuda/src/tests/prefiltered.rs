@@ -1,0 +1,125 @@
+//! Joins of rules of which a device decides some atoms, against the CPU.
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::rules::{conditions, run_with, same, side};
+use super::*;
+use crate::test_device::{budget_of, device, device_alone};
+use similarity_engine::atoms::{AtomColumn, PairConditions, SideColumns};
+use similarity_engine::choice::Engine;
+use similarity_engine::condition::Bounds;
+use similarity_engine::rules::RuleSource;
+use similarity_engine::{BuildContext, PrepareContext};
+use similarity_measures::EditMeasure;
+
+/// What the chosen engine of an entry says where the CPU decides some atoms.
+const SOME: &str = ", cpu for what it has no kernels for";
+
+/// Condition without a kernel: the numbers of two rows have no sum that three divides.
+struct NoThirds;
+
+impl PairConditions for NoThirds {
+    fn select(&self, _: usize, pairs: &Pairs) -> similarity_engine::Result<Vec<u16>> {
+        let rows = pairs.build.iter().zip(&pairs.probe);
+        Ok((0..).zip(rows).filter(|(_, (build, probe))| (*build + *probe) % 3 != 0).map(|(at, _)| at).collect())
+    }
+}
+
+/// The atoms of [`conditions`], and behind them two that no device decides.
+fn with_others() -> Vec<AtomCondition> {
+    let condition = Condition::Edit { measure: EditMeasure::DAMERAU_LEVENSHTEIN, bounds: Bounds::at_most(2.0, true) };
+    let mut all = conditions();
+    all.extend([AtomCondition::Similarity { key: 0, condition }, AtomCondition::Pair]);
+    all
+}
+
+fn side_of(rows: usize, is_build: bool, rng: &mut StdRng) -> SideColumns {
+    let mut side = side(rows, is_build, rng);
+    side.atoms.extend([AtomColumn::None, AtomColumn::None]);
+    side
+}
+
+#[test]
+fn the_cpu_decides_atoms_without_kernels() {
+    let mut rng = StdRng::seed_from_u64(12);
+    let on_device = engine_of(Budget::new(&device(), 0.5));
+    let (mut prefiltered, mut pairs) = (0, 0);
+    for case in 0..40 {
+        let self_join = case % 2 == 0;
+        let mut clauses: Vec<Vec<usize>> = Vec::new();
+        for _ in 0..rng.random_range(1..5) {
+            // a condition of one side leaves no self-join
+            let may = |atom: usize| !self_join || atom != 3;
+            let entry = rng.random_range(0..3);
+            let share = |atom: usize| if atom < 9 { 0.25 } else { 0.4 };
+            let atoms = (1..11).filter(|&atom| may(atom) && atom != entry && rng.random_bool(share(atom)));
+            let mut clause: Vec<usize> = std::iter::once(entry).chain(atoms).collect();
+            clause.sort_unstable();
+            clauses.push(clause);
+        }
+        let source = RuleSource::new(with_others(), clauses.clone());
+        let mut build = side_of([1, 40, 300][case % 3], true, &mut rng);
+        if self_join {
+            build.atoms[3] = AtomColumn::None;
+        }
+        let probe = side_of(200, false, &mut rng);
+        let cancel = Cancel::default();
+        let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
+        let [expected, found] = [&Engine::Cpu, &on_device].map(|engine| {
+            let index = RuleIndex::try_new(source.clone(), same(&build), engine, &context).unwrap();
+            prefiltered += index.chosen().iter().filter(|chosen| chosen.contains(SOME)).count();
+            let prepared = (!self_join)
+                .then(|| index.prepare(same(&probe), &PrepareContext { threads: 2, cancel: &cancel }).unwrap());
+            run_with(&index, prepared.as_ref(), 1 + case * 7, &NoThirds)
+        });
+        assert_eq!(found.0, expected.0, "case {case}: {clauses:?}");
+        assert_eq!(found.1.candidates, expected.1.candidates, "case {case}: {clauses:?}");
+        assert_eq!(found.1.witnesses, expected.1.witnesses, "case {case}: {clauses:?}");
+        pairs += expected.0.len();
+    }
+    assert!(prefiltered > 15 && pairs > 1000, "{prefiltered} entries, {pairs} pairs");
+}
+
+/// The CPU is asked about the pairs that a device leaves, and about no other.
+#[test]
+fn a_device_leaves_few_pairs_to_the_cpu() {
+    let mut rng = StdRng::seed_from_u64(13);
+    let build = side_of(900, true, &mut rng);
+    let source = RuleSource::new(with_others(), vec![vec![0, 4, 6, 10]]);
+    let cancel = Cancel::default();
+    let context = BuildContext::new(2, &cancel, &|_| Ok(()));
+    let probe = side_of(900, false, &mut rng);
+    let index = |engine: &Engine| RuleIndex::try_new(source.clone(), same(&build), engine, &context).unwrap();
+    let asked = |index: &RuleIndex| {
+        let prepared = index.prepare(same(&probe), &PrepareContext { threads: 2, cancel: &cancel }).unwrap();
+        run_with(index, Some(&prepared), usize::MAX, &NoThirds)
+    };
+    let by_device = index(&engine_of(Budget::new(&device(), 0.5)));
+    assert!(by_device.chosen()[0].contains(SOME), "{:?}", by_device.chosen());
+    let (expected, found) = (asked(&index(&Engine::Cpu)), asked(&by_device));
+    assert_eq!((&found.0, &found.1.witnesses), (&expected.0, &expected.1.witnesses));
+    // the last atom is the CPU's alone
+    assert_eq!(found.1.evaluated[10], expected.1.evaluated[10]);
+    assert!(!found.0.is_empty() && found.1.evaluated[10] * 5 < found.1.candidates[0], "{:?}", found.1);
+}
+
+#[test]
+fn in_little_memory_the_cpu_decides_all_atoms() {
+    let mut rng = StdRng::seed_from_u64(14);
+    let source = RuleSource::new(with_others(), vec![vec![1, 4, 9], vec![0, 6, 10], vec![0, 8]]);
+    let cancel = Cancel::default();
+    let context = BuildContext { self_join: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
+    let side = side_of(300, true, &mut rng);
+    let index = |engine: &Engine| RuleIndex::try_new(source.clone(), same(&side), engine, &context).unwrap();
+    let expected = run_with(&index(&Engine::Cpu), None, 100, &NoThirds);
+    let device = device_alone();
+    let mut prefiltered = Vec::new();
+    for bytes in (10..30).map(|bits| 1usize << bits) {
+        let index = index(&engine_of(budget_of(&device, bytes)));
+        let found = run_with(&index, None, 100, &NoThirds);
+        assert_eq!((found.0, found.1.witnesses), (expected.0.clone(), expected.1.witnesses.clone()), "{bytes} bytes");
+        prefiltered.push(index.chosen().iter().any(|chosen| chosen.contains(SOME)));
+    }
+    assert!(prefiltered.contains(&true) && prefiltered.contains(&false));
+}
