@@ -48,15 +48,16 @@ def people():
         return f"CAST({count} * pow({uniform(seed)}, {power}) AS BIGINT)"
 
     columns = f"""id, {word(below(5_000, 11, 3), 5, 1)} AS first_name, {word(below(50_000, 13, 2), 6, 1)} AS surname,
+        {word(below(3_000, 43), 6, 1)} AS middle_name, {word(below(2_000, 47, 2), 7, 1)} AS city,
         {word(below(30_000, 31), 7, 1)} AS street, {word(below(100_000, 41), 8, 1)} AS employer, {below(10_000, 17)} AS postcode,
-        {below(90, 19)} AS birth_year, {below(33_000, 23)} AS birth_date, CAST({below(10_000_000, 29)} AS VARCHAR) AS phone,
+        {below(90, 19)} AS birth_year, CAST({below(33_000, 23)} AS VARCHAR) AS birth_date, CAST({below(10_000_000, 29)} AS VARCHAR) AS phone,
         md5(CAST(b AS VARCHAR)) AS email, CAST(b % 2 AS VARCHAR) AS sex, {below(200, 37)} AS house_number"""
     changed = "CASE WHEN id % 10 = 9 THEN replace(first_name, 'a', 'b') ELSE first_name END AS first_name"
     return f"CREATE TABLE t AS SELECT {changed}, * EXCEPT (first_name) FROM (SELECT {columns} FROM ({NUMBERED}))"
 
 
-def rules():
-    lines = open(__file__.replace("devices.py", "people/rules_10.sql")).read().splitlines()
+def rules(count):
+    lines = open(__file__.replace("devices.py", f"people/rules_{count}.sql")).read().splitlines()
     return "(" + " OR ".join(line for line in lines if not line.startswith("--")) + ")"
 
 
@@ -64,7 +65,8 @@ JOINS = [
     ("jaccard 3-grams 0.5", strings(), PAIRS.format("jaccard(qgrams(a.s, 3, '#'), qgrams(b.s, 3, '#')) >= 0.5")),
     ("levenshtein 2", strings(), PAIRS.format("levenshtein(a.s, b.s) <= 2")),
     ("l2 16-D 0.3", points(16), PAIRS.format("l2_distance(a.s, b.s) <= 0.3")),
-    ("ten rules", people(), PAIRS.format(rules())),
+    ("ten rules", people(), PAIRS.format(rules(10))),
+    ("fifty rules", people(), PAIRS.format(rules(50))),
     ("nearest 10 l2 32-D", points(32), RANKED),
 ]
 

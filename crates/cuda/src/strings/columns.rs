@@ -12,7 +12,7 @@ use crate::fault::Fault;
 use crate::kernels::{StringRows, SymbolBuffer};
 use crate::memory::Budget;
 use similarity_engine::NO_GROUP;
-use similarity_engine::parallel::{in_parallel, ranges};
+use similarity_engine::parallel::{each_in_parallel, in_parallel, joined_in_parallel, ranges};
 
 /// Strings that may match something, in the order of their rows.
 #[derive(Debug, Default)]
@@ -125,17 +125,25 @@ impl StringColumns {
             Ok(part(values, groups, packing, rows))
         })?;
         let (mut whole, mut symbols) = (Self::default(), 0);
-        for (part, self_join) in parts {
-            whole.starts.extend(part.starts.iter().map(|start| symbols + start));
-            symbols += self_join.len() as u64;
-            whole.symbols.0.push(self_join);
-            whole.rows.extend(part.rows);
-            whole.groups.extend(part.groups);
+        let (mut starts, mut rows, mut groups) = (Vec::new(), Vec::new(), Vec::new());
+        for (part, packed) in parts {
+            starts.push((symbols, part.starts));
+            symbols += packed.len() as u64;
+            whole.symbols.0.push(packed);
+            rows.push(part.rows);
+            groups.push(part.groups);
             whole.long.extend(part.long);
             whole.longest = whole.longest.max(part.longest);
             whole.unmatchable += part.unmatchable;
         }
-        whole.starts.push(symbols);
+        starts.extend([(symbols, vec![0])]);
+        let starts = each_in_parallel(starts.into_iter(), |(before, mut starts)| {
+            starts.iter_mut().for_each(|start| *start += before);
+            starts
+        });
+        whole.starts = joined_in_parallel(starts);
+        whole.rows = joined_in_parallel(rows);
+        whole.groups = joined_in_parallel(groups);
         Ok(whole)
     }
 
@@ -166,6 +174,9 @@ fn part(
 ) -> (StringColumns, Symbols) {
     let bytes = values.lengths().skip(rows.start).take(rows.len()).map(|length| length as usize).sum();
     let (mut part, mut symbols) = (StringColumns::default(), Symbols::for_alphabet(alphabet, bytes));
+    part.rows.reserve(rows.len());
+    part.starts.reserve(rows.len());
+    part.groups.reserve(groups.map_or(0, |_| rows.len()));
     for row in rows {
         let group = groups.map(|groups| groups[row]);
         if values.is_null(row) || group == Some(NO_GROUP) {

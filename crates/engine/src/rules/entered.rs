@@ -14,7 +14,7 @@ use super::planned::PlannedRules;
 use crate::atoms::{AtomColumn, AtomCondition};
 use crate::choice::Engine;
 use crate::cpu::rules::walk::Path;
-use crate::parallel::in_turn;
+use crate::parallel::{in_turn, threads_within};
 use crate::plan::{Entry, RulePlan};
 use crate::{BuildContext, KeyColumn};
 
@@ -46,8 +46,9 @@ impl EnteredRules {
     /// A refused reservation, a cancelled build, a device that fails.
     pub(super) fn of(planned: PlannedRules, engine: &Engine, context: &BuildContext<'_>) -> Result<Self> {
         let PlannedRules { side, keys, grouped, plan, unmatchable, mut on } = planned;
-        // entries side by side; one alone may use all threads
-        let threads = if plan.groups.len() > 1 { 1 } else { context.threads };
+        // places are there in no time, so that all threads are for the indexes
+        let indexes = plan.groups.iter().filter(|group| matches!(group.entry, Entry::Index { .. })).count();
+        let threads = threads_within(indexes, context.threads);
         let of_entry = BuildContext { threads, ..*context };
         let building = Building { side: &side, keys: &keys, grouped: &grouped, engine, context: &of_entry };
         let build = || in_turn(plan.groups.len(), context.threads, |at| building.entry(&plan, at));

@@ -17,6 +17,7 @@ use crate::cpu::columns::Columns;
 use crate::cpu::rules::probing::Candidates;
 use crate::cpu::rules::walk::Path;
 use crate::devices::RulesBatch;
+use crate::index::even_stretch;
 use crate::metrics::MetricValue;
 use crate::plan::{ExecutionTree, Prefilter};
 use crate::reason::Reason;
@@ -24,8 +25,6 @@ use crate::{DynPairIndex, KeyColumn, PrepareContext, Probe};
 
 /// Probe rows that are made ready at once for a device.
 const ROWS_AT_ONCE: usize = 1 << 20;
-/// Longest stretch of a self-join, in places of an entry.
-const LONGEST_STRETCH: usize = 4096;
 /// Pairs of a stretch of a self-join, for an entry by hash.
 pub(super) const PAIRS_A_STRETCH: usize = 1 << 20;
 
@@ -240,6 +239,11 @@ impl PlacedEntry {
         matches!(self, Self::OnDevice { .. })
     }
 
+    /// Whether the host walks all candidates.
+    pub(super) fn is_on_host(&self) -> bool {
+        matches!(self, Self::OnHost { .. })
+    }
+
     /// Whether the host decides candidates, at least those that a device leaves.
     pub(super) fn needs_host(&self) -> bool {
         match self {
@@ -314,12 +318,11 @@ impl PlacedEntry {
 
     /// The end of a stretch of a self-join from `start` on: about as much work as any.
     pub(super) fn self_join_stretch(&self, start: usize) -> usize {
-        let len = self.self_join_len();
-        let most = len.min(start + (len / 128).clamp(16, LONGEST_STRETCH));
         match self {
             Self::OnDevice { walk, .. } => walk.rules.self_join_stretch(walk.entry, start),
-            Self::Indexed(_) => most,
+            Self::Indexed(IndexedEntry { index, .. }) => index.self_join_stretch(start),
             Self::OnHost { entry, .. } => {
+                let most = even_stretch(start, entry.places.len());
                 let (ends, mut pairs) = (entry.places.self_join_ends(), 0);
                 let full = (start..most).find(|&place| {
                     pairs += ends[place] as usize - place;

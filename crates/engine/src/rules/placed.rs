@@ -89,6 +89,9 @@ impl PlacedRules {
         let entries: Vec<PlacedEntry> = entries.into_iter().zip(walks).map(placed).collect();
         if entries.iter().any(PlacedEntry::needs_host) {
             side.columns.fetch_codes(context.threads)?;
+        }
+        // all other entries leave few pairs to the host
+        if entries.iter().any(PlacedEntry::is_on_host) {
             side.columns.make_ready(context.threads);
         }
         Ok(Self { side, plan, entries, unmatchable, on, reason, counted })

@@ -1,6 +1,7 @@
 //! Decides an edit or Jaro condition for any pair of rows.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::Result;
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, UInt32Array};
@@ -25,8 +26,10 @@ const ROWS_WORTH_A_THREAD: usize = 1 << 11;
 #[derive(Debug)]
 pub struct StringColumn {
     values: StringViewArray,
-    /// What most pairs are decided by, on one cache line; made when it is first asked for.
+    /// What most pairs are decided by, on one cache line; made when it is first asked for, or pays.
     sketches: OnceLock<Vec<Sketch>>,
+    /// Pairs that were decided without them.
+    decided: AtomicUsize,
     threads: usize,
 }
 
@@ -67,7 +70,7 @@ impl StringColumn {
     /// # Errors
     /// Bytes that are no strings.
     pub fn load(source: &mut Source<'_>, threads: usize) -> Result<Self> {
-        Ok(Self { values: Stored::load(source)?, sketches: OnceLock::new(), threads })
+        Ok(Self::of(Stored::load(source)?, threads))
     }
 
     /// The strings in `keys`, read by up to `threads` threads.
@@ -75,13 +78,17 @@ impl StringColumn {
     /// # Errors
     /// Keys that are no strings.
     pub fn try_new(keys: &ArrayRef, threads: usize) -> Result<Self> {
-        Ok(Self { values: string_views(keys)?, sketches: OnceLock::new(), threads })
+        Ok(Self::of(string_views(keys)?, threads))
+    }
+
+    fn of(values: StringViewArray, threads: usize) -> Self {
+        Self { values, sketches: OnceLock::new(), decided: AtomicUsize::new(0), threads }
     }
 
     /// The strings of some rows, ready, by up to `threads` threads.
     pub fn take(&self, rows: &[u32], threads: usize) -> Result<Self> {
         let values = take(&self.values, &UInt32Array::from(rows.to_vec()), None)?;
-        let taken = Self { values: values.as_string_view().clone(), sketches: OnceLock::new(), threads };
+        let taken = Self::of(values.as_string_view().clone(), threads);
         taken.make_ready();
         Ok(taken)
     }
@@ -104,6 +111,18 @@ impl StringColumn {
     #[inline]
     fn sketches(&self) -> &[Sketch] {
         self.sketches.get_or_init(|| (0..self.values.len()).map(|row| self.sketch(row)).collect())
+    }
+
+    /// Sketches of all rows, `None` as long as too few pairs were decided for them to pay: they
+    /// are made once as many pairs were decided without them as there are rows.
+    fn sketches_that_pay(&self, pairs: usize) -> Option<&[Sketch]> {
+        if self.sketches.get().is_none() {
+            let before = self.decided.fetch_add(pairs, Ordering::Relaxed);
+            if before < self.values.len() && before + pairs >= self.values.len() {
+                self.make_ready();
+            }
+        }
+        self.sketches.get().map(Vec::as_slice)
     }
 
     /// Bytes held, or to be held once a pair is decided.
@@ -194,17 +213,29 @@ impl EditDecider {
         passed: &mut Vec<u16>,
     ) {
         let (first, ColumnPair { build, probe }) = (passed.len(), columns);
-        keep(
-            selected,
-            passed,
-            &Prefilter { allowance: self.allowance(), build: build.sketches(), probe: probe.sketches(), block },
-        );
+        let made = [build, probe].map(|column| column.sketches_that_pay(selected.len()));
+        let [Some(build_sketches), Some(probe_sketches)] = made else {
+            passed.extend(selected.iter().filter(|&&place| {
+                let pair = block.at(place);
+                let sketches = (build.sketch(pair.build as usize), probe.sketch(pair.probe as usize));
+                let is_open = self.allowance().admits(sketches.0.near(), sketches.1.near());
+                is_open && self.verify(columns, pair, sketches, stop)
+            }));
+            return;
+        };
+        let filter = Prefilter { allowance: self.allowance(), build: build_sketches, probe: probe_sketches, block };
+        keep(selected, passed, &filter);
         let ahead = |place| {
             let pair = block.at(place);
             fetch(build.values.views(), pair.build as usize);
             fetch(probe.values.views(), pair.probe as usize);
         };
-        retain_from(passed, first, ahead, |place| self.verify(columns, block.at(place), stop));
+        let verify = |place| {
+            let pair = block.at(place);
+            let sketches = (build_sketches[pair.build as usize], probe_sketches[pair.probe as usize]);
+            self.verify(columns, pair, sketches, stop)
+        };
+        retain_from(passed, first, ahead, verify);
     }
 
     /// Whether the measure has to be computed for a pair of a build and a probe row.
@@ -229,8 +260,13 @@ impl EditDecider {
     }
 
     #[inline(never)]
-    fn verify(&self, columns: ColumnPair<'_, StringColumn>, pair: RowPair, stop: &dyn Fn() -> bool) -> bool {
-        let (build, probe) = columns.sketches(pair);
+    fn verify(
+        &self,
+        columns: ColumnPair<'_, StringColumn>,
+        pair: RowPair,
+        (build, probe): (Sketch, Sketch),
+        stop: &dyn Fn() -> bool,
+    ) -> bool {
         if !self.is_possible(build, probe) {
             return false;
         }
