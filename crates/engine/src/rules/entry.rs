@@ -153,6 +153,11 @@ impl WalkableEntry {
         }
     }
 
+    /// Whether a device leaves some candidates to the host.
+    pub(super) fn is_prefiltered(&self) -> bool {
+        matches!(self.on_device, OnDevice::Prefilters(_))
+    }
+
     /// Whether a device can walk it.
     pub(super) fn has_kernels(&self) -> bool {
         self.trees_there().is_some()
@@ -247,7 +252,7 @@ impl PlacedEntry {
     /// Whether the host decides candidates, at least those that a device leaves.
     pub(super) fn needs_host(&self) -> bool {
         match self {
-            Self::OnDevice { entry, .. } => matches!(entry.on_device, OnDevice::Prefilters(_)),
+            Self::OnDevice { entry, .. } => entry.is_prefiltered(),
             Self::OnHost { .. } | Self::Indexed(_) => true,
         }
     }

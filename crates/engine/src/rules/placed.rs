@@ -161,7 +161,11 @@ impl Brought {
         // a stretch that one device would take is cut for several
         let parts = rules.parts_of_entry(count);
         let brought = in_turn(entries.len(), threads, |at| match walkable[at] {
-            Some(entry) => rules.entry(&entry.for_device(side.self_join, parts)?).map(Some),
+            Some(entry) => {
+                // whoever has a part walked decides on the host what is left of it
+                let parts = if entry.is_prefiltered() { parts.max(threads as u64) } else { parts };
+                rules.entry(&entry.for_device(side.self_join, parts)?).map(Some)
+            }
             None => Ok(None),
         })?;
         let (mut walked, mut declined) = (Vec::with_capacity(brought.len()), None);
