@@ -27,7 +27,7 @@ use super::kept::{Keeping, KeptKey, KeptPart};
 use super::rules::RuleStrategy;
 use super::settled::{Counters, Settles, Settling};
 use super::spec::JoinSpec;
-use super::strategy::{BuildRows, JoinStrategy, SpatialKey};
+use super::strategy::{BuildRows, JoinStrategy, RegionKey};
 use similarity_engine::accelerator::Accelerator;
 use similarity_engine::concat::concat_in_parallel;
 use similarity_engine::{BuildContext, Cancel};
@@ -553,7 +553,7 @@ impl<M: JoinStrategy> Indexing for Task<M> {
         self.index(ToIndex { batch, device: None, matched, ranked, divides, kept, keeping }, reservation, cancel)
     }
 
-    fn spatial_key(&self) -> Option<SpatialKey<'_>> {
-        self.task.matching.spatial_key()
+    fn region_key(&self) -> Option<RegionKey<'_>> {
+        self.task.matching.region_key()
     }
 }

@@ -15,7 +15,7 @@ use super::explain::{self, Explained};
 use super::kept::{KeptIndex, KeptKey, KeptPart};
 use super::same_rows::are_built_in;
 use super::spec::{EqualityExprs, of_build};
-use super::strategy::{BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, Run, SpatialKey, StrategyInfo};
+use super::strategy::{BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, Run, RegionKey, StrategyInfo};
 use crate::predicate::Condition;
 use similarity_engine::accelerator::Accelerator;
 use similarity_engine::choice::{Engine, EngineSpec};
@@ -106,9 +106,8 @@ impl JoinStrategy for SimilarityStrategy {
         Some(self.equalities.clone())
     }
 
-    fn spatial_key(&self) -> Option<SpatialKey<'_>> {
-        let Condition::Vector(condition) = self.condition else { return None };
-        Some(SpatialKey { condition, left: &self.left_key, right: &self.right_key })
+    fn region_key(&self) -> Option<RegionKey<'_>> {
+        Some(RegionKey { condition: self.condition, left: &self.left_key, right: &self.right_key })
     }
 
     fn kept_key(&self, side: JoinSide, _: Option<Recall>) -> Option<KeptKey> {

@@ -14,7 +14,7 @@ use super::engine::EngineResult;
 use super::explain::Explained;
 use super::kept::{KeptKey, KeptPart};
 use super::spec::EqualityExprs;
-use crate::predicate::VectorCondition;
+use crate::predicate::Condition;
 use similarity_engine::accelerator::{Accelerator, ColumnPrefetch};
 use similarity_engine::choice::EngineSpec;
 use similarity_engine::nearest::Wanted;
@@ -53,8 +53,8 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
     /// these and the condition would be other pairs.
     fn equalities(&self) -> Option<Vec<EqualityExprs>>;
 
-    /// The key by which rows lie near each other or far apart, for a build side on disk.
-    fn spatial_key(&self) -> Option<SpatialKey<'_>> {
+    /// The key by which rows lie near each other or far apart, or are of sizes that can match, for a build side on disk.
+    fn region_key(&self) -> Option<RegionKey<'_>> {
         None
     }
 
@@ -141,11 +141,11 @@ pub trait PartRanking: Debug + Send + Sync {
     fn scores(&self, rows: [&UInt32Array; 2], left: &RecordBatch, right: &RecordBatch) -> Result<Vec<Option<i128>>>;
 }
 
-/// A vector key of each side, and the distance within which rows match.
+/// A key of each side, and the condition by which rows match.
 #[derive(Debug, Clone, Copy)]
-pub struct SpatialKey<'a> {
+pub struct RegionKey<'a> {
     /// The condition on the left and the right key.
-    pub condition: VectorCondition,
+    pub condition: Condition,
     /// The key of the left side.
     pub left: &'a PhysicalExprRef,
     /// The key of the right side.

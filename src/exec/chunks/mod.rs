@@ -7,8 +7,8 @@
 //! probe input ──> parts on disk, by region ──those near the chunk──> pairs
 //! ```
 //!
-//! Where the key is a vector, rows of a region go together, and parts farther from each other than any match are never
-//! paired. Each output partition goes through the chunks by itself and starts with the one that another has in memory,
+//! Rows of a region go together: vectors that lie near each other, or strings and sets of about one size. Parts farther
+//! apart than any match are never paired. Each output partition goes through the chunks by itself and starts with the one that another has in memory,
 //! so that a chunk is mostly indexed once; no partition waits for another. Which rows have matched is kept for all
 //! parts of both sides, a bit a row.
 //!

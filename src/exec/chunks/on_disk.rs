@@ -25,7 +25,7 @@ use crate::exec::batch_bytes::bytes_of;
 use crate::exec::blocking::blocking;
 use crate::exec::build_side::{BuildSide, CancelOnDrop, Matched, RankedRows};
 use crate::exec::emission::MatchedRows;
-use crate::exec::strategy::{PartRanking, SpatialKey};
+use crate::exec::strategy::{PartRanking, RegionKey};
 use similarity_engine::Cancel;
 use similarity_engine::error::DeviceFull;
 
@@ -50,7 +50,7 @@ pub(in crate::exec) trait Indexing: Send + Sync + fmt::Debug {
     fn index_chunk(&self, rows: ChunkRows, reservation: MemoryReservation, cancel: &Cancel) -> Result<BuildSide>;
 
     /// The key by which rows lie near each other or far apart.
-    fn spatial_key(&self) -> Option<SpatialKey<'_>>;
+    fn region_key(&self) -> Option<RegionKey<'_>>;
 }
 
 /// Collected rows of a chunk.
@@ -165,7 +165,7 @@ impl Chunks {
             Refusal::Device => (PARTS_ON_DEVICE, partitions.min(PARTITIONS_ON_DEVICE)),
         };
         let most_bytes = (collected / parts).max(FEWEST_BYTES);
-        let regions = match indexing.spatial_key() {
+        let regions = match indexing.region_key() {
             Some(key) => KeyRegions::of(key, side, &sample(&schema, &batches)?).map(Arc::new),
             None => None,
         };

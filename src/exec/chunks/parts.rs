@@ -12,7 +12,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 
 use super::regions::KeyRegions;
 use crate::exec::batch_bytes::bytes_of;
-use similarity_engine::cpu::vectors::{Extent, Regions};
+use similarity_engine::cpu::vectors::{Extent, REGIONS};
 
 /// Batches of a part that is divided by them, at least.
 const BATCHES: usize = 4;
@@ -116,7 +116,7 @@ impl Writer {
         batch_size: usize,
         most_bytes: usize,
     ) -> Self {
-        let count = if regions.is_some() { Regions::COUNT } else { 1 };
+        let count = if regions.is_some() { REGIONS } else { 1 };
         let open = (0..count).map(|_| Open::default()).collect();
         let extents = vec![Extent::default(); count];
         Self { manager, side, regions, batch_size, most_bytes, open, extents, waiting: 0, parts: Vec::new() }

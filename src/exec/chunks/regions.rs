@@ -7,10 +7,11 @@ use datafusion::common::{JoinSide, Result};
 use datafusion::physical_expr::PhysicalExprRef;
 
 use crate::exec::engine::EngineResult;
-use crate::exec::strategy::SpatialKey;
-use similarity_engine::cpu::vectors::{Extent, Regions};
+use crate::exec::strategy::RegionKey;
+use similarity_engine::cpu::regions::Regions;
+use similarity_engine::cpu::vectors::{Extent, REGIONS};
 
-/// Regions of a vector key.
+/// Regions of a key.
 #[derive(Debug)]
 pub(super) struct KeyRegions {
     regions: Regions,
@@ -20,8 +21,8 @@ pub(super) struct KeyRegions {
 
 impl KeyRegions {
     /// Regions as the rows `sample` of `side` are spread, none where nothing can be told apart.
-    pub(super) fn of(key: SpatialKey<'_>, side: JoinSide, sample: &RecordBatch) -> Option<Self> {
-        let SpatialKey { condition, left, right } = key;
+    pub(super) fn of(key: RegionKey<'_>, side: JoinSide, sample: &RecordBatch) -> Option<Self> {
+        let RegionKey { condition, left, right } = key;
         let key = if side == JoinSide::Right { right } else { left };
         let regions = Regions::of(condition, &values(key, sample).ok()?)?;
         Some(Self { regions, left: Arc::clone(left), right: Arc::clone(right) })
@@ -36,7 +37,7 @@ impl KeyRegions {
     pub(super) fn place(&self, side: JoinSide, batch: &RecordBatch, extents: &mut [Extent]) -> Vec<u32> {
         let placed = values(self.key(side), batch).and_then(|keys| self.regions.place(&keys, extents).or_datafusion());
         placed.unwrap_or_else(|_| {
-            let last = Regions::COUNT - 1;
+            let last = REGIONS - 1;
             extents[last] = Extent::everywhere();
             vec![last as u32; batch.num_rows()]
         })

@@ -7,6 +7,7 @@ pub(super) mod kind;
 mod lsh;
 pub mod match_count;
 pub(super) mod prefilter;
+pub mod regions;
 pub(super) mod registers;
 pub(super) mod rules;
 pub mod sets;

@@ -37,4 +37,4 @@ mod sorted;
 
 use crate::vectors::{decision, frame, points, reach};
 pub use pair_decider::{VectorColumn, VectorDecider};
-pub use regions::{Extent, Regions};
+pub use regions::{Extent, PointRegions, REGIONS};

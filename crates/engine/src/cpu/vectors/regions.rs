@@ -5,7 +5,7 @@
 //!
 //! Source: LSS (ICDE 2008), section V.B; the chunks are the cells of a k-d tree instead of arbitrary ones.
 
-use crate::error::Result;
+use crate::error::Error;
 use arrow::array::ArrayRef;
 
 use super::frame::Frame;
@@ -20,9 +20,12 @@ use similarity_measures::VectorMeasure;
 /// How often space is halved.
 const DEPTH: u32 = 6;
 
+/// How many regions there are, rows that no filter can place having one.
+pub const REGIONS: usize = (1 << DEPTH) + 1;
+
 /// Space, divided.
 #[derive(Debug)]
-pub struct Regions {
+pub struct PointRegions {
     condition: VectorCondition,
     reach: Reach,
     frame: Frame,
@@ -47,7 +50,7 @@ impl Extent {
     }
 
     /// Grows around a point.
-    fn extend(&mut self, point: &[f64]) {
+    pub(in crate::cpu) fn extend(&mut self, point: &[f64]) {
         let ends = self.ends.get_or_insert_with(|| vec![(f64::INFINITY, f64::NEG_INFINITY); point.len()]);
         for (end, &x) in ends.iter_mut().zip(point) {
             *end = (end.0.min(f64::below(x)), end.1.max(f64::above(x)));
@@ -57,12 +60,17 @@ impl Extent {
     fn is_empty(&self) -> bool {
         self.ends.is_none() && !self.everywhere
     }
+
+    /// Boxes of two parts, each with points; or whether the parts may have a match, where that is known without them.
+    pub(in crate::cpu) fn boxes<'a>(&'a self, other: &'a Self) -> Result<[&'a [(f64, f64)]; 2], bool> {
+        match (&self.ends, &other.ends) {
+            (Some(one), Some(other)) if !self.everywhere && !other.everywhere => Ok([one, other]),
+            _ => Err(!self.is_empty() && !other.is_empty()),
+        }
+    }
 }
 
-impl Regions {
-    /// How many regions there are, rows that no filter can place having one.
-    pub const COUNT: usize = (1 << DEPTH) + 1;
-
+impl PointRegions {
     /// Divides space as `sample` is spread; none where `condition` is not about distances or the sample has no vectors.
     pub fn of(condition: VectorCondition, sample: &ArrayRef) -> Option<Self> {
         let keys = KeyColumn { values: ArrayRef::clone(sample), groups: None };
@@ -88,7 +96,7 @@ impl Regions {
     ///
     /// # Errors
     /// Keys that are no lists of numbers, vectors of another length than the sample's.
-    pub fn place(&self, keys: &ArrayRef, extents: &mut [Extent]) -> Result<Vec<u32>> {
+    pub fn place(&self, keys: &ArrayRef, extents: &mut [Extent]) -> Result<Vec<u32>, Error> {
         let mut regions = vec![0; keys.len()];
         let keys = KeyColumn { values: ArrayRef::clone(keys), groups: None };
         let points = Points::try_new(
@@ -121,10 +129,10 @@ impl Regions {
 
     /// Whether a row of one part may match one of the other.
     pub fn may_match(&self, one: &Extent, other: &Extent) -> bool {
-        if one.is_empty() || other.is_empty() || one.everywhere || other.everywhere {
-            return !one.is_empty() && !other.is_empty();
-        }
-        let (Some(one), Some(other)) = (&one.ends, &other.ends) else { return true };
+        let [one, other] = match one.boxes(other) {
+            Ok(boxes) => boxes,
+            Err(may_match) => return may_match,
+        };
         let gaps = one.iter().zip(other).map(|(one, other)| (one.0 - other.1).max(other.0 - one.1).max(0.0));
         let sum = match self.condition.measure {
             VectorMeasure::Linf => gaps.fold(0.0, f64::max),
@@ -174,8 +182,8 @@ mod tests {
         let points: Vec<[f64; 2]> = (0..2000).map(|n| [spread(n, 37), spread(n, 101) * 2.0]).collect();
         for measure in [VectorMeasure::L1, VectorMeasure::L2, VectorMeasure::Linf] {
             let condition = VectorCondition { measure, bounds: Bounds::at_most(40.0, true), undecided_from: None };
-            let regions = Regions::of(condition, &keys(&points[..500])).unwrap();
-            let mut extents = vec![Extent::default(); Regions::COUNT];
+            let regions = PointRegions::of(condition, &keys(&points[..500])).unwrap();
+            let mut extents = vec![Extent::default(); REGIONS];
             let of_rows = regions.place(&keys(&points), &mut extents).unwrap();
             let rows = |region: u32| {
                 let rows = points.iter().zip(&of_rows).filter(move |(_, r)| **r == region);
@@ -202,9 +210,9 @@ mod tests {
             bounds: Bounds::at_most(1.0, true),
             undecided_from: Some(465),
         };
-        let regions = Regions::of(condition, &keys(&[[0.0, 0.0], [100.0, 100.0]])).unwrap();
+        let regions = PointRegions::of(condition, &keys(&[[0.0, 0.0], [100.0, 100.0]])).unwrap();
         let of = |points: &[[f64; 2]]| {
-            let mut extents = vec![Extent::default(); Regions::COUNT];
+            let mut extents = vec![Extent::default(); REGIONS];
             let region = regions.place(&keys(points), &mut extents).unwrap()[0];
             (region, extents.swap_remove(region as usize))
         };
