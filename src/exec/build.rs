@@ -429,6 +429,7 @@ impl<M: JoinStrategy> Task<M> {
         };
         let context = BuildContext {
             threads: self.threads,
+            probe_threads: self.threads,
             self_join,
             probe_rows: spec.probe_rows,
             // a share of the best rows of each part need not be that share of the best of all

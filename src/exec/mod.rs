@@ -72,4 +72,4 @@ pub use rules::{AtomExprs, RuleStrategy};
 pub use similarity::SimilarityStrategy;
 pub use similarity_engine::links::{Assignment, Method};
 pub use spec::{EqualityExprs, JoinInputs, JoinSpec};
-pub use strategy::{BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, PartRanking, Run, RegionKey, StrategyInfo};
+pub use strategy::{BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, PartRanking, RegionKey, Run, StrategyInfo};

@@ -15,7 +15,7 @@ use super::explain::{self, Explained};
 use super::kept::{KeptIndex, KeptKey, KeptPart};
 use super::same_rows::are_built_in;
 use super::spec::{EqualityExprs, of_build};
-use super::strategy::{BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, Run, RegionKey, StrategyInfo};
+use super::strategy::{BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, RegionKey, Run, StrategyInfo};
 use crate::predicate::Condition;
 use similarity_engine::accelerator::Accelerator;
 use similarity_engine::choice::{Engine, EngineSpec};

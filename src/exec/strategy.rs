@@ -53,7 +53,8 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
     /// these and the condition would be other pairs.
     fn equalities(&self) -> Option<Vec<EqualityExprs>>;
 
-    /// The key by which rows lie near each other or far apart, or are of sizes that can match, for a build side on disk.
+    /// The key by which rows lie near each other or far apart, or are of sizes that can match, for a build side on
+    /// disk.
     fn region_key(&self) -> Option<RegionKey<'_>> {
         None
     }

@@ -64,9 +64,10 @@ pub(crate) fn is_emulated() -> bool {
     std::env::var_os(ALONE).is_some() && std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none()
 }
 
-/// Random cases of a test that would run `all` on a device: half of them on the emulated driver, which is slow.
+/// Random cases of a test that would run `all` on a device: half of them on the emulated driver, which is slow, where
+/// `SIMILARITY_CASES` does not ask for more.
 pub(crate) fn cases_on_device(all: usize) -> usize {
-    if is_emulated() { all.div_ceil(2) } else { all }
+    if is_emulated() && std::env::var_os("SIMILARITY_CASES").is_none() { all.div_ceil(2) } else { all }
 }
 
 /// Runs a test in a process of its own that has a device, unless this is one.

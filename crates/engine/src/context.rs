@@ -10,6 +10,8 @@ use crate::recall::Recall;
 pub struct BuildContext<'a> {
     /// How many threads the build may use.
     pub threads: usize,
+    /// How many threads one call of a probe may use.
+    pub probe_threads: usize,
     /// Whether the probe side is the build side itself ([`Probe::SelfJoin`](crate::Probe::SelfJoin)).
     pub self_join: bool,
     /// Rows that will be probed, where the planner knows.
@@ -32,6 +34,7 @@ impl<'a> BuildContext<'a> {
     pub fn new(threads: usize, cancel: &'a Cancel, reserve: &'a (dyn Fn(usize) -> Result<()> + Sync)) -> Self {
         Self {
             threads,
+            probe_threads: threads,
             self_join: false,
             probe_rows: None,
             recall: None,

@@ -7,10 +7,10 @@
 //! probe input ──> parts on disk, by region ──those near the chunk──> pairs
 //! ```
 //!
-//! Rows of a region go together: vectors that lie near each other, or strings and sets of about one size. Parts farther
-//! apart than any match are never paired. Each output partition goes through the chunks by itself and starts with the one that another has in memory,
-//! so that a chunk is mostly indexed once; no partition waits for another. Which rows have matched is kept for all
-//! parts of both sides, a bit a row.
+//! Rows of a region go together: vectors that lie near each other, or strings and sets of about one size. Parts
+//! farther apart than any match are never paired. Each output partition goes through the chunks by itself and starts
+//! with the one that another has in memory, so that a chunk is mostly indexed once; no partition waits for another.
+//! Which rows have matched is kept for all parts of both sides, a bit a row.
 //!
 //! A ranking goes the same way, but keeps the best of what all chunks have found: see `ranked`.
 //!

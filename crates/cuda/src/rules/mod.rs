@@ -14,7 +14,7 @@
 //! An entry by equalities or by a band is served where its trees ask codes, bits, places, strings of up to 1,024
 //! characters, sets or vectors. Damerau-Levenshtein, `lp_distance`, DataFusion's own vector functions and conditions of
 //! the driver are atoms that it cannot decide: its trees leave them out, and the CPU decides the pairs that pass. How
-//! rows are grouped and which atom comes when is the same for either.
+//! rows are grouped is the same for either.
 
 mod atoms;
 mod columns;

@@ -113,7 +113,7 @@ impl StringIndex {
             longest,
             longest_partner,
             host,
-            threads: context.threads,
+            threads: context.probe_threads,
         };
         if context.self_join {
             index.build.self_join = Some(index.windows(&stream, None)?);

@@ -487,7 +487,7 @@ impl Columns {
         Ok(())
     }
 
-    /// Makes at once what is otherwise made when a pair is first decided.
+    /// Makes at once what is otherwise made once many pairs were decided.
     pub fn make_ready(&self, threads: usize) {
         let firsts: Vec<usize> = (0..self.keys.len()).filter(|&atom| self.first_of_key(atom) == atom).collect();
         each_in_turn(firsts.len(), threads, |at| self.texts(firsts[at]).map(StringColumn::make_ready));

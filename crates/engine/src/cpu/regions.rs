@@ -1,5 +1,5 @@
-//! Which parts of two sides have no match, for sides that are not held whole: by where points lie, or by how long strings
-//! and how large sets are.
+//! Which parts of two sides have no match, for sides that are not held whole: by where points lie, or by how long
+//! strings and how large sets are.
 //!
 //! A sample says where regions end. Each part of a side knows the least and the largest that it has, and two parts are
 //! compared where some row of one may match some row of the other.
@@ -107,8 +107,8 @@ impl SizeRegions {
         }
     }
 
-    /// Whether a row of some sizes may match one of others. The best pair of sizes that are apart are those next to each
-    /// other.
+    /// Whether a row of some sizes may match one of others. Of sizes that are apart those next to each other match
+    /// best.
     fn may_match_sizes(&self, one: (u32, u32), other: (u32, u32)) -> bool {
         let (below, above) = if one.1 <= other.1 { (one, other) } else { (other, one) };
         let (small, large) = (below.1, above.0);

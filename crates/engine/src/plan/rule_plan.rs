@@ -150,20 +150,29 @@ pub struct Prefilter {
     pub earlier: ExecutionTree,
 }
 
+/// Share of candidates that a prefilter may leave, as it is expected. By design, not measured.
+const MOST_LEFT: f64 = 0.5;
+
 impl RulePlan {
-    /// Trees of the group at a place for an engine that `decides` some atoms; `None` where they would leave all pairs.
+    /// Trees of the group at a place for an engine that `decides` some atoms; `None` where they would leave most pairs.
     pub fn prefilter(&self, at: usize, clauses: &[Vec<usize>], decides: impl Fn(usize) -> bool) -> Option<Prefilter> {
         let EntryGroup { entry, clauses: own, estimates, .. } = &self.groups[at];
         let left = |&number: &usize| {
             let atoms = clauses[number].iter().copied().filter(|&atom| !entry.decides(atom) && decides(atom));
             (number, atoms.collect())
         };
-        let tree = ExecutionTree::of(&own.iter().map(left).collect::<Vec<_>>(), estimates);
+        let own: Vec<(usize, Vec<usize>)> = own.iter().map(left).collect();
+        let passes =
+            |(_, atoms): &(usize, Vec<usize>)| atoms.iter().map(|&atom| estimates[atom].passes).product::<f64>();
+        if own.iter().map(passes).sum::<f64>() > MOST_LEFT {
+            return None;
+        }
+        let tree = ExecutionTree::of(&own, estimates);
         let decided = |number: &usize| clauses[*number].iter().all(|&atom| decides(atom));
         let before = self.groups[..at].iter().flat_map(|group| &group.clauses).filter(|number| decided(number));
         let before: Vec<_> = before.map(|&number| (number, clauses[number].clone())).collect();
         let earlier = ExecutionTree::by_rank(&before, estimates);
-        tree.certain.is_none().then_some(Prefilter { tree, earlier })
+        Some(Prefilter { tree, earlier })
     }
 }
 

@@ -7,7 +7,7 @@ use arrow::array::ArrayRef;
 
 use super::band::BandOrder;
 use super::coded::BuildSide;
-use super::entry::{EntryPlaces, EntryTrees, IndexedEntry, OnDevice, WalkableEntry};
+use super::entry::{EntryPlaces, EntryTrees, IndexedEntry, OnDevice, WalkableEntry, longest_stretch};
 use super::grouping::{GroupedByKeys, Grouping};
 use super::placement::{NumberingDevice, Placement};
 use super::planned::PlannedRules;
@@ -46,11 +46,14 @@ impl EnteredRules {
     /// A refused reservation, a cancelled build, a device that fails.
     pub(super) fn of(planned: PlannedRules, engine: &Engine, context: &BuildContext<'_>) -> Result<Self> {
         let PlannedRules { side, keys, grouped, plan, unmatchable, mut on } = planned;
-        // places are there in no time, so that all threads are for the indexes
+        // indexes take the most time by far
         let indexes = plan.groups.iter().filter(|group| matches!(group.entry, Entry::Index { .. })).count();
-        let threads = threads_within(indexes, context.threads);
-        let of_entry = BuildContext { threads, ..*context };
-        let building = Building { side: &side, keys: &keys, grouped: &grouped, engine, context: &of_entry };
+        let (all_threads, threads) = (context.threads, threads_within(indexes, context.threads));
+        // threads of other entries may help with a probe: one that waited for them would wait for ever
+        let probe_threads = if plan.groups.len() > 1 { 1 } else { context.threads };
+        let of_entry = BuildContext { threads, probe_threads, ..*context };
+        let building =
+            Building { side: &side, keys: &keys, grouped: &grouped, engine, context: &of_entry, all_threads };
         let build = || in_turn(plan.groups.len(), context.threads, |at| building.entry(&plan, at));
         let entries = match build() {
             // an index needs the device's memory more than what is walked
@@ -72,7 +75,10 @@ struct Building<'a> {
     /// Rows by the keys of each clause.
     grouped: &'a [GroupedByKeys],
     engine: &'a Engine,
+    /// How each entry is built.
     context: &'a BuildContext<'a>,
+    /// Threads that will probe.
+    all_threads: usize,
 }
 
 impl Building<'_> {
@@ -132,6 +138,7 @@ impl Building<'_> {
         let values = KeyColumn { values: Arc::clone(&self.keys[key]), groups };
         let (index, reason) = self.engine.build(condition, values, self.context)?;
         let within = is_within.then(|| Arc::clone(grouping));
-        Ok(IndexedEntry { index, reason, key, within, trees })
+        let longest_stretch = longest_stretch(index.info().self_join_len, self.all_threads);
+        Ok(IndexedEntry { index, reason, key, within, trees, longest_stretch })
     }
 }

@@ -25,6 +25,8 @@ use crate::{DynPairIndex, KeyColumn, PrepareContext, Probe};
 
 /// Probe rows that are made ready at once for a device.
 const ROWS_AT_ONCE: usize = 1 << 20;
+/// Probe rows of a device that leaves some pairs to the thread that has brought them.
+const ROWS_OF_PREFILTER: usize = 1 << 16;
 /// Pairs of a stretch of a self-join, for an entry by hash.
 pub(super) const PAIRS_A_STRETCH: usize = 1 << 20;
 
@@ -153,6 +155,15 @@ impl WalkableEntry {
         }
     }
 
+    /// Parts of its self-join where a device would have so many: one for each thread, as each decides on the host what
+    /// is left of a part.
+    pub(super) fn parts(&self, of_device: u64, threads: usize) -> u64 {
+        match self.is_prefiltered() {
+            true => of_device.max(threads.min(1 + self.places.len() / WORTH_A_STRETCH) as u64),
+            false => of_device,
+        }
+    }
+
     /// Whether a device leaves some candidates to the host.
     pub(super) fn is_prefiltered(&self) -> bool {
         matches!(self.on_device, OnDevice::Prefilters(_))
@@ -198,6 +209,17 @@ pub(super) struct IndexedEntry {
     /// Groups within which it pairs.
     pub(super) within: Option<Arc<Grouping>>,
     pub(super) trees: EntryTrees,
+    /// Longest stretch of a self-join.
+    pub(super) longest_stretch: usize,
+}
+
+/// Shortest of the longest stretches.
+const WORTH_A_STRETCH: usize = 4096;
+
+/// Longest stretch of a self-join of `len` places whose pairs are decided by the thread that finds them: two for each
+/// thread at least, of whole words of places.
+pub(super) fn longest_stretch(len: usize, threads: usize) -> usize {
+    len.div_ceil(2 * threads.max(1)).max(WORTH_A_STRETCH).next_multiple_of(u64::BITS as usize)
 }
 
 /// An entry, and where its candidates are walked.
@@ -297,6 +319,7 @@ impl PlacedEntry {
     pub(super) fn rows_at_once(&self) -> usize {
         match self {
             Self::OnHost { .. } => 1,
+            Self::OnDevice { entry, .. } if entry.is_prefiltered() => ROWS_OF_PREFILTER,
             Self::OnDevice { .. } => ROWS_AT_ONCE,
             Self::Indexed(IndexedEntry { index, .. }) => index.info().rows_at_once,
         }
@@ -325,7 +348,9 @@ impl PlacedEntry {
     pub(super) fn self_join_stretch(&self, start: usize) -> usize {
         match self {
             Self::OnDevice { walk, .. } => walk.rules.self_join_stretch(walk.entry, start),
-            Self::Indexed(IndexedEntry { index, .. }) => index.self_join_stretch(start),
+            Self::Indexed(IndexedEntry { index, longest_stretch, .. }) => {
+                index.self_join_stretch(start).min(start + longest_stretch)
+            }
             Self::OnHost { entry, .. } => {
                 let most = even_stretch(start, entry.places.len());
                 let (ends, mut pairs) = (entry.places.self_join_ends(), 0);

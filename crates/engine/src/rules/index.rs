@@ -231,6 +231,9 @@ impl RuleIndex {
             }
             // nothing to do but for the first stretch that a device leaves; those of a probe side are there
             columns.fetch_codes(1)?;
+            if placed.is_on_device() {
+                columns.make_ready(1);
+            }
             let candidates = placed.candidates(of_entry)?;
             let by_index = matches!(candidates, Candidates::Index { .. });
             probing.entry(&paths, candidates, &mut within, left)?;

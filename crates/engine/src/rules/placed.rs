@@ -22,8 +22,8 @@ use crate::parallel::in_turn;
 use crate::plan::{EntryGroup, RulePlan};
 use crate::reason::Reason;
 
-/// Nanoseconds of a core's work on candidates from which on several devices share them. Ten rules over 10 million people
-/// are less, and took a tenth longer on two H200 than on one; over 36 million people fifty rules took two thirds.
+/// Nanoseconds of a core's work on candidates from which on several devices share them. By design: ten rules over 10
+/// million people took a tenth longer on two H200 than on one, and fifty rules over 36 million two thirds of the time.
 const WORK_OF_COPIES: u64 = 300_000_000_000;
 
 /// A build side that can be probed by all entries of its plan.
@@ -143,29 +143,35 @@ impl Brought {
         ahead: Option<Box<dyn DeviceRules>>,
         threads: usize,
     ) -> Result<Self> {
-        let mut asked = vec![false; side.deciders.conditions.len()];
-        let walkable: Vec<Option<&WalkableEntry>> = entries.iter().map(walkable_there).collect();
-        walkable.iter().flatten().flat_map(|entry| entry.atoms_there()).for_each(|atom| asked[atom] = true);
-        let count = walkable.iter().flatten().count();
-        if count == 0 {
+        let mut walkable: Vec<Option<&WalkableEntry>> = entries.iter().map(walkable_there).collect();
+        let asked = |walkable: &[Option<&WalkableEntry>]| {
+            let mut asked = vec![false; side.deciders.conditions.len()];
+            walkable.iter().flatten().flat_map(|entry| entry.atoms_there()).for_each(|atom| asked[atom] = true);
+            asked
+        };
+        if walkable.iter().flatten().count() == 0 {
             return Ok(Self::nothing(entries, None));
         }
-        let rules = match ahead {
-            Some(mut rules) => rules.add_codes(&side.columns, &asked)?.map(|()| rules),
-            None => bring(device, side.atoms(), asked, &[], None, threads)?,
+        let mut rules = match ahead {
+            Some(mut rules) => rules.add_codes(&side.columns, &asked(&walkable))?.map(|()| rules),
+            None => bring(device, side.atoms(), asked(&walkable), &[], None, threads)?,
         };
+        // columns that prefilters ask must not keep whole entries away
+        if matches!(rules, Offered::Declined(_)) && walkable.iter().flatten().any(|entry| entry.is_prefiltered()) {
+            walkable.iter_mut().for_each(|entry| *entry = entry.filter(|entry| !entry.is_prefiltered()));
+            if walkable.iter().flatten().count() > 0 {
+                rules = bring(device, side.atoms(), asked(&walkable), &[], None, threads)?;
+            }
+        }
         let rules = match rules {
             Offered::Taken(rules) => rules,
             Offered::Declined(why) => return Ok(Self::nothing(entries, Some(why))),
         };
+        let count = walkable.iter().flatten().count();
         // a stretch that one device would take is cut for several
         let parts = rules.parts_of_entry(count);
         let brought = in_turn(entries.len(), threads, |at| match walkable[at] {
-            Some(entry) => {
-                // whoever has a part walked decides on the host what is left of it
-                let parts = if entry.is_prefiltered() { parts.max(threads as u64) } else { parts };
-                rules.entry(&entry.for_device(side.self_join, parts)?).map(Some)
-            }
+            Some(entry) => rules.entry(&entry.for_device(side.self_join, entry.parts(parts, threads))?).map(Some),
             None => Ok(None),
         })?;
         let (mut walked, mut declined) = (Vec::with_capacity(brought.len()), None);

@@ -204,6 +204,9 @@ impl Probing<'_> {
     /// Appends those of some pairs that match.
     fn verify(&mut self, entry: &EntryPaths<'_>, found: &Pairs) -> Result<()> {
         for start in (0..found.len()).step_by(BLOCK) {
+            if self.walk.cancel.is_cancelled() {
+                break;
+            }
             let range = start..found.len().min(start + BLOCK);
             let Block { pairs, .. } = &mut self.memory.block;
             pairs.build.extend_from_slice(&found.build[range.clone()]);

@@ -113,8 +113,8 @@ impl StringColumn {
         self.sketches.get_or_init(|| (0..self.values.len()).map(|row| self.sketch(row)).collect())
     }
 
-    /// Sketches of all rows, `None` as long as too few pairs were decided for them to pay: they
-    /// are made once as many pairs were decided without them as there are rows.
+    /// Sketches of all rows. They are made once the number of pairs that were decided without them reaches that of the
+    /// rows; `None` before.
     fn sketches_that_pay(&self, pairs: usize) -> Option<&[Sketch]> {
         if self.sketches.get().is_none() {
             let before = self.decided.fetch_add(pairs, Ordering::Relaxed);
@@ -294,6 +294,7 @@ mod tests {
         let texts: Vec<Option<&str>> =
             words.into_iter().chain(long.iter().map(String::as_str)).map(Some).chain([None]).collect();
         let column = StringColumn::try_new(&(Arc::new(StringArray::from(texts.clone())) as ArrayRef), 2).unwrap();
+        column.make_ready();
         let raised = [[0.25, 0.0], [0.25, 0.7], [0.1, 0.0]].map(|w| EditMeasure::JARO_WINKLER.with(&w).unwrap());
         for &measure in EditMeasure::ALL.iter().chain(&raised) {
             let bounds = if measure.is_distance() { Bounds::at_most(2.0, true) } else { Bounds::at_least(0.8, true) };
@@ -304,9 +305,15 @@ mod tests {
                     let expected = score.is_some_and(|score| bounds.contains(score));
                     let mut passed = Vec::new();
                     let block = Pairs { build: vec![0, i as u32], probe: vec![0, j as u32] };
-                    let columns = ColumnPair { build: &column, probe: &column };
-                    condition.select(columns, &block, &[1], &|| false, &mut passed);
-                    assert_eq!(!passed.is_empty(), expected, "{measure:?} {left:?} {right:?}");
+                    // whose sketches are made already, and not yet
+                    let fresh = StringColumn::of(column.values.clone(), 1);
+                    for column in [&column, &fresh] {
+                        let columns = ColumnPair { build: column, probe: column };
+                        condition.select(columns, &block, &[1], &|| false, &mut passed);
+                        assert_eq!(!passed.is_empty(), expected, "{measure:?} {left:?} {right:?}");
+                        passed.clear();
+                    }
+                    assert!(column.sketches.get().is_some() && fresh.sketches.get().is_none());
                 }
             }
         }

@@ -63,8 +63,9 @@ impl Extent {
 
     /// Boxes of two parts, each with points; or whether the parts may have a match, where that is known without them.
     pub(in crate::cpu) fn boxes<'a>(&'a self, other: &'a Self) -> Result<[&'a [(f64, f64)]; 2], bool> {
+        let is_everywhere = self.everywhere || other.everywhere;
         match (&self.ends, &other.ends) {
-            (Some(one), Some(other)) if !self.everywhere && !other.everywhere => Ok([one, other]),
+            (Some(one), Some(other)) if !is_everywhere => Ok([one, other]),
             _ => Err(!self.is_empty() && !other.is_empty()),
         }
     }
