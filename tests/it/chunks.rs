@@ -138,7 +138,7 @@ fn texts(seed: u64) -> MemTable {
             1 => words.push("more".into()),
             _ => {}
         }
-        (row % 97 > 0).then(|| words.join(" "))
+        (!row.is_multiple_of(97)).then(|| words.join(" "))
     };
     let batches = (0..ROWS / 100).map(|n| {
         let rows = n * 100..n * 100 + 100;

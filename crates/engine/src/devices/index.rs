@@ -136,15 +136,17 @@ impl<I: Positioned + ?Sized> Replicated<I> {
             Probe::SelfJoin => return self.replicas.run(amount, |index| work(index.as_ref(), Probe::SelfJoin)),
             Probe::Batch(batch) => batch,
         };
-        let bring = |index: &Box<I>| {
-            let brought = prepare_again(index.as_ref(), &batch.keys)?;
-            // positions that are answered must stay so
-            match index.positions(Probe::Batch(&brought.batch), brought.len)? == batch.order {
-                true => Ok(brought),
-                false => internal_err!("two devices have the rows of a probe batch in different orders"),
-            }
-        };
-        batch.on.run(bring, |index, prepared| work(index.as_ref(), Probe::Batch(&prepared.batch)))
+        batch.on.run(
+            |index| {
+                let brought = prepare_again(index.as_ref(), &batch.keys)?;
+                // positions that are answered must stay so
+                match index.positions(Probe::Batch(&brought.batch), brought.len)? == batch.order {
+                    true => Ok(brought),
+                    false => internal_err!("two devices have the rows of a probe batch in different orders"),
+                }
+            },
+            |index, prepared| work(index.as_ref(), Probe::Batch(&prepared.batch)),
+        )
     }
 }
 
@@ -166,10 +168,10 @@ impl<I: Positioned + ?Sized + 'static> Index for Replicated<I> {
 
     fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<ReplicatedBatch<I>>> {
         let on = OnOneDevice::bring(&self.replicas, keys.values.len(), |index| index.prepare(keys, context))?;
-        let again = |index: &Box<I>| prepare_again(index.as_ref(), keys);
-        let (known, order) = on.run(again, |index, prepared| {
-            Ok((prepared.known(), index.positions(Probe::Batch(&prepared.batch), prepared.len)?))
-        })?;
+        let (known, order) = on.run(
+            |index| prepare_again(index.as_ref(), keys),
+            |index, prepared| Ok((prepared.known(), index.positions(Probe::Batch(&prepared.batch), prepared.len)?)),
+        )?;
         Ok(known.map(|()| ReplicatedBatch { keys: keys.clone(), on, order }))
     }
 }
