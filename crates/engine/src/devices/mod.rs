@@ -50,7 +50,7 @@ pub use set::DeviceSet;
 pub struct Devices(Vec<Arc<dyn Accelerator>>);
 
 /// Pairs of rows from which on several devices share a join: with fewer, copies of an index take longer than they save.
-/// By design: a million rows gain, fewer were not measured.
+/// The amount is by design: a million rows gain, and fewer were not measured.
 const PAIRS_OF_COPIES: u64 = 1 << 34;
 
 impl Devices {

@@ -150,7 +150,7 @@ pub struct Prefilter {
     pub earlier: ExecutionTree,
 }
 
-/// Share of candidates that a prefilter may leave, as it is expected. By design, not measured.
+/// Share of candidates that a prefilter may leave, as it is expected. The share is by design, not measured.
 const MOST_LEFT: f64 = 0.5;
 
 impl RulePlan {

@@ -22,8 +22,8 @@ use crate::parallel::in_turn;
 use crate::plan::{EntryGroup, RulePlan};
 use crate::reason::Reason;
 
-/// Nanoseconds of a core's work on candidates from which on several devices share them. By design: ten rules over 10
-/// million people took a tenth longer on two H200 than on one, and fifty rules over 36 million two thirds of the time.
+/// Nanoseconds of a core's work on candidates from which on several devices share them. The amount is by design. Ten
+/// rules over 10 million people took a tenth longer on two H200 than on one, and fifty over 36 million a third less.
 const WORK_OF_COPIES: u64 = 300_000_000_000;
 
 /// A build side that can be probed by all entries of its plan.

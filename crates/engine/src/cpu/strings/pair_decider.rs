@@ -26,7 +26,7 @@ const ROWS_WORTH_A_THREAD: usize = 1 << 11;
 #[derive(Debug)]
 pub struct StringColumn {
     values: StringViewArray,
-    /// What most pairs are decided by, on one cache line; made when it is first asked for, or pays.
+    /// What most pairs are decided by, on one cache line; made once it pays.
     sketches: OnceLock<Vec<Sketch>>,
     /// Pairs that were decided without them.
     decided: AtomicUsize,
