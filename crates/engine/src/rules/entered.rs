@@ -75,7 +75,7 @@ struct Building<'a> {
     /// Rows by the keys of each clause.
     grouped: &'a [GroupedByKeys],
     engine: &'a Engine,
-    /// How each entry is built.
+    /// Context of the build of each entry.
     context: &'a BuildContext<'a>,
     /// Threads that will probe.
     all_threads: usize,

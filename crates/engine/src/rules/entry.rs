@@ -50,7 +50,7 @@ fn steps_of(trees: [&ExecutionTree; 2]) -> impl Iterator<Item = usize> {
     trees.into_iter().flat_map(|tree| &tree.steps).map(|step| step.atom)
 }
 
-/// What a device can do for an entry that it walks.
+/// Part of a device in an entry by places.
 #[derive(Debug)]
 pub(super) enum OnDevice {
     /// Leave all candidates to the host.
