@@ -5,6 +5,7 @@
 //! `SIMILARITY_ENGINE=cuda` in the environment the whole test binary uses the device, and with
 //! `SIMILARITY_REQUIRE_CUDA=1` a machine without one fails.
 
+use std::ops::Range;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -70,6 +71,11 @@ pub(crate) fn cases_on_device(all: usize) -> usize {
     if is_emulated() && std::env::var_os("SIMILARITY_CASES").is_none() { all.div_ceil(2) } else { all }
 }
 
+/// Seeds of random tables of which a device takes all, and the emulated driver half, as [`cases_on_device`] tells it.
+fn on_device(seeds: Range<u64>) -> Range<u64> {
+    seeds.start..seeds.start + cases_on_device((seeds.end - seeds.start) as usize) as u64
+}
+
 /// Runs a test in a process of its own that has a device, unless this is one.
 pub(crate) fn on_a_device(test: &str) -> bool {
     on_a_device_with(test, &[])
@@ -119,17 +125,17 @@ async fn joins_have_the_same_rows_as_stock() {
     if on_a_device("cuda::joins_have_the_same_rows_as_stock") {
         // of the measures, some have kernels
         let cases = Cases { operator: "engine=cuda:0", tenths: 1, ..TEXTS };
-        check(5000..5030, cases).await;
-        check(5100..5104, Cases { sizes: &[600], ..cases }).await;
+        check(on_device(5000..5030), cases).await;
+        check(on_device(5100..5104), Cases { sizes: &[600], ..cases }).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_have_the_same_rows_as_stock() {
     if on_a_device("cuda::rules_have_the_same_rows_as_stock") {
-        check(6000..6020, Cases { operator: "engine=cuda:0", tenths: 4, ..RULES }).await;
-        check(6100..6103, Cases { operator: "engine=cuda:0", tenths: 3, sizes: &[600], ..RULES }).await;
-        check(6200..6208, Cases { operator: "engine=cuda:0", tenths: 3, ..BANDS }).await;
+        check(on_device(6000..6020), Cases { operator: "engine=cuda:0", tenths: 4, ..RULES }).await;
+        check(on_device(6100..6103), Cases { operator: "engine=cuda:0", tenths: 3, sizes: &[600], ..RULES }).await;
+        check(on_device(6200..6208), Cases { operator: "engine=cuda:0", tenths: 3, ..BANDS }).await;
     }
 }
 
@@ -782,7 +788,7 @@ async fn where_memory_runs_out_the_cpu_takes_over() {
         let driver = libloading::Library::new("libcuda.so").unwrap();
         driver.get::<unsafe extern "C" fn(u64, u64)>(b"emulated_fail_allocations").unwrap()(n, count);
     };
-    let context = with_strings(600).await;
+    let context = with_strings(400).await;
     let mut queries = Vec::new();
     for condition in CONDITIONS {
         for right in ["t", "(SELECT * FROM t WHERE id > 7)"] {

@@ -17,11 +17,12 @@ use super::segment_index::{Found, SegmentIndex, Sought};
 use super::segments::Cut;
 use super::sides::Sides;
 use super::sorted::{Signers, SortedStrings};
+use super::tiles::Tested;
 use crate::condition::{Bounds, Condition};
 use crate::cpu::signature::Kernel;
 use crate::plan::cost::of_measure;
 use crate::strings::EditPredicate;
-use crate::strings::features::{Feature, WORDS, differing};
+use crate::strings::features::{Feature, Signature, WORDS, differing, in_one_word};
 use crate::{BuildContext, KeyColumn};
 use similarity_measures::EditMeasure;
 
@@ -33,6 +34,8 @@ const WRITE: f64 = 40.0;
 const ENTRY: f64 = 3.0;
 /// A candidate whose signatures are compared.
 const CANDIDATE: f64 = 20.0;
+/// A character of a candidate whose distance is computed beside those of others.
+const COMPARED: f64 = 1.3;
 /// A row of the tiles and a run that it meets.
 const ROW: f64 = 4.0;
 
@@ -180,14 +183,16 @@ pub fn nanoseconds_of_strings(
         let (met, left) = met.fold((0.0, 0.0), |(met, left), column| {
             (met + 1.0, left + f64::from(u8::from(sides.is_candidate(row, column))))
         });
-        let width = match predicate.is_jaro() {
-            true => length,
-            false => {
+        let decided = match (predicate.is_jaro(), f64::from(length)) {
+            (true, length) => CANDIDATE + of_measure(condition, length, length),
+            (false, short) if length <= u64::BITS => COMPARED * short,
+            (false, length) => {
                 let edits = predicate.edits(length as usize, length as usize).unwrap_or(0);
-                (2 * edits + 1).min(length as usize) as u32
+                let width = length.min((2 * edits + 1) as f64);
+                CANDIDATE + of_measure(condition, length, width)
             }
         };
-        met * pair + left * (CANDIDATE + of_measure(condition, length.into(), width.into()))
+        met * pair + left * decided
     };
     let all: f64 = (0..texts.len()).map(of_row).sum();
     // rows without a string take nothing
@@ -198,24 +203,45 @@ pub fn nanoseconds_of_strings(
 const FEWEST_SAMPLED: usize = 48;
 const MOST_SAMPLED: usize = 160;
 
-/// Which signatures leave fewer pairs, by testing some.
-pub(super) fn choose_feature(sides: &Sides<'_>) -> Feature {
-    if sides.predicate.is_jaro() {
-        return Feature::Characters;
-    }
-    let texts = sides.build;
-    let (mut characters, mut bigrams) = (0, 0);
+/// Which signatures are tested first: those that leave fewer of some pairs, folded where that is faster.
+pub(super) fn choose_tested(sides: &Sides<'_>) -> Tested {
+    let (texts, predicate) = (sides.build, sides.predicate);
+    let (mut pairs, mut characters, mut bigrams) = (0, Left::default(), Left::default());
     for row in (0..texts.len()).step_by(1 + COLUMNS * texts.len() / PAIRS) {
         let length = texts.lengths[row];
         let runs = sides.partners(texts.groups[row], length);
         let Some(columns) = sides.runs.positions(runs) else { continue };
         for column in columns.clone().step_by(1 + columns.len() / COLUMNS) {
-            let slack = sides.predicate.slack(length as usize, texts.lengths[column] as usize, usize::MAX);
+            pairs += 1;
+            let apart = predicate.wants_classes() && texts.classes[row] != texts.classes[column];
+            let prefix = if apart { 0 } else { usize::MAX };
+            let slack = predicate.slack(length as usize, texts.lengths[column] as usize, prefix);
             let Some(slack) = slack else { continue };
-            let left = |signatures: &[_], limit| differing(&signatures[row], &signatures[column]) <= limit;
-            characters += usize::from(left(&texts.characters, slack.characters));
-            bigrams += usize::from(left(&texts.bigrams, slack.bigrams));
+            characters.test(&texts.characters[row], &texts.characters[column], slack.characters);
+            bigrams.test(&texts.bigrams[row], &texts.bigrams[column], slack.bigrams);
         }
     }
-    if bigrams < characters { Feature::Bigrams } else { Feature::Characters }
+    let is_of_bigrams = !predicate.is_jaro() && bigrams.whole < characters.whole;
+    let (feature, left) = if is_of_bigrams { (Feature::Bigrams, bigrams) } else { (Feature::Characters, characters) };
+    let kernel = Kernel::detect();
+    let saved = kernel.nanoseconds_per_pair::<WORDS>() - kernel.nanoseconds_per_pair::<1>();
+    Tested { feature, folded: left.folded as f64 * TESTED_AGAIN < saved * pairs as f64 }
+}
+
+/// A pair that folded signatures leave, and that is tested by whole ones.
+const TESTED_AGAIN: f64 = 5.0;
+
+/// How many pairs are left by signatures.
+#[derive(Default, Clone, Copy)]
+struct Left {
+    folded: usize,
+    whole: usize,
+}
+
+impl Left {
+    fn test(&mut self, row: &Signature, column: &Signature, limit: i64) {
+        let folded = (in_one_word(row) ^ in_one_word(column)).count_ones();
+        self.folded += usize::from(i64::from(folded) <= limit);
+        self.whole += usize::from(differing(row, column) <= limit);
+    }
 }

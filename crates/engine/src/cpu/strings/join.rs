@@ -4,12 +4,9 @@ use std::ops::Range;
 
 use super::segment_index::SegmentIndex;
 use super::sides::Sides;
-use super::tiles::Tiles;
+use super::tiles::{MOST_ROWS, Tiles};
 use super::work::{LOOKUP, ROW, Work};
 use crate::Cursor;
-
-/// Rows of one step at most: more would gain nothing by sharing limits.
-const MOST_ROWS: usize = 64;
 
 /// The way from a probe row to the build rows that match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +76,7 @@ fn look_up(segments: &SegmentIndex, sides: &Sides<'_>, rows: Range<usize>, runs:
         let mut found = std::mem::take(&mut work.scratch.found);
         let met = segments.candidates(sides, row, runs.clone(), &mut found);
         work.done += LOOKUP * (met.lookups + met.entries / 8);
-        found.positions.iter().for_each(|&column| work.decide(sides, row, column as usize));
+        work.decide_all(sides, row, &mut found.positions);
         work.scratch.found = found;
     }
 }

@@ -5,7 +5,7 @@
 //!            --features--> signatures of the characters and of the bigrams
 //!            --runs, cost> for each run of a group and length: segment index | signature tiles
 //! probe row  --predicate-> the runs that it can match, and in how many signature bits (limits)
-//!            ------------> candidates --measure--> pairs that the condition accepts
+//!            ------------> candidates --lanes----> those that are near --measure--> pairs that the condition accepts
 //! ```
 //!
 //! `engine::strings` says what two lengths allow (`predicate`) and why a difference of signatures proves a difference
@@ -21,6 +21,7 @@
 mod cost;
 mod index;
 mod join;
+mod lanes;
 mod limits;
 mod nearest;
 mod pair_decider;

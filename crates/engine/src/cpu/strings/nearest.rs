@@ -20,6 +20,7 @@ use arrow::array::{Array, ArrayRef};
 use crate::error::Result;
 
 use super::cost;
+use super::lanes::Pattern;
 use super::runs::Runs;
 use super::sides::Sides;
 use super::sorted::{Signers, SortedStrings};
@@ -81,7 +82,7 @@ impl NearestStrings {
         let predicate = typical(measure, &texts);
         let sides =
             Sides { predicate: &predicate, known: None, build: &texts, runs: &runs, probe: &texts, self_join: false };
-        let tiles = Tiles::build(&texts, cost::choose_feature(&sides));
+        let tiles = Tiles::build(&texts, cost::choose_tested(&sides));
         let of_ranks = ranks.capacity() * size_of::<u32>();
         let info = IndexInfo {
             path: tiles.describe(),
@@ -232,6 +233,8 @@ struct Scratch {
     keys: Vec<i64>,
     limits: Vec<Limits>,
     hits: Vec<Hit>,
+    columns: Vec<u32>,
+    limits_by_column: Vec<u32>,
 }
 
 /// Strings whose signatures have been compared with that of a probe row.
@@ -383,7 +386,7 @@ impl Walk<'_> {
         let Scratch { sample, limits, hits, .. } = scratch;
         let last = columns.end.div_ceil(LANES);
         for first in (columns.start / LANES..last).step_by(TILE * step).take_while(|_| !self.cancel.is_cancelled()) {
-            index.tiles.nearest(signature, first..last.min(first + TILE), sample.most(), limits, hits);
+            index.tiles.nearest(&index.texts, signature, first..last.min(first + TILE), sample.most(), limits, hits);
             for hit in hits.iter() {
                 let column = first * LANES + hit.column as usize;
                 if columns.contains(&column) {
@@ -447,9 +450,7 @@ impl Walk<'_> {
             let (rows, sides) = (self.row..self.row + 1, self.sides(&bar.predicate));
             let Scratch { limits, hits, .. } = &mut *scratch;
             index.tiles.find(&sides, &rows, blocks, &mut (run..run + 1), limits, hits);
-            for hit in &scratch.hits {
-                self.meet(first * LANES + hit.column as usize, bar);
-            }
+            self.meet_all(first * LANES, bar, scratch);
         }
     }
 
@@ -458,9 +459,20 @@ impl Walk<'_> {
         Sides { predicate, known: None, build: texts, runs, probe: self.probe, self_join: false }
     }
 
+    /// Scores the hits of a tile whose first column is `origin`, unless they cannot be good enough.
+    fn meet_all(&mut self, origin: usize, bar: &mut Bar, scratch: &mut Scratch) {
+        let Scratch { hits, columns, limits_by_column, .. } = scratch;
+        self.counts.candidates += hits.len();
+        columns.clear();
+        columns.extend(hits.iter().map(|hit| origin as u32 + hit.column));
+        if let Some(pattern) = Pattern::that_pays(self.probe.text(self.row), columns.len()) {
+            pattern.keep_possible(&self.sides(&bar.predicate), self.row, columns, limits_by_column);
+        }
+        columns.iter().for_each(|&column| self.meet(column as usize, bar));
+    }
+
     /// Scores a pair unless it cannot be good enough.
     fn meet(&mut self, column: usize, bar: &mut Bar) {
-        self.counts.candidates += 1;
         if !self.sides(&bar.predicate).is_candidate(self.row, column) {
             return;
         }

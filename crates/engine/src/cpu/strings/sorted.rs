@@ -172,7 +172,25 @@ impl SortedStrings {
 
     #[inline]
     pub(super) fn text(&self, position: usize) -> &str {
-        &self.bytes[self.starts[position]..self.starts[position + 1]]
+        &self.bytes[self.place(position)]
+    }
+
+    /// The bytes of all strings, position after position.
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.bytes.as_bytes()
+    }
+
+    /// Where the string of a position lies among the bytes.
+    #[inline]
+    pub(super) fn place(&self, position: usize) -> Range<usize> {
+        self.starts[position]..self.starts[position + 1]
+    }
+
+    /// Whether the string of a position has characters of one byte only.
+    #[inline]
+    pub(super) fn is_ascii(&self, position: usize) -> bool {
+        self.place(position).len() == self.lengths[position] as usize
     }
 
     /// The end of the positions up to `end` that are of the group, length and class of `position`.

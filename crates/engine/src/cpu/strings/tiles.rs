@@ -8,21 +8,40 @@ use super::limits::LengthLimits;
 use super::runs::Run;
 use super::sides::Sides;
 use super::sorted::SortedStrings;
-use super::work::Work;
+use super::work::{Scratch, Work};
 use crate::cpu::signature::{self, Block, Hit, Kernel, LANES, Limits};
 use crate::error::Result;
-use crate::stored::{Sink, Source, Store, Stored};
-use crate::strings::features::{Feature, Signature, WORDS};
+use crate::stored::{Sink, Source, Store, Stored, stored};
+use crate::strings::features::{Feature, Signature, WORDS, in_one_word};
 use crate::strings::predicate::{EditPredicate, Slack};
 
 /// The signatures of a build side in blocks.
 #[derive(Debug)]
 pub(super) struct Tiles {
-    /// What the signatures that are tested first are of.
-    tested: Feature,
-    blocks: Vec<Block<WORDS>>,
+    tested: Tested,
+    blocks: Blocks,
     kernel: Kernel,
 }
+
+/// The signatures that are tested first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tested {
+    /// What they are of.
+    pub(super) feature: Feature,
+    /// Whether they are folded into one word, and only those that may hit are tested whole.
+    pub(super) folded: bool,
+}
+
+stored!(Tested { feature, folded });
+
+#[derive(Debug)]
+enum Blocks {
+    Folded(Vec<Block<1>>),
+    Whole(Vec<Block<WORDS>>),
+}
+
+/// Rows of one step at most: more would gain nothing by sharing limits.
+pub(super) const MOST_ROWS: usize = 64;
 
 /// Blocks of a tile: with their limits they share a cache of 32 KiB with the rows.
 pub(super) const TILE: usize = 64;
@@ -36,11 +55,16 @@ impl Store for Tiles {
 
 impl Tiles {
     pub(super) fn load(texts: &SortedStrings, source: &mut Source<'_>) -> Result<Self> {
-        Ok(Self::build(texts, Feature::load(source)?))
+        Ok(Self::build(texts, Tested::load(source)?))
     }
 
-    pub(super) fn build(texts: &SortedStrings, tested: Feature) -> Self {
-        Self { tested, blocks: signature::blocks(signatures(texts, tested)), kernel: Kernel::detect() }
+    pub(super) fn build(texts: &SortedStrings, tested: Tested) -> Self {
+        let signatures = signatures(texts, tested.feature);
+        let blocks = match tested.folded {
+            true => Blocks::Folded(signature::blocks(&signatures.iter().map(folded).collect::<Vec<_>>())),
+            false => Blocks::Whole(signature::blocks(signatures)),
+        };
+        Self { tested, blocks, kernel: Kernel::detect() }
     }
 
     /// Bytes that the tiles of `rows` rows take.
@@ -49,16 +73,20 @@ impl Tiles {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.blocks.capacity() * size_of::<Block<WORDS>>()
+        match &self.blocks {
+            Blocks::Folded(blocks) => blocks.capacity() * size_of::<Block<1>>(),
+            Blocks::Whole(blocks) => blocks.capacity() * size_of::<Block<WORDS>>(),
+        }
     }
 
     /// The name in EXPLAIN ANALYZE.
     pub(super) fn describe(&self) -> String {
-        let tested = match self.tested {
+        let tested = match self.tested.feature {
             Feature::Characters => "characters",
             Feature::Bigrams => "bigrams",
         };
-        format!("{}-bit signature tiles over {tested} ({})", 64 * WORDS, self.kernel.name())
+        let words = if self.tested.folded { 1 } else { WORDS };
+        format!("{}-bit signature tiles over {tested} ({})", 64 * words, self.kernel.name())
     }
 
     /// Decides all pairs of `rows`, which are of one group, length and class, and the build rows of `runs`.
@@ -89,18 +117,24 @@ impl Tiles {
         let origin = blocks.start * LANES;
         let mut hits = std::mem::take(&mut work.scratch.hits);
         self.find(sides, rows, blocks, runs, &mut work.scratch.limits, &mut hits);
-        for hit in &hits {
-            let (row, column) = (rows.start + hit.row as usize, origin + hit.column as usize);
-            if !(sides.self_join && column >= row) {
-                work.decide(sides, row, column);
-            }
+        if sides.self_join {
+            hits.retain(|hit| origin + (hit.column as usize) < rows.start + hit.row as usize);
         }
-        work.scratch.hits = hits;
+        let mut by_row = std::mem::take(&mut work.scratch.by_row);
+        let mut columns = std::mem::take(&mut work.scratch.columns);
+        by_row.sort(&hits, rows.len(), origin);
+        for row in rows.clone() {
+            columns.clear();
+            columns.extend_from_slice(by_row.of_row(row - rows.start));
+            work.decide_all(sides, row, &mut columns);
+        }
+        let Scratch { hits: of_hits, by_row: of_rows, columns: of_columns, .. } = &mut work.scratch;
+        (*of_hits, *of_rows, *of_columns) = (hits, by_row, columns);
     }
 
     /// The signatures that are tested.
     pub(super) fn signatures<'a>(&self, texts: &'a SortedStrings) -> &'a [Signature] {
-        signatures(texts, self.tested)
+        signatures(texts, self.tested.feature)
     }
 
     /// Finds the pairs of `rows` and a tile that signatures leave, and takes from `runs` those that end with the tile.
@@ -116,14 +150,44 @@ impl Tiles {
     ) {
         self.fill_limits(sides, rows.start, blocks.clone(), runs, limits);
         hits.clear();
-        let signatures = &self.signatures(sides.probe)[rows.clone()];
-        self.kernel.scan(signatures, &self.blocks[blocks], limits, hits);
+        let (build, probe) = (self.signatures(sides.build), &self.signatures(sides.probe)[rows.clone()]);
+        self.scan_blocks(probe, build, blocks, limits, hits);
+    }
+
+    /// Finds the columns of some blocks whose signatures differ from those of rows in no more bits than their limits.
+    fn scan_blocks(
+        &self,
+        rows: &[Signature],
+        build: &[Signature],
+        blocks: Range<usize>,
+        limits: &[Limits],
+        hits: &mut Vec<Hit>,
+    ) {
+        match &self.blocks {
+            Blocks::Whole(all) => self.kernel.scan(rows, &all[blocks], limits, hits),
+            Blocks::Folded(all) => {
+                let origin = blocks.start * LANES;
+                let mut of_rows = [[0]; MOST_ROWS];
+                for (part, rows) in rows.chunks(MOST_ROWS).enumerate() {
+                    of_rows.iter_mut().zip(rows).for_each(|(word, row)| *word = folded(row));
+                    let first = hits.len();
+                    self.kernel.scan(&of_rows[..rows.len()], &all[blocks.clone()], limits, hits);
+                    hits[first..].iter_mut().for_each(|hit| hit.row += (part * MOST_ROWS) as u32);
+                }
+                self.kernel.retain(hits, |hit| {
+                    let column = hit.column as usize;
+                    let limit = limits[column / LANES].0[column % LANES];
+                    (&rows[hit.row as usize], &build[origin + column], limit)
+                });
+            }
+        }
     }
 
     /// Finds the columns of a tile whose signatures differ from one in no more than `most` bits. Limits and hits are
     /// memory to be used.
     pub(super) fn nearest(
         &self,
+        texts: &SortedStrings,
         signature: &Signature,
         blocks: Range<usize>,
         most: i64,
@@ -132,8 +196,11 @@ impl Tiles {
     ) {
         limits.clear();
         limits.resize(blocks.len(), Limits([most; LANES]));
+        // the last block may have lanes without a string
+        let last = (blocks.end * LANES).saturating_sub(texts.len());
+        limits.last_mut().into_iter().for_each(|limits| limits.0[LANES - last..].fill(-1));
         hits.clear();
-        self.kernel.scan(std::slice::from_ref(signature), &self.blocks[blocks], limits, hits);
+        self.scan_blocks(std::slice::from_ref(signature), self.signatures(texts), blocks, limits, hits);
     }
 
     /// Number of bits of the tested signatures in which strings of the same length may differ that satisfy a condition.
@@ -143,7 +210,7 @@ impl Tiles {
 
     /// What is allowed of the tested signatures.
     fn tested_of(&self, slack: Option<Slack>) -> i64 {
-        match (slack, self.tested) {
+        match (slack, self.tested.feature) {
             (None, _) => -1,
             (Some(slack), Feature::Characters) => slack.characters,
             (Some(slack), Feature::Bigrams) => slack.bigrams,
@@ -197,6 +264,11 @@ impl Tiles {
             None => find(),
         }
     }
+}
+
+/// The one word of a signature.
+fn folded(signature: &Signature) -> [u64; 1] {
+    [in_one_word(signature)]
 }
 
 fn signatures(texts: &SortedStrings, feature: Feature) -> &[Signature] {

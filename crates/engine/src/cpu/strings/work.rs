@@ -1,5 +1,6 @@
 //! What one call of an index does, and how long that takes.
 
+use super::lanes::Pattern;
 use super::segment_index::Found;
 use super::sides::Sides;
 use crate::cpu::signature::{Hit, Limits};
@@ -24,6 +25,41 @@ pub(super) struct Scratch {
     pub(super) hits: Vec<Hit>,
     pub(super) limits: Vec<Limits>,
     pub(super) found: Found,
+    pub(super) by_row: ByRow,
+    /// Columns of one row.
+    pub(super) columns: Vec<u32>,
+    /// What is asked of each of them.
+    limits_by_column: Vec<u32>,
+}
+
+/// Hits of a tile in the order of their rows.
+#[derive(Debug, Default)]
+pub(super) struct ByRow {
+    /// Where the hits of each row begin, and the end of the last one.
+    starts: Vec<usize>,
+    columns: Vec<u32>,
+}
+
+impl ByRow {
+    /// Puts the hits of so many rows in order, each as its column plus `origin`.
+    pub(super) fn sort(&mut self, hits: &[Hit], rows: usize, origin: usize) {
+        self.starts.clear();
+        self.starts.resize(rows + 2, 0);
+        // the start of a row is kept one further on until its hits are in their places
+        hits.iter().for_each(|hit| self.starts[hit.row as usize + 2] += 1);
+        (2..self.starts.len()).for_each(|row| self.starts[row] += self.starts[row - 1]);
+        self.columns.resize(hits.len(), 0);
+        for hit in hits {
+            let place = &mut self.starts[hit.row as usize + 1];
+            self.columns[*place] = origin as u32 + hit.column;
+            *place += 1;
+        }
+    }
+
+    /// The columns of a row's hits.
+    pub(super) fn of_row(&self, row: usize) -> &[u32] {
+        &self.columns[self.starts[row]..self.starts[row + 1]]
+    }
 }
 
 /// What else takes as long as so many pairs of a tile: a step,
@@ -32,6 +68,8 @@ pub(super) const ROW: usize = 256;
 pub(super) const LOOKUP: usize = 64;
 /// a candidate,
 const CANDIDATE: usize = 64;
+/// a candidate whose distance is computed beside those of others,
+const COMPARED: usize = 96;
 /// the score of two strings,
 const VERIFICATION: usize = 512;
 /// and what each of their characters adds.
@@ -51,10 +89,26 @@ impl<'a> Work<'a> {
         self.matched() >= self.limit.pairs || self.done >= self.limit.work || self.cancel.is_cancelled()
     }
 
+    /// Decides the pairs of a row and some columns, as [`decide`](Self::decide) does. The columns are changed.
+    pub(super) fn decide_all(&mut self, sides: &Sides<'_>, row: usize, columns: &mut Vec<u32>) {
+        let Some(pattern) = Pattern::that_pays(sides.probe.text(row), columns.len()) else {
+            return columns.iter().for_each(|&column| self.decide(sides, row, column as usize));
+        };
+        self.counts.candidates += columns.len();
+        self.done += COMPARED * columns.len();
+        pattern.keep_possible(sides, row, columns, &mut self.scratch.limits_by_column);
+        columns.iter().for_each(|&column| self.filter(sides, row, column as usize));
+    }
+
     /// Decides a pair that group and length allow and appends it where it matches.
     pub(super) fn decide(&mut self, sides: &Sides<'_>, row: usize, column: usize) {
         self.counts.candidates += 1;
         self.done += CANDIDATE;
+        self.filter(sides, row, column);
+    }
+
+    /// Appends a candidate where it matches.
+    fn filter(&mut self, sides: &Sides<'_>, row: usize, column: usize) {
         if !sides.is_candidate(row, column) || self.cancel.is_cancelled() {
             return;
         }
