@@ -203,7 +203,7 @@ pub fn nanoseconds_of_strings(
 const FEWEST_SAMPLED: usize = 48;
 const MOST_SAMPLED: usize = 160;
 
-/// Which signatures are tested first: those that leave fewer of some pairs, folded where that is faster.
+/// The signatures that are tested first: the kind that leaves fewer of some sampled pairs, folded where that is faster.
 pub(super) fn choose_tested(sides: &Sides<'_>) -> Tested {
     let (texts, predicate) = (sides.build, sides.predicate);
     let (mut pairs, mut characters, mut bigrams) = (0, Left::default(), Left::default());
@@ -228,10 +228,10 @@ pub(super) fn choose_tested(sides: &Sides<'_>) -> Tested {
     Tested { feature, folded: left.folded as f64 * TESTED_AGAIN < saved * pairs as f64 }
 }
 
-/// A pair that folded signatures leave, and that is tested by whole ones.
+/// A pair that folded signatures leave, so that whole ones are compared.
 const TESTED_AGAIN: f64 = 5.0;
 
-/// How many pairs are left by signatures.
+/// Sampled pairs that signatures leave.
 #[derive(Default, Clone, Copy)]
 struct Left {
     folded: usize,

@@ -40,13 +40,13 @@ impl Pattern {
         Some(Self { masks, length: text.len() })
     }
 
-    /// A string that is compared with so many others, `None` where comparing each by itself is faster.
+    /// A string ready to be compared with so many others; `None`, too, where comparing each by itself is faster.
     pub(super) fn that_pays(text: &str, others: usize) -> Option<Self> {
         if others >= FEWEST { Self::of(text) } else { None }
     }
 
-    /// Keeps the columns that may match a row of this string: by their distance, which is within the condition's
-    /// then, or by the characters that Jaro matches. `limits` is memory to be used.
+    /// Keeps the columns that may match a row, whose string this is. A column stays for its Levenshtein distance, or
+    /// for the number of characters that Jaro matches. `limits` is memory to be used.
     pub(super) fn keep_possible(&self, sides: &Sides<'_>, row: usize, columns: &mut Vec<u32>, limits: &mut Vec<u32>) {
         limits.clear();
         match sides.predicate.measure.operations() {
@@ -61,8 +61,8 @@ impl Pattern {
         }
     }
 
-    /// Keeps the strings at `positions` whose Levenshtein distance is at most the limit beside them; with `JARO` those
-    /// of which Jaro matches at least so many characters. Strings that have other characters than ASCII are kept.
+    /// Keeps the strings at `positions` whose Levenshtein distance is at most the limit at the same place. With `JARO`
+    /// it keeps those of which Jaro matches at least that many characters. Strings that are not ASCII always stay.
     fn keep<const JARO: bool>(&self, texts: &SortedStrings, positions: &mut Vec<u32>, limits: &[u32]) {
         let mut kept = 0;
         registers::run(Keep::<JARO> { pattern: self, texts, positions, limits, kept: &mut kept });
@@ -189,8 +189,8 @@ impl<const JARO: bool> Loop for Keep<'_, JARO> {
     }
 }
 
-/// Appends the most insertions, deletions and substitutions between a row and each column, of which an edit does so
-/// many.
+/// Appends the largest Levenshtein distance that a row and each column may have. One edit of the measure stands for up
+/// to `plain_edits` insertions, deletions and substitutions.
 fn most_edits(sides: &Sides<'_>, row: usize, columns: &[u32], plain_edits: usize, limits: &mut Vec<u32>) {
     for (length, columns) in of_one_length(sides, columns) {
         // group and length allow the pair, so that there is a limit
@@ -200,7 +200,7 @@ fn most_edits(sides: &Sides<'_>, row: usize, columns: &[u32], plain_edits: usize
     }
 }
 
-/// Appends the fewest characters that Jaro has to match between a row and each column.
+/// Appends the least number of characters that Jaro has to match between a row and each column.
 fn fewest_matches(sides: &Sides<'_>, row: usize, columns: &[u32], limits: &mut Vec<u32>) {
     let (own, text) = (sides.probe.lengths[row] as usize, sides.probe.text(row).as_bytes());
     for (length, columns) in of_one_length(sides, columns) {

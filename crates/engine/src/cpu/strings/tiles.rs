@@ -28,7 +28,7 @@ pub(super) struct Tiles {
 pub(super) struct Tested {
     /// What they are of.
     pub(super) feature: Feature,
-    /// Whether they are folded into one word, and only those that may hit are tested whole.
+    /// Whether they are folded into one word. Whole signatures are compared where folded ones hit.
     pub(super) folded: bool,
 }
 
