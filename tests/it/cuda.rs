@@ -72,7 +72,7 @@ pub(crate) fn cases_on_device(all: usize) -> usize {
 }
 
 /// Seeds of random tables of which a device takes all, and the emulated driver half, as [`cases_on_device`] tells it.
-fn on_device(seeds: Range<u64>) -> Range<u64> {
+fn seeds_on_device(seeds: Range<u64>) -> Range<u64> {
     seeds.start..seeds.start + cases_on_device((seeds.end - seeds.start) as usize) as u64
 }
 
@@ -125,17 +125,18 @@ async fn joins_have_the_same_rows_as_stock() {
     if on_a_device("cuda::joins_have_the_same_rows_as_stock") {
         // of the measures, some have kernels
         let cases = Cases { operator: "engine=cuda:0", tenths: 1, ..TEXTS };
-        check(on_device(5000..5030), cases).await;
-        check(on_device(5100..5104), Cases { sizes: &[600], ..cases }).await;
+        check(seeds_on_device(5000..5030), cases).await;
+        check(seeds_on_device(5100..5104), Cases { sizes: &[600], ..cases }).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_have_the_same_rows_as_stock() {
     if on_a_device("cuda::rules_have_the_same_rows_as_stock") {
-        check(on_device(6000..6020), Cases { operator: "engine=cuda:0", tenths: 4, ..RULES }).await;
-        check(on_device(6100..6103), Cases { operator: "engine=cuda:0", tenths: 3, sizes: &[600], ..RULES }).await;
-        check(on_device(6200..6208), Cases { operator: "engine=cuda:0", tenths: 3, ..BANDS }).await;
+        check(seeds_on_device(6000..6020), Cases { operator: "engine=cuda:0", tenths: 4, ..RULES }).await;
+        check(seeds_on_device(6100..6103), Cases { operator: "engine=cuda:0", tenths: 3, sizes: &[600], ..RULES })
+            .await;
+        check(seeds_on_device(6200..6208), Cases { operator: "engine=cuda:0", tenths: 3, ..BANDS }).await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! One string compared with many others, eight at a time: Levenshtein distances, and the characters that Jaro matches.
 //!
 //! Each lane of a register reads one of the others, character by character. Where each character of the first string
-//! stands is found once for all. Distances are those of Myers, *A fast bit-vector algorithm for approximate string
+//! stands is found once for all that come together. Distances are those of Myers, *A fast bit-vector algorithm for approximate string
 //! matching*, 1999, and Hyyrö, *A bit-vector algorithm for computing Levenshtein and Damerau edit distances*, 2003.
 
 use std::array;
@@ -45,28 +45,36 @@ impl Pattern {
         if others >= FEWEST { Self::of(text) } else { None }
     }
 
-    /// Keeps the columns that may match a row, whose string this is. A column stays for its Levenshtein distance, or
-    /// for the number of characters that Jaro matches. `limits` is memory to be used.
-    pub(super) fn keep_possible(&self, sides: &Sides<'_>, row: usize, columns: &mut Vec<u32>, limits: &mut Vec<u32>) {
+    /// The columns that may match a row, whose string this is; they come first in `columns` then. A column stays for
+    /// its Levenshtein distance, or for the number of characters that Jaro matches. `limits` is memory to be used.
+    pub(super) fn possible<'c>(
+        &self,
+        sides: &Sides<'_>,
+        row: usize,
+        columns: &'c mut [u32],
+        limits: &mut Vec<u32>,
+    ) -> &'c [u32] {
         limits.clear();
-        match sides.predicate.measure.operations() {
+        let kept = match sides.predicate.measure.operations() {
             Some(operations) => {
                 most_edits(sides, row, columns, operations.plain_edits, limits);
-                self.keep::<false>(sides.build, columns, limits);
+                self.keep::<false>(sides.build, columns, limits)
             }
             None => {
                 fewest_matches(sides, row, columns, limits);
-                self.keep::<true>(sides.build, columns, limits);
+                self.keep::<true>(sides.build, columns, limits)
             }
-        }
+        };
+        &columns[..kept]
     }
 
     /// Keeps the strings at `positions` whose Levenshtein distance is at most the limit at the same place. With `JARO`
     /// it keeps those of which Jaro matches at least that many characters. Strings that are not ASCII always stay.
-    fn keep<const JARO: bool>(&self, texts: &SortedStrings, positions: &mut Vec<u32>, limits: &[u32]) {
+    /// Those that are kept come first, and their number is returned.
+    fn keep<const JARO: bool>(&self, texts: &SortedStrings, positions: &mut [u32], limits: &[u32]) -> usize {
         let mut kept = 0;
         registers::run(Keep::<JARO> { pattern: self, texts, positions, limits, kept: &mut kept });
-        positions.truncate(kept);
+        kept
     }
 
     /// Levenshtein distances; beyond its limit a distance may be any number above it.
@@ -202,7 +210,7 @@ fn most_edits(sides: &Sides<'_>, row: usize, columns: &[u32], plain_edits: usize
 
 /// Appends the least number of characters that Jaro has to match between a row and each column.
 fn fewest_matches(sides: &Sides<'_>, row: usize, columns: &[u32], limits: &mut Vec<u32>) {
-    let (own, text) = (sides.probe.lengths[row] as usize, sides.probe.text(row).as_bytes());
+    let own = sides.probe.lengths[row] as usize;
     for (length, columns) in of_one_length(sides, columns) {
         let fewest = |prefix: usize| match sides.predicate.slack(length, own, prefix) {
             Some(slack) => (length + own - slack.characters as usize) as u32 / 2,
@@ -214,8 +222,7 @@ fn fewest_matches(sides: &Sides<'_>, row: usize, columns: &[u32], limits: &mut V
         }
         let mut by_prefix = [None; LONGEST_PREFIX + 1];
         limits.extend(columns.iter().map(|&column| {
-            let other = sides.build.text(column as usize).as_bytes();
-            let prefix = text.iter().zip(other).take(LONGEST_PREFIX).take_while(|(one, other)| one == other).count();
+            let prefix = sides.common_prefix(row, column as usize);
             *by_prefix[prefix].get_or_insert_with(|| fewest(prefix))
         }));
     }
@@ -283,9 +290,11 @@ mod tests {
                 positions.iter().zip(&limits).filter_map(is_kept).collect()
             };
             let [mut near, mut matched] = [positions.clone(), positions.clone()];
-            pattern.keep::<false>(&texts, &mut near, &limits);
+            let kept = pattern.keep::<false>(&texts, &mut near, &limits);
+            near.truncate(kept);
             assert_eq!(near, expected(&|text, limit| levenshtein(text, &one) <= limit), "{one:?}");
-            pattern.keep::<true>(&texts, &mut matched, &limits);
+            let kept = pattern.keep::<true>(&texts, &mut matched, &limits);
+            matched.truncate(kept);
             assert_eq!(matched, expected(&|text, limit| matches(text, &one) >= limit), "{one:?}");
             at_the_limit[0] += expected(&|text, limit| levenshtein(text, &one) == limit).len();
             at_the_limit[1] += expected(&|text, limit| matches(text, &one) == limit).len();

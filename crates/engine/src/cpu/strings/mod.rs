@@ -15,8 +15,8 @@
 //!
 //! The most similar strings (`nearest`) are found by the tiles, with the score of the k-th one so far as the condition.
 //!
-//! Memory: the text of a side once more, 85 bytes a row, the signatures of the tiles once more (32 bytes a row), and
-//! 16 to 26 bytes for each segment that is indexed, while it is built 16 more.
+//! Memory: the text of a side once more and 85 bytes a row, the signatures of the tiles once more (8 or 32 bytes a
+//! row), and 16 to 26 bytes for each segment that is indexed, while it is built 16 more.
 
 mod cost;
 mod index;

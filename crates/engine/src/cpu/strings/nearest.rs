@@ -24,7 +24,7 @@ use super::lanes::Pattern;
 use super::runs::Runs;
 use super::sides::Sides;
 use super::sorted::{Signers, SortedStrings};
-use super::tiles::{TILE, Tiles};
+use super::tiles::{TILE, Tested, Tiles};
 use crate::condition::{Bounds, Condition};
 use crate::cpu::kind::IndexKind;
 use crate::cpu::signature::{Hit, LANES, Limits};
@@ -82,7 +82,7 @@ impl NearestStrings {
         let predicate = typical(measure, &texts);
         let sides =
             Sides { predicate: &predicate, known: None, build: &texts, runs: &runs, probe: &texts, self_join: false };
-        let tiles = Tiles::build(&texts, cost::choose_tested(&sides));
+        let tiles = Tiles::build(&texts, Tested { folded: false, ..cost::choose_tested(&sides) });
         let of_ranks = ranks.capacity() * size_of::<u32>();
         let info = IndexInfo {
             path: tiles.describe(),
@@ -465,10 +465,11 @@ impl Walk<'_> {
         self.counts.candidates += hits.len();
         columns.clear();
         columns.extend(hits.iter().map(|hit| origin as u32 + hit.column));
-        if let Some(pattern) = Pattern::that_pays(self.probe.text(self.row), columns.len()) {
-            pattern.keep_possible(&self.sides(&bar.predicate), self.row, columns, limits_by_column);
-        }
-        columns.iter().for_each(|&column| self.meet(column as usize, bar));
+        let possible = match Pattern::that_pays(self.probe.text(self.row), columns.len()) {
+            Some(pattern) => pattern.possible(&self.sides(&bar.predicate), self.row, columns, limits_by_column),
+            None => columns,
+        };
+        possible.iter().for_each(|&column| self.meet(column as usize, bar));
     }
 
     /// Scores a pair unless it cannot be good enough.

@@ -6,7 +6,7 @@ use super::limits::KnownLimits;
 use super::runs::Runs;
 use super::sorted::SortedStrings;
 use crate::strings::features::{Histogram, differing};
-use crate::strings::predicate::EditPredicate;
+use crate::strings::predicate::{EditPredicate, LONGEST_PREFIX};
 
 /// Both sides of a join.
 #[derive(Clone, Copy)]
@@ -33,7 +33,7 @@ impl Sides<'_> {
         let (probe, build) = (self.probe, self.build);
         let (left, right) = (build.lengths[column] as usize, probe.lengths[row] as usize);
         let prefix = match self.predicate.wants_classes() {
-            true => common_prefix(build.text(column), probe.text(row)),
+            true => self.common_prefix(row, column),
             false => usize::MAX,
         };
         let characters = differing(&build.characters[column], &probe.characters[row]);
@@ -51,8 +51,10 @@ impl Sides<'_> {
         differing(&build.bigrams[column], &probe.bigrams[row]) <= bigrams
             && Histogram::difference(build.histogram(column), probe.histogram(row)) <= bigrams
     }
-}
 
-fn common_prefix(left: &str, right: &str) -> usize {
-    left.chars().zip(right.chars()).take(4).take_while(|(l, r)| l == r).count()
+    /// Characters that both strings of a pair begin with, as far as a score counts them.
+    pub(super) fn common_prefix(&self, row: usize, column: usize) -> usize {
+        let (build, probe) = (self.build.text(column).chars(), self.probe.text(row).chars());
+        build.zip(probe).take(LONGEST_PREFIX).take_while(|(build, probe)| build == probe).count()
+    }
 }

@@ -8,7 +8,7 @@ use super::limits::LengthLimits;
 use super::runs::Run;
 use super::sides::Sides;
 use super::sorted::SortedStrings;
-use super::work::{Scratch, Work};
+use super::work::Work;
 use crate::cpu::signature::{self, Block, Hit, Kernel, LANES, Limits};
 use crate::error::Result;
 use crate::stored::{Sink, Source, Store, Stored, stored};
@@ -121,15 +121,11 @@ impl Tiles {
             hits.retain(|hit| origin + (hit.column as usize) < rows.start + hit.row as usize);
         }
         let mut by_row = std::mem::take(&mut work.scratch.by_row);
-        let mut columns = std::mem::take(&mut work.scratch.columns);
         by_row.sort(&hits, rows.len(), origin);
         for row in rows.clone() {
-            columns.clear();
-            columns.extend_from_slice(by_row.of_row(row - rows.start));
-            work.decide_all(sides, row, &mut columns);
+            work.decide_all(sides, row, by_row.of_row(row - rows.start));
         }
-        let Scratch { hits: of_hits, by_row: of_rows, columns: of_columns, .. } = &mut work.scratch;
-        (*of_hits, *of_rows, *of_columns) = (hits, by_row, columns);
+        (work.scratch.hits, work.scratch.by_row) = (hits, by_row);
     }
 
     /// The signatures that are tested.
@@ -155,6 +151,7 @@ impl Tiles {
     }
 
     /// Finds the columns of some blocks whose signatures differ from those of rows in no more bits than their limits.
+    /// There are at most [`MOST_ROWS`] rows.
     fn scan_blocks(
         &self,
         rows: &[Signature],
@@ -168,12 +165,8 @@ impl Tiles {
             Blocks::Folded(all) => {
                 let origin = blocks.start * LANES;
                 let mut of_rows = [[0]; MOST_ROWS];
-                for (part, rows) in rows.chunks(MOST_ROWS).enumerate() {
-                    of_rows.iter_mut().zip(rows).for_each(|(word, row)| *word = folded(row));
-                    let first = hits.len();
-                    self.kernel.scan(&of_rows[..rows.len()], &all[blocks.clone()], limits, hits);
-                    hits[first..].iter_mut().for_each(|hit| hit.row += (part * MOST_ROWS) as u32);
-                }
+                of_rows.iter_mut().zip(rows).for_each(|(word, row)| *word = folded(row));
+                self.kernel.scan(&of_rows[..rows.len()], &all[blocks], limits, hits);
                 self.kernel.retain(hits, |hit| {
                     let column = hit.column as usize;
                     let limit = limits[column / LANES].0[column % LANES];
@@ -275,5 +268,66 @@ fn signatures(texts: &SortedStrings, feature: Feature) -> &[Signature] {
     match feature {
         Feature::Characters => &texts.characters,
         Feature::Bigrams => &texts.bigrams,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+    use similarity_measures::EditMeasure;
+
+    use super::*;
+    use crate::Cancel;
+    use crate::condition::Bounds;
+    use crate::cpu::strings::runs::Runs;
+    use crate::cpu::strings::sorted::Signers;
+    use crate::test_oracle::strings::{key_column, strings};
+
+    #[test]
+    fn folded_signatures_leave_what_whole_ones_leave() {
+        let mut rng = StdRng::seed_from_u64(94);
+        let (mut found, mut turned_away) = (0, 0);
+        for rows in [1, 8, 63, 200, 333] {
+            let keys = key_column(&strings(rows, &mut rng), &None);
+            for (measure, bounds) in [
+                (EditMeasure::LEVENSHTEIN, Bounds::at_most(2.0, true)),
+                (EditMeasure::LEVENSHTEIN_SIMILARITY, Bounds::at_least(0.5, true)),
+                (EditMeasure::JARO_WINKLER, Bounds::at_least(0.8, true)),
+            ] {
+                let predicate = EditPredicate { measure, bounds };
+                let mut texts = SortedStrings::try_new(&predicate, &keys, &|_| Ok(())).unwrap();
+                texts.sign(&Signers::learn(&texts), 1, &Cancel::default());
+                let runs = Runs::of(&texts);
+                let (build, probe) = (&texts, &texts);
+                let sides = Sides { predicate: &predicate, known: None, build, runs: &runs, probe, self_join: false };
+                for feature in [Feature::Characters, Feature::Bigrams] {
+                    let tiles = [false, true].map(|folded| Tiles::build(&texts, Tested { feature, folded }));
+                    assert!(tiles[1].memory() <= tiles[0].memory() && tiles[1].describe().starts_with("64-bit"));
+                    let blocks = 0..texts.len().div_ceil(LANES);
+                    for row in 0..texts.len() {
+                        let (rows, all) =
+                            (row..texts.alike(row, texts.len().min(row + MOST_ROWS)), 0..runs.all().len());
+                        let [whole, folded] = tiles.each_ref().map(|tiles| {
+                            let (mut limits, mut hits) = (Vec::new(), Vec::new());
+                            tiles.find(&sides, &rows, blocks.clone(), &mut all.clone(), &mut limits, &mut hits);
+                            hits
+                        });
+                        assert_eq!(whole, folded, "{predicate:?} {feature:?} {row}");
+                        found += whole.len();
+                        turned_away += rows.len() * texts.len() - whole.len();
+                        let [whole, folded] = tiles.each_ref().map(|tiles| {
+                            let (mut limits, mut hits) = (Vec::new(), Vec::new());
+                            let signature = &tiles.signatures(&texts)[row];
+                            tiles.nearest(&texts, signature, blocks.clone(), 9, &mut limits, &mut hits);
+                            hits
+                        });
+                        assert_eq!(whole, folded, "{feature:?} {row}");
+                        assert!(whole.iter().all(|hit| (hit.column as usize) < texts.len()));
+                    }
+                }
+            }
+        }
+        assert!(found > 10_000 && turned_away > 10_000, "{found} {turned_away}");
     }
 }

@@ -26,9 +26,7 @@ pub(super) struct Scratch {
     pub(super) limits: Vec<Limits>,
     pub(super) found: Found,
     pub(super) by_row: ByRow,
-    /// Columns of one row.
-    pub(super) columns: Vec<u32>,
-    /// What is asked of each of them.
+    /// What is asked of each column of a row.
     limits_by_column: Vec<u32>,
 }
 
@@ -57,8 +55,8 @@ impl ByRow {
     }
 
     /// The columns of a row's hits.
-    pub(super) fn of_row(&self, row: usize) -> &[u32] {
-        &self.columns[self.starts[row]..self.starts[row + 1]]
+    pub(super) fn of_row(&mut self, row: usize) -> &mut [u32] {
+        &mut self.columns[self.starts[row]..self.starts[row + 1]]
     }
 }
 
@@ -90,14 +88,14 @@ impl<'a> Work<'a> {
     }
 
     /// Decides the pairs of a row and some columns, as [`decide`](Self::decide) does. The columns are changed.
-    pub(super) fn decide_all(&mut self, sides: &Sides<'_>, row: usize, columns: &mut Vec<u32>) {
+    pub(super) fn decide_all(&mut self, sides: &Sides<'_>, row: usize, columns: &mut [u32]) {
         let Some(pattern) = Pattern::that_pays(sides.probe.text(row), columns.len()) else {
             return columns.iter().for_each(|&column| self.decide(sides, row, column as usize));
         };
         self.counts.candidates += columns.len();
         self.done += COMPARED * columns.len();
-        pattern.keep_possible(sides, row, columns, &mut self.scratch.limits_by_column);
-        columns.iter().for_each(|&column| self.filter(sides, row, column as usize));
+        let possible = pattern.possible(sides, row, columns, &mut self.scratch.limits_by_column);
+        possible.iter().for_each(|&column| self.filter(sides, row, column as usize));
     }
 
     /// Decides a pair that group and length allow and appends it where it matches.
