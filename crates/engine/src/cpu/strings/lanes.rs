@@ -1,8 +1,9 @@
 //! One string compared with many others, eight at a time: Levenshtein distances, and the characters that Jaro matches.
 //!
 //! Each lane of a register reads one of the others, character by character. Where each character of the first string
-//! stands is found once for all that come together. Distances are those of Myers, *A fast bit-vector algorithm for approximate string
-//! matching*, 1999, and Hyyrö, *A bit-vector algorithm for computing Levenshtein and Damerau edit distances*, 2003.
+//! stands is found once for all that come together. Distances are those of Myers, *A fast bit-vector algorithm for
+//! approximate string matching*, 1999, and Hyyrö, *A bit-vector algorithm for computing Levenshtein and Damerau edit
+//! distances*, 2003.
 
 use std::array;
 
