@@ -28,6 +28,7 @@ mod row_numbers;
 mod rule;
 mod same_input;
 mod subquery;
+mod symmetric_rules;
 
 pub use dml::{DmlNode, DmlRule};
 pub use independent::Processes;

@@ -7,7 +7,7 @@ use datafusion::catalog::Session;
 use datafusion::common::{JoinConstraint, JoinSide, JoinType, NullEquality, Result, plan_err};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator, UserDefinedLogicalNode};
+use datafusion::logical_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator, UserDefinedLogicalNode, lit, when};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
@@ -19,11 +19,12 @@ use super::node::SimilarityJoinNode;
 use super::physical::{Physical, equality};
 use super::row_numbers::side_by_side;
 use super::same_input::{same_expr, same_rows};
+use super::symmetric_rules::{is_symmetric_atom, is_symmetric_key, symmetric_rules};
 use crate::config::SimilarityOptions;
 use crate::exec::{
     AtomExprs, JoinInputs, JoinSpec, MatchingDependencyBlockExec, RuleStrategy, SimilarityJoinExec, SimilarityStrategy,
 };
-use crate::predicate::{Atom, Band, BandForm, Conjunction, EqualityKey, Sides, plain_first};
+use crate::predicate::{Atom, Conjunction, EqualityKey, Sides, plain_first};
 use crate::program::{Compiled, ConjunctionPlan, RuleAtom, Rules, compile};
 use similarity_engine::choice::EngineSpec;
 
@@ -110,9 +111,9 @@ async fn plain_join(
     planner.create_physical_plan(&LogicalPlan::Join(join), session).await
 }
 
-/// Whether a similarity condition holds both ways round where it holds one way.
-fn is_symmetric_atom(atom: &Atom, sides: Sides<'_>) -> bool {
-    atom.similarity.is_symmetric() && same_expr(&atom.left, sides.left, &atom.right, sides.right)
+/// TRUE where `condition` holds and NULL elsewhere, so that it equals itself for two rows for which it holds alone.
+fn where_true(condition: Expr) -> Result<Expr> {
+    when(condition, lit(true)).end()
 }
 
 struct Planning<'a> {
@@ -126,7 +127,7 @@ impl Planning<'_> {
     fn similarity_join(&self, program: ConjunctionPlan) -> Result<Arc<dyn ExecutionPlan>> {
         let Sides { left, right } = self.physical.sides;
         let symmetric = is_symmetric_atom(&program.entry, self.physical.sides)
-            && program.keys.iter().all(|key| self.is_symmetric(key));
+            && program.keys.iter().all(|key| is_symmetric_key(key, self.physical.sides));
         let self_join = symmetric && self.is_self_join(&program.residual);
         let (equalities, unindexed) = self.physical.equalities(&program.keys)?;
         let entry = (&program.entry.left, &program.entry.right);
@@ -143,13 +144,8 @@ impl Planning<'_> {
 
     fn matching_dependency_block(&self, rules: Rules) -> Result<Arc<dyn ExecutionPlan>> {
         let Sides { left, right } = self.physical.sides;
-        let symmetric = rules.atoms.iter().all(|atom| match atom {
-            RuleAtom::Equality(key) => self.is_symmetric(key),
-            RuleAtom::Similarity(atom) => is_symmetric_atom(atom, self.physical.sides),
-            RuleAtom::Band(band) => self.is_symmetric_band(band),
-            RuleAtom::OneSided { .. } | RuleAtom::Pair(_) => false,
-        });
-        let self_join = symmetric && self.is_self_join(&rules.residual);
+        let symmetric = symmetric_rules(&rules, self.physical.sides).filter(|_| self.is_self_join(&rules.residual));
+        let (self_join, rules) = (symmetric.is_some(), symmetric.unwrap_or(rules));
         let labels = rules.atoms.iter().map(ToString::to_string).collect();
         let mut pairs: Vec<(Expr, Expr)> = Vec::new();
         let mut atoms = Vec::with_capacity(rules.atoms.len());
@@ -177,10 +173,7 @@ impl Planning<'_> {
     /// An atom in physical expressions; its key pair is one of `keys` from then on.
     fn atom(&self, atom: RuleAtom, keys: &mut Vec<(Expr, Expr)>) -> Result<AtomExprs> {
         Ok(match atom {
-            RuleAtom::Equality(key) => match self.physical.equality(&key)? {
-                Some(equality) => AtomExprs::Equality(equality),
-                None => AtomExprs::Pair(self.physical.filter(&equality(&key))?),
-            },
+            RuleAtom::Equality(key) => self.equality(&key)?,
             RuleAtom::Similarity(Atom { left, right, similarity, .. }) => {
                 let pair = (left, right);
                 let key = keys.iter().position(|known| *known == pair).unwrap_or_else(|| {
@@ -190,6 +183,10 @@ impl Planning<'_> {
                 AtomExprs::Similarity { key, condition: similarity }
             }
             RuleAtom::Band(band) => AtomExprs::Band(self.physical.band(&band)?),
+            RuleAtom::BothSides { left, right } => {
+                let [left, right] = [left, right].map(where_true);
+                self.equality(&EqualityKey { left: left?, right: right?, null_equals_null: false })?
+            }
             RuleAtom::OneSided { left: true, condition } => AtomExprs::OneSided {
                 side: JoinSide::Left,
                 condition: self.physical.expression(&condition, self.physical.sides.left)?,
@@ -199,6 +196,13 @@ impl Planning<'_> {
                 condition: self.physical.expression(&condition, self.physical.sides.right)?,
             },
             RuleAtom::Pair(condition) => AtomExprs::Pair(self.physical.filter(&condition)?),
+        })
+    }
+
+    fn equality(&self, key: &EqualityKey) -> Result<AtomExprs> {
+        Ok(match self.physical.equality(key)? {
+            Some(equality) => AtomExprs::Equality(equality),
+            None => AtomExprs::Pair(self.physical.filter(&equality(key))?),
         })
     }
 
@@ -255,17 +259,6 @@ impl Planning<'_> {
             && same_rows(self.node.left(), self.node.right())
             && residual.iter().any(|condition| self.is_irreflexive(condition))
             && left.schema().fields().len() == right.schema().fields().len()
-    }
-
-    /// Whether a band holds both ways round where it holds one way.
-    fn is_symmetric_band(&self, band: &Band) -> bool {
-        let BandForm::Difference { left, right, bounds, .. } = &band.form else { return false };
-        same_expr(left, self.physical.sides.left, right, self.physical.sides.right) && bounds.is_symmetric()
-    }
-
-    /// Whether both sides of an equality are the same expression.
-    fn is_symmetric(&self, key: &EqualityKey) -> bool {
-        same_expr(&key.left, self.physical.sides.left, &key.right, self.physical.sides.right)
     }
 
     /// `a.x < b.x`, `a.x > b.x` or `a.x <> b.x`: false or NULL for a row with itself.

@@ -22,6 +22,13 @@ pub enum RuleAtom {
         /// The condition.
         condition: Expr,
     },
+    /// Condition that either row has to satisfy by itself, in a self-join.
+    BothSides {
+        /// The condition over the left input.
+        left: Expr,
+        /// The condition over the right input.
+        right: Expr,
+    },
     /// Any other condition, decided pair by pair after everything else.
     Pair(Expr),
 }
@@ -51,11 +58,7 @@ impl Rules {
             let rest = std::mem::take(&mut parts.residual);
             let rest = rest.into_iter().map(|condition| RuleAtom::over(condition, sides));
             let own = RuleAtom::served(parts);
-            let mut numbers: Vec<usize> =
-                shared.iter().cloned().chain(own).chain(rest).map(|atom| rules.number(atom)).collect();
-            numbers.sort_unstable();
-            numbers.dedup();
-            rules.clauses.push(numbers);
+            rules.add(shared.iter().cloned().chain(own).chain(rest));
         }
         rules.absorb();
         rules
@@ -87,11 +90,16 @@ impl Rules {
     pub fn of_one(mut parts: Conjunction) -> Self {
         let residual = std::mem::take(&mut parts.residual);
         let mut rules = Self { atoms: Vec::new(), clauses: Vec::new(), residual };
-        let mut clause: Vec<usize> = RuleAtom::served(parts).into_iter().map(|atom| rules.number(atom)).collect();
+        rules.add(RuleAtom::served(parts));
+        rules
+    }
+
+    /// Adds a clause of `atoms`, of which others may have some.
+    pub fn add(&mut self, atoms: impl IntoIterator<Item = RuleAtom>) {
+        let mut clause: Vec<usize> = atoms.into_iter().map(|atom| self.number(atom)).collect();
         clause.sort_unstable();
         clause.dedup();
-        rules.clauses.push(clause);
-        rules
+        self.clauses.push(clause);
     }
 
     fn number(&mut self, atom: RuleAtom) -> usize {
@@ -193,6 +201,7 @@ impl fmt::Display for RuleAtom {
                 write!(f, "{similarity} of ({}, {})", left.human_display(), right.human_display())
             }
             Self::Similarity(atom) => write!(f, "{}", atom.condition.human_display()),
+            Self::BothSides { left, right } => write!(f, "{} AND {}", left.human_display(), right.human_display()),
             Self::OneSided { condition, .. } | Self::Pair(condition) => write!(f, "{}", condition.human_display()),
         }
     }

@@ -10,7 +10,7 @@ use similarity_engine::links::Method;
 
 use super::arguments::Argument;
 use super::links::{CLUSTERS, columns_of, read_method};
-use super::query::{Query, check_expression, column_name, quoted, relation, session};
+use super::query::{Query, check_expression, column_name, is_symmetric, quoted, relation, session};
 use crate::sql::TwoRows;
 
 /// Names of the functions.
@@ -60,7 +60,7 @@ impl TableFunctionImpl for DuplicatesFunction {
         let score = score.filter(|_| method != Method::Components);
         let score = score.map(|score| format!(",\n{score}\n")).unwrap_or_default();
         // a pair that is linked either way round is looked at once
-        let order = if condition.is_symmetric(state) { "<" } else { "<>" };
+        let order = if is_symmetric(DUPLICATES, &table, &condition.sql(), state) { "<" } else { "<>" };
         let links = format!(
             "SELECT a.{id}, b.{id}{score} FROM {table} AS a JOIN {table} AS b ON ({}) AND a.{id} {order} b.{id}",
             condition.sql()

@@ -8,7 +8,7 @@ use datafusion::common::{Result, plan_err};
 use super::arguments::Argument;
 use super::duplicates::read_condition;
 use super::links::{CLUSTERS, link_query};
-use super::query::{Query, column_name, quoted, session};
+use super::query::{Query, column_name, is_symmetric, quoted, session};
 
 /// Name of the function.
 pub(super) const EXTEND_DUPLICATES: &str = "extend_duplicates";
@@ -59,7 +59,7 @@ impl TableFunctionImpl for ExtendDuplicatesFunction {
         let sql = condition.sql();
         // an old row stands for its cluster, under the id of the cluster
         let mut links = vec![format!("SELECT a.cluster_id, b.{id} FROM {old} AS a JOIN {new} AS b ON ({sql})")];
-        let symmetric = condition.is_symmetric(state);
+        let symmetric = [&old, &new].iter().all(|table| is_symmetric(EXTEND_DUPLICATES, table, &sql, state));
         if !symmetric {
             links.push(format!("SELECT b.cluster_id, a.{id} FROM {new} AS a JOIN {old} AS b ON ({sql})"));
         }

@@ -9,8 +9,8 @@ use datafusion::execution::context::SessionState;
 
 use super::arguments::Argument;
 use super::one_or_two::OneOrTwo;
-use super::query::{Query, quoted, session};
-use crate::sql::{SetPart, TwoRows};
+use super::query::{Query, is_symmetric, quoted, session};
+use crate::sql::SetPart;
 
 /// Name of the function.
 pub(super) const LARGEST_BLOCKS: &str = "largest_blocks";
@@ -107,7 +107,7 @@ impl Blocks<'_> {
         let value = format!("concat_ws(', ', {})", each(|at| format!("CAST(l.k{at} AS VARCHAR)"), ", "));
         // an AND may be the same both ways round where its parts are not
         let of_one_side = |[left, right]: &[String; 2]| self.is_of_one_side(&format!("{left} = {right}"));
-        let rows = match equal.iter().map(of_one_side).collect::<Result<Vec<_>>>()?.into_iter().all(|one| one) {
+        let rows = match equal.iter().all(of_one_side) {
             true => Counted::OneSide {
                 counts: counts(0, &self.tables.left),
                 present: each(|at| format!("l.k{at} IS NOT NULL"), " AND "),
@@ -137,7 +137,7 @@ impl Blocks<'_> {
             Ok(format!("(SELECT k, count(*) AS n FROM (SELECT unnest({tokens}) AS k FROM ({query})) GROUP BY k)"))
         };
         let left = counts(0, &self.tables.left)?;
-        let rows = match self.is_of_one_side(&set.sql)? {
+        let rows = match self.is_of_one_side(&set.sql) {
             true => Counted::OneSide { counts: left, present: "l.k IS NOT NULL".into() },
             false => Counted::TwoSides { counts: [left, counts(1, self.tables.of_b())?], on: "l.k = r.k".into() },
         };
@@ -145,8 +145,8 @@ impl Blocks<'_> {
     }
 
     /// Whether either row of a pair is counted by the same expressions of the same table.
-    fn is_of_one_side(&self, part: &str) -> Result<bool> {
-        Ok(self.tables.right.is_none() && TwoRows::read(part, self.state)?.is_symmetric(self.state))
+    fn is_of_one_side(&self, part: &str) -> bool {
+        self.tables.right.is_none() && is_symmetric(LARGEST_BLOCKS, &self.tables.left, part, self.state)
     }
 }
 

@@ -14,6 +14,7 @@ use futures::FutureExt;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::arguments::Argument;
+use crate::predicate::{self, Sides};
 use crate::sql::{StatementText, dialect, logical_plan, syntax_error, tokenize};
 
 /// The session of DataFusion itself that a table function plans its query in.
@@ -105,6 +106,19 @@ pub(super) fn column_name(expr: &Expr, argument: &Argument, state: &SessionState
         parser.expect_token(&Token::EOF).map(|_| name)
     });
     name.map(|name| name.to_string()).map_err(|error| argument.blamed(error.into()))
+}
+
+/// Whether a condition over rows `a` and `b` of one `table` surely holds for both orders of two rows or for none. Of a
+/// condition that is refused nothing is sure: the query that asks it says why.
+pub(super) fn is_symmetric(function: &'static str, table: &str, condition: &str, state: &SessionState) -> bool {
+    let text = format!("SELECT {condition} FROM {table} AS a CROSS JOIN {table} AS b");
+    let Ok(LogicalPlan::Projection(projection)) = (Query { function, text }).plan(state) else { return false };
+    match (projection.input.as_ref(), projection.expr.as_slice()) {
+        (LogicalPlan::Join(join), [condition]) => {
+            predicate::is_symmetric(condition, Sides { left: join.left.schema(), right: join.right.schema() })
+        }
+        _ => false,
+    }
 }
 
 /// A text as a constant of SQL.

@@ -35,6 +35,7 @@ use similarity_cuda::Device;
 use crate::epsilon::{finite_table, random_vectors};
 use crate::nearest::{self, Checked, SCORES, SCORES_OF_CONDITIONS, SCORES_OF_TEXTS, check_tables};
 use crate::oracle::{BANDS, Cases, DENSE, QUERIES_PER_TABLE, RULES, TEXTS, about, check, random_condition};
+use crate::self_joins::SELF_RULES;
 use crate::session;
 
 /// Names the engine of all sessions.
@@ -137,6 +138,7 @@ async fn rules_have_the_same_rows_as_stock() {
         check(seeds_on_device(6100..6103), Cases { operator: "engine=cuda:0", tenths: 3, sizes: &[600], ..RULES })
             .await;
         check(seeds_on_device(6200..6208), Cases { operator: "engine=cuda:0", tenths: 3, ..BANDS }).await;
+        check(seeds_on_device(6300..6310), Cases { operator: "engine=cuda:0", tenths: 3, ..SELF_RULES }).await;
     }
 }
 

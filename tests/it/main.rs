@@ -34,6 +34,7 @@ mod rewritten;
 mod rows;
 mod rules;
 mod rustdoc_words;
+mod self_joins;
 mod service;
 mod sql;
 mod subqueries;

@@ -470,7 +470,7 @@ fn random_key(rng: &mut StdRng) -> String {
         .to_string()
 }
 
-fn random_atom(rng: &mut StdRng) -> String {
+pub(crate) fn random_atom(rng: &mut StdRng) -> String {
     match rng.random_range(0..10) {
         0..4 => random_similarity(rng),
         4..6 => random_key(rng),

@@ -5,19 +5,18 @@ use std::collections::{BTreeSet, HashMap};
 use datafusion::common::Result;
 use datafusion::execution::context::SessionState;
 use datafusion::sql::planner::IdentNormalizer;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, CaseWhen, Expr, Ident};
+use datafusion::sql::sqlparser::ast::{Expr, Ident};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Span, Token};
 
 use super::blocking::Blocking;
-use super::calls::{arguments, plain_arguments};
+use super::calls::arguments;
 use super::catalog::RuleCatalog;
 use super::clauses::{atoms, bare};
 use super::expand::Calls;
 use super::qualifiers;
 use super::rule::Rule;
 use super::scores::{score, threshold};
-use crate::functions;
 use crate::sql::error::syntax_error;
 use crate::sql::statements::{dialect, tokenize};
 use crate::sql::visit::visit_expr;
@@ -112,13 +111,6 @@ impl TwoRows {
     pub fn blocking(&self, state: &SessionState) -> Vec<Blocking> {
         self.rule.clauses().into_iter().map(|clause| Blocking::of(clause, &self.rule, state)).collect()
     }
-
-    /// Whether the condition surely holds for two rows the other way round where it holds one way.
-    pub fn is_symmetric(&self, state: &SessionState) -> bool {
-        let (a, b) = (std::slice::from_ref(self.rule.left()), std::slice::from_ref(self.rule.right()));
-        let turned = self.rule.between(self.rule.condition(), b, a, Span::empty());
-        canonical(self.rule.condition(), state) == canonical(&turned, state)
-    }
 }
 
 /// The two expressions that a part compares, by a measure or an operator.
@@ -129,75 +121,5 @@ fn compared(atom: &Expr) -> Option<(&Expr, &Expr)> {
         }
         Expr::Between { expr, .. } => arguments(bare(expr)),
         call => arguments(call),
-    }
-}
-
-/// A text that two expressions share only where they have one value. What it does not look into stays as it is.
-fn canonical(expr: &Expr, state: &SessionState) -> String {
-    let of = |expr: &Expr| canonical(expr, state);
-    let pair = |op: &dyn std::fmt::Display, mut sides: [String; 2], sorted: bool| {
-        if sorted {
-            sides.sort();
-        }
-        format!("{op}({}, {})", sides[0], sides[1])
-    };
-    match bare(expr) {
-        Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } => {
-            let mut operands = Vec::new();
-            flatten(expr, op, &mut operands);
-            let mut operands: Vec<String> = operands.into_iter().map(of).collect();
-            operands.sort();
-            format!("{op}({})", operands.join(", "))
-        }
-        Expr::BinaryOp { left, op, right } => {
-            use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, Multiply, NotEq, Plus};
-            match op {
-                Eq | NotEq | Plus | Multiply => pair(op, [of(left), of(right)], true),
-                Gt => pair(&Lt, [of(right), of(left)], false),
-                GtEq => pair(&LtEq, [of(right), of(left)], false),
-                _ => pair(op, [of(left), of(right)], false),
-            }
-        }
-        Expr::Between { expr, negated, low, high } => {
-            format!("between({negated}, {}, {}, {})", of(expr), of(low), of(high))
-        }
-        Expr::Case { operand: None, conditions, else_result, .. } => {
-            let branch = |branch: &CaseWhen| format!("{} -> {}", of(&branch.condition), of(&branch.result));
-            let branches: Vec<String> = conditions.iter().map(branch).collect();
-            let rest = else_result.as_deref().map(of).unwrap_or_default();
-            format!("case({}; {rest})", branches.join(", "))
-        }
-        Expr::IsNull(inner) => format!("is_null({})", of(inner)),
-        Expr::IsNotNull(inner) => format!("is_not_null({})", of(inner)),
-        Expr::UnaryOp { op, expr } => format!("{op}({})", of(expr)),
-        Expr::Function(call) => match plain_arguments(call) {
-            Some(arguments) => {
-                let name = call.name.to_string().to_lowercase();
-                if let ("abs", [difference]) = (name.as_str(), arguments.as_slice())
-                    && let Expr::BinaryOp { left, op: BinaryOperator::Minus, right } = bare(difference)
-                {
-                    return pair(&"distance", [of(left), of(right)], true);
-                }
-                let mut texts: Vec<String> = arguments.into_iter().map(of).collect();
-                let known = state.scalar_functions().get(&name);
-                if texts.len() >= 2 && known.is_some_and(|function| functions::is_symmetric(function)) {
-                    texts[..2].sort();
-                }
-                format!("{name}({})", texts.join(", "))
-            }
-            None => expr.to_string(),
-        },
-        other => other.to_string(),
-    }
-}
-
-/// The operands of a chain of one operator.
-fn flatten<'a>(expr: &'a Expr, of: &BinaryOperator, operands: &mut Vec<&'a Expr>) {
-    match bare(expr) {
-        Expr::BinaryOp { left, op, right } if op == of => {
-            flatten(left, of, operands);
-            flatten(right, of, operands);
-        }
-        other => operands.push(other),
     }
 }

@@ -19,8 +19,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::arguments::Argument;
 use super::one_or_two::OneOrTwo;
-use super::query::{Query, quoted_column, session};
-use crate::sql::TwoRows;
+use super::query::{Query, is_symmetric, quoted_column, session};
 use exec::{Clause, Estimate, EstimateExec, schema};
 use pairs::Condition;
 
@@ -76,12 +75,8 @@ impl TableFunctionImpl for EstimateJoinFunction {
         if size > MOST_ROWS {
             return plan_err!("{of_size} is at most {MOST_ROWS}");
         }
-        let estimate = Estimate {
-            inputs: inputs(&tables, state)?,
-            clauses: clauses(&tables.condition, state)?,
-            size: size as usize,
-            seed,
-        };
+        let estimate =
+            Estimate { inputs: inputs(&tables, state)?, clauses: clauses(&tables, state), size: size as usize, seed };
         Ok(Arc::new(EstimateTable { estimate, state: state.clone() }))
     }
 }
@@ -104,17 +99,19 @@ fn inputs(tables: &OneOrTwo, state: &SessionState) -> Result<Vec<LogicalPlan>> {
     std::iter::once(&tables.left).chain(&tables.right).zip([left, right]).map(plan).collect()
 }
 
-fn clauses(condition: &TwoRows, state: &SessionState) -> Result<Vec<Clause>> {
-    let read = |sql: String| -> Result<Condition> {
-        let is_symmetric = TwoRows::read(&sql, state)?.is_symmetric(state);
-        Ok(Condition { sql, is_symmetric })
+fn clauses(tables: &OneOrTwo, state: &SessionState) -> Vec<Clause> {
+    let condition = &tables.condition;
+    let read = |sql: String| {
+        // pairs of two tables have one order
+        let is_symmetric = tables.right.is_none() && is_symmetric(ESTIMATE_JOIN, &tables.left, &sql, state);
+        Condition { sql, is_symmetric }
     };
     let mut clauses = Vec::new();
     for (at, (text, blocking)) in condition.clauses().into_iter().zip(condition.blocking(state)).enumerate() {
         clauses.push(Clause {
             number: Some(at as u32 + 1),
-            condition: read(text.sql)?,
-            candidates: blocking.pairs.map(read).transpose()?,
+            condition: read(text.sql),
+            candidates: blocking.pairs.map(read),
             rows: blocking.rows,
         });
     }
@@ -123,12 +120,12 @@ fn clauses(condition: &TwoRows, state: &SessionState) -> Result<Vec<Clause>> {
             clauses.iter().map(|clause| Some(format!("({})", clause.candidates.as_ref()?.sql))).collect();
         clauses.push(Clause {
             number: None,
-            condition: read(condition.sql())?,
-            candidates: candidates.map(|each| read(each.join(" OR "))).transpose()?,
+            condition: read(condition.sql()),
+            candidates: candidates.map(|each| read(each.join(" OR "))),
             rows: [Vec::new(), Vec::new()],
         });
     }
-    Ok(clauses)
+    clauses
 }
 
 /// The table that the function gives.
