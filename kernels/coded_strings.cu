@@ -17,6 +17,8 @@
 // Sizes from here on are one class, and that of a NULL.
 #define LARGE 64
 #define NOTHING 65
+// The class of strings that are too long to be read.
+#define UNKNOWN 66  // for the host
 // Scalar values of Unicode.
 #define SCALARS 0x110000  // for the host
 
@@ -51,13 +53,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) text_prints(ArrowStrings s
 }
 
 // One thread a row. `occurs` has a bit for each scalar value, zero at first, and is none where nobody asks; `numbers`
-// becomes the characters of all rows and of the longest one. ArrowStrings that have more than `most` for sure are not
-// read: the fewest that they may have stand for theirs.
+// becomes the characters of all rows, and how many rows have more than `most`. These are UNKNOWN, and have no
+// characters.
 extern "C" __global__ void __launch_bounds__(THREADS) text_features(ArrowStrings strings, u32 most, u32* lengths,
                                                                     u64* signatures, u8* classes, u32* NULLABLE occurs,
                                                                     u64* numbers) {
-    __shared__ u32 longest;
-    if (threadIdx.x == 0) longest = 0;
+    __shared__ u32 unknown;
+    if (threadIdx.x == 0) unknown = 0;
     __syncthreads();
     u32 row = blockIdx.x * THREADS + threadIdx.x, length = 0;
     if (row < strings.count) {
@@ -66,9 +68,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) text_features(ArrowStrings
         u32 bytes = 0;
         if (is_there) bytes_of(strings, row, &bytes);
         // no character has more than four
-        if (bytes / 4 > most) {
-            length = bytes / 4;
-        } else if (is_there) {
+        bool is_long = bytes / 4 > most;
+        if (is_there && !is_long) {
             u8 times[64] = {};
             for_each_character(strings, row, [&](u32 scalar) {
                 length++;
@@ -77,17 +78,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) text_features(ArrowStrings
                 u32 bit = 1u << scalar % 32;
                 if (occurs && !(occurs[scalar / 32] & bit)) atomicOr(&occurs[scalar / 32], bit);
             });
+            is_long = length > most;
+        }
+        if (is_long) {
+            length = 0;
+            atomicAdd(&unknown, 1u);
         }
         lengths[row] = length;
         signatures[row] = signature;
-        classes[row] = is_there ? (u8)min(length, (u32)LARGE) : (u8)NOTHING;
-        atomicMax(&longest, length);
+        classes[row] = is_long ? (u8)UNKNOWN : is_there ? (u8)min(length, (u32)LARGE) : (u8)NOTHING;
     }
     u64 all;
     block_exclusive_sum<THREADS>((u64)length, &all);
     if (threadIdx.x != 0) return;
     atomicAdd(&numbers[0], all);
-    atomicMax(&numbers[1], (u64)longest);
+    atomicAdd(&numbers[1], (u64)unknown);
 }
 
 template <class Symbol>

@@ -64,7 +64,12 @@ struct Step {
     u32 remembered;
     // Which three numbers of the tally: pairs asked, evaluated, passed.
     u32 number;
+    // Whether pairs pass of which a row is unknown.
+    u32 unknown;
 };
+
+// What the filter of a step says of a pair: a row that is unknown has no value here, and the host decides.
+enum Filtered : u32 { REFUSED, LEFT, OPEN };
 
 // The rows of one side by their sizes and signatures, as the CPU's first filter.
 struct Near {
@@ -74,6 +79,9 @@ struct Near {
 
 // Classes of sizes, the last one of rows that match nothing.
 #define CLASSES 66
+// The class of rows that are unknown, and whether a row has a vector if it is.
+#define UNKNOWN CLASSES   // for the host
+#define UNKNOWN_VECTOR 2  // for the host
 
 // ArrowStrings of one side, by row.
 struct RuleTexts {
@@ -94,7 +102,7 @@ struct RuleSets {
 // Vectors of one side, by row, as the query has them: numbers whose squares neither overflow nor vanish.
 struct RuleVectors {
     const double* values;
-    // A byte a row: whether it has a vector, none of whose elements is NULL.
+    // A byte a row: whether it has a vector, none of whose elements is NULL; or UNKNOWN_VECTOR.
     const u8* has;
 };
 
@@ -189,10 +197,10 @@ __device__ __forceinline__ u32 gather(u16* places, u32 kept, bool keep, u32 plac
     return kept + __popc(mask);
 }
 
-// Asks the pairs that have come as deep as `step` whether they pass: those of a build and a probe row that `may` do, as
-// `holds` says.
-template <class May, class Holds>
-__device__ __forceinline__ void ask(const Batch& batch, const Step& step, u64* tally, May may, Holds holds) {
+// Asks the pairs that have come as deep as `step` whether they pass: those of a build and a probe row that `filter` has
+// left, as `holds` says.
+template <class Filter, class Holds>
+__device__ __forceinline__ void ask(const Batch& batch, const Step& step, u64* tally, Filter filter, Holds holds) {
     __shared__ u16 gathered[THREADS / WARP_LANES][STRETCH];
     u32 lane = lane_of_thread();
     u16* places = gathered[threadIdx.x / WARP_LANES];
@@ -230,10 +238,12 @@ __device__ __forceinline__ void ask(const Batch& batch, const Step& step, u64* t
                 } else {
                     Pair pair = batch.pairs[at];
                     evaluated++;
-                    is_left = may(pair.build, pair.probe);
+                    Filtered filtered = filter(pair.build, pair.probe);
+                    is_left = filtered == LEFT;
                     if (!is_left) {
-                        remember(at, false);
-                        answer(at, false);
+                        bool passes = filtered == OPEN && step.unknown;
+                        remember(at, passes);
+                        answer(at, passes);
                     }
                 }
             }
@@ -258,7 +268,8 @@ __device__ __forceinline__ void ask(const Batch& batch, const Step& step, u64* t
 // The same of what is soon evaluated.
 template <class Holds>
 __device__ __forceinline__ void ask(const Batch& batch, const Step& step, u64* tally, Holds holds) {
-    ask(batch, step, tally, holds, [](u32, u32) { return true; });
+    auto filter = [&](u32 b, u32 p) { return holds(b, p) ? LEFT : REFUSED; };
+    ask(batch, step, tally, filter, [](u32, u32) { return true; });
 }
 
 // Asks whether both have a group, and the same one.
@@ -284,10 +295,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) rule_step_bits(Batch batch
 }
 
 // Whether sizes and signatures of two rows let them match, by what `allowance` says of a probe and a build class.
-__device__ __forceinline__ bool admits(const signed char* allowance, const Near& build, u32 b, const Near& probe,
-                                       u32 p) {
+__device__ __forceinline__ Filtered admit(const signed char* allowance, const Near& build, u32 b, const Near& probe,
+                                          u32 p) {
+    u32 one = build.classes[b], other = probe.classes[p];
+    if (max(one, other) == UNKNOWN) return min(one, other) == CLASSES - 1 ? REFUSED : OPEN;
     int differing = __popcll(build.signatures[b] ^ probe.signatures[p]);
-    return differing <= allowance[probe.classes[p] * CLASSES + build.classes[b]];
+    return differing <= allowance[other * CLASSES + one] ? LEFT : REFUSED;
 }
 
 template <class Decision, class Alphabet>
@@ -295,11 +308,12 @@ __device__ __forceinline__ void ask_texts(const Batch& batch, const Step& step, 
                                           const RuleTexts& probe, const signed char* allowance,
                                           const EditCondition& test) {
     using Symbol = typename Alphabet::Symbol;
-    auto may = [&](u32 b, u32 p) {
-        return admits(allowance, build.near, b, probe.near, p) &&
-               edit_lengths_match(test, probe.lengths[p], build.lengths[b]);
+    auto filter = [&](u32 b, u32 p) {
+        Filtered admitted = admit(allowance, build.near, b, probe.near, p);
+        if (admitted != LEFT) return admitted;
+        return edit_lengths_match(test, probe.lengths[p], build.lengths[b]) ? LEFT : REFUSED;
     };
-    ask(batch, step, tally, may, [&](u32 b, u32 p) {
+    ask(batch, step, tally, filter, [&](u32 b, u32 p) {
         u32 rights = build.lengths[b], lefts = probe.lengths[p];
         const Symbol *left = (const Symbol*)probe.symbols + probe.starts[p],
                      *right = (const Symbol*)build.symbols + build.starts[b];
@@ -329,8 +343,8 @@ TEXT_STEP(rule_step_jaro_large, JaroDecision, LargeAlphabet)
 extern "C" __global__ void __launch_bounds__(THREADS) rule_step_sets(Batch batch, Step step, u64* tally, RuleSets build,
                                                                      RuleSets probe, const signed char* allowance,
                                                                      SetCondition test) {
-    auto may = [&](u32 b, u32 p) { return admits(allowance, build.near, b, probe.near, p); };
-    ask(batch, step, tally, may, [&](u32 b, u32 p) {
+    auto filter = [&](u32 b, u32 p) { return admit(allowance, build.near, b, probe.near, p); };
+    ask(batch, step, tally, filter, [&](u32 b, u32 p) {
         u32 common = 0;
         u64 left = probe.starts[p], left_end = probe.starts[p + 1], right = build.starts[b],
             right_end = build.starts[b + 1];
@@ -351,8 +365,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) rule_step_sets(Batch batch
 extern "C" __global__ void __launch_bounds__(THREADS) rule_step_vectors(Batch batch, Step step, u64* tally,
                                                                         RuleVectors build, RuleVectors probe,
                                                                         VectorCondition test) {
-    auto may = [&](u32 b, u32 p) { return build.has[b] && probe.has[p]; };
-    ask(batch, step, tally, may, [&](u32 b, u32 p) {
+    auto filter = [&](u32 b, u32 p) {
+        u8 one = build.has[b], other = probe.has[p];
+        if (!one || !other) return REFUSED;
+        return max(one, other) == UNKNOWN_VECTOR ? OPEN : LEFT;
+    };
+    ask(batch, step, tally, filter, [&](u32 b, u32 p) {
         return vector_accepts(test, build.values + (u64)b * test.dimension, probe.values + (u64)p * test.dimension);
     });
 }

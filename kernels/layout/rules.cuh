@@ -28,11 +28,12 @@ static_assert(OFFSET_OF(Batch, holding) == 32);
 static_assert(OFFSET_OF(Batch, count) == 40);
 static_assert(OFFSET_OF(Batch, capacity) == 48);
 
-static_assert(sizeof(Step) == 16);
+static_assert(sizeof(Step) == 20);
 static_assert(OFFSET_OF(Step, depth) == 0);
 static_assert(OFFSET_OF(Step, witness) == 4);
 static_assert(OFFSET_OF(Step, remembered) == 8);
 static_assert(OFFSET_OF(Step, number) == 12);
+static_assert(OFFSET_OF(Step, unknown) == 16);
 
 static_assert(sizeof(Span) == 8);
 static_assert(OFFSET_OF(Span, first) == 0);

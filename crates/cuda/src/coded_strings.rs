@@ -45,14 +45,24 @@ pub(super) struct CodedStrings {
     pub(super) features: StringFeatures,
     pub(super) symbols: StringSymbols,
     pub(super) codes: Arc<Codes>,
+    /// Whether some rows are unknown: their strings are too long.
+    pub(super) has_unknown: bool,
 }
 
-replicate!(CodedStrings { features, symbols, codes });
+/// How many rows of a column there are to one that may be unknown. The host decides their pairs, so few are worth it.
+const ROWS_TO_AN_UNKNOWN: usize = 16;
+
+/// Whether a column with so many unknown rows is brought.
+pub(super) fn are_few(unknown: usize, rows: usize) -> bool {
+    unknown <= rows / ROWS_TO_AN_UNKNOWN
+}
+
+replicate!(CodedStrings { features, symbols, codes; same has_unknown });
 replicate!(Codes { codes; same last, is_small });
 
 impl CodedStrings {
-    /// The strings of a column by the codes of a build side, or else by codes of their own; `None` where one has more
-    /// than `longest` characters. Adds them to fingerprints, where some are made.
+    /// The strings of a column by the codes of a build side, or else by codes of their own. Those of more than `longest`
+    /// characters are unknown; `None` where these are many. Adds strings to fingerprints, where some are made.
     pub(super) fn try_new(
         budget: &Budget,
         values: &StringViewArray,
@@ -60,7 +70,7 @@ impl CodedStrings {
         longest: u32,
         prints: Option<PrintedAs<'_>>,
     ) -> Result<Option<Self>, Fault> {
-        if is_too_long(values, longest) {
+        if has_many_long(values, longest) {
             return Ok(None);
         }
         let stream = &budget.device.stream()?;
@@ -78,7 +88,7 @@ impl CodedStrings {
         null_equals_null: bool,
         prints: Option<PrintedAs<'_>>,
     ) -> Result<Option<(Self, Option<equality::Codes>)>, Fault> {
-        if is_too_long(values, longest) {
+        if has_many_long(values, longest) {
             return Ok(None);
         }
         let (stream, rows) = (&budget.device.stream()?, values.len());
@@ -112,8 +122,8 @@ impl CodedStrings {
             budget.download(stream, occurs, &mut characters)?;
         }
         stream.synchronize()?;
-        let [all, most] = counted;
-        if most > longest.into() {
+        let [all, unknown] = counted;
+        if !are_few(unknown as usize, rows) {
             return Ok(None);
         }
         let codes = match build {
@@ -131,7 +141,7 @@ impl CodedStrings {
         let by = CodesOnDevice { codes: &codes.codes, last: codes.last };
         kernels.symbols(stream, on_device, &features.lengths, by, &mut used, &mut symbols)?;
         stream.synchronize()?;
-        Ok(Some(Self { features, symbols, codes }))
+        Ok(Some(Self { features, symbols, codes, has_unknown: unknown > 0 }))
     }
 }
 
@@ -155,11 +165,11 @@ fn print(
     Ok(stream.synchronize()?)
 }
 
-/// Whether some string has more characters for sure, as far as that is soon found out: the device finds out, too.
-fn is_too_long(values: &StringViewArray, longest: u32) -> bool {
+/// Whether many strings have more characters for sure, as far as that is soon found out: the device finds out, too.
+fn has_many_long(values: &StringViewArray, longest: u32) -> bool {
     // no character has more than four bytes
-    let is_long = |(row, &view): (usize, &u128)| view as u32 / 4 > longest && values.is_valid(row);
-    has_many_bytes(values) && values.views().iter().enumerate().any(is_long)
+    let is_long = |&(row, &view): &(usize, &u128)| view as u32 / 4 > longest && values.is_valid(row);
+    has_many_bytes(values) && !are_few(values.views().iter().enumerate().filter(is_long).count(), values.len())
 }
 
 #[cfg(test)]
@@ -170,6 +180,7 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
+    use crate::kernels::UNKNOWN;
     use crate::test_device::device;
     use similarity_engine::atoms::AtomRows;
     use similarity_engine::cpu::strings::StringColumn;
@@ -238,17 +249,30 @@ mod tests {
     }
 
     #[test]
-    fn a_string_that_is_too_long_is_refused() {
+    fn a_string_that_is_too_long_is_unknown() {
         let budget = Budget::new(&device(), 0.5);
-        let is_served = |longest: &str, most: u32| {
-            let values: StringViewArray = [Some("ab".repeat(6).as_str()), None, Some(longest)].into_iter().collect();
-            CodedStrings::try_new(&budget, &values, None, most, None).unwrap().is_some()
+        let stream = budget.device.stream().unwrap();
+        let brought = |longest: &str, copies: usize, most: u32| {
+            let known = [Some("ab".repeat(6)), None].into_iter().cycle().take(32 - copies);
+            let values: StringViewArray = known.chain((0..copies).map(|_| Some(longest.to_owned()))).collect();
+            CodedStrings::try_new(&budget, &values, None, most, None).unwrap()
         };
         // also where that is known by the bytes alone
         for (character, longest) in [("x", 13), ("\u{1f600}", 13), ("\u{e9}", 13), ("x", 1000), ("\u{1f600}", 1000)] {
             let text = character.repeat(longest);
-            assert!(is_served(&text, longest as u32) && !is_served(&text, longest as u32 - 1), "{character} {longest}");
+            assert!(!brought(&text, 2, longest as u32).unwrap().has_unknown, "{character} {longest}");
+            let texts = brought(&text, 2, longest as u32 - 1).unwrap();
+            let classes = download(&stream, &texts.features.classes, 32);
+            assert!(texts.has_unknown, "{character} {longest}");
+            let unknown = UNKNOWN as u8;
+            assert_eq!(
+                classes.iter().map(|&class| class == unknown).collect::<Vec<_>>(),
+                [[false; 30].as_slice(), &[true; 2]].concat()
+            );
+            assert_eq!(download(&stream, &texts.features.lengths, 32)[30..], [0, 0]);
+            assert!(brought(&text, 3, longest as u32 - 1).is_none(), "too many are");
         }
-        assert!(!is_served(&"x".repeat(4 * 12 + 4), 12) && !is_served(&"x".repeat(3 << 20), 1024));
+        assert!(brought(&"x".repeat(3 << 20), 2, 1024).unwrap().has_unknown);
+        assert!(brought(&"x".repeat(3 << 20), 3, 1024).is_none());
     }
 }

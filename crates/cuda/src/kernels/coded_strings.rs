@@ -51,7 +51,7 @@ impl CodedStringKernels {
     }
 
     /// Reads all strings of up to `most` characters; `occurs`, where it is there, gets a bit for each character,
-    /// `numbers` the characters of all strings and of the longest one.
+    /// `numbers` the characters of all of them, and how many strings are longer.
     pub(crate) fn features(
         &self,
         stream: &CudaStream,

@@ -27,7 +27,14 @@ pub(crate) struct RuleKernels {
 /// No witness, and no atom to remember.
 pub(crate) const NONE: u32 = super::generated::constants::rules::NONE;
 
+/// The class of the size of a string that is unknown: no kernel takes it.
+pub(crate) const UNKNOWN: u32 = super::generated::constants::rules::UNKNOWN;
+
+/// What stands for a vector that is unknown.
+pub(crate) const UNKNOWN_VECTOR: u8 = super::generated::constants::rules::UNKNOWN_VECTOR as u8;
+
 const _: () = {
+    assert!(UNKNOWN == super::generated::constants::coded_strings::UNKNOWN);
     assert!(size_of::<atoms::Span>() == size_of::<Span>() && align_of::<atoms::Span>() == align_of::<Span>());
     assert!(offset_of!(atoms::Span, first) == offset_of!(Span, first));
     assert!(offset_of!(atoms::Span, last) == offset_of!(Span, last));

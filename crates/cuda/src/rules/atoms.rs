@@ -158,8 +158,8 @@ impl RulesOnDevice {
 
     /// Brings what the build side has for the atoms that are `asked` to the device; `allowances` are what the first
     /// filters of similarities allow, by the classes of a probe and a build row; `equalities` are over the strings of
-    /// some atoms, and say whether two NULLs are equal. Or says why not: the device's memory does not hold it, or some
-    /// string is too long for it, some number too large or too small, or nothing can match. Of so many rows as are
+    /// some atoms, and say whether two NULLs are equal. Or says why not: the device's memory does not hold it, or many
+    /// strings are too long for it, many numbers too large or too small, or nothing can match. Of so many rows as are
     /// `printed`, fingerprints are made, by all atoms that are asked, which read strings.
     ///
     /// # Errors

@@ -7,10 +7,10 @@ use arrow::array::StringViewArray;
 use cudarc::driver::CudaStream;
 
 use crate::buffer::Buffer;
-use crate::coded_strings::{CodedStrings, PrintedAs};
+use crate::coded_strings::{CodedStrings, PrintedAs, are_few};
 use crate::equality::NumbersOnDevice;
 use crate::fault::Fault;
-use crate::kernels::{NearOnDevice, RuleSets, RuleTexts, RuleVectors, SpanOnDevice, spans};
+use crate::kernels::{NearOnDevice, RuleSets, RuleTexts, RuleVectors, SpanOnDevice, UNKNOWN_VECTOR, spans};
 use crate::memory::Budget;
 use crate::replicate::{Copying, Replicate, replicate};
 use crate::strings::LONGEST;
@@ -44,6 +44,10 @@ impl Replicate for ColumnsOnDevice {
 }
 
 impl DeviceColumns for ColumnsOnDevice {
+    fn has_unknown(&self) -> bool {
+        self.atoms.iter().any(AtomOnDevice::has_unknown)
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -78,6 +82,15 @@ pub(super) enum AtomOnDevice {
 }
 
 impl AtomOnDevice {
+    /// Whether some rows have a value that no kernel takes.
+    pub(super) fn has_unknown(&self) -> bool {
+        match self {
+            Self::Texts(texts) => texts.has_unknown,
+            Self::Vectors(vectors) => vectors.has_unknown,
+            Self::Codes(_) | Self::Band { .. } | Self::Bits(_) | Self::Sets(_) | Self::None => false,
+        }
+    }
+
     /// The `copy` of another atom, where this one has the same column.
     fn shared(&self, other: &Self, copy: &Self) -> Option<Self> {
         match (self, other, copy) {
@@ -116,7 +129,7 @@ impl Replicate for AtomOnDevice {
 
 replicate!(Near { signatures, classes });
 replicate!(Sets { near, starts, ranks, sizes });
-replicate!(VectorRows { values, has; same dimension });
+replicate!(VectorRows { values, has; same dimension, has_unknown });
 
 #[derive(Debug)]
 struct Near {
@@ -168,6 +181,8 @@ pub(super) struct VectorRows {
     has: Buffer<u8>,
     /// Numbers a vector; 0 where there is none.
     pub(super) dimension: usize,
+    /// Whether some rows are unknown: their numbers are too large or too small.
+    has_unknown: bool,
 }
 
 impl VectorRows {
@@ -193,7 +208,7 @@ pub(super) struct Uploading<'a> {
 impl Uploading<'_> {
     /// The columns of the atoms that are `asked`; with those of a `build` side strings become codes of its alphabets.
     /// Of a build side also the codes of `equalities` over the strings of some atoms, whose NULLs are said to be equal
-    /// or not. `None` where some string is too long, or some number too large or too small.
+    /// or not. `None` where many strings are too long, or many numbers too large or too small.
     pub(super) fn columns(
         &self,
         rows: &dyn RuleRows,
@@ -289,7 +304,14 @@ impl Uploading<'_> {
             AtomRows::Vectors { vectors, dimension } => {
                 let dimension = dimension.unwrap_or(0);
                 let rows: Vec<Option<&[f64]>> = (0..vectors.len()).map(|row| vectors.at(row)).collect();
-                if !rows.iter().flatten().all(|vector| vector.iter().all(|&x| is_tame(x))) {
+                let has = |row: &Option<&[f64]>| match row {
+                    None => 0,
+                    Some(vector) if vector.iter().all(|&x| is_tame(x)) => 1,
+                    Some(_) => UNKNOWN_VECTOR,
+                };
+                let has: Vec<u8> = rows.iter().map(has).collect();
+                let unknown = has.iter().filter(|&&has| has == UNKNOWN_VECTOR).count();
+                if !are_few(unknown, rows.len()) {
                     return Ok(None);
                 }
                 let values = match vectors.matrix(dimension) {
@@ -300,8 +322,8 @@ impl Uploading<'_> {
                         self.upload(&packed)?
                     }
                 };
-                let has: Vec<u8> = rows.iter().map(|row| u8::from(row.is_some())).collect();
-                AtomOnDevice::Vectors(Arc::new(VectorRows { values, has: self.upload(&has)?, dimension }))
+                let (has, has_unknown) = (self.upload(&has)?, unknown > 0);
+                AtomOnDevice::Vectors(Arc::new(VectorRows { values, has, dimension, has_unknown }))
             }
             AtomRows::None => AtomOnDevice::None,
         }))

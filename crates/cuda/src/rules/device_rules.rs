@@ -18,6 +18,10 @@ use crate::equality::NumbersOnDevice;
 use crate::fault::{Fault, placed};
 
 impl DeviceRules for RulesOnDevice {
+    fn has_unknown(&self, atom: usize) -> bool {
+        self.build.atoms[atom].has_unknown()
+    }
+
     fn take_codes(&mut self, atom: usize) -> Option<Codes> {
         self.build.codes[atom].take()
     }

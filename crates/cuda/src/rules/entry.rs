@@ -12,7 +12,7 @@ use similarity_engine::error::{Result, internal_err};
 
 use super::atoms::{RulesOnDevice, WORKERS};
 use super::columns::ColumnsOnDevice;
-use super::launches::TreeLaunches;
+use super::launches::{TreeLaunches, Unknown};
 use super::probe_ranges::{PAIRS_OF_TASK, ProbeRanges};
 use super::walk_buffers::{WalkBuffer, WalkingPairs};
 use crate::buffer::Buffer;
@@ -82,7 +82,9 @@ impl EntryOnDevice {
 
     fn arrange(rules: &RulesOnDevice, entry: &WalkedEntry<'_>) -> Result<Option<Self>, Fault> {
         let budget = &rules.budget;
-        let (Some(tree), Some(earlier)) = (TreeLaunches::new(entry.tree), TreeLaunches::new(entry.earlier)) else {
+        // more pairs pass the one and fewer the other than should, so that no match is lost to the host
+        let tree = TreeLaunches::new(entry.tree, Unknown::Pass);
+        let (Some(tree), Some(earlier)) = (tree, TreeLaunches::new(entry.earlier, Unknown::Fail)) else {
             return Ok(None);
         };
         if !rules.has(tree.atoms.iter().chain(&earlier.atoms).copied()) {

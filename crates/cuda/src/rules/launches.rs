@@ -13,6 +13,13 @@ const MOST_REMEMBERED: u32 = 32;
 /// Numbers that a step counts.
 const NUMBERS: usize = 3;
 
+/// What becomes of pairs with a row whose value no kernel takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Unknown {
+    Pass,
+    Fail,
+}
+
 /// A tree as its steps are launched.
 #[derive(Debug, Clone)]
 pub(super) struct TreeLaunches {
@@ -26,8 +33,9 @@ pub(super) struct TreeLaunches {
 }
 
 impl TreeLaunches {
-    /// `None` where a tree is deeper than a device walks, or has clauses of higher numbers.
-    pub(super) fn new(tree: &ExecutionTree) -> Option<Self> {
+    /// Launches by which pairs with an `unknown` row pass their step or do not. `None` where a tree is deeper than a
+    /// device walks, or has clauses of higher numbers.
+    pub(super) fn new(tree: &ExecutionTree, unknown: Unknown) -> Option<Self> {
         let clauses = tree.steps.iter().filter_map(|step| step.witness).chain(tree.certain);
         if tree.depth() > DEEPEST || clauses.max().is_some_and(|clause| clause > u16::MAX.into()) {
             return None;
@@ -42,6 +50,7 @@ impl TreeLaunches {
             witness: step.witness.map_or(NONE, |clause| clause as u32),
             remembered: Some(bit(step.atom)).filter(|&bit| bit < MOST_REMEMBERED).unwrap_or(NONE),
             number: number as u32,
+            unknown: (unknown == Unknown::Pass).into(),
         });
         Some(Self {
             steps: steps.collect(),

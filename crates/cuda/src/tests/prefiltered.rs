@@ -1,5 +1,9 @@
 //! Joins of rules of which a device decides some atoms, against the CPU.
 
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, ListArray, StringArray};
+use arrow::datatypes::Float64Type;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -79,6 +83,77 @@ fn the_cpu_decides_atoms_without_kernels() {
         pairs += expected.0.len();
     }
     assert!(prefiltered > 15 && pairs > 1000, "{prefiltered} entries, {pairs} pairs");
+}
+
+/// A side of which some strings are too long for a device, and some numbers too large. They match each other.
+fn side_with_unknown(rows: usize, is_build: bool, rng: &mut StdRng) -> SideColumns {
+    let mut side = side_of(rows, is_build, rng);
+    for key in &mut side.keys[..2] {
+        let values = key.as_string::<i32>();
+        let long = |rng: &mut StdRng| format!("anna {}", "x y ".repeat(400 + rng.random_range(0..2)));
+        let text = |row: usize| match rng.random_bool(0.03) {
+            true => Some(long(rng)),
+            false => values.is_valid(row).then(|| values.value(row).to_owned()),
+        };
+        *key = Arc::new((0..rows).map(text).collect::<StringArray>());
+    }
+    let vectors = side.keys[2].as_list::<i32>();
+    let vector = |row: usize| match rng.random_bool(0.03) {
+        true => Some(vec![Some(1e200), Some(1e-200), Some(0.25)]),
+        false => {
+            vectors.is_valid(row).then(|| vectors.value(row).as_primitive::<Float64Type>().iter().collect::<Vec<_>>())
+        }
+    };
+    let vectors: Vec<_> = (0..rows).map(vector).collect();
+    side.keys[2] = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(vectors));
+    side
+}
+
+#[test]
+fn the_cpu_decides_rows_that_no_kernel_takes() {
+    let mut rng = StdRng::seed_from_u64(15);
+    let on_device = engine_of(Budget::new(&device(), 0.5));
+    let (mut left, mut prefiltered, mut pairs) = (0, 0, 0);
+    for case in 0..48 {
+        let self_join = case % 2 == 0;
+        let last = if case % 3 == 0 { 11 } else { 9 };
+        let mut clauses: Vec<Vec<usize>> = Vec::new();
+        for _ in 0..rng.random_range(1..5) {
+            // a condition of one side leaves no self-join
+            let may = |atom: usize| !self_join || atom != 3;
+            let entry = rng.random_range(0..3);
+            let atoms = (1..last).filter(|&atom| may(atom) && atom != entry && rng.random_bool(0.3));
+            let mut clause: Vec<usize> = std::iter::once(entry).chain(atoms).collect();
+            clause.sort_unstable();
+            clauses.push(clause);
+        }
+        let source = RuleSource::new(with_others(), clauses.clone());
+        // unknown rows on both sides, on the build side alone, and on the probe side alone
+        let of = |unknown: bool| if unknown { side_with_unknown } else { side_of };
+        let mut build = of(self_join || case % 8 != 1)([40, 300][case / 2 % 2], true, &mut rng);
+        if self_join {
+            build.atoms[3] = AtomColumn::None;
+        }
+        let probe = of(case % 8 != 3)(200, false, &mut rng);
+        let cancel = Cancel::default();
+        let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
+        let [expected, found] = [&Engine::Cpu, &on_device].map(|engine| {
+            let index = RuleIndex::try_new(source.clone(), same(&build), engine, &context).unwrap();
+            for chosen in index.chosen() {
+                left += usize::from(chosen.contains(", cpu for rows with very long strings"));
+                prefiltered += usize::from(chosen.contains(SOME));
+            }
+            let prepared = (!self_join)
+                .then(|| index.prepare(same(&probe), &PrepareContext { threads: 2, cancel: &cancel }).unwrap());
+            run_with(&index, prepared.as_ref(), 1 + case * 7, &NoThirds)
+        });
+        assert_eq!(found.0, expected.0, "case {case}: {clauses:?}");
+        assert_eq!(found.1.candidates, expected.1.candidates, "case {case}: {clauses:?}");
+        assert_eq!(found.1.witnesses, expected.1.witnesses, "case {case}: {clauses:?}");
+        let is_long = |key: usize, row: u32| build.keys[key].as_string::<i32>().value(row as usize).len() > 1024;
+        pairs += found.0.iter().filter(|(build, _)| is_long(0, *build) || is_long(1, *build)).count();
+    }
+    assert!(left > 20 && prefiltered > 5 && pairs > 100, "{left} and {prefiltered} entries, {pairs} pairs");
 }
 
 /// The CPU is asked about the pairs that a device leaves, and about no other.

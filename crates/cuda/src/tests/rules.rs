@@ -97,17 +97,19 @@ fn why_a_device_does_not_walk_is_said() {
     let source = RuleSource::new(conditions, vec![vec![0, 1]]);
     let (cancel, device) = (Cancel::default(), device_alone());
     let context = BuildContext { self_join: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
-    let chosen = |longest: usize, bytes: usize| {
-        let text = |row: usize| Some(if row == 7 { "x".repeat(longest) } else { format!("name {row}") });
+    let chosen = |(longest, long): (usize, usize), bytes: usize| {
+        let text = |row: usize| Some(if row < long { "x".repeat(longest) } else { format!("name {row}") });
         let key: ArrayRef = Arc::new((0..300).map(text).collect::<StringArray>());
         let codes = AtomColumn::Codes((0..300).map(|row| row % 150).collect::<Vec<u32>>().into());
         let side = SideColumns { rows: 300, atoms: vec![codes, AtomColumn::None], keys: vec![key] };
         let engine = engine_of(budget_of(&device, bytes));
         RuleIndex::try_new(source.clone(), side, &engine, &context).unwrap().chosen().join("")
     };
-    assert!(chosen(9, 1 << 29).starts_with("walked on cuda:0"));
-    assert_eq!(chosen(9, 1 << 10), "walked on the cpu; cpu: the device has no memory left for it");
-    assert_eq!(chosen(5000, 1 << 29), "walked on the cpu; cpu: there are no kernels for such values");
+    assert!(chosen((9, 300), 1 << 29).starts_with("walked on cuda:0"));
+    assert_eq!(chosen((9, 300), 1 << 10), "walked on the cpu; cpu: the device has no memory left for it");
+    let some = ", cpu for rows with very long strings or extreme numbers";
+    assert!(chosen((1100, 1), 1 << 29).contains(some) && chosen((1100, 18), 1 << 29).contains(some));
+    assert_eq!(chosen((1100, 19), 1 << 29), "walked on the cpu; cpu: there are no kernels for such values");
 }
 
 /// Two equalities, a band, a condition of one side and similarities, some of the same key.

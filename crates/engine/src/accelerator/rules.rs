@@ -40,6 +40,10 @@ pub trait DeviceRules: Debug + Send + Sync {
     /// What the join has done on the device.
     fn metrics(&self) -> Vec<MetricValue>;
 
+    /// Whether some build rows have a value for `atom` that no kernel takes, as a very long string. Pairs with them pass
+    /// the trees of entries and fail those of the entries before, where these ask the atom: the host decides.
+    fn has_unknown(&self, atom: usize) -> bool;
+
     /// The codes of an equality over the strings of an atom, where these were asked for and the device can tell them
     /// apart.
     fn take_codes(&mut self, atom: usize) -> Option<Codes>;
@@ -78,6 +82,9 @@ pub trait DeviceRules: Debug + Send + Sync {
 
 /// The columns of a probe side on a device.
 pub trait DeviceColumns: Debug + Send + Sync {
+    /// Whether some rows have a value that no kernel takes, see [`DeviceRules::has_unknown`].
+    fn has_unknown(&self) -> bool;
+
     /// The columns themselves, for the device that has them.
     fn as_any(&self) -> &dyn Any;
 }

@@ -75,6 +75,16 @@ fn on_the_host<T>(done: Result<T>) -> Result<Option<T>> {
     }
 }
 
+impl RulesBatch {
+    /// Whether some of its rows are unknown on the device, see [`DeviceColumns::has_unknown`].
+    ///
+    /// # Errors
+    /// A device that has failed before.
+    pub(crate) fn has_unknown(&self) -> Result<bool> {
+        self.run_there(|_, columns| Ok(columns.has_unknown()))
+    }
+}
+
 impl ReplicatedRules {
     /// The rules that a `device` has, with their copies on the `others`.
     ///

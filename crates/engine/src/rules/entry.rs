@@ -157,8 +157,8 @@ impl WalkableEntry {
 
     /// Parts of its self-join where a device would have so many: one for each thread, as each decides on the host what
     /// is left of a part.
-    pub(super) fn parts(&self, of_device: u64, threads: usize) -> u64 {
-        match self.is_prefiltered() {
+    pub(super) fn parts(&self, of_device: u64, has_unknown: bool, threads: usize) -> u64 {
+        match self.is_prefiltered() || has_unknown {
             true => of_device.max(threads.min(1 + self.places.len() / WORTH_A_STRETCH) as u64),
             false => of_device,
         }
@@ -274,7 +274,7 @@ impl PlacedEntry {
     /// Whether the host decides candidates, at least those that a device leaves.
     pub(super) fn needs_host(&self) -> bool {
         match self {
-            Self::OnDevice { entry, .. } => entry.is_prefiltered(),
+            Self::OnDevice { entry, walk, .. } => entry.is_prefiltered() || walk.has_unknown,
             Self::OnHost { .. } | Self::Indexed(_) => true,
         }
     }
@@ -286,8 +286,12 @@ impl PlacedEntry {
                 reason if reason.is_empty() => reason,
                 reason => format!("walked on the cpu{reason}"),
             },
-            Self::OnDevice { walk, reason, .. } => {
-                let rest = if self.needs_host() { ", cpu for what it has no kernels for" } else { "" };
+            Self::OnDevice { entry, walk, reason } => {
+                let rest = match (entry.is_prefiltered(), walk.has_unknown) {
+                    (true, _) => ", cpu for what it has no kernels for",
+                    (false, true) => ", cpu for rows with very long strings or extreme numbers",
+                    (false, false) => "",
+                };
                 format!("walked on {}{rest}{}", walk.rules.name(), reason.weighed())
             }
             Self::Indexed(IndexedEntry { index, reason, .. }) => format!("{}{reason}", index.info().path),
@@ -319,7 +323,7 @@ impl PlacedEntry {
     pub(super) fn rows_at_once(&self) -> usize {
         match self {
             Self::OnHost { .. } => 1,
-            Self::OnDevice { entry, .. } if entry.is_prefiltered() => ROWS_OF_PREFILTER,
+            Self::OnDevice { .. } if self.needs_host() => ROWS_OF_PREFILTER,
             Self::OnDevice { .. } => ROWS_AT_ONCE,
             Self::Indexed(IndexedEntry { index, .. }) => index.info().rows_at_once,
         }

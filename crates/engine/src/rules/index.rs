@@ -213,7 +213,7 @@ impl RuleIndex {
             if let Some(walk) = placed.on_device(of_entry) {
                 let walked =
                     |out: &mut Pairs, counters: &mut RuleCounters| walk.walk(&mut within, run.cancel, out, counters);
-                let is_done = match placed.needs_host() {
+                let is_done = match placed.needs_host() || walk.has_unknown()? {
                     false => probing.decided(&paths, walked)?,
                     true => {
                         columns.fetch_codes(1)?;

@@ -15,6 +15,8 @@ pub(super) struct DeviceWalk {
     pub(super) rules: Arc<ReplicatedRules>,
     /// Place in the plan.
     pub(super) entry: usize,
+    /// Whether some build rows are unknown there, so that the host decides their pairs.
+    pub(super) has_unknown: bool,
 }
 
 /// A probe batch that a device has, for an entry that is walked there.
@@ -49,6 +51,17 @@ pub(super) struct ProbedWalk<'a> {
 }
 
 impl ProbedWalk<'_> {
+    /// Whether some rows are unknown on the device, so that the host decides their pairs.
+    ///
+    /// # Errors
+    /// A device that has failed before.
+    pub(super) fn has_unknown(&self) -> Result<bool> {
+        match &self.probe {
+            Some(probe) if !self.walk.has_unknown => probe.batch.has_unknown(),
+            _ => Ok(self.walk.has_unknown),
+        }
+    }
+
     /// Appends the matches among some of the candidates from `cursor` on. `None`, and nothing is done, where no device
     /// can.
     ///

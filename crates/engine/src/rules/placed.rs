@@ -167,11 +167,15 @@ impl Brought {
             Offered::Taken(rules) => rules,
             Offered::Declined(why) => return Ok(Self::nothing(entries, Some(why))),
         };
+        let has_unknown = |entry: &WalkableEntry| entry.atoms_there().any(|atom| rules.has_unknown(atom));
         let count = walkable.iter().flatten().count();
         // a stretch that one device would take is cut for several
         let parts = rules.parts_of_entry(count);
         let brought = in_turn(entries.len(), threads, |at| match walkable[at] {
-            Some(entry) => rules.entry(&entry.for_device(side.self_join, entry.parts(parts, threads))?).map(Some),
+            Some(entry) => {
+                let parts = entry.parts(parts, has_unknown(entry), threads);
+                rules.entry(&entry.for_device(side.self_join, parts)?).map(Some)
+            }
             None => Ok(None),
         })?;
         let (mut walked, mut declined) = (Vec::with_capacity(brought.len()), None);
@@ -185,11 +189,14 @@ impl Brought {
                 None => None,
             });
         }
-        let are_walked: Vec<bool> = walked.iter().map(Option::is_some).collect();
+        // whether each entry that is walked there leaves some rows to the host
+        let are_walked: Vec<Option<bool>> =
+            walked.iter().zip(&walkable).map(|(walked, entry)| walked.as_ref().and(entry.map(has_unknown))).collect();
         let rules = ReplicatedRules::try_new((device, WalkedRules { rules, entries: walked }), others)?;
         let rules = Arc::new(rules);
-        let walk =
-            |(entry, is_walked): (usize, bool)| is_walked.then(|| DeviceWalk { rules: Arc::clone(&rules), entry });
+        let walk = |(entry, has_unknown): (usize, Option<bool>)| {
+            has_unknown.map(|has_unknown| DeviceWalk { rules: Arc::clone(&rules), entry, has_unknown })
+        };
         let walks = are_walked.into_iter().enumerate().map(walk).collect();
         Ok(Self { on: Placement::OnDevice(rules), walks, declined })
     }

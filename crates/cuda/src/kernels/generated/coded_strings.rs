@@ -57,8 +57,8 @@ impl Kernels {
     }
 
     /// One thread a row. `occurs` has a bit for each scalar value, zero at first, and is none where nobody
-    /// asks; `numbers` becomes the characters of all rows and of the longest one. ArrowStrings that have more
-    /// than `most` for sure are not read: the fewest that they may have stand for theirs.
+    /// asks; `numbers` becomes the characters of all rows, and how many rows have more than `most`. These are
+    /// UNKNOWN, and have no characters.
     pub unsafe fn text_features(
         &self,
         stream: &CudaStream,

@@ -78,14 +78,17 @@ pub struct Step {
     pub remembered: u32,
     /// Which three numbers of the tally: pairs asked, evaluated, passed.
     pub number: u32,
+    /// Whether pairs pass of which a row is unknown.
+    pub unknown: u32,
 }
 
 const _: () = {
-    assert!(size_of::<Step>() == 16);
+    assert!(size_of::<Step>() == 20);
     assert!(offset_of!(Step, depth) == 0);
     assert!(offset_of!(Step, witness) == 4);
     assert!(offset_of!(Step, remembered) == 8);
     assert!(offset_of!(Step, number) == 12);
+    assert!(offset_of!(Step, unknown) == 16);
 };
 
 // SAFETY: the layout is that of the kernels, as checked above and in kernels/layout.
@@ -176,7 +179,7 @@ unsafe impl DeviceRepr for RuleSets {}
 #[repr(C)]
 pub struct RuleVectors {
     pub values: Address<f64>,
-    /// A byte a row: whether it has a vector, none of whose elements is NULL.
+    /// A byte a row: whether it has a vector, none of whose elements is NULL; or UNKNOWN_VECTOR.
     pub has: Address<u8>,
 }
 
