@@ -61,8 +61,9 @@ replicate!(CodedStrings { features, symbols, codes; same has_unknown });
 replicate!(Codes { codes; same last, is_small });
 
 impl CodedStrings {
-    /// The strings of a column by the codes of a build side, or else by codes of their own. Those of more than `longest`
-    /// characters are unknown; `None` where these are many. Adds strings to fingerprints, where some are made.
+    /// The strings of a column by the codes of a build side, or else by codes of their own. Those of more than
+    /// `longest` characters are unknown; `None` where these are many. Adds strings to fingerprints, where some are
+    /// made.
     pub(super) fn try_new(
         budget: &Budget,
         values: &StringViewArray,

@@ -40,8 +40,8 @@ pub trait DeviceRules: Debug + Send + Sync {
     /// What the join has done on the device.
     fn metrics(&self) -> Vec<MetricValue>;
 
-    /// Whether some build rows have a value for `atom` that no kernel takes, as a very long string. Pairs with them pass
-    /// the trees of entries and fail those of the entries before, where these ask the atom: the host decides.
+    /// Whether some build rows have a value for `atom` that no kernel takes, as a very long string. Where a tree asks
+    /// the atom, pairs with them pass the tree of their entry and fail that of the entries before: the host decides.
     fn has_unknown(&self, atom: usize) -> bool;
 
     /// The codes of an equality over the strings of an atom, where these were asked for and the device can tell them
