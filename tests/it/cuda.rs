@@ -72,7 +72,7 @@ pub(crate) fn cases_on_device(all: usize) -> usize {
     if is_emulated() && std::env::var_os("SIMILARITY_CASES").is_none() { all.div_ceil(2) } else { all }
 }
 
-/// Seeds of random tables of which a device takes all, and the emulated driver half, as [`cases_on_device`] tells it.
+/// The first of some seeds, as many as [`cases_on_device`] says of all of them.
 fn seeds_on_device(seeds: Range<u64>) -> Range<u64> {
     seeds.start..seeds.start + cases_on_device((seeds.end - seeds.start) as usize) as u64
 }

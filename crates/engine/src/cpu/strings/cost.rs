@@ -228,7 +228,7 @@ pub(super) fn choose_tested(sides: &Sides<'_>) -> Tested {
     Tested { feature, folded: left.folded as f64 * TESTED_AGAIN < saved * pairs as f64 }
 }
 
-/// A pair that folded signatures leave, so that whole ones are compared.
+/// Nanoseconds to compare the whole signatures of a pair that folded ones leave.
 const TESTED_AGAIN: f64 = 5.0;
 
 /// Sampled pairs that signatures leave.

@@ -1,9 +1,9 @@
 //! One string compared with many others, eight at a time: Levenshtein distances, and the characters that Jaro matches.
 //!
-//! Each lane of a register reads one of the others, character by character. Where each character of the first string
-//! stands is found once for all that come together. Distances are those of Myers, *A fast bit-vector algorithm for
-//! approximate string matching*, 1999, and Hyyrö, *A bit-vector algorithm for computing Levenshtein and Damerau edit
-//! distances*, 2003.
+//! Each lane of a register reads one of the others, character by character. A table says where each character of the
+//! first string stands, and is made once for all of the others. Distances are those of Myers, *A fast bit-vector
+//! algorithm for approximate string matching*, 1999, and Hyyrö, *A bit-vector algorithm for computing Levenshtein and
+//! Damerau edit distances*, 2003.
 
 use std::array;
 
@@ -12,10 +12,10 @@ use super::sorted::SortedStrings;
 use crate::cpu::registers::{self, Loop};
 use crate::strings::predicate::LONGEST_PREFIX;
 
-/// Pairs that are compared together.
+/// Number of pairs that are compared together.
 const LANES: usize = 8;
 
-/// Strings from which comparing them together pays.
+/// Number of strings from which comparing them together pays.
 const FEWEST: usize = 3;
 
 /// Characters between two looks at whether any pair can still match.
@@ -46,8 +46,8 @@ impl Pattern {
         if others >= FEWEST { Self::of(text) } else { None }
     }
 
-    /// The columns that may match a row, whose string this is; they come first in `columns` then. A column stays for
-    /// its Levenshtein distance, or for the number of characters that Jaro matches. `limits` is memory to be used.
+    /// The columns that may match `row`, whose string this is, by the Levenshtein distance or by the number of
+    /// characters that Jaro matches. They are moved to the front of `columns`. `limits` is memory to be used.
     pub(super) fn possible<'c>(
         &self,
         sides: &Sides<'_>,
@@ -180,10 +180,12 @@ impl<const JARO: bool> Loop for Keep<'_, JARO> {
             // the last string fills the lanes that are left
             let of_lanes: [u32; LANES] = array::from_fn(|lane| positions[first + lane.min(filled - 1)]);
             let places = of_lanes.map(|position| texts.place(position as usize));
+            let is_ascii = of_lanes.map(|position| texts.is_ascii(position as usize));
             let lanes = Lanes {
                 bytes: texts.bytes(),
                 starts: array::from_fn(|lane| places[lane].start),
-                lengths: array::from_fn(|lane| places[lane].len() as u64),
+                // no lane waits for a string that stays anyway
+                lengths: array::from_fn(|lane| if is_ascii[lane] { places[lane].len() as u64 } else { 0 }),
                 limits: array::from_fn(|lane| u64::from(limits[first + lane.min(filled - 1)])),
             };
             // not by closures, which would not be compiled for wide registers
@@ -192,7 +194,7 @@ impl<const JARO: bool> Loop for Keep<'_, JARO> {
                 let (found, limit) = (found[lane], lanes.limits[lane]);
                 let passed = if JARO { found >= limit } else { found <= limit };
                 positions[*kept] = of_lanes[lane];
-                *kept += usize::from(passed || !texts.is_ascii(of_lanes[lane] as usize));
+                *kept += usize::from(passed || !is_ascii[lane]);
             }
         }
     }
@@ -266,7 +268,7 @@ mod tests {
         let predicate = EditPredicate { measure: EditMeasure::LEVENSHTEIN, bounds: Bounds::at_most(2.0, true) };
         let mut at_the_limit = [0, 0];
         for _ in 0..300 {
-            let longest = [3, 9, 20, 64, 90][rng.random_range(0..5)];
+            let longest = [3, 9, 20, 64, 90, 200][rng.random_range(0..6)];
             let letters = rng.random_range(b'b'..=b'z');
             let mut text = |longest: usize| -> String {
                 let length = rng.random_range(0..=longest);
@@ -274,7 +276,11 @@ mod tests {
             };
             let mut values: Vec<Option<String>> = (0..37).map(|_| Some(text(longest))).collect();
             values.push(Some(format!("é{}", text(longest))));
-            let one = text(longest.min(64));
+            let mut one = text(longest.min(64));
+            if longest >= 64 && rng.random_bool(0.5) {
+                // the longest that a register holds
+                one = one.chars().chain("ab".chars().cycle()).take(64).collect();
+            }
             let texts = SortedStrings::try_new(&predicate, &key_column(&values, &None), &|_| Ok(())).unwrap();
             let Some(pattern) = Pattern::of(&one) else {
                 assert!(one.is_empty());

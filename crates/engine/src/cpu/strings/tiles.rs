@@ -26,7 +26,7 @@ pub(super) struct Tiles {
 /// The signatures that are tested first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tested {
-    /// What they are of.
+    /// Parts of a string that set their bits.
     pub(super) feature: Feature,
     /// Whether they are folded into one word. Whole signatures are compared where folded ones hit.
     pub(super) folded: bool,

@@ -26,7 +26,7 @@ pub(super) struct Scratch {
     pub(super) limits: Vec<Limits>,
     pub(super) found: Found,
     pub(super) by_row: ByRow,
-    /// What is asked of each column of a row.
+    /// Limit of each column of a row.
     limits_by_column: Vec<u32>,
 }
 
@@ -66,8 +66,10 @@ pub(super) const ROW: usize = 256;
 pub(super) const LOOKUP: usize = 64;
 /// a candidate,
 const CANDIDATE: usize = 64;
-/// a candidate whose distance is computed beside those of others,
-const COMPARED: usize = 96;
+/// a candidate that is compared beside others,
+const COMPARED: usize = 16;
+/// and what each of its characters adds,
+const COMPARED_CHARACTER: usize = 5;
 /// the score of two strings,
 const VERIFICATION: usize = 512;
 /// and what each of their characters adds.
@@ -89,11 +91,16 @@ impl<'a> Work<'a> {
 
     /// Decides the pairs of a row and some columns, as [`decide`](Self::decide) does. The columns are changed.
     pub(super) fn decide_all(&mut self, sides: &Sides<'_>, row: usize, columns: &mut [u32]) {
+        if self.cancel.is_cancelled() {
+            return;
+        }
         let Some(pattern) = Pattern::that_pays(sides.probe.text(row), columns.len()) else {
             return columns.iter().for_each(|&column| self.decide(sides, row, column as usize));
         };
+        // they are in order, so that the last one is about the longest
+        let longest = columns.last().map_or(0, |&column| sides.build.lengths[column as usize]) as usize;
         self.counts.candidates += columns.len();
-        self.done += COMPARED * columns.len();
+        self.done += (COMPARED + COMPARED_CHARACTER * longest) * columns.len();
         let possible = pattern.possible(sides, row, columns, &mut self.scratch.limits_by_column);
         possible.iter().for_each(|&column| self.filter(sides, row, column as usize));
     }
