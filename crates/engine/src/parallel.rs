@@ -103,34 +103,41 @@ pub fn in_parallel<P: Send, T: Send>(
 }
 
 /// The values of `value` for `0..count`, by up to `threads` threads, each of which computes `worth` of them at least.
-pub fn collect_in_parallel<T: Clone + Default + Send>(
+///
+/// The memory is written first by these threads: large memory that one thread fills takes longer than the values.
+pub fn collect_in_parallel<T: Send>(
     count: usize,
     threads: usize,
     worth: usize,
     value: impl Fn(usize) -> T + Sync,
 ) -> Vec<T> {
-    let mut values = vec![T::default(); count];
+    let mut values = Vec::with_capacity(count);
     let share = count.div_ceil(threads.max(1)).max(worth).max(1);
-    each_in_parallel(values.chunks_mut(share).enumerate(), |(part, values)| {
-        values.iter_mut().zip(part * share..).for_each(|(place, at)| *place = value(at));
+    each_in_parallel(values.spare_capacity_mut()[..count].chunks_mut(share).enumerate(), |(part, places)| {
+        places.iter_mut().zip(part * share..).for_each(|(place, at)| _ = place.write(value(at)));
     });
+    // SAFETY: the chunks are all places, and each was written.
+    unsafe { values.set_len(count) };
     values
 }
 
 /// The values of all `parts`, in their order, each part copied by a thread.
-pub fn joined_in_parallel<T: Copy + Default + Send + Sync>(mut parts: Vec<Vec<T>>) -> Vec<T> {
+pub fn joined_in_parallel<T: Copy + Send + Sync>(mut parts: Vec<Vec<T>>) -> Vec<T> {
     if parts.len() == 1 {
         return parts.remove(0);
     }
-    let mut values = vec![T::default(); parts.iter().map(Vec::len).sum()];
-    let mut rest = values.as_mut_slice();
+    let count = parts.iter().map(Vec::len).sum();
+    let mut values = Vec::with_capacity(count);
+    let mut rest = &mut values.spare_capacity_mut()[..count];
     let places = parts.iter().map(|part| {
         let (place, behind) = std::mem::take(&mut rest).split_at_mut(part.len());
         rest = behind;
         place
     });
     let places: Vec<_> = places.collect();
-    each_in_parallel(places.into_iter().zip(&parts), |(place, part)| place.copy_from_slice(part));
+    each_in_parallel(places.into_iter().zip(&parts), |(place, part)| _ = place.write_copy_of_slice(part));
+    // SAFETY: the parts are as long as all places, and each was copied to its own.
+    unsafe { values.set_len(count) };
     values
 }
 

@@ -1,93 +1,17 @@
-//! Batches put together as one.
+//! Columns of strings or of bytes as views, put together piece by piece.
 
 use std::mem::{self, MaybeUninit};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use crate::error::Result;
-use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryViewArray, MAX_INLINE_VIEW_LEN, NullBufferBuilder, RecordBatch, RecordBatchOptions,
-    StringViewArray, new_empty_array,
-};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, MAX_INLINE_VIEW_LEN, StringViewArray};
 use arrow::buffer::{Buffer, ScalarBuffer};
-use arrow::compute::concat;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::DataType;
 
-use crate::accelerator::ColumnPrefetch;
+use super::nulls_of;
 use crate::accelerator::prefetch::ViewBuffer;
-use crate::parallel::each_in_parallel;
-
-/// Below this many rows threads cost more than they save.
-const WORTH_THREADS: usize = 1 << 15;
-
-/// The rows of `batches`, one after the other, by up to `threads` threads; some columns are sent to a device at the
-/// same time.
-pub fn concat_in_parallel(
-    schema: &SchemaRef,
-    batches: &[RecordBatch],
-    threads: usize,
-    ahead: Option<&dyn ColumnPrefetch>,
-) -> Result<RecordBatch> {
-    if let [only] = batches {
-        return Ok(only.clone());
-    }
-    let rows = batches.iter().map(RecordBatch::num_rows).sum();
-    let threads = if rows < WORTH_THREADS { 1 } else { threads.max(1) };
-    let parts: Vec<Vec<&dyn Array>> =
-        (0..schema.fields().len()).map(|at| batches.iter().map(|batch| batch.column(at).as_ref()).collect()).collect();
-    let mut views: Vec<Option<Views>> = schema
-        .fields()
-        .iter()
-        .enumerate()
-        .map(|(at, field)| Views::of(field.data_type(), &parts[at], || ahead?.room(at).map(ViewBuffer::Lent)))
-        .collect();
-    let mut work = Vec::new();
-    for (at, views) in views.iter_mut().enumerate() {
-        match views {
-            Some(views) => work.extend(views.pieces(at, &parts[at]).into_iter().map(Work::Copy)),
-            None => work.push(Work::Concat(at)),
-        }
-    }
-    let work = &Mutex::new(work.into_iter());
-    let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let concatenated = each_in_parallel(0..threads, |_| {
-        let mut columns = Vec::new();
-        while let Some(work) = next() {
-            match work {
-                Work::Copy(piece) => {
-                    let (column, rows) = (piece.column, (piece.first, piece.len()));
-                    piece.copy();
-                    ahead.iter().for_each(|ahead| ahead.send(column, rows));
-                }
-                Work::Concat(at) if parts[at].is_empty() => {
-                    columns.push((at, Ok(new_empty_array(schema.field(at).data_type()))));
-                }
-                Work::Concat(at) => columns.push((at, concat(&parts[at]))),
-            }
-        }
-        columns
-    });
-    let mut columns: Vec<Option<ArrayRef>> = Vec::with_capacity(views.len());
-    for (views, parts) in views.into_iter().zip(&parts) {
-        // SAFETY: all pieces of it were copied.
-        columns.push(views.map(|views| unsafe { views.into_array(parts) }));
-    }
-    for (at, column) in concatenated.into_iter().flatten() {
-        columns[at] = Some(column?);
-    }
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    Ok(RecordBatch::try_new_with_options(SchemaRef::clone(schema), columns.into_iter().flatten().collect(), &options)?)
-}
-
-/// What a thread takes up.
-enum Work<'a> {
-    /// Some views.
-    Copy(Piece<'a>),
-    /// A whole column of another type.
-    Concat(usize),
-}
 
 /// The views of a column that is put together: they are most of what is copied.
-struct Views {
+pub(super) struct Views {
     is_binary: bool,
     room: ViewBuffer,
     buffers: Vec<Buffer>,
@@ -96,10 +20,10 @@ struct Views {
 }
 
 /// Some views, of one part or of several.
-struct Piece<'a> {
-    column: usize,
+pub(super) struct ViewsPiece<'a> {
+    pub(super) column: usize,
     /// The first one's row.
-    first: usize,
+    pub(super) first: usize,
     is_large: bool,
     copies: Vec<Copying<'a>>,
 }
@@ -133,7 +57,11 @@ fn views_of(part: &dyn Array, is_binary: bool) -> (&ScalarBuffer<u128>, &[Buffer
 
 impl Views {
     /// Room for those of `parts`, the given one if there is one, if all are arrays of this type, which has views.
-    fn of(data_type: &DataType, parts: &[&dyn Array], room: impl FnOnce() -> Option<ViewBuffer>) -> Option<Self> {
+    pub(super) fn of(
+        data_type: &DataType,
+        parts: &[&dyn Array],
+        room: impl FnOnce() -> Option<ViewBuffer>,
+    ) -> Option<Self> {
         let is_binary = match data_type {
             DataType::Utf8View => false,
             DataType::BinaryView => true,
@@ -157,15 +85,15 @@ impl Views {
     }
 
     /// All of them in pieces, of the column of that number.
-    fn pieces<'a>(&'a mut self, column: usize, parts: &[&'a dyn Array]) -> Vec<Piece<'a>> {
+    pub(super) fn pieces<'a>(&'a mut self, column: usize, parts: &[&'a dyn Array]) -> Vec<ViewsPiece<'a>> {
         let (length, most) = (parts.iter().map(|part| part.len()).sum(), COPIED_AT_ONCE);
         let (mut to, mut first) = (self.room.places(length), 0);
-        let mut pieces: Vec<Piece<'a>> = Vec::with_capacity(length.div_ceil(most));
+        let mut pieces: Vec<ViewsPiece<'a>> = Vec::with_capacity(length.div_ceil(most));
         for (part, before) in parts.iter().zip(&self.before) {
             let mut from: &[u128] = views_of(*part, self.is_binary).0;
             while !from.is_empty() {
                 if first % most == 0 {
-                    pieces.push(Piece { column, first, is_large: length >= LARGE, copies: Vec::new() });
+                    pieces.push(ViewsPiece { column, first, is_large: length >= LARGE, copies: Vec::new() });
                 }
                 let count = from.len().min(most - first % most);
                 let (self_join, behind) = mem::take(&mut to).split_at_mut(count);
@@ -182,16 +110,9 @@ impl Views {
     ///
     /// # Safety
     /// All of its [`pieces`](Self::pieces) were copied.
-    unsafe fn into_array(self, parts: &[&dyn Array]) -> ArrayRef {
+    pub(super) unsafe fn into_array(self, parts: &[&dyn Array]) -> ArrayRef {
         let rows = parts.iter().map(|part| part.len()).sum();
-        let mut nulls = NullBufferBuilder::new(rows);
-        for part in parts {
-            match part.nulls() {
-                Some(self_join) => nulls.append_buffer(self_join),
-                None => nulls.append_n_non_nulls(part.len()),
-            }
-        }
-        let nulls = nulls.finish();
+        let nulls = nulls_of(parts, rows);
         // SAFETY: pieces are all places. Each view is one of a part and names the same bytes, which stand as many
         // buffers later as those before have.
         unsafe {
@@ -204,12 +125,12 @@ impl Views {
     }
 }
 
-impl Piece<'_> {
-    fn len(&self) -> usize {
+impl ViewsPiece<'_> {
+    pub(super) fn len(&self) -> usize {
         self.copies.iter().map(|copy| copy.from.len()).sum()
     }
 
-    fn copy(self) {
+    pub(super) fn copy(self) {
         for Copying { from, to, before } in self.copies {
             let moved = from.iter().map(|&view| if view as u32 > MAX_INLINE_VIEW_LEN { view + before } else { view });
             if self.is_large {
