@@ -243,7 +243,10 @@ fn random_vector_condition(rng: &mut StdRng, dimensions: &[usize]) -> String {
         0..3 => format!("l2_distance({arguments}) {le} {eps}"),
         3 => format!("l1_distance({arguments}) {le} {eps}"),
         4 => format!("linf_distance({arguments}) {le} {eps}"),
-        5 => format!("lp_distance({arguments}, {}) {le} {eps}", ["1", "1.5", "2", "3", "20"].choose(rng).unwrap()),
+        5 => format!(
+            "lp_distance({arguments}, {}) {le} {eps}",
+            ["1", "1.5", "2", "3", "20", "1000"].choose(rng).unwrap()
+        ),
         6 => format!("array_distance({arguments}) {le} {eps}"),
         7 => format!("{eps} >= list_distance({arguments})"),
         8 => {

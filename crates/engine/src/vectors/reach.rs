@@ -64,7 +64,9 @@ impl Reach {
             // |x|_2 <= |x|_p for p <= 2, and |x|_2 <= d^(1/2 - 1/p) |x|_p beyond
             VectorMeasure::Lp(p) => {
                 let wider = d.powf((0.5 - p.get().recip()).max(0.0)).max(1.0);
-                (Sum::Squares, distance(upper * wider)?)
+                // differences whose power is less than the least normal number may count for nothing
+                let uncounted = d.sqrt() * f64::LEAST.powf(p.get().recip()) * (1.0 + 1e-9);
+                (Sum::Squares, distance(upper * wider)? + uncounted)
             }
             VectorMeasure::Cosine => (Sum::Squares, angle(lower)?),
             VectorMeasure::CosineDistance => (Sum::Squares, angle(1.0 - upper - 4.0 * unit)?),
@@ -201,4 +203,34 @@ impl Reach {
 /// How much half a square by products may be off, among points with norms up to `norm`.
 pub fn product_rounding<R: Precision>(dimension: usize, norm: f64) -> f64 {
     4.0 * (dimension as f64 + 8.0) * R::ROUNDING * norm * norm
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::condition::Bounds;
+    use similarity_measures::Power;
+
+    /// A match lies within reach, also where powers of its differences vanish.
+    #[test]
+    fn matches_by_any_power_are_within_reach() {
+        let mut vanished = 0;
+        for p in [1.5, 3.0, 20.0, 400.0, 1000.0] {
+            let measure = VectorMeasure::Lp(Power::new(p).unwrap());
+            for bound in [0.0, 1e-20, 0.01, 0.3, 2.0] {
+                let condition =
+                    VectorCondition { bounds: Bounds::at_most(bound, true), ..VectorCondition::every_score(measure) };
+                let most = Reach::of(&condition, 3).unwrap().most();
+                for x in [1e-300, 1e-21, 1e-20, 1e-17, 0.005, 0.01, 0.1, 0.3, 0.49, 0.6, 2.0] {
+                    let (one, other) = ([x, 0.0, x / 2.0], [0.0; 3]);
+                    let distance = VectorMeasure::L2.score(&one, &other).unwrap();
+                    if measure.score(&one, &other).is_some_and(|score| condition.bounds.contains(score)) {
+                        assert!(distance <= most, "{p} {bound} {x}");
+                        vanished += usize::from(distance > 2.0 * bound);
+                    }
+                }
+            }
+        }
+        assert!(vanished > 10, "{vanished}");
+    }
 }
