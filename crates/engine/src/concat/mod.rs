@@ -1,13 +1,13 @@
 //! Batches put together as one.
 
+mod nulls;
 mod numbers;
 mod views;
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::Result;
-use arrow::array::{Array, ArrayRef, NullBufferBuilder, RecordBatch, RecordBatchOptions, new_empty_array};
-use arrow::buffer::NullBuffer;
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array};
 use arrow::compute::concat;
 use arrow::datatypes::{FieldRef, SchemaRef};
 
@@ -92,7 +92,7 @@ pub fn concat_in_parallel(
 enum Column {
     Views(Views),
     Numbers(Numbers),
-    /// By one thread.
+    /// Column of another type, which one thread puts together.
     Whole,
 }
 
@@ -104,18 +104,6 @@ enum Work<'a> {
     CopyNumbers(NumbersPiece<'a>),
     /// A whole column.
     Concat(usize),
-}
-
-/// The nulls of all `parts`, which have so many rows.
-fn nulls_of(parts: &[&dyn Array], rows: usize) -> Option<NullBuffer> {
-    let mut nulls = NullBufferBuilder::new(rows);
-    for part in parts {
-        match part.nulls() {
-            Some(of_part) => nulls.append_buffer(of_part),
-            None => nulls.append_n_non_nulls(part.len()),
-        }
-    }
-    nulls.finish()
 }
 
 #[cfg(test)]

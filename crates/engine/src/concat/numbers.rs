@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayData, ArrayRef, AsArray, make_array};
 use arrow::buffer::Buffer;
 use arrow::datatypes::DataType;
 
-use super::nulls_of;
+use super::nulls::nulls_of;
 
 /// A column of numbers that is put together, or of lists of numbers that are all as long.
 pub(super) struct Numbers {

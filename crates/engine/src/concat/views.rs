@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, MAX_INLINE_VIEW_LE
 use arrow::buffer::{Buffer, ScalarBuffer};
 use arrow::datatypes::DataType;
 
-use super::nulls_of;
+use super::nulls::nulls_of;
 use crate::accelerator::prefetch::ViewBuffer;
 
 /// The views of a column that is put together: they are most of what is copied.
