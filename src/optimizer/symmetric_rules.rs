@@ -1,5 +1,7 @@
 //! Proves that the atoms of a self-join hold for both orders of two rows or for none: each pair is looked for once.
 
+use datafusion::logical_expr::Expr;
+
 use super::same_input::same_expr;
 use crate::predicate::{Atom, Band, BandForm, EqualityKey, Sides, is_symmetric, symmetric_to};
 use crate::program::{RuleAtom, Rules};
@@ -20,10 +22,10 @@ fn is_symmetric_band(band: &Band, sides: Sides<'_>) -> bool {
     same_expr(left, sides.left, right, sides.right) && bounds.is_symmetric()
 }
 
-/// `rules` with atoms that all hold both ways round where they hold one way, or `None` where some clause has another.
+/// `rules` in a form in which each clause holds both ways round where it holds one way, or `None` where one does not.
 ///
-/// Two conditions of a clause that are each other's other way round become one: a [`RuleAtom::BothSides`] of two that
-/// read one side each.
+/// Two conditions of a clause that read one side each, and are each other's other way round, become a
+/// [`RuleAtom::BothSides`]. All other atoms stay in their order, as one may guard the next.
 pub(super) fn symmetric_rules(rules: &Rules, sides: Sides<'_>) -> Option<Rules> {
     let mut symmetric = Rules { atoms: Vec::new(), clauses: Vec::new(), residual: rules.residual.clone() };
     for clause in &rules.clauses {
@@ -34,7 +36,9 @@ pub(super) fn symmetric_rules(rules: &Rules, sides: Sides<'_>) -> Option<Rules> 
 }
 
 fn symmetric_clause<'a>(atoms: impl Iterator<Item = &'a RuleAtom>, sides: Sides<'_>) -> Option<Vec<RuleAtom>> {
-    let (mut symmetric, mut of_left, mut of_right, mut pairs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut symmetric = Vec::new();
+    // conditions whose other way round is yet to come
+    let (mut of_one_side, mut of_pairs): (Vec<(bool, &Expr)>, Vec<&Expr>) = (Vec::new(), Vec::new());
     for atom in atoms {
         let holds = match atom {
             RuleAtom::Equality(key) => is_symmetric_key(key, sides),
@@ -42,13 +46,25 @@ fn symmetric_clause<'a>(atoms: impl Iterator<Item = &'a RuleAtom>, sides: Sides<
             RuleAtom::Band(band) => is_symmetric_band(band, sides),
             RuleAtom::BothSides { .. } => true,
             RuleAtom::OneSided { left, condition } => {
-                if *left { &mut of_left } else { &mut of_right }.push(condition);
+                let is_twin = |other: &(bool, &Expr)| other.0 != *left && symmetric_to(condition, other.1, sides);
+                match of_one_side.iter().position(is_twin) {
+                    Some(at) => {
+                        let twin = of_one_side.swap_remove(at).1;
+                        let (left, right) = if *left { (condition, twin) } else { (twin, condition) };
+                        symmetric.push(RuleAtom::BothSides { left: left.clone(), right: right.clone() });
+                    }
+                    None => of_one_side.push((*left, condition)),
+                }
                 continue;
             }
-            RuleAtom::Pair(condition) if is_symmetric(condition, sides) => true,
             RuleAtom::Pair(condition) => {
-                pairs.push(condition);
-                continue;
+                if !is_symmetric(condition, sides) {
+                    match of_pairs.iter().position(|other| symmetric_to(condition, other, sides)) {
+                        Some(at) => _ = of_pairs.swap_remove(at),
+                        None => of_pairs.push(condition),
+                    }
+                }
+                true
             }
         };
         if !holds {
@@ -56,13 +72,5 @@ fn symmetric_clause<'a>(atoms: impl Iterator<Item = &'a RuleAtom>, sides: Sides<
         }
         symmetric.push(atom.clone());
     }
-    for left in of_left {
-        let twin = of_right.iter().position(|right| symmetric_to(left, right, sides))?;
-        symmetric.push(RuleAtom::BothSides { left: left.clone(), right: of_right.swap_remove(twin).clone() });
-    }
-    while let Some(pair) = pairs.pop() {
-        let twin = pairs.iter().position(|other| symmetric_to(pair, other, sides))?;
-        symmetric.push(RuleAtom::Pair(pairs.swap_remove(twin).clone().and(pair.clone())));
-    }
-    of_right.is_empty().then_some(symmetric)
+    (of_one_side.is_empty() && of_pairs.is_empty()).then_some(symmetric)
 }

@@ -6,6 +6,7 @@ use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::functions::math::abs::AbsFunc;
 use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::utils::split_binary;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, lit};
 
 use super::Sides;
@@ -39,8 +40,8 @@ impl Turned<'_> {
                 are_twins(one, other) || are_twins(other, one)
             }
             (one @ Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }), other) => {
-                let mut others = operands(other, *op);
-                let mut found = operands(one, *op).into_iter().map(|operand| {
+                let mut others = split_binary(other, *op);
+                let mut found = split_binary(one, *op).into_iter().map(|operand| {
                     let at = others.iter().position(|other| self.same_value(operand, other));
                     at.map(|at| others.swap_remove(at)).is_some()
                 });
@@ -98,18 +99,6 @@ impl Turned<'_> {
 fn turned(op: Operator) -> Option<Operator> {
     use Operator::{BitwiseAnd, BitwiseOr, BitwiseXor, Multiply, Plus};
     op.swap().or(matches!(op, Plus | Multiply | BitwiseAnd | BitwiseOr | BitwiseXor).then_some(op))
-}
-
-/// The operands of a chain of one operator.
-fn operands(expr: &Expr, of: Operator) -> Vec<&Expr> {
-    match bare(expr) {
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) if *op == of => {
-            let mut all = operands(left, of);
-            all.extend(operands(right, of));
-            all
-        }
-        other => vec![other],
-    }
 }
 
 /// `expr` without the names that it is given.

@@ -63,6 +63,27 @@ async fn a_condition_is_asked_once_where_it_holds_for_both_orders() {
     }
 }
 
+/// A condition that fails for some rows is asked after those that keep such rows away.
+#[tokio::test]
+async fn conditions_are_asked_in_their_order() {
+    let context = session(8192, 2);
+    let table = "CREATE TABLE g AS SELECT i AS id, CASE WHEN i % 3 = 0 THEN '' ELSE 'name ' || i END AS s, i % 5 AS k
+                 FROM generate_series(1, 60) AS t(i)";
+    context.sql(table).await.unwrap();
+    for guarded in [
+        "length(a.s) > 0 AND length(b.s) > 0 AND 100 / length(a.s) > 14 AND 100 / length(b.s) > 14",
+        "length(a.s) > 0 AND length(b.s) > 0 AND 1000 / (length(a.s) * length(b.s)) > 20",
+    ] {
+        let rule = format!("(levenshtein(a.s, b.s) <= 0 AND a.k <> b.k OR a.k = b.k AND {guarded}) AND a.id < b.id");
+        let query = format!("SELECT count(*) FROM g a JOIN g b ON {rule}");
+        let explained = context.sql(&format!("EXPLAIN {query}")).await.unwrap().collect().await.unwrap();
+        let plan = pretty_format_batches(&explained).unwrap().to_string();
+        assert!(plan.contains("build=self-join"), "{plan}");
+        let batches = context.sql(&query).await.unwrap().collect().await.unwrap();
+        assert!(batches[0].column(0).as_primitive::<Int64Type>().value(0) > 0);
+    }
+}
+
 /// The difference of unsigned numbers wraps around, so that one order of a pair may match and the other not.
 #[tokio::test]
 async fn duplicates_by_unsigned_numbers_are_looked_at_both_ways() {

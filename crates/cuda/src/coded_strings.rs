@@ -49,7 +49,7 @@ pub(super) struct CodedStrings {
     pub(super) has_unknown: bool,
 }
 
-/// How many rows of a column there are to one that may be unknown. The host decides their pairs, so few are worth it.
+/// Number of rows of a column to each that may be unknown. The host decides their pairs, so few are worth it.
 const ROWS_TO_AN_UNKNOWN: usize = 16;
 
 /// Whether a column with so many unknown rows is brought.

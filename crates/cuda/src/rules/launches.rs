@@ -13,7 +13,7 @@ const MOST_REMEMBERED: u32 = 32;
 /// Numbers that a step counts.
 const NUMBERS: usize = 3;
 
-/// What becomes of pairs with a row whose value no kernel takes.
+/// Answer of a step for pairs with a row whose value no kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Unknown {
     Pass,

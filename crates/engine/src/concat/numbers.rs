@@ -45,7 +45,7 @@ impl Numbers {
             None => part.to_data(),
         };
         let numbers: Vec<ArrayData> = parts.iter().map(numbers).collect();
-        // NULLs in lists are rare
+        // one thread does it where numbers are NULL, as those of a list that is NULL often are
         let is_list = data_type.is_nested();
         if is_list && numbers.iter().any(|numbers| numbers.null_count() > 0) {
             return None;
