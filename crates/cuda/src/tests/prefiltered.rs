@@ -44,6 +44,28 @@ fn side_of(rows: usize, is_build: bool, rng: &mut StdRng) -> SideColumns {
     side
 }
 
+/// Pairs that a device finds, and what it has chosen for each entry. Pairs, candidates and witnesses are the CPU's; a
+/// self-join has no probe side.
+fn as_on_the_cpu(
+    source: &RuleSource,
+    build: &SideColumns,
+    probe: Option<&SideColumns>,
+    on_device: &Engine,
+    step: usize,
+) -> (Vec<(u32, u32)>, Vec<String>) {
+    let cancel = Cancel::default();
+    let context = BuildContext { self_join: probe.is_none(), ..BuildContext::new(2, &cancel, &|_| Ok(())) };
+    let [(expected, _), (found, chosen)] = [&Engine::Cpu, on_device].map(|engine| {
+        let index = RuleIndex::try_new(source.clone(), same(build), engine, &context).unwrap();
+        let prepare = |probe| index.prepare(same(probe), &PrepareContext { threads: 2, cancel: &cancel }).unwrap();
+        let prepared = probe.map(prepare);
+        (run_with(&index, prepared.as_ref(), step, &NoThirds), index.chosen())
+    });
+    assert_eq!(found.0, expected.0, "{source:?}");
+    assert_eq!((found.1.candidates, found.1.witnesses), (expected.1.candidates, expected.1.witnesses), "{source:?}");
+    (found.0, chosen)
+}
+
 #[test]
 fn the_cpu_decides_atoms_without_kernels() {
     let mut rng = StdRng::seed_from_u64(12);
@@ -68,19 +90,9 @@ fn the_cpu_decides_atoms_without_kernels() {
             build.atoms[3] = AtomColumn::None;
         }
         let probe = side_of(200, false, &mut rng);
-        let cancel = Cancel::default();
-        let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
-        let [expected, found] = [&Engine::Cpu, &on_device].map(|engine| {
-            let index = RuleIndex::try_new(source.clone(), same(&build), engine, &context).unwrap();
-            prefiltered += index.chosen().iter().filter(|chosen| chosen.contains(SOME)).count();
-            let prepared = (!self_join)
-                .then(|| index.prepare(same(&probe), &PrepareContext { threads: 2, cancel: &cancel }).unwrap());
-            run_with(&index, prepared.as_ref(), 1 + case * 7, &NoThirds)
-        });
-        assert_eq!(found.0, expected.0, "case {case}: {clauses:?}");
-        assert_eq!(found.1.candidates, expected.1.candidates, "case {case}: {clauses:?}");
-        assert_eq!(found.1.witnesses, expected.1.witnesses, "case {case}: {clauses:?}");
-        pairs += expected.0.len();
+        let (found, chosen) = as_on_the_cpu(&source, &build, (!self_join).then_some(&probe), &on_device, 1 + case * 7);
+        prefiltered += chosen.iter().filter(|chosen| chosen.contains(SOME)).count();
+        pairs += found.len();
     }
     assert!(prefiltered > 15 && pairs > 1000, "{prefiltered} entries, {pairs} pairs");
 }
@@ -135,23 +147,13 @@ fn the_cpu_decides_rows_that_no_kernel_takes() {
             build.atoms[3] = AtomColumn::None;
         }
         let probe = of(case % 8 != 3)(200, false, &mut rng);
-        let cancel = Cancel::default();
-        let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &|_| Ok(())) };
-        let [expected, found] = [&Engine::Cpu, &on_device].map(|engine| {
-            let index = RuleIndex::try_new(source.clone(), same(&build), engine, &context).unwrap();
-            for chosen in index.chosen() {
-                left += usize::from(chosen.contains(", cpu for rows with very long strings"));
-                prefiltered += usize::from(chosen.contains(SOME));
-            }
-            let prepared = (!self_join)
-                .then(|| index.prepare(same(&probe), &PrepareContext { threads: 2, cancel: &cancel }).unwrap());
-            run_with(&index, prepared.as_ref(), 1 + case * 7, &NoThirds)
-        });
-        assert_eq!(found.0, expected.0, "case {case}: {clauses:?}");
-        assert_eq!(found.1.candidates, expected.1.candidates, "case {case}: {clauses:?}");
-        assert_eq!(found.1.witnesses, expected.1.witnesses, "case {case}: {clauses:?}");
+        let (found, chosen) = as_on_the_cpu(&source, &build, (!self_join).then_some(&probe), &on_device, 1 + case * 7);
+        for chosen in chosen {
+            left += usize::from(chosen.contains(", cpu for rows with very long strings"));
+            prefiltered += usize::from(chosen.contains(SOME));
+        }
         let is_long = |key: usize, row: u32| build.keys[key].as_string::<i32>().value(row as usize).len() > 1024;
-        pairs += found.0.iter().filter(|(build, _)| is_long(0, *build) || is_long(1, *build)).count();
+        pairs += found.iter().filter(|(build, _)| is_long(0, *build) || is_long(1, *build)).count();
     }
     assert!(left > 20 && prefiltered > 5 && pairs > 100, "{left} and {prefiltered} entries, {pairs} pairs");
 }

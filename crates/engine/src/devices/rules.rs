@@ -79,7 +79,7 @@ impl RulesBatch {
     /// Whether some of its rows are unknown on the device, see [`DeviceColumns::has_unknown`].
     ///
     /// # Errors
-    /// A device that has failed before.
+    /// Errors of the device that has the batch.
     pub(crate) fn has_unknown(&self) -> Result<bool> {
         self.run_there(|_, columns| Ok(columns.has_unknown()))
     }

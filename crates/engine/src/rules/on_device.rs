@@ -54,7 +54,7 @@ impl ProbedWalk<'_> {
     /// Whether some rows are unknown on the device, so that the host decides their pairs.
     ///
     /// # Errors
-    /// A device that has failed before.
+    /// Errors of the device that has the probe batch.
     pub(super) fn has_unknown(&self) -> Result<bool> {
         match &self.probe {
             Some(probe) if !self.walk.has_unknown => probe.batch.has_unknown(),
