@@ -287,11 +287,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) rule_step_band(Batch batch
     });
 }
 
-// Asks for a byte a row of one side; the other one has none.
+// Asks for a byte of either row; a side may have none.
 extern "C" __global__ void __launch_bounds__(THREADS) rule_step_bits(Batch batch, Step step, u64* tally,
                                                                      const u8* NULLABLE build,
                                                                      const u8* NULLABLE probe) {
-    ask(batch, step, tally, [&](u32 b, u32 p) { return (build ? build[b] : probe[p]) != 0; });
+    ask(batch, step, tally, [&](u32 b, u32 p) { return (build && build[b]) || (probe && probe[p]); });
 }
 
 // Whether sizes and signatures of two rows let them match, by what `allowance` says of a probe and a build class.

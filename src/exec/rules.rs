@@ -47,6 +47,13 @@ pub enum AtomExprs {
         /// The condition.
         condition: PhysicalExprRef,
     },
+    /// A condition over the left row, or else one over the right row, that fail for no row.
+    EitherSide {
+        /// The condition over the left input.
+        left: PhysicalExprRef,
+        /// The condition over the right input.
+        right: PhysicalExprRef,
+    },
     /// Any other condition.
     Pair(JoinFilter),
 }
@@ -99,6 +106,7 @@ impl RuleStrategy {
             }
             AtomExprs::Band(_) => AtomCondition::Band,
             AtomExprs::OneSided { .. } => AtomCondition::OneSided,
+            AtomExprs::EitherSide { .. } => AtomCondition::EitherSide,
             AtomExprs::Pair(_) => AtomCondition::Pair,
         };
         self.atoms.iter().map(condition).collect()
@@ -138,12 +146,21 @@ impl RuleStrategy {
                 Ok(AtomColumn::Values { values, null_equals_null: equality.null_equals_null })
             }
             AtomExprs::OneSided { side: of, condition } if *of == side => {
-                let values = condition.evaluate(batch)?.into_array(batch.num_rows())?;
-                Ok(AtomColumn::Bits(where_true(as_boolean_array(&values)?)))
+                Ok(AtomColumn::Bits(passing(condition, batch)?))
+            }
+            AtomExprs::EitherSide { left, right } => {
+                let condition = if side == JoinSide::Left { left } else { right };
+                Ok(AtomColumn::EitherBits(passing(condition, batch)?))
             }
             _ => Ok(AtomColumn::None),
         }
     }
+}
+
+/// Whether each row passes a condition.
+fn passing(condition: &PhysicalExprRef, batch: &RecordBatch) -> Result<BooleanBuffer> {
+    let values = condition.evaluate(batch)?.into_array(batch.num_rows())?;
+    Ok(where_true(as_boolean_array(&values)?))
 }
 
 fn where_true(values: &BooleanArray) -> BooleanBuffer {
@@ -172,6 +189,7 @@ impl JoinStrategy for RuleStrategy {
                 AtomExprs::Similarity { .. } => {}
                 AtomExprs::Band(band) => all.extend(band.expressions()),
                 AtomExprs::OneSided { condition, .. } => all.push(condition),
+                AtomExprs::EitherSide { left, right } => all.extend([left, right]),
                 AtomExprs::Pair(condition) => all.push(condition.expression()),
             }
         }

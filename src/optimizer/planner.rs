@@ -195,6 +195,10 @@ impl Planning<'_> {
                 side: JoinSide::Right,
                 condition: self.physical.expression(&condition, self.physical.sides.right)?,
             },
+            RuleAtom::EitherSide { left, right } => AtomExprs::EitherSide {
+                left: self.physical.expression(&left, self.physical.sides.left)?,
+                right: self.physical.expression(&right, self.physical.sides.right)?,
+            },
             RuleAtom::Pair(condition) => AtomExprs::Pair(self.physical.filter(&condition)?),
         })
     }

@@ -38,13 +38,26 @@ pub(super) fn symmetric_rules(rules: &Rules, sides: Sides<'_>) -> Option<Rules> 
 fn symmetric_clause<'a>(atoms: impl Iterator<Item = &'a RuleAtom>, sides: Sides<'_>) -> Option<Vec<RuleAtom>> {
     let mut symmetric = Vec::new();
     // conditions whose other way round is yet to come
-    let (mut of_one_side, mut of_pairs): (Vec<(bool, &Expr)>, Vec<&Expr>) = (Vec::new(), Vec::new());
+    let mut of_one_side: Vec<(bool, &Expr)> = Vec::new();
+    let (mut of_either, mut of_pairs): (Vec<(&Expr, &Expr)>, Vec<&Expr>) = (Vec::new(), Vec::new());
     for atom in atoms {
         let holds = match atom {
             RuleAtom::Equality(key) => is_symmetric_key(key, sides),
             RuleAtom::Similarity(atom) => is_symmetric_atom(atom, sides),
             RuleAtom::Band(band) => is_symmetric_band(band, sides),
             RuleAtom::BothSides { .. } => true,
+            RuleAtom::EitherSide { left, right } => {
+                if !symmetric_to(left, right, sides) {
+                    let is_twin = |(other_left, other_right): &(&Expr, &Expr)| {
+                        symmetric_to(left, other_right, sides) && symmetric_to(other_left, right, sides)
+                    };
+                    match of_either.iter().position(is_twin) {
+                        Some(at) => _ = of_either.swap_remove(at),
+                        None => of_either.push((left, right)),
+                    }
+                }
+                true
+            }
             RuleAtom::OneSided { left, condition } => {
                 let is_twin = |other: &(bool, &Expr)| other.0 != *left && symmetric_to(condition, other.1, sides);
                 match of_one_side.iter().position(is_twin) {
@@ -72,5 +85,5 @@ fn symmetric_clause<'a>(atoms: impl Iterator<Item = &'a RuleAtom>, sides: Sides<
         }
         symmetric.push(atom.clone());
     }
-    (of_one_side.is_empty() && of_pairs.is_empty()).then_some(symmetric)
+    (of_one_side.is_empty() && of_either.is_empty() && of_pairs.is_empty()).then_some(symmetric)
 }

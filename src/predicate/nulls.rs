@@ -1,10 +1,12 @@
 //! Where an expression is NULL.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::common::{DFSchema, ExprSchema};
 use datafusion::functions::string;
 use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::utils::disjunction;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator};
 
 use super::Sides;
@@ -15,6 +17,14 @@ use similarity_measures::EditMeasure;
 /// Whether `expr` has a value in every pair of rows, as far as its form and the schemas tell.
 pub(super) fn never_null(expr: &Expr, sides: Sides<'_>) -> bool {
     sources(expr, sides).is_some_and(|sources| sources.is_empty())
+}
+
+/// Condition that holds exactly where `expr` is NULL, `Some(None)` where it never is; `None` where that cannot be told.
+pub(super) fn where_null(expr: &Expr, sides: Sides<'_>) -> Option<Option<Expr>> {
+    let mut columns = sources(expr, sides)?;
+    let mut seen = HashSet::new();
+    columns.retain(|column| seen.insert(column.clone()));
+    Some(disjunction(columns.into_iter().map(Expr::is_null)))
 }
 
 /// Whether every one of `others` is NULL where `expr` is.

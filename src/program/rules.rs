@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use datafusion::logical_expr::utils::{disjunction, split_binary};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 
 use crate::predicate::{Atom, Band, Conjunction, EqualityKey, NormalForm, Side, Sides};
@@ -24,6 +25,13 @@ pub enum RuleAtom {
     },
     /// Condition that either row has to satisfy by itself, in a self-join.
     BothSides {
+        /// The condition over the left input.
+        left: Expr,
+        /// The condition over the right input.
+        right: Expr,
+    },
+    /// A condition over the left row, or else one over the right row, that fail for no row: each is decided once a row.
+    EitherSide {
         /// The condition over the left input.
         left: Expr,
         /// The condition over the right input.
@@ -111,7 +119,10 @@ impl Rules {
 
     /// The clauses that no index can enter.
     pub fn without_entry(&self) -> impl Iterator<Item = usize> {
-        let served = |&atom: &usize| !matches!(self.atoms[atom], RuleAtom::OneSided { .. } | RuleAtom::Pair(_));
+        let served = |&atom: &usize| {
+            use RuleAtom::{EitherSide, OneSided, Pair};
+            !matches!(self.atoms[atom], OneSided { .. } | EitherSide { .. } | Pair(_))
+        };
         (0..self.clauses.len()).filter(move |&clause| !self.clauses[clause].iter().any(served))
     }
 
@@ -159,9 +170,25 @@ impl RuleAtom {
             Some(side @ (Side::Left | Side::Right)) if never_fails(&condition) => {
                 Self::OneSided { left: side == Side::Left, condition }
             }
-            _ => Self::Pair(condition),
+            _ => match either_side(&condition, sides) {
+                Some([left, right]) => Self::EitherSide { left, right },
+                None => Self::Pair(condition),
+            },
         }
     }
+}
+
+/// What an OR asks of the left and of the right row, where each of its conditions reads one of them and never fails.
+fn either_side(condition: &Expr, sides: Sides<'_>) -> Option<[Expr; 2]> {
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    for part in split_binary(condition, Operator::Or) {
+        match sides.of(part)? {
+            Side::Left => left.push(part.clone()),
+            Side::Right => right.push(part.clone()),
+            _ => return None,
+        }
+    }
+    never_fails(condition).then_some([disjunction(left)?, disjunction(right)?])
 }
 
 /// Whether `expr` has a value for every row: comparisons of columns and constants.
@@ -202,6 +229,7 @@ impl fmt::Display for RuleAtom {
             }
             Self::Similarity(atom) => write!(f, "{}", atom.condition.human_display()),
             Self::BothSides { left, right } => write!(f, "{} AND {}", left.human_display(), right.human_display()),
+            Self::EitherSide { left, right } => write!(f, "({} OR {})", left.human_display(), right.human_display()),
             Self::OneSided { condition, .. } | Self::Pair(condition) => write!(f, "{}", condition.human_display()),
         }
     }

@@ -481,6 +481,8 @@ pub(crate) fn random_atom(rng: &mut StdRng) -> String {
             "(a.k = b.k OR a.k <> b.k OR a.k IS NULL OR b.k IS NULL)",
             "a.k = 'x' AND a.k = 'y'",
             "b.k IS NULL",
+            "(a.k IS NULL OR b.k IS NULL)",
+            "(b.k = 'x' OR a.n > 1 OR NOT a.k = 'y')",
             "a.n > 1",
             "a.n + b.n > 1",
             "NOT (a.k = b.k AND a.n = b.n)",

@@ -229,7 +229,7 @@ pub struct Clause {
 pub struct Atom {
     #[prost(string, tag = "1")]
     pub label: String,
-    #[prost(oneof = "AtomKind", tags = "2, 3, 4, 5, 6")]
+    #[prost(oneof = "AtomKind", tags = "2, 3, 4, 5, 6, 7")]
     pub kind: Option<AtomKind>,
 }
 
@@ -245,6 +245,8 @@ pub enum AtomKind {
     OneSided(Box<OneSided>),
     #[prost(message, tag = "6")]
     Pair(Box<JoinFilter>),
+    #[prost(message, tag = "7")]
+    EitherSide(Box<EitherSide>),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -261,6 +263,14 @@ pub struct OneSided {
     pub is_right: bool,
     #[prost(message, optional, boxed, tag = "2")]
     pub condition: Option<Box<PhysicalExprNode>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct EitherSide {
+    #[prost(message, optional, boxed, tag = "1")]
+    pub left: Option<Box<PhysicalExprNode>>,
+    #[prost(message, optional, boxed, tag = "2")]
+    pub right: Option<Box<PhysicalExprNode>>,
 }
 
 #[derive(Clone, PartialEq, Message)]

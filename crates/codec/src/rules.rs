@@ -10,7 +10,7 @@ use crate::condition;
 use crate::envelope::malformed;
 use crate::expressions::{Reader, Schemas, Writer, side};
 use crate::join::{ReadJoin, join_to_message};
-use crate::messages::{Atom, AtomKind, Clause, OneSided, RuleJoin, SimilarityAtom};
+use crate::messages::{Atom, AtomKind, Clause, EitherSide, OneSided, RuleJoin, SimilarityAtom};
 
 pub fn to_message(join: &MatchingDependencyBlockExec, writer: Writer<'_>) -> Result<RuleJoin> {
     let RuleStrategy { atoms, labels, keys, clauses, build_rows, engine: _ } = join.matching();
@@ -38,6 +38,10 @@ fn atom_to_message(atom: &AtomExprs, writer: Writer<'_>) -> Result<AtomKind> {
         AtomExprs::OneSided { side, condition } => AtomKind::OneSided(Box::new(OneSided {
             is_right: *side == JoinSide::Right,
             condition: writer.expression(condition)?,
+        })),
+        AtomExprs::EitherSide { left, right } => AtomKind::EitherSide(Box::new(EitherSide {
+            left: writer.expression(left)?,
+            right: writer.expression(right)?,
         })),
         AtomExprs::Pair(condition) => AtomKind::Pair(Box::new(writer.filter(condition)?)),
     })
@@ -86,6 +90,10 @@ fn atom_from_message(atom: &Atom, keys: usize, schemas: Schemas<'_>, reader: &Re
             let condition = reader.condition(one.condition.as_deref(), schemas.of(one.is_right))?;
             AtomExprs::OneSided { side: side(one.is_right), condition }
         }
+        Some(AtomKind::EitherSide(either)) => AtomExprs::EitherSide {
+            left: reader.condition(either.left.as_deref(), schemas.of(false))?,
+            right: reader.condition(either.right.as_deref(), schemas.of(true))?,
+        },
         Some(AtomKind::Pair(condition)) => AtomExprs::Pair(reader.filter(condition, schemas)?),
         None => return Err(malformed("this release does not know a condition of a clause")),
     })

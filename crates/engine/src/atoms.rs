@@ -27,6 +27,8 @@ pub enum AtomCondition {
     Band,
     /// A bit of one side.
     OneSided,
+    /// A bit of either row.
+    EitherSide,
     /// The driver decides.
     Pair,
 }
@@ -36,7 +38,7 @@ impl AtomCondition {
     pub(crate) fn is_symmetric(&self) -> bool {
         match self {
             Self::Similarity { condition, .. } => condition.is_symmetric(),
-            Self::Equality | Self::Band | Self::OneSided | Self::Pair => true,
+            Self::Equality | Self::Band | Self::OneSided | Self::EitherSide | Self::Pair => true,
         }
     }
 }
@@ -48,6 +50,7 @@ impl From<&AtomCondition> for AtomKind {
             AtomCondition::Similarity { condition, .. } => Self::Similarity(condition),
             AtomCondition::Band => Self::Band,
             AtomCondition::OneSided => Self::OneSided,
+            AtomCondition::EitherSide => Self::EitherSide,
             AtomCondition::Pair => Self::Pair,
         }
     }
@@ -69,6 +72,8 @@ pub enum AtomColumn {
     Band(BandColumn),
     /// Whether each row passes.
     Bits(BooleanBuffer),
+    /// Whether each row passes whatever the other row is; the other one may pass, too.
+    EitherBits(BooleanBuffer),
     /// No column: the atom does not ask this side, or asks it by a key.
     None,
 }
@@ -78,7 +83,7 @@ impl AtomColumn {
     pub(super) fn values(&self) -> Option<(ArrayRef, bool)> {
         match self {
             Self::Values { values, null_equals_null } => Some((ArrayRef::clone(values), *null_equals_null)),
-            Self::Codes(_) | Self::Band(_) | Self::Bits(_) | Self::None => None,
+            Self::Codes(_) | Self::Band(_) | Self::Bits(_) | Self::EitherBits(_) | Self::None => None,
         }
     }
 }
@@ -134,6 +139,8 @@ pub enum AtomRows<'a> {
     Band(&'a BandColumn),
     /// Whether each row passes, see [`AtomColumn::Bits`].
     Bits(&'a BooleanBuffer),
+    /// Whether each row passes whatever the other one is, see [`AtomColumn::EitherBits`].
+    EitherBits(&'a BooleanBuffer),
     /// The strings of a similarity.
     Strings {
         /// The strings by row.

@@ -86,7 +86,7 @@ pub(crate) enum Compared {
         build: Address<Span>,
         probe: Address<Span>,
     },
-    /// Bits of one of the sides.
+    /// Bits of one of the sides, or of both: of either row.
     Bits {
         build: Option<Address<u8>>,
         probe: Option<Address<u8>>,

@@ -89,7 +89,7 @@ impl Tables {
 /// Whether an atom can be decided on a device.
 pub fn serves(condition: &AtomCondition) -> bool {
     match *condition {
-        AtomCondition::Equality | AtomCondition::Band | AtomCondition::OneSided => true,
+        AtomCondition::Equality | AtomCondition::Band | AtomCondition::OneSided | AtomCondition::EitherSide => true,
         AtomCondition::Similarity { condition: Condition::Set { .. }, .. } => true,
         AtomCondition::Similarity { condition: Condition::Edit { measure, .. }, .. } => {
             measure.descriptor().kernel.is_some()
@@ -226,9 +226,11 @@ impl RulesOnDevice {
                     let Some(condition) = condition else { return Ok(None) };
                     ConditionOnDevice::Vectors { condition }
                 }
-                AtomCondition::Equality | AtomCondition::Band | AtomCondition::OneSided | AtomCondition::Pair => {
-                    ConditionOnDevice::Columns
-                }
+                AtomCondition::Equality
+                | AtomCondition::Band
+                | AtomCondition::OneSided
+                | AtomCondition::EitherSide
+                | AtomCondition::Pair => ConditionOnDevice::Columns,
             });
         }
         stream.synchronize()?;
@@ -252,10 +254,6 @@ impl RulesOnDevice {
         probe: Option<&ColumnsOnDevice>,
     ) -> Result<Compared> {
         let (build, probe) = (&self.build.atoms[atom], &probe.unwrap_or(&self.build).atoms[atom]);
-        let bits = |column: &AtomOnDevice| match column {
-            AtomOnDevice::Bits(bits) => Some(bits.address(stream)),
-            _ => None,
-        };
         Ok(match (&self.tests[atom], build, probe) {
             (_, AtomOnDevice::Codes(build), AtomOnDevice::Codes(probe)) => {
                 Compared::Codes { build: build.address(stream), probe: probe.address(stream) }
@@ -290,9 +288,11 @@ impl RulesOnDevice {
                     condition: *condition,
                 }
             }
-            (_, build, probe) if bits(build).or(bits(probe)).is_some() => {
-                Compared::Bits { build: bits(build), probe: bits(probe) }
+            (_, AtomOnDevice::EitherBits(build), AtomOnDevice::EitherBits(probe)) => {
+                Compared::Bits { build: Some(build.address(stream)), probe: Some(probe.address(stream)) }
             }
+            (_, AtomOnDevice::Bits(bits), _) => Compared::Bits { build: Some(bits.address(stream)), probe: None },
+            (_, _, AtomOnDevice::Bits(bits)) => Compared::Bits { build: None, probe: Some(bits.address(stream)) },
             _ => return internal_err!("an atom has no columns on the device"),
         })
     }

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use arrow::array::StringViewArray;
+use arrow::buffer::BooleanBuffer;
 use cudarc::driver::CudaStream;
 
 use crate::buffer::Buffer;
@@ -73,7 +74,10 @@ pub(super) enum AtomOnDevice {
         places: Buffer<SpanOnDevice>,
         accepted: Buffer<SpanOnDevice>,
     },
+    /// A byte a row of one side.
     Bits(Buffer<u8>),
+    /// A byte a row of either side.
+    EitherBits(Buffer<u8>),
     /// Strings in the codes of the build side.
     Texts(Arc<CodedStrings>),
     Sets(Arc<Sets>),
@@ -87,7 +91,9 @@ impl AtomOnDevice {
         match self {
             Self::Texts(texts) => texts.has_unknown,
             Self::Vectors(vectors) => vectors.has_unknown,
-            Self::Codes(_) | Self::Band { .. } | Self::Bits(_) | Self::Sets(_) | Self::None => false,
+            Self::Codes(_) | Self::Band { .. } | Self::Bits(_) | Self::EitherBits(_) | Self::Sets(_) | Self::None => {
+                false
+            }
         }
     }
 
@@ -119,6 +125,7 @@ impl Replicate for AtomOnDevice {
                 Self::Band { places: places.replicate(to)?, accepted: accepted.replicate(to)? }
             }
             Self::Bits(bits) => Self::Bits(bits.replicate(to)?),
+            Self::EitherBits(bits) => Self::EitherBits(bits.replicate(to)?),
             Self::Texts(texts) => Self::Texts(texts.replicate(to)?),
             Self::Sets(sets) => Self::Sets(sets.replicate(to)?),
             Self::Vectors(vectors) => Self::Vectors(vectors.replicate(to)?),
@@ -267,6 +274,11 @@ impl Uploading<'_> {
         self.budget.upload(self.stream, values)
     }
 
+    /// A byte for each bit.
+    fn bytes(&self, bits: &BooleanBuffer) -> Result<Buffer<u8>, Fault> {
+        self.upload(&bits.iter().map(u8::from).collect::<Vec<u8>>())
+    }
+
     fn near(&self, near: &PrefilterRows) -> Result<Near, Fault> {
         Ok(Near { signatures: self.upload(&near.signatures)?, classes: self.upload(&near.classes)? })
     }
@@ -282,10 +294,8 @@ impl Uploading<'_> {
             AtomRows::Band(BandColumn { places, accepted }) => {
                 AtomOnDevice::Band { places: self.upload(spans(places))?, accepted: self.upload(spans(accepted))? }
             }
-            AtomRows::Bits(bits) => {
-                let bytes: Vec<u8> = bits.iter().map(u8::from).collect();
-                AtomOnDevice::Bits(self.upload(&bytes)?)
-            }
+            AtomRows::Bits(bits) => AtomOnDevice::Bits(self.bytes(bits)?),
+            AtomRows::EitherBits(bits) => AtomOnDevice::EitherBits(self.bytes(bits)?),
             AtomRows::Strings { values } => {
                 let codes = match build {
                     Some(AtomOnDevice::Texts(texts)) => Some(&texts.codes),

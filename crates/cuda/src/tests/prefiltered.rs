@@ -78,8 +78,8 @@ fn the_cpu_decides_atoms_without_kernels() {
             // a condition of one side leaves no self-join
             let may = |atom: usize| !self_join || atom != 3;
             let entry = rng.random_range(0..3);
-            let share = |atom: usize| if atom < 9 { 0.25 } else { 0.4 };
-            let atoms = (1..11).filter(|&atom| may(atom) && atom != entry && rng.random_bool(share(atom)));
+            let share = |atom: usize| if atom < 10 { 0.25 } else { 0.4 };
+            let atoms = (1..12).filter(|&atom| may(atom) && atom != entry && rng.random_bool(share(atom)));
             let mut clause: Vec<usize> = std::iter::once(entry).chain(atoms).collect();
             clause.sort_unstable();
             clauses.push(clause);

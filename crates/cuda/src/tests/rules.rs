@@ -112,7 +112,7 @@ fn why_a_device_does_not_walk_is_said() {
     assert_eq!(chosen((1100, 19), 1 << 29), "walked on the cpu; cpu: there are no kernels for such values");
 }
 
-/// Two equalities, a band, a condition of one side and similarities, some of the same key.
+/// Two equalities, a band, a condition of one side, similarities, some of the same key, and a condition of either side.
 pub(super) fn conditions() -> Vec<AtomCondition> {
     let edit = |key, measure, bounds| AtomCondition::Similarity { key, condition: Condition::Edit { measure, bounds } };
     let words = Tokenizer::Words;
@@ -129,6 +129,7 @@ pub(super) fn conditions() -> Vec<AtomCondition> {
         AtomCondition::Similarity { key: 1, condition: set },
         edit(1, EditMeasure::OSA, Bounds::at_most(3.0, true)),
         AtomCondition::Similarity { key: 2, condition: Condition::Vector(near) },
+        AtomCondition::EitherSide,
     ]
 }
 
@@ -147,6 +148,7 @@ pub(super) fn side(rows: usize, is_build: bool, rng: &mut StdRng) -> SideColumns
     let mut atoms = vec![codes(4, rng), codes(12, rng), AtomColumn::Band(band)];
     atoms.push(if is_build { AtomColumn::Bits(bits) } else { AtomColumn::None });
     atoms.extend((0..5).map(|_| AtomColumn::None));
+    atoms.push(AtomColumn::EitherBits(BooleanBuffer::collect_bool(rows, |_| rng.random_bool(0.4))));
     let text = |rng: &mut StdRng| {
         let words = ["anna", "anne", "hanna", "otto", "ott\u{f6}", "a", "bernd bert", "x y z", "anna lena otto"];
         (!rng.random_bool(0.05)).then(|| {
@@ -211,7 +213,7 @@ fn a_device_walks_as_the_cpu_does() {
         for _ in 0..rng.random_range(1..6) {
             // a condition of one side leaves no self-join
             let entry = rng.random_range(0..3);
-            let atoms = (1..9).filter(|&atom| (!self_join || atom != 3) && rng.random_bool(0.35));
+            let atoms = (1..10).filter(|&atom| (!self_join || atom != 3) && rng.random_bool(0.35));
             clauses.push(std::iter::once(entry).chain(atoms).collect());
         }
         clauses.iter_mut().for_each(|clause| {

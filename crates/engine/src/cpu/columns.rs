@@ -6,8 +6,9 @@ use crate::error::{Result, internal_err};
 use arrow::array::ArrayRef;
 use arrow::buffer::BooleanBuffer;
 
-use super::compact::{Filter, keep};
+use super::compact::keep;
 use super::prefilter::{Lanes, MaxDifferences};
+use super::row_filters::{EitherPassing, Equal, Meeting, Passing};
 use super::sets::{SetColumn, SetDecider};
 use super::strings::{EditDecider, StringColumn};
 use super::vectors::{VectorColumn, VectorDecider};
@@ -18,7 +19,7 @@ use crate::parallel::{each_in_turn, in_turn, threads_within};
 use crate::sets::{Dictionary, SetPredicate};
 use crate::stored::{Sink, Source, Store, Stored};
 use crate::strings::EditPredicate;
-use crate::{BuildContext, ColumnPair, KeyColumn, NO_GROUP, Pairs, PrepareContext, RowPair};
+use crate::{BuildContext, ColumnPair, KeyColumn, Pairs, PrepareContext, RowPair};
 use similarity_measures::Tokenizer;
 
 /// A key, made ready for a family of measures.
@@ -72,6 +73,7 @@ enum PairDecider {
     Codes,
     Band,
     Bits,
+    BitsOfEither,
     Edit(EditDecider),
     Set(SetDecider, Tokenizer, Arc<Dictionary>),
     /// Vector condition, with the length of the build side's vectors.
@@ -157,6 +159,7 @@ impl AtomDeciders {
                     AtomCondition::Equality => PairDecider::Codes,
                     AtomCondition::Band => PairDecider::Band,
                     AtomCondition::OneSided => PairDecider::Bits,
+                    AtomCondition::EitherSide => PairDecider::BitsOfEither,
                     _ => PairDecider::Condition,
                 });
                 continue;
@@ -261,6 +264,9 @@ impl AtomDeciders {
             (PairDecider::Bits, _, AtomColumn::Bits(bits)) => {
                 keep(selected, passed, &Passing { bits, rows: &block.probe });
             }
+            (PairDecider::BitsOfEither, AtomColumn::EitherBits(build), AtomColumn::EitherBits(probe)) => {
+                keep(selected, passed, &EitherPassing { build, probe, block });
+            }
             (PairDecider::Edit(condition), ..) => {
                 if let (Some(build), Some(probe)) = (build.texts(atom), probe.texts(atom)) {
                     condition.select(ColumnPair { build, probe }, block, selected, stop, passed);
@@ -288,6 +294,7 @@ impl AtomDeciders {
             PairDecider::Codes
             | PairDecider::Band
             | PairDecider::Bits
+            | PairDecider::BitsOfEither
             | PairDecider::Vector(..)
             | PairDecider::Condition => None,
         }
@@ -333,53 +340,13 @@ impl AtomDeciders {
 /// Below this a thread costs more than it saves.
 const ROWS_WORTH_A_THREAD: usize = 1 << 14;
 
-struct Equal<'a> {
-    left: &'a [u32],
-    right: &'a [u32],
-    block: &'a Pairs,
-}
-
-impl Filter for Equal<'_> {
-    #[inline(always)]
-    fn holds(&self, place: u16) -> bool {
-        let pair = self.block.at(place);
-        let (left, right) = (self.left[pair.build as usize], self.right[pair.probe as usize]);
-        (left == right) & (left != NO_GROUP)
-    }
-}
-
-struct Meeting<'a> {
-    places: &'a [Span],
-    accepted: &'a [Span],
-    block: &'a Pairs,
-}
-
-impl Filter for Meeting<'_> {
-    #[inline(always)]
-    fn holds(&self, place: u16) -> bool {
-        let pair = self.block.at(place);
-        self.places[pair.build as usize].meets(self.accepted[pair.probe as usize])
-    }
-}
-
-struct Passing<'a> {
-    bits: &'a BooleanBuffer,
-    rows: &'a [u32],
-}
-
-impl Filter for Passing<'_> {
-    #[inline(always)]
-    fn holds(&self, place: u16) -> bool {
-        self.bits.value(self.rows[place as usize] as usize)
-    }
-}
-
 impl RuleRows for Columns {
     fn of(&self, atom: usize) -> AtomRows<'_> {
         match (&self.atoms[atom], self.keys[atom].as_deref()) {
             (AtomColumn::Codes(codes), _) => AtomRows::Codes(codes),
             (AtomColumn::Band(band), _) => AtomRows::Band(band),
             (AtomColumn::Bits(bits), _) => AtomRows::Bits(bits),
+            (AtomColumn::EitherBits(bits), _) => AtomRows::EitherBits(bits),
             (_, Some(Key::Texts(texts))) => texts.rows(),
             (_, Some(Key::Sets(sets))) => sets.rows(),
             (_, Some(Key::Vectors(vectors))) => vectors.rows(),
@@ -519,6 +486,15 @@ impl Columns {
         Ok(self.rows - some.map_or(0, |rows| rows.count_set_bits()))
     }
 
+    /// Conditions of either side that hold for no row of this side, nor of `other`: no pair passes these atoms.
+    pub fn impossible(&self, other: &Self) -> Vec<bool> {
+        let none = |column: &AtomColumn| match column {
+            AtomColumn::EitherBits(bits) => bits.set_indices().next().is_none(),
+            _ => false,
+        };
+        self.atoms.iter().zip(&other.atoms).map(|(own, other)| none(own) && none(other)).collect()
+    }
+
     fn possible(&self, atom: usize) -> Result<BooleanBuffer> {
         Ok(match (&self.atoms[atom], self.keys[atom].as_deref()) {
             (AtomColumn::Codes(codes), _) => codes.having_one()?,
@@ -550,7 +526,7 @@ impl Columns {
     pub fn memory(&self) -> usize {
         let atoms = self.atoms.iter().map(|column| match column {
             AtomColumn::Codes(codes) => codes.memory(),
-            AtomColumn::Bits(bits) => bits.len() / 8,
+            AtomColumn::Bits(bits) | AtomColumn::EitherBits(bits) => bits.len() / 8,
             AtomColumn::Band(band) => (band.places.capacity() + band.accepted.capacity()) * size_of::<Span>(),
             AtomColumn::None | AtomColumn::Values { .. } => 0,
         });

@@ -137,10 +137,12 @@ impl<'a> Fingerprints<'a> {
         for (atom, condition) in deciders.conditions.iter().enumerate() {
             let column = parts.len() as u64;
             match (&columns.atoms[atom], condition) {
-                (AtomColumn::Bits(bits), _) => parts.push(Box::new(move |rows, prints| {
-                    rows.add(prints, column, |row| bits.value(row).into());
-                    Ok(())
-                })),
+                (AtomColumn::Bits(bits) | AtomColumn::EitherBits(bits), _) => {
+                    parts.push(Box::new(move |rows, prints| {
+                        rows.add(prints, column, |row| bits.value(row).into());
+                        Ok(())
+                    }))
+                }
                 (AtomColumn::Band(band), _) => parts.push(Box::new(move |rows, prints| {
                     rows.add(prints, column, |row| band.places[row].first.into());
                     Ok(())

@@ -9,6 +9,7 @@ pub mod match_count;
 pub(super) mod prefilter;
 pub mod regions;
 pub(super) mod registers;
+mod row_filters;
 pub(super) mod rules;
 pub mod sets;
 pub mod signature;

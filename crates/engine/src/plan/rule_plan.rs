@@ -56,6 +56,8 @@ pub enum AtomKind {
     Band,
     /// A condition over one side: rows that fail it are left out.
     OneSided,
+    /// A condition over the left row, or one over the right row: served by nothing, and decided once a row.
+    EitherSide,
     /// Any other condition, served by nothing.
     Pair,
 }
@@ -71,6 +73,11 @@ impl AtomKind {
 pub trait Statistics {
     /// How many build rows a probe row meets on average that agrees with it in all of these keys.
     fn partners(&self, keys: &[usize]) -> f64;
+
+    /// Whether some pair may satisfy a clause, as far as it is known.
+    fn is_possible(&self, _clause: &[usize]) -> bool {
+        true
+    }
 
     /// The estimates of `atoms` over candidates of `entry`; what is said of other atoms means nothing.
     fn estimates(&self, entry: &Entry, atoms: &[usize]) -> Vec<AtomEstimate>;
@@ -179,10 +186,11 @@ impl RulePlan {
 /// An entry, the candidates of a row where it is by hash or by a band, and the clauses that it serves.
 type Served = (Entry, f64, Vec<usize>);
 
-/// The entries of all clauses, in the order of the first clause of each.
+/// The entries of all clauses that some pair may satisfy, in the order of the first clause of each.
 fn entries(kinds: &[AtomKind], clauses: &[Vec<usize>], statistics: &dyn Statistics) -> Vec<Served> {
     let mut by_keys: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
-    for (number, clause) in clauses.iter().enumerate() {
+    let possible = clauses.iter().enumerate().filter(|(_, clause)| statistics.is_possible(clause));
+    for (number, clause) in possible {
         let keys: Vec<usize> = clause.iter().copied().filter(|&atom| kinds[atom].is_key()).collect();
         match by_keys.iter_mut().find(|(known, _)| *known == keys) {
             Some((_, numbers)) => numbers.push(number),
@@ -233,7 +241,7 @@ fn entries_within(
                 let cost = cost::SORTED_ROW + found * (cost::PAIR + verification(clause, Some(atom)));
                 Some((cost, found, Entry::Band { atom, keys }))
             }
-            AtomKind::Equality | AtomKind::OneSided | AtomKind::Pair => None,
+            AtomKind::Equality | AtomKind::OneSided | AtomKind::EitherSide | AtomKind::Pair => None,
         }
     };
     let choices = numbers.iter().map(|&number| {
@@ -293,7 +301,7 @@ impl Statistics for AssumedStatistics<'_> {
             AtomKind::Equality => AtomEstimate::uniform(cost::EQUALITY, EQUAL),
             AtomKind::Similarity(condition) => cost::of_test(*condition, LENGTH, OPEN, SIMILAR),
             AtomKind::Band => AtomEstimate::uniform(cost::BAND, IN_BAND),
-            AtomKind::OneSided => AtomEstimate::uniform(cost::ONE_SIDED, OTHER),
+            AtomKind::OneSided | AtomKind::EitherSide => AtomEstimate::uniform(cost::ONE_SIDED, OTHER),
             AtomKind::Pair => AtomEstimate { last: true, ..AtomEstimate::uniform(cost::EXPRESSION, OTHER) },
         };
         self.kinds.iter().map(estimate).collect()

@@ -335,6 +335,7 @@ impl PlacedEntry {
             Self::OnHost { .. } | Self::OnDevice { .. } => self.on_device(probe).is_none(),
             Self::Indexed(IndexedEntry { index, .. }) => match probe.map(|probe| probe.prepared) {
                 Some(PreparedEntry::Index(prepared)) => prepared.shared,
+                Some(PreparedEntry::Nothing) => false,
                 Some(PreparedEntry::Places(_)) | None => index.info().shared,
             },
         }

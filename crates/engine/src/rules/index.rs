@@ -10,7 +10,7 @@ use super::entry::{EntryTrees, PlacedEntry, ProbeSide};
 use super::placed::PlacedRules;
 use super::placement::Placement;
 use super::planned::PlannedRules;
-use super::prepared::PreparedRules;
+use super::prepared::{PreparedEntry, PreparedRules};
 use super::source::RuleSource;
 use crate::atoms::{AtomColumn, PairConditions, RuleCounters, SideColumns};
 use crate::choice::Engine;
@@ -106,7 +106,7 @@ impl RuleIndex {
     /// # Errors
     /// Keys of a type that their measure cannot read.
     pub fn prepare(&self, side: SideColumns, context: &PrepareContext<'_>) -> Result<PreparedRules> {
-        let PlacedRules { side: build, entries, on, .. } = &self.rules;
+        let PlacedRules { side: build, plan, entries, on, .. } = &self.rules;
         let threads = context.threads;
         let keys = side.keys.clone();
         let columns = build.deciders.prepare(self.look_up(side, threads)?, context)?;
@@ -119,7 +119,12 @@ impl RuleIndex {
             Placement::OnHost => None,
         };
         let probe = ProbeSide { columns: &columns, keys: &keys, on_device: on_device.as_ref() };
-        let entries = in_turn(entries.len(), threads, |at| entries[at].prepare(build, probe, context))?;
+        let impossible = build.columns.impossible(&columns);
+        let is_possible = |clause: &usize| !build.clauses[*clause].iter().any(|&atom| impossible[atom]);
+        let entries = in_turn(entries.len(), threads, |at| match plan.groups[at].clauses.iter().any(is_possible) {
+            true => entries[at].prepare(build, probe, context),
+            false => Ok(PreparedEntry::Nothing),
+        })?;
         // also for the CPU, if it has to take over
         columns.fetch_codes(threads)?;
         let unmatchable = columns.unmatchable(&build.clauses, threads)?;
@@ -256,6 +261,7 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{ArrayRef, StringArray};
+    use arrow::buffer::BooleanBuffer;
 
     use super::*;
     use crate::atoms::AtomCondition;
@@ -294,6 +300,37 @@ mod tests {
         fn select(&self, _: usize, _: &Pairs) -> Result<Vec<u16>> {
             internal_err!("no atom is a condition")
         }
+    }
+
+    /// A clause that no row passes costs nothing: in a self-join it has no entry, and of a batch no row is made ready.
+    #[test]
+    fn a_clause_that_asks_for_what_no_row_has_is_left_out() {
+        let bits = |set: bool| AtomColumn::EitherBits(BooleanBuffer::collect_bool(4, |_| set));
+        let side = |set: bool| {
+            let codes = [0, 1, 0, 1].to_vec().into();
+            SideColumns { rows: 4, atoms: vec![AtomColumn::Codes(codes), bits(set)], keys: Vec::new() }
+        };
+        let source = RuleSource::new(vec![AtomCondition::Equality, AtomCondition::EitherSide], vec![vec![0, 1]]);
+        let pairs = |build: bool, probe: Option<bool>| {
+            let cancel = Cancel::default();
+            let context = BuildContext { self_join: probe.is_none(), ..BuildContext::new(1, &cancel, &|_| Ok(())) };
+            let index = RuleIndex::try_new(source.clone(), side(build), &Engine::Cpu, &context).unwrap();
+            let preparing = PrepareContext { threads: 1, cancel: &cancel };
+            let probe = probe.map(|set| index.prepare(side(set), &preparing).unwrap());
+            let len = index.len(probe.as_ref());
+            let (mut out, mut counters) = (Pairs::default(), RuleCounters::new(2, 1));
+            let run = Run { conditions: &NoConditions, cancel: &cancel };
+            let all = Limit { pairs: usize::MAX, work: usize::MAX };
+            let mut cursor = Cursor { next: 0, end: len };
+            index.probe(probe.as_ref(), &mut cursor, all, &run, &mut out, &mut counters).unwrap();
+            (len > 0, out.len(), index.plan().groups.len())
+        };
+        assert_eq!(pairs(true, None), (true, 2, 1));
+        assert_eq!(pairs(false, None), (false, 0, 0));
+        for (build, probe) in [(true, false), (false, true)] {
+            assert_eq!(pairs(build, Some(probe)), (true, 8, 1));
+        }
+        assert_eq!(pairs(false, Some(false)), (false, 0, 1));
     }
 
     /// Whoever waits for it can look up in time, and others can help.

@@ -35,6 +35,8 @@ pub(super) enum PreparedEntry {
     Places(ProbePlaces),
     /// Probe batch of an index.
     Index(Prepared<AnyBatch>),
+    /// Probe batch of which no row has a partner.
+    Nothing,
 }
 
 /// A probe batch as one entry reads it.
@@ -51,6 +53,7 @@ impl<'a> EntryProbe<'a> {
         match self.prepared {
             PreparedEntry::Places(places) => places.len(),
             PreparedEntry::Index(prepared) => prepared.len,
+            PreparedEntry::Nothing => 0,
         }
     }
 
@@ -58,7 +61,7 @@ impl<'a> EntryProbe<'a> {
     pub(super) fn on_device(&self) -> Option<DeviceProbe<'a>> {
         match self.prepared {
             PreparedEntry::Places(places) => Some(DeviceProbe { batch: self.on_device?, items: places.items()? }),
-            PreparedEntry::Index(_) => None,
+            PreparedEntry::Index(_) | PreparedEntry::Nothing => None,
         }
     }
 }

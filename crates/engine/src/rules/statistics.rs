@@ -185,6 +185,8 @@ pub struct BuildStatistics<'a> {
     cancel: &'a Cancel,
     /// Drawn groups by the keys of each clause.
     grouped: Vec<DrawnGroups>,
+    /// The atoms that no pair passes; in a self-join alone this is known before a row is probed.
+    impossible: Vec<bool>,
 }
 
 impl<'a> BuildStatistics<'a> {
@@ -229,7 +231,8 @@ impl<'a> BuildStatistics<'a> {
             }
         }
         let sampled = build.sampled(&rows, threads)?;
-        let statistics = Self { deciders, build, sampled, cancel, grouped };
+        let impossible = if self_join { build.impossible(build) } else { vec![false; deciders.conditions.len()] };
+        let statistics = Self { deciders, build, sampled, cancel, grouped, impossible };
         statistics.foresee(clauses, threads)?;
         Ok(statistics)
     }
@@ -305,12 +308,18 @@ impl<'a> BuildStatistics<'a> {
             }
             AtomCondition::Equality => AtomEstimate::uniform(cost::EQUALITY, passes),
             AtomCondition::Band => AtomEstimate::uniform(cost::BAND, passes),
-            AtomCondition::OneSided | AtomCondition::Pair => AtomEstimate::uniform(cost::ONE_SIDED, passes),
+            AtomCondition::OneSided | AtomCondition::EitherSide | AtomCondition::Pair => {
+                AtomEstimate::uniform(cost::ONE_SIDED, passes)
+            }
         }
     }
 }
 
 impl Statistics for BuildStatistics<'_> {
+    fn is_possible(&self, clause: &[usize]) -> bool {
+        !clause.iter().any(|&atom| self.impossible[atom])
+    }
+
     fn partners(&self, keys: &[usize]) -> f64 {
         self.groups(keys).map_or(0.0, |grouped| grouped.of.grouping.mean_partners())
     }

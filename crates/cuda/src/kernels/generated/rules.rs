@@ -395,7 +395,7 @@ impl Kernels {
         Ok(())
     }
 
-    /// Asks for a byte a row of one side; the other one has none.
+    /// Asks for a byte of either row; a side may have none.
     pub unsafe fn rule_step_bits(
         &self,
         stream: &CudaStream,
