@@ -61,7 +61,12 @@ impl Clustering {
             Method::Components => Links::Forest(Box::default()),
             _ => Links::List(LinkList::default()),
         };
-        Ok(Self { method, members: Members::new(ids)?, links })
+        let members = match links {
+            // the forest knows which numbers have come
+            Links::Forest(_) => Members::unmarked(ids)?,
+            Links::List(_) => Members::new(ids)?,
+        };
+        Ok(Self { method, members, links })
     }
 
     /// Whether no id has come yet.
@@ -72,14 +77,19 @@ impl Clustering {
 
 impl LinkSink for Clustering {
     fn add(&self, chunk: &LinkChunk) -> Result<()> {
-        let (left, right) = self.members.number_links(chunk)?;
+        let (mut left, mut right) = self.members.number_links(chunk)?;
         match &self.links {
             Links::List(list) => list.add((&left, &right), chunk.each_score()),
             Links::Forest(forest) => {
-                let pairs = left.iter().zip(&right).zip(chunk.each_score()).map(|((&left, &right), score)| {
-                    (left != NO_MEMBER && right != NO_MEMBER && score.is_some()).then_some((left, right))
-                });
-                forest.link_all(&pairs.collect::<Vec<_>>());
+                if !chunk.scores.is_empty() {
+                    let ends = left.iter_mut().zip(&mut right).zip(chunk.each_score());
+                    for ((left, right), _) in ends.filter(|(_, score)| score.is_none()) {
+                        // both ids are there, and not linked
+                        [*left, *right].into_iter().filter(|&end| end != NO_MEMBER).for_each(|end| forest.add(end));
+                        (*left, *right) = (NO_MEMBER, NO_MEMBER);
+                    }
+                }
+                forest.link_all(&left, &right);
             }
         }
         Ok(())
@@ -102,6 +112,9 @@ impl LinkSink for Clustering {
     }
 
     fn finish(self: Box<Self>, threads: usize, cancel: &Cancel) -> Result<Box<dyn LinkTable>> {
+        if let Links::Forest(forest) = &self.links {
+            self.members.mark(|number| forest.is_present(number), threads);
+        }
         let members = self.members.freeze();
         cancel.check()?;
         let smallest = match self.links {

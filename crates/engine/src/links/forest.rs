@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::link::NO_MEMBER;
 use crate::cache::fetch;
 
 /// Bits of the numbers that a segment holds.
@@ -16,7 +17,10 @@ fn place_in_segment(number: u32) -> usize {
     number as usize & ((1 << SEGMENT_BITS) - 1)
 }
 
-/// Trees over numbers, each number at first a tree of its own.
+/// What lies above a number that is not present.
+const ABSENT: u32 = NO_MEMBER;
+
+/// Trees over numbers. Each number is at first a tree of its own, and absent until it is linked.
 ///
 /// A link hangs the root with the larger number below the one with the smaller, and every walk to a root halves the
 /// path behind it. Threads need no lock: a root changes by compare-and-swap alone, and is never a root again. What lies
@@ -36,10 +40,8 @@ impl Default for Forest {
 impl Forest {
     #[inline]
     fn segment(&self, number: u32) -> &[AtomicU32] {
-        self.segments[(number >> SEGMENT_BITS) as usize].get_or_init(|| {
-            let first = number & !((1 << SEGMENT_BITS) - 1);
-            (0..1 << SEGMENT_BITS).map(|at| AtomicU32::new(first + at)).collect()
-        })
+        self.segments[(number >> SEGMENT_BITS) as usize]
+            .get_or_init(|| (0..1 << SEGMENT_BITS).map(|_| AtomicU32::new(ABSENT)).collect())
     }
 
     #[inline]
@@ -53,15 +55,32 @@ impl Forest {
         loop {
             let place = self.parent(number);
             let parent = place.load(Ordering::Relaxed);
-            if parent == number {
+            if parent == number || parent == ABSENT {
                 return number;
             }
             let above = self.parent(parent).load(Ordering::Relaxed);
-            if above == parent {
+            if above == parent || above == ABSENT {
                 return parent;
             }
             place.store(above, Ordering::Relaxed);
             number = above;
+        }
+    }
+
+    /// Whether a number has been linked, or made present.
+    #[inline]
+    pub fn is_present(&self, number: u32) -> bool {
+        let segment = self.segments[(number >> SEGMENT_BITS) as usize].get();
+        segment.is_some_and(|segment| segment[place_in_segment(number)].load(Ordering::Relaxed) != ABSENT)
+    }
+
+    /// Makes a number present.
+    #[inline]
+    pub fn add(&self, number: u32) {
+        let place = self.parent(number);
+        if place.load(Ordering::Relaxed) == ABSENT {
+            // it is present where another thread has been faster
+            _ = place.compare_exchange(ABSENT, number, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
@@ -71,28 +90,43 @@ impl Forest {
         let (mut left, mut right) = (left, right);
         loop {
             (left, right) = (self.root(left), self.root(right));
-            if left == right {
+            let (low, high) = (left.min(right), left.max(right));
+            // what lies above another number is present
+            self.add(low);
+            if low == high {
                 return;
             }
-            let (low, high) = (left.min(right), left.max(right));
-            let hung = self.parent(high).compare_exchange(high, low, Ordering::Relaxed, Ordering::Relaxed);
-            if hung.is_ok() {
+            let place = self.parent(high);
+            let known = place.load(Ordering::Relaxed);
+            let is_root = known == high || known == ABSENT;
+            if is_root && place.compare_exchange(known, low, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                 return;
             }
         }
     }
 
-    /// Makes one tree of each pair's two, where there is a pair.
-    pub fn link_all(&self, pairs: &[Option<(u32, u32)>]) {
-        for (at, pair) in pairs.iter().enumerate() {
-            if let Some(Some((left, right))) = pairs.get(at + AHEAD) {
-                fetch(self.segment(*left), place_in_segment(*left));
-                fetch(self.segment(*right), place_in_segment(*right));
-            }
-            if let Some((left, right)) = *pair {
-                self.link(left, right);
+    /// Makes one tree of each pair's two. Where one is [`NO_MEMBER`], the other one becomes present.
+    pub fn link_all(&self, left: &[u32], right: &[u32]) {
+        let both = |at: usize| {
+            let (left, right) = (*left.get(at)?, *right.get(at)?);
+            (left != NO_MEMBER && right != NO_MEMBER).then_some([left, right])
+        };
+        for at in 0..left.len() {
+            // parents first, and once they are there what lies above them
+            both(at + 2 * AHEAD).into_iter().flatten().for_each(|number| self.fetch(number));
+            let near = both(at + AHEAD).into_iter().flatten();
+            let above = near.map(|number| self.parent(number).load(Ordering::Relaxed));
+            above.filter(|&number| number != ABSENT).for_each(|number| self.fetch(number));
+            match both(at) {
+                Some([left, right]) => self.link(left, right),
+                None => [left[at], right[at]].into_iter().filter(|&end| end != NO_MEMBER).for_each(|end| self.add(end)),
             }
         }
+    }
+
+    #[inline]
+    fn fetch(&self, number: u32) {
+        fetch(self.segment(number), place_in_segment(number));
     }
 
     /// Bytes held.

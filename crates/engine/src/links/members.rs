@@ -19,6 +19,7 @@ use hashbrown::HashTable;
 use super::blocks::{BLOCK, BLOCK_BITS, Block, BlockList, Pages};
 use super::link::NO_MEMBER;
 use super::sink::LinkChunk;
+use super::unsigned::{SIGN, UnsignedIds};
 use crate::error::{Result, internal_err, keys_err};
 use crate::parallel::each_in_parallel;
 
@@ -45,9 +46,8 @@ enum Ids {
     Rows(Box<RowConverter>, Table<Strings>),
 }
 
-/// Ids of a batch in the form in which they are kept.
+/// Ids of a batch that are kept as bytes.
 enum Encoded {
-    Integers(Vec<Option<u64>>),
     Strings(ArrayRef),
     Rows(Rows, ArrayRef),
 }
@@ -58,8 +58,20 @@ impl Members {
     /// # Errors
     /// A type whose values have no order.
     pub fn new(data_type: &DataType) -> Result<Self> {
+        Self::with(data_type, true)
+    }
+
+    /// No ids yet, of this type. Those that have a number may be there or not: [`mark`](Self::mark) says which are.
+    ///
+    /// # Errors
+    /// A type whose values have no order.
+    pub fn unmarked(data_type: &DataType) -> Result<Self> {
+        Self::with(data_type, false)
+    }
+
+    fn with(data_type: &DataType, marks: bool) -> Result<Self> {
         let ids = match data_type {
-            integer if integer.is_integer() => Ids::Integers(Pages::default(), Table::default()),
+            integer if integer.is_integer() => Ids::Integers(Pages::new(marks), Table::default()),
             DataType::Utf8
             | DataType::LargeUtf8
             | DataType::Utf8View
@@ -91,26 +103,28 @@ impl Members {
         if let Some(other) = arrays.iter().find(|array| array.data_type() != &self.data_type) {
             return internal_err!("ids of type {} come with ids of type {}", other.data_type(), self.data_type);
         }
-        let encoded = arrays.iter().map(|array| self.encoded(array)).collect::<Result<Vec<_>>>()?;
         match &self.ids {
             Ids::Integers(pages, table) => {
-                let all = encoded.into_iter().flat_map(|ids| match ids {
-                    Encoded::Integers(ids) => ids,
-                    _ => Vec::new(),
-                });
-                let all: Vec<Option<u64>> = all.collect();
-                let (mut numbers, others) = pages.numbers(&all, &self.blocks)?;
-                let ids = others.iter().map(|&row| all[row as usize].as_ref());
-                let of_others = table.numbers(ids, &self.blocks)?;
-                others.iter().zip(of_others).for_each(|(&row, number)| numbers[row as usize] = number);
+                let ids = arrays.iter().map(UnsignedIds::of).collect::<Result<Vec<_>>>()?;
+                let (mut numbers, others) = pages.numbers(&ids, &self.blocks)?;
+                let of_others = table.numbers(others.iter().map(|of_row| Some(&of_row.id)), &self.blocks)?;
+                others.iter().zip(of_others).for_each(|(of_row, number)| numbers[of_row.row as usize] = number);
                 Ok(numbers)
             }
-            Ids::Strings(table) | Ids::Rows(_, table) => {
-                let mut all = Vec::with_capacity(arrays.iter().map(|array| array.len()).sum());
-                encoded.iter().try_for_each(|ids| ids.push_bytes(&mut all))?;
-                table.numbers(all.into_iter(), &self.blocks)
+            Ids::Strings(table) => self.numbers_of_bytes(arrays.iter().cloned().map(Encoded::Strings).collect(), table),
+            Ids::Rows(converter, table) => {
+                let rows = |ids: &ArrayRef| -> Result<Encoded> {
+                    Ok(Encoded::Rows(converter.convert_columns(&[ArrayRef::clone(ids)])?, ArrayRef::clone(ids)))
+                };
+                self.numbers_of_bytes(arrays.iter().map(rows).collect::<Result<_>>()?, table)
             }
         }
+    }
+
+    fn numbers_of_bytes(&self, encoded: Vec<Encoded>, table: &Table<Strings>) -> Result<Vec<u32>> {
+        let mut all = Vec::new();
+        encoded.iter().try_for_each(|ids| ids.push_bytes(&mut all))?;
+        table.numbers(all.into_iter(), &self.blocks)
     }
 
     /// Numbers of both ends of links.
@@ -124,22 +138,9 @@ impl Members {
         Ok((left, right))
     }
 
-    fn encoded(&self, ids: &ArrayRef) -> Result<Encoded> {
-        Ok(match &self.ids {
-            Ids::Integers(..) if ids.data_type().is_signed_integer() => {
-                let ids = cast(ids, &DataType::Int64)?;
-                let ids = ids.as_primitive::<Int64Type>().iter();
-                Encoded::Integers(ids.map(|id| id.map(unsigned)).collect())
-            }
-            Ids::Integers(..) => {
-                let ids = cast(ids, &DataType::UInt64)?;
-                Encoded::Integers(ids.as_primitive::<UInt64Type>().iter().collect())
-            }
-            Ids::Strings(_) => Encoded::Strings(ArrayRef::clone(ids)),
-            Ids::Rows(converter, _) => {
-                Encoded::Rows(converter.convert_columns(&[ArrayRef::clone(ids)])?, ArrayRef::clone(ids))
-            }
-        })
+    /// Says which numbers are those of an id, with up to so many threads.
+    pub fn mark(&self, is_present: impl Fn(u32) -> bool + Sync, threads: usize) {
+        self.blocks.mark(is_present, threads);
     }
 
     /// Bytes held.
@@ -168,11 +169,6 @@ impl Members {
     }
 }
 
-/// An integer in the order of unsigned ones.
-fn unsigned(id: i64) -> u64 {
-    id as u64 ^ 1 << 63
-}
-
 impl Encoded {
     fn push_bytes<'a>(&'a self, all: &mut Vec<Option<&'a [u8]>>) -> Result<()> {
         match self {
@@ -189,7 +185,6 @@ impl Encoded {
                 DataType::BinaryView => all.extend(ids.as_binary_view().iter()),
                 other => return internal_err!("ids of type {other} are no strings"),
             },
-            Self::Integers(_) => return internal_err!("integers are no strings"),
         }
         Ok(())
     }
@@ -452,8 +447,7 @@ impl FrozenMembers {
         let there = |number: u32| (number != NO_MEMBER).then_some(number);
         Ok(match &self.ids {
             FrozenIds::Integers(parts) if self.data_type.is_signed_integer() => {
-                let ids =
-                    numbers.map(|number| there(number).map(|number| (self.integer(parts, number) ^ 1 << 63) as i64));
+                let ids = numbers.map(|number| there(number).map(|number| (self.integer(parts, number) ^ SIGN) as i64));
                 integers::<Int64Type>(ids, &self.data_type)?
             }
             FrozenIds::Integers(parts) => {

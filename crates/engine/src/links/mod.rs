@@ -27,6 +27,7 @@ mod path;
 mod sink;
 mod split;
 mod star;
+mod unsigned;
 
 pub use clustering::{Clustering, Method};
 pub use components::Components;
