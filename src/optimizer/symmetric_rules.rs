@@ -47,16 +47,20 @@ fn symmetric_clause<'a>(atoms: impl Iterator<Item = &'a RuleAtom>, sides: Sides<
             RuleAtom::Band(band) => is_symmetric_band(band, sides),
             RuleAtom::BothSides { .. } => true,
             RuleAtom::EitherSide { left, right } => {
-                if !symmetric_to(left, right, sides) {
-                    let is_twin = |(other_left, other_right): &(&Expr, &Expr)| {
-                        symmetric_to(left, other_right, sides) && symmetric_to(other_left, right, sides)
-                    };
-                    match of_either.iter().position(is_twin) {
-                        Some(at) => _ = of_either.swap_remove(at),
-                        None => of_either.push((left, right)),
-                    }
+                if symmetric_to(left, right, sides) {
+                    symmetric.push(atom.clone());
+                    continue;
                 }
-                true
+                let is_twin = |(other_left, other_right): &(&Expr, &Expr)| {
+                    symmetric_to(left, other_right, sides) && symmetric_to(other_left, right, sides)
+                };
+                match of_either.iter().position(is_twin) {
+                    Some(at) => _ = of_either.swap_remove(at),
+                    None => of_either.push((left, right)),
+                }
+                // a self-join has one bit a row for both sides: two conditions are decided pair by pair
+                symmetric.push(RuleAtom::Pair(left.clone().or(right.clone())));
+                continue;
             }
             RuleAtom::OneSided { left, condition } => {
                 let is_twin = |other: &(bool, &Expr)| other.0 != *left && symmetric_to(condition, other.1, sides);

@@ -108,12 +108,19 @@ pub(super) fn cast_rounding(from: &DataType, to: &DataType) -> Option<Rounding> 
 /// `interval`, where all of it is far from what values of the type of `expr` wrap around at.
 fn fitting(interval: Interval, expr: &Expr, sides: Sides<'_>) -> Option<Interval> {
     let limit = match data_type(expr, sides)? {
-        DataType::Float32 | DataType::Float64 => return Some(interval),
+        DataType::Float32 => return single(interval),
+        DataType::Float64 => return Some(interval),
         DataType::Int32 => f64::from(i32::MAX),
         DataType::Int64 | DataType::Decimal128(..) | DataType::Decimal256(..) => 1e15,
         _ => return None,
     };
     (-limit < interval.low && interval.high < limit).then_some(interval)
+}
+
+/// `interval`, where its values are no infinities in single precision.
+fn single(interval: Interval) -> Option<Interval> {
+    let overflows = |end: f64| end.is_finite() && end.abs() > f64::from(f32::MAX);
+    (!overflows(interval.low) && !overflows(interval.high)).then_some(interval)
 }
 
 fn of_operator(op: Operator, left: Interval, right: Interval) -> Option<Interval> {
@@ -135,7 +142,8 @@ fn of_cast(inner: &Expr, to: &DataType, sides: Sides<'_>) -> Option<Interval> {
     let by = cast_rounding(&from, to)?;
     // doubles are as they are
     let by = if to.is_decimal() || to.is_integer() { by } else { deviation(to)? };
-    Some(range(inner, sides)?.widened(by))
+    let values = range(inner, sides)?.widened(by);
+    if *to == DataType::Float32 { single(values) } else { Some(values) }
 }
 
 fn of_case(case: &Case, sides: Sides<'_>) -> Option<Interval> {

@@ -1,7 +1,7 @@
 //! A weighted similarity where NULL leaves the average.
 //!
-//! The average is at least `T` exactly where the sum is that is formed with `T` for each
-//! missing similarity, since these then change nothing. An attribute of a clause either contributes or is missing:
+//! With `T` in the place of each missing similarity, the average over all attributes is at least `T` exactly where that
+//! over the others is. So an attribute of a clause either contributes or is missing:
 //!
 //! ```text
 //! weighted_similarity(artist, 0.6, 40, title, 0.6, 60, 'skip') >= 0.8
@@ -11,8 +11,8 @@
 //! title >= 0.66 AND (a.artist IS NULL OR b.artist IS NULL)      60 + 0.8 * 40
 //! ```
 //!
-//! Not all are missing, for then there is no average; and one that is not is at least `T`. Where it cannot be told when
-//! an attribute is missing, it counts as that in all pairs.
+//! A pair that lacks all of them has no average. In any other pair, some attribute that is there is at least `T`. Where
+//! it cannot be told when an attribute is missing, it counts as missing in all pairs.
 
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::utils::{conjunction, disjunction};

@@ -1,7 +1,7 @@
 //! A weighted similarity where NULL counts as 0.
 //!
-//! The attributes that contribute have to reach `T` together, each with a similarity of at most
-//! what is possible for it. The smallest such sets are the clauses:
+//! The attributes that contribute have to reach `T` together, each with a similarity of at most what is possible for
+//! it. The smallest such sets are the clauses:
 //!
 //! ```text
 //! weighted_similarity(artist, 0.6, 20, title, 0.6, 30, track1, 0.5, 25, track2, 0.5, 25) >= 0.6
