@@ -89,8 +89,3 @@ pub(super) fn attributes<'a>(call: &'a ScalarFunction, weighting: &Weighting, si
     attributes.sort_by(|one, other| other.most.total_cmp(&one.most));
     attributes
 }
-
-/// A bound of at most this one with few digits, as it stands in EXPLAIN.
-pub(super) fn short(bound: f64) -> f64 {
-    if bound.abs() < 1e6 { (bound * 1e6).floor() / 1e6 } else { bound }
-}

@@ -4,6 +4,7 @@
 //! rise with each similarity, up to an error of about `attributes * 1e-16` of the largest sum, which `SLACK` covers.
 
 mod attribute;
+mod needed;
 mod skipping;
 mod together;
 

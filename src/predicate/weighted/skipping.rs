@@ -18,7 +18,8 @@ use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::utils::{conjunction, disjunction};
 
 use super::super::minimal_sets::{Choice, SLACK, Sets};
-use super::attribute::{Attribute, WhenMissing, short};
+use super::attribute::{Attribute, WhenMissing};
+use super::needed::{Needed, short};
 
 /// Attributes whose missing similarities leave the average.
 pub(super) struct Skipping {
@@ -63,18 +64,14 @@ impl Skipping {
             WhenMissing::Never => attribute.most,
             _ => attribute.most.max(least * attribute.weight),
         };
-        let largest: f64 = attributes.iter().map(most).sum();
-        let limited: f64 = attributes.iter().map(most).filter(|most| most.is_finite()).sum();
         let sum = least * attributes.iter().map(|attribute| attribute.weight).sum::<f64>();
-        let needed = sum - SLACK * (limited + sum);
+        let needed = Needed::of(attributes.iter().map(most), sum);
+        let together = needed.together;
         let average = short(least - SLACK * least);
         let attributes = attributes.into_iter().map(|attribute| {
             let most = most(&attribute);
-            let others = largest - most;
-            let bound =
-                if others.is_finite() { short((needed - others) / attribute.weight) } else { f64::NEG_INFINITY };
             let contributes = attribute.most > 0.0;
-            let similar = if contributes { served(&attribute, bound) } else { None };
+            let similar = if contributes { served(&attribute, needed.bound(most, attribute.weight)) } else { None };
             let unserved = if contributes && similar.is_none() { attribute.most } else { 0.0 };
             let as_missing = least * attribute.weight;
             let as_average = match attribute.most >= average * attribute.weight {
@@ -89,7 +86,7 @@ impl Skipping {
             };
             Skipped { most, otherwise, similar, missing, as_average }
         });
-        Self { needed, attributes: attributes.collect() }
+        Self { attributes: attributes.collect(), needed: together }
     }
 
     /// At most so many clauses. Without the least important attributes there are fewer, and weaker ones.

@@ -19,39 +19,18 @@
 use datafusion::logical_expr::Expr;
 
 use super::super::Sides;
-use super::super::minimal_sets::{SLACK, clauses_reaching};
-use super::attribute::{Attribute, short};
+use super::super::minimal_sets::clauses_reaching;
+use super::attribute::Attribute;
+use super::needed::Needed;
 
 /// The clauses of attributes that reach the sum `least` together.
 pub(super) fn together(mut attributes: Vec<Attribute<'_>>, least: f64, sides: Sides<'_>, most: usize) -> Option<Expr> {
     attributes.retain(|attribute| attribute.most > 0.0);
-    let needed = Needed::new(&attributes, least);
-    let conditions = attributes.iter().map(|attribute| attribute.served(needed.of(attribute), sides, most));
+    let needed = Needed::of(attributes.iter().map(|attribute| attribute.most), least);
+    let bound = |attribute: &Attribute<'_>| needed.bound(attribute.most, attribute.weight);
+    let conditions = attributes.iter().map(|attribute| attribute.served(bound(attribute), sides, most));
     let conditions = attributes.iter().map(|attribute| attribute.most).zip(conditions);
     clauses_reaching(conditions.collect(), needed.together, most)
-}
-
-/// What attributes have to contribute to a sum.
-struct Needed {
-    /// All of them together, a little less than the sum.
-    together: f64,
-    /// All that is possible.
-    largest: f64,
-}
-
-impl Needed {
-    fn new(attributes: &[Attribute<'_>], least: f64) -> Self {
-        let contributions = attributes.iter().map(|attribute| attribute.most);
-        // a set with an unlimited attribute reaches any sum
-        let limited: f64 = contributions.clone().filter(|most| most.is_finite()).sum();
-        Self { together: least - SLACK * (limited + least), largest: contributions.sum() }
-    }
-
-    /// The least similarity of one attribute, where all others contribute what they can.
-    fn of(&self, attribute: &Attribute<'_>) -> f64 {
-        let others = self.largest - attribute.most;
-        if others.is_finite() { short((self.together - others) / attribute.weight) } else { f64::NEG_INFINITY }
-    }
 }
 
 #[cfg(test)]
@@ -97,13 +76,14 @@ mod tests {
             let attributes: Vec<_> = attributes.collect();
             let mut order: Vec<usize> = (0..constants.len()).collect();
             order.sort_by(|&one, &other| attributes[other].most.total_cmp(&attributes[one].most));
-            let needed = Needed::new(&attributes, average * weighting.total());
+            let needed = Needed::of(attributes.iter().map(|attribute| attribute.most), average * weighting.total());
             let numbers: Vec<[f64; 1]> = order.iter().map(|&at| [attributes[at].most]).collect();
             let numbers: Vec<&[f64]> = numbers.iter().map(<[f64; 1]>::as_slice).collect();
             let Some(clauses) = Sets::reaching(&numbers, needed.together, 100).map(|sets| sets.found) else { continue };
             let holds = |at: usize| {
                 let (similarity, attribute) = (constants[at][0], &attributes[at]);
-                similarity > 0.0 && similarity >= attribute.threshold.max(needed.of(attribute))
+                similarity > 0.0
+                    && similarity >= attribute.threshold.max(needed.bound(attribute.most, attribute.weight))
             };
             let holds = |choice: &Choice| holds(order[choice.item]);
             assert!(clauses.iter().any(|clause| clause.iter().all(holds)), "{constants:?} {average}");

@@ -1,11 +1,12 @@
 //! Ids that are whole numbers, as a device takes them.
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt64Array};
+use arrow::array::{Array, ArrayRef, Int64Array, UInt64Array};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use arrow::datatypes::DataType;
 
 use super::sink::LinkChunk;
+use super::unsigned::bits;
 use crate::error::{Result, internal_err};
 
 /// A type of ids that are numbers of up to 64 bits, or are stored as such: dates, times and durations.
@@ -76,11 +77,7 @@ impl IntegerIds {
             return internal_err!("ids of type {} come with ids of type {}", ids.data_type(), self.data_type);
         }
         let stored = cast(ids, &self.stored)?;
-        let bits = match self.are_signed() {
-            true => cast(&stored, &DataType::Int64)?.as_primitive::<Int64Type>().values().inner().clone(),
-            false => cast(&stored, &DataType::UInt64)?.as_primitive::<UInt64Type>().values().inner().clone(),
-        };
-        Ok((bits.into(), stored.nulls().cloned()))
+        Ok((bits(&stored)?, stored.nulls().cloned()))
     }
 
     /// The ids with these bits.

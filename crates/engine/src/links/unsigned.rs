@@ -10,6 +10,18 @@ use crate::error::Result;
 /// The bit in which a signed number differs from the unsigned one at the same place in the order.
 pub(super) const SIGN: u64 = 1 << 63;
 
+/// The bits of ids of an integer type, as if they had 64 of them.
+///
+/// # Errors
+/// What a kernel of Arrow returns.
+pub(super) fn bits(ids: &ArrayRef) -> Result<ScalarBuffer<u64>> {
+    let bits = match ids.data_type().is_signed_integer() {
+        true => cast(ids, &DataType::Int64)?.as_primitive::<Int64Type>().values().inner().clone(),
+        false => cast(ids, &DataType::UInt64)?.as_primitive::<UInt64Type>().values().inner().clone(),
+    };
+    Ok(bits.into())
+}
+
 /// A column of ids.
 #[derive(Debug)]
 pub(super) struct UnsignedIds {
@@ -25,11 +37,8 @@ impl UnsignedIds {
     /// # Errors
     /// What a kernel of Arrow returns.
     pub fn of(ids: &ArrayRef) -> Result<Self> {
-        let (bits, flipped) = match ids.data_type().is_signed_integer() {
-            true => (cast(ids, &DataType::Int64)?.as_primitive::<Int64Type>().values().inner().clone(), SIGN),
-            false => (cast(ids, &DataType::UInt64)?.as_primitive::<UInt64Type>().values().inner().clone(), 0),
-        };
-        Ok(Self { bits: bits.into(), flipped, nulls: ids.logical_nulls() })
+        let flipped = if ids.data_type().is_signed_integer() { SIGN } else { 0 };
+        Ok(Self { bits: bits(ids)?, flipped, nulls: ids.logical_nulls() })
     }
 
     /// How many rows there are.
