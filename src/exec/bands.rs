@@ -23,6 +23,12 @@ use datafusion::physical_expr::PhysicalExprRef;
 
 use crate::predicate::Bounds;
 use similarity_engine::atoms::{BandColumn, Span};
+use similarity_engine::parallel::{collect_in_parallel, each_in_parallel, joined_in_parallel, ranges, sort};
+
+/// Bytes for each row that the columns of a build side take while they are made: keys, beside their rows in order and
+/// distinct, places twice, and what each row accepts.
+pub(super) const BUILD_BYTES: usize =
+    2 * size_of::<i128>() + size_of::<(i128, u32)>() + size_of::<Option<u32>>() + 2 * size_of::<Span>();
 
 /// A band in physical expressions.
 #[derive(Debug, Clone)]
@@ -63,6 +69,8 @@ impl BandExprs {
     /// The band over the build side `batch`: its values, and the column of its rows. Of a difference that column also
     /// says what each row accepts of its own side, which is also the probe side where it is its `self_join`.
     ///
+    /// Up to `threads` threads do the work, in [`BUILD_BYTES`] of memory for each row.
+    ///
     /// # Errors
     /// As [`look_up`](Self::look_up), of a side that is its own probe side.
     pub(super) fn build(
@@ -70,18 +78,19 @@ impl BandExprs {
         side: JoinSide,
         batch: &RecordBatch,
         self_join: bool,
+        threads: usize,
     ) -> Result<(BandValues, BandColumn)> {
         let value = match self {
             Self::Difference { left, right, .. } => Some(if side == JoinSide::Left { left } else { right }),
             Self::Between { value_side, value, .. } => (*value_side == side).then_some(value),
         };
         let Some(value) = value else { return self.build_ends(batch) };
-        let keys = keys(value, batch)?;
-        let sorted = Sorted::of(&keys);
-        let places: Vec<Span> = keys.iter().map(|&key| sorted.span(key)).collect();
+        let (sorted, places) = Sorted::of(&keys(value, batch)?);
+        let places: Vec<Span> = places.into_iter().map(|place| place.map_or(Span::NONE, Span::at)).collect();
         let accepted = match self {
             Self::Difference { bounds, unlimited, .. } => {
-                let accepted = Difference::new(value, batch, *bounds, *unlimited)?.accepted_by_all(&sorted, &places);
+                let difference = Difference::new(value, batch, *bounds, *unlimited)?;
+                let accepted = difference.accepted_by_all(&sorted, &places, threads);
                 // those of another probe side may fit where the differences of this one do not
                 if self_join { accepted? } else { accepted.unwrap_or_default() }
             }
@@ -94,14 +103,10 @@ impl BandExprs {
         let Self::Between { low, high, .. } = self else {
             return internal_err!("a difference has no ends of its own");
         };
-        let [low, high] = [keys(&low.0, batch)?, keys(&high.0, batch)?];
-        let [lows, highs] = [Sorted::of(&low), Sorted::of(&high)];
-        let spans = low.iter().zip(&high).map(|(&low, &high)| {
-            if low == NULL || high == NULL {
-                Span::NONE
-            } else {
-                Span { first: lows.place(low), last: highs.place(high) }
-            }
+        let [(lows, low), (highs, high)] = [Sorted::of(&keys(&low.0, batch)?), Sorted::of(&keys(&high.0, batch)?)];
+        let spans = low.into_iter().zip(high).map(|ends| match ends {
+            (Some(first), Some(last)) => Span { first, last },
+            _ => Span::NONE,
         });
         let places = spans.collect();
         Ok((BandValues::Ends { lows, highs }, BandColumn { places, accepted: Vec::new() }))
@@ -166,21 +171,21 @@ impl BandValues {
 pub(super) struct Sorted(Vec<i128>);
 
 impl Sorted {
-    fn of(keys: &[i128]) -> Self {
-        let mut sorted: Vec<i128> = keys.iter().copied().filter(|&key| key != NULL).collect();
-        sorted.sort_unstable();
-        sorted.dedup();
-        sorted.shrink_to_fit();
-        Self(sorted)
-    }
-
-    /// Where a known key stands.
-    fn place(&self, key: i128) -> u32 {
-        self.before(key, false)
-    }
-
-    fn span(&self, key: i128) -> Span {
-        if key == NULL { Span::NONE } else { Span { first: self.place(key), last: self.place(key) } }
+    /// The distinct keys of the rows of a side, and where that of each row stands, NULL nowhere.
+    fn of(keys: &[i128]) -> (Self, Vec<Option<u32>>) {
+        let rows = (0u32..).zip(keys).filter(|&(_, &key)| key != NULL);
+        let mut rows: Vec<(i128, u32)> = rows.map(|(row, &key)| (key, row)).collect();
+        sort(&mut rows, |(one, _), (other, _)| one.cmp(other));
+        let mut places = vec![None; keys.len()];
+        let mut distinct: Vec<i128> = Vec::new();
+        for (key, row) in rows {
+            if distinct.last() != Some(&key) {
+                distinct.push(key);
+            }
+            places[row as usize] = Some(distinct.len() as u32 - 1);
+        }
+        distinct.shrink_to_fit();
+        (Self(distinct), places)
     }
 
     /// How many keys are less than `key`, or equal to it where those count too.
@@ -192,6 +197,9 @@ impl Sorted {
         self.0.capacity() * size_of::<i128>()
     }
 }
+
+/// Fewer rows than these are not divided among threads.
+const WORTH_A_THREAD: usize = 1 << 14;
 
 /// No value has this key.
 const NULL: i128 = i128::MIN;
@@ -262,7 +270,8 @@ impl Arithmetic {
     fn difference(self, left: i128, right: i128) -> f64 {
         // -0.0 compares as 0.0
         match self {
-            Self::Integers { .. } => (left - right) as f64,
+            // the shorter type has instructions for it
+            Self::Integers { .. } => i64::try_from(left - right).map_or((left - right) as f64, |short| short as f64),
             Self::Singles => f64::from(float_of(left) as f32 - float_of(right) as f32) + 0.0,
             Self::Doubles => float_of(left) - float_of(right) + 0.0,
         }
@@ -321,17 +330,23 @@ impl Difference {
     }
 
     /// What each row of the sorted side itself would accept as a probe row of the right side.
-    fn accepted_by_all(&self, sorted: &Sorted, places: &[Span]) -> Result<Vec<Span>> {
-        let mut by_place = Vec::with_capacity(sorted.0.len());
-        let mut from = Span { first: 0, last: 0 };
-        for &key in &sorted.0 {
-            let accepted = self.accepted(sorted, key, false, from)?;
-            if accepted != Span::NONE {
-                from = accepted;
-            }
-            by_place.push(accepted);
-        }
-        Ok(places.iter().map(|place| by_place.get(place.first as usize).copied().unwrap_or(Span::NONE)).collect())
+    fn accepted_by_all(&self, sorted: &Sorted, places: &[Span], threads: usize) -> Result<Vec<Span>> {
+        let part = |part: Range<usize>| {
+            let mut from = Span { first: 0, last: 0 };
+            let by_place = sorted.0[part].iter().map(|&key| {
+                let accepted = self.accepted(sorted, key, false, from)?;
+                if accepted != Span::NONE {
+                    from = accepted;
+                }
+                Ok(accepted)
+            });
+            by_place.collect::<Result<Vec<_>>>()
+        };
+        let parts = each_in_parallel(ranges(sorted.0.len(), threads, WORTH_A_THREAD), part);
+        let by_place = joined_in_parallel(parts.into_iter().collect::<Result<_>>()?);
+        Ok(collect_in_parallel(places.len(), threads, WORTH_A_THREAD, |row| {
+            by_place.get(places[row].first as usize).copied().unwrap_or(Span::NONE)
+        }))
     }
 
     /// The places that are no NaN.
@@ -382,7 +397,7 @@ mod tests {
     fn pairs(values: ArrayRef, bounds: Bounds, side: JoinSide) -> Result<Vec<(usize, usize)>> {
         let batch = batch(values);
         let band = BandExprs::Difference { left: x(), right: x(), bounds, unlimited: false };
-        let (known, build) = band.build(side, &batch, false)?;
+        let (known, build) = band.build(side, &batch, false, 2)?;
         let probe = band.look_up(&known, side.negate(), &batch)?;
         if side == JoinSide::Left && build.accepted != probe.accepted {
             return exec_err!("a side accepts other rows of itself");

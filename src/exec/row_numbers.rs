@@ -1,11 +1,12 @@
 //! The operator that numbers its rows in several orders at once.
 
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
-use datafusion::arrow::row::{RowConverter, SortField};
+use datafusion::arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, exec_err, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
@@ -188,20 +189,37 @@ type Key = ([u64; 3], u32);
 fn numbered(order: &[PhysicalSortExpr], batches: &[RecordBatch], count: usize) -> Result<UInt64Array> {
     let Some(first) = batches.first() else { return Ok(UInt64Array::from(Vec::<u64>::new())) };
     let converter = RowConverter::new(sort_fields(order, &first.schema())?)?;
-    let mut keys = converter.empty_rows(count, 0);
-    for batch in batches {
-        let values = order.iter().map(|sort| sort.expr.evaluate(batch)?.into_array(batch.num_rows()));
-        converter.append(&mut keys, &values.collect::<Result<Vec<_>>>()?)?;
-    }
     let begun = |key: &[u8]| {
         let mut words = [[0; 8]; 3];
         let begins = &key[..key.len().min(24)];
         words.as_flattened_mut()[..begins.len()].copy_from_slice(begins);
         words.map(u64::from_be_bytes)
     };
-    let mut places: Vec<Key> = keys.iter().enumerate().map(|(row, key)| (begun(key.as_ref()), row as u32)).collect();
+    let mut places: Vec<Key> = vec![Key::default(); count];
+    let mut rest = places.as_mut_slice();
+    let (mut starts, mut parts) = (Vec::with_capacity(batches.len()), Vec::with_capacity(batches.len()));
+    for batch in batches {
+        let start = count - rest.len();
+        let (own, behind) = mem::take(&mut rest).split_at_mut(batch.num_rows());
+        rest = behind;
+        starts.push(start);
+        parts.push((batch, start as u32, own));
+    }
+    let keys = each_in_parallel(parts.into_iter(), |(batch, start, places)| {
+        let values = order.iter().map(|sort| sort.expr.evaluate(batch)?.into_array(batch.num_rows()));
+        let keys = converter.convert_columns(&values.collect::<Result<Vec<_>>>()?)?;
+        for ((key, row), place) in keys.iter().zip(start..).zip(places) {
+            *place = (begun(key.as_ref()), row);
+        }
+        Ok(keys)
+    });
+    let keys: Vec<Rows> = keys.into_iter().collect::<Result<_>>()?;
+    let whole = |row: u32| {
+        let batch = starts.partition_point(|&start| start <= row as usize) - 1;
+        keys[batch].row(row as usize - starts[batch])
+    };
     sort(&mut places, |(one, row), (other, other_row)| {
-        let rest = || keys.row(*row as usize).cmp(&keys.row(*other_row as usize)).then(row.cmp(other_row));
+        let rest = || whole(*row).cmp(&whole(*other_row)).then(row.cmp(other_row));
         one.cmp(other).then_with(rest)
     });
     let mut numbers = vec![0; count];

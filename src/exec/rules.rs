@@ -11,7 +11,7 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::metrics::Count;
 use similarity_engine::metrics::MetricValue;
 
-use super::bands::{BandExprs, BandValues};
+use super::bands::{BUILD_BYTES, BandExprs, BandValues};
 use super::engine::{self, EngineResult, engine_error, in_turn};
 use super::equality;
 use super::explain::Explained;
@@ -20,7 +20,7 @@ use super::spec::{EqualityExprs, of_build};
 use super::strategy::{BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, Run, StrategyInfo};
 use crate::predicate::Condition;
 use similarity_engine::accelerator::ColumnPrefetch;
-use similarity_engine::atoms::{AtomColumn, AtomCondition, PairConditions, RuleCounters, SideColumns, Span};
+use similarity_engine::atoms::{AtomColumn, AtomCondition, PairConditions, RuleCounters, SideColumns};
 use similarity_engine::choice::EngineSpec;
 use similarity_engine::plan::{AssumedStatistics, AtomKind, RulePlan};
 use similarity_engine::rules::{self, PreparedRules, RuleIndex, RuleSource};
@@ -241,8 +241,8 @@ impl JoinStrategy for RuleStrategy {
         let BuildRows { side, batch, sent, .. } = rows;
         let columns = in_turn(self.atoms.len(), context.threads, |atom| match &self.atoms[atom] {
             AtomExprs::Band(band) => {
-                (context.reserve)(batch.num_rows() * 2 * (size_of::<i128>() + size_of::<Span>())).or_datafusion()?;
-                let (values, column) = band.build(side, batch, context.self_join)?;
+                (context.reserve)(batch.num_rows() * BUILD_BYTES).or_datafusion()?;
+                let (values, column) = band.build(side, batch, context.self_join, context.threads)?;
                 Ok((Some(values), AtomColumn::Band(column)))
             }
             _ => Ok((None, self.column(atom, side, batch)?)),

@@ -102,6 +102,11 @@ impl Span {
     /// Span of a row that no row of the other side meets.
     pub const NONE: Self = Self { first: u32::MAX, last: 0 };
 
+    /// Span of a build row at one place.
+    pub fn at(place: u32) -> Self {
+        Self { first: place, last: place }
+    }
+
     /// Whether a build row stands where a probe row accepts it.
     #[inline(always)]
     pub fn meets(self, probe: Self) -> bool {

@@ -9,7 +9,7 @@ use similarity_engine::match_count;
 use similarity_engine::parallel::each_in_turn;
 use similarity_engine::{BuildContext, NO_GROUP};
 
-use crate::exec::bands::{BandExprs, BandValues};
+use crate::exec::bands::{BUILD_BYTES, BandExprs, BandValues};
 use crate::exec::engine::EngineResult;
 use crate::exec::equality;
 use crate::exec::spec::EqualityExprs;
@@ -71,8 +71,8 @@ impl Known {
                 Ok((Self::Equality(groups), codes.into_iter().map(|code| place(code, 0)).collect()))
             }
             CountedExprs::Band(band) => {
-                let (values, column) = band.build(JoinSide::Right, batch, false)?;
-                (context.reserve)(values.memory()).or_datafusion()?;
+                (context.reserve)(batch.num_rows() * BUILD_BYTES).or_datafusion()?;
+                let (values, column) = band.build(JoinSide::Right, batch, false, context.threads)?;
                 Ok((Self::Band(values), column.places))
             }
         }

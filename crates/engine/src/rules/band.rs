@@ -8,6 +8,10 @@ use crate::error::Result;
 use super::grouping::Grouping;
 use crate::NO_GROUP;
 use crate::atoms::{BandColumn, Span};
+use crate::parallel::{collect_in_parallel, sort};
+
+/// Fewer rows than these are not divided among threads.
+const WORTH_A_THREAD: usize = 1 << 14;
 
 /// The rows of each group by the first of their places.
 #[derive(Debug)]
@@ -24,37 +28,57 @@ pub struct BandOrder {
 }
 
 impl BandOrder {
-    pub fn build(grouping: Arc<Grouping>, column: &BandColumn) -> Result<Self> {
-        let mut rows = grouping.rows()?.to_vec();
+    /// The order of the rows of a build side by `column`, by up to `threads` threads.
+    ///
+    /// # Errors
+    /// A device that has the groups and fails.
+    pub fn build(grouping: Arc<Grouping>, column: &BandColumn, threads: usize) -> Result<Self> {
+        let grouped = grouping.rows()?;
         let span = |row: u32| column.places[row as usize];
-        let mut reach = vec![0; rows.len()];
+        let mut order = collect_in_parallel(grouped.len(), threads, WORTH_A_THREAD, |place| {
+            let row = grouped[place];
+            (span(row).first, row)
+        });
         for group in grouping.groups() {
-            let group = group.start as usize..group.end as usize;
-            rows[group.clone()].sort_unstable_by_key(|&row| (span(row).first, row));
-            let mut farthest = 0;
-            for place in group {
-                farthest = farthest.max(span(rows[place]).last);
-                reach[place] = farthest;
+            let group = &mut order[group.start as usize..group.end as usize];
+            if group.len() < WORTH_A_THREAD {
+                group.sort_unstable();
+            } else {
+                sort(group, Ord::cmp);
             }
         }
-        let firsts = rows.iter().map(|&row| span(row).first).collect();
+        let (firsts, rows): (Vec<u32>, Vec<u32>) = order.into_iter().unzip();
+        let lasts = collect_in_parallel(rows.len(), threads, WORTH_A_THREAD, |place| span(rows[place]).last);
+        let mut reach = lasts.clone();
+        for group in grouping.groups() {
+            let mut farthest = 0;
+            for reach in &mut reach[group.start as usize..group.end as usize] {
+                farthest = farthest.max(*reach);
+                *reach = farthest;
+            }
+        }
         // a row that nothing meets stands behind all that something accepts
-        let ends_sooner = |(&row, &reach): (&u32, &u32)| span(row) != Span::NONE && span(row).last < reach;
-        let lasts = rows.iter().zip(&reach).any(ends_sooner).then(|| rows.iter().map(|&row| span(row).last).collect());
-        Ok(Self { grouping, rows, firsts, reach, lasts })
+        let nothing = |place: usize| Span { first: firsts[place], last: lasts[place] } == Span::NONE;
+        let ends_sooner = (0..rows.len()).any(|place| lasts[place] < reach[place] && !nothing(place));
+        Ok(Self { grouping, rows, firsts, reach, lasts: ends_sooner.then_some(lasts) })
     }
 
-    /// Ends of the partners of each row that stand behind it, for a side that is paired with itself.
-    pub fn self_join_ends(&self, column: &BandColumn) -> Vec<u32> {
-        let mut ends = Vec::with_capacity(self.rows.len());
-        for group in self.grouping.groups() {
-            for place in group.start..group.end {
-                let accepted = column.accepted[self.rows[place as usize] as usize];
-                let behind = &self.firsts[place as usize + 1..group.end as usize];
-                ends.push(place + 1 + behind.partition_point(|&first| first < accepted.last) as u32);
+    /// Ends of the partners of each row that stand behind it, for a side that is paired with itself, by up to `threads`
+    /// threads.
+    pub fn self_join_ends(&self, column: &BandColumn, threads: usize) -> Vec<u32> {
+        let ends = self.grouping.group_ends();
+        collect_in_parallel(self.rows.len(), threads, WORTH_A_THREAD, |place| {
+            let accepted = column.accepted[self.rows[place] as usize];
+            let (mut start, mut step) = (place + 1, 1);
+            let behind = &self.firsts[..ends[place] as usize];
+            // most partners are near
+            while behind.get(start + step - 1).is_some_and(|&first| first < accepted.last) {
+                start += step;
+                step *= 2;
             }
-        }
-        ends
+            let end = behind.len().min(start + step);
+            (start + behind[start..end].partition_point(|&first| first < accepted.last)) as u32
+        })
     }
 
     /// The probe rows that have partners, each with a stretch of these, those of one stretch side by side.

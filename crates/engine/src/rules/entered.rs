@@ -121,9 +121,11 @@ impl Building<'_> {
         let AtomColumn::Band(column) = &self.side.columns.atoms[atom] else {
             return internal_err!("an entry without its band");
         };
-        (self.context.reserve)(self.side.columns.rows * 5 * size_of::<u32>())?;
-        let order = BandOrder::build(grouping, column)?;
-        let ends = if self.context.self_join { order.self_join_ends(column) } else { Vec::new() };
+        // rows and their places in order, and apart; what they reach, and where they and their partners end
+        (self.context.reserve)(self.side.columns.rows * 8 * size_of::<u32>())?;
+        let threads = self.context.threads;
+        let order = BandOrder::build(grouping, column, threads)?;
+        let ends = if self.context.self_join { order.self_join_ends(column, threads) } else { Vec::new() };
         Ok(EntryPlaces::Band { atom, order, ends })
     }
 
