@@ -1,14 +1,20 @@
 //! Similarity joins on data frames.
 
+use std::iter;
+
 use datafusion::common::{Column, JoinType, Result, TableReference, plan_err};
 use datafusion::dataframe::DataFrame;
 use datafusion::functions::expr_fn::coalesce;
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, lit};
 
 use crate::exec::{LinkTask, Method};
 use crate::functions::contract;
 use crate::functions::nearest::{self, Nearest};
 use crate::optimizer;
+use crate::tables::{
+    self, EstimateJoinFunction, EvaluateClustersFunction, EvaluatePairsFunction, ExplainMatchFunction,
+    ExtendDuplicatesFunction, LargestBlocksFunction, ThresholdSweepFunction, Truth, quoted_column,
+};
 
 /// The column that says which rows are the same thing.
 const CLUSTER_ID: &str = "cluster_id";
@@ -100,6 +106,132 @@ pub trait SimilarityDataFrame {
     /// # }
     /// ```
     fn duplicates(self, id: &str, condition: Expr) -> Result<DataFrame>;
+
+    /// The rows of this frame and of `new` with their `cluster_id` and the `previous_cluster_id`, which is NULL for a
+    /// new row, as [`ExtendDuplicatesFunction`] says. This frame has the columns of `new` and `cluster_id`. `condition`
+    /// is one over `a` and `b`, or the name of a matching rule.
+    ///
+    /// # Errors
+    /// A planning error for columns that do not fit, and for a condition that is refused.
+    ///
+    /// ```
+    /// # use datafusion::prelude::{SessionContext, col, lit};
+    /// # use datafusion_similarity::functions::expr_fn::levenshtein;
+    /// # use datafusion_similarity::{SimilarityContext, SimilarityDataFrame};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> datafusion::common::Result<()> {
+    /// # let session = SessionContext::new();
+    /// # session.enable_similarity()?;
+    /// # session.sql("CREATE TABLE p (id INT, name VARCHAR) AS VALUES (1, 'Anna'), (2, 'Ana'), (3, 'Hans')").await?;
+    /// let similar = levenshtein(col("a.name"), col("b.name")).lt_eq(lit(1));
+    /// let people = session.table("p").await?.duplicates("id", similar)?;
+    /// let new = session.sql("SELECT CAST(7 AS INT) AS id, 'Hanna' AS name").await?;
+    /// let all = people.extend_duplicates(new, "id", "levenshtein(a.name, b.name) <= 1")?;
+    /// assert_eq!(all.filter(col("cluster_id").eq(lit(1)))?.count().await?, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn extend_duplicates(self, new: DataFrame, id: &str, condition: &str) -> Result<DataFrame>;
+
+    /// One row of measures of the pairs in this frame, whose first two columns are ids, as [`EvaluatePairsFunction`]
+    /// says. `truth` has the true pairs, of the kind `kind`. With `rows`, the number of rows of the table or of both
+    /// tables, the row also says what share of all pairs was not looked at; without them that is NULL.
+    ///
+    /// # Errors
+    /// A planning error for other columns, and for numbers of rows that do not fit the kind.
+    ///
+    /// ```
+    /// # use datafusion::prelude::{SessionContext, col, lit};
+    /// # use datafusion_similarity::tables::Truth;
+    /// # use datafusion_similarity::{SimilarityContext, SimilarityDataFrame};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> datafusion::common::Result<()> {
+    /// # let session = SessionContext::new();
+    /// # session.enable_similarity()?;
+    /// let found = session.sql("VALUES (1, 2), (2, 3)").await?;
+    /// let truth = session.sql("VALUES (2, 1), (7, 8)").await?;
+    /// let measures = found.evaluate_pairs(truth, Truth::Duplicates, &[10])?;
+    /// assert_eq!(measures.filter(col("precision").eq(lit(0.5)).and(col("fn").eq(lit(1))))?.count().await?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn evaluate_pairs(self, truth: DataFrame, kind: Truth, rows: &[u64]) -> Result<DataFrame>;
+
+    /// One row of measures of the clusters in this frame, whose first two columns are an id and its cluster, against
+    /// those in `truth`, as [`EvaluateClustersFunction`] says.
+    ///
+    /// # Errors
+    /// A planning error for other columns.
+    fn evaluate_clusters(self, truth: DataFrame) -> Result<DataFrame>;
+
+    /// A row of measures for each of the thresholds from 0 to 1 in so many `steps`, as [`ThresholdSweepFunction`] says.
+    /// This frame has two ids and a score, `truth` the true pairs, of the kind `kind`.
+    ///
+    /// # Errors
+    /// A planning error for other columns, and for less than 1 or more than 100,000 steps.
+    fn threshold_sweep(self, truth: DataFrame, kind: Truth, steps: u64) -> Result<DataFrame>;
+
+    /// What a join on `condition` would find and cost, from a sample of up to `sample` rows, as
+    /// [`EstimateJoinFunction`] says. The pairs are those of this frame, or of a row of it and a row of `right`.
+    /// `condition` is one over `a` and `b`, or the name of a matching rule.
+    ///
+    /// # Errors
+    /// A planning error for a condition that is refused, and for a sample of no row.
+    ///
+    /// ```
+    /// # use datafusion::prelude::{SessionContext, col, lit};
+    /// # use datafusion_similarity::{SimilarityContext, SimilarityDataFrame};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> datafusion::common::Result<()> {
+    /// # let session = SessionContext::new();
+    /// # session.enable_similarity()?;
+    /// # session.sql("CREATE TABLE p (id INT, name VARCHAR) AS VALUES (1, 'Anna'), (2, 'Ana'), (3, 'Hans')").await?;
+    /// let people = session.table("p").await?;
+    /// let estimate = people.estimate_join(None, "levenshtein(a.name, b.name) <= 1", 100_000)?;
+    /// assert_eq!(estimate.filter(col("matches").eq(lit(1)))?.count().await?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn estimate_join(self, right: Option<DataFrame>, condition: &str, sample: u64) -> Result<DataFrame>;
+
+    /// The `number` values that most rows share, for each alternative of `condition`, as [`LargestBlocksFunction`]
+    /// says. The pairs are those of this frame, or of a row of it and a row of `right`. `condition` is one over `a`
+    /// and `b`, or the name of a matching rule.
+    ///
+    /// # Errors
+    /// A planning error for a condition that is refused, and for no number of values.
+    fn largest_blocks(self, right: Option<DataFrame>, condition: &str, number: u64) -> Result<DataFrame>;
+
+    /// A row for each part of `condition` over two rows, with its score and whether it holds, as
+    /// [`ExplainMatchFunction`] says. The rows are those of this frame whose `id` is in `pair`, which are constants; or
+    /// the second one is a row of another frame, by its own id. `condition` is one over `a` and `b`, or the name of a
+    /// matching rule. What the parts compare is shown with `values` alone.
+    ///
+    /// # Errors
+    /// A planning error for an unknown column, a condition that is refused, and ids that are no constants.
+    ///
+    /// ```
+    /// # use datafusion::prelude::{SessionContext, col, lit};
+    /// # use datafusion_similarity::{SimilarityContext, SimilarityDataFrame};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> datafusion::common::Result<()> {
+    /// # let session = SessionContext::new();
+    /// # session.enable_similarity()?;
+    /// # session.sql("CREATE TABLE p (id INT, name VARCHAR) AS VALUES (1, 'Anna'), (2, 'Ana'), (3, 'Hans')").await?;
+    /// let people = session.table("p").await?;
+    /// let parts = people.explain_match("id", None, "levenshtein(a.name, b.name) <= 1", [lit(1), lit(2)], false)?;
+    /// assert_eq!(parts.filter(col("holds").and(col("score").eq(lit(1.0))))?.count().await?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn explain_match(
+        self,
+        id: &str,
+        right: Option<(DataFrame, &str)>,
+        condition: &str,
+        pair: [Expr; 2],
+        values: bool,
+    ) -> Result<DataFrame>;
 }
 
 impl SimilarityDataFrame for DataFrame {
@@ -140,5 +272,44 @@ impl SimilarityDataFrame for DataFrame {
             .project(columns)?
             .build()?;
         Ok(DataFrame::new(state, plan))
+    }
+
+    fn extend_duplicates(self, new: DataFrame, id: &str, condition: &str) -> Result<DataFrame> {
+        tables::over(&ExtendDuplicatesFunction, [self, new], [lit(quoted_column(id)), lit(condition)])
+    }
+
+    fn evaluate_pairs(self, truth: DataFrame, kind: Truth, rows: &[u64]) -> Result<DataFrame> {
+        let others = iter::once(lit(kind.name())).chain(rows.iter().map(|&rows| lit(rows)));
+        tables::over(&EvaluatePairsFunction, [self, truth], others)
+    }
+
+    fn evaluate_clusters(self, truth: DataFrame) -> Result<DataFrame> {
+        tables::over(&EvaluateClustersFunction, [self, truth], [])
+    }
+
+    fn threshold_sweep(self, truth: DataFrame, kind: Truth, steps: u64) -> Result<DataFrame> {
+        tables::over(&ThresholdSweepFunction, [self, truth], [lit(kind.name()), lit(steps)])
+    }
+
+    fn estimate_join(self, right: Option<DataFrame>, condition: &str, sample: u64) -> Result<DataFrame> {
+        tables::over(&EstimateJoinFunction, iter::once(self).chain(right), [lit(condition), lit(sample)])
+    }
+
+    fn largest_blocks(self, right: Option<DataFrame>, condition: &str, number: u64) -> Result<DataFrame> {
+        tables::over(&LargestBlocksFunction, iter::once(self).chain(right), [lit(condition), lit(number)])
+    }
+
+    fn explain_match(
+        self,
+        id: &str,
+        right: Option<(DataFrame, &str)>,
+        condition: &str,
+        pair: [Expr; 2],
+        values: bool,
+    ) -> Result<DataFrame> {
+        let (right, right_id) = right.unzip();
+        let ids = iter::once(id).chain(right_id).map(|id| lit(quoted_column(id)));
+        let others = ids.chain([lit(condition)]).chain(pair).chain(values.then(|| lit("values")));
+        tables::over(&ExplainMatchFunction, iter::once(self).chain(right), others)
     }
 }

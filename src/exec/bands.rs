@@ -271,7 +271,10 @@ impl Arithmetic {
         // -0.0 compares as 0.0
         match self {
             // the shorter type has instructions for it
-            Self::Integers { .. } => i64::try_from(left - right).map_or((left - right) as f64, |short| short as f64),
+            Self::Integers { .. } => match i64::try_from(left - right) {
+                Ok(short) => short as f64,
+                Err(_) => (left - right) as f64,
+            },
             Self::Singles => f64::from(float_of(left) as f32 - float_of(right) as f32) + 0.0,
             Self::Doubles => float_of(left) - float_of(right) + 0.0,
         }

@@ -17,20 +17,44 @@ pub(super) const EVALUATE_CLUSTERS: &str = "evaluate_clusters";
 pub(super) const THRESHOLD_SWEEP: &str = "threshold_sweep";
 
 /// What the pairs of a truth are.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Truth {
-    /// Whether the two ids of a pair are of two tables, so that (1, 2) is not (2, 1).
-    two_tables: bool,
-    /// Whether a pair that is not among them is false.
-    complete: bool,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Truth {
+    /// All pairs of one table that are the same thing, either way round.
+    Duplicates,
+    /// All pairs of a row of the left table and one of the right that are the same thing, left id first.
+    Links,
+    /// Some of the [`Duplicates`](Self::Duplicates); a pair that is not among them may be one.
+    KnownDuplicates,
+    /// Some of the [`Links`](Self::Links); a pair that is not among them may be one.
+    KnownLinks,
 }
 
-const KINDS: [(&str, Truth); 4] = [
-    ("duplicates", Truth { two_tables: false, complete: true }),
-    ("links", Truth { two_tables: true, complete: true }),
-    ("known duplicates", Truth { two_tables: false, complete: false }),
-    ("known links", Truth { two_tables: true, complete: false }),
-];
+impl Truth {
+    /// The word for it in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Duplicates => "duplicates",
+            Self::Links => "links",
+            Self::KnownDuplicates => "known duplicates",
+            Self::KnownLinks => "known links",
+        }
+    }
+
+    /// Whether the two ids of a pair are of two tables, so that (1, 2) is not (2, 1).
+    fn is_of_two_tables(self) -> bool {
+        matches!(self, Self::Links | Self::KnownLinks)
+    }
+
+    /// Whether a pair that is not among them is false.
+    fn is_complete(self) -> bool {
+        matches!(self, Self::Duplicates | Self::Links)
+    }
+}
+
+/// Each truth by its word.
+fn kinds() -> [(&'static str, Truth); 4] {
+    [Truth::Duplicates, Truth::Links, Truth::KnownDuplicates, Truth::KnownLinks].map(|truth| (truth.name(), truth))
+}
 
 /// `evaluate_pairs(found, truth [, kind [, rows [, right rows]]])`: one row of measures of the pairs that were found.
 ///
@@ -63,14 +87,14 @@ impl TableFunctionImpl for EvaluatePairsFunction {
             );
         };
         let kind = match more.first() {
-            Some(kind) => argument(3, "the kind of truth").one_of(kind, &KINDS)?,
-            None => KINDS[0].1,
+            Some(kind) => argument(3, "the kind of truth").one_of(kind, &kinds())?,
+            None => Truth::Duplicates,
         };
         let rows = |place: usize| match more.get(place - 3) {
             Some(rows) => argument(place, "a number of rows").positive(rows).map(Some),
             None => Ok(None),
         };
-        let possible = match (rows(4)?, rows(5)?, kind.two_tables) {
+        let possible = match (rows(4)?, rows(5)?, kind.is_of_two_tables()) {
             (None, _, _) => "CAST(NULL AS DOUBLE)".to_owned(),
             (Some(rows), None, false) => format!("{:?}", rows as f64 * (rows as f64 - 1.0) / 2.0),
             (Some(left), Some(right), true) => format!("{:?}", left as f64 * right as f64),
@@ -85,7 +109,7 @@ impl TableFunctionImpl for EvaluatePairsFunction {
         }
         let found = pairs(found, &argument(1, "the pairs found"), kind, state)?;
         let truth = pairs(truth, &argument(2, "the true pairs"), kind, state)?;
-        let known = if kind.complete { "" } else { "CAST(NULL AS BIGINT) * " };
+        let known = if kind.is_complete() { "" } else { "CAST(NULL AS BIGINT) * " };
         let text = format!(
             "SELECT tp, {known}fp AS fp, fn, {precision} AS precision, {recall} AS recall, {f1} AS f1, tp + fp AS \
             pairs, \
@@ -127,10 +151,10 @@ impl TableFunctionImpl for ThresholdSweepFunction {
             );
         };
         let (kind, steps) = match more {
-            [] => (KINDS[0].1, 20),
-            [kind] => (argument(3, "the kind of truth").one_of(kind, &KINDS)?, 20),
+            [] => (Truth::Duplicates, 20),
+            [kind] => (argument(3, "the kind of truth").one_of(kind, &kinds())?, 20),
             [kind, steps] => (
-                argument(3, "the kind of truth").one_of(kind, &KINDS)?,
+                argument(3, "the kind of truth").one_of(kind, &kinds())?,
                 argument(4, "the number of steps").positive(steps)?,
             ),
             _ => return plan_err!("{THRESHOLD_SWEEP} takes 2 to 4 arguments, not {}", 2 + more.len()),
@@ -140,7 +164,7 @@ impl TableFunctionImpl for ThresholdSweepFunction {
         }
         let scored = scored_pairs(scored, &argument(1, "the scored pairs"), kind, state)?;
         let truth = pairs(truth, &argument(2, "the true pairs"), kind, state)?;
-        let known = if kind.complete { "" } else { "CAST(NULL AS BIGINT) * " };
+        let known = if kind.is_complete() { "" } else { "CAST(NULL AS BIGINT) * " };
         let text = format!(
             "WITH truth AS (SELECT DISTINCT l, r FROM {truth}), \
              scored AS (SELECT l, r, max(score) AS score FROM {scored} GROUP BY l, r), \
@@ -241,7 +265,7 @@ fn ratio(part: &str, whole: &str) -> String {
 
 /// A measure that needs to know which pairs are false.
 fn of_kind(kind: Truth, measure: String) -> String {
-    if kind.complete { measure } else { "CAST(NULL AS DOUBLE)".into() }
+    if kind.is_complete() { measure } else { "CAST(NULL AS DOUBLE)".into() }
 }
 
 /// A query as it can stand in FROM, with names for its columns that differ whatever their own names are.
@@ -271,7 +295,7 @@ fn scored_pairs(expr: &Expr, argument: &Argument, kind: Truth, state: &SessionSt
 
 fn of_pairs(query: &str, left: &str, right: &str, score: Option<&str>, kind: Truth) -> String {
     let score = score.map(|score| format!(", CAST({score} AS DOUBLE) AS score")).unwrap_or_default();
-    if kind.two_tables {
+    if kind.is_of_two_tables() {
         return format!(
             "(SELECT {left} AS l, {right} AS r{score} FROM {query} WHERE {left} IS NOT NULL AND {right} IS NOT NULL)"
         );

@@ -10,6 +10,7 @@ mod estimate;
 mod evaluate;
 mod explain_match;
 mod extend;
+mod frames;
 mod largest_blocks;
 mod links;
 mod nearest;
@@ -22,12 +23,15 @@ use datafusion::catalog::TableFunctionImpl;
 
 pub use duplicates::{DuplicatesFunction, MatchesFunction};
 pub use estimate::EstimateJoinFunction;
-pub use evaluate::{EvaluateClustersFunction, EvaluatePairsFunction, ThresholdSweepFunction};
+pub use evaluate::{EvaluateClustersFunction, EvaluatePairsFunction, ThresholdSweepFunction, Truth};
 pub use explain_match::ExplainMatchFunction;
 pub use extend::ExtendDuplicatesFunction;
 pub use largest_blocks::LargestBlocksFunction;
 pub use links::{BestMatchesFunction, ClustersFunction, MatchPathFunction, OneToOneFunction};
 pub use nearest::NearestFunction;
+
+pub(crate) use frames::over;
+pub(crate) use query::quoted_column;
 
 /// Every table function with its name.
 pub(crate) fn all() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {

@@ -127,7 +127,7 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// The name of a column as it can stand in SQL.
-pub(super) fn quoted_column(name: &str) -> String {
+pub(crate) fn quoted_column(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

@@ -5,6 +5,7 @@ mod architecture;
 mod chunks;
 mod components;
 mod cuda;
+mod data_frames;
 mod devices;
 mod dml;
 mod duplicates;

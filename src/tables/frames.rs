@@ -1,0 +1,56 @@
+//! Table functions over data frames, in place of tables that a session has by name.
+
+use std::sync::Arc;
+
+use datafusion::catalog::{
+    CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList, MemorySchemaProvider,
+    SchemaProvider, TableFunctionArgs, TableFunctionImpl,
+};
+use datafusion::common::{Result, internal_err};
+use datafusion::dataframe::DataFrame;
+use datafusion::datasource::provider_as_source;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, lit};
+
+/// The catalog that has the frames, while a function looks them up.
+const CATALOG: &str = "similarity_frames";
+/// Schema of the frames in it.
+const SCHEMA: &str = "public";
+
+/// The table that `function` makes of `frames`, its first arguments, and `others` behind them. The session is that of
+/// the first frame.
+///
+/// # Errors
+/// As the function.
+pub(crate) fn over(
+    function: &(impl TableFunctionImpl + ?Sized),
+    frames: impl IntoIterator<Item = DataFrame>,
+    others: impl IntoIterator<Item = Expr>,
+) -> Result<DataFrame> {
+    let schema = MemorySchemaProvider::new();
+    let mut arguments = Vec::new();
+    let mut session = None;
+    for (number, frame) in frames.into_iter().enumerate() {
+        let name = format!("frame_{number}");
+        arguments.push(lit(format!("{CATALOG}.{SCHEMA}.{name}")));
+        session.get_or_insert_with(|| frame.clone().into_parts().0);
+        schema.register_table(name, frame.into_view())?;
+    }
+    arguments.extend(others);
+    let Some(session) = session else { return internal_err!("a table function of no frame") };
+    let catalog = MemoryCatalogProvider::new();
+    catalog.register_schema(SCHEMA, Arc::new(schema))?;
+    // the session does not keep the frames
+    let catalogs = MemoryCatalogProviderList::new();
+    for name in session.catalog_list().catalog_names() {
+        if let Some(known) = session.catalog_list().catalog(&name) {
+            catalogs.register_catalog(name, known);
+        }
+    }
+    catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
+    let with_frames = SessionStateBuilder::new_from_existing(session.clone());
+    let with_frames = with_frames.with_catalog_list(Arc::new(catalogs)).build();
+    let table = function.call_with_args(TableFunctionArgs::new(&arguments, &with_frames))?;
+    let plan = LogicalPlanBuilder::scan(CATALOG, provider_as_source(table), None)?.build()?;
+    Ok(DataFrame::new(session, plan))
+}
