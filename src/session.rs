@@ -8,12 +8,14 @@ use datafusion::common::Result;
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::config::SimilarityOptions;
 use crate::functions;
 use crate::optimizer::{
-    DmlRule, IndexCatalog, NearestFilterRule, NearestJoinRule, PairValueRule, SimilarityJoinRule,
+    DmlRule, IndexCatalog, NearestFilterRule, NearestJoinRule, NestedLoopRule, PairValueRule, SimilarityJoinRule,
     SimilarityQueryPlanner, SubqueryConditionRule,
 };
 use crate::sql::{self, RuleCatalog};
@@ -67,7 +69,8 @@ impl SimilarityStateBuilder for SessionStateBuilder {
             extensions.insert(SimilarityOptions::default());
         }
         self.relation_planners().get_or_insert_default().insert(0, Arc::new(sql::SimilarityAliasPlanner));
-        with_optimizer_rules(with_analyzer_rules(self)).with_query_planner(Arc::new(SimilarityQueryPlanner))
+        let builder = with_physical_optimizer_rule(with_optimizer_rules(with_analyzer_rules(self)));
+        builder.with_query_planner(Arc::new(SimilarityQueryPlanner))
     }
 }
 
@@ -100,6 +103,15 @@ fn with_optimizer_rules(mut builder: SessionStateBuilder) -> SessionStateBuilder
         true => builder,
         false => builder.with_optimizer_rule(Arc::new(SimilarityJoinRule)),
     }
+}
+
+/// Adds the rule for nested loops behind all others, unless the session has it.
+fn with_physical_optimizer_rule(mut builder: SessionStateBuilder) -> SessionStateBuilder {
+    let rules = &mut builder.physical_optimizers().get_or_insert_with(PhysicalOptimizer::new).rules;
+    if !rules.iter().any(|rule| rule.name() == NestedLoopRule.name()) {
+        rules.push(Arc::new(NestedLoopRule));
+    }
+    builder
 }
 
 /// Similarity joins for a session that already runs.

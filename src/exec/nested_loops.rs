@@ -63,7 +63,7 @@ fn pairs(left: usize, right: usize) -> u128 {
 }
 
 /// A number of rows that a plan does not exceed, if it is known.
-fn most_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<usize>> {
+pub(crate) fn most_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<usize>> {
     if let Some(rows) = known_rows(plan)? {
         return Ok(Some(rows));
     }

@@ -22,6 +22,7 @@ mod markdown;
 mod modules;
 mod nearest;
 mod nearest_in_chunks;
+mod nested_loops;
 mod oracle;
 mod ordered;
 mod peers;

@@ -32,6 +32,8 @@ pub enum OperatorKind {
     OneCell(OneCell),
     #[prost(message, tag = "10")]
     EitherWay(Box<EitherWay>),
+    #[prost(message, tag = "11")]
+    SmallBatches(SmallBatches),
 }
 
 /// All rows in one partition.
@@ -512,6 +514,12 @@ pub struct Path {
 pub struct RowNumbers {
     #[prost(message, repeated, tag = "1")]
     pub numbers: Vec<RowNumber>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct SmallBatches {
+    #[prost(uint64, tag = "1")]
+    pub rows: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]

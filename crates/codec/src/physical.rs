@@ -15,13 +15,13 @@ use datafusion_proto::physical_plan::{
 };
 use datafusion_similarity::exec::{
     CellsExec, DmlExec, EitherWayExec, GatherExec, IndexedTopKExec, LinksExec, MatchingDependencyBlockExec,
-    NearestJoinExec, OneCellExec, RowNumbersExec, SimilarityJoinExec,
+    NearestJoinExec, OneCellExec, RowNumbersExec, SimilarityJoinExec, SmallBatchesExec,
 };
 
 use crate::envelope::{self, malformed};
 use crate::expressions::{Reader, Writer};
 use crate::functions::forwarded_functions;
-use crate::messages::{Gather, IndexedTopK, OneCell, Operator, OperatorKind, RowNumber, RowNumbers};
+use crate::messages::{Gather, IndexedTopK, OneCell, Operator, OperatorKind, RowNumber, RowNumbers, SmallBatches};
 use crate::{division, functions, join, links, nearest, rules};
 
 /// The operators of similarity joins as bytes, and whatever another codec takes.
@@ -87,6 +87,7 @@ impl PhysicalExtensionCodec for SimilarityPhysicalCodec {
             Some(OperatorKind::Cells(message)) => division::cells_from_message(&message, inputs),
             Some(OperatorKind::OneCell(_)) => division::one_cell_from_message(inputs),
             Some(OperatorKind::EitherWay(message)) => division::either_way_from_message(&message, inputs, &reader),
+            Some(OperatorKind::SmallBatches(message)) => small_batches_from_message(&message, inputs),
             None => Err(malformed("this release does not know the operator")),
         }
     }
@@ -118,6 +119,8 @@ impl PhysicalExtensionCodec for SimilarityPhysicalCodec {
             OperatorKind::OneCell(OneCell {})
         } else if let Some(ways) = node.downcast_ref::<EitherWayExec>() {
             OperatorKind::EitherWay(Box::new(division::either_way_to_message(ways, writer)?))
+        } else if let Some(batches) = node.downcast_ref::<SmallBatchesExec>() {
+            OperatorKind::SmallBatches(SmallBatches { rows: batches.rows() as u64 })
         } else if node.is::<DmlExec>() || node.name() == "EstimateExec" {
             return plan_err!(
                 "{} reads or changes the session that has planned it, and runs nowhere else; run the statement in a \
@@ -179,6 +182,15 @@ fn row_numbers_from_message(
     };
     let numbers = message.numbers.iter().map(number).collect::<Result<_>>()?;
     Ok(Arc::new(RowNumbersExec::new(numbers, Arc::clone(input))))
+}
+
+fn small_batches_from_message(
+    message: &SmallBatches,
+    inputs: &[Arc<dyn ExecutionPlan>],
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let [input] = inputs else { return Err(malformed("small batches have one input")) };
+    let rows = usize::try_from(message.rows).map_err(|_| malformed("a batch has too many rows"))?;
+    Ok(Arc::new(SmallBatchesExec::new(rows, Arc::clone(input))))
 }
 
 fn indexed_top_k_from_message(
