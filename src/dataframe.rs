@@ -11,10 +11,7 @@ use crate::exec::{LinkTask, Method};
 use crate::functions::contract;
 use crate::functions::nearest::{self, Nearest};
 use crate::optimizer;
-use crate::tables::{
-    self, EstimateJoinFunction, EvaluateClustersFunction, EvaluatePairsFunction, ExplainMatchFunction,
-    ExtendDuplicatesFunction, LargestBlocksFunction, ThresholdSweepFunction, Truth, quoted_column,
-};
+use crate::tables::{self, Truth, quoted_column};
 
 /// The column that says which rows are the same thing.
 const CLUSTER_ID: &str = "cluster_id";
@@ -108,8 +105,8 @@ pub trait SimilarityDataFrame {
     fn duplicates(self, id: &str, condition: Expr) -> Result<DataFrame>;
 
     /// The rows of this frame and of `new` with their `cluster_id` and the `previous_cluster_id`, which is NULL for a
-    /// new row, as [`ExtendDuplicatesFunction`] says. This frame has the columns of `new` and `cluster_id`. `condition`
-    /// is one over `a` and `b`, or the name of a matching rule.
+    /// new row, as [`ExtendDuplicatesFunction`](tables::ExtendDuplicatesFunction) says. This frame has the columns of
+    /// `new` and `cluster_id`. `condition` is one over `a` and `b`, or the name of a matching rule.
     ///
     /// # Errors
     /// A planning error for columns that do not fit, and for a condition that is refused.
@@ -133,9 +130,10 @@ pub trait SimilarityDataFrame {
     /// ```
     fn extend_duplicates(self, new: DataFrame, id: &str, condition: &str) -> Result<DataFrame>;
 
-    /// One row of measures of the pairs in this frame, whose first two columns are ids, as [`EvaluatePairsFunction`]
-    /// says. `truth` has the true pairs, of the kind `kind`. With `rows`, the number of rows of the table or of both
-    /// tables, the row also says what share of all pairs was not looked at; without them that is NULL.
+    /// One row of measures of the pairs in this frame, whose first two columns are ids, as
+    /// [`EvaluatePairsFunction`](tables::EvaluatePairsFunction) says. `truth` has the true pairs, of the kind `kind`.
+    /// With `rows`, the number of rows of the table or of both tables, the row also says what share of all pairs was
+    /// not looked at; without them that is NULL.
     ///
     /// # Errors
     /// A planning error for other columns, and for numbers of rows that do not fit the kind.
@@ -158,22 +156,23 @@ pub trait SimilarityDataFrame {
     fn evaluate_pairs(self, truth: DataFrame, kind: Truth, rows: &[u64]) -> Result<DataFrame>;
 
     /// One row of measures of the clusters in this frame, whose first two columns are an id and its cluster, against
-    /// those in `truth`, as [`EvaluateClustersFunction`] says.
+    /// those in `truth`, as [`EvaluateClustersFunction`](tables::EvaluateClustersFunction) says.
     ///
     /// # Errors
     /// A planning error for other columns.
     fn evaluate_clusters(self, truth: DataFrame) -> Result<DataFrame>;
 
-    /// A row of measures for each of the thresholds from 0 to 1 in so many `steps`, as [`ThresholdSweepFunction`] says.
-    /// This frame has two ids and a score, `truth` the true pairs, of the kind `kind`.
+    /// A row of measures for each of the thresholds from 0 to 1 in so many `steps`, as
+    /// [`ThresholdSweepFunction`](tables::ThresholdSweepFunction) says. This frame has two ids and a score, `truth` the
+    /// true pairs, of the kind `kind`.
     ///
     /// # Errors
     /// A planning error for other columns, and for less than 1 or more than 100,000 steps.
     fn threshold_sweep(self, truth: DataFrame, kind: Truth, steps: u64) -> Result<DataFrame>;
 
     /// What a join on `condition` would find and cost, from a sample of up to `sample` rows, as
-    /// [`EstimateJoinFunction`] says. The pairs are those of this frame, or of a row of it and a row of `right`.
-    /// `condition` is one over `a` and `b`, or the name of a matching rule.
+    /// [`EstimateJoinFunction`](tables::EstimateJoinFunction) says. The pairs are those of this frame, or of a row of
+    /// it and a row of `right`. `condition` is one over `a` and `b`, or the name of a matching rule.
     ///
     /// # Errors
     /// A planning error for a condition that is refused, and for a sample of no row.
@@ -194,18 +193,18 @@ pub trait SimilarityDataFrame {
     /// ```
     fn estimate_join(self, right: Option<DataFrame>, condition: &str, sample: u64) -> Result<DataFrame>;
 
-    /// The `number` values that most rows share, for each alternative of `condition`, as [`LargestBlocksFunction`]
-    /// says. The pairs are those of this frame, or of a row of it and a row of `right`. `condition` is one over `a`
-    /// and `b`, or the name of a matching rule.
+    /// The `number` values that most rows share, for each alternative of `condition`, as
+    /// [`LargestBlocksFunction`](tables::LargestBlocksFunction) says. The pairs are those of this frame, or of a row of
+    /// it and a row of `right`. `condition` is one over `a` and `b`, or the name of a matching rule.
     ///
     /// # Errors
     /// A planning error for a condition that is refused, and for no number of values.
     fn largest_blocks(self, right: Option<DataFrame>, condition: &str, number: u64) -> Result<DataFrame>;
 
     /// A row for each part of `condition` over two rows, with its score and whether it holds, as
-    /// [`ExplainMatchFunction`] says. The rows are those of this frame whose `id` is in `pair`, which are constants; or
-    /// the second one is a row of another frame, by its own id. `condition` is one over `a` and `b`, or the name of a
-    /// matching rule. What the parts compare is shown with `values` alone.
+    /// [`ExplainMatchFunction`](tables::ExplainMatchFunction) says. The rows are those of this frame whose `id` is in
+    /// `pair`, which are constants; or the second one is a row of another frame, by its own id. `condition` is one over
+    /// `a` and `b`, or the name of a matching rule. With `values` the parts also show the values that they compare.
     ///
     /// # Errors
     /// A planning error for an unknown column, a condition that is refused, and ids that are no constants.
@@ -275,28 +274,28 @@ impl SimilarityDataFrame for DataFrame {
     }
 
     fn extend_duplicates(self, new: DataFrame, id: &str, condition: &str) -> Result<DataFrame> {
-        tables::over(&ExtendDuplicatesFunction, [self, new], [lit(quoted_column(id)), lit(condition)])
+        tables::over("extend_duplicates", [self, new], [lit(quoted_column(id)), lit(condition)])
     }
 
     fn evaluate_pairs(self, truth: DataFrame, kind: Truth, rows: &[u64]) -> Result<DataFrame> {
         let others = iter::once(lit(kind.name())).chain(rows.iter().map(|&rows| lit(rows)));
-        tables::over(&EvaluatePairsFunction, [self, truth], others)
+        tables::over("evaluate_pairs", [self, truth], others)
     }
 
     fn evaluate_clusters(self, truth: DataFrame) -> Result<DataFrame> {
-        tables::over(&EvaluateClustersFunction, [self, truth], [])
+        tables::over("evaluate_clusters", [self, truth], [])
     }
 
     fn threshold_sweep(self, truth: DataFrame, kind: Truth, steps: u64) -> Result<DataFrame> {
-        tables::over(&ThresholdSweepFunction, [self, truth], [lit(kind.name()), lit(steps)])
+        tables::over("threshold_sweep", [self, truth], [lit(kind.name()), lit(steps)])
     }
 
     fn estimate_join(self, right: Option<DataFrame>, condition: &str, sample: u64) -> Result<DataFrame> {
-        tables::over(&EstimateJoinFunction, iter::once(self).chain(right), [lit(condition), lit(sample)])
+        tables::over("estimate_join", iter::once(self).chain(right), [lit(condition), lit(sample)])
     }
 
     fn largest_blocks(self, right: Option<DataFrame>, condition: &str, number: u64) -> Result<DataFrame> {
-        tables::over(&LargestBlocksFunction, iter::once(self).chain(right), [lit(condition), lit(number)])
+        tables::over("largest_blocks", iter::once(self).chain(right), [lit(condition), lit(number)])
     }
 
     fn explain_match(
@@ -310,6 +309,6 @@ impl SimilarityDataFrame for DataFrame {
         let (right, right_id) = right.unzip();
         let ids = iter::once(id).chain(right_id).map(|id| lit(quoted_column(id)));
         let others = ids.chain([lit(condition)]).chain(pair).chain(values.then(|| lit("values")));
-        tables::over(&ExplainMatchFunction, iter::once(self).chain(right), others)
+        tables::over("explain_match", iter::once(self).chain(right), others)
     }
 }

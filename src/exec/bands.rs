@@ -25,8 +25,8 @@ use crate::predicate::Bounds;
 use similarity_engine::atoms::{BandColumn, Span};
 use similarity_engine::parallel::{collect_in_parallel, each_in_parallel, joined_in_parallel, ranges, sort};
 
-/// Bytes for each row that the columns of a build side take while they are made: keys, beside their rows in order and
-/// distinct, places twice, and what each row accepts.
+/// Bytes for each row while the columns of a build side are made: its key, the key beside the row to be sorted, the
+/// distinct key, two forms of its place, and what the row accepts.
 pub(super) const BUILD_BYTES: usize =
     2 * size_of::<i128>() + size_of::<(i128, u32)>() + size_of::<Option<u32>>() + 2 * size_of::<Span>();
 
@@ -69,7 +69,7 @@ impl BandExprs {
     /// The band over the build side `batch`: its values, and the column of its rows. Of a difference that column also
     /// says what each row accepts of its own side, which is also the probe side where it is its `self_join`.
     ///
-    /// Up to `threads` threads do the work, in [`BUILD_BYTES`] of memory for each row.
+    /// It takes [`BUILD_BYTES`] of memory for each row.
     ///
     /// # Errors
     /// As [`look_up`](Self::look_up), of a side that is its own probe side.

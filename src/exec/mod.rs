@@ -23,6 +23,7 @@ mod build;
 mod build_side;
 mod cells;
 mod chunks;
+mod dealt_loop;
 mod direction;
 mod distinct;
 mod dml;
@@ -58,6 +59,7 @@ mod stream;
 
 pub use bands::BandExprs;
 pub use cells::{CellsExec, OneCellExec, cells_of_partitions};
+pub use dealt_loop::DealtLoopExec;
 pub use dml::{Changes, DmlExec, Evaluated};
 pub use either_way::EitherWayExec;
 pub(crate) use either_way::either_way;

@@ -28,6 +28,11 @@ impl SmallBatchesExec {
         Self { rows: rows.max(1), input }
     }
 
+    /// The operator whose rows are handed on.
+    pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
     /// The most rows of a batch.
     pub fn rows(&self) -> usize {
         self.rows

@@ -1,10 +1,11 @@
 //! Table functions over data frames, in place of tables that a session has by name.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList, MemorySchemaProvider,
-    SchemaProvider, TableFunctionArgs, TableFunctionImpl,
+    SchemaProvider, TableFunctionArgs,
 };
 use datafusion::common::{Result, internal_err};
 use datafusion::dataframe::DataFrame;
@@ -17,13 +18,13 @@ const CATALOG: &str = "similarity_frames";
 /// Schema of the frames in it.
 const SCHEMA: &str = "public";
 
-/// The table that `function` makes of `frames`, its first arguments, and `others` behind them. The session is that of
-/// the first frame.
+/// The table that the function `name` makes of `frames`, its first arguments, and `others` behind them. The session is
+/// that of the first frame.
 ///
 /// # Errors
 /// As the function.
 pub(crate) fn over(
-    function: &(impl TableFunctionImpl + ?Sized),
+    name: &str,
     frames: impl IntoIterator<Item = DataFrame>,
     others: impl IntoIterator<Item = Expr>,
 ) -> Result<DataFrame> {
@@ -31,13 +32,16 @@ pub(crate) fn over(
     let mut arguments = Vec::new();
     let mut session = None;
     for (number, frame) in frames.into_iter().enumerate() {
-        let name = format!("frame_{number}");
-        arguments.push(lit(format!("{CATALOG}.{SCHEMA}.{name}")));
+        let table = format!("frame_{number}");
+        arguments.push(lit(format!("{CATALOG}.{SCHEMA}.{table}")));
         session.get_or_insert_with(|| frame.clone().into_parts().0);
-        schema.register_table(name, frame.into_view())?;
+        schema.register_table(table, with_names_that_differ(frame)?.into_view())?;
     }
     arguments.extend(others);
-    let Some(session) = session else { return internal_err!("a table function of no frame") };
+    let function = super::all().into_iter().find_map(|(known, function)| (known == name).then_some(function));
+    let (Some(session), Some(function)) = (session, function) else {
+        return internal_err!("{name} is no table function of frames");
+    };
     let catalog = MemoryCatalogProvider::new();
     catalog.register_schema(SCHEMA, Arc::new(schema))?;
     // the session does not keep the frames
@@ -51,6 +55,19 @@ pub(crate) fn over(
     let with_frames = SessionStateBuilder::new_from_existing(session.clone());
     let with_frames = with_frames.with_catalog_list(Arc::new(catalogs)).build();
     let table = function.call_with_args(TableFunctionArgs::new(&arguments, &with_frames))?;
-    let plan = LogicalPlanBuilder::scan(CATALOG, provider_as_source(table), None)?.build()?;
+    let plan = LogicalPlanBuilder::scan(name, provider_as_source(table), None)?.build()?;
     Ok(DataFrame::new(session, plan))
+}
+
+/// The frame itself, or with its columns named by their places where two have one name: a query reads them by place.
+fn with_names_that_differ(frame: DataFrame) -> Result<DataFrame> {
+    let fields = frame.schema().fields();
+    let names: HashSet<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+    if names.len() == fields.len() {
+        return Ok(frame);
+    }
+    let columns = frame.schema().columns().into_iter().enumerate();
+    let named = columns.map(|(place, column)| Expr::Column(column).alias(format!("column_{}", place + 1)));
+    let named: Vec<Expr> = named.collect();
+    frame.select(named)
 }

@@ -110,6 +110,11 @@ async fn functions_over_frames_are_those_over_tables() {
     let query = "SELECT \"Id\", lower(name) AS name, city FROM people";
     let frame = context.sql(query).await.unwrap().explain_match("Id", None, "near", [lit(1), lit(2)], true).unwrap();
     assert!(rows(frame).await.contains("anna"));
+    // two columns of one name are read by their places
+    let pairs = "SELECT a.\"Id\", b.\"Id\" FROM people a JOIN people b ON a.\"Id\" < b.\"Id\"";
+    let pairs = context.sql(pairs).await.unwrap();
+    let measures = pairs.evaluate_pairs(truth, Truth::Duplicates, &[]).unwrap();
+    assert!(rows(measures).await.contains("| 2  | 8  | 0  |"));
     assert!(!context.catalog_names().contains(&"similarity_frames".to_owned()));
 }
 

@@ -8,6 +8,7 @@ use std::time::Instant;
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int64Type};
+use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use datafusion_similarity::SimilarityContext;
 use rand::Rng;
@@ -31,6 +32,42 @@ async fn weighted_similarities_have_the_same_rows_as_stock() {
 async fn sorted_neighborhoods_have_the_same_rows_as_stock() {
     let ranked = Cases { condition: random_neighbors, query: random_ranked, tenths: 7, ..WEIGHTED };
     check(8300..8315, ranked).await;
+}
+
+/// So many rows are divided among threads while a band is built.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bands_of_many_rows_are_equalities_with_shifted_values() {
+    let context = session(8192, 4);
+    let table = "CREATE TABLE t AS SELECT value AS id, CASE WHEN value % 13 > 0 THEN value * 7919 % 29989 END AS x,
+                 value * 104729 % 39989 AS y, CASE WHEN value % 10 = 0 THEN 1 ELSE 0 END AS k
+                 FROM generate_series(1, 40000)";
+    context.sql(table).await.unwrap().collect().await.unwrap();
+    let shifted = |column: &str, keys: &str| {
+        format!(
+            "SELECT a.id AS l, b.id AS r FROM t a JOIN (SELECT id, k, {column} + d AS v FROM t
+             CROSS JOIN (VALUES (-1), (0), (1)) AS shifts(d)) b ON a.{column} = b.v {keys} AND a.id < b.id"
+        )
+    };
+    let cases = [
+        ("abs(a.x - b.x) <= 1", shifted("x", "")),
+        (
+            "((a.k = b.k AND abs(a.x - b.x) <= 1) OR abs(a.y - b.y) <= 1)",
+            format!("{} UNION {}", shifted("x", "AND a.k = b.k"), shifted("y", "")),
+        ),
+    ];
+    for (condition, expected) in cases {
+        let found = format!("SELECT a.id AS l, b.id AS r FROM t a JOIN t b ON {condition} AND a.id < b.id");
+        let [found, expected] = [found, expected].map(|pairs| {
+            format!("SELECT count(*) AS pairs, sum(l * 31 + r) AS checksum, max(l * r % 9973) AS most FROM ({pairs})")
+        });
+        let of = async |query: &str| {
+            let batches = context.similarity_sql(query).await.unwrap().collect().await.unwrap();
+            pretty_format_batches(&batches).unwrap().to_string()
+        };
+        let (found, expected) = (of(&found).await, of(&expected).await);
+        assert!(expected.len() > 100, "{expected}");
+        assert_eq!(found, expected, "{condition}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

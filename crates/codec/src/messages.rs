@@ -34,6 +34,8 @@ pub enum OperatorKind {
     EitherWay(Box<EitherWay>),
     #[prost(message, tag = "11")]
     SmallBatches(SmallBatches),
+    #[prost(message, tag = "12")]
+    DealtLoop(DealtLoop),
 }
 
 /// All rows in one partition.
@@ -515,6 +517,9 @@ pub struct RowNumbers {
     #[prost(message, repeated, tag = "1")]
     pub numbers: Vec<RowNumber>,
 }
+
+#[derive(Clone, PartialEq, Message)]
+pub struct DealtLoop {}
 
 #[derive(Clone, PartialEq, Message)]
 pub struct SmallBatches {

@@ -14,14 +14,16 @@ use datafusion_proto::physical_plan::{
     DefaultPhysicalExtensionCodec, PhysicalExtensionCodec, PhysicalProtoConverterExtension,
 };
 use datafusion_similarity::exec::{
-    CellsExec, DmlExec, EitherWayExec, GatherExec, IndexedTopKExec, LinksExec, MatchingDependencyBlockExec,
-    NearestJoinExec, OneCellExec, RowNumbersExec, SimilarityJoinExec, SmallBatchesExec,
+    CellsExec, DealtLoopExec, DmlExec, EitherWayExec, GatherExec, IndexedTopKExec, LinksExec,
+    MatchingDependencyBlockExec, NearestJoinExec, OneCellExec, RowNumbersExec, SimilarityJoinExec, SmallBatchesExec,
 };
 
 use crate::envelope::{self, malformed};
 use crate::expressions::{Reader, Writer};
 use crate::functions::forwarded_functions;
-use crate::messages::{Gather, IndexedTopK, OneCell, Operator, OperatorKind, RowNumber, RowNumbers, SmallBatches};
+use crate::messages::{
+    DealtLoop, Gather, IndexedTopK, OneCell, Operator, OperatorKind, RowNumber, RowNumbers, SmallBatches,
+};
 use crate::{division, functions, join, links, nearest, rules};
 
 /// The operators of similarity joins as bytes, and whatever another codec takes.
@@ -87,6 +89,7 @@ impl PhysicalExtensionCodec for SimilarityPhysicalCodec {
             Some(OperatorKind::Cells(message)) => division::cells_from_message(&message, inputs),
             Some(OperatorKind::OneCell(_)) => division::one_cell_from_message(inputs),
             Some(OperatorKind::EitherWay(message)) => division::either_way_from_message(&message, inputs, &reader),
+            Some(OperatorKind::DealtLoop(_)) => dealt_loop_from_message(inputs),
             Some(OperatorKind::SmallBatches(message)) => small_batches_from_message(&message, inputs),
             None => Err(malformed("this release does not know the operator")),
         }
@@ -119,6 +122,8 @@ impl PhysicalExtensionCodec for SimilarityPhysicalCodec {
             OperatorKind::OneCell(OneCell {})
         } else if let Some(ways) = node.downcast_ref::<EitherWayExec>() {
             OperatorKind::EitherWay(Box::new(division::either_way_to_message(ways, writer)?))
+        } else if node.is::<DealtLoopExec>() {
+            OperatorKind::DealtLoop(DealtLoop {})
         } else if let Some(batches) = node.downcast_ref::<SmallBatchesExec>() {
             OperatorKind::SmallBatches(SmallBatches { rows: batches.rows() as u64 })
         } else if node.is::<DmlExec>() || node.name() == "EstimateExec" {
@@ -182,6 +187,12 @@ fn row_numbers_from_message(
     };
     let numbers = message.numbers.iter().map(number).collect::<Result<_>>()?;
     Ok(Arc::new(RowNumbersExec::new(numbers, Arc::clone(input))))
+}
+
+fn dealt_loop_from_message(inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Arc<dyn ExecutionPlan>> {
+    let [dealt] = inputs else { return Err(malformed("a nested loop with dealt rows is one plan")) };
+    let dealt = DealtLoopExec::of_dealt(Arc::clone(dealt));
+    Ok(Arc::new(dealt.map_err(|_| malformed("no rows are dealt to a nested loop"))?))
 }
 
 fn small_batches_from_message(

@@ -28,7 +28,7 @@ pub struct BandOrder {
 }
 
 impl BandOrder {
-    /// The order of the rows of a build side by `column`, by up to `threads` threads.
+    /// The order of the rows of a build side by `column`. Only sorts use more than `threads` threads.
     ///
     /// # Errors
     /// A device that has the groups and fails.

@@ -121,7 +121,7 @@ impl Building<'_> {
         let AtomColumn::Band(column) = &self.side.columns.atoms[atom] else {
             return internal_err!("an entry without its band");
         };
-        // rows and their places in order, and apart; what they reach, and where they and their partners end
+        // pairs of a place and a row, then either alone, the last places, how far they reach, and ends of partners
         (self.context.reserve)(self.side.columns.rows * 8 * size_of::<u32>())?;
         let threads = self.context.threads;
         let order = BandOrder::build(grouping, column, threads)?;
