@@ -34,7 +34,7 @@ const MOST_ROWS: u64 = 1 << 30;
 const SEED: u64 = 42;
 
 /// `estimate_join(table, condition [, sample [, seed]])`: a row for each alternative of a condition over two rows, and
-/// one for all of them together, whose `clause` is NULL.
+/// for several of them one for all together, whose `clause` is NULL.
 ///
 /// The pairs are those of two different rows of the table, in whatever order. For pairs of rows of two tables, both
 /// tables come first: `estimate_join(left, right, condition [, sample [, seed]])`. The condition is one over `a` and
