@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::physical_expr::{AcrossPartitions, ConstExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
@@ -68,8 +69,13 @@ fn dealt(
     let (left, right) = (most_rows(join.left())?, most_rows(join.right())?);
     let pairs = left.zip(right).map(|(left, right)| left.saturating_mul(right));
     let partitioning = &join.right().properties().partitioning;
+    // rows of a UNION may have another constant in each partition, on which sorts above count
+    let known = operator.properties().equivalence_properties();
+    let is_uniform = |constant: &ConstExpr| matches!(constant.across_partitions, AcrossPartitions::Uniform(_));
     let is_divided_by_values = partitioning.partition_count() > 1
-        && !matches!(partitioning, Partitioning::UnknownPartitioning(_) | Partitioning::RoundRobinBatch(_));
+        && (!matches!(partitioning, Partitioning::UnknownPartitioning(_) | Partitioning::RoundRobinBatch(_))
+            || !known.constants().iter().all(is_uniform))
+        || operator.properties().output_ordering().is_some();
     let is_little = pairs.is_some_and(|pairs| pairs < WORTH_DEALING) || right.is_some_and(|rows| rows <= LEAST_ROWS);
     if is_little || is_divided_by_values {
         return Ok(Transformed::no(Arc::clone(operator)));

@@ -59,15 +59,19 @@ pub(crate) fn over(
     Ok(DataFrame::new(session, plan))
 }
 
-/// The frame itself, or with its columns named by their places where two have one name: a query reads them by place.
+/// The frame itself, or with the columns whose name another one has before them named by their places.
 fn with_names_that_differ(frame: DataFrame) -> Result<DataFrame> {
     let fields = frame.schema().fields();
     let names: HashSet<&str> = fields.iter().map(|field| field.name().as_str()).collect();
     if names.len() == fields.len() {
         return Ok(frame);
     }
+    let mut names = HashSet::new();
     let columns = frame.schema().columns().into_iter().enumerate();
-    let named = columns.map(|(place, column)| Expr::Column(column).alias(format!("column_{}", place + 1)));
+    let named = columns.map(|(place, column)| match names.insert(column.name.clone()) {
+        true => Expr::Column(column),
+        false => Expr::Column(column).alias(format!("column_{}", place + 1)),
+    });
     let named: Vec<Expr> = named.collect();
     frame.select(named)
 }

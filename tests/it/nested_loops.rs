@@ -81,7 +81,10 @@ async fn a_table_in_one_partition_is_joined_on_all_cores() {
 }
 
 /// Queries above whose nested loop an operator counts on how the right rows are divided, by values or at all.
-const DIVIDED: [&str; 6] = [
+const DIVIDED: [&str; 7] = [
+    "SELECT k, count(*), min(c), max(c) FROM (SELECT k, sum(1) OVER (ORDER BY k) AS c FROM (SELECT 1 AS k, v FROM big
+     UNION ALL SELECT 2 AS k, v FROM big UNION ALL SELECT 3 AS k, v FROM big UNION ALL SELECT 4 AS k, v FROM big) u
+     WHERE NOT EXISTS (SELECT 1 FROM l WHERE l.id <= 60 AND (l.id * u.v) % 1000 = 7)) GROUP BY k",
     "SELECT k, count(*) FROM (SELECT g.k FROM numbered g WHERE EXISTS (SELECT 1 FROM l WHERE (l.x + g.v + g.s) % 977 = 3))
      GROUP BY k",
     "SELECT DISTINCT k FROM numbered g WHERE v = 3 OR EXISTS (SELECT 1 FROM l WHERE (l.x + g.v + g.s) % 977 = 3)",
