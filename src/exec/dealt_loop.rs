@@ -29,7 +29,6 @@ pub struct DealtLoopExec {
     dealt: Arc<dyn ExecutionPlan>,
     /// Loop as DataFusion has planned it.
     stock: Arc<dyn ExecutionPlan>,
-    properties: Arc<PlanProperties>,
 }
 
 impl DealtLoopExec {
@@ -56,10 +55,7 @@ impl DealtLoopExec {
             return internal_err!("{} has no rows that are dealt to cores", dealt.name());
         };
         let stock = replace_children_if_necessary(Arc::clone(&dealt), vec![left, right])?;
-        let partitions = stock.properties().partitioning.partition_count();
-        let properties =
-            PlanProperties::clone(stock.properties()).with_partitioning(Partitioning::UnknownPartitioning(partitions));
-        Ok(Self { dealt, stock, properties: Arc::new(properties) })
+        Ok(Self { dealt, stock })
     }
 }
 
@@ -72,7 +68,7 @@ fn undealt(dealt: &Arc<dyn ExecutionPlan>) -> Option<(Arc<dyn ExecutionPlan>, Ar
 
 impl DisplayAs for DealtLoopExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let partitions = self.properties.partitioning.partition_count();
+        let partitions = self.properties().partitioning.partition_count();
         match t {
             DisplayFormatType::TreeRender => writeln!(f, "partitions={partitions}"),
             _ => write!(f, "{}: partitions={partitions}", self.name()),
@@ -86,7 +82,7 @@ impl ExecutionPlan for DealtLoopExec {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
+        self.stock.properties()
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
@@ -127,7 +123,7 @@ impl ExecutionPlan for DealtLoopExec {
         if !matches!(context.memory_pool().memory_limit(), MemoryLimit::Infinite) {
             return self.stock.execute(partition, context);
         }
-        let partitions = self.properties.partitioning.partition_count();
+        let partitions = self.properties().partitioning.partition_count();
         let cores = self.dealt.properties().partitioning.partition_count();
         let mut rows = RecordBatchReceiverStreamBuilder::new(self.schema(), cores.div_ceil(partitions));
         for core in (partition..cores).step_by(partitions) {
