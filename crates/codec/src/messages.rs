@@ -6,7 +6,7 @@ use prost::{Enumeration, Message, Oneof};
 /// An operator.
 #[derive(Clone, PartialEq, Message)]
 pub struct Operator {
-    #[prost(oneof = "OperatorKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
+    #[prost(oneof = "OperatorKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
     pub kind: Option<OperatorKind>,
 }
 
