@@ -23,7 +23,10 @@ use datafusion::physical_expr::PhysicalExprRef;
 
 use crate::predicate::Bounds;
 use similarity_engine::atoms::{BandColumn, Span};
-use similarity_engine::parallel::{collect_in_parallel, each_in_parallel, joined_in_parallel, ranges, sort};
+use similarity_engine::gallop::gallop;
+use similarity_engine::parallel::{
+    WORTH_A_THREAD, collect_in_parallel, each_in_parallel, joined_in_parallel, ranges, sort,
+};
 
 /// Bytes for each row while the columns of a build side are made: its key, the key beside the row to be sorted, the
 /// distinct key, two forms of its place, and what the row accepts.
@@ -69,10 +72,10 @@ impl BandExprs {
     /// The band over the build side `batch`: its values, and the column of its rows. Of a difference that column also
     /// says what each row accepts of its own side, which is also the probe side where it is its `self_join`.
     ///
-    /// It takes [`BUILD_BYTES`] of memory for each row.
+    /// Memory for each row is [`BUILD_BYTES`] meanwhile.
     ///
     /// # Errors
-    /// As [`look_up`](Self::look_up), of a side that is its own probe side.
+    /// Errors of [`look_up`](Self::look_up), where the side is its own probe side.
     pub(super) fn build(
         &self,
         side: JoinSide,
@@ -197,9 +200,6 @@ impl Sorted {
         self.0.capacity() * size_of::<i128>()
     }
 }
-
-/// Fewer rows than these are not divided among threads.
-const WORTH_A_THREAD: usize = 1 << 14;
 
 /// No value has this key.
 const NULL: i128 = i128::MIN;
@@ -327,9 +327,11 @@ impl Difference {
                 !difference(n).is_nan() && self.bounds.below_upper(difference(n))
             })
         };
-        let first = seek(known, numbers.start.max(from.first as usize), below);
-        let last = seek(known, numbers.start.max(from.last as usize), within);
-        Ok(Span { first: first as u32, last: last as u32 })
+        let place = |from: u32, below: &dyn Fn(i128) -> bool| {
+            let from = numbers.start.max(from as usize);
+            (from + gallop(&known[from..], |&key| below(key))) as u32
+        };
+        Ok(Span { first: place(from.first, below), last: place(from.last, within) })
     }
 
     /// What each row of the sorted side itself would accept as a probe row of the right side.
@@ -367,16 +369,6 @@ impl Difference {
 /// Whether the key of a float is that of a number.
 fn is_number(key: i128) -> bool {
     key != NULL && !float_of(key).is_nan()
-}
-
-/// The first place from `from` on whose key is not `below`, those below coming first; fast where it is near.
-fn seek(keys: &[i128], from: usize, below: &dyn Fn(i128) -> bool) -> usize {
-    let (mut start, mut step) = (from, 1);
-    while start + step <= keys.len() && below(keys[start + step - 1]) {
-        start += step;
-        step *= 2;
-    }
-    start + keys[start..keys.len().min(start + step)].partition_point(|&key| below(key))
 }
 
 #[cfg(test)]

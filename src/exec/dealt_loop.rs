@@ -51,19 +51,23 @@ impl DealtLoopExec {
     /// # Errors
     /// A loop whose rows are not dealt, and any other operator.
     pub fn of_dealt(dealt: Arc<dyn ExecutionPlan>) -> Result<Self> {
-        let Some((left, right)) = undealt(&dealt) else {
+        let Some((join, right)) = dealt.downcast_ref().and_then(|join| Some((join, undealt(join)?))) else {
             return internal_err!("{} has no rows that are dealt to cores", dealt.name());
         };
-        let stock = replace_children_if_necessary(Arc::clone(&dealt), vec![left, right])?;
+        let stock = replace_children_if_necessary(Arc::clone(&dealt), vec![Arc::clone(join.left()), right])?;
         Ok(Self { dealt, stock })
+    }
+
+    /// Whether the right rows of a nested loop are dealt already.
+    pub(crate) fn has_dealt_rows(join: &NestedLoopJoinExec) -> bool {
+        undealt(join).is_some()
     }
 }
 
-/// Both inputs of a nested loop whose right rows are dealt, before they are.
-fn undealt(dealt: &Arc<dyn ExecutionPlan>) -> Option<(Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>)> {
-    let join = dealt.downcast_ref::<NestedLoopJoinExec>()?;
+/// The right input of a nested loop before its rows are dealt, if they are.
+fn undealt(join: &NestedLoopJoinExec) -> Option<Arc<dyn ExecutionPlan>> {
     let batches = join.right().downcast_ref::<RepartitionExec>()?.input().downcast_ref::<SmallBatchesExec>()?;
-    Some((Arc::clone(join.left()), Arc::clone(batches.input())))
+    Some(Arc::clone(batches.input()))
 }
 
 impl DisplayAs for DealtLoopExec {

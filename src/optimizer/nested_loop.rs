@@ -9,7 +9,7 @@ use datafusion::physical_expr::{AcrossPartitions, ConstExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
-use datafusion::physical_plan::{ExecutionPlan, Partitioning, replace_children_if_necessary};
+use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 
 use crate::config::SimilarityOptions;
 use crate::exec::{DealtLoopExec, most_rows};
@@ -39,8 +39,8 @@ impl PhysicalOptimizerRule for NestedLoopRule {
             return Ok(plan);
         }
         plan.transform_down(|operator| {
-            if operator.is::<RecursiveQueryExec>() || operator.is::<DealtLoopExec>() {
-                // each step of a recursion would deal its few rows
+            // each step of a recursion would deal its few rows
+            if operator.is::<RecursiveQueryExec>() {
                 return Ok(Transformed::new(operator, false, TreeNodeRecursion::Jump));
             }
             match operator.downcast_ref::<NestedLoopJoinExec>() {
@@ -77,16 +77,11 @@ fn dealt(
             || !known.constants().iter().all(is_uniform))
         || operator.properties().output_ordering().is_some();
     let is_little = pairs.is_some_and(|pairs| pairs < WORTH_DEALING) || right.is_some_and(|rows| rows <= LEAST_ROWS);
-    if is_little || is_divided_by_values {
+    if is_little || is_divided_by_values || DealtLoopExec::has_dealt_rows(join) {
         return Ok(Transformed::no(Arc::clone(operator)));
     }
     let cores = config.execution.target_partitions;
     let rows = right.map_or(0, |rows| rows / (cores * BATCHES_A_CORE));
     let rows = rows.clamp(LEAST_ROWS, config.execution.batch_size.get().max(LEAST_ROWS));
-    let loops = DealtLoopExec::try_new(operator, cores, rows)?;
-    // loops below this one are dealt too
-    let below = loops.children()[0].children().into_iter().cloned();
-    let below = below.map(|input| NestedLoopRule.optimize(input, config)).collect::<Result<Vec<_>>>()?;
-    let joined = replace_children_if_necessary(Arc::clone(loops.children()[0]), below)?;
-    Ok(Transformed::new(Arc::new(DealtLoopExec::of_dealt(joined)?), true, TreeNodeRecursion::Jump))
+    Ok(Transformed::yes(Arc::new(DealtLoopExec::try_new(operator, cores, rows)?)))
 }

@@ -16,7 +16,8 @@ use crate::functions::contract;
 /// [`SessionContext::sql`].
 ///
 /// # Errors
-/// As `sql`: syntax errors and unknown rules point into the text; DDL and DML statements are executed at once.
+/// Errors of [`SessionContext::sql`]. Syntax errors and unknown rules point into the text; DDL and DML statements are
+/// executed at once.
 pub async fn sql(ctx: &SessionContext, sql: &str) -> Result<DataFrame> {
     sql_with_options(ctx, sql, SQLOptions::new()).await
 }
@@ -24,7 +25,7 @@ pub async fn sql(ctx: &SessionContext, sql: &str) -> Result<DataFrame> {
 /// Data frame of a statement that may say SIMILARITY JOIN; otherwise it is [`SessionContext::sql_with_options`].
 ///
 /// # Errors
-/// As [`sql`], and a planning error for statements that `options` do not allow.
+/// Errors of [`sql`], and a planning error for statements that `options` do not allow.
 pub async fn sql_with_options(ctx: &SessionContext, sql: &str, options: SQLOptions) -> Result<DataFrame> {
     if let Some(statement) = StatementText::new(sql).own_statement(&parser_options(ctx))? {
         return statement.run_with_options(ctx, options).await;

@@ -61,7 +61,7 @@ pub fn split<'a>(sql: &'a str, options: &SqlParserOptions) -> Result<Vec<Stateme
 /// Statements of a text that begins `lines` lines into a longer one, which errors point into; see [`split`].
 ///
 /// # Errors
-/// As `split`.
+/// Errors of [`split`].
 pub fn split_below<'a>(sql: &'a str, lines: u64, options: &SqlParserOptions) -> Result<Vec<StatementText<'a>>> {
     let tokens = tokenize(sql, dialect(options)?.as_ref()).map_err(|error| below(error, lines))?;
     let mut places = Places::new(sql);

@@ -22,7 +22,7 @@ const SCHEMA: &str = "public";
 /// that of the first frame.
 ///
 /// # Errors
-/// As the function.
+/// Errors of the function, and columns of a frame that cannot be named.
 pub(crate) fn over(
     name: &str,
     frames: impl IntoIterator<Item = DataFrame>,
@@ -61,17 +61,13 @@ pub(crate) fn over(
 
 /// The frame itself, or with the columns whose name another one has before them named by their places.
 fn with_names_that_differ(frame: DataFrame) -> Result<DataFrame> {
-    let fields = frame.schema().fields();
-    let names: HashSet<&str> = fields.iter().map(|field| field.name().as_str()).collect();
-    if names.len() == fields.len() {
-        return Ok(frame);
-    }
     let mut names = HashSet::new();
     let columns = frame.schema().columns().into_iter().enumerate();
-    let named = columns.map(|(place, column)| match names.insert(column.name.clone()) {
-        true => Expr::Column(column),
-        false => Expr::Column(column).alias(format!("column_{}", place + 1)),
-    });
-    let named: Vec<Expr> = named.collect();
-    frame.select(named)
+    let named: Vec<Expr> = columns
+        .map(|(place, column)| match names.insert(column.name.clone()) {
+            true => Expr::Column(column),
+            false => Expr::Column(column).alias(format!("column_{}", place + 1)),
+        })
+        .collect();
+    if names.len() < named.len() { frame.select(named) } else { Ok(frame) }
 }

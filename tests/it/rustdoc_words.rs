@@ -34,34 +34,35 @@ fn visit(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The first line of each `///` comment, with its number.
-fn summaries(text: &str) -> Vec<(usize, &str)> {
+/// The first line of each paragraph of `///` comments, with its number.
+fn paragraphs(text: &str) -> Vec<(usize, &str)> {
     let mut within = false;
     let mut found = Vec::new();
     for (at, line) in text.lines().enumerate() {
-        let comment = line.trim_start().strip_prefix("///");
-        if let Some(summary) = comment.filter(|_| !within) {
-            found.push((at + 1, summary.trim()));
+        let comment = line.trim_start().strip_prefix("///").map(str::trim);
+        let words = comment.filter(|comment| !comment.is_empty() && !comment.starts_with("# "));
+        if let Some(first) = words.filter(|_| !within) {
+            found.push((at + 1, first));
         }
-        within = comment.is_some();
+        within = words.is_some();
     }
     found
 }
 
-fn is_headless(summary: &str) -> bool {
+fn is_headless(first: &str) -> bool {
     HEADLESS.iter().any(|start| {
-        summary.strip_prefix(start).is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+        first.strip_prefix(start).is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
     })
 }
 
 #[test]
-fn summaries_begin_with_their_noun() {
+fn paragraphs_begin_with_their_noun() {
     let mut headless = Vec::new();
     for (name, text) in sources() {
-        let found = summaries(&text).into_iter().filter(|(_, summary)| is_headless(summary));
-        headless.extend(found.map(|(line, summary)| format!("{name}:{line}: {summary}")));
+        let found = paragraphs(&text).into_iter().filter(|(_, first)| is_headless(first));
+        headless.extend(found.map(|(line, first)| format!("{name}:{line}: {first}")));
     }
-    assert!(headless.is_empty(), "{} summaries: {headless:#?}", headless.len());
+    assert!(headless.is_empty(), "{} paragraphs: {headless:#?}", headless.len());
 }
 
 /// Literals cannot be broken and are left out.
@@ -81,8 +82,8 @@ fn has_literal(line: &str) -> bool {
 }
 
 #[test]
-fn a_summary_is_the_first_line_of_a_comment() {
-    let text = "/// Of two.\n/// By it.\nfn a() {}\n/// Offsets.\nfn b() {}\n";
-    let headless: Vec<_> = summaries(text).into_iter().filter(|(_, summary)| is_headless(summary)).collect();
-    assert_eq!(headless, [(1, "Of two.")]);
+fn a_paragraph_begins_behind_a_blank_line_or_a_heading() {
+    let text = "/// Of two.\n/// By it.\nfn a() {}\n/// Offsets.\n///\n/// It is.\n///\n/// # Errors\n/// As `a`.\nfn b() {}\n";
+    let headless: Vec<_> = paragraphs(text).into_iter().filter(|(_, first)| is_headless(first)).collect();
+    assert_eq!(headless, [(1, "Of two."), (6, "It is."), (9, "As `a`.")]);
 }

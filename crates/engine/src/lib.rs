@@ -26,6 +26,7 @@ mod erased;
 pub mod error;
 mod explain;
 mod fallback;
+pub mod gallop;
 mod index;
 #[doc(hidden)]
 pub mod internals;

@@ -59,7 +59,7 @@ pub trait NearestIndex: Index {
     /// are searched together. Once `cancel` says so, some may be missing.
     ///
     /// # Errors
-    /// As [`order`](Self::order).
+    /// Errors of [`order`](Self::order).
     fn nearest(
         &self,
         probe: Probe<'_, Self::Batch>,

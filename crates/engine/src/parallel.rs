@@ -153,6 +153,9 @@ pub fn ranges(rows: usize, threads: usize, worth: usize) -> impl Iterator<Item =
     (0..threads).map(move |t| rows * t / threads..rows * (t + 1) / threads)
 }
 
+/// Fewer rows than these, each little work, are not divided among threads.
+pub const WORTH_A_THREAD: usize = 1 << 14;
+
 /// Below this many a thread that sorts costs more than it saves.
 const WORTH_SORTING: usize = 1 << 15;
 

@@ -188,7 +188,7 @@ impl Sizes {
 
 /// The run of trigrams under consideration, which ends at the element included last.
 ///
-/// Its distinct trigrams stand in a ring, in the order of their last places: a run that begins later is another
+/// Distinct trigrams stand in a ring, in the order of their last places: a run that begins later is another
 /// set only where it begins behind the last place of a trigram. So a text of few distinct trigrams is searched
 /// in time proportional to its length.
 struct Run {

@@ -11,7 +11,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 
 /// A DELETE or an UPDATE.
 ///
-/// Its input is the table, or what has to be evaluated first: the columns that tell the rows apart that are meant, then
+/// The input is the table, or what has to be evaluated first: the columns that tell the rows apart that are meant, then
 /// the new values of some columns.
 #[derive(Debug, Clone)]
 pub struct DmlNode {

@@ -8,10 +8,8 @@ use crate::error::Result;
 use super::grouping::Grouping;
 use crate::NO_GROUP;
 use crate::atoms::{BandColumn, Span};
-use crate::parallel::{collect_in_parallel, sort};
-
-/// Fewer rows than these are not divided among threads.
-const WORTH_A_THREAD: usize = 1 << 14;
+use crate::gallop::gallop;
+use crate::parallel::{WORTH_A_THREAD, collect_in_parallel, sort};
 
 /// The rows of each group by the first of their places.
 #[derive(Debug)]
@@ -69,15 +67,8 @@ impl BandOrder {
         let ends = self.grouping.group_ends();
         collect_in_parallel(self.rows.len(), threads, WORTH_A_THREAD, |place| {
             let accepted = column.accepted[self.rows[place] as usize];
-            let (mut start, mut step) = (place + 1, 1);
-            let behind = &self.firsts[..ends[place] as usize];
-            // most partners are near
-            while behind.get(start + step - 1).is_some_and(|&first| first < accepted.last) {
-                start += step;
-                step *= 2;
-            }
-            let end = behind.len().min(start + step);
-            (start + behind[start..end].partition_point(|&first| first < accepted.last)) as u32
+            let behind = &self.firsts[place + 1..ends[place] as usize];
+            (place + 1 + gallop(behind, |&first| first < accepted.last)) as u32
         })
     }
 

@@ -36,7 +36,7 @@ use similarity_measures::VectorMeasure;
 /// part; none for what there are no kernels for.
 ///
 /// # Errors
-/// As [`Ranking::try_new`].
+/// Errors of [`Ranking::try_new`].
 pub(crate) fn build_nearest(
     budget: &Budget,
     measure: VectorMeasure,

@@ -85,7 +85,7 @@ impl OutOfCoreIndex {
     /// Build side in so many parts.
     ///
     /// # Errors
-    /// As [`try_new`](Self::try_new).
+    /// Errors of [`try_new`](Self::try_new).
     pub(super) fn of_parts(ranking: &Arc<Ranking>, parts: usize, context: &BuildContext<'_>) -> Result<Self, Fault> {
         let (budget, host) = (&ranking.budget, &ranking.host);
         let places = host.filterable.len();

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::error::Result;
+use crate::gallop::gallop;
 
 use super::sorted::SortedSets;
 use crate::BuildContext;
@@ -76,13 +77,7 @@ pub(super) fn within(list: &[u32], positions: &Range<usize>) -> Range<usize> {
 /// that number.
 #[inline]
 pub(super) fn first_below(list: &[u32], bound: usize) -> usize {
-    let mut step = 1;
-    while step <= list.len() && (list[step - 1] as usize) < bound {
-        step *= 2;
-    }
-    let low = step / 2;
-    let high = list.len().min(step);
-    low + list[low..high].partition_point(|&position| (position as usize) < bound)
+    gallop(list, |&position| (position as usize) < bound)
 }
 
 /// How many positions at the end of an ascending list are at least `bound`, in time that grows with the logarithm of

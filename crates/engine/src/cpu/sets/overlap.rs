@@ -1,5 +1,7 @@
 //! The overlap of two sets of ranks.
 
+use crate::gallop::gallop;
+
 /// A set this many times larger than the other is searched, not merged.
 const GALLOP: usize = 16;
 
@@ -44,23 +46,13 @@ fn search(small: &[u32], large: &[u32], least: usize, stop: u32) -> Option<u32> 
         if common as usize + small.len() - i < least {
             return None;
         }
-        rest = &rest[gallop(rest, token)..];
+        rest = &rest[gallop(rest, |&known| known < token)..];
         common += u32::from(rest.first() == Some(&token));
         if common >= stop {
             break;
         }
     }
     (common as usize >= least).then_some(common)
-}
-
-/// How many elements of `sorted` are less than `token`, in time that grows with the logarithm of that number.
-fn gallop(sorted: &[u32], token: u32) -> usize {
-    let mut bound = 1;
-    while bound < sorted.len() && sorted[bound] < token {
-        bound *= 2;
-    }
-    let low = bound / 2;
-    low + sorted[low..sorted.len().min(bound + 1)].partition_point(|&t| t < token)
 }
 
 #[cfg(test)]

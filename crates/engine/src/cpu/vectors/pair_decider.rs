@@ -35,7 +35,7 @@ impl VectorColumn {
     /// The vectors in `keys`, of the length of those in `build`.
     ///
     /// # Errors
-    /// As [`try_new`](Self::try_new), and vectors of another length.
+    /// Errors of [`try_new`](Self::try_new), and vectors of another length.
     pub fn probe(keys: &ArrayRef, build: Option<usize>) -> Result<Self> {
         let column = Self::try_new(keys)?;
         match (column.dimension, build) {
