@@ -4,6 +4,7 @@
 //   rows by group         --rule_behind------> how many pairs each block of them has up to each of its rows
 //   probe rows by group   --rule_stretches---> the same, and where the build rows of each group start
 //   rows by group or band --rule_candidates--> a batch of pairs that have passed nothing
+//   pairs of an index     --rule_found-------> the same of pairs that an index has found
 //                         --rule_step_*------> one launch a step of the tree: how deep each pair has come, and its witness
 //                         --rule_witnessed---> pairs that have a witness
 //                         --rule_step_*------> the same for the tree of the entries before this one
@@ -152,6 +153,14 @@ extern "C" __global__ void __launch_bounds__(BLOCK) rule_stretches(const u64* gr
     if (threadIdx.x == 0) pairs[blockIdx.x] = all;
 }
 
+// Writes a pair that no step has asked; it has `certain` as witness, unless that is NONE.
+__device__ __forceinline__ void begin(const Batch& batch, u64 at, Pair pair, u32 certain, u32 remembers) {
+    batch.pairs[at] = pair;
+    batch.depths[at] = certain == NONE ? 0 : DECIDED;
+    if (certain != NONE) batch.witnesses[at] = (u16)certain;
+    if (remembers) batch.known[at] = batch.holding[at] = 0;
+}
+
 // One block a task: pairs `first..end` of a block of BLOCK items.
 extern "C" __global__ void __launch_bounds__(THREADS) rule_candidates(Items items, const Task* tasks, u32 certain,
                                                                       u32 remembers, Batch batch) {
@@ -169,10 +178,19 @@ extern "C" __global__ void __launch_bounds__(THREADS) rule_candidates(Items item
         Pair pair;
         pair.build = items.rows[place];
         pair.probe = items.probe_rows[item];
-        batch.pairs[at] = pair;
-        batch.depths[at] = certain == NONE ? 0 : DECIDED;
-        if (certain != NONE) batch.witnesses[at] = (u16)certain;
-        if (remembers) batch.known[at] = batch.holding[at] = 0;
+        begin(batch, at, pair, certain, remembers);
+    }
+}
+
+// One thread a pair of rows that an index has found, for which there is room.
+extern "C" __global__ void __launch_bounds__(THREADS) rule_found(const u32* build_rows, const u32* probe_rows,
+                                                                 u32 count, u32 certain, u32 remembers, Batch batch) {
+    if (thread_in_grid() == 0) *batch.count = count;
+    for (u64 at = thread_in_grid(); at < count; at += threads_in_grid()) {
+        Pair pair;
+        pair.build = build_rows[at];
+        pair.probe = probe_rows[at];
+        begin(batch, at, pair, certain, remembers);
     }
 }
 

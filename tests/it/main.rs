@@ -67,10 +67,10 @@ fn session_of(state: SessionStateBuilder) -> SessionContext {
     let mut state = state.with_default_features().with_similarity().build();
     if let Ok(engine) = std::env::var(cuda::ENGINE) {
         state.config_mut().options_mut().set("similarity.engine", &engine).unwrap();
+        state.config_mut().options_mut().set("similarity.overrides", "little_work=on").unwrap();
     }
     if let Ok(devices) = std::env::var(cuda::DEVICES) {
         state.config_mut().options_mut().set("similarity.device", &devices).unwrap();
-        state.config_mut().options_mut().set("similarity.overrides", "copies=on").unwrap();
     }
     if let Some(fraction) = cuda::memory_fraction() {
         let fraction = format!("{fraction:.12}");

@@ -124,6 +124,19 @@ impl Budget {
         Ok(buffer)
     }
 
+    /// A copy of many `values` in a room of that stream, by several threads.
+    pub(super) fn upload_large_to<'a, T: DeviceRepr + Sync>(
+        &self,
+        stream: &Arc<CudaStream>,
+        values: &[T],
+        room: &'a mut Room<T>,
+    ) -> Result<&'a Buffer<T>, Fault> {
+        let buffer = room.of(self, stream, values.len())?;
+        upload(self.device.context(), self.device.slots(), stream, &[values], &mut buffer.slice)?;
+        self.metrics.upload(values);
+        Ok(buffer)
+    }
+
     /// A copy of `parts`, one after the other, that have `length` values together.
     pub(super) fn upload_parts<'a, T: DeviceRepr + Sync + 'a>(
         &self,

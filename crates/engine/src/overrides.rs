@@ -27,14 +27,21 @@ pub struct Overrides {
     pub settled: bool,
     /// Whether each of several processes may have an index of all rows, where a join can be divided otherwise.
     pub replicated: bool,
-    /// Whether several devices share every join, however little work it is.
-    pub copies: bool,
+    /// Whether devices do what is too little work to pay: several share every join, and decide the few pairs of an
+    /// index.
+    pub little_work: bool,
 }
 
 impl Overrides {
     /// No override.
-    pub const NONE: Self =
-        Self { access_path: None, small_groups: true, repeated: true, settled: true, replicated: true, copies: false };
+    pub const NONE: Self = Self {
+        access_path: None,
+        small_groups: true,
+        repeated: true,
+        settled: true,
+        replicated: true,
+        little_work: false,
+    };
 
     /// The path out of these that is forced, if one is.
     pub fn path<T, const N: usize>(&self, paths: [(AccessPath, T); N]) -> Option<T> {
@@ -59,7 +66,7 @@ impl FromStr for Overrides {
                 let paths = PATHS.map(|path| path.to_string()).join(", ");
                 format!(
                     "'{item}' is no override; there are access_path=(one of {paths}), small_groups=off, repeated=off, \
-                     settled=off, replicated=off and copies=on"
+                     settled=off, replicated=off and little_work=on"
                 )
             };
             match item.split_once('=').map(|(name, value)| (name.trim(), value.trim())) {
@@ -71,7 +78,7 @@ impl FromStr for Overrides {
                 Some(("repeated", "off")) => overrides.repeated = false,
                 Some(("settled", "off")) => overrides.settled = false,
                 Some(("replicated", "off")) => overrides.replicated = false,
-                Some(("copies", "on")) => overrides.copies = true,
+                Some(("little_work", "on")) => overrides.little_work = true,
                 _ => return Err(unknown()),
             }
         }
@@ -88,7 +95,7 @@ impl fmt::Display for Overrides {
             off(self.repeated, "repeated"),
             off(self.settled, "settled"),
             off(self.replicated, "replicated"),
-            self.copies.then(|| "copies=on".into()),
+            self.little_work.then(|| "little_work=on".into()),
         ];
         let items: Vec<String> = path.into_iter().chain(decorators.into_iter().flatten()).collect();
         f.write_str(&items.join(", "))
@@ -105,7 +112,7 @@ mod tests {
             "",
             "access_path=inverted index",
             "access_path=signature tiles, small_groups=off, repeated=off",
-            "copies=on",
+            "little_work=on",
         ] {
             assert_eq!(text.parse::<Overrides>().unwrap().to_string(), text);
         }

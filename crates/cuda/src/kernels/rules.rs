@@ -60,6 +60,16 @@ pub(crate) struct TaskPortion {
     pub(crate) count: u32,
 }
 
+/// A batch of pairs that no step has asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Begun {
+    /// Witness of all of them, unless it is [`NONE`].
+    pub(crate) certain: u32,
+    /// Whether some atom is remembered.
+    pub(crate) remembers: bool,
+    pub(crate) batch: Batch,
+}
+
 /// Rows that are drawn by their fingerprints, as far as there is room.
 pub(crate) struct DrawnRows {
     pub(crate) rows: Buffer<u32>,
@@ -185,19 +195,31 @@ impl RuleKernels {
         }
     }
 
-    /// Adds the pairs of some of the tasks to `batch`; all of them have `certain` as witness, unless that is [`NONE`].
+    /// Adds the pairs of some of the tasks to a batch.
     pub(crate) fn candidates(
         &self,
         stream: &CudaStream,
         items: Items,
         TaskPortion { first, count }: TaskPortion,
-        certain: u32,
-        remembers: bool,
-        batch: Batch,
+        Begun { certain, remembers, batch }: Begun,
     ) -> Launched {
         let grid = Grid::Blocks(count);
         // SAFETY: there are as many tasks from this one on, and the addresses are of live columns.
         unsafe { self.kernels.rule_candidates(stream, grid, items, first, certain, remembers.into(), batch) }
+    }
+
+    /// Makes a batch of `count` pairs of build and probe rows, for which it has room.
+    pub(crate) fn found(
+        &self,
+        stream: &CudaStream,
+        (build, probe): (&Buffer<u32>, &Buffer<u32>),
+        count: u32,
+        Begun { certain, remembers, batch }: Begun,
+    ) -> Launched {
+        let (build, probe) = (build.address(stream), probe.address(stream));
+        let grid = Grid::Blocks(self.blocks);
+        // SAFETY: there are as many rows on either side, and there is room for their pairs.
+        unsafe { self.kernels.rule_found(stream, grid, build, probe, count, certain, remembers.into(), batch) }
     }
 
     /// Asks the pairs of `batch` that have come as deep as `step`.

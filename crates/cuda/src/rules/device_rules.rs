@@ -4,16 +4,18 @@ use std::any::Any;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use similarity_engine::accelerator::rules::{DeviceColumns, DeviceEntry, DeviceRules, WalkedEntry};
+use similarity_engine::accelerator::rules::{DeviceColumns, DeviceEntry, DeviceRules, DeviceTrees, WalkedEntry};
 use similarity_engine::atoms::{AtomRows, RuleRows};
 use similarity_engine::equality::Codes;
 use similarity_engine::error::Result;
 use similarity_engine::metrics::MetricValue;
 use similarity_engine::offered::Offered;
+use similarity_engine::plan::ExecutionTree;
 
 use super::atoms::RulesOnDevice;
 use super::columns::{AtomOnDevice, Uploading};
 use super::entry::{EntryOnDevice, parts_of_entry};
+use super::found_pairs::FoundPairs;
 use crate::equality::NumbersOnDevice;
 use crate::fault::{Fault, placed};
 
@@ -70,6 +72,10 @@ impl DeviceRules for RulesOnDevice {
 
     fn entry(&self, entry: &WalkedEntry<'_>) -> Result<Offered<Box<dyn DeviceEntry>>> {
         Ok(EntryOnDevice::try_new(self, entry)?.map(|entry| Box::new(entry) as Box<dyn DeviceEntry>))
+    }
+
+    fn trees(&self, trees: [&ExecutionTree; 2]) -> Result<Offered<Box<dyn DeviceTrees>>> {
+        Ok(FoundPairs::try_new(self, trees).map(|trees| Box::new(trees) as Box<dyn DeviceTrees>))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -8,10 +8,12 @@
 //!   probe_ranges --> probe rows with their stretches of build rows, cut by pairs
 //!   launches     --> an execution tree as launches, one a step
 //!   walk_buffers --> device memory that pairs walk in
-//!   entry        --> batches of pairs that walk the tree, then that of the entries before
+//!   walking      --> batches of pairs that walk the tree, then that of the entries before
+//!   entry        --> an entry by equalities or by a band: the device finds the pairs that walk
+//!   found_pairs  --> an entry by an index, which finds them wherever it is
 //! ```
 //!
-//! An entry by equalities or by a band is served where its trees ask codes, bits, places, strings of up to 1,024
+//! An entry is served where its trees ask codes, bits, places, strings of up to 1,024
 //! characters, sets or vectors. Damerau-Levenshtein, `lp_distance`, DataFusion's own vector functions and conditions of
 //! the driver are atoms that it cannot decide: its trees leave them out, and the CPU decides the pairs that pass. How
 //! rows are grouped is the same for either.
@@ -20,9 +22,11 @@ mod atoms;
 mod columns;
 mod device_rules;
 mod entry;
+mod found_pairs;
 mod launches;
 mod probe_ranges;
 mod sample;
 mod walk_buffers;
+mod walking;
 
 pub(crate) use atoms::{RulesOnDevice, serves};

@@ -14,6 +14,8 @@ use crate::memory::{Budget, Room};
 #[derive(Debug, Default)]
 pub(super) struct WalkBuffer {
     pub(super) pairs: Room<Pair>,
+    /// Build and probe rows of pairs that an index has found.
+    pub(super) found: [Room<u32>; 2],
     pub(super) count: Room<u64>,
     /// States of the pairs that walk the tree.
     pub(super) states: States,

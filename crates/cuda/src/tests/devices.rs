@@ -23,7 +23,7 @@ use similarity_engine::{DynPairIndex, Limit, PrepareContext, Probe};
 use similarity_measures::{EditMeasure, SetMeasure, Tokenizer, VectorMeasure};
 
 /// All devices, which share every join.
-const SHARED: Overrides = Overrides { copies: true, ..Overrides::NONE };
+const SHARED: Overrides = Overrides { little_work: true, ..Overrides::NONE };
 
 fn engine() -> Engine {
     device();

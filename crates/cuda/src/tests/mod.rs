@@ -5,6 +5,7 @@ mod components;
 mod concat;
 mod devices;
 mod equality;
+mod found_pairs;
 mod grouping;
 mod long_strings;
 pub(super) mod nearest;

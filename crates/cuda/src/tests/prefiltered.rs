@@ -18,10 +18,10 @@ use similarity_engine::{BuildContext, PrepareContext};
 use similarity_measures::EditMeasure;
 
 /// What the chosen engine of an entry says where the CPU decides some atoms.
-const SOME: &str = ", cpu for what it has no kernels for";
+pub(super) const SOME: &str = ", cpu for what it has no kernels for";
 
 /// Condition without a kernel: the numbers of two rows have no sum that three divides.
-struct NoThirds;
+pub(super) struct NoThirds;
 
 impl PairConditions for NoThirds {
     fn select(&self, _: usize, pairs: &Pairs) -> similarity_engine::Result<Vec<u16>> {
@@ -31,14 +31,14 @@ impl PairConditions for NoThirds {
 }
 
 /// The atoms of [`conditions`], and behind them two that no device decides.
-fn with_others() -> Vec<AtomCondition> {
+pub(super) fn with_others() -> Vec<AtomCondition> {
     let condition = Condition::Edit { measure: EditMeasure::DAMERAU_LEVENSHTEIN, bounds: Bounds::at_most(2.0, true) };
     let mut all = conditions();
     all.extend([AtomCondition::Similarity { key: 0, condition }, AtomCondition::Pair]);
     all
 }
 
-fn side_of(rows: usize, is_build: bool, rng: &mut StdRng) -> SideColumns {
+pub(super) fn side_of(rows: usize, is_build: bool, rng: &mut StdRng) -> SideColumns {
     let mut side = side(rows, is_build, rng);
     side.atoms.extend([AtomColumn::None, AtomColumn::None]);
     side
@@ -98,7 +98,7 @@ fn the_cpu_decides_atoms_without_kernels() {
 }
 
 /// A side of which some strings are too long for a device, and some numbers too large. They match each other.
-fn side_with_unknown(rows: usize, is_build: bool, rng: &mut StdRng) -> SideColumns {
+pub(super) fn side_with_unknown(rows: usize, is_build: bool, rng: &mut StdRng) -> SideColumns {
     let mut side = side_of(rows, is_build, rng);
     for key in &mut side.keys[..2] {
         let values = key.as_string::<i32>();

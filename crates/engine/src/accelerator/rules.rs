@@ -76,6 +76,13 @@ pub trait DeviceRules: Debug + Send + Sync {
     /// A device that fails.
     fn entry(&self, entry: &WalkedEntry<'_>) -> Result<Offered<Box<dyn DeviceEntry>>>;
 
+    /// Brings the trees of an entry whose candidates an index finds, as [`WalkedEntry::trees`] has them, or says why
+    /// not.
+    ///
+    /// # Errors
+    /// A device that fails.
+    fn trees(&self, trees: [&ExecutionTree; 2]) -> Result<Offered<Box<dyn DeviceTrees>>>;
+
     /// The rules themselves, for the device that has them.
     fn as_any(&self) -> &dyn Any;
 }
@@ -138,6 +145,29 @@ pub trait DeviceEntry: Debug + Send + Sync {
     ) -> Result<Option<Counts>>;
 }
 
+/// The trees of an entry on a device, where an index finds its candidates.
+pub trait DeviceTrees: Debug + Send + Sync {
+    /// A copy for the copy of its rules on another device, or the reason why not.
+    ///
+    /// # Errors
+    /// A device that fails, rules of another platform.
+    fn replicate(&self, to: &dyn DeviceRules) -> Result<Offered<Box<dyn DeviceTrees>>>;
+
+    /// Appends the matches among pairs that were `found`: with rows of a probe batch, or within the build side. `None`,
+    /// and nothing is done, where memory lacks.
+    ///
+    /// # Errors
+    /// A device that fails.
+    fn decide(
+        &self,
+        rules: &dyn DeviceRules,
+        probe: Option<&dyn DeviceColumns>,
+        found: &Pairs,
+        cancel: &Cancel,
+        to: (&mut Pairs, &mut RuleCounters),
+    ) -> Result<Option<Counts>>;
+}
+
 /// What an entry is made of.
 pub struct WalkedEntry<'a> {
     /// Build rows by place.
@@ -146,10 +176,8 @@ pub struct WalkedEntry<'a> {
     pub behind: Option<PartnerEnds<'a>>,
     /// Parts that a self-join is cut into, where each is little work.
     pub parts: u64,
-    /// The tree that decides the candidates.
-    pub tree: &'a ExecutionTree,
-    /// The tree of the entries before this one.
-    pub earlier: &'a ExecutionTree,
+    /// The tree that decides the candidates, and that of the entries before this one.
+    pub trees: [&'a ExecutionTree; 2],
 }
 
 /// Build rows by place, and where they are.

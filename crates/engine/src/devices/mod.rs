@@ -42,7 +42,7 @@ use copies::copy_to;
 use index::{Positioned, Replicated};
 pub(crate) use join::{JoinBatch, ReplicatedJoin};
 pub(crate) use nearest::{NearestBatch, ReplicatedNearest};
-pub(crate) use rules::{ReplicatedRules, RulesBatch, WalkedRules};
+pub(crate) use rules::{EntryThere, ReplicatedRules, RulesBatch, WalkedRules};
 pub use set::DeviceSet;
 
 /// Open devices, one at least.
@@ -188,7 +188,7 @@ impl Devices {
 
     /// Whether several devices share a join of these keys.
     fn share(&self, keys: &KeyColumn, context: &BuildContext<'_>) -> bool {
-        self.0.len() > 1 && (context.overrides.copies || offload::pairs(keys, context) >= PAIRS_OF_COPIES)
+        self.0.len() > 1 && (context.overrides.little_work || offload::pairs(keys, context) >= PAIRS_OF_COPIES)
     }
 }
 

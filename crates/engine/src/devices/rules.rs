@@ -7,7 +7,7 @@ use super::metrics::{OfDevices, on_devices};
 use super::replicas::{OnOneDevice, Replicas};
 use super::shares::stretch;
 use crate::accelerator::Accelerator;
-use crate::accelerator::rules::{DeviceColumns, DeviceEntry, DeviceItems, DeviceRules, ProbeRows};
+use crate::accelerator::rules::{DeviceColumns, DeviceEntry, DeviceItems, DeviceRules, DeviceTrees, ProbeRows};
 use crate::atoms::{RuleCounters, RuleRows};
 use crate::error::{Error, Result, internal_err};
 use crate::metrics::MetricValue;
@@ -30,7 +30,25 @@ pub(crate) struct ReplicatedRules {
 pub(crate) struct WalkedRules {
     pub(crate) rules: Box<dyn DeviceRules>,
     /// Entries in the order of the plan, where they are there.
-    pub(crate) entries: Vec<Option<Box<dyn DeviceEntry>>>,
+    pub(crate) entries: Vec<Option<EntryThere>>,
+}
+
+/// An entry on a device, by where its candidates come from.
+#[derive(Debug)]
+pub(crate) enum EntryThere {
+    /// Candidates that the device finds.
+    Walked(Box<dyn DeviceEntry>),
+    /// Candidates that an index finds, for trees there.
+    Found(Box<dyn DeviceTrees>),
+}
+
+impl EntryThere {
+    fn replicate(&self, to: &dyn DeviceRules) -> Result<Offered<Self>> {
+        Ok(match self {
+            Self::Walked(entry) => entry.replicate(to)?.map(Self::Walked),
+            Self::Found(trees) => trees.replicate(to)?.map(Self::Found),
+        })
+    }
 }
 
 /// The columns of a probe batch on one of the devices.
@@ -39,8 +57,15 @@ pub(crate) type RulesBatch = OnOneDevice<WalkedRules, Box<dyn DeviceColumns>>;
 impl WalkedRules {
     fn entry(&self, at: usize) -> Result<&dyn DeviceEntry> {
         match self.entries.get(at) {
-            Some(Some(entry)) => Ok(entry.as_ref()),
+            Some(Some(EntryThere::Walked(entry))) => Ok(entry.as_ref()),
             _ => internal_err!("an entry that is not on a device was asked for there"),
+        }
+    }
+
+    fn trees(&self, at: usize) -> Result<&dyn DeviceTrees> {
+        match self.entries.get(at) {
+            Some(Some(EntryThere::Found(trees))) => Ok(trees.as_ref()),
+            _ => internal_err!("trees that are not on a device were asked for there"),
         }
     }
 
@@ -144,6 +169,35 @@ impl ReplicatedRules {
     /// Bytes of an entry that are held on the host.
     pub(crate) fn memory(&self, entry: usize) -> usize {
         self.replicas.all().iter().filter_map(|walked| walked.entry(entry).ok()).map(|entry| entry.memory()).sum()
+    }
+
+    /// Appends the matches among pairs that the index of an entry has `found`: with rows of a probe batch, or within
+    /// the build side. `None`, and nothing is done, where no device can.
+    ///
+    /// # Errors
+    /// Errors that no device is to blame for.
+    pub(crate) fn decide(
+        &self,
+        entry: usize,
+        probe: Option<&RulesBatch>,
+        found: &Pairs,
+        cancel: &Cancel,
+        (out, counters): (&mut Pairs, &mut RuleCounters),
+    ) -> Result<Option<Counts>> {
+        let before = (out.len(), counters.clone());
+        let mut decide = |walked: &WalkedRules, probe: Option<&dyn DeviceColumns>| {
+            let trees = walked.trees(entry)?;
+            let done = trees.decide(walked.rules.as_ref(), probe, found, cancel, (out, counters)).and_then(or_full);
+            if done.is_err() {
+                out.truncate(before.0);
+                counters.clone_from(&before.1);
+            }
+            done
+        };
+        on_the_host(match probe {
+            None => self.replicas.run(found.len(), |walked| decide(walked, None)),
+            Some(batch) => batch.run_there(|walked, columns| decide(walked, Some(columns.as_ref()))),
+        })
     }
 
     /// Appends the matches among some of the candidates of an entry from `cursor` on: of a probe batch, or of the build

@@ -88,7 +88,7 @@ pub trait Statistics {
 pub struct EntryGroup {
     /// What produces the candidates.
     pub entry: Entry,
-    /// How many candidates a probe row has on average, where the entry is by hash or by a band.
+    /// How many candidates a probe row has on average.
     pub partners: f64,
     /// The clauses, by number.
     pub clauses: Vec<usize>,
@@ -183,7 +183,7 @@ impl RulePlan {
     }
 }
 
-/// An entry, the candidates of a row where it is by hash or by a band, and the clauses that it serves.
+/// An entry, the candidates of a row, and the clauses that it serves.
 type Served = (Entry, f64, Vec<usize>);
 
 /// The entries of all clauses that some pair may satisfy, in the order of the first clause of each.
@@ -235,7 +235,7 @@ fn entries_within(
         match kinds[atom] {
             AtomKind::Similarity(condition) => {
                 let cost = cost::of_index(&condition, partners) + found * cost::FOUND;
-                Some((cost, partners, Entry::Index { atom, keys }))
+                Some((cost, found, Entry::Index { atom, keys }))
             }
             AtomKind::Band => {
                 let cost = cost::SORTED_ROW + found * (cost::PAIR + verification(clause, Some(atom)));

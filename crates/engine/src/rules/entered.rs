@@ -15,7 +15,7 @@ use crate::atoms::{AtomColumn, AtomCondition};
 use crate::choice::Engine;
 use crate::cpu::rules::walk::Path;
 use crate::parallel::{in_turn, threads_within};
-use crate::plan::{Entry, RulePlan};
+use crate::plan::{Entry, EntryGroup, RulePlan};
 use crate::{BuildContext, KeyColumn};
 
 /// A build side with all entries of its plan; it is yet to be decided where they are walked.
@@ -33,10 +33,20 @@ pub(super) struct EnteredRules {
 /// An entry, by how its candidates are found.
 #[derive(Debug)]
 pub(super) enum BuiltEntry {
-    /// Candidates found by places, so that a device may walk them.
+    /// Candidates found by places, so that a device may find them, too.
     Walkable(WalkableEntry),
     /// Candidates found by an index.
     Indexed(IndexedEntry),
+}
+
+impl BuiltEntry {
+    /// The trees that decide its candidates.
+    pub(super) fn trees(&self) -> &EntryTrees {
+        match self {
+            Self::Walkable(entry) => &entry.trees,
+            Self::Indexed(entry) => &entry.trees,
+        }
+    }
 }
 
 impl EnteredRules {
@@ -84,7 +94,7 @@ struct Building<'a> {
 impl Building<'_> {
     /// The entry at a place of the plan.
     fn entry(&self, plan: &RulePlan, at: usize) -> Result<BuiltEntry> {
-        let BuildSide { deciders, columns, clauses, .. } = self.side;
+        let BuildSide { deciders, columns, .. } = self.side;
         let group = &plan.groups[at];
         (self.context.reserve)(columns.rows * 2 * size_of::<u32>())?;
         let keys = group.entry.keys();
@@ -94,26 +104,34 @@ impl Building<'_> {
         let [own, earlier] =
             [&group.tree, &group.earlier].map(|tree| Path::new(tree.clone(), deciders.conditions.len()));
         let grouping = Arc::clone(&grouped.grouping);
+        let on_device = self.on_device(plan, at);
         let places = match &group.entry {
             Entry::Hash(_) => EntryPlaces::Groups { grouping, ends: OnceLock::new() },
             Entry::Band { atom, .. } => self.band(*atom, grouping)?,
             Entry::Index { atom, .. } => {
-                let trees = EntryTrees { own, earlier };
+                let trees = EntryTrees { own, earlier, on_device };
                 return Ok(BuiltEntry::Indexed(self.index(*atom, grouped, trees)?));
             }
         };
-        let trees = EntryTrees { own: own.with_filters(deciders, columns), earlier };
-        let on_device = match self.engine.platform() {
-            None => OnDevice::Nothing,
-            Some(platform) => {
-                let serves = |atom: usize| platform.serves_atom(&deciders.conditions[atom]);
-                match trees.atoms().all(serves) {
-                    true => OnDevice::Decides,
-                    false => plan.prefilter(at, clauses, serves).map_or(OnDevice::Nothing, OnDevice::Prefilters),
-                }
-            }
-        };
-        Ok(BuiltEntry::Walkable(WalkableEntry { places, trees, on_device }))
+        let trees = EntryTrees { own: own.with_filters(deciders, columns), earlier, on_device };
+        Ok(BuiltEntry::Walkable(WalkableEntry { places, trees }))
+    }
+
+    /// What a device can do for the entry at a place of the plan.
+    fn on_device(&self, plan: &RulePlan, at: usize) -> OnDevice {
+        let BuildSide { deciders, clauses, .. } = self.side;
+        let EntryGroup { entry, tree, earlier, .. } = &plan.groups[at];
+        let Some(platform) = self.engine.platform() else { return OnDevice::Nothing };
+        let serves = |atom: usize| platform.serves_atom(&deciders.conditions[atom]);
+        let mut steps = tree.steps.iter().chain(&earlier.steps).peekable();
+        // an index has decided it all
+        if matches!(entry, Entry::Index { .. }) && steps.peek().is_none() {
+            return OnDevice::Nothing;
+        }
+        match steps.all(|step| serves(step.atom)) {
+            true => OnDevice::Decides,
+            false => plan.prefilter(at, clauses, serves).map_or(OnDevice::Nothing, OnDevice::Prefilters),
+        }
     }
 
     /// The rows of each group in the order of a band.

@@ -37,20 +37,45 @@ pub(super) struct EntryTrees {
     pub(super) own: Path,
     /// Tree of the clauses of all entries before.
     pub(super) earlier: Path,
+    pub(super) on_device: OnDevice,
 }
 
 impl EntryTrees {
-    /// The atoms of the trees.
-    pub(super) fn atoms(&self) -> impl Iterator<Item = usize> {
-        steps_of([self.own.tree(), self.earlier.tree()])
+    /// The trees that a device walks, the own one first; `None` where it leaves all candidates to the host.
+    pub(super) fn there(&self) -> Option<[&ExecutionTree; 2]> {
+        match &self.on_device {
+            OnDevice::Nothing => None,
+            OnDevice::Decides => Some([self.own.tree(), self.earlier.tree()]),
+            OnDevice::Prefilters(Prefilter { tree, earlier }) => Some([tree, earlier]),
+        }
+    }
+
+    /// Whether a device can walk them.
+    pub(super) fn have_kernels(&self) -> bool {
+        self.there().is_some()
+    }
+
+    /// Whether a device leaves some candidates to the host.
+    pub(super) fn are_prefilters(&self) -> bool {
+        matches!(self.on_device, OnDevice::Prefilters(_))
+    }
+
+    /// The atoms that a device is asked.
+    pub(super) fn atoms_there(&self) -> impl Iterator<Item = usize> {
+        self.there().into_iter().flatten().flat_map(|tree| &tree.steps).map(|step| step.atom)
+    }
+
+    /// What else than the device of `walk` decides pairs, for EXPLAIN ANALYZE.
+    fn decided_elsewhere(&self, walk: &DeviceWalk) -> &'static str {
+        match (self.are_prefilters(), walk.has_unknown) {
+            (true, _) => ", cpu for what it has no kernels for",
+            (false, true) => ", cpu for rows with very long strings or extreme numbers",
+            (false, false) => "",
+        }
     }
 }
 
-fn steps_of(trees: [&ExecutionTree; 2]) -> impl Iterator<Item = usize> {
-    trees.into_iter().flat_map(|tree| &tree.steps).map(|step| step.atom)
-}
-
-/// Part of a device in an entry by places.
+/// Part of a device in deciding the candidates of an entry.
 #[derive(Debug)]
 pub(super) enum OnDevice {
     /// Leave all candidates to the host.
@@ -142,41 +167,16 @@ impl EntryPlaces {
 pub(super) struct WalkableEntry {
     pub(super) places: EntryPlaces,
     pub(super) trees: EntryTrees,
-    pub(super) on_device: OnDevice,
 }
 
 impl WalkableEntry {
-    /// The trees that a device walks; `None` where it leaves all candidates to the host.
-    fn trees_there(&self) -> Option<[&ExecutionTree; 2]> {
-        match &self.on_device {
-            OnDevice::Nothing => None,
-            OnDevice::Decides => Some([self.trees.own.tree(), self.trees.earlier.tree()]),
-            OnDevice::Prefilters(Prefilter { tree, earlier }) => Some([tree, earlier]),
-        }
-    }
-
     /// Parts of its self-join where a device would have so many: one for each thread, as each decides on the host what
     /// is left of a part.
     pub(super) fn parts(&self, of_device: u64, has_unknown: bool, threads: usize) -> u64 {
-        match self.is_prefiltered() || has_unknown {
+        match self.trees.are_prefilters() || has_unknown {
             true => of_device.max(threads.min(1 + self.places.len() / WORTH_A_STRETCH) as u64),
             false => of_device,
         }
-    }
-
-    /// Whether a device leaves some candidates to the host.
-    pub(super) fn is_prefiltered(&self) -> bool {
-        matches!(self.on_device, OnDevice::Prefilters(_))
-    }
-
-    /// Whether a device can walk it.
-    pub(super) fn has_kernels(&self) -> bool {
-        self.trees_there().is_some()
-    }
-
-    /// The atoms that a device is asked.
-    pub(super) fn atoms_there(&self) -> impl Iterator<Item = usize> {
-        self.trees_there().into_iter().flat_map(steps_of)
     }
 
     /// The entry as a device takes it, whose self-join is cut into so many parts.
@@ -184,7 +184,7 @@ impl WalkableEntry {
     /// # Errors
     /// A device that fails, an entry that no device can walk.
     pub(super) fn for_device(&self, self_join: bool, parts: u64) -> Result<WalkedEntry<'_>> {
-        let Some([tree, earlier]) = self.trees_there() else {
+        let Some(trees) = self.trees.there() else {
             return internal_err!("an entry that no device can walk was asked for there");
         };
         let (rows, behind) = match &self.places {
@@ -194,7 +194,7 @@ impl WalkableEntry {
             },
             EntryPlaces::Band { order, ends, .. } => (PlacedRows::OnHost(&order.rows), PartnerEnds::UpTo(ends)),
         };
-        Ok(WalkedEntry { rows, behind: self_join.then_some(behind), parts, tree, earlier })
+        Ok(WalkedEntry { rows, behind: self_join.then_some(behind), parts, trees })
     }
 }
 
@@ -238,8 +238,12 @@ pub(super) enum PlacedEntry {
         /// Why on a device.
         reason: Reason,
     },
-    /// Found by an index, and walked on the host.
-    Indexed(IndexedEntry),
+    /// Found by an index.
+    Indexed {
+        entry: IndexedEntry,
+        /// The device that decides what is found, where one does; otherwise the host.
+        decides: Option<DeviceWalk>,
+    },
 }
 
 /// A probe batch as its entry reads it, made of all atoms' columns and of keys.
@@ -257,13 +261,22 @@ impl PlacedEntry {
     pub(super) fn trees(&self) -> &EntryTrees {
         match self {
             Self::OnHost { entry, .. } | Self::OnDevice { entry, .. } => &entry.trees,
-            Self::Indexed(entry) => &entry.trees,
+            Self::Indexed { entry, .. } => &entry.trees,
         }
     }
 
-    /// Whether candidates are walked on a device.
+    /// Whether a device finds candidates and walks them.
     pub(super) fn is_on_device(&self) -> bool {
         matches!(self, Self::OnDevice { .. })
+    }
+
+    /// The device that decides candidates, where one does.
+    pub(super) fn deciding(&self) -> Option<&DeviceWalk> {
+        match self {
+            Self::OnHost { .. } => None,
+            Self::OnDevice { walk, .. } => Some(walk),
+            Self::Indexed { decides, .. } => decides.as_ref(),
+        }
     }
 
     /// Whether the host walks all candidates.
@@ -273,10 +286,7 @@ impl PlacedEntry {
 
     /// Whether the host decides candidates, at least those that a device leaves.
     pub(super) fn needs_host(&self) -> bool {
-        match self {
-            Self::OnDevice { entry, walk, .. } => entry.is_prefiltered() || walk.has_unknown,
-            Self::OnHost { .. } | Self::Indexed(_) => true,
-        }
+        self.deciding().is_none_or(|walk| self.trees().are_prefilters() || walk.has_unknown)
     }
 
     /// What the index has chosen, or where candidates are walked and why, where there is something to say.
@@ -287,14 +297,14 @@ impl PlacedEntry {
                 reason => format!("walked on the cpu{reason}"),
             },
             Self::OnDevice { entry, walk, reason } => {
-                let rest = match (entry.is_prefiltered(), walk.has_unknown) {
-                    (true, _) => ", cpu for what it has no kernels for",
-                    (false, true) => ", cpu for rows with very long strings or extreme numbers",
-                    (false, false) => "",
-                };
+                let rest = entry.trees.decided_elsewhere(walk);
                 format!("walked on {}{rest}{}", walk.rules.name(), reason.weighed())
             }
-            Self::Indexed(IndexedEntry { index, reason, .. }) => format!("{}{reason}", index.info().path),
+            Self::Indexed { entry: IndexedEntry { index, reason, trees, .. }, decides } => {
+                let there =
+                    |walk: &DeviceWalk| format!("; decided on {}{}", walk.rules.name(), trees.decided_elsewhere(walk));
+                format!("{}{reason}{}", index.info().path, decides.as_ref().map(there).unwrap_or_default())
+            }
         }
     }
 
@@ -303,7 +313,7 @@ impl PlacedEntry {
         match self {
             Self::OnHost { entry, .. } => entry.places.memory(self_join),
             Self::OnDevice { entry, walk, .. } => entry.places.memory(self_join) + walk.rules.memory(walk.entry),
-            Self::Indexed(IndexedEntry { index, within, .. }) => {
+            Self::Indexed { entry: IndexedEntry { index, within, .. }, .. } => {
                 index.info().bytes + within.as_ref().map_or(0, |grouping| grouping.memory())
             }
         }
@@ -313,7 +323,7 @@ impl PlacedEntry {
     pub(super) fn metrics(&self) -> Vec<MetricValue> {
         match self {
             Self::OnHost { .. } | Self::OnDevice { .. } => Vec::new(),
-            Self::Indexed(IndexedEntry { index, reason, .. }) => {
+            Self::Indexed { entry: IndexedEntry { index, reason, .. }, .. } => {
                 index.metrics().into_iter().chain(reason.metric()).collect()
             }
         }
@@ -325,7 +335,10 @@ impl PlacedEntry {
             Self::OnHost { .. } => 1,
             Self::OnDevice { .. } if self.needs_host() => ROWS_OF_PREFILTER,
             Self::OnDevice { .. } => ROWS_AT_ONCE,
-            Self::Indexed(IndexedEntry { index, .. }) => index.info().rows_at_once,
+            Self::Indexed { entry: IndexedEntry { index, .. }, decides } => {
+                let of_device = decides.as_ref().map_or(1, |_| ROWS_OF_PREFILTER);
+                index.info().rows_at_once.max(of_device)
+            }
         }
     }
 
@@ -333,7 +346,7 @@ impl PlacedEntry {
     pub(super) fn is_shared(&self, probe: Option<EntryProbe<'_>>) -> bool {
         match self {
             Self::OnHost { .. } | Self::OnDevice { .. } => self.on_device(probe).is_none(),
-            Self::Indexed(IndexedEntry { index, .. }) => match probe.map(|probe| probe.prepared) {
+            Self::Indexed { entry: IndexedEntry { index, .. }, .. } => match probe.map(|probe| probe.prepared) {
                 Some(PreparedEntry::Index(prepared)) => prepared.shared,
                 Some(PreparedEntry::Nothing) => false,
                 Some(PreparedEntry::Places(_)) | None => index.info().shared,
@@ -345,7 +358,7 @@ impl PlacedEntry {
     pub(super) fn self_join_len(&self) -> usize {
         match self {
             Self::OnHost { entry, .. } | Self::OnDevice { entry, .. } => entry.places.len(),
-            Self::Indexed(IndexedEntry { index, .. }) => index.info().self_join_len,
+            Self::Indexed { entry: IndexedEntry { index, .. }, .. } => index.info().self_join_len,
         }
     }
 
@@ -353,7 +366,7 @@ impl PlacedEntry {
     pub(super) fn self_join_stretch(&self, start: usize) -> usize {
         match self {
             Self::OnDevice { walk, .. } => walk.rules.self_join_stretch(walk.entry, start),
-            Self::Indexed(IndexedEntry { index, longest_stretch, .. }) => {
+            Self::Indexed { entry: IndexedEntry { index, longest_stretch, .. }, .. } => {
                 index.self_join_stretch(start).min(start + longest_stretch)
             }
             Self::OnHost { entry, .. } => {
@@ -386,7 +399,7 @@ impl PlacedEntry {
                 columns,
                 on_device.map(|batch| WalkedBatch { walk, batch }),
             )?),
-            Self::Indexed(IndexedEntry { index, key, within, .. }) => {
+            Self::Indexed { entry: IndexedEntry { index, key, within, .. }, .. } => {
                 let found = |grouping: &Arc<Grouping>| grouping.look_up(&build.columns, columns)?.into_vec();
                 let groups = within.as_ref().map(found).transpose()?;
                 PreparedEntry::Index(index.prepare(&KeyColumn { values: Arc::clone(&keys[*key]), groups }, context)?)
@@ -394,9 +407,9 @@ impl PlacedEntry {
         })
     }
 
-    /// The walk on a device, where the candidates with `probe` are walked there.
+    /// The walk on a device, where the candidates with `probe` are decided there.
     pub(super) fn on_device<'a>(&'a self, probe: Option<EntryProbe<'a>>) -> Option<ProbedWalk<'a>> {
-        let Self::OnDevice { walk, .. } = self else { return None };
+        let walk = self.deciding()?;
         let probe = match probe {
             None => None,
             Some(probe) => Some(probe.on_device()?),
@@ -418,10 +431,10 @@ impl PlacedEntry {
                 | Self::OnDevice { entry: WalkableEntry { places, .. }, .. },
                 Some(PreparedEntry::Places(partners)),
             ) => Candidates::Batch { rows: places.rows()?, partners: partners.rows(places.grouping())? },
-            (Self::Indexed(IndexedEntry { index, .. }), None) => {
+            (Self::Indexed { entry: IndexedEntry { index, .. }, .. }, None) => {
                 Candidates::Index { index: index.as_ref(), probe: Probe::SelfJoin }
             }
-            (Self::Indexed(IndexedEntry { index, .. }), Some(PreparedEntry::Index(prepared))) => {
+            (Self::Indexed { entry: IndexedEntry { index, .. }, .. }, Some(PreparedEntry::Index(prepared))) => {
                 Candidates::Index { index: index.as_ref(), probe: Probe::Batch(&prepared.batch) }
             }
             _ => return internal_err!("an entry was given a probe batch that it did not prepare"),

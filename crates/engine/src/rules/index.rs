@@ -7,6 +7,7 @@ use crate::error::Result;
 use super::coded::{BuildSide, CodedRules};
 use super::entered::EnteredRules;
 use super::entry::{EntryTrees, PlacedEntry, ProbeSide};
+use super::on_device::PAIRS_AT_ONCE;
 use super::placed::PlacedRules;
 use super::placement::Placement;
 use super::planned::PlannedRules;
@@ -212,36 +213,51 @@ impl RuleIndex {
                 work: limit.work.saturating_sub(probing.counts.candidates),
             };
             let placed = &entries[entry];
-            let EntryTrees { own, earlier } = placed.trees();
+            let EntryTrees { own, earlier, .. } = placed.trees();
             let paths = EntryPaths { number: entry, tree: own, earlier, clauses: &plan.groups[entry].clauses };
             let of_entry = probe.map(|probe| probe.entry(entry));
-            if let Some(walk) = placed.on_device(of_entry) {
+            let walk = placed.on_device(of_entry);
+            let on_device = match &walk {
+                Some(walk) => Some((walk, placed.needs_host() || walk.has_unknown()?)),
+                None => None,
+            };
+            if let (Some((walk, leaves)), true) = (on_device, placed.is_on_device()) {
                 let walked =
                     |out: &mut Pairs, counters: &mut RuleCounters| walk.walk(&mut within, run.cancel, out, counters);
-                let is_done = match placed.needs_host() || walk.has_unknown()? {
-                    false => probing.decided(&paths, walked)?,
-                    true => {
-                        columns.fetch_codes(1)?;
-                        probing.prefiltered(&paths, walked)?
-                    }
-                };
-                if is_done {
+                if let Some(candidates) = self.on_device(&mut probing, &paths, leaves, walked)? {
+                    probing.add_candidates(&paths, candidates);
                     cursor.next = start + within.next;
                     if probing.counts.candidates >= limit.work {
                         break;
                     }
                     continue;
                 }
-                self.fallbacks.add(1);
             }
-            // nothing to do but for the first stretch that a device leaves; those of a probe side are there
-            columns.fetch_codes(1)?;
+            // nothing to do but for the first stretch that a device leaves
             if placed.is_on_device() {
                 columns.make_ready(1);
             }
             let candidates = placed.candidates(of_entry)?;
-            let by_index = matches!(candidates, Candidates::Index { .. });
-            probing.entry(&paths, candidates, &mut within, left)?;
+            let by_index = match (candidates, on_device) {
+                (Candidates::Index { index, probe }, Some((walk, leaves))) => {
+                    let left = Limit { pairs: left.pairs.max(PAIRS_AT_ONCE), ..left };
+                    let found = probing.find(&paths, (index, probe), &mut within, left)?;
+                    let decide =
+                        |out: &mut Pairs, counters: &mut RuleCounters| walk.decide(&found, run.cancel, out, counters);
+                    let is_worth = found.len() >= walk.walk.fewest_found;
+                    if !is_worth || self.on_device(&mut probing, &paths, leaves, decide)?.is_none() {
+                        columns.fetch_codes(1)?;
+                        probing.verify(&paths, &found)?;
+                    }
+                    true
+                }
+                (candidates, _) => {
+                    // those of a probe side are there
+                    columns.fetch_codes(1)?;
+                    probing.entry(&paths, candidates, &mut within, left)?;
+                    matches!(candidates, Candidates::Index { .. })
+                }
+            };
             cursor.next = start + within.next;
             // an index has done its work with fewer candidates than pairs that it has tested
             if probing.counts.candidates >= limit.work || by_index && !within.is_done() {
@@ -253,6 +269,26 @@ impl RuleIndex {
             pool.push(memory);
         }
         Ok(counts)
+    }
+
+    /// Appends what `walk` finds on a device, of which the host decides what it `leaves`, if it leaves anything. The
+    /// number of candidates; `None` where the CPU has to take over.
+    fn on_device(
+        &self,
+        probing: &mut Probing<'_>,
+        paths: &EntryPaths<'_>,
+        leaves: bool,
+        walk: impl FnOnce(&mut Pairs, &mut RuleCounters) -> Result<Option<Counts>>,
+    ) -> Result<Option<usize>> {
+        let candidates = match leaves {
+            false => probing.decided(walk)?,
+            true => {
+                self.rules.side.columns.fetch_codes(1)?;
+                probing.prefiltered(paths, walk)?
+            }
+        };
+        self.fallbacks.add(usize::from(candidates.is_none()));
+        Ok(candidates)
     }
 }
 

@@ -26,8 +26,9 @@ pub fn replace_tree(index: &mut RuleIndex, entry: usize, tree: &ExecutionTree) {
             let trees = EntryTrees { own: path().with_filters(deciders, columns), ..walkable.trees };
             PlacedEntry::OnHost { entry: WalkableEntry { trees, ..walkable }, reason }
         }
-        PlacedEntry::Indexed(indexed) if at == entry => {
-            PlacedEntry::Indexed(IndexedEntry { trees: EntryTrees { own: path(), ..indexed.trees }, ..indexed })
+        PlacedEntry::Indexed { entry: indexed, decides } if at == entry => {
+            let trees = EntryTrees { own: path(), ..indexed.trees };
+            PlacedEntry::Indexed { entry: IndexedEntry { trees, ..indexed }, decides }
         }
         placed => placed,
     };
@@ -45,13 +46,14 @@ pub fn walk_on_host(index: &mut RuleIndex) {
 fn on_host(entry: PlacedEntry) -> PlacedEntry {
     match entry {
         PlacedEntry::OnDevice { entry, reason, .. } => PlacedEntry::OnHost { entry, reason },
+        PlacedEntry::Indexed { entry, .. } => PlacedEntry::Indexed { entry, decides: None },
         placed => placed,
     }
 }
 
-/// How many entries are walked on a device.
+/// For how many entries a device walks the trees.
 pub fn entries_on_device(index: &RuleIndex) -> usize {
-    index.rules.entries.iter().filter(|entry| entry.is_on_device()).count()
+    index.rules.entries.iter().filter(|entry| entry.deciding().is_some()).count()
 }
 
 /// What a probe side is looked up in, for each equality.

@@ -17,7 +17,15 @@ pub(super) struct DeviceWalk {
     pub(super) entry: usize,
     /// Whether some build rows are unknown there, so that the host decides their pairs.
     pub(super) has_unknown: bool,
+    /// Fewest pairs of an index that it decides.
+    pub(super) fewest_found: usize,
 }
+
+/// Fewest pairs of an index that a device decides: the host decides fewer in the time of the launches.
+pub(super) const WORTH_LAUNCHES: usize = 1 << 14;
+
+/// Pairs that an index is asked for at once, where a device decides them.
+pub(super) const PAIRS_AT_ONCE: usize = 1 << 18;
 
 /// A probe batch that a device has, for an entry that is walked there.
 #[derive(Clone, Copy)]
@@ -36,11 +44,11 @@ impl WalkedBatch<'_> {
     }
 }
 
-/// A probe batch on a device: its columns, and its rows that have partners.
+/// A probe batch on a device: its columns, and its rows that have partners, where no index finds these.
 #[derive(Clone, Copy)]
 pub(super) struct DeviceProbe<'a> {
     pub(super) batch: &'a RulesBatch,
-    pub(super) items: &'a dyn DeviceItems,
+    pub(super) items: Option<&'a dyn DeviceItems>,
 }
 
 /// An entry on devices, and what it is probed with there.
@@ -74,7 +82,26 @@ impl ProbedWalk<'_> {
         out: &mut Pairs,
         counters: &mut RuleCounters,
     ) -> Result<Option<Counts>> {
-        let probe = self.probe.map(|DeviceProbe { batch, items }| (batch, items));
+        let probe = match self.probe {
+            None => None,
+            Some(DeviceProbe { batch, items: Some(items) }) => Some((batch, items)),
+            Some(DeviceProbe { items: None, .. }) => return Ok(None),
+        };
         self.walk.rules.walk(self.walk.entry, probe, cursor, cancel, (out, counters))
+    }
+
+    /// Appends the matches among pairs that an index has `found`. `None`, and nothing is done, where no device can.
+    ///
+    /// # Errors
+    /// Errors that no device is to blame for.
+    pub(super) fn decide(
+        &self,
+        found: &Pairs,
+        cancel: &Cancel,
+        out: &mut Pairs,
+        counters: &mut RuleCounters,
+    ) -> Result<Option<Counts>> {
+        let batch = self.probe.map(|probe| probe.batch);
+        self.walk.rules.decide(self.walk.entry, batch, found, cancel, (out, counters))
     }
 }

@@ -7,14 +7,14 @@ use crate::error::Result;
 use super::ahead::bring;
 use super::coded::BuildSide;
 use super::entered::{BuiltEntry, EnteredRules};
-use super::entry::{PlacedEntry, WalkableEntry};
-use super::on_device::DeviceWalk;
+use super::entry::{IndexedEntry, OnDevice, PlacedEntry};
+use super::on_device::{DeviceWalk, WORTH_LAUNCHES};
 use super::placement::{NumberingDevice, Placement};
 use crate::BuildContext;
 use crate::accelerator::Accelerator;
 use crate::accelerator::rules::DeviceRules;
 use crate::choice::Engine;
-use crate::devices::{ReplicatedRules, WalkedRules};
+use crate::devices::{EntryThere, ReplicatedRules, WalkedRules};
 use crate::metrics::MetricValue;
 use crate::offered::{Declined, Offered};
 use crate::offload::RULES;
@@ -66,11 +66,11 @@ impl PlacedRules {
                 device.read_rules_ahead(context.cancel);
                 context.cancel.check()?;
                 let pays = || work(&side, &plan, &entries, context) >= WORK_OF_COPIES;
-                let others = match context.overrides.copies || pays() {
+                let others = match context.overrides.little_work || pays() {
                     true => engine.devices_beside(device.as_ref()),
                     false => Vec::new(),
                 };
-                Brought::of(&side, &entries, (device.as_ref(), others), ahead, context.threads)?
+                Brought::of(&side, &entries, (device.as_ref(), others), ahead, context)?
             }
             None => Brought::nothing(&entries, None),
         };
@@ -80,10 +80,10 @@ impl PlacedRules {
             None => reason,
         };
         let placed = |(entry, walk)| match (entry, walk) {
-            (BuiltEntry::Indexed(entry), _) => PlacedEntry::Indexed(entry),
+            (BuiltEntry::Indexed(entry), decides) => PlacedEntry::Indexed { entry, decides },
             (BuiltEntry::Walkable(entry), Some(walk)) => PlacedEntry::OnDevice { entry, walk, reason: reason.clone() },
             (BuiltEntry::Walkable(entry), None) => {
-                let reason = if entry.has_kernels() { reason.clone() } else { Reason::default() };
+                let reason = if entry.trees.have_kernels() { reason.clone() } else { Reason::default() };
                 PlacedEntry::OnHost { entry, reason }
             }
         };
@@ -99,23 +99,15 @@ impl PlacedRules {
     }
 }
 
-/// The entry, where a device can walk it.
-fn walkable_there(entry: &BuiltEntry) -> Option<&WalkableEntry> {
-    match entry {
-        BuiltEntry::Walkable(entry) => entry.has_kernels().then_some(entry),
-        BuiltEntry::Indexed(_) => None,
-    }
-}
-
-/// About how many nanoseconds a core takes for the pairs of the entries that a device can walk.
+/// About how many nanoseconds a core takes for the pairs of the entries whose trees a device can walk.
 fn work(side: &BuildSide, plan: &RulePlan, entries: &[BuiltEntry], context: &BuildContext<'_>) -> u64 {
     let rows = match context.self_join {
         true => side.columns.rows as f64 / 2.0,
         false => context.expected_probe_rows(side.columns.rows) as f64,
     };
-    let of_entry = |(entry, group): (&BuiltEntry, &EntryGroup)| match walkable_there(entry) {
-        Some(_) => rows * group.partners * group.cost,
-        None => 0.0,
+    let of_entry = |(entry, group): (&BuiltEntry, &EntryGroup)| match entry.trees().have_kernels() {
+        true => rows * group.partners * group.cost,
+        false => 0.0,
     };
     entries.iter().zip(&plan.groups).map(of_entry).sum::<f64>() as u64
 }
@@ -141,42 +133,55 @@ impl Brought {
         entries: &[BuiltEntry],
         (device, others): (&dyn Accelerator, Vec<Arc<dyn Accelerator>>),
         ahead: Option<Box<dyn DeviceRules>>,
-        threads: usize,
+        context: &BuildContext<'_>,
     ) -> Result<Self> {
-        let mut walkable: Vec<Option<&WalkableEntry>> = entries.iter().map(walkable_there).collect();
-        let asked = |walkable: &[Option<&WalkableEntry>]| {
+        let threads = context.threads;
+        // columns that some entries ask must not keep all others away
+        let offers: [&dyn Fn(&BuiltEntry) -> bool; 3] = [
+            &|entry| entry.trees().have_kernels(),
+            &|entry| entry.trees().have_kernels() && !entry.trees().are_prefilters(),
+            &|entry| matches!(entry, BuiltEntry::Walkable(entry) if matches!(entry.trees.on_device, OnDevice::Decides)),
+        ];
+        let (mut ahead, mut tried, mut rules) = (ahead, Vec::new(), None);
+        for offer in offers {
+            let offered: Vec<bool> = entries.iter().map(offer).collect();
+            if offered == tried || !offered.contains(&true) {
+                continue;
+            }
             let mut asked = vec![false; side.deciders.conditions.len()];
-            walkable.iter().flatten().flat_map(|entry| entry.atoms_there()).for_each(|atom| asked[atom] = true);
-            asked
-        };
-        if walkable.iter().flatten().count() == 0 {
-            return Ok(Self::nothing(entries, None));
-        }
-        let mut rules = match ahead {
-            Some(mut rules) => rules.add_codes(&side.columns, &asked(&walkable))?.map(|()| rules),
-            None => bring(device, side.atoms(), asked(&walkable), &[], None, threads)?,
-        };
-        // columns that prefilters ask must not keep whole entries away
-        if matches!(rules, Offered::Declined(_)) && walkable.iter().flatten().any(|entry| entry.is_prefiltered()) {
-            walkable.iter_mut().for_each(|entry| *entry = entry.filter(|entry| !entry.is_prefiltered()));
-            if walkable.iter().flatten().count() > 0 {
-                rules = bring(device, side.atoms(), asked(&walkable), &[], None, threads)?;
+            let atoms = entries.iter().zip(&offered).filter(|(_, offered)| **offered);
+            atoms.flat_map(|(entry, _)| entry.trees().atoms_there()).for_each(|atom| asked[atom] = true);
+            let brought = match ahead.take() {
+                Some(mut ahead) => ahead.add_codes(&side.columns, &asked)?.map(|()| ahead),
+                None => bring(device, side.atoms(), asked, &[], None, threads)?,
+            };
+            let is_there = matches!(brought, Offered::Taken(_));
+            (tried, rules) = (offered, Some(brought));
+            if is_there {
+                break;
             }
         }
-        let rules = match rules {
-            Offered::Taken(rules) => rules,
-            Offered::Declined(why) => return Ok(Self::nothing(entries, Some(why))),
+        let (offered, rules) = match rules {
+            Some(Offered::Taken(rules)) => (tried, rules),
+            Some(Offered::Declined(why)) => return Ok(Self::nothing(entries, Some(why))),
+            None => return Ok(Self::nothing(entries, None)),
         };
-        let has_unknown = |entry: &WalkableEntry| entry.atoms_there().any(|atom| rules.has_unknown(atom));
-        let count = walkable.iter().flatten().count();
+        let has_unknown = |entry: &BuiltEntry| entry.trees().atoms_there().any(|atom| rules.has_unknown(atom));
+        let walkable = |(entry, offered): &(&BuiltEntry, &bool)| **offered && matches!(entry, BuiltEntry::Walkable(_));
+        let count = entries.iter().zip(&offered).filter(walkable).count();
         // a stretch that one device would take is cut for several
         let parts = rules.parts_of_entry(count);
-        let brought = in_turn(entries.len(), threads, |at| match walkable[at] {
-            Some(entry) => {
-                let parts = entry.parts(parts, has_unknown(entry), threads);
-                rules.entry(&entry.for_device(side.self_join, parts)?).map(Some)
+        let brought = in_turn(entries.len(), threads, |at| match &entries[at] {
+            _ if !offered[at] => Ok(None),
+            BuiltEntry::Walkable(entry) => {
+                let parts = entry.parts(parts, has_unknown(&entries[at]), threads);
+                let walked = entry.for_device(side.self_join, parts)?;
+                rules.entry(&walked).map(|entry| Some(entry.map(EntryThere::Walked)))
             }
-            None => Ok(None),
+            BuiltEntry::Indexed(IndexedEntry { trees, .. }) => match trees.there() {
+                Some(trees) => rules.trees(trees).map(|trees| Some(trees.map(EntryThere::Found))),
+                None => Ok(None),
+            },
         })?;
         let (mut walked, mut declined) = (Vec::with_capacity(brought.len()), None);
         for brought in brought {
@@ -191,11 +196,13 @@ impl Brought {
         }
         // whether each entry that is walked there leaves some rows to the host
         let are_walked: Vec<Option<bool>> =
-            walked.iter().zip(&walkable).map(|(walked, entry)| walked.as_ref().and(entry.map(has_unknown))).collect();
+            walked.iter().zip(entries).map(|(walked, entry)| walked.as_ref().map(|_| has_unknown(entry))).collect();
+        let fewest_found = if context.overrides.little_work { 1 } else { WORTH_LAUNCHES };
         let rules = ReplicatedRules::try_new((device, WalkedRules { rules, entries: walked }), others)?;
         let rules = Arc::new(rules);
         let walk = |(entry, has_unknown): (usize, Option<bool>)| {
-            has_unknown.map(|has_unknown| DeviceWalk { rules: Arc::clone(&rules), entry, has_unknown })
+            let rules = Arc::clone(&rules);
+            has_unknown.map(|has_unknown| DeviceWalk { rules, entry, has_unknown, fewest_found })
         };
         let walks = are_walked.into_iter().enumerate().map(walk).collect();
         Ok(Self { on: Placement::OnDevice(rules), walks, declined })

@@ -60,8 +60,9 @@ impl<'a> EntryProbe<'a> {
     /// The batch on a device, where it is there.
     pub(super) fn on_device(&self) -> Option<DeviceProbe<'a>> {
         match self.prepared {
-            PreparedEntry::Places(places) => Some(DeviceProbe { batch: self.on_device?, items: places.items()? }),
-            PreparedEntry::Index(_) | PreparedEntry::Nothing => None,
+            PreparedEntry::Places(places) => Some(DeviceProbe { batch: self.on_device?, items: Some(places.items()?) }),
+            PreparedEntry::Index(_) => Some(DeviceProbe { batch: self.on_device?, items: None }),
+            PreparedEntry::Nothing => None,
         }
     }
 }

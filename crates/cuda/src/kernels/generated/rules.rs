@@ -209,6 +209,7 @@ pub struct Kernels {
     rule_behind: CudaFunction,
     rule_stretches: CudaFunction,
     rule_candidates: CudaFunction,
+    rule_found: CudaFunction,
     rule_step_codes: CudaFunction,
     rule_step_band: CudaFunction,
     rule_step_bits: CudaFunction,
@@ -262,6 +263,7 @@ impl Kernels {
             rule_behind: module.load_function("rule_behind")?,
             rule_stretches: module.load_function("rule_stretches")?,
             rule_candidates: module.load_function("rule_candidates")?,
+            rule_found: module.load_function("rule_found")?,
             rule_step_codes: module.load_function("rule_step_codes")?,
             rule_step_band: module.load_function("rule_step_band")?,
             rule_step_bits: module.load_function("rule_step_bits")?,
@@ -354,6 +356,25 @@ impl Kernels {
     ) -> Launched {
         let mut launch = stream.launch_builder(&self.rule_candidates);
         launch.arg(&items).arg(&tasks).arg(&certain).arg(&remembers).arg(&batch);
+        // SAFETY: the arguments are those of the kernel; what they refer to is up to the caller.
+        unsafe { launch.launch(grid.of(128, 0)) }?;
+        Ok(())
+    }
+
+    /// One thread a pair of rows that an index has found, for which there is room.
+    pub unsafe fn rule_found(
+        &self,
+        stream: &CudaStream,
+        grid: Grid,
+        build_rows: Address<u32>,
+        probe_rows: Address<u32>,
+        count: u32,
+        certain: u32,
+        remembers: u32,
+        batch: Batch,
+    ) -> Launched {
+        let mut launch = stream.launch_builder(&self.rule_found);
+        launch.arg(&build_rows).arg(&probe_rows).arg(&count).arg(&certain).arg(&remembers).arg(&batch);
         // SAFETY: the arguments are those of the kernel; what they refer to is up to the caller.
         unsafe { launch.launch(grid.of(128, 0)) }?;
         Ok(())

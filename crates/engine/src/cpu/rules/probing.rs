@@ -115,7 +115,8 @@ pub(crate) struct Probing<'a> {
 }
 
 impl Probing<'_> {
-    /// Appends the matches among the candidates from `cursor` on, until it is done or `limit` is reached.
+    /// Appends the matches among the candidates from `cursor` on, until it is done, `limit` is reached, or an index has
+    /// returned before its end.
     pub(crate) fn entry(
         &mut self,
         entry: &EntryPaths<'_>,
@@ -124,7 +125,8 @@ impl Probing<'_> {
         limit: Limit,
     ) -> Result<()> {
         if let Candidates::Index { index, probe } = candidates {
-            return self.by_index(entry, index, probe, cursor, limit);
+            let found = self.find(entry, (index, probe), cursor, limit)?;
+            return self.verify(entry, &found);
         }
         let (matched, before) = (self.counts.matched, self.counts.candidates);
         while !cursor.is_done() {
@@ -150,59 +152,62 @@ impl Probing<'_> {
         self.finish_block(entry)
     }
 
-    /// Appends the matches that `walk` finds on a device, which decides everything; whether it could.
+    /// Appends the matches that `walk` finds on a device, which decides everything. The number of its candidates, where
+    /// it could.
     pub(crate) fn decided(
         &mut self,
-        entry: &EntryPaths<'_>,
         walk: impl FnOnce(&mut Pairs, &mut RuleCounters) -> Result<Option<Counts>>,
-    ) -> Result<bool> {
-        let Some(counts) = walk(self.out, self.counters)? else { return Ok(false) };
-        self.count(entry, counts.candidates);
-        self.counts.candidates += counts.candidates;
+    ) -> Result<Option<usize>> {
+        let Some(counts) = walk(self.out, self.counters)? else { return Ok(None) };
         self.counts.verified += counts.verified;
         self.counts.matched += counts.matched;
-        Ok(true)
+        Ok(Some(counts.candidates))
     }
 
-    /// Appends the matches among the pairs that `walk` leaves on a device, which decides some atoms; whether it could.
+    /// Appends the matches among the pairs that `walk` leaves on a device, which decides some atoms. The number of its
+    /// candidates, where it could.
     pub(crate) fn prefiltered(
         &mut self,
         entry: &EntryPaths<'_>,
         walk: impl FnOnce(&mut Pairs, &mut RuleCounters) -> Result<Option<Counts>>,
-    ) -> Result<bool> {
+    ) -> Result<Option<usize>> {
         let (mut left, mut asked) = (Pairs::default(), RuleCounters::default());
         asked.resize(self.counters);
-        let Some(counts) = walk(&mut left, &mut asked)? else { return Ok(false) };
-        self.count(entry, counts.candidates);
-        self.counts.candidates += counts.candidates;
+        let Some(counts) = walk(&mut left, &mut asked)? else { return Ok(None) };
         for (sum, on_device) in
             [(&mut self.counters.evaluated, &asked.evaluated), (&mut self.counters.passed, &asked.passed)]
         {
             sum.iter_mut().zip(on_device).for_each(|(sum, on_device)| *sum += on_device);
         }
         self.verify(entry, &left)?;
-        Ok(true)
+        Ok(Some(counts.candidates))
     }
 
-    fn by_index(
+    /// Counts candidates of an entry that no index has found.
+    pub(crate) fn add_candidates(&mut self, entry: &EntryPaths<'_>, candidates: usize) {
+        self.count(entry, candidates);
+        self.counts.candidates += candidates;
+    }
+
+    /// Some of the pairs that an index finds from `cursor` on.
+    pub(crate) fn find(
         &mut self,
         entry: &EntryPaths<'_>,
-        index: &DynPairIndex,
-        probe: Probe<'_, AnyBatch>,
+        (index, probe): (&DynPairIndex, Probe<'_, AnyBatch>),
         cursor: &mut Cursor,
         limit: Limit,
-    ) -> Result<()> {
+    ) -> Result<Pairs> {
         let mut found = Pairs::default();
         let limit = Limit { pairs: limit.pairs.max(BLOCK), work: limit.work };
         let counts = index.probe(probe, cursor, limit, self.walk.cancel, &mut found)?;
         // what the index did counts as work of this entry
         self.counts.candidates += counts.candidates;
         self.count(entry, found.len());
-        self.verify(entry, &found)
+        Ok(found)
     }
 
     /// Appends those of some pairs that match.
-    fn verify(&mut self, entry: &EntryPaths<'_>, found: &Pairs) -> Result<()> {
+    pub(crate) fn verify(&mut self, entry: &EntryPaths<'_>, found: &Pairs) -> Result<()> {
         for start in (0..found.len()).step_by(BLOCK) {
             if self.walk.cancel.is_cancelled() {
                 break;
