@@ -10,6 +10,7 @@
 //           --vector_reach----> which build blocks a probe block can match, and how many
 //           --vector_filter_*-> pairs that the filter cannot tell from matches
 //           --vector_verify---> pairs that match, decided by the measure itself
+//           --vector_verify_powers> or those that may match, by a sum of powers: the host decides them
 //
 // `vectors.cuh` says what a point is, and why no filter loses a match.
 
@@ -276,22 +277,46 @@ extern "C" __global__ void __launch_bounds__(128) vector_filter_halves(Vectors p
 }
 #endif
 
-// One thread a candidate, none where some have found no room: row numbers of those that match.
-extern "C" __global__ void __launch_bounds__(128) vector_verify(Vectors probe, Vectors build, VectorCondition test,
-                                                                const Pair* candidates, const u64* candidate_count,
-                                                                u64 capacity, Pair* pairs, u64* count,
-                                                                u64 pair_capacity) {
+// Appends the row numbers of those candidates whose vectors `accepts` does, one thread a candidate; none where some
+// have found no room.
+template <class Accepts>
+__device__ __forceinline__ void verify(const Vectors& probe, const Vectors& build, u32 dimension,
+                                       const Pair* candidates, const u64* candidate_count, u64 capacity, Pair* pairs,
+                                       u64* count, u64 pair_capacity, Accepts accepts) {
     u64 all = all_of(candidate_count, capacity);
     for (u64 at = thread_in_grid(); at < all; at += threads_in_grid()) {
         Pair candidate = candidates[at];
-        const double* left = build.values + (u64)build.sources[candidate.build] * test.dimension;
-        const double* right = probe.values + (u64)probe.sources[candidate.probe] * test.dimension;
-        if (!vector_accepts(test, left, right)) continue;
+        const double* left = build.values + (u64)build.sources[candidate.build] * dimension;
+        const double* right = probe.values + (u64)probe.sources[candidate.probe] * dimension;
+        if (!accepts(left, right)) continue;
         Pair pair;
         pair.build = build.rows[candidate.build];
         pair.probe = probe.rows[candidate.probe];
         append(pair, pairs, count, pair_capacity);
     }
+}
+
+// The candidates that match.
+extern "C" __global__ void __launch_bounds__(128) vector_verify(Vectors probe, Vectors build, VectorCondition test,
+                                                                const Pair* candidates, const u64* candidate_count,
+                                                                u64 capacity, Pair* pairs, u64* count,
+                                                                u64 pair_capacity) {
+    auto accepts = [&](const double* left, const double* right) { return vector_accepts(test, left, right); };
+    verify(probe, build, test.dimension, candidates, candidate_count, capacity, pairs, count, pair_capacity, accepts);
+}
+
+// The candidates whose differences, each to the `power`, are together no more than `most`, or are no number.
+extern "C" __global__ void __launch_bounds__(128) vector_verify_powers(Vectors probe, Vectors build, u32 dimension,
+                                                                       double power, double most,
+                                                                       const Pair* candidates,
+                                                                       const u64* candidate_count, u64 capacity,
+                                                                       Pair* pairs, u64* count, u64 pair_capacity) {
+    auto accepts = [&](const double* left, const double* right) {
+        double sum = 0.0;
+        for (u32 k = 0; k < dimension; k++) sum += pow(fabs(left[k] - right[k]), power);
+        return !(sum > most);
+    };
+    verify(probe, build, dimension, candidates, candidate_count, capacity, pairs, count, pair_capacity, accepts);
 }
 
 #include "layout/vectors.cuh"

@@ -7,7 +7,8 @@
 #include "l2.cuh"
 #include "linf.cuh"
 
-enum VectorMeasure { L1, L2, LINF, COSINE, COSINE_DISTANCE, INNER_PRODUCT };  // for the host
+// Distances by powers are the host's: what decides here is never asked about them.
+enum VectorMeasure { L1, L2, LINF, COSINE, COSINE_DISTANCE, INNER_PRODUCT, POWERS };  // for the host
 
 // The metric of a filter: cosines are those of points at a distance of 1 from the origin.
 enum Metric { MANHATTAN, EUCLIDEAN, CHEBYSHEV, PRODUCTS };  // for the host

@@ -36,7 +36,7 @@ use crate::rules::{self, RulesOnDevice};
 use crate::sets::{self, SetIndex};
 use crate::strings::{self, StringIndex};
 use crate::tiled_index::{Tiled, TiledIndex};
-use crate::vectors::{self, FEW_DIMENSIONS, VectorIndex, has_kernels};
+use crate::vectors::{self, FEW_DIMENSIONS, VectorIndex, finds_pairs};
 
 /// NVIDIA GPUs.
 #[derive(Debug)]
@@ -95,6 +95,10 @@ impl Platform for Cuda {
 
     fn serves_atom(&self, atom: &AtomCondition) -> bool {
         rules::serves(atom)
+    }
+
+    fn filters_atom(&self, atom: &AtomCondition) -> bool {
+        rules::filters(atom)
     }
 
     fn ranks_by(&self, ranking: &Ranking, wanted: Wanted) -> bool {
@@ -210,7 +214,7 @@ impl Accelerator for Budget {
 fn serves(condition: Condition) -> bool {
     match condition {
         Condition::Set { .. } | Condition::Edit { .. } => true,
-        Condition::Vector(condition) => has_kernels(condition.measure),
+        Condition::Vector(condition) => finds_pairs(condition.measure),
     }
 }
 

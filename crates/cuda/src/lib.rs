@@ -24,6 +24,7 @@
 //! block_ranges    what is compared together: blocks of one side against ranges of blocks of the other
 //! object_pool     a few things of one kind that threads take in turn
 //! worker          a stream of launches, and the buffers that pairs come back through
+//! host_verify     pairs that a device has only filtered, decided by the host
 //! sorted_side     one side of a join in the order of its blocks
 //! tiled_index     an index whose sides lie in blocks: what all families of keys have in common
 //! sets            set similarity joins
@@ -55,6 +56,7 @@ mod device_bounds;
 mod equality;
 mod exit_guard;
 mod fault;
+mod host_verify;
 mod kernels;
 mod match_count;
 mod memory;

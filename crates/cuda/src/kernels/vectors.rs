@@ -310,6 +310,35 @@ impl VectorKernels {
         }
     }
 
+    /// Appends the row numbers of the candidates whose differences, each to a power, have no larger sum than `most`.
+    pub(crate) fn verify_powers(
+        &self,
+        stream: &CudaStream,
+        sides: &VectorSides,
+        (power, most): (f64, f64),
+        candidates: &Appended<'_>,
+        out: &mut Appended<'_>,
+    ) -> Launched {
+        // SAFETY: the threads share whatever number of candidates there is, and the addresses are of live columns.
+        unsafe {
+            self.kernels.vector_verify_powers(
+                stream,
+                Grid::Blocks(self.blocks),
+                sides.probe,
+                sides.build,
+                sides.condition.dimension,
+                power,
+                most,
+                candidates.pairs.address(stream),
+                candidates.count.address(stream),
+                candidates.capacity,
+                out.pairs.address_mut(stream),
+                out.count.address_mut(stream),
+                out.capacity,
+            )
+        }
+    }
+
     /// Appends the row numbers of the candidates that match.
     pub(crate) fn verify(
         &self,

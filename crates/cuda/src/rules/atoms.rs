@@ -102,6 +102,11 @@ pub fn serves(condition: &AtomCondition) -> bool {
     }
 }
 
+/// Whether a device can refuse pairs by an atom, if only to leave others to the host.
+pub fn filters(condition: &AtomCondition) -> bool {
+    serves(condition) || edit_predicate(condition).is_some()
+}
+
 /// What an atom asks of strings.
 fn edit_predicate(condition: &AtomCondition) -> Option<EditPredicate> {
     match *condition {
@@ -221,10 +226,8 @@ impl RulesOnDevice {
                 AtomCondition::Similarity { condition: Condition::Vector(condition), .. } => {
                     let AtomOnDevice::Vectors(vectors) = &columns.atoms[atom] else { return Ok(None) };
                     let dimension = vectors.dimension;
-                    let condition =
-                        Reach::of(&condition, dimension).and_then(|reach| vector_test(&condition, &reach, dimension));
-                    let Some(condition) = condition else { return Ok(None) };
-                    ConditionOnDevice::Vectors { condition }
+                    let Some(reach) = Reach::of(&condition, dimension) else { return Ok(None) };
+                    ConditionOnDevice::Vectors { condition: vector_test(&condition, &reach, dimension) }
                 }
                 AtomCondition::Equality
                 | AtomCondition::Band

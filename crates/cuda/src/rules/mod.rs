@@ -13,10 +13,10 @@
 //!   found_pairs  --> an entry by an index, which finds them wherever it is
 //! ```
 //!
-//! An entry is served where its trees ask codes, bits, places, strings of up to 1,024
-//! characters, sets or vectors. Damerau-Levenshtein, `lp_distance`, DataFusion's own vector functions and conditions of
-//! the driver are atoms that it cannot decide: its trees leave them out, and the CPU decides the pairs that pass. How
-//! rows are grouped is the same for either.
+//! An entry is served where its trees ask codes, bits, places, strings of up to 1,024 characters, sets or vectors.
+//! Damerau-Levenshtein, `lp_distance`, DataFusion's own vector functions and conditions of the driver are atoms that it
+//! cannot decide. Its trees filter by the first, with plain edits, and leave out the others; the CPU decides the pairs
+//! that pass. How rows are grouped is the same for either.
 
 mod atoms;
 mod columns;
@@ -29,4 +29,4 @@ mod sample;
 mod walk_buffers;
 mod walking;
 
-pub(crate) use atoms::{RulesOnDevice, serves};
+pub(crate) use atoms::{RulesOnDevice, filters, serves};

@@ -9,12 +9,12 @@ use super::alphabet::Alphabet;
 use super::build_side::{Arrangement, BuildSide, describe};
 use super::columns::{StringColumns, StringPacking};
 use super::condition::{LONGEST, edit_test, is_only_filtered, longest_partner, longest_string, reaches};
-use super::host_verify;
 use super::long_strings::{self, StringsOnHost};
 use super::sorted::{Signer, SortedStrings};
 use crate::block_ranges::{BlockRanges, BlockShape};
 use crate::buffer::Buffer;
 use crate::fault::Fault;
+use crate::host_verify::keep_matches;
 use crate::kernels::constants::signature_tile::STEP;
 use crate::kernels::{Appended, BLOCK, EditCondition, Positions, Reach, StringSides, TaskList};
 use crate::memory::Budget;
@@ -23,7 +23,7 @@ use crate::scheduler::Scheduler;
 use crate::tiled_index::{Batch, BatchOf, Build, OnHost, TiledIndex};
 use crate::worker::{Capacity, Comparison, WORKERS, Workers};
 use similarity_engine::strings::EditPredicate;
-use similarity_engine::strings::features::Signature;
+use similarity_engine::strings::features::{Signature, length_of};
 use similarity_engine::views::string_views;
 use similarity_engine::{BuildContext, Cancel, Counts, KeyColumn, Pairs, PrepareContext, Prepared};
 use similarity_measures::EditKernel;
@@ -238,7 +238,11 @@ impl TiledIndex for StringIndex {
     fn decide(&self, probe: Option<&BatchOf<Self>>, first: usize, cancel: &Cancel, out: &mut Pairs) {
         if let Some(build) = self.host.as_ref().filter(|_| is_only_filtered(self.predicate.measure)) {
             let probe = probe.map_or(build.as_ref(), |batch| &batch.on_host.host);
-            host_verify::keep_matches(&self.predicate, (build.as_ref(), probe), first, (self.threads, cancel), out);
+            let stop = || cancel.is_cancelled();
+            keep_matches(first, (self.threads, cancel), out, |one, other| {
+                let (one, other) = (build.values.value(one), probe.values.value(other));
+                self.predicate.matches(one, other, length_of(one).max(length_of(other)), &stop)
+            });
         }
     }
 

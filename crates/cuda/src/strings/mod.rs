@@ -8,7 +8,6 @@
 //!   sorted    --> on the device: signatures, positions by (group, length), blocks of 64
 //!   condition --> the condition, and what it allows strings of each length
 //!   index     --> windows of build blocks by group and length, filtered by signatures, verified
-//!   host_verify --> what the host decides of pairs that the device has filtered
 //!   long_strings --> strings that are too long for the device, compared on the host
 //!   nearest   --> the same filter, each row with a bound of its own that tightens from round to round
 //! ```
@@ -23,7 +22,6 @@ mod alphabet;
 mod build_side;
 mod columns;
 mod condition;
-mod host_verify;
 mod index;
 mod long_strings;
 mod nearest;

@@ -163,7 +163,7 @@ fn the_cpu_decides_rows_that_no_kernel_takes() {
 fn a_device_leaves_few_pairs_to_the_cpu() {
     let mut rng = StdRng::seed_from_u64(13);
     let build = side_of(900, true, &mut rng);
-    let source = RuleSource::new(with_others(), vec![vec![0, 4, 6, 10]]);
+    let source = RuleSource::new(with_others(), vec![vec![0, 4, 6, 11]]);
     let cancel = Cancel::default();
     let context = BuildContext::new(2, &cancel, &|_| Ok(()));
     let probe = side_of(900, false, &mut rng);
@@ -177,8 +177,19 @@ fn a_device_leaves_few_pairs_to_the_cpu() {
     let (expected, found) = (asked(&index(&Engine::Cpu)), asked(&by_device));
     assert_eq!((&found.0, &found.1.witnesses), (&expected.0, &expected.1.witnesses));
     // the last atom is the CPU's alone
-    assert_eq!(found.1.evaluated[10], expected.1.evaluated[10]);
-    assert!(!found.0.is_empty() && found.1.evaluated[10] * 5 < found.1.candidates[0], "{:?}", found.1);
+    assert_eq!(found.1.evaluated[11], expected.1.evaluated[11]);
+    assert!(!found.0.is_empty() && found.1.evaluated[11] * 5 < found.1.candidates[0], "{:?}", found.1);
+}
+
+/// A measure that the device has no kernel for, beside nothing but an equality, is filtered there by another one.
+#[test]
+fn a_device_filters_by_plain_edits_what_it_cannot_decide() {
+    let mut rng = StdRng::seed_from_u64(16);
+    let (build, probe) = (side_of(700, true, &mut rng), side_of(700, false, &mut rng));
+    let source = RuleSource::new(with_others(), vec![vec![0, 10], vec![1, 4]]);
+    let on_device = engine_of(Budget::new(&device(), 0.5));
+    let (found, chosen) = as_on_the_cpu(&source, &build, Some(&probe), &on_device, usize::MAX);
+    assert!(found.len() > 1000 && chosen.iter().any(|chosen| chosen.contains(SOME)), "{chosen:?}");
 }
 
 #[test]

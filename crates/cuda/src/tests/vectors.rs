@@ -11,23 +11,34 @@ use crate::memory::Budget;
 use crate::test_device::device;
 use crate::tiled_index::Tiled;
 use crate::vectors::VectorIndex;
-use similarity_engine::condition::{Bounds, VectorCondition};
+use similarity_engine::accelerator::Platform as _;
+use similarity_engine::condition::{Bounds, Condition, VectorCondition};
 use similarity_engine::{
     BuildContext, Cancel, Counts, Cursor, Index as _, KeyColumn, Limit, NO_GROUP, PairIndex as _, Pairs,
     PrepareContext, Probe,
 };
-use similarity_measures::VectorMeasure;
+use similarity_measures::{Power, VectorMeasure};
 
 pub(crate) type Rows = Vec<Option<Vec<Option<f64>>>>;
 
-const MEASURES: [VectorMeasure; 6] = [
-    VectorMeasure::L1,
-    VectorMeasure::L2,
-    VectorMeasure::Linf,
-    VectorMeasure::Cosine,
-    VectorMeasure::CosineDistance,
-    VectorMeasure::InnerProduct,
-];
+/// A distance by a power.
+fn lp(power: f64) -> VectorMeasure {
+    VectorMeasure::Lp(Power::new(power).unwrap())
+}
+
+fn measures() -> [VectorMeasure; 9] {
+    [
+        VectorMeasure::L1,
+        VectorMeasure::L2,
+        VectorMeasure::Linf,
+        lp(1.0),
+        lp(1.7),
+        lp(3.0),
+        VectorMeasure::Cosine,
+        VectorMeasure::CosineDistance,
+        VectorMeasure::InnerProduct,
+    ]
+}
 
 pub(crate) fn keys(rows: &Rows, groups: Option<Vec<u32>>) -> KeyColumn {
     let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(rows.clone()));
@@ -136,7 +147,7 @@ fn budget() -> Budget {
 #[test]
 fn both_sides_and_one_side_by_every_measure() {
     let (budget, mut matched, mut by_halves) = (budget(), 0, 0);
-    for measure in MEASURES {
+    for measure in measures() {
         for dimension in [1, 2, 3, 5, 16, 40, 130] {
             let (left, mut right) = (points(700, dimension, 1), points(333, dimension, 1));
             right[17] = None;
@@ -160,6 +171,43 @@ fn both_sides_and_one_side_by_every_measure() {
         }
     }
     assert!(matched > 10_000 && by_halves > 10, "{matched} {by_halves}");
+}
+
+/// Thresholds that are scores of pairs, of powers whose sums overflow, vanish and are near 1; rows with numbers beyond all
+/// measure.
+#[test]
+fn a_power_loses_no_match_to_rounding() {
+    let (budget, mut matched) = (budget(), 0);
+    for power in [1.0, 1.001, 2.0, 2.5, 3.0, 10.0, 300.0, 1e4] {
+        // beyond, all sums overflow
+        for scale in [1e-30, 0.01, 1.0, 7e9].into_iter().filter(|scale| power < 100.0 || *scale <= 1.0) {
+            let scaled = |rows: Rows| -> Rows {
+                let of_row = |row: Option<Vec<Option<f64>>>| {
+                    row.map(|row| row.iter().map(|x| Some(x.unwrap() * scale)).collect())
+                };
+                rows.into_iter().map(of_row).collect()
+            };
+            let (left, mut right) = (scaled(points(300, 3, 11)), scaled(points(200, 3, 11)));
+            right[5] = Some(vec![Some(1e200), Some(0.0), Some(f64::NAN)]);
+            let value = threshold(lp(power), &left, 50);
+            let condition = condition(lp(power), Bounds::at_most(value, true));
+            let (build, probe) = (keys(&left, None), keys(&right, None));
+            let Some(index) = index(&budget, condition, &build, false) else { continue };
+            let expected = nested_loop(&condition, &build, Some(&probe), [&left, &right]);
+            assert_eq!(found(&index, Some(&probe), 1 << 20), expected, "{power} {scale} {value}");
+            matched += expected.len();
+        }
+    }
+    assert!(matched > 10_000, "{matched}");
+}
+
+#[test]
+fn powers_beyond_what_rounding_is_known_of_are_the_cpus() {
+    let serves = |power: f64| {
+        let condition = condition(lp(power), Bounds::at_most(1.0, true));
+        crate::Cuda.serves(Condition::Vector(condition))
+    };
+    assert!(serves(1.0) && serves(1e6) && !serves(1e7) && !serves(f64::INFINITY));
 }
 
 #[test]
@@ -246,7 +294,8 @@ fn more_pairs_than_the_buffers_hold() {
 #[test]
 fn filters_let_few_others_pass() {
     let budget = budget();
-    for measure in MEASURES {
+    // a power has a filter by another distance
+    for measure in measures().into_iter().filter(|measure| !matches!(measure, VectorMeasure::Lp(_))) {
         for dimension in [2, 16, 70] {
             let rows = points(1500, dimension, 8);
             let condition = condition(measure, bounds(measure, threshold(measure, &rows, 40), true));

@@ -2,7 +2,7 @@
 
 use crate::kernels::VectorCondition;
 use crate::kernels::constants::vector_measure::{
-    CHEBYSHEV, COSINE, COSINE_DISTANCE, EUCLIDEAN, INNER_PRODUCT, L1, L2, LINF, MANHATTAN, PRODUCTS,
+    CHEBYSHEV, COSINE, COSINE_DISTANCE, EUCLIDEAN, INNER_PRODUCT, L1, L2, LINF, MANHATTAN, POWERS, PRODUCTS,
 };
 use similarity_engine::condition;
 use similarity_engine::vectors::precision::Precision;
@@ -15,32 +15,64 @@ pub(super) const ROWS_UNCHECKED: usize = 1 << 12;
 /// Boxes tell blocks apart by so many dimensions at most.
 const MOST_WIDTH: usize = 32;
 
-/// Whether there are kernels for a measure.
+/// Whether kernels decide a measure.
 pub(crate) fn has_kernels(measure: VectorMeasure) -> bool {
     !matches!(measure, VectorMeasure::Lp(_))
 }
 
-/// The numbers of the measure and of its metric; none for a general power.
-fn numbers(measure: VectorMeasure) -> Option<(u32, u32)> {
+/// Whether kernels find the pairs of a measure, if only for the host to decide them.
+pub(crate) fn finds_pairs(measure: VectorMeasure) -> bool {
     match measure {
-        VectorMeasure::L1 => Some((L1, MANHATTAN)),
-        VectorMeasure::L2 => Some((L2, EUCLIDEAN)),
-        VectorMeasure::Linf => Some((LINF, CHEBYSHEV)),
-        VectorMeasure::Cosine => Some((COSINE, EUCLIDEAN)),
-        VectorMeasure::CosineDistance => Some((COSINE_DISTANCE, EUCLIDEAN)),
-        VectorMeasure::InnerProduct => Some((INNER_PRODUCT, PRODUCTS)),
-        VectorMeasure::Lp(_) => None,
+        VectorMeasure::Lp(power) => power.get() <= LARGEST_POWER,
+        _ => true,
     }
 }
 
-/// A test of vectors of so many elements, filtered up to `reach`; none for what there are no kernels for. A NaN is
-/// above all scores, or below all of them, as an infinity is.
-pub(crate) fn vector_test(
-    condition: &condition::VectorCondition,
-    reach: &Reach,
-    dimension: usize,
-) -> Option<VectorCondition> {
-    let (measure, metric) = numbers(condition.measure)?;
+/// Powers up to which what rounding does to a sum is known to be little.
+const LARGEST_POWER: f64 = 1e6;
+
+/// How a device filters by a power: by the sum of the powers of the differences.
+///
+/// With u = 2^-53 and d dimensions: the host and the device compute powers within 4 u of themselves, and sums of d of
+/// them within d u. The host takes a root whose exponent is within u of 1 / p, so that its logarithm is off by u times
+/// that of the sum, which is 745 at most where the sum is a normal number. So the sum of a match is within
+/// (2 d + 2 p + 800) u of what it is compared with, for which `most` has five times the room. Powers that are less than
+/// the least normal number add less than d of these.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PowerSum {
+    pub(super) power: f64,
+    /// The largest sum that a match may have.
+    pub(super) most: f64,
+}
+
+impl PowerSum {
+    /// How a device filters by `condition`, where it does so by a power.
+    pub(super) fn of(condition: &condition::VectorCondition, dimension: usize) -> Option<Self> {
+        let VectorMeasure::Lp(power) = condition.measure else { return None };
+        let (power, d) = (power.get(), dimension as f64);
+        let largest = condition.bounds.upper().map_or(f64::INFINITY, |bound| bound.value);
+        let room = 1.0 + (16.0 * d + 16.0 * power + 4096.0) * f64::ROUNDING;
+        Some(Self { power, most: largest.powf(power) * room + d * f64::LEAST })
+    }
+}
+
+/// The numbers of the measure and of its metric.
+fn numbers(measure: VectorMeasure) -> (u32, u32) {
+    match measure {
+        VectorMeasure::L1 => (L1, MANHATTAN),
+        VectorMeasure::L2 => (L2, EUCLIDEAN),
+        VectorMeasure::Linf => (LINF, CHEBYSHEV),
+        VectorMeasure::Lp(_) => (POWERS, EUCLIDEAN),
+        VectorMeasure::Cosine => (COSINE, EUCLIDEAN),
+        VectorMeasure::CosineDistance => (COSINE_DISTANCE, EUCLIDEAN),
+        VectorMeasure::InnerProduct => (INNER_PRODUCT, PRODUCTS),
+    }
+}
+
+/// A test of vectors of so many elements, filtered up to `reach`. A NaN is above all scores, or below all of them, as an
+/// infinity is.
+pub(crate) fn vector_test(condition: &condition::VectorCondition, reach: &Reach, dimension: usize) -> VectorCondition {
+    let (measure, metric) = numbers(condition.measure);
     let bounds = condition.bounds;
     let lower = bounds.lower().map_or((f64::NEG_INFINITY, true), |bound| (bound.value, bound.inclusive));
     let upper = bounds.upper().map_or((f64::INFINITY, true), |bound| (bound.value, bound.inclusive));
@@ -50,7 +82,7 @@ pub(crate) fn vector_test(
         v => (v, inclusive),
     });
     let (far, by_norm) = reach.line::<f32>();
-    Some(VectorCondition {
+    VectorCondition {
         lower,
         upper,
         most: reach.most(),
@@ -63,7 +95,7 @@ pub(crate) fn vector_test(
         width: dimension.min(MOST_WIDTH) as u32,
         lower_inclusive: u32::from(lower_inclusive),
         upper_inclusive: u32::from(upper_inclusive),
-    })
+    }
 }
 
 /// Numbers of fewer dimensions are told apart by boxes, and few enough for single precision.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use super::columns::Framing;
-use super::condition::{ROWS_UNCHECKED, halves_scale, vector_test};
+use super::condition::{PowerSum, ROWS_UNCHECKED, halves_scale, vector_test};
 use super::near_blocks::{NearBlocks, ROWS_OF_TASK};
 use super::sorted::{PackedPoints, PointSigner, SortedPoints};
 use crate::fault::Fault;
+use crate::host_verify::keep_matches;
 use crate::kernels::{Appended, NearRanges, Positions, TaskList, VectorCondition, VectorSides};
 use crate::memory::Budget;
 use crate::replicate::{Copying, Replicate};
@@ -35,11 +36,16 @@ pub(crate) struct VectorIndex {
     condition: VectorCondition,
     framing: Framing,
     in_halves: bool,
-    /// Where other inputs probe it: the rows on the host, for those of a batch that no filter tells apart.
+    /// Where the device only filters: by what.
+    powers: Option<PowerSum>,
+    /// The rows on the host: where other inputs probe it, for those of a batch that no filter tells apart, and where the
+    /// device only filters.
     host: Option<Arc<Points>>,
+    /// Threads that decide what the device has filtered.
+    threads: usize,
 }
 
-/// The rows of a probe batch, where some are unfilterable.
+/// The rows of a probe batch, where the host compares some.
 impl OnHost for Option<Points> {
     fn len(&self) -> usize {
         self.as_ref().map_or(0, |points| points.unfilterable.len())
@@ -68,7 +74,7 @@ impl VectorIndex {
         let points = Points::try_new(&query, keys, None, &context.preparing())?;
         context.cancel.check()?;
         let Some(reach) = Reach::of(&query, points.dimension) else { return Ok(None) };
-        let Some(condition) = vector_test(&query, &reach, points.dimension) else { return Ok(None) };
+        let condition = vector_test(&query, &reach, points.dimension);
         if points.dimension == 0 || !points.unfilterable.is_empty() {
             return Ok(None);
         }
@@ -97,8 +103,10 @@ impl VectorIndex {
             steps: Scheduler::new(workers),
             rows_at_once: budget.rows_at_once(rows).min(of_numbers).max(1),
         };
-        let host = (!self_join).then(|| Arc::new(points));
-        let mut index = Self { build, query, decision: Decision::new(query), condition, framing, in_halves, host };
+        let powers = PowerSum::of(&query, points.dimension);
+        let host = (!self_join || powers.is_some()).then(|| Arc::new(points));
+        let (decision, threads) = (Decision::new(query), context.probe_threads);
+        let mut index = Self { build, query, decision, condition, framing, in_halves, powers, host, threads };
         if self_join {
             index.build.self_join = Some(index.near(&stream, None)?);
         }
@@ -138,6 +146,7 @@ pub(crate) struct VectorComparison<'a> {
     budget: &'a Budget,
     sides: VectorSides,
     range: Positions,
+    powers: Option<PowerSum>,
 }
 
 impl Comparison for VectorComparison<'_> {
@@ -156,7 +165,13 @@ impl Comparison for VectorComparison<'_> {
         candidates: &Appended<'_>,
         pairs: &mut Appended<'_>,
     ) -> Result<(), Fault> {
-        self.budget.device.kernels().vectors()?.verify(stream, &self.sides, candidates, pairs)
+        let kernels = self.budget.device.kernels().vectors()?;
+        match self.powers {
+            Some(PowerSum { power, most }) => {
+                kernels.verify_powers(stream, &self.sides, (power, most), candidates, pairs)
+            }
+            None => kernels.verify(stream, &self.sides, candidates, pairs),
+        }
     }
 }
 
@@ -173,7 +188,8 @@ impl TiledIndex for VectorIndex {
     fn chosen(&self) -> String {
         let filter = if self.in_halves { "half precision on tensor cores" } else { "single precision" };
         let (device, dimension) = (&self.build.budget.device, self.condition.dimension);
-        format!("blocks along a curve over {dimension} dimensions ({device}, {filter})")
+        let but = if self.powers.is_some() { ", decided on the cpu" } else { "" };
+        format!("blocks along a curve over {dimension} dimensions ({device}, {filter}{but})")
     }
 
     fn held(&self) -> usize {
@@ -190,7 +206,9 @@ impl TiledIndex for VectorIndex {
             condition: self.condition,
             framing: self.framing.replicate(to)?,
             in_halves: self.in_halves,
+            powers: self.powers,
             host: self.host.clone(),
+            threads: self.threads,
         })
     }
 
@@ -205,7 +223,7 @@ impl TiledIndex for VectorIndex {
         let cut = self.near(&stream, Some(&side))?;
         let decides = |row: &u32| self.query.decides(points.vectors.given(*row as usize));
         let (unmatchable, undecided) = (points.unmatchable, !points.unfilterable.rows.iter().all(decides));
-        let on_host = (!points.unfilterable.is_empty()).then_some(points);
+        let on_host = (!points.unfilterable.is_empty() || self.powers.is_some()).then_some(points);
         Ok(Prepared { undecided, ..Batch { side, cut, on_host }.prepared(unmatchable) })
     }
 
@@ -215,7 +233,16 @@ impl TiledIndex for VectorIndex {
         (probe, _): (Option<&SortedPoints>, &NearBlocks),
         range: Positions,
     ) -> VectorComparison<'a> {
-        VectorComparison { budget: &self.build.budget, sides: self.sides(stream, probe), range }
+        let (budget, sides) = (&self.build.budget, self.sides(stream, probe));
+        VectorComparison { budget, sides, range, powers: self.powers }
+    }
+
+    fn decide(&self, probe: Option<&BatchOf<Self>>, first: usize, cancel: &Cancel, out: &mut Pairs) {
+        let (Some(build), Some(_)) = (&self.host, self.powers) else { return };
+        let Some(probe) = probe.map_or(Some(build.as_ref()), |batch| batch.on_host.as_ref()) else { return };
+        keep_matches(first, (self.threads, cancel), out, |one, other| {
+            self.decision.may_hold(build.vectors.given(one), probe.vectors.given(other))
+        });
     }
 
     /// The pairs of an unfilterable row with all rows of the build side.

@@ -11,7 +11,8 @@
 //!
 //! Few dimensions: almost all blocks are told apart by their boxes. Many: all pairs of points are compared, on tensor
 //! cores where half precision tells matches from others. The measure's own arithmetic decides, on the device, in double
-//! precision, in the order of the elements. A row of a probe batch that no filter tells apart is compared on the host.
+//! precision, in the order of the elements; but `lp_distance` on the host, whose powers no device rounds alike. A row of a
+//! probe batch that no filter tells apart is compared on the host.
 
 mod columns;
 mod condition;
@@ -20,7 +21,7 @@ mod near_blocks;
 mod nearest;
 mod sorted;
 
-pub(super) use condition::{has_kernels, vector_test};
+pub(super) use condition::{finds_pairs, has_kernels, vector_test};
 pub(super) use index::VectorIndex;
 pub use nearest::FEW_DIMENSIONS;
 pub(super) use nearest::build_nearest;

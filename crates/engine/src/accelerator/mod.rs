@@ -72,6 +72,9 @@ pub trait Platform: Debug + Send + Sync {
     /// Whether an atom of rules can be decided on a device.
     fn serves_atom(&self, atom: &AtomCondition) -> bool;
 
+    /// Whether a device can refuse pairs for which an atom of rules does not hold, though it may let some of them pass.
+    fn filters_atom(&self, atom: &AtomCondition) -> bool;
+
     /// Whether there are kernels for a ranking of so many rows.
     fn ranks_by(&self, ranking: &Ranking, wanted: Wanted) -> bool;
 

@@ -146,10 +146,10 @@ impl RulePlan {
     }
 }
 
-/// Trees of an entry for an engine that decides some atoms only: what they leave, another engine decides.
+/// Trees of an entry for an engine that decides or filters by some atoms only: what they leave, another engine decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prefilter {
-    /// Tree of the clauses of the entry, without the atoms that are not decided. A pair without a witness satisfies
+    /// Tree of the clauses of the entry, without the atoms that nothing is known of. A pair without a witness satisfies
     /// none of these clauses.
     pub tree: ExecutionTree,
     /// Tree of those whole clauses of the entries before whose atoms are all decided. A pair with a witness came out
@@ -161,11 +161,18 @@ pub struct Prefilter {
 const MOST_LEFT: f64 = 0.5;
 
 impl RulePlan {
-    /// Trees of the group at a place for an engine that `decides` some atoms; `None` where they would leave most pairs.
-    pub fn prefilter(&self, at: usize, clauses: &[Vec<usize>], decides: impl Fn(usize) -> bool) -> Option<Prefilter> {
+    /// Trees of the group at a place for an engine that `filters` by some atoms, and `decides` some of these; `None`
+    /// where they would leave most pairs.
+    pub fn prefilter(
+        &self,
+        at: usize,
+        clauses: &[Vec<usize>],
+        filters: impl Fn(usize) -> bool,
+        decides: impl Fn(usize) -> bool,
+    ) -> Option<Prefilter> {
         let EntryGroup { entry, clauses: own, estimates, .. } = &self.groups[at];
         let left = |&number: &usize| {
-            let atoms = clauses[number].iter().copied().filter(|&atom| !entry.decides(atom) && decides(atom));
+            let atoms = clauses[number].iter().copied().filter(|&atom| !entry.decides(atom) && filters(atom));
             (number, atoms.collect())
         };
         let own: Vec<(usize, Vec<usize>)> = own.iter().map(left).collect();
@@ -327,7 +334,7 @@ mod tests {
         let plan = RulePlan::of(&kinds, &clauses, &statistics, all);
         let of_entries: Vec<&[usize]> = plan.groups.iter().map(|group| group.clauses.as_slice()).collect();
         assert_eq!(of_entries, [&[0, 1][..], &[2], &[3]]);
-        let prefilter = |at| plan.prefilter(at, &clauses, |atom| atom != 4);
+        let prefilter = |at| plan.prefilter(at, &clauses, |atom| atom != 4, |atom| atom != 4);
         let atoms = |tree: &ExecutionTree| {
             let mut atoms: Vec<usize> = tree.steps.iter().map(|step| step.atom).collect();
             atoms.sort_unstable();
@@ -339,6 +346,10 @@ mod tests {
         assert_eq!(shown(1), Some((vec![2, 3], vec![0, 3])));
         // nothing is left that tells candidates apart
         assert_eq!(shown(2), None);
+        // what only filters tells them apart, and says nothing of the clauses before
+        let filtered = |at| plan.prefilter(at, &clauses, |_| true, |atom| atom != 4);
+        let shown = |at| filtered(at).map(|Prefilter { tree, earlier }| (atoms(&tree), atoms(&earlier)));
+        assert_eq!(shown(2), Some((vec![4], vec![0, 3])));
         let witnesses: Vec<_> =
             prefilter(0).into_iter().flat_map(|of| of.tree.steps).map(|step| step.witness).collect();
         assert!(witnesses.iter().all(Option::is_some), "{witnesses:?}");

@@ -18,7 +18,7 @@ fn asked_ahead(platform: &dyn Platform, conditions: &[AtomCondition], clauses: &
     let is_place = |condition: &AtomCondition| matches!(condition, AtomCondition::Equality | AtomCondition::Band);
     let has_places = conditions.iter().zip(&asked).any(|(condition, asked)| *asked && is_place(condition));
     for (asked, condition) in asked.iter_mut().zip(conditions) {
-        *asked &= *condition != AtomCondition::Equality && platform.serves_atom(condition);
+        *asked &= *condition != AtomCondition::Equality && platform.filters_atom(condition);
     }
     has_places.then_some(asked)
 }

@@ -123,6 +123,7 @@ impl Building<'_> {
         let EntryGroup { entry, tree, earlier, .. } = &plan.groups[at];
         let Some(platform) = self.engine.platform() else { return OnDevice::Nothing };
         let serves = |atom: usize| platform.serves_atom(&deciders.conditions[atom]);
+        let filters = |atom: usize| platform.filters_atom(&deciders.conditions[atom]);
         let mut steps = tree.steps.iter().chain(&earlier.steps).peekable();
         // an index has decided it all
         if matches!(entry, Entry::Index { .. }) && steps.peek().is_none() {
@@ -130,7 +131,7 @@ impl Building<'_> {
         }
         match steps.all(|step| serves(step.atom)) {
             true => OnDevice::Decides,
-            false => plan.prefilter(at, clauses, serves).map_or(OnDevice::Nothing, OnDevice::Prefilters),
+            false => plan.prefilter(at, clauses, filters, serves).map_or(OnDevice::Nothing, OnDevice::Prefilters),
         }
     }
 

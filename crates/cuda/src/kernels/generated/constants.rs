@@ -106,6 +106,8 @@ pub mod vector_measure {
     pub const COSINE_DISTANCE: u32 = 4;
     /// `VectorMeasure`.
     pub const INNER_PRODUCT: u32 = 5;
+    /// `VectorMeasure`.
+    pub const POWERS: u32 = 6;
     /// `Metric`.
     pub const MANHATTAN: u32 = 0;
     /// `Metric`.

@@ -123,6 +123,7 @@ pub struct Kernels {
     vector_filter_product: CudaFunction,
     vector_filter_halves: Option<CudaFunction>,
     vector_verify: CudaFunction,
+    vector_verify_powers: CudaFunction,
 }
 
 /// Defines kernels of `vector_filter_*`, which differ by their names.
@@ -176,6 +177,7 @@ impl Kernels {
             vector_filter_product: module.load_function("vector_filter_product")?,
             vector_filter_halves: tensor_cores.then(|| module.load_function("vector_filter_halves")).transpose()?,
             vector_verify: module.load_function("vector_verify")?,
+            vector_verify_powers: module.load_function("vector_verify_powers")?,
         })
     }
 
@@ -368,7 +370,7 @@ impl Kernels {
         Ok(())
     }
 
-    /// One thread a candidate, none where some have found no room: row numbers of those that match.
+    /// The candidates that match.
     pub unsafe fn vector_verify(
         &self,
         stream: &CudaStream,
@@ -386,6 +388,32 @@ impl Kernels {
         let mut launch = stream.launch_builder(&self.vector_verify);
         launch.arg(&probe).arg(&build).arg(&test).arg(&candidates).arg(&candidate_count).arg(&capacity);
         launch.arg(&pairs).arg(&count).arg(&pair_capacity);
+        // SAFETY: the arguments are those of the kernel; what they refer to is up to the caller.
+        unsafe { launch.launch(grid.of(128, 0)) }?;
+        Ok(())
+    }
+
+    /// The candidates whose differences, each to the `power`, are together no more than `most`, or are no
+    /// number.
+    pub unsafe fn vector_verify_powers(
+        &self,
+        stream: &CudaStream,
+        grid: Grid,
+        probe: Vectors,
+        build: Vectors,
+        dimension: u32,
+        power: f64,
+        most: f64,
+        candidates: Address<super::common::Pair>,
+        candidate_count: Address<u64>,
+        capacity: u64,
+        pairs: AddressMut<super::common::Pair>,
+        count: AddressMut<u64>,
+        pair_capacity: u64,
+    ) -> Launched {
+        let mut launch = stream.launch_builder(&self.vector_verify_powers);
+        launch.arg(&probe).arg(&build).arg(&dimension).arg(&power).arg(&most).arg(&candidates);
+        launch.arg(&candidate_count).arg(&capacity).arg(&pairs).arg(&count).arg(&pair_capacity);
         // SAFETY: the arguments are those of the kernel; what they refer to is up to the caller.
         unsafe { launch.launch(grid.of(128, 0)) }?;
         Ok(())

@@ -100,7 +100,7 @@ impl Ranking {
         }
         let gap = frame.typical_gap(&points, measure);
         let reach = Reach::of_sum(measure, sum, points.dimension, gap, (norm, norm));
-        let Some(condition) = vector_test(&query, &reach, points.dimension) else { return Ok(None) };
+        let condition = vector_test(&query, &reach, points.dimension);
         let halves = halves_scale(&condition, frame.typical_largest(&points), norm);
         let halves = halves.filter(|_| sum == Sum::Squares && budget.device.has_tensor_cores());
         let grouped = keys.groups.is_some();
