@@ -10,7 +10,7 @@ use super::device::Device;
 use super::fault::Fault;
 use super::metrics::DeviceMetrics;
 use super::sent_columns::SentColumns;
-use super::transfers::{download, upload};
+use super::transfers::{copying_threads, download, upload};
 
 /// Rows of a probe side that are made ready at once.
 const FEWEST_ROWS: usize = 1 << 13;
@@ -124,7 +124,7 @@ impl Budget {
         Ok(buffer)
     }
 
-    /// A copy of many `values` in a room of that stream, by several threads.
+    /// A copy of many `values` in a room of that stream, through pinned memory, by this thread alone.
     pub(super) fn upload_large_to<'a, T: DeviceRepr + Sync>(
         &self,
         stream: &Arc<CudaStream>,
@@ -132,7 +132,7 @@ impl Budget {
         room: &'a mut Room<T>,
     ) -> Result<&'a Buffer<T>, Fault> {
         let buffer = room.of(self, stream, values.len())?;
-        upload(self.device.context(), self.device.slots(), stream, &[values], &mut buffer.slice)?;
+        upload(self.device.context(), self.device.slots(), (stream, 1), &[values], &mut buffer.slice)?;
         self.metrics.upload(values);
         Ok(buffer)
     }
@@ -146,7 +146,8 @@ impl Budget {
     ) -> Result<Buffer<T>, Fault> {
         let parts: Vec<&[T]> = parts.into_iter().collect();
         let mut buffer = self.buffer(stream, length)?;
-        upload(self.device.context(), self.device.slots(), stream, &parts, &mut buffer.slice)?;
+        let by = (stream, copying_threads());
+        upload(self.device.context(), self.device.slots(), by, &parts, &mut buffer.slice)?;
         parts.iter().for_each(|part| self.metrics.upload(part));
         Ok(buffer)
     }

@@ -126,11 +126,17 @@ pub(super) unsafe fn download<T: DeviceRepr + Copy>(
     Ok(values)
 }
 
-/// Copies `parts`, one after the other, to where `stream` has made room for them.
+/// Threads that copy: as many as pay.
+pub(super) fn copying_threads() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Copies `parts`, one after the other, to where `stream` has made room for them, by up to so many `threads`. Whoever
+/// holds what other threads wait for may use one only.
 pub(super) fn upload<T: DeviceRepr + Sync>(
     device: &Arc<DeviceContext>,
     slots: &ObjectPool<Slot>,
-    stream: &Arc<CudaStream>,
+    (stream, threads): (&Arc<CudaStream>, usize),
     parts: &[&[T]],
     room: &mut CudaSlice<T>,
 ) -> Result<(), Fault> {
@@ -145,8 +151,7 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
         }
         return Ok(());
     }
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let threads = cores.min(length * size_of::<T>() / HALF).clamp(1, SLOTS);
+    let threads = threads.min(length * size_of::<T>() / HALF).clamp(1, SLOTS);
     let (address, pieces) = (Address::new(room.device_ptr(stream).0), pieces(parts, HALF / size_of::<T>()));
     // from now on the room is there for other streams
     stream.synchronize()?;

@@ -38,7 +38,7 @@ const MATCH_COUNTS: OffloadThreshold =
 /// other one is by design.
 const NANOSECONDS_OF_TEST: [f64; 2] = [0.15, 0.6];
 
-/// Threshold of candidates that equalities and bands pair.
+/// Threshold of candidates whose trees a device walks.
 pub(super) const RULES: OffloadThreshold =
     OffloadThreshold { open: 15_000_000, closed: 10_000_000_000, unit: Unit::Nanoseconds };
 

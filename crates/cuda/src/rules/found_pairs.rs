@@ -10,6 +10,7 @@ use similarity_engine::plan::ExecutionTree;
 use similarity_engine::{Cancel, Counts, Pairs};
 
 use super::atoms::RulesOnDevice;
+use super::probe_ranges::PAIRS_OF_TASK;
 use super::walking::{Source, TreesOnDevice, Walking};
 use crate::fault::Fault;
 use crate::kernels::{Positions, Task};
@@ -61,9 +62,13 @@ impl DeviceTrees for FoundPairs {
         let walking = Walking::new(rules, &self.trees, probe, Source::Found(found), &mut *counters);
         let decided = self.workers.with(|worker| {
             for first in (0..found.len()).step_by(self.at_once) {
-                let end = found.len().min(first + self.at_once) as u32;
-                let task = Task { probe: 0, first: first as u32, end };
-                worker.run(&walking, vec![task], Positions { begin: 0, end: 1 }, cancel, out)?;
+                let end = found.len().min(first + self.at_once);
+                let task = |first: usize| {
+                    let (first, most) = (first as u32, PAIRS_OF_TASK);
+                    Task { probe: 0, first, end: (end as u32).min(first + most) }
+                };
+                let tasks = (first..end).step_by(PAIRS_OF_TASK as usize).map(task).collect();
+                worker.run(&walking, tasks, Positions { begin: 0, end: 1 }, cancel, out)?;
             }
             Ok(())
         });

@@ -40,6 +40,11 @@ pub(super) enum BuiltEntry {
 }
 
 impl BuiltEntry {
+    /// Whether an index finds its candidates.
+    pub(super) fn is_indexed(&self) -> bool {
+        matches!(self, Self::Indexed(_))
+    }
+
     /// The trees that decide its candidates.
     pub(super) fn trees(&self) -> &EntryTrees {
         match self {

@@ -270,6 +270,11 @@ impl PlacedEntry {
         matches!(self, Self::OnDevice { .. })
     }
 
+    /// Whether an index finds candidates.
+    pub(super) fn is_indexed(&self) -> bool {
+        matches!(self, Self::Indexed { .. })
+    }
+
     /// The device that decides candidates, where one does.
     pub(super) fn deciding(&self) -> Option<&DeviceWalk> {
         match self {
@@ -336,8 +341,11 @@ impl PlacedEntry {
             Self::OnDevice { .. } if self.needs_host() => ROWS_OF_PREFILTER,
             Self::OnDevice { .. } => ROWS_AT_ONCE,
             Self::Indexed { entry: IndexedEntry { index, .. }, decides } => {
-                let of_device = decides.as_ref().map_or(1, |_| ROWS_OF_PREFILTER);
-                index.info().rows_at_once.max(of_device)
+                match (index.info().rows_at_once, decides) {
+                    // an index of the CPU takes any number of rows
+                    (1, Some(_)) => ROWS_OF_PREFILTER,
+                    (rows, _) => rows,
+                }
             }
         }
     }

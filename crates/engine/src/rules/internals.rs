@@ -67,7 +67,9 @@ pub fn counters_of(index: &RuleIndex) -> RuleCounters {
     RuleCounters::new(side.deciders.conditions.len(), side.clauses.len())
 }
 
-/// For how many entries a probe batch is on a device.
+/// For how many entries by places a probe batch is on a device.
 pub fn entries_probed_on_device(probe: &PreparedRules) -> usize {
-    (0..probe.entries.len()).filter(|&entry| probe.entry(entry).on_device().is_some()).count()
+    (0..probe.entries.len())
+        .filter(|&entry| probe.entry(entry).on_device().is_some_and(|probe| probe.items.is_some()))
+        .count()
 }

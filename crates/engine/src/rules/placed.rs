@@ -7,7 +7,7 @@ use crate::error::Result;
 use super::ahead::bring;
 use super::coded::BuildSide;
 use super::entered::{BuiltEntry, EnteredRules};
-use super::entry::{IndexedEntry, OnDevice, PlacedEntry};
+use super::entry::{IndexedEntry, PlacedEntry};
 use super::on_device::{DeviceWalk, WORTH_LAUNCHES};
 use super::placement::{NumberingDevice, Placement};
 use crate::BuildContext;
@@ -50,6 +50,16 @@ impl PlacedRules {
     /// A cancelled build, a device that fails.
     pub(super) fn of(entered: EnteredRules, engine: &Engine, context: &BuildContext<'_>) -> Result<Self> {
         let EnteredRules { side, plan, entries, unmatchable, on } = entered;
+        let rows = probe_rows(&side, context);
+        let is_worth = |(entry, group): (&BuiltEntry, &EntryGroup)| {
+            entry.trees().have_kernels() && (context.overrides.little_work || has_enough(entry, rows * group.partners))
+        };
+        let walkable: Vec<bool> = entries.iter().zip(&plan.groups).map(is_worth).collect();
+        // about how many nanoseconds a core takes for the pairs of the entries whose trees a device walks
+        let work = || {
+            let groups = plan.groups.iter().zip(&walkable).filter(|(_, walkable)| **walkable);
+            groups.map(|(group, _)| rows * group.partners * group.cost).sum::<f64>() as u64
+        };
         let (device, ahead, counted, reason) = match on {
             // what has numbered the keys walks the rules
             Placement::OnDevice(NumberingDevice { device, ahead }) => {
@@ -57,7 +67,7 @@ impl PlacedRules {
                 (Some(device), ahead, counted, Reason::default())
             }
             Placement::OnHost => {
-                let (devices, reason) = engine.devices(RULES, || Ok(work(&side, &plan, &entries, context)))?;
+                let (devices, reason) = engine.devices(RULES, || Ok(work()))?;
                 (devices.map(|devices| devices.one().for_join()), None, Vec::new(), reason)
             }
         };
@@ -65,12 +75,11 @@ impl PlacedRules {
             Some(device) => {
                 device.read_rules_ahead(context.cancel);
                 context.cancel.check()?;
-                let pays = || work(&side, &plan, &entries, context) >= WORK_OF_COPIES;
-                let others = match context.overrides.little_work || pays() {
+                let others = match context.overrides.little_work || work() >= WORK_OF_COPIES {
                     true => engine.devices_beside(device.as_ref()),
                     false => Vec::new(),
                 };
-                Brought::of(&side, &entries, (device.as_ref(), others), ahead, context)?
+                Brought::of(&side, (&entries, &walkable), (device.as_ref(), others), ahead, context)?
             }
             None => Brought::nothing(&entries, None),
         };
@@ -88,7 +97,8 @@ impl PlacedRules {
             }
         };
         let entries: Vec<PlacedEntry> = entries.into_iter().zip(walks).map(placed).collect();
-        if entries.iter().any(PlacedEntry::needs_host) {
+        // a device leaves the pairs of an index where they are few
+        if entries.iter().any(|entry| entry.needs_host() || entry.is_indexed()) {
             side.columns.fetch_codes(context.threads)?;
         }
         // all other entries leave few pairs to the host
@@ -99,17 +109,24 @@ impl PlacedRules {
     }
 }
 
-/// About how many nanoseconds a core takes for the pairs of the entries whose trees a device can walk.
-fn work(side: &BuildSide, plan: &RulePlan, entries: &[BuiltEntry], context: &BuildContext<'_>) -> u64 {
-    let rows = match context.self_join {
+/// About how many rows are probed.
+fn probe_rows(side: &BuildSide, context: &BuildContext<'_>) -> f64 {
+    match context.self_join {
         true => side.columns.rows as f64 / 2.0,
         false => context.expected_probe_rows(side.columns.rows) as f64,
-    };
-    let of_entry = |(entry, group): (&BuiltEntry, &EntryGroup)| match entry.trees().have_kernels() {
-        true => rows * group.partners * group.cost,
-        false => 0.0,
-    };
-    entries.iter().zip(&plan.groups).map(of_entry).sum::<f64>() as u64
+    }
+}
+
+/// Pairs of an index from which on a device is brought the columns that decide them. The amount is by design.
+const PAIRS_OF_COLUMNS: f64 = 1e6;
+
+/// Whether a device is worth bringing the columns to that decide so many pairs of an entry. Those that it finds itself
+/// are.
+fn has_enough(entry: &BuiltEntry, pairs: f64) -> bool {
+    match entry {
+        BuiltEntry::Walkable(_) => true,
+        BuiltEntry::Indexed(_) => pairs >= PAIRS_OF_COLUMNS,
+    }
 }
 
 /// What a device has of a build side and its entries.
@@ -126,49 +143,21 @@ impl Brought {
         Self { on: Placement::OnHost, walks: entries.iter().map(|_| None).collect(), declined }
     }
 
-    /// Brings to a device what it can walk, with the columns that were brought `ahead`. Not all of it is there, where
-    /// the device has no memory for that or no kernels.
+    /// Brings to a device the entries that are `walkable` there, with the columns that were brought `ahead`. Not all of
+    /// them are there, where the device has no memory for that or no kernels.
     fn of(
         side: &BuildSide,
-        entries: &[BuiltEntry],
+        (entries, walkable): (&[BuiltEntry], &[bool]),
         (device, others): (&dyn Accelerator, Vec<Arc<dyn Accelerator>>),
         ahead: Option<Box<dyn DeviceRules>>,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
         let threads = context.threads;
-        // columns that some entries ask must not keep all others away
-        let offers: [&dyn Fn(&BuiltEntry) -> bool; 3] = [
-            &|entry| entry.trees().have_kernels(),
-            &|entry| entry.trees().have_kernels() && !entry.trees().are_prefilters(),
-            &|entry| matches!(entry, BuiltEntry::Walkable(entry) if matches!(entry.trees.on_device, OnDevice::Decides)),
-        ];
-        let (mut ahead, mut tried, mut rules) = (ahead, Vec::new(), None);
-        for offer in offers {
-            let offered: Vec<bool> = entries.iter().map(offer).collect();
-            if offered == tried || !offered.contains(&true) {
-                continue;
-            }
-            let mut asked = vec![false; side.deciders.conditions.len()];
-            let atoms = entries.iter().zip(&offered).filter(|(_, offered)| **offered);
-            atoms.flat_map(|(entry, _)| entry.trees().atoms_there()).for_each(|atom| asked[atom] = true);
-            let brought = match ahead.take() {
-                Some(mut ahead) => ahead.add_codes(&side.columns, &asked)?.map(|()| ahead),
-                None => bring(device, side.atoms(), asked, &[], None, threads)?,
-            };
-            let is_there = matches!(brought, Offered::Taken(_));
-            (tried, rules) = (offered, Some(brought));
-            if is_there {
-                break;
-            }
-        }
-        let (offered, rules) = match rules {
-            Some(Offered::Taken(rules)) => (tried, rules),
-            Some(Offered::Declined(why)) => return Ok(Self::nothing(entries, Some(why))),
-            None => return Ok(Self::nothing(entries, None)),
-        };
+        let (columns, mut declined) = Self::columns(side, (entries, walkable), device, ahead, threads)?;
+        let Some((offered, rules)) = columns else { return Ok(Self::nothing(entries, declined)) };
         let has_unknown = |entry: &BuiltEntry| entry.trees().atoms_there().any(|atom| rules.has_unknown(atom));
-        let walkable = |(entry, offered): &(&BuiltEntry, &bool)| **offered && matches!(entry, BuiltEntry::Walkable(_));
-        let count = entries.iter().zip(&offered).filter(walkable).count();
+        let found_there = |(entry, offered): &(&BuiltEntry, &bool)| **offered && !entry.is_indexed();
+        let count = entries.iter().zip(&offered).filter(found_there).count();
         // a stretch that one device would take is cut for several
         let parts = rules.parts_of_entry(count);
         let brought = in_turn(entries.len(), threads, |at| match &entries[at] {
@@ -183,7 +172,7 @@ impl Brought {
                 None => Ok(None),
             },
         })?;
-        let (mut walked, mut declined) = (Vec::with_capacity(brought.len()), None);
+        let mut walked = Vec::with_capacity(brought.len());
         for brought in brought {
             walked.push(match brought {
                 Some(Offered::Taken(entry)) => Some(entry),
@@ -206,5 +195,40 @@ impl Brought {
         };
         let walks = are_walked.into_iter().enumerate().map(walk).collect();
         Ok(Self { on: Placement::OnDevice(rules), walks, declined })
+    }
+
+    /// Brings to a device the columns that the entries which are `walkable` there ask, and says for which entries they
+    /// are there; or why there are none, or not those of all.
+    fn columns(
+        side: &BuildSide,
+        (entries, walkable): (&[BuiltEntry], &[bool]),
+        device: &dyn Accelerator,
+        mut ahead: Option<Box<dyn DeviceRules>>,
+        threads: usize,
+    ) -> Result<(Option<(Vec<bool>, Box<dyn DeviceRules>)>, Option<Declined>)> {
+        // columns that some entries ask must not keep all others away
+        let offers: [&dyn Fn(&BuiltEntry) -> bool; 3] =
+            [&|_| true, &|entry| !entry.is_indexed(), &|entry| !entry.is_indexed() && !entry.trees().are_prefilters()];
+        let (mut tried, mut declined) = (Vec::new(), None);
+        for offer in offers {
+            let offered: Vec<bool> =
+                entries.iter().zip(walkable).map(|(entry, walkable)| *walkable && offer(entry)).collect();
+            if offered == tried || !offered.contains(&true) {
+                continue;
+            }
+            let mut asked = vec![false; side.deciders.conditions.len()];
+            let some = entries.iter().zip(&offered).filter(|(_, offered)| **offered);
+            some.flat_map(|(entry, _)| entry.trees().atoms_there()).for_each(|atom| asked[atom] = true);
+            let brought = match ahead.take() {
+                Some(mut ahead) => ahead.add_codes(&side.columns, &asked)?.map(|()| ahead),
+                None => bring(device, side.atoms(), asked, &[], None, threads)?,
+            };
+            match brought {
+                Offered::Taken(rules) => return Ok((Some((offered, rules)), declined)),
+                Offered::Declined(why) => declined = Some(why),
+            }
+            tried = offered;
+        }
+        Ok((None, declined))
     }
 }
