@@ -40,7 +40,7 @@ fn access_paths_are_those_of_the_engine_that_may_run() {
     let _open = device();
     let edit = |measure| Condition::Edit { measure, bounds: Bounds::at_least(0.9, true) };
     let (similarity, jaro) = (edit(EditMeasure::LEVENSHTEIN_SIMILARITY), edit(EditMeasure::JARO));
-    let lp = Condition::Vector(VectorCondition::every_score(VectorMeasure::Lp(Power::new(3.0).unwrap())));
+    let lp = |power| Condition::Vector(VectorCondition::every_score(VectorMeasure::Lp(Power::new(power).unwrap())));
     let on_cpu = "segment index or signature tiles (by the cost over the collected keys)";
     let paths =
         |asked, condition| EngineSpec { asked, ..EngineSpec::CPU }.access_paths(Some(&crate::Cuda), condition, None);
@@ -49,7 +49,9 @@ fn access_paths_are_those_of_the_engine_that_may_run() {
     assert_eq!(paths(Asked::Auto, similarity), format!("{on_cpu}; on cuda:0 signature tiles"));
     // both have the same one
     assert_eq!(paths(Asked::Auto, jaro), "signature tiles");
-    assert_eq!(paths(Asked::Cuda, lp), paths(Asked::Cpu, lp));
+    assert_eq!(paths(Asked::Cuda, lp(3.0)), "blocks along a curve");
+    // no kernels for that one
+    assert_eq!(paths(Asked::Cuda, lp(1e9)), paths(Asked::Cpu, lp(1e9)));
 }
 
 #[test]
