@@ -44,9 +44,11 @@ pub(super) fn longest_partner(predicate: &EditPredicate, length: usize, most: us
     length + farthest(0, most - length, |apart| possible(length + apart))
 }
 
-/// Whether a device only filters by a measure, as by Damerau-Levenshtein: a transposition around insertions and deletions
-/// has no bit-parallel form. What it changes, plain edits change as well, at most two for each that it costs: pairs
-/// within twice as many plain edits are all that can match.
+/// Whether a device only filters by a measure.
+///
+/// Damerau-Levenshtein is one: a transposition around insertions and deletions has no bit-parallel form. What it
+/// changes, plain edits change as well, at most two for each that it costs. So pairs within twice as many plain edits
+/// are all that can match.
 pub(super) fn is_only_filtered(measure: EditMeasure) -> bool {
     measure.descriptor().kernel.is_none()
 }

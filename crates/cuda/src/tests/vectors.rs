@@ -173,8 +173,7 @@ fn both_sides_and_one_side_by_every_measure() {
     assert!(matched > 10_000 && by_halves > 10, "{matched} {by_halves}");
 }
 
-/// Thresholds that are scores of pairs, of powers whose sums overflow, vanish and are near 1; rows with numbers beyond all
-/// measure.
+/// Thresholds are scores of pairs, and sums of powers overflow, vanish or are near 1.
 #[test]
 fn a_power_loses_no_match_to_rounding() {
     let (budget, mut matched) = (budget(), 0);

@@ -69,8 +69,8 @@ fn numbers(measure: VectorMeasure) -> (u32, u32) {
     }
 }
 
-/// A test of vectors of so many elements, filtered up to `reach`. A NaN is above all scores, or below all of them, as an
-/// infinity is.
+/// A test of vectors of so many elements, filtered up to `reach`. A NaN is above all scores, or below all of them, as
+/// an infinity is.
 pub(crate) fn vector_test(condition: &condition::VectorCondition, reach: &Reach, dimension: usize) -> VectorCondition {
     let (measure, metric) = numbers(condition.measure);
     let bounds = condition.bounds;

@@ -38,8 +38,8 @@ pub(crate) struct VectorIndex {
     in_halves: bool,
     /// Where the device only filters: by what.
     powers: Option<PowerSum>,
-    /// The rows on the host: where other inputs probe it, for those of a batch that no filter tells apart, and where the
-    /// device only filters.
+    /// The rows on the host: where the device only filters, and where other inputs probe it, for those of a batch that
+    /// no filter tells apart.
     host: Option<Arc<Points>>,
     /// Threads that decide what the device has filtered.
     threads: usize,

@@ -11,8 +11,8 @@
 //!
 //! Few dimensions: almost all blocks are told apart by their boxes. Many: all pairs of points are compared, on tensor
 //! cores where half precision tells matches from others. The measure's own arithmetic decides, on the device, in double
-//! precision, in the order of the elements; but `lp_distance` on the host, whose powers no device rounds alike. A row of a
-//! probe batch that no filter tells apart is compared on the host.
+//! precision, in the order of the elements. The host decides `lp_distance`, as a device rounds powers in another way. A
+//! row of a probe batch that no filter tells apart is compared on the host.
 
 mod columns;
 mod condition;
