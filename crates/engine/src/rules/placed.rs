@@ -138,6 +138,13 @@ struct Brought {
     declined: Option<Declined>,
 }
 
+/// Columns of a build side on a device.
+struct BroughtColumns {
+    rules: Box<dyn DeviceRules>,
+    /// The entries whose trees ask no others.
+    offered: Vec<bool>,
+}
+
 impl Brought {
     fn nothing(entries: &[BuiltEntry], declined: Option<Declined>) -> Self {
         Self { on: Placement::OnHost, walks: entries.iter().map(|_| None).collect(), declined }
@@ -154,7 +161,7 @@ impl Brought {
     ) -> Result<Self> {
         let threads = context.threads;
         let (columns, mut declined) = Self::columns(side, (entries, walkable), device, ahead, threads)?;
-        let Some((offered, rules)) = columns else { return Ok(Self::nothing(entries, declined)) };
+        let Some(BroughtColumns { rules, offered }) = columns else { return Ok(Self::nothing(entries, declined)) };
         let has_unknown = |entry: &BuiltEntry| entry.trees().atoms_there().any(|atom| rules.has_unknown(atom));
         let found_there = |(entry, offered): &(&BuiltEntry, &bool)| **offered && !entry.is_indexed();
         let count = entries.iter().zip(&offered).filter(found_there).count();
@@ -197,15 +204,15 @@ impl Brought {
         Ok(Self { on: Placement::OnDevice(rules), walks, declined })
     }
 
-    /// Brings to a device the columns that the entries which are `walkable` there ask, and says for which entries they
-    /// are there; or why there are none, or not those of all.
+    /// Brings to a device the columns that the entries which are `walkable` there ask; with the reason where there are
+    /// none, or not those of all.
     fn columns(
         side: &BuildSide,
         (entries, walkable): (&[BuiltEntry], &[bool]),
         device: &dyn Accelerator,
         mut ahead: Option<Box<dyn DeviceRules>>,
         threads: usize,
-    ) -> Result<(Option<(Vec<bool>, Box<dyn DeviceRules>)>, Option<Declined>)> {
+    ) -> Result<(Option<BroughtColumns>, Option<Declined>)> {
         // columns that some entries ask must not keep all others away
         let offers: [&dyn Fn(&BuiltEntry) -> bool; 3] =
             [&|_| true, &|entry| !entry.is_indexed(), &|entry| !entry.is_indexed() && !entry.trees().are_prefilters()];
@@ -224,7 +231,7 @@ impl Brought {
                 None => bring(device, side.atoms(), asked, &[], None, threads)?,
             };
             match brought {
-                Offered::Taken(rules) => return Ok((Some((offered, rules)), declined)),
+                Offered::Taken(rules) => return Ok((Some(BroughtColumns { rules, offered }), declined)),
                 Offered::Declined(why) => declined = Some(why),
             }
             tried = offered;
