@@ -84,7 +84,11 @@ async fn the_same_rows_give_the_same_tree() {
                       OR levenshtein(a.name, b.name) = 0 AND a.id = b.id)";
         let plan = result(&context, query).await;
         let (_, tree) = plan.split_once("tree=").unwrap();
-        trees.push(tree.split_once(", filter=").unwrap().0.to_owned());
+        let tree = tree.split_once(", filter=").unwrap().0;
+        // how an index divides its rows depends on a sample and on the machine
+        let (entry, index) = tree.split_once(" (").unwrap();
+        let (_, steps) = index.split_once(") {").unwrap();
+        trees.push(format!("{entry} {{{steps}"));
     }
     assert_eq!(trees[0], trees[1]);
     assert_eq!(trees[0], trees[2]);
