@@ -109,23 +109,8 @@ impl Budget {
         self.upload_parts(stream, values.len(), [values])
     }
 
-    /// A copy of few `values` in a room of that stream, by this thread alone: the room's holder waits for no other one.
-    pub(super) fn upload_to<'a, T: DeviceRepr>(
-        &self,
-        stream: &Arc<CudaStream>,
-        values: &[T],
-        room: &'a mut Room<T>,
-    ) -> Result<&'a Buffer<T>, Fault> {
-        let buffer = room.of(self, stream, values.len())?;
-        if !values.is_empty() {
-            stream.memcpy_htod(values, &mut buffer.slice.slice_mut(..values.len()))?;
-        }
-        self.metrics.upload(values);
-        Ok(buffer)
-    }
-
-    /// A copy of many `values` in a room of that stream, through pinned memory, by this thread alone.
-    pub(super) fn upload_large_to<'a, T: DeviceRepr + Sync>(
+    /// A copy of `values` in a room of that stream, by this thread alone: the room's holder waits for no other one.
+    pub(super) fn upload_to<'a, T: DeviceRepr + Sync>(
         &self,
         stream: &Arc<CudaStream>,
         values: &[T],

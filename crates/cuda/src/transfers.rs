@@ -126,7 +126,7 @@ pub(super) unsafe fn download<T: DeviceRepr + Copy>(
     Ok(values)
 }
 
-/// Threads that copy: as many as pay.
+/// Threads that may copy together, where nobody waits for what they hold.
 pub(super) fn copying_threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }

@@ -141,15 +141,11 @@ impl DeviceEntry for EntryOnDevice {
             None => None,
         };
         let Some(items) = probe.map(|(_, items)| items).or(self.self_join.as_ref()) else { return Ok(None) };
-        let (start, before) = (cursor.next, (out.len(), counters.clone()));
+        let start = cursor.next;
         let (columns, source) = (probe.map(|(columns, _)| columns), Source::Ranges(items, self.rows.buffer()));
-        let walking = Walking::new(rules, &self.trees, columns, source, &mut *counters);
+        let walking = Walking::new(rules, &self.trees, columns, source, counters);
         match self.steps.step((items, items.len() as u32), cursor, |_, _| walking, cancel, out) {
-            Err(Fault::Memory) => {
-                out.truncate(before.0);
-                *counters = before.1;
-                Ok(None)
-            }
+            Err(Fault::Memory) => Ok(None),
             counts => {
                 let candidates = items.pairs(start..cursor.next) as usize;
                 Ok(Some(Counts { candidates, verified: candidates, ..counts? }))

@@ -58,8 +58,8 @@ impl DeviceTrees for FoundPairs {
             Some(None) => return internal_err!("pairs were found with a batch that is not on the device"),
             columns => columns.flatten(),
         };
-        let before = (out.len(), counters.clone());
-        let walking = Walking::new(rules, &self.trees, probe, Source::Found(found), &mut *counters);
+        let before = out.len();
+        let walking = Walking::new(rules, &self.trees, probe, Source::Found(found), counters);
         let decided = self.workers.with(|worker| {
             for first in (0..found.len()).step_by(self.at_once) {
                 let end = found.len().min(first + self.at_once);
@@ -73,15 +73,11 @@ impl DeviceTrees for FoundPairs {
             Ok(())
         });
         match decided {
-            Err(Fault::Memory) => {
-                out.truncate(before.0);
-                *counters = before.1;
-                Ok(None)
-            }
+            Err(Fault::Memory) => Ok(None),
             decided => {
                 decided?;
                 let candidates = found.len();
-                Ok(Some(Counts { candidates, verified: candidates, matched: out.len() - before.0 }))
+                Ok(Some(Counts { candidates, verified: candidates, matched: out.len() - before }))
             }
         }
     }

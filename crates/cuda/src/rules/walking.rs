@@ -165,8 +165,8 @@ impl Comparison for Walking<'_> {
                 Source::Found(found) => {
                     let some = tasks[portion.start].first as usize..tasks[portion.end - 1].end as usize;
                     let [build, probe] = &mut room.found;
-                    let build = budget.upload_large_to(stream, &found.build[some.clone()], build)?;
-                    let probe = budget.upload_large_to(stream, &found.probe[some.clone()], probe)?;
+                    let build = budget.upload_to(stream, &found.build[some.clone()], build)?;
+                    let probe = budget.upload_to(stream, &found.probe[some.clone()], probe)?;
                     kernels.found(stream, (build, probe), some.len() as u32, begun)?;
                 }
             }

@@ -131,7 +131,8 @@ pub trait DeviceEntry: Debug + Send + Sync {
     fn memory(&self) -> usize;
 
     /// Appends the matches among some of the candidates from `cursor` on: of a probe batch, or of the build side
-    /// itself. `None`, and nothing is done, where memory lacks.
+    /// itself. `None` where memory lacks; what was appended and counted then is the caller's to take back, as after an
+    /// error.
     ///
     /// # Errors
     /// A device that fails.
@@ -153,8 +154,8 @@ pub trait DeviceTrees: Debug + Send + Sync {
     /// A device that fails, rules of another platform.
     fn replicate(&self, to: &dyn DeviceRules) -> Result<Offered<Box<dyn DeviceTrees>>>;
 
-    /// Appends the matches among pairs that were `found`: with rows of a probe batch, or within the build side. `None`,
-    /// and nothing is done, where memory lacks.
+    /// Appends the matches among pairs that were `found`: with rows of a probe batch, or within the build side. `None`
+    /// where memory lacks; what was appended and counted then is the caller's to take back, as after an error.
     ///
     /// # Errors
     /// A device that fails.

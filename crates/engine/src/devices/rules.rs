@@ -92,6 +92,32 @@ fn or_full<T>(done: Option<T>) -> Result<T> {
     done.ok_or(Error::DeviceFull)
 }
 
+/// Pairs and counters as they are before a device adds to them.
+struct Before {
+    pairs: usize,
+    counters: RuleCounters,
+}
+
+impl Before {
+    fn of(out: &Pairs, counters: &RuleCounters) -> Self {
+        Self { pairs: out.len(), counters: counters.clone() }
+    }
+
+    /// What a device has done, or an error, after which pairs and counters are as before.
+    fn or_taken_back(
+        &self,
+        done: Result<Option<Counts>>,
+        (out, counters): (&mut Pairs, &mut RuleCounters),
+    ) -> Result<Counts> {
+        let done = done.and_then(or_full);
+        if done.is_err() {
+            out.truncate(self.pairs);
+            counters.clone_from(&self.counters);
+        }
+        done
+    }
+}
+
 /// Result that is `None` where no device can do the work, so that the host does it.
 fn on_the_host<T>(done: Result<T>) -> Result<Option<T>> {
     match done {
@@ -184,15 +210,10 @@ impl ReplicatedRules {
         cancel: &Cancel,
         (out, counters): (&mut Pairs, &mut RuleCounters),
     ) -> Result<Option<Counts>> {
-        let before = (out.len(), counters.clone());
+        let before = Before::of(out, counters);
         let mut decide = |walked: &WalkedRules, probe: Option<&dyn DeviceColumns>| {
-            let trees = walked.trees(entry)?;
-            let done = trees.decide(walked.rules.as_ref(), probe, found, cancel, (out, counters)).and_then(or_full);
-            if done.is_err() {
-                out.truncate(before.0);
-                counters.clone_from(&before.1);
-            }
-            done
+            let decided = walked.trees(entry)?.decide(walked.rules.as_ref(), probe, found, cancel, (out, counters));
+            before.or_taken_back(decided, (out, counters))
         };
         on_the_host(match probe {
             None => self.replicas.run(found.len(), |walked| decide(walked, None)),
@@ -213,19 +234,17 @@ impl ReplicatedRules {
         cancel: &Cancel,
         (out, counters): (&mut Pairs, &mut RuleCounters),
     ) -> Result<Option<Counts>> {
-        let before = (*cursor, out.len(), counters.clone());
+        let (start, before) = (*cursor, Before::of(out, counters));
         let mut walk = |walked: &WalkedRules, probe: Option<(&dyn DeviceColumns, &dyn DeviceItems)>| {
-            let walking = walked.entry(entry)?;
-            let done = walking.walk(walked.rules.as_ref(), probe, cursor, cancel, (out, counters)).and_then(or_full);
+            let done = walked.entry(entry)?.walk(walked.rules.as_ref(), probe, cursor, cancel, (out, counters));
+            let done = before.or_taken_back(done, (out, counters));
             if done.is_err() {
-                *cursor = before.0;
-                out.truncate(before.1);
-                counters.clone_from(&before.2);
+                *cursor = start;
             }
             done
         };
         on_the_host(match probe {
-            None => self.replicas.run(before.0.end - before.0.next, |walked| walk(walked, None)),
+            None => self.replicas.run(start.end - start.next, |walked| walk(walked, None)),
             Some((batch, items)) => batch.run_there(|walked, columns| walk(walked, Some((columns.as_ref(), items)))),
         })
     }

@@ -245,9 +245,8 @@ impl RuleIndex {
                     let decide =
                         |out: &mut Pairs, counters: &mut RuleCounters| walk.decide(&found, run.cancel, out, counters);
                     let is_worth = found.len() >= walk.walk.fewest_found;
-                    if found.is_empty() {
-                        // nothing to decide
-                    } else if !is_worth || self.on_device(&mut probing, &paths, leaves, decide)?.is_none() {
+                    let is_done = is_worth && self.on_device(&mut probing, &paths, leaves, decide)?.is_some();
+                    if !is_done && !found.is_empty() {
                         columns.fetch_codes(1)?;
                         probing.verify(&paths, &found)?;
                     }

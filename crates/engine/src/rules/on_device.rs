@@ -21,7 +21,7 @@ pub(super) struct DeviceWalk {
     pub(super) fewest_found: usize,
 }
 
-/// Fewest pairs of an index that a device decides: the host decides fewer in the time of the launches.
+/// Fewest pairs of an index that a device decides. The amount is by design: some launches for each step of two trees.
 pub(super) const WORTH_LAUNCHES: usize = 1 << 14;
 
 /// Pairs that an index is asked for at once, where a device decides them.

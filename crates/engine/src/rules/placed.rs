@@ -117,11 +117,10 @@ fn probe_rows(side: &BuildSide, context: &BuildContext<'_>) -> f64 {
     }
 }
 
-/// Pairs of an index from which on a device is brought the columns that decide them. The amount is by design.
+/// Pairs of an index that are worth bringing columns to a device, to decide them there. The amount is by design.
 const PAIRS_OF_COLUMNS: f64 = 1e6;
 
-/// Whether a device is worth bringing the columns to that decide so many pairs of an entry. Those that it finds itself
-/// are.
+/// Whether so many pairs of an entry are worth columns on a device, which any are that the device finds itself.
 fn has_enough(entry: &BuiltEntry, pairs: f64) -> bool {
     match entry {
         BuiltEntry::Walkable(_) => true,
