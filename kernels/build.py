@@ -5,12 +5,16 @@
                                   style of .clang-format, then the PTX and the machine code
     build.py --check              compare all of it with what is there; exit 1 if anything differs, 3 if the compiler or
                                   clang-format cannot be downloaded
+    build.py --all                compile all files, also those that digests.txt calls unchanged
     build.py --toolchain FOLDER   where both are kept (default: target/nvrtc)
 
 The compiler is NVRTC from the PyPI wheel named below; it is downloaded with pip if FOLDER lacks it, and needs
 neither a GPU nor a CUDA toolkit. One version gives the same bytes everywhere: sources are passed by their base
 names and with relative include folders, so that no path enters the output. One version of clang-format, from PyPI too,
 gives the same style everywhere.
+
+Compiling everything takes minutes, so digests.txt has two SHA-256 numbers for each file that is written: one of all that
+it is made of, and one of the code that it holds. A file is compiled where either differs, with --check too.
 
 A kernel file is compiled to PTX for sm75, or for the targets of its line `// targets: sm75, sm80`. It is compiled to
 machine code for each of MACHINES. Machine code is written compressed, by zlib. It is compared uncompressed, because
@@ -28,6 +32,8 @@ Generated are
 
 import argparse
 import ctypes
+import hashlib
+import inspect
 import os
 import pathlib
 import re
@@ -36,6 +42,7 @@ import sys
 import time
 import zipfile
 import zlib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from bindings import Forms, SourceError, bindings
@@ -52,6 +59,9 @@ SOURCES = ["*.cu", "*.cuh", "*.cpp", "*.h"]
 KERNELS = pathlib.Path(__file__).resolve().parent
 ROOT = KERNELS.parent
 OUTPUTS = [KERNELS / "ptx", KERNELS / "cubin"]
+DIGESTS = KERNELS / "digests.txt"
+# A file that is compiled, where its output goes, and for which architecture.
+Job = tuple[pathlib.Path, pathlib.Path, str]
 HOST = ROOT / "crates" / "cuda" / "src" / "kernels" / "generated"
 SET_MEASURES = ROOT / "crates" / "measures" / "src" / "set_measure.rs"
 EDIT_MEASURES = ROOT / "crates" / "measures" / "src" / "edit_measure.rs"
@@ -268,8 +278,8 @@ def decompressed(path: pathlib.Path) -> bytes | None:
         return None
 
 
-def jobs() -> list[tuple[pathlib.Path, pathlib.Path, str]]:
-    """Each file that is compiled, where its output goes, and for which architecture."""
+def jobs() -> list[Job]:
+    """Everything that is compiled."""
     found = []
     for source in sorted(KERNELS.glob("*.cu")):
         ptx = [(KERNELS / "ptx" / f"{source.stem}.{target}.ptx", TARGETS[target]) for target in targets_of(source)]
@@ -278,41 +288,108 @@ def jobs() -> list[tuple[pathlib.Path, pathlib.Path, str]]:
     return found
 
 
-def build(library: ctypes.CDLL, check: bool) -> bool:
-    """Compiles every file; whether all of it was as it is now."""
+def included(source: pathlib.Path, found: dict[str, bytes]) -> None:
+    """Adds a file and all that it includes to `found`, by their paths below the kernels."""
+    name = source.relative_to(KERNELS).as_posix()
+    if name in found:
+        return
+    found[name] = source.read_bytes()
+    lines = re.findall(r"^\s*#\s*include\b.*$", found[name].decode(), re.MULTILINE)
+    for line in lines:
+        header = re.fullmatch(r'\s*#\s*include\s*[<"]([^">]+)[">].*', line)
+        if not header:
+            raise BuildError(f"{name}: cannot tell what this includes: {line.strip()}")
+        for path in (source.parent / header[1], KERNELS / header[1]):
+            if path.is_file():
+                included(path.resolve(), found)
+                break
+        # of one that is not there the compiler speaks
 
-    def run(job: tuple[pathlib.Path, pathlib.Path, str]) -> bool:
+
+def digest_of_inputs(source: pathlib.Path, architecture: str) -> str:
+    """The digest of all that decides what the compiler gives."""
+    files: dict[str, bytes] = {}
+    included(source, files)
+    how = [COMPILER, architecture, *OPTIONS, inspect.getsource(compiled), inspect.getsource(output_of)]
+    digest = hashlib.sha256("\0".join(how).encode())
+    for name in sorted(files):
+        digest.update(f"\0{name}\0{len(files[name])}\0".encode() + files[name])
+    return digest.hexdigest()
+
+
+def digests() -> dict[str, tuple[str, str]]:
+    """The digests of the inputs and of the bytes of each compiled file, by its name."""
+    if not DIGESTS.exists():
+        return {}
+    lines = map(str.split, DIGESTS.read_text(encoding="utf-8").splitlines())
+    # where two versions were merged, other lines may lie between: what they were about is compiled
+    return {line[2]: (line[0], line[1]) for line in lines if len(line) == 3}
+
+
+def code_of(path: pathlib.Path) -> bytes | None:
+    """The compiled code that a file holds, if it is there and can be read."""
+    if path.suffix == ".ptx":
+        return path.read_bytes() if path.exists() else None
+    return decompressed(path)
+
+
+def build(load: Callable[[], ctypes.CDLL], check: bool, everything: bool) -> bool:
+    """Compiles every file, or those that have changed; whether all of it was as it was now."""
+
+    def compile_one(library: ctypes.CDLL, job: Job, there: bytes | None) -> tuple[bool, str]:
         source, path, architecture = job
         start = time.monotonic()
         code = compiled(library, source, architecture)
-        if path.suffix == ".ptx":
-            same, written = path.exists() and path.read_bytes() == code, code
-        else:
-            same, written = decompressed(path) == code, zlib.compress(code, 9)
+        same = there == code
         if not same and not check:
-            path.write_bytes(written)
+            path.write_bytes(code if path.suffix == ".ptx" else zlib.compress(code, 9))
         state = "unchanged" if same else "differs" if check else "written"
         print(f"{path.name}: {len(code)} bytes, {time.monotonic() - start:.2f} s, {state}")
-        return same
+        return same, hashlib.sha256(code).hexdigest()
 
-    everything = jobs()
+    wanted = jobs()
     for folder in OUTPUTS:
         folder.mkdir(exist_ok=True)
-    # the compiler's calls run side by side
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        fresh = all(list(pool.map(run, everything)))
-    there = {path for folder in OUTPUTS for path in folder.iterdir()}
-    for path in sorted(there - {path for _, path, _ in everything}):
+    known = {} if everything else digests()
+    changed, now = {}, {}
+    for source, path, architecture in wanted:
+        inputs, there = digest_of_inputs(source, architecture), code_of(path)
+        digest = hashlib.sha256(there).hexdigest() if there is not None else ""
+        now[path.name] = (inputs, digest)
+        if known.get(path.name) != (inputs, digest):
+            changed[path.name] = (source, path, architecture), there
+    print(f"{len(wanted) - len(changed)} of {len(wanted)} compiled files are unchanged by their digests")
+    fresh = True
+    if changed:
+        library = load()
+        # the compiler's calls run side by side
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            results = pool.map(lambda change: compile_one(library, *change), changed.values())
+            for name, (same, digest) in zip(changed, results):
+                (source, _, architecture), _ = changed[name]
+                if digest_of_inputs(source, architecture) != now[name][0]:
+                    raise BuildError(f"{source.name}: changed while it was compiled, run build.py again")
+                fresh &= same
+                now[name] = (now[name][0], digest)
+    written = {path for folder in OUTPUTS for path in folder.iterdir()}
+    for path in sorted(written - {path for _, path, _ in wanted}):
         print(f"{path.name}: has no source{'' if check else ', removed'}")
         fresh = False
         if not check:
             path.unlink()
+    text = "".join(f"{inputs} {code} {name}\n" for name, (inputs, code) in now.items())
+    if not DIGESTS.exists() or DIGESTS.read_text(encoding="utf-8") != text:
+        print(f"{DIGESTS.name}: {'differs' if check else 'written'}")
+        fresh = False
+        if not check:
+            DIGESTS.write_text(text, encoding="utf-8")
     return fresh
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compiles the CUDA kernels with the pinned NVRTC.")
     parser.add_argument("--check", action="store_true", help="compare with what is there, write nothing")
+    parser.add_argument("--all", action="store_true", help="compile all files, not only those that have changed")
     parser.add_argument("--toolchain", type=pathlib.Path, default=ROOT / "target" / "nvrtc")
     arguments = parser.parse_args()
     toolchain = arguments.toolchain.resolve()
@@ -321,7 +398,7 @@ def main() -> int:
         fresh = generate(arguments.check)
         try:
             fresh &= format_sources(toolchain, arguments.check)
-            fresh &= build(load_compiler(toolchain), arguments.check)
+            fresh &= build(lambda: load_compiler(toolchain), arguments.check, arguments.all)
         except NoTool as error:
             print(f"error: {error}", file=sys.stderr)
             # what needs no tool is told all the same
