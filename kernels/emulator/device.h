@@ -33,10 +33,10 @@
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
-#define threadIdx emulated::position.thread
-#define blockIdx emulated::position.block
-#define blockDim emulated::position.block_size
-#define gridDim emulated::position.grid_size
+#define threadIdx emulated::position().thread
+#define blockIdx emulated::position().block
+#define blockDim emulated::position().block_size
+#define gridDim emulated::position().grid_size
 constexpr int warpSize = 32;
 
 // The place of a call, as the last parameters of what waits, and what becomes of them. (Default arguments of their

@@ -3,8 +3,8 @@
 // Every call is finished when it returns, so the order of launches is the order of calls, and streams and events only
 // have to exist. Calls may come from any number of host threads at once.
 //
-// Device memory is one block of malloc an allocation, aligned as the driver aligns it and filled with 0xA5. Copies
-// and fills must lie inside one live allocation. As with the driver, a host thread needs a current context, and
+// An allocation of device memory is one block of host memory, aligned as the driver aligns it and filled with 0xA5.
+// Copies and fills must lie inside one live allocation. As with the driver, a host thread needs a current context, and
 // dynamic shared memory beyond 48 KiB needs cuFuncSetAttribute.
 //
 // Each device has a context, memory, streams, events and functions of its own. What belongs to a device that is not the
@@ -38,6 +38,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #define DRIVER_API extern "C" __attribute__((visibility("default"))) int
 #define REPORT_API extern "C" __attribute__((visibility("default")))
@@ -145,6 +146,69 @@ int usable_with(const Owned* owned) {
 
 // ---- memory -------------------------------------------------------------------------------------------------------
 
+// Blocks of the host's memory. What is given back is lent again, as each page of a new block costs a page fault; with
+// AddressSanitizer every block is a new one, so that it finds accesses beside them and after their ends.
+class HostBlocks {
+public:
+    // `bytes` of memory filled with 0xA5, or null.
+    void* take(size_t bytes) {
+        if (bytes > SIZE_MAX / 4) return nullptr;
+        const size_t size = lent_size(bytes);
+        void* block = lent_before(size);
+        if (!block && posix_memalign(&block, size < page ? 256 : page, size)) return nullptr;
+        memset(block, 0xA5, size);
+        return block;
+    }
+
+    void give_back(void* block, size_t bytes) {
+#ifndef EMULATED_ASAN
+        const size_t size = lent_size(bytes);
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (idle_bytes_ + size > most_idle_bytes) forget_idle();
+        idle_bytes_ += size;
+        idle_[size].push_back(block);
+#else
+        free(block);
+#endif
+    }
+
+private:
+    static constexpr size_t page = 4096, most_idle_bytes = size_t{256} << 20;
+
+    // A size that many blocks have: there are eight of them between a power of two and the next.
+    static size_t lent_size(size_t bytes) {
+#ifdef EMULATED_ASAN
+        return bytes;
+#else
+        size_t step = 256;
+        while (bytes > 16 * step) step *= 2;
+        return (bytes + step - 1) / step * step;
+#endif
+    }
+
+    void forget_idle() {
+        for (auto& [size, blocks] : idle_) {
+            for (void* block : blocks) free(block);
+        }
+        idle_.clear();
+        idle_bytes_ = 0;
+    }
+
+    void* lent_before(size_t size) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto found = idle_.find(size);
+        if (found == idle_.end() || found->second.empty()) return nullptr;
+        void* block = found->second.back();
+        found->second.pop_back();
+        idle_bytes_ -= size;
+        return block;
+    }
+
+    std::mutex mutex_;
+    std::map<size_t, std::vector<void*>> idle_;
+    size_t idle_bytes_ = 0;
+};
+
 // The memory of all devices.
 class Memory {
 public:
@@ -167,9 +231,8 @@ public:
         if (const int error = count()) return error;
         const std::lock_guard<std::mutex> lock(mutex_);
         if (bytes > totals_[device] || held_[device] > totals_[device] - bytes) return OUT_OF_MEMORY;
-        void* block = nullptr;
-        if (posix_memalign(&block, 256, bytes)) return OUT_OF_MEMORY;
-        memset(block, 0xA5, bytes);
+        void* block = host_blocks_.take(bytes);
+        if (!block) return OUT_OF_MEMORY;
         blocks_[reinterpret_cast<uintptr_t>(block)] = {bytes, device};
         held_[device] += bytes;
         live_ += bytes;
@@ -194,7 +257,26 @@ public:
         held_[device] -= bytes;
         live_ -= bytes;
         blocks_.erase(found);
-        free(reinterpret_cast<void*>(pointer));
+        host_blocks_.give_back(reinterpret_cast<void*>(pointer), bytes);
+        return SUCCESS;
+    }
+
+    int allocate_pinned(void** pointer, size_t bytes) {
+        if (!pointer || !bytes) return INVALID_VALUE;
+        if (const int error = count()) return error;
+        *pointer = host_blocks_.take(bytes);
+        if (!*pointer) return OUT_OF_MEMORY;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        pinned_[*pointer] = bytes;
+        return SUCCESS;
+    }
+
+    int release_pinned(void* pointer) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto found = pinned_.find(pointer);
+        if (found == pinned_.end()) return pointer ? INVALID_VALUE : SUCCESS;
+        host_blocks_.give_back(pointer, found->second);
+        pinned_.erase(found);
         return SUCCESS;
     }
 
@@ -238,8 +320,10 @@ private:
         size_t bytes;
         Device device;
     };
+    HostBlocks host_blocks_;
     std::mutex mutex_;
     std::map<DevicePointer, Block> blocks_;
+    std::map<void*, size_t> pinned_;
     uint64_t totals_[most_devices], held_[most_devices] = {};
     uint64_t live_ = 0, peak_ = 0;
     uint64_t allocations_ = 0, first_to_fail_ = 0, last_to_fail_ = 0;
@@ -530,17 +614,10 @@ DRIVER_API cuMemFree_v2(DevicePointer pointer) { return memory().release(pointer
 DRIVER_API cuMemFreeAsync(DevicePointer pointer, Stream*) { return memory().release(pointer); }
 
 DRIVER_API cuMemHostAlloc(void** pointer, size_t bytes, unsigned) {
-    if (const int error = usable()) return error;
-    if (!pointer || !bytes) return INVALID_VALUE;
-    if (const int error = memory().count()) return error;
-    if (posix_memalign(pointer, 4096, bytes)) return OUT_OF_MEMORY;
-    memset(*pointer, 0xA5, bytes);
-    return SUCCESS;
+    const int error = usable();
+    return error ? error : memory().allocate_pinned(pointer, bytes);
 }
-DRIVER_API cuMemFreeHost(void* pointer) {
-    free(pointer);
-    return SUCCESS;
-}
+DRIVER_API cuMemFreeHost(void* pointer) { return memory().release_pinned(pointer); }
 
 DRIVER_API cuMemcpyHtoD_v2(DevicePointer to, const void* from, size_t bytes) { return copy_in(to, from, bytes); }
 DRIVER_API cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, size_t bytes, Stream*) {

@@ -6,23 +6,12 @@
 //
 // A fibre belongs to the host thread that made it and must never run on another.
 #pragma once
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define EMULATED_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define EMULATED_ASAN 1
-#endif
-#endif
+#include "stacks.h"
+
 #ifdef EMULATED_ASAN
-#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -104,25 +93,9 @@ public:
     Fibre() = default;
 
     // A fibre that will run `entry`, which must never return. `number` spreads the stacks over the caches' sets.
-    Fibre(void (*entry)(), unsigned number) {
-        mapping_ = mmap(nullptr, guard() + stack_bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (mapping_ == MAP_FAILED) {
-            perror("emulated device: no memory for a thread's stack");
-            abort();
-        }
-        mprotect(mapping_, guard(), PROT_NONE);
-        bottom_ = static_cast<char*>(mapping_) + guard();
-        size_ = stack_bytes - number * 448 % 16384;
+    Fibre(void (*entry)(), Stacks& stacks, unsigned number)
+        : bottom_(stacks.bottom(number)), size_(Stacks::one_bytes - number * 448 % 16384) {
         prepare(entry);
-    }
-
-    ~Fibre() {
-        if (!mapping_) return;
-#ifdef EMULATED_ASAN
-        __asan_unpoison_memory_region(mapping_, guard() + stack_bytes);
-#endif
-        munmap(mapping_, guard() + stack_bytes);
     }
 
     Fibre(const Fibre&) = delete;
@@ -130,8 +103,8 @@ public:
 
     // Suspends `from`, which must be running, and runs `to` until somebody switches back.
     static void switch_between(Fibre& from, Fibre& to) {
-        came_from_ = &from;
 #ifdef EMULATED_ASAN
+        came_from_ = &from;
         __sanitizer_start_switch_fiber(&from.fake_stack_, to.bottom_, to.size_);
 #endif
 #ifdef EMULATED_UCONTEXT
@@ -154,13 +127,6 @@ public:
     }
 
 private:
-    static constexpr size_t stack_bytes = 256 << 10;
-
-    static size_t guard() {
-        static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-        return page;
-    }
-
     void prepare(void (*entry)()) {
 #ifdef EMULATED_UCONTEXT
         getcontext(&context_);
@@ -180,7 +146,6 @@ private:
 #endif
     }
 
-    void* mapping_ = nullptr;
     char* bottom_ = nullptr;
     size_t size_ = 0;
 #ifdef EMULATED_UCONTEXT
@@ -188,8 +153,10 @@ private:
 #else
     void* stack_pointer_ = nullptr;
 #endif
+#ifdef EMULATED_ASAN
     void* fake_stack_ = nullptr;
     static inline __thread Fibre* came_from_ = nullptr;
+#endif
 };
 
 }  // namespace emulated

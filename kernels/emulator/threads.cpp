@@ -14,8 +14,6 @@
 
 namespace emulated {
 
-__thread Position position;
-
 namespace {
 
 constexpr unsigned warp_lanes = 32;
@@ -24,7 +22,7 @@ constexpr unsigned most_threads = 1024;
 // A fibre and the thread that it is running.
 struct Runner {
     Runner() = default;
-    Runner(void (*entry)(), unsigned number) : fibre(entry, number) {}
+    Runner(void (*entry)(), Stacks& stacks, unsigned number) : fibre(entry, stacks, number) {}
     Fibre fibre;
     unsigned thread = 0;
     uint3 index{};
@@ -53,16 +51,19 @@ struct Barrier {
     Census last;
 };
 
+}  // namespace
+
 class Block {
 public:
+    Block() { position_.runs = this; }
     ~Block() {
         for (Runner* runner : all_) delete runner;
     }
 
-    void run(const char* kernel, ThreadFunction function, void** parameters);
+    void run_grid(const char* kernel, ThreadFunction function, uint3 grid_size, uint3 block_size,
+                  unsigned dynamic_shared, void** parameters);
     Census wait_at_barrier(bool predicate, Where where);
     uint64_t wait_in_warp(WarpOperation operation, unsigned mask, uint64_t value, unsigned wanted, Where where);
-    unsigned current_thread() const { return current_->thread; }
     const char* kernel() const { return kernel_; }
 
 private:
@@ -84,6 +85,8 @@ private:
     ThreadFunction function_ = nullptr;
     void** parameters_ = nullptr;
     unsigned threads_ = 0, begun_ = 0, live_ = 0;
+    Stacks stacks_;
+    Position& position_ = *new (stacks_.page()) Position{};
     Runner main_;
     Runner* current_ = &main_;
     Barrier barrier_{};
@@ -92,12 +95,8 @@ private:
     size_t first_ready_ = 0;
 };
 
-// The calling host thread's block; made at its first launch, gone with the thread.
-thread_local std::unique_ptr<Block> owned_block;
-__thread Block* block = nullptr;
-
 void Block::begin() {
-    const uint3 size = position.block_size;
+    const uint3 size = position_.block_size;
     threads_ = live_ = size.x * size.y * size.z;
     begun_ = 0;
     barrier_.arrived = barrier_.agreed = 0;
@@ -106,14 +105,6 @@ void Block::begin() {
         warps_[first / warp_lanes].live = lanes >= warp_lanes ? ~0u : (1u << lanes) - 1;
         warps_[first / warp_lanes].open_meetings = 0;
     }
-}
-
-void Block::run(const char* kernel, ThreadFunction function, void** parameters) {
-    kernel_ = kernel;
-    function_ = function;
-    parameters_ = parameters;
-    begin();
-    resume(idle_runner());
 }
 
 // Lets another fibre run; returns when this one is resumed.
@@ -134,7 +125,7 @@ Runner& Block::take_ready() {
 
 Runner& Block::idle_runner() {
     if (idle_.empty()) {
-        all_.push_back(new Runner(run_threads, static_cast<unsigned>(all_.size())));
+        all_.push_back(new Runner(run_threads, stacks_, static_cast<unsigned>(all_.size())));
         return *all_.back();
     }
     Runner& runner = *idle_.back();
@@ -150,7 +141,7 @@ Runner& Block::next_to_run() {
 
 // What every fibre does for ever.
 void Block::run_threads() {
-    Block& self = *block;
+    Block& self = *position().runs;
     Runner& me = *self.current_;
     Fibre::arrived(me.fibre);
     for (;;) {
@@ -167,11 +158,12 @@ void Block::run_threads() {
 }
 
 void Block::run_next_thread() {
-    const uint3 size = position.block_size;
+    const uint3 size = position_.block_size;
     const unsigned thread = begun_++;
     current_->thread = thread;
     current_->index = {thread % size.x, thread / size.x % size.y, thread / (size.x * size.y)};
-    position.thread = current_->index;
+    position_.thread = current_->index;
+    position_.number = thread;
     function_(parameters_);
     thread_ended(thread);
 }
@@ -192,7 +184,8 @@ void Block::thread_ended(unsigned thread) {
 void Block::wait() {
     Runner& me = *current_;
     resume(next_to_run());
-    position.thread = me.index;
+    position_.thread = me.index;
+    position_.number = me.thread;
 }
 
 void Block::open_barrier() {
@@ -219,6 +212,8 @@ Census Block::wait_at_barrier(bool predicate, Where where) {
     }
     return barrier_.last;
 }
+
+namespace {
 
 // Calls `visit` with the number of every lane in `lanes`.
 template <class Visit>
@@ -281,16 +276,6 @@ void compute(Warp& warp, const Meeting& meeting) {
     for_lanes(meeting.arrived, [&](unsigned lane) { warp.result[lane] = result; });
 }
 
-// Every lane finds its result in its own place, which it alone can give up: no lane overtakes another.
-void Block::close_meeting(Warp& warp, Meeting& meeting) {
-    compute(warp, meeting);
-    for_lanes(meeting.arrived, [&](unsigned lane) {
-        if (warp.waiting[lane] != current_) ready_.push_back(warp.waiting[lane]);
-    });
-    meeting.arrived = 0;
-    --warp.open_meetings;
-}
-
 void join(Warp& warp, Meeting& meeting, unsigned mask, WarpOperation operation, Where where) {
     if (!meeting.arrived) {
         meeting = {mask, 0, operation, where};
@@ -300,6 +285,18 @@ void join(Warp& warp, Meeting& meeting, unsigned mask, WarpOperation operation, 
     } else if (meeting.operation != operation || meeting.where.line != where.line) {
         fail(where, "lanes of one mask meet in different warp operations");
     }
+}
+
+}  // namespace
+
+// Every lane finds its result in its own place, which it alone can give up: no lane overtakes another.
+void Block::close_meeting(Warp& warp, Meeting& meeting) {
+    compute(warp, meeting);
+    for_lanes(meeting.arrived, [&](unsigned lane) {
+        if (warp.waiting[lane] != current_) ready_.push_back(warp.waiting[lane]);
+    });
+    meeting.arrived = 0;
+    --warp.open_meetings;
 }
 
 uint64_t Block::wait_in_warp(WarpOperation operation, unsigned mask, uint64_t value, unsigned wanted, Where where) {
@@ -322,7 +319,7 @@ uint64_t Block::wait_in_warp(WarpOperation operation, unsigned mask, uint64_t va
 
 void Block::deadlock() {
     fprintf(stderr, "emulated device: deadlock in kernel %s, block (%u, %u, %u): %u threads are left\n", kernel_,
-            position.block.x, position.block.y, position.block.z, live_);
+            position_.block.x, position_.block.y, position_.block.z, live_);
     if (barrier_.arrived) {
         fprintf(stderr, "  %u wait at the barrier of %s:%d\n", barrier_.arrived, barrier_.where.file,
                 barrier_.where.line);
@@ -338,6 +335,8 @@ void Block::deadlock() {
     }
     abort();
 }
+
+namespace {
 
 // Dynamic shared memory is not initialised, and ends where the launch said.
 void lend_dynamic_shared(unsigned bytes) {
@@ -360,39 +359,46 @@ void take_back_dynamic_shared() {
 
 }  // namespace
 
-void fail(Where where, const char* what) {
-    fprintf(stderr, "emulated device: %s:%d: %s (kernel %s, block (%u, %u, %u), thread (%u, %u, %u))\n", where.file,
-            where.line, what, block ? block->kernel() : "?", position.block.x, position.block.y, position.block.z,
-            position.thread.x, position.thread.y, position.thread.z);
-    abort();
-}
-
-Census barrier(bool predicate, Where where) { return block->wait_at_barrier(predicate, where); }
-
-uint64_t meet(WarpOperation operation, unsigned mask, uint64_t value, unsigned wanted, Where where) {
-    return block->wait_in_warp(operation, mask, value, wanted, where);
-}
-
-unsigned lane() { return block->current_thread() % warp_lanes; }
-
-void run_grid(const char* name, ThreadFunction thread, uint3 grid_size, uint3 block_size, unsigned dynamic_shared,
-              void** parameters) {
-    if (!block) {
-        owned_block = std::make_unique<Block>();
-        block = owned_block.get();
-    }
-    position.grid_size = grid_size;
-    position.block_size = block_size;
+void Block::run_grid(const char* kernel, ThreadFunction function, uint3 grid_size, uint3 block_size,
+                     unsigned dynamic_shared, void** parameters) {
+    kernel_ = kernel;
+    function_ = function;
+    parameters_ = parameters;
+    position_.grid_size = grid_size;
+    position_.block_size = block_size;
     for (unsigned z = 0; z < grid_size.z; ++z) {
         for (unsigned y = 0; y < grid_size.y; ++y) {
             for (unsigned x = 0; x < grid_size.x; ++x) {
-                position.block = {x, y, z};
+                position_.block = {x, y, z};
                 lend_dynamic_shared(dynamic_shared);
-                block->run(name, thread, parameters);
+                begin();
+                resume(idle_runner());
             }
         }
     }
     take_back_dynamic_shared();
+}
+
+void fail(Where where, const char* what) {
+    const Position& at = position();
+    fprintf(stderr, "emulated device: %s:%d: %s (kernel %s, block (%u, %u, %u), thread (%u, %u, %u))\n", where.file,
+            where.line, what, at.runs->kernel(), at.block.x, at.block.y, at.block.z, at.thread.x, at.thread.y,
+            at.thread.z);
+    abort();
+}
+
+Census barrier(bool predicate, Where where) { return position().runs->wait_at_barrier(predicate, where); }
+
+uint64_t meet(WarpOperation operation, unsigned mask, uint64_t value, unsigned wanted, Where where) {
+    return position().runs->wait_in_warp(operation, mask, value, wanted, where);
+}
+
+void run_grid(const char* name, ThreadFunction thread, uint3 grid_size, uint3 block_size, unsigned dynamic_shared,
+              void** parameters) {
+    // made at the first launch of a host thread, gone with the thread
+    static thread_local std::unique_ptr<Block> block;
+    if (!block) block = std::make_unique<Block>();
+    block->run_grid(name, thread, grid_size, block_size, dynamic_shared, parameters);
 }
 
 }  // namespace emulated

@@ -11,17 +11,28 @@
 #pragma once
 #include <cstdint>
 
+#include "stacks.h"
+
 struct uint3 {
     unsigned x, y, z;
 };
 
 namespace emulated {
 
+class Block;
+
 // Where the running thread is; what `threadIdx` and its companions stand for.
 struct Position {
     uint3 thread, block, block_size, grid_size;
+    // The thread's number in its block.
+    unsigned number;
+    // What runs it.
+    Block* runs;
 };
-extern __thread Position position;
+
+// The position of the calling thread of a block, which its host thread keeps beside the stacks. Outside of a block there
+// is none to be had.
+inline Position& position() { return *reinterpret_cast<Position*>(Stacks::page_of(stack_address())); }
 
 // A line of device code, for messages and to tell one barrier from another.
 struct Where {
@@ -58,7 +69,7 @@ Census barrier(bool predicate, Where where);
 uint64_t meet(WarpOperation operation, unsigned mask, uint64_t value, unsigned wanted, Where where);
 
 // The calling thread's lane in its warp.
-unsigned lane();
+inline unsigned lane() { return position().number % 32; }
 
 // Ends the process: device code did what no device defines.
 [[noreturn]] void fail(Where where, const char* what);

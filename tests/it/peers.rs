@@ -38,15 +38,16 @@ const THRESHOLDS: [&str; 5] = ["0.9", "0.8", "0.7", "0.6", "0.5"];
 #[tokio::test(flavor = "multi_thread")]
 async fn set_joins() {
     let Some(context) = strings().await else { return };
-    let expected: [(&str, &str, [i64; 5]); 5] = [
-        ("jaccard", WORDS, [4_674, 11_041, 15_043, 19_752, 43_603]),
-        ("jaccard", Q3, [4_211, 12_815, 18_484, 22_038, 27_652]),
-        ("dice", WORDS, [9_594, 17_177, 20_771, 58_167, 499_188]),
-        ("set_cosine", WORDS, [9_594, 17_177, 24_343, 65_730, 543_831]),
-        ("overlap_coefficient", WORDS, [159_363, 166_753, 251_118, 2_757_676, 11_630_846]),
+    let expected: [(&str, &str, &[i64]); 5] = [
+        ("jaccard", WORDS, &[4_674, 11_041, 15_043, 19_752, 43_603]),
+        // at 0.5 they are 27,652, which takes a build without optimisation a minute
+        ("jaccard", Q3, &[4_211, 12_815, 18_484, 22_038]),
+        ("dice", WORDS, &[9_594, 17_177, 20_771, 58_167, 499_188]),
+        ("set_cosine", WORDS, &[9_594, 17_177, 24_343, 65_730, 543_831]),
+        ("overlap_coefficient", WORDS, &[159_363, 166_753, 251_118, 2_757_676, 11_630_846]),
     ];
     for (measure, sets, counts) in expected {
-        for (threshold, expected) in THRESHOLDS.iter().zip(counts) {
+        for (threshold, &expected) in THRESHOLDS.iter().zip(counts) {
             let condition = format!("{measure}({sets}) >= {threshold}");
             assert_eq!(count(&context, &condition).await, expected, "{condition}");
         }
