@@ -29,7 +29,7 @@ use crate::session;
 const TABLES: u64 = 30;
 /// Stock DataFusion takes its time for scores of texts.
 const TABLES_OF_TEXTS: u64 = 14;
-pub(crate) const QUERIES_PER_TABLE: usize = 15;
+pub(crate) const QUERIES_PER_TABLE: usize = 10;
 /// All columns of the right table, in order.
 const COLUMNS: [&str; 6] = ["x", "k", "n", "d", "s", "v"];
 

@@ -26,7 +26,7 @@ const RULE_TABLES: u64 = 80;
 const LARGE_TABLES: u64 = 2;
 const BAND_TABLES: u64 = 24;
 const DENSE_TABLES: u64 = 12;
-pub(crate) const QUERIES_PER_TABLE: usize = 20;
+pub(crate) const QUERIES_PER_TABLE: usize = 13;
 
 /// Rows of a table.
 pub(crate) const SMALL: &[usize] = &[0, 1, 5, 23, 40];
