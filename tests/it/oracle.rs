@@ -21,12 +21,12 @@ use crate::replay::{self, Case};
 use crate::rows::Rows;
 use crate::session;
 
-const TABLES: u64 = 80;
-const RULE_TABLES: u64 = 80;
+const TABLES: u64 = 56;
+const RULE_TABLES: u64 = 52;
 const LARGE_TABLES: u64 = 2;
-const BAND_TABLES: u64 = 24;
-const DENSE_TABLES: u64 = 12;
-pub(crate) const QUERIES_PER_TABLE: usize = 13;
+const BAND_TABLES: u64 = 18;
+const DENSE_TABLES: u64 = 9;
+pub(crate) const QUERIES_PER_TABLE: usize = 20;
 
 /// Rows of a table.
 pub(crate) const SMALL: &[usize] = &[0, 1, 5, 23, 40];
