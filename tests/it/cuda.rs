@@ -134,11 +134,11 @@ async fn joins_have_the_same_rows_as_stock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_have_the_same_rows_as_stock() {
     if on_a_device("cuda::rules_have_the_same_rows_as_stock") {
-        check(seeds_on_device(6000..6014), Cases { operator: "engine=cuda:0", tenths: 4, ..RULES }).await;
+        check(seeds_on_device(6000..6020), Cases { operator: "engine=cuda:0", tenths: 4, ..RULES }).await;
         check(seeds_on_device(6100..6103), Cases { operator: "engine=cuda:0", tenths: 3, sizes: &[600], ..RULES })
             .await;
         check(seeds_on_device(6200..6208), Cases { operator: "engine=cuda:0", tenths: 3, ..BANDS }).await;
-        check(seeds_on_device(6300..6307), Cases { operator: "engine=cuda:0", tenths: 3, ..SELF_RULES }).await;
+        check(seeds_on_device(6300..6310), Cases { operator: "engine=cuda:0", tenths: 3, ..SELF_RULES }).await;
     }
 }
 
