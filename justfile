@@ -29,8 +29,10 @@ browser:
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --features similarity-cli/cluster --no-deps
 
+# Licences and versions of dependencies. CI repeats it only where these two files differ from those that have passed.
 deny:
     cargo deny check licenses bans sources
+    sha256sum Cargo.lock deny.toml > .ci/dependencies.sha256
 
 # The book of docs, in target/book; `cargo install mdbook` if it is missing.
 book:

@@ -66,10 +66,10 @@ pub(crate) fn is_emulated() -> bool {
     std::env::var_os(ALONE).is_some() && std::env::var_os("SIMILARITY_REQUIRE_CUDA").is_none()
 }
 
-/// Random cases of a test that would run `all` on a device: half of them on the emulated driver, which is slow, where
+/// Random cases of a test that would run `all` on a device: a third of them on the emulated driver, which is slow, where
 /// `SIMILARITY_CASES` does not ask for more.
 pub(crate) fn cases_on_device(all: usize) -> usize {
-    if is_emulated() && std::env::var_os("SIMILARITY_CASES").is_none() { all.div_ceil(2) } else { all }
+    if is_emulated() && std::env::var_os("SIMILARITY_CASES").is_none() { all.div_ceil(3) } else { all }
 }
 
 /// The first of some seeds, as many as [`cases_on_device`] says of all of them.
@@ -191,10 +191,10 @@ async fn cases_in_little_memory() {
         };
         // with the buffers of a worker an index takes ten megabytes
         let operator = if kilobytes < 10_000 { "engine=cuda:0" } else { "(cuda:0" };
-        let cases = Cases { operator, tenths: 1, sizes: &[150, 400], ..TEXTS };
+        let cases = Cases { operator, tenths: 1, sizes: &[120, 250], ..TEXTS };
         check(seeds(0), cases).await;
         check(seeds(1), Cases { condition: random_vectors, table: finite_table, ..cases }).await;
-        check(seeds(2), Cases { sizes: &[150, 400], operator: "engine=cuda:0", tenths: 1, ..RULES }).await;
+        check(seeds(2), Cases { sizes: &[120, 250], operator: "engine=cuda:0", tenths: 1, ..RULES }).await;
         check_tables(seeds(3).start, &SCORES[..5]).await;
         check_tables(seeds(4).start, &SCORES_OF_CONDITIONS[..4]).await;
         return;
@@ -821,7 +821,7 @@ async fn where_memory_runs_out_the_cpu_takes_over() {
         let all = allocations() - before;
         let mut fallbacks = 0;
         // the later ones are those of probing
-        for first in (0..3).map(|n| n * all / 3).chain(all.saturating_sub(6)..all) {
+        for first in (0..2).map(|n| n * all / 2).chain(all.saturating_sub(4)..all) {
             // all from there on, or that one alone
             for failing in [0, 1] {
                 fail(first + 1, failing);

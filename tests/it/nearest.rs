@@ -26,9 +26,9 @@ use rand::{Rng, SeedableRng};
 use crate::rows::{Rows, rows_of};
 use crate::session;
 
-const TABLES: u64 = 22;
+const TABLES: u64 = 14;
 /// Stock DataFusion takes its time for scores of texts.
-const TABLES_OF_TEXTS: u64 = 11;
+const TABLES_OF_TEXTS: u64 = 8;
 pub(crate) const QUERIES_PER_TABLE: usize = 15;
 /// All columns of the right table, in order.
 const COLUMNS: [&str; 6] = ["x", "k", "n", "d", "s", "v"];

@@ -21,11 +21,11 @@ use crate::replay::{self, Case};
 use crate::rows::Rows;
 use crate::session;
 
-const TABLES: u64 = 56;
-const RULE_TABLES: u64 = 52;
+const TABLES: u64 = 40;
+const RULE_TABLES: u64 = 36;
 const LARGE_TABLES: u64 = 2;
-const BAND_TABLES: u64 = 18;
-const DENSE_TABLES: u64 = 9;
+const BAND_TABLES: u64 = 12;
+const DENSE_TABLES: u64 = 6;
 pub(crate) const QUERIES_PER_TABLE: usize = 20;
 
 /// Rows of a table.

@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn found_pairs_match_and_as_many_are_found_as_was_asked() {
         let (mut below, mut missed, mut counted) = (0, 0, 0);
-        for seed in 0..200 {
+        for seed in 0..100 {
             let mut rng = StdRng::seed_from_u64(seed);
             let values = copies(&mut rng, 600);
             let count = [0, 1, 2, 5][seed as usize % 4];
@@ -313,8 +313,8 @@ mod tests {
             assert!(metrics[0].as_usize() >= metrics[1].as_usize());
             counted += metrics[0].as_usize();
         }
-        assert!(below <= 2, "{below} of 200");
-        assert!(missed > 0 && counted > 100, "{missed} {counted}");
+        assert!(below <= 1, "{below} of 100");
+        assert!(missed > 0 && counted > 50, "{missed} {counted}");
     }
 
     #[test]
