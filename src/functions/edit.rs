@@ -22,7 +22,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         let examples: Vec<&[DataType]> = (2..=types.len()).map(|count| &types[..count]).collect();
         ScalarUDF::from(EditFunction { measure, signature: arguments::signature_of(&examples) })
     };
-    // DataFusion's own function stays
+    // `levenshtein` has the types of DataFusion
     let ours = EditMeasure::ALL.iter().filter(|measure| measure.descriptor().doc.is_some());
     let less_equal = ScalarUDF::from(LevenshteinLessEqual { signature: arguments::signature([&[Utf8, Utf8, Int64]]) });
     ours.map(function).chain([less_equal]).map(Arc::new).collect()

@@ -1,8 +1,8 @@
 //! The SQL functions, by family.
 //!
 //! They compute what [`similarity_measures`] defines, over every string and list type, column with column and
-//! column with constant. A NULL argument gives NULL. DataFusion's own functions are left as they are:
-//! `levenshtein`, `array_distance`, `cosine_distance` and `inner_product` come from there.
+//! column with constant. A NULL argument gives NULL. `array_distance`, `cosine_distance` and `inner_product` are
+//! DataFusion's own; `levenshtein` is DataFusion's too, and is computed here.
 
 pub mod contract;
 pub mod expr_fn;
@@ -12,6 +12,7 @@ mod arguments;
 mod daitch_mokotoff;
 mod documentation;
 mod edit;
+mod levenshtein;
 mod lists;
 mod match_count;
 mod neighbors;
@@ -36,7 +37,6 @@ use std::sync::{Arc, LazyLock};
 use datafusion::common::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::functions::all_default_functions;
-use datafusion::functions::string::levenshtein;
 use datafusion::functions::string::levenshtein::LevenshteinFunc;
 use datafusion::functions_nested::all_default_nested_functions;
 use datafusion::functions_nested::cosine_distance::CosineDistance;
@@ -58,6 +58,7 @@ pub(crate) use with_recall::{NAME as WITH_RECALL, recalled, without_recall};
 pub fn all() -> Vec<Arc<ScalarUDF>> {
     static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
         let mut functions = vec![contract::similarity_join_condition(), nearest::nearest_join_condition()];
+        functions.push(levenshtein::function());
         functions.extend(edit::functions());
         functions.extend(set::functions());
         functions.extend(tokens::functions());
@@ -79,7 +80,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
 
 /// The measures of stock DataFusion.
 pub fn stock_measures() -> [Arc<ScalarUDF>; 4] {
-    [levenshtein(), array_distance_udf(), cosine_distance_udf(), inner_product_udf()]
+    [datafusion::functions::string::levenshtein(), array_distance_udf(), cosine_distance_udf(), inner_product_udf()]
 }
 
 /// Every function that a condition in a plan may call by itself: ours, one of them that no user can write, and the
@@ -94,7 +95,7 @@ pub fn in_plans() -> Vec<Arc<ScalarUDF>> {
 /// The names that a user may write: the functions without the marks, and the measures of stock DataFusion.
 pub(crate) fn documented() -> Vec<String> {
     let marks = [contract::NAME, nearest::NAME];
-    let stock = ["levenshtein", "array_distance", "cosine_distance", "inner_product"];
+    let stock = ["array_distance", "cosine_distance", "inner_product"];
     let ours = all().iter().map(|function| function.name().to_owned()).collect::<Vec<_>>();
     ours.into_iter().filter(|name| !marks.contains(&name.as_str())).chain(stock.map(str::to_owned)).collect()
 }

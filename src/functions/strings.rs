@@ -32,6 +32,11 @@ impl StringArgument {
         })
     }
 
+    /// A column of strings, `None` for one of another type.
+    pub(super) fn of_column(column: &ArrayRef) -> Option<Self> {
+        Some(Self { values: Values::of_column(column)?, constant: false })
+    }
+
     /// The string in `row`, `None` for NULL.
     #[inline]
     pub(super) fn at(&self, row: usize) -> Option<&str> {
@@ -44,11 +49,20 @@ impl StringArgument {
 }
 
 impl Values {
+    fn of_column(column: &ArrayRef) -> Option<Self> {
+        Some(match column.data_type() {
+            DataType::Utf8 => Self::Utf8(column.as_string().clone()),
+            DataType::LargeUtf8 => Self::LargeUtf8(column.as_string().clone()),
+            DataType::Utf8View => Self::Utf8View(column.as_string_view().clone()),
+            _ => return None,
+        })
+    }
+
     fn try_new(function: &str, array: &ArrayRef) -> Result<Self> {
+        if let Some(strings) = Self::of_column(array) {
+            return Ok(strings);
+        }
         match array.data_type() {
-            DataType::Utf8 => Ok(Self::Utf8(array.as_string().clone())),
-            DataType::LargeUtf8 => Ok(Self::LargeUtf8(array.as_string().clone())),
-            DataType::Utf8View => Ok(Self::Utf8View(array.as_string_view().clone())),
             DataType::Dictionary(_, value) => Self::try_new(function, &cast(array, value)?),
             DataType::Null => Self::try_new(function, &cast(array, &DataType::Utf8)?),
             other => exec_err!("{function} takes strings, got {other}"),

@@ -41,16 +41,19 @@ fn token_at<'a>(bytes: &'a [u8], ends: &[usize], id: u32) -> &'a [u8] {
     &bytes[start..ends[id as usize]]
 }
 
-/// One set of ids a row; one set in all for a constant.
+/// One set of ids a row; one row in all for a constant.
 pub(super) struct TokenSets {
     ids: Vec<u32>,
+    /// Where the ids of each set end.
     ends: Vec<usize>,
-    valid: Vec<bool>,
+    /// The set of each row, `None` for NULL.
+    rows: Vec<Option<u32>>,
     constant: bool,
 }
 
 impl TokenSets {
-    /// The sets of the strings in `rows` rows, as `tokenise` cuts them.
+    /// The sets of the strings in `rows` rows, as `tokenise` cuts them. Equal strings share a set: a nested loop
+    /// join compares all pairs of two lists of rows in one batch, and most of its strings are in many of them.
     pub(super) fn of_strings(
         strings: &StringArgument,
         rows: usize,
@@ -58,11 +61,17 @@ impl TokenSets {
         mut tokenise: impl FnMut(&str, &mut dyn FnMut(&str)),
     ) -> Self {
         let mut sets = Self::new(strings.is_constant());
+        let mut distinct = Interner::default();
         for row in 0..if strings.is_constant() { 1 } else { rows } {
-            if let Some(text) = strings.at(row) {
-                tokenise(text, &mut |token| sets.ids.push(interner.id(token.as_bytes())));
-            }
-            sets.close(strings.at(row).is_some());
+            let set = strings.at(row).map(|text| {
+                let set = distinct.id(text.as_bytes());
+                if set as usize == sets.ends.len() {
+                    tokenise(text, &mut |token| sets.ids.push(interner.id(token.as_bytes())));
+                    sets.close();
+                }
+                set
+            });
+            sets.rows.push(set);
         }
         sets
     }
@@ -71,28 +80,36 @@ impl TokenSets {
     /// and one NaN.
     pub(super) fn of_lists(lists: &ListArgument, rows: usize, interner: &mut Interner) -> Result<Self> {
         let elements = canonical_floats(lists.elements());
+        if let Some(strings) = StringArgument::of_column(&elements) {
+            return Ok(Self::of_elements(lists, rows, |place| Some(interner.id(strings.at(place)?.as_bytes()))));
+        }
         let converter = RowConverter::new(vec![SortField::new(elements.data_type().clone())])?;
         let encoded = converter.convert_columns(std::slice::from_ref(&elements))?;
         let nulls = elements.logical_nulls();
-        let is_null = |i| nulls.as_ref().is_some_and(|n| n.is_null(i));
+        let is_null = |place| nulls.as_ref().is_some_and(|nulls| nulls.is_null(place));
+        Ok(Self::of_elements(lists, rows, |place| (!is_null(place)).then(|| interner.id(encoded.row(place).as_ref()))))
+    }
+
+    /// The sets of the lists in `rows` rows, by the ids of the elements; `None` for NULL.
+    fn of_elements(lists: &ListArgument, rows: usize, mut id: impl FnMut(usize) -> Option<u32>) -> Self {
         let mut sets = Self::new(lists.is_constant());
         for row in 0..if lists.is_constant() { 1 } else { rows } {
-            let places = lists.at(row);
-            let valid = places.is_some();
-            for place in places.into_iter().flatten().filter(|&place| !is_null(place)) {
-                sets.ids.push(interner.id(encoded.row(place).as_ref()));
-            }
-            sets.close(valid);
+            let set = lists.at(row).map(|places| {
+                sets.ids.extend(places.filter_map(&mut id));
+                sets.close();
+                sets.ends.len() as u32 - 1
+            });
+            sets.rows.push(set);
         }
-        Ok(sets)
+        sets
     }
 
     fn new(constant: bool) -> Self {
-        Self { ids: Vec::new(), ends: Vec::new(), valid: Vec::new(), constant }
+        Self { ids: Vec::new(), ends: Vec::new(), rows: Vec::new(), constant }
     }
 
-    /// Makes what was pushed since the last call the set of the next row.
-    fn close(&mut self, valid: bool) {
+    /// Makes what was pushed since the last call the next set.
+    fn close(&mut self) {
         let start = self.ends.last().copied().unwrap_or(0);
         self.ids[start..].sort_unstable();
         let mut kept = start;
@@ -104,14 +121,13 @@ impl TokenSets {
         }
         self.ids.truncate(kept);
         self.ends.push(kept);
-        self.valid.push(valid);
     }
 
     /// The set in `row`, in rising order of its ids; `None` for NULL.
     pub(super) fn at(&self, row: usize) -> Option<&[u32]> {
-        let row = if self.constant { 0 } else { row };
-        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
-        self.valid[row].then(|| &self.ids[start..self.ends[row]])
+        let set = self.rows[if self.constant { 0 } else { row }]? as usize;
+        let start = set.checked_sub(1).map_or(0, |before| self.ends[before]);
+        Some(&self.ids[start..self.ends[set]])
     }
 }
 
