@@ -17,6 +17,8 @@ pub enum IndexKind {
     Bands,
     /// Conditions that are counted.
     Counts,
+    /// Strings that many rows have, for pairs.
+    RepeatedStrings,
 }
 
-tagged!(IndexKind { SmallGroups, Sets, Strings, Points, Bands, Counts });
+tagged!(IndexKind { SmallGroups, Sets, Strings, Points, Bands, Counts, RepeatedStrings });

@@ -31,11 +31,12 @@ use super::{BuildContext, DynPairIndex, Erased, KeyColumn};
 use crate::condition::Condition;
 use crate::ranking::Ranking;
 use crate::recall::Recall;
+use crate::repeated::Repeated;
 use crate::stored::{Source, Stored};
 use kind::IndexKind;
 use sets::{NearestSets, SetIndex};
 use small_groups::SmallGroups;
-use strings::{NearestStrings, StringIndex};
+use strings::{NearestStrings, RepeatedStrings, StringIndex};
 
 /// Makes the keys of a build side ready for `condition`.
 ///
@@ -63,10 +64,18 @@ fn index(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> 
         Condition::Edit { measure, bounds } => {
             let path = [(SegmentIndex, strings::AccessPath::Segments), (SignatureTiles, strings::AccessPath::Tiles)];
             let (predicate, path) = (EditPredicate { measure, bounds }, context.overrides.path(path));
-            Box::new(Erased(StringIndex::try_new(predicate, path, keys, context)?))
+            match repeated(keys, context)? {
+                Some(rows) => Box::new(Erased(RepeatedStrings::try_new(predicate, path, (keys, rows), context)?)),
+                None => Box::new(Erased(StringIndex::try_new(predicate, path, keys, context)?)),
+            }
         }
         Condition::Vector(condition) => vectors::epsilon::build(condition, keys, context)?,
     })
+}
+
+/// The rows of each key, where many rows have the same one.
+fn repeated(keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Option<Repeated>> {
+    if context.overrides.repeated { Repeated::of(keys, None, context.cancel, context.reserve) } else { Ok(None) }
 }
 
 /// Reads what an index of [`build`] has [stored](crate::Index::stored), for the same condition and context.
@@ -85,6 +94,9 @@ pub fn load(condition: Condition, source: &mut Source<'_>, context: &BuildContex
         }
         (IndexKind::Strings, Condition::Edit { measure, bounds }) => {
             Box::new(Erased(StringIndex::load(EditPredicate { measure, bounds }, source, context)?))
+        }
+        (IndexKind::RepeatedStrings, Condition::Edit { measure, bounds }) => {
+            Box::new(Erased(RepeatedStrings::load(EditPredicate { measure, bounds }, source, context)?))
         }
         (IndexKind::Points, Condition::Vector(condition)) => vectors::epsilon::load(condition, source, context)?,
         (IndexKind::Bands, Condition::Vector(condition)) => vectors::epsilon::load_bands(condition, source, context)?,

@@ -377,7 +377,7 @@ mod tests {
         let conditions = vec![AtomCondition::Similarity { key: 0, condition }];
         let source = RuleSource::new(conditions, vec![vec![0]]);
         let side = |letter: &str| {
-            let text = |row: usize| Some(letter.repeat(10 + row % 20));
+            let text = |row: usize| Some(letter.repeat(10 + row));
             let key: ArrayRef = Arc::new((0..300).map(text).collect::<StringArray>());
             SideColumns { rows: 300, atoms: vec![AtomColumn::None], keys: vec![key] }
         };

@@ -71,6 +71,35 @@ impl StringIndex {
         Ok(Self { predicate, known, self_join, signers, texts, runs, paths: Paths { tiles, segments }, info })
     }
 
+    /// The row at each position of the build side.
+    pub(super) fn order(&self) -> &[u32] {
+        &self.texts.rows
+    }
+
+    /// Whether the string at a position matches itself.
+    pub(super) fn is_like_itself(&self, position: usize) -> bool {
+        let text = self.texts.text(position);
+        self.predicate.measure.score(text, text).is_some_and(|score| self.predicate.bounds.contains(score))
+    }
+
+    /// The pairs of [`PairIndex::probe`], and how much work they were, as [`Limit::work`] counts it.
+    ///
+    /// # Errors
+    /// Those of [`PairIndex::probe`].
+    pub(super) fn probe_by_work(
+        &self,
+        probe: Probe<'_, PreparedStrings>,
+        cursor: &mut Cursor,
+        limit: Limit,
+        cancel: &Cancel,
+        out: &mut Pairs,
+    ) -> Result<(Counts, usize)> {
+        let sides = self.sides(probe)?;
+        let mut work = Work::new(limit, cancel, out);
+        self.paths.probe(&sides, cursor, &mut work);
+        Ok((Counts { matched: work.matched(), ..work.counts }, work.done))
+    }
+
     fn sides<'a>(&'a self, probe: Probe<'a, PreparedStrings>) -> Result<Sides<'a>> {
         let probe = match probe {
             Probe::SelfJoin if self.self_join => &self.texts,
@@ -158,6 +187,13 @@ impl StringIndex {
 #[derive(Debug)]
 pub struct PreparedStrings(SortedStrings);
 
+impl PreparedStrings {
+    /// The row at each position.
+    pub(super) fn order(&self) -> &[u32] {
+        &self.0.rows
+    }
+}
+
 impl Index for StringIndex {
     type Batch = PreparedStrings;
 
@@ -190,10 +226,7 @@ impl PairIndex for StringIndex {
         cancel: &Cancel,
         out: &mut Pairs,
     ) -> Result<Counts> {
-        let sides = self.sides(probe)?;
-        let mut work = Work::new(limit, cancel, out);
-        self.paths.probe(&sides, cursor, &mut work);
-        Ok(Counts { matched: work.matched(), ..work.counts })
+        Ok(self.probe_by_work(probe, cursor, limit, cancel, out)?.0)
     }
 }
 

@@ -15,6 +15,8 @@
 //!
 //! The most similar strings (`nearest`) are found by the tiles, with the score of the k-th one so far as the condition.
 //!
+//! Strings that many rows have are indexed once (`repeated`).
+//!
 //! Memory: the text of a side once more and 85 bytes a row, the signatures of the tiles once more (8 or 32 bytes a
 //! row), and 16 to 26 bytes for each segment that is indexed, while it is built 16 more.
 
@@ -25,6 +27,7 @@ mod lanes;
 mod limits;
 mod nearest;
 mod pair_decider;
+mod repeated;
 mod runs;
 mod segment_index;
 mod segments;
@@ -38,3 +41,4 @@ pub use index::StringIndex;
 pub use join::AccessPath;
 pub use nearest::{NearestStrings, typical_bounds};
 pub use pair_decider::{EditDecider, StringColumn};
+pub use repeated::RepeatedStrings;

@@ -1,0 +1,319 @@
+//! Strings that many rows have: an index finds the pairs of different strings, and each string gives all of its rows.
+//!
+//! ```text
+//! rows --Repeated--> different strings --StringIndex--> pairs of strings --rows of each--> pairs of rows
+//! ```
+//!
+//! A position is a row, and those of a string stand side by side. So a call can end between two rows of a string; the
+//! next one looks for that string once more.
+//!
+//! Memory: an index of the different strings, four bytes a row, four a string, and eight more of each in a self-join.
+
+use std::ops::Range;
+
+use crate::cpu::kind::IndexKind;
+use crate::error::{Result, internal_err};
+use crate::repeated::Repeated;
+use crate::stored::{Sink, Source, Store, Stored};
+use crate::strings::predicate::EditPredicate;
+use crate::{
+    BuildContext, Cancel, Counts, Cursor, Index, IndexInfo, KeyColumn, Limit, PairIndex, Pairs, PrepareContext,
+    Prepared, Probe,
+};
+
+use super::index::{PreparedStrings, StringIndex};
+use super::join::AccessPath;
+
+/// Rows that one step looks for; more of them would share more work, and find more pairs than a call asks for.
+const STEP: usize = 64;
+
+/// A build side of strings that many rows have.
+#[derive(Debug)]
+pub struct RepeatedStrings {
+    index: StringIndex,
+    /// The rows of each string.
+    build: Repeated,
+    self_join: Option<ByPosition>,
+    info: IndexInfo,
+}
+
+/// Rows of a side by position, in the order of its strings in the index.
+#[derive(Debug)]
+struct ByPosition {
+    /// The row at each position.
+    rows: Vec<u32>,
+    /// Where the rows of each string begin, and the end of the last one.
+    starts: Vec<u32>,
+    /// The place of each string among them, by its number.
+    places: Vec<u32>,
+}
+
+impl ByPosition {
+    /// The rows of strings that stand in the index in this `order`.
+    fn new(order: &[u32], repeated: &Repeated) -> Self {
+        let mut rows = Vec::with_capacity(repeated.all().len());
+        let mut starts = Vec::with_capacity(order.len() + 1);
+        let mut places = vec![0; repeated.count()];
+        for (place, &string) in (0..).zip(order) {
+            places[string as usize] = place;
+            starts.push(rows.len() as u32);
+            rows.extend_from_slice(repeated.rows(string));
+        }
+        starts.push(rows.len() as u32);
+        Self { rows, starts, places }
+    }
+
+    /// The places of the strings that rows at some positions have.
+    fn strings(&self, positions: &Range<usize>) -> Range<usize> {
+        let before = |position: usize| self.starts.partition_point(|&start| (start as usize) < position);
+        // a string that begins before the first position may reach it
+        before(positions.start + 1) - 1..before(positions.end)
+    }
+
+    /// The positions of the rows of the string at a place.
+    fn of_place(&self, place: usize) -> Range<usize> {
+        self.starts[place] as usize..self.starts[place + 1] as usize
+    }
+
+    /// The rows of a string that stand at some positions.
+    fn of_string(&self, string: u32, positions: &Range<usize>) -> &[u32] {
+        let all = self.of_place(self.places[string as usize] as usize);
+        &self.rows[all.start.max(positions.start)..all.end.min(positions.end)]
+    }
+
+    fn memory(&self) -> usize {
+        (self.rows.capacity() + self.starts.capacity() + self.places.capacity()) * size_of::<u32>()
+    }
+}
+
+impl RepeatedStrings {
+    /// An index over the different strings of a build side, as [`StringIndex::try_new`] makes one.
+    ///
+    /// # Errors
+    /// Those of [`StringIndex::try_new`], and strings that Arrow cannot take.
+    pub fn try_new(
+        predicate: EditPredicate,
+        path: Option<AccessPath>,
+        (keys, build): (&KeyColumn, Repeated),
+        context: &BuildContext<'_>,
+    ) -> Result<Self> {
+        let index = StringIndex::try_new(predicate, path, &build.keys(keys)?, context)?;
+        let this = Self::new(index, build, keys.values.len(), context.self_join);
+        (context.reserve)(this.self_join.as_ref().map_or(0, ByPosition::memory))?;
+        Ok(this)
+    }
+
+    fn new(index: StringIndex, build: Repeated, rows: usize, self_join: bool) -> Self {
+        let positions = ByPosition::new(index.order(), &build);
+        let (of_index, matchable) = (index.info().clone(), positions.rows.len());
+        let self_join = self_join.then_some(positions);
+        let info = IndexInfo {
+            path: format!("{}, {} different strings in {rows} rows", of_index.path, build.count()),
+            bytes: of_index.bytes + build.memory() + self_join.as_ref().map_or(0, ByPosition::memory),
+            unmatchable: rows - matchable,
+            self_join_len: matchable,
+            ..of_index
+        };
+        Self { index, build, self_join, info }
+    }
+
+    /// Reads the index of [`try_new`](Self::try_new) with the same predicate and context.
+    ///
+    /// # Errors
+    /// Bytes that are no such index.
+    pub fn load(predicate: EditPredicate, source: &mut Source<'_>, context: &BuildContext<'_>) -> Result<Self> {
+        let (rows, build) = (usize::load(source)?, Repeated::load(source)?);
+        match IndexKind::load(source)? {
+            IndexKind::Strings => {
+                Ok(Self::new(StringIndex::load(predicate, source, context)?, build, rows, context.self_join))
+            }
+            kind => internal_err!("a stored index of different strings is of the kind {kind:?}"),
+        }
+    }
+
+    /// Appends the pairs of rows at some positions with rows of other strings; returns what the index has counted, and
+    /// how much work it was. `None` where it was cancelled.
+    fn pairs_of_strings(
+        &self,
+        probe: Probe<'_, PreparedStrings>,
+        (by_position, positions): (Option<&ByPosition>, &Range<usize>),
+        (cancel, found): (&Cancel, &mut Pairs),
+        out: &mut Pairs,
+    ) -> Result<Option<(Counts, usize)>> {
+        let strings = by_position.map_or_else(|| positions.clone(), |rows| rows.strings(positions));
+        let mut cursor = Cursor { next: strings.start, end: strings.end };
+        let no_limit = Limit { pairs: usize::MAX, work: usize::MAX };
+        found.clear();
+        let (counts, work) = self.index.probe_by_work(probe, &mut cursor, no_limit, cancel, found)?;
+        if cancel.is_cancelled() {
+            return Ok(None);
+        }
+        for (&build, probe) in found.build.iter().zip(&found.probe) {
+            let rows = by_position.map_or(std::slice::from_ref(probe), |rows| rows.of_string(*probe, positions));
+            rows.iter().for_each(|&row| out.push_all(self.build.rows(build).iter().copied(), row));
+        }
+        Ok(Some((counts, work)))
+    }
+
+    /// Appends the pairs of rows at some positions with earlier rows of the same string.
+    fn pairs_within_strings(&self, own: &ByPosition, positions: &Range<usize>, out: &mut Pairs) {
+        for place in own.strings(positions) {
+            let all = own.of_place(place);
+            if all.len() > 1 && self.index.is_like_itself(place) {
+                for position in all.start.max(positions.start)..all.end.min(positions.end) {
+                    out.push_all(own.rows[all.start..position].iter().copied(), own.rows[position]);
+                }
+            }
+        }
+    }
+}
+
+impl Store for RepeatedStrings {
+    fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
+        IndexKind::RepeatedStrings.store(sink)?;
+        let Self { index, build, info, .. } = self;
+        (info.self_join_len + info.unmatchable).store(sink)?;
+        build.store(sink)?;
+        index.store(sink)
+    }
+}
+
+/// A probe batch: its different strings, or its rows where few have the same string.
+#[derive(Debug)]
+pub struct PreparedRepeated {
+    strings: PreparedStrings,
+    rows: Option<ByPosition>,
+}
+
+impl Index for RepeatedStrings {
+    type Batch = PreparedRepeated;
+
+    fn info(&self) -> &IndexInfo {
+        &self.info
+    }
+
+    fn stored(&self) -> Option<&dyn Store> {
+        Some(self)
+    }
+
+    fn prepare(&self, keys: &KeyColumn, context: &PrepareContext<'_>) -> Result<Prepared<PreparedRepeated>> {
+        let Some(repeated) = Repeated::of(keys, None, context.cancel, &|_| Ok(()))? else {
+            return Ok(self.index.prepare(keys, context)?.map(|strings| PreparedRepeated { strings, rows: None }));
+        };
+        let prepared = self.index.prepare(&repeated.keys(keys)?, context)?;
+        let rows = ByPosition::new(prepared.batch.order(), &repeated);
+        let (len, unmatchable) = (rows.rows.len(), keys.values.len() - rows.rows.len());
+        Ok(Prepared::new(PreparedRepeated { strings: prepared.batch, rows: Some(rows) }, len, unmatchable))
+    }
+}
+
+impl PairIndex for RepeatedStrings {
+    fn probe(
+        &self,
+        probe: Probe<'_, PreparedRepeated>,
+        cursor: &mut Cursor,
+        limit: Limit,
+        cancel: &Cancel,
+        out: &mut Pairs,
+    ) -> Result<Counts> {
+        let (probe, by_position) = match probe {
+            Probe::SelfJoin => (Probe::SelfJoin, self.self_join.as_ref()),
+            Probe::Batch(batch) => (Probe::Batch(&batch.strings), batch.rows.as_ref()),
+        };
+        let (before, mut done) = (out.len(), 0);
+        let (mut all, mut found) = (Counts::default(), Pairs::default());
+        while !cursor.is_done() && out.len() - before < limit.pairs && done < limit.work {
+            let positions = cursor.next..cursor.end.min(cursor.next + STEP);
+            let rows = (by_position, &positions);
+            let step = self.pairs_of_strings(probe, rows, (cancel, &mut found), out)?;
+            let Some((counts, work)) = step else { break };
+            if let (Probe::SelfJoin, Some(own)) = (probe, by_position) {
+                self.pairs_within_strings(own, &positions, out);
+            }
+            all.candidates += counts.candidates - counts.matched;
+            all.verified += counts.verified;
+            done += work;
+            cursor.next = positions.end;
+        }
+        let matched = out.len() - before;
+        Ok(Counts { candidates: all.candidates + matched, matched, ..all })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::seq::IndexedRandom;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::NO_GROUP;
+    use crate::condition::Bounds;
+    use crate::test_oracle::strings::*;
+    use similarity_measures::EditMeasure;
+
+    /// So many rows with one of `different` strings, or none.
+    fn rows(count: usize, different: &Values, rng: &mut StdRng) -> Values {
+        (0..count).map(|_| different.choose(rng).unwrap().clone()).collect()
+    }
+
+    fn built(predicate: EditPredicate, keys: &KeyColumn, self_join: bool) -> RepeatedStrings {
+        let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
+        let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &reserve) };
+        let repeated = Repeated::of(keys, None, &cancel, &reserve).unwrap().unwrap();
+        let index = RepeatedStrings::try_new(predicate, None, (keys, repeated), &context).unwrap();
+        // what comes back from its bytes is the same index
+        let mut bytes = Vec::new();
+        index.store(&mut Sink::new(&mut bytes)).unwrap();
+        let mut source = Source::new(&bytes, 1);
+        assert_eq!(IndexKind::load(&mut source).unwrap(), IndexKind::RepeatedStrings);
+        let loaded = RepeatedStrings::load(predicate, &mut source, &context).unwrap();
+        assert_eq!((&loaded.info().path, source.left()), (&index.info().path, 0));
+        loaded
+    }
+
+    #[test]
+    fn every_predicate_finds_what_a_nested_loop_finds() {
+        for (case, predicate) in predicates().into_iter().enumerate() {
+            let mut rng = StdRng::seed_from_u64(case as u64);
+            let different = strings(20, &mut rng);
+            let (build, probe) = (rows(160, &different, &mut rng), rows(50, &different, &mut rng));
+            // a probe side of which few rows have the same string
+            let apart = strings(50, &mut rng);
+            let mut groups = |rows: usize| -> Groups {
+                (case % 2 == 1).then(|| (0..rows).map(|_| [0, 1, NO_GROUP][rng.random_range(0..3)]).collect())
+            };
+            let (of_build, of_probe) = (groups(160), groups(50));
+            let keys = key_column(&build, &of_build);
+            let (range, limit) = match case % 3 {
+                0 => (usize::MAX, UNLIMITED),
+                n => (7, Limit { pairs: n, work: 1000 }),
+            };
+            let own = built(predicate, &keys, true);
+            let expected = oracle(predicate, (&build, &of_build), (&build, &of_build), true);
+            let len = own.info().self_join_len;
+            assert_eq!(run(&own, Probe::SelfJoin, len, range, limit), expected, "{predicate:?}");
+            assert_eq!(len + own.info().unmatchable, 160);
+            let both = built(predicate, &keys, false);
+            for probe in [&probe, &apart] {
+                let prepared = both.prepare(&key_column(probe, &of_probe), &PrepareContext::by(1)).unwrap();
+                let expected = oracle(predicate, (&build, &of_build), (probe, &of_probe), false);
+                let found = run(&both, Probe::Batch(&prepared.batch), prepared.len, range, limit);
+                assert_eq!(found, expected, "{predicate:?}");
+                assert_eq!(prepared.len + prepared.unmatchable, 50);
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_ends_between_two_rows_of_a_string() {
+        let keys = key_column(&vec![Some("one".to_owned()); 1000], &None);
+        let predicate = EditPredicate { measure: EditMeasure::LEVENSHTEIN, bounds: Bounds::at_most(1.0, true) };
+        let index = built(predicate, &keys, true);
+        let (mut cursor, mut pairs) = (Cursor { next: 0, end: 1000 }, Pairs::default());
+        let limit = Limit { pairs: 500, work: usize::MAX };
+        index.probe(Probe::SelfJoin, &mut cursor, limit, &Cancel::default(), &mut pairs).unwrap();
+        assert_eq!((cursor.next, pairs.len()), (STEP, STEP * (STEP - 1) / 2));
+        assert!(index.info().path.ends_with(", 1 different strings in 1000 rows"), "{}", index.info().path);
+    }
+}
