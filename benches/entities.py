@@ -40,7 +40,8 @@ import pyarrow.parquet
 
 HERE = pathlib.Path(__file__).resolve().parent
 DATA = pathlib.Path(os.environ.get("SIMILARITY_DATA", HERE.parent.parent / "shared" / "data"))
-TOOLS = ["ours", "splink", "goldenmatch"]
+# ours-blocks is ours over the blocks of the peers
+TOOLS = ["ours", "ours-blocks", "splink", "goldenmatch"]
 
 # ---- data ----------------------------------------------------------------------------------------------------------
 
@@ -123,7 +124,7 @@ BLOCKS = [
     ["employer", "postcode"],
     ["birth_year", "house_number", "occupation"],
 ]
-# fake_20000: blocks of the peers. Ours needs none, as its clauses are similarities. (0, 4) is the first four letters.
+# fake_20000: blocks of the peers. The clauses of ours are similarities. (0, 4) is the first four letters.
 YEAR, MONTH, DAY, YEAR_MONTH, MONTH_DAY = (0, 4), (5, 7), (8, 10), (0, 7), (5, 10)
 FAKE_BLOCKS = [
     {"dob": None},
@@ -151,6 +152,21 @@ FAKE_BLOCKS = [
 ]
 
 EXCHANGES = [("first_name", "surname"), ("surname", "first_name")]
+
+
+def block_conditions(name, left, right):
+    """Blocks as conditions over two rows, in SQL."""
+    if name == "people":
+        return [" AND ".join(f"{left}.{column} = {right}.{column}" for column in block) for block in BLOCKS]
+
+    def cut(row, column, part):
+        return f"substr({row}.{column}, {part[0] + 1}, {part[1] - part[0]})" if part else f"{row}.{column}"
+
+    blocks = [" AND ".join(f"{cut(left, *p)} = {cut(right, *p)}" for p in block.items()) for block in FAKE_BLOCKS]
+    same_year = f"{cut(left, 'dob', YEAR)} = {cut(right, 'dob', YEAR)}"
+    exchanged = [f"{left}.{x} = {right}.{y}" for x, y in EXCHANGES]
+    return [*blocks, " AND ".join(exchanged), *[f"{condition} AND {same_year}" for condition in exchanged]]
+
 
 # ---- ours ----------------------------------------------------------------------------------------------------------
 
@@ -192,14 +208,14 @@ PEOPLE = ["first_name", "middle_name", "surname", "birth_year", "birth_date", "s
 PEOPLE += ["postcode", "phone", "email", "occupation", "employer"]
 OURS = {
     "fake_20000": {
-        "columns": "*, CAST(CAST(dob AS DATE) AS INT) AS day, "
+        "columns": "*, CAST(CAST(dob AS DATE) AS INT) AS day, split_part(email, '@', 2) AS domain, "
         + ", ".join(f"count(*) OVER (PARTITION BY {c}) AS {c}_rows" for c in ("first_name", "surname", "city")),
         # dates of one person differ by ten years, a year, a month and two days at most
         "clauses": [
             f"levenshtein(a.dob, b.dob) <= 1 AND (a.city = b.city OR {FIRST} OR {LAST} OR {EXCHANGED})",
             "levenshtein(a.email, b.email) <= 4",
             f"a.city = b.city AND {DAYS} <= 3720 AND ({FIRST} OR {LAST} OR {EXCHANGED})",
-            f"{FIRST} AND {LAST} AND {DAYS} <= 3720",
+            f"{FIRST} AND {LAST}",
         ],
         "start": -3.6,
         "evidence": {
@@ -238,7 +254,7 @@ OURS = {
     },
     "people": {
         "columns": "*",
-        "clauses": [" AND ".join(f"a.{c} = b.{c}" for c in block) for block in BLOCKS],
+        "clauses": block_conditions("people", "a", "b"),
         "start": -3.8,
         "evidence": {
             "first_name": alike("first_name", 3, 1.1, 0.5, -2.0),
@@ -270,8 +286,8 @@ def our_tables(name, folder):
     return f"CREATE TABLE people AS SELECT {OURS[name]['columns']} FROM '{source(name, folder)}'"
 
 
-def our_candidates(name):
-    clauses = "\n  OR ".join(f"({clause})" for clause in OURS[name]["clauses"])
+def our_candidates(name, clauses):
+    clauses = "\n  OR ".join(f"({clause})" for clause in clauses)
     return f"FROM people a SIMILARITY JOIN people b ON a.id < b.id AND ({clauses})"
 
 
@@ -290,11 +306,12 @@ def our_filter(name, threshold):
     return "\n  AND ".join(filters)
 
 
-def our_script(name, folder, thresholds):
+def our_script(tool, name, folder, thresholds):
+    clauses = OURS[name]["clauses"] if tool == "ours" else block_conditions(name, "a", "b")
     score, known = our_score(name), f"{folder}/{name}_entities.parquet"
     return {
         "load": our_tables(name, folder),
-        "link": f"CREATE TABLE pairs AS SELECT a.id AS l, b.id AS r, {score} AS score\n{our_candidates(name)}\n"
+        "link": f"CREATE TABLE pairs AS SELECT a.id AS l, b.id AS r, {score} AS score\n{our_candidates(name, clauses)}\n"
         f"  AND {our_filter(name, thresholds[0])}",
         "cluster": "CREATE TABLE entities AS SELECT * FROM clusters('SELECT l, r, score FROM pairs "
         f"WHERE score >= {thresholds[1]} UNION ALL SELECT id, NULL, NULL FROM people'{OURS[name]['method']})",
@@ -302,8 +319,8 @@ def our_script(name, folder, thresholds):
         "of pairs": "SELECT * FROM evaluate_pairs('pairs', 'SELECT a.id AS l, b.id AS r FROM known a "
         "JOIN known b ON a.entity = b.entity AND a.id < b.id')",
         "of clusters": "SELECT * FROM evaluate_clusters('entities', 'known')",
-        "pairs": f"COPY pairs TO '{folder}/{name}_ours_pairs.parquet'",
-        "clusters": f"COPY (SELECT id, cluster_id FROM entities) TO '{folder}/{name}_ours_clusters.parquet'",
+        "pairs": f"COPY pairs TO '{folder}/{name}_{tool}_pairs.parquet'",
+        "clusters": f"COPY (SELECT id, cluster_id FROM entities) TO '{folder}/{name}_{tool}_clusters.parquet'",
     }
 
 
@@ -319,8 +336,8 @@ def run_script(shell, statements):
     return seconds, memory
 
 
-def ours(shell, name, folder, thresholds):
-    script = our_script(name, folder, thresholds)
+def ours(shell, tool, name, folder, thresholds):
+    script = our_script(tool, name, folder, thresholds)
     seconds, memory = run_script(shell, list(script.values()))
     step = dict(zip(script, seconds))
     evaluate = step["known"] + step["of pairs"] + step["of clusters"]
@@ -333,7 +350,7 @@ def fit(shell, name, folder, entity, half):
 
     evidence, levels = OURS[name]["evidence"], folder / f"{name}_levels.parquet"
     numbers = [f"{case([c for c, _ in cases], range(1, 99))} AS l{i}" for i, cases in enumerate(evidence.values())]
-    query = f"SELECT a.id AS l, b.id AS r, {', '.join(numbers)} {our_candidates(name)}"
+    query = f"SELECT a.id AS l, b.id AS r, {', '.join(numbers)} {our_candidates(name, OURS[name]['clauses'])}"
     run_script(shell, [our_tables(name, folder), f"COPY ({query}) TO '{levels}'"])
     table = pyarrow.parquet.read_table(levels)
     left, right = table["l"].to_numpy(), table["r"].to_numpy()
@@ -422,15 +439,7 @@ def splink_comparisons(name):
 def splink_blocks(name):
     from splink import block_on
 
-    if name == "people":
-        return [block_on(*block) for block in BLOCKS]
-
-    def cut(column, part):
-        return f"substr({column}, {part[0] + 1}, {part[1] - part[0]})" if part else column
-
-    blocks = [block_on(*[cut(*part) for part in block.items()]) for block in FAKE_BLOCKS]
-    exchanged = [f"l.{x} = r.{y} AND substr(l.dob, 1, 4) = substr(r.dob, 1, 4)" for x, y in EXCHANGES]
-    return [*blocks, "l.first_name = r.surname AND l.surname = r.first_name", *exchanged]
+    return [block_on(*block) for block in BLOCKS] if name == "people" else block_conditions(name, "l", "r")
 
 
 def splink(name, folder, thresholds):
@@ -585,8 +594,8 @@ def process(command):
 
 
 def run(tool, arguments, name, thresholds):
-    if tool == "ours":
-        return ours(arguments.shell, name, arguments.folder, thresholds)
+    if tool in ("ours", "ours-blocks"):
+        return ours(arguments.shell, tool, name, arguments.folder, thresholds)
     child = [sys.executable, __file__, arguments.folder, "--child", tool, name, *map(str, thresholds)]
     text, memory = process(child)
     return json.loads(text.strip().splitlines()[-1]), memory
@@ -637,9 +646,12 @@ def main():
         if arguments.fit:
             fit(arguments.shell, name, arguments.folder, entity, half)
             continue
-        best = {"ours": OURS[name]["thresholds"], "splink": SPLINK[name], "goldenmatch": GOLDENMATCH[name]}
-        tried = [(tool, (t, t)) for tool in arguments.tools for t in arguments.thresholds or []]
-        tried = tried or [(tool, best[tool]) for tool in arguments.tools]
+        best = dict.fromkeys(("ours", "ours-blocks"), OURS[name]["thresholds"])
+        best |= {"splink": SPLINK[name], "goldenmatch": GOLDENMATCH[name]}
+        # the clauses of ours are those blocks among people
+        tools = [tool for tool in arguments.tools if (name, tool) != ("people", "ours-blocks")]
+        tried = [(tool, (t, t)) for tool in tools for t in arguments.thresholds or []]
+        tried = tried or [(tool, best[tool]) for tool in tools]
         runs = {one: [] for one in tried}
         for _ in range(arguments.runs):
             for tool, thresholds in tried:
