@@ -7,7 +7,6 @@
 //! let alike = jaccard(word_tokens(col("a.name")), word_tokens(col("b.name"))).gt_eq(lit(0.8));
 //! ```
 
-use datafusion::functions::string::expr_fn as stock;
 use datafusion::logical_expr::{Expr, lit};
 
 use super::named;
@@ -22,6 +21,8 @@ macro_rules! builders {
 }
 
 builders! {
+    /// The Levenshtein distance.
+    levenshtein(a, b);
     /// `1 - levenshtein / max(length)`.
     levenshtein_similarity(a, b);
     /// The Levenshtein distance, or `k + 1` where it exceeds the constant `k`.
@@ -94,11 +95,6 @@ builders! {
     lp_distance(a, b, p);
     /// The cosine of the angle.
     cosine_similarity(a, b);
-}
-
-/// DataFusion's Levenshtein distance.
-pub fn levenshtein(a: Expr, b: Expr) -> Expr {
-    stock::levenshtein(a, b)
 }
 
 /// The average of similarities by weight: a similarity, its threshold and its weight for each attribute, and what a

@@ -57,8 +57,10 @@ const FAMILIES: [(&str, &[&str]); 11] = [
 ];
 
 fn documented() -> Vec<(String, Documentation)> {
+    let stock = functions::stock_measures();
     let all = functions::all().into_iter();
-    all.filter_map(|function| Some((function.name().to_owned(), function.documentation()?.clone()))).collect()
+    let ours = all.filter(|function| !stock.iter().any(|stock| stock.name() == function.name()));
+    ours.filter_map(|function| Some((function.name().to_owned(), function.documentation()?.clone()))).collect()
 }
 
 fn rendered() -> String {

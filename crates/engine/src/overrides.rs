@@ -21,7 +21,7 @@ pub struct Overrides {
     pub access_path: Option<AccessPath>,
     /// Whether rows of small groups may be paired without an index.
     pub small_groups: bool,
-    /// Whether keys that repeat may be ranked once.
+    /// Whether keys that repeat may be ranked, and strings that repeat compared, once.
     pub repeated: bool,
     /// Whether rows of semi and anti joins may leave the index once they have a partner.
     pub settled: bool,

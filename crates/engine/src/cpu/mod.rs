@@ -73,9 +73,13 @@ fn index(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> 
     })
 }
 
-/// The rows of each key, where many rows have the same one.
+/// The rows of each key, where a key has two of them on average.
 fn repeated(keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Option<Repeated>> {
-    if context.overrides.repeated { Repeated::of(keys, None, context.cancel, context.reserve) } else { Ok(None) }
+    if !context.overrides.repeated {
+        return Ok(None);
+    }
+    let repeated = Repeated::of(keys, None, context.cancel, context.reserve)?;
+    Ok(repeated.filter(|repeated| 2 * repeated.count() <= repeated.all().len()))
 }
 
 /// Reads what an index of [`build`] has [stored](crate::Index::stored), for the same condition and context.

@@ -7,7 +7,8 @@
 //! A position is a row, and those of a string stand side by side. So a call can end between two rows of a string; the
 //! next one looks for that string once more.
 //!
-//! Memory: an index of the different strings, four bytes a row, four a string, and eight more of each in a self-join.
+//! Memory: an index of the different strings, and four bytes a row and a string. In a self-join four more a row, and
+//! eight more a string.
 
 use std::ops::Range;
 
@@ -24,7 +25,7 @@ use crate::{
 use super::index::{PreparedStrings, StringIndex};
 use super::join::AccessPath;
 
-/// Rows that one step looks for; more of them would share more work, and find more pairs than a call asks for.
+/// The most rows that one step looks for.
 const STEP: usize = 64;
 
 /// A build side of strings that many rows have.
@@ -98,17 +99,17 @@ impl RepeatedStrings {
         context: &BuildContext<'_>,
     ) -> Result<Self> {
         let index = StringIndex::try_new(predicate, path, &build.keys(keys)?, context)?;
-        let this = Self::new(index, build, keys.values.len(), context.self_join);
-        (context.reserve)(this.self_join.as_ref().map_or(0, ByPosition::memory))?;
-        Ok(this)
+        if context.self_join {
+            (context.reserve)((build.all().len() + 2 * build.count()) * size_of::<u32>())?;
+        }
+        Ok(Self::new(index, build, keys.values.len(), context.self_join))
     }
 
     fn new(index: StringIndex, build: Repeated, rows: usize, self_join: bool) -> Self {
-        let positions = ByPosition::new(index.order(), &build);
-        let (of_index, matchable) = (index.info().clone(), positions.rows.len());
-        let self_join = self_join.then_some(positions);
+        let self_join = self_join.then(|| ByPosition::new(index.order(), &build));
+        let (of_index, matchable) = (index.info().clone(), build.all().len());
         let info = IndexInfo {
-            path: format!("{}, {} different strings in {rows} rows", of_index.path, build.count()),
+            path: format!("{}, {} different strings in {matchable} rows", of_index.path, build.count()),
             bytes: of_index.bytes + build.memory() + self_join.as_ref().map_or(0, ByPosition::memory),
             unmatchable: rows - matchable,
             self_join_len: matchable,
@@ -131,28 +132,33 @@ impl RepeatedStrings {
         }
     }
 
-    /// Appends the pairs of rows at some positions with rows of other strings; returns what the index has counted, and
-    /// how much work it was. `None` where it was cancelled.
+    /// Appends the pairs of rows at some positions with rows of other strings, until so much work is done. Positions
+    /// become those that are dealt with. Returns what the index has counted, and how much work it was.
     fn pairs_of_strings(
         &self,
         probe: Probe<'_, PreparedStrings>,
-        (by_position, positions): (Option<&ByPosition>, &Range<usize>),
-        (cancel, found): (&Cancel, &mut Pairs),
-        out: &mut Pairs,
-    ) -> Result<Option<(Counts, usize)>> {
+        (by_position, positions): (Option<&ByPosition>, &mut Range<usize>),
+        (work, cancel): (usize, &Cancel),
+        (found, out): (&mut Pairs, &mut Pairs),
+    ) -> Result<(Counts, usize)> {
         let strings = by_position.map_or_else(|| positions.clone(), |rows| rows.strings(positions));
         let mut cursor = Cursor { next: strings.start, end: strings.end };
-        let no_limit = Limit { pairs: usize::MAX, work: usize::MAX };
         found.clear();
-        let (counts, work) = self.index.probe_by_work(probe, &mut cursor, no_limit, cancel, found)?;
+        let limit = Limit { pairs: usize::MAX, work };
+        let (counts, work) = self.index.probe_by_work(probe, &mut cursor, limit, cancel, found)?;
         if cancel.is_cancelled() {
-            return Ok(None);
+            // nothing is known of the positions
+            return Ok((counts, work));
         }
+        if !cursor.is_done() {
+            positions.end = by_position.map_or(cursor.next, |rows| rows.of_place(cursor.next).start);
+        }
+        let positions = &*positions;
         for (&build, probe) in found.build.iter().zip(&found.probe) {
             let rows = by_position.map_or(std::slice::from_ref(probe), |rows| rows.of_string(*probe, positions));
             rows.iter().for_each(|&row| out.push_all(self.build.rows(build).iter().copied(), row));
         }
-        Ok(Some((counts, work)))
+        Ok((counts, work))
     }
 
     /// Appends the pairs of rows at some positions with earlier rows of the same string.
@@ -221,22 +227,32 @@ impl PairIndex for RepeatedStrings {
             Probe::Batch(batch) => (Probe::Batch(&batch.strings), batch.rows.as_ref()),
         };
         let (before, mut done) = (out.len(), 0);
-        let (mut all, mut found) = (Counts::default(), Pairs::default());
-        while !cursor.is_done() && out.len() - before < limit.pairs && done < limit.work {
-            let positions = cursor.next..cursor.end.min(cursor.next + STEP);
-            let rows = (by_position, &positions);
-            let step = self.pairs_of_strings(probe, rows, (cancel, &mut found), out)?;
-            let Some((counts, work)) = step else { break };
+        let (mut refuted, mut found) = (Counts::default(), Pairs::default());
+        // a single row shows how many pairs a row yields
+        let mut most = 1;
+        while !cursor.is_done() && out.len() - before < limit.pairs && done < limit.work && !cancel.is_cancelled() {
+            let (start, had) = (cursor.next, out.len());
+            let mut positions = start..cursor.end.min(start + most);
+            let left = (limit.work - done, cancel);
+            let (counts, work) =
+                self.pairs_of_strings(probe, (by_position, &mut positions), left, (&mut found, out))?;
+            if cancel.is_cancelled() {
+                out.truncate(had);
+                break;
+            }
             if let (Probe::SelfJoin, Some(own)) = (probe, by_position) {
                 self.pairs_within_strings(own, &positions, out);
             }
-            all.candidates += counts.candidates - counts.matched;
-            all.verified += counts.verified;
-            done += work;
+            refuted.candidates += counts.candidates - counts.matched;
+            refuted.verified += counts.verified - counts.matched;
             cursor.next = positions.end;
+            let yielded = out.len() - had;
+            done += work + yielded;
+            let wanted = limit.pairs.saturating_sub(out.len() - before);
+            most = (4 * most).min(STEP).min(wanted.saturating_mul(positions.len()) / yielded.max(1)).max(1);
         }
         let matched = out.len() - before;
-        Ok(Counts { candidates: all.candidates + matched, matched, ..all })
+        Ok(Counts { candidates: refuted.candidates + matched, verified: refuted.verified + matched, matched })
     }
 }
 
@@ -253,15 +269,15 @@ mod tests {
     use similarity_measures::EditMeasure;
 
     /// So many rows with one of `different` strings, or none.
-    fn rows(count: usize, different: &Values, rng: &mut StdRng) -> Values {
+    fn rows(count: usize, different: &[Option<String>], rng: &mut StdRng) -> Values {
         (0..count).map(|_| different.choose(rng).unwrap().clone()).collect()
     }
 
-    fn built(predicate: EditPredicate, keys: &KeyColumn, self_join: bool) -> RepeatedStrings {
+    fn built(predicate: EditPredicate, path: Option<AccessPath>, keys: &KeyColumn, self_join: bool) -> RepeatedStrings {
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
         let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &reserve) };
         let repeated = Repeated::of(keys, None, &cancel, &reserve).unwrap().unwrap();
-        let index = RepeatedStrings::try_new(predicate, None, (keys, repeated), &context).unwrap();
+        let index = RepeatedStrings::try_new(predicate, path, (keys, repeated), &context).unwrap();
         // what comes back from its bytes is the same index
         let mut bytes = Vec::new();
         index.store(&mut Sink::new(&mut bytes)).unwrap();
@@ -274,46 +290,62 @@ mod tests {
 
     #[test]
     fn every_predicate_finds_what_a_nested_loop_finds() {
+        let mut once = 0;
         for (case, predicate) in predicates().into_iter().enumerate() {
             let mut rng = StdRng::seed_from_u64(case as u64);
-            let different = strings(20, &mut rng);
-            let (build, probe) = (rows(160, &different, &mut rng), rows(50, &different, &mut rng));
+            let different = strings(60, &mut rng);
+            let (build, probe) = (rows(400, &different, &mut rng), rows(50, &different[..9], &mut rng));
             // a probe side of which few rows have the same string
             let apart = strings(50, &mut rng);
             let mut groups = |rows: usize| -> Groups {
                 (case % 2 == 1).then(|| (0..rows).map(|_| [0, 1, NO_GROUP][rng.random_range(0..3)]).collect())
             };
-            let (of_build, of_probe) = (groups(160), groups(50));
+            let (of_build, of_probe) = (groups(400), groups(50));
             let keys = key_column(&build, &of_build);
             let (range, limit) = match case % 3 {
                 0 => (usize::MAX, UNLIMITED),
                 n => (7, Limit { pairs: n, work: 1000 }),
             };
-            let own = built(predicate, &keys, true);
+            let path = [None, Some(AccessPath::Segments), Some(AccessPath::Tiles)][case / 3 % 3];
+            let own = built(predicate, path, &keys, true);
             let expected = oracle(predicate, (&build, &of_build), (&build, &of_build), true);
             let len = own.info().self_join_len;
             assert_eq!(run(&own, Probe::SelfJoin, len, range, limit), expected, "{predicate:?}");
-            assert_eq!(len + own.info().unmatchable, 160);
-            let both = built(predicate, &keys, false);
+            assert_eq!(len + own.info().unmatchable, 400);
+            let both = built(predicate, path, &keys, false);
             for probe in [&probe, &apart] {
                 let prepared = both.prepare(&key_column(probe, &of_probe), &PrepareContext::by(1)).unwrap();
                 let expected = oracle(predicate, (&build, &of_build), (probe, &of_probe), false);
                 let found = run(&both, Probe::Batch(&prepared.batch), prepared.len, range, limit);
                 assert_eq!(found, expected, "{predicate:?}");
+                once += usize::from(prepared.batch.rows.is_some());
                 assert_eq!(prepared.len + prepared.unmatchable, 50);
             }
         }
+        assert!(once > 20, "{once} batches have strings that repeat");
     }
 
     #[test]
     fn a_call_ends_between_two_rows_of_a_string() {
-        let keys = key_column(&vec![Some("one".to_owned()); 1000], &None);
+        const ROWS: usize = 100_000;
+        let keys = key_column(&vec![Some("one".to_owned()); ROWS], &None);
         let predicate = EditPredicate { measure: EditMeasure::LEVENSHTEIN, bounds: Bounds::at_most(1.0, true) };
-        let index = built(predicate, &keys, true);
-        let (mut cursor, mut pairs) = (Cursor { next: 0, end: 1000 }, Pairs::default());
-        let limit = Limit { pairs: 500, work: usize::MAX };
-        index.probe(Probe::SelfJoin, &mut cursor, limit, &Cancel::default(), &mut pairs).unwrap();
-        assert_eq!((cursor.next, pairs.len()), (STEP, STEP * (STEP - 1) / 2));
-        assert!(index.info().path.ends_with(", 1 different strings in 1000 rows"), "{}", index.info().path);
+        let probed = |index: &RepeatedStrings, probe: Probe<'_, PreparedRepeated>, next: usize, limit: Limit| {
+            let (mut cursor, mut pairs) = (Cursor { next, end: ROWS }, Pairs::default());
+            let counts = index.probe(probe, &mut cursor, limit, &Cancel::default(), &mut pairs).unwrap();
+            assert_eq!((counts.matched, counts.verified), (pairs.len(), pairs.len()));
+            (cursor.next - next, pairs.len())
+        };
+        let own = built(predicate, None, &keys, true);
+        assert!(own.info().path.ends_with(", 1 different strings in 100000 rows"), "{}", own.info().path);
+        let few_pairs = Limit { pairs: 500, work: usize::MAX };
+        assert_eq!(probed(&own, Probe::SelfJoin, 50_000, few_pairs), (1, 50_000));
+        let little_work = Limit { pairs: usize::MAX, work: 500 };
+        assert_eq!(probed(&own, Probe::SelfJoin, 50_000, little_work), (1, 50_000));
+        let more_pairs = Limit { pairs: 150_000, work: usize::MAX };
+        assert_eq!(probed(&own, Probe::SelfJoin, 50_000, more_pairs), (3, 150_003));
+        let both = built(predicate, None, &keys, false);
+        let prepared = both.prepare(&keys, &PrepareContext::by(1)).unwrap();
+        assert_eq!(probed(&both, Probe::Batch(&prepared.batch), 0, more_pairs), (2, 200_000));
     }
 }
