@@ -85,7 +85,7 @@ impl StringIndex {
     /// The pairs of [`PairIndex::probe`], and how much work they were, as [`Limit::work`] counts it.
     ///
     /// # Errors
-    /// Those of [`PairIndex::probe`].
+    /// Errors of [`PairIndex::probe`].
     pub(super) fn probe_by_work(
         &self,
         probe: Probe<'_, PreparedStrings>,

@@ -91,7 +91,7 @@ impl RepeatedStrings {
     /// An index over the different strings of a build side, as [`StringIndex::try_new`] makes one.
     ///
     /// # Errors
-    /// Those of [`StringIndex::try_new`], and strings that Arrow cannot take.
+    /// Errors of [`StringIndex::try_new`], and strings that Arrow cannot take.
     pub fn try_new(
         predicate: EditPredicate,
         path: Option<AccessPath>,
