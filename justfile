@@ -17,7 +17,7 @@ clippy:
 test:
     cargo test
 
-# Plans as bytes and the package for Python, with a build of DataFusion of their own.
+# Plans as bytes and the package for Python, with the build of DataFusion that `just test` has made.
 python:
     cargo test -p similarity-codec -p similarity-python
     python/run-tests

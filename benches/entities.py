@@ -40,7 +40,7 @@ import pyarrow.parquet
 
 HERE = pathlib.Path(__file__).resolve().parent
 DATA = pathlib.Path(os.environ.get("SIMILARITY_DATA", HERE.parent.parent / "shared" / "data"))
-# ours-blocks is ours over the blocks of the peers
+# ours-blocks is ours over the blocks of the peers, which `people` has anyway
 TOOLS = ["ours", "ours-blocks", "splink", "goldenmatch"]
 
 # ---- data ----------------------------------------------------------------------------------------------------------
@@ -311,8 +311,8 @@ def our_script(tool, name, folder, thresholds):
     score, known = our_score(name), f"{folder}/{name}_entities.parquet"
     return {
         "load": our_tables(name, folder),
-        "link": f"CREATE TABLE pairs AS SELECT a.id AS l, b.id AS r, {score} AS score\n{our_candidates(name, clauses)}\n"
-        f"  AND {our_filter(name, thresholds[0])}",
+        "link": f"CREATE TABLE pairs AS SELECT a.id AS l, b.id AS r, {score} AS score\n"
+        f"{our_candidates(name, clauses)}\n  AND {our_filter(name, thresholds[0])}",
         "cluster": "CREATE TABLE entities AS SELECT * FROM clusters('SELECT l, r, score FROM pairs "
         f"WHERE score >= {thresholds[1]} UNION ALL SELECT id, NULL, NULL FROM people'{OURS[name]['method']})",
         "known": f"CREATE TABLE known AS SELECT * FROM '{known}'",
