@@ -266,8 +266,9 @@ impl SimilarityDataFrame for DataFrame {
             ["id", CLUSTER_ID].map(|name| Expr::Column(Column::new(Some(TableReference::bare("c")), name)));
         let mut columns: Vec<Expr> = rows.schema().columns().into_iter().map(Expr::Column).collect();
         columns.push(coalesce(vec![cluster, own.clone()]).alias(CLUSTER_ID));
-        let plan = LogicalPlanBuilder::from(rows)
-            .join_on(clusters, JoinType::Left, [own.eq(member)])?
+        // the side on the left is the one that a join holds in memory
+        let plan = LogicalPlanBuilder::from(clusters)
+            .join_on(rows, JoinType::Right, [own.eq(member)])?
             .project(columns)?
             .build()?;
         Ok(DataFrame::new(state, plan))

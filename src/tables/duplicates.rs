@@ -67,9 +67,10 @@ impl TableFunctionImpl for DuplicatesFunction {
         );
         // planned by itself, so that an error is about what the user wrote
         Query { function: DUPLICATES, text: links.clone() }.plan(state)?;
+        // the side on the left is the one that a join holds in memory
         let text = format!(
-            "SELECT t.*, coalesce(c.cluster_id, t.{id}) AS cluster_id FROM {table} AS t \
-             LEFT JOIN {CLUSTERS}({}{method}) AS c ON c.id = t.{id}",
+            "SELECT t.*, coalesce(c.cluster_id, t.{id}) AS cluster_id FROM {CLUSTERS}({}{method}) AS c \
+             RIGHT JOIN {table} AS t ON c.id = t.{id}",
             quoted(&links),
             method = method_arguments(method),
         );

@@ -72,20 +72,21 @@ impl TableFunctionImpl for ExtendDuplicatesFunction {
         }
         let listed =
             |alias: &str| columns.iter().map(|column| format!("{alias}.{column}")).collect::<Vec<_>>().join(", ");
-        // the ids of old clusters come before those of new rows, the smallest first
+        // the ids of old clusters come before those of new rows, the smallest first; a table that is named once is made
+        // once, and the side on the left is the one that a join holds in memory
         let text = format!(
             "WITH linked AS (SELECT c.id, c.cluster_id AS part, n.{id} IS NULL AS is_old \
              FROM {CLUSTERS}({links}) AS c LEFT JOIN {new} AS n ON n.{id} = c.id), \
              named AS (SELECT id, first_value(id) OVER (PARTITION BY part ORDER BY is_old DESC, id) AS cluster_id \
-             FROM linked) \
-             SELECT {of_old}, coalesce(m.cluster_id, o.cluster_id) AS cluster_id, o.cluster_id AS previous_cluster_id \
-             FROM {old} AS o LEFT JOIN named AS m ON m.id = o.cluster_id \
-             UNION ALL \
-             SELECT {of_new}, coalesce(m.cluster_id, n.{id}) AS cluster_id, NULL AS previous_cluster_id \
-             FROM {new} AS n LEFT JOIN named AS m ON m.id = n.{id}",
+             FROM linked), \
+             rows AS (SELECT {of_old}, o.cluster_id AS cluster_id, o.cluster_id AS previous_cluster_id FROM {old} AS o \
+             UNION ALL SELECT {of_new}, n.{id} AS cluster_id, NULL AS previous_cluster_id FROM {new} AS n) \
+             SELECT {of_rows}, coalesce(m.cluster_id, r.cluster_id) AS cluster_id, r.previous_cluster_id \
+             FROM named AS m RIGHT JOIN rows AS r ON m.id = r.cluster_id",
             links = quoted(&links.join(" UNION ALL ")),
             of_old = listed("o"),
             of_new = listed("n"),
+            of_rows = listed("r"),
         );
         Query { function: EXTEND_DUPLICATES, text }.view(state)
     }

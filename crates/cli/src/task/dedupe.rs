@@ -40,7 +40,7 @@ pub async fn run(shell: &Shell, options: &Dedupe) -> Result<()> {
         true => Extra::of(ctx, &rule, [input.table; 2], score).await?,
         false => Extra::NONE,
     };
-    let pairs = find_pairs(ctx, &input, &rule, &extra, score).await?;
+    let pairs = find_pairs(ctx, &input, &rule, &extra, options).await?;
     if ranks(options) {
         job.note_unscored().await?;
     }
@@ -113,7 +113,8 @@ pub async fn run(shell: &Shell, options: &Dedupe) -> Result<()> {
     job.finish(result, &measures, report, &summary).await
 }
 
-/// Makes the table `pairs` of `l`, `r`, `score`, `clause` and the extra columns, and returns how many there are.
+/// Makes the table `pairs` of `l`, `r` and `score`, for a report also `clause` and the extra columns, and returns how
+/// many there are.
 ///
 /// A condition may hold for two rows one way round only, so both ways are asked, and a pair is kept once.
 async fn find_pairs(
@@ -121,14 +122,18 @@ async fn find_pairs(
     input: &Input,
     rule: &Rule,
     extra: &Extra<'_>,
-    score: Option<&str>,
+    options: &Dedupe,
 ) -> Result<u64> {
     let Input { table, id, .. } = input;
-    let score = score_in_sql(ctx, score)?;
-    let (columns, merged) = (extra.columns(), extra.merged());
+    let score = score_in_sql(ctx, options.condition.score.as_deref())?;
+    let (mut columns, mut merged) = (extra.columns(), extra.merged());
+    if options.outputs.reports() {
+        columns += &format!(", matched_clause({}, a, b) AS clause", rule.name);
+        merged += ", min(clause) AS clause";
+    }
     let text = format!(
-        "SELECT least(l, r) AS l, greatest(l, r) AS r, max(score) AS score, min(clause) AS clause{merged} FROM \
-         (SELECT a.{id} AS l, b.{id} AS r, {score} AS score, matched_clause({name}, a, b) AS clause{columns} \
+        "SELECT least(l, r) AS l, greatest(l, r) AS r, max(score) AS score{merged} FROM \
+         (SELECT a.{id} AS l, b.{id} AS r, {score} AS score{columns} \
          FROM {table} AS a JOIN {table} AS b ON match_rule({name}, a, b) AND a.{id} <> b.{id}) GROUP BY 1, 2",
         name = rule.name,
     );
@@ -150,8 +155,8 @@ async fn find_members(ctx: &SessionContext, input: &Input, options: &Dedupe) -> 
         (method, _) => query::literal(method.name()),
     };
     let text = format!(
-        "SELECT t.{id} AS id, coalesce(c.cluster_id, t.{id}) AS cluster_id FROM {table} AS t \
-         LEFT JOIN clusters({}, {method}) AS c ON c.id = t.{id}",
+        "SELECT t.{id} AS id, coalesce(c.cluster_id, t.{id}) AS cluster_id FROM clusters({}, {method}) AS c \
+         RIGHT JOIN {table} AS t ON c.id = t.{id}",
         query::literal(links)
     );
     keep(ctx, "members", frame(ctx, &text).await?).await
@@ -165,8 +170,8 @@ async fn prepare_truth(ctx: &SessionContext, input: &Input, clusters: bool) -> R
         (pairs.to_owned(), "SELECT l AS id, r AS cluster_id FROM truth".to_owned())
     } else {
         let members = format!(
-            "SELECT t.{id} AS id, coalesce(c.cluster_id, t.{id}) AS cluster_id FROM {table} AS t \
-             LEFT JOIN clusters('SELECT l, r FROM truth') AS c ON c.id = t.{id}"
+            "SELECT t.{id} AS id, coalesce(c.cluster_id, t.{id}) AS cluster_id \
+             FROM clusters('SELECT l, r FROM truth') AS c RIGHT JOIN {table} AS t ON c.id = t.{id}"
         );
         ("SELECT l, r FROM truth".to_owned(), members)
     };

@@ -316,7 +316,7 @@ fn same_numbers(texts: &ArrayRef) -> Result<Option<ArrayRef>> {
 }
 
 /// A file in words that leave no room for patterns.
-fn url(path: &Path) -> Result<String> {
+pub fn url(path: &Path) -> Result<String> {
     let absolute = path.canonicalize().map_err(|error| failed("cannot read", path, error))?;
     let url = Url::from_file_path(&absolute);
     url.map(String::from).map_err(|()| plan_datafusion_err!("{} is no path of a file", path.display()))

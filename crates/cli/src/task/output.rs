@@ -1,10 +1,11 @@
 //! Files that appear whole or not at all.
 //!
-//! A file is made under another name in its folder before the work starts, so that a folder which cannot be written
-//! to is known at once. It takes its name when it is complete. Whatever ends the run before that removes it.
+//! A file is made in a hidden folder beside its place before the work starts, so that a folder which cannot be written
+//! to is known at once. It moves to its place when it is complete. Whatever ends the run before that removes the hidden
+//! folder.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use datafusion::arrow::csv::WriterBuilder;
@@ -12,20 +13,20 @@ use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::json::LineDelimitedWriter;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{DataFusionError, Result, exec_err, plan_err};
-use datafusion::dataframe::DataFrame;
-use datafusion::parquet::arrow::ArrowWriter;
-use datafusion::parquet::basic::{Compression, ZstdLevel};
-use datafusion::parquet::file::properties::WriterProperties;
+use datafusion::config::TableParquetOptions;
+use datafusion::dataframe::{DataFrame, DataFrameWriteOptions};
 use futures::StreamExt;
 use tempfile::{NamedTempFile, TempDir};
 
-use super::input::{Format, failed};
+use super::input::{Format, failed, url};
 
 /// A file that is being made.
 #[derive(Debug)]
 pub struct NewFile {
     path: PathBuf,
     file: NamedTempFile,
+    /// The folder with the file, and with whatever a writer puts beside it.
+    _hidden: TempDir,
     overwrite: bool,
 }
 
@@ -41,12 +42,12 @@ impl NewFile {
         if path.exists() && !overwrite {
             return exec_err!("{} exists; --overwrite replaces it", path.display());
         }
+        let hidden = hidden_in(folder_of(path)).map_err(|error| failed("cannot write", path, error))?;
         let mut builder = tempfile::Builder::new();
-        builder.prefix(".similarity-").suffix(".partial");
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let file = builder.tempfile_in(folder_of(path)).map_err(|error| failed("cannot write", path, error))?;
-        Ok(Self { path: path.to_owned(), file, overwrite })
+        let file = builder.tempfile_in(hidden.path()).map_err(|error| failed("cannot write", path, error))?;
+        Ok(Self { path: path.to_owned(), file, _hidden: hidden, overwrite })
     }
 
     /// The file to write to.
@@ -87,9 +88,7 @@ impl NewFolder {
             }
         }
         let beside = if exists { path } else { folder_of(path) };
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".similarity-").suffix(".partial");
-        let files = builder.tempdir_in(beside).map_err(|error| failed("cannot write to", path, error))?;
+        let files = hidden_in(beside).map_err(|error| failed("cannot write to", path, error))?;
         Ok(Self { path: path.to_owned(), files })
     }
 
@@ -104,7 +103,7 @@ impl NewFolder {
         self.moved().map_err(|error| failed("cannot write to", &self.path, error))
     }
 
-    fn moved(&self) -> std::io::Result<()> {
+    fn moved(&self) -> io::Result<()> {
         fs::create_dir_all(&self.path)?;
         for entry in fs::read_dir(self.files.path())? {
             let entry = entry?;
@@ -114,9 +113,17 @@ impl NewFolder {
     }
 }
 
+/// A folder that nobody looks at, in another one.
+fn hidden_in(folder: &Path) -> io::Result<TempDir> {
+    tempfile::Builder::new().prefix(".similarity-").suffix(".partial").tempdir_in(folder)
+}
+
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
+
+/// How Parquet is compressed: by the fastest level.
+const COMPRESSION: &str = "zstd(1)";
 
 /// A table on its way to a file.
 #[derive(Debug)]
@@ -158,37 +165,36 @@ impl TableFile {
     /// Writes all rows of `table` and gives the file its name.
     pub async fn write(mut self, table: DataFrame) -> Result<()> {
         self.check(table.schema().as_arrow())?;
-        let schema = table.schema().inner().clone();
-        let mut batches = table.execute_stream().await?;
-        let mut file = BufWriter::new(self.file.as_file());
         match self.format {
             Format::Text { delimiter } => {
-                let mut writer = WriterBuilder::new().with_delimiter(delimiter).with_header(true).build(&mut file);
+                let schema = table.schema().inner().clone();
+                let mut batches = table.execute_stream().await?;
+                let file = BufWriter::new(self.file.as_file());
+                let mut writer = WriterBuilder::new().with_delimiter(delimiter).with_header(true).build(file);
                 // a table without rows has a header all the same
                 writer.write(&RecordBatch::new_empty(schema))?;
                 while let Some(batch) = batches.next().await {
                     writer.write(&batch?)?;
                 }
+                writer.into_inner().flush().map_err(DataFusionError::from)?;
             }
             Format::Json => {
-                let mut writer = LineDelimitedWriter::new(&mut file);
+                let mut batches = table.execute_stream().await?;
+                let mut writer = LineDelimitedWriter::new(BufWriter::new(self.file.as_file()));
                 while let Some(batch) = batches.next().await {
                     writer.write(&batch?)?;
                 }
                 writer.finish()?;
+                writer.into_inner().flush().map_err(DataFusionError::from)?;
             }
             Format::Parquet => {
-                let properties =
-                    WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
-                let mut writer = ArrowWriter::try_new(&mut file, schema, Some(properties))?;
-                while let Some(batch) = batches.next().await {
-                    writer.write(&batch?)?;
-                }
-                writer.close()?;
+                let mut properties = TableParquetOptions::default();
+                properties.global.compression = Some(COMPRESSION.to_owned());
+                let one_file = DataFrameWriteOptions::new().with_single_file_output(true);
+                // all threads compress
+                table.write_parquet(&url(self.file.file.path())?, one_file, Some(properties)).await?;
             }
         }
-        file.flush().map_err(DataFusionError::from)?;
-        drop(file);
         self.file.keep()
     }
 }
