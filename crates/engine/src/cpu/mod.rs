@@ -31,7 +31,7 @@ use super::{BuildContext, DynPairIndex, Erased, KeyColumn};
 use crate::condition::Condition;
 use crate::ranking::Ranking;
 use crate::recall::Recall;
-use crate::repeated::Repeated;
+use crate::repeated::{FEWEST_ROWS, Repeated};
 use crate::stored::{Source, Stored};
 use kind::IndexKind;
 use sets::{NearestSets, SetIndex};
@@ -79,7 +79,7 @@ fn repeated(keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Option<Repea
         return Ok(None);
     }
     let repeated = Repeated::of(keys, None, context.cancel, context.reserve)?;
-    Ok(repeated.filter(|repeated| 2 * repeated.count() <= repeated.all().len()))
+    Ok(repeated.filter(|repeated| repeated.mean_rows() >= FEWEST_ROWS))
 }
 
 /// Reads what an index of [`build`] has [stored](crate::Index::stored), for the same condition and context.

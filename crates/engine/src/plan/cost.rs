@@ -23,8 +23,9 @@ pub const SORTED_ROW: f64 = 200.0;
 /// Building an index of a similarity and looking up one row.
 const INDEXED_ROW: f64 = 1_000.0;
 
-/// Nanoseconds a probe row to find the pairs of `condition` by an index, where it meets `partners` rows.
-pub fn of_index(condition: &Condition, partners: f64) -> f64 {
+/// Nanoseconds a probe row to find the pairs of `condition` by an index, where it meets `partners` rows, and so many
+/// rows have the `same` value: both sides are held to repeat alike.
+pub fn of_index(condition: &Condition, partners: f64, same: f64) -> f64 {
     let pair = match *condition {
         Condition::Set { measure, .. } if measure.descriptor().is_count => 0.5,
         Condition::Set { bounds, .. } => by_threshold(bounds.lower().map_or(0.0, |b| b.value)),
@@ -40,7 +41,7 @@ pub fn of_index(condition: &Condition, partners: f64) -> f64 {
         },
         Condition::Vector(_) => 0.2,
     };
-    INDEXED_ROW + partners * pair
+    (INDEXED_ROW + partners / same * pair) / same
 }
 
 /// Cost of a pair by the threshold of a similarity in [0, 1].

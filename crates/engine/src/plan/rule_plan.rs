@@ -74,6 +74,12 @@ pub trait Statistics {
     /// How many build rows a probe row meets on average that agrees with it in all of these keys.
     fn partners(&self, keys: &[usize]) -> f64;
 
+    /// How many rows that agree in these keys have the same value of a similarity on average, where an index compares
+    /// each value once; 1 where it compares rows.
+    fn rows_of_value(&self, _keys: &[usize], _atom: usize) -> f64 {
+        1.0
+    }
+
     /// Whether some pair may satisfy a clause, as far as it is known.
     fn is_possible(&self, _clause: &[usize]) -> bool {
         true
@@ -241,7 +247,12 @@ fn entries_within(
         let found = partners * estimates[atom].passes;
         match kinds[atom] {
             AtomKind::Similarity(condition) => {
-                let cost = cost::of_index(&condition, partners) + found * cost::FOUND;
+                // not asked where what an index finds takes longer than a look at all pairs
+                let same = match found * cost::FOUND < partners * verification(clause, None) {
+                    true => statistics.rows_of_value(&keys, atom),
+                    false => 1.0,
+                };
+                let cost = cost::of_index(&condition, partners, same) + found * cost::FOUND;
                 Some((cost, found, Entry::Index { atom, keys }))
             }
             AtomKind::Band => {

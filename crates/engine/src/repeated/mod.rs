@@ -10,6 +10,7 @@
 //! repetition.
 
 mod nearest;
+mod spread;
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -27,6 +28,10 @@ use super::{Cancel, KeyColumn, NO_GROUP};
 use crate::stored::stored;
 
 pub use nearest::{NearestRepeated, RankedRows};
+pub use spread::Spread;
+
+/// Rows that a key has on average from which on an index of pairs sees each key once.
+pub const FEWEST_ROWS: f64 = 2.0;
 
 /// Rows whose keys are read at once.
 const CHUNK: usize = 1 << 13;
@@ -34,6 +39,8 @@ const CHUNK: usize = 1 << 13;
 /// with one other on average.
 const SAMPLED: usize = 4;
 const FEWEST_SAMPLED: usize = 64;
+/// Sampled rows that share their keys with others, below which a sample tells nothing.
+const FEWEST_SHARED: usize = 16;
 
 /// The rows of one side, key by key.
 #[derive(Debug)]
@@ -114,6 +121,11 @@ impl Repeated {
         shared >= rows
     }
 
+    /// How many rows a key has on average.
+    pub fn mean_rows(&self) -> f64 {
+        self.rows.len() as f64 / self.count().max(1) as f64
+    }
+
     /// How many keys there are.
     pub fn count(&self) -> usize {
         self.starts.len() - 1
@@ -157,6 +169,33 @@ impl Repeated {
     pub fn memory(&self) -> usize {
         (self.rows.capacity() + self.starts.capacity()) * size_of::<u32>()
     }
+}
+
+/// How many of so many `rows` have the same key on average, by the keys of a sample of them; 1 where it cannot tell.
+///
+/// The number of keys is the lower bound of Chao, *Nonparametric estimation of the number of classes in a population*,
+/// 1984, by those that one and that two sampled rows have.
+///
+/// # Errors
+/// Values that Arrow cannot read.
+pub fn estimated_mean_rows(sampled: &KeyColumn, rows: usize) -> Result<f64> {
+    let count = sampled.values.len();
+    let field = SortField::new(sampled.values.data_type().clone());
+    if !RowConverter::supports_fields(std::slice::from_ref(&field)) {
+        return Ok(1.0);
+    }
+    let (mut known, mut numbers) = (Known::new(field)?, vec![NO_GROUP; count]);
+    known.number(sampled, 0..count, &mut numbers)?;
+    let repeated = Repeated::by_number(&numbers, known.count(), None);
+    let so_often = |n| (0..repeated.count() as u32).filter(|&key| repeated.rows(key).len() == n).count() as f64;
+    let (once, twice) = (so_often(1), so_often(2));
+    let shared: usize = (0..repeated.count() as u32).map(|key| repeated.rows(key).len()).filter(|&n| n > 1).sum();
+    if shared < FEWEST_SHARED {
+        return Ok(1.0);
+    }
+    let unseen = once * (once - 1.0) / (2.0 * (twice + 1.0));
+    let with_key = rows as f64 * repeated.all().len() as f64 / count as f64;
+    Ok((with_key / (repeated.count() as f64 + unseen)).max(1.0))
 }
 
 /// Rows that have a value and a group.
@@ -291,6 +330,24 @@ mod tests {
         assert!(of(&keys(300), None).is_some(), "380 shares of 300 rows");
         assert!(of(&keys(400), None).is_none(), "380 shares of 400 rows");
         assert!(of(&keys(0), None).is_none() && of(&keys(1), None).is_none());
+    }
+
+    #[test]
+    fn a_sample_tells_how_many_rows_have_the_same_key() {
+        let rows = 1_000_000;
+        let estimated = |different: usize| {
+            let text =
+                |n: usize| (n % 10 > 0).then(|| (FixedState::default().hash_one(n) as usize % different).to_string());
+            let values = Arc::new((0..2048).map(text).collect::<StringArray>());
+            estimated_mean_rows(&KeyColumn { values, groups: None }, rows).unwrap()
+        };
+        for different in [1, 100, 1_000, 10_000, 50_000] {
+            let mean = 900_000.0 / different as f64;
+            assert!((0.5 * mean..2.0 * mean).contains(&estimated(different)), "{different}: {}", estimated(different));
+        }
+        assert_eq!(estimated(usize::MAX), 1.0);
+        let apart = KeyColumn { values: Arc::new(StringArray::from(vec!["x"; 100])), groups: Some((0..100).collect()) };
+        assert_eq!(estimated_mean_rows(&apart, 100).unwrap(), 1.0);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use crate::error::Result;
 use crate::metrics::MetricValue;
 
-use super::Repeated;
+use super::{Repeated, Spread};
 use crate::condition::{Condition, VectorCondition};
 use crate::cpu;
 use crate::nearest::{Best, DynNearestIndex, NearestIndex, Neighbour, Wanted};
@@ -77,38 +77,10 @@ impl RankedRows {
     }
 }
 
-/// The rows of a side by their positions; those of a key stand side by side.
-#[derive(Debug)]
-struct Spread {
-    /// The row at each position.
-    order: Vec<u32>,
-    /// The position of its key in the order of the index.
-    keys: Vec<u32>,
-}
-
-stored!(Spread { order, keys });
-
-impl Spread {
-    /// The rows of the keys in the `order` of the index.
-    fn new(order: &[u32], repeated: &Repeated) -> Self {
-        let (mut rows, mut keys) = (Vec::new(), Vec::new());
-        for (position, &key) in (0..).zip(order) {
-            rows.extend_from_slice(repeated.rows(key));
-            keys.resize(rows.len(), position);
-        }
-        Self { order: rows, keys }
-    }
-
-    fn memory(&self) -> usize {
-        (self.order.capacity() + self.keys.capacity()) * size_of::<u32>()
-    }
-}
-
 impl Store for NearestRepeated {
     fn store(&self, sink: &mut Sink<'_>) -> Result<()> {
-        let Self { index, build, self_join, info } = self;
+        let Self { index, build, self_join: _, info } = self;
         build.store(sink)?;
-        self_join.store(sink)?;
         info.store(sink)?;
         store_some(index.stored(), sink)
     }
@@ -120,8 +92,13 @@ impl NearestRepeated {
     /// # Errors
     /// Bytes that are no such index.
     pub fn load(ranking: &Ranking, source: &mut Source<'_>, context: &BuildContext<'_>) -> Result<Self> {
-        let (build, self_join, info) = (Stored::load(source)?, Stored::load(source)?, Stored::load(source)?);
-        Ok(Self { build, self_join, info, index: cpu::load_nearest(ranking, source, context)? })
+        let (build, info) = (Option::<RankedRows>::load(source)?, Stored::load(source)?);
+        let index = cpu::load_nearest(ranking, source, context)?;
+        let self_join = match &build {
+            Some(build) if context.self_join => Some(Spread::new(index.order(Probe::SelfJoin)?, &build.repeated)),
+            _ => None,
+        };
+        Ok(Self { index, build, self_join, info })
     }
 
     /// An index over the rows of a build side.
@@ -155,7 +132,7 @@ impl NearestRepeated {
                 0 => build.without_key(),
                 _ => rows - build.rankable(ranking, keys, context)?,
             },
-            self_join_len: self_join.as_ref().map_or(0, |self_join| self_join.order.len()),
+            self_join_len: self_join.as_ref().map_or(0, |self_join| self_join.rows().len()),
             ..of_index
         };
         Ok(Self { info, index, build: Some(build), self_join })
@@ -196,7 +173,7 @@ impl Index for NearestRepeated {
         };
         let prepared = self.index.prepare(&repeated.keys(keys)?, context)?;
         let spread = Spread::new(self.index.order(Probe::Batch(&prepared.batch))?, &repeated);
-        let len = spread.order.len();
+        let len = spread.rows().len();
         let prepared = prepared.map(|batch| Batch { batch, spread: Some(spread) });
         Ok(Prepared { len, unmatchable: rows - len, ..prepared })
     }
@@ -212,15 +189,17 @@ impl NearestIndex for NearestRepeated {
     }
 
     fn self_join_stretch(&self, start: usize, wanted: usize) -> usize {
-        let Some(Spread { keys, .. }) = &self.self_join else { return self.index.self_join_stretch(start, wanted) };
-        let Some(&first) = keys.get(start) else { return self.info.self_join_len };
-        let end = self.index.self_join_stretch(first as usize, wanted);
-        keys.partition_point(|&key| (key as usize) < end)
+        let Some(spread) = &self.self_join else { return self.index.self_join_stretch(start, wanted) };
+        if start >= self.info.self_join_len {
+            return self.info.self_join_len;
+        }
+        let end = self.index.self_join_stretch(spread.place(start), wanted).min(self.index.info().self_join_len);
+        spread.positions(end - 1).end
     }
 
     fn order<'a>(&'a self, probe: Probe<'a, Batch>) -> Result<&'a [u32]> {
         match self.inner(probe) {
-            (_, Some(spread)) => Ok(&spread.order),
+            (_, Some(spread)) => Ok(spread.rows()),
             (probe, None) => self.index.order(probe),
         }
     }
@@ -237,9 +216,16 @@ impl NearestIndex for NearestRepeated {
         if spread.is_none() && self.build.is_none() {
             return self.index.nearest(probe, positions, best, cancel);
         }
-        let key = |position: u32| spread.map_or(position, |spread| spread.keys[position as usize]);
-        let mut keys: Vec<u32> = positions.iter().map(|&position| key(position)).collect();
-        keys.dedup();
+        let has_key = |key: u32, position: u32| match spread {
+            Some(spread) => spread.positions(key as usize).contains(&(position as usize)),
+            None => key == position,
+        };
+        let mut keys: Vec<u32> = Vec::new();
+        for &position in positions {
+            if keys.last().is_none_or(|&key| !has_key(key, position)) {
+                keys.push(spread.map_or(position, |spread| spread.place(position as usize) as u32));
+            }
+        }
         let mut of_keys: Vec<Best<i64>> = keys.iter().map(|_| Best::new(wanted)).collect();
         let counts = self.index.nearest(probe, &keys, &mut of_keys, cancel)?;
         let mut rows = positions.iter().zip(best).peekable();
@@ -248,7 +234,7 @@ impl NearestIndex for NearestRepeated {
             ranked.clear();
             found.take_into(&mut ranked);
             self.build.iter().for_each(|build| build.spread(&mut ranked, wanted));
-            while let Some((_, best)) = rows.next_if(|&(&position, _)| key(position) == searched) {
+            while let Some((_, best)) = rows.next_if(|&(&position, _)| has_key(searched, position)) {
                 best.offer_ranked(&ranked);
             }
         }

@@ -4,21 +4,24 @@ use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use crate::error::Result;
-use arrow::array::ArrayRef;
+use crate::error::{Error, Result};
+use arrow::array::{ArrayRef, UInt32Array};
+use arrow::compute::take;
 use foldhash::fast::FixedState;
 
-use super::grouping::{GroupedByKeys, Grouping, GroupsByRow};
+use super::grouping::{GroupedByKeys, Grouping};
 use crate::accelerator::Accelerator;
 use crate::accelerator::rules::DeviceRules;
 use crate::atoms::{AtomColumn, AtomCondition, BandColumn, RuleRows};
+use crate::condition::Condition;
 use crate::cpu::columns::{AtomDeciders, BuildAtoms, Columns};
 use crate::cpu::fingerprints::{Detail, Fingerprints, bound};
 use crate::cpu::rules::probing::FEWEST_LANES;
 use crate::equality::Numberer;
 use crate::parallel::{both, in_turn, threads_within};
 use crate::plan::{AtomEstimate, AtomKind, Entry, IN_BAND, Statistics, cost};
-use crate::{BuildContext, Cancel, ColumnPair, Pairs};
+use crate::repeated::{FEWEST_ROWS, estimated_mean_rows};
+use crate::{BuildContext, Cancel, ColumnPair, KeyColumn, Pairs};
 
 /// How many pairs are drawn for an entry.
 const DRAWN: usize = 512;
@@ -32,6 +35,8 @@ struct DrawnGroups {
     drawn: Pairs,
     /// Drawn pairs as places among the sampled strings.
     places: Pairs,
+    /// The groups of the first rows of the sample.
+    sampled: Vec<u32>,
     /// Outcome of the drawn pairs by atom, as far as it has been asked.
     outcomes: Vec<OnceLock<Outcome>>,
 }
@@ -60,6 +65,9 @@ pub struct Sample {
 
 /// Rows of a sample.
 pub const SAMPLED: usize = 1 << 13;
+
+/// Rows of a sample that tell how many rows have the same value.
+const COUNTED: usize = 1 << 11;
 
 /// Rows of a group, itself included, that are looked at for a row without another of its group in the sample, unless
 /// too few rows have one.
@@ -102,11 +110,11 @@ impl Sample {
     }
 
     /// Pairs of different rows, evenly drawn from those that share a group, as far as the sample reaches, but for
-    /// groups of many rows of which one alone was sampled: they come last. Of any rows, where none share a group.
-    fn draw(&self, grouping: &Grouping, groups: &GroupsByRow, fingerprints: &Fingerprints<'_>) -> Result<Pairs> {
+    /// groups of many rows of which one alone was sampled: they come last. Of any rows, where none share a group. The
+    /// sampled rows have the groups `of_rows`.
+    fn draw(&self, grouping: &Grouping, of_rows: &[u32], fingerprints: &Fingerprints<'_>) -> Result<Pairs> {
         let hasher = FixedState::default();
         // all that is looked up at random is asked for before any of it is needed
-        let of_rows = groups.of(&self.rows)?;
         let places: Vec<Range<usize>> = of_rows.iter().map(|&group| grouping.places(group)).collect();
         let with_partners: Vec<usize> = (0..self.rows.len()).filter(|&at| places[at].len() > 1).collect();
         // those of one group side by side, in their order
@@ -180,6 +188,10 @@ impl Sample {
 pub struct BuildStatistics<'a> {
     deciders: &'a AtomDeciders,
     build: &'a Columns,
+    /// Keys of similarities.
+    keys: &'a [ArrayRef],
+    /// The first rows of the sample; none where an index compares rows, whatever their values are.
+    counted: Vec<u32>,
     /// The codes and strings of rows that were drawn.
     sampled: Columns,
     cancel: &'a Cancel,
@@ -194,11 +206,11 @@ impl<'a> BuildStatistics<'a> {
     /// draws pairs of those of a sample, which is taken meanwhile.
     pub fn new(
         BuildAtoms { deciders, columns: build }: BuildAtoms<'a>,
-        keys: &[ArrayRef],
+        keys: &'a [ArrayRef],
         sample: impl FnOnce() -> Result<Sample>,
         clauses: &[Vec<usize>],
         device: Option<&dyn Accelerator>,
-        &BuildContext { threads, self_join, cancel, .. }: &BuildContext<'a>,
+        &BuildContext { threads, self_join, cancel, overrides, .. }: &BuildContext<'a>,
     ) -> Result<Self> {
         let mut wanted: Vec<Vec<usize>> = Vec::new();
         for clause in clauses {
@@ -215,12 +227,15 @@ impl<'a> BuildStatistics<'a> {
         let fingerprints = Fingerprints::new(build, deciders, keys, sample.detail)?;
         let drawn = in_turn(groupings.len(), threads, |at| {
             let (grouping, groups) = &groupings[at];
-            sample.draw(grouping, groups, &fingerprints)
+            let mut sampled = groups.of(&sample.rows)?;
+            let drawn = sample.draw(grouping, &sampled, &fingerprints)?;
+            sampled.truncate(COUNTED);
+            Ok((drawn, sampled))
         })?;
-        let of_keys = |((keys, (grouping, groups)), drawn)| {
+        let of_keys = |((keys, (grouping, groups)), (drawn, sampled))| {
             let outcomes = deciders.conditions.iter().map(|_| OnceLock::new()).collect();
             let of = GroupedByKeys { keys, grouping: Arc::new(grouping), groups };
-            DrawnGroups { of, drawn, places: Pairs::default(), outcomes }
+            DrawnGroups { of, drawn, places: Pairs::default(), sampled, outcomes }
         };
         let mut grouped: Vec<DrawnGroups> = wanted.into_iter().zip(groupings).zip(drawn).map(of_keys).collect();
         let mut rows: Vec<u32> = Vec::new();
@@ -232,7 +247,9 @@ impl<'a> BuildStatistics<'a> {
         }
         let sampled = build.sampled(&rows, threads)?;
         let impossible = if self_join { build.impossible(build) } else { vec![false; deciders.conditions.len()] };
-        let statistics = Self { deciders, build, sampled, cancel, grouped, impossible };
+        let mut counted = if overrides.repeated { sample.rows } else { Vec::new() };
+        counted.truncate(COUNTED);
+        let statistics = Self { deciders, build, keys, counted, sampled, cancel, grouped, impossible };
         statistics.foresee(clauses, threads)?;
         Ok(statistics)
     }
@@ -322,6 +339,19 @@ impl Statistics for BuildStatistics<'_> {
 
     fn partners(&self, keys: &[usize]) -> f64 {
         self.groups(keys).map_or(0.0, |grouped| grouped.of.grouping.mean_partners())
+    }
+
+    fn rows_of_value(&self, keys: &[usize], atom: usize) -> f64 {
+        let (AtomCondition::Similarity { key, condition: Condition::Edit { .. } }, Some(grouped), false) =
+            (self.deciders.conditions[atom], self.groups(keys), self.counted.is_empty())
+        else {
+            return 1.0;
+        };
+        // values that cannot be read fail where they are indexed
+        let sampled = take(&self.keys[key], &UInt32Array::from(self.counted.clone()), None).map_err(Error::from);
+        let sampled = sampled.map(|values| KeyColumn { values, groups: Some(grouped.sampled.clone()) });
+        let rows = sampled.and_then(|sampled| estimated_mean_rows(&sampled, self.build.rows)).unwrap_or(1.0);
+        if rows >= FEWEST_ROWS { rows } else { 1.0 }
     }
 
     fn estimates(&self, entry: &Entry, atoms: &[usize]) -> Vec<AtomEstimate> {

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use crate::cpu::kind::IndexKind;
 use crate::error::{Result, internal_err};
-use crate::repeated::Repeated;
+use crate::repeated::{Repeated, Spread};
 use crate::stored::{Sink, Source, Store, Stored};
 use crate::strings::predicate::EditPredicate;
 use crate::{
@@ -41,49 +41,31 @@ pub struct RepeatedStrings {
 /// Rows of a side by position, in the order of its strings in the index.
 #[derive(Debug)]
 struct ByPosition {
-    /// The row at each position.
-    rows: Vec<u32>,
-    /// Where the rows of each string begin, and the end of the last one.
-    starts: Vec<u32>,
-    /// The place of each string among them, by its number.
+    spread: Spread,
+    /// The place of each string in the order, by its number.
     places: Vec<u32>,
 }
 
 impl ByPosition {
     /// The rows of strings that stand in the index in this `order`.
     fn new(order: &[u32], repeated: &Repeated) -> Self {
-        let mut rows = Vec::with_capacity(repeated.all().len());
-        let mut starts = Vec::with_capacity(order.len() + 1);
         let mut places = vec![0; repeated.count()];
-        for (place, &string) in (0..).zip(order) {
-            places[string as usize] = place;
-            starts.push(rows.len() as u32);
-            rows.extend_from_slice(repeated.rows(string));
-        }
-        starts.push(rows.len() as u32);
-        Self { rows, starts, places }
-    }
-
-    /// The places of the strings that rows at some positions have.
-    fn strings(&self, positions: &Range<usize>) -> Range<usize> {
-        let before = |position: usize| self.starts.partition_point(|&start| (start as usize) < position);
-        // a string that begins before the first position may reach it
-        before(positions.start + 1) - 1..before(positions.end)
-    }
-
-    /// The positions of the rows of the string at a place.
-    fn of_place(&self, place: usize) -> Range<usize> {
-        self.starts[place] as usize..self.starts[place + 1] as usize
+        (0..).zip(order).for_each(|(place, &string)| places[string as usize] = place);
+        Self { spread: Spread::new(order, repeated), places }
     }
 
     /// The rows of a string that stand at some positions.
     fn of_string(&self, string: u32, positions: &Range<usize>) -> &[u32] {
-        let all = self.of_place(self.places[string as usize] as usize);
-        &self.rows[all.start.max(positions.start)..all.end.min(positions.end)]
+        let all = self.spread.positions(self.places[string as usize] as usize);
+        &self.spread.rows()[all.start.max(positions.start)..all.end.min(positions.end)]
+    }
+
+    fn memory_of(repeated: &Repeated) -> usize {
+        Spread::memory_of(repeated) + repeated.count() * size_of::<u32>()
     }
 
     fn memory(&self) -> usize {
-        (self.rows.capacity() + self.starts.capacity() + self.places.capacity()) * size_of::<u32>()
+        self.spread.memory() + self.places.capacity() * size_of::<u32>()
     }
 }
 
@@ -100,7 +82,7 @@ impl RepeatedStrings {
     ) -> Result<Self> {
         let index = StringIndex::try_new(predicate, path, &build.keys(keys)?, context)?;
         if context.self_join {
-            (context.reserve)((build.all().len() + 2 * build.count()) * size_of::<u32>())?;
+            (context.reserve)(ByPosition::memory_of(&build))?;
         }
         Ok(Self::new(index, build, keys.values.len(), context.self_join))
     }
@@ -141,7 +123,7 @@ impl RepeatedStrings {
         (work, cancel): (usize, &Cancel),
         (found, out): (&mut Pairs, &mut Pairs),
     ) -> Result<(Counts, usize)> {
-        let strings = by_position.map_or_else(|| positions.clone(), |rows| rows.strings(positions));
+        let strings = by_position.map_or_else(|| positions.clone(), |rows| rows.spread.places(positions));
         let mut cursor = Cursor { next: strings.start, end: strings.end };
         found.clear();
         let limit = Limit { pairs: usize::MAX, work };
@@ -151,7 +133,7 @@ impl RepeatedStrings {
             return Ok((counts, work));
         }
         if !cursor.is_done() {
-            positions.end = by_position.map_or(cursor.next, |rows| rows.of_place(cursor.next).start);
+            positions.end = by_position.map_or(cursor.next, |rows| rows.spread.positions(cursor.next).start);
         }
         let positions = &*positions;
         for (&build, probe) in found.build.iter().zip(&found.probe) {
@@ -163,11 +145,12 @@ impl RepeatedStrings {
 
     /// Appends the pairs of rows at some positions with earlier rows of the same string.
     fn pairs_within_strings(&self, own: &ByPosition, positions: &Range<usize>, out: &mut Pairs) {
-        for place in own.strings(positions) {
-            let all = own.of_place(place);
+        let rows = own.spread.rows();
+        for place in own.spread.places(positions) {
+            let all = own.spread.positions(place);
             if all.len() > 1 && self.index.is_like_itself(place) {
                 for position in all.start.max(positions.start)..all.end.min(positions.end) {
-                    out.push_all(own.rows[all.start..position].iter().copied(), own.rows[position]);
+                    out.push_all(rows[all.start..position].iter().copied(), rows[position]);
                 }
             }
         }
@@ -208,7 +191,7 @@ impl Index for RepeatedStrings {
         };
         let prepared = self.index.prepare(&repeated.keys(keys)?, context)?;
         let rows = ByPosition::new(prepared.batch.order(), &repeated);
-        let (len, unmatchable) = (rows.rows.len(), keys.values.len() - rows.rows.len());
+        let (len, unmatchable) = (rows.spread.rows().len(), keys.values.len() - rows.spread.rows().len());
         Ok(Prepared::new(PreparedRepeated { strings: prepared.batch, rows: Some(rows) }, len, unmatchable))
     }
 }
