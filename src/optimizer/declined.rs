@@ -6,10 +6,11 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, Join, JoinType, Operator, lit};
 use similarity_engine::recall::Recall;
 
+use super::same_input::same_table;
 use super::subquery::is_constant;
 use crate::functions::{contract, recalled, without_recall};
 use crate::predicate::{Sides, mentions_measure};
-use crate::program::{Compiled, Declined, Rules, compile};
+use crate::program::{Claim, Compiled, Declined, Rules, compile};
 
 /// Everything that a join requires of a pair, in one expression.
 pub(super) struct JoinCondition {
@@ -38,6 +39,15 @@ impl JoinCondition {
             condition.whole = whole.data;
         }
         condition
+    }
+
+    /// What is taken from stock's hash join.
+    fn claim(&self, join: &Join) -> Claim {
+        match self.contract {
+            true => Claim::Contract,
+            false if same_table(&join.left, &join.right) => Claim::OneTable,
+            false => Claim::Similar,
+        }
     }
 
     /// Adds a part of the filter, without what stands around it. Of several recalls the largest one holds for all.
@@ -71,7 +81,7 @@ pub(super) fn why_declined(join: &Join, condition: &JoinCondition, most_clauses:
         return Some("a sub-query in ON is left to stock DataFusion until it is a join of its own".into());
     }
     let sides = Sides { left: join.left.schema(), right: join.right.schema() };
-    match compile(&condition.whole, sides, most_clauses, condition.contract) {
+    match compile(&condition.whole, sides, most_clauses, condition.claim(join)) {
         Ok(Compiled::Rules(rules)) if condition.contract => all_pairs(&rules),
         Ok(_) => None,
         Err(declined) => Some(declined.explain(&condition.whole)),
@@ -92,7 +102,8 @@ fn all_pairs(rules: &Rules) -> Option<String> {
 /// or more clauses than the session allows.
 pub(super) fn is_worth_telling(condition: &JoinCondition, sides: Sides<'_>, most_clauses: usize) -> bool {
     let too_many = || {
-        let compiled = compile(&condition.whole, sides, most_clauses, condition.contract);
+        let claim = if condition.contract { Claim::Contract } else { Claim::Similar };
+        let compiled = compile(&condition.whole, sides, most_clauses, claim);
         matches!(compiled, Err(Declined::TooManyClauses(_)))
     };
     condition.contract || mentions_measure(&condition.whole) || too_many()

@@ -25,7 +25,7 @@ use crate::exec::{
     AtomExprs, JoinInputs, JoinSpec, MatchingDependencyBlockExec, RuleStrategy, SimilarityJoinExec, SimilarityStrategy,
 };
 use crate::predicate::{Atom, Conjunction, EqualityKey, Sides, plain_first};
-use crate::program::{Compiled, ConjunctionPlan, RuleAtom, Rules, compile};
+use crate::program::{Claim, Compiled, ConjunctionPlan, RuleAtom, Rules, compile};
 use similarity_engine::choice::EngineSpec;
 
 /// Plans similarity joins; for sessions that have a query planner of their own.
@@ -65,7 +65,9 @@ impl ExtensionPlanner for SimilarityJoinPlanner {
         }
         let Some(node) = node else { return Ok(None) };
         let sides = Sides { left: node.left().schema(), right: node.right().schema() };
-        let Ok(compiled) = compile(node.condition(), sides, options.max_clauses, node.contract()) else {
+        // the rule has made sure that it is one table, where it has asked for that
+        let claim = if node.contract() { Claim::Contract } else { Claim::OneTable };
+        let Ok(compiled) = compile(node.condition(), sides, options.max_clauses, claim) else {
             return plain_join(planner, node, session).await.map(Some);
         };
         let physical = Physical::new(planner, session, planning, sides)?;

@@ -44,6 +44,22 @@ pub(super) fn same_rows(left: &LogicalPlan, right: &LogicalPlan) -> bool {
     }
 }
 
+/// Whether both plans read one table and nothing else. What they do with its rows may differ.
+pub(super) fn same_table(left: &LogicalPlan, right: &LogicalPlan) -> bool {
+    matches!((only_table(left), only_table(right)), (Some(left), Some(right)) if Arc::ptr_eq(left, right))
+}
+
+fn only_table(plan: &LogicalPlan) -> Option<&Arc<dyn TableProvider>> {
+    match (plan, plan.inputs().as_slice()) {
+        (LogicalPlan::TableScan(scan), _) => {
+            let source: &dyn Any = scan.source.as_ref();
+            Some(&source.downcast_ref::<DefaultTableSource>()?.table_provider)
+        }
+        (_, &[input]) => only_table(input),
+        _ => None,
+    }
+}
+
 /// Whether `left` over a row of the left schema is `right` over the same row, columns compared by place.
 pub(super) fn same_expr(left: &Expr, left_schema: &DFSchema, right: &Expr, right_schema: &DFSchema) -> bool {
     let (Some(l), Some(r)) = (by_place(left, left_schema), by_place(right, right_schema)) else { return false };

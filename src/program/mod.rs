@@ -7,6 +7,6 @@ mod compile;
 mod conjunctive;
 mod rules;
 
-pub use compile::{Compiled, Declined, compile};
+pub use compile::{Claim, Compiled, Declined, compile};
 pub use conjunctive::ConjunctionPlan;
 pub use rules::{RuleAtom, Rules};

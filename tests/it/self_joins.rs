@@ -80,6 +80,42 @@ async fn a_condition_is_asked_once_where_it_holds_for_both_orders() {
 }
 
 /// A condition that fails for some rows is asked after those that keep such rows away.
+/// Clauses that share an equality and have others of their own: a hash join would look at all pairs that share it.
+#[tokio::test]
+async fn equalities_of_one_table_are_a_rule() {
+    let context = session(8192, 2);
+    for table in ["p", "other"] {
+        let table = format!(
+            "CREATE TABLE {table} AS SELECT i AS id, i % 3 AS k, nullif(i % 7, 2) AS x, nullif(i % 11, 4) AS y
+             FROM generate_series(1, 200) AS g(i)"
+        );
+        context.sql(&table).await.unwrap();
+    }
+    let both = "a.k = b.k AND (a.x = b.x OR a.y = b.y)";
+    for (tables, condition, is_rule) in [
+        ("p a JOIN p b", both, true),
+        ("p a JOIN (SELECT id, k, x, y FROM p WHERE id > 20) b", both, true),
+        ("p a LEFT JOIN p b", both, true),
+        ("p a JOIN p b", "(a.k = b.k AND a.x = b.x) OR (a.y = b.y AND a.k = b.k)", true),
+        ("p a JOIN other b", both, false),
+        ("p a JOIN p b", "a.k = b.k AND (a.x = b.x OR a.y = 3)", false),
+        ("p a JOIN p b", "a.k = b.k AND a.x = b.x", false),
+    ] {
+        let query = format!("SELECT a.id, b.id FROM {tables} ON {condition} AND a.id < b.id ORDER BY 1, 2");
+        let rows = async || {
+            let rows = context.sql(&query).await.unwrap().collect().await.unwrap();
+            pretty_format_batches(&rows).unwrap().to_string()
+        };
+        let plan = context.sql(&format!("EXPLAIN FORMAT INDENT {query}")).await.unwrap().collect().await.unwrap();
+        let plan = pretty_format_batches(&plan).unwrap().to_string();
+        assert_eq!(plan.contains("MatchingDependencyBlockExec"), is_rule, "{query}\n{plan}");
+        let found = rows().await;
+        context.sql("SET similarity.enabled = false").await.unwrap();
+        assert_eq!(found, rows().await, "{query}");
+        context.sql("SET similarity.enabled = true").await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn conditions_are_asked_in_their_order() {
     let context = session(8192, 2);
