@@ -8,6 +8,7 @@ use std::str::FromStr;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigField, ExtensionOptions, Visit};
 use datafusion::common::{DataFusionError, Result, config_err, config_namespace};
 use datafusion::config::ConfigOptions;
+use similarity_engine::accelerator::DeviceLimits;
 use similarity_engine::choice::{Asked, EngineSpec};
 use similarity_engine::devices::DeviceSet;
 use similarity_engine::overrides::Overrides;
@@ -27,6 +28,10 @@ config_namespace! {
 
         /// How much of each device's memory all joins of this process together may use, above 0 and up to 1.
         pub device_memory_fraction: f64, default = 0.8
+
+        /// After how many seconds a device that does not answer is given up: the process then goes on without it. 0 is
+        /// never.
+        pub device_timeout: u64, default = 60
 
         /// How many clauses a join condition may have, written as an OR of ANDs; one with more is left to stock
         /// DataFusion.
@@ -192,7 +197,7 @@ impl SimilarityOptions {
         Ok(EngineSpec {
             asked,
             devices: self.device.0,
-            memory_fraction: self.device_memory_fraction,
+            limits: DeviceLimits { memory_fraction: self.device_memory_fraction, timeout: self.device_timeout },
             overrides: self.overrides.0,
         })
     }
@@ -263,6 +268,7 @@ impl Value {
             "device_memory_fraction" => {
                 (text.parse().is_ok_and(|part: f64| part > 0.0 && part <= 1.0), "a number above 0 and up to 1")
             }
+            "device_timeout" => (number(0..=usize::MAX), "a whole number of seconds, 0 for no end"),
             "enabled" => (matches!(text.to_lowercase().as_str(), "true" | "false"), "true or false"),
             // words say for themselves which there are, and so do unknown options
             _ => (true, ""),

@@ -21,7 +21,8 @@
 //   EMULATED_COMPUTE_CAPABILITY   ten times the version, default 90
 //   EMULATED_FAIL_LAUNCH          n: the n-th launch gives CUDA_ERROR_LAUNCH_FAILED, as does all that comes after it on its
 //                                 device
-//   EMULATED_FAIL_DEVICE          which device's launches are counted for that, default those of all
+//   EMULATED_HANG_LAUNCH          n: the n-th launch never ends, and its stream does nothing after it
+//   EMULATED_FAIL_DEVICE          which device's launches are counted for both, default those of all
 //   EMULATED_COMPILE_TIME         milliseconds that PTX takes to load, default 0
 //   EMULATED_MACHINE_CODE         default 1; with 0 all machine code is refused
 // The functions at the end report and change them while a test runs.
@@ -57,6 +58,7 @@ enum Result : int {
     NO_BINARY_FOR_GPU = 209,
     INVALID_HANDLE = 400,
     NOT_FOUND = 500,
+    NOT_READY = 600,
     LAUNCH_FAILED = 719,
     NOT_SUPPORTED = 801,
 };
@@ -76,6 +78,7 @@ const ErrorText error_texts[] = {
     {NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no machine code for the device"},
     {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid handle"},
     {NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "name not found"},
+    {NOT_READY, "CUDA_ERROR_NOT_READY", "not ready"},
     {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "launch failed"},
     {NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "not supported"},
 };
@@ -94,16 +97,20 @@ struct Context {
     Device device = 0;
     std::atomic<int> retained{0};
     std::atomic<bool> broken{false};
+    // Whether a launch never ends.
+    std::atomic<bool> hangs{false};
     std::atomic<uint64_t> launches{0};
 };
 struct Stream {
     unsigned flags;
     Device device;
+    std::atomic<bool> hangs{false};
 };
 struct Event {
     Device device;
     bool recorded = false;
     Clock::time_point time;
+    std::atomic<bool> hangs{false};
 };
 // PTX as text, or machine code as an ELF image.
 struct Module {
@@ -126,6 +133,7 @@ const int capability = static_cast<int>(setting("EMULATED_COMPUTE_CAPABILITY", 9
 const bool takes_machine_code = setting("EMULATED_MACHINE_CODE", 1);
 std::atomic<uint64_t> launches{0};
 std::atomic<uint64_t> launch_to_fail{setting("EMULATED_FAIL_LAUNCH", 0)};
+const uint64_t launch_to_hang = setting("EMULATED_HANG_LAUNCH", 0);
 const uint64_t device_to_fail = setting("EMULATED_FAIL_DEVICE", most_devices);
 Context primary_contexts[most_devices];
 Pool default_pools[most_devices];
@@ -142,6 +150,17 @@ template <class Owned>
 int usable_with(const Owned* owned) {
     if (const int error = usable()) return error;
     return owned && owned->device != current_context->device ? INVALID_HANDLE : SUCCESS;
+}
+
+// Whether a stream or an event waits for a launch that never ends.
+template <class Waits>
+bool hangs(const Waits* waits) {
+    return waits && waits->hangs;
+}
+
+// What a call does that waits for such a launch.
+[[noreturn]] void wait_for_ever() {
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
 }
 
 // ---- memory -------------------------------------------------------------------------------------------------------
@@ -447,10 +466,13 @@ int launch(Function* function, uint3 grid, uint3 block, unsigned dynamic_shared,
     if (!launchable(*function, grid, block, dynamic_shared)) return INVALID_VALUE;
     const uint64_t of_all = ++launches, of_device = ++current_context->launches;
     const bool counts = device_to_fail == most_devices || device_to_fail == uint64_t(current_context->device);
-    if (counts && (device_to_fail == most_devices ? of_all : of_device) == launch_to_fail) {
+    const uint64_t number = !counts ? 0 : device_to_fail == most_devices ? of_all : of_device;
+    if (number && number == launch_to_fail) {
         current_context->broken = true;
         return LAUNCH_FAILED;
     }
+    if (number && number == launch_to_hang && stream) stream->hangs = current_context->hangs = true;
+    if (hangs(stream)) return SUCCESS;
     emulated::run_grid(function->kernel->name, function->kernel->thread, grid, block, dynamic_shared, parameters);
     return SUCCESS;
 }
@@ -582,7 +604,10 @@ DRIVER_API cuCtxPopCurrent_v2(Context** context) {
 DRIVER_API cuCtxGetDevice(Device* device) {
     return current_context ? give(device, current_context->device) : INVALID_CONTEXT;
 }
-DRIVER_API cuCtxSynchronize() { return usable(); }
+DRIVER_API cuCtxSynchronize() {
+    if (current_context && current_context->hangs) wait_for_ever();
+    return usable();
+}
 DRIVER_API cuCtxSetFlags(unsigned) { return current_context ? SUCCESS : INVALID_CONTEXT; }
 DRIVER_API cuCtxGetLimit(size_t* value, int) { return give(value, size_t{0}); }
 DRIVER_API cuCtxSetLimit(int, size_t) { return current_context ? SUCCESS : INVALID_CONTEXT; }
@@ -617,24 +642,28 @@ DRIVER_API cuMemHostAlloc(void** pointer, size_t bytes, unsigned) {
     const int error = usable();
     return error ? error : memory().allocate_pinned(pointer, bytes);
 }
-DRIVER_API cuMemFreeHost(void* pointer) { return memory().release_pinned(pointer); }
+DRIVER_API cuMemFreeHost(void* pointer) {
+    if (current_context && current_context->hangs) wait_for_ever();
+    return memory().release_pinned(pointer);
+}
 
 DRIVER_API cuMemcpyHtoD_v2(DevicePointer to, const void* from, size_t bytes) { return copy_in(to, from, bytes); }
-DRIVER_API cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, size_t bytes, Stream*) {
-    return copy_in(to, from, bytes);
+DRIVER_API cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, size_t bytes, Stream* stream) {
+    return hangs(stream) ? SUCCESS : copy_in(to, from, bytes);
 }
 DRIVER_API cuMemcpyDtoH_v2(void* to, DevicePointer from, size_t bytes) { return copy_out(to, from, bytes); }
-DRIVER_API cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, size_t bytes, Stream*) {
-    return copy_out(to, from, bytes);
+DRIVER_API cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, size_t bytes, Stream* stream) {
+    return hangs(stream) ? SUCCESS : copy_out(to, from, bytes);
 }
 DRIVER_API cuMemcpyDtoD_v2(DevicePointer to, DevicePointer from, size_t bytes) {
     return copy_on_device(to, from, bytes);
 }
-DRIVER_API cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t bytes, Stream*) {
-    return copy_on_device(to, from, bytes);
+DRIVER_API cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t bytes, Stream* stream) {
+    return hangs(stream) ? SUCCESS : copy_on_device(to, from, bytes);
 }
 DRIVER_API cuMemcpyPeerAsync(DevicePointer to, Context* receiver, DevicePointer from, Context* sender, size_t bytes,
-                             Stream*) {
+                             Stream* stream) {
+    if (hangs(stream)) return SUCCESS;
     // a copy may be given to a stream of a device that is not the current one
     if (!receiver || !sender) return INVALID_CONTEXT;
     if (receiver->broken || sender->broken) return LAUNCH_FAILED;
@@ -646,11 +675,11 @@ DRIVER_API cuMemsetD8_v2(DevicePointer pointer, unsigned char value, size_t coun
 }
 DRIVER_API cuMemsetD8Async(DevicePointer pointer, unsigned char value, size_t count, Stream* stream) {
     const int error = usable_with(stream);
-    return error ? error : fill(pointer, value, count);
+    return error || hangs(stream) ? error : fill(pointer, value, count);
 }
 DRIVER_API cuMemsetD32Async(DevicePointer pointer, unsigned value, size_t count, Stream* stream) {
     const int error = usable_with(stream);
-    return error ? error : fill(pointer, value, count);
+    return error || hangs(stream) ? error : fill(pointer, value, count);
 }
 
 DRIVER_API cuDeviceGetDefaultMemPool(Pool** pool, Device device) {
@@ -691,9 +720,15 @@ DRIVER_API cuStreamDestroy_v2(Stream* stream) {
     delete stream;
     return SUCCESS;
 }
-DRIVER_API cuStreamSynchronize(Stream* stream) { return usable_with(stream); }
-DRIVER_API cuStreamQuery(Stream* stream) { return usable_with(stream); }
-DRIVER_API cuStreamWaitEvent(Stream*, Event* event, unsigned) { return event ? SUCCESS : INVALID_HANDLE; }
+DRIVER_API cuStreamSynchronize(Stream* stream) {
+    if (hangs(stream)) wait_for_ever();
+    return usable_with(stream);
+}
+DRIVER_API cuStreamQuery(Stream* stream) { return hangs(stream) ? NOT_READY : usable_with(stream); }
+DRIVER_API cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
+    if (stream && hangs(event)) stream->hangs = true;
+    return event ? SUCCESS : INVALID_HANDLE;
+}
 DRIVER_API cuStreamIsCapturing(Stream*, int* status) { return give(status, 0); }
 DRIVER_API cuLaunchHostFunc(Stream*, void (*function)(void*), void* argument) {
     function(argument);
@@ -714,10 +749,14 @@ DRIVER_API cuEventRecord(Event* event, Stream* stream) {
     if (const int error = usable_with(stream)) return error;
     event->time = Clock::now();
     event->recorded = true;
+    event->hangs = hangs(stream);
     return SUCCESS;
 }
-DRIVER_API cuEventQuery(Event* event) { return event ? SUCCESS : INVALID_HANDLE; }
-DRIVER_API cuEventSynchronize(Event* event) { return event ? SUCCESS : INVALID_HANDLE; }
+DRIVER_API cuEventQuery(Event* event) { return !event ? INVALID_HANDLE : hangs(event) ? NOT_READY : SUCCESS; }
+DRIVER_API cuEventSynchronize(Event* event) {
+    if (hangs(event)) wait_for_ever();
+    return event ? SUCCESS : INVALID_HANDLE;
+}
 DRIVER_API cuEventElapsedTime(float* milliseconds, Event* start, Event* end) {
     if (!start || !end || !start->recorded || !end->recorded) return INVALID_HANDLE;
     return give(milliseconds, std::chrono::duration<float, std::milli>(end->time - start->time).count());

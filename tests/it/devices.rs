@@ -13,6 +13,18 @@ use crate::oracle::{Cases, RULES, TEXTS, check};
 const THREE: [(&str, &str); 3] =
     [("EMULATED_DEVICE_COUNT", "3"), ("EMULATED_DEVICE_MEMORY", "1000000000,200000000,1000000000"), (DEVICES, "all")];
 
+/// Settings of the emulated driver: which launch fails or never ends, and of which device.
+const FAIL_LAUNCH: &str = "EMULATED_FAIL_LAUNCH";
+const HANG_LAUNCH: &str = "EMULATED_HANG_LAUNCH";
+const FAULTY_DEVICE: &str = "EMULATED_FAIL_DEVICE";
+
+/// The number of the query that a process asks.
+const ASKED_QUERY: &str = "SIMILARITY_QUERY";
+
+fn faulty_launch() -> String {
+    [FAIL_LAUNCH, HANG_LAUNCH].into_iter().find_map(|name| std::env::var(name).ok()).unwrap()
+}
+
 const SHARED: Cases = Cases { operator: "engine=cuda:all", tenths: 1, ..TEXTS };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -64,6 +76,8 @@ async fn expected(context: &SessionContext, queries: &[String]) -> Vec<String> {
         expected.push(pretty_format_batches(&batches).unwrap().to_string());
     }
     context.sql("SET similarity.engine = 'cuda'").await.unwrap();
+    // a device that hangs is given up soon
+    context.sql("SET similarity.device_timeout = 1").await.unwrap();
     expected
 }
 
@@ -103,13 +117,14 @@ async fn a_session_has_the_devices_of_its_list() {
     assert!(error.to_string().contains("there is no device 9, the last one is 7"), "{error}");
 }
 
-/// One of three devices fails, at one launch after the other: others do what it has not done.
+/// One of three devices fails or hangs, at one launch after the other: others do what it has not done.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn others_do_what_a_device_that_fails_has_not_done() {
     // while an index is built, copied, given a probe batch, and probed
-    for (device, launch) in [("0", "3"), ("0", "20"), ("1", "1"), ("1", "5")] {
-        let fails = [("EMULATED_FAIL_DEVICE", device), ("EMULATED_FAIL_LAUNCH", launch)];
-        let settings = [&THREE[..], &fails].concat();
+    let launches = [("0", "3"), ("0", "20"), ("1", "1"), ("1", "5")];
+    let cases = [FAIL_LAUNCH, HANG_LAUNCH].into_iter().flat_map(|fault| launches.map(|at| (fault, at)));
+    for (fault, (device, launch)) in cases {
+        let settings = [&THREE[..], &[(FAULTY_DEVICE, device), (fault, launch)]].concat();
         if !on_the_emulated_driver("devices::others_do_what_a_device_that_fails_has_not_done", &settings) {
             continue;
         }
@@ -117,11 +132,11 @@ async fn others_do_what_a_device_that_fails_has_not_done() {
         // where the first device of a join of rules fails, its keys are lost
         let queries: Vec<String> = queries().into_iter().filter(|query| !query.contains(" OR ")).collect();
         let expected = expected(&context, &queries).await;
-        let [device, launch] = fails.map(|(name, _)| std::env::var(name).unwrap());
+        let (device, launch) = (std::env::var(FAULTY_DEVICE).unwrap(), faulty_launch());
         let mut failures = 0;
         for (query, expected) in queries.iter().zip(&expected) {
             let (found, plan) = table_and_plan(&context, query).await;
-            assert_eq!(&found, expected, "device {device} fails at launch {launch}: {query}\n{plan}");
+            assert_eq!(&found, expected, "device {device}, launch {launch}: {query}\n{plan}");
             failures += metric(&plan, "device_failures").unwrap_or(0);
         }
         println!("device {device}, launch {launch}: {failures} failures in the midst of a query");
@@ -131,16 +146,17 @@ async fn others_do_what_a_device_that_fails_has_not_done() {
     }
 }
 
-/// The only device fails: the CPU does what it has not done. One query a process, in which a device fails for good.
+/// The only device fails or hangs: the CPU does what it has not done. One query a process, in which a device fails for
+/// good.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_cpu_does_what_the_last_device_has_not_done() {
     for number in ["0", "1", "3", "8", "9"] {
-        for launch in ["2", "4", "6"] {
-            let settings = [("EMULATED_FAIL_LAUNCH", launch), ("SIMILARITY_QUERY", number)];
+        for (fault, launch) in [(FAIL_LAUNCH, "2"), (FAIL_LAUNCH, "4"), (FAIL_LAUNCH, "6"), (HANG_LAUNCH, "4")] {
+            let settings = [(fault, launch), (ASKED_QUERY, number)];
             if !on_the_emulated_driver("devices::the_cpu_does_what_the_last_device_has_not_done", &settings) {
                 continue;
             }
-            let [launch, number] = settings.map(|(name, _)| std::env::var(name).unwrap());
+            let (launch, number) = (faulty_launch(), std::env::var(ASKED_QUERY).unwrap());
             let context = with_strings(400).await;
             let queries: Vec<String> = queries().into_iter().filter(|query| !query.contains(" OR ")).collect();
             let query = queries[number.parse::<usize>().unwrap()].clone();

@@ -64,6 +64,7 @@ async fn options_are_set_shown_and_explained() {
 +-----------------------------------+--------------+-----------+
 | similarity.device                 | 0            | true      |
 | similarity.device_memory_fraction | 0.8          | true      |
+| similarity.device_timeout         | 60           | true      |
 | similarity.enabled                | true         | true      |
 | similarity.independent_partitions | false        | true      |
 | similarity.max_candidates         | unlimited    | true      |
@@ -78,6 +79,7 @@ async fn options_are_set_shown_and_explained() {
         ("similarity.engine = 'quantum'", "similarity.engine takes one of: auto, cpu, cuda"),
         ("similarity.verify = 'maybe'", "similarity.verify takes one of: off, sample, full"),
         ("similarity.enabled = 'perhaps'", "similarity.enabled takes true or false"),
+        ("similarity.device_timeout = -1", "similarity.device_timeout takes a whole number of seconds, 0 for no end"),
         ("similarity.nothing = 1", "not found"),
     ] {
         let error = context.sql(&format!("SET {setting}")).await.unwrap_err().to_string();

@@ -177,6 +177,9 @@ pub struct Engine {
     pub memory_fraction: f64,
     #[prost(string, tag = "4")]
     pub overrides: String,
+    /// Seconds after which a device is given up.
+    #[prost(uint64, tag = "5")]
+    pub device_timeout: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]

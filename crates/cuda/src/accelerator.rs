@@ -8,7 +8,9 @@ use similarity_engine::accelerator::ColumnPrefetch;
 use similarity_engine::accelerator::components::DeviceComponents;
 use similarity_engine::accelerator::equality::{DeviceKeys, GroupedRows};
 use similarity_engine::accelerator::rules::{DeviceRules, RulesSide};
-use similarity_engine::accelerator::{Accelerator, DynDeviceIndex, DynDeviceNearest, NumberedKeys, Platform};
+use similarity_engine::accelerator::{
+    Accelerator, DeviceLimits, DynDeviceIndex, DynDeviceNearest, NumberedKeys, Platform,
+};
 use similarity_engine::access_path::{AccessPath, AccessPaths, Criterion};
 use similarity_engine::atoms::AtomCondition;
 use similarity_engine::condition::Condition;
@@ -37,6 +39,7 @@ use crate::sets::{self, SetIndex};
 use crate::strings::{self, StringIndex};
 use crate::tiled_index::{Tiled, TiledIndex};
 use crate::vectors::{self, FEW_DIMENSIONS, VectorIndex, finds_pairs};
+use crate::wait::give_up_after;
 
 /// NVIDIA GPUs.
 #[derive(Debug)]
@@ -63,8 +66,9 @@ impl Platform for Cuda {
         Device::is_open(ordinal)
     }
 
-    fn open(&self, ordinal: usize, memory_fraction: f64) -> Result<Arc<dyn Accelerator>, String> {
-        Ok(Arc::new(Budget::new(&Device::open(ordinal)?, memory_fraction)))
+    fn open(&self, ordinal: usize, limits: DeviceLimits) -> Result<Arc<dyn Accelerator>, String> {
+        give_up_after(limits.timeout);
+        Ok(Arc::new(Budget::new(&Device::open(ordinal)?, limits.memory_fraction)))
     }
 
     fn serves(&self, condition: Condition) -> bool {

@@ -9,6 +9,7 @@ use cudarc::driver::CudaStream;
 use super::fault::Fault;
 use super::kernels::{BLOCK, Task, Windows};
 use super::memory::Budget;
+use super::wait::wait;
 use super::work_split::{BLOCKS_OF_TASK, PAIRS_OF_STEP, WorkSplit};
 
 /// Tasks of a launch that keep all of a device busy: where it has less to do, they are shorter.
@@ -62,7 +63,7 @@ impl BlockRanges {
             launch(&mut on_device)?;
             budget.download(stream, &on_device.firsts, &mut windows.firsts)?;
             budget.download(stream, &on_device.ends, &mut windows.ends)?;
-            stream.synchronize()?;
+            wait(stream)?;
         }
         Ok(windows)
     }

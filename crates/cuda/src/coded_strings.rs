@@ -12,6 +12,7 @@ use super::fault::Fault;
 use super::kernels::{CodesOnDevice, SCALAR_WORDS, StringFeatures, StringSymbols, SymbolBuffer};
 use super::memory::Budget;
 use super::replicate::replicate;
+use super::wait::wait;
 use similarity_engine::equality;
 
 /// A code for each character of a build side, from 1 on in the order of the characters; 0 is any character that it
@@ -122,7 +123,7 @@ impl CodedStrings {
         if let Some(occurs) = &occurs {
             budget.download(stream, occurs, &mut characters)?;
         }
-        stream.synchronize()?;
+        wait(stream)?;
         let [all, unknown] = counted;
         if !are_few(unknown as usize, rows) {
             return Ok(None);
@@ -141,7 +142,7 @@ impl CodedStrings {
         let mut used = budget.zeros(stream, 1)?;
         let by = CodesOnDevice { codes: &codes.codes, last: codes.last };
         kernels.symbols(stream, on_device, &features.lengths, by, &mut used, &mut symbols)?;
-        stream.synchronize()?;
+        wait(stream)?;
         Ok(Some(Self { features, symbols, codes, has_unknown: unknown > 0 }))
     }
 }
@@ -163,7 +164,7 @@ fn print(
     let Some(PrintedAs { prints, column }) = prints else { return Ok(()) };
     budget.device.kernels().coded_strings()?.prints(stream, strings.on_device(stream), column, prints)?;
     // they are of another stream, on which they are given back where what follows here fails
-    Ok(stream.synchronize()?)
+    Ok(wait(stream)?)
 }
 
 /// Whether many strings have more characters for sure, as far as that is soon found out: the device finds out, too.
@@ -193,7 +194,7 @@ mod tests {
     ) -> Vec<T> {
         let mut values = vec![T::default(); buffer.slice.len()];
         stream.memcpy_dtoh(&buffer.slice, &mut values).unwrap();
-        stream.synchronize().unwrap();
+        wait(stream).unwrap();
         values.truncate(length);
         values
     }

@@ -19,6 +19,7 @@ use crate::fault::{Fault, placed};
 use crate::kernels::{IdTable, LeastIds};
 use crate::memory::Budget;
 use crate::transfers::pieces;
+use crate::wait::wait;
 
 /// Links of a launch at most.
 const LINKS: usize = 1 << 20;
@@ -71,11 +72,11 @@ impl ComponentsOnDevice {
         let count: usize = left.iter().map(|part| part.len()).sum();
         let sending = self.budget.device.stream()?;
         let ends = self.budget.upload_parts(&sending, 2 * count, left.iter().chain(right).copied())?;
-        sending.synchronize()?;
+        wait(&sending)?;
         let mut trees = self.trees();
         let linked = trees.link(&self.budget, &self.stream, &ends, count);
         // whatever was launched, the ends may be given back behind this
-        let waited = self.stream.synchronize();
+        let waited = wait(&self.stream);
         linked.and(waited.map_err(Fault::from))
     }
 
@@ -95,7 +96,7 @@ impl ComponentsOnDevice {
             budget.device.kernels().components()?.least(stream, table, self.sign, &mut found)?;
         }
         ended.record(stream)?;
-        stream.synchronize()?;
+        wait(stream)?;
         budget.metrics.launch(1, started.elapsed_ms(ended)?, 0);
         Ok(found)
     }
@@ -121,7 +122,7 @@ impl Trees {
         self.timing[1].record(stream)?;
         let mut known = [0];
         budget.download(stream, &self.known, &mut known)?;
-        stream.synchronize()?;
+        wait(stream)?;
         self.ids = known[0] as usize;
         budget.metrics.launch(1, self.timing[0].elapsed_ms(&self.timing[1])?, 0);
         Ok(())
@@ -175,7 +176,7 @@ impl DeviceComponents for ComponentsOnDevice {
     fn clusters(&self, threads: usize, cancel: &Cancel) -> Result<Offered<Vec<LinkedIds>>> {
         let mut trees = self.trees();
         let found = self.find_least(&mut trees).inspect_err(|_| {
-            let _ = self.stream.synchronize();
+            let _ = wait(&self.stream);
         });
         let count = trees.ids;
         let fetched = found.and_then(|found| {

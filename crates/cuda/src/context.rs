@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
 
 use super::fault::Fault;
+use super::wait::given_up;
 use similarity_engine::metrics::Count;
 
 /// CUDA streams that are kept for the next one who needs one.
@@ -53,6 +54,7 @@ impl DeviceContext {
 
     /// Whether nothing has failed on it that all later work would fail with.
     pub(super) fn works(&self) -> Result<(), DriverError> {
+        given_up(self.ordinal)?;
         // the first call may return what something that was dropped has failed with
         self.context.bind_to_thread().or_else(|_| self.context.bind_to_thread())?;
         // SAFETY: a context is current, whose default stream is asked about and not changed.
@@ -89,6 +91,7 @@ impl DeviceContext {
 
     /// CUDA stream that no other thread has.
     pub(super) fn stream(&self) -> Result<Arc<CudaStream>, Fault> {
+        given_up(self.ordinal)?;
         let streams = || self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         // buffers hold the stream that they were made on
         if let Some(idle) = streams().iter().find(|stream| Arc::strong_count(stream) == 1) {

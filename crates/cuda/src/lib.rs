@@ -4,6 +4,7 @@
 //! accelerator     the door: what the engines ask of a device
 //! device          a GPU that this process has opened, with what its joins share
 //! context         which GPU it is, what it can do, how much of its memory is ours
+//! wait            waits for what was launched, and gives up a device that does not answer
 //! address         where values lie, as kernels are told
 //! buffer          memory that somebody holds, counted by the device
 //! memory          what a join may hold, and copies of it
@@ -83,6 +84,7 @@ mod tests;
 mod tiled_index;
 mod transfers;
 mod vectors;
+mod wait;
 mod work_split;
 mod worker;
 mod yield_estimate;

@@ -11,6 +11,7 @@ use super::fault::Fault;
 use super::metrics::DeviceMetrics;
 use super::sent_columns::SentColumns;
 use super::transfers::{copying_threads, download, upload};
+use super::wait::wait;
 
 /// Rows of a probe side that are made ready at once.
 const FEWEST_ROWS: usize = 1 << 13;
@@ -166,7 +167,7 @@ impl Budget {
     /// Some values of a buffer, once the stream that it was made on has come so far.
     pub(super) fn fetch<T: DeviceRepr + Copy>(&self, buffer: &Buffer<T>, range: Range<usize>) -> Result<Vec<T>, Fault> {
         let stream = buffer.slice.stream();
-        stream.synchronize()?;
+        wait(stream)?;
         let address = buffer.address(stream).add(range.start);
         assert!(range.end <= buffer.slice.len());
         self.metrics.download::<T>(range.len());

@@ -22,6 +22,7 @@ use super::fault::Fault;
 use super::memory::Budget;
 use super::sent_columns::SentColumns;
 use super::staging::pinned;
+use super::wait::wait;
 
 /// Fewer views are sent as soon as they are asked for.
 const FEWEST_ROWS: usize = 1 << 16;
@@ -200,7 +201,7 @@ impl PinnedPrefetch {
 impl Sending {
     /// Waits for what was sent; `None` where something has failed.
     fn arrived(self) -> Option<Buffer<u128>> {
-        let waited = self.room.slice.stream().synchronize();
+        let waited = wait(self.room.slice.stream());
         (waited.is_ok() && !self.failed.into_inner()).then_some(self.room)
     }
 }

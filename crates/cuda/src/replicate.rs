@@ -7,6 +7,7 @@ use cudarc::driver::{CudaStream, DeviceRepr};
 use super::buffer::Buffer;
 use super::fault::Fault;
 use super::memory::Budget;
+use super::wait::wait;
 use similarity_engine::accelerator::Accelerator;
 use similarity_engine::error::{Result, internal_err};
 use similarity_engine::offered::{Declined, Offered};
@@ -46,7 +47,7 @@ pub(super) fn replicated<T>(
         let _timer = budget.metrics.copy_time.timer();
         let copied = copy(&Copying { budget, stream: &stream });
         // what was begun reads what the caller may give back
-        let done = stream.synchronize();
+        let done = wait(&stream);
         copied.and_then(|copied| Ok(done.map(|()| copied)?))
     });
     match copied {

@@ -16,6 +16,7 @@ use super::memory::Budget;
 use super::replicate::{Copying, Replicate};
 use super::sort::sort;
 use super::tiled_index::Side;
+use super::wait::wait;
 
 /// What is known of packed rows.
 #[derive(Debug, Clone, Copy)]
@@ -129,7 +130,7 @@ impl<F: Family> SortedSide<F> {
             F::gather(budget, stream, &rows, signer, &signatures, &sorted.rows, &mut positions)?;
         }
         let columns = F::summarise(budget, stream, rows, signer, positions, count)?;
-        stream.synchronize()?;
+        wait(stream)?;
         Ok(Self { columns, count, unmatchable })
     }
 

@@ -12,6 +12,7 @@ use super::context::DeviceContext;
 use super::fault::Fault;
 use super::object_pool::ObjectPool;
 use super::staging::pinned;
+use super::wait::{wait, wait_for};
 use similarity_engine::parallel::each_in_parallel;
 
 /// Bytes of a half of a slot.
@@ -54,7 +55,7 @@ impl Slot {
     unsafe fn send<T: DeviceRepr>(&mut self, parts: &[&[T]], address: Address<T>) -> Result<(), Fault> {
         let Half { memory, copied } = &mut self.halves[self.next];
         self.next = 1 - self.next;
-        copied.synchronize()?;
+        wait_for(copied, self.stream.context())?;
         let half = memory.as_mut_slice()?;
         let bytes: usize = parts.iter().copied().map(size_of_val).sum();
         assert!(bytes <= half.len());
@@ -90,7 +91,7 @@ impl Slot {
         unsafe {
             let (to, stream) = (half.as_mut_ptr().cast(), self.stream.cu_stream());
             sys::cuMemcpyDtoHAsync_v2(to, address.bits(), bytes, stream).result()?;
-            self.stream.synchronize()?;
+            wait(&self.stream)?;
             values.extend_from_slice(std::slice::from_raw_parts(half.as_ptr().cast(), count));
         }
         Ok(())
@@ -154,7 +155,7 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
     let threads = threads.min(length * size_of::<T>() / HALF).clamp(1, SLOTS);
     let (address, pieces) = (Address::new(room.device_ptr(stream).0), pieces(parts, HALF / size_of::<T>()));
     // from now on the room is there for other streams
-    stream.synchronize()?;
+    wait(stream)?;
     let next = AtomicUsize::new(0);
     let copy = || {
         slots.with(
@@ -166,7 +167,7 @@ pub(super) fn upload<T: DeviceRepr + Sync>(
                     sent = unsafe { slot.send(piece, address.add(*first)) };
                 }
                 // whatever was sent, the room may be given back behind this
-                let waited = slot.stream.synchronize();
+                let waited = wait(&slot.stream);
                 sent.and(waited.map_err(Fault::from))
             },
         )

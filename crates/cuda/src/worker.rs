@@ -11,6 +11,7 @@ use super::kernels::{Appended, BLOCK, Pair, Positions, Task, TaskList};
 use super::memory::{Budget, Room};
 use super::object_pool::ObjectPool;
 use super::staging::{FETCHED, Lent, Staging};
+use super::wait::{given_up, wait};
 use super::work_split::BLOCKS_OF_TASK;
 use similarity_engine::{Cancel, Counts, Pairs};
 
@@ -178,7 +179,7 @@ impl Worker {
                 // others have taken the memory: less may do, once what was launched has ended, which reads what may be
                 // given back
                 Err(Fault::Memory) if tasks.len() > 1 => {
-                    self.stream.synchronize()?;
+                    wait(&self.stream)?;
                     (self.capacity.candidates + 1, 0)
                 }
                 launched => launched?,
@@ -221,7 +222,7 @@ impl Worker {
         let Staging { counted: [candidates, pairs], .. } = self.staging.get();
         self.budget.download(stream, &self.candidate_count, candidates)?;
         self.budget.download(stream, &self.pair_count, pairs)?;
-        stream.synchronize()?;
+        wait(stream)?;
         let (candidates, pairs) = (candidates.as_slice()?[0] as usize, pairs.as_slice()?[0] as usize);
         self.budget.metrics.launch(tasks.len(), started.elapsed_ms(ended)?, candidates);
         Ok((candidates, pairs))
@@ -234,7 +235,7 @@ impl Worker {
             // as many as the destination has are copied
             let fetched = &mut self.staging.get().fetched.as_mut_slice()?[..end - start];
             self.budget.download_from(&self.stream, &self.pairs, start, fetched)?;
-            self.stream.synchronize()?;
+            wait(&self.stream)?;
             out.build.extend(fetched.iter().map(|pair| pair.build));
             out.probe.extend(fetched.iter().map(|pair| pair.probe));
         }
@@ -265,9 +266,11 @@ impl Workers {
     /// Runs `work` with a worker that nobody else has, once there is one.
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Worker) -> Result<T, Fault>) -> Result<T, Fault> {
         let waited = |worker: &mut Worker| {
+            // what lies in pinned memory is not read before the device has written it
+            given_up(self.budget.device.context().ordinal())?;
             work(worker).inspect_err(|_| {
                 // what was launched reads columns that the caller may give back
-                let _ = worker.stream.synchronize();
+                let _ = wait(&worker.stream);
             })
         };
         self.pool.with(|| Worker::try_new(&self.budget, self.capacity), waited)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::accelerator::{Accelerator, Platform};
+use super::accelerator::{Accelerator, DeviceLimits, Platform};
 use super::devices::{DeviceSet, Devices};
 use super::fallback::{LongStrings, NearestWithCpuFallback, WithCpuFallback, WithLongStrings};
 use super::nearest::{DynNearestIndex, Wanted};
@@ -36,8 +36,8 @@ pub struct EngineSpec {
     pub asked: Asked,
     /// Which devices.
     pub devices: DeviceSet,
-    /// How much of the memory of each all joins of a process may use together, above 0 and up to 1.
-    pub memory_fraction: f64,
+    /// What joins may take of each.
+    pub limits: DeviceLimits,
     /// What is forced in place of what the data would decide.
     pub overrides: Overrides,
 }
@@ -45,26 +45,24 @@ pub struct EngineSpec {
 impl EngineSpec {
     /// The CPU, whatever devices there are.
     pub const CPU: Self =
-        Self { asked: Asked::Cpu, devices: DeviceSet::FIRST, memory_fraction: 1.0, overrides: Overrides::NONE };
+        Self { asked: Asked::Cpu, devices: DeviceSet::FIRST, limits: DeviceLimits::NONE, overrides: Overrides::NONE };
 
     /// Opens what was asked for.
     ///
     /// # Errors
     /// A device that was asked for and cannot be used.
     pub fn open(self, platform: Option<&'static dyn Platform>) -> Result<Engine> {
-        let Self { asked, devices, memory_fraction: fraction, .. } = self;
+        let Self { asked, devices, limits, .. } = self;
         let no_platform = || Err("this build has no CUDA engine".into());
         match (asked, platform.filter(|platform| platform.has_driver())) {
             (Asked::Cpu, _) | (Asked::Auto, None) => Ok(Engine::Cpu),
-            (Asked::Auto, Some(platform)) => Ok(Engine::Auto { platform, devices, fraction }),
-            (Asked::Cuda, _) => {
-                match platform.map_or_else(no_platform, |kind| Devices::open(kind, devices, fraction)) {
-                    Ok(devices) => Ok(Engine::Devices(devices)),
-                    Err(reason) => Err(Error::Setting(format!(
-                        "similarity.engine = 'cuda' with similarity.device = '{devices}': {reason}; set similarity.engine to 'cpu' or 'auto'"
-                    ))),
-                }
-            }
+            (Asked::Auto, Some(platform)) => Ok(Engine::Auto { platform, devices, limits }),
+            (Asked::Cuda, _) => match platform.map_or_else(no_platform, |kind| Devices::open(kind, devices, limits)) {
+                Ok(devices) => Ok(Engine::Devices(devices)),
+                Err(reason) => Err(Error::Setting(format!(
+                    "similarity.engine = 'cuda' with similarity.device = '{devices}': {reason}; set similarity.engine to 'cpu' or 'auto'"
+                ))),
+            },
         }
     }
 }
@@ -82,8 +80,8 @@ pub enum Engine {
         platform: &'static dyn Platform,
         /// Which devices.
         devices: DeviceSet,
-        /// How much of the memory of each.
-        fraction: f64,
+        /// What joins may take of each.
+        limits: DeviceLimits,
     },
 }
 
@@ -212,9 +210,9 @@ impl Engine {
         match self {
             Self::Cpu => Ok((None, Reason::default())),
             Self::Devices(devices) => Ok((Some(devices.clone()), Reason::default())),
-            Self::Auto { platform, devices, fraction } => {
+            Self::Auto { platform, devices, limits } => {
                 let weighed = WorkEstimate::new(work()?, pays, Devices::are_open(*platform, *devices));
-                let opened = weighed.is_enough().then(|| Devices::open(*platform, *devices, *fraction));
+                let opened = weighed.is_enough().then(|| Devices::open(*platform, *devices, *limits));
                 // a driver without a usable device is as good as none
                 let (devices, declined) = match opened {
                     Some(Ok(devices)) => (Some(devices), None),
@@ -231,8 +229,8 @@ impl Engine {
         match self {
             Self::Cpu => Vec::new(),
             Self::Devices(devices) => devices.beside(device),
-            Self::Auto { platform, devices, fraction } => {
-                Devices::open(*platform, *devices, *fraction).map_or_else(|_| Vec::new(), |open| open.beside(device))
+            Self::Auto { platform, devices, limits } => {
+                Devices::open(*platform, *devices, *limits).map_or_else(|_| Vec::new(), |open| open.beside(device))
             }
         }
     }
@@ -242,10 +240,10 @@ impl Engine {
         match self {
             Self::Cpu => None,
             Self::Devices(devices) => Some(devices.one().for_join()),
-            Self::Auto { platform, devices, fraction } => {
+            Self::Auto { platform, devices, limits } => {
                 let probe_rows = if context.self_join { 0 } else { context.expected_probe_rows(rows) };
                 let pays = rows.saturating_add(probe_rows) >= ROWS_OF_RULES && Devices::are_open(*platform, *devices);
-                let opened = pays.then(|| Devices::open(*platform, *devices, *fraction).ok()).flatten();
+                let opened = pays.then(|| Devices::open(*platform, *devices, *limits).ok()).flatten();
                 opened.map(|devices| devices.one().for_join())
             }
         }

@@ -14,6 +14,7 @@ use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::{ArrowStringsOnDevice, AskedKeys, HashedStrings, KeyedRows, KnownOnDevice};
 use crate::memory::Budget;
+use crate::wait::wait;
 use similarity_engine::accelerator::equality::{DeviceKeys, FoundRows};
 use similarity_engine::accelerator::numbers::DeviceNumbers;
 use similarity_engine::equality::{Codes, Values};
@@ -120,7 +121,7 @@ fn find(
     let mut found = [0u64];
     budget.download(stream, &on_device, &mut found)?;
     // also so that nothing is given back that is still in use
-    stream.synchronize()?;
+    wait(stream)?;
     let numbers = NumbersOnDevice { budget: budget.clone(), by_row, rows: records.count, count: known.count.into() };
     Ok(FoundNumbers { numbers, found: found[0] as u32 })
 }

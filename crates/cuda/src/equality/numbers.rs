@@ -14,6 +14,7 @@ use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::memory::Budget;
 use crate::replicate::{Copying, Replicate};
+use crate::wait::wait;
 
 /// More have no room for the end of their last tile in 32 bits.
 pub(super) const MOST_ROWS: usize = u32::MAX as usize - (1 << 13);
@@ -32,7 +33,7 @@ pub(super) fn on_stream<T>(
     // what a failed work leaves behind is given back once nobody reads it any more
     let waited = |stream: Arc<CudaStream>| {
         work(&stream).inspect_err(|_| {
-            let _ = stream.synchronize();
+            let _ = wait(&stream);
         })
     };
     match budget.device.stream().and_then(waited) {

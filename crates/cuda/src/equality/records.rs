@@ -16,6 +16,7 @@ use crate::kernels::{
 };
 use crate::memory::Budget;
 use crate::sort::sort;
+use crate::wait::wait;
 
 /// How numbers become keys.
 #[derive(Debug, Clone, Copy)]
@@ -105,7 +106,7 @@ impl Records {
         };
         budget.device.kernels().equality()?.numbers(stream, values, records.count, &mut records.keyed)?;
         // what was uploaded for this is given back
-        stream.synchronize()?;
+        wait(stream)?;
         Ok(records)
     }
 
@@ -203,7 +204,7 @@ impl RowsByNumber {
         let mut counted = [Counted::default()];
         budget.download(stream, &counts.counted, &mut counted)?;
         // also so that nothing is given back that is still in use
-        stream.synchronize()?;
+        wait(stream)?;
         let [Counted { numbers: given, records: having_one, valued, different }] = counted;
         let NumberedRows { numbers, starts, grouped, known } = numbered;
         let numbers = NumbersOnDevice { budget: budget.clone(), by_row: numbers, rows: count, count: given };

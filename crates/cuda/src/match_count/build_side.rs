@@ -15,6 +15,7 @@ use crate::memory::Budget;
 use crate::nearest::upload_ranks;
 use crate::replicate::replicate;
 use crate::sort::sort;
+use crate::wait::wait;
 use similarity_engine::atoms::Span;
 use similarity_engine::match_count::{MatchCount, Spans, spans};
 use similarity_engine::sets::rows_by_rank::group_of;
@@ -95,7 +96,7 @@ impl CountedColumns {
         let kernels = budget.device.kernels().match_count()?;
         kernels.gather(&stream, described, from, &mut side.places, side.ranks.as_mut())?;
         // what was uploaded may go
-        stream.synchronize()?;
+        wait(&stream)?;
         Ok(side)
     }
 

@@ -10,6 +10,7 @@ use crate::kernels::constants::match_count::PART;
 use crate::kernels::constants::nearest::BY_SCORE;
 use crate::kernels::{BLOCK, CountedParts, CountedSides, Pair, SearchedBlocks};
 use crate::nearest::{NeighbourSearch, Offers, SEARCHES, ScoreOrder, strides};
+use crate::wait::wait;
 use similarity_engine::Cancel;
 
 /// Masks that a launch looks up, so that it takes some hundredths of a second, and how many times as long one takes
@@ -157,7 +158,7 @@ impl<'a> Counting<'a> {
             }
             ties.resize(start + found, Pair::default());
             budget.download(stream, room, &mut ties[start..])?;
-            stream.synchronize()?;
+            wait(stream)?;
             return Ok(());
         }
     }

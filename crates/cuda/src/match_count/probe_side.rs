@@ -10,6 +10,7 @@ use crate::fault::Fault;
 use crate::kernels::{BLOCK, CountingRowsOnDevice};
 use crate::memory::Budget;
 use crate::tiled_index::Side;
+use crate::wait::wait;
 use similarity_engine::match_count::spans;
 use similarity_engine::sets::rows_by_rank::group_of;
 use similarity_engine::{KeyColumn, NO_GROUP};
@@ -54,7 +55,7 @@ impl CountingSide {
             order,
         };
         // what was uploaded may go
-        stream.synchronize()?;
+        wait(&stream)?;
         Ok(side)
     }
 

@@ -10,6 +10,7 @@ use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::{BLOCK, FoundNeighbour, Searched, neighbours, neighbours_mut};
 use crate::memory::Budget;
+use crate::wait::wait;
 use similarity_engine::nearest::Neighbour;
 
 /// Neighbours of a row at most.
@@ -136,7 +137,7 @@ impl<'a> Offers<'a> {
             by_norm: order.rounding.1,
         };
         // the copies of what is on the stack are over
-        stream.synchronize()?;
+        wait(stream)?;
         Ok(Self {
             budget,
             stream,
@@ -189,7 +190,7 @@ impl<'a> Offers<'a> {
         let (mut tally, mut crowded) = ([0u64; TALLIED], [0u64]);
         self.budget.download(stream, &self.tally, &mut tally)?;
         self.budget.download(stream, &self.crowded, &mut crowded)?;
-        stream.synchronize()?;
+        wait(stream)?;
         let milliseconds = started.elapsed_ms(&ended)?;
         Ok(Offered { tally: tally.map(|count| count as usize), crowded: crowded[0] as usize, milliseconds })
     }
@@ -203,7 +204,7 @@ impl<'a> Offers<'a> {
             Found { wanted, neighbours: vec![FoundNeighbour::default(); count * wanted], counts: vec![0; count] };
         self.budget.download(self.stream, &out, &mut found.neighbours)?;
         self.budget.download(self.stream, &self.kept, &mut found.counts)?;
-        self.stream.synchronize()?;
+        wait(&self.stream)?;
         Ok(found)
     }
 }

@@ -10,6 +10,7 @@ use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::BLOCK;
 use crate::memory::Budget;
+use crate::wait::wait;
 use similarity_engine::Cancel;
 use similarity_engine::nearest::{Best, Neighbour, Wanted};
 
@@ -29,7 +30,7 @@ pub(crate) fn upload_ranks(
     ranks: &[u32],
 ) -> Result<Option<Buffer<u32>>, Fault> {
     let ranks_on_device = ranks.iter().any(|&rank| rank != 0).then(|| budget.upload(stream, ranks)).transpose()?;
-    stream.synchronize()?;
+    wait(stream)?;
     Ok(ranks_on_device)
 }
 
@@ -69,7 +70,7 @@ pub(crate) fn search(
         };
         let (mut found, ties, compared) = found().inspect_err(|_: &Fault| {
             // what was launched reads columns of others
-            let _ = stream.synchronize();
+            let _ = wait(stream);
         })?;
         if cancel.is_cancelled() {
             break;

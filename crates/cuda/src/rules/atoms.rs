@@ -16,6 +16,7 @@ use crate::replicate::{Copying, Replicate, replicate};
 use crate::sets::set_test;
 use crate::strings::{LONGEST, edit_test, reaches};
 use crate::vectors::{has_kernels, vector_test};
+use crate::wait::wait;
 use crate::worker::{Capacity, Workers};
 use similarity_engine::accelerator::rules::{DeviceRules, RulesSide};
 use similarity_engine::atoms::AtomCondition;
@@ -184,7 +185,7 @@ impl RulesOnDevice {
             prints => prints?,
         };
         // columns are added on streams of their own
-        stream.synchronize()?;
+        wait(&stream)?;
         let uploading = Uploading { budget, stream: &stream, threads, prints: prints.as_ref() };
         let (columns, looked_up) = both(
             || uploading.columns(build, (&asked, equalities), None),
@@ -236,7 +237,7 @@ impl RulesOnDevice {
                 | AtomCondition::Pair => ConditionOnDevice::Columns,
             });
         }
-        stream.synchronize()?;
+        wait(&stream)?;
         let workers = Arc::new(Workers::try_new(budget, Capacity::of(budget, BLOCK, WORKERS))?);
         let tables = Tables { allowances, starts, reaches: uploaded };
         let rooms = Arc::new(WalkBuffers::default());

@@ -15,6 +15,7 @@ use crate::kernels::{NearOnDevice, RuleSets, RuleTexts, RuleVectors, SpanOnDevic
 use crate::memory::Budget;
 use crate::replicate::{Copying, Replicate, replicate};
 use crate::strings::LONGEST;
+use crate::wait::wait;
 use similarity_engine::accelerator::rules::DeviceColumns;
 use similarity_engine::atoms::{AtomRows, BandColumn, PrefilterRows, RuleRows};
 use similarity_engine::equality::Codes;
@@ -256,7 +257,7 @@ impl Uploading<'_> {
             };
             columns.atoms.push(column);
         }
-        self.stream.synchronize()?;
+        wait(&self.stream)?;
         Ok(Some(columns))
     }
 

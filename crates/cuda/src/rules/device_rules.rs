@@ -18,6 +18,7 @@ use super::entry::{EntryOnDevice, parts_of_entry};
 use super::found_pairs::FoundPairs;
 use crate::equality::NumbersOnDevice;
 use crate::fault::{Fault, placed};
+use crate::wait::wait;
 
 impl DeviceRules for RulesOnDevice {
     fn has_unknown(&self, atom: usize) -> bool {
@@ -36,7 +37,7 @@ impl DeviceRules for RulesOnDevice {
                     self.asked[atom] = true;
                 }
             }
-            Ok(stream.synchronize()?)
+            Ok(wait(&stream)?)
         });
         placed(added.map(Some))
     }

@@ -16,6 +16,7 @@ use crate::equality::RowsByGroup;
 use crate::fault::{Fault, placed};
 use crate::replicate::{Replicate as _, replicated};
 use crate::scheduler::Scheduler;
+use crate::wait::wait;
 use crate::work_split::WorkSplit;
 use similarity_engine::atoms::RuleCounters;
 use similarity_engine::offered::Offered;
@@ -83,7 +84,7 @@ impl EntryOnDevice {
                 Some(None) => return Ok(None),
                 self_join => self_join.flatten().map(|self_join| self_join.in_parts(entry.parts)),
             };
-        stream.synchronize()?;
+        wait(&stream)?;
         Ok(Some(Self { rows, trees, self_join, steps: Scheduler::new(Arc::clone(&rules.workers)) }))
     }
 }
@@ -94,7 +95,7 @@ impl DeviceEntry for EntryOnDevice {
         let batch = |stream: Arc<CudaStream>| {
             // what was launched reads what others hold
             ProbeRanges::batch(&rules.budget, &stream, rows).inspect_err(|_| {
-                let _ = stream.synchronize();
+                let _ = wait(&stream);
             })
         };
         match rules.budget.device.stream().and_then(batch) {

@@ -12,6 +12,7 @@ use crate::fault::Fault;
 use crate::kernels::{BLOCK, ItemsOnDevice, KeyedRows, PairNumbers, Task};
 use crate::memory::Budget;
 use crate::replicate::{Copying, Replicate, replicate};
+use crate::wait::wait;
 use crate::work_split::WorkSplit;
 use similarity_engine::Error;
 use similarity_engine::accelerator::equality::GroupedRows;
@@ -113,7 +114,7 @@ impl ProbeRanges {
                         let items = Self::grouped(of_groups, &of_groups.device.stream()?, found, grouped)?;
                         let copy = items.replicate(&Copying { budget, stream })?;
                         // what is copied is given back now
-                        stream.synchronize()?;
+                        wait(stream)?;
                         Ok(copy)
                     }
                     _ => Err(Error::Internal("rows were grouped by another device".into()).into()),
@@ -175,7 +176,7 @@ impl ProbeRanges {
         let of_blocks = lengths.chunks_mut(BLOCK as usize).map(add_up).collect();
         let Some(starts) = before_blocks(of_blocks) else { return Ok(None) };
         let on_device = budget.upload(stream, &lengths)?;
-        stream.synchronize()?;
+        wait(stream)?;
         let (count, behind) = (lengths.len(), PairsBehind::Known(lengths));
         Ok(Some(Self { count, behind, starts, on_device, probe, parts: 1 }))
     }

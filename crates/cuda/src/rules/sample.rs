@@ -8,6 +8,7 @@ use similarity_engine::error::Result;
 use super::atoms::RulesOnDevice;
 use crate::fault::Fault;
 use crate::kernels::{DrawnRows, Fingerprints};
+use crate::wait::wait;
 
 /// How many times as many rows as are wanted there is room for.
 const ROOM: usize = 4;
@@ -23,7 +24,7 @@ impl RulesOnDevice {
         let Some(prints) = self.prints.take() else { return Ok(None) };
         let least = |stream: Arc<CudaStream>| {
             self.up_to(&stream, Fingerprints { prints: &prints, rows: rows as u32 }, count, bound).inspect_err(|_| {
-                let _ = stream.synchronize();
+                let _ = wait(&stream);
             })
         };
         match self.budget.device.stream().and_then(least) {

@@ -10,6 +10,7 @@ use crate::kernels::{KeyedRows, PostingsOnDevice};
 use crate::memory::Budget;
 use crate::replicate::replicate;
 use crate::sort::sort;
+use crate::wait::wait;
 
 /// Lists take one of so many shares of what memory is left at most: the rest is for probe batches.
 const SHARES: usize = 4;
@@ -40,7 +41,7 @@ impl PostingLists {
         let KeyedRows { keys, rows } = sort(budget, stream, records, count, bits)?;
         let mut starts = budget.buffer(stream, ranks as usize + 1)?;
         budget.device.kernels().prefixes()?.starts(stream, &keys, count, ranks, &mut starts)?;
-        stream.synchronize()?;
+        wait(stream)?;
         Ok(Self { starts, positions: rows })
     }
 

@@ -17,6 +17,7 @@ use crate::kernels::{
 };
 use crate::memory::Budget;
 use crate::replicate::replicate;
+use crate::wait::wait;
 use crate::work_split::WorkSplit;
 use similarity_engine::access_path::AccessPath;
 use similarity_engine::overrides::Overrides;
@@ -108,7 +109,7 @@ impl Prefixes {
         kernels.lengths(stream, sets, posted, condition, &mut lengths)?;
         let mut starts = vec![0; count + 1];
         budget.download(stream, &lengths, &mut starts[1..])?;
-        stream.synchronize()?;
+        wait(stream)?;
         let mut length = 0u32;
         for start in &mut starts[1..] {
             length = length.checked_add(*start).ok_or(Fault::Memory)?;
@@ -190,7 +191,7 @@ impl Postings {
             kernels.ranges(stream, &sides, &windows, blocks, &mut ranges)?;
             let mut totals = vec![0; blocks as usize];
             budget.download(stream, &ranges.totals, &mut totals)?;
-            stream.synchronize()?;
+            wait(stream)?;
             let work = totals.iter().fold(0u64, |work, &total| work.saturating_add(total));
             let pays = work.saturating_mul(self.pairs_of_posting) <= pairs;
             // so that a thread's numbers do not overflow behind the last one

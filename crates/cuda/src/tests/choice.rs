@@ -6,6 +6,7 @@ use arrow::datatypes::Float64Type;
 use super::*;
 use crate::test_device::device;
 use similarity_engine::PrepareContext;
+use similarity_engine::accelerator::DeviceLimits;
 use similarity_engine::atoms::Span;
 use similarity_engine::choice::{Asked, EngineSpec};
 use similarity_engine::condition::{Bounds, VectorCondition};
@@ -19,8 +20,14 @@ use similarity_measures::{EditMeasure, Power, SetMeasure, Tokenizer, VectorMeasu
 #[test]
 fn keys_of_rules_go_to_an_open_device_from_so_many_rows_on() {
     let _open = device();
-    let (auto, half) =
-        (Engine::Auto { platform: &crate::Cuda, devices: DeviceSet::FIRST, fraction: 0.5 }, ROWS_OF_RULES / 2);
+    let (auto, half) = (
+        Engine::Auto {
+            platform: &crate::Cuda,
+            devices: DeviceSet::FIRST,
+            limits: DeviceLimits { memory_fraction: 0.5, ..DeviceLimits::NONE },
+        },
+        ROWS_OF_RULES / 2,
+    );
     let never = Cancel::default();
     let pays = |rows: usize, self_join: bool, probe_rows: Option<usize>| {
         let context = BuildContext { self_join, probe_rows, ..BuildContext::new(2, &never, &|_| Ok(())) };
@@ -86,7 +93,11 @@ fn rankings_go_where_there_are_kernels_for_them() {
     assert_eq!(explain(Asked::Cuda, &count(255)), "columns of conditions; cuda:0");
     assert_eq!(explain(Asked::Cuda, &count(256)), "columns of conditions; cpu (no kernels for this ranking)");
     // `auto` takes the device that is open for as much work as that
-    let auto = Engine::Auto { platform: &crate::Cuda, devices: DeviceSet::FIRST, fraction: 0.5 };
+    let auto = Engine::Auto {
+        platform: &crate::Cuda,
+        devices: DeviceSet::FIRST,
+        limits: DeviceLimits { memory_fraction: 0.5, ..DeviceLimits::NONE },
+    };
     let never = Cancel::default();
     for (rows, is_enough) in [(20u64, false), (1500, true)] {
         let text = |row: u64| Some(format!("a text of some length, {}", row.wrapping_mul(0x9e37_79b9_7f4a_7c15)));

@@ -6,6 +6,7 @@ use arrow::datatypes::{DataType, TimeUnit};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
+use similarity_engine::accelerator::DeviceLimits;
 use similarity_engine::devices::DeviceSet;
 use similarity_engine::links::{Clustering, Components, LinkChunk, LinkSink, LinkTable, Method};
 
@@ -213,7 +214,11 @@ fn cpu_goes_on_where_memory_lacks() {
 #[test]
 fn a_device_takes_over_from_the_cpu_once_there_are_links_enough() {
     let _open = device();
-    let auto = || Engine::Auto { platform: &crate::Cuda, devices: DeviceSet::FIRST, fraction: 0.5 };
+    let auto = || Engine::Auto {
+        platform: &crate::Cuda,
+        devices: DeviceSet::FIRST,
+        limits: DeviceLimits { memory_fraction: 0.5, ..DeviceLimits::NONE },
+    };
     let mut rng = StdRng::seed_from_u64(79);
     let nulls = new_null_array(&DataType::Int64, 1 << 19);
     for case in 0..20 {

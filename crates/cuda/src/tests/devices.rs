@@ -11,6 +11,7 @@ use super::vectors::{keys as vector_keys, points};
 use super::*;
 use crate::Cuda;
 use crate::test_device::{DEVICES, device};
+use similarity_engine::accelerator::DeviceLimits;
 use similarity_engine::choice::{Asked, EngineSpec};
 use similarity_engine::condition::{Bounds, VectorCondition};
 use similarity_engine::devices::DeviceSet;
@@ -27,7 +28,12 @@ const SHARED: Overrides = Overrides { little_work: true, ..Overrides::NONE };
 
 fn engine() -> Engine {
     device();
-    let spec = EngineSpec { asked: Asked::Cuda, devices: DeviceSet::All, memory_fraction: 0.3, overrides: SHARED };
+    let spec = EngineSpec {
+        asked: Asked::Cuda,
+        devices: DeviceSet::All,
+        limits: DeviceLimits { memory_fraction: 0.3, ..DeviceLimits::NONE },
+        overrides: SHARED,
+    };
     spec.open(Some(&Cuda)).unwrap()
 }
 

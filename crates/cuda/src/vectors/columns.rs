@@ -10,6 +10,7 @@ use crate::kernels::constants::vectors::MOST_CURVED;
 use crate::kernels::{FrameOnDevice, RowVectors};
 use crate::memory::Budget;
 use crate::replicate::replicate;
+use crate::wait::wait;
 use similarity_engine::vectors::frame::Frame;
 use similarity_engine::vectors::points::Points;
 
@@ -80,7 +81,7 @@ impl Framing {
             bits,
             unit: frame.is_unit(),
         };
-        stream.synchronize()?;
+        wait(stream)?;
         Ok(framing)
     }
 

@@ -15,6 +15,7 @@ use crate::memory::Budget;
 use crate::replicate::{Copying, Replicate};
 use crate::scheduler::Scheduler;
 use crate::tiled_index::{Batch, BatchOf, Build, OnHost, TiledIndex};
+use crate::wait::wait;
 use crate::worker::{Capacity, Comparison, WORKERS, Workers};
 use similarity_engine::condition;
 use similarity_engine::vectors::decision::Decision;
@@ -126,7 +127,7 @@ impl VectorIndex {
             budget.download(stream, &ranges.firsts, &mut near.firsts)?;
             budget.download(stream, &ranges.ends, &mut near.ends)?;
             budget.download(stream, &ranges.counts, &mut near.counts)?;
-            stream.synchronize()?;
+            wait(stream)?;
         }
         Ok(near)
     }

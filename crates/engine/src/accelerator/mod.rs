@@ -34,6 +34,21 @@ use equality::{DeviceKeys, GroupedRows};
 use prefetch::LentViews;
 use rules::{DeviceRules, RulesSide};
 
+/// What joins may take of a device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DeviceLimits {
+    /// The share of its memory that all joins of the process may use together, above 0 and up to 1.
+    pub memory_fraction: f64,
+    /// After how many seconds the process gives up a device that does not answer; 0 is never. What was set last counts,
+    /// for all devices.
+    pub timeout: u64,
+}
+
+impl DeviceLimits {
+    /// All memory, and all time.
+    pub const NONE: Self = Self { memory_fraction: 1.0, timeout: 0 };
+}
+
 /// A kind of device, and what its kernels serve.
 pub trait Platform: Debug + Send + Sync {
     /// Whether this machine has a driver, so that a device may be there.
@@ -54,11 +69,11 @@ pub trait Platform: Debug + Send + Sync {
     /// Whether the device could not be opened when it was last tried.
     fn was_refused(&self, ordinal: usize) -> bool;
 
-    /// Opens a device, or says why it cannot be used. All joins together may use `memory_fraction` of its memory.
+    /// Opens a device, of which all joins together may take what `limits` say, or says why it cannot be used.
     ///
     /// # Errors
     /// The reason, as a user reads it.
-    fn open(&self, ordinal: usize, memory_fraction: f64) -> Result<Arc<dyn Accelerator>, String>;
+    fn open(&self, ordinal: usize, limits: DeviceLimits) -> Result<Arc<dyn Accelerator>, String>;
 
     /// Whether there are kernels for a condition.
     fn serves(&self, condition: Condition) -> bool;

@@ -29,7 +29,7 @@ mod shares;
 
 use std::sync::Arc;
 
-use crate::accelerator::{Accelerator, Platform};
+use crate::accelerator::{Accelerator, DeviceLimits, Platform};
 use crate::condition::Condition;
 use crate::error::Result;
 use crate::nearest::Wanted;
@@ -54,22 +54,22 @@ pub struct Devices(Vec<Arc<dyn Accelerator>>);
 const PAIRS_OF_COPIES: u64 = 1 << 34;
 
 impl Devices {
-    /// Opens those of `asked` that have not failed in this process. All joins together may use `memory_fraction` of
-    /// the memory of each.
+    /// Opens those of `asked` that have not failed in this process. All joins together may take of each what `limits`
+    /// say.
     ///
     /// # Errors
     /// A listed device that cannot be used, or none that can; as a user reads it.
     pub(crate) fn open(
         platform: &'static dyn Platform,
         asked: DeviceSet,
-        memory_fraction: f64,
+        limits: DeviceLimits,
     ) -> Result<Self, String> {
         let ordinals: Vec<usize> = asked.ordinals(platform.devices()?).collect();
         let is_out = |ordinal| platform.has_failed(ordinal) || asked == DeviceSet::All && platform.was_refused(ordinal);
         let works: Vec<usize> = ordinals.iter().copied().filter(|&ordinal| !is_out(ordinal)).collect();
         // one that has failed says why
         let opened = if works.is_empty() { ordinals } else { works };
-        let open = |ordinal: usize| (ordinal, platform.open(ordinal, memory_fraction));
+        let open = |ordinal: usize| (ordinal, platform.open(ordinal, limits));
         let opened: Vec<_> = match opened.iter().all(|&ordinal| platform.is_open(ordinal)) {
             true => opened.into_iter().map(open).collect(),
             // which takes a while

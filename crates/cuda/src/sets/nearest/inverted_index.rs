@@ -12,6 +12,7 @@ use crate::sets::condition::set_test;
 use crate::sets::posting_lists::PostingLists;
 use crate::sets::prefixes::Prefixes;
 use crate::sets::sorted::SortedSets;
+use crate::wait::wait;
 use similarity_engine::access_path::AccessPath;
 use similarity_engine::condition::Bounds;
 use similarity_engine::overrides::Overrides;
@@ -113,7 +114,7 @@ impl InvertedIndex {
         kernels.postings(&stream, probe.on_device(&stream), self.lists.on_device(&stream), &mut total)?;
         let mut postings = [0];
         budget.download(&stream, &total, &mut postings)?;
-        stream.synchronize()?;
+        wait(&stream)?;
         let [postings] = postings;
         let pairs = f64::from(rows) * f64::from(probe.count);
         Ok(self.pays.allow(postings as f64, pairs, words).then_some(postings))

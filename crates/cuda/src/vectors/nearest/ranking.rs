@@ -15,6 +15,7 @@ use crate::replicate::{Copying, Replicate, replicate};
 use crate::vectors::columns::Framing;
 use crate::vectors::condition::{ROWS_UNCHECKED, halves_scale, vector_test};
 use crate::vectors::sorted::{PackedPoints, PointSigner, SortedPoints};
+use crate::wait::wait;
 use similarity_engine::condition;
 use similarity_engine::nearest::{Best, Neighbour, Wanted, float_key};
 use similarity_engine::vectors::frame::Frame;
@@ -149,7 +150,7 @@ impl Ranking {
         let vectors = self.arrange(stream, points)?;
         let ranks = self.ranks.as_ref().map(|ranks| &ranks[first as usize..][..points.vectors.len()]);
         let ranks = ranks.map(|ranks| self.budget.upload(stream, ranks)).transpose()?;
-        stream.synchronize()?;
+        wait(stream)?;
         Ok(Part { vectors, ranks, first })
     }
 
