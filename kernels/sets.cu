@@ -8,6 +8,9 @@
 //                 --set_filter------> pairs whose signatures allow a match
 //                 --set_verify------> pairs that match, decided by the measure itself
 //
+// Where nearly all tokens are among the most frequent ones, as 2-grams are, set_frequent gives each of these a bit of its
+// own, and set_verify_frequent counts common bits: one thread a candidate instead of a warp.
+//
 // A bit of a signature stands for several tokens. Two sets share at most as many tokens as bits, and beyond that at
 // most as many as the smaller number of tokens that share a bit with another on either side:
 //     overlap <= popcount(a & b) + min(tokens of a - bits of a, tokens of b - bits of b)
@@ -196,6 +199,97 @@ extern "C" __global__ void __launch_bounds__(256) set_verify(Sets probe, Sets bu
         u32 common = overlap(probe, p, build, b);
         if (lane_of_thread() != 0 || common == 0) continue;
         if (!set_accepts(test, common, sizes_of(build, b, probe, p))) continue;
+        Pair pair;
+        pair.build = build.rows[b];
+        pair.probe = probe.rows[p];
+        append(pair, pairs, count, pair_capacity);
+    }
+}
+
+// What is known of the most frequent tokens of a set: a bit each in FREQUENT_BITS words, then up to MOST_OTHERS of the
+// other tokens, then how many others there are.
+#define FREQUENT_BITS 32  // for the host
+#define MOST_OTHERS 3
+#define FREQUENT_WORDS (FREQUENT_BITS + MOST_OTHERS + 1)  // for the host
+
+// The place of a token among the most frequent ones, or FREQUENT_BITS * 32 and more.
+__device__ __forceinline__ u32 frequent_place(u32 rank, u32 ranks) { return ranks - 1 - rank; }
+
+// One warp a position: which of the most frequent tokens its set has, and the others.
+extern "C" __global__ void __launch_bounds__(256) set_frequent(const u64* starts, const u32* known, const u32* tokens,
+                                                               u32 count, u32 ranks, u32* frequent) {
+    __shared__ u32 found[8][FREQUENT_WORDS];
+    u32 lane = lane_of_thread(), warp = threadIdx.x >> 5;
+    u32 position = blockIdx.x * 8 + warp;
+    for (u32 w = lane; w < FREQUENT_WORDS; w += 32) found[warp][w] = 0;
+    __syncwarp();
+    if (position >= count) return;
+    const u32* own = tokens + starts[position];
+    u32 all = known[position];
+    for (u32 at = lane; at < all; at += 32) {
+        u32 token = own[at], place = frequent_place(token, ranks);
+        if (place < FREQUENT_BITS * 32) {
+            atomicOr(&found[warp][place / 32], 1u << (place % 32));
+            continue;
+        }
+        u32 other = atomicAdd(&found[warp][FREQUENT_WORDS - 1], 1u);
+        if (other < MOST_OTHERS) found[warp][FREQUENT_BITS + other] = token;
+    }
+    __syncwarp();
+    for (u32 w = lane; w < FREQUENT_WORDS; w += 32) frequent[(u64)position * FREQUENT_WORDS + w] = found[warp][w];
+}
+
+// Sixteen bytes, read at once.
+struct __align__(16) FourWords { u32 words[4]; };
+
+// The tokens that two sets share which are none of the most frequent ones, where one set has more than are listed.
+__device__ __forceinline__ u32 other_overlap(const Sets& left, u32 l, const Sets& right, u32 r, u32 ranks) {
+    const u32 *lefts = left.tokens + left.starts[l], *rights = right.tokens + right.starts[r];
+    u32 common = 0;
+    for (u32 at = 0; at < left.known[l]; at++) {
+        u32 token = lefts[at];
+        if (frequent_place(token, ranks) < FREQUENT_BITS * 32) continue;
+        for (u32 other = 0; other < right.known[r]; other++) common += rights[other] == token;
+    }
+    return common;
+}
+
+// The tokens that the sets at two positions share.
+__device__ __forceinline__ u32 frequent_overlap(const Sets& probe, const u32* of_probe, u32 p, const Sets& build,
+                                                const u32* of_build, u32 b, u32 ranks) {
+    const FourWords* left = (const FourWords*)(of_probe + (u64)p * FREQUENT_WORDS);
+    const FourWords* right = (const FourWords*)(of_build + (u64)b * FREQUENT_WORDS);
+    u32 common = 0;
+#pragma unroll
+    for (int at = 0; at < FREQUENT_BITS / 4; at++) {
+        FourWords x = left[at], y = right[at];
+#pragma unroll
+        for (int w = 0; w < 4; w++) common += __popc(x.words[w] & y.words[w]);
+    }
+    FourWords x = left[FREQUENT_BITS / 4], y = right[FREQUENT_BITS / 4];
+    u32 lefts = x.words[MOST_OTHERS], rights = y.words[MOST_OTHERS];
+    if (lefts == 0 || rights == 0) return common;
+    if (lefts > MOST_OTHERS || rights > MOST_OTHERS) return common + other_overlap(probe, p, build, b, ranks);
+#pragma unroll
+    for (u32 l = 0; l < MOST_OTHERS; l++) {
+#pragma unroll
+        for (u32 r = 0; r < MOST_OTHERS; r++) common += l < lefts && r < rights && x.words[l] == y.words[r];
+    }
+    return common;
+}
+
+// One thread a candidate, none where some have found no room: row numbers of those that match.
+extern "C" __global__ void __launch_bounds__(256) set_verify_frequent(Sets probe, Sets build, SetCondition test,
+                                                                      const u32* of_probe, const u32* of_build,
+                                                                      u32 ranks, const Pair* candidates,
+                                                                      const u64* candidate_count, u64 capacity,
+                                                                      Pair* pairs, u64* count, u64 pair_capacity) {
+    u64 all = all_of(candidate_count, capacity);
+    for (u64 at = thread_in_grid(); at < all; at += threads_in_grid()) {
+        Pair candidate = candidates[at];
+        u32 p = candidate.probe, b = candidate.build;
+        u32 common = frequent_overlap(probe, of_probe, p, build, of_build, b, ranks);
+        if (common == 0 || !set_accepts(test, common, sizes_of(build, b, probe, p))) continue;
         Pair pair;
         pair.build = build.rows[b];
         pair.probe = probe.rows[p];

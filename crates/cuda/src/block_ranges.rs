@@ -80,7 +80,7 @@ impl BlockRanges {
 
 impl WorkSplit for BlockRanges {
     fn parts(&self) -> u64 {
-        4
+        16
     }
 
     fn most_pairs(&self) -> u64 {

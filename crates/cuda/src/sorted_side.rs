@@ -139,6 +139,11 @@ impl<F: Family> SortedSide<F> {
         self.count.div_ceil(BLOCK)
     }
 
+    /// The columns.
+    pub(super) fn columns(&self) -> &F {
+        &self.columns
+    }
+
     /// The columns as kernels read them, as long as `self` lives.
     pub(super) fn on_device(&self, stream: &CudaStream) -> F::OnDevice {
         self.columns.on_device(stream, self.count)

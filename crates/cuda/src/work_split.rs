@@ -13,7 +13,7 @@ pub(super) const PAIRS_OF_STEP: u64 = 1 << 36;
 /// How the comparisons of two sides are cut.
 pub(super) trait WorkSplit {
     /// Parts that a self-join is cut into where they are no more work than a step: enough for copies and kernels to
-    /// overlap.
+    /// overlap, and for many threads to go on with the pairs.
     fn parts(&self) -> u64;
 
     /// Pairs that are compared between two looks at the cancel flag at most.

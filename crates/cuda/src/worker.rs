@@ -230,6 +230,8 @@ impl Worker {
 
     /// Brings the first `count` pairs to the host.
     fn fetch(&mut self, count: usize, out: &mut Pairs) -> Result<(), Fault> {
+        out.build.reserve(count);
+        out.probe.reserve(count);
         for start in (0..count).step_by(FETCHED) {
             let end = count.min(start + FETCHED);
             // as many as the destination has are copied

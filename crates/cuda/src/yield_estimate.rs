@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::work_split::PAIRS_OF_STEP;
 use similarity_engine::Counts;
 
-/// How many of the compared pairs were candidates or matches so far.
+/// How many of the compared pairs were candidates or matches, the last steps above all: rows are in the order of their
+/// sizes, and larger ones may yield many times as much.
 #[derive(Debug, Default)]
 pub(super) struct YieldEstimate {
     compared: AtomicU64,
@@ -22,6 +23,9 @@ const FIRST_PAIRS: u64 = 1 << 26;
 const FEW_PAIRS: u64 = 1 << 31;
 const FEWEST_PAIRS: u64 = 1 << 20;
 
+/// A step compares so many times as many pairs as the last ones at most: those yielded little that came first.
+const GROWTH: u64 = 4;
+
 impl YieldEstimate {
     /// Pairs that the next step compares, where `left` says how many are left, up to a number that it is given.
     pub(super) fn pairs_of_step(&self, left: impl FnOnce(u64) -> u64) -> u64 {
@@ -30,13 +34,16 @@ impl YieldEstimate {
             return if left(FEW_PAIRS) < FEW_PAIRS { FEW_PAIRS } else { FIRST_PAIRS };
         }
         let pairs = u128::from(MOST_MATCHES) * u128::from(compared) / u128::from(yielded.max(1));
-        pairs.clamp(u128::from(FEWEST_PAIRS), u128::from(PAIRS_OF_STEP)) as u64
+        let most = (GROWTH * compared).clamp(FEWEST_PAIRS, PAIRS_OF_STEP);
+        pairs.clamp(u128::from(FEWEST_PAIRS), u128::from(most)) as u64
     }
 
     pub(super) fn add(&self, compared: u64, counts: &Counts) {
-        let yielded = counts.matched.max(counts.candidates / CANDIDATES_OF_A_MATCH);
-        self.compared.fetch_add(compared, Ordering::Relaxed);
-        self.yielded.fetch_add(yielded as u64, Ordering::Relaxed);
+        let yielded = counts.matched.max(counts.candidates / CANDIDATES_OF_A_MATCH) as u64;
+        let halved = |before: u64, new: u64| Some(before / 2 + new);
+        // both at once or not, an estimate is all that they give
+        let _ = self.compared.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| halved(before, compared));
+        let _ = self.yielded.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| halved(before, yielded));
     }
 }
 
@@ -50,9 +57,15 @@ mod tests {
         let of_step = |left: u64| density.pairs_of_step(|most| left.min(most));
         assert_eq!((of_step(1000), of_step(FEW_PAIRS - 1), of_step(FEW_PAIRS)), (FEW_PAIRS, FEW_PAIRS, FIRST_PAIRS));
         density.add(FIRST_PAIRS, &Counts { candidates: 1 << 10, verified: 1 << 10, matched: 1 << 9 });
-        assert_eq!((of_step(1000), of_step(u64::MAX)), (PAIRS_OF_STEP, PAIRS_OF_STEP));
+        assert_eq!((of_step(1000), of_step(u64::MAX)), (GROWTH * FIRST_PAIRS, GROWTH * FIRST_PAIRS));
+        let all = YieldEstimate::default();
+        all.add(PAIRS_OF_STEP, &Counts::default());
+        assert_eq!(all.pairs_of_step(|_| u64::MAX), PAIRS_OF_STEP);
         density.add(0, &Counts { candidates: 1 << 25, verified: 1 << 25, matched: 0 });
-        // 2^26 pairs have yielded what counts as 2^23 matches and some
-        assert_eq!(of_step(u64::MAX) >> 23, 1);
+        // 2^25 pairs have yielded what counts as 2^23 matches and some
+        assert_eq!(of_step(u64::MAX) >> 22, 1);
+        // which counts half in the next step
+        density.add(0, &Counts { candidates: 1 << 24, verified: 1 << 24, matched: 0 });
+        assert_eq!(of_step(u64::MAX) >> 21, 1);
     }
 }

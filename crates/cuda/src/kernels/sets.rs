@@ -2,13 +2,21 @@
 
 use cudarc::driver::{CudaStream, DriverError};
 
+use super::generated::constants::sets::{FREQUENT_BITS, FREQUENT_WORDS};
 use super::generated::set_measure::SetCondition;
 use super::generated::sets::{Kernels, Sets, Summary};
 use super::grid::{Grid, Launched};
 use super::launch::{Appended, BLOCK, KeyedRows, Positions, TaskList, Windows, multiprocessors};
+use crate::address::Address;
 use crate::buffer::Buffer;
 use crate::context::DeviceContext;
 use crate::replicate::replicate;
+
+/// Words of what is known of the most frequent tokens of a set.
+pub(crate) const WORDS_OF_FREQUENT: usize = FREQUENT_WORDS as usize;
+
+/// How many tokens are the most frequent ones.
+pub(crate) const MOST_FREQUENT: usize = 32 * FREQUENT_BITS as usize;
 
 /// The kernels of `sets.cu`.
 pub(crate) struct SetKernels {
@@ -42,6 +50,8 @@ pub(crate) struct SetSigner {
     pub(crate) ranks: u32,
     /// Words of 32 bits of a signature.
     pub(crate) words: u32,
+    /// Whether nearly all tokens are among the most frequent ones, which then have a bit each.
+    pub(crate) are_frequent: bool,
 }
 
 /// The sets of a side in the order of positions.
@@ -55,6 +65,17 @@ pub(crate) struct SetPositions {
     pub(crate) rows: Buffer<u32>,
     pub(crate) starts: Buffer<u64>,
     pub(crate) summaries: Buffer<Summary>,
+    /// The most frequent tokens of each set, where nearly all tokens are among them.
+    pub(crate) frequent: Option<Buffer<u32>>,
+}
+
+/// The most frequent tokens of both sides.
+#[derive(Clone, Copy)]
+pub(crate) struct FrequentTokens {
+    pub(crate) of_probe: Address<u32>,
+    pub(crate) of_build: Address<u32>,
+    /// How many tokens have a rank.
+    pub(crate) ranks: u32,
 }
 
 /// Two sides, and the condition.
@@ -65,9 +86,11 @@ pub(crate) struct SetSides {
     pub(crate) condition: SetCondition,
     /// Whether both are one side.
     pub(crate) self_join: bool,
+    /// Where nearly all tokens are among them.
+    pub(crate) frequent: Option<FrequentTokens>,
 }
 
-replicate!(SetPositions { signatures, sizes, known, ones, groups, rows, starts, summaries });
+replicate!(SetPositions { signatures, sizes, known, ones, groups, rows, starts, summaries, frequent });
 
 impl SetKernels {
     pub(crate) fn load(context: &DeviceContext) -> Result<Self, DriverError> {
@@ -157,9 +180,33 @@ impl SetKernels {
         }
     }
 
+    /// Which of the most frequent tokens each set has.
+    pub(crate) fn frequent(
+        &self,
+        stream: &CudaStream,
+        columns: &mut SetPositions,
+        tokens: &Buffer<u32>,
+        (count, ranks): (u32, u32),
+    ) -> Launched {
+        let Some(frequent) = &mut columns.frequent else { return Ok(()) };
+        // SAFETY: there is an entry of so many words a position.
+        unsafe {
+            self.kernels.set_frequent(
+                stream,
+                Grid::Warps(count),
+                columns.starts.address(stream),
+                columns.known.address(stream),
+                tokens.address(stream),
+                count,
+                ranks,
+                frequent.address_mut(stream),
+            )
+        }
+    }
+
     /// The first and one past the last build block for each of `blocks` probe blocks.
     pub(crate) fn windows(&self, stream: &CudaStream, sides: &SetSides, blocks: u32, out: &mut Windows) -> Launched {
-        let SetSides { probe, build, condition, self_join } = *sides;
+        let SetSides { probe, build, condition, self_join, .. } = *sides;
         let (firsts, ends) = (out.firsts.address_mut(stream), out.ends.address_mut(stream));
         let grid = Grid::Threads(blocks);
         // SAFETY: the outputs have an entry a block, and the addresses are of live columns.
@@ -212,7 +259,28 @@ impl SetKernels {
         candidates: &Appended<'_>,
         out: &mut Appended<'_>,
     ) -> Launched {
-        // SAFETY: the warps share whatever number of candidates there is, and the addresses are of live columns.
+        if let Some(FrequentTokens { of_probe, of_build, ranks }) = sides.frequent {
+            // SAFETY: the threads share whatever number of candidates there is, and the addresses are of live columns.
+            return unsafe {
+                self.kernels.set_verify_frequent(
+                    stream,
+                    Grid::Blocks(self.blocks),
+                    sides.probe,
+                    sides.build,
+                    sides.condition,
+                    of_probe,
+                    of_build,
+                    ranks,
+                    candidates.pairs.address(stream),
+                    candidates.count.address(stream),
+                    candidates.capacity,
+                    out.pairs.address_mut(stream),
+                    out.count.address_mut(stream),
+                    out.capacity,
+                )
+            };
+        }
+        // SAFETY: as above, for warps.
         unsafe {
             self.kernels.set_verify(
                 stream,

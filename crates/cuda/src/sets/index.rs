@@ -13,7 +13,10 @@ use super::prefixes::{Pays, Postings};
 use super::sorted::{SortedSets, signature_words};
 use crate::block_ranges::{BlockRanges, BlockShape};
 use crate::fault::Fault;
-use crate::kernels::{Appended, BLOCK, Positions, PrefixRanges, SetCondition, SetSides, SetSigner, TaskList};
+use crate::kernels::{
+    Appended, BLOCK, FrequentTokens, MOST_FREQUENT, Positions, PrefixRanges, SetCondition, SetSides, SetSigner,
+    TaskList, WORDS_OF_FREQUENT,
+};
 use crate::memory::Budget;
 use crate::replicate::{Copying, Replicate};
 use crate::scheduler::Scheduler;
@@ -66,7 +69,11 @@ impl SetIndex {
     ) -> Result<Self, Fault> {
         let side = BuildSide::try_new(budget, tokenizer, keys, context.self_join, context)?;
         let BuildSide { dictionary, columns, frequencies } = side;
-        let signer = SetSigner { ranks: frequencies.len() as u32, words: signature_words(columns.mean_size()) };
+        let signer = SetSigner {
+            ranks: frequencies.len() as u32,
+            words: signature_words(columns.mean_size()),
+            are_frequent: are_frequent(&frequencies, columns.rows) && has_room(budget, columns.rows),
+        };
         let is_rare = PostingLists::have_room(budget, columns.tokens)
             && pays.by_sample(predicate, context.self_join, &columns, &frequencies);
         drop(frequencies);
@@ -116,14 +123,36 @@ impl SetIndex {
     }
 
     fn sides(&self, stream: &CudaStream, probe: Option<&SortedSets>) -> SetSides {
+        let (build, of_probe) = (&self.build.side, probe.unwrap_or(&self.build.side));
+        let frequent = of_probe.frequent(stream).zip(build.frequent(stream));
         SetSides {
-            probe: probe.unwrap_or(&self.build.side).on_device(stream),
-            build: self.build.side.on_device(stream),
+            probe: of_probe.on_device(stream),
+            build: build.on_device(stream),
             condition: self.condition,
             self_join: probe.is_none(),
+            frequent: frequent.map(|(of_probe, of_build)| FrequentTokens {
+                of_probe,
+                of_build,
+                ranks: self.signer.ranks,
+            }),
         }
     }
 }
+
+/// Whether sets have no more than one token on average that is none of the most frequent ones, by how many sets have
+/// the token of each rank: a bit for each token then tells nearly all that two sets share.
+fn are_frequent(frequencies: &[u32], rows: usize) -> bool {
+    let others = frequencies.len().saturating_sub(MOST_FREQUENT);
+    frequencies[..others].iter().map(|&sets| sets as usize).sum::<usize>() <= rows
+}
+
+/// Whether bits of the most frequent tokens take a small part of what joins may hold.
+fn has_room(budget: &Budget, rows: usize) -> bool {
+    rows * WORDS_OF_FREQUENT * size_of::<u32>() <= budget.available() / PART_OF_FREQUENT
+}
+
+/// Part of the memory that is left which bits of the most frequent tokens may take.
+const PART_OF_FREQUENT: usize = 8;
 
 /// Two sides and the probe positions that count.
 pub(crate) struct SetComparison<'a> {
@@ -335,6 +364,51 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Nearly all tokens are among the most frequent ones. The others of a set are none, as many as are listed, or more.
+    #[test]
+    fn sets_of_frequent_tokens() {
+        let mut random = Random(17);
+        let mut all: Vec<Vec<u64>> = Vec::new();
+        for i in 0..600 {
+            let mut set: Vec<u64> = (0..40).map(|_| random.below(MOST_FREQUENT as u64)).collect();
+            // a copy of the one before, but for some tokens
+            if i % 3 > 0 {
+                set.truncate(8 * (i % 3));
+                set.extend(&all[i - 1]);
+            }
+            let others = [1, 3, 4, 12].into_iter().filter(|others| i % (21 * others) < 2).max().unwrap_or(0);
+            set.extend((0..others).map(|other| (10_000 + 20 * (i / 2) + other) as u64));
+            all.push(set);
+        }
+        let text = |tokens: &Vec<u64>| Some(tokens.iter().map(|t| format!("w{t} ")).collect());
+        let values: Values = all.iter().map(text).collect();
+        let keys = key_column(&values, &None);
+        for (measure, t) in
+            [(SetMeasure::JACCARD, 0.2), (SetMeasure::SET_COSINE, 0.5), (SetMeasure::OVERLAP_COUNT, 3.0)]
+        {
+            let predicate = SetPredicate { measure, bounds: Bounds::at_least(t, true) };
+            let expected = oracle(WORDS, predicate, (&values, &None), None);
+            assert!(expected.len() > 300);
+            let own = index(WORDS, predicate, &keys, true);
+            assert!(own.signer.are_frequent && own.signer.ranks as usize > MOST_FREQUENT);
+            assert_eq!(self_join_pairs(&own, 50, UNLIMITED), expected, "{measure:?}");
+            let by_prefixes = index_with(WORDS, predicate, &keys, true, Pays::ALWAYS);
+            assert_eq!(self_join_pairs(&by_prefixes, 50, UNLIMITED), expected, "{measure:?}");
+            // some tokens of the probe side are unknown
+            let probe: Values = (0..200).map(|i| values[3 * i].clone().map(|text| format!("{text} new{i}"))).collect();
+            let expected = oracle(WORDS, predicate, (&values, &None), Some((&probe, &None)));
+            let both = index(WORDS, predicate, &keys, false);
+            assert!(both.signer.are_frequent);
+            assert_eq!(batch(&both, &key_column(&probe, &None), 50, UNLIMITED), expected, "{measure:?}");
+        }
+    }
+
+    #[test]
+    fn sets_of_many_rare_tokens_are_compared_by_warps() {
+        let spread: Values = (0..3000).map(|i| Some(format!("a{} b{} c{}", i / 2, i / 3, i / 4))).collect();
+        assert!(!index(WORDS, jaccard(0.5), &key_column(&spread, &None), true).signer.are_frequent);
     }
 
     #[test]

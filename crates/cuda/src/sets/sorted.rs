@@ -5,16 +5,26 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use super::columns::SetColumns;
+use crate::address::Address;
 use crate::buffer::Buffer;
 use crate::fault::Fault;
 use crate::kernels::constants::sets::{ONES_BITS, SIZE_BITS};
-use crate::kernels::{BLOCK, KeyedRows, SetPositions, SetRows, SetSignatures, SetSigner, SetsOnDevice};
+use crate::kernels::{
+    BLOCK, KeyedRows, SetPositions, SetRows, SetSignatures, SetSigner, SetsOnDevice, WORDS_OF_FREQUENT,
+};
 use crate::memory::Budget;
 use crate::replicate::replicate;
 use crate::sorted_side::{Family, PackedRows, SortedSide};
 
 /// The sets of one side, one a position.
 pub(crate) type SortedSets = SortedSide<Sets>;
+
+impl SortedSets {
+    /// The most frequent tokens of each set, where they are there.
+    pub(super) fn frequent(&self, stream: &CudaStream) -> Option<Address<u32>> {
+        self.columns().positions.frequent.as_ref().map(|frequent| frequent.address(stream))
+    }
+}
 
 /// Words of 32 bits of signatures for sets of `mean` tokens: at least about four bits a token, as far as there are
 /// kernels.
@@ -76,6 +86,10 @@ impl Family for Sets {
             rows: buffer()?,
             starts: budget.buffer(stream, padded)?,
             summaries: budget.buffer(stream, padded / BLOCK as usize)?,
+            frequent: match signer.are_frequent {
+                true => Some(budget.buffer(stream, padded * WORDS_OF_FREQUENT)?),
+                false => None,
+            },
         };
         Ok((signatures, positions))
     }
@@ -107,12 +121,14 @@ impl Family for Sets {
         budget: &Budget,
         stream: &Arc<CudaStream>,
         rows: SetRows,
-        _: &SetSigner,
+        signer: &SetSigner,
         mut positions: SetPositions,
         count: u32,
     ) -> Result<Self, Fault> {
         if count > 0 {
-            budget.device.kernels().sets()?.summaries(stream, &mut positions, count)?;
+            let kernels = budget.device.kernels().sets()?;
+            kernels.summaries(stream, &mut positions, count)?;
+            kernels.frequent(stream, &mut positions, &rows.tokens, (count, signer.ranks))?;
         }
         Ok(Self { positions, tokens: rows.tokens })
     }

@@ -75,6 +75,10 @@ pub mod sets {
     pub const ONES_BITS: u32 = 10;
     /// Sets of more tokens than this list them in ascending order; all others in any.
     pub const UNORDERED: u32 = 128;
+    /// What is known of the most frequent tokens of a set: a bit each in FREQUENT_BITS words, then up to MOST_OTHERS of
+    /// the other tokens, then how many others there are.
+    pub const FREQUENT_BITS: u32 = 32;
+    pub const FREQUENT_WORDS: u32 = 36;
 }
 
 pub mod signature_tile {

@@ -105,6 +105,8 @@ pub struct Kernels {
     set_filter_1024: CudaFunction,
     set_filter_2048: CudaFunction,
     set_verify: CudaFunction,
+    set_frequent: CudaFunction,
+    set_verify_frequent: CudaFunction,
 }
 
 /// Defines kernels of `set_filter_*`, which differ by their names.
@@ -153,6 +155,8 @@ impl Kernels {
             set_filter_1024: module.load_function("set_filter_1024")?,
             set_filter_2048: module.load_function("set_filter_2048")?,
             set_verify: module.load_function("set_verify")?,
+            set_frequent: module.load_function("set_frequent")?,
+            set_verify_frequent: module.load_function("set_verify_frequent")?,
         })
     }
 
@@ -278,6 +282,52 @@ impl Kernels {
         let mut launch = stream.launch_builder(&self.set_verify);
         launch.arg(&probe).arg(&build).arg(&test).arg(&candidates).arg(&candidate_count).arg(&capacity);
         launch.arg(&pairs).arg(&count).arg(&pair_capacity);
+        // SAFETY: the arguments are those of the kernel; what they refer to is up to the caller.
+        unsafe { launch.launch(grid.of(256, 0)) }?;
+        Ok(())
+    }
+
+    /// One warp a position: which of the most frequent tokens its set has, and the others.
+    pub unsafe fn set_frequent(
+        &self,
+        stream: &CudaStream,
+        grid: Grid,
+        starts: Address<u64>,
+        known: Address<u32>,
+        tokens: Address<u32>,
+        count: u32,
+        ranks: u32,
+        frequent: AddressMut<u32>,
+    ) -> Launched {
+        let mut launch = stream.launch_builder(&self.set_frequent);
+        launch.arg(&starts).arg(&known).arg(&tokens).arg(&count).arg(&ranks).arg(&frequent);
+        // SAFETY: the arguments are those of the kernel; what they refer to is up to the caller.
+        unsafe { launch.launch(grid.of(256, 0)) }?;
+        Ok(())
+    }
+
+    /// One thread a candidate, none where some have found no room: row numbers of those that match.
+    pub unsafe fn set_verify_frequent(
+        &self,
+        stream: &CudaStream,
+        grid: Grid,
+        probe: Sets,
+        build: Sets,
+        test: super::set_measure::SetCondition,
+        of_probe: Address<u32>,
+        of_build: Address<u32>,
+        ranks: u32,
+        candidates: Address<super::common::Pair>,
+        candidate_count: Address<u64>,
+        capacity: u64,
+        pairs: AddressMut<super::common::Pair>,
+        count: AddressMut<u64>,
+        pair_capacity: u64,
+    ) -> Launched {
+        let mut launch = stream.launch_builder(&self.set_verify_frequent);
+        launch.arg(&probe).arg(&build).arg(&test).arg(&of_probe).arg(&of_build).arg(&ranks);
+        launch.arg(&candidates).arg(&candidate_count).arg(&capacity).arg(&pairs).arg(&count);
+        launch.arg(&pair_capacity);
         // SAFETY: the arguments are those of the kernel; what they refer to is up to the caller.
         unsafe { launch.launch(grid.of(256, 0)) }?;
         Ok(())

@@ -98,7 +98,7 @@ impl SetsOnDevice {
         }
         (context.reserve)(RowsByRank::size(ranks.len()) + size_of_val(ranks))?;
         let words = signature_words(FINENESS * columns.mean_size());
-        let signer = SetSigner { ranks: dictionary.len() as u32, words };
+        let signer = SetSigner { ranks: dictionary.len() as u32, words, are_frequent: false };
         let stream = budget.device.stream()?;
         let sets = SortedSets::try_new(budget, &stream, &columns, &signer)?;
         let pays = Pays::of(&context.overrides);
