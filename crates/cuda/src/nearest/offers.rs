@@ -204,7 +204,7 @@ impl<'a> Offers<'a> {
             Found { wanted, neighbours: vec![FoundNeighbour::default(); count * wanted], counts: vec![0; count] };
         self.budget.download(self.stream, &out, &mut found.neighbours)?;
         self.budget.download(self.stream, &self.kept, &mut found.counts)?;
-        wait(&self.stream)?;
+        wait(self.stream)?;
         Ok(found)
     }
 }

@@ -257,7 +257,7 @@ impl Uploading<'_> {
             };
             columns.atoms.push(column);
         }
-        wait(&self.stream)?;
+        wait(self.stream)?;
         Ok(Some(columns))
     }
 

@@ -366,7 +366,8 @@ mod tests {
         }
     }
 
-    /// Nearly all tokens are among the most frequent ones. The others of a set are none, as many as are listed, or more.
+    /// Nearly all tokens are among the most frequent ones. The others of a set are none, as many as are listed, or
+    /// more.
     #[test]
     fn sets_of_frequent_tokens() {
         let mut random = Random(17);

@@ -336,8 +336,9 @@ mod tests {
     fn a_sample_tells_how_many_rows_have_the_same_key() {
         let rows = 1_000_000;
         let estimated = |different: usize| {
-            let text =
-                |n: usize| (n % 10 > 0).then(|| (FixedState::default().hash_one(n) as usize % different).to_string());
+            let text = |n: usize| {
+                (!n.is_multiple_of(10)).then(|| (FixedState::default().hash_one(n) as usize % different).to_string())
+            };
             let values = Arc::new((0..2048).map(text).collect::<StringArray>());
             estimated_mean_rows(&KeyColumn { values, groups: None }, rows).unwrap()
         };
