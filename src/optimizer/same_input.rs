@@ -46,7 +46,10 @@ pub(super) fn same_rows(left: &LogicalPlan, right: &LogicalPlan) -> bool {
 
 /// Whether both plans read one table and nothing else. What they do with its rows may differ.
 pub(super) fn same_table(left: &LogicalPlan, right: &LogicalPlan) -> bool {
-    matches!((only_table(left), only_table(right)), (Some(left), Some(right)) if Arc::ptr_eq(left, right))
+    match (only_table(left), only_table(right)) {
+        (Some(left), Some(right)) => Arc::ptr_eq(left, right) || same_files(left, right),
+        _ => false,
+    }
 }
 
 fn only_table(plan: &LogicalPlan) -> Option<&Arc<dyn TableProvider>> {

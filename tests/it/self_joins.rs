@@ -79,7 +79,6 @@ async fn a_condition_is_asked_once_where_it_holds_for_both_orders() {
     }
 }
 
-/// A condition that fails for some rows is asked after those that keep such rows away.
 /// Clauses that share an equality and have others of their own: a hash join would look at all pairs that share it.
 #[tokio::test]
 async fn equalities_of_one_table_are_a_rule() {
@@ -116,6 +115,7 @@ async fn equalities_of_one_table_are_a_rule() {
     }
 }
 
+/// A condition that fails for some rows is asked after those that keep such rows away.
 #[tokio::test]
 async fn conditions_are_asked_in_their_order() {
     let context = session(8192, 2);

@@ -1,8 +1,10 @@
 //! Waiting for what was launched on a device, and giving up a device that does not answer.
 //!
 //! The driver's own waits have no end. Ours ask the driver whether a stream is done, more and more seldom, and end
-//! after a while. From then on the process does not use the device any more, and waits for it end at once. What the
-//! device may still write to stays allocated: pinned memory lies in pools that last as long as the process.
+//! after a while. From then on the process does not use the device any more, and waits for it end at once. Results
+//! of joins come through pinned memory, which lies in pools that last as long as the process.
+//!
+//! A copy to other memory of the host is a call of the driver that waits by itself, without an end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

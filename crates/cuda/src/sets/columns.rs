@@ -102,6 +102,11 @@ impl SetColumns {
         self.tokens as f64 / self.rows.max(1) as f64
     }
 
+    /// The size of the largest set.
+    pub(super) fn largest_size(&self) -> u32 {
+        self.parts.iter().flat_map(|part| &part.sizes).copied().max().unwrap_or(0)
+    }
+
     /// The size and the ranks of about `wanted` sets, spread over all of them.
     pub(super) fn sample(&self, wanted: usize) -> impl Iterator<Item = (u32, &[u32])> {
         let step = self.rows.div_ceil(wanted).max(1);

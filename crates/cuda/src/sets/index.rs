@@ -72,7 +72,9 @@ impl SetIndex {
         let signer = SetSigner {
             ranks: frequencies.len() as u32,
             words: signature_words(columns.mean_size()),
-            are_frequent: are_frequent(&frequencies, columns.rows) && has_room(budget, columns.rows),
+            are_frequent: are_frequent(&frequencies, columns.rows)
+                && columns.largest_size() <= LARGEST_OF_FREQUENT
+                && has_room(budget, columns.rows),
         };
         let is_rare = PostingLists::have_room(budget, columns.tokens)
             && pays.by_sample(predicate, context.self_join, &columns, &frequencies);
@@ -150,6 +152,9 @@ fn are_frequent(frequencies: &[u32], rows: usize) -> bool {
 fn has_room(budget: &Budget, rows: usize) -> bool {
     rows * WORDS_OF_FREQUENT * size_of::<u32>() <= budget.available() / PART_OF_FREQUENT
 }
+
+/// Size up to which one thread reads what sets have beside frequent tokens.
+const LARGEST_OF_FREQUENT: u32 = 1 << 10;
 
 /// Part of the memory that is left which bits of the most frequent tokens may take.
 const PART_OF_FREQUENT: usize = 8;
