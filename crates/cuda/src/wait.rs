@@ -31,10 +31,14 @@ pub(super) fn give_up_after(seconds: u64) {
     SECONDS.store(seconds, Ordering::Relaxed);
 }
 
+/// The bit of a device among those that were given up; none beyond those that a session can list.
+fn bit(ordinal: usize) -> u64 {
+    1u64.checked_shl(ordinal as u32).unwrap_or(0)
+}
+
 /// The error of a device that was given up.
 pub(super) fn given_up(ordinal: usize) -> Result<(), DriverError> {
-    let bit = 1u64.checked_shl(ordinal as u32).unwrap_or(0);
-    match GIVEN_UP.load(Ordering::Relaxed) & bit {
+    match GIVEN_UP.load(Ordering::Relaxed) & bit(ordinal) {
         0 => Ok(()),
         _ => Err(DriverError(CUresult::CUDA_ERROR_LAUNCH_TIMEOUT)),
     }
@@ -69,7 +73,7 @@ fn until(context: &CudaContext, state: impl Fn() -> CUresult) -> Result<(), Driv
         let passed = started.elapsed();
         let limit = SECONDS.load(Ordering::Relaxed);
         if limit > 0 && passed >= Duration::from_secs(limit) {
-            GIVEN_UP.fetch_or(1u64.checked_shl(context.ordinal() as u32).unwrap_or(0), Ordering::Relaxed);
+            GIVEN_UP.fetch_or(bit(context.ordinal()), Ordering::Relaxed);
             return Err(DriverError(CUresult::CUDA_ERROR_LAUNCH_TIMEOUT));
         }
         match passed < BUSY {

@@ -333,6 +333,11 @@ mod tests {
         }
     }
 
+    /// A text of words for each list of tokens.
+    fn texts(sets: &[Vec<u64>]) -> Values {
+        sets.iter().map(|tokens| Some(tokens.iter().map(|token| format!("w{token} ")).collect())).collect()
+    }
+
     #[test]
     fn sets_of_all_sizes() {
         let mut random = Random(11);
@@ -346,8 +351,7 @@ mod tests {
                 (0..random.below(1 + tokens / 6)).for_each(|_| set.push(random.below(3000)));
                 all.push(set);
             }
-            let text = |tokens: &Vec<u64>| Some(tokens.iter().map(|t| format!("w{t} ")).collect());
-            let values: Values = all.iter().map(text).collect();
+            let values = texts(&all);
             let keys = key_column(&values, &None);
             for (measure, t) in
                 [(SetMeasure::JACCARD, 0.85), (SetMeasure::SET_COSINE, 0.5), (SetMeasure::OVERLAP_COUNT, 2.0)]
@@ -388,8 +392,7 @@ mod tests {
             set.extend((0..others).map(|other| (10_000 + 20 * (i / 2) + other) as u64));
             all.push(set);
         }
-        let text = |tokens: &Vec<u64>| Some(tokens.iter().map(|t| format!("w{t} ")).collect());
-        let values: Values = all.iter().map(text).collect();
+        let values = texts(&all);
         let keys = key_column(&values, &None);
         for (measure, t) in
             [(SetMeasure::JACCARD, 0.2), (SetMeasure::SET_COSINE, 0.5), (SetMeasure::OVERLAP_COUNT, 3.0)]
