@@ -73,15 +73,16 @@ impl TableFunctionImpl for ExtendDuplicatesFunction {
         let listed =
             |alias: &str| columns.iter().map(|column| format!("{alias}.{column}")).collect::<Vec<_>>().join(", ");
         // the ids of old clusters come before those of new rows, the smallest first; a table that is named once is made
-        // once, and the side on the left is the one that a join holds in memory
+        // once, and the side on the left is the one that a join holds in memory; the two clusters of a row have names
+        // that differ, since DataFusion pushes a filter through a plan by the names of its columns
         let text = format!(
             "WITH linked AS (SELECT c.id, c.cluster_id AS part, n.{id} IS NULL AS is_old \
              FROM {CLUSTERS}({links}) AS c LEFT JOIN {new} AS n ON n.{id} = c.id), \
-             named AS (SELECT id, first_value(id) OVER (PARTITION BY part ORDER BY is_old DESC, id) AS cluster_id \
+             named AS (SELECT id, first_value(id) OVER (PARTITION BY part ORDER BY is_old DESC, id) AS __cluster_id \
              FROM linked), \
              rows AS (SELECT {of_old}, o.cluster_id AS cluster_id, o.cluster_id AS previous_cluster_id FROM {old} AS o \
              UNION ALL SELECT {of_new}, n.{id} AS cluster_id, NULL AS previous_cluster_id FROM {new} AS n) \
-             SELECT {of_rows}, coalesce(m.cluster_id, r.cluster_id) AS cluster_id, r.previous_cluster_id \
+             SELECT {of_rows}, coalesce(m.__cluster_id, r.cluster_id) AS cluster_id, r.previous_cluster_id \
              FROM named AS m RIGHT JOIN rows AS r ON m.id = r.cluster_id",
             links = quoted(&links.join(" UNION ALL ")),
             of_old = listed("o"),
